@@ -1,0 +1,21 @@
+--- client/introduce: say who a client is, for those who ask who holds a lock.
+---
+--- Safe to send twice; sent again and again while the client lives.
+---
+--- KEYS
+---   1  client   hash     service, host and process
+--- ARGV
+---   1  service  string   the name of the service
+---   2  host     string   the name of the machine
+---   3  process  integer  the process id
+---   4  ttl_ms   integer  how long the record lasts from now
+--- RETURN
+---   1  noted
+--- COST  O(1)
+
+local client = KEYS[1]
+local service, host, process, ttl_ms = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
+
+redis.call('HSET', client, 'service', service, 'host', host, 'process', process)
+redis.call('PEXPIRE', client, ttl_ms)
+return 1
