@@ -1,0 +1,206 @@
+//! What the attribute's expansion calls: the only part of the crate it knows.
+
+use std::fmt;
+use std::future::Future;
+use std::time::Duration;
+
+use crate::{IntoLockKey, Lease, LockError, LockKey, Locks, Wait};
+
+/// A key from an expression.
+///
+/// # Errors
+///
+/// [`LockError::InvalidKey`] if the name is not allowed.
+pub fn key<K: IntoLockKey>(key: K) -> Result<LockKey, LockError> {
+    key.into_lock_key()
+}
+
+/// One call of an annotated function.
+#[derive(Debug)]
+#[must_use = "it does nothing until it is run"]
+pub struct Call {
+    key: Result<LockKey, LockError>,
+    locks: Option<Locks>,
+    permits: Option<u32>,
+    ttl: Option<Duration>,
+    wait: Option<Wait>,
+    hold_at_least: Duration,
+}
+
+impl Call {
+    /// A call under this key, with the defaults.
+    pub fn new(key: Result<LockKey, LockError>) -> Self {
+        let (locks, permits, ttl, wait) = (None, None, None, None);
+        Self { key, locks, permits, ttl, wait, hold_at_least: Duration::ZERO }
+    }
+
+    /// The client; else the scope's, else the installed one.
+    pub fn locks(mut self, locks: &Locks) -> Self {
+        self.locks = Some(locks.clone());
+        self
+    }
+
+    /// Makes it a semaphore.
+    pub fn permits(mut self, permits: u32) -> Self {
+        self.permits = Some(permits);
+        self
+    }
+
+    /// The TTL.
+    pub fn ttl(mut self, ttl: Duration) -> Self {
+        self.ttl = Some(ttl);
+        self
+    }
+
+    /// How long to wait.
+    pub fn wait(mut self, wait: impl Into<Wait>) -> Self {
+        self.wait = Some(wait.into());
+        self
+    }
+
+    /// How long it stays held at least.
+    pub fn hold_at_least(mut self, time: Duration) -> Self {
+        self.hold_at_least = time;
+        self
+    }
+
+    /// Runs the body under the lock, or returns why it was not acquired.
+    pub async fn run<R: Guarded, F: Future<Output = R>>(self, body: F) -> R {
+        match self.acquire().await {
+            Ok(lease) => guard(lease, body).await.unwrap_or_else(R::refused),
+            Err(error) => R::refused(error),
+        }
+    }
+
+    /// Runs the body under the lock, or skips it if another holds that.
+    pub async fn run_or_skip<R: Skippable, F: Future<Output = R>>(mut self, body: F) -> R {
+        self.wait = self.wait.or(Some(Wait::For(Duration::ZERO)));
+        match self.acquire().await {
+            Ok(lease) => guard(lease, body).await.unwrap_or_else(R::failed),
+            Err(error) if error.is_held_by_another() => {
+                tracing::debug!(%error, "a run is skipped: another holds the lock");
+                R::skipped()
+            }
+            Err(error) => R::failed(error),
+        }
+    }
+
+    async fn acquire(self) -> Result<Lease, LockError> {
+        let key = self.key?;
+        let locks = self.locks.map_or_else(Locks::current, Ok)?;
+        if let Some(permits) = self.permits {
+            let mut semaphore = locks.semaphore(key, permits);
+            semaphore = self.ttl.into_iter().fold(semaphore, crate::Semaphore::ttl);
+            semaphore = self.wait.into_iter().fold(semaphore, crate::Semaphore::wait);
+            return semaphore.acquire().await;
+        }
+        let mut mutex = locks.mutex(key).hold_at_least(self.hold_at_least);
+        mutex = self.ttl.into_iter().fold(mutex, crate::Mutex::ttl);
+        mutex = self.wait.into_iter().fold(mutex, crate::Mutex::wait);
+        mutex.lock().await
+    }
+}
+
+/// Runs the body, and releases before its result is returned. An error of the
+/// release never takes the result's place.
+async fn guard<F: Future>(lease: Lease, body: F) -> Result<F::Output, LockError> {
+    let result = lease.run(body).await?;
+    if let Err(error) = lease.release().await {
+        tracing::warn!(error = %Quiet(&error), "a lock was not released as it should be");
+    }
+    Ok(result)
+}
+
+/// An error without the key's name, which may be personal.
+struct Quiet<'a>(&'a LockError);
+
+impl fmt::Display for Quiet<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            LockError::Lost { reason, .. } => reason.fmt(f),
+            LockError::Store { source, .. } => source.fmt(f),
+            LockError::Busy { .. } | LockError::TimedOut { .. } => f.write_str("held by another"),
+            LockError::InvalidKey { problem, .. } => f.write_str(problem),
+            LockError::WrongKind { .. } => {
+                f.write_str("the name is in use by another kind of lock")
+            }
+            error => error.fmt(f),
+        }
+    }
+}
+
+/// What a function under `#[distributed_lock]` may return.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot say that the lock was not acquired",
+    label = "a function under `#[distributed_lock]` returns this",
+    note = "return `Result<_, E>` where `E: From<leasehold::LockError>`; or, for a job that may be skipped, use `if_held = \"skip\"`"
+)]
+pub trait Guarded: Sized {
+    /// The body did not run, or was cancelled since the lease was lost.
+    fn refused(error: LockError) -> Self;
+}
+
+impl<T, E: From<LockError>> Guarded for Result<T, E> {
+    fn refused(error: LockError) -> Self {
+        Err(error.into())
+    }
+}
+
+/// What a function under `#[distributed_lock(…, if_held = "skip")]` may
+/// return.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot say that the run was skipped",
+    label = "a function under `#[distributed_lock(…, if_held = \"skip\")]` returns this",
+    note = "return `()`, `Option<_>`, `Result<(), E>` or `Result<Option<_>, E>` where `E: From<leasehold::LockError>`"
+)]
+pub trait Skippable: Sized {
+    /// Another holds the lock: the quiet case.
+    fn skipped() -> Self;
+
+    /// The lock was not acquired for another reason, or was lost.
+    fn failed(error: LockError) -> Self;
+}
+
+impl Skippable for () {
+    fn skipped() -> Self {}
+
+    fn failed(error: LockError) -> Self {
+        report(&error);
+    }
+}
+
+impl<T> Skippable for Option<T> {
+    fn skipped() -> Self {
+        None
+    }
+
+    fn failed(error: LockError) -> Self {
+        report(&error);
+        None
+    }
+}
+
+impl<E: From<LockError>> Skippable for Result<(), E> {
+    fn skipped() -> Self {
+        Ok(())
+    }
+
+    fn failed(error: LockError) -> Self {
+        Err(error.into())
+    }
+}
+
+impl<T, E: From<LockError>> Skippable for Result<Option<T>, E> {
+    fn skipped() -> Self {
+        Ok(None)
+    }
+
+    fn failed(error: LockError) -> Self {
+        Err(error.into())
+    }
+}
+
+/// The return type has no room for the error, so the log is the only place.
+fn report(error: &LockError) {
+    tracing::error!(error = %Quiet(error), "a job did not run to its end: its lock failed");
+}

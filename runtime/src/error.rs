@@ -1,0 +1,185 @@
+//! Why a lock was not acquired, or is no longer held.
+
+use std::error::Error;
+use std::fmt;
+use std::time::Duration;
+
+use crate::LockKey;
+use crate::store::StoreError;
+
+/// Why a lock was not acquired, or is no longer held.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LockError {
+    /// Others hold it, and the call was not to wait.
+    #[error("`{key}` is held by another; try again in {retry_after:?}")]
+    #[non_exhaustive]
+    Busy {
+        /// The lock.
+        key: LockKey,
+        /// When it is free at the latest, unless its holder renews it.
+        retry_after: Duration,
+    },
+    /// Others held it for the whole wait.
+    #[error(
+        "`{key}` was held by others for all of the {waited:?} that were waited for it; wait longer, or hold it for less long"
+    )]
+    #[non_exhaustive]
+    TimedOut {
+        /// The lock.
+        key: LockKey,
+        /// How long was waited.
+        waited: Duration,
+    },
+    /// The lease ended before its holder released it.
+    #[error(
+        "the lease of `{key}` was lost: {reason}; what was done under it was not protected to its end"
+    )]
+    #[non_exhaustive]
+    Lost {
+        /// The lock.
+        key: LockKey,
+        /// How it ended.
+        reason: LossReason,
+    },
+    /// The store could not be asked, or refused.
+    ///
+    /// The driver's own error is the [`source`](Error::source): it is no part
+    /// of this crate's interface, so that a new major version of a driver
+    /// breaks nobody.
+    #[error("the lock store failed to {step} {what}: {source}")]
+    #[non_exhaustive]
+    Store {
+        /// What was to be done.
+        step: Step,
+        /// To which lock, or with which server.
+        what: String,
+        /// Whether the command may have run all the same. If so, it is taken
+        /// back in the background.
+        outcome: Outcome,
+        /// The driver's error.
+        source: Box<dyn Error + Send + Sync>,
+    },
+    /// The name is not one a lock can have.
+    #[error("{name:?} cannot be the name of a lock: {problem}")]
+    #[non_exhaustive]
+    InvalidKey {
+        /// The name; its beginning, if it is long.
+        name: String,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// An option has a value that makes no sense.
+    #[error("`{option}`: {problem}")]
+    #[non_exhaustive]
+    InvalidOption {
+        /// The option.
+        option: &'static str,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// The name is in use by another kind of lock, or by something else.
+    #[error(
+        "`{key}` is in use as another kind of lock, or as something that is no lock; give this one a name of its own"
+    )]
+    #[non_exhaustive]
+    WrongKind {
+        /// The lock.
+        key: LockKey,
+    },
+    /// A permit has no fencing token, since several are out at once.
+    #[error(
+        "`{key}` is a semaphore, whose permits have no fencing token; use a mutex where the resource checks tokens"
+    )]
+    #[non_exhaustive]
+    NotFenced {
+        /// The lock.
+        key: LockKey,
+    },
+    /// No client is known here.
+    #[error(
+        "no lock client is known here; call `Locks::install` once when the program starts, \
+         run the task inside `Locks::scope`, or name a client with `locks = …`"
+    )]
+    NotInstalled,
+    /// The client has ended.
+    #[error("the lock client has ended")]
+    ShutDown,
+}
+
+impl LockError {
+    pub(crate) fn invalid_key(name: &str, problem: impl Into<String>) -> Self {
+        let mut shown: String = name.chars().take(80).collect();
+        if shown.len() < name.len() {
+            shown.push('…');
+        }
+        Self::InvalidKey { name: shown, problem: problem.into() }
+    }
+
+    pub(crate) fn store(step: Step, key: &LockKey, error: StoreError) -> Self {
+        if error.is_shut_down {
+            return Self::ShutDown;
+        }
+        let StoreError { outcome, source, .. } = error;
+        Self::Store { step, what: format!("`{key}`"), outcome, source }
+    }
+
+    /// Whether others hold the lock: the quiet case, in which a job that
+    /// another server runs is skipped.
+    #[must_use]
+    pub fn is_held_by_another(&self) -> bool {
+        matches!(self, Self::Busy { .. } | Self::TimedOut { .. })
+    }
+}
+
+/// How a lease was lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum LossReason {
+    /// It was not renewed in time: the store could not be reached, or this
+    /// process stood still.
+    Expired,
+    /// Another request has it, or had it since.
+    Taken,
+}
+
+impl fmt::Display for LossReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Expired => "it expired, since it was not renewed in time",
+            Self::Taken => "another has taken the lock since",
+        })
+    }
+}
+
+/// What was asked of the store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Step {
+    /// Connecting to it.
+    Connect,
+    /// Acquiring a lease.
+    Acquire,
+    /// Releasing one.
+    Release,
+}
+
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Connect => "connect to",
+            Self::Acquire => "acquire",
+            Self::Release => "release",
+        })
+    }
+}
+
+/// Whether a command ran that had no proper answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Outcome {
+    /// It surely did not.
+    NotRun,
+    /// It may have.
+    Unknown,
+}

@@ -1,0 +1,90 @@
+//! What the keeper does: renew, release, cancel.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::time::sleep;
+
+use super::book::Shared;
+use crate::store::{Attempt, Renewal, Request, Store, StoreError, StoreFuture};
+use crate::term::Term;
+
+/// Work that is done once.
+pub(super) type Job = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// The pause after a failure: short beside the TTL, so that several tries fit
+/// into what is left of a lease.
+fn pause(ttl: Duration) -> Duration {
+    (ttl / 20).clamp(Duration::from_millis(10), Duration::from_millis(500))
+}
+
+/// Renews a lease, and puts its next renewal into the timetable.
+///
+/// A store that does not answer is asked again until the deadline: *unknown*
+/// is not *lost*. That it is not held is final.
+pub(super) async fn renew(shared: Arc<Shared>, term: Arc<Term>) {
+    while term.is_held() {
+        let sent = shared.store.now();
+        match shared.store.renew(&term.request).await {
+            Ok(Renewal::Renewed) => {
+                term.prolong(sent);
+                shared.schedule(&term, sent + term.request.ttl / 3);
+                return;
+            }
+            Ok(Renewal::NotHeld(reason)) => {
+                // Without effect if the guard has begun its release meanwhile.
+                term.lose(reason);
+                return;
+            }
+            Err(StoreError { source, .. }) => {
+                tracing::warn!(error = %source, "a lease could not be renewed; trying again");
+                sleep(pause(term.request.ttl).min(term.remaining())).await;
+            }
+        }
+    }
+}
+
+/// Releases a lease, and tries until its TTL has ended it anyway.
+pub(super) fn release(store: Arc<dyn Store>, request: Request, keep_until: Option<Instant>) -> Job {
+    Box::pin(async move {
+        let release = || {
+            let keep = keep_until.map(|end| end.saturating_duration_since(store.now()));
+            store.release(&request, keep.unwrap_or_default())
+        };
+        persist(&store, &request, "released", release).await;
+    })
+}
+
+/// Takes an acquisition back: behind its own command, whose answer is awaited
+/// first, and until its TTL has ended it anyway.
+pub(super) fn cancel(
+    store: Arc<dyn Store>,
+    request: Request,
+    in_flight: Option<StoreFuture<Attempt>>,
+) -> Job {
+    Box::pin(async move {
+        if let Some(in_flight) = in_flight {
+            // Granted or not, it is taken back.
+            let _ = in_flight.await;
+        }
+        persist(&store, &request, "cancelled", || store.cancel(&request)).await;
+    })
+}
+
+async fn persist<T>(
+    store: &Arc<dyn Store>,
+    request: &Request,
+    done: &str,
+    command: impl Fn() -> StoreFuture<T>,
+) {
+    let end = store.now() + request.ttl;
+    while let Err(error) = command().await {
+        if error.is_shut_down || store.now() >= end {
+            tracing::warn!(error = %error.source, "a lease could not be {done}; its TTL ends it");
+            return;
+        }
+        sleep(pause(request.ttl)).await;
+    }
+}

@@ -1,0 +1,122 @@
+//! The keeper's own thread, and what keeps a process from ending before its
+//! releases are sent.
+
+use std::cell::RefCell;
+use std::sync::{Arc, Weak};
+use std::thread;
+use std::time::Duration;
+
+use tokio::runtime::{Builder, Handle};
+use tokio::sync::oneshot;
+
+use super::book::Shared;
+use crate::store::{ClientInfo, Store};
+use crate::{LockError, Outcome, Step};
+
+/// How long the end of a client, or of a thread, waits for releases.
+const DRAIN: Duration = Duration::from_secs(2);
+
+/// How long a client's record of itself lasts, and how often it is written.
+const RECORD: Duration = Duration::from_secs(180);
+const RECORD_AGAIN: Duration = Duration::from_secs(60);
+
+/// A thread with a runtime of its own, to which a keeper is still to be given.
+#[derive(Debug)]
+pub(crate) struct Thread {
+    runtime: Handle,
+    keep: oneshot::Sender<(Arc<Shared>, ClientInfo)>,
+}
+
+impl Thread {
+    /// Starts the thread. It ends when this is dropped unused.
+    pub(crate) fn start() -> Result<Self, LockError> {
+        let failed = |error: std::io::Error| LockError::Store {
+            step: Step::Connect,
+            what: "anything: the keeper's thread did not start".to_owned(),
+            outcome: Outcome::NotRun,
+            source: Box::new(error),
+        };
+        let runtime = Builder::new_current_thread().enable_all().build().map_err(failed)?;
+        let handle = runtime.handle().clone();
+        let (keep, kept) = oneshot::channel();
+        let main = move || {
+            runtime.block_on(async {
+                if let Ok((shared, info)) = kept.await {
+                    run(shared, info).await;
+                }
+            });
+        };
+        thread::Builder::new().name("leasehold".to_owned()).spawn(main).map_err(failed)?;
+        Ok(Self { runtime: handle, keep })
+    }
+
+    /// Where connections are to be driven.
+    pub(crate) fn runtime(&self) -> Handle {
+        self.runtime.clone()
+    }
+
+    pub(super) fn keep(self, shared: Arc<Shared>, info: ClientInfo) {
+        // It ends only when it is given nothing, so it is there.
+        let _ = self.keep.send((shared, info));
+    }
+}
+
+/// Works until the client's end, then finishes what there is, within a bound.
+async fn run(shared: Arc<Shared>, info: ClientInfo) {
+    let introduction = tokio::spawn(introduce(shared.store.clone(), info));
+    let ended = async {
+        shared.ended.notified().await;
+        tokio::time::sleep(DRAIN).await;
+    };
+    tokio::select! {
+        () = super::work(&shared, |book| book.has_ended() && book.is_idle()) => {}
+        () = ended => {
+            let left = shared.drain(Duration::ZERO);
+            tracing::warn!(left, "the lock client ended before all was released; the TTLs end the rest");
+        }
+    }
+    introduction.abort();
+}
+
+/// Keeps the client's record of itself on the store.
+async fn introduce(store: Arc<dyn Store>, info: ClientInfo) {
+    loop {
+        if let Err(error) = store.introduce(&info, RECORD).await {
+            tracing::debug!(error = %error.source, "the client's record was not written");
+        }
+        tokio::time::sleep(RECORD_AGAIN).await;
+    }
+}
+
+thread_local! {
+    static AT_EXIT: RefCell<AtExit> = const { RefCell::new(AtExit(Vec::new())) };
+}
+
+/// Makes the end of this thread wait, within a bound, until the keeper has
+/// done its jobs.
+///
+/// A process ends when its main thread does, and the keeper's thread with it:
+/// without this, what was dropped just before would stay until its TTL.
+pub(super) fn drain_at_exit(shared: &Arc<Shared>) {
+    // Without effect in a thread that is ending already.
+    let _ = AT_EXIT.try_with(|at_exit| {
+        let keepers = &mut at_exit.borrow_mut().0;
+        if !keepers.iter().any(|keeper| keeper.as_ptr() == Arc::as_ptr(shared)) {
+            keepers.retain(|keeper| keeper.strong_count() > 0);
+            keepers.push(Arc::downgrade(shared));
+        }
+    });
+}
+
+struct AtExit(Vec<Weak<Shared>>);
+
+impl Drop for AtExit {
+    fn drop(&mut self) {
+        for keeper in self.0.drain(..).filter_map(|keeper| keeper.upgrade()) {
+            let left = keeper.drain(DRAIN);
+            if left > 0 {
+                tracing::warn!(left, "not all was released in time; the TTLs end the rest");
+            }
+        }
+    }
+}

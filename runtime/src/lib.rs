@@ -1,0 +1,82 @@
+//! Distributed locks and concurrency limits for Rust services.
+//!
+//! A mutex that only one task on any server holds, a semaphore that only so
+//! many hold, as leases that are renewed while their holder lives and end when
+//! it dies. As an attribute, as a Tower layer, or by hand:
+//!
+//! ```
+//! use leasehold::Locks;
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), leasehold::LockError> {
+//! let locks = Locks::in_memory(); // on servers: Locks::connect(url).await?
+//!
+//! let lease = locks.mutex("order:42").lock().await?;
+//! println!("held, with the fencing token {}", lease.fence()?);
+//! lease.release().await?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! What is promised, and what no lock can promise, is said in the [README].
+//!
+//! [README]: https://docs.rs/crate/leasehold
+//!
+//! # Options
+#![doc = include_str!("options.md")]
+//!
+//! # Features
+//!
+//! | feature | default | what |
+//! |---|---|---|
+//! | `macros` | yes | the attribute `#[distributed_lock]` |
+//! | `redis` | yes | the Redis store: `Locks::connect`, `Locks::from_env` |
+//! | `tower` | yes | `LockLayer`, for any Tower service that speaks HTTP |
+//! | `axum` | no | keys from axum's routes, and `LeaseHandle` as an extractor |
+//! | `tls` | no | `rediss://` URLs |
+//!
+//! The in-memory store is always there.
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
+mod acquire;
+#[cfg(feature = "macros")]
+mod attribute;
+mod error;
+mod fence;
+mod keeper;
+mod key;
+mod lease;
+mod locks;
+mod mutex;
+mod options;
+mod semaphore;
+#[doc(hidden)]
+pub mod store;
+mod term;
+#[cfg(feature = "tower")]
+pub mod tower;
+
+pub use crate::error::{LockError, LossReason, Outcome, Step};
+pub use crate::fence::Fence;
+pub use crate::key::{IntoLockKey, KeyPart, KeyTemplate, LockKey};
+pub use crate::lease::{Lease, LeaseHandle, Released};
+#[cfg(feature = "redis")]
+pub use crate::locks::Builder;
+pub use crate::locks::Locks;
+pub use crate::mutex::Mutex;
+pub use crate::options::Wait;
+pub use crate::semaphore::Semaphore;
+#[cfg(feature = "tower")]
+pub use crate::tower::LockLayer;
+#[cfg(feature = "axum")]
+pub use crate::tower::path_key;
+#[cfg(feature = "macros")]
+pub use leasehold_macros::distributed_lock;
+
+/// For the attribute's expansion alone.
+#[cfg(feature = "macros")]
+#[doc(hidden)]
+pub mod __private {
+    pub use crate::KeyTemplate;
+    pub use crate::attribute::{Call, Guarded, Skippable, key};
+}

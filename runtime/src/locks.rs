@@ -1,0 +1,267 @@
+//! The client: where locks are kept, and how the attribute finds it.
+
+use std::fmt;
+use std::future::Future;
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use crate::keeper::Keeper;
+use crate::store::memory::MemoryStore;
+use crate::store::{ClientId, RequestId, Store};
+use crate::{IntoLockKey, LockError, Mutex, Semaphore};
+
+/// A client of a lock store: cheap to clone, one a process is enough.
+///
+/// Over Redis it has a thread of its own, which renews leases and drives the
+/// connection; it may live in a `static` and outlive the runtime it was made
+/// on. When the last clone and the last lease are gone, it finishes what is
+/// still to be released, for at most 2 seconds.
+#[derive(Clone)]
+pub struct Locks {
+    client: Arc<Client>,
+}
+
+/// What all clones and leases of a client share.
+pub(crate) struct Client {
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) keeper: Keeper,
+    id: ClientId,
+    requests: AtomicU64,
+}
+
+impl Client {
+    pub(crate) fn next_request(&self) -> RequestId {
+        RequestId::next(self.id, &self.requests)
+    }
+}
+
+impl Drop for Client {
+    fn drop(&mut self) {
+        self.keeper.end();
+    }
+}
+
+impl Locks {
+    fn new(store: Arc<dyn Store>, keeper: Keeper, id: ClientId) -> Self {
+        Self { client: Arc::new(Client { store, keeper, id, requests: AtomicU64::new(0) }) }
+    }
+
+    pub(crate) fn client(&self) -> &Arc<Client> {
+        &self.client
+    }
+
+    /// Locks within this process only, kept in memory: for tests, examples,
+    /// and services that run alone.
+    ///
+    /// Each call makes a store of its own; clones share it. Leases live by
+    /// tokio's clock, so a test that pauses it can let them expire.
+    #[must_use]
+    pub fn in_memory() -> Self {
+        Self::over(Arc::new(MemoryStore::default()))
+    }
+
+    /// Locks over a store whose commands need no runtime of their own.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn over(store: Arc<dyn Store>) -> Self {
+        let keeper = Keeper::as_guest(store.clone());
+        Self::new(store, keeper, ClientId::random())
+    }
+
+    /// Locks on the Redis or Valkey server of a URL, such as
+    /// `redis://127.0.0.1:6379` or `redis://user:password@host/0`.
+    ///
+    /// # Errors
+    ///
+    /// - [`LockError::Store`] if the server can't be reached within 2 seconds, or
+    ///   refuses. It names host and port, and never the password.
+    /// - [`LockError::InvalidOption`] if the URL makes no sense.
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe: the connection is closed.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # async fn example() -> Result<(), leasehold::LockError> {
+    /// let locks = leasehold::Locks::connect("redis://127.0.0.1/").await?;
+    /// locks.install();
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[cfg(feature = "redis")]
+    pub async fn connect(url: &str) -> Result<Self, LockError> {
+        Self::builder().connect(url).await
+    }
+
+    /// Chooses what a client is called and how its keys begin.
+    #[cfg(feature = "redis")]
+    pub fn builder() -> Builder {
+        Builder { prefix: "leasehold".to_owned(), service: None }
+    }
+
+    /// Locks on the server of the environment variable `REDIS_URL`.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::InvalidOption`] if the variable is not set: each server
+    /// locking for itself would be no lock. All others as of
+    /// [`connect`](Self::connect).
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe: the connection is closed.
+    #[cfg(feature = "redis")]
+    pub async fn from_env() -> Result<Self, LockError> {
+        match redis_url()? {
+            Some(url) => Self::connect(&url).await,
+            None => Err(LockError::InvalidOption {
+                option: "REDIS_URL",
+                problem: "it is not set; set it to the server's URL, such as redis://127.0.0.1/"
+                    .to_owned(),
+            }),
+        }
+    }
+
+    /// Locks on the server of `REDIS_URL`, or in memory if that is not set: for
+    /// examples and tests.
+    ///
+    /// # Errors
+    ///
+    /// As of [`connect`](Self::connect).
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe: the connection is closed.
+    #[cfg(feature = "redis")]
+    pub async fn from_env_or_in_memory() -> Result<Self, LockError> {
+        match redis_url()? {
+            Some(url) => Self::connect(&url).await,
+            None => Ok(Self::in_memory()),
+        }
+    }
+
+    /// A mutex: one holder at a time.
+    pub fn mutex(&self, key: impl IntoLockKey) -> Mutex {
+        Mutex::new(self.clone(), key)
+    }
+
+    /// A semaphore: at most `limit` permits at a time.
+    pub fn semaphore(&self, key: impl IntoLockKey, limit: u32) -> Semaphore {
+        Semaphore::new(self.clone(), key, limit)
+    }
+
+    /// Makes this the client that `#[distributed_lock]` uses in this process,
+    /// unless a task has one of its own or the attribute names one.
+    ///
+    /// Called again, it replaces the client, with a warning.
+    pub fn install(&self) {
+        let mut installed = INSTALLED.write().unwrap_or_else(PoisonError::into_inner);
+        if installed.replace(self.clone()).is_some() {
+            tracing::warn!("the installed lock client is replaced by another");
+        }
+    }
+
+    /// Runs a future whose attributes use this client, whatever is installed:
+    /// each test can have its own.
+    ///
+    /// # Cancel safety
+    ///
+    /// As safe as the future: it is dropped with this one.
+    pub async fn scope<F: Future>(&self, work: F) -> F::Output {
+        SCOPE.scope(self.clone(), work).await
+    }
+
+    /// The client of the task's scope, else the installed one.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::NotInstalled`] if there is neither.
+    pub fn current() -> Result<Self, LockError> {
+        let installed = || INSTALLED.read().unwrap_or_else(PoisonError::into_inner).clone();
+        SCOPE.try_with(Clone::clone).ok().or_else(installed).ok_or(LockError::NotInstalled)
+    }
+}
+
+static INSTALLED: RwLock<Option<Locks>> = RwLock::new(None);
+
+tokio::task_local! {
+    static SCOPE: Locks;
+}
+
+impl fmt::Debug for Locks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Locks").field("store", &self.client.store).finish_non_exhaustive()
+    }
+}
+
+/// A client to be, from [`Locks::builder`].
+#[cfg(feature = "redis")]
+#[derive(Clone, Debug)]
+#[must_use = "it does nothing until it connects"]
+pub struct Builder {
+    prefix: String,
+    service: Option<String>,
+}
+
+#[cfg(feature = "redis")]
+impl Builder {
+    /// How all keys on the server begin, by default `leasehold`. Clients with
+    /// different prefixes have different locks. Braces are refused.
+    pub fn prefix(mut self, prefix: impl Into<String>) -> Self {
+        self.prefix = prefix.into();
+        self
+    }
+
+    /// What this service is called, for those who ask who holds a lock; by
+    /// default the program's file name.
+    pub fn service(mut self, name: impl Into<String>) -> Self {
+        self.service = Some(name.into());
+        self
+    }
+
+    /// Connects, as [`Locks::connect`] does.
+    ///
+    /// # Errors
+    ///
+    /// As of [`Locks::connect`]; [`LockError::InvalidOption`] also for a prefix
+    /// that is empty, or has a brace or a control character in it.
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe: the connection is closed.
+    pub async fn connect(self, url: &str) -> Result<Locks, LockError> {
+        let thread = crate::keeper::Thread::start()?;
+        let store = crate::store::redis::RedisStore::connect(url, &self.prefix, thread.runtime());
+        let store: Arc<dyn Store> = Arc::new(store.await?);
+        let id = ClientId::random();
+        let info = crate::store::ClientInfo {
+            id,
+            service: self.service.unwrap_or_else(program),
+            host: gethostname::gethostname().to_string_lossy().into_owned(),
+            process: std::process::id(),
+        };
+        Ok(Locks::new(store.clone(), Keeper::on(thread, store, info), id))
+    }
+}
+
+#[cfg(feature = "redis")]
+fn program() -> String {
+    let program = std::env::current_exe().ok();
+    let name = program.as_deref().and_then(|path| path.file_stem());
+    name.map_or_else(|| "unknown".to_owned(), |name| name.to_string_lossy().into_owned())
+}
+
+#[cfg(feature = "redis")]
+fn redis_url() -> Result<Option<String>, LockError> {
+    match std::env::var("REDIS_URL") {
+        Ok(url) if url.is_empty() => Ok(None),
+        Ok(url) => Ok(Some(url)),
+        Err(std::env::VarError::NotPresent) => Ok(None),
+        Err(std::env::VarError::NotUnicode(_)) => Err(LockError::InvalidOption {
+            option: "REDIS_URL",
+            problem: "it is not UTF-8".to_owned(),
+        }),
+    }
+}

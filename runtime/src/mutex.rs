@@ -1,0 +1,117 @@
+//! The mutex: one holder at a time, on all servers together.
+
+use std::time::Duration;
+
+use crate::acquire::acquire;
+use crate::options::Options;
+use crate::store::Kind;
+use crate::{IntoLockKey, Lease, LockError, LockKey, Locks, Wait};
+
+/// A mutex by name: a cheap handle, from [`Locks::mutex`].
+#[derive(Clone, Debug)]
+#[must_use = "a mutex does nothing until it is locked"]
+pub struct Mutex {
+    locks: Locks,
+    key: Key,
+    options: Options,
+}
+
+impl Mutex {
+    pub(crate) fn new(locks: Locks, key: impl IntoLockKey) -> Self {
+        Self { locks, key: Key::new(key), options: Options::default() }
+    }
+
+    /// How long the lease lasts unless it is renewed, which it is every third
+    /// of this: 100 ms to 24 h, by default 30 s. A holder that dies keeps the
+    /// lock for at most this long.
+    pub fn ttl(mut self, ttl: Duration) -> Self {
+        self.options.ttl = ttl;
+        self
+    }
+
+    /// How long [`lock`](Self::lock) waits: a duration, by default 10 s, or
+    /// [`Wait::Forever`].
+    pub fn wait(mut self, wait: impl Into<Wait>) -> Self {
+        self.options.wait = wait.into();
+        self
+    }
+
+    /// How long the lock stays held after it was acquired, even if it is
+    /// released before: by default 0, at most 24 h.
+    ///
+    /// For jobs that several servers start at the same time: one that comes a
+    /// little late, when the first has finished, is refused as well. The idea
+    /// is ShedLock's `lockAtLeastFor`.
+    pub fn hold_at_least(mut self, time: Duration) -> Self {
+        self.options.hold_at_least = time;
+        self
+    }
+
+    /// Waits until it holds the lock.
+    ///
+    /// # Errors
+    ///
+    /// - [`LockError::TimedOut`] if others held it for all of the wait.
+    /// - [`LockError::Store`] if the store failed. The request is taken back in
+    ///   the background.
+    /// - [`LockError::WrongKind`] if the name is in use by another kind of lock.
+    /// - [`LockError::InvalidKey`] or [`LockError::InvalidOption`] for a name or
+    ///   an option that makes no sense; no command is sent.
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe: if the future is dropped before it is ready, nothing stays held.
+    /// A grant that was on its way is taken back in the background; if the
+    /// store can't be reached, it ends with its TTL.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), leasehold::LockError> {
+    /// let locks = leasehold::Locks::in_memory();
+    ///
+    /// let lease = locks.mutex("invoice:42").lock().await?;
+    /// assert!(locks.mutex("invoice:42").try_lock().await.is_err());
+    /// lease.release().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn lock(&self) -> Result<Lease, LockError> {
+        let key = self.key.get()?;
+        acquire(self.locks.client(), key, Kind::Mutex, self.options).await
+    }
+
+    /// Takes the lock if it is free, and does not wait.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::Busy`] if another holds it; all others as of
+    /// [`lock`](Self::lock). A store that fails is asked again for a second.
+    ///
+    /// # Cancel safety
+    ///
+    /// As of [`lock`](Self::lock).
+    pub async fn try_lock(&self) -> Result<Lease, LockError> {
+        let key = self.key.get()?;
+        acquire(self.locks.client(), key, Kind::Mutex, self.options.at_once()).await
+    }
+}
+
+/// A name that is checked when its handle is made, and reported on when the
+/// handle is used: making a handle can't fail.
+#[derive(Clone, Debug)]
+pub(crate) struct Key(Result<LockKey, (String, String)>);
+
+impl Key {
+    pub(crate) fn new(key: impl IntoLockKey) -> Self {
+        Self(key.into_lock_key().map_err(|error| match error {
+            LockError::InvalidKey { name, problem } => (name, problem),
+            other => (String::new(), other.to_string()),
+        }))
+    }
+
+    pub(crate) fn get(&self) -> Result<LockKey, LockError> {
+        self.0.clone().map_err(|(name, problem)| LockError::InvalidKey { name, problem })
+    }
+}

@@ -1,0 +1,69 @@
+//! What can be chosen for an acquisition, with its defaults and bounds.
+#![doc = include_str!("options.md")]
+
+use std::time::Duration;
+
+use crate::LockError;
+
+const SHORTEST_TTL: Duration = Duration::from_millis(100);
+const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// How long to wait for a lock.
+///
+/// A [`Duration`] converts into it; a duration of zero does not wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Wait {
+    /// At most this long.
+    For(Duration),
+    /// Until it is acquired, or the future is dropped.
+    Forever,
+}
+
+impl From<Duration> for Wait {
+    fn from(time: Duration) -> Self {
+        Self::For(time)
+    }
+}
+
+/// The options of one acquisition.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Options {
+    pub(crate) ttl: Duration,
+    pub(crate) wait: Wait,
+    pub(crate) hold_at_least: Duration,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            ttl: Duration::from_secs(30),
+            wait: Wait::For(Duration::from_secs(10)),
+            hold_at_least: Duration::ZERO,
+        }
+    }
+}
+
+impl Options {
+    /// The same, without waiting.
+    pub(crate) fn at_once(self) -> Self {
+        Self { wait: Wait::For(Duration::ZERO), ..self }
+    }
+
+    /// Refuses what makes no sense, before a command is sent.
+    pub(crate) fn check(&self) -> Result<(), LockError> {
+        if self.ttl < SHORTEST_TTL || self.ttl > LONGEST {
+            return Err(LockError::InvalidOption {
+                option: "ttl",
+                problem: format!("{:?} is not between 100 ms and 24 h", self.ttl),
+            });
+        }
+        if self.hold_at_least > LONGEST {
+            return Err(LockError::InvalidOption {
+                option: "hold_at_least",
+                problem: format!("{:?} is more than 24 h", self.hold_at_least),
+            });
+        }
+        Ok(())
+    }
+}

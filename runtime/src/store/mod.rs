@@ -1,0 +1,135 @@
+//! Where leases are kept, and what every store must do.
+//!
+//! A store answers one command. It knows nothing of guards, waiting or
+//! renewal: those are the same over every store.
+//!
+//! Not a public interface: it is visible so that the conformance suite can ask
+//! each store the same questions.
+
+pub mod memory;
+#[cfg(feature = "redis")]
+pub mod redis;
+mod request;
+
+use std::error::Error;
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::time::{Duration, Instant};
+
+pub use self::request::{ClientId, Kind, Request, RequestId};
+use crate::{LossReason, Outcome};
+
+/// The answer to a command. It owns what it needs, so that a command whose
+/// caller went away can be finished by the keeper.
+pub type StoreFuture<T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send>>;
+
+/// The answer to an acquire.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Attempt {
+    /// The request holds the lock, for its TTL from now.
+    Granted {
+        /// The fencing token; 0 for a permit.
+        token: u64,
+    },
+    /// Others hold it.
+    Busy {
+        /// For so much longer, unless they renew.
+        retry_after: Duration,
+        /// What holds it had no expiry, and was given the request's TTL.
+        repaired: bool,
+    },
+    /// The request was released or cancelled before: it is never granted again.
+    Ended,
+    /// The name is in use by another kind of lock, or by no lock at all.
+    WrongKind,
+}
+
+/// The answer to a renewal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Renewal {
+    /// The lease lasts its TTL from now.
+    Renewed,
+    /// It had ended, and stays ended.
+    NotHeld(LossReason),
+}
+
+/// The answer to a release.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Ended {
+    /// The lease is ended, by this command or an earlier copy of it.
+    Released,
+    /// The lease is ended, and the lock stays held without a holder.
+    Kept,
+    /// It had ended before. Nothing was changed.
+    NotHeld(LossReason),
+}
+
+/// Who a client is, for those who ask who holds a lock.
+#[derive(Clone, Debug)]
+pub struct ClientInfo {
+    /// The client's id, with which all its request ids begin.
+    pub id: ClientId,
+    /// The service's name.
+    pub service: String,
+    /// The machine's name.
+    pub host: String,
+    /// The process id.
+    pub process: u32,
+}
+
+/// Why a command had no proper answer.
+#[derive(Debug)]
+pub struct StoreError {
+    /// Whether it may have run.
+    pub outcome: Outcome,
+    /// Whether the same command may well succeed a little later.
+    pub is_passing: bool,
+    /// Whether the store's own runtime has ended.
+    pub is_shut_down: bool,
+    /// The driver's error.
+    pub source: Box<dyn Error + Send + Sync>,
+}
+
+/// Keeps leases: one a mutex, as many as the limit a semaphore.
+///
+/// # Contract
+///
+/// For every key, at any one time:
+///
+/// 1. at most one mutex lease is live, and no permit is granted that takes the
+///    number of live ones above its own limit;
+/// 2. a lease is live from its grant until its TTL, its last renewal or its
+///    release ends it, by the store's own clock;
+/// 3. each grant of a mutex to a new request has a greater token than all
+///    before it;
+/// 4. every command may be sent twice: a repeated acquire has the first one's
+///    answer and starts the TTL anew, a repeated release changes nothing;
+/// 5. a request that was released or cancelled is not granted again for a
+///    minute, as long as no other of the same lock ended since;
+/// 6. a renewal never brings back a lease that ended;
+/// 7. nothing stays for ever: whatever a command leaves behind ends by itself.
+///
+/// The modules `conformance` of the tests hold every store to it.
+pub trait Store: fmt::Debug + Send + Sync + 'static {
+    /// Asks for the lock, once.
+    fn acquire(&self, request: &Request) -> StoreFuture<Attempt>;
+
+    /// Lets a lease run for its TTL from now.
+    fn renew(&self, request: &Request) -> StoreFuture<Renewal>;
+
+    /// Ends a lease; a mutex then stays held without a holder for `keep`.
+    fn release(&self, request: &Request, keep: Duration) -> StoreFuture<Ended>;
+
+    /// Takes an acquisition back, whether it was granted or not, and says
+    /// whether it was.
+    fn cancel(&self, request: &Request) -> StoreFuture<bool>;
+
+    /// Notes who a client is, for `lasts`.
+    fn introduce(&self, client: &ClientInfo, lasts: Duration) -> StoreFuture<()>;
+
+    /// The clock that this client's deadlines are read from.
+    fn now(&self) -> Instant;
+}

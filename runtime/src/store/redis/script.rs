@@ -1,0 +1,156 @@
+//! The table of Lua scripts: which file, which includes, which keys and
+//! arguments. The bodies are in `runtime/lua/`, to be read there.
+
+use std::sync::LazyLock;
+
+/// A script, as it is sent.
+#[derive(Debug)]
+pub(super) struct Script {
+    /// The file, without its ending.
+    #[cfg(test)]
+    name: &'static str,
+    /// The roles of its keys, in order.
+    pub(super) keys: &'static [&'static str],
+    #[cfg(test)]
+    includes: &'static [&'static str],
+    #[cfg(test)]
+    args: &'static [&'static str],
+    pub(super) body: &'static str,
+    hash: LazyLock<String>,
+}
+
+impl Script {
+    /// What the server knows it by.
+    pub(super) fn hash(&self) -> &str {
+        &self.hash
+    }
+}
+
+/// With a first line `#!lua` the server refuses a key that was not declared.
+/// What frees or renews may run while the memory is full; what grants may not.
+macro_rules! shebang {
+    (grants) => {
+        "#!lua\n"
+    };
+    (frees) => {
+        "#!lua flags=allow-oom\n"
+    };
+}
+
+macro_rules! scripts {
+    ($($name:ident = $file:literal $flags:ident [$($include:literal),*]
+       ($($key:ident),*; $($arg:ident),*);)*) => {
+        $(pub(super) static $name: Script = Script {
+            #[cfg(test)]
+            name: $file,
+            keys: &[$(stringify!($key)),*],
+            #[cfg(test)]
+            includes: &[$($include),*],
+            #[cfg(test)]
+            args: &[$(stringify!($arg)),*],
+            body: concat!(
+                shebang!($flags),
+                $(include_str!(concat!("../../../lua/include/", $include, ".lua")), "\n",)*
+                include_str!(concat!("../../../lua/", $file, ".lua")),
+            ),
+            hash: LazyLock::new(|| redis::Script::new($name.body).get_hash().to_owned()),
+        };)*
+
+        /// All of them, to be loaded when a connection is made.
+        pub(super) static ALL: &[&Script] = &[$(&$name),*];
+    };
+}
+
+scripts! {
+    MUTEX_ACQUIRE = "mutex/acquire" grants ["record"] (lock; id, ttl_ms);
+    MUTEX_RENEW = "mutex/renew" frees [] (lock; id, ttl_ms);
+    MUTEX_RELEASE = "mutex/release" frees ["record"] (lock; id, keep_ms);
+    MUTEX_CANCEL = "mutex/cancel" frees ["record"] (lock; id);
+    SEMAPHORE_ACQUIRE = "semaphore/acquire" grants ["record", "permits"] (lock, holders; id, ttl_ms, limit);
+    SEMAPHORE_RENEW = "semaphore/renew" frees ["record", "permits"] (lock, holders; id, ttl_ms);
+    SEMAPHORE_RELEASE = "semaphore/release" frees ["record", "permits"] (lock, holders; id);
+    SEMAPHORE_CANCEL = "semaphore/cancel" frees ["record", "permits"] (lock, holders; id);
+    CLIENT_INTRODUCE = "client/introduce" grants [] (client; service, host, process, ttl_ms);
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::{Path, PathBuf};
+
+    use super::*;
+
+    fn lua() -> PathBuf {
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("lua")
+    }
+
+    /// The names that a header's section declares, in order.
+    fn names<'a>(header: &'a str, section: &str) -> Vec<&'a str> {
+        header
+            .lines()
+            .skip_while(|line| *line != format!("--- {section}"))
+            .skip(1)
+            .take_while(|line| line.starts_with("---   "))
+            .map(|line| line.split_whitespace().nth(2).expect("a number and a name"))
+            .collect()
+    }
+
+    /// The highest n of all `KEYS[n]` or `ARGV[n]`.
+    fn used(body: &str, list: &str) -> usize {
+        let start = format!("{list}[");
+        let numbers = body.split(&start).skip(1);
+        numbers.map(|rest| rest.split(']').next().unwrap().parse().unwrap()).max().unwrap_or(0)
+    }
+
+    #[test]
+    fn headers_say_what_the_bodies_do() {
+        for script in ALL {
+            let file = lua().join(script.name).with_extension("lua");
+            let text = fs::read_to_string(file).unwrap();
+            let (header, body) = text.split_once("\n\n").expect("a header, then an empty line");
+            let name = script.name;
+            assert!(header.starts_with(&format!("--- {name}: ")), "{name}");
+            assert_eq!(names(header, "KEYS"), script.keys, "{name}");
+            assert_eq!(names(header, "ARGV"), script.args, "{name}");
+            assert_eq!(used(body, "KEYS"), script.keys.len(), "{name}");
+            assert_eq!(used(body, "ARGV"), script.args.len(), "{name}");
+            assert!(header.contains("\n--- RETURN\n") && header.contains("\n--- COST  "), "{name}");
+            let included: Vec<_> =
+                header.lines().filter_map(|line| line.strip_prefix("--- INCLUDE ")).collect();
+            assert_eq!(included, script.includes, "{name}");
+            assert!(text.lines().count() <= 70, "{name} is long; say less");
+        }
+    }
+
+    #[test]
+    fn every_file_is_declared() {
+        let mut declared: Vec<_> = ALL.iter().map(|script| script.name.to_owned()).collect();
+        declared.extend(ALL.iter().flat_map(|s| s.includes).map(|name| format!("include/{name}")));
+        for folder in fs::read_dir(lua()).unwrap().map(Result::unwrap) {
+            for file in fs::read_dir(folder.path()).unwrap().map(Result::unwrap) {
+                let path = file.path().with_extension("");
+                let name = path.strip_prefix(lua()).unwrap().to_str().unwrap().to_owned();
+                assert!(declared.contains(&name), "{name}.lua is used by no script");
+            }
+        }
+    }
+
+    #[test]
+    fn the_stored_format_is_written_down() {
+        // FNV-1a of all bodies. When it differs: is docs/keys.md still true, and
+        // can servers that run the old scripts work beside those that run these?
+        // Say so in CHANGELOG.md, then put the new number into docs/keys.md.
+        let hash = ALL
+            .iter()
+            .flat_map(|script| script.body.bytes())
+            .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+                (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+            });
+        let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/keys.md");
+        let written = format!("scripts: {hash:016x}");
+        assert!(
+            fs::read_to_string(page).unwrap().contains(&written),
+            "docs/keys.md lacks `{written}`"
+        );
+    }
+}

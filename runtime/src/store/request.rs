@@ -1,0 +1,118 @@
+//! What all commands of one acquisition carry.
+
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use uuid::Uuid;
+
+use crate::LockKey;
+
+const CLIENT: usize = 22;
+const COUNTER: usize = 12;
+
+/// A client's id: a random uuid in its short form, base64 without padding.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct ClientId([u8; CLIENT]);
+
+impl ClientId {
+    /// An id that nobody else has.
+    #[must_use]
+    pub fn random() -> Self {
+        let mut id = [b'-'; CLIENT];
+        // 16 bytes are 22 characters: it can't fail, and would leave dashes.
+        let _ = URL_SAFE_NO_PAD.encode_slice(Uuid::new_v4(), &mut id);
+        Self(id)
+    }
+
+    /// The id as ASCII.
+    #[must_use]
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl fmt::Display for ClientId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|&byte| fmt::Write::write_char(f, byte.into()))
+    }
+}
+
+impl fmt::Debug for ClientId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// The id of one acquisition: the client's id and a counter.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct RequestId([u8; CLIENT + COUNTER]);
+
+impl RequestId {
+    /// The next id of a client.
+    #[must_use]
+    pub fn next(client: ClientId, counter: &AtomicU64) -> Self {
+        let mut number = counter.fetch_add(1, Ordering::Relaxed);
+        let mut id = [b'0'; CLIENT + COUNTER];
+        id[..CLIENT].copy_from_slice(&client.0);
+        for digit in id[CLIENT..].iter_mut().rev() {
+            *digit = b"0123456789abcdef"[(number & 15) as usize];
+            number >>= 4;
+        }
+        Self(id)
+    }
+
+    /// The id as ASCII.
+    #[must_use]
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl fmt::Debug for RequestId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|&byte| fmt::Write::write_char(f, byte.into()))
+    }
+}
+
+/// What is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// The only lease of a lock.
+    Mutex,
+    /// One of at most `limit` permits.
+    Semaphore {
+        /// How many may be out with this one.
+        limit: u32,
+    },
+}
+
+/// One acquisition, from its first command to its last.
+#[derive(Clone, Debug)]
+pub struct Request {
+    /// The lock.
+    pub key: LockKey,
+    /// The acquisition's id.
+    pub id: RequestId,
+    /// What is asked for.
+    pub kind: Kind,
+    /// How long the lease lasts.
+    pub ttl: Duration,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_are_fixed_in_width_and_never_repeat() {
+        let (client, counter) = (ClientId::random(), AtomicU64::new(255));
+        let ids = [(); 2].map(|()| format!("{:?}", RequestId::next(client, &counter)));
+        assert_eq!(ids[0], format!("{client}0000000000ff"));
+        assert_eq!(ids[1], format!("{client}000000000100"));
+        assert_ne!(client, ClientId::random());
+        assert!(!client.to_string().contains("---"));
+    }
+}

@@ -1,0 +1,146 @@
+//! One request: acquire, run, hand the lease to the body.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body::Body;
+use pin_project_lite::pin_project;
+use tower::Service;
+
+use super::body::LeaseBody;
+use super::key::KeyError;
+use super::layer::{Acquire, Policy};
+use super::reject::Refusal;
+use crate::{Lease, LockKey, LossReason};
+
+/// Resolves when the lease of a running request is lost.
+type Loss = Pin<Box<dyn Future<Output = LossReason> + Send>>;
+
+pin_project! {
+    /// The response of a [`LockService`](super::LockService).
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping it, as a server does when the client goes away, drops the inner
+    /// service's future and then releases the lock in the background, or leaves
+    /// the queue for it.
+    pub struct ResponseFuture<S, A>
+    where
+        S: Service<Request<A>>,
+    {
+        policy: Arc<Policy>,
+        #[pin]
+        state: State<S, A>,
+    }
+}
+
+pin_project! {
+    #[project = StateProj]
+    enum State<S, A>
+    where
+        S: Service<Request<A>>,
+    {
+        Refused { refusal: Refusal },
+        Acquiring { acquire: Acquire, call: Option<(S, Request<A>)> },
+        // Dropped in this order: the lock is free when its work has stopped.
+        Running { #[pin] response: S::Future, loss: Option<Loss>, lease: Option<Lease> },
+        Done,
+    }
+}
+
+impl<S, A> ResponseFuture<S, A>
+where
+    S: Service<Request<A>>,
+{
+    pub(super) fn locked(policy: Arc<Policy>, key: LockKey, inner: S, request: Request<A>) -> Self {
+        let acquire = policy.acquire(key);
+        Self { policy, state: State::Acquiring { acquire, call: Some((inner, request)) } }
+    }
+
+    pub(super) fn unlocked(policy: Arc<Policy>, response: S::Future) -> Self {
+        Self { policy, state: State::Running { response, loss: None, lease: None } }
+    }
+
+    pub(super) fn refused(policy: Arc<Policy>, error: KeyError) -> Self {
+        Self { policy, state: State::Refused { refusal: Refusal::NoKey(error) } }
+    }
+}
+
+impl<S, A, B> Future for ResponseFuture<S, A>
+where
+    S: Service<Request<A>, Response = Response<B>>,
+    B: Body,
+    B::Data: From<Bytes>,
+{
+    type Output = Result<Response<LeaseBody<B>>, S::Error>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let mut this = self.project();
+        loop {
+            let next = match this.state.as_mut().project() {
+                StateProj::Acquiring { acquire, call } => {
+                    let answer = ready!(acquire.as_mut().poll(cx));
+                    match answer.map(Some).or_else(|error| this.policy.judge(error).map(|()| None))
+                    {
+                        Ok(lease) => {
+                            let (inner, request) = call.take().expect("it is acquired once");
+                            State::run(inner, request, lease)
+                        }
+                        Err(refusal) => State::Refused { refusal },
+                    }
+                }
+                StateProj::Running { response, loss, lease } => {
+                    // The deadline is looked at before each poll: a handler that
+                    // was stopped past it does not go on.
+                    match loss.as_mut().map(|loss| loss.as_mut().poll(cx)) {
+                        Some(Poll::Ready(reason)) => {
+                            State::Refused { refusal: Refusal::Lost(reason) }
+                        }
+                        Some(Poll::Pending) | None => {
+                            let response = ready!(response.poll(cx));
+                            let lease = lease.take();
+                            this.state.set(State::Done);
+                            let hold = |body| LeaseBody::new(body, lease);
+                            return Poll::Ready(response.map(|response| response.map(hold)));
+                        }
+                    }
+                }
+                StateProj::Refused { refusal } => {
+                    let response = this.policy.answer(refusal);
+                    this.state.set(State::Done);
+                    return Poll::Ready(Ok(response));
+                }
+                StateProj::Done => panic!("it is polled again after its response"),
+            };
+            this.state.set(next);
+        }
+    }
+}
+
+impl<S, A> State<S, A>
+where
+    S: Service<Request<A>>,
+{
+    fn run(mut inner: S, mut request: Request<A>, lease: Option<Lease>) -> Self {
+        let loss = lease.as_ref().map(|lease| {
+            let handle = lease.handle();
+            request.extensions_mut().insert(handle.clone());
+            Box::pin(async move { handle.lost().await }) as Loss
+        });
+        Self::Running { response: inner.call(request), loss, lease }
+    }
+}
+
+impl<S, A> fmt::Debug for ResponseFuture<S, A>
+where
+    S: Service<Request<A>>,
+{
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ResponseFuture").field("policy", &self.policy).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,213 @@
+//! Key sources: which lock a request takes.
+
+use std::error::Error;
+use std::fmt;
+
+use http::request::Parts;
+
+use crate::{IntoLockKey, LockError, LockKey};
+
+/// Says which lock a request takes.
+///
+/// A name is the same lock for all requests; [`key_by`] makes one of a
+/// function, and, with the feature `axum`, `path_key` of a template.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` does not say which lock a request takes",
+    label = "not a key source",
+    note = "use a name, `key_by(|parts| …)`, or, with the feature `axum`, `path_key(\"order:{{id}}\")`"
+)]
+pub trait RequestKey {
+    /// The lock, from the request's head; `None` lets the request pass without
+    /// one.
+    ///
+    /// The head is `&mut` for the sake of extractors; leave it as it is.
+    ///
+    /// # Errors
+    ///
+    /// [`KeyError`] if no key can be made of this request: it is refused with
+    /// status 400, and never passes unlocked.
+    fn lock_key(&self, parts: &mut Parts) -> Result<Option<LockKey>, KeyError>;
+}
+
+macro_rules! plain_name {
+    ($($name:ty),*) => {$(
+        impl RequestKey for $name {
+            fn lock_key(&self, _: &mut Parts) -> Result<Option<LockKey>, KeyError> {
+                some(self)
+            }
+        }
+    )*};
+}
+plain_name!(String, LockKey);
+
+impl RequestKey for &'static str {
+    fn lock_key(&self, _: &mut Parts) -> Result<Option<LockKey>, KeyError> {
+        some(*self)
+    }
+}
+
+/// A key from a function of the request's head.
+///
+/// The function returns an `Option`, where `None` lets the request pass without
+/// a lock; or a `Result` of a key or of an `Option`, whose error is answered
+/// with status 400. A name that is not allowed is answered with 400 too.
+///
+/// Put values from outside through [`KeyTemplate`](crate::KeyTemplate), so that
+/// they can't name another lock than meant.
+///
+/// # Examples
+///
+/// ```
+/// use leasehold::tower::key_by;
+/// use leasehold::{KeyTemplate, LockLayer, Locks};
+///
+/// let locks = Locks::in_memory();
+///
+/// // One request at a time for each idempotency key; without one, no lock.
+/// let by_header = LockLayer::mutex(&locks, key_by(|parts| {
+///     let key = parts.headers.get("idempotency-key")?;
+///     Some(KeyTemplate::new().text("request:").part("key", &key.to_str().ok()?).finish())
+/// }));
+///
+/// // Here, a request without the header is refused.
+/// let by_tenant = LockLayer::mutex(&locks, key_by(|parts| {
+///     let tenant = parts.headers.get("x-tenant").ok_or("the header x-tenant is missing")?;
+///     let tenant = tenant.to_str().map_err(|_| "the header x-tenant is not ASCII")?;
+///     let key = KeyTemplate::new().text("tenant:").part("tenant", tenant).finish();
+///     key.map_err(|_| "the header x-tenant has no value that names a tenant")
+/// }));
+/// ```
+pub fn key_by<F, T>(key: F) -> KeyBy<F>
+where
+    F: Fn(&Parts) -> T,
+    T: MaybeKey,
+{
+    KeyBy(key)
+}
+
+/// The key source that [`key_by`] makes.
+#[derive(Clone, Copy)]
+pub struct KeyBy<F>(F);
+
+impl<F, T> RequestKey for KeyBy<F>
+where
+    F: Fn(&Parts) -> T,
+    T: MaybeKey,
+{
+    fn lock_key(&self, parts: &mut Parts) -> Result<Option<LockKey>, KeyError> {
+        (self.0)(parts).maybe_key()
+    }
+}
+
+impl<F> fmt::Debug for KeyBy<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("KeyBy").finish_non_exhaustive()
+    }
+}
+
+/// What a function for [`key_by`] may return: an `Option` of a key, or a
+/// `Result` of a key or of such an `Option`.
+#[diagnostic::on_unimplemented(
+    message = "a function for `key_by` cannot return `{Self}`",
+    label = "neither a key nor the lack of one",
+    note = "return `Option<_>`, `Result<_, E>` or `Result<Option<_>, E>`, of strings or `LockKey`s"
+)]
+pub trait MaybeKey {
+    /// The key; `None` for no lock.
+    ///
+    /// # Errors
+    ///
+    /// [`KeyError`] if there should be one and is none.
+    fn maybe_key(self) -> Result<Option<LockKey>, KeyError>;
+}
+
+impl<K: IntoLockKey> MaybeKey for Option<K> {
+    fn maybe_key(self) -> Result<Option<LockKey>, KeyError> {
+        self.map_or(Ok(None), some)
+    }
+}
+
+impl<K, E> MaybeKey for Result<K, E>
+where
+    K: IntoLockKey,
+    E: Into<Box<dyn Error + Send + Sync>>,
+{
+    fn maybe_key(self) -> Result<Option<LockKey>, KeyError> {
+        self.map_err(KeyError::new).and_then(some)
+    }
+}
+
+impl<K, E> MaybeKey for Result<Option<K>, E>
+where
+    K: IntoLockKey,
+    E: Into<Box<dyn Error + Send + Sync>>,
+{
+    fn maybe_key(self) -> Result<Option<LockKey>, KeyError> {
+        self.map_err(KeyError::new)?.maybe_key()
+    }
+}
+
+fn some(key: impl IntoLockKey) -> Result<Option<LockKey>, KeyError> {
+    key.into_lock_key().map(Some).map_err(KeyError::new)
+}
+
+/// Why no key could be made of a request. Its text is for the client to read.
+#[derive(Debug, thiserror::Error)]
+#[error("{text}")]
+pub struct KeyError {
+    text: String,
+}
+
+impl KeyError {
+    /// An error with a text of your own, or the text of another error.
+    ///
+    /// Of [`LockError::InvalidKey`] only the problem is kept: the name is not
+    /// for others to read.
+    pub fn new(error: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+        let error = error.into();
+        let text = match error.downcast_ref() {
+            Some(LockError::InvalidKey { problem, .. }) => problem.clone(),
+            _ => error.to_string(),
+        };
+        Self { text }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ask(source: &impl RequestKey) -> Result<Option<String>, String> {
+        let (mut parts, ()) = http::Request::new(()).into_parts();
+        let key = source.lock_key(&mut parts);
+        key.map(|key| key.map(|key| key.name().to_owned())).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn names_and_functions_are_sources() {
+        let a = || Ok(Some("a".to_owned()));
+        assert_eq!(ask(&"a"), a());
+        assert_eq!(ask(&"a".to_owned()), a());
+        assert_eq!(ask(&LockKey::new("a").unwrap()), a());
+        assert_eq!(ask(&key_by(|_| Some("a"))), a());
+        assert_eq!(ask(&key_by(|_| Some(LockKey::new("a")))), a());
+        assert_eq!(ask(&key_by(|_| LockKey::new("a"))), a());
+        assert_eq!(ask(&key_by(|_| Ok::<_, &str>(Some("a")))), a());
+        assert_eq!(ask(&key_by(|parts| Some(parts.uri.path().to_owned()))), Ok(Some("/".into())));
+    }
+
+    #[test]
+    fn no_key_is_no_error_and_a_bad_one_is() {
+        assert_eq!(ask(&key_by(|_| None::<String>)), Ok(None));
+        assert_eq!(ask(&key_by(|_| Ok::<_, LockError>(None::<String>))), Ok(None));
+        assert_eq!(ask(&key_by(|_| Err::<String, _>("no tenant"))), Err("no tenant".into()));
+        assert_eq!(ask(&key_by(|_| Some(""))), ask(&""));
+        assert!(ask(&"").is_err());
+    }
+
+    #[test]
+    fn the_error_does_not_tell_the_name() {
+        let text = ask(&"secret\n").unwrap_err();
+        assert!(text.contains("control character") && !text.contains("secret"), "{text}");
+    }
+}

@@ -1,0 +1,215 @@
+//! The layer and its options.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::Response;
+use tower::Layer;
+
+use super::body::LeaseBody;
+use super::key::RequestKey;
+use super::reject::{Refusal, cause};
+use super::service::LockService;
+use crate::{Lease, LockError, LockKey, Locks, Mutex, Semaphore, Wait};
+
+/// Handles each request under the lock that its key names, or refuses it.
+///
+/// See the [module](super) for what is answered when, for how long the lock is
+/// held, and where among other layers it belongs.
+///
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use http::StatusCode;
+/// use leasehold::tower::Refusal;
+/// use leasehold::{LockLayer, Locks};
+///
+/// let locks = Locks::in_memory();
+///
+/// let layer = LockLayer::mutex(&locks, "import")
+///     .ttl(Duration::from_secs(10))
+///     .wait(Duration::from_secs(2))
+///     .on_refused(|refusal| {
+///         let mut response = refusal.to_response();
+///         if matches!(refusal, Refusal::Held(_)) {
+///             *response.status_mut() = StatusCode::LOCKED;
+///         }
+///         response
+///     });
+/// ```
+pub struct LockLayer<K> {
+    key: Arc<K>,
+    policy: Policy,
+}
+
+impl<K: RequestKey> LockLayer<K> {
+    /// One request at a time for each key: others are refused with status 409.
+    pub fn mutex(locks: &Locks, key: K) -> Self {
+        Self::new(locks, key, None)
+    }
+
+    /// At most `limit` requests at a time for each key: others are refused
+    /// with status 429.
+    pub fn semaphore(locks: &Locks, key: K, limit: u32) -> Self {
+        Self::new(locks, key, Some(limit))
+    }
+
+    fn new(locks: &Locks, key: K, limit: Option<u32>) -> Self {
+        let policy = Policy {
+            locks: locks.clone(),
+            limit,
+            ttl: None,
+            wait: Wait::For(Duration::ZERO),
+            fails_open: false,
+            on_refused: None,
+        };
+        Self { key: Arc::new(key), policy }
+    }
+}
+
+impl<K> LockLayer<K> {
+    /// How long a lease lasts unless it is renewed, which it is every third of
+    /// this: 100 ms to 24 h, by default 30 s. A server that dies keeps the lock
+    /// for at most this long; requests are not bounded by it.
+    #[must_use]
+    pub fn ttl(mut self, ttl: Duration) -> Self {
+        self.policy.ttl = Some(ttl);
+        self
+    }
+
+    /// How long a request waits for its lock: a duration, or
+    /// [`Wait::Forever`]. By default 0: it is refused at once.
+    ///
+    /// Requests that wait queue up in this server, each with its connection
+    /// and its memory. A client that goes away leaves the queue.
+    #[must_use]
+    pub fn wait(mut self, wait: impl Into<Wait>) -> Self {
+        self.policy.wait = wait.into();
+        self
+    }
+
+    /// Lets requests pass *without a lock*, with a warning, when the lock
+    /// store fails. By default they are refused with status 503.
+    ///
+    /// For limits that protect a server, where serving matters more than the
+    /// limit; never for a lock that protects data. A store that fails is asked
+    /// again for a second before a request passes. One that passed has no
+    /// [`LeaseHandle`](crate::LeaseHandle).
+    #[must_use]
+    pub fn fail_open(mut self) -> Self {
+        self.policy.fails_open = true;
+        self
+    }
+
+    /// Answers refused requests with a function of your own.
+    ///
+    /// [`Refusal::to_response`] is the built-in answer, for the cases that are
+    /// to stay as they are.
+    #[must_use]
+    pub fn on_refused<F, D>(mut self, answer: F) -> Self
+    where
+        F: Fn(&Refusal) -> Response<D> + Send + Sync + 'static,
+        D: Into<Bytes>,
+    {
+        self.policy.on_refused = Some(Arc::new(move |refusal| answer(refusal).map(Into::into)));
+        self
+    }
+}
+
+impl<S, K> Layer<S> for LockLayer<K> {
+    type Service = LockService<S, K>;
+
+    fn layer(&self, inner: S) -> Self::Service {
+        LockService::new(inner, self.key.clone(), Arc::new(self.policy.clone()))
+    }
+}
+
+impl<K> Clone for LockLayer<K> {
+    fn clone(&self) -> Self {
+        Self { key: self.key.clone(), policy: self.policy.clone() }
+    }
+}
+
+impl<K: fmt::Debug> fmt::Debug for LockLayer<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { key, policy } = self;
+        f.debug_struct("LockLayer").field("key", key).field("policy", policy).finish()
+    }
+}
+
+/// An acquisition under way.
+pub(super) type Acquire = Pin<Box<dyn Future<Output = Result<Lease, LockError>> + Send>>;
+
+type OnRefused = Arc<dyn Fn(&Refusal) -> Response<Bytes> + Send + Sync>;
+
+/// All of a layer's options but the key.
+#[derive(Clone)]
+pub(super) struct Policy {
+    locks: Locks,
+    /// Of a semaphore.
+    limit: Option<u32>,
+    ttl: Option<Duration>,
+    wait: Wait,
+    fails_open: bool,
+    on_refused: Option<OnRefused>,
+}
+
+impl Policy {
+    pub(super) fn acquire(&self, key: LockKey) -> Acquire {
+        if let Some(limit) = self.limit {
+            let semaphore = self.locks.semaphore(key, limit).wait(self.wait);
+            let semaphore = self.ttl.into_iter().fold(semaphore, Semaphore::ttl);
+            Box::pin(async move { semaphore.acquire().await })
+        } else {
+            let mutex = self.locks.mutex(key).wait(self.wait);
+            let mutex = self.ttl.into_iter().fold(mutex, Mutex::ttl);
+            Box::pin(async move { mutex.lock().await })
+        }
+    }
+
+    /// Nothing, if the request passes without a lock.
+    ///
+    /// # Errors
+    ///
+    /// The refusal, if it does not.
+    pub(super) fn judge(&self, error: LockError) -> Result<(), Refusal> {
+        match Refusal::of(error, self.limit.is_some()) {
+            Refusal::Unavailable(error) if self.fails_open => {
+                tracing::warn!(
+                    error = cause(&error),
+                    "a request passes without its lock: the lock store failed"
+                );
+                Ok(())
+            }
+            refusal => Err(refusal),
+        }
+    }
+
+    /// The answer to a refused request.
+    pub(super) fn answer<B>(&self, refusal: &Refusal) -> Response<LeaseBody<B>> {
+        refusal.log();
+        let response = match &self.on_refused {
+            Some(answer) => answer(refusal),
+            None => refusal.to_response(),
+        };
+        response.map(LeaseBody::refusal)
+    }
+}
+
+impl fmt::Debug for Policy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Policy")
+            .field("locks", &self.locks)
+            .field("limit", &self.limit)
+            .field("ttl", &self.ttl)
+            .field("wait", &self.wait)
+            .field("fails_open", &self.fails_open)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,106 @@
+//! A layer for Tower services that speak HTTP: each request is handled under a
+//! lock, or is refused.
+//!
+//! ```
+//! use http::{Request, Response, StatusCode};
+//! use http_body_util::Full;
+//! use leasehold::{Locks, LockLayer};
+//! use tower::{Layer, ServiceExt};
+//! # use std::convert::Infallible;
+//! # use bytes::Bytes;
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let locks = Locks::in_memory();
+//!
+//! // Four reports at a time, on all servers together.
+//! let layer = LockLayer::semaphore(&locks, "reports", 4);
+//! let service = layer.layer(tower::service_fn(|_: Request<()>| async {
+//!     Ok::<_, Infallible>(Response::new(Full::new(Bytes::from("a report"))))
+//! }));
+//!
+//! let response = service.oneshot(Request::new(())).await?;
+//! assert_eq!(response.status(), StatusCode::OK);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Which lock a request takes, a [`RequestKey`] says: a plain name, a function
+//! of the request's head ([`key_by`]), or, with the feature `axum`, the path's
+//! parameters (`path_key("order:{id}")`).
+//!
+//! # Refusals
+//!
+//! A request that is refused never reaches the inner service, unless the lock
+//! is lost while it runs. The inner service's errors pass through; refusals
+//! are responses, with a problem body after RFC 9457 that does not name the
+//! lock:
+//!
+//! | status | when | `Retry-After` |
+//! |---|---|---|
+//! | 400 | the request does not say what to lock | |
+//! | 409 | another holds the mutex | what is left of its lease |
+//! | 429 | the semaphore is full | when its next permit would expire |
+//! | 503 | the lock store failed | 1 |
+//! | 503 | the lock was lost while the request ran | |
+//! | 500 | the layer has an option that makes no sense, or the name is in use by another kind of lock | |
+//!
+//! `Retry-After` is in seconds, rounded up, at least 1; after a
+//! [`wait`](LockLayer::wait) in vain it is 1. [`LockLayer::on_refused`] puts
+//! answers of your own in the place of these, all or some.
+//!
+//! # For how long the lock is held
+//!
+//! Until the response's *body* has ended or was dropped, not only until its
+//! head was made: see [`LeaseBody`]. A client that goes away drops the handler
+//! or the body, and so frees the lock, in the background.
+//!
+//! When the lease is lost while the handler runs, the handler is dropped at its
+//! next await point and the answer is 503. Once the head was sent, no other
+//! answer can be given: the body goes on without the lock. A handler that
+//! streams what must not outlive the lock takes the [`LeaseHandle`] out of the
+//! request's extensions (with axum, as an argument) and watches
+//! [`lost`](crate::LeaseHandle::lost).
+//!
+//! A transaction belongs into the handler: there it is committed before the
+//! lock is free. One that a middleware outside this layer commits is committed
+//! when others already hold the lock.
+//!
+//! An upgrade (101) ends with its head here: what is spoken on the connection
+//! afterwards is not under the lock.
+//!
+//! # Where to put it
+//!
+//! - *Inside authentication*: a stranger must not hold a lock by asking for
+//!   it.
+//! - *Inside a concurrency limit*, not around it: around it, requests hold their
+//!   locks while they queue for the limit.
+//! - *A time-out* around this layer counts the wait for the lock, one inside it
+//!   does not. Either frees the lock when it strikes.
+//!
+//! A slow client holds a lock for as long as it sends its request's body or
+//! reads the response's: where strangers choose the key, bound both.
+//!
+//! The inner service is made ready before the lock is asked for, and kept ready
+//! meanwhile. If it reserves something by that, as a concurrency limit does,
+//! requests that wait for a lock use it up.
+//!
+//! [`LeaseHandle`]: crate::LeaseHandle
+
+#[cfg(feature = "axum")]
+mod axum;
+mod body;
+mod future;
+mod key;
+mod layer;
+mod reject;
+mod service;
+
+#[cfg(feature = "axum")]
+pub use self::axum::{NoLease, PathKey, path_key};
+pub use self::body::LeaseBody;
+pub use self::future::ResponseFuture;
+pub use self::key::{KeyBy, KeyError, MaybeKey, RequestKey, key_by};
+pub use self::layer::LockLayer;
+pub use self::reject::Refusal;
+pub use self::service::LockService;

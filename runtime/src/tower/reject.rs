@@ -1,0 +1,201 @@
+//! Refusals: why the layer answers a request itself, and what it answers.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{CONTENT_TYPE, RETRY_AFTER};
+use http::{HeaderValue, Response, StatusCode};
+use problem_details::{JsonProblemDetails, ProblemDetails};
+
+use super::key::KeyError;
+use crate::{LockError, LossReason};
+
+/// When to come back if nobody can say when: `Retry-After` knows nothing
+/// shorter.
+const SOON: Duration = Duration::from_secs(1);
+
+/// Why the layer answers a request itself.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Refusal {
+    /// The request does not say what to lock.
+    NoKey(KeyError),
+    /// Another holds the mutex.
+    Held(LockError),
+    /// All permits of the semaphore are out.
+    Full(LockError),
+    /// The lock store failed.
+    Unavailable(LockError),
+    /// The lock was lost while the request ran, and the handler was dropped.
+    Lost(LossReason),
+    /// An option makes no sense, or the name is in use by another kind of lock.
+    Misconfigured(LockError),
+}
+
+impl Refusal {
+    /// What an acquisition's error means.
+    pub(super) fn of(error: LockError, is_semaphore: bool) -> Self {
+        match error {
+            LockError::Busy { .. } | LockError::TimedOut { .. } if is_semaphore => {
+                Self::Full(error)
+            }
+            LockError::Busy { .. } | LockError::TimedOut { .. } => Self::Held(error),
+            LockError::Store { .. } | LockError::ShutDown => Self::Unavailable(error),
+            LockError::InvalidKey { .. } => Self::NoKey(KeyError::new(error)),
+            error => Self::Misconfigured(error),
+        }
+    }
+
+    /// The status of the built-in answer.
+    #[must_use]
+    pub fn status(&self) -> StatusCode {
+        match self {
+            Self::NoKey(_) => StatusCode::BAD_REQUEST,
+            Self::Held(_) => StatusCode::CONFLICT,
+            Self::Full(_) => StatusCode::TOO_MANY_REQUESTS,
+            Self::Unavailable(_) | Self::Lost(_) => StatusCode::SERVICE_UNAVAILABLE,
+            Self::Misconfigured(_) => StatusCode::INTERNAL_SERVER_ERROR,
+        }
+    }
+
+    /// The seconds of `Retry-After` in the built-in answer, if it has one:
+    /// rounded up, and at least 1.
+    ///
+    /// There is none where the same request would fail again, nor after a lock
+    /// was lost: part of the work may have been done.
+    #[must_use]
+    pub fn retry_after(&self) -> Option<u64> {
+        match self {
+            Self::Held(LockError::Busy { retry_after, .. })
+            | Self::Full(LockError::Busy { retry_after, .. }) => Some(whole_seconds(*retry_after)),
+            // Who waited in vain knows only that others held it all the time.
+            Self::Held(_) | Self::Full(_) | Self::Unavailable(_) => Some(whole_seconds(SOON)),
+            Self::NoKey(_) | Self::Lost(_) | Self::Misconfigured(_) => None,
+        }
+    }
+
+    /// The built-in answer: a problem body after RFC 9457, which does not name
+    /// the lock.
+    #[must_use]
+    pub fn to_response(&self) -> Response<Bytes> {
+        let mut response = problem(self.status(), &self.detail(), self.retry_after());
+        if let Some(seconds) = self.retry_after() {
+            response.headers_mut().insert(RETRY_AFTER, seconds.into());
+        }
+        response
+    }
+
+    fn detail(&self) -> String {
+        let text = match self {
+            Self::NoKey(error) => {
+                return format!("The request does not say what to lock: {error}.");
+            }
+            Self::Held(_) => "Another request holds the lock that this one needs.",
+            Self::Full(_) => "As many requests as may run at a time are running.",
+            Self::Unavailable(_) => {
+                "The lock that the request needs could not be acquired: the lock store failed."
+            }
+            Self::Lost(_) => {
+                "The lock was lost while the request ran. It was stopped; part of its work may \
+                 have been done."
+            }
+            Self::Misconfigured(_) => {
+                "The server's lock for this request is not set up as it should be."
+            }
+        };
+        text.to_owned()
+    }
+
+    /// Tells the operator, where there is something to be done. Keys, which
+    /// may be personal, and what a client can cause stay at `debug`.
+    pub(super) fn log(&self) {
+        match self {
+            Self::NoKey(error) => tracing::debug!(%error, "a request does not say what to lock"),
+            Self::Held(error) | Self::Full(error) => {
+                tracing::debug!(%error, "a request is refused");
+            }
+            Self::Unavailable(error) => {
+                tracing::warn!(error = cause(error), "a request is refused: the lock store failed");
+            }
+            Self::Lost(reason) => {
+                tracing::warn!(%reason, "a request was stopped: its lock was lost");
+            }
+            Self::Misconfigured(error) => {
+                tracing::error!(
+                    error = cause(error),
+                    "a request is refused: its lock is not set up as it should be"
+                );
+                tracing::debug!(%error, "the lock that is not set up as it should be");
+            }
+        }
+    }
+}
+
+/// An error's text without the key's name.
+pub(super) fn cause(error: &LockError) -> String {
+    match error {
+        LockError::Store { source, .. } => source.to_string(),
+        LockError::WrongKind { .. } => "the name is in use by another kind of lock".to_owned(),
+        error => error.to_string(),
+    }
+}
+
+/// A response with a problem body after RFC 9457.
+pub(super) fn problem(
+    status: StatusCode,
+    detail: &str,
+    retry_after: Option<u64>,
+) -> Response<Bytes> {
+    let members: BTreeMap<_, _> =
+        retry_after.map(|seconds| ("retry_after", seconds)).into_iter().collect();
+    let details =
+        ProblemDetails::from_status_code(status).with_detail(detail).with_extensions(members);
+    // Strings and numbers can always be written.
+    let text = JsonProblemDetails::from(details).to_body_string().unwrap_or_default();
+    let mut response = Response::new(text.into());
+    *response.status_mut() = status;
+    let json = HeaderValue::from_static(JsonProblemDetails::<()>::CONTENT_TYPE);
+    response.headers_mut().insert(CONTENT_TYPE, json);
+    response
+}
+
+fn whole_seconds(time: Duration) -> u64 {
+    let begun = u64::from(time.subsec_nanos() > 0);
+    time.as_secs().saturating_add(begun).max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn retry_after_is_rounded_up_and_at_least_1() {
+        for (millis, seconds) in [(0, 1), (1, 1), (1000, 1), (1001, 2), (29_500, 30)] {
+            assert_eq!(whole_seconds(Duration::from_millis(millis)), seconds, "{millis} ms");
+        }
+        assert_eq!(whole_seconds(Duration::from_nanos(2_000_000_001)), 3);
+        assert_eq!(whole_seconds(Duration::MAX), u64::MAX);
+    }
+
+    #[test]
+    fn a_problem_is_json_with_its_status_in_it() {
+        let response = problem(StatusCode::CONFLICT, "held", Some(3));
+        assert_eq!(response.headers()[CONTENT_TYPE], "application/problem+json");
+        assert_eq!(
+            response.body(),
+            r#"{"status":409,"title":"Conflict","detail":"held","retry_after":3}"#
+        );
+    }
+
+    #[test]
+    fn errors_have_the_status_of_who_is_to_act() {
+        for (error, status) in [
+            (LockError::ShutDown, 503),
+            (LockError::invalid_key("", "it is empty"), 400),
+            (LockError::InvalidOption { option: "ttl", problem: "0".into() }, 500),
+        ] {
+            assert_eq!(Refusal::of(error, false).status(), status);
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! The service that the layer makes.
+
+use std::fmt;
+use std::mem;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body::Body;
+use tower::Service;
+
+use super::body::LeaseBody;
+use super::future::ResponseFuture;
+use super::key::RequestKey;
+use super::layer::Policy;
+
+/// A service whose requests are handled under a lock; from
+/// [`LockLayer`](super::LockLayer).
+pub struct LockService<S, K> {
+    inner: S,
+    key: Arc<K>,
+    policy: Arc<Policy>,
+}
+
+impl<S, K> LockService<S, K> {
+    pub(super) fn new(inner: S, key: Arc<K>, policy: Arc<Policy>) -> Self {
+        Self { inner, key, policy }
+    }
+}
+
+impl<S, K, A, B> Service<Request<A>> for LockService<S, K>
+where
+    S: Service<Request<A>, Response = Response<B>> + Clone,
+    K: RequestKey,
+    B: Body,
+    B::Data: From<Bytes>,
+{
+    type Response = Response<LeaseBody<B>>;
+    type Error = S::Error;
+    type Future = ResponseFuture<S, A>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        self.inner.poll_ready(cx)
+    }
+
+    fn call(&mut self, request: Request<A>) -> Self::Future {
+        let (mut parts, body) = request.into_parts();
+        let key = self.key.lock_key(&mut parts);
+        let request = Request::from_parts(parts, body);
+        let policy = self.policy.clone();
+        // The key is known only now, so the lock is acquired in the future and
+        // not in `poll_ready`.
+        match key {
+            Ok(Some(key)) => ResponseFuture::locked(policy, key, self.take_ready(), request),
+            Ok(None) => ResponseFuture::unlocked(policy, self.inner.call(request)),
+            Err(error) => {
+                // What it reserved when it became ready goes back.
+                drop(self.take_ready());
+                ResponseFuture::refused(policy, error)
+            }
+        }
+    }
+}
+
+impl<S: Clone, K> LockService<S, K> {
+    /// The service that was made ready. Its clone stays, and has to be made
+    /// ready again.
+    fn take_ready(&mut self) -> S {
+        let clone = self.inner.clone();
+        mem::replace(&mut self.inner, clone)
+    }
+}
+
+impl<S: Clone, K> Clone for LockService<S, K> {
+    fn clone(&self) -> Self {
+        Self { inner: self.inner.clone(), key: self.key.clone(), policy: self.policy.clone() }
+    }
+}
+
+impl<S: fmt::Debug, K: fmt::Debug> fmt::Debug for LockService<S, K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LockService")
+            .field("inner", &self.inner)
+            .field("key", &self.key)
+            .field("policy", &self.policy)
+            .finish()
+    }
+}
