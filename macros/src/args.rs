@@ -1,0 +1,219 @@
+//! The arguments of the attribute: what stands between its parentheses.
+
+use proc_macro2::{Ident, Span, TokenStream};
+use quote::quote_spanned;
+use syn::{
+    Error, Expr, Path, Result, Token,
+    ext::IdentExt,
+    parse::{Parse, ParseStream, Parser},
+    parse_quote,
+    punctuated::Punctuated,
+};
+
+use crate::{
+    duration,
+    values::{self, IfHeld, Key},
+};
+
+/// What users can write; `crate` is for crates that re-export this one.
+const NAMES: [&str; 7] = ["key", "ttl", "wait", "permits", "if_held", "hold_at_least", "locks"];
+
+pub(crate) struct Args {
+    pub(crate) key: Key,
+    pub(crate) if_held: IfHeld,
+    /// The options of the call, in the order they were written.
+    pub(crate) options: Vec<CallOption>,
+    /// The path of the runtime crate.
+    pub(crate) runtime: Path,
+}
+
+/// An argument that is passed on to the method of the same name.
+pub(crate) struct CallOption {
+    pub(crate) name: Ident,
+    pub(crate) value: TokenStream,
+}
+
+impl Args {
+    pub(crate) fn parse(tokens: TokenStream) -> Result<Self> {
+        let arguments = Punctuated::<Argument, Token![,]>::parse_terminated.parse2(tokens)?;
+        let mut reader = Reader::default();
+        let mut errors = Vec::new();
+        for argument in arguments {
+            errors.extend(reader.read(argument).err());
+        }
+        errors.extend(reader.contradiction());
+        let mistakes = errors.into_iter().reduce(|mut all, error| {
+            all.combine(error);
+            all
+        });
+        match mistakes {
+            Some(mistakes) => Err(mistakes),
+            None => reader.finish(),
+        }
+    }
+}
+
+/// `name = value`, not yet judged.
+struct Argument {
+    name: Ident,
+    value: Expr,
+}
+
+impl Parse for Argument {
+    fn parse(input: ParseStream<'_>) -> Result<Self> {
+        if !input.peek(Ident::peek_any) {
+            return Err(input.error("an argument is `name = value`, such as `key = \"report\"`"));
+        }
+        let name = input.call(Ident::parse_any)?;
+        let equals: Option<Token![=]> = input.parse()?;
+        if equals.is_none() || input.is_empty() || input.peek(Token![,]) {
+            let text = format!("`{name}` needs a value: write `{name} = ...`");
+            return Err(Error::new(name.span(), text));
+        }
+        Ok(Self { name, value: input.parse()? })
+    }
+}
+
+/// Takes one argument after the other.
+#[derive(Default)]
+struct Reader {
+    seen: Vec<Ident>,
+    key: Option<Key>,
+    if_held: Option<IfHeld>,
+    options: Vec<CallOption>,
+    runtime: Option<Path>,
+}
+
+impl Reader {
+    fn read(&mut self, Argument { name, value }: Argument) -> Result<()> {
+        if self.seen.contains(&name) {
+            return Err(Error::new(name.span(), format!("`{name}` is given twice")));
+        }
+        self.seen.push(name.clone());
+        let value = values::ungrouped(value);
+        let value = match name.to_string().as_str() {
+            "key" => return values::key(value).map(|key| self.key = Some(key)),
+            "if_held" => return values::if_held(&value).map(|what| self.if_held = Some(what)),
+            "crate" => return values::path(&value).map(|path| self.runtime = Some(path)),
+            "ttl" => duration::ttl(&value)?,
+            "wait" => duration::wait(&value)?,
+            "hold_at_least" => duration::hold_at_least(&value)?,
+            "permits" => values::permits(value)?,
+            "locks" => quote_spanned!(Span::mixed_site().located_at(name.span())=> &(#value)),
+            other => return Err(Error::new(name.span(), unknown(other))),
+        };
+        self.options.push(CallOption { name, value });
+        Ok(())
+    }
+
+    /// Arguments that are right one by one, but not together.
+    fn contradiction(&self) -> Option<Error> {
+        let given = |name: &str| self.seen.iter().find(|seen| *seen == name);
+        let (hold, _) = given("hold_at_least").zip(given("permits"))?;
+        let text = "`hold_at_least` is for mutexes (scheduled jobs); remove `permits`";
+        Some(Error::new(hold.span(), text))
+    }
+
+    fn finish(self) -> Result<Args> {
+        let missing = || {
+            let text =
+                "the lock has no name: add `key = \"...\"`, such as `key = \"invoice:{id}\"`";
+            Error::new(Span::call_site(), text)
+        };
+        Ok(Args {
+            key: self.key.ok_or_else(missing)?,
+            if_held: self.if_held.unwrap_or(IfHeld::Error),
+            options: self.options,
+            runtime: self.runtime.unwrap_or_else(|| parse_quote!(::leasehold)),
+        })
+    }
+}
+
+fn unknown(name: &str) -> String {
+    let there_are = format!("there are `{}`", NAMES.join("`, `"));
+    let distance = |known: &&str| strsim::damerau_levenshtein(name, known);
+    let near = NAMES.into_iter().min_by_key(distance);
+    match near.filter(|known| distance(known) <= known.len().max(3) / 3) {
+        Some(near) => {
+            format!("unknown argument `{name}`: did you mean `{near}`? ({there_are})")
+        }
+        None => format!("unknown argument `{name}`: {there_are}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use quote::ToTokens;
+
+    use super::*;
+
+    fn parse(args: &str) -> Result<Args> {
+        Args::parse(args.parse().unwrap())
+    }
+
+    /// What is said of wrong arguments.
+    fn mistakes(args: &str) -> Vec<String> {
+        let error = parse(args).err().expect("a mistake");
+        error.into_iter().map(|error| error.to_string()).collect()
+    }
+
+    #[test]
+    fn options_keep_their_order_and_values() {
+        let args = parse(r#"wait = WAIT, key = "a", permits = 2, locks = self.locks,"#).unwrap();
+        let options: Vec<_> =
+            args.options.iter().map(|option| format!("{} {}", option.name, option.value)).collect();
+        assert_eq!(options, ["wait WAIT", "permits 2", "locks & (self . locks)"]);
+        assert!(matches!(args.key, Key::Template(_)));
+        assert_eq!(args.if_held, IfHeld::Error);
+        assert_eq!(args.runtime.to_token_stream().to_string(), ":: leasehold");
+    }
+
+    #[test]
+    fn the_rest_is_read_too() {
+        let args = parse(r#"key = name(id), if_held = "skip", crate = crate::lock"#).unwrap();
+        assert!(matches!(args.key, Key::Expr(Expr::Call(_))));
+        assert_eq!(args.if_held, IfHeld::Skip);
+        assert_eq!(args.runtime.to_token_stream().to_string(), "crate :: lock");
+        assert_eq!(parse(r#"key = "a", if_held = "error""#).unwrap().if_held, IfHeld::Error);
+    }
+
+    #[test]
+    fn each_mistake_is_told() {
+        let told = mistakes(r#"key = "", ttl = "1s", ttl = "2s", permits = 0, if_held = skip"#);
+        assert_eq!(told.len(), 4, "{told:?}");
+        assert!(told[0].starts_with("the key is empty"));
+        assert_eq!(told[1], "`ttl` is given twice");
+        assert!(told[2].starts_with("`permits` is how many"));
+        assert_eq!(told[3], "`if_held` is \"error\" or \"skip\"");
+    }
+
+    #[test]
+    fn unknown_names_are_answered_with_the_known() {
+        let known =
+            "there are `key`, `ttl`, `wait`, `permits`, `if_held`, `hold_at_least`, `locks`";
+        for unknown in ["renew", "lease", "crat"] {
+            let told = mistakes(&format!("key = \"a\", {unknown} = 1"));
+            assert_eq!(told, [format!("unknown argument `{unknown}`: {known}")]);
+        }
+        for (name, near) in [("tll", "ttl"), ("holdatleast", "hold_at_least"), ("lock", "locks")] {
+            let told = mistakes(&format!("key = \"a\", {name} = 1"));
+            let hint = format!("did you mean `{near}`? ({known})");
+            assert_eq!(told, [format!("unknown argument `{name}`: {hint}")]);
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_together_is_told() {
+        let told = mistakes(r#"key = "a", permits = 2, hold_at_least = "5m""#);
+        assert_eq!(told, ["`hold_at_least` is for mutexes (scheduled jobs); remove `permits`"]);
+    }
+
+    #[test]
+    fn other_syntax_is_answered_with_an_example() {
+        assert!(mistakes("")[0].starts_with("the lock has no name: add `key = "));
+        assert!(mistakes("\"a\"")[0].starts_with("an argument is `name = value`"));
+        for valueless in ["key", "key =", "key = , ttl = \"1s\"", "key: \"a\""] {
+            assert_eq!(mistakes(valueless), ["`key` needs a value: write `key = ...`"]);
+        }
+    }
+}

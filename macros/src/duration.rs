@@ -1,0 +1,132 @@
+//! Durations: literals are checked when compiling, anything else is an
+//! expression that rustc checks.
+
+use std::{ops::RangeInclusive, time::Duration};
+
+use proc_macro2::TokenStream;
+use quote::{ToTokens, quote};
+use syn::{Error, Expr, ExprLit, Lit, Result};
+
+const SHORTEST_TTL: Duration = Duration::from_millis(100);
+const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
+
+pub(crate) fn ttl(value: &Expr) -> Result<TokenStream> {
+    checked(value, SHORTEST_TTL..=LONGEST, "`ttl` is from 100ms to 24h")
+}
+
+pub(crate) fn wait(value: &Expr) -> Result<TokenStream> {
+    checked(value, Duration::ZERO..=Duration::MAX, "")
+}
+
+pub(crate) fn hold_at_least(value: &Expr) -> Result<TokenStream> {
+    checked(value, Duration::ZERO..=LONGEST, "`hold_at_least` is at most 24h")
+}
+
+fn checked(value: &Expr, range: RangeInclusive<Duration>, outside: &str) -> Result<TokenStream> {
+    let Expr::Lit(ExprLit { lit, .. }) = value else {
+        return Ok(value.into_token_stream());
+    };
+    let duration = literal(lit)?;
+    if !range.contains(&duration) {
+        return Err(Error::new(lit.span(), outside));
+    }
+    let (secs, nanos) = (duration.as_secs(), duration.subsec_nanos());
+    Ok(quote!(::core::time::Duration::new(#secs, #nanos)))
+}
+
+fn literal(literal: &Lit) -> Result<Duration> {
+    let text = match literal {
+        Lit::Str(text) if is_number(text.value().trim()) => unit_missing(text.value().trim()),
+        Lit::Str(text) => match humantime::parse_duration(&text.value()) {
+            Ok(duration) => return Ok(duration),
+            Err(error) => format!("{} is no duration such as \"10s\": {error}", text.token()),
+        },
+        Lit::Int(number) => unit_missing_or_unquoted(number.base10_digits(), number.suffix()),
+        Lit::Float(number) => unit_missing_or_unquoted(number.base10_digits(), number.suffix()),
+        _ => "a duration is a string such as \"10s\", or an expression".to_owned(),
+    };
+    Err(Error::new(literal.span(), text))
+}
+
+fn is_number(text: &str) -> bool {
+    text.starts_with(|char: char| char.is_ascii_digit())
+        && text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.')
+}
+
+fn unit_missing(number: &str) -> String {
+    format!("a duration needs a unit: write \"{number}s\"")
+}
+
+/// For `10s`, which Rust reads as a number with a suffix, as for `10`.
+fn unit_missing_or_unquoted(number: &str, suffix: &str) -> String {
+    let text = format!("{number}{suffix}");
+    match humantime::parse_duration(&text) {
+        Ok(_) if !suffix.is_empty() => format!("a duration is a string: write \"{text}\""),
+        _ => unit_missing(number),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What `value` becomes, or what is said of it.
+    fn read(reader: fn(&Expr) -> Result<TokenStream>, value: &str) -> String {
+        let value = syn::parse_str(value).unwrap();
+        reader(&value).map_or_else(|error| error.to_string(), |tokens| tokens.to_string())
+    }
+
+    fn duration(secs: u64, nanos: u32) -> String {
+        quote!(::core::time::Duration::new(#secs, #nanos)).to_string()
+    }
+
+    #[test]
+    fn literals_become_seconds_and_nanoseconds() {
+        assert_eq!(read(ttl, "\"10s\""), duration(10, 0));
+        assert_eq!(read(ttl, "\"1m 30s\""), duration(90, 0));
+        assert_eq!(read(ttl, "\"1500ms\""), duration(1, 500_000_000));
+        assert_eq!(read(wait, "\"0s\""), duration(0, 0));
+        assert_eq!(read(wait, "\"2days\""), duration(2 * 24 * 60 * 60, 0));
+    }
+
+    #[test]
+    fn expressions_pass() {
+        assert_eq!(read(ttl, "TTL"), "TTL");
+        assert_eq!(read(wait, "self . wait ()"), "self . wait ()");
+    }
+
+    #[test]
+    fn a_unit_is_asked_for() {
+        for (value, better) in [
+            ("\"10\"", "10s"),
+            ("\" 0 \"", "0s"),
+            ("10", "10s"),
+            ("10u64", "10s"),
+            ("1.5", "1.5s"),
+            ("\"1.5\"", "1.5s"),
+        ] {
+            let text = format!("a duration needs a unit: write \"{better}\"");
+            assert_eq!(read(ttl, value), text, "{value}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_duration_is_refused() {
+        assert_eq!(read(wait, "10s"), "a duration is a string: write \"10s\"");
+        assert_eq!(read(wait, "5.0s"), "a duration is a string: write \"5.0s\"");
+        let text = "\"soon\" is no duration such as \"10s\": expected number at 0";
+        assert_eq!(read(wait, "\"soon\""), text);
+        let text = "a duration is a string such as \"10s\", or an expression";
+        assert_eq!(read(wait, "true"), text);
+    }
+
+    #[test]
+    fn ranges_end_where_the_docs_say() {
+        assert_eq!(read(ttl, "\"100ms\""), duration(0, 100_000_000));
+        assert_eq!(read(ttl, "\"24h\""), duration(86_400, 0));
+        assert_eq!(read(ttl, "\"99ms\""), "`ttl` is from 100ms to 24h");
+        assert_eq!(read(ttl, "\"24h 1ms\""), "`ttl` is from 100ms to 24h");
+        assert_eq!(read(hold_at_least, "\"24h\""), duration(86_400, 0));
+        assert_eq!(read(hold_at_least, "\"25h\""), "`hold_at_least` is at most 24h");
+    }
+}

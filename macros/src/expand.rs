@@ -1,0 +1,126 @@
+//! The guarded function: a few lines in front of the body.
+
+use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream};
+use quote::{quote, quote_spanned};
+use syn::{Error, Result, Type, ext::IdentExt, spanned::Spanned};
+
+use crate::{
+    args::{Args, CallOption},
+    function::Function,
+    signature,
+    template::{Piece, Placeholder, Template},
+    values::{IfHeld, Key},
+};
+
+/// The guarded function; after a mistake, what is wrong, and the function as
+/// it was, so that rustc neither misses it nor the use of its arguments.
+pub(crate) fn distributed_lock(args: TokenStream, item: &TokenStream) -> TokenStream {
+    guarded(args, item.clone()).unwrap_or_else(|error| {
+        let error = error.into_compile_error();
+        quote!(#error #[allow(unused_variables)] #item)
+    })
+}
+
+fn guarded(args: TokenStream, item: TokenStream) -> Result<TokenStream> {
+    let Args { key, if_held, options, runtime } = Args::parse(args)?;
+    let function = Function::parse(item)?;
+    let output = output(&function, if_held)?;
+    let site = Span::mixed_site();
+    let private = quote_spanned!(site=> #runtime::__private);
+    let key = match key {
+        Key::Template(template) => from_template(&template, &function, &private)?,
+        Key::Expr(key) => quote_spanned!(site=> #private::key(#key)),
+    };
+    let options: TokenStream =
+        options.into_iter().map(|CallOption { name, value }| quote!(.#name(#value))).collect();
+    // All of the call stands at the return type: so does rustc's complaint,
+    // once, if the type has no room for an error.
+    let at = site.located_at(output.span());
+    let run = match if_held {
+        IfHeld::Error => quote_spanned!(at=> __call.run(__body).await),
+        IfHeld::Skip => quote_spanned!(at=> __call.run_or_skip(__body).await),
+    };
+    Ok(function.guarded_by(|block| {
+        let body = body(&output, &block);
+        quote_spanned! {site=>
+            let __call = #private::Call::new(#key)#options;
+            let __body = async move #body;
+            #run
+        }
+    }))
+}
+
+/// The block, in front of it a `return` that never runs: it tells rustc the
+/// type, so that a wrong result is reported where it stands.
+fn body(output: &Type, block: &Group) -> Group {
+    let statements = block.stream();
+    let typed = quote_spanned! {Span::mixed_site()=>
+        #[allow(unreachable_code)]
+        if false {
+            let __result: #output = loop {};
+            return __result;
+        }
+        #statements
+    };
+    let mut body = Group::new(Delimiter::Brace, typed);
+    body.set_span(block.span());
+    body
+}
+
+/// The type of the result, which must have a value for "not acquired".
+fn output(function: &Function, if_held: IfHeld) -> Result<Type> {
+    let name = &function.signature.ident;
+    match signature::output(&function.signature) {
+        None if if_held == IfHeld::Skip => Ok(Type::Verbatim(quote_spanned!(name.span()=> ()))),
+        None => Err(Error::new(name.span(), NO_ROOM)),
+        Some(Type::Tuple(unit)) if unit.elems.is_empty() && if_held == IfHeld::Error => {
+            Err(Error::new(unit.span(), NO_ROOM))
+        }
+        Some(Type::Never(never)) => Err(Error::new(never.span(), NO_ROOM)),
+        Some(output) => Ok(output),
+    }
+}
+
+const NO_ROOM: &str = "a function under `#[distributed_lock]` must be able to say that the lock \
+                       was not acquired: return `Result<_, E>` with `E: From<LockError>`, or use \
+                       `if_held = \"skip\"`";
+
+fn from_template(
+    template: &Template,
+    function: &Function,
+    private: &TokenStream,
+) -> Result<TokenStream> {
+    let at = template.literal.span();
+    let site = Span::mixed_site().located_at(at);
+    let arguments = signature::arguments(&function.signature);
+    let mut pieces = TokenStream::new();
+    for piece in &template.pieces {
+        pieces.extend(match piece {
+            Piece::Text(text) => quote_spanned!(site=> .text(#text)),
+            Piece::Placeholder(Placeholder { source, root, fields }) => {
+                let Some(argument) = arguments.iter().find(|name| name.unraw() == root) else {
+                    return Err(Error::new(at, no_argument(source, root, &arguments)));
+                };
+                // The argument's own name, so that it is found where a
+                // `macro_rules` macro wrote the function.
+                let mut root = argument.clone();
+                root.set_span(argument.span().located_at(at));
+                quote_spanned!(site=> .part(#source, &#root #(.#fields)*))
+            }
+        });
+    }
+    Ok(quote_spanned!(site=> #private::KeyTemplate::new()#pieces.finish()))
+}
+
+fn no_argument(source: &str, root: &str, arguments: &[Ident]) -> String {
+    let names: Vec<_> = arguments.iter().map(|name| format!("`{name}`")).collect();
+    let there_are = match names.as_slice() {
+        [] => "none".to_owned(),
+        [only] => only.clone(),
+        [first @ .., last] => format!("{} and {last}", first.join(", ")),
+    };
+    format!(
+        "the placeholder `{{{source}}}` names `{root}`, which is no argument: the function has \
+         {there_are}"
+    )
+}

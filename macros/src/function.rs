@@ -1,0 +1,177 @@
+//! The annotated function: its signature is read, its body stays tokens, so
+//! that an IDE understands a body that is still being typed.
+
+use proc_macro2::{Delimiter, Group, TokenStream, TokenTree};
+use quote::{ToTokens, quote};
+use syn::{
+    Attribute, Error, Result, Signature, Visibility,
+    parse::{ParseStream, Parser},
+};
+
+pub(crate) struct Function {
+    /// All before the body, as it was written.
+    head: TokenStream,
+    body: Group,
+    shape: Shape,
+    pub(crate) signature: Signature,
+}
+
+enum Shape {
+    Async,
+    /// What `#[async_trait]` makes of an `async fn`: a function whose body
+    /// ends in `Box::pin(async move { .. })`. This is the block.
+    Boxed(Group),
+}
+
+impl Function {
+    pub(crate) fn parse(item: TokenStream) -> Result<Self> {
+        let mut head = ungrouped(item);
+        let no_function = |tokens: &TokenStream| {
+            let text = "`#[distributed_lock]` guards async functions and methods";
+            Error::new_spanned(tokens, text)
+        };
+        let is_fn = |token: &TokenTree| matches!(token, TokenTree::Ident(word) if word == "fn");
+        let Some(last) = head.pop().filter(|_| head.iter().any(is_fn)) else {
+            return Err(no_function(&head.into_iter().collect()));
+        };
+        let TokenTree::Group(body) = last else {
+            let text = "there is no body to guard: put the attribute on the implementations";
+            return Err(Error::new(last.span(), text));
+        };
+        let head: TokenStream = head.into_iter().collect();
+        let signature = signature.parse2(head.clone())?;
+        let shape = match (&signature.asyncness, boxed_block(&body)) {
+            (Some(_), _) => Shape::Async,
+            (None, Some(block)) => Shape::Boxed(block),
+            (None, None) => {
+                let text = "only async functions can wait for a lock: make it async, and call \
+                            blocking work inside through `tokio::task::spawn_blocking`";
+                return Err(Error::new_spanned(signature.fn_token, text));
+            }
+        };
+        Ok(Self { head, body, shape, signature })
+    }
+
+    /// The function, with the body that `guard` makes of its block.
+    pub(crate) fn guarded_by(self, guard: impl FnOnce(Group) -> TokenStream) -> TokenStream {
+        let mut function = self.head;
+        let tokens = match self.shape {
+            Shape::Async => {
+                let (attributes, block) = split_inner_attributes(&self.body);
+                let guarded = guard(block);
+                quote!(#attributes #guarded)
+            }
+            Shape::Boxed(block) => {
+                let mut before: Vec<_> = self.body.stream().into_iter().collect();
+                before.pop();
+                let guarded = guard(block);
+                quote!(#(#before)* (async move { #guarded }))
+            }
+        };
+        let mut body = Group::new(Delimiter::Brace, tokens);
+        body.set_span(self.body.span());
+        body.to_tokens(&mut function);
+        function
+    }
+}
+
+/// The tokens of the item, also where a `macro_rules` macro passed it on as a whole.
+fn ungrouped(item: TokenStream) -> Vec<TokenTree> {
+    let tokens: Vec<_> = item.into_iter().collect();
+    match tokens.as_slice() {
+        [TokenTree::Group(group)] if group.delimiter() == Delimiter::None => {
+            ungrouped(group.stream())
+        }
+        _ => tokens,
+    }
+}
+
+fn signature(input: ParseStream<'_>) -> Result<Signature> {
+    input.call(Attribute::parse_outer)?;
+    input.parse::<Visibility>()?;
+    input.parse()
+}
+
+/// The block in `{ .. Box::pin(async move { .. }) }`.
+fn boxed_block(body: &Group) -> Option<Group> {
+    let tokens: Vec<_> = body.stream().into_iter().collect();
+    let [.., TokenTree::Ident(r#box), _, _, TokenTree::Ident(pin), TokenTree::Group(call)] =
+        tokens.as_slice()
+    else {
+        return None;
+    };
+    let inside: Vec<_> = call.stream().into_iter().collect();
+    match inside.as_slice() {
+        [TokenTree::Ident(r#async), TokenTree::Ident(r#move), TokenTree::Group(block)]
+            if r#box == "Box" && pin == "pin" && r#async == "async" && r#move == "move" =>
+        {
+            Some(block.clone())
+        }
+        _ => None,
+    }
+}
+
+/// Inner attributes are those of the function: a block inside can't have them.
+fn split_inner_attributes(block: &Group) -> (TokenStream, Group) {
+    let mut tokens: Vec<_> = block.stream().into_iter().collect();
+    let is_attribute = |tokens: &&[TokenTree]| {
+        matches!(tokens, [TokenTree::Punct(hash), TokenTree::Punct(not), TokenTree::Group(_)]
+            if hash.as_char() == '#' && not.as_char() == '!')
+    };
+    let attributes = tokens.chunks(3).take_while(is_attribute).count();
+    let statements = tokens.split_off(3 * attributes).into_iter().collect();
+    let mut rest = Group::new(Delimiter::Brace, statements);
+    rest.set_span(block.span());
+    (tokens.into_iter().collect(), rest)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn function(item: &str) -> Function {
+        Function::parse(item.parse().unwrap()).unwrap()
+    }
+
+    fn mistake(item: &str) -> String {
+        Function::parse(item.parse().unwrap()).err().expect("a mistake").to_string()
+    }
+
+    /// The function with its block put into `guarded!`, both in rustc's words.
+    fn guarded(item: &str) -> String {
+        function(item).guarded_by(|block| quote!(guarded! #block)).to_string()
+    }
+
+    fn tokens(text: &str) -> String {
+        text.parse::<TokenStream>().unwrap().to_string()
+    }
+
+    #[test]
+    fn only_the_body_changes() {
+        let head = "/// Doc. \n #[inline] pub(crate) async unsafe fn f<'a, T>(&'a mut self, mut t: T) \
+                    -> Result<&'a T, E> where T: Clone";
+        let expected = tokens(&format!("{head} {{ guarded! {{ let half = ; }} }}"));
+        assert_eq!(guarded(&format!("{head} {{ let half = ; }}")), expected);
+        let expected = tokens("async fn f() { #![allow(unused)] guarded! { 1 } }");
+        assert_eq!(guarded("async fn f() { #![allow(unused)] 1 }"), expected);
+    }
+
+    #[test]
+    fn a_boxed_block_is_guarded_inside() {
+        let expected = tokens("fn f() -> F { a; Box::pin(async move { guarded! { b } }) }");
+        assert_eq!(guarded("fn f() -> F { a; Box::pin(async move { b }) }"), expected);
+        let expected = tokens("fn f() -> F { ::std::boxed::Box::pin(async move { guarded! {} }) }");
+        assert_eq!(guarded("fn f() -> F { ::std::boxed::Box::pin(async move {}) }"), expected);
+    }
+
+    #[test]
+    fn what_cannot_be_guarded_is_told() {
+        let sync = "only async functions can wait for a lock";
+        assert!(mistake("fn f() -> T { 1 }").starts_with(sync));
+        assert!(mistake("const fn f() -> T { Box::new(async move {}) }").starts_with(sync));
+        assert!(mistake("async fn f() -> T;").starts_with("there is no body to guard"));
+        for item in ["struct F { f: fn() }", "mod f { fn f() {} }", "static F: u8 = 1;", ""] {
+            assert!(mistake(item).starts_with("`#[distributed_lock]` guards async fun"), "{item}");
+        }
+    }
+}

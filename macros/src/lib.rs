@@ -1,0 +1,206 @@
+//! The attribute of [`leasehold`], which re-exports it: depend on that crate,
+//! not on this one.
+//!
+//! [`leasehold`]: https://docs.rs/leasehold
+
+use proc_macro::TokenStream;
+
+mod args;
+mod duration;
+mod expand;
+mod function;
+mod signature;
+mod template;
+mod values;
+
+/// Runs an async function or method under a distributed lock.
+///
+/// A call first acquires the lock that `key` names, then runs the body, then
+/// releases the lock, and then returns the body's result. If the lock is not
+/// acquired, the body does not run. While the body runs, the lease is renewed.
+///
+/// ```
+/// use leasehold::{LockError, Locks, distributed_lock};
+///
+/// #[distributed_lock(key = "invoice:{invoice_id}", ttl = "10s")]
+/// async fn charge(invoice_id: u64) -> Result<u64, LockError> {
+///     Ok(invoice_id) // one at a time for each invoice, on all servers
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), LockError> {
+/// Locks::in_memory().install(); // on servers: Locks::connect(url).await?.install()
+/// assert_eq!(charge(42).await?, 42);
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Arguments
+///
+/// | argument | what | default |
+/// |---|---|---|
+/// | `key` | the lock's name: a template, or an expression without quotes | required |
+/// | `ttl` | how long a lease lasts unless it is renewed: 100 ms to 24 h | 30 s |
+/// | `wait` | how long to wait for the lock: a duration, or an expression such as `Wait::Forever` | 10 s; 0 with `if_held = "skip"` |
+/// | `permits` | how many may hold at once, from 1 up: makes the lock a semaphore | a mutex |
+/// | `if_held` | when the wait is over and others still hold the lock: `"error"` returns the error, `"skip"` returns quietly | `"error"` |
+/// | `hold_at_least` | how long the lock stays held after its grant, even if the body is over before: up to 24 h; mutexes only | 0 |
+/// | `locks` | the client: an expression of type `Locks` or `&Locks` | see below |
+///
+/// A duration is a string with units, such as `"500ms"`, `"10s"` or
+/// `"1m 30s"`, checked when compiling; or an expression of type `Duration`.
+/// The values of all arguments may be expressions, except that of `if_held`.
+/// Expressions can use the function's arguments; each is evaluated once for
+/// each call, before the body takes the arguments, the key first.
+///
+/// # The key
+///
+/// A string literal is a template with a syntax of its own:
+///
+/// - `{id}` is the argument `id`: whatever name the signature binds, also in a
+///   pattern such as `Path(id): Path<u64>`;
+/// - `{order.id}` and `{order.lines.0}` are fields of an argument, `{self.id}`
+///   of the method's `self`;
+/// - `{{` and `}}` are braces.
+///
+/// There are no format specs and no calls. What a placeholder names implements
+/// `KeyPart`: integers, strings, `Uuid` and the like. It is escaped, so that
+/// different values never make the same key.
+///
+/// For any other key write an expression without quotes, of a type that
+/// implements `IntoLockKey`: a string, a `LockKey`, or the `Result` of making
+/// one. Nothing in it is escaped.
+///
+/// ```
+/// use leasehold::{LockError, distributed_lock};
+///
+/// struct Line { id: u32, amount: u32 }
+///
+/// #[distributed_lock(key = "line:{line.id}:{currency}")]
+/// async fn book(line: Line, currency: &str) -> Result<u32, LockError> {
+///     Ok(line.amount)
+/// }
+///
+/// #[distributed_lock(key = format!("day:{}", second / 86_400))]
+/// async fn summarize(second: u64) -> Result<(), LockError> {
+///     Ok(())
+/// }
+/// ```
+///
+/// With `#[async_trait]` only arguments that are plain names can be used: the
+/// names in patterns are bound inside the body there.
+///
+/// # Which client
+///
+/// The one that `locks` names; else that of the task's `Locks::scope`; else the
+/// installed one (`Locks::install`). If there is none, the call fails with
+/// `LockError::NotInstalled`.
+///
+/// ```
+/// use leasehold::{LockError, Locks, distributed_lock};
+///
+/// struct Shop { locks: Locks }
+///
+/// impl Shop {
+///     #[distributed_lock(key = "order:{order}", locks = self.locks)]
+///     async fn ship(&self, order: u64) -> Result<(), LockError> {
+///         Ok(())
+///     }
+/// }
+/// ```
+///
+/// # What the function returns
+///
+/// `Result<_, E>` with `E: From<LockError>`: if the lock is not acquired, the
+/// error says why.
+///
+/// With `if_held = "skip"` it returns `()`, `Option<_>`, `Result<(), E>` or
+/// `Result<Option<_>, E>`. If others hold the lock, the function returns
+/// `()`, `None`, `Ok(())` or `Ok(None)`, quietly. Any other failure is the
+/// error; where the type has no room for one, it is an error event in the log,
+/// and the body does not run. Prefer `Result<(), E>`.
+///
+/// A job that every server starts, and one is to run:
+///
+/// ```
+/// use leasehold::{LockError, Locks, distributed_lock};
+///
+/// #[distributed_lock(key = "nightly", if_held = "skip", hold_at_least = "5m")]
+/// async fn nightly(reports: &mut u32) -> Result<(), LockError> {
+///     *reports += 1;
+///     Ok(())
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), LockError> {
+/// let mut reports = 0;
+/// Locks::in_memory()
+///     .scope(async {
+///         nightly(&mut reports).await?;
+///         nightly(&mut reports).await // skipped: still held for five minutes
+///     })
+///     .await?;
+/// assert_eq!(reports, 1);
+/// # Ok(())
+/// # }
+/// ```
+///
+/// A function without room for the error does not compile:
+///
+/// ```compile_fail
+/// # use leasehold::distributed_lock;
+/// #[distributed_lock(key = "report")]
+/// async fn report() {}
+/// ```
+///
+/// # When the lock is released
+///
+/// After the body, however that ends (its last expression, `return`, `?`), and
+/// before the result is returned: the caller finds the lock free. An error of
+/// the release is logged; it never takes the place of the body's result. With
+/// `hold_at_least` the lock stays held, without a holder, for the rest of that
+/// time.
+///
+/// If the lease is lost while the body runs, the body is cancelled at its next
+/// `.await`, and the function fails with `LockError::Lost`.
+///
+/// A transaction belongs inside the function, with its commit: committed by
+/// the caller, it would be committed after the next holder has started.
+///
+/// The lock is not reentrant: a call inside the body for the same key waits
+/// for its own caller, until `wait` is over.
+///
+/// # Panics
+///
+/// If the body does; the lock is then released in the background.
+///
+/// # Cancel safety
+///
+/// Dropping the future while it waits gives up its place in the queue. Dropping
+/// it later drops the body, and the lock is released in the background.
+///
+/// # Functions that are not async
+///
+/// Only an async function can wait for a lock. Blocking work goes inside:
+///
+/// ```
+/// use leasehold::{LockError, distributed_lock};
+///
+/// #[distributed_lock(key = "thumbnail:{id}", permits = 4)]
+/// async fn thumbnail(id: u64) -> Result<u64, LockError> {
+///     let work = tokio::task::spawn_blocking(move || id * 2);
+///     Ok(work.await.expect("the work does not panic"))
+/// }
+/// ```
+///
+/// If the future is dropped, such work runs on without the lock.
+///
+/// # Other attributes
+///
+/// `#[tracing::instrument]` goes on either side: above, its span has the wait
+/// in it; below, only the body. Methods of `#[async_trait]` and functions that
+/// end in `Box::pin(async move { .. })` can be annotated too.
+#[proc_macro_attribute]
+pub fn distributed_lock(args: TokenStream, item: TokenStream) -> TokenStream {
+    expand::distributed_lock(args.into(), &item.into()).into()
+}

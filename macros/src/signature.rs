@@ -1,0 +1,115 @@
+//! What the signature says: which names a key can use, what awaiting gives.
+
+use proc_macro2::Ident;
+use quote::quote_spanned;
+use syn::{
+    AssocType, FnArg, PatIdent, ReturnType, Signature, Type,
+    spanned::Spanned,
+    visit_mut::{self, VisitMut},
+};
+
+/// The names that the arguments bind, `self` among them.
+pub(crate) fn arguments(signature: &Signature) -> Vec<Ident> {
+    let mut names = Names(Vec::new());
+    for argument in signature.inputs.clone() {
+        match argument {
+            FnArg::Receiver(receiver) => {
+                names.0.push(Ident::new("self", receiver.self_token.span));
+            }
+            FnArg::Typed(mut argument) => names.visit_pat_mut(&mut argument.pat),
+        }
+    }
+    names.0
+}
+
+/// What awaiting the function gives, with `_` where only the body says it;
+/// `None` without a return type.
+pub(crate) fn output(signature: &Signature) -> Option<Type> {
+    let ReturnType::Type(_, written) = &signature.output else {
+        return None;
+    };
+    let mut written = Type::clone(written);
+    if signature.asyncness.is_none() {
+        let mut output = FutureOutput(None);
+        output.visit_type_mut(&mut written);
+        let unknown = || Type::Verbatim(quote_spanned!(written.span()=> _));
+        written = output.0.unwrap_or_else(unknown);
+    }
+    ImplToInfer.visit_type_mut(&mut written);
+    Some(written)
+}
+
+/// Collects the names that patterns bind.
+struct Names(Vec<Ident>);
+
+impl VisitMut for Names {
+    fn visit_pat_ident_mut(&mut self, pattern: &mut PatIdent) {
+        self.0.push(pattern.ident.clone());
+        visit_mut::visit_pat_ident_mut(self, pattern);
+    }
+}
+
+/// Finds `T` in `Pin<Box<dyn Future<Output = T>>>`.
+struct FutureOutput(Option<Type>);
+
+impl VisitMut for FutureOutput {
+    fn visit_assoc_type_mut(&mut self, binding: &mut AssocType) {
+        if binding.ident == "Output" {
+            self.0.get_or_insert_with(|| binding.ty.clone());
+        }
+    }
+}
+
+/// Puts `_` where rustc doesn't take `impl Trait`: in a function's body.
+struct ImplToInfer;
+
+impl VisitMut for ImplToInfer {
+    fn visit_type_mut(&mut self, written: &mut Type) {
+        match written {
+            Type::ImplTrait(_) => *written = Type::Verbatim(quote_spanned!(written.span()=> _)),
+            written => visit_mut::visit_type_mut(self, written),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use quote::ToTokens;
+
+    use super::*;
+
+    fn names(signature: &str) -> Vec<String> {
+        let signature = syn::parse_str(signature).unwrap();
+        arguments(&signature).iter().map(Ident::to_string).collect()
+    }
+
+    #[test]
+    fn patterns_bind_names() {
+        assert!(names("async fn f()").is_empty());
+        assert_eq!(names("async fn f(mut self, a: A, _: B)"), ["self", "a"]);
+        let extractors = "async fn f(State(db): State<Db>, (a, [b, ..]): T, P { c, d: &e }: P)";
+        assert_eq!(names(extractors), ["db", "a", "b", "c", "e"]);
+    }
+
+    fn output_is(signature: &str, expected: &str) {
+        let output = output(&syn::parse_str(signature).unwrap());
+        let expected: Type = syn::parse_str(expected).unwrap();
+        let [output, expected] =
+            [output.unwrap(), expected].map(|written| written.to_token_stream().to_string());
+        assert_eq!(output, expected, "{signature}");
+    }
+
+    #[test]
+    fn the_output_is_what_awaiting_gives() {
+        assert!(output(&syn::parse_str("async fn f()").unwrap()).is_none());
+        output_is("async fn f() -> Result<T, E>", "Result<T, E>");
+        output_is("fn f() -> Pin<Box<dyn Future<Output = Option<T>> + Send>>", "Option<T>");
+        output_is("fn f() -> BoxFuture<T>", "_");
+    }
+
+    #[test]
+    fn impl_trait_is_for_the_body_to_say() {
+        output_is("async fn f() -> impl Debug", "_");
+        output_is("async fn f() -> Result<Vec<impl Iterator<Item = u8>>, E>", "Result<Vec<_>, E>");
+    }
+}

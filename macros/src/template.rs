@@ -1,0 +1,195 @@
+//! The template of a key: text with placeholders, `"invoice:{invoice_id}"`.
+
+use proc_macro2::Ident;
+use syn::{Error, LitStr, Member, ext::IdentExt, parse::Parser};
+
+/// A template that is well formed; what its placeholders name is seen later,
+/// when the function is known.
+pub(crate) struct Template {
+    pub(crate) literal: LitStr,
+    pub(crate) pieces: Vec<Piece>,
+}
+
+pub(crate) enum Piece {
+    Text(String),
+    Placeholder(Placeholder),
+}
+
+/// `{root.field.field}`
+pub(crate) struct Placeholder {
+    /// What stands between the braces.
+    pub(crate) source: String,
+    pub(crate) root: String,
+    pub(crate) fields: Vec<Member>,
+}
+
+impl Template {
+    pub(crate) fn parse(literal: LitStr) -> syn::Result<Self> {
+        match pieces(&literal.value()) {
+            Ok(pieces) => Ok(Self { literal, pieces }),
+            Err(text) => Err(Error::new(literal.span(), text)),
+        }
+    }
+}
+
+fn pieces(template: &str) -> Result<Vec<Piece>, String> {
+    if template.is_empty() {
+        return Err("the key is empty: give the lock a name, such as \"report\"".to_owned());
+    }
+    let (mut pieces, mut text, mut rest) = (Vec::new(), String::new(), template);
+    while let Some((before, from_brace)) = rest.find(['{', '}']).map(|at| rest.split_at(at)) {
+        text.push_str(before);
+        let (brace, after) = from_brace.split_at(1);
+        if let Some(after) = after.strip_prefix(brace) {
+            text.push_str(brace);
+            rest = after;
+            continue;
+        }
+        if brace == "}" {
+            return Err("a `}` without its `{`: write `}}` for a brace in the key".to_owned());
+        }
+        let Some((source, after)) = after.split_once('}') else {
+            let text = "is not closed: write `}` after it, or `{{` for a brace in the key";
+            return Err(format!("the placeholder `{from_brace}` {text}"));
+        };
+        if !text.is_empty() {
+            pieces.push(Piece::Text(std::mem::take(&mut text)));
+        }
+        pieces.push(Piece::Placeholder(placeholder(source)?));
+        rest = after;
+    }
+    text.push_str(rest);
+    if !text.is_empty() {
+        pieces.push(Piece::Text(text));
+    }
+    Ok(pieces)
+}
+
+fn placeholder(source: &str) -> Result<Placeholder, String> {
+    if let Some(placeholder) = path(source) {
+        return Ok(placeholder);
+    }
+    let is_spec = |(name, spec): &(&str, &str)| path(name).is_some() && !spec.starts_with(':');
+    Err(match source.split_once(':').filter(is_spec) {
+        _ if source.trim().is_empty() => format!(
+            "the placeholder `{{{source}}}` names no argument: write `{{id}}` for the argument \
+             `id`, or `{{{{` and `}}}}` for braces in the key"
+        ),
+        Some((name, _)) => format!(
+            "the placeholder `{{{source}}}` has a format spec, which keys do not have: write \
+             `{{{name}}}`"
+        ),
+        None => format!(
+            "the placeholder `{{{source}}}` is neither an argument, such as `{{id}}`, nor a field \
+             of one, such as `{{order.id}}`; for any other key write an expression, without quotes"
+        ),
+    })
+}
+
+/// `root.field.0`, without spaces.
+fn path(source: &str) -> Option<Placeholder> {
+    let mut segments = source.split('.');
+    let root = identifier(segments.next()?)?.to_string();
+    let fields = segments.map(field).collect::<Option<_>>()?;
+    Some(Placeholder { source: source.to_owned(), root, fields })
+}
+
+fn field(segment: &str) -> Option<Member> {
+    if segment.bytes().all(|byte| byte.is_ascii_digit()) {
+        return segment.parse::<usize>().ok().map(Member::from);
+    }
+    let ident = identifier(segment)?;
+    match segment {
+        "self" | "Self" | "super" | "crate" | "_" => None,
+        _ if syn::parse_str::<Ident>(segment).is_ok() => Some(Member::Named(ident)),
+        keyword => Some(Member::Named(Ident::new_raw(keyword, ident.span()))),
+    }
+}
+
+/// An identifier or a keyword: `{type}` is the argument `r#type`.
+fn identifier(segment: &str) -> Option<Ident> {
+    // rustc's lexer reports what it can't read by itself, at no useful place:
+    // it sees words only.
+    let is_word = segment.chars().all(|char| char.is_alphanumeric() || char == '_');
+    if !is_word || segment.starts_with(char::is_numeric) {
+        return None;
+    }
+    Ident::parse_any.parse_str(segment).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use quote::quote;
+
+    use super::*;
+
+    /// The pieces; placeholders are shown as `<root .field>`.
+    fn shown(template: &str) -> Result<Vec<String>, String> {
+        let show = |piece| match piece {
+            Piece::Text(text) => text,
+            Piece::Placeholder(Placeholder { root, fields, .. }) => {
+                format!("<{root}{}>", quote!(#(.#fields)*))
+            }
+        };
+        pieces(template).map(|pieces| pieces.into_iter().map(show).collect())
+    }
+
+    #[test]
+    fn text_and_placeholders_alternate() {
+        assert_eq!(shown("report").unwrap(), ["report"]);
+        let pieces = shown("invoice:{id}:{order.lines.0.id}!").unwrap();
+        assert_eq!(pieces, ["invoice:", "<id>", ":", "<order. lines . 0 . id>", "!"]);
+        assert_eq!(shown("{a}{self.b}").unwrap(), ["<a>", "<self. b>"]);
+    }
+
+    #[test]
+    fn a_placeholder_keeps_its_source() {
+        let Some(Piece::Placeholder(placeholder)) = pieces("{a.0.b}").unwrap().pop() else {
+            panic!("a placeholder");
+        };
+        assert_eq!(placeholder.source, "a.0.b");
+    }
+
+    #[test]
+    fn doubled_braces_are_braces() {
+        assert_eq!(shown("{{a}}").unwrap(), ["{a}"]);
+        assert_eq!(shown("{{{a}}}").unwrap(), ["{", "<a>", "}"]);
+    }
+
+    #[test]
+    fn identifiers_are_rusts() {
+        assert_eq!(shown("{type.match}").unwrap(), ["<type. r#match>"]);
+        assert_eq!(shown("{größe._b2}").unwrap(), ["<größe. _b2>"]);
+    }
+
+    #[test]
+    fn other_syntax_is_refused_by_name() {
+        for (template, beginning) in [
+            ("", "the key is empty"),
+            ("{}", "the placeholder `{}` names no argument"),
+            ("{ }", "the placeholder `{ }` names no argument"),
+            ("{id:?}", "the placeholder `{id:?}` has a format spec"),
+            ("{a.0:>5}", "the placeholder `{a.0:>5}` has a format spec"),
+            ("a{f()}", "the placeholder `{f()}` is neither"),
+            ("{a::b}", "the placeholder `{a::b}` is neither"),
+            ("{ id }", "the placeholder `{ id }` is neither"),
+            ("{0}", "the placeholder `{0}` is neither"),
+            ("{a.}", "the placeholder `{a.}` is neither"),
+            ("{a.-1}", "the placeholder `{a.-1}` is neither"),
+            ("{a.self}", "the placeholder `{a.self}` is neither"),
+            ("{\"}", "the placeholder `{\"}` is neither"),
+            ("{a{b}", "the placeholder `{a{b}` is neither"),
+            ("a{id", "the placeholder `{id` is not closed"),
+            ("a}", "a `}` without its `{`"),
+            ("{{}", "a `}` without its `{`"),
+        ] {
+            let text = shown(template).unwrap_err();
+            assert!(text.starts_with(beginning), "{template}: {text}");
+        }
+    }
+
+    #[test]
+    fn a_format_spec_is_answered_with_the_bare_name() {
+        assert!(shown("{order.id:?}").unwrap_err().ends_with("write `{order.id}`"));
+    }
+}

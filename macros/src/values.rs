@@ -1,0 +1,115 @@
+//! What single arguments may be; durations have a file of their own.
+
+use proc_macro2::TokenStream;
+use quote::ToTokens;
+use syn::{Error, Expr, ExprLit, ExprUnary, Lit, Path, Result, UnOp};
+
+use crate::template::Template;
+
+/// The name of the lock.
+pub(crate) enum Key {
+    Template(Template),
+    Expr(Expr),
+}
+
+/// What happens when the wait is over and another still holds the lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum IfHeld {
+    Error,
+    Skip,
+}
+
+/// The value itself, where a `macro_rules` macro passed it on as a whole.
+pub(crate) fn ungrouped(value: Expr) -> Expr {
+    match value {
+        Expr::Group(group) => ungrouped(*group.expr),
+        value => value,
+    }
+}
+
+pub(crate) fn key(value: Expr) -> Result<Key> {
+    match value {
+        Expr::Lit(ExprLit { lit: Lit::Str(literal), .. }) => {
+            Template::parse(literal).map(Key::Template)
+        }
+        value => Ok(Key::Expr(value)),
+    }
+}
+
+pub(crate) fn if_held(value: &Expr) -> Result<IfHeld> {
+    let word = match value {
+        Expr::Lit(ExprLit { lit: Lit::Str(word), .. }) => word.value(),
+        _ => String::new(),
+    };
+    match word.as_str() {
+        "error" => Ok(IfHeld::Error),
+        "skip" => Ok(IfHeld::Skip),
+        _ => Err(Error::new_spanned(value, "`if_held` is \"error\" or \"skip\"")),
+    }
+}
+
+pub(crate) fn permits(value: Expr) -> Result<TokenStream> {
+    let count = match &value {
+        Expr::Lit(ExprLit { lit: Lit::Int(count), .. }) => count.base10_parse().unwrap_or(0),
+        Expr::Lit(_) | Expr::Unary(ExprUnary { op: UnOp::Neg(_), .. }) => 0,
+        _ => 1,
+    };
+    match count {
+        0_u32 => {
+            let text =
+                "`permits` is how many may hold at once: a whole number from 1 up, such as 4";
+            Err(Error::new_spanned(value, text))
+        }
+        _ => Ok(value.into_token_stream()),
+    }
+}
+
+pub(crate) fn path(value: &Expr) -> Result<Path> {
+    match value {
+        Expr::Path(path) if path.qself.is_none() => Ok(path.path.clone()),
+        _ => Err(Error::new_spanned(value, "`crate` is the path of the `leasehold` crate")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn expr(text: &str) -> Expr {
+        syn::parse_str(text).unwrap()
+    }
+
+    #[test]
+    fn a_literal_key_is_a_template() {
+        assert!(matches!(key(expr("\"a:{id}\"")), Ok(Key::Template(_))));
+        assert!(matches!(key(expr("name(id)")), Ok(Key::Expr(Expr::Call(_)))));
+    }
+
+    #[test]
+    fn if_held_is_one_of_two_words() {
+        assert_eq!(if_held(&expr("\"error\"")).unwrap(), IfHeld::Error);
+        assert_eq!(if_held(&expr("\"skip\"")).unwrap(), IfHeld::Skip);
+        for wrong in ["\"Skip\"", "\"\"", "skip", "1"] {
+            let told = if_held(&expr(wrong)).unwrap_err().to_string();
+            assert_eq!(told, "`if_held` is \"error\" or \"skip\"", "{wrong}");
+        }
+    }
+
+    #[test]
+    fn permits_count_from_one() {
+        for wrong in ["0", "-1", "1.5", "\"4\"", "true", "4294967296"] {
+            let told = permits(expr(wrong)).unwrap_err().to_string();
+            assert!(told.starts_with("`permits` is how many"), "{wrong}: {told}");
+        }
+        for right in ["1", "4294967295", "LIMIT", "- LIMIT + 5"] {
+            assert_eq!(permits(expr(right)).unwrap().to_string(), right);
+        }
+    }
+
+    #[test]
+    fn crate_is_a_path() {
+        assert!(path(&expr("crate::lock")).is_ok());
+        assert!(path(&expr("1")).is_err());
+        assert!(path(&expr("<T as Trait>::lock")).is_err());
+    }
+}

@@ -1,0 +1,45 @@
+//! What the tests ask of a lock, and how they call what is under it.
+
+use leasehold::{LockError, Locks};
+
+/// What a body says: whether it saw its lock held.
+pub(crate) type Held = Result<bool, LockError>;
+
+/// Whether somebody holds the mutex now, in the client of the scope.
+///
+/// # Panics
+///
+/// If the store can't be asked.
+pub(crate) async fn held(key: &str) -> bool {
+    let locks = Locks::current().expect("the test runs in a scope");
+    match locks.mutex(key).try_lock().await {
+        Ok(lease) => {
+            lease.release().await.expect("it was granted just now");
+            false
+        }
+        Err(LockError::Busy { .. }) => true,
+        Err(error) => panic!("{error}"),
+    }
+}
+
+/// Runs a call twice in a scope of its own: the body sees the lock held and
+/// says so by its result, and both times it gets the lock.
+macro_rules! runs_under {
+    ($key:literal, $call:expr => $result:pat $(if $guard:expr)?) => {
+        leasehold::Locks::in_memory()
+            .scope(async {
+                for _ in 0..2 {
+                    assert!(matches!($crate::held::sent($call).await, $result $(if $guard)?));
+                    assert!(!$crate::held::held($key).await);
+                }
+            })
+            .await
+    };
+}
+
+pub(crate) use runs_under;
+
+/// The future itself, which has to be `Send`.
+pub(crate) fn sent<F: Future + Send>(future: F) -> F {
+    future
+}

@@ -1,0 +1,6 @@
+//! The attribute, on the in-memory store.
+
+mod functions;
+mod guarding;
+mod held;
+mod methods;

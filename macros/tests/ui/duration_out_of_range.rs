@@ -1,0 +1,18 @@
+use leasehold::{LockError, distributed_lock};
+
+#[distributed_lock(key = "report", ttl = "10ms")]
+async fn too_short() -> Result<(), LockError> {
+    Ok(())
+}
+
+#[distributed_lock(key = "report", ttl = "25h")]
+async fn too_long() -> Result<(), LockError> {
+    Ok(())
+}
+
+#[distributed_lock(key = "report", hold_at_least = "2days")]
+async fn held_too_long() -> Result<(), LockError> {
+    Ok(())
+}
+
+fn main() {}
