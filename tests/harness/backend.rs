@@ -1,0 +1,83 @@
+//! The stores under test, each empty and with a client of its own.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use leasehold::Locks;
+use leasehold::store::Store;
+use leasehold::store::memory::MemoryStore;
+use leasehold::store::redis::RedisStore;
+use tokio::runtime::Handle;
+
+use crate::server::Server;
+
+/// A store, and how its time goes by.
+pub trait Backend: Sized {
+    /// Starts everything the store needs, empty.
+    fn start() -> impl Future<Output = Self>;
+
+    /// The store, to be asked single commands.
+    fn store(&self) -> &Arc<dyn Store>;
+
+    /// A new client of a store that all clients share.
+    fn locks(&self) -> impl Future<Output = Locks>;
+
+    /// Lets this much of the store's time go by.
+    fn pass(&self, time: Duration) -> impl Future<Output = ()>;
+}
+
+/// In memory, on a clock that stands still until `pass` moves it.
+#[derive(Debug)]
+pub struct Memory {
+    store: Arc<dyn Store>,
+    locks: Locks,
+}
+
+impl Backend for Memory {
+    async fn start() -> Self {
+        tokio::time::pause();
+        let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
+        Self { locks: Locks::over(store.clone()), store }
+    }
+
+    fn store(&self) -> &Arc<dyn Store> {
+        &self.store
+    }
+
+    async fn locks(&self) -> Locks {
+        self.locks.clone()
+    }
+
+    async fn pass(&self, time: Duration) {
+        tokio::time::advance(time).await;
+    }
+}
+
+/// One redis-server.
+#[derive(Debug)]
+pub struct Redis {
+    store: Arc<dyn Store>,
+    server: Server,
+}
+
+impl Backend for Redis {
+    async fn start() -> Self {
+        let server = Server::start();
+        let url = server.url();
+        let store = RedisStore::connect(&url, "leasehold", Handle::current()).await;
+        Self { store: Arc::new(store.expect("the server is there")), server }
+    }
+
+    fn store(&self) -> &Arc<dyn Store> {
+        &self.store
+    }
+
+    async fn locks(&self) -> Locks {
+        Locks::connect(&self.server.url()).await.expect("the server is there")
+    }
+
+    async fn pass(&self, time: Duration) {
+        tokio::time::sleep(time).await;
+    }
+}

@@ -1,0 +1,141 @@
+//! A store in memory whose commands can be made to fail.
+
+use std::collections::VecDeque;
+use std::future::pending;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use leasehold::store::memory::MemoryStore;
+use leasehold::store::{
+    Attempt, ClientInfo, Ended, Renewal, Request, Store, StoreError, StoreFuture,
+};
+use leasehold::{Locks, Outcome};
+
+/// What happens to a command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// Nothing: it is done.
+    None,
+    /// It never arrives, and nobody knows.
+    LoseCommand,
+    /// It is done, and its answer never arrives.
+    LoseReply,
+    /// The store refuses for now, without doing it.
+    Refuse,
+    /// The store refuses for good.
+    Forbid,
+    /// It is done at once, and its answer takes this long.
+    Delay(Duration),
+    /// It is done at once, and its answer never comes, nor an error.
+    Hang,
+}
+
+/// In memory, with faults for the commands to come.
+#[derive(Debug, Default)]
+pub struct Faulty {
+    inner: MemoryStore,
+    plan: Mutex<Plan>,
+}
+
+#[derive(Debug, Default)]
+struct Plan {
+    next: VecDeque<Fault>,
+    always: Option<Fault>,
+    log: Vec<&'static str>,
+}
+
+impl Faulty {
+    /// A store without faults, and a client of it.
+    #[must_use]
+    pub fn start() -> (Arc<Self>, Locks) {
+        let store = Arc::new(Self::default());
+        (store.clone(), Locks::over(store))
+    }
+
+    /// What happens to the next commands, in order; those after them work.
+    pub fn next(&self, faults: &[Fault]) {
+        self.plan().next.extend(faults);
+    }
+
+    /// What happens to all commands from now on.
+    pub fn always(&self, fault: Fault) {
+        self.plan().always = (fault != Fault::None).then_some(fault);
+    }
+
+    /// The commands that were sent since the last call, by name.
+    pub fn log(&self) -> Vec<&'static str> {
+        std::mem::take(&mut self.plan().log)
+    }
+
+    fn plan(&self) -> std::sync::MutexGuard<'_, Plan> {
+        self.plan.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn answer<T: Send + 'static>(
+        &self,
+        name: &'static str,
+        command: impl FnOnce() -> StoreFuture<T>,
+    ) -> StoreFuture<T> {
+        let fault = {
+            let mut plan = self.plan();
+            plan.log.push(name);
+            plan.next.pop_front().or(plan.always).unwrap_or(Fault::None)
+        };
+        let failed = move |outcome, is_passing| StoreError {
+            outcome,
+            is_passing,
+            is_shut_down: false,
+            source: format!("{fault:?}").into(),
+        };
+        match fault {
+            Fault::None => command(),
+            Fault::LoseCommand => Box::pin(async move { Err(failed(Outcome::Unknown, true)) }),
+            Fault::Refuse => Box::pin(async move { Err(failed(Outcome::NotRun, true)) }),
+            Fault::Forbid => Box::pin(async move { Err(failed(Outcome::NotRun, false)) }),
+            Fault::LoseReply => {
+                let done = command();
+                Box::pin(async move {
+                    done.await?;
+                    Err(failed(Outcome::Unknown, true))
+                })
+            }
+            Fault::Delay(time) => {
+                let done = command();
+                Box::pin(async move {
+                    tokio::time::sleep(time).await;
+                    done.await
+                })
+            }
+            Fault::Hang => {
+                drop(command());
+                Box::pin(pending())
+            }
+        }
+    }
+}
+
+impl Store for Faulty {
+    fn acquire(&self, request: &Request) -> StoreFuture<Attempt> {
+        self.answer("acquire", || self.inner.acquire(request))
+    }
+
+    fn renew(&self, request: &Request) -> StoreFuture<Renewal> {
+        self.answer("renew", || self.inner.renew(request))
+    }
+
+    fn release(&self, request: &Request, keep: Duration) -> StoreFuture<Ended> {
+        self.answer("release", || self.inner.release(request, keep))
+    }
+
+    fn cancel(&self, request: &Request) -> StoreFuture<bool> {
+        self.answer("cancel", || self.inner.cancel(request))
+    }
+
+    fn introduce(&self, client: &ClientInfo, lasts: Duration) -> StoreFuture<()> {
+        self.answer("introduce", || self.inner.introduce(client, lasts))
+    }
+
+    fn now(&self) -> Instant {
+        self.inner.now()
+    }
+}

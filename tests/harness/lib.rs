@@ -1,0 +1,11 @@
+//! The harness: real servers, the processes that use them, and the two stores
+//! under one face.
+//!
+//! Everything it starts ends with the test, and with the test's process even
+//! if that is killed.
+
+pub mod backend;
+pub mod faulty;
+pub mod polls;
+pub mod process;
+pub mod server;

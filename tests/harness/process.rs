@@ -1,0 +1,108 @@
+//! Processes of a test's own: the worker beside this file, and the examples.
+
+use std::io::{BufRead, BufReader, Lines};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::OnceLock;
+
+/// A process whose output is read line by line, and which is killed when this
+/// is dropped.
+#[derive(Debug)]
+pub struct Process {
+    child: Child,
+    input: Option<ChildStdin>,
+    output: Lines<BufReader<ChildStdout>>,
+}
+
+impl Process {
+    /// Starts a program.
+    ///
+    /// # Panics
+    ///
+    /// If it can't be started.
+    pub fn start(command: &mut Command) -> Self {
+        let mut child = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap_or_else(|error| panic!("{command:?}: {error}"));
+        let input = child.stdin.take();
+        let output = BufReader::new(child.stdout.take().expect("it is piped")).lines();
+        Self { child, input, output }
+    }
+
+    /// The next line it prints; nothing after its end.
+    ///
+    /// # Panics
+    ///
+    /// If it is not UTF-8.
+    pub fn line(&mut self) -> Option<String> {
+        self.output.next().transpose().expect("UTF-8")
+    }
+
+    /// All other lines it prints, until its end.
+    pub fn rest(&mut self) -> Vec<String> {
+        std::iter::from_fn(|| self.line()).collect()
+    }
+
+    /// Ends its input, which lets a worker go on.
+    pub fn go_on(&mut self) {
+        self.input = None;
+    }
+
+    /// Kills it, with SIGKILL.
+    ///
+    /// # Panics
+    ///
+    /// If it can't be killed.
+    pub fn kill(&mut self) {
+        self.child.kill().expect("it runs");
+        self.child.wait().expect("it ends");
+    }
+
+    /// Waits for its end, and says whether that was a success.
+    ///
+    /// # Panics
+    ///
+    /// If it can't be waited for.
+    pub fn is_success(&mut self) -> bool {
+        self.go_on();
+        self.child.wait().expect("it ends").success()
+    }
+
+    /// Its process id.
+    #[must_use]
+    pub fn pid(&self) -> String {
+        self.child.id().to_string()
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// An example's program. The first call builds them all.
+///
+/// # Panics
+///
+/// If they can't be built.
+#[must_use]
+pub fn example(name: &str) -> Command {
+    static FOLDER: OnceLock<PathBuf> = OnceLock::new();
+    let folder = FOLDER.get_or_init(|| {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+        let built = Command::new(env!("CARGO"))
+            .args(["build", "--quiet", "--package", "leasehold-examples", "--examples"])
+            .current_dir(root)
+            .status()
+            .expect("there is cargo");
+        assert!(built.success(), "the examples do not build");
+        let test = std::env::current_exe().expect("a test runs");
+        let profile = test.parent().and_then(Path::parent).expect("target/PROFILE/deps/test");
+        profile.join("examples")
+    });
+    Command::new(folder.join(name))
+}

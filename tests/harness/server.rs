@@ -1,0 +1,155 @@
+//! A redis-server of a test's own.
+
+use std::io::{BufRead, BufReader, Read};
+use std::net::TcpListener;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+
+/// A server on a free port of the loopback interface, empty, without
+/// persistence. It ends when this is dropped.
+#[derive(Debug)]
+pub struct Server {
+    port: u16,
+    /// A shell between us and the server: it kills the server when its input
+    /// ends, which it does however this process ends.
+    shell: Child,
+}
+
+const SHELL: &str = r#"redis-server "$@" & read -r _; kill -9 $! 2>/dev/null"#;
+
+impl Server {
+    /// Starts a server.
+    ///
+    /// # Panics
+    ///
+    /// If there is no redis-server, or it does not start.
+    #[must_use]
+    pub fn start() -> Self {
+        Self::start_with(&[])
+    }
+
+    /// Starts a server with further arguments, such as `--requirepass x`.
+    ///
+    /// # Panics
+    ///
+    /// If there is no redis-server, or it does not start.
+    #[must_use]
+    pub fn start_with(arguments: &[&str]) -> Self {
+        // Another process may take the port between the two binds.
+        (0..10).find_map(|_| Self::try_start(free_port(), arguments)).expect(
+            "redis-server did not start; `./tests/run` installs it with the system's package manager",
+        )
+    }
+
+    /// Starts a server on a port that was used before.
+    ///
+    /// # Panics
+    ///
+    /// If it does not start.
+    #[must_use]
+    pub fn start_on(port: u16) -> Self {
+        Self::try_start(port, &[]).expect("the port is free again")
+    }
+
+    fn try_start(port: u16, arguments: &[&str]) -> Option<Self> {
+        let mut shell = Command::new("sh")
+            .args(["-c", SHELL, "sh", "--bind", "127.0.0.1", "--port", &port.to_string()])
+            .args(["--save", "", "--appendonly", "no", "--dir", "/tmp"])
+            .args(arguments)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("there is a shell");
+        let log = shell.stdout.take();
+        let server = Self { port, shell };
+        let mut log = BufReader::new(log.expect("it is piped"));
+        let is_ready = log.by_ref().lines().map_while(Result::ok).find_map(|line| match &line {
+            line if line.contains("Ready to accept connections") => Some(true),
+            line if line.contains("Failed listening") || line.contains("# Fatal") => Some(false),
+            _ => None,
+        });
+        // The server must never wait for somebody to read its log.
+        thread::spawn(move || log.read_to_end(&mut Vec::new()));
+        (is_ready == Some(true)).then_some(server)
+    }
+
+    /// The port.
+    #[must_use]
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// The URL for clients.
+    #[must_use]
+    pub fn url(&self) -> String {
+        format!("redis://127.0.0.1:{}/", self.port)
+    }
+
+    /// A connection of the test's own, to look behind the scenes.
+    ///
+    /// # Panics
+    ///
+    /// If the server can't be reached.
+    pub async fn redis(&self) -> redis::aio::MultiplexedConnection {
+        let client = redis::Client::open(self.url()).expect("a URL");
+        client.get_multiplexed_async_connection().await.expect("the server is there")
+    }
+
+    /// Stops the server's process, so that it neither answers nor closes.
+    ///
+    /// # Panics
+    ///
+    /// If the server can't be asked for its process id, or there is no `kill`.
+    pub async fn freeze(&self) -> Frozen {
+        let info: String = redis::cmd("INFO")
+            .arg("server")
+            .query_async(&mut self.redis().await)
+            .await
+            .expect("INFO");
+        let pid = info.lines().find_map(|line| line.strip_prefix("process_id:")).expect("a pid");
+        let frozen = Frozen { pid: pid.trim().to_owned() };
+        signal("-STOP", &frozen.pid);
+        frozen
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        drop(self.shell.stdin.take());
+        let _ = self.shell.wait();
+    }
+}
+
+/// A server that is stopped until this is dropped.
+#[derive(Debug)]
+pub struct Frozen {
+    pid: String,
+}
+
+impl Drop for Frozen {
+    fn drop(&mut self) {
+        signal("-CONT", &self.pid);
+    }
+}
+
+/// Sends a signal to a process.
+///
+/// # Panics
+///
+/// If there is no `kill`, or no such process.
+pub fn signal(name: &str, pid: &str) {
+    let status = Command::new("kill").args([name, pid]).status().expect("there is `kill`");
+    assert!(status.success(), "kill {name} {pid}");
+}
+
+/// A port that nobody listens on.
+///
+/// # Panics
+///
+/// If the system has none.
+#[must_use]
+pub fn free_port() -> u16 {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a free port");
+    listener.local_addr().expect("an address").port()
+}

@@ -1,0 +1,117 @@
+//! A process that holds locks, for tests that need to kill, stop or end one.
+//!
+//! `worker URL COMMAND …`; each prints `ready` when it holds what it is to
+//! hold, and goes on when its input ends.
+
+use std::io::Read;
+use std::time::Duration;
+
+use leasehold::{Locks, Wait};
+
+type Failure = Box<dyn std::error::Error>;
+
+fn main() -> Result<(), Failure> {
+    let arguments: Vec<_> = std::env::args().skip(1).collect();
+    let arguments: Vec<_> = arguments.iter().map(String::as_str).collect();
+    match arguments[..] {
+        [url, "hold", key, ttl_ms] => hold(url, key, ttl_ms.parse()?),
+        [url, "drop", count, how] => drop_many(url, count.parse()?, how),
+        [url, "count", key, times] => count(url, key, times.parse()?),
+        ["-", "env"] => environment(),
+        _ => Err("worker URL hold KEY TTL_MS | drop COUNT HOW | count KEY TIMES".into()),
+    }
+}
+
+fn ready() {
+    println!("ready");
+    let _ = std::io::stdin().read_to_end(&mut Vec::new());
+}
+
+/// Holds a mutex until the input ends, on a runtime that is blocked meanwhile.
+#[tokio::main(flavor = "current_thread")]
+async fn hold(url: &str, key: &str, ttl_ms: u64) -> Result<(), Failure> {
+    let locks = Locks::connect(url).await?;
+    let lease = locks.mutex(key).ttl(Duration::from_millis(ttl_ms)).lock().await?;
+    ready();
+    println!("{}", if lease.is_held() { "held" } else { "lost" });
+    println!("{:?}", lease.release().await.is_ok());
+    Ok(())
+}
+
+/// Holds many mutexes and drops them just before the process ends.
+#[tokio::main]
+async fn drop_many(url: &str, count: u32, how: &str) -> Result<(), Failure> {
+    let locks = Locks::connect(url).await?;
+    let mut leases = Vec::new();
+    for n in 0..count {
+        leases.push(locks.mutex(format!("dropped:{n}")).lock().await?);
+    }
+    println!("ready");
+    match how {
+        // Here, on the main thread, with the client.
+        "main" => drop(leases),
+        // On a thread of the runtime's, and the client stays in a static.
+        "worker" => {
+            locks.install();
+            tokio::spawn(async move { drop(leases) }).await?;
+        }
+        // By a task that is running when the runtime is dropped.
+        "runtime" => {
+            locks.install();
+            tokio::spawn(async move {
+                let _leases = leases;
+                std::future::pending::<()>().await;
+            });
+        }
+        // While a panic unwinds.
+        "panic" => {
+            let panicked = tokio::spawn(async move {
+                let _leases = leases;
+                panic!("on purpose");
+            });
+            assert!(panicked.await.is_err());
+        }
+        _ => return Err("how: main, worker, runtime or panic".into()),
+    }
+    Ok(())
+}
+
+/// Locks on the server of the environment.
+#[tokio::main(flavor = "current_thread")]
+async fn environment() -> Result<(), Failure> {
+    let either = [
+        ("from_env", Locks::from_env().await),
+        ("or_in_memory", Locks::from_env_or_in_memory().await),
+    ];
+    for (name, locks) in either {
+        match locks {
+            Ok(locks) => locks
+                .mutex("a")
+                .lock()
+                .await?
+                .release()
+                .await
+                .map(|_| println!("{name}: locked"))?,
+            Err(error) => println!("{name}: {error}"),
+        }
+    }
+    Ok(())
+}
+
+/// Adds to a number on the server, one step at a time, under a lock of its own
+/// key: reads it, waits, and writes it back.
+#[tokio::main(flavor = "current_thread")]
+async fn count(url: &str, key: &str, times: u32) -> Result<(), Failure> {
+    let locks = Locks::connect(url).await?;
+    let mut redis = redis::Client::open(url)?.get_multiplexed_async_connection().await?;
+    for _ in 0..times {
+        let lease = locks.mutex(key).wait(Wait::Forever).lock().await?;
+        let number: Option<u64> = redis::cmd("GET").arg("number").query_async(&mut redis).await?;
+        tokio::task::yield_now().await;
+        let number = number.unwrap_or_default() + 1;
+        redis::cmd("SET").arg("number").arg(number).exec_async(&mut redis).await?;
+        lease.release().await?;
+    }
+    println!("ready");
+    Ok(())
+}

@@ -1,0 +1,252 @@
+//! The mutex, command by command.
+
+use std::time::Duration;
+
+use leasehold::LossReason::{Expired, Taken};
+use leasehold::store::{Attempt, Ended, Renewal};
+use leasehold_tests::backend::Backend;
+
+use super::{Client, LONG, SHORT, acquire, busy, granted};
+
+macro_rules! cases {
+    ($case:path) => {
+        $case! {
+            core:
+            a_held_lock_is_busy,
+            an_expired_lease_is_free,
+            an_acquire_sent_twice_has_the_first_answer,
+            a_repeated_acquire_starts_the_ttl_anew,
+            only_the_owner_releases,
+            a_release_sent_twice_changes_nothing,
+            a_released_request_is_not_granted_again,
+            a_released_request_is_remembered_while_others_hold,
+            a_cancel_takes_a_grant_back,
+            a_cancel_before_its_acquire_wins,
+            a_cancel_leaves_others_alone,
+            a_cancel_is_remembered_while_others_hold,
+            a_renewal_prolongs,
+            a_renewal_of_what_ended_brings_nothing_back,
+            a_renewal_by_another_changes_nothing,
+            a_kept_lock_is_held_without_a_holder,
+            a_kept_lock_is_free_in_time,
+            two_kinds_do_not_share_a_name,
+            a_released_name_may_change_its_kind,
+            locks_do_not_touch_each_other,
+        }
+    };
+}
+pub(super) use cases;
+
+pub(super) async fn a_held_lock_is_busy(backend: &impl Backend) {
+    let client = Client::new();
+    granted(backend, &client.mutex(LONG)).await;
+    let left = busy(backend, &client.mutex(LONG)).await;
+    assert!(left <= LONG && left > LONG / 2, "{left:?}");
+}
+
+pub(super) async fn an_expired_lease_is_free(backend: &impl Backend) {
+    let client = Client::new();
+    let first = client.mutex(SHORT);
+    granted(backend, &first).await;
+    backend.pass(SHORT).await;
+    granted(backend, &client.mutex(LONG)).await;
+    let ended = backend.store().release(&first, Duration::ZERO).await.unwrap();
+    assert_eq!(ended, Ended::NotHeld(Taken));
+}
+
+pub(super) async fn an_acquire_sent_twice_has_the_first_answer(backend: &impl Backend) {
+    let request = Client::new().mutex(LONG);
+    let token = granted(backend, &request).await;
+    assert_eq!(granted(backend, &request).await, token);
+    let ended = backend.store().release(&request, Duration::ZERO).await.unwrap();
+    assert_eq!(ended, Ended::Released);
+    granted(backend, &Client::new().mutex(LONG)).await;
+}
+
+pub(super) async fn a_repeated_acquire_starts_the_ttl_anew(backend: &impl Backend) {
+    let client = Client::new();
+    let mut request = client.mutex(LONG);
+    granted(backend, &request).await;
+    request.ttl = LONG * 2;
+    granted(backend, &request).await;
+    assert!(busy(backend, &client.mutex(LONG)).await > LONG);
+}
+
+pub(super) async fn only_the_owner_releases(backend: &impl Backend) {
+    let client = Client::new();
+    let (first, second) = (client.mutex(LONG), client.mutex(LONG));
+    granted(backend, &first).await;
+    let ended = backend.store().release(&second, Duration::ZERO).await.unwrap();
+    assert_eq!(ended, Ended::NotHeld(Taken));
+    busy(backend, &second).await;
+    let ended = backend.store().release(&first, Duration::ZERO).await.unwrap();
+    assert_eq!(ended, Ended::Released);
+    granted(backend, &second).await;
+}
+
+pub(super) async fn a_release_sent_twice_changes_nothing(backend: &impl Backend) {
+    let client = Client::new();
+    let first = client.mutex(LONG);
+    granted(backend, &first).await;
+    for _ in 0..2 {
+        let ended = backend.store().release(&first, Duration::ZERO).await.unwrap();
+        assert_eq!(ended, Ended::Released);
+    }
+    let second = client.mutex(LONG);
+    granted(backend, &second).await;
+    let ended = backend.store().release(&first, Duration::ZERO).await.unwrap();
+    assert_eq!(ended, Ended::Released, "it ended last, and nobody has ended since");
+    busy(backend, &client.mutex(LONG)).await;
+    let never = client.mutex(LONG);
+    let ended = backend.store().release(&never, Duration::ZERO).await.unwrap();
+    assert_eq!(ended, Ended::NotHeld(Taken));
+}
+
+pub(super) async fn a_released_request_is_not_granted_again(backend: &impl Backend) {
+    let request = Client::new().mutex(LONG);
+    granted(backend, &request).await;
+    let _ = backend.store().release(&request, Duration::ZERO).await.unwrap();
+    assert_eq!(acquire(backend, &request).await, Attempt::Ended);
+    granted(backend, &Client::new().mutex(LONG)).await;
+}
+
+pub(super) async fn a_released_request_is_remembered_while_others_hold(backend: &impl Backend) {
+    let client = Client::new();
+    let first = client.mutex(LONG);
+    granted(backend, &first).await;
+    let _ = backend.store().release(&first, Duration::ZERO).await.unwrap();
+    granted(backend, &client.mutex(LONG)).await;
+    assert_eq!(acquire(backend, &first).await, Attempt::Ended);
+}
+
+pub(super) async fn a_cancel_takes_a_grant_back(backend: &impl Backend) {
+    let client = Client::new();
+    let request = client.mutex(LONG);
+    let token = granted(backend, &request).await;
+    assert!(backend.store().cancel(&request).await.unwrap());
+    assert!(!backend.store().cancel(&request).await.unwrap(), "it is taken back once");
+    assert_eq!(acquire(backend, &request).await, Attempt::Ended);
+    assert!(granted(backend, &client.mutex(LONG)).await > token);
+}
+
+pub(super) async fn a_cancel_before_its_acquire_wins(backend: &impl Backend) {
+    let client = Client::new();
+    let request = client.mutex(LONG);
+    assert!(!backend.store().cancel(&request).await.unwrap());
+    assert_eq!(acquire(backend, &request).await, Attempt::Ended);
+    granted(backend, &client.mutex(LONG)).await;
+}
+
+pub(super) async fn a_cancel_leaves_others_alone(backend: &impl Backend) {
+    let client = Client::new();
+    let holder = client.mutex(LONG);
+    granted(backend, &holder).await;
+    assert!(!backend.store().cancel(&client.mutex(LONG)).await.unwrap());
+    busy(backend, &client.mutex(LONG)).await;
+    let ended = backend.store().release(&holder, Duration::ZERO).await.unwrap();
+    assert_eq!(ended, Ended::Released);
+}
+
+pub(super) async fn a_cancel_is_remembered_while_others_hold(backend: &impl Backend) {
+    let client = Client::new();
+    granted(backend, &client.mutex(LONG)).await;
+    let late = client.mutex(LONG);
+    backend.store().cancel(&late).await.unwrap();
+    assert_eq!(acquire(backend, &late).await, Attempt::Ended);
+}
+
+pub(super) async fn a_renewal_prolongs(backend: &impl Backend) {
+    let client = Client::new();
+    let mut request = client.mutex(LONG);
+    granted(backend, &request).await;
+    request.ttl = LONG * 2;
+    assert_eq!(backend.store().renew(&request).await.unwrap(), Renewal::Renewed);
+    assert!(busy(backend, &client.mutex(LONG)).await > LONG);
+}
+
+pub(super) async fn a_renewal_of_what_ended_brings_nothing_back(backend: &impl Backend) {
+    let client = Client::new();
+    let expired = client.mutex(SHORT);
+    granted(backend, &expired).await;
+    backend.pass(SHORT).await;
+    assert_eq!(backend.store().renew(&expired).await.unwrap(), Renewal::NotHeld(Expired));
+    let ended = backend.store().release(&expired, Duration::ZERO).await.unwrap();
+    assert_eq!(ended, Ended::NotHeld(Expired));
+    let released = client.mutex(LONG);
+    granted(backend, &released).await;
+    let _ = backend.store().release(&released, Duration::ZERO).await.unwrap();
+    assert_eq!(backend.store().renew(&released).await.unwrap(), Renewal::NotHeld(Taken));
+    granted(backend, &client.mutex(LONG)).await;
+}
+
+pub(super) async fn a_renewal_by_another_changes_nothing(backend: &impl Backend) {
+    let client = Client::new();
+    granted(backend, &client.mutex(LONG)).await;
+    let other = client.mutex(LONG * 2);
+    assert_eq!(backend.store().renew(&other).await.unwrap(), Renewal::NotHeld(Taken));
+    assert!(busy(backend, &client.mutex(LONG)).await <= LONG);
+}
+
+pub(super) async fn a_kept_lock_is_held_without_a_holder(backend: &impl Backend) {
+    let client = Client::new();
+    let request = client.mutex(LONG);
+    granted(backend, &request).await;
+    assert_eq!(backend.store().release(&request, LONG).await.unwrap(), Ended::Kept);
+    let left = busy(backend, &client.mutex(LONG)).await;
+    assert!(left > LONG / 2, "{left:?}");
+    assert_eq!(acquire(backend, &request).await, Attempt::Ended);
+    assert_eq!(backend.store().renew(&request).await.unwrap(), Renewal::NotHeld(Taken));
+    let repeated = backend.store().release(&request, SHORT).await.unwrap();
+    assert_eq!(repeated, Ended::Released);
+    busy(backend, &client.mutex(LONG)).await;
+}
+
+pub(super) async fn a_kept_lock_is_free_in_time(backend: &impl Backend) {
+    let client = Client::new();
+    let request = client.mutex(LONG);
+    granted(backend, &request).await;
+    let _ = backend.store().release(&request, SHORT).await.unwrap();
+    busy(backend, &client.mutex(LONG)).await;
+    backend.pass(SHORT).await;
+    granted(backend, &client.mutex(LONG)).await;
+}
+
+pub(super) async fn two_kinds_do_not_share_a_name(backend: &impl Backend) {
+    let client = Client::new();
+    let permit = client.permit(3, LONG);
+    granted(backend, &permit).await;
+    assert_eq!(acquire(backend, &client.mutex(LONG)).await, Attempt::WrongKind);
+    let _ = backend.store().release(&permit, Duration::ZERO).await.unwrap();
+
+    let mutex = client.mutex(LONG);
+    granted(backend, &mutex).await;
+    assert_eq!(acquire(backend, &client.permit(3, LONG)).await, Attempt::WrongKind);
+    let _ = backend.store().release(&mutex, LONG).await.unwrap();
+    assert_eq!(acquire(backend, &client.permit(3, LONG)).await, Attempt::WrongKind, "it is kept");
+}
+
+pub(super) async fn a_released_name_may_change_its_kind(backend: &impl Backend) {
+    let client = Client::new();
+    let mut last = 0;
+    for _ in 0..2 {
+        let mutex = client.mutex(LONG);
+        let token = granted(backend, &mutex).await;
+        assert!(token > last);
+        last = token;
+        let _ = backend.store().release(&mutex, Duration::ZERO).await.unwrap();
+        let permit = client.permit(3, LONG);
+        granted(backend, &permit).await;
+        assert_eq!(acquire(backend, &mutex).await, Attempt::Ended);
+        let _ = backend.store().release(&permit, Duration::ZERO).await.unwrap();
+        assert_eq!(acquire(backend, &permit).await, Attempt::Ended);
+    }
+}
+
+pub(super) async fn locks_do_not_touch_each_other(backend: &impl Backend) {
+    let client = Client::new();
+    for name in ["a", "b", "{a}", "a}", "%7Ba%7D", "x{a}", "x{a}y", "lock:{a}"] {
+        let mut request = client.mutex(LONG);
+        request.key = leasehold::LockKey::new(name).unwrap();
+        granted(backend, &request).await;
+    }
+}

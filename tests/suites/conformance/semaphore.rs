@@ -1,0 +1,230 @@
+//! The semaphore, command by command.
+
+use std::time::Duration;
+
+use leasehold::LossReason::Expired;
+use leasehold::store::{Attempt, Ended, Renewal};
+use leasehold_tests::backend::Backend;
+
+use super::{Client, LONG, SHORT, acquire, busy, granted};
+
+macro_rules! cases {
+    ($case:path) => {
+        $case! {
+            semaphore:
+            as_many_as_the_limit_get_in,
+            each_permit_expires_by_itself,
+            a_permit_asked_for_twice_counts_once,
+            a_repeated_permit_starts_its_ttl_anew,
+            a_permit_is_given_back_once,
+            a_stranger_gives_nothing_back,
+            each_caller_keeps_to_its_own_limit,
+            a_short_permit_does_not_shorten_a_long_one,
+            a_released_long_permit_leaves_the_short_one,
+            a_renewal_prolongs_one_permit_only,
+            a_permit_that_ended_is_not_renewed,
+            the_last_permit_frees_the_name,
+            a_released_permit_is_not_granted_again,
+            a_cancelled_permit_is_not_granted_again,
+            a_cancel_takes_one_permit_back,
+            busy_tells_when_the_first_permit_ends,
+            many_dead_permits_are_passed_over,
+        }
+    };
+}
+pub(super) use cases;
+
+async fn released(backend: &impl Backend, request: &leasehold::store::Request) -> Ended {
+    backend.store().release(request, Duration::ZERO).await.unwrap()
+}
+
+pub(super) async fn as_many_as_the_limit_get_in(backend: &impl Backend) {
+    let client = Client::new();
+    for _ in 0..3 {
+        granted(backend, &client.permit(3, LONG)).await;
+    }
+    let left = busy(backend, &client.permit(3, LONG)).await;
+    assert!(left <= LONG && left > LONG / 2, "{left:?}");
+}
+
+pub(super) async fn each_permit_expires_by_itself(backend: &impl Backend) {
+    let client = Client::new();
+    granted(backend, &client.permit(2, SHORT)).await;
+    granted(backend, &client.permit(2, LONG)).await;
+    busy(backend, &client.permit(2, LONG)).await;
+    backend.pass(SHORT).await;
+    granted(backend, &client.permit(2, LONG)).await;
+    busy(backend, &client.permit(2, LONG)).await;
+}
+
+pub(super) async fn a_permit_asked_for_twice_counts_once(backend: &impl Backend) {
+    let client = Client::new();
+    let permit = client.permit(2, LONG);
+    granted(backend, &permit).await;
+    granted(backend, &permit).await;
+    granted(backend, &client.permit(2, LONG)).await;
+    granted(backend, &permit).await; // though it is full
+    busy(backend, &client.permit(2, LONG)).await;
+}
+
+pub(super) async fn a_repeated_permit_starts_its_ttl_anew(backend: &impl Backend) {
+    let client = Client::new();
+    let mut permit = client.permit(1, LONG);
+    granted(backend, &permit).await;
+    permit.ttl = LONG * 2;
+    granted(backend, &permit).await;
+    assert!(busy(backend, &client.permit(1, LONG)).await > LONG);
+}
+
+pub(super) async fn a_permit_is_given_back_once(backend: &impl Backend) {
+    let client = Client::new();
+    let first = client.permit(2, LONG);
+    granted(backend, &first).await;
+    granted(backend, &client.permit(2, LONG)).await;
+    assert_eq!(released(backend, &first).await, Ended::Released);
+    assert_eq!(released(backend, &first).await, Ended::Released);
+    granted(backend, &client.permit(2, LONG)).await;
+    busy(backend, &client.permit(2, LONG)).await;
+}
+
+pub(super) async fn a_stranger_gives_nothing_back(backend: &impl Backend) {
+    let client = Client::new();
+    granted(backend, &client.permit(1, LONG)).await;
+    let stranger = client.permit(1, LONG);
+    assert_eq!(released(backend, &stranger).await, Ended::NotHeld(Expired));
+    busy(backend, &stranger).await;
+}
+
+pub(super) async fn each_caller_keeps_to_its_own_limit(backend: &impl Backend) {
+    let client = Client::new();
+    for _ in 0..2 {
+        granted(backend, &client.permit(3, LONG)).await;
+    }
+    busy(backend, &client.permit(2, LONG)).await;
+    granted(backend, &client.permit(3, LONG)).await;
+    busy(backend, &client.permit(3, LONG)).await;
+    granted(backend, &client.permit(4, LONG)).await;
+}
+
+pub(super) async fn a_short_permit_does_not_shorten_a_long_one(backend: &impl Backend) {
+    let client = Client::new();
+    let long = client.permit(3, LONG);
+    granted(backend, &long).await;
+    let renewed = client.permit(3, SHORT);
+    granted(backend, &renewed).await;
+    assert_eq!(backend.store().renew(&renewed).await.unwrap(), Renewal::Renewed);
+    let short = client.permit(3, SHORT);
+    granted(backend, &short).await;
+    let _ = released(backend, &short).await;
+    backend.pass(SHORT * 2).await;
+    busy(backend, &client.permit(1, LONG)).await;
+    assert_eq!(acquire(backend, &client.mutex(LONG)).await, Attempt::WrongKind);
+    assert_eq!(backend.store().renew(&long).await.unwrap(), Renewal::Renewed);
+}
+
+pub(super) async fn a_released_long_permit_leaves_the_short_one(backend: &impl Backend) {
+    let client = Client::new();
+    let (long, short) = (client.permit(3, LONG), client.permit(3, LONG * 2));
+    granted(backend, &long).await;
+    granted(backend, &short).await;
+    assert_eq!(released(backend, &long).await, Ended::Released);
+    assert_eq!(acquire(backend, &client.mutex(LONG)).await, Attempt::WrongKind);
+    assert!(busy(backend, &client.permit(1, LONG)).await > LONG);
+}
+
+pub(super) async fn a_renewal_prolongs_one_permit_only(backend: &impl Backend) {
+    let client = Client::new();
+    let mut renewed = client.permit(2, SHORT);
+    granted(backend, &renewed).await;
+    granted(backend, &client.permit(2, SHORT)).await;
+    renewed.ttl = LONG;
+    assert_eq!(backend.store().renew(&renewed).await.unwrap(), Renewal::Renewed);
+    backend.pass(SHORT).await;
+    assert_eq!(acquire(backend, &client.mutex(LONG)).await, Attempt::WrongKind);
+    granted(backend, &client.permit(2, LONG)).await;
+    busy(backend, &client.permit(2, LONG)).await;
+}
+
+pub(super) async fn a_permit_that_ended_is_not_renewed(backend: &impl Backend) {
+    let client = Client::new();
+    granted(backend, &client.permit(3, LONG)).await;
+    let (expired, given_back) = (client.permit(3, SHORT), client.permit(3, LONG));
+    granted(backend, &expired).await;
+    granted(backend, &given_back).await;
+    backend.pass(SHORT).await;
+    assert_eq!(backend.store().renew(&expired).await.unwrap(), Renewal::NotHeld(Expired));
+    assert_eq!(released(backend, &expired).await, Ended::NotHeld(Expired));
+    let _ = released(backend, &given_back).await;
+    assert_eq!(backend.store().renew(&given_back).await.unwrap(), Renewal::NotHeld(Expired));
+    granted(backend, &client.permit(2, LONG)).await;
+    busy(backend, &client.permit(2, LONG)).await;
+}
+
+pub(super) async fn the_last_permit_frees_the_name(backend: &impl Backend) {
+    let client = Client::new();
+    let permit = client.permit(2, LONG);
+    granted(backend, &permit).await;
+    let _ = released(backend, &permit).await;
+    granted(backend, &client.mutex(LONG)).await;
+}
+
+pub(super) async fn a_released_permit_is_not_granted_again(backend: &impl Backend) {
+    let client = Client::new();
+    let permit = client.permit(2, LONG);
+    granted(backend, &permit).await;
+    let _ = released(backend, &permit).await;
+    assert_eq!(acquire(backend, &permit).await, Attempt::Ended);
+    granted(backend, &client.permit(2, LONG)).await;
+    assert_eq!(acquire(backend, &permit).await, Attempt::Ended);
+}
+
+pub(super) async fn a_cancelled_permit_is_not_granted_again(backend: &impl Backend) {
+    let client = Client::new();
+    let permit = client.permit(2, LONG);
+    assert!(!backend.store().cancel(&permit).await.unwrap());
+    assert_eq!(acquire(backend, &permit).await, Attempt::Ended);
+    let holder = client.permit(2, LONG);
+    granted(backend, &holder).await;
+    let late = client.permit(2, LONG);
+    assert!(!backend.store().cancel(&late).await.unwrap());
+    assert_eq!(acquire(backend, &late).await, Attempt::Ended);
+    assert_eq!(backend.store().renew(&holder).await.unwrap(), Renewal::Renewed);
+    let mutex = acquire(backend, &client.mutex(LONG)).await;
+    assert_eq!(mutex, Attempt::WrongKind, "a cancel does not free the others' name");
+}
+
+pub(super) async fn a_cancel_takes_one_permit_back(backend: &impl Backend) {
+    let client = Client::new();
+    let permit = client.permit(2, LONG);
+    granted(backend, &permit).await;
+    granted(backend, &client.permit(2, LONG)).await;
+    assert!(backend.store().cancel(&permit).await.unwrap());
+    assert!(!backend.store().cancel(&permit).await.unwrap());
+    granted(backend, &client.permit(2, LONG)).await;
+    busy(backend, &client.permit(2, LONG)).await;
+}
+
+pub(super) async fn busy_tells_when_the_first_permit_ends(backend: &impl Backend) {
+    let client = Client::new();
+    granted(backend, &client.permit(2, LONG * 2)).await;
+    granted(backend, &client.permit(2, LONG)).await;
+    let left = busy(backend, &client.permit(2, LONG)).await;
+    assert!(left <= LONG && left > LONG / 2, "{left:?}");
+}
+
+pub(super) async fn many_dead_permits_are_passed_over(backend: &impl Backend) {
+    let client = Client::new();
+    granted(backend, &client.permit(200, LONG)).await;
+    for _ in 0..100 {
+        granted(backend, &client.permit(200, SHORT)).await;
+    }
+    backend.pass(SHORT).await;
+    let late = client.permit(2, LONG);
+    let mut asked = 1;
+    while let Attempt::Busy { retry_after, .. } = acquire(backend, &late).await {
+        assert_eq!(retry_after, Duration::ZERO, "it may ask again at once");
+        asked += 1;
+    }
+    assert!(asked <= 2, "{asked}");
+    busy(backend, &client.permit(2, LONG)).await;
+}

@@ -1,0 +1,274 @@
+//! Where locks are kept, and what is said when they can't be: every error is
+//! typed, says what to do, and repeats no password.
+
+use std::time::Duration;
+
+use leasehold::{LockError, Locks, Step};
+
+const CANARY: &str = "canary-password";
+
+/// That nothing of an error or a client shows the password.
+fn assert_no_secret(shown: &dyn std::fmt::Debug) {
+    assert!(!format!("{shown:?} {shown:#?}").contains(CANARY), "{shown:?}");
+}
+
+fn assert_error_has(error: &LockError, words: &[&str]) {
+    let text = error.to_string();
+    for word in words {
+        assert!(text.contains(word), "no {word:?} in: {text}");
+    }
+    assert!(!text.contains(CANARY), "{text}");
+    assert_no_secret(error);
+}
+
+#[tokio::test]
+async fn a_url_that_makes_no_sense_is_refused_and_not_repeated() {
+    for url in
+        ["", "localhost", "http://u:canary-password@host/", "redis://:canary-password@host:x/"]
+    {
+        let error = Locks::connect(url).await.unwrap_err();
+        assert!(matches!(error, LockError::InvalidOption { option: "url", .. }), "{error}");
+        assert_error_has(&error, &["redis://host:port"]);
+    }
+}
+
+#[tokio::test]
+async fn a_prefix_that_would_split_the_slots_is_refused() {
+    for prefix in ["", "a{b}", "a\n"] {
+        let error =
+            Locks::builder().prefix(prefix).connect("redis://127.0.0.1:1/").await.unwrap_err();
+        assert!(matches!(error, LockError::InvalidOption { option: "prefix", .. }), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn an_unreachable_server_is_named_without_the_password() {
+    let port = leasehold_tests::server::free_port();
+    let url = format!("redis://user:{CANARY}@127.0.0.1:{port}/");
+    let error = Locks::connect(&url).await.unwrap_err();
+    assert!(matches!(error, LockError::Store { step: Step::Connect, .. }), "{error}");
+    assert_error_has(&error, &[&format!("127.0.0.1:{port}"), "is the server running"]);
+}
+
+#[tokio::test]
+async fn a_server_that_never_answers_fails_in_time() {
+    let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = silent.local_addr().unwrap();
+    let url = format!("redis://:{CANARY}@{address}/");
+    let connecting = tokio::time::timeout(Duration::from_secs(10), Locks::connect(&url));
+    let error = connecting.await.expect("it gives up by itself").unwrap_err();
+    assert!(matches!(error, LockError::Store { step: Step::Connect, .. }), "{error}");
+    assert_error_has(&error, &[&address.to_string()]);
+}
+
+#[tokio::test]
+async fn options_that_make_no_sense_are_refused() {
+    let locks = Locks::in_memory();
+    let day = Duration::from_secs(24 * 60 * 60);
+    for ttl in
+        [Duration::ZERO, Duration::from_millis(99), day + Duration::from_millis(1), Duration::MAX]
+    {
+        let errors = [
+            locks.mutex("a").ttl(ttl).lock().await.unwrap_err(),
+            locks.mutex("a").ttl(ttl).try_lock().await.unwrap_err(),
+            locks.semaphore("a", 2).ttl(ttl).acquire().await.unwrap_err(),
+        ];
+        for error in errors {
+            assert!(matches!(error, LockError::InvalidOption { option: "ttl", .. }), "{error}");
+            assert_error_has(&error, &["100 ms", "24 h"]);
+        }
+    }
+    let error = locks.mutex("a").hold_at_least(Duration::MAX).lock().await.unwrap_err();
+    assert!(matches!(error, LockError::InvalidOption { option: "hold_at_least", .. }), "{error}");
+    for error in [
+        locks.semaphore("a", 0).acquire().await.unwrap_err(),
+        locks.semaphore("a", 0).try_acquire().await.unwrap_err(),
+    ] {
+        assert!(matches!(error, LockError::InvalidOption { option: "permits", .. }), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn absurd_waits_do_not_overflow() {
+    let locks = Locks::in_memory();
+    let day = Duration::from_secs(24 * 60 * 60);
+    let lease = locks.mutex("a").wait(Duration::MAX).ttl(day).lock().await.unwrap();
+    assert!(lease.remaining() > day / 2);
+    let permit = locks.semaphore("s", u32::MAX).wait(Duration::MAX).acquire().await.unwrap();
+    assert!(permit.is_held());
+}
+
+#[tokio::test]
+async fn names_that_are_not_allowed_are_refused() {
+    let locks = Locks::in_memory();
+    for name in [String::new(), "x".repeat(513), "a\0".to_owned()] {
+        for error in [
+            locks.mutex(&name).lock().await.unwrap_err(),
+            locks.semaphore(&name, 2).acquire().await.unwrap_err(),
+        ] {
+            assert!(matches!(error, LockError::InvalidKey { .. }), "{error}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn in_memory_needs_nothing_and_each_client_is_a_world_of_its_own() {
+    let (one, other) = (Locks::in_memory(), Locks::in_memory());
+    let _lease = one.mutex("a").lock().await.unwrap();
+    let _other = other.mutex("a").try_lock().await.unwrap();
+    assert!(one.clone().mutex("a").try_lock().await.is_err());
+}
+
+#[cfg(feature = "servers")]
+mod on_servers {
+    use std::process::Command;
+
+    use leasehold_tests::process::Process;
+    use leasehold_tests::server::Server;
+
+    use super::*;
+
+    fn worker(url: Option<&str>) -> Vec<String> {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_worker"));
+        command.args(["-", "env"]).env_remove("REDIS_URL");
+        Process::start(command.envs(url.map(|url| ("REDIS_URL", url)))).rest()
+    }
+
+    #[tokio::test]
+    async fn from_env_is_an_error_without_the_variable() {
+        let said = worker(None).join("\n");
+        assert!(said.contains("from_env: `REDIS_URL`: it is not set"), "{said}");
+        assert!(said.contains("or_in_memory: locked"), "{said}");
+        assert_eq!(worker(Some("")), worker(None), "an empty one counts as none");
+        let server = Server::start();
+        let said = worker(Some(&server.url())).join("\n");
+        assert_eq!(said, "from_env: locked\nor_in_memory: locked");
+    }
+
+    #[tokio::test]
+    async fn a_server_that_asks_for_a_password() {
+        let server = Server::start_with(&["--requirepass", CANARY]);
+        let error = Locks::connect(&server.url()).await.unwrap_err();
+        assert!(matches!(error, LockError::Store { step: Step::Connect, .. }), "{error}");
+        assert_error_has(&error, &["asks for a password", &server.port().to_string()]);
+
+        let url = |password| format!("redis://:{password}@127.0.0.1:{}/", server.port());
+        let error = Locks::connect(&url("wrong")).await.unwrap_err();
+        assert_error_has(&error, &["password in the URL is wrong"]);
+
+        let locks = Locks::connect(&url(CANARY)).await.unwrap();
+        assert_no_secret(&locks);
+        let lease = locks.mutex("a").lock().await.unwrap();
+        assert_no_secret(&lease);
+        lease.release().await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_password_that_is_changed_meanwhile() {
+        let server = Server::start();
+        let locks = Locks::connect(&server.url()).await.unwrap();
+        let mut redis = server.redis().await;
+        redis::cmd("CONFIG")
+            .arg(&["SET", "requirepass", CANARY])
+            .exec_async(&mut redis)
+            .await
+            .unwrap();
+        let kill = redis::cmd("CLIENT").arg(&["KILL", "TYPE", "normal", "SKIPME", "yes"]).clone();
+        kill.exec_async(&mut redis).await.unwrap();
+        let error = locks.mutex("a").try_lock().await.unwrap_err();
+        assert!(matches!(error, LockError::Store { .. }), "{error}");
+        assert_error_has(&error, &["asks for a password"]);
+    }
+
+    #[tokio::test]
+    async fn what_is_no_lock_is_left_alone() {
+        let server = Server::start();
+        let locks = Locks::connect(&server.url()).await.unwrap();
+        let mut redis = server.redis().await;
+        for (key, name) in [("lock", "list"), ("holders", "set")] {
+            let key = format!("leasehold:{key}:{{{name}}}");
+            redis::cmd("RPUSH").arg(&key).arg("x").exec_async(&mut redis).await.unwrap();
+        }
+        for error in [
+            locks.mutex("list").lock().await.unwrap_err(),
+            locks.semaphore("list", 2).acquire().await.unwrap_err(),
+            locks.semaphore("set", 2).acquire().await.unwrap_err(),
+        ] {
+            assert!(matches!(error, LockError::WrongKind { .. }), "{error}");
+            assert_error_has(&error, &["a name of its own"]);
+        }
+        // A lock's key that becomes something else under its holder.
+        let lease = locks.mutex("a").lock().await.unwrap();
+        let permit = locks.semaphore("s", 1).acquire().await.unwrap();
+        for key in ["leasehold:lock:{a}", "leasehold:lock:{s}"] {
+            redis::cmd("DEL").arg(key).exec_async(&mut redis).await.unwrap();
+            redis::cmd("RPUSH").arg(key).arg("x").exec_async(&mut redis).await.unwrap();
+        }
+        assert!(matches!(lease.release().await, Err(LockError::Lost { .. })));
+        assert!(matches!(permit.release().await, Err(LockError::Lost { .. })));
+        for key in ["leasehold:lock:{a}", "leasehold:lock:{s}"] {
+            let kind: String = redis::cmd("TYPE").arg(key).query_async(&mut redis).await.unwrap();
+            assert_eq!(kind, "list");
+        }
+    }
+
+    #[tokio::test]
+    async fn every_key_has_an_expiry_and_the_client_says_who_it_is() {
+        let server = Server::start();
+        let locks = Locks::builder()
+            .prefix("shop")
+            .service("billing")
+            .connect(&server.url())
+            .await
+            .unwrap();
+        let lease = locks.mutex("a").lock().await.unwrap();
+        let permit = locks.semaphore("s", 3).acquire().await.unwrap();
+        locks
+            .mutex("b")
+            .hold_at_least(Duration::from_secs(9))
+            .lock()
+            .await
+            .unwrap()
+            .release()
+            .await
+            .unwrap();
+        locks.mutex("c").lock().await.unwrap().release().await.unwrap();
+        locks.semaphore("t", 3).acquire().await.unwrap().release().await.unwrap();
+
+        let mut redis = server.redis().await;
+        let keys: Vec<String> = redis::cmd("KEYS").arg("*").query_async(&mut redis).await.unwrap();
+        assert_eq!(keys.len(), 7, "{keys:?}");
+        for key in &keys {
+            assert!(key.starts_with("shop:"), "{key}");
+            let left: i64 = redis::cmd("PTTL").arg(key).query_async(&mut redis).await.unwrap();
+            assert!(left > 0, "{key} has {left}");
+        }
+        let client = keys.iter().find(|key| key.starts_with("shop:client:")).expect("its record");
+        let fields = ["service", "process"];
+        let (service, process): (String, u32) =
+            redis::cmd("HMGET").arg(client).arg(&fields).query_async(&mut redis).await.unwrap();
+        assert_eq!((&*service, process), ("billing", std::process::id()));
+        lease.release().await.unwrap();
+        permit.release().await.unwrap();
+    }
+
+    /// The commands that an uncontended acquire and its release cost.
+    #[tokio::test]
+    async fn an_acquire_and_a_release_are_one_command_each() {
+        let server = Server::start();
+        let locks = Locks::connect(&server.url()).await.unwrap();
+        locks.mutex("a").lock().await.unwrap().release().await.unwrap();
+        let mut redis = server.redis().await;
+        redis::cmd("CONFIG").arg("RESETSTAT").exec_async(&mut redis).await.unwrap();
+        for _ in 0..100 {
+            locks.mutex("a").lock().await.unwrap().release().await.unwrap();
+            locks.semaphore("s", 1).acquire().await.unwrap().release().await.unwrap();
+        }
+        let stats: String =
+            redis::cmd("INFO").arg("commandstats").query_async(&mut redis).await.unwrap();
+        assert!(stats.contains("cmdstat_evalsha:calls=400,"), "{stats}");
+        for other in ["cmdstat_eval:", "cmdstat_ping:", "cmdstat_script"] {
+            assert!(!stats.contains(other), "{stats}");
+        }
+    }
+}

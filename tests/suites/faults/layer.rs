@@ -1,0 +1,49 @@
+//! The layer over a store that fails.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use bytes::Bytes;
+use http::{Request, Response, StatusCode};
+use http_body_util::Full;
+use leasehold::LockLayer;
+use leasehold_tests::faulty::{Fault, Faulty};
+use tower::{Layer, ServiceExt, service_fn};
+
+/// The status of a request through a layer, and how often the service behind
+/// it was called.
+async fn ask(layer: &LockLayer<&'static str>) -> (StatusCode, u32) {
+    let calls = Arc::new(AtomicU32::new(0));
+    let service = layer.layer(service_fn(|_: Request<()>| {
+        calls.fetch_add(1, Ordering::Relaxed);
+        async { Ok::<_, Infallible>(Response::new(Full::new(Bytes::from("done")))) }
+    }));
+    let response = service.oneshot(Request::new(())).await.unwrap();
+    if response.status() == StatusCode::SERVICE_UNAVAILABLE {
+        assert_eq!(response.headers()["retry-after"], "1");
+        assert_eq!(response.headers()["content-type"], "application/problem+json");
+    }
+    (response.status(), calls.load(Ordering::Relaxed))
+}
+
+#[tokio::test(start_paused = true)]
+async fn it_fails_closed_unless_it_is_to_fail_open() {
+    for fault in [Fault::LoseCommand, Fault::Refuse, Fault::Forbid] {
+        let (store, locks) = Faulty::start();
+        store.always(fault);
+        let closed = LockLayer::mutex(&locks, "a");
+        assert_eq!(ask(&closed).await, (StatusCode::SERVICE_UNAVAILABLE, 0), "{fault:?}");
+        assert_eq!(ask(&closed.fail_open()).await, (StatusCode::OK, 1), "{fault:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn open_is_for_failures_alone() {
+    let (_store, locks) = Faulty::start();
+    let _lease = locks.mutex("a").lock().await.unwrap();
+    let open = LockLayer::mutex(&locks, "a").fail_open();
+    assert_eq!(ask(&open).await, (StatusCode::CONFLICT, 0));
+    let wrong = LockLayer::semaphore(&locks, "a", 3).fail_open();
+    assert_eq!(ask(&wrong).await, (StatusCode::INTERNAL_SERVER_ERROR, 0));
+}

@@ -1,0 +1,128 @@
+//! Renewal and loss.
+
+use std::time::Duration;
+
+use leasehold::{LockError, LossReason};
+use leasehold_tests::faulty::{Fault, Faulty};
+use tokio::time::{Instant, sleep, timeout};
+
+const TTL: Duration = Duration::from_secs(9);
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_is_renewed_every_third_of_its_ttl() {
+    let (store, locks) = Faulty::start();
+    let lease = locks.mutex("a").ttl(TTL).lock().await.unwrap();
+    sleep(TTL * 10).await;
+    assert!(lease.is_held());
+    let renewals = store.log().iter().filter(|name| **name == "renew").count();
+    assert!((28..=30).contains(&renewals), "{renewals}");
+    lease.release().await.unwrap();
+    store.log();
+    sleep(TTL * 10).await;
+    assert!(store.log().is_empty(), "what is released is not renewed");
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_failed_renewal_is_not_a_loss() {
+    let (store, locks) = Faulty::start();
+    let lease = locks.mutex("a").ttl(TTL).lock().await.unwrap();
+    store.always(Fault::LoseCommand);
+    sleep(TTL / 2).await;
+    assert!(lease.is_held());
+    store.always(Fault::None);
+    sleep(TTL * 3).await;
+    assert!(lease.is_held(), "it was renewed again");
+    lease.release().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_that_is_gone_loses_the_lease_at_its_deadline() {
+    for fault in [Fault::LoseCommand, Fault::Hang] {
+        let (store, locks) = Faulty::start();
+        let begun = Instant::now();
+        let lease = locks.mutex("a").ttl(TTL).lock().await.unwrap();
+        store.always(fault);
+        assert_eq!(lease.lost().await, LossReason::Expired);
+        assert!(begun.elapsed() < TTL, "{:?}", begun.elapsed());
+        assert!(begun.elapsed() > TTL * 9 / 10, "{:?}", begun.elapsed());
+        assert!(!lease.is_held());
+        assert_eq!(lease.remaining(), Duration::ZERO);
+        assert!(matches!(lease.fence(), Err(LockError::Lost { .. })));
+        let error = lease.release().await.unwrap_err();
+        assert!(matches!(error, LockError::Lost { .. }), "{error}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn work_under_a_lost_lease_is_cancelled() {
+    let (store, locks) = Faulty::start();
+    let lease = locks.mutex("a").ttl(TTL).lock().await.unwrap();
+    store.always(Fault::LoseCommand);
+    let begun = Instant::now();
+    let mut steps = 0;
+    let ran = lease
+        .run(async {
+            loop {
+                sleep(TTL / 100).await;
+                steps += 1;
+            }
+        })
+        .await;
+    let lost: Result<(), _> = ran;
+    assert!(matches!(lost, Err(LockError::Lost { reason: LossReason::Expired, .. })));
+    assert!(begun.elapsed() < TTL);
+    assert!((90..=99).contains(&steps), "{steps}");
+}
+
+/// The process stands still past the deadline, and both the timer and the work
+/// are ready when it goes on: the work must not have a turn.
+#[tokio::test(start_paused = true)]
+async fn work_that_was_stopped_past_the_deadline_does_not_go_on() {
+    let (store, locks) = Faulty::start();
+    let lease = locks.mutex("a").ttl(TTL).lock().await.unwrap();
+    store.always(Fault::LoseCommand);
+    let mut went_on = false;
+    let ran = lease
+        .run(async {
+            tokio::time::advance(TTL * 2).await;
+            tokio::task::yield_now().await;
+            went_on = true;
+        })
+        .await;
+    assert!(ran.is_err());
+    assert!(!went_on);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_grant_whose_answer_comes_too_late_is_not_a_lease() {
+    let (store, locks) = Faulty::start();
+    store.next(&[Fault::Delay(TTL * 2)]);
+    let lease = locks.mutex("a").ttl(TTL).wait(TTL * 4).lock().await.unwrap();
+    assert!(lease.remaining() > TTL / 2);
+    assert!(lease.is_held());
+    let asked = store.log().iter().filter(|name| **name == "acquire").count();
+    assert_eq!(asked, 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_released_lease_is_never_told_lost() {
+    let (_store, locks) = Faulty::start();
+    let lease = locks.mutex("a").ttl(TTL).lock().await.unwrap();
+    let handle = lease.handle();
+    let told = tokio::spawn(async move { timeout(TTL * 3, handle.lost()).await });
+    tokio::task::yield_now().await;
+    lease.release().await.unwrap();
+    assert!(told.await.unwrap().is_err());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_late_renewal_does_not_hold_what_is_released() {
+    let (store, locks) = Faulty::start();
+    let lease = locks.mutex("a").ttl(TTL).lock().await.unwrap();
+    store.next(&[Fault::Delay(TTL / 6)]);
+    sleep(TTL / 3 + Duration::from_millis(10)).await;
+    assert_eq!(store.log(), ["acquire", "renew"]);
+    lease.release().await.unwrap();
+    sleep(TTL * 3).await;
+    assert_eq!(store.log(), ["release"], "the renewal under way was the last");
+}

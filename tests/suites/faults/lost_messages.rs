@@ -1,0 +1,133 @@
+//! Commands and replies that never arrive, and futures that are dropped while
+//! they are under way.
+
+use std::time::Duration;
+
+use leasehold::{LockError, Locks, Outcome, Released};
+use leasehold_tests::faulty::{Fault, Faulty};
+use leasehold_tests::polls::drop_after;
+
+/// That nobody holds it: asked for without waiting, after the background work
+/// had its turn.
+async fn assert_free(locks: &Locks, key: &str) {
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let lease = locks.mutex(key).try_lock().await.unwrap();
+    lease.release().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lost_reply_never_leaks_a_hold() {
+    for fault in [Fault::LoseReply, Fault::LoseCommand] {
+        let (store, locks) = Faulty::start();
+        store.next(&[fault]);
+        let lease = locks.mutex("a").lock().await.unwrap();
+        assert!(locks.mutex("a").try_lock().await.is_err());
+        assert_eq!(lease.release().await.unwrap(), Released::Free);
+        assert_free(&locks, "a").await;
+
+        store.next(&[fault]);
+        let permit = locks.semaphore("s", 1).acquire().await.unwrap();
+        assert!(locks.semaphore("s", 1).try_acquire().await.is_err());
+        permit.release().await.unwrap();
+        locks.semaphore("s", 1).try_acquire().await.unwrap().release().await.unwrap();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_try_survives_a_connection_that_broke_while_idle() {
+    let (store, locks) = Faulty::start();
+    store.next(&[Fault::LoseCommand]);
+    locks.mutex("a").try_lock().await.unwrap().release().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_acquire_that_fails_is_taken_back() {
+    let (store, locks) = Faulty::start();
+    store.always(Fault::LoseReply);
+    let error = locks.mutex("a").try_lock().await.unwrap_err();
+    assert!(matches!(error, LockError::Store { outcome: Outcome::Unknown, .. }), "{error}");
+    store.always(Fault::None);
+    assert_free(&locks, "a").await;
+    assert!(store.log().contains(&"cancel"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_surely_did_not_run_is_not_taken_back() {
+    let (store, locks) = Faulty::start();
+    store.next(&[Fault::Forbid]);
+    let error = locks.mutex("a").lock().await.unwrap_err();
+    assert!(matches!(error, LockError::Store { outcome: Outcome::NotRun, .. }), "{error}");
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(store.log(), ["acquire"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lost_reply_of_a_release_is_no_error() {
+    for fault in [Fault::LoseReply, Fault::LoseCommand, Fault::Refuse] {
+        let (store, locks) = Faulty::start();
+        let lease = locks.mutex("a").lock().await.unwrap();
+        store.next(&[fault]);
+        assert_eq!(lease.release().await.unwrap(), Released::Free, "{fault:?}");
+        assert_free(&locks, "a").await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_release_that_fails_goes_on_in_the_background() {
+    let (store, locks) = Faulty::start();
+    let lease = locks.mutex("a").lock().await.unwrap();
+    store.always(Fault::Refuse);
+    let error = lease.release().await.unwrap_err();
+    assert!(matches!(error, LockError::Store { .. }), "{error}");
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    store.always(Fault::None);
+    assert_free(&locks, "a").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dropped_acquisition_is_taken_back_behind_its_command() {
+    let (store, locks) = Faulty::start();
+    store.next(&[Fault::Delay(Duration::from_millis(300))]);
+    let dropped = tokio::time::timeout(Duration::from_millis(100), locks.mutex("a").lock()).await;
+    assert!(dropped.is_err());
+    assert_eq!(store.log(), ["acquire"], "the cancel waits for the acquire's answer");
+    assert!(locks.mutex("a").try_lock().await.is_err(), "it is held until then");
+    assert_free(&locks, "a").await;
+}
+
+/// Each public future, dropped after its k-th poll, for every k.
+#[tokio::test(start_paused = true)]
+async fn dropping_any_future_at_any_point_leaves_nothing_held() {
+    let wait = Duration::from_millis(1);
+    let plans = [
+        vec![Fault::Delay(wait)],
+        vec![Fault::LoseReply, Fault::Delay(wait)],
+        vec![Fault::LoseReply, Fault::LoseCommand, Fault::Delay(wait), Fault::LoseReply],
+    ];
+    for plan in plans {
+        for polls in 1.. {
+            let (store, locks) = Faulty::start();
+            store.next(&plan);
+            let lease = drop_after(polls, locks.mutex("a").lock()).await;
+            let is_done = lease.is_some();
+            drop(lease);
+            assert_free(&locks, "a").await;
+
+            let lease = locks.mutex("a").lock().await.unwrap();
+            store.next(&plan);
+            let released = drop_after(polls, lease.release()).await;
+            assert_free(&locks, "a").await;
+
+            store.next(&plan);
+            let permit = drop_after(polls, locks.semaphore("s", 1).acquire()).await;
+            let is_acquired = permit.is_some();
+            drop(permit);
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            locks.semaphore("s", 1).try_acquire().await.unwrap().release().await.unwrap();
+            if is_done && released.is_some() && is_acquired {
+                assert!(polls > 1, "the plan never suspends");
+                break;
+            }
+        }
+    }
+}

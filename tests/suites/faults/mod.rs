@@ -1,0 +1,9 @@
+//! What goes wrong, and what must hold all the same.
+
+mod layer;
+mod leases;
+mod lost_messages;
+#[cfg(feature = "servers")]
+mod processes;
+#[cfg(feature = "servers")]
+mod servers;

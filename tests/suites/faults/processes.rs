@@ -1,0 +1,150 @@
+//! Processes that die, stop, or end.
+
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use leasehold::{LockError, Locks, Wait};
+use leasehold_tests::process::Process;
+use leasehold_tests::server::Server;
+
+fn worker(server: &Server, arguments: &[&str]) -> Process {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_worker"));
+    Process::start(command.arg(server.url()).args(arguments))
+}
+
+/// A worker that has printed that it is ready.
+fn ready(server: &Server, arguments: &[&str]) -> Process {
+    let mut worker = worker(server, arguments);
+    assert_eq!(worker.line().as_deref(), Some("ready"));
+    worker
+}
+
+#[tokio::test]
+async fn a_killed_holder_frees_its_lock_after_its_ttl_and_no_sooner() {
+    let server = Server::start();
+    let locks = Locks::connect(&server.url()).await.unwrap();
+    let mut holder = ready(&server, &["hold", "a", "1500"]);
+    holder.kill();
+    let left: u64 = redis::cmd("PTTL")
+        .arg("leasehold:lock:{a}")
+        .query_async(&mut server.redis().await)
+        .await
+        .unwrap();
+    let killed = Instant::now();
+    assert!(matches!(locks.mutex("a").try_lock().await, Err(LockError::Busy { .. })));
+    let lease = locks.mutex("a").wait(Wait::Forever).lock().await.unwrap();
+    let waited = killed.elapsed();
+    assert!(
+        waited + Duration::from_millis(5) >= Duration::from_millis(left),
+        "{waited:?} of {left} ms"
+    );
+    lease.release().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_holder_outlives_its_ttl_because_it_is_renewed() {
+    let server = Server::start();
+    let locks = Locks::connect(&server.url()).await.unwrap();
+    // The worker blocks the only thread of its runtime meanwhile.
+    let mut holder = ready(&server, &["hold", "a", "400"]);
+    let begun = Instant::now();
+    while begun.elapsed() < Duration::from_millis(400 * 3 + 200) {
+        assert!(matches!(locks.mutex("a").try_lock().await, Err(LockError::Busy { .. })));
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    holder.go_on();
+    assert_eq!(holder.rest(), ["held", "true"]);
+    locks.mutex("a").try_lock().await.unwrap().release().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_stopped_process_knows_that_it_lost() {
+    let server = Server::start();
+    let locks = Locks::connect(&server.url()).await.unwrap();
+    let mut holder = ready(&server, &["hold", "a", "300"]);
+    leasehold_tests::server::signal("-STOP", &holder.pid());
+    let lease = locks.mutex("a").wait(Wait::Forever).lock().await.unwrap();
+    holder.go_on();
+    leasehold_tests::server::signal("-CONT", &holder.pid());
+    assert_eq!(holder.rest(), ["lost", "false"]);
+    assert!(lease.is_held(), "the late release touched nothing of ours");
+    lease.release().await.unwrap();
+}
+
+/// How many of the locks are not free.
+async fn held(server: &Server) -> usize {
+    let mut redis = server.redis().await;
+    let keys: Vec<String> =
+        redis::cmd("KEYS").arg("leasehold:lock:*").query_async(&mut redis).await.unwrap();
+    assert_eq!(keys.len(), 1_000);
+    let records: Vec<String> = redis::cmd("MGET").arg(keys).query_async(&mut redis).await.unwrap();
+    records.iter().filter(|record| !record.starts_with("MF")).count()
+}
+
+async fn nothing_is_left(how: &str) {
+    let server = Server::start();
+    let mut dropper = ready(&server, &["drop", "1000", how]);
+    assert!(dropper.is_success());
+    assert_eq!(held(&server).await, 0);
+}
+
+#[tokio::test]
+async fn leases_dropped_just_before_main_returns_are_released() {
+    nothing_is_left("main").await;
+}
+
+#[tokio::test]
+async fn leases_dropped_on_a_worker_thread_are_released() {
+    nothing_is_left("worker").await;
+}
+
+#[tokio::test]
+async fn leases_dropped_with_the_runtime_are_released() {
+    nothing_is_left("runtime").await;
+}
+
+#[tokio::test]
+async fn leases_dropped_by_a_panic_are_released() {
+    nothing_is_left("panic").await;
+}
+
+#[tokio::test]
+async fn counting_under_a_lock_loses_nothing() {
+    let server = Server::start();
+    let counters: Vec<_> = (0..4).map(|_| worker(&server, &["count", "counter", "100"])).collect();
+    for mut counter in counters {
+        assert_eq!(counter.line().as_deref(), Some("ready"));
+        assert!(counter.is_success());
+    }
+    let number: u64 =
+        redis::cmd("GET").arg("number").query_async(&mut server.redis().await).await.unwrap();
+    assert_eq!(number, 400);
+}
+
+/// `#[tokio::test]`s each have a runtime of their own, and a static client
+/// outlives them all.
+#[test]
+fn a_client_in_a_static_serves_one_runtime_after_another() {
+    static LOCKS: std::sync::OnceLock<Locks> = std::sync::OnceLock::new();
+    let server = Server::start();
+    let runtime =
+        || tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let held_on = runtime();
+    let lease = held_on.block_on(async {
+        let locks = Locks::connect(&server.url()).await.unwrap();
+        let locks = LOCKS.get_or_init(|| locks);
+        locks.mutex("a").ttl(Duration::from_millis(300)).lock().await.unwrap()
+    });
+    drop(held_on);
+    runtime().block_on(async {
+        let locks = LOCKS.get().unwrap();
+        tokio::time::sleep(Duration::from_millis(900)).await;
+        assert!(lease.is_held(), "it is renewed though its runtime is gone");
+        assert!(locks.mutex("a").try_lock().await.is_err());
+        locks.semaphore("b", 1).acquire().await.unwrap().release().await.unwrap();
+    });
+    drop(lease); // outside of every runtime
+    runtime().block_on(async {
+        LOCKS.get().unwrap().mutex("a").lock().await.unwrap().release().await.unwrap();
+    });
+}

@@ -1,0 +1,142 @@
+//! Servers and connections that fail.
+
+use std::time::{Duration, Instant};
+
+use leasehold::{LockError, Locks, LossReason, Outcome, Wait};
+use leasehold_tests::polls::drop_after;
+use leasehold_tests::server::{Server, free_port};
+use redis_server_wrapper::{Direction, FaultProxy};
+
+#[tokio::test]
+async fn connections_that_are_killed_are_replaced() {
+    let server = Server::start();
+    let locks = Locks::connect(&server.url()).await.unwrap();
+    let mut redis = server.redis().await;
+    for _ in 0..20 {
+        let lease = locks.mutex("a").lock().await.unwrap();
+        let kill = redis::cmd("CLIENT").arg(&["KILL", "TYPE", "normal", "SKIPME", "yes"]).clone();
+        kill.exec_async(&mut redis).await.unwrap();
+        lease.release().await.unwrap();
+        kill.exec_async(&mut redis).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_restarts_is_used_again() {
+    let port = free_port();
+    let server = Server::start_on(port);
+    let locks = Locks::connect(&server.url()).await.unwrap();
+    let before = locks.mutex("a").lock().await.unwrap().fence().unwrap();
+    drop(server);
+    let error = locks.mutex("a").try_lock().await.unwrap_err();
+    assert!(matches!(error, LockError::Store { outcome: Outcome::NotRun, .. }), "{error}");
+    let server = Server::start_on(port);
+    let lease = locks.mutex("a").lock().await.unwrap();
+    assert!(lease.fence().unwrap() > before, "though the server lost its data");
+    lease.release().await.unwrap();
+    drop(server);
+}
+
+#[tokio::test]
+async fn a_frozen_server_fails_in_bounded_time_and_loses_the_lease_at_its_deadline() {
+    let server = Server::start();
+    let locks = Locks::connect(&server.url()).await.unwrap();
+    let lease = locks.mutex("a").ttl(Duration::from_millis(900)).lock().await.unwrap();
+    let frozen = server.freeze().await;
+    let begun = Instant::now();
+    let error = locks.mutex("b").try_lock().await.unwrap_err();
+    assert!(matches!(error, LockError::Store { .. }), "{error}");
+    assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+    assert_eq!(lease.lost().await, LossReason::Expired);
+    drop(frozen);
+    let lease = locks.mutex("a").lock().await.unwrap();
+    lease.release().await.unwrap();
+    locks.mutex("b").wait(Wait::Forever).lock().await.unwrap().release().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_lease_that_is_deleted_is_told_lost() {
+    let server = Server::start();
+    let locks = Locks::connect(&server.url()).await.unwrap();
+    let lease = locks.mutex("a").ttl(Duration::from_millis(600)).lock().await.unwrap();
+    let mut redis = server.redis().await;
+    redis::cmd("DEL").arg("leasehold:lock:{a}").exec_async(&mut redis).await.unwrap();
+    let other = locks.mutex("a").lock().await.unwrap();
+    assert_eq!(lease.lost().await, LossReason::Taken);
+    drop(lease);
+    assert!(other.is_held());
+    other.release().await.unwrap();
+}
+
+/// The reply is cut off after so many bytes, for each number of bytes: the
+/// acquire is sent again, on another connection, and holds once.
+#[tokio::test]
+async fn a_reply_that_is_cut_off_leaks_nothing() {
+    let server = Server::start();
+    let proxy = FaultProxy::spawn(("127.0.0.1", server.port())).await.unwrap();
+    let locks = Locks::connect(&format!("redis://{}/", proxy.addr())).await.unwrap();
+    let direct = Locks::connect(&server.url()).await.unwrap();
+    for bytes in 0..12 {
+        proxy.close_after(Direction::UpstreamToClient, bytes);
+        let asking = locks.mutex("a");
+        let asking = asking.lock();
+        // The proxy goes on cutting: the connection that follows is cut as well.
+        let healed = async {
+            tokio::time::sleep(Duration::from_millis(30)).await;
+            proxy.clear_close_after(Direction::UpstreamToClient);
+        };
+        let (lease, ()) = tokio::join!(asking, healed);
+        let lease = lease.unwrap();
+        assert!(direct.mutex("a").try_lock().await.is_err());
+        lease.release().await.unwrap();
+        direct.mutex("a").try_lock().await.unwrap().release().await.unwrap();
+    }
+}
+
+/// Acquisitions dropped after their k-th poll, for every k until they complete.
+#[tokio::test]
+async fn dropped_acquisitions_leave_nothing_held() {
+    let server = Server::start();
+    let locks = Locks::connect(&server.url()).await.unwrap();
+    let observer = Locks::connect(&server.url()).await.unwrap();
+    for _ in 0..50 {
+        for polls in 1.. {
+            let lease = drop_after(polls, locks.mutex("a").lock()).await;
+            let permit = drop_after(polls, locks.semaphore("s", 1).acquire()).await;
+            if lease.is_some() && permit.is_some() {
+                break;
+            }
+        }
+        // Well within the TTL of 30 s: each was taken back.
+        observer
+            .mutex("a")
+            .wait(Duration::from_secs(5))
+            .lock()
+            .await
+            .unwrap()
+            .release()
+            .await
+            .unwrap();
+        let permit =
+            observer.semaphore("s", 1).wait(Duration::from_secs(5)).acquire().await.unwrap();
+        permit.release().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_full_server_refuses_and_still_frees() {
+    let server = Server::start();
+    let locks = Locks::connect(&server.url()).await.unwrap();
+    let lease = locks.mutex("a").ttl(Duration::from_millis(600)).lock().await.unwrap();
+    let permit = locks.semaphore("s", 2).ttl(Duration::from_millis(600)).acquire().await.unwrap();
+    let mut redis = server.redis().await;
+    let full = redis::cmd("CONFIG").arg(&["SET", "maxmemory", "1"]).clone();
+    full.exec_async(&mut redis).await.unwrap();
+    let error = locks.mutex("b").lock().await.unwrap_err();
+    assert!(matches!(error, LockError::Store { outcome: Outcome::NotRun, .. }), "{error}");
+    assert!(error.to_string().contains("memory is full"), "{error}");
+    tokio::time::sleep(Duration::from_millis(900)).await;
+    assert!(lease.is_held() && permit.is_held(), "they are renewed");
+    lease.release().await.unwrap();
+    permit.release().await.unwrap();
+}

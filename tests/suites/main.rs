@@ -1,0 +1,10 @@
+//! All suites, as modules of one program: `seeds::x` is a test's real path.
+
+mod architecture;
+mod conformance;
+mod deployments;
+mod faults;
+mod layer;
+#[cfg(feature = "servers")]
+mod over_http;
+mod seeds;
