@@ -1,0 +1,178 @@
+//! Two limited routes: at most four reports are built at a time, and each order
+//! is changed by one request at a time, on all servers together.
+//!
+//! ```sh
+//! export REDIS_URL=redis://127.0.0.1/
+//! ADDR=127.0.0.1:3000 cargo run --example axum_app &
+//! ADDR=127.0.0.1:3001 cargo run --example axum_app &
+//! curl -i -X POST http://127.0.0.1:3000/reports
+//! curl -i -X PUT http://127.0.0.1:3001/orders/42
+//! curl http://127.0.0.1:3000/stats
+//! ```
+//!
+//! Without `REDIS_URL` it locks in memory, for one server alone.
+
+use std::error::Error;
+use std::time::Duration;
+
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+use axum::routing::{get, post, put};
+use axum::{Json, Router};
+use leasehold::{LeaseHandle, LockLayer, Locks, path_key};
+use serde_json::{Value, json};
+use tokio::net::TcpListener;
+use tokio::time::sleep;
+
+use self::gauge::Gauge;
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn Error>> {
+    let locks = Locks::from_env_or_in_memory().await?;
+    let four = LockLayer::semaphore(&locks, "reports", 4);
+    let one_per_order = LockLayer::mutex(&locks, path_key("order:{id}"));
+
+    let app = Router::new()
+        .route("/reports", post(report).route_layer(four))
+        .route("/orders/{id}", put(update).route_layer(one_per_order))
+        .route("/stats", get(stats))
+        .with_state(Gauge::from_env().await?);
+
+    let address = std::env::var("ADDR").unwrap_or_else(|_| "127.0.0.1:3000".to_owned());
+    let listener =
+        TcpListener::bind(&address).await.map_err(|error| format!("{address}: {error}"))?;
+    println!("listening on http://{}", listener.local_addr()?);
+    axum::serve(listener, app)
+        .with_graceful_shutdown(async {
+            // Requests under way end under their locks.
+            let _ = tokio::signal::ctrl_c().await;
+        })
+        .await?;
+    Ok(())
+}
+
+/// At most four at a time: the fifth is refused with 429 and a `Retry-After`.
+async fn report(State(gauge): State<Gauge>) -> Result<&'static str, StatusCode> {
+    let build = async {
+        sleep(Duration::from_millis(20)).await; // a report is built
+        "a report\n"
+    };
+    gauge.count(build).await.map_err(|_| StatusCode::INTERNAL_SERVER_ERROR)
+}
+
+/// One at a time for each order: the second is refused with 409.
+async fn update(Path(id): Path<u64>, lease: LeaseHandle) -> Result<String, StatusCode> {
+    // Give the token to the database with the write, and let it refuse older ones.
+    let fence = lease.fence().map_err(|_| StatusCode::SERVICE_UNAVAILABLE)?;
+    sleep(Duration::from_millis(20)).await; // the order is changed
+    Ok(format!("order {id} is changed, with the fencing token {fence}\n"))
+}
+
+/// How many reports are being built, the most that ever were, and how many
+/// have been, on all servers together.
+async fn stats(State(gauge): State<Gauge>) -> Result<Json<Value>, StatusCode> {
+    let [inside, most, built] =
+        gauge.read().await.map_err(|_| StatusCode::INTERNAL_SERVER_ERROR)?;
+    Ok(Json(json!({ "inside": inside, "most": most, "built": built })))
+}
+
+/// Counts who is inside, to show that the limit holds. It has nothing to do with
+/// locking: an app of your own does not need it.
+mod gauge {
+    use std::sync::{Arc, Mutex, PoisonError};
+
+    use redis::aio::MultiplexedConnection;
+    use redis::{RedisResult, Script, cmd};
+
+    const KEYS: [&str; 3] = ["axum_app:inside", "axum_app:most", "axum_app:built"];
+
+    /// How many are inside, the most that ever were, and how many have left:
+    /// on the server, for all apps together, or in memory.
+    #[derive(Clone)]
+    pub(super) enum Gauge {
+        Redis(MultiplexedConnection),
+        Memory(Arc<Mutex<[u64; 3]>>),
+    }
+
+    impl Gauge {
+        pub(super) async fn from_env() -> RedisResult<Self> {
+            match std::env::var("REDIS_URL") {
+                Ok(url) if !url.is_empty() => {
+                    let client = redis::Client::open(url)?;
+                    Ok(Self::Redis(client.get_multiplexed_async_connection().await?))
+                }
+                _ => Ok(Self::Memory(Arc::default())),
+            }
+        }
+
+        /// Runs the work, counted as inside until it ends or is dropped.
+        pub(super) async fn count<T>(self, work: impl Future<Output = T>) -> RedisResult<T> {
+            let mut inside = Inside(Some(self.clone()));
+            self.enter().await?;
+            let result = work.await;
+            if let Some(gauge) = inside.0.take() {
+                gauge.leave().await?;
+            }
+            Ok(result)
+        }
+
+        async fn enter(self) -> RedisResult<()> {
+            match self {
+                Self::Redis(mut redis) => {
+                    let enter = Script::new(
+                        "local inside = redis.call('INCR', KEYS[1])
+                         local most = tonumber(redis.call('GET', KEYS[2]) or 0)
+                         redis.call('SET', KEYS[2], math.max(inside, most))",
+                    );
+                    enter.key(&KEYS[..2]).invoke_async(&mut redis).await
+                }
+                Self::Memory(numbers) => {
+                    let mut numbers = numbers.lock().unwrap_or_else(PoisonError::into_inner);
+                    numbers[0] += 1;
+                    numbers[1] = numbers[1].max(numbers[0]);
+                    Ok(())
+                }
+            }
+        }
+
+        async fn leave(self) -> RedisResult<()> {
+            match self {
+                Self::Redis(mut redis) => {
+                    let mut leave = redis::pipe();
+                    leave.atomic().decr(KEYS[0], 1).incr(KEYS[2], 1);
+                    leave.exec_async(&mut redis).await
+                }
+                Self::Memory(numbers) => {
+                    let mut numbers = numbers.lock().unwrap_or_else(PoisonError::into_inner);
+                    numbers[0] -= 1;
+                    numbers[2] += 1;
+                    Ok(())
+                }
+            }
+        }
+
+        pub(super) async fn read(self) -> RedisResult<[u64; 3]> {
+            match self {
+                Self::Redis(mut redis) => {
+                    let numbers: [Option<u64>; 3] =
+                        cmd("MGET").arg(&KEYS).query_async(&mut redis).await?;
+                    Ok(numbers.map(Option::unwrap_or_default))
+                }
+                Self::Memory(numbers) => {
+                    Ok(*numbers.lock().unwrap_or_else(PoisonError::into_inner))
+                }
+            }
+        }
+    }
+
+    /// Counts one out even if its client went away and the work was dropped.
+    struct Inside(Option<Gauge>);
+
+    impl Drop for Inside {
+        fn drop(&mut self) {
+            if let Some(gauge) = self.0.take() {
+                tokio::spawn(gauge.leave());
+            }
+        }
+    }
+}
