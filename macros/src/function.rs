@@ -25,7 +25,7 @@ enum Shape {
 
 impl Function {
     pub(crate) fn parse(item: TokenStream) -> Result<Self> {
-        let mut head = ungrouped(item);
+        let mut head: Vec<_> = item.into_iter().collect();
         let no_function = |tokens: &TokenStream| {
             let text = "`#[distributed_lock]` guards async functions and methods";
             Error::new_spanned(tokens, text)
@@ -72,17 +72,6 @@ impl Function {
         body.set_span(self.body.span());
         body.to_tokens(&mut function);
         function
-    }
-}
-
-/// The tokens of the item, also where a `macro_rules` macro passed it on as a whole.
-fn ungrouped(item: TokenStream) -> Vec<TokenTree> {
-    let tokens: Vec<_> = item.into_iter().collect();
-    match tokens.as_slice() {
-        [TokenTree::Group(group)] if group.delimiter() == Delimiter::None => {
-            ungrouped(group.stream())
-        }
-        _ => tokens,
     }
 }
 

@@ -87,8 +87,8 @@ mod tests {
     fn patterns_bind_names() {
         assert!(names("async fn f()").is_empty());
         assert_eq!(names("async fn f(mut self, a: A, _: B)"), ["self", "a"]);
-        let extractors = "async fn f(State(db): State<Db>, (a, [b, ..]): T, P { c, d: &e }: P)";
-        assert_eq!(names(extractors), ["db", "a", "b", "c", "e"]);
+        let extractors = "async fn f(State(db): State<Db>, (a, [b, ..]): T, c @ P { d, e: &f }: P)";
+        assert_eq!(names(extractors), ["db", "a", "b", "c", "d", "f"]);
     }
 
     fn output_is(signature: &str, expected: &str) {
@@ -104,6 +104,7 @@ mod tests {
         assert!(output(&syn::parse_str("async fn f()").unwrap()).is_none());
         output_is("async fn f() -> Result<T, E>", "Result<T, E>");
         output_is("fn f() -> Pin<Box<dyn Future<Output = Option<T>> + Send>>", "Option<T>");
+        output_is("fn f() -> Pin<Box<dyn Named<Name = N> + Future<Output = T>>>", "T");
         output_is("fn f() -> BoxFuture<T>", "_");
     }
 

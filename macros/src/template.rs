@@ -108,10 +108,9 @@ fn field(segment: &str) -> Option<Member> {
 
 /// An identifier or a keyword: `{type}` is the argument `r#type`.
 fn identifier(segment: &str) -> Option<Ident> {
-    // rustc's lexer reports what it can't read by itself, at no useful place:
-    // it sees words only.
+    // The parser passes over spaces and comments; they are no part of a name.
     let is_word = segment.chars().all(|char| char.is_alphanumeric() || char == '_');
-    if !is_word || segment.starts_with(char::is_numeric) {
+    if !is_word {
         return None;
     }
     Ident::parse_any.parse_str(segment).ok()
@@ -174,6 +173,8 @@ mod tests {
             ("{a::b}", "the placeholder `{a::b}` is neither"),
             ("{ id }", "the placeholder `{ id }` is neither"),
             ("{0}", "the placeholder `{0}` is neither"),
+            ("{0b}", "the placeholder `{0b}` is neither"),
+            ("{a./**/b}", "the placeholder `{a./**/b}` is neither"),
             ("{a.}", "the placeholder `{a.}` is neither"),
             ("{a.-1}", "the placeholder `{a.-1}` is neither"),
             ("{a.self}", "the placeholder `{a.self}` is neither"),

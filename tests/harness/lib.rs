@@ -9,3 +9,8 @@ pub mod faulty;
 pub mod polls;
 pub mod process;
 pub mod server;
+
+/// The README's examples compile.
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+struct Readme;

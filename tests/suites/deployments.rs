@@ -122,9 +122,14 @@ async fn in_memory_needs_nothing_and_each_client_is_a_world_of_its_own() {
 #[cfg(feature = "servers")]
 mod on_servers {
     use std::process::Command;
+    use std::sync::atomic::AtomicU64;
 
+    use leasehold::LockKey;
+    use leasehold::store::redis::RedisStore;
+    use leasehold::store::{ClientId, Kind, Request, RequestId, Store};
     use leasehold_tests::process::Process;
     use leasehold_tests::server::Server;
+    use tokio::runtime::Handle;
 
     use super::*;
 
@@ -209,6 +214,86 @@ mod on_servers {
         for key in ["leasehold:lock:{a}", "leasehold:lock:{s}"] {
             let kind: String = redis::cmd("TYPE").arg(key).query_async(&mut redis).await.unwrap();
             assert_eq!(kind, "list");
+        }
+    }
+
+    /// Somebody deleted the record of a semaphore, and the name was taken.
+    #[tokio::test]
+    async fn what_took_the_name_meanwhile_is_left_alone() {
+        let server = Server::start();
+        let locks = Locks::connect(&server.url()).await.unwrap();
+        let mut redis = server.redis().await;
+        let key = "leasehold:lock:{s}";
+
+        let first = locks.semaphore("s", 2).acquire().await.unwrap();
+        let second = locks.semaphore("s", 2).acquire().await.unwrap();
+        redis::cmd("DEL").arg(key).exec_async(&mut redis).await.unwrap();
+        let mutex = locks.mutex("s").lock().await.unwrap();
+        first.release().await.unwrap();
+        let refused = locks.mutex("s").try_lock().await;
+        assert!(matches!(refused, Err(LockError::Busy { .. })), "{refused:?}");
+        mutex.release().await.unwrap();
+
+        redis::cmd("SET")
+            .arg(&[key, "somebody's", "PX", "60000"])
+            .exec_async(&mut redis)
+            .await
+            .unwrap();
+        second.release().await.unwrap();
+        let value: String = redis::cmd("GET").arg(key).query_async(&mut redis).await.unwrap();
+        assert_eq!(value, "somebody's");
+    }
+
+    /// Exactly the rights that docs/keys.md lists.
+    #[tokio::test]
+    async fn the_rights_of_the_docs_are_enough() {
+        let page = include_str!("../../docs/keys.md");
+        let rights = page.lines().find_map(|line| line.strip_prefix("ACL ")).expect("the rights");
+        let rights = rights.replace("PASSWORD", CANARY);
+        for more in ["", " -client|id -client|kill -script|load"] {
+            let server = Server::start();
+            let mut redis = server.redis().await;
+            let mut acl = redis::cmd("ACL");
+            acl.arg(rights.split(' ').chain(more.split_whitespace()).collect::<Vec<_>>());
+            acl.exec_async(&mut redis).await.unwrap();
+            let url = format!("redis://leasehold:{CANARY}@127.0.0.1:{}/", server.port());
+            let locks = Locks::connect(&url).await.unwrap();
+            for _ in 0..2 {
+                let lease = locks.mutex("a").ttl(Duration::from_millis(300)).lock().await.unwrap();
+                let permit = locks
+                    .semaphore("s", 1)
+                    .ttl(Duration::from_millis(300))
+                    .acquire()
+                    .await
+                    .unwrap();
+                assert!(
+                    locks.semaphore("s", 1).try_acquire().await.unwrap_err().is_held_by_another()
+                );
+                tokio::time::sleep(Duration::from_millis(500)).await;
+                assert!(lease.is_held() && permit.is_held(), "they are renewed");
+                lease.release().await.unwrap();
+                permit.release().await.unwrap();
+            }
+            // What was taken back, and what expired.
+            let store = RedisStore::connect(&url, "leasehold", Handle::current()).await.unwrap();
+            let requests = AtomicU64::new(0);
+            let request = |kind, ttl| Request {
+                key: LockKey::new("t").unwrap(),
+                id: RequestId::next(ClientId::random(), &requests),
+                kind,
+                ttl,
+            };
+            store.cancel(&request(Kind::Mutex, Duration::from_secs(9))).await.unwrap();
+            let limit = Kind::Semaphore { limit: 1 };
+            let dead = request(limit, Duration::from_millis(100));
+            store.acquire(&dead).await.unwrap();
+            store.acquire(&request(Kind::Semaphore { limit: 2 }, Duration::from_secs(9))).await.unwrap();
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            store.acquire(&request(Kind::Semaphore { limit: 2 }, Duration::from_secs(9))).await.unwrap();
+            assert!(!store.cancel(&dead).await.unwrap(), "it is dead");
+            let denied: Vec<redis::Value> =
+                redis::cmd("ACL").arg("LOG").query_async(&mut redis).await.unwrap();
+            assert!(!more.is_empty() || denied.is_empty(), "{denied:?}");
         }
     }
 

@@ -237,7 +237,6 @@ mod keys {
 mod holding {
     use super::*;
 
-    /// A service with a body of the frames that come through a channel.
     #[tokio::test]
     async fn the_lock_is_held_until_the_body_ends() {
         let locks = Locks::in_memory();

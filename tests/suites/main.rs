@@ -1,10 +1,12 @@
 //! All suites, as modules of one program: `seeds::x` is a test's real path.
 
 mod architecture;
+mod attribute;
 mod conformance;
 mod deployments;
 mod faults;
 mod layer;
+mod lessons;
 #[cfg(feature = "servers")]
 mod over_http;
 mod seeds;

@@ -94,6 +94,11 @@ trait Boxed: Sync {
     async fn provided(&self, id: u8) -> Held {
         Ok(held("provided:2").await && id == 2)
     }
+
+    #[distributed_lock(key = "unit", if_held = "skip")]
+    async fn unit(&self) {
+        assert!(held("unit").await);
+    }
 }
 
 #[derive(Default)]
@@ -120,4 +125,5 @@ async fn async_trait_methods() {
     let order = || Box::new(Order::default()) as Box<dyn Boxed + Send>;
     runs_under!("required:0:1", order().required(1) => Ok(true));
     runs_under!("provided:2", order().provided(2) => Ok(true));
+    runs_under!("unit", order().unit() => ());
 }

@@ -7,6 +7,11 @@ async fn nothing() {}
 async fn unit() -> () {}
 
 #[distributed_lock(key = "report")]
+async fn never() -> ! {
+    loop {}
+}
+
+#[distributed_lock(key = "report")]
 async fn number() -> u32 {
     1
 }

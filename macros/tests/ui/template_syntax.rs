@@ -15,6 +15,11 @@ async fn call(id: u64) -> Result<(), LockError> {
     Ok(())
 }
 
+#[distributed_lock(key = "report:{0b}")]
+async fn number(id: u64) -> Result<(), LockError> {
+    Ok(())
+}
+
 #[distributed_lock(key = "report:{id")]
 async fn not_closed(id: u64) -> Result<(), LockError> {
     Ok(())

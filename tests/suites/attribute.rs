@@ -1,0 +1,165 @@
+//! The attribute where its lock fails under it. What it does with the function
+//! around it is shown beside the macro, in `macros/tests`.
+
+use std::io;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use leasehold::{LockError, Locks, distributed_lock};
+use leasehold_tests::faulty::{Fault, Faulty};
+use tokio::time::{Instant, sleep};
+
+static STEPS: AtomicU32 = AtomicU32::new(0);
+
+#[distributed_lock(key = "order:{customer}", ttl = "9s")]
+async fn charge(customer: &str) -> Result<&'static str, LockError> {
+    for _ in 0..30 {
+        sleep(Duration::from_secs(1)).await;
+        STEPS.fetch_add(1, Ordering::Relaxed);
+    }
+    Ok("charged")
+}
+
+#[tokio::test(start_paused = true)]
+async fn work_under_a_lost_lock_is_cancelled_and_the_error_says_so() {
+    let (store, locks) = Faulty::start();
+    store.next(&[Fault::None]);
+    store.always(Fault::LoseCommand);
+    let begun = Instant::now();
+    let error = locks.scope(charge("ada")).await.unwrap_err();
+    assert!(matches!(error, LockError::Lost { .. }), "{error}");
+    assert!(begun.elapsed() < Duration::from_secs(9));
+    let steps = STEPS.load(Ordering::Relaxed);
+    assert_eq!(steps, 8);
+    sleep(Duration::from_secs(60)).await;
+    assert_eq!(STEPS.load(Ordering::Relaxed), steps, "it does not go on behind our back");
+}
+
+#[distributed_lock(key = "short")]
+async fn short(result: Result<u32, LockError>) -> Result<u32, LockError> {
+    result
+}
+
+/// The body's result wins.
+#[tokio::test(start_paused = true)]
+async fn a_release_that_fails_does_not_replace_the_result() {
+    for fault in [Fault::LoseCommand, Fault::Refuse, Fault::Forbid] {
+        let (store, locks) = Faulty::start();
+        store.next(&[Fault::None, fault, fault, fault]);
+        assert_eq!(locks.scope(short(Ok(42))).await.unwrap(), 42, "{fault:?}");
+        sleep(Duration::from_secs(5)).await;
+        locks.mutex("short").try_lock().await.unwrap().release().await.unwrap();
+    }
+    let (store, locks) = Faulty::start();
+    store.next(&[Fault::None, Fault::Forbid]);
+    let error = locks.scope(short(Err(LockError::NotInstalled))).await.unwrap_err();
+    assert!(matches!(error, LockError::NotInstalled), "{error}");
+}
+
+static RUNS: AtomicU32 = AtomicU32::new(0);
+
+#[distributed_lock(key = "job:canary-key", if_held = "skip")]
+async fn quiet_job() {
+    RUNS.fetch_add(1, Ordering::Relaxed);
+}
+
+#[distributed_lock(key = "job:canary-key", if_held = "skip")]
+async fn loud_job() -> Result<(), LockError> {
+    RUNS.fetch_add(1, Ordering::Relaxed);
+    Ok(())
+}
+
+/// What was logged, above debug.
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl io::Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().extend(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Log {
+    fn start() -> (Self, tracing::subscriber::DefaultGuard) {
+        let log = Self::default();
+        let writer = log.clone();
+        let subscriber = tracing_subscriber::fmt()
+            .with_max_level(tracing::Level::INFO)
+            .with_writer(move || writer.clone())
+            .finish();
+        (log, tracing::subscriber::set_default(subscriber))
+    }
+
+    fn text(&self) -> String {
+        String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_skipped_run_is_quiet_and_a_failed_one_is_not() {
+    let (log, _guard) = Log::start();
+    let (store, locks) = Faulty::start();
+    let lease = locks.mutex("job:canary-key").lock().await.unwrap();
+    locks.scope(quiet_job()).await;
+    locks.scope(loud_job()).await.unwrap();
+    assert_eq!(log.text(), "", "another holds it: that is no event");
+    lease.release().await.unwrap();
+
+    store.always(Fault::Forbid);
+    locks.scope(quiet_job()).await;
+    assert!(log.text().contains("ERROR"), "{}", log.text());
+    let error = locks.scope(loud_job()).await.unwrap_err();
+    assert!(matches!(error, LockError::Store { .. }), "{error}");
+    assert_eq!(RUNS.load(Ordering::Relaxed), 0);
+
+    store.always(Fault::None);
+    locks.scope(quiet_job()).await;
+    assert_eq!(RUNS.load(Ordering::Relaxed), 1);
+    assert!(!log.text().contains("canary"), "names may be personal: {}", log.text());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_loss_is_logged_without_the_name() {
+    let (log, _guard) = Log::start();
+    let (store, locks) = Faulty::start();
+    let lease = locks.mutex("canary-key").ttl(Duration::from_secs(9)).lock().await.unwrap();
+    store.always(Fault::LoseCommand);
+    lease.lost().await;
+    drop(lease);
+    sleep(Duration::from_secs(60)).await;
+    let text = log.text();
+    assert!(text.contains("a lease was lost") && text.contains("could not be released"), "{text}");
+    assert!(!text.contains("canary"), "{text}");
+}
+
+#[distributed_lock(key = "which")]
+async fn which() -> Result<(), LockError> {
+    Ok(())
+}
+
+/// The scope's client comes before the installed one. One test, since the
+/// installed client is the process's.
+#[tokio::test]
+async fn the_client_is_the_scopes_or_the_installed_one() {
+    let error = which().await.unwrap_err();
+    for way in ["Locks::install", "Locks::scope", "locks = "] {
+        assert!(error.to_string().contains(way), "{error}");
+    }
+    let (installed, scoped) = (Locks::in_memory(), Locks::in_memory());
+    installed.install();
+    let held = installed.mutex("which").lock().await.unwrap();
+    scoped.scope(which()).await.unwrap();
+    let scope =
+        scoped.scope(async { tokio::time::timeout(Duration::from_millis(50), which()).await });
+    assert!(scope.await.unwrap().is_ok());
+    let waits = tokio::time::timeout(Duration::from_millis(50), which()).await;
+    assert!(waits.is_err(), "outside of the scope it waits for the installed client's lock");
+    drop(held);
+    which().await.unwrap();
+}
