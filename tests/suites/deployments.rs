@@ -244,6 +244,44 @@ mod on_servers {
         assert_eq!(value, "somebody's");
     }
 
+    /// The server's certificate is signed by an authority of the test's own,
+    /// which one process trusts and the other does not.
+    #[tokio::test]
+    async fn tls_is_spoken_and_checked() {
+        let folder = format!("/tmp/leasehold-tls-{}", std::process::id());
+        let certs = redis_server_wrapper::tls::generate_test_certs(&folder).unwrap();
+        let path = |file: &std::path::Path| file.to_str().unwrap().to_owned();
+        let port = leasehold_tests::server::free_port().to_string();
+        let [ca, cert, key] =
+            [&certs.ca_cert_file, &certs.cert_file, &certs.key_file].map(|file| path(file));
+        let server = Server::start_with(&[
+            "--tls-port",
+            &port,
+            "--tls-cert-file",
+            &cert,
+            "--tls-key-file",
+            &key,
+            "--tls-ca-cert-file",
+            &ca,
+            "--tls-auth-clients",
+            "no",
+            "--requirepass",
+            CANARY,
+        ]);
+        let worker = |ca: Option<&str>| {
+            let mut command = Command::new(env!("CARGO_BIN_EXE_worker"));
+            let url = format!("rediss://:{CANARY}@127.0.0.1:{port}/");
+            command.args(["-", "env"]).env("REDIS_URL", url).env_remove("SSL_CERT_DIR");
+            Process::start(command.envs(ca.map(|ca| ("SSL_CERT_FILE", ca)))).rest().join("\n")
+        };
+        assert_eq!(worker(Some(&ca)), "from_env: locked\nor_in_memory: locked");
+        let said = worker(None);
+        assert!(said.contains(&format!("connect to 127.0.0.1:{port}")), "{said}");
+        assert!(said.contains("certificate") && !said.contains(CANARY), "{said}");
+        drop(server);
+        std::fs::remove_dir_all(folder).unwrap();
+    }
+
     /// Exactly the rights that docs/keys.md lists.
     #[tokio::test]
     async fn the_rights_of_the_docs_are_enough() {
@@ -287,9 +325,15 @@ mod on_servers {
             let limit = Kind::Semaphore { limit: 1 };
             let dead = request(limit, Duration::from_millis(100));
             store.acquire(&dead).await.unwrap();
-            store.acquire(&request(Kind::Semaphore { limit: 2 }, Duration::from_secs(9))).await.unwrap();
+            store
+                .acquire(&request(Kind::Semaphore { limit: 2 }, Duration::from_secs(9)))
+                .await
+                .unwrap();
             tokio::time::sleep(Duration::from_millis(100)).await;
-            store.acquire(&request(Kind::Semaphore { limit: 2 }, Duration::from_secs(9))).await.unwrap();
+            store
+                .acquire(&request(Kind::Semaphore { limit: 2 }, Duration::from_secs(9)))
+                .await
+                .unwrap();
             assert!(!store.cancel(&dead).await.unwrap(), "it is dead");
             let denied: Vec<redis::Value> =
                 redis::cmd("ACL").arg("LOG").query_async(&mut redis).await.unwrap();

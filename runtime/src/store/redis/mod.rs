@@ -87,6 +87,12 @@ fn connection_info(url: &str) -> Result<ConnectionInfo, LockError> {
             error.detail().map_or_else(|| error.category().to_owned(), str::to_owned)
         ),
     })?;
+    #[cfg(feature = "tls")]
+    if matches!(info.addr(), redis::ConnectionAddr::TcpTls { .. }) {
+        // The driver takes the process's cryptography, and panics without one.
+        // Where the program has chosen its own, that stays.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+    }
     let tcp = info.tcp_settings().clone().set_nodelay(true);
     Ok(info.set_tcp_settings(tcp))
 }
