@@ -9,7 +9,7 @@ use crate::lease::Lease;
 use crate::locks::Client;
 use crate::options::Options;
 use crate::store::{Attempt, Kind, Request, StoreError, StoreFuture};
-use crate::{Fence, LockError, LockKey, Outcome, Step, Wait};
+use crate::{Fence, LockError, LockKey, Outcome, Step, Wait, telemetry};
 
 /// How long a store that fails is asked again, even by a call that does not
 /// wait: enough for a connection that broke while it was idle.
@@ -29,6 +29,18 @@ pub(crate) async fn acquire(
 ) -> Result<Lease, LockError> {
     options.check()?;
     let begun = client.store.now();
+    let result = ask_until_granted(client, key, kind, options, begun).await;
+    telemetry::acquired(kind, client.store.now().saturating_duration_since(begun), &result);
+    result
+}
+
+async fn ask_until_granted(
+    client: &Arc<Client>,
+    key: LockKey,
+    kind: Kind,
+    options: Options,
+    begun: Instant,
+) -> Result<Lease, LockError> {
     let request = Request { key, id: client.next_request(), kind, ttl: options.ttl };
     let mut asking = Asking { client, request, in_flight: None, is_armed: false };
     let mut pace = Pace::new(begun, options.wait);

@@ -25,6 +25,12 @@
 //! # Options
 #![doc = include_str!("options.md")]
 //!
+//! # Metrics
+//!
+//! With the feature `metrics`; nothing is named after a lock:
+//!
+#![doc = include_str!("metrics.md")]
+//!
 //! # Features
 //!
 //! | feature | default | what |
@@ -33,6 +39,7 @@
 //! | `redis` | yes | the Redis store: `Locks::connect`, `Locks::from_env` |
 //! | `tower` | yes | `LockLayer`, for any Tower service that speaks HTTP |
 //! | `axum` | no | keys from axum's routes, and `LeaseHandle` as an extractor |
+//! | `metrics` | no | waits, holds, refusals, losses and renewals, by the `metrics` facade |
 //! | `tls` | no | `rediss://` URLs |
 //!
 //! The in-memory store is always there.
@@ -52,6 +59,7 @@ mod options;
 mod semaphore;
 #[doc(hidden)]
 pub mod store;
+mod telemetry;
 mod term;
 #[cfg(feature = "tower")]
 pub mod tower;

@@ -14,7 +14,8 @@ use crate::{IntoLockKey, LockError, Mutex, Semaphore};
 ///
 /// Over Redis it has a thread of its own, which renews leases and drives the
 /// connection; it may live in a `static` and outlive the runtime it was made
-/// on. When the last clone and the last lease are gone, it finishes what is
+/// on. Waiting needs the timers of a tokio runtime, which `#[tokio::main]` has.
+/// When the last clone and the last lease are gone, it finishes what is
 /// still to be released, for at most 2 seconds.
 #[derive(Clone)]
 pub struct Locks {
@@ -70,6 +71,9 @@ impl Locks {
 
     /// Locks on the Redis or Valkey server of a URL, such as
     /// `redis://127.0.0.1:6379` or `redis://user:password@host/0`.
+    ///
+    /// Deadlines are those of the system's clock: do not pause tokio's, as tests
+    /// do, with locks on a server.
     ///
     /// # Errors
     ///

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 
 use crate::store::{Request, Store};
-use crate::{Fence, LossReason};
+use crate::{Fence, LossReason, telemetry};
 
 const HELD: u8 = 0;
 const ENDED: u8 = 1;
@@ -103,6 +103,7 @@ impl Term {
             LossReason::Taken => TAKEN,
         };
         if self.leave(state) {
+            telemetry::ended(self.request.kind, self.age(), Some(reason));
             tracing::warn!(%reason, "a lease was lost");
             tracing::debug!(key = %self.request.key, "the lease that was lost");
         }
@@ -111,7 +112,15 @@ impl Term {
     /// Its release has begun: it is not held, and not lost either. False if it
     /// was lost before.
     pub(crate) fn end(&self) -> bool {
-        self.is_held() && self.leave(ENDED)
+        let is_ended = self.is_held() && self.leave(ENDED);
+        if is_ended {
+            telemetry::ended(self.request.kind, self.age(), None);
+        }
+        is_ended
+    }
+
+    fn age(&self) -> Duration {
+        self.store.now().saturating_duration_since(self.start)
     }
 
     fn leave(&self, state: u8) -> bool {

@@ -133,6 +133,11 @@ mod on_servers {
 
     use super::*;
 
+    fn request(name: &str, kind: Kind, ttl: Duration) -> Request {
+        let id = RequestId::next(ClientId::random(), &AtomicU64::new(0));
+        Request { key: LockKey::new(name).unwrap(), id, kind, ttl }
+    }
+
     fn worker(url: Option<&str>) -> Vec<String> {
         let mut command = Command::new(env!("CARGO_BIN_EXE_worker"));
         command.args(["-", "env"]).env_remove("REDIS_URL");
@@ -282,6 +287,23 @@ mod on_servers {
         std::fs::remove_dir_all(folder).unwrap();
     }
 
+    #[tokio::test]
+    async fn a_cancel_leaves_somebody_elses_string_alone() {
+        let server = Server::start();
+        let store =
+            RedisStore::connect(&server.url(), "leasehold", Handle::current()).await.unwrap();
+        let mut redis = server.redis().await;
+        let set =
+            redis::cmd("SET").arg(&["leasehold:lock:{a}", "somebody's", "PX", "60000"]).clone();
+        set.exec_async(&mut redis).await.unwrap();
+        for kind in [Kind::Mutex, Kind::Semaphore { limit: 2 }] {
+            assert!(!store.cancel(&request("a", kind, Duration::from_secs(9))).await.unwrap());
+        }
+        let value: String =
+            redis::cmd("GET").arg("leasehold:lock:{a}").query_async(&mut redis).await.unwrap();
+        assert_eq!(value, "somebody's");
+    }
+
     /// Exactly the rights that docs/keys.md lists.
     #[tokio::test]
     async fn the_rights_of_the_docs_are_enough() {
@@ -314,24 +336,17 @@ mod on_servers {
             }
             // What was taken back, and what expired.
             let store = RedisStore::connect(&url, "leasehold", Handle::current()).await.unwrap();
-            let requests = AtomicU64::new(0);
-            let request = |kind, ttl| Request {
-                key: LockKey::new("t").unwrap(),
-                id: RequestId::next(ClientId::random(), &requests),
-                kind,
-                ttl,
-            };
-            store.cancel(&request(Kind::Mutex, Duration::from_secs(9))).await.unwrap();
+            store.cancel(&request("t", Kind::Mutex, Duration::from_secs(9))).await.unwrap();
             let limit = Kind::Semaphore { limit: 1 };
-            let dead = request(limit, Duration::from_millis(100));
+            let dead = request("t", limit, Duration::from_millis(100));
             store.acquire(&dead).await.unwrap();
             store
-                .acquire(&request(Kind::Semaphore { limit: 2 }, Duration::from_secs(9)))
+                .acquire(&request("t", Kind::Semaphore { limit: 2 }, Duration::from_secs(9)))
                 .await
                 .unwrap();
             tokio::time::sleep(Duration::from_millis(100)).await;
             store
-                .acquire(&request(Kind::Semaphore { limit: 2 }, Duration::from_secs(9)))
+                .acquire(&request("t", Kind::Semaphore { limit: 2 }, Duration::from_secs(9)))
                 .await
                 .unwrap();
             assert!(!store.cancel(&dead).await.unwrap(), "it is dead");

@@ -10,3 +10,4 @@ mod lessons;
 #[cfg(feature = "servers")]
 mod over_http;
 mod seeds;
+mod telemetry;

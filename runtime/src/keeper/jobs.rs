@@ -9,6 +9,7 @@ use tokio::time::sleep;
 
 use super::book::Shared;
 use crate::store::{Attempt, Renewal, Request, Store, StoreError, StoreFuture};
+use crate::telemetry;
 use crate::term::Term;
 
 /// Work that is done once.
@@ -29,16 +30,19 @@ pub(super) async fn renew(shared: Arc<Shared>, term: Arc<Term>) {
         let sent = shared.store.now();
         match shared.store.renew(&term.request).await {
             Ok(Renewal::Renewed) => {
+                telemetry::renewal("renewed");
                 term.prolong(sent);
                 shared.schedule(&term, sent + term.request.ttl / 3);
                 return;
             }
             Ok(Renewal::NotHeld(reason)) => {
+                telemetry::renewal("not_held");
                 // Without effect if the guard has begun its release meanwhile.
                 term.lose(reason);
                 return;
             }
             Err(StoreError { source, .. }) => {
+                telemetry::renewal("failed");
                 tracing::warn!(error = %source, "a lease could not be renewed; trying again");
                 sleep(pause(term.request.ttl).min(term.remaining())).await;
             }

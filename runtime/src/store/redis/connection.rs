@@ -207,7 +207,10 @@ impl ManageConnection for Manager {
 
     async fn connect(&self) -> Result<Link, RedisError> {
         let silent = || (ErrorKind::Io, "no answer in time", self.shared.server.clone()).into();
-        timeout(CONNECT, self.dial()).await.unwrap_or_else(|_| Err(silent()))
+        let link = timeout(CONNECT, self.dial()).await.unwrap_or_else(|_| Err(silent()))?;
+        // Whatever a later failure is, this is not its cause any more.
+        *lock(&self.shared.last_error) = None;
+        Ok(link)
     }
 
     async fn is_valid(&self, _: &mut Link) -> Result<(), RedisError> {

@@ -34,6 +34,11 @@ pub(super) fn sort(error: RedisError) -> (Fault, StoreError) {
     match error.code() {
         // After a failover the address may lead to the new master.
         Some("READONLY") => (Fault::Broken, refused(error, true)),
+        // A script that failed in its middle has done what came before.
+        Some("ERR") => {
+            let error = StoreError { outcome: Outcome::Unknown, ..refused(error, false) };
+            (Fault::Answered, error)
+        }
         Some(code) => {
             let is_passing = PASSING.contains(&code);
             (Fault::Answered, refused(error, is_passing))
@@ -95,6 +100,12 @@ pub(super) fn advice(error: &RedisError) -> Option<&'static str> {
         }
         Some("WRONGPASS") => "the user name or the password in the URL is wrong",
         Some("NOPERM") => "the user may not do this; docs/keys.md lists the rights it needs",
+        Some("MOVED" | "ASK" | "CROSSSLOT") => {
+            "this is a node of a cluster, which is not supported yet; use a server of its own"
+        }
+        Some("ERR") if error.detail().is_some_and(|text| text.contains("compiling script")) => {
+            "is the server older than Redis 7.0 or Valkey 7.2?"
+        }
         Some("OOM") => "the server's memory is full; held locks can still be renewed and released",
         None if error.kind() == ErrorKind::AuthenticationFailed => {
             "the user name or the password in the URL is wrong"
@@ -102,4 +113,66 @@ pub(super) fn advice(error: &RedisError) -> Option<&'static str> {
         _ if error.is_connection_refusal() => "is the server running, and is this its address?",
         _ => return None,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An error as the server sends it.
+    fn said(line: &str) -> RedisError {
+        let reply = format!("-{line}\r\n");
+        redis::parse_redis_value(reply.as_bytes()).unwrap().extract_error().unwrap_err()
+    }
+
+    #[test]
+    fn what_a_server_says_is_sorted() {
+        use Fault::{Answered, Broken};
+        use Outcome::{NotRun, Unknown};
+        for (line, fault, outcome, is_passing) in [
+            ("LOADING Redis is loading the dataset in memory", Answered, NotRun, true),
+            ("BUSY Redis is busy running a script.", Answered, NotRun, true),
+            ("READONLY You can't write against a read only replica.", Broken, NotRun, true),
+            ("NOREPLICAS Not enough good replicas to write.", Answered, NotRun, true),
+            ("OOM command not allowed when used memory > 'maxmemory'.", Answered, NotRun, false),
+            ("NOPERM this user has no permissions", Answered, NotRun, false),
+            ("ERR user_script:3: attempt to index a nil value", Answered, Unknown, false),
+        ] {
+            let (met, error) = sort(said(line));
+            assert_eq!(
+                (met, error.outcome, error.is_passing),
+                (fault, outcome, is_passing),
+                "{line}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_to_do_is_said_where_the_server_does_not() {
+        for (line, words) in [
+            ("NOAUTH Authentication required.", "asks for a password"),
+            ("MOVED 3999 127.0.0.1:6381", "node of a cluster"),
+            (
+                "ERR Error compiling script (new function): user_script:1: unexpected symbol",
+                "older than",
+            ),
+            ("OOM command not allowed when used memory > 'maxmemory'.", "memory is full"),
+        ] {
+            let text = sort(said(line)).1.source.to_string();
+            assert!(text.contains(words), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_connection_that_ends_may_have_run_the_command() {
+        let ended = RedisError::from(std::io::Error::from(std::io::ErrorKind::UnexpectedEof));
+        let (fault, error) = sort(ended.clone());
+        assert_eq!(
+            (fault, error.outcome, error.is_passing),
+            (Fault::Broken, Outcome::Unknown, true)
+        );
+        let error = not_run(ended);
+        assert_eq!((error.outcome, error.is_passing), (Outcome::NotRun, true));
+        assert!(!not_run(said("WRONGPASS invalid username-password pair")).is_passing);
+    }
 }

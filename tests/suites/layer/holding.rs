@@ -1,0 +1,146 @@
+//! For how long the lock is held.
+
+use std::convert::Infallible;
+use std::future::pending;
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Body;
+use axum::routing::get;
+use bytes::Bytes;
+use futures_util::{FutureExt, stream};
+use http::{Request, Response, StatusCode};
+use http_body::Frame;
+use http_body_util::{BodyExt, Empty, StreamBody};
+use leasehold::{LeaseHandle, LockLayer, Locks};
+use tokio::time::{sleep, timeout};
+use tower::{Layer, ServiceExt, service_fn};
+
+use super::{is_free, request, text};
+
+#[tokio::test]
+async fn the_lock_is_held_until_the_body_ends() {
+    let locks = Locks::in_memory();
+    let service = LockLayer::mutex(&locks, "a").layer(service_fn(async |_: Request<()>| {
+        let frames = ["a", "b"].map(|text| Ok::<_, Infallible>(Frame::data(Bytes::from(text))));
+        Ok::<_, Infallible>(Response::new(StreamBody::new(stream::iter(frames))))
+    }));
+    let mut body = service.oneshot(request("/")).await.unwrap().into_body();
+    for text in ["a", "b"] {
+        assert!(!is_free(&locks, "a").await);
+        assert_eq!(body.frame().await.unwrap().unwrap().into_data().unwrap(), text);
+    }
+    assert!(!is_free(&locks, "a").await);
+    assert!(body.frame().await.is_none());
+    assert!(is_free(&locks, "a").await, "released at the end, not at the drop");
+    drop(body);
+}
+
+#[tokio::test]
+async fn a_body_that_is_dropped_midway_releases() {
+    let locks = Locks::in_memory();
+    let service = LockLayer::mutex(&locks, "a").layer(service_fn(async |_: Request<()>| {
+        let frames = || Ok::<_, Infallible>(Frame::data(Bytes::from("a")));
+        Ok::<_, Infallible>(Response::new(StreamBody::new(stream::repeat_with(frames))))
+    }));
+    let mut body = service.oneshot(request("/")).await.unwrap().into_body();
+    body.frame().await.unwrap().unwrap();
+    assert!(!is_free(&locks, "a").await);
+    drop(body);
+    assert!(is_free(&locks, "a").await);
+}
+
+#[tokio::test]
+async fn a_body_that_fails_releases() {
+    let locks = Locks::in_memory();
+    let service = LockLayer::mutex(&locks, "a").layer(service_fn(async |_: Request<()>| {
+        let frames = [Ok(Frame::data(Bytes::from("a"))), Err("broken")];
+        Ok::<_, Infallible>(Response::new(StreamBody::new(stream::iter(frames))))
+    }));
+    let mut body = service.oneshot(request("/")).await.unwrap().into_body();
+    body.frame().await.unwrap().unwrap();
+    assert!(!is_free(&locks, "a").await);
+    assert_eq!(body.frame().await.unwrap().unwrap_err(), "broken");
+    assert!(is_free(&locks, "a").await);
+}
+
+#[tokio::test]
+async fn an_answer_without_a_body_releases_at_once() {
+    let locks = Locks::in_memory();
+    let service = LockLayer::mutex(&locks, "a").layer(service_fn(async |_: Request<()>| {
+        Ok::<_, Infallible>(Response::new(Empty::<Bytes>::new()))
+    }));
+    let response = service.oneshot(request("/")).await.unwrap();
+    assert!(is_free(&locks, "a").await, "a server does not poll the body of a 204");
+    drop(response);
+}
+
+#[tokio::test]
+async fn axum_drops_the_body_of_a_head_and_so_releases() {
+    let locks = Locks::in_memory();
+    let layer = LockLayer::mutex(&locks, "a");
+    let app = Router::new().route("/", get(async || "a page").layer(layer));
+    let head = Request::head("/").body(Body::empty()).unwrap();
+    let response = app.oneshot(head).await.unwrap();
+    assert_eq!(response.headers()["content-length"], "6", "the size hint came through");
+    assert!(is_free(&locks, "a").await);
+    drop(response);
+}
+
+#[tokio::test]
+async fn an_error_of_the_inner_service_passes_and_releases() {
+    let locks = Locks::in_memory();
+    let service = LockLayer::mutex(&locks, "a")
+        .layer(service_fn(async |_: Request<()>| Err::<Response<Empty<Bytes>>, _>("broken")));
+    assert_eq!(service.oneshot(request("/")).await.unwrap_err(), "broken");
+    assert!(is_free(&locks, "a").await);
+}
+
+#[tokio::test]
+async fn a_panic_of_the_handler_releases() {
+    let locks = Locks::in_memory();
+    let service = LockLayer::mutex(&locks, "a").layer(service_fn(async |request: Request<()>| {
+        assert_eq!(request.uri().path(), "/never", "the handler panics");
+        Ok::<_, Infallible>(text("never"))
+    }));
+    let task = tokio::spawn(service.oneshot(request("/")));
+    assert!(task.await.unwrap_err().is_panic());
+    assert!(is_free(&locks, "a").await);
+}
+
+#[tokio::test]
+async fn a_client_that_goes_away_releases_after_its_handler_has_stopped() {
+    struct Stopped(Locks);
+    impl Drop for Stopped {
+        fn drop(&mut self) {
+            let is_free = is_free(&self.0, "a").now_or_never().unwrap();
+            assert!(!is_free, "what the handler does when it is dropped is under the lock");
+        }
+    }
+
+    let locks = Locks::in_memory();
+    let inside = locks.clone();
+    let service = LockLayer::mutex(&locks, "a").layer(service_fn(move |_: Request<()>| {
+        let stopped = Stopped(inside.clone());
+        async move {
+            let _stopped = stopped;
+            pending::<Result<Response<Empty<Bytes>>, Infallible>>().await
+        }
+    }));
+    let gone = timeout(Duration::from_millis(20), service.oneshot(request("/")));
+    assert!(gone.await.is_err());
+    assert!(is_free(&locks, "a").await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn it_is_renewed_for_as_long_as_the_handler_runs() {
+    let locks = Locks::in_memory();
+    let layer = LockLayer::mutex(&locks, "a").ttl(Duration::from_secs(1));
+    let service = layer.layer(service_fn(async |request: Request<()>| {
+        let lease = request.extensions().get::<LeaseHandle>().unwrap().clone();
+        sleep(Duration::from_secs(10)).await;
+        assert!(lease.is_held());
+        Ok::<_, Infallible>(text("done"))
+    }));
+    assert_eq!(service.oneshot(request("/")).await.unwrap().status(), StatusCode::OK);
+}

@@ -1,0 +1,54 @@
+//! Which lock a request takes.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use http::{Request, StatusCode};
+use leasehold::tower::key_by;
+use leasehold::{KeyTemplate, LeaseHandle, LockLayer, Locks};
+use tower::{Layer, ServiceExt, service_fn};
+
+use super::{counting, problem, request, text};
+
+#[tokio::test]
+async fn none_passes_without_a_lock() {
+    let locks = Locks::in_memory();
+    let by_path = key_by(|parts| {
+        parts
+            .uri
+            .path()
+            .strip_prefix("/locked/")
+            .map(|name| KeyTemplate::new().part("name", name).finish())
+    });
+    let service =
+        LockLayer::mutex(&locks, by_path).layer(service_fn(|request: Request<()>| async move {
+            assert_eq!(
+                request.uri().path().starts_with("/locked"),
+                request.extensions().get::<LeaseHandle>().is_some(),
+            );
+            Ok::<_, Infallible>(text("done"))
+        }));
+    let _lease = locks.mutex("a").lock().await.unwrap();
+    for (path, status) in
+        [("/", StatusCode::OK), ("/locked/b", StatusCode::OK), ("/locked/a", StatusCode::CONFLICT)]
+    {
+        let response = service.clone().oneshot(request(path)).await.unwrap();
+        assert_eq!(response.status(), status, "{path}");
+    }
+}
+
+#[tokio::test]
+async fn a_key_that_cannot_be_made_is_400_and_says_why() {
+    let locks = Locks::in_memory();
+    let calls = Arc::default();
+    let answer = async |key: Result<Option<&'static str>, &'static str>| {
+        let layer = LockLayer::mutex(&locks, key_by(move |_| key)).fail_open();
+        let response = layer.layer(counting(&calls)).oneshot(request("/")).await.unwrap();
+        assert_eq!(response.status(), StatusCode::BAD_REQUEST);
+        problem(response).await["detail"].as_str().unwrap().to_owned()
+    };
+    assert!(answer(Err("the header x-tenant is missing")).await.contains("x-tenant is missing"));
+    assert!(answer(Ok(Some(""))).await.contains("it is empty"));
+    assert_eq!(calls.load(Ordering::SeqCst), 0, "not even fail-open runs it unlocked");
+}
