@@ -20,6 +20,9 @@ pub enum Fault {
     LoseCommand,
     /// It is done, and its answer never arrives.
     LoseReply,
+    /// It is done at once, and after this long it is known that its answer
+    /// never arrives.
+    LoseReplyAfter(Duration),
     /// The store refuses for now, without doing it.
     Refuse,
     /// The store refuses for good.
@@ -96,6 +99,13 @@ impl Faulty {
                 let done = command();
                 Box::pin(async move {
                     done.await?;
+                    Err(failed(Outcome::Unknown, true))
+                })
+            }
+            Fault::LoseReplyAfter(time) => {
+                drop(command());
+                Box::pin(async move {
+                    tokio::time::sleep(time).await;
                     Err(failed(Outcome::Unknown, true))
                 })
             }

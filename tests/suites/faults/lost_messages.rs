@@ -72,6 +72,20 @@ async fn a_lost_reply_of_a_release_is_no_error() {
     }
 }
 
+/// Others have had their turn when the release is sent again: nothing of it is
+/// left on the store, and it is no loss all the same.
+#[tokio::test(start_paused = true)]
+async fn a_release_that_is_confirmed_by_nobody_is_no_loss() {
+    let (store, locks) = Faulty::start();
+    let lease = locks.mutex("a").lock().await.unwrap();
+    store.next(&[Fault::LoseReplyAfter(Duration::from_millis(300))]);
+    let (released, ()) = tokio::join!(lease.release(), async {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        locks.mutex("a").try_lock().await.unwrap().release().await.unwrap();
+    });
+    assert_eq!(released.unwrap(), Released::Free);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_release_that_fails_goes_on_in_the_background() {
     let (store, locks) = Faulty::start();

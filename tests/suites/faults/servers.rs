@@ -37,6 +37,24 @@ async fn a_server_that_restarts_is_used_again() {
     drop(server);
 }
 
+/// The record of a grant that was made when the clock was 30 s ahead.
+#[tokio::test]
+async fn tokens_grow_when_the_servers_clock_goes_back() {
+    let server = Server::start();
+    let locks = Locks::connect(&server.url()).await.unwrap();
+    let lease = locks.mutex("a").lock().await.unwrap();
+    let ahead = lease.fence().unwrap().get() + 30_000_000;
+    lease.release().await.unwrap();
+    let mut redis = server.redis().await;
+    let mut set = redis::cmd("SETRANGE");
+    set.arg("leasehold:lock:{a}").arg(36).arg(ahead).exec_async(&mut redis).await.unwrap();
+    for n in 1..=3 {
+        let lease = locks.mutex("a").lock().await.unwrap();
+        assert_eq!(lease.fence().unwrap().get(), ahead + n * 64);
+        lease.release().await.unwrap();
+    }
+}
+
 #[tokio::test]
 async fn a_frozen_server_fails_in_bounded_time_and_loses_the_lease_at_its_deadline() {
     let server = Server::start();
