@@ -1,208 +1,178 @@
-//! A web server with limits that hold over all servers together.
+//! Two limited routes: at most four reports are built at a time, and each order
+//! is changed by one request at a time, on all servers together.
 //!
 //! ```sh
-//! export REDIS_URL=redis://127.0.0.1/     # without it, each locks for itself
+//! export REDIS_URL=redis://127.0.0.1/
 //! ADDR=127.0.0.1:3000 cargo run --example axum_app &
 //! ADDR=127.0.0.1:3001 cargo run --example axum_app &
-//!
-//! curl -i -X POST http://127.0.0.1:3000/reports      # four at a time
-//! curl -i -X PUT  http://127.0.0.1:3001/orders/42    # one at a time for each order
-//! curl    http://127.0.0.1:3000/stats                # how many reports there were at a time
+//! curl -i -X POST http://127.0.0.1:3000/reports
+//! curl -i -X PUT http://127.0.0.1:3001/orders/42
+//! curl http://127.0.0.1:3000/stats
 //! ```
 //!
-//! A fifth report at the same time is refused with status 429, a second change
-//! of order 42 with 409; both say in `Retry-After` when to come back.
+//! Without `REDIS_URL` it locks in memory, for one server alone.
 
-use std::env;
 use std::error::Error;
-use std::future::Future;
-use std::io::{self, Write};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::time::Duration;
 
-use axum::extract::{Path, Request, State};
-use axum::middleware::{Next, from_fn};
-use axum::response::{IntoResponse, Response};
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
 use axum::routing::{get, post, put};
-use axum::{Json, Router, http::StatusCode};
+use axum::{Json, Router};
 use leasehold::{LeaseHandle, LockLayer, Locks, path_key};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::time::sleep;
 
+use self::gauge::Gauge;
+
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
-    tracing_subscriber::fmt().with_writer(io::stderr).init();
     let locks = Locks::from_env_or_in_memory().await?;
-
-    // All servers together build at most four reports at a time …
-    let four_reports = LockLayer::semaphore(&locks, "reports", 4);
-    // … and change an order one after the other. The key is made of the path.
+    let four = LockLayer::semaphore(&locks, "reports", 4);
     let one_per_order = LockLayer::mutex(&locks, path_key("order:{id}"));
 
     let app = Router::new()
-        .route("/reports", post(build_report).route_layer(four_reports))
-        .route("/orders/{id}", put(change_order).route_layer(one_per_order))
+        .route("/reports", post(report).route_layer(four))
+        .route("/orders/{id}", put(update).route_layer(one_per_order))
         .route("/stats", get(stats))
-        .layer(from_fn(to_its_end))
-        .with_state(Counts::from_env()?);
+        .with_state(Gauge::from_env().await?);
 
-    let address = env::var("ADDR").unwrap_or_else(|_| "127.0.0.1:3000".to_owned());
-    let listener = TcpListener::bind(address).await?;
+    let address = std::env::var("ADDR").unwrap_or_else(|_| "127.0.0.1:3000".to_owned());
+    let listener =
+        TcpListener::bind(&address).await.map_err(|error| format!("{address}: {error}"))?;
     println!("listening on http://{}", listener.local_addr()?);
-    io::stdout().flush()?;
-    let stop = async { tokio::signal::ctrl_c().await.expect("ctrl-c can be listened for") };
-    axum::serve(listener, app).with_graceful_shutdown(stop).await?;
+    axum::serve(listener, app)
+        .with_graceful_shutdown(async {
+            // Requests under way end under their locks.
+            let _ = tokio::signal::ctrl_c().await;
+        })
+        .await?;
     Ok(())
 }
 
-async fn build_report(State(counts): State<Counts>) -> Result<&'static str, Failed> {
-    counts.count(work()).await?;
-    Ok("a report\n")
+/// At most four at a time: the fifth is refused with 429 and a `Retry-After`.
+async fn report(State(gauge): State<Gauge>) -> Result<&'static str, StatusCode> {
+    let build = async {
+        sleep(Duration::from_millis(20)).await; // a report is built
+        "a report\n"
+    };
+    gauge.count(build).await.map_err(|_| StatusCode::INTERNAL_SERVER_ERROR)
 }
 
-/// The layer hands the lease to whoever asks for it.
-async fn change_order(Path(id): Path<u64>, lease: LeaseHandle) -> Result<String, Failed> {
-    // With the token, the database can refuse a write of a server that stood
-    // still for so long that another has the lock by now.
-    let token = lease.fence()?;
-    work().await;
-    Ok(format!("order {id} was changed, with the fencing token {token}\n"))
+/// One at a time for each order: the second is refused with 409.
+async fn update(Path(id): Path<u64>, lease: LeaseHandle) -> Result<String, StatusCode> {
+    // Give the token to the database with the write, and let it refuse older ones.
+    let fence = lease.fence().map_err(|_| StatusCode::SERVICE_UNAVAILABLE)?;
+    sleep(Duration::from_millis(20)).await; // the order is changed
+    Ok(format!("order {id} is changed, with the fencing token {fence}\n"))
 }
 
-async fn stats(State(counts): State<Counts>) -> Result<Json<Value>, Failed> {
-    let [inside, most, served] = counts.read().await?;
-    Ok(Json(json!({ "inside": inside, "most": most, "served": served })))
+/// How many reports are being built, the most that ever were, and how many
+/// have been, on all servers together.
+async fn stats(State(gauge): State<Gauge>) -> Result<Json<Value>, StatusCode> {
+    let [inside, most, built] =
+        gauge.read().await.map_err(|_| StatusCode::INTERNAL_SERVER_ERROR)?;
+    Ok(Json(json!({ "inside": inside, "most": most, "built": built })))
 }
 
-/// Stands for the work.
-async fn work() {
-    sleep(Duration::from_millis(20)).await;
-}
+/// Counts who is inside, to show that the limit holds. It has nothing to do with
+/// locking: an app of your own does not need it.
+mod gauge {
+    use std::sync::{Arc, Mutex, PoisonError};
 
-/// Lets a request run to its end even if its client goes away.
-///
-/// By default a client that goes away stops the handler, and its lock is free.
-/// Here the request runs on a task of its own, and so does its lock, which is
-/// inside this: what has begun is finished, under the lock.
-async fn to_its_end(request: Request, next: Next) -> Response {
-    let task = tokio::spawn(next.run(request));
-    task.await.unwrap_or_else(|_| StatusCode::INTERNAL_SERVER_ERROR.into_response())
-}
+    use redis::aio::MultiplexedConnection;
+    use redis::{RedisResult, Script, cmd};
 
-/// Any error, answered with status 500.
-struct Failed(Box<dyn Error>);
+    const KEYS: [&str; 3] = ["axum_app:inside", "axum_app:most", "axum_app:built"];
 
-impl<E: Error + 'static> From<E> for Failed {
-    fn from(error: E) -> Self {
-        Self(Box::new(error))
-    }
-}
-
-impl IntoResponse for Failed {
-    fn into_response(self) -> Response {
-        (StatusCode::INTERNAL_SERVER_ERROR, format!("{}\n", self.0)).into_response()
-    }
-}
-
-// From here on it is about counting, to see that the limit holds.
-
-/// How many build a report now, how many there were at most, and how many are
-/// done: of all servers that share a Redis server, else of this one.
-#[derive(Clone)]
-enum Counts {
-    Shared(redis::Client),
-    Own(Arc<Own>),
-}
-
-#[derive(Default)]
-struct Own {
-    inside: AtomicU64,
-    most: AtomicU64,
-    served: AtomicU64,
-}
-
-const KEYS: [&str; 3] = ["axum_app:inside", "axum_app:most", "axum_app:served"];
-
-/// Those inside are a set, each with the time after which it is not counted
-/// any more: a server that is killed does not say goodbye. That is before its
-/// permit ends, so nobody is missing while another could come in.
-const ENTER: &str = "
-local now = redis.call('TIME')[1]
-redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now)
-local number = redis.call('INCR', 'axum_app:begun')
-redis.call('ZADD', KEYS[1], now + 10, number)
-local inside = redis.call('ZCARD', KEYS[1])
-if inside > tonumber(redis.call('GET', KEYS[2]) or 0) then
-  redis.call('SET', KEYS[2], inside)
-end
-return number";
-
-const LEAVE: &str = "
-redis.call('ZREM', KEYS[1], ARGV[1])
-return redis.call('INCR', KEYS[3])";
-
-const READ: &str = "
-local now = redis.call('TIME')[1]
-local inside = redis.call('ZCOUNT', KEYS[1], '(' .. now, '+inf')
-local most, served = redis.call('GET', KEYS[2]), redis.call('GET', KEYS[3])
-return {inside, tonumber(most or 0), tonumber(served or 0)}";
-
-impl Counts {
-    fn from_env() -> redis::RedisResult<Self> {
-        match env::var("REDIS_URL") {
-            Ok(url) if !url.is_empty() => redis::Client::open(url).map(Self::Shared),
-            _ => Ok(Self::Own(Arc::default())),
-        }
+    /// How many are inside, the most that ever were, and how many have left:
+    /// on the server, for all apps together, or in memory.
+    #[derive(Clone)]
+    pub(super) enum Gauge {
+        Redis(MultiplexedConnection),
+        Memory(Arc<Mutex<[u64; 3]>>),
     }
 
-    /// Does the work, and counts it.
-    async fn count(&self, work: impl Future<Output = ()>) -> redis::RedisResult<()> {
-        match self {
-            Self::Own(own) => {
-                let _inside = own.enter();
-                work.await;
-                own.served.fetch_add(1, SeqCst);
-            }
-            Self::Shared(server) => {
-                let number: u64 = run(server, ENTER, 0).await?;
-                work.await;
-                let _served: u64 = run(server, LEAVE, number).await?;
+    impl Gauge {
+        pub(super) async fn from_env() -> RedisResult<Self> {
+            match std::env::var("REDIS_URL") {
+                Ok(url) if !url.is_empty() => {
+                    let client = redis::Client::open(url)?;
+                    Ok(Self::Redis(client.get_multiplexed_async_connection().await?))
+                }
+                _ => Ok(Self::Memory(Arc::default())),
             }
         }
-        Ok(())
-    }
 
-    async fn read(&self) -> redis::RedisResult<[u64; 3]> {
-        match self {
-            Self::Own(own) => Ok([&own.inside, &own.most, &own.served].map(|n| n.load(SeqCst))),
-            Self::Shared(server) => run(server, READ, 0).await,
+        /// Runs the work, counted as inside until it ends or is dropped.
+        pub(super) async fn count<T>(self, work: impl Future<Output = T>) -> RedisResult<T> {
+            let mut inside = Inside(Some(self.clone()));
+            self.enter().await?;
+            let result = work.await;
+            if let Some(gauge) = inside.0.take() {
+                gauge.leave().await?;
+            }
+            Ok(result)
+        }
+
+        async fn enter(self) -> RedisResult<()> {
+            match self {
+                Self::Redis(mut redis) => {
+                    let enter = Script::new(
+                        "local inside = redis.call('INCR', KEYS[1])
+                         local most = tonumber(redis.call('GET', KEYS[2]) or 0)
+                         redis.call('SET', KEYS[2], math.max(inside, most))",
+                    );
+                    enter.key(&KEYS[..2]).invoke_async(&mut redis).await
+                }
+                Self::Memory(numbers) => {
+                    let mut numbers = numbers.lock().unwrap_or_else(PoisonError::into_inner);
+                    numbers[0] += 1;
+                    numbers[1] = numbers[1].max(numbers[0]);
+                    Ok(())
+                }
+            }
+        }
+
+        async fn leave(self) -> RedisResult<()> {
+            match self {
+                Self::Redis(mut redis) => {
+                    let mut leave = redis::pipe();
+                    leave.atomic().decr(KEYS[0], 1).incr(KEYS[2], 1);
+                    leave.exec_async(&mut redis).await
+                }
+                Self::Memory(numbers) => {
+                    let mut numbers = numbers.lock().unwrap_or_else(PoisonError::into_inner);
+                    numbers[0] -= 1;
+                    numbers[2] += 1;
+                    Ok(())
+                }
+            }
+        }
+
+        pub(super) async fn read(self) -> RedisResult<[u64; 3]> {
+            match self {
+                Self::Redis(mut redis) => {
+                    let numbers: [Option<u64>; 3] =
+                        cmd("MGET").arg(&KEYS).query_async(&mut redis).await?;
+                    Ok(numbers.map(Option::unwrap_or_default))
+                }
+                Self::Memory(numbers) => {
+                    Ok(*numbers.lock().unwrap_or_else(PoisonError::into_inner))
+                }
+            }
         }
     }
-}
 
-async fn run<T>(server: &redis::Client, script: &str, number: u64) -> redis::RedisResult<T>
-where
-    T: redis::FromRedisValue,
-{
-    let mut connection = server.get_multiplexed_async_connection().await?;
-    redis::Script::new(script).key(&KEYS).arg(number).invoke_async(&mut connection).await
-}
+    /// Counts one out even if its client went away and the work was dropped.
+    struct Inside(Option<Gauge>);
 
-impl Own {
-    fn enter(&self) -> Inside<'_> {
-        let inside = self.inside.fetch_add(1, SeqCst) + 1;
-        self.most.fetch_max(inside, SeqCst);
-        Inside(self)
-    }
-}
-
-/// Leaves when it is dropped, so also when the work is stopped midway.
-struct Inside<'a>(&'a Own);
-
-impl Drop for Inside<'_> {
-    fn drop(&mut self) {
-        self.0.inside.fetch_sub(1, SeqCst);
+    impl Drop for Inside {
+        fn drop(&mut self) {
+            if let Some(gauge) = self.0.take() {
+                tokio::spawn(gauge.leave());
+            }
+        }
     }
 }

@@ -3,6 +3,7 @@
 mod holding;
 mod keys;
 mod losing;
+mod readiness;
 mod refusals;
 mod waiting;
 mod with_axum;

@@ -1,7 +1,7 @@
 //! For how long the lock is held.
 
 use std::convert::Infallible;
-use std::future::pending;
+use std::future::{pending, ready};
 use std::time::Duration;
 
 use axum::Router;
@@ -108,27 +108,44 @@ async fn a_panic_of_the_handler_releases() {
     assert!(is_free(&locks, "a").await);
 }
 
+/// What is done when it is dropped has to be done under the lock.
+struct UnderTheLock(Locks);
+
+impl Drop for UnderTheLock {
+    fn drop(&mut self) {
+        assert!(!is_free(&self.0, "a").now_or_never().unwrap());
+    }
+}
+
 #[tokio::test]
 async fn a_client_that_goes_away_releases_after_its_handler_has_stopped() {
-    struct Stopped(Locks);
-    impl Drop for Stopped {
-        fn drop(&mut self) {
-            let is_free = is_free(&self.0, "a").now_or_never().unwrap();
-            assert!(!is_free, "what the handler does when it is dropped is under the lock");
-        }
-    }
-
     let locks = Locks::in_memory();
     let inside = locks.clone();
     let service = LockLayer::mutex(&locks, "a").layer(service_fn(move |_: Request<()>| {
-        let stopped = Stopped(inside.clone());
+        let until_dropped = UnderTheLock(inside.clone());
         async move {
-            let _stopped = stopped;
+            let _until_dropped = until_dropped;
             pending::<Result<Response<Empty<Bytes>>, Infallible>>().await
         }
     }));
     let gone = timeout(Duration::from_millis(20), service.oneshot(request("/")));
     assert!(gone.await.is_err());
+    assert!(is_free(&locks, "a").await);
+}
+
+#[tokio::test]
+async fn a_body_that_is_dropped_releases_after_it() {
+    let locks = Locks::in_memory();
+    let inside = locks.clone();
+    let service = LockLayer::mutex(&locks, "a").layer(service_fn(move |_: Request<()>| {
+        let until_dropped = UnderTheLock(inside.clone());
+        let frames = stream::once(async move {
+            let _until_dropped = until_dropped;
+            pending::<Result<Frame<Bytes>, Infallible>>().await
+        });
+        ready(Ok::<_, Infallible>(Response::new(StreamBody::new(frames))))
+    }));
+    drop(service.oneshot(request("/")).await.unwrap());
     assert!(is_free(&locks, "a").await);
 }
 

@@ -1,17 +1,12 @@
 //! Requests that wait for their lock.
 
-use std::convert::Infallible;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
-use bytes::Bytes;
-use http::{Request, Response, StatusCode};
-use http_body_util::Full;
+use http::StatusCode;
 use leasehold::{LockLayer, Locks};
 use tokio::time::{sleep, timeout};
-use tower::{Layer, Service, ServiceExt};
 
-use super::{ask, is_free, request, retry_after, text};
+use super::{ask, is_free, retry_after};
 
 #[tokio::test(start_paused = true)]
 async fn requests_queue_if_they_are_told_to() {
@@ -40,42 +35,4 @@ async fn a_client_that_goes_away_leaves_the_queue() {
     assert!(gone.is_err());
     lease.release().await.unwrap();
     assert!(is_free(&locks, "a").await);
-}
-
-/// A service whose clones are not ready, as those of a concurrency limit.
-struct Once {
-    is_ready: bool,
-}
-
-impl Clone for Once {
-    fn clone(&self) -> Self {
-        Self { is_ready: false }
-    }
-}
-
-impl Service<Request<()>> for Once {
-    type Response = Response<Full<Bytes>>;
-    type Error = Infallible;
-    type Future = std::future::Ready<Result<Self::Response, Infallible>>;
-
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
-        self.is_ready = true;
-        Poll::Ready(Ok(()))
-    }
-
-    fn call(&mut self, _: Request<()>) -> Self::Future {
-        assert!(self.is_ready, "called without being made ready");
-        self.is_ready = false;
-        std::future::ready(Ok(text("done")))
-    }
-}
-
-#[tokio::test]
-async fn the_service_that_was_made_ready_is_the_one_that_is_called() {
-    let locks = Locks::in_memory();
-    let mut service = LockLayer::mutex(&locks, "a").layer(Once { is_ready: false });
-    for _ in 0..2 {
-        let response = service.ready().await.unwrap().call(request("/")).await.unwrap();
-        assert_eq!(response.status(), StatusCode::OK);
-    }
 }
