@@ -170,6 +170,7 @@ impl Asking<'_> {
         if lease.is_held() {
             return Some(lease);
         }
+        lease.discard();
         self.request.id = self.client.next_request();
         None
     }

@@ -3,9 +3,10 @@
 //!
 //! Over Redis it runs on a thread of its own, which also drives all
 //! connections: renewals go on while the caller's runtime is blocked, and
-//! releases are sent when that is gone. In memory it runs on the caller's
-//! runtime, by whose clock the leases live.
+//! releases are sent when that is gone. In memory each lease is renewed by a
+//! task on the runtime it was acquired on, by whose clock it lives.
 
+#[cfg(feature = "redis")]
 mod book;
 mod jobs;
 #[cfg(feature = "redis")]
@@ -16,9 +17,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
 use tokio::runtime::Handle;
-use tokio::task::JoinSet;
 
-use self::book::{Book, Shared};
 use self::jobs::Job;
 #[cfg(feature = "redis")]
 pub(crate) use self::thread::Thread;
@@ -28,118 +27,100 @@ use crate::term::Term;
 /// A handle to the keeper; a clone is the same one.
 #[derive(Clone, Debug)]
 pub(crate) struct Keeper {
-    shared: Arc<Shared>,
-    /// Whether it lives on the runtime of whoever calls.
-    is_guest: bool,
+    store: Arc<dyn Store>,
+    place: Place,
+}
+
+/// Where a keeper works.
+#[derive(Clone, Debug)]
+enum Place {
+    /// On the runtime of whoever calls.
+    Guest,
+    /// On a thread of its own.
+    #[cfg(feature = "redis")]
+    Thread(Arc<book::Shared>),
 }
 
 impl Keeper {
-    /// A keeper that runs on its callers' runtime, while there is work.
+    /// A keeper that works on its callers' runtimes.
     pub(crate) fn as_guest(store: Arc<dyn Store>) -> Self {
-        Self { shared: Arc::new(Shared::new(store)), is_guest: true }
+        Self { store, place: Place::Guest }
     }
 
-    /// A keeper that runs on a thread of its own.
+    /// A keeper that works on a thread of its own.
     #[cfg(feature = "redis")]
     pub(crate) fn on(
         thread: Thread,
         store: Arc<dyn Store>,
         info: crate::store::ClientInfo,
     ) -> Self {
-        let shared = Arc::new(Shared::new(store));
+        let shared = Arc::new(book::Shared::new(store.clone()));
         thread.keep(shared.clone(), info);
-        Self { shared, is_guest: false }
+        Self { store, place: Place::Thread(shared) }
     }
 
     /// Renews a lease from now on.
     pub(crate) fn watch(&self, term: &Arc<Term>, granted: Instant) {
-        self.shared.schedule(term, granted + term.request.ttl / 3);
-        self.wake_guest();
+        let first = granted + term.request.ttl / 3;
+        match &self.place {
+            Place::Guest => {
+                if let Ok(runtime) = Handle::try_current() {
+                    runtime.spawn(jobs::renew_until_over(self.store.clone(), term.clone(), first));
+                }
+            }
+            #[cfg(feature = "redis")]
+            Place::Thread(shared) => shared.schedule(term, first),
+        }
     }
 
-    /// Renews a lease no more.
+    /// Renews a lease no more, since its term is over.
+    #[cfg_attr(not(feature = "redis"), expect(unused_variables, reason = "a guest's task sees it"))]
     pub(crate) fn forget(&self, term: &Term) {
-        self.shared.unschedule(term);
+        match &self.place {
+            // Its task has seen it.
+            Place::Guest => {}
+            #[cfg(feature = "redis")]
+            Place::Thread(shared) => shared.unschedule(term),
+        }
     }
 
     /// Releases a lease in the background; until `keep_until` its lock stays
     /// held without a holder.
     pub(crate) fn release_later(&self, term: &Term, keep_until: Option<Instant>) {
-        let store = self.shared.store.clone();
-        self.finish(jobs::release(store, term.request.clone(), keep_until));
+        self.finish(jobs::release(self.store.clone(), term.request.clone(), keep_until));
     }
 
     /// Takes an acquisition back in the background, once its command that is
     /// still under way was answered.
     pub(crate) fn cancel_later(&self, request: Request, in_flight: Option<StoreFuture<Attempt>>) {
-        self.finish(jobs::cancel(self.shared.store.clone(), request, in_flight));
+        self.finish(jobs::cancel(self.store.clone(), request, in_flight));
     }
 
     fn finish(&self, mut job: Job) {
-        if self.is_guest {
-            // What is done in one step needs no runtime, which may be gone.
-            let mut context = Context::from_waker(Waker::noop());
-            if let Poll::Ready(()) = job.as_mut().poll(&mut context) {
-                return;
+        match &self.place {
+            Place::Guest => {
+                // What is done in one step needs no runtime, which may be gone.
+                let mut context = Context::from_waker(Waker::noop());
+                if let Poll::Pending = job.as_mut().poll(&mut context)
+                    && let Ok(runtime) = Handle::try_current()
+                {
+                    runtime.spawn(job);
+                }
             }
-        } else {
             #[cfg(feature = "redis")]
-            thread::drain_at_exit(&self.shared);
+            Place::Thread(shared) => {
+                shared.push(job);
+                thread::drain_at_exit(shared);
+            }
         }
-        self.shared.push(job);
-        self.wake_guest();
     }
 
     /// No more work comes; what there is, is finished.
     pub(crate) fn end(&self) {
-        self.shared.end();
-        self.wake_guest();
-    }
-
-    fn wake_guest(&self) {
-        if !self.is_guest {
-            return;
-        }
-        if let Ok(runtime) = Handle::try_current()
-            && let Some(at_work) = book::AtWork::begin(&self.shared)
-        {
-            runtime.spawn(async move { work(&at_work, Book::is_idle).await });
-        }
-    }
-}
-
-/// Does what is due, until `is_done`.
-async fn work(shared: &Arc<Shared>, is_done: impl Fn(&Book) -> bool) {
-    let mut tasks = JoinSet::new();
-    loop {
-        let next = {
-            let mut book = shared.book();
-            for term in book.due(shared.store.now()) {
-                tasks.spawn(jobs::renew(shared.clone(), term));
-            }
-            for job in book.take_jobs() {
-                let done = book::Done(shared.clone());
-                tasks.spawn(async move {
-                    let _done = done;
-                    job.await;
-                });
-            }
-            if tasks.is_empty() && is_done(&book) {
-                book.leave();
-                return;
-            }
-            book.next()
-        };
-        let timer = async {
-            match next {
-                Some(next) => tokio::time::sleep_until(next.into()).await,
-                None => std::future::pending().await,
-            }
-        };
-        tokio::select! {
-            () = shared.changed.notified() => {}
-            () = timer => {}
-            Some(_) = tasks.join_next() => {}
+        match &self.place {
+            Place::Guest => {}
+            #[cfg(feature = "redis")]
+            Place::Thread(shared) => shared.end(),
         }
     }
 }

@@ -55,6 +55,12 @@ impl Lease {
         Self { client, term, keep_until, is_settled: false }
     }
 
+    /// Takes back a lease that was over when it came: nobody has worked under
+    /// it, so nothing is kept.
+    pub(crate) fn discard(mut self) {
+        self.keep_until = None;
+    }
+
     /// The lock.
     #[must_use]
     pub fn key(&self) -> &LockKey {

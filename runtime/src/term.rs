@@ -1,8 +1,8 @@
 //! For how long a lease runs, by its holder's own clock, and whether it was
 //! lost. Shared by the guard, its handles and the keeper.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
@@ -17,6 +17,7 @@ const TAKEN: u8 = 3;
 
 /// The place of a renewal in the keeper's timetable: when, and a number that
 /// makes it unique.
+#[cfg(feature = "redis")]
 pub(crate) type Slot = (Instant, u64);
 
 /// One lease, as its holder knows it.
@@ -33,7 +34,8 @@ pub(crate) struct Term {
     state: AtomicU8,
     changed: Notify,
     /// Its next renewal; the keeper's.
-    pub(crate) slot: Mutex<Option<Slot>>,
+    #[cfg(feature = "redis")]
+    pub(crate) slot: std::sync::Mutex<Option<Slot>>,
 }
 
 impl Term {
@@ -53,7 +55,8 @@ impl Term {
             deadline: AtomicU64::new(deadline),
             state: AtomicU8::new(HELD),
             changed: Notify::new(),
-            slot: Mutex::default(),
+            #[cfg(feature = "redis")]
+            slot: std::sync::Mutex::default(),
         }
     }
 
@@ -127,6 +130,15 @@ impl Term {
         let left = self.state.compare_exchange(HELD, state, Ordering::AcqRel, Ordering::Acquire);
         self.changed.notify_waiters();
         left.is_ok()
+    }
+
+    /// Resolves when somebody has seen that it is not held any more.
+    pub(crate) async fn over(&self) {
+        let mut changed = std::pin::pin!(self.changed.notified());
+        changed.as_mut().enable();
+        if self.is_held() {
+            changed.await;
+        }
     }
 
     /// Resolves when it is lost; never, if it is released before.

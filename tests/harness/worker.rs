@@ -17,6 +17,7 @@ fn main() -> Result<(), Failure> {
         [url, "hold", key, ttl_ms] => hold(url, key, ttl_ms.parse()?),
         [url, "drop", count, how] => drop_many(url, count.parse()?, how),
         [url, "count", key, times] => count(url, key, times.parse()?),
+        [url, "log"] => log_to_the_end(url),
         ["-", "env"] => environment(),
         _ => Err("worker URL hold KEY TTL_MS | drop COUNT HOW | count KEY TIMES".into()),
     }
@@ -73,6 +74,18 @@ async fn drop_many(url: &str, count: u32, how: &str) -> Result<(), Failure> {
         }
         _ => return Err("how: main, worker, runtime or panic".into()),
     }
+    Ok(())
+}
+
+/// Drops a lease at its end, and logs on the same thread.
+#[tokio::main(flavor = "current_thread")]
+async fn log_to_the_end(url: &str) -> Result<(), Failure> {
+    tracing_subscriber::fmt().with_writer(std::io::stderr).init();
+    let locks = Locks::connect(url).await?;
+    let lease = locks.mutex("a").lock().await?;
+    ready();
+    drop(lease);
+    tracing::info!("the end");
     Ok(())
 }
 

@@ -304,13 +304,46 @@ mod on_servers {
         assert_eq!(value, "somebody's");
     }
 
+    /// A right that is missing fails the script in its middle.
+    #[tokio::test]
+    async fn a_user_without_a_right_leaves_no_key_without_expiry() {
+        for missing in ["pexpire", "pttl", "set", "zadd", "zcard", "time"] {
+            let server = Server::start();
+            let mut redis = server.redis().await;
+            let mut acl = redis::cmd("ACL");
+            acl.arg(&["SETUSER", "u", "on", ">p", "~*", "+@all", &format!("-{missing}")]);
+            acl.exec_async(&mut redis).await.unwrap();
+            let url = format!("redis://u:p@127.0.0.1:{}/", server.port());
+            let store = RedisStore::connect(&url, "leasehold", Handle::current()).await.unwrap();
+            for kind in [Kind::Mutex, Kind::Semaphore { limit: 1 }] {
+                let name = if kind == Kind::Mutex { "a" } else { "s" };
+                let _ = store.acquire(&request(name, kind, Duration::from_secs(9))).await;
+                let refused = store.acquire(&request(name, kind, Duration::from_secs(9))).await;
+                assert!(refused.is_err() || missing != "pttl", "{missing}: {refused:?}");
+            }
+            let keys: Vec<String> =
+                redis::cmd("KEYS").arg("*").query_async(&mut redis).await.unwrap();
+            for key in keys {
+                let left: i64 = redis::cmd("PTTL").arg(&key).query_async(&mut redis).await.unwrap();
+                assert!(left > 0, "without {missing}, {key} has {left}");
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn a_server_without_the_client_command_will_do() {
+        let server = Server::start_with(&["--rename-command", "CLIENT", ""]);
+        let locks = Locks::connect(&server.url()).await.unwrap();
+        locks.mutex("a").lock().await.unwrap().release().await.unwrap();
+    }
+
     /// Exactly the rights that docs/keys.md lists.
     #[tokio::test]
     async fn the_rights_of_the_docs_are_enough() {
         let page = include_str!("../../docs/keys.md");
         let rights = page.lines().find_map(|line| line.strip_prefix("ACL ")).expect("the rights");
         let rights = rights.replace("PASSWORD", CANARY);
-        for more in ["", " -client|id -client|kill -script|load"] {
+        for more in ["", " -client|info -client|kill -script|load"] {
             let server = Server::start();
             let mut redis = server.redis().await;
             let mut acl = redis::cmd("ACL");

@@ -15,7 +15,7 @@
 ---   1  released, now or before
 ---   0  expired: nobody has it
 ---   2  taken: another request has it, or had it since
----   3  kept: it is free in keep_ms
+---   3  kept, now or before: it is held for the rest of its keep_ms
 --- COST  O(1)
 
 local lock = KEYS[1]
@@ -24,7 +24,8 @@ local id, keep_ms = ARGV[1], tonumber(ARGV[2])
 local rec = redis.call('GET', lock)
 if not rec then return 0 end
 if string.sub(rec, 1, 36) ~= 'MH' .. id then
-  return string.sub(rec, 54, 87) == id and 1 or 2
+  if string.sub(rec, 54, 87) ~= id then return 2 end
+  return string.sub(rec, 2, 2) == 'K' and 3 or 1
 end
 local token = string.sub(rec, 37, 52)
 if keep_ms > 0 then

@@ -44,8 +44,10 @@ if not is_live(redis.call('ZSCORE', holders, id), now) then
   end
 end
 
-redis.call('ZADD', holders, now + ttl_ms, id)
+-- The expiry before the member: a user who may not set one leaves nothing.
 local expiry_ms = math.max(redis.call('PTTL', holders), ttl_ms)
-redis.call('PEXPIRE', holders, expiry_ms)
+local is_there = redis.call('PEXPIRE', holders, expiry_ms)
 redis.call('SET', lock, 'SH' .. NOBODY .. token .. '0' .. ended, 'PX', expiry_ms)
+redis.call('ZADD', holders, now + ttl_ms, id)
+if is_there == 0 then redis.call('PEXPIRE', holders, expiry_ms) end
 return {1, 0}

@@ -1,15 +1,17 @@
 //! What the keeper has to do: a timetable of renewals, and jobs.
 
-use std::collections::BTreeMap;
-use std::ops::Deref;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
 
 use super::jobs::Job;
 use crate::store::Store;
 use crate::term::{Slot, Term};
+
+/// The number of a job: later ones have greater ones.
+pub(super) type Ticket = u64;
 
 /// What the keeper and its callers share.
 #[derive(Debug)]
@@ -20,19 +22,17 @@ pub(super) struct Shared {
     pub(super) changed: Notify,
     /// The client has ended.
     pub(super) ended: Notify,
-    /// There is no unfinished job.
-    drained: Condvar,
+    /// A job is finished.
+    finished: Condvar,
 }
 
 #[derive(Default)]
 pub(super) struct Book {
     timetable: BTreeMap<Slot, Arc<Term>>,
-    jobs: Vec<Job>,
+    jobs: Vec<(Ticket, Job)>,
     /// Jobs that are queued or running.
-    unfinished: usize,
+    unfinished: BTreeSet<Ticket>,
     numbers: u64,
-    /// The task that works through this book, by number.
-    at_work: Option<u64>,
     has_ended: bool,
 }
 
@@ -40,7 +40,7 @@ impl std::fmt::Debug for Book {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Book")
             .field("renewals", &self.timetable.len())
-            .field("unfinished", &self.unfinished)
+            .field("unfinished", &self.unfinished.len())
             .finish_non_exhaustive()
     }
 }
@@ -52,7 +52,7 @@ impl Shared {
             book: Mutex::default(),
             changed: Notify::new(),
             ended: Notify::new(),
-            drained: Condvar::new(),
+            finished: Condvar::new(),
         }
     }
 
@@ -87,8 +87,10 @@ impl Shared {
 
     pub(super) fn push(&self, job: Job) {
         let mut book = self.book();
-        book.jobs.push(job);
-        book.unfinished += 1;
+        book.numbers += 1;
+        let ticket = book.numbers;
+        book.jobs.push((ticket, job));
+        book.unfinished.insert(ticket);
         drop(book);
         self.changed.notify_one();
     }
@@ -99,12 +101,19 @@ impl Shared {
         self.ended.notify_one();
     }
 
-    /// Blocks until no job is unfinished, and says how many are after `bound`.
-    #[cfg(feature = "redis")]
-    pub(super) fn drain(&self, bound: std::time::Duration) -> usize {
-        let waited =
-            self.drained.wait_timeout_while(self.book(), bound, |book| book.unfinished > 0);
-        waited.unwrap_or_else(PoisonError::into_inner).0.unfinished
+    /// Blocks until all jobs that are there now are finished, and says how many
+    /// of them are not after `bound`.
+    pub(super) fn drain(&self, bound: Duration) -> usize {
+        let last = self.book().numbers;
+        self.drain_up_to(last, bound)
+    }
+
+    /// Those that come meanwhile are not waited for: under load there would be
+    /// no end.
+    fn drain_up_to(&self, last: Ticket, bound: Duration) -> usize {
+        let is_left = |book: &mut Book| book.unfinished.first().is_some_and(|first| *first <= last);
+        let waited = self.finished.wait_timeout_while(self.book(), bound, is_left);
+        waited.unwrap_or_else(PoisonError::into_inner).0.unfinished.range(..=last).count()
     }
 }
 
@@ -120,7 +129,7 @@ impl Book {
         due.into_values().inspect(|term| *slot_of(term) = None).collect()
     }
 
-    pub(super) fn take_jobs(&mut self) -> Vec<Job> {
+    pub(super) fn take_jobs(&mut self) -> Vec<(Ticket, Job)> {
         std::mem::take(&mut self.jobs)
     }
 
@@ -129,68 +138,39 @@ impl Book {
         self.timetable.first_key_value().map(|(slot, _)| slot.0)
     }
 
-    pub(super) fn is_idle(&self) -> bool {
-        self.timetable.is_empty() && self.unfinished == 0
-    }
-
-    #[cfg(feature = "redis")]
-    pub(super) fn has_ended(&self) -> bool {
-        self.has_ended
-    }
-
-    pub(super) fn leave(&mut self) {
-        self.at_work = None;
+    /// Whether the client has ended, and all is done.
+    pub(super) fn is_over(&self) -> bool {
+        self.has_ended && self.timetable.is_empty() && self.unfinished.is_empty()
     }
 }
 
-/// Counts a job as done, be it because its runtime was dropped.
-pub(super) struct Done(pub(super) Arc<Shared>);
+/// Counts a job as finished, be it because its runtime was dropped.
+pub(super) struct Done {
+    pub(super) shared: Arc<Shared>,
+    pub(super) ticket: Ticket,
+}
 
 impl Drop for Done {
     fn drop(&mut self) {
-        let mut book = self.0.book();
-        book.unfinished -= 1;
-        if book.unfinished == 0 {
-            self.0.drained.notify_all();
-        }
+        self.shared.book().unfinished.remove(&self.ticket);
+        self.shared.finished.notify_all();
     }
 }
 
-/// The only task that works through a guest's book: until there is nothing to
-/// do, or its runtime is dropped.
-pub(super) struct AtWork {
-    shared: Arc<Shared>,
-    number: u64,
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::memory::MemoryStore;
 
-impl AtWork {
-    /// Begins, unless another has, or there is nothing to do.
-    pub(super) fn begin(shared: &Arc<Shared>) -> Option<Self> {
-        let mut book = shared.book();
-        if book.at_work.is_some() || book.is_idle() {
-            return None;
-        }
-        book.numbers += 1;
-        let number = book.numbers;
-        book.at_work = Some(number);
-        Some(Self { shared: shared.clone(), number })
-    }
-}
-
-impl Drop for AtWork {
-    fn drop(&mut self) {
-        let mut book = self.shared.book();
-        // It left when its work was done; another may be there by now.
-        if book.at_work == Some(self.number) {
-            book.at_work = None;
-        }
-    }
-}
-
-impl Deref for AtWork {
-    type Target = Arc<Shared>;
-
-    fn deref(&self) -> &Arc<Shared> {
-        &self.shared
+    #[test]
+    fn a_drain_does_not_wait_for_later_jobs() {
+        let shared = Arc::new(Shared::new(Arc::new(MemoryStore::default())));
+        shared.push(Box::pin(async {}));
+        shared.push(Box::pin(async {}));
+        let (first, _) = shared.book().take_jobs().remove(0);
+        assert_eq!(shared.drain(Duration::ZERO), 2);
+        drop(Done { shared: shared.clone(), ticket: first });
+        assert_eq!(shared.drain_up_to(first, Duration::from_secs(60)), 0);
+        assert_eq!(shared.drain(Duration::ZERO), 1);
     }
 }

@@ -5,9 +5,8 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tokio::time::sleep;
+use tokio::time::{sleep, sleep_until};
 
-use super::book::Shared;
 use crate::store::{Attempt, Renewal, Request, Store, StoreError, StoreFuture};
 use crate::telemetry;
 use crate::term::Term;
@@ -21,31 +20,42 @@ fn pause(ttl: Duration) -> Duration {
     (ttl / 20).clamp(Duration::from_millis(10), Duration::from_millis(500))
 }
 
-/// Renews a lease, and puts its next renewal into the timetable.
+/// Renews a lease, and says when to do so again, if it is still held.
 ///
 /// A store that does not answer is asked again until the deadline: *unknown*
 /// is not *lost*. That it is not held is final.
-pub(super) async fn renew(shared: Arc<Shared>, term: Arc<Term>) {
+pub(super) async fn renew(store: &Arc<dyn Store>, term: &Term) -> Option<Instant> {
     while term.is_held() {
-        let sent = shared.store.now();
-        match shared.store.renew(&term.request).await {
+        let sent = store.now();
+        match store.renew(&term.request).await {
             Ok(Renewal::Renewed) => {
                 telemetry::renewal("renewed");
                 term.prolong(sent);
-                shared.schedule(&term, sent + term.request.ttl / 3);
-                return;
+                return Some(sent + term.request.ttl / 3);
             }
             Ok(Renewal::NotHeld(reason)) => {
                 telemetry::renewal("not_held");
                 // Without effect if the guard has begun its release meanwhile.
                 term.lose(reason);
-                return;
+                return None;
             }
             Err(StoreError { source, .. }) => {
                 telemetry::renewal("failed");
                 tracing::warn!(error = %source, "a lease could not be renewed; trying again");
                 sleep(pause(term.request.ttl).min(term.remaining())).await;
             }
+        }
+    }
+    None
+}
+
+/// Renews one lease for as long as it is held.
+pub(super) async fn renew_until_over(store: Arc<dyn Store>, term: Arc<Term>, first: Instant) {
+    let mut next = Some(first);
+    while let Some(when) = next {
+        tokio::select! {
+            () = term.over() => return,
+            () = sleep_until(when.into()) => next = renew(&store, &term).await,
         }
     }
 }

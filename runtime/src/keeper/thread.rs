@@ -8,9 +8,12 @@ use std::time::Duration;
 
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::oneshot;
+use tokio::task::JoinSet;
 
-use super::book::Shared;
+use super::book::{Done, Shared};
+use super::jobs;
 use crate::store::{ClientInfo, Store};
+use crate::term::Term;
 use crate::{LockError, Outcome, Step};
 
 /// How long the end of a client, or of a thread, waits for releases.
@@ -69,13 +72,55 @@ async fn run(shared: Arc<Shared>, info: ClientInfo) {
         tokio::time::sleep(DRAIN).await;
     };
     tokio::select! {
-        () = super::work(&shared, |book| book.has_ended() && book.is_idle()) => {}
+        () = work(&shared) => {}
         () = ended => {
             let left = shared.drain(Duration::ZERO);
             tracing::warn!(left, "the lock client ended before all was released; the TTLs end the rest");
         }
     }
     introduction.abort();
+}
+
+/// Does what is due, until the client has ended and all is done.
+async fn work(shared: &Arc<Shared>) {
+    let mut tasks = JoinSet::new();
+    loop {
+        let next = {
+            let mut book = shared.book();
+            for term in book.due(shared.store.now()) {
+                tasks.spawn(renew(shared.clone(), term));
+            }
+            for (ticket, job) in book.take_jobs() {
+                let done = Done { shared: shared.clone(), ticket };
+                tasks.spawn(async move {
+                    let _done = done;
+                    job.await;
+                });
+            }
+            if tasks.is_empty() && book.is_over() {
+                return;
+            }
+            book.next()
+        };
+        let timer = async {
+            match next {
+                Some(next) => tokio::time::sleep_until(next.into()).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            () = shared.changed.notified() => {}
+            () = timer => {}
+            Some(_) = tasks.join_next() => {}
+        }
+    }
+}
+
+/// Renews a lease, and puts its next renewal into the timetable.
+async fn renew(shared: Arc<Shared>, term: Arc<Term>) {
+    if let Some(next) = jobs::renew(&shared.store, &term).await {
+        shared.schedule(&term, next);
+    }
 }
 
 /// Keeps the client's record of itself on the store.
@@ -115,7 +160,11 @@ impl Drop for AtExit {
         for keeper in self.0.drain(..).filter_map(|keeper| keeper.upgrade()) {
             let left = keeper.drain(DRAIN);
             if left > 0 {
-                tracing::warn!(left, "not all was released in time; the TTLs end the rest");
+                // Whoever logs may use this thread's locals, which are gone: a
+                // panic here would abort the process. The keeper's are there.
+                keeper.push(Box::pin(async move {
+                    tracing::warn!(left, "not all was released in time; the TTLs end the rest");
+                }));
             }
         }
     }

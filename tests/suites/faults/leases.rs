@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use leasehold::{LockError, LossReason};
+use leasehold::{LockError, LossReason, Released};
 use leasehold_tests::faulty::{Fault, Faulty};
 use tokio::time::{Instant, sleep, timeout};
 
@@ -102,6 +102,46 @@ async fn a_grant_whose_answer_comes_too_late_is_not_a_lease() {
     assert!(lease.is_held());
     let asked = store.log().iter().filter(|name| **name == "acquire").count();
     assert_eq!(asked, 2);
+}
+
+/// Nobody ran the job, so it is not kept from others either.
+#[tokio::test(start_paused = true)]
+async fn a_grant_that_comes_too_late_is_not_kept() {
+    let (store, locks) = Faulty::start();
+    store.next(&[Fault::Delay(TTL - Duration::from_millis(20))]);
+    let job = locks.mutex("a").ttl(TTL).hold_at_least(TTL * 100).wait(TTL);
+    let lease = job.lock().await.unwrap();
+    assert_eq!(lease.release().await.unwrap(), Released::Kept);
+    assert!(locks.mutex("a").try_lock().await.is_err());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_kept_lock_is_told_kept_though_the_reply_was_lost() {
+    let (store, locks) = Faulty::start();
+    let lease = locks.mutex("a").hold_at_least(TTL).lock().await.unwrap();
+    store.next(&[Fault::LoseReply]);
+    assert_eq!(lease.release().await.unwrap(), Released::Kept);
+    assert!(locks.mutex("a").try_lock().await.is_err());
+}
+
+/// A client in memory is shared by two runtimes, and the first one goes.
+#[test]
+fn a_lease_in_memory_is_renewed_by_the_runtime_it_was_acquired_on() {
+    let runtime = || {
+        let mut runtime = tokio::runtime::Builder::new_current_thread();
+        runtime.enable_all().start_paused(true).build().expect("a runtime")
+    };
+    let (_store, locks) = Faulty::start();
+    let (first, second) = (runtime(), runtime());
+    let other = first.block_on(async { locks.mutex("a").lock().await.unwrap() });
+    let lease = second.block_on(async { locks.mutex("b").ttl(TTL).lock().await.unwrap() });
+    drop(first);
+    second.block_on(async {
+        sleep(TTL * 5).await;
+        assert!(lease.is_held());
+    });
+    drop((other, lease));
+    assert!(second.block_on(locks.mutex("a").try_lock()).is_ok(), "dropped outside of a runtime");
 }
 
 #[tokio::test(start_paused = true)]

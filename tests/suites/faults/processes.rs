@@ -108,6 +108,19 @@ async fn leases_dropped_by_a_panic_are_released() {
     nothing_is_left("panic").await;
 }
 
+/// What is waited for at the end of a thread does not answer, and the thread's
+/// locals, which loggers use, are gone.
+#[tokio::test]
+async fn a_process_ends_in_time_though_the_server_does_not_answer() {
+    let server = Server::start();
+    let mut worker = ready(&server, &["log"]);
+    let frozen = server.freeze().await;
+    let begun = Instant::now();
+    assert!(worker.is_success(), "it ends, and does not abort");
+    assert!(begun.elapsed() < Duration::from_secs(8), "{:?}", begun.elapsed());
+    drop(frozen);
+}
+
 #[tokio::test]
 async fn counting_under_a_lock_loses_nothing() {
     let server = Server::start();

@@ -37,6 +37,27 @@ async fn a_server_that_restarts_is_used_again() {
     drop(server);
 }
 
+/// After a restart the server counts its connections from the beginning: the
+/// number of the one that was given up is somebody else's now.
+#[tokio::test]
+async fn a_restart_does_not_make_us_end_other_peoples_connections() {
+    let port = free_port();
+    let server = Server::start_on(port);
+    let locks = Locks::connect(&server.url()).await.unwrap();
+    locks.mutex("a").lock().await.unwrap().release().await.unwrap();
+    drop(server);
+    let server = Server::start_on(port);
+    let mut others = Vec::new();
+    for _ in 0..20 {
+        others.push(server.redis().await);
+    }
+    locks.mutex("a").lock().await.unwrap().release().await.unwrap();
+    for other in &mut others {
+        let pong: String = redis::cmd("PING").query_async(other).await.expect("it is still there");
+        assert_eq!(pong, "PONG");
+    }
+}
+
 /// The record of a grant that was made when the clock was 30 s ahead.
 #[tokio::test]
 async fn tokens_grow_when_the_servers_clock_goes_back() {

@@ -129,7 +129,10 @@ impl Table {
             return Ended::Released;
         }
         match self.live(request, now) {
-            Some(record) if record.ended == Some(request.id) => Ended::Released,
+            Some(record) if record.ended == Some(request.id) => match record.state {
+                State::Kept => Ended::Kept,
+                _ => Ended::Released,
+            },
             _ => Ended::NotHeld(reason),
         }
     }

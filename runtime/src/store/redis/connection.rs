@@ -93,7 +93,7 @@ impl Connections {
         };
         if give_up && !link.health.given_up.swap(true, Ordering::Relaxed) {
             tracing::warn!(server = %self.manager.shared.server, "the connection to the lock store is given up; making another");
-            lock(&self.manager.shared.abandoned).extend(link.id);
+            lock(&self.manager.shared.abandoned).extend(link.name.clone());
         }
     }
 }
@@ -110,8 +110,8 @@ impl fmt::Debug for Connections {
 #[derive(Clone)]
 pub(super) struct Link {
     connection: MultiplexedConnection,
-    /// The server's number for it, if we may ask.
-    id: Option<u64>,
+    /// What the server calls it, if we may ask.
+    name: Option<Name>,
     health: Arc<Health>,
 }
 
@@ -134,6 +134,22 @@ impl Link {
     }
 }
 
+/// What a server calls a connection. The number alone is not enough: a server
+/// that was restarted gives it to somebody else's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Name {
+    id: String,
+    address: String,
+}
+
+impl Name {
+    /// Reads it off `CLIENT INFO`.
+    fn read(info: &str) -> Option<Self> {
+        let field = |name| info.split(' ').find_map(|field| field.strip_prefix(name));
+        Some(Self { id: field("id=")?.to_owned(), address: field("addr=")?.to_owned() })
+    }
+}
+
 /// Makes connections with bb8-redis' manager, and knows the broken ones.
 #[derive(Clone, Debug)]
 pub(super) struct Manager {
@@ -147,7 +163,7 @@ struct Shared {
     server: String,
     start: Instant,
     /// Connections that were given up, and may still hold commands of ours.
-    abandoned: Mutex<Vec<u64>>,
+    abandoned: Mutex<Vec<Name>>,
     last_error: Mutex<Option<RedisError>>,
 }
 
@@ -172,16 +188,18 @@ impl Manager {
         let mut connection = self.inner.connect().await?;
         // Each command has a time-out of its own, which is shorter.
         connection.set_response_timeout(CONNECT);
-        let id = match redis::cmd("CLIENT").arg("ID").query_async(&mut connection).await {
-            Ok(id) => Some(id),
-            Err(error) if error.code() == Some("NOPERM") => None,
+        let info = redis::cmd("CLIENT").arg("INFO").query_async::<String>(&mut connection).await;
+        let name = match info {
+            Ok(info) => Name::read(&info),
+            // Not allowed, or taken away by who runs the server.
+            Err(error) if matches!(error.code(), Some("NOPERM" | "ERR")) => None,
             Err(error) => return Err(error),
         };
         // Bytes of a connection that was given up may still be on their way,
         // and would act after everything that is sent on this one.
         let abandoned = lock(&self.shared.abandoned).clone();
-        for &old in &abandoned {
-            let kill = redis::cmd("CLIENT").arg("KILL").arg("ID").arg(old).clone();
+        for Name { id, address } in &abandoned {
+            let kill = redis::cmd("CLIENT").arg(&["KILL", "ID", id, "ADDR", address]).clone();
             if let Err(error) = kill.query_async::<Value>(&mut connection).await {
                 tracing::debug!(%error, "an abandoned connection was not ended");
             }
@@ -197,7 +215,7 @@ impl Manager {
             }
         }))
         .await;
-        Ok(Link { connection, id, health: Arc::default() })
+        Ok(Link { connection, name, health: Arc::default() })
     }
 }
 
