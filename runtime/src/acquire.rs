@@ -106,6 +106,8 @@ struct Pace {
     wait: Wait,
     waited: Duration,
     pause: Duration,
+    /// How often it may still ask again at once, where the store says so.
+    at_once: u32,
 }
 
 impl Pace {
@@ -113,7 +115,7 @@ impl Pace {
     const LONGEST: Duration = Duration::from_millis(200);
 
     fn new(begun: Instant, wait: Wait) -> Self {
-        Self { begun, wait, waited: Duration::ZERO, pause: Self::FIRST }
+        Self { begun, wait, waited: Duration::ZERO, pause: Self::FIRST, at_once: 64 }
     }
 
     fn is_try(&self) -> bool {
@@ -123,6 +125,12 @@ impl Pace {
     /// How long to pause; nothing when the wait is over.
     fn next(&mut self, now: Instant, refusal: &Refusal) -> Option<Duration> {
         self.waited = now.saturating_duration_since(self.begun);
+        // A semaphore forgets ended permits a few at a time, and what is over
+        // when it comes is asked for anew: also by a call that does not wait.
+        if matches!(refusal, Refusal::Held(Duration::ZERO)) && self.at_once > 0 {
+            self.at_once -= 1;
+            return Some(Duration::ZERO);
+        }
         let bound = match (self.wait, refusal) {
             (Wait::Forever, _) => Duration::MAX,
             (Wait::For(wait), Refusal::Held(_)) => wait,

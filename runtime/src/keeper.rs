@@ -56,6 +56,7 @@ impl Keeper {
     ) -> Self {
         let shared = Arc::new(book::Shared::new(store.clone()));
         thread.keep(shared.clone(), info);
+        thread::drain_at_exit(&shared);
         Self { store, place: Place::Thread(shared) }
     }
 
@@ -69,7 +70,10 @@ impl Keeper {
                 }
             }
             #[cfg(feature = "redis")]
-            Place::Thread(shared) => shared.schedule(term, first),
+            Place::Thread(shared) => {
+                shared.schedule(term, first);
+                thread::drain_at_exit(shared);
+            }
         }
     }
 

@@ -15,6 +15,7 @@ fn main() -> Result<(), Failure> {
     let arguments: Vec<_> = arguments.iter().map(String::as_str).collect();
     match arguments[..] {
         [url, "hold", key, ttl_ms] => hold(url, key, ttl_ms.parse()?),
+        [url, "drop", count, "static"] => drop_on_a_static_runtime(url, count.parse()?),
         [url, "drop", count, how] => drop_many(url, count.parse()?, how),
         [url, "count", key, times] => count(url, key, times.parse()?),
         [url, "log"] => log_to_the_end(url),
@@ -109,6 +110,24 @@ async fn environment() -> Result<(), Failure> {
         }
     }
     Ok(())
+}
+
+/// The same on a thread of a runtime that lives in a static, and so outlives
+/// `main`.
+fn drop_on_a_static_runtime(url: &str, count: u32) -> Result<(), Failure> {
+    static RUNTIME: std::sync::OnceLock<tokio::runtime::Runtime> = std::sync::OnceLock::new();
+    let runtime = tokio::runtime::Runtime::new()?;
+    RUNTIME.get_or_init(|| runtime).block_on(async {
+        let locks = Locks::connect(url).await?;
+        locks.install();
+        let mut leases = Vec::new();
+        for n in 0..count {
+            leases.push(locks.mutex(format!("dropped:{n}")).lock().await?);
+        }
+        println!("ready");
+        tokio::spawn(async move { drop(leases) }).await?;
+        Ok(())
+    })
 }
 
 /// Adds to a number on the server, one step at a time, under a lock of its own

@@ -26,12 +26,13 @@ local function purge(holders, now)
 end
 
 -- Takes a permit out, and remembers its id as the one that ended last.
-local function finish(lock, holders, rec, id)
+local function finish(lock, holders, rec, id, now)
   redis.call('ZREM', holders, id)
   if rec and is_other_lock(rec) then return end
-  local left_ms = redis.call('PTTL', holders)
+  local last = redis.call('ZRANGE', holders, -1, -1, 'WITHSCORES')[2]
   local state, expiry_ms = 'F', GRACE_MS
-  if left_ms > 0 then state, expiry_ms = 'H', left_ms end
+  if is_live(last, now) then state, expiry_ms = 'H', last - now end
+  redis.call('PEXPIRE', holders, expiry_ms)
   local token = rec and string.sub(rec, 37, 52) or NO_TOKEN
   redis.call('SET', lock, 'S' .. state .. NOBODY .. token .. '0' .. id, 'PX', expiry_ms)
 end

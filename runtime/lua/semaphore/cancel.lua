@@ -20,6 +20,7 @@ local lock, holders = KEYS[1], KEYS[2]
 local id = ARGV[1]
 
 local rec = redis.call('GET', lock)
-local held = is_live(redis.call('ZSCORE', holders, id), now_ms())
-finish(lock, holders, rec, id)
+local now = now_ms()
+local held = is_live(redis.call('ZSCORE', holders, id), now)
+finish(lock, holders, rec, id, now)
 return held and 1 or 0

@@ -20,8 +20,9 @@ local lock, holders = KEYS[1], KEYS[2]
 local id = ARGV[1]
 
 local rec = redis.call('GET', lock)
-if not is_live(redis.call('ZSCORE', holders, id), now_ms()) then
+local now = now_ms()
+if not is_live(redis.call('ZSCORE', holders, id), now) then
   return rec and string.sub(rec, 54, 87) == id and 1 or 0
 end
-finish(lock, holders, rec, id)
+finish(lock, holders, rec, id, now)
 return 1

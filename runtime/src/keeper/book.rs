@@ -1,6 +1,6 @@
 //! What the keeper has to do: a timetable of renewals, and jobs.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -29,7 +29,7 @@ pub(super) struct Shared {
 #[derive(Default)]
 pub(super) struct Book {
     timetable: BTreeMap<Slot, Arc<Term>>,
-    jobs: Vec<(Ticket, Job)>,
+    jobs: VecDeque<(Ticket, Job)>,
     /// Jobs that are queued or running.
     unfinished: BTreeSet<Ticket>,
     numbers: u64,
@@ -89,7 +89,7 @@ impl Shared {
         let mut book = self.book();
         book.numbers += 1;
         let ticket = book.numbers;
-        book.jobs.push((ticket, job));
+        book.jobs.push_back((ticket, job));
         book.unfinished.insert(ticket);
         drop(book);
         self.changed.notify_one();
@@ -122,15 +122,23 @@ fn slot_of(term: &Term) -> MutexGuard<'_, Option<Slot>> {
 }
 
 impl Book {
-    /// Takes out the renewals that are due.
-    pub(super) fn due(&mut self, now: Instant) -> Vec<Arc<Term>> {
-        let later = self.timetable.split_off(&(now, u64::MAX));
-        let due = std::mem::replace(&mut self.timetable, later);
-        due.into_values().inspect(|term| *slot_of(term) = None).collect()
+    /// Takes out the renewals that are due, at most so many.
+    pub(super) fn due(&mut self, now: Instant, most: usize) -> Vec<Arc<Term>> {
+        let mut due = Vec::new();
+        while due.len() < most
+            && let Some(first) = self.timetable.first_entry().filter(|first| first.key().0 <= now)
+        {
+            let term = first.remove();
+            *slot_of(&term) = None;
+            due.push(term);
+        }
+        due
     }
 
-    pub(super) fn take_jobs(&mut self) -> Vec<(Ticket, Job)> {
-        std::mem::take(&mut self.jobs)
+    /// Takes out the jobs that came first, at most so many.
+    pub(super) fn take_jobs(&mut self, most: usize) -> Vec<(Ticket, Job)> {
+        let most = most.min(self.jobs.len());
+        self.jobs.drain(..most).collect()
     }
 
     /// When the next renewal is due.
@@ -167,7 +175,7 @@ mod tests {
         let shared = Arc::new(Shared::new(Arc::new(MemoryStore::default())));
         shared.push(Box::pin(async {}));
         shared.push(Box::pin(async {}));
-        let (first, _) = shared.book().take_jobs().remove(0);
+        let (first, _) = shared.book().take_jobs(1).remove(0);
         assert_eq!(shared.drain(Duration::ZERO), 2);
         drop(Done { shared: shared.clone(), ticket: first });
         assert_eq!(shared.drain_up_to(first, Duration::from_secs(60)), 0);

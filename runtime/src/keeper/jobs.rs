@@ -5,6 +5,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use tokio::runtime::Handle;
 use tokio::time::{sleep, sleep_until};
 
 use crate::store::{Attempt, Renewal, Request, Store, StoreError, StoreFuture};
@@ -15,38 +16,39 @@ use crate::term::Term;
 pub(super) type Job = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// The pause after a failure: short beside the TTL, so that several tries fit
-/// into what is left of a lease.
+/// into what is left of a lease; and random, so that not all come back at once.
 fn pause(ttl: Duration) -> Duration {
-    (ttl / 20).clamp(Duration::from_millis(10), Duration::from_millis(500))
+    let longest = (ttl / 20).clamp(Duration::from_millis(10), Duration::from_millis(500));
+    longest.mul_f64(0.5 + 0.5 * fastrand::f64())
 }
 
 /// Renews a lease, and says when to do so again, if it is still held.
 ///
-/// A store that does not answer is asked again until the deadline: *unknown*
-/// is not *lost*. That it is not held is final.
+/// A store that does not answer is asked again soon, until the deadline:
+/// *unknown* is not *lost*. That it is not held is final.
 pub(super) async fn renew(store: &Arc<dyn Store>, term: &Term) -> Option<Instant> {
-    while term.is_held() {
-        let sent = store.now();
-        match store.renew(&term.request).await {
-            Ok(Renewal::Renewed) => {
-                telemetry::renewal("renewed");
-                term.prolong(sent);
-                return Some(sent + term.request.ttl / 3);
-            }
-            Ok(Renewal::NotHeld(reason)) => {
-                telemetry::renewal("not_held");
-                // Without effect if the guard has begun its release meanwhile.
-                term.lose(reason);
-                return None;
-            }
-            Err(StoreError { source, .. }) => {
-                telemetry::renewal("failed");
-                tracing::warn!(error = %source, "a lease could not be renewed; trying again");
-                sleep(pause(term.request.ttl).min(term.remaining())).await;
-            }
+    if !term.is_held() {
+        return None;
+    }
+    let sent = store.now();
+    match store.renew(&term.request).await {
+        Ok(Renewal::Renewed) => {
+            telemetry::renewal("renewed");
+            term.prolong(sent);
+            Some(sent + term.request.ttl / 3)
+        }
+        Ok(Renewal::NotHeld(reason)) => {
+            telemetry::renewal("not_held");
+            // Without effect if the guard has begun its release meanwhile.
+            term.lose(reason);
+            None
+        }
+        Err(StoreError { source, .. }) => {
+            telemetry::renewal("failed");
+            tracing::warn!(error = %source, "a lease could not be renewed; trying again");
+            Some(store.now() + pause(term.request.ttl).min(term.remaining()))
         }
     }
-    None
 }
 
 /// Renews one lease for as long as it is held.
@@ -87,6 +89,10 @@ pub(super) fn cancel(
     })
 }
 
+/// How often a store may refuse for good before it is believed: rights and
+/// passwords may be in change.
+const REFUSALS: u32 = 5;
+
 async fn persist<T>(
     store: &Arc<dyn Store>,
     request: &Request,
@@ -94,8 +100,12 @@ async fn persist<T>(
     command: impl Fn() -> StoreFuture<T>,
 ) {
     let end = store.now() + request.ttl;
+    let mut refusals = 0;
     while let Err(error) = command().await {
-        if error.is_shut_down || store.now() >= end {
+        refusals += u32::from(!error.is_passing);
+        // Outside of a runtime, where a guest's job may begin, nothing can wait.
+        let is_hopeless = error.is_shut_down || Handle::try_current().is_err();
+        if is_hopeless || refusals >= REFUSALS || store.now() >= end {
             tracing::warn!(error = %error.source, "a lease could not be {done}; its TTL ends it");
             return;
         }

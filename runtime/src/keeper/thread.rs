@@ -19,6 +19,10 @@ use crate::{LockError, Outcome, Step};
 /// How long the end of a client, or of a thread, waits for releases.
 const DRAIN: Duration = Duration::from_secs(2);
 
+/// How many renewals, and how many jobs, are under way at a time. All at once
+/// would take the server longer than a command may take, and fail together.
+const AT_ONCE: usize = 128;
+
 /// How long a client's record of itself lasts, and how often it is written.
 const RECORD: Duration = Duration::from_secs(180);
 const RECORD_AGAIN: Duration = Duration::from_secs(60);
@@ -83,24 +87,25 @@ async fn run(shared: Arc<Shared>, info: ClientInfo) {
 
 /// Does what is due, until the client has ended and all is done.
 async fn work(shared: &Arc<Shared>) {
-    let mut tasks = JoinSet::new();
+    let (mut renewals, mut jobs) = (JoinSet::new(), JoinSet::new());
     loop {
         let next = {
             let mut book = shared.book();
-            for term in book.due(shared.store.now()) {
-                tasks.spawn(renew(shared.clone(), term));
+            for term in book.due(shared.store.now(), AT_ONCE - renewals.len()) {
+                renewals.spawn(renew(shared.clone(), term));
             }
-            for (ticket, job) in book.take_jobs() {
+            for (ticket, job) in book.take_jobs(AT_ONCE - jobs.len()) {
                 let done = Done { shared: shared.clone(), ticket };
-                tasks.spawn(async move {
+                jobs.spawn(async move {
                     let _done = done;
                     job.await;
                 });
             }
-            if tasks.is_empty() && book.is_over() {
+            if renewals.is_empty() && jobs.is_empty() && book.is_over() {
                 return;
             }
-            book.next()
+            // With no room for more, the end of one is what is waited for.
+            book.next().filter(|_| renewals.len() < AT_ONCE)
         };
         let timer = async {
             match next {
@@ -111,7 +116,8 @@ async fn work(shared: &Arc<Shared>) {
         tokio::select! {
             () = shared.changed.notified() => {}
             () = timer => {}
-            Some(_) = tasks.join_next() => {}
+            Some(_) = renewals.join_next() => {}
+            Some(_) = jobs.join_next() => {}
         }
     }
 }
@@ -138,10 +144,11 @@ thread_local! {
 }
 
 /// Makes the end of this thread wait, within a bound, until the keeper has
-/// done its jobs.
+/// done the jobs that are there by then.
 ///
 /// A process ends when its main thread does, and the keeper's thread with it:
-/// without this, what was dropped just before would stay until its TTL.
+/// without this, what was dropped just before would stay until its TTL. Every
+/// thread that connects, acquires or drops is such a thread.
 pub(super) fn drain_at_exit(shared: &Arc<Shared>) {
     // Without effect in a thread that is ending already.
     let _ = AT_EXIT.try_with(|at_exit| {

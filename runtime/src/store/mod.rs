@@ -108,7 +108,8 @@ pub struct StoreError {
 /// 4. every command may be sent twice: a repeated acquire has the first one's
 ///    answer and starts the TTL anew, a repeated release changes nothing;
 /// 5. a request that was released or cancelled is not granted again for a
-///    minute, as long as no other of the same lock ended since;
+///    minute, as long as no other of the same lock ended since, and no lease or
+///    keeping of it ran out;
 /// 6. a renewal never brings back a lease that ended;
 /// 7. nothing stays for ever: whatever a command leaves behind ends by itself.
 ///

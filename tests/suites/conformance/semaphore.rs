@@ -24,6 +24,7 @@ macro_rules! cases {
             a_renewal_prolongs_one_permit_only,
             a_permit_that_ended_is_not_renewed,
             the_last_permit_frees_the_name,
+            a_released_long_permit_does_not_hold_the_name,
             a_released_permit_is_not_granted_again,
             a_cancelled_permit_is_not_granted_again,
             a_cancel_takes_one_permit_back,
@@ -165,6 +166,16 @@ pub(super) async fn the_last_permit_frees_the_name(backend: &impl Backend) {
     let permit = client.permit(2, LONG);
     granted(backend, &permit).await;
     let _ = released(backend, &permit).await;
+    granted(backend, &client.mutex(LONG)).await;
+}
+
+pub(super) async fn a_released_long_permit_does_not_hold_the_name(backend: &impl Backend) {
+    let client = Client::new();
+    let (long, short) = (client.permit(2, LONG), client.permit(2, SHORT));
+    granted(backend, &long).await;
+    granted(backend, &short).await;
+    let _ = released(backend, &long).await;
+    backend.pass(SHORT).await;
     granted(backend, &client.mutex(LONG)).await;
 }
 

@@ -99,6 +99,11 @@ async fn leases_dropped_on_a_worker_thread_are_released() {
 }
 
 #[tokio::test]
+async fn leases_dropped_on_a_thread_that_outlives_main_are_released() {
+    nothing_is_left("static").await;
+}
+
+#[tokio::test]
 async fn leases_dropped_with_the_runtime_are_released() {
     nothing_is_left("runtime").await;
 }

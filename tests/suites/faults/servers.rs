@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use leasehold::{LockError, Locks, LossReason, Outcome, Wait};
 use leasehold_tests::polls::drop_after;
 use leasehold_tests::server::{Server, free_port};
-use redis_server_wrapper::{Direction, FaultProxy};
+use redis_server_wrapper::{Delay, Direction, FaultProxy};
 
 #[tokio::test]
 async fn connections_that_are_killed_are_replaced() {
@@ -35,6 +35,76 @@ async fn a_server_that_restarts_is_used_again() {
     assert!(lease.fence().unwrap() > before, "though the server lost its data");
     lease.release().await.unwrap();
     drop(server);
+}
+
+/// More releases at once than the server can do within a command's time-out.
+#[tokio::test]
+async fn a_backlog_of_releases_does_not_time_out_together() {
+    let server = Server::start();
+    let locks = Locks::connect(&server.url()).await.unwrap();
+    let mut leases = Vec::new();
+    for n in 0..200 {
+        let locks = locks.clone();
+        leases.push(tokio::spawn(async move {
+            let mut leases = Vec::new();
+            for m in 0..100 {
+                leases.push(locks.mutex(format!("{n}:{m}")).lock().await.unwrap());
+            }
+            leases
+        }));
+    }
+    let leases = futures_util::future::try_join_all(leases).await.unwrap();
+    let mut redis = server.redis().await;
+    redis::cmd("CONFIG").arg("RESETSTAT").exec_async(&mut redis).await.unwrap();
+    drop(leases);
+    let last = locks.mutex("199:99").lock().await.unwrap();
+    last.release().await.unwrap();
+    loop {
+        let stats: String =
+            redis::cmd("INFO").arg("commandstats").query_async(&mut redis).await.unwrap();
+        let calls = stats.split("cmdstat_evalsha:calls=").nth(1).unwrap();
+        let calls: u32 = calls.split(',').next().unwrap().parse().unwrap();
+        // One release for each, the pair above, and no repetition.
+        if calls >= 20_002 {
+            assert!(calls < 20_100, "{calls}");
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+/// A connection that takes 400 ms to make is not given up for that: the
+/// commands that waited for it were not unanswered.
+#[tokio::test]
+async fn a_slow_network_is_reconnected_to_once() {
+    let server = Server::start();
+    let proxy = FaultProxy::spawn(("127.0.0.1", server.port())).await.unwrap();
+    proxy.set_delay(Direction::UpstreamToClient, Delay::Fixed(Duration::from_millis(150)));
+    let locks = Locks::connect(&format!("redis://{}/", proxy.addr())).await.unwrap();
+    locks.mutex("a").lock().await.unwrap().release().await.unwrap();
+    let mut redis = server.redis().await;
+    let kill = redis::cmd("CLIENT").arg(&["KILL", "TYPE", "normal", "SKIPME", "yes"]).clone();
+    kill.exec_async(&mut redis).await.unwrap();
+    let before = connections(&server).await;
+    let pairs = (0..50).map(|n| {
+        let mutex = locks.mutex(format!("k{n}")).wait(Duration::from_secs(20));
+        async move {
+            for _ in 0..3 {
+                mutex.lock().await.unwrap().release().await.unwrap();
+            }
+        }
+    });
+    futures_util::future::join_all(pairs).await;
+    let made = connections(&server).await - before - 1; // the one that asks
+    assert!(made <= 2, "{made} connections");
+}
+
+/// How many connections the server has accepted.
+async fn connections(server: &Server) -> u64 {
+    let mut redis = server.redis().await;
+    let stats: String = redis::cmd("INFO").arg("stats").query_async(&mut redis).await.unwrap();
+    let count = stats.lines().find_map(|line| line.strip_prefix("total_connections_received:"));
+    count.unwrap().trim().parse().unwrap()
 }
 
 /// After a restart the server counts its connections from the beginning: the

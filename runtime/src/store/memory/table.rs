@@ -160,7 +160,8 @@ impl Table {
                 if holders.remove(&request.id).is_none_or(|deadline| deadline <= now) {
                     return false;
                 }
-                if !holders.is_empty() {
+                if let Some(last) = holders.values().max().filter(|last| **last > now) {
+                    record.until = *last;
                     record.ended = Some(request.id);
                     return true;
                 }

@@ -76,6 +76,8 @@ impl Connections {
     pub(super) fn judge(&self, link: &Link, sent: Instant, fault: Fault) {
         let give_up = match fault {
             Fault::Answered => {
+                let now = self.manager.shared.millis(Instant::now());
+                link.health.answered.fetch_max(now, Ordering::Relaxed);
                 link.health.silent_since.store(0, Ordering::Relaxed);
                 false
             }
@@ -87,6 +89,8 @@ impl Connections {
                 let since = &link.health.silent_since;
                 let first = since.compare_exchange(0, sent, Ordering::Relaxed, Ordering::Relaxed);
                 let since = first.map_or_else(|earlier| earlier, |_| sent);
+                // A connection that answers, slowly, is not silent.
+                let since = since.max(link.health.answered.load(Ordering::Relaxed));
                 let silent = self.manager.shared.millis(Instant::now()).saturating_sub(since);
                 u128::from(silent) >= PATIENCE.as_millis()
             }
@@ -121,6 +125,8 @@ struct Health {
     /// When the first command of those that still have no answer was sent; 0:
     /// there is none.
     silent_since: AtomicU64,
+    /// When the last answer came.
+    answered: AtomicU64,
 }
 
 impl Link {
@@ -188,33 +194,43 @@ impl Manager {
         let mut connection = self.inner.connect().await?;
         // Each command has a time-out of its own, which is shorter.
         connection.set_response_timeout(CONNECT);
-        let info = redis::cmd("CLIENT").arg("INFO").query_async::<String>(&mut connection).await;
+        // All of it in one round trip.
+        let ask = |command: Cmd| {
+            let mut connection = connection.clone();
+            async move { command.query_async::<Value>(&mut connection).await }
+        };
+        let info = ask(redis::cmd("CLIENT").arg("INFO").clone());
+        // Bytes of a connection that was given up may still be on their way,
+        // and would act after everything that is sent on this one.
+        let abandoned = lock(&self.shared.abandoned).clone();
+        let kills = join_all(abandoned.iter().map(|Name { id, address }| {
+            ask(redis::cmd("CLIENT").arg(&["KILL", "ID", id, "ADDR", address]).clone())
+        }));
+        // Loaded so, a script is not forgotten to make room for others. Where it
+        // is not allowed, each script is loaded by its first EVAL.
+        let loads = join_all(
+            script::ALL
+                .iter()
+                .map(|script| ask(redis::cmd("SCRIPT").arg("LOAD").arg(script.body).clone())),
+        );
+        let (info, kills, _) = tokio::join!(info, kills, loads);
         let name = match info {
-            Ok(info) => Name::read(&info),
+            Ok(info) => Name::read(&redis::from_redis_value::<String>(info)?),
             // Not allowed, or taken away by who runs the server.
             Err(error) if matches!(error.code(), Some("NOPERM" | "ERR")) => None,
             Err(error) => return Err(error),
         };
-        // Bytes of a connection that was given up may still be on their way,
-        // and would act after everything that is sent on this one.
-        let abandoned = lock(&self.shared.abandoned).clone();
-        for Name { id, address } in &abandoned {
-            let kill = redis::cmd("CLIENT").arg(&["KILL", "ID", id, "ADDR", address]).clone();
-            if let Err(error) = kill.query_async::<Value>(&mut connection).await {
-                tracing::debug!(%error, "an abandoned connection was not ended");
-            }
-        }
-        lock(&self.shared.abandoned).retain(|old| !abandoned.contains(old));
-        // Loaded so, a script is not forgotten to make room for others. Where it
-        // is not allowed, each script is loaded by its first EVAL.
-        join_all(script::ALL.iter().map(|script| {
-            let mut connection = connection.clone();
-            async move {
-                let load = redis::cmd("SCRIPT").arg("LOAD").arg(script.body).clone();
-                load.query_async::<Value>(&mut connection).await
-            }
-        }))
-        .await;
+        let is_done = |kill: &RedisResult<Value>| match kill {
+            Ok(_) => true,
+            Err(error) => error.code().is_some(),
+        };
+        let done: Vec<_> = abandoned
+            .iter()
+            .zip(&kills)
+            .filter(|(_, kill)| is_done(kill))
+            .map(|(name, _)| name)
+            .collect();
+        lock(&self.shared.abandoned).retain(|old| !done.contains(&old));
         Ok(Link { connection, name, health: Arc::default() })
     }
 }

@@ -29,19 +29,22 @@ const PASSING: [&str; 8] = [
     "MISCONF",
 ];
 
+/// Errors with which a server refuses a command before it runs, for good.
+const LASTING: [&str; 8] =
+    ["NOSCRIPT", "NOAUTH", "WRONGPASS", "OOM", "CROSSSLOT", "MOVED", "ASK", "WRONGTYPE"];
+
 /// Sorts an error that a command met.
 pub(super) fn sort(error: RedisError) -> (Fault, StoreError) {
     match error.code() {
         // After a failover the address may lead to the new master.
         Some("READONLY") => (Fault::Broken, refused(error, true)),
-        // A script that failed in its middle has done what came before.
-        Some("ERR") => {
+        Some(code) if PASSING.contains(&code) => (Fault::Answered, refused(error, true)),
+        Some(code) if LASTING.contains(&code) => (Fault::Answered, refused(error, false)),
+        // A script that failed in its middle, be it for want of a right, has
+        // done what came before; and a proxy may say anything.
+        Some(_) => {
             let error = StoreError { outcome: Outcome::Unknown, ..refused(error, false) };
             (Fault::Answered, error)
-        }
-        Some(code) => {
-            let is_passing = PASSING.contains(&code);
-            (Fault::Answered, refused(error, is_passing))
         }
         None if error.kind() == ErrorKind::AuthenticationFailed => {
             (Fault::Broken, refused(error, false))
@@ -135,7 +138,7 @@ mod tests {
             ("READONLY You can't write against a read only replica.", Broken, NotRun, true),
             ("NOREPLICAS Not enough good replicas to write.", Answered, NotRun, true),
             ("OOM command not allowed when used memory > 'maxmemory'.", Answered, NotRun, false),
-            ("NOPERM this user has no permissions", Answered, NotRun, false),
+            ("NOPERM this user has no permissions", Answered, Unknown, false),
             ("ERR user_script:3: attempt to index a nil value", Answered, Unknown, false),
         ] {
             let (met, error) = sort(said(line));

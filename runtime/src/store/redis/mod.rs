@@ -84,7 +84,7 @@ fn connection_info(url: &str) -> Result<ConnectionInfo, LockError> {
         problem: format!(
             "{}; write redis://host:port, redis://user:password@host, rediss://host (with the \
              feature `tls`) or redis+unix:///path",
-            error.detail().map_or_else(|| error.category().to_owned(), str::to_owned)
+            error.category()
         ),
     })?;
     #[cfg(feature = "tls")]
@@ -138,12 +138,13 @@ async fn run(
     command: Command,
     limit: Duration,
 ) -> Result<Value, StoreError> {
-    let sent = Instant::now();
     let deadline = Timer::now() + limit;
     let mut link = match timeout_at(deadline, connections.get()).await {
         Ok(link) => link?,
         Err(_) => return Err(connections.no_connection()),
     };
+    // That a connection had to be made first is not its silence.
+    let sent = Instant::now();
     let answer = timeout_at(deadline, async {
         match link.send(&command.cmd).await {
             // Loading and calling again would be two commands, and the server
