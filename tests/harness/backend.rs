@@ -78,6 +78,7 @@ impl Backend for Redis {
     }
 
     async fn pass(&self, time: Duration) {
-        tokio::time::sleep(time).await;
+        // The server counts in whole milliseconds, and begins when it is asked.
+        tokio::time::sleep(time + Duration::from_millis(10)).await;
     }
 }
