@@ -1,10 +1,12 @@
 //! Two limited routes: at most four reports are built at a time, and each order
 //! is changed by one request at a time, on all servers together.
 //!
+//! In two terminals, and then in a third:
+//!
 //! ```sh
-//! export REDIS_URL=redis://127.0.0.1/
-//! ADDR=127.0.0.1:3000 cargo run --example axum_app &
-//! ADDR=127.0.0.1:3001 cargo run --example axum_app &
+//! REDIS_URL=redis://127.0.0.1/ ADDR=127.0.0.1:3000 cargo run --example axum_app
+//! REDIS_URL=redis://127.0.0.1/ ADDR=127.0.0.1:3001 cargo run --example axum_app
+//!
 //! curl -i -X POST http://127.0.0.1:3000/reports
 //! curl -i -X PUT http://127.0.0.1:3001/orders/42
 //! curl http://127.0.0.1:3000/stats

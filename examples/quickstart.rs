@@ -1,22 +1,35 @@
-//! Three customers pay the same invoice at the same time, and four pictures are
-//! to be drawn two at a time.
+//! Three clerks charge the same invoice at the same time, and it is charged once;
+//! four pictures are drawn, two at a time.
 //!
 //! `cargo run --example quickstart` needs no server: it locks in memory. With
 //! `REDIS_URL=redis://127.0.0.1/` set it locks on Redis; start it in two
 //! terminals at once, and they wait for each other.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use leasehold::{LockError, Locks, distributed_lock};
 use tokio::time::sleep;
 
+/// Stands for the database.
+static IS_PAID: AtomicBool = AtomicBool::new(false);
+
 /// One at a time for each invoice, on all servers together: the attribute
 /// acquires the lock, renews it while the body runs, and releases it after.
+///
+/// The lock puts the clerks into a row. That each looks first whether another
+/// has charged it already is what makes it charged once.
 #[distributed_lock(key = "invoice:{invoice}", ttl = "10s", wait = "30s")]
-async fn charge(invoice: u64, customer: &'static str) -> Result<(), LockError> {
-    println!("  {customer:<5}  has invoice {invoice} for herself, and charges it");
-    sleep(Duration::from_millis(300)).await;
-    println!("  {customer:<5}  is done");
+async fn charge(invoice: u64, clerk: &'static str) -> Result<(), LockError> {
+    println!("  {clerk:<4}  has the lock of invoice {invoice}");
+    sleep(Duration::from_millis(200)).await; // asks the database
+    if IS_PAID.load(Ordering::Relaxed) {
+        println!("  {clerk:<4}  sees that it is paid, and charges nothing");
+        return Ok(());
+    }
+    sleep(Duration::from_millis(200)).await; // moves the money
+    IS_PAID.store(true, Ordering::Relaxed);
+    println!("  {clerk:<4}  has charged it");
     Ok(())
 }
 
@@ -38,7 +51,9 @@ async fn main() -> Result<(), LockError> {
         _ => println!("Locking in memory; set REDIS_URL to lock on a Redis server."),
     }
 
-    println!("\nThree customers pay invoice 42 at the same time. One charges it, the others wait:");
+    println!(
+        "\nThree clerks charge invoice 42 at the same time. One has the lock, the others wait:"
+    );
     let (ada, bea, cleo) = tokio::join!(charge(42, "Ada"), charge(42, "Bea"), charge(42, "Cleo"));
     ada.and(bea).and(cleo)?;
 
@@ -51,7 +66,9 @@ async fn main() -> Result<(), LockError> {
     println!("  order 7 is held; fencing token {}", lease.fence()?);
     match locks.mutex("order:7").try_lock().await {
         Err(LockError::Busy { retry_after, .. }) => {
-            println!("  somebody else tries, and is told: free in {retry_after:.1?} at the latest");
+            println!(
+                "  somebody else tries, and is refused: that lease has {retry_after:.1?} to go"
+            );
         }
         other => println!("  somebody else tries, and gets {other:?}"),
     }

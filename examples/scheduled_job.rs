@@ -25,7 +25,7 @@ async fn main() -> Result<(), LockError> {
     Locks::from_env().await?.install();
     match draw().await? {
         Some(number) => println!("drawn: {number}"),
-        None => println!("skipped: another server draws"),
+        None => println!("skipped: another server draws, or has just drawn"),
     }
     Ok(())
 }

@@ -112,7 +112,9 @@ mod values;
 /// # What the function returns
 ///
 /// `Result<_, E>` with `E: From<LockError>`: if the lock is not acquired, the
-/// error says why.
+/// error says why. Every error but `LockError::Lost` means that the body did
+/// not begin; after `Lost` it was stopped somewhere in the middle, so look what
+/// is done before you try again.
 ///
 /// With `if_held = "skip"` it returns `()`, `Option<_>`, `Result<(), E>` or
 /// `Result<Option<_>, E>`. If others hold the lock, the function returns
@@ -176,7 +178,7 @@ mod values;
 ///
 /// # Cancel safety
 ///
-/// Dropping the future while it waits gives up its place in the queue. Dropping
+/// Dropping the future while it waits stops waiting. Dropping
 /// it later drops the body, and the lock is released in the background.
 ///
 /// # Functions that are not async

@@ -12,7 +12,9 @@ use crate::store::StoreError;
 #[non_exhaustive]
 pub enum LockError {
     /// Others hold it, and the call was not to wait.
-    #[error("`{key}` is held by another; try again in {retry_after:?}")]
+    #[error(
+        "`{key}` is held by another, whose lease ends in {retry_after:?} unless it is renewed; try again later, or wait"
+    )]
     #[non_exhaustive]
     Busy {
         /// The lock.
@@ -22,7 +24,7 @@ pub enum LockError {
     },
     /// Others held it for the whole wait.
     #[error(
-        "`{key}` was held by others for all of the {waited:?} that were waited for it; wait longer, or hold it for less long"
+        "`{key}` was held for all of the {waited:.1?} that were waited for it; wait longer, or hold it for less long; or does the caller hold it already? A mutex is not reentrant"
     )]
     #[non_exhaustive]
     TimedOut {
@@ -32,6 +34,8 @@ pub enum LockError {
         waited: Duration,
     },
     /// The lease ended before its holder released it.
+    ///
+    /// The only error under which work has begun: what was done before is done.
     #[error(
         "the lease of `{key}` was lost: {reason}; what was done under it was not protected to its end"
     )]
@@ -99,7 +103,8 @@ pub enum LockError {
     /// No client is known here.
     #[error(
         "no lock client is known here; call `Locks::install` once when the program starts, \
-         run the task inside `Locks::scope`, or name a client with `locks = …`"
+         run the task inside `Locks::scope` (which spawned tasks are not), or name a client with \
+         `locks = …`"
     )]
     NotInstalled,
     /// The client has ended.

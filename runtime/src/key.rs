@@ -135,6 +135,11 @@ impl AsRef<str> for LockKey {
 ///
 /// A name that is not allowed is reported by the call that acquires, before a
 /// command is sent.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot name a lock",
+    label = "not a name",
+    note = "write a string, such as `format!(\"order:{{id}}\")`, or a `LockKey`"
+)]
 pub trait IntoLockKey {
     /// Makes the key.
     ///

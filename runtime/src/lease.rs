@@ -27,7 +27,7 @@ const TRIES: u32 = 3;
 /// it was dropped on wait for it, for at most 2 seconds, when that thread
 /// ends. Call [`release`](Self::release) to learn whether the lock was held to
 /// the end.
-#[must_use = "a lock is released as soon as its lease is dropped"]
+#[must_use = "a lock is released as soon as its lease is dropped: bind it to a name such as `_lease`, and not to `_`"]
 pub struct Lease {
     client: Arc<Client>,
     term: Arc<Term>,

@@ -55,7 +55,9 @@ impl Locks {
     /// and services that run alone.
     ///
     /// Each call makes a store of its own; clones share it. Leases live by
-    /// tokio's clock, so a test that pauses it can let them expire.
+    /// tokio's clock: in a test that pauses it, `tokio::time::advance` past the
+    /// TTL lets them expire, while a `sleep` renews them on the way. Renewals
+    /// run on the caller's runtime, so work that blocks it loses its lease.
     #[must_use]
     pub fn in_memory() -> Self {
         Self::over(Arc::new(MemoryStore::default()))
@@ -119,7 +121,7 @@ impl Locks {
     #[cfg(feature = "redis")]
     pub async fn from_env() -> Result<Self, LockError> {
         match redis_url()? {
-            Some(url) => Self::connect(&url).await,
+            Some(url) => Self::connect(&url).await.map_err(of_variable),
             None => Err(LockError::InvalidOption {
                 option: "REDIS_URL",
                 problem: "it is not set; set it to the server's URL, such as redis://127.0.0.1/"
@@ -141,7 +143,7 @@ impl Locks {
     #[cfg(feature = "redis")]
     pub async fn from_env_or_in_memory() -> Result<Self, LockError> {
         match redis_url()? {
-            Some(url) => Self::connect(&url).await,
+            Some(url) => Self::connect(&url).await.map_err(of_variable),
             None => Ok(Self::in_memory()),
         }
     }
@@ -169,6 +171,9 @@ impl Locks {
 
     /// Runs a future whose attributes use this client, whatever is installed:
     /// each test can have its own.
+    ///
+    /// Tasks that it spawns, and handlers of a server, are outside of the
+    /// scope: put their futures into one, or name a client with `locks = …`.
     ///
     /// # Cancel safety
     ///
@@ -255,6 +260,17 @@ fn program() -> String {
     let program = std::env::current_exe().ok();
     let name = program.as_deref().and_then(|path| path.file_stem());
     name.map_or_else(|| "unknown".to_owned(), |name| name.to_string_lossy().into_owned())
+}
+
+/// The URL is the variable's, so that is what is to be mended.
+#[cfg(feature = "redis")]
+fn of_variable(error: LockError) -> LockError {
+    match error {
+        LockError::InvalidOption { option: "url", problem } => {
+            LockError::InvalidOption { option: "REDIS_URL", problem }
+        }
+        error => error,
+    }
 }
 
 #[cfg(feature = "redis")]

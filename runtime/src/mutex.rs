@@ -52,11 +52,16 @@ impl Mutex {
     /// # Errors
     ///
     /// - [`LockError::TimedOut`] if others held it for all of the wait.
-    /// - [`LockError::Store`] if the store failed. The request is taken back in
+    /// - [`LockError::Store`] if the store failed, and went on failing for the
+    ///   wait, or for a second if that is longer. The request is taken back in
     ///   the background.
     /// - [`LockError::WrongKind`] if the name is in use by another kind of lock.
     /// - [`LockError::InvalidKey`] or [`LockError::InvalidOption`] for a name or
     ///   an option that makes no sense; no command is sent.
+    ///
+    /// # Panics
+    ///
+    /// If it has to wait outside of a tokio runtime with timers.
     ///
     /// # Cancel safety
     ///

@@ -31,8 +31,8 @@ use crate::{KeyTemplate, LeaseHandle, LockKey};
 /// `Router::route_layer`, and the two `layer`s. Prefer `route_layer`, which
 /// leaves alone what no route answers: with `layer`, a wrong method takes the
 /// lock before it is answered with 405, and a wrong path is answered with 400
-/// instead of 404. A layer around the whole router sees no parameters, and
-/// refuses everything.
+/// instead of 404. Put around the finished router from outside
+/// (`layer.layer(router)`), it sees no parameters, and refuses everything.
 ///
 /// # Panics
 ///

@@ -27,8 +27,8 @@ pin_project! {
     /// # Cancel safety
     ///
     /// Dropping it, as a server does when the client goes away, drops the inner
-    /// service's future and then releases the lock in the background, or leaves
-    /// the queue for it.
+    /// service's future and then releases the lock in the background, or stops
+    /// waiting for it.
     pub struct ResponseFuture<S, A>
     where
         S: Service<Request<A>>,

@@ -1,5 +1,6 @@
 //! The layer and its options.
 
+use std::any::Any;
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
@@ -48,19 +49,37 @@ pub struct LockLayer<K> {
     policy: Policy,
 }
 
-impl<K: RequestKey> LockLayer<K> {
+impl<K: RequestKey + 'static> LockLayer<K> {
     /// One request at a time for each key: others are refused with status 409.
+    ///
+    /// # Panics
+    ///
+    /// If the key is a plain string that looks like a template, such as
+    /// `"order:{id}"`, which would be one lock for all orders: when the app is
+    /// built. `path_key` makes a key of a template.
     pub fn mutex(locks: &Locks, key: K) -> Self {
         Self::new(locks, key, None)
     }
 
     /// At most `limit` requests at a time for each key: others are refused
     /// with status 429.
+    ///
+    /// # Panics
+    ///
+    /// As of [`mutex`](Self::mutex).
     pub fn semaphore(locks: &Locks, key: K, limit: u32) -> Self {
         Self::new(locks, key, Some(limit))
     }
 
     fn new(locks: &Locks, key: K, limit: Option<u32>) -> Self {
+        if let Some(name) = <dyn Any>::downcast_ref::<&'static str>(&key) {
+            let has_placeholder = name.find('{').is_some_and(|open| name[open..].contains('}'));
+            assert!(
+                !has_placeholder,
+                "the key {name:?} is one lock for all requests: write `path_key({name:?})` (with \
+                 the feature `axum`) or `key_by(…)` for one lock each"
+            );
+        }
         let policy = Policy {
             locks: locks.clone(),
             limit,
@@ -87,7 +106,7 @@ impl<K> LockLayer<K> {
     /// [`Wait::Forever`]. By default 0: it is refused at once.
     ///
     /// Requests that wait queue up in this server, each with its connection
-    /// and its memory. A client that goes away leaves the queue.
+    /// and its memory. A client that goes away stops waiting.
     #[must_use]
     pub fn wait(mut self, wait: impl Into<Wait>) -> Self {
         self.policy.wait = wait.into();

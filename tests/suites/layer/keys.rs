@@ -52,3 +52,10 @@ async fn a_key_that_cannot_be_made_is_400_and_says_why() {
     assert!(answer(Ok(Some(""))).await.contains("it is empty"));
     assert_eq!(calls.load(Ordering::SeqCst), 0, "not even fail-open runs it unlocked");
 }
+
+/// It would be one lock for all orders.
+#[test]
+#[should_panic(expected = "write `path_key(\"order:{id}\")`")]
+fn a_template_where_a_name_is_meant_panics_when_the_app_is_built() {
+    let _ = LockLayer::mutex(&Locks::in_memory(), "order:{id}");
+}
