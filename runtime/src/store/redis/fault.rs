@@ -18,16 +18,8 @@ pub(super) enum Fault {
 }
 
 /// Errors with which a server refuses a command before it runs, for now.
-const PASSING: [&str; 8] = [
-    "LOADING",
-    "BUSY",
-    "MASTERDOWN",
-    "CLUSTERDOWN",
-    "TRYAGAIN",
-    "READONLY",
-    "NOREPLICAS",
-    "MISCONF",
-];
+const PASSING: [&str; 7] =
+    ["LOADING", "BUSY", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "NOREPLICAS", "MISCONF"];
 
 /// Errors with which a server refuses a command before it runs, for good.
 const LASTING: [&str; 8] =
@@ -49,18 +41,7 @@ pub(super) fn sort(error: RedisError) -> (Fault, StoreError) {
         None if error.kind() == ErrorKind::AuthenticationFailed => {
             (Fault::Broken, refused(error, false))
         }
-        None => {
-            let source = Box::new(error);
-            (
-                Fault::Broken,
-                StoreError {
-                    outcome: Outcome::Unknown,
-                    is_passing: true,
-                    is_shut_down: false,
-                    source,
-                },
-            )
-        }
+        None => (Fault::Broken, unknown(error)),
     }
 }
 
@@ -73,14 +54,19 @@ pub(super) fn not_run(error: RedisError) -> StoreError {
 
 /// The command was sent, and had no answer in time.
 pub(super) fn silent() -> StoreError {
-    let source = Box::new(RedisError::from((ErrorKind::Io, "no answer in time")));
-    StoreError { outcome: Outcome::Unknown, is_passing: true, is_shut_down: false, source }
+    unknown((ErrorKind::Io, "no answer in time").into())
 }
 
 /// The runtime that drives the connections has ended.
 pub(super) fn shut_down() -> StoreError {
-    let source = Box::new(RedisError::from((ErrorKind::Io, "the client has ended")));
-    StoreError { outcome: Outcome::Unknown, is_passing: false, is_shut_down: true, source }
+    let error = unknown((ErrorKind::Io, "the client has ended").into());
+    StoreError { is_passing: false, is_shut_down: true, ..error }
+}
+
+/// The command may have run, and may be sent again.
+fn unknown(error: RedisError) -> StoreError {
+    let source = Box::new(error);
+    StoreError { outcome: Outcome::Unknown, is_passing: true, is_shut_down: false, source }
 }
 
 fn refused(error: RedisError, is_passing: bool) -> StoreError {
