@@ -60,6 +60,7 @@ async fn ask_until_granted(
                 }
                 Refusal::Held(retry_after)
             }
+            Ok(Attempt::Queued { .. }) => Refusal::Held(Duration::ZERO),
             Ok(Attempt::WrongKind) => {
                 return Err(LockError::WrongKind { key: asking.request.key.clone() });
             }
@@ -159,7 +160,7 @@ struct Asking<'a> {
 
 impl Asking<'_> {
     async fn ask(&mut self) -> Result<Attempt, StoreError> {
-        let in_flight = self.in_flight.insert(self.client.store.acquire(&self.request));
+        let in_flight = self.in_flight.insert(self.client.store.acquire(&self.request, None));
         let answer = in_flight.await;
         self.in_flight = None;
         match &answer {

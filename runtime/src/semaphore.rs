@@ -106,7 +106,7 @@ impl Semaphore {
                     .to_owned(),
             });
         }
-        let kind = Kind::Semaphore { limit: self.limit };
+        let kind = Kind::Semaphore { limit: self.limit, weight: 1 };
         acquire(self.locks.client(), self.key.get()?, kind, options).await
     }
 }

@@ -2,12 +2,13 @@
 
 use std::collections::VecDeque;
 use std::future::pending;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use leasehold::store::memory::MemoryStore;
 use leasehold::store::{
-    Attempt, ClientInfo, Ended, Renewal, Request, Store, StoreError, StoreFuture,
+    Attempt, ClientId, ClientInfo, Ended, Listener, Renewal, Request, Store, StoreError,
+    StoreFuture, Waiting,
 };
 use leasehold::{Locks, Outcome};
 
@@ -125,8 +126,8 @@ impl Faulty {
 }
 
 impl Store for Faulty {
-    fn acquire(&self, request: &Request) -> StoreFuture<Attempt> {
-        self.answer("acquire", || self.inner.acquire(request))
+    fn acquire(&self, request: &Request, waiting: Option<Waiting>) -> StoreFuture<Attempt> {
+        self.answer("acquire", || self.inner.acquire(request, waiting))
     }
 
     fn renew(&self, request: &Request) -> StoreFuture<Renewal> {
@@ -143,6 +144,14 @@ impl Store for Faulty {
 
     fn introduce(&self, client: &ClientInfo, lasts: Duration) -> StoreFuture<()> {
         self.answer("introduce", || self.inner.introduce(client, lasts))
+    }
+
+    fn listen(&self, client: ClientId, listener: Weak<dyn Listener>) {
+        self.inner.listen(client, listener);
+    }
+
+    fn gives_hints(&self) -> bool {
+        self.inner.gives_hints()
     }
 
     fn now(&self) -> Instant {

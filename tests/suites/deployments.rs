@@ -296,7 +296,7 @@ mod on_servers {
         let set =
             redis::cmd("SET").arg(&["leasehold:lock:{a}", "somebody's", "PX", "60000"]).clone();
         set.exec_async(&mut redis).await.unwrap();
-        for kind in [Kind::Mutex, Kind::Semaphore { limit: 2 }] {
+        for kind in [Kind::Mutex, Kind::Semaphore { limit: 2, weight: 1 }] {
             assert!(!store.cancel(&request("a", kind, Duration::from_secs(9))).await.unwrap());
         }
         let value: String =
@@ -315,10 +315,11 @@ mod on_servers {
             acl.exec_async(&mut redis).await.unwrap();
             let url = format!("redis://u:p@127.0.0.1:{}/", server.port());
             let store = RedisStore::connect(&url, "leasehold", Handle::current()).await.unwrap();
-            for kind in [Kind::Mutex, Kind::Semaphore { limit: 1 }] {
+            for kind in [Kind::Mutex, Kind::Semaphore { limit: 1, weight: 1 }] {
                 let name = if kind == Kind::Mutex { "a" } else { "s" };
-                let _ = store.acquire(&request(name, kind, Duration::from_secs(9))).await;
-                let refused = store.acquire(&request(name, kind, Duration::from_secs(9))).await;
+                let _ = store.acquire(&request(name, kind, Duration::from_secs(9)), None).await;
+                let refused =
+                    store.acquire(&request(name, kind, Duration::from_secs(9)), None).await;
                 assert!(refused.is_err() || missing != "pttl", "{missing}: {refused:?}");
             }
             let keys: Vec<String> =
@@ -370,16 +371,22 @@ mod on_servers {
             // What was taken back, and what expired.
             let store = RedisStore::connect(&url, "leasehold", Handle::current()).await.unwrap();
             store.cancel(&request("t", Kind::Mutex, Duration::from_secs(9))).await.unwrap();
-            let limit = Kind::Semaphore { limit: 1 };
+            let limit = Kind::Semaphore { limit: 1, weight: 1 };
             let dead = request("t", limit, Duration::from_millis(100));
-            store.acquire(&dead).await.unwrap();
+            store.acquire(&dead, None).await.unwrap();
             store
-                .acquire(&request("t", Kind::Semaphore { limit: 2 }, Duration::from_secs(9)))
+                .acquire(
+                    &request("t", Kind::Semaphore { limit: 2, weight: 1 }, Duration::from_secs(9)),
+                    None,
+                )
                 .await
                 .unwrap();
             tokio::time::sleep(Duration::from_millis(100)).await;
             store
-                .acquire(&request("t", Kind::Semaphore { limit: 2 }, Duration::from_secs(9)))
+                .acquire(
+                    &request("t", Kind::Semaphore { limit: 2, weight: 1 }, Duration::from_secs(9)),
+                    None,
+                )
                 .await
                 .unwrap();
             assert!(!store.cancel(&dead).await.unwrap(), "it is dead");

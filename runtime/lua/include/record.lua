@@ -3,13 +3,13 @@
 ---   bytes  field
 ---    1      kind   M mutex, S semaphore
 ---    2      state  H held, O offered to a waiter, K kept (hold-at-least), F free
----    3-36   id     the request that holds it
+---    3-36   id     the request that holds it, or that it is offered to
 ---   37-52   token  the first fencing token of its block
 ---   53      flag   1 if somebody may wait in the queue, else 0
 ---   54-87   ended  the request that ended last: a late repeat of it is refused
 ---
 --- A string of another shape was put there by somebody else, and is not ours
---- to write.
+--- to write. Without the flag, the queue is empty.
 
 local GRACE_MS, BLOCK = 60000, 64
 local NOBODY = '----------------------------------'
@@ -19,10 +19,25 @@ local function is_record(rec)
   return #rec == 87 and string.find(rec, '^[MS][HOKF]') ~= nil
 end
 
--- The clock, or a block above the last token where the clock is not yet there.
-local function next_token(last)
+-- Whether the name is in use by another kind of lock. What is free, and nobody
+-- waits for, may change its kind.
+local function is_other(rec, kind)
+  local is_free = string.sub(rec, 2, 2) == 'F' and string.sub(rec, 53, 53) == '0'
+  return string.sub(rec, 1, 1) ~= kind and not is_free
+end
+
+-- The server's clock in microseconds, as 16 digits.
+local function clock()
   local time = redis.call('TIME')
-  local now = time[1] .. string.sub('000000', #time[2] + 1) .. time[2]
+  return time[1] .. string.sub('000000', #time[2] + 1) .. time[2]
+end
+
+local function to_ms(now)
+  return tonumber(string.sub(now, 1, 13))
+end
+
+-- The clock, or a block above the last token where the clock is not yet there.
+local function next_token(last, now)
   local least = tonumber(last) + BLOCK
   if tonumber(now) >= least then return now end
   return string.format('%.0f', least)

@@ -1,40 +1,68 @@
---- mutex/acquire: take the mutex, unless another request holds it.
+--- mutex/acquire: take the mutex, or wait for it in the queue.
 ---
---- Safe to send twice: the same request gets the same token, and its TTL
---- starts anew. A request that was released or cancelled is never granted
---- again, so that a copy of the command that comes late leaves nothing held.
+--- Safe to send twice: the same request gets the same token, and its TTL starts
+--- anew; one that was released or cancelled is never granted again. A waiter
+--- sends it again to say that it lives, and whoever does so when the mutex is
+--- free serves the first in the queue. Nothing overtakes one who lives.
 ---
 --- INCLUDE record
+--- INCLUDE queue
+--- INCLUDE hand_over
 ---
 --- KEYS
----   1  lock    string   the record
+---   1  lock     string   the record
+---   2  queue    zset     request id by ticket
+---   3  waiters  hash     request id to what it said last
 --- ARGV
----   1  id      string   the request
----   2  ttl_ms  integer  how long the lease lasts
+---   1  id       string   the request
+---   2  ttl_ms   integer  how long the lease lasts
+---   3  live_ms  integer  for how long it is known to live if it waits; 0: it does not
+---   4  ticket   integer  its place, if it was told one; or minus its age in microseconds
+---   5  wake     string   where waiters are told, but for the client's id
 --- RETURN
 ---   {1, token}    granted
 ---   {0, left_ms}  busy: held by another for this much longer
 ---   {2}           ended: this request was released or cancelled before
 ---   {3}           wrong kind: the name is in use by another kind of lock
 ---   {4, ttl_ms}   busy, without an expiry until now: it was given the TTL
---- COST  O(1)
+---   {5, ticket, until_ms, again_ms}  queued: known to live until, and to ask again in
+--- COST  O(log waiters)
 
-local lock = KEYS[1]
-local id, ttl_ms = ARGV[1], ARGV[2]
+local lock, queue, waiters = KEYS[1], KEYS[2], KEYS[3]
+local id, ttl_ms, live_ms, ticket, wake = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4], ARGV[5]
 
-local last, ended = NO_TOKEN, NOBODY
+local last, ended, flag, is_free = NO_TOKEN, NOBODY, nil, true
 local rec = redis.call('GET', lock)
 if rec then
   if not is_record(rec) then return busy(lock, ttl_ms) end
-  last, ended = string.sub(rec, 37, 52), string.sub(rec, 54, 87)
+  last, flag, ended = string.sub(rec, 37, 52), string.sub(rec, 53, 53), string.sub(rec, 54, 87)
   if ended == id then return {2} end
-  if string.sub(rec, 2, 2) ~= 'F' then
-    if string.sub(rec, 1, 1) ~= 'M' then return {3} end
-    if string.sub(rec, 2, 36) ~= 'H' .. id then return busy(lock, ttl_ms) end
-    redis.call('PEXPIRE', lock, ttl_ms)
+  if is_other(rec, 'M') then return {3} end
+  if holds(rec, id) then
+    redis.call('SET', lock, 'MH' .. string.sub(rec, 3), 'PX', ttl_ms)
     return {1, tonumber(last)}
   end
+  is_free = string.sub(rec, 2, 2) == 'F'
+  if not is_free and live_ms == 0 then return busy(lock, ttl_ms) end
 end
-local token = next_token(last)
-redis.call('SET', lock, 'MH' .. id .. token .. '0' .. ended, 'PX', ttl_ms)
-return {1, tonumber(token)}
+local now = clock()
+if is_free and nobody_waits(flag, queue) then return grant(lock, id, last, '0', ended, ttl_ms, now) end
+
+local place, until_ms
+if live_ms > 0 then place, until_ms = join(queue, waiters, id, live_ms, ticket, 'M', now) end
+if is_free then
+  local first, said, left_ms = first_waiter(queue, waiters, to_ms(now))
+  if first == id or first == nil or string.sub(said, 14, 14) ~= 'M' then
+    leave(queue, waiters, id)
+    if first and first ~= id then return {3} end
+    local rest = flag_for(queue)
+    if first == nil and rest == '1' then return {0, 0} end -- more dead ones: ask again
+    return grant(lock, id, last, rest, ended, ttl_ms, now)
+  end
+  offer(lock, queue, waiters, wake, first, said, left_ms, last, ended, now)
+elseif flag == '0' then
+  redis.call('SETRANGE', lock, 52, '1')
+end
+local left_ms = redis.call('PTTL', lock)
+if live_ms == 0 then return {0, left_ms} end
+return queued(queue, id, place, until_ms, live_ms, left_ms)

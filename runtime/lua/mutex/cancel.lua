@@ -1,31 +1,35 @@
---- mutex/cancel: take an acquisition back, whether it was granted or not.
+--- mutex/cancel: take an acquisition back, whether it was granted, waits, or neither.
 ---
 --- Safe to send twice, and before the acquire it takes back: the record
 --- remembers the request, and an acquire that comes late is refused.
 ---
 --- INCLUDE record
+--- INCLUDE queue
+--- INCLUDE hand_over
 ---
 --- KEYS
----   1  lock  string  the record
+---   1  lock     string  the record
+---   2  queue    zset    request id by ticket
+---   3  waiters  hash    request id to what it said last
 --- ARGV
----   1  id    string  the request
+---   1  id       string  the request
+---   2  wake     string  where waiters are told, but for the client's id
 --- RETURN
 ---   1  it had been granted, and is released
 ---   0  it held nothing
---- COST  O(1)
+--- COST  O(log waiters)
 
-local lock = KEYS[1]
-local id = ARGV[1]
+local lock, queue, waiters = KEYS[1], KEYS[2], KEYS[3]
+local id, wake = ARGV[1], ARGV[2]
 
-local held, token = 0, NO_TOKEN
+leave(queue, waiters, id)
 local rec = redis.call('GET', lock)
-if rec then
-  if not is_record(rec) then return 0 end
-  if string.sub(rec, 1, 36) ~= 'MH' .. id then
-    redis.call('SETRANGE', lock, 53, id)
-    return 0
-  end
-  held, token = 1, string.sub(rec, 37, 52)
+if not rec then
+  hand_over(lock, queue, waiters, wake, NO_TOKEN, id)
+elseif holds(rec, id) then
+  hand_over(lock, queue, waiters, wake, string.sub(rec, 37, 52), id)
+  return 1
+elseif is_record(rec) then
+  redis.call('SETRANGE', lock, 53, id)
 end
-redis.call('SET', lock, 'MF' .. NOBODY .. token .. '0' .. id, 'PX', GRACE_MS)
-return held
+return 0

@@ -1,36 +1,44 @@
---- mutex/release: end a lease, if this request holds it.
+--- mutex/release: end a lease, if this request holds it, and hand the mutex over.
 ---
 --- Safe to send twice: the record remembers the request that ended last, and a
 --- repeat is told the same. What another holds is not touched. The record
 --- stays for a minute, free, so that the fencing tokens go on from it.
 ---
 --- INCLUDE record
+--- INCLUDE queue
+--- INCLUDE hand_over
 ---
 --- KEYS
 ---   1  lock     string   the record
+---   2  queue    zset     request id by ticket
+---   3  waiters  hash     request id to what it said last
 --- ARGV
 ---   1  id       string   the request
 ---   2  keep_ms  integer  keep it held, without a holder, for this long; or 0
+---   3  wake     string   where waiters are told, but for the client's id
 --- RETURN
 ---   1  released, now or before
 ---   0  expired: nobody has it
 ---   2  taken: another request has it, or had it since
 ---   3  kept, now or before: it is held for the rest of its keep_ms
---- COST  O(1)
+--- COST  O(log waiters)
 
-local lock = KEYS[1]
-local id, keep_ms = ARGV[1], tonumber(ARGV[2])
+local lock, queue, waiters = KEYS[1], KEYS[2], KEYS[3]
+local id, keep_ms, wake = ARGV[1], tonumber(ARGV[2]), ARGV[3]
 
 local rec = redis.call('GET', lock)
 if not rec then return 0 end
-if string.sub(rec, 1, 36) ~= 'MH' .. id then
+if not holds(rec, id) then
   if string.sub(rec, 54, 87) ~= id then return 2 end
   return string.sub(rec, 2, 2) == 'K' and 3 or 1
 end
-local token = string.sub(rec, 37, 52)
+local token, flag = string.sub(rec, 37, 52), string.sub(rec, 53, 53)
 if keep_ms > 0 then
-  redis.call('SET', lock, 'MK' .. id .. token .. '0' .. id, 'PX', keep_ms)
+  redis.call('SET', lock, 'MK' .. id .. token .. flag .. id, 'PX', keep_ms)
   return 3
+elseif flag == '1' then
+  hand_over(lock, queue, waiters, wake, token, id)
+else
+  redis.call('SET', lock, 'MF' .. NOBODY .. token .. '0' .. id, 'PX', GRACE_MS)
 end
-redis.call('SET', lock, 'MF' .. NOBODY .. token .. '0' .. id, 'PX', GRACE_MS)
 return 1

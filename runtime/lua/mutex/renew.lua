@@ -1,7 +1,7 @@
 --- mutex/renew: let a lease run for its whole TTL from now.
 ---
---- Safe to send twice. Changes an expiry and nothing else: a lease that ended
---- stays ended.
+--- Safe to send twice. The first renewal of a lease that was handed over makes
+--- it held. Nothing else changes but the expiry: what ended stays ended.
 ---
 --- KEYS
 ---   1  lock    string   the record
@@ -19,6 +19,12 @@ local id, ttl_ms = ARGV[1], ARGV[2]
 
 local rec = redis.call('GET', lock)
 if not rec then return 0 end
-if string.sub(rec, 1, 36) ~= 'MH' .. id then return 2 end
-redis.call('PEXPIRE', lock, ttl_ms)
+local holder = string.sub(rec, 1, 36)
+if holder == 'MH' .. id then
+  redis.call('PEXPIRE', lock, ttl_ms)
+elseif holder == 'MO' .. id then
+  redis.call('SET', lock, 'MH' .. string.sub(rec, 3), 'PX', ttl_ms)
+else
+  return 2
+end
 return 1

@@ -1,53 +1,83 @@
---- semaphore/acquire: take a permit, unless as many as the limit are out.
+--- semaphore/acquire: take a permit, or wait for one in the queue.
 ---
---- Safe to send twice: a request that holds a permit keeps it, and its TTL
---- starts anew; one that was released or cancelled is not granted again. The
---- limit is the caller's own: it is held against all permits that are out.
+--- Safe to send twice: a request that has a permit keeps it, and its TTL starts
+--- anew; one that was released or cancelled is not granted again. The limit is
+--- the caller's own: it is held against all the weight that is out. A waiter
+--- sends it again to say that it lives. Nothing overtakes one who lives.
 ---
 --- INCLUDE record
+--- INCLUDE queue
 --- INCLUDE permits
+--- INCLUDE serve
 ---
 --- KEYS
 ---   1  lock     string   the record
----   2  holders  zset     request id by deadline
+---   2  holders  zset     permit by deadline
+---   3  queue    zset     request id by ticket
+---   4  waiters  hash     request id to what it said last
 --- ARGV
 ---   1  id       string   the request
 ---   2  ttl_ms   integer  how long the permit lasts
----   3  limit    integer  how many permits may be out
+---   3  limit    integer  how much weight may be out
+---   4  weight   integer  how much of it this permit takes
+---   5  live_ms  integer  for how long it is known to live if it waits; 0: it does not
+---   6  ticket   integer  its place, if it was told one; or minus its age in microseconds
+---   7  wake     string   where waiters are told, but for the client's id
 --- RETURN
 ---   {1, 0}        granted; permits have no fencing token
 ---   {0, left_ms}  busy: the first permit ends in this long at the latest
 ---   {2}           ended: this request was released or cancelled before
 ---   {3}           wrong kind: the name is in use by another kind of lock
 ---   {4, ttl_ms}   busy with a string that is not ours and had no expiry: it was given the TTL
---- COST  O(log permits)
+---   {5, ticket, until_ms, again_ms}  queued: known to live until, and to ask again in
+--- COST  O(log permits + log waiters)
 
-local lock, holders = KEYS[1], KEYS[2]
-local id, ttl_ms, limit = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
+local lock, holders, queue, waiters = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local id, ttl_ms, limit, weight = ARGV[1], tonumber(ARGV[2]), ARGV[3], ARGV[4]
+local live_ms, ticket, wake = tonumber(ARGV[5]), ARGV[6], ARGV[7]
 
-local token, ended = NO_TOKEN, NOBODY
+local token, ended, flag = NO_TOKEN, NOBODY, nil
 local rec = redis.call('GET', lock)
 if rec then
   if not is_record(rec) then return busy(lock, ttl_ms) end
-  token, ended = string.sub(rec, 37, 52), string.sub(rec, 54, 87)
+  token, flag, ended = string.sub(rec, 37, 52), string.sub(rec, 53, 53), string.sub(rec, 54, 87)
   if ended == id then return {2} end
-  if string.find(rec, '^M[^F]') then return {3} end
+  if is_other(rec, 'S') then return {3} end
+end
+local now = clock()
+local now_ms, me, nobody = to_ms(now), permit(id, weight), nobody_waits(flag, queue)
+local has_it = is_live(redis.call('ZSCORE', holders, me), now_ms)
+if has_it or nobody and fits(holders, weight, limit, now_ms) then
+  local expiry_ms = put_in(holders, me, ttl_ms, now_ms)
+  local keeps = 'SH' .. NOBODY .. token .. (nobody and '0' or '1') .. ended
+  redis.call('SET', lock, keeps, 'PX', expiry_ms)
+  return {1, 0}
+elseif nobody and live_ms == 0 then
+  return {0, first_ends_in(holders, now_ms)}
 end
 
-local now = now_ms()
-if not is_live(redis.call('ZSCORE', holders, id), now) then
-  local out = redis.call('ZCARD', holders)
-  if out >= limit then out = out - purge(holders, now) end
-  if out >= limit then
-    local first = redis.call('ZRANGE', holders, 0, 0, 'WITHSCORES')
-    return {0, math.max(first[2] - now, 0)}
-  end
+local place, until_ms
+if live_ms > 0 then
+  place, until_ms = join(queue, waiters, id, live_ms, ticket, 'S' .. weight .. ' ' .. limit, now)
 end
-
--- The expiry before the member: a user who may not set one leaves nothing.
-local expiry_ms = math.max(redis.call('PTTL', holders), ttl_ms)
-local is_there = redis.call('PEXPIRE', holders, expiry_ms)
-redis.call('SET', lock, 'SH' .. NOBODY .. token .. '0' .. ended, 'PX', expiry_ms)
-redis.call('ZADD', holders, now + ttl_ms, id)
-if is_there == 0 then redis.call('PEXPIRE', holders, expiry_ms) end
-return {1, 0}
+local first, said = first_waiter(queue, waiters, now_ms)
+if first and string.sub(said, 14, 14) ~= 'S' then
+  leave(queue, waiters, id)
+  return {3}
+end
+local has_me, offers = serve(holders, queue, waiters, id, ttl_ms, now_ms)
+-- Only dead ones were in the way of one who does not wait.
+if not first and redis.call('EXISTS', queue) == 0 and fits(holders, weight, limit, now_ms) then
+  put_in(holders, me, ttl_ms, now_ms)
+  has_me = true
+end
+if has_me or offers[1] or not rec then
+  settle(lock, holders, queue, token, ended, now_ms)
+elseif flag == '0' then
+  redis.call('SETRANGE', lock, 52, '1')
+end
+tell_all(wake, offers)
+if has_me then return {1, 0} end
+local left_ms = first_ends_in(holders, now_ms)
+if live_ms == 0 then return {0, left_ms} end
+return queued(queue, id, place, until_ms, live_ms, left_ms)

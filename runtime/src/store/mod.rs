@@ -15,6 +15,7 @@ use std::error::Error;
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Weak;
 use std::time::{Duration, Instant};
 
 pub use self::request::{ClientId, Kind, Request, RequestId};
@@ -24,6 +25,35 @@ use crate::{LossReason, Outcome};
 /// caller went away can be finished by the keeper.
 pub type StoreFuture<T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send>>;
 
+/// How a request waits in the queue, if it can't be granted at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Waiting {
+    /// For how long from when it is asked the waiter is known to live: less
+    /// than [`LIVE_MOST`]. Unless it asks again by then, it is passed over.
+    pub live: Duration,
+    /// Its place in the queue.
+    pub ticket: Ticket,
+}
+
+/// The longest that a waiter may be taken to live without asking again.
+pub const LIVE_MOST: Duration = Duration::from_secs(15);
+
+/// A waiter's place in the queue: by the store's time when it first asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ticket {
+    /// It was told none yet.
+    New {
+        /// How long ago it first asked, if that had no answer.
+        age: Duration,
+    },
+    /// As it was told: it keeps its place, even if it was passed over.
+    Told(u64),
+}
+
+/// Until when a waiter is known to live, by the store's clock. Only good for
+/// being compared with another of the same request.
+pub type Stamp = u64;
+
 /// The answer to an acquire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Attempt {
@@ -32,7 +62,16 @@ pub enum Attempt {
         /// The fencing token; 0 for a permit.
         token: u64,
     },
-    /// Others hold it.
+    /// Others hold it, or were here before, and the request is in the queue.
+    Queued {
+        /// Its place, to be sent with all later asks.
+        ticket: u64,
+        /// Until when it is known to live.
+        until: Stamp,
+        /// When to ask again, whatever is heard meanwhile.
+        ask_again: Duration,
+    },
+    /// Others hold it, or wait for it, and the request is not in the queue.
     Busy {
         /// For so much longer, unless they renew.
         retry_after: Duration,
@@ -66,6 +105,33 @@ pub enum Ended {
     /// It had ended before. Nothing was changed.
     NotHeld(LossReason),
 }
+
+/// What a store tells a client unasked. Losing it costs time, and nothing else.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hint {
+    /// A waiter was offered the lock: it has it until it would be taken for dead,
+    /// and for good once it was renewed.
+    Offered {
+        /// The waiter.
+        id: RequestId,
+        /// The fencing token; 0 for a permit.
+        token: u64,
+        /// Which of the waiter's asks the offer is for. What is older than its
+        /// last answer was about an offer that ended.
+        until: Stamp,
+    },
+    /// Hints may have been lost: whoever waits should ask again.
+    Missed,
+}
+
+/// A client that hears hints. It must not block.
+pub trait Listener: fmt::Debug + Send + Sync {
+    /// Takes a hint.
+    fn hear(&self, hint: Hint);
+}
+
+/// As long as it lives, the store's hints for one lock reach the client.
+pub type Attendance = Box<dyn Send + Sync>;
 
 /// Who a client is, for those who ask who holds a lock.
 #[derive(Clone, Debug)]
@@ -111,12 +177,16 @@ pub struct StoreError {
 ///    minute, as long as no other of the same lock ended since, and no lease or
 ///    keeping of it ran out;
 /// 6. a renewal never brings back a lease that ended;
-/// 7. nothing stays for ever: whatever a command leaves behind ends by itself.
+/// 7. nothing stays for ever: whatever a command leaves behind ends by itself;
+/// 8. nothing overtakes a waiter that is known to live: a lock that is released
+///    goes to the first of the queue by the same command, as an offer that ends
+///    when the waiter would be taken for dead, and that its first renewal makes
+///    a lease for its whole TTL.
 ///
 /// The modules `conformance` of the tests hold every store to it.
 pub trait Store: fmt::Debug + Send + Sync + 'static {
-    /// Asks for the lock, once.
-    fn acquire(&self, request: &Request) -> StoreFuture<Attempt>;
+    /// Asks for the lock, once; `waiting` says how to wait for it.
+    fn acquire(&self, request: &Request, waiting: Option<Waiting>) -> StoreFuture<Attempt>;
 
     /// Lets a lease run for its TTL from now.
     fn renew(&self, request: &Request) -> StoreFuture<Renewal>;
@@ -124,12 +194,26 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// Ends a lease; a mutex then stays held without a holder for `keep`.
     fn release(&self, request: &Request, keep: Duration) -> StoreFuture<Ended>;
 
-    /// Takes an acquisition back, whether it was granted or not, and says
-    /// whether it was.
+    /// Takes an acquisition back, whether it was granted, waits, or neither, and
+    /// says whether it was granted.
     fn cancel(&self, request: &Request) -> StoreFuture<bool>;
 
     /// Notes who a client is, for `lasts`.
     fn introduce(&self, client: &ClientInfo, lasts: Duration) -> StoreFuture<()>;
+
+    /// Tells `listener` what waiters of the client are offered, as long as it is
+    /// there.
+    fn listen(&self, client: ClientId, listener: Weak<dyn Listener>);
+
+    /// Whether hints can be expected now. If not, who waits must ask often.
+    fn gives_hints(&self) -> bool;
+
+    /// Where hints are subscribed to lock by lock, a subscription to the
+    /// request's: to be had before it waits. Nothing where there is no need.
+    fn attend(&self, request: &Request) -> Option<StoreFuture<Attendance>> {
+        let _ = request;
+        None
+    }
 
     /// The clock that this client's deadlines are read from.
     fn now(&self) -> Instant;

@@ -64,6 +64,20 @@ impl RequestId {
         Self(id)
     }
 
+    /// The id that is written so; nothing for anything else.
+    #[must_use]
+    pub fn read(id: &[u8]) -> Option<Self> {
+        id.try_into().ok().map(Self)
+    }
+
+    /// The client whose request it is.
+    #[must_use]
+    pub fn client(&self) -> ClientId {
+        let mut client = [0; CLIENT];
+        client.copy_from_slice(&self.0[..CLIENT]);
+        ClientId(client)
+    }
+
     /// The id as ASCII.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
@@ -82,10 +96,12 @@ impl fmt::Debug for RequestId {
 pub enum Kind {
     /// The only lease of a lock.
     Mutex,
-    /// One of at most `limit` permits.
+    /// A permit of at most `limit` in all.
     Semaphore {
-        /// How many may be out with this one.
+        /// How much weight may be out with this one.
         limit: u32,
+        /// How much of it this one takes.
+        weight: u32,
     },
 }
 

@@ -72,7 +72,7 @@ impl Client {
     }
 
     fn permit(&self, limit: u32, ttl: Duration) -> Request {
-        self.request(Kind::Semaphore { limit }, ttl)
+        self.request(Kind::Semaphore { limit, weight: 1 }, ttl)
     }
 
     fn request(&self, kind: Kind, ttl: Duration) -> Request {
@@ -82,7 +82,7 @@ impl Client {
 }
 
 async fn acquire(backend: &impl Backend, request: &Request) -> Attempt {
-    backend.store().acquire(request).await.expect("the store answers")
+    backend.store().acquire(request, None).await.expect("the store answers")
 }
 
 /// The token of a request that must be granted.

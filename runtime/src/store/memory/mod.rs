@@ -4,11 +4,13 @@
 mod table;
 
 use std::future::ready;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use self::table::Table;
-use super::{Attempt, ClientInfo, Ended, Renewal, Request, Store, StoreFuture};
+use super::{
+    Attempt, ClientId, ClientInfo, Ended, Listener, Renewal, Request, Store, StoreFuture, Waiting,
+};
 
 /// Keeps leases in memory. Each store is a world of its own.
 ///
@@ -31,7 +33,7 @@ fn answer<T: Send + 'static>(answer: T) -> StoreFuture<T> {
 }
 
 impl Store for MemoryStore {
-    fn acquire(&self, request: &Request) -> StoreFuture<Attempt> {
+    fn acquire(&self, request: &Request, _: Option<Waiting>) -> StoreFuture<Attempt> {
         answer(self.table().acquire(request, self.now()))
     }
 
@@ -50,6 +52,12 @@ impl Store for MemoryStore {
     fn introduce(&self, _: &ClientInfo, _: Duration) -> StoreFuture<()> {
         // Nobody else can ask who holds a lock in here.
         answer(())
+    }
+
+    fn listen(&self, _: ClientId, _: Weak<dyn Listener>) {}
+
+    fn gives_hints(&self) -> bool {
+        false
     }
 
     fn now(&self) -> Instant {

@@ -62,7 +62,7 @@ impl Table {
                     record.until = until;
                     return Attempt::Granted { token };
                 }
-                (State::Semaphore(holders), Kind::Semaphore { limit }) => {
+                (State::Semaphore(holders), Kind::Semaphore { limit, .. }) => {
                     holders.retain(|_, deadline| *deadline > now);
                     let is_full = holders.len() >= limit as usize;
                     if is_full && !holders.contains_key(&request.id) {

@@ -1,21 +1,24 @@
 //! The store on a Redis or Valkey server: each command is one Lua script.
 
+mod command;
 mod connection;
 mod fault;
 mod script;
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use redis::{Cmd, ConnectionInfo, ErrorKind, IntoConnectionInfo, RedisError, Value};
+use redis::{ConnectionInfo, IntoConnectionInfo, Value};
 use tokio::runtime::Handle;
-use tokio::time::{Instant as Timer, timeout_at};
 
+use self::command::{Command, integers, is_wrong_type, limit, run, unreadable};
 use self::connection::{Connections, PATIENCE};
-use self::fault::Fault;
 use self::script::Script;
-use super::{Attempt, ClientInfo, Ended, Kind, Renewal, Request, Store, StoreError, StoreFuture};
-use crate::{LockError, LockKey, LossReason, Outcome, Step};
+use super::{
+    Attempt, ClientId, ClientInfo, Ended, Kind, Listener, Renewal, Request, Store, StoreError,
+    StoreFuture, Ticket, Waiting,
+};
+use crate::{LockError, LockKey, LossReason, Step};
 
 /// Keeps leases on one server.
 #[derive(Debug)]
@@ -62,6 +65,12 @@ impl RedisStore {
         command
     }
 
+    /// Where the scripts tell a waiter that it was offered the lock: they put its
+    /// client's id behind it.
+    fn wake(&self, _: &LockKey) -> String {
+        format!("{}:wake:", self.prefix)
+    }
+
     /// Sends a command; it goes on if the future is dropped.
     fn send<T>(
         &self,
@@ -97,104 +106,47 @@ fn connection_info(url: &str) -> Result<ConnectionInfo, LockError> {
     Ok(info.set_tcp_settings(tcp))
 }
 
-/// A script call that is ready to be sent.
-struct Command {
-    script: &'static Script,
-    cmd: Cmd,
-}
-
-impl Command {
-    fn new(script: &'static Script) -> Self {
-        let mut cmd = redis::cmd("EVALSHA");
-        cmd.arg(script.hash()).arg(script.keys.len());
-        Self { script, cmd }
-    }
-
-    fn arg(mut self, arg: impl redis::ToRedisArgs) -> Self {
-        self.cmd.arg(arg);
-        self
-    }
-
-    fn millis(self, time: Duration) -> Self {
-        self.arg(u64::try_from(time.as_millis()).unwrap_or(u64::MAX))
-    }
-
-    /// The same with the whole body, for a server that has forgotten the script.
-    fn with_body(&self) -> Cmd {
-        let mut cmd = redis::cmd("EVAL");
-        cmd.arg(self.script.body);
-        for arg in self.cmd.args_iter().skip(2) {
-            if let redis::Arg::Simple(arg) = arg {
-                cmd.arg(arg);
-            }
-        }
-        cmd
-    }
-}
-
-/// Sends one command and waits for its answer, for at most `limit`.
-async fn run(
-    connections: Arc<Connections>,
-    command: Command,
-    limit: Duration,
-) -> Result<Value, StoreError> {
-    let deadline = Timer::now() + limit;
-    let mut link = match timeout_at(deadline, connections.get()).await {
-        Ok(link) => link?,
-        Err(_) => return Err(connections.no_connection()),
-    };
-    // That a connection had to be made first is not its silence.
-    let sent = Instant::now();
-    let answer = timeout_at(deadline, async {
-        match link.send(&command.cmd).await {
-            // Loading and calling again would be two commands, and the server
-            // may forget between them.
-            Err(error) if error.code() == Some("NOSCRIPT") => link.send(&command.with_body()).await,
-            answer => answer,
-        }
-    })
-    .await;
-    let (fault, answer) = match answer {
-        Ok(Ok(value)) => (Fault::Answered, Ok(value)),
-        Ok(Err(error)) => {
-            let (fault, error) = fault::sort(error);
-            (fault, Err(error))
-        }
-        Err(_) => (Fault::Silent, Err(fault::silent())),
-    };
-    connections.judge(&link, sent, fault);
-    answer
-}
-
-/// The time a command has: enough for a slow answer, and little enough that a
-/// lease outlives two of them.
-fn limit(request: &Request) -> Duration {
-    PATIENCE.min(request.ttl / 3)
-}
-
 impl Store for RedisStore {
-    fn acquire(&self, request: &Request) -> StoreFuture<Attempt> {
+    fn acquire(&self, request: &Request, waiting: Option<Waiting>) -> StoreFuture<Attempt> {
         let command = match request.kind {
-            Kind::Mutex => self.script(&script::MUTEX_ACQUIRE, &request.key),
-            Kind::Semaphore { .. } => self.script(&script::SEMAPHORE_ACQUIRE, &request.key),
+            Kind::Mutex => self
+                .script(&script::MUTEX_ACQUIRE, &request.key)
+                .arg(request.id.as_bytes())
+                .millis(request.ttl),
+            Kind::Semaphore { limit, weight } => self
+                .script(&script::SEMAPHORE_ACQUIRE, &request.key)
+                .arg(request.id.as_bytes())
+                .millis(request.ttl)
+                .arg(limit)
+                .arg(weight),
         };
-        let mut command = command.arg(request.id.as_bytes()).millis(request.ttl);
-        if let Kind::Semaphore { limit } = request.kind {
-            command = command.arg(limit);
-        }
+        let command = match waiting {
+            None => command.arg(0).arg(0),
+            Some(Waiting { live, ticket: Ticket::Told(ticket) }) => {
+                command.millis(live).arg(ticket)
+            }
+            Some(Waiting { live, ticket: Ticket::New { age } }) => {
+                let age = i64::try_from(age.as_micros()).unwrap_or(i64::MAX);
+                command.millis(live).arg(-age)
+            }
+        };
+        let command = command.arg(self.wake(&request.key));
         self.send(command, limit(request), |answer| {
             if answer.as_ref().is_err_and(is_wrong_type) {
                 return Ok(Attempt::WrongKind);
             }
             let answer = answer?;
-            Ok(match integers(&answer) {
-                [Some(1), Some(token)] => Attempt::Granted { token },
-                [Some(code @ (0 | 4)), Some(millis)] => Attempt::Busy {
+            Ok(match integers(&answer)[..] {
+                [1, token] => Attempt::Granted { token },
+                [code @ (0 | 4), millis] => Attempt::Busy {
                     retry_after: Duration::from_millis(millis),
                     repaired: code == 4,
                 },
-                [Some(2), None] => Attempt::Ended,
-                [Some(3), None] => Attempt::WrongKind,
+                [2] => Attempt::Ended,
+                [3] => Attempt::WrongKind,
+                [5, ticket, until, again] => {
+                    Attempt::Queued { ticket, until, ask_again: Duration::from_millis(again) }
+                }
                 _ => return Err(unreadable(&answer)),
             })
         })
@@ -202,19 +154,23 @@ impl Store for RedisStore {
 
     fn renew(&self, request: &Request) -> StoreFuture<Renewal> {
         let command = match request.kind {
-            Kind::Mutex => self.script(&script::MUTEX_RENEW, &request.key),
-            Kind::Semaphore { .. } => self.script(&script::SEMAPHORE_RENEW, &request.key),
+            Kind::Mutex => {
+                self.script(&script::MUTEX_RENEW, &request.key).arg(request.id.as_bytes())
+            }
+            Kind::Semaphore { weight, .. } => self
+                .script(&script::SEMAPHORE_RENEW, &request.key)
+                .arg(request.id.as_bytes())
+                .arg(weight),
         };
-        let command = command.arg(request.id.as_bytes()).millis(request.ttl);
-        self.send(command, limit(request), |answer| {
+        self.send(command.millis(request.ttl), limit(request), |answer| {
             if answer.as_ref().is_err_and(is_wrong_type) {
                 return Ok(Renewal::NotHeld(LossReason::Taken));
             }
             let answer = answer?;
-            Ok(match integers(&answer) {
-                [Some(1), None] => Renewal::Renewed,
-                [Some(0), None] => Renewal::NotHeld(LossReason::Expired),
-                [Some(2), None] => Renewal::NotHeld(LossReason::Taken),
+            Ok(match integers(&answer)[..] {
+                [1] => Renewal::Renewed,
+                [0] => Renewal::NotHeld(LossReason::Expired),
+                [2] => Renewal::NotHeld(LossReason::Taken),
                 _ => return Err(unreadable(&answer)),
             })
         })
@@ -226,20 +182,22 @@ impl Store for RedisStore {
                 .script(&script::MUTEX_RELEASE, &request.key)
                 .arg(request.id.as_bytes())
                 .millis(keep),
-            Kind::Semaphore { .. } => {
-                self.script(&script::SEMAPHORE_RELEASE, &request.key).arg(request.id.as_bytes())
-            }
+            Kind::Semaphore { weight, .. } => self
+                .script(&script::SEMAPHORE_RELEASE, &request.key)
+                .arg(request.id.as_bytes())
+                .arg(weight),
         };
+        let command = command.arg(self.wake(&request.key));
         self.send(command, limit(request), |answer| {
             if answer.as_ref().is_err_and(is_wrong_type) {
                 return Ok(Ended::NotHeld(LossReason::Taken));
             }
             let answer = answer?;
-            Ok(match integers(&answer) {
-                [Some(1), None] => Ended::Released,
-                [Some(3), None] => Ended::Kept,
-                [Some(0), None] => Ended::NotHeld(LossReason::Expired),
-                [Some(2), None] => Ended::NotHeld(LossReason::Taken),
+            Ok(match integers(&answer)[..] {
+                [1] => Ended::Released,
+                [3] => Ended::Kept,
+                [0] => Ended::NotHeld(LossReason::Expired),
+                [2] => Ended::NotHeld(LossReason::Taken),
                 _ => return Err(unreadable(&answer)),
             })
         })
@@ -247,16 +205,22 @@ impl Store for RedisStore {
 
     fn cancel(&self, request: &Request) -> StoreFuture<bool> {
         let command = match request.kind {
-            Kind::Mutex => self.script(&script::MUTEX_CANCEL, &request.key),
-            Kind::Semaphore { .. } => self.script(&script::SEMAPHORE_CANCEL, &request.key),
+            Kind::Mutex => {
+                self.script(&script::MUTEX_CANCEL, &request.key).arg(request.id.as_bytes())
+            }
+            Kind::Semaphore { weight, .. } => self
+                .script(&script::SEMAPHORE_CANCEL, &request.key)
+                .arg(request.id.as_bytes())
+                .arg(weight),
         };
-        self.send(command.arg(request.id.as_bytes()), limit(request), |answer| {
+        let command = command.arg(self.wake(&request.key));
+        self.send(command, limit(request), |answer| {
             if answer.as_ref().is_err_and(is_wrong_type) {
                 return Ok(false);
             }
             let answer = answer?;
-            match integers(&answer) {
-                [Some(held @ (0 | 1)), None] => Ok(held == 1),
+            match integers(&answer)[..] {
+                [held @ (0 | 1)] => Ok(held == 1),
                 _ => Err(unreadable(&answer)),
             }
         })
@@ -269,40 +233,13 @@ impl Store for RedisStore {
         self.send(command.millis(lasts), PATIENCE, |answer| answer.map(|_| ()))
     }
 
+    fn listen(&self, _: ClientId, _: Weak<dyn Listener>) {}
+
+    fn gives_hints(&self) -> bool {
+        false
+    }
+
     fn now(&self) -> Instant {
         Instant::now()
-    }
-}
-
-/// A script's answer: an integer, or two in an array.
-fn integers(answer: &Value) -> [Option<u64>; 2] {
-    let integer = |value: &Value| match *value {
-        Value::Int(number) => u64::try_from(number).ok(),
-        _ => None,
-    };
-    match answer {
-        Value::Array(values) => match values.as_slice() {
-            [first] => [integer(first), None],
-            [first, second] => [integer(first), integer(second)],
-            _ => [None, None],
-        },
-        value => [integer(value), None],
-    }
-}
-
-/// A value of another type stands under a key of the lock.
-fn is_wrong_type(error: &StoreError) -> bool {
-    let error = error.source.downcast_ref::<RedisError>();
-    error.is_some_and(|error| error.code() == Some("WRONGTYPE"))
-}
-
-/// A server of the same protocol whose scripts are not ours can't answer so.
-fn unreadable(answer: &Value) -> StoreError {
-    let error = (ErrorKind::UnexpectedReturnType, "unexpected answer", format!("{answer:?}"));
-    StoreError {
-        outcome: Outcome::Unknown,
-        is_passing: false,
-        is_shut_down: false,
-        source: Box::new(RedisError::from(error)),
     }
 }

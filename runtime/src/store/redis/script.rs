@@ -62,14 +62,21 @@ macro_rules! scripts {
 }
 
 scripts! {
-    MUTEX_ACQUIRE = "mutex/acquire" grants ["record"] (lock; id, ttl_ms);
+    MUTEX_ACQUIRE = "mutex/acquire" grants ["record", "queue", "hand_over"]
+        (lock, queue, waiters; id, ttl_ms, live_ms, ticket, wake);
     MUTEX_RENEW = "mutex/renew" frees [] (lock; id, ttl_ms);
-    MUTEX_RELEASE = "mutex/release" frees ["record"] (lock; id, keep_ms);
-    MUTEX_CANCEL = "mutex/cancel" frees ["record"] (lock; id);
-    SEMAPHORE_ACQUIRE = "semaphore/acquire" grants ["record", "permits"] (lock, holders; id, ttl_ms, limit);
-    SEMAPHORE_RENEW = "semaphore/renew" frees ["record", "permits"] (lock, holders; id, ttl_ms);
-    SEMAPHORE_RELEASE = "semaphore/release" frees ["record", "permits"] (lock, holders; id);
-    SEMAPHORE_CANCEL = "semaphore/cancel" frees ["record", "permits"] (lock, holders; id);
+    MUTEX_RELEASE = "mutex/release" frees ["record", "queue", "hand_over"]
+        (lock, queue, waiters; id, keep_ms, wake);
+    MUTEX_CANCEL = "mutex/cancel" frees ["record", "queue", "hand_over"]
+        (lock, queue, waiters; id, wake);
+    SEMAPHORE_ACQUIRE = "semaphore/acquire" grants ["record", "queue", "permits", "serve"]
+        (lock, holders, queue, waiters; id, ttl_ms, limit, weight, live_ms, ticket, wake);
+    SEMAPHORE_RENEW = "semaphore/renew" frees ["record", "permits"]
+        (lock, holders; id, weight, ttl_ms);
+    SEMAPHORE_RELEASE = "semaphore/release" frees ["record", "queue", "permits", "serve"]
+        (lock, holders, queue, waiters; id, weight, wake);
+    SEMAPHORE_CANCEL = "semaphore/cancel" frees ["record", "queue", "permits", "serve"]
+        (lock, holders, queue, waiters; id, weight, wake);
     CLIENT_INTRODUCE = "client/introduce" grants [] (client; service, host, process, ttl_ms);
 }
 
@@ -118,7 +125,7 @@ mod tests {
             let included: Vec<_> =
                 header.lines().filter_map(|line| line.strip_prefix("--- INCLUDE ")).collect();
             assert_eq!(included, script.includes, "{name}");
-            assert!(text.lines().count() <= 70, "{name} is long; say less");
+            assert!(body.lines().count() <= 50, "{name} is long; say less");
         }
     }
 

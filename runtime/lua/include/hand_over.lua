@@ -1,0 +1,37 @@
+--- include/hand_over: who has a mutex next. Goes after include/queue.
+
+-- Whether a request has the mutex, or was offered it.
+local function holds(rec, id)
+  return string.find(rec, '^M[HO]') ~= nil and string.sub(rec, 3, 36) == id
+end
+
+local function flag_for(queue)
+  return redis.call('ZCARD', queue) > 0 and '1' or '0'
+end
+
+local function grant(lock, id, last, flag, ended, ttl_ms, now)
+  local token = next_token(last, now)
+  redis.call('SET', lock, 'MH' .. id .. token .. flag .. ended, 'PX', ttl_ms)
+  return {1, tonumber(token)}
+end
+
+-- Offers the mutex to a waiter, until it would be taken for dead: so one that has
+-- died costs no more than that. Its first renewal makes it held.
+local function offer(lock, queue, waiters, wake, first, said, left_ms, last, ended, now)
+  leave(queue, waiters, first)
+  local token = next_token(last, now)
+  redis.call('SET', lock, 'MO' .. first .. token .. flag_for(queue) .. ended, 'PX', left_ms)
+  tell(wake, first, token, said)
+end
+
+-- To the first who waits; or, if nobody does, it is free. Those who wait for
+-- another kind of lock are left alone.
+local function hand_over(lock, queue, waiters, wake, last, ended)
+  local now = clock()
+  local first, said, left_ms = first_waiter(queue, waiters, to_ms(now))
+  if first and string.sub(said, 14, 14) == 'M' then
+    offer(lock, queue, waiters, wake, first, said, left_ms, last, ended, now)
+  elseif not first then
+    redis.call('SET', lock, 'MF' .. NOBODY .. last .. flag_for(queue) .. ended, 'PX', GRACE_MS)
+  end
+end

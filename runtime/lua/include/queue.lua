@@ -1,0 +1,68 @@
+--- include/queue: who waits for a lock, in the order they came.
+---
+--- The queue is a sorted set, request id by ticket: the server's time in
+--- microseconds when the request first asked. A hash beside it has what each
+--- waiter said last: until when it is known to live (13 digits, milliseconds),
+--- the letter of its kind, and what it asks for. One that has not asked again by
+--- then is dead, and passed over; if it lives after all, its ticket brings it
+--- back to its place. Goes after include/record.
+
+local QUEUE_MS, LIVE_MOST_MS = 60000, 15000
+
+-- After an expiry the record is gone, with its flag, and the queue is not.
+local function nobody_waits(flag, queue)
+  if flag then return flag == '0' end
+  return redis.call('EXISTS', queue) == 0
+end
+
+-- Joins, or says again that it lives. A ticket of 0 is a new one, and a negative
+-- one is for a request that first asked so many microseconds ago, without answer.
+local function join(queue, waiters, id, live_ms, ticket, demand, now)
+  local place = tonumber(ticket)
+  if place <= 0 then place = tonumber(now) + place end
+  local until_ms = to_ms(now) + live_ms
+  -- The expiry before the entry: a user who may not set one leaves nothing.
+  local is_there = redis.call('PEXPIRE', queue, QUEUE_MS) + redis.call('PEXPIRE', waiters, QUEUE_MS)
+  if redis.call('ZADD', queue, 'NX', place, id) == 0 then
+    place = tonumber(redis.call('ZSCORE', queue, id))
+  end
+  redis.call('HSET', waiters, id, until_ms .. demand)
+  if is_there < 2 then
+    redis.call('PEXPIRE', queue, QUEUE_MS)
+    redis.call('PEXPIRE', waiters, QUEUE_MS)
+  end
+  return place, until_ms
+end
+
+local function leave(queue, waiters, id)
+  redis.call('ZREM', queue, id)
+  redis.call('HDEL', waiters, id)
+end
+
+-- The first who lives, what it said last, and for how long it is known to live.
+-- Forgets the dead before it, at most 64 of them: if it finds nobody and the
+-- queue is not empty, there are more. A clock that went back proves nobody alive.
+local function first_waiter(queue, waiters, now_ms)
+  for _ = 1, 64 do
+    local id = redis.call('ZRANGE', queue, 0, 0)[1]
+    if not id then return nil end
+    local said = redis.call('HGET', waiters, id)
+    local left_ms = said and string.sub(said, 1, 13) - now_ms or 0
+    if left_ms > 0 and left_ms <= LIVE_MOST_MS then return id, said, left_ms end
+    leave(queue, waiters, id)
+  end
+end
+
+-- Tells a waiter what it was offered. Where that may not be published, it learns
+-- of it when it asks again.
+local function tell(wake, id, token, said)
+  local publish = string.find(wake, '{', 1, true) and 'SPUBLISH' or 'PUBLISH'
+  redis.pcall(publish, wake .. string.sub(id, 1, 22), id .. token .. string.sub(said, 1, 13))
+end
+
+-- The first asks again when the lock may be free, all others to say they live.
+local function queued(queue, id, place, until_ms, live_ms, left_ms)
+  local again_ms = math.floor(live_ms / 3)
+  if redis.call('ZRANK', queue, id) == 0 then again_ms = math.min(again_ms, math.max(left_ms, 0)) end
+  return {5, place, until_ms, again_ms}
+end
