@@ -60,9 +60,8 @@ impl Keeper {
         Self { store, place: Place::Thread(shared) }
     }
 
-    /// Renews a lease from now on.
-    pub(crate) fn watch(&self, term: &Arc<Term>, granted: Instant) {
-        let first = granted + term.request.ttl / 3;
+    /// Renews a lease from now on, for the first time then.
+    pub(crate) fn watch(&self, term: &Arc<Term>, first: Instant) {
         match &self.place {
             Place::Guest => {
                 if let Ok(runtime) = Handle::try_current() {

@@ -37,12 +37,23 @@ pub struct Lease {
     is_settled: bool,
 }
 
+/// How a lease came.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Grant {
+    /// Read before the command was sent whose execution set the expiry.
+    pub(crate) sent: Instant,
+    /// How long it lasts from then.
+    pub(crate) lasts: Duration,
+    /// It is an offer, to be confirmed by a renewal at once.
+    pub(crate) is_offer: bool,
+}
+
 impl Lease {
     pub(crate) fn new(
         client: Arc<Client>,
         request: Request,
         fence: Option<Fence>,
-        sent: Instant,
+        Grant { sent, lasts, is_offer }: Grant,
         options: Options,
     ) -> Self {
         let received = client.store.now();
@@ -50,8 +61,9 @@ impl Lease {
         // safe one here.
         let keep_until =
             (!options.hold_at_least.is_zero()).then(|| received + options.hold_at_least);
-        let term = Arc::new(Term::new(client.store.clone(), request, fence, sent));
-        client.keeper.watch(&term, sent);
+        let first = if is_offer { received } else { sent + request.ttl / 3 };
+        let term = Arc::new(Term::new(client.store.clone(), request, fence, sent, lasts));
+        client.keeper.watch(&term, first);
         Self { client, term, keep_until, is_settled: false }
     }
 

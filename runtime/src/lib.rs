@@ -53,6 +53,7 @@ mod fence;
 mod keeper;
 mod key;
 mod lease;
+mod line;
 mod locks;
 mod mutex;
 mod options;
@@ -63,6 +64,7 @@ mod telemetry;
 mod term;
 #[cfg(feature = "tower")]
 pub mod tower;
+mod wakeups;
 
 pub use crate::error::{LockError, LossReason, Outcome, Step};
 pub use crate::fence::Fence;

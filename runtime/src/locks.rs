@@ -3,11 +3,13 @@
 use std::fmt;
 use std::future::Future;
 use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock, Weak};
 
 use crate::keeper::Keeper;
+use crate::line::Lines;
 use crate::store::memory::MemoryStore;
 use crate::store::{ClientId, RequestId, Store};
+use crate::wakeups::Wakeups;
 use crate::{IntoLockKey, LockError, Mutex, Semaphore};
 
 /// A client of a lock store: cheap to clone, one a process is enough.
@@ -26,6 +28,8 @@ pub struct Locks {
 pub(crate) struct Client {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) keeper: Keeper,
+    pub(crate) lines: Lines,
+    pub(crate) wakeups: Arc<Wakeups>,
     id: ClientId,
     requests: AtomicU64,
 }
@@ -44,7 +48,11 @@ impl Drop for Client {
 
 impl Locks {
     fn new(store: Arc<dyn Store>, keeper: Keeper, id: ClientId) -> Self {
-        Self { client: Arc::new(Client { store, keeper, id, requests: AtomicU64::new(0) }) }
+        let wakeups = Arc::<Wakeups>::default();
+        let listener: Weak<Wakeups> = Arc::downgrade(&wakeups);
+        store.listen(id, listener);
+        let (lines, requests) = (Lines::default(), AtomicU64::new(0));
+        Self { client: Arc::new(Client { store, keeper, lines, wakeups, id, requests }) }
     }
 
     pub(crate) fn client(&self) -> &Arc<Client> {

@@ -12,9 +12,10 @@ use crate::{IntoLockKey, Lease, LockError, Locks, Wait};
 /// A semaphore by name: a cheap handle, from [`Locks::semaphore`].
 ///
 /// Its permits are leases: each has an owner and a TTL of its own, so that a
-/// crash costs none, and none is given back twice. The limit is the caller's,
-/// held against all permits that are out; callers with different limits each
-/// keep to their own.
+/// crash costs none, and none is given back twice. First come, first served. The
+/// limit is the caller's, held against all permits that are out: callers with
+/// different limits each keep to their own, so a limit may change while servers
+/// of an old and a new version run side by side.
 #[derive(Clone, Debug)]
 #[must_use = "a semaphore does nothing until a permit is acquired"]
 pub struct Semaphore {
@@ -80,10 +81,46 @@ impl Semaphore {
     /// # }
     /// ```
     pub async fn acquire(&self) -> Result<Lease, LockError> {
-        self.acquire_with(self.options).await
+        self.acquire_with(1, self.options).await
     }
 
-    /// Takes a permit if there is one, and does not wait.
+    /// Waits until it has a permit that takes `weight` of the limit: for work
+    /// that needs more than one share, all of it at once.
+    ///
+    /// A heavy request waits for its turn like any other, and nothing that came
+    /// later is let in past it, even if it would fit: so it is served.
+    ///
+    /// # Errors
+    ///
+    /// As of [`acquire`](Self::acquire); [`LockError::InvalidOption`] also for a
+    /// weight of 0, or above the limit.
+    ///
+    /// # Panics
+    ///
+    /// As of [`acquire`](Self::acquire).
+    ///
+    /// # Cancel safety
+    ///
+    /// As of [`acquire`](Self::acquire).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), leasehold::LockError> {
+    /// let cores = leasehold::Locks::in_memory().semaphore("cores", 8);
+    ///
+    /// let heavy = cores.acquire_many(6).await?;
+    /// let light = cores.acquire_many(2).await?;
+    /// assert!(cores.try_acquire().await.is_err());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn acquire_many(&self, weight: u32) -> Result<Lease, LockError> {
+        self.acquire_with(weight, self.options).await
+    }
+
+    /// Takes a permit if there is one and nobody waits for it, and does not wait.
     ///
     /// # Errors
     ///
@@ -95,18 +132,42 @@ impl Semaphore {
     ///
     /// As of [`acquire`](Self::acquire).
     pub async fn try_acquire(&self) -> Result<Lease, LockError> {
-        self.acquire_with(self.options.at_once()).await
+        self.acquire_with(1, self.options.at_once()).await
     }
 
-    async fn acquire_with(&self, options: Options) -> Result<Lease, LockError> {
-        if self.limit == 0 {
+    /// Takes a permit of this weight if it fits and nobody waits, and does not
+    /// wait.
+    ///
+    /// # Errors
+    ///
+    /// As of [`try_acquire`](Self::try_acquire), and
+    /// [`LockError::InvalidOption`] for a weight of 0, or above the limit.
+    ///
+    /// # Cancel safety
+    ///
+    /// As of [`acquire`](Self::acquire).
+    pub async fn try_acquire_many(&self, weight: u32) -> Result<Lease, LockError> {
+        self.acquire_with(weight, self.options.at_once()).await
+    }
+
+    async fn acquire_with(&self, weight: u32, options: Options) -> Result<Lease, LockError> {
+        let limit = self.limit;
+        if limit == 0 {
             return Err(LockError::InvalidOption {
                 option: "permits",
                 problem: "a semaphore with a limit of 0 never lets anybody in; 1 is the least"
                     .to_owned(),
             });
         }
-        let kind = Kind::Semaphore { limit: self.limit, weight: 1 };
+        if weight == 0 || weight > limit {
+            return Err(LockError::InvalidOption {
+                option: "weight",
+                problem: format!(
+                    "{weight} is not between 1 and the semaphore's limit, which is {limit}"
+                ),
+            });
+        }
+        let kind = Kind::Semaphore { limit, weight };
         acquire(self.locks.client(), self.key.get()?, kind, options).await
     }
 }

@@ -39,14 +39,15 @@ pub(crate) struct Term {
 }
 
 impl Term {
-    /// `sent` was read before the command that was granted was sent.
+    /// `sent` was read before the command was sent by which it lasts so long.
     pub(crate) fn new(
         store: Arc<dyn Store>,
         request: Request,
         fence: Option<Fence>,
         sent: Instant,
+        lasts: Duration,
     ) -> Self {
-        let deadline = nanos(validity(request.ttl));
+        let deadline = nanos(validity(lasts));
         Self {
             request,
             fence,
@@ -165,7 +166,7 @@ impl Term {
 
 /// How long a grant may be relied on: its TTL less the drift between two
 /// clocks, after Redlock.
-fn validity(ttl: Duration) -> Duration {
+pub(crate) fn validity(ttl: Duration) -> Duration {
     ttl.saturating_sub(ttl / 100 + Duration::from_millis(2))
 }
 
@@ -191,7 +192,7 @@ mod tests {
             ttl: Duration::from_secs(10),
         };
         let sent = store.now();
-        Term::new(store, request, None, sent)
+        Term::new(store, request, None, sent, Duration::from_secs(10))
     }
 
     #[tokio::test(start_paused = true)]

@@ -1,0 +1,274 @@
+//! A request under way. Whatever happens to its caller, it leaves no lease that
+//! nobody knows of.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::time::sleep;
+
+use crate::lease::{Grant, Lease};
+use crate::locks::Client;
+use crate::options::Options;
+use crate::store::{
+    Attempt, Attendance, Kind, Request, Stamp, StoreError, StoreFuture, Ticket, Waiting,
+};
+use crate::term::validity;
+use crate::wakeups::{News, Route};
+use crate::{Fence, LockKey, Outcome};
+
+/// For how long a waiter is known to live after it asked. A waiter that dies
+/// when it is offered the lock costs everybody up to this; and it asks three
+/// times in it, so a shorter one would cost the store more.
+const LIVE: Duration = Duration::from_secs(6);
+
+/// A waiter whose wait ends before that leaves, and needs to be known for little
+/// longer than it waits.
+const LIVE_BEYOND: Duration = Duration::from_millis(500);
+
+/// One request, from its first command until it is granted or given up.
+pub(crate) struct Asking {
+    pub(super) client: Arc<Client>,
+    request: Request,
+    /// Where it hears of offers; a call that does not wait hears nothing.
+    route: Option<Route>,
+    in_flight: Option<InFlight>,
+    /// The store may know the request.
+    is_armed: bool,
+    /// When it first asked.
+    first: Option<Instant>,
+    /// When the command was sent that had the last answer.
+    sent: Instant,
+    ticket: Option<u64>,
+    heartbeat: Option<Heartbeat>,
+    subscribing: Subscribing,
+}
+
+struct InFlight {
+    sent: Instant,
+    live: Duration,
+    answer: StoreFuture<Attempt>,
+    /// It was sent for another acquisition, whose TTL was not ours.
+    is_foreign: bool,
+}
+
+/// The last ask that was answered *queued*: while it lasts, an offer may be
+/// relied on.
+#[derive(Clone, Copy)]
+struct Heartbeat {
+    sent: Instant,
+    live: Duration,
+    until: Stamp,
+}
+
+/// Where hints are subscribed to lock by lock.
+enum Subscribing {
+    /// There is no need.
+    Done(#[expect(dead_code, reason = "it is held, not read")] Option<Attendance>),
+    /// Only once the lock is found held: a free one costs no subscription.
+    Later(StoreFuture<Attendance>),
+    Failed,
+}
+
+impl Asking {
+    /// A request that does not wait.
+    pub(super) fn new(client: &Arc<Client>, key: LockKey, kind: Kind, ttl: Duration) -> Self {
+        let request = Request { key, id: client.next_request(), kind, ttl };
+        let sent = client.store.now();
+        Self {
+            client: client.clone(),
+            request,
+            route: None,
+            in_flight: None,
+            is_armed: false,
+            first: None,
+            sent,
+            ticket: None,
+            heartbeat: None,
+            subscribing: Subscribing::Done(None),
+        }
+    }
+
+    /// A request that may wait. Its route is there before its first command is
+    /// sent: an offer may arrive before the answer does.
+    pub(super) fn waiting(client: &Arc<Client>, key: LockKey, kind: Kind, ttl: Duration) -> Self {
+        let mut asking = Self::new(client, key, kind, ttl);
+        asking.route = Some(client.wakeups.route(asking.request.id));
+        if let Some(subscription) = client.store.attend(&asking.request) {
+            asking.subscribing = Subscribing::Later(subscription);
+        }
+        asking
+    }
+
+    /// The same request for another acquisition.
+    pub(super) fn inherited(mut self, ttl: Duration) -> Self {
+        if let Some(in_flight) = &mut self.in_flight {
+            in_flight.is_foreign |= self.request.ttl != ttl;
+        }
+        self.request.ttl = ttl;
+        self
+    }
+
+    pub(super) fn key(&self) -> &LockKey {
+        &self.request.key
+    }
+
+    pub(super) fn now(&self) -> Instant {
+        self.client.store.now()
+    }
+
+    /// Whether an offer would be heard of.
+    pub(super) fn hears(&self) -> bool {
+        self.client.store.gives_hints() && !matches!(self.subscribing, Subscribing::Failed)
+    }
+
+    /// Whether there is something to be taken back, or to be inherited.
+    pub(super) fn is_begun(&self) -> bool {
+        self.is_armed || self.in_flight.is_some()
+    }
+
+    /// Asks once; if there is time left to wait, the request joins the queue.
+    pub(super) async fn ask(&mut self, left: Duration) -> Result<Attempt, StoreError> {
+        let is_waiting = self.route.is_some() && !left.is_zero();
+        if let Subscribing::Later(_) = self.subscribing {
+            let answer = self.ask_once(None).await;
+            if !is_waiting || !matches!(answer, Ok(Attempt::Busy { .. })) {
+                return answer;
+            }
+            let before = std::mem::replace(&mut self.subscribing, Subscribing::Failed);
+            if let Subscribing::Later(subscription) = before
+                && let Ok(attendance) = subscription.await
+            {
+                self.subscribing = Subscribing::Done(Some(attendance));
+            }
+        }
+        self.ask_once(is_waiting.then(|| LIVE.min(left.saturating_add(LIVE_BEYOND)))).await
+    }
+
+    async fn ask_once(&mut self, live: Option<Duration>) -> Result<Attempt, StoreError> {
+        loop {
+            // What was inherited is answered first.
+            if self.in_flight.is_none() {
+                self.in_flight = Some(self.send(live));
+            }
+            let Some(in_flight) = &mut self.in_flight else { continue };
+            let answer = (&mut in_flight.answer).await;
+            let InFlight { sent, live, is_foreign, .. } = *in_flight;
+            self.in_flight = None;
+            self.sent = sent;
+            match &answer {
+                Ok(Attempt::Queued { ticket, until, .. }) => {
+                    self.is_armed = true;
+                    self.ticket = Some(*ticket);
+                    self.heartbeat = Some(Heartbeat { sent, live, until: *until });
+                }
+                Ok(Attempt::Granted { .. }) => {
+                    self.is_armed = true;
+                    if is_foreign {
+                        continue;
+                    }
+                }
+                // Refused; but an earlier copy may still be on its way.
+                Ok(_) => {}
+                Err(error) => self.is_armed |= error.outcome == Outcome::Unknown,
+            }
+            return answer;
+        }
+    }
+
+    fn send(&mut self, live: Option<Duration>) -> InFlight {
+        let sent = self.client.store.now();
+        let waiting = live.map(|live| Waiting { live, ticket: self.ticket(sent) });
+        self.first.get_or_insert(sent);
+        let answer = self.client.store.acquire(&self.request, waiting);
+        InFlight { sent, live: live.unwrap_or_default(), answer, is_foreign: false }
+    }
+
+    fn ticket(&self, now: Instant) -> Ticket {
+        match (self.ticket, self.first) {
+            (Some(ticket), _) => Ticket::Told(ticket),
+            (None, Some(first)) => Ticket::New { age: now.saturating_duration_since(first) },
+            (None, None) => Ticket::New { age: Duration::ZERO },
+        }
+    }
+
+    /// Pauses, unless there is an offer before that: its token. Returns early if
+    /// there is reason to ask.
+    pub(super) async fn hear(&mut self, pause: Duration) -> Option<u64> {
+        let mut pause = pin!(sleep(pause));
+        let Some(route) = &self.route else {
+            pause.await;
+            return None;
+        };
+        loop {
+            let news = tokio::select! {
+                biased;
+                news = route.news() => news,
+                () = &mut pause => return None,
+            };
+            match (news, self.heartbeat) {
+                (News::Offered(offer), Some(heartbeat)) if offer.until >= heartbeat.until => {
+                    return Some(offer.token);
+                }
+                // An offer that had ended when the request was queued again.
+                (News::Offered(_), Some(_)) => {}
+                (News::Offered(_), None) => return None,
+                (News::Missed, _) => {
+                    // Not all who wait for anything at the same moment.
+                    sleep(Duration::from_millis(20).mul_f64(fastrand::f64())).await;
+                    return None;
+                }
+            }
+        }
+    }
+
+    /// The lease, unless it is over already: then it is taken back, and asked
+    /// for again as another request.
+    pub(super) fn granted(&mut self, token: u64, options: Options) -> Option<Lease> {
+        let lasts = self.request.ttl;
+        self.lease(token, Grant { sent: self.sent, lasts, is_offer: false }, options)
+    }
+
+    /// The lease of what was offered: it lasts as long as this waiter is known
+    /// to live, and longer once the keeper has confirmed it.
+    pub(super) fn offered(&mut self, token: u64, options: Options) -> Option<Lease> {
+        let Heartbeat { sent, live, .. } = self.heartbeat?;
+        // What ran out is asked for again, by the same request.
+        if self.now() >= sent + validity(live) {
+            return None;
+        }
+        self.lease(token, Grant { sent, lasts: live, is_offer: true }, options)
+    }
+
+    fn lease(&mut self, token: u64, grant: Grant, options: Options) -> Option<Lease> {
+        let fence = (self.request.kind == Kind::Mutex).then(|| Fence::new(token));
+        let lease = Lease::new(self.client.clone(), self.request.clone(), fence, grant, options);
+        // From here on it is the lease's.
+        self.is_armed = false;
+        if lease.is_held() {
+            return Some(lease);
+        }
+        lease.discard();
+        self.start_anew();
+        None
+    }
+
+    /// Goes on as another request, at the end of the queue.
+    pub(super) fn start_anew(&mut self) {
+        self.request.id = self.client.next_request();
+        if self.route.is_some() {
+            self.route = Some(self.client.wakeups.route(self.request.id));
+        }
+        (self.is_armed, self.first, self.ticket, self.heartbeat) = (false, None, None, None);
+    }
+}
+
+impl Drop for Asking {
+    fn drop(&mut self) {
+        let in_flight = self.in_flight.take();
+        if self.is_armed || in_flight.is_some() {
+            let in_flight = in_flight.map(|in_flight| in_flight.answer);
+            self.client.keeper.cancel_later(self.request.clone(), in_flight);
+        }
+    }
+}

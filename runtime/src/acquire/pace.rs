@@ -1,0 +1,145 @@
+//! When to ask again, and what to say when the wait is over.
+
+use std::time::{Duration, Instant};
+
+use crate::store::StoreError;
+use crate::{LockError, LockKey, Step, Wait};
+
+/// How long a store that fails is asked again, even by a call that does not
+/// wait: enough for a connection that broke while it was idle.
+const FAULTS: Duration = Duration::from_secs(1);
+
+/// Why the lock was not granted this time.
+pub(super) enum Refusal {
+    /// It waits in the store's queue, and is to ask again in so long.
+    Queued(Duration),
+    /// Others hold it, for so much longer, and it is in no queue.
+    Held(Duration),
+    /// Others of this process were before it for all of the wait.
+    Behind,
+    /// The lease was over when it came; it is asked for anew.
+    Over,
+    /// The store failed, and may not do so the next time.
+    Fault(StoreError),
+}
+
+impl Refusal {
+    pub(super) fn into_error(self, key: LockKey, pace: &Pace) -> LockError {
+        match self {
+            Self::Fault(error) => LockError::store(Step::Acquire, &key, error),
+            Self::Held(retry_after) if pace.is_try() => LockError::Busy { key, retry_after },
+            _ => LockError::TimedOut { key, waited: pace.waited },
+        }
+    }
+}
+
+/// When to ask again: in the queue when the store says so, with an ear for its
+/// hints. Where none can be heard, often at first, then less so, in a random
+/// rhythm that spreads those who wait; at the holder's deadline at the latest,
+/// and once more when the wait is over.
+pub(super) struct Pace {
+    begun: Instant,
+    wait: Wait,
+    waited: Duration,
+    pause: Duration,
+    /// How often it may still ask again at once, where the store says so.
+    at_once: u32,
+}
+
+impl Pace {
+    const FIRST: Duration = Duration::from_millis(5);
+    const LONGEST: Duration = Duration::from_millis(200);
+
+    pub(super) fn new(begun: Instant, wait: Wait) -> Self {
+        Self { begun, wait, waited: Duration::ZERO, pause: Self::FIRST, at_once: 64 }
+    }
+
+    pub(super) fn is_try(&self) -> bool {
+        self.wait == Wait::For(Duration::ZERO)
+    }
+
+    /// The time there is left to wait.
+    pub(super) fn left(&self, now: Instant) -> Duration {
+        match self.wait {
+            Wait::Forever => Duration::MAX,
+            Wait::For(wait) => wait.saturating_sub(now.saturating_duration_since(self.begun)),
+        }
+    }
+
+    /// Notes that the wait is over.
+    pub(super) fn end(&mut self, now: Instant) -> &Self {
+        self.waited = now.saturating_duration_since(self.begun);
+        self
+    }
+
+    /// How long to pause; nothing when the wait is over.
+    pub(super) fn next(
+        &mut self,
+        now: Instant,
+        refusal: &Refusal,
+        hears: bool,
+    ) -> Option<Duration> {
+        self.end(now);
+        // A semaphore forgets ended permits a few at a time, and what is over
+        // when it comes is asked for anew: also by a call that does not wait.
+        if matches!(refusal, Refusal::Held(Duration::ZERO) | Refusal::Over) && self.at_once > 0 {
+            self.at_once -= 1;
+            return Some(Duration::ZERO);
+        }
+        let left = match (self.wait, refusal) {
+            (Wait::For(wait), Refusal::Fault(_)) => wait.max(FAULTS).saturating_sub(self.waited),
+            _ => self.left(now),
+        };
+        if left.is_zero() {
+            return None;
+        }
+        let random = self.pause.mul_f64(0.5 + 0.5 * fastrand::f64());
+        self.pause = (self.pause * 3 / 2).min(Self::LONGEST);
+        let pause = match refusal {
+            // A little later than the store says, where the lock then ends.
+            Refusal::Queued(again) if hears => *again + Duration::from_millis(1),
+            Refusal::Queued(again) | Refusal::Held(again) => {
+                random.min(*again + Duration::from_millis(1))
+            }
+            _ => random,
+        };
+        Some(pause.min(left))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_asks_again_at_the_holders_deadline_at_the_latest() {
+        let begun = Instant::now();
+        let mut pace = Pace::new(begun, Wait::Forever);
+        pace.pause = Pace::LONGEST;
+        let soon = Refusal::Held(Duration::from_millis(20));
+        assert_eq!(pace.next(begun, &soon, true), Some(Duration::from_millis(21)));
+        let late = Refusal::Held(Duration::from_secs(20));
+        assert!(pace.next(begun, &late, true) <= Some(Pace::LONGEST));
+    }
+
+    #[test]
+    fn in_the_queue_it_asks_when_the_store_says_so() {
+        let mut pace = Pace::new(Instant::now(), Wait::Forever);
+        let queued = Refusal::Queued(Duration::from_secs(2));
+        assert_eq!(pace.next(pace.begun, &queued, true), Some(Duration::from_millis(2001)));
+        let deaf = pace.next(pace.begun, &queued, false);
+        assert!(deaf <= Some(Pace::LONGEST), "where no hint is heard, it asks often: {deaf:?}");
+    }
+
+    #[test]
+    fn the_wait_is_the_bound_and_a_try_does_not_wait() {
+        let begun = Instant::now();
+        let held = Refusal::Held(Duration::from_secs(20));
+        let mut pace = Pace::new(begun, Wait::For(Duration::from_secs(1)));
+        pace.pause = Pace::LONGEST;
+        let nearly = begun + Duration::from_millis(999);
+        assert_eq!(pace.next(nearly, &held, true), Some(Duration::from_millis(1)));
+        assert_eq!(pace.next(begun + Duration::from_secs(1), &held, true), None);
+        assert_eq!(Pace::new(begun, Wait::For(Duration::ZERO)).next(begun, &held, true), None);
+    }
+}
