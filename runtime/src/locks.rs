@@ -75,8 +75,15 @@ impl Locks {
     #[doc(hidden)]
     #[must_use]
     pub fn over(store: Arc<dyn Store>) -> Self {
+        Self::over_as(store, ClientId::random())
+    }
+
+    /// The same, for a store that was told the client's id.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn over_as(store: Arc<dyn Store>, id: ClientId) -> Self {
         let keeper = Keeper::as_guest(store.clone());
-        Self::new(store, keeper, ClientId::random())
+        Self::new(store, keeper, id)
     }
 
     /// Locks on the Redis or Valkey server of a URL, such as

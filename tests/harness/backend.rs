@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use leasehold::Locks;
-use leasehold::store::Store;
 use leasehold::store::memory::MemoryStore;
 use leasehold::store::redis::RedisStore;
+use leasehold::store::{ClientId, Store};
 use tokio::runtime::Handle;
 
 use crate::server::Server;
@@ -52,6 +52,18 @@ impl Backend for Memory {
     async fn pass(&self, time: Duration) {
         tokio::time::advance(time).await;
     }
+}
+
+/// A client on a server, driven by the test's own runtime: for tests that need
+/// hundreds of them, and not as many threads.
+///
+/// # Panics
+///
+/// If the server can't be reached.
+pub async fn light_client(server: &Server) -> Locks {
+    let id = ClientId::random();
+    let store = RedisStore::connect(&server.url(), "leasehold", Handle::current()).await;
+    Locks::over_as(Arc::new(store.expect("the server is there")), id)
 }
 
 /// One redis-server.

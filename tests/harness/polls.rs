@@ -23,3 +23,9 @@ pub async fn drop_after<F: Future>(polls: usize, future: F) -> Option<F::Output>
     drop(future);
     output
 }
+
+/// Polls a future once, and says whether it is to be polled again.
+pub async fn is_pending<F: Future + Unpin>(future: &mut F) -> bool {
+    let mut future = std::pin::Pin::new(future);
+    poll_fn(|context| Poll::Ready(future.as_mut().poll(context).is_pending())).await
+}

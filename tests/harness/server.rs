@@ -96,6 +96,37 @@ impl Server {
         client.get_multiplexed_async_connection().await.expect("the server is there")
     }
 
+    /// How often the server ran a command, and for how long in microseconds,
+    /// since its start or the last `forget_stats`.
+    ///
+    /// # Panics
+    ///
+    /// If the server can't be asked.
+    pub async fn stats(&self, command: &str) -> (u64, u64) {
+        let info: String = redis::cmd("INFO")
+            .arg("commandstats")
+            .query_async(&mut self.redis().await)
+            .await
+            .expect("INFO");
+        let name = format!("cmdstat_{command}:");
+        let line = info.lines().find_map(|line| line.strip_prefix(&*name)).unwrap_or_default();
+        let field = |field: &str| {
+            let value = line.split(',').find_map(|part| part.strip_prefix(field));
+            value.map_or(0, |value| value.parse().expect("a number"))
+        };
+        (field("calls="), field("usec="))
+    }
+
+    /// Lets the counts of `stats` begin anew.
+    ///
+    /// # Panics
+    ///
+    /// If the server can't be asked.
+    pub async fn forget_stats(&self) {
+        let mut reset = redis::cmd("CONFIG");
+        reset.arg("RESETSTAT").exec_async(&mut self.redis().await).await.expect("CONFIG RESETSTAT");
+    }
+
     /// Stops the server's process, so that it neither answers nor closes.
     ///
     /// # Panics

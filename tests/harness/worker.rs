@@ -18,6 +18,7 @@ fn main() -> Result<(), Failure> {
         [url, "drop", count, "static"] => drop_on_a_static_runtime(url, count.parse()?),
         [url, "drop", count, how] => drop_many(url, count.parse()?, how),
         [url, "count", key, times] => count(url, key, times.parse()?),
+        [url, "wait", key] => wait(url, key),
         [url, "log"] => log_to_the_end(url),
         ["-", "env"] => environment(),
         _ => Err("worker URL hold KEY TTL_MS | drop COUNT HOW | count KEY TIMES".into()),
@@ -37,6 +38,15 @@ async fn hold(url: &str, key: &str, ttl_ms: u64) -> Result<(), Failure> {
     ready();
     println!("{}", if lease.is_held() { "held" } else { "lost" });
     println!("{:?}", lease.release().await.is_ok());
+    Ok(())
+}
+
+/// Waits for a mutex, for as long as it takes.
+#[tokio::main(flavor = "current_thread")]
+async fn wait(url: &str, key: &str) -> Result<(), Failure> {
+    let locks = Locks::connect(url).await?;
+    let _lease = locks.mutex(key).wait(Wait::Forever).lock().await?;
+    ready();
     Ok(())
 }
 

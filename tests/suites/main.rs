@@ -11,3 +11,5 @@ mod lessons;
 mod over_http;
 mod seeds;
 mod telemetry;
+#[cfg(feature = "servers")]
+mod waiting;

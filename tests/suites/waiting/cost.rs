@@ -1,0 +1,193 @@
+//! What waiting costs the server.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::time::Duration;
+
+use leasehold::LockKey;
+use leasehold::store::redis::RedisStore;
+use leasehold::store::{
+    Attempt, ClientId, Ended, Kind, Renewal, Request, RequestId, Store, Ticket, Waiting,
+};
+use leasehold_tests::server::Server;
+use tokio::runtime::Handle;
+use tokio::time::Instant;
+
+use super::{ASK_AGAIN, clients, until_queued, waiter};
+
+/// Three commands a grant, however many wait: the ask that queued it, the
+/// release of the one before, and the renewal that confirms it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_grant_costs_three_commands_however_many_wait() {
+    let server = Server::start();
+    let mut redis = server.redis().await;
+    for count in [4_u32, 64, 512] {
+        let mut clients = clients(&server, count as usize + 1).await;
+        let held = clients.remove(0).mutex("a").lock().await.unwrap();
+        server.forget_stats().await;
+        let begun = Instant::now();
+        let mut waiting = tokio::task::JoinSet::new();
+        for locks in clients {
+            let waiter = waiter(locks, "a");
+            waiting.spawn(async move { waiter.await.unwrap().release().await.unwrap() });
+        }
+        until_queued(&mut redis, "a", count.into()).await;
+        held.release().await.unwrap();
+        waiting.join_all().await;
+        let calls = server.stats("evalsha").await.0 + server.stats("eval").await.0;
+        let took = begun.elapsed();
+        let a_grant = calls as f64 / f64::from(count);
+        println!("{count} waiters: {a_grant:.3} script calls a grant, in {took:?}");
+        let intervals = (took.as_secs_f64() / ASK_AGAIN.as_secs_f64()).floor();
+        // Those that come after the first has begun to leave are not asked twice.
+        assert!(a_grant <= 3.0 + intervals + 1.0 / f64::from(count), "{count}: {a_grant}");
+    }
+}
+
+/// One client's requests, at the store.
+struct Requests {
+    store: Arc<RedisStore>,
+    id: ClientId,
+    counter: AtomicU64,
+}
+
+impl Requests {
+    async fn start(server: &Server) -> Self {
+        let id = ClientId::random();
+        let store = RedisStore::connect(&server.url(), "leasehold", Handle::current()).await;
+        Self { store: Arc::new(store.unwrap()), id, counter: AtomicU64::new(0) }
+    }
+
+    fn next(&self, name: &str, kind: Kind) -> Request {
+        let id = RequestId::next(self.id, &self.counter);
+        let key = LockKey::new(name).unwrap();
+        Request { key, id, kind, ttl: Duration::from_secs(60) }
+    }
+
+    async fn queue(&self, request: &Request) {
+        let waiting =
+            Waiting { live: Duration::from_secs(14), ticket: Ticket::New { age: Duration::ZERO } };
+        let answer = self.store.acquire(request, Some(waiting)).await.unwrap();
+        assert!(matches!(answer, Attempt::Queued { .. }), "{answer:?}");
+    }
+
+    /// Lets so many wait, or hold, at once.
+    async fn all(&self, requests: &[Request], waits: bool) {
+        for some in requests.chunks(100) {
+            futures_util::future::join_all(some.iter().map(|request| async move {
+                if waits {
+                    self.queue(request).await;
+                } else {
+                    let answer = self.store.acquire(request, None).await.unwrap();
+                    assert!(matches!(answer, Attempt::Granted { .. }), "{answer:?}");
+                }
+            }))
+            .await;
+        }
+    }
+
+    async fn release(&self, request: &Request) {
+        let ended = self.store.release(request, Duration::ZERO).await.unwrap();
+        assert_eq!(ended, Ended::Released);
+    }
+
+    async fn confirm(&self, request: &Request) {
+        assert_eq!(self.store.renew(request).await.unwrap(), Renewal::Renewed);
+    }
+}
+
+/// The server's time for a script call, in microseconds.
+async fn time_a_call(server: &Server) -> f64 {
+    let (calls, time) = server.stats("evalsha").await;
+    assert!(calls > 100, "{calls}");
+    time as f64 / calls as f64
+}
+
+/// A hundred times: the holder releases, the first who waits confirms, and the
+/// one who released queues again.
+async fn hand_round(server: &Server, requests: &Requests, kind: Kind, waiters: usize) -> f64 {
+    let name = format!("{waiters}");
+    let mut line: std::collections::VecDeque<_> =
+        (0..=waiters).map(|_| requests.next(&name, kind)).collect();
+    let holder = line.pop_front().unwrap();
+    assert!(matches!(
+        requests.store.acquire(&holder, None).await.unwrap(),
+        Attempt::Granted { .. }
+    ));
+    requests.all(line.make_contiguous(), true).await;
+    server.forget_stats().await;
+    let mut holder = holder;
+    for _ in 0..100 {
+        requests.release(&holder).await;
+        let first = line.pop_front().unwrap();
+        requests.confirm(&first).await;
+        let again = requests.next(&name, kind);
+        requests.queue(&again).await;
+        line.push_back(again);
+        holder = first;
+    }
+    let time = time_a_call(server).await;
+    redis::cmd("FLUSHALL").exec_async(&mut server.redis().await).await.unwrap();
+    time
+}
+
+/// A hundred permits come and go beside so many that stay.
+async fn come_and_go(server: &Server, requests: &Requests, holders: usize) -> f64 {
+    let kind = Kind::Semaphore { limit: 20_000, weight: 1 };
+    let name = format!("{holders}");
+    let stay: Vec<_> = (0..holders).map(|_| requests.next(&name, kind)).collect();
+    requests.all(&stay, false).await;
+    server.forget_stats().await;
+    for _ in 0..100 {
+        let one = requests.next(&name, kind);
+        requests.all(std::slice::from_ref(&one), false).await;
+        requests.release(&one).await;
+    }
+    let time = time_a_call(server).await;
+    redis::cmd("FLUSHALL").exec_async(&mut server.redis().await).await.unwrap();
+    time
+}
+
+/// The least of some rounds, taken in turns: what the machine does meanwhile
+/// makes a round slower, never faster.
+async fn growth<F: Future<Output = f64>>(what: &str, time: impl Fn(usize) -> F) -> f64 {
+    let (mut few, mut many) = (f64::INFINITY, f64::INFINITY);
+    for _ in 0..5 {
+        few = few.min(time(10).await);
+        many = many.min(time(10_000).await);
+    }
+    let growth = many / few;
+    println!("{what}: {few:.1} µs a call with 10, {many:.1} µs with 10,000: {growth:.2} times");
+    growth
+}
+
+/// A grant costs the server the same, whether ten wait or ten thousand.
+#[tokio::test]
+async fn a_grant_costs_little_more_with_ten_thousand() {
+    let server = Server::start();
+    let requests = Requests::start(&server).await;
+    let (server, requests) = (&server, &requests);
+    let permit = Kind::Semaphore { limit: 1, weight: 1 };
+    for growth in [
+        growth("mutex, waiters", |n| hand_round(server, requests, Kind::Mutex, n)).await,
+        growth("semaphore, waiters", |n| hand_round(server, requests, permit, n)).await,
+        growth("semaphore, holders", |n| come_and_go(server, requests, n)).await,
+    ] {
+        assert!(growth <= 1.5, "{growth}");
+    }
+}
+
+/// A try that is refused asks for what it needs, and no more: not even the time.
+#[tokio::test]
+async fn a_try_that_is_refused_does_not_ask_for_the_time() {
+    let server = Server::start();
+    let requests = Requests::start(&server).await;
+    let holder = requests.next("a", Kind::Mutex);
+    requests.all(std::slice::from_ref(&holder), false).await;
+    server.forget_stats().await;
+    let refused = requests.store.acquire(&requests.next("a", Kind::Mutex), None).await.unwrap();
+    assert!(matches!(refused, Attempt::Busy { .. }), "{refused:?}");
+    assert_eq!(server.stats("evalsha").await.0, 1);
+    assert_eq!(server.stats("time").await.0, 0);
+    assert_eq!((server.stats("get").await.0, server.stats("pttl").await.0), (1, 1));
+}

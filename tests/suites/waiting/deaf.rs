@@ -1,0 +1,60 @@
+//! Messages are hints: without any of them, waiting takes longer, and works.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use leasehold::Wait;
+use leasehold_tests::backend::light_client;
+use leasehold_tests::server::Server;
+use tokio::sync::Mutex;
+use tokio::time::Instant;
+
+use super::{ASK_AGAIN, until_queued};
+
+/// Lets nobody publish from now on: every message is lost, and nobody is told.
+async fn drop_all_messages(server: &Server) {
+    let mut forbid = redis::cmd("ACL");
+    forbid.arg(&["SETUSER", "default", "-publish", "-spublish"]);
+    forbid.exec_async(&mut server.redis().await).await.unwrap();
+}
+
+/// A thousand contended grants, none later than the poll bound.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_thousand_grants_without_a_message() {
+    const LOCKS: usize = 250;
+    let server = Server::start();
+    let mut clients = Vec::new();
+    for _ in 0..5 {
+        clients.push(light_client(&server).await);
+    }
+    drop_all_messages(&server).await;
+    let redis = server.redis().await;
+
+    let mut grants = tokio::task::JoinSet::new();
+    for n in 0..LOCKS {
+        let name = format!("lock:{n}");
+        let first = clients[0].mutex(&*name).lock().await.unwrap();
+        let freed = Arc::new(Mutex::new(None));
+        for locks in &clients[1..] {
+            let (locks, name, freed) = (locks.clone(), name.clone(), freed.clone());
+            grants.spawn(async move {
+                let lease = locks.mutex(name).wait(Wait::Forever).lock().await.unwrap();
+                let late = freed.lock().await.map(|freed: Instant| freed.elapsed());
+                *freed.lock().await = Some(Instant::now());
+                lease.release().await.unwrap();
+                late.expect("it was held when this one came")
+            });
+        }
+        let mut redis = redis.clone();
+        tokio::spawn(async move {
+            until_queued(&mut redis, &name, 4).await;
+            *freed.lock().await = Some(Instant::now());
+            first.release().await.unwrap();
+        });
+    }
+    let late = grants.join_all().await;
+    assert_eq!(late.len(), LOCKS * 4);
+    let latest = late.iter().max().unwrap();
+    println!("{} grants without a message, the latest {latest:?} after the release", late.len());
+    assert!(*latest < ASK_AGAIN + Duration::from_secs(1), "{latest:?}");
+}

@@ -1,0 +1,49 @@
+//! Waiting on real servers: who is served when, at what cost, and what is left.
+
+mod cost;
+mod deaf;
+mod order;
+mod process;
+mod remains;
+
+use std::time::Duration;
+
+use leasehold::{Lease, Locks, Wait};
+use leasehold_tests::backend::light_client;
+use leasehold_tests::server::Server;
+use redis::aio::MultiplexedConnection;
+use tokio::task::JoinHandle;
+
+/// As long as a waiter is known to live without asking again.
+const LIVE: Duration = Duration::from_secs(6);
+
+/// The longest pause between two asks.
+const ASK_AGAIN: Duration = Duration::from_secs(2);
+
+/// How many wait in a lock's queue on the server.
+async fn queued(redis: &mut MultiplexedConnection, name: &str) -> u64 {
+    let queue = format!("leasehold:queue:{{{name}}}");
+    redis::cmd("ZCARD").arg(queue).query_async(redis).await.expect("ZCARD")
+}
+
+/// Waits until so many are in the queue.
+async fn until_queued(redis: &mut MultiplexedConnection, name: &str, count: u64) {
+    while queued(redis, name).await != count {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+}
+
+/// Waits for the mutex as a client of its own.
+fn waiter(locks: Locks, name: &'static str) -> JoinHandle<Lease> {
+    tokio::spawn(async move {
+        locks.mutex(name).wait(Wait::Forever).lock().await.expect("it is served")
+    })
+}
+
+async fn clients(server: &Server, count: usize) -> Vec<Locks> {
+    let mut clients = Vec::new();
+    for _ in 0..count {
+        clients.push(light_client(server).await);
+    }
+    clients
+}
