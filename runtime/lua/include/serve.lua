@@ -46,7 +46,7 @@ local function move_on(lock, holders, queue, waiters, wake, rec, id, now_ms)
   if first and string.sub(said, 14, 14) ~= 'S' then return end
   local offers = {}
   if not nobody_waits(rec and string.sub(rec, 53, 53), queue) then
-    _, offers = serve(holders, queue, waiters, nil, nil, now_ms)
+    offers = select(2, serve(holders, queue, waiters, nil, nil, now_ms))
   end
   settle(lock, holders, queue, rec and string.sub(rec, 37, 52) or NO_TOKEN, id, now_ms)
   tell_all(wake, offers)
