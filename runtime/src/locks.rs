@@ -257,9 +257,9 @@ impl Builder {
     /// Safe: the connection is closed.
     pub async fn connect(self, url: &str) -> Result<Locks, LockError> {
         let thread = crate::keeper::Thread::start()?;
-        let store = crate::store::redis::RedisStore::connect(url, &self.prefix, thread.runtime());
+        let (id, runtime) = (ClientId::random(), thread.runtime());
+        let store = crate::store::redis::RedisStore::connect(url, &self.prefix, id, runtime);
         let store: Arc<dyn Store> = Arc::new(store.await?);
-        let id = ClientId::random();
         let info = crate::store::ClientInfo {
             id,
             service: self.service.unwrap_or_else(program),

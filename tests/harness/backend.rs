@@ -77,7 +77,8 @@ impl Backend for Redis {
     async fn start() -> Self {
         let server = Server::start();
         let url = server.url();
-        let store = RedisStore::connect(&url, "leasehold", Handle::current()).await;
+        let store =
+            RedisStore::connect(&url, "leasehold", ClientId::random(), Handle::current()).await;
         Self { store: Arc::new(store.expect("the server is there")), server }
     }
 

@@ -183,7 +183,7 @@ mod on_servers {
             .exec_async(&mut redis)
             .await
             .unwrap();
-        let kill = redis::cmd("CLIENT").arg(&["KILL", "TYPE", "normal", "SKIPME", "yes"]).clone();
+        let kill = redis::cmd("CLIENT").arg(&["KILL", "SKIPME", "yes"]).clone();
         kill.exec_async(&mut redis).await.unwrap();
         let error = locks.mutex("a").try_lock().await.unwrap_err();
         assert!(matches!(error, LockError::Store { .. }), "{error}");
@@ -291,7 +291,9 @@ mod on_servers {
     async fn a_cancel_leaves_somebody_elses_string_alone() {
         let server = Server::start();
         let store =
-            RedisStore::connect(&server.url(), "leasehold", Handle::current()).await.unwrap();
+            RedisStore::connect(&server.url(), "leasehold", ClientId::random(), Handle::current())
+                .await
+                .unwrap();
         let mut redis = server.redis().await;
         let set =
             redis::cmd("SET").arg(&["leasehold:lock:{a}", "somebody's", "PX", "60000"]).clone();
@@ -314,7 +316,10 @@ mod on_servers {
             acl.arg(&["SETUSER", "u", "on", ">p", "~*", "+@all", &format!("-{missing}")]);
             acl.exec_async(&mut redis).await.unwrap();
             let url = format!("redis://u:p@127.0.0.1:{}/", server.port());
-            let store = RedisStore::connect(&url, "leasehold", Handle::current()).await.unwrap();
+            let store =
+                RedisStore::connect(&url, "leasehold", ClientId::random(), Handle::current())
+                    .await
+                    .unwrap();
             for kind in [Kind::Mutex, Kind::Semaphore { limit: 1, weight: 1 }] {
                 let name = if kind == Kind::Mutex { "a" } else { "s" };
                 let _ = store.acquire(&request(name, kind, Duration::from_secs(9)), None).await;
@@ -369,7 +374,10 @@ mod on_servers {
                 permit.release().await.unwrap();
             }
             // What was taken back, and what expired.
-            let store = RedisStore::connect(&url, "leasehold", Handle::current()).await.unwrap();
+            let store =
+                RedisStore::connect(&url, "leasehold", ClientId::random(), Handle::current())
+                    .await
+                    .unwrap();
             store.cancel(&request("t", Kind::Mutex, Duration::from_secs(9))).await.unwrap();
             let limit = Kind::Semaphore { limit: 1, weight: 1 };
             let dead = request("t", limit, Duration::from_millis(100));

@@ -1,5 +1,7 @@
 //! What goes wrong, and what must hold all the same.
 
+#[cfg(feature = "servers")]
+mod hints;
 mod layer;
 mod leases;
 mod lost_messages;

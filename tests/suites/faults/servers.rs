@@ -14,7 +14,7 @@ async fn connections_that_are_killed_are_replaced() {
     let mut redis = server.redis().await;
     for _ in 0..20 {
         let lease = locks.mutex("a").lock().await.unwrap();
-        let kill = redis::cmd("CLIENT").arg(&["KILL", "TYPE", "normal", "SKIPME", "yes"]).clone();
+        let kill = redis::cmd("CLIENT").arg(&["KILL", "SKIPME", "yes"]).clone();
         kill.exec_async(&mut redis).await.unwrap();
         lease.release().await.unwrap();
         kill.exec_async(&mut redis).await.unwrap();
@@ -75,7 +75,7 @@ async fn a_slow_network_is_reconnected_to_once() {
     let locks = Locks::connect(&format!("redis://{}/", proxy.addr())).await.unwrap();
     locks.mutex("a").lock().await.unwrap().release().await.unwrap();
     let mut redis = server.redis().await;
-    let kill = redis::cmd("CLIENT").arg(&["KILL", "TYPE", "normal", "SKIPME", "yes"]).clone();
+    let kill = redis::cmd("CLIENT").arg(&["KILL", "SKIPME", "yes"]).clone();
     kill.exec_async(&mut redis).await.unwrap();
     let before = connections(&server).await;
     let pairs = (0..50).map(|n| {

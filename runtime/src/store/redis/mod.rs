@@ -2,17 +2,21 @@
 
 mod command;
 mod connection;
+mod dial;
 mod fault;
+mod health;
+mod hints;
 mod script;
 
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-use redis::{ConnectionInfo, IntoConnectionInfo, Value};
+use redis::{ConnectionInfo, IntoConnectionInfo, ProtocolVersion, Value};
 use tokio::runtime::Handle;
 
 use self::command::{Command, integers, is_wrong_type, limit, run, unreadable};
 use self::connection::{Connections, PATIENCE};
+use self::hints::Ears;
 use self::script::Script;
 use super::{
     Attempt, ClientId, ClientInfo, Ended, Kind, Listener, Renewal, Request, Store, StoreError,
@@ -31,13 +35,19 @@ pub struct RedisStore {
 }
 
 impl RedisStore {
-    /// Connects, and keeps all connections on `runtime`.
+    /// Connects, and keeps all connections on `runtime`; hints for the waiters of
+    /// `client` come by them.
     ///
     /// # Errors
     ///
     /// [`LockError::InvalidOption`] for a URL or a prefix that makes no sense,
     /// [`LockError::Store`] if the server can't be reached or refuses.
-    pub async fn connect(url: &str, prefix: &str, runtime: Handle) -> Result<Self, LockError> {
+    pub async fn connect(
+        url: &str,
+        prefix: &str,
+        client: ClientId,
+        runtime: Handle,
+    ) -> Result<Self, LockError> {
         if prefix.is_empty() || prefix.contains(['{', '}']) || prefix.contains(char::is_control) {
             return Err(LockError::InvalidOption {
                 option: "prefix",
@@ -48,7 +58,8 @@ impl RedisStore {
         }
         let info = connection_info(url)?;
         let server = info.addr().to_string();
-        let opened = runtime.spawn(Connections::open(info)).await;
+        let ears = Ears::new(client, format!("{prefix}:wake:{client}"));
+        let opened = runtime.spawn(Connections::open(info, ears)).await;
         let connections = opened.map_err(|_| LockError::ShutDown)?.map_err(|error| {
             let StoreError { outcome, source, .. } = fault::not_run(error);
             LockError::Store { step: Step::Connect, what: server, outcome, source }
@@ -102,8 +113,18 @@ fn connection_info(url: &str) -> Result<ConnectionInfo, LockError> {
         // Where the program has chosen its own, that stays.
         let _ = rustls::crypto::ring::default_provider().install_default();
     }
+    // By RESP3 hints come on the same connection, unless the URL says otherwise:
+    // the driver's own default is RESP2.
+    let options = url.split_once('?').map_or("", |(_, options)| options).split(['&', '#']);
+    let is_resp2 = options.into_iter().any(|it| matches!(it, "protocol=2" | "protocol=resp2"));
+    let protocol = if is_resp2 { ProtocolVersion::RESP2 } else { ProtocolVersion::RESP3 };
+    let settings = info.redis_settings().clone().set_protocol(protocol);
     let tcp = info.tcp_settings().clone().set_nodelay(true);
-    Ok(info.set_tcp_settings(tcp))
+    Ok(info.set_tcp_settings(tcp).set_redis_settings(settings))
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Store for RedisStore {
@@ -233,10 +254,12 @@ impl Store for RedisStore {
         self.send(command.millis(lasts), PATIENCE, |answer| answer.map(|_| ()))
     }
 
-    fn listen(&self, _: ClientId, _: Weak<dyn Listener>) {}
+    fn listen(&self, _: ClientId, listener: Weak<dyn Listener>) {
+        self.connections.ears().listen(listener);
+    }
 
     fn gives_hints(&self) -> bool {
-        false
+        self.connections.ears().are_open()
     }
 
     fn now(&self) -> Instant {

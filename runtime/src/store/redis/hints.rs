@@ -1,0 +1,105 @@
+//! Hints: what the server tells this client unasked, by which connection it
+//! does, and who hears them.
+
+use std::sync::{Arc, Mutex, Weak};
+
+use redis::{PushInfo, PushKind, Value};
+
+use super::health::Health;
+use super::lock;
+use crate::store::{ClientId, Hint, Listener, RequestId};
+
+/// A client's ears on one server.
+#[derive(Debug)]
+pub(super) struct Ears {
+    client: ClientId,
+    /// What the scripts publish to.
+    pub(super) channel: String,
+    listener: Mutex<Option<Weak<dyn Listener>>>,
+    /// The connection that is subscribed.
+    source: Mutex<Option<Arc<Health>>>,
+}
+
+impl Ears {
+    pub(super) fn new(client: ClientId, channel: String) -> Self {
+        Self { client, channel, listener: Mutex::default(), source: Mutex::default() }
+    }
+
+    /// From now on hints go to `listener`.
+    pub(super) fn listen(&self, listener: Weak<dyn Listener>) {
+        *lock(&self.listener) = Some(listener);
+    }
+
+    /// From now on hints come by this connection, or by none.
+    pub(super) fn hear_by(&self, source: Option<Arc<Health>>) {
+        *lock(&self.source) = source;
+    }
+
+    /// Whether the connection that hints come by is there.
+    pub(super) fn are_open(&self) -> bool {
+        lock(&self.source).as_ref().is_some_and(|source| !source.is_given_up())
+    }
+
+    pub(super) fn tell(&self, hint: Hint) {
+        let listener = lock(&self.listener).as_ref().and_then(Weak::upgrade);
+        if let Some(listener) = listener {
+            listener.hear(hint);
+        }
+    }
+
+    /// Takes what the driver was pushed; what is not for us is left alone.
+    pub(super) fn take(&self, push: &PushInfo) {
+        if let (PushKind::Message, [Value::BulkString(channel), Value::BulkString(message)]) =
+            (&push.kind, &push.data[..])
+            && channel == self.channel.as_bytes()
+        {
+            self.take_message(message);
+        }
+    }
+
+    /// Takes a message of our channel.
+    pub(super) fn take_message(&self, message: &[u8]) {
+        if let Some(hint) = read(message).filter(|(id, _)| id.client() == self.client) {
+            self.tell(hint.1);
+        }
+    }
+}
+
+/// Reads what the scripts tell: a request's id, the token and until when the
+/// waiter is known to live, each of a fixed width. Anybody may have sent it.
+fn read(message: &[u8]) -> Option<(RequestId, Hint)> {
+    let (id, rest) = message.split_at_checked(34)?;
+    let (token, until) = rest.split_at_checked(16).filter(|(_, until)| until.len() == 13)?;
+    let id = RequestId::read(id)?;
+    Some((id, Hint::Offered { id, token: number(token)?, until: number(until)? }))
+}
+
+/// A number of digits alone, at most 19.
+fn number(digits: &[u8]) -> Option<u64> {
+    digits.iter().try_fold(0, |number, digit| {
+        digit.is_ascii_digit().then(|| number * 10 + u64::from(digit - b'0'))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicU64;
+
+    use super::*;
+
+    #[test]
+    fn only_what_the_scripts_send_is_read() {
+        let id = RequestId::next(ClientId::random(), &AtomicU64::new(7));
+        let good = format!("{id:?}17000000000000641700000000123");
+        let hint = Hint::Offered { id, token: 1_700_000_000_000_064, until: 1_700_000_000_123 };
+        assert_eq!(read(good.as_bytes()), Some((id, hint)));
+        for end in 0..good.len() {
+            assert_eq!(read(&good.as_bytes()[..end]), None, "{end} bytes");
+        }
+        for bad in [format!("{good}4"), good.replace("123", "-23"), good.replace("64", "+4")] {
+            assert_eq!(read(bad.as_bytes()), None, "{bad}");
+        }
+        assert_eq!(read(&[0xff; 63]), None);
+        assert_eq!(read(&[b'9'; 9999]), None);
+    }
+}

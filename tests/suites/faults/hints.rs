@@ -1,0 +1,309 @@
+//! Hints: what reaches a waiter unasked, and that it is only time that is lost
+//! where they do not come.
+
+use std::fmt::Debug;
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use leasehold::LockKey;
+use leasehold::store::redis::RedisStore;
+use leasehold::store::{
+    Attempt, ClientId, Ended, Hint, Kind, Listener, Request, RequestId, Stamp, Store, Ticket,
+    Waiting,
+};
+use leasehold_tests::server::Server;
+use redis::aio::MultiplexedConnection;
+use redis::{FromRedisValue, cmd};
+use tokio::runtime::Handle;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::time::{sleep, timeout};
+
+/// Much longer than anything here takes.
+const SOON: Duration = Duration::from_secs(10);
+
+/// Puts what it hears into a channel.
+#[derive(Debug)]
+struct Recorder(UnboundedSender<Hint>);
+
+impl Listener for Recorder {
+    fn hear(&self, hint: Hint) {
+        let _ = self.0.send(hint);
+    }
+}
+
+/// A client of a store, with a listener.
+struct Client {
+    store: RedisStore,
+    id: ClientId,
+    requests: AtomicU64,
+    hints: UnboundedReceiver<Hint>,
+    _listener: Arc<Recorder>,
+}
+
+impl Client {
+    async fn connect(url: &str) -> Self {
+        let id = ClientId::random();
+        let store = RedisStore::connect(url, "leasehold", id, Handle::current()).await.unwrap();
+        let (sender, hints) = unbounded_channel();
+        let listener = Arc::new(Recorder(sender));
+        let weak: Weak<Recorder> = Arc::downgrade(&listener);
+        store.listen(id, weak);
+        Self { store, id, requests: AtomicU64::new(0), hints, _listener: listener }
+    }
+
+    fn channel(&self) -> String {
+        format!("leasehold:wake:{}", self.id)
+    }
+
+    fn request(&self, kind: Kind) -> Request {
+        let id = RequestId::next(self.id, &self.requests);
+        Request { key: LockKey::new("a").unwrap(), id, kind, ttl: Duration::from_secs(30) }
+    }
+
+    async fn take(&self, kind: Kind) -> Request {
+        let request = self.request(kind);
+        let granted = self.store.acquire(&request, None).await.unwrap();
+        assert!(matches!(granted, Attempt::Granted { .. }), "{granted:?}");
+        request
+    }
+
+    async fn queue(&self, kind: Kind) -> (Request, Stamp) {
+        let request = self.request(kind);
+        let ticket = Ticket::New { age: Duration::ZERO };
+        let waiting = Waiting { live: Duration::from_secs(14), ticket };
+        match self.store.acquire(&request, Some(waiting)).await.unwrap() {
+            Attempt::Queued { until, .. } => (request, until),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    async fn release(&self, request: &Request) {
+        let released = self.store.release(request, Duration::ZERO).await.unwrap();
+        assert_eq!(released, Ended::Released);
+    }
+
+    async fn hint(&mut self) -> Hint {
+        timeout(SOON, self.hints.recv()).await.expect("a hint").expect("the sender is there")
+    }
+
+    /// The next hint that is not that others were missed: one connection may
+    /// tell that after another.
+    async fn offer(&mut self) -> Hint {
+        loop {
+            match self.hint().await {
+                Hint::Missed => {}
+                offer @ Hint::Offered { .. } => return offer,
+            }
+        }
+    }
+}
+
+/// Waits until `condition` holds.
+async fn until(mut condition: impl AsyncFnMut() -> bool) {
+    let wait = async {
+        while !condition().await {
+            sleep(Duration::from_millis(5)).await;
+        }
+    };
+    timeout(SOON, wait).await.expect("it holds soon");
+}
+
+/// `first` hands its lock over to `second`, which hears of it.
+async fn hand_over(first: &Client, second: &mut Client, kind: Kind) {
+    let held = first.take(kind).await;
+    let (waiting, until) = second.queue(kind).await;
+    first.release(&held).await;
+    let Hint::Offered { id, token, until: said } = second.offer().await else { unreachable!() };
+    assert_eq!((id, said), (waiting.id, until));
+    match second.store.acquire(&waiting, None).await.unwrap() {
+        Attempt::Granted { token: granted } => assert_eq!(token, granted),
+        other => panic!("{other:?}"),
+    }
+    second.release(&waiting).await;
+}
+
+/// `first` hands its lock over to `second`, which only learns of it by asking.
+async fn hand_over_unheard(first: &Client, second: &mut Client) {
+    let held = first.take(Kind::Mutex).await;
+    let (waiting, _) = second.queue(Kind::Mutex).await;
+    first.release(&held).await;
+    let granted = second.store.acquire(&waiting, None).await.unwrap();
+    assert!(matches!(granted, Attempt::Granted { .. }), "{granted:?}");
+    second.release(&waiting).await;
+    assert!(second.hints.try_recv().is_err());
+}
+
+async fn ask<T: FromRedisValue + Debug>(redis: &mut MultiplexedConnection, line: &str) -> T {
+    let mut words = line.split(' ');
+    let mut command = cmd(words.next().expect("a command"));
+    command.arg(words.collect::<Vec<_>>()).query_async(redis).await.expect(line)
+}
+
+async fn kill_all(server: &Server) {
+    let _: u32 = ask(&mut server.redis().await, "CLIENT KILL SKIPME yes").await;
+}
+
+async fn subscribers(redis: &mut MultiplexedConnection, channel: &str) -> u32 {
+    let (_, count): (String, u32) = ask(redis, &format!("PUBSUB NUMSUB {channel}")).await;
+    count
+}
+
+const PERMIT: Kind = Kind::Semaphore { limit: 1, weight: 1 };
+
+#[tokio::test]
+async fn an_offer_is_heard() {
+    let server = Server::start();
+    let (first, mut second) =
+        (Client::connect(&server.url()).await, Client::connect(&server.url()).await);
+    assert!(second.store.gives_hints());
+    for kind in [Kind::Mutex, PERMIT, Kind::Mutex] {
+        hand_over(&first, &mut second, kind).await;
+    }
+}
+
+#[tokio::test]
+async fn after_a_lost_connection_hints_come_again() {
+    let server = Server::start();
+    let (first, mut second) =
+        (Client::connect(&server.url()).await, Client::connect(&server.url()).await);
+    for _ in 0..3 {
+        hand_over(&first, &mut second, Kind::Mutex).await;
+        kill_all(&server).await;
+        // Nobody sends a command.
+        assert_eq!(second.hint().await, Hint::Missed);
+        assert!(second.store.gives_hints());
+    }
+    hand_over(&first, &mut second, Kind::Mutex).await;
+}
+
+#[tokio::test]
+async fn after_a_restart_hints_come_again() {
+    let server = Server::start();
+    let port = server.port();
+    let (first, mut second) =
+        (Client::connect(&server.url()).await, Client::connect(&server.url()).await);
+    drop(server);
+    until(async || !second.store.gives_hints()).await;
+    assert!(second.hints.try_recv().is_err(), "there is nobody to be asked");
+    let _server = Server::start_on(port);
+    assert_eq!(second.hint().await, Hint::Missed);
+    hand_over(&first, &mut second, Kind::Mutex).await;
+}
+
+#[tokio::test]
+async fn after_a_frozen_server_hints_come_again() {
+    let server = Server::start();
+    let (first, mut second) =
+        (Client::connect(&server.url()).await, Client::connect(&server.url()).await);
+    let frozen = server.freeze().await;
+    // Two commands: what is not answered for half a second is given up.
+    while second.store.gives_hints() {
+        let _ = second.store.renew(&second.request(Kind::Mutex)).await;
+    }
+    drop(frozen);
+    assert_eq!(second.hint().await, Hint::Missed);
+    assert!(second.store.gives_hints());
+    hand_over(&first, &mut second, Kind::Mutex).await;
+}
+
+/// A user with all rights but those of `line`.
+async fn user(server: &Server, line: &str) -> String {
+    let rights = format!("ACL SETUSER u reset on >p ~* &* +@all {line}");
+    let _: String = ask(&mut server.redis().await, &rights).await;
+    format!("redis://u:p@127.0.0.1:{}/", server.port())
+}
+
+#[tokio::test]
+async fn without_the_right_to_subscribe_locks_work() {
+    for line in ["-subscribe", "resetchannels"] {
+        let server = Server::start();
+        let url = user(&server, line).await;
+        let (first, mut second) = (Client::connect(&url).await, Client::connect(&url).await);
+        assert!(!second.store.gives_hints(), "{line}");
+        hand_over_unheard(&first, &mut second).await;
+        // The right comes, and goes again.
+        for (line, is_there) in [("", true), (line, false)] {
+            user(&server, line).await;
+            kill_all(&server).await;
+            assert_eq!(second.hint().await, Hint::Missed);
+            until(async || second.store.gives_hints() == is_there).await;
+        }
+    }
+}
+
+/// Exactly the rights that docs/keys.md lists.
+#[tokio::test]
+async fn hints_are_within_the_rights_of_the_docs() {
+    let page = include_str!("../../../docs/keys.md");
+    let line = page.lines().find(|line| line.starts_with("ACL SETUSER")).expect("the rights");
+    let server = Server::start();
+    let mut redis = server.redis().await;
+    let _: String = ask(&mut redis, &line.replace("PASSWORD", "p")).await;
+    let url = format!("redis://leasehold:p@127.0.0.1:{}/", server.port());
+    let (first, mut second) = (Client::connect(&url).await, Client::connect(&url).await);
+    for kind in [Kind::Mutex, PERMIT] {
+        hand_over(&first, &mut second, kind).await;
+    }
+    let denied: Vec<redis::Value> = ask(&mut redis, "ACL LOG").await;
+    assert!(denied.is_empty(), "{denied:?}");
+}
+
+#[tokio::test]
+async fn a_server_without_resp3_will_do() {
+    let server = Server::start_with(&["--rename-command", "HELLO", ""]);
+    let (first, second) =
+        (Client::connect(&server.url()).await, Client::connect(&server.url()).await);
+    let held = first.take(Kind::Mutex).await;
+    let (waiting, _) = second.queue(Kind::Mutex).await;
+    first.release(&held).await;
+    second.release(&waiting).await;
+}
+
+#[tokio::test]
+async fn without_the_right_to_publish_only_the_hint_is_lost() {
+    let server = Server::start();
+    let url = user(&server, "-publish").await;
+    let (first, mut second) = (Client::connect(&url).await, Client::connect(&server.url()).await);
+    assert!(second.store.gives_hints());
+    hand_over_unheard(&first, &mut second).await;
+}
+
+#[tokio::test]
+async fn what_others_publish_is_ignored() {
+    let server = Server::start();
+    let (first, mut second) =
+        (Client::connect(&server.url()).await, Client::connect(&server.url()).await);
+    let mut redis = server.redis().await;
+    let other = first.request(Kind::Mutex).id;
+    let long = "9".repeat(100_000);
+    let numbers = "0".repeat(29);
+    for message in ["", "x", &long[..63], &long, &format!("{other:?}{numbers}")] {
+        let mut publish = cmd("PUBLISH");
+        publish.arg(second.channel()).arg(message);
+        let heard: u32 = publish.query_async(&mut redis).await.unwrap();
+        assert_eq!(heard, 1);
+    }
+    let held = first.take(Kind::Mutex).await;
+    second.queue(Kind::Mutex).await;
+    first.release(&held).await;
+    assert!(matches!(second.hint().await, Hint::Offered { .. }), "the first that is heard");
+}
+
+#[tokio::test]
+async fn each_client_has_one_subscription_and_leaves_none() {
+    let server = Server::start();
+    let mut redis = server.redis().await;
+    let (first, second) =
+        (Client::connect(&server.url()).await, Client::connect(&server.url()).await);
+    let channels = [first.channel(), second.channel()];
+    for channel in &channels {
+        assert_eq!(subscribers(&mut redis, channel).await, 1);
+    }
+    drop((first, second));
+    for channel in &channels {
+        until(async || subscribers(&mut redis, channel).await == 0).await;
+    }
+    let clients: String = ask(&mut redis, "CLIENT LIST").await;
+    assert_eq!(clients.lines().count(), 1, "{clients}");
+}
