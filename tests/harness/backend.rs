@@ -62,7 +62,7 @@ impl Backend for Memory {
 /// If the server can't be reached.
 pub async fn light_client(server: &Server) -> Locks {
     let id = ClientId::random();
-    let store = RedisStore::connect(&server.url(), "leasehold", Handle::current()).await;
+    let store = RedisStore::connect(&server.url(), "leasehold", id, Handle::current()).await;
     Locks::over_as(Arc::new(store.expect("the server is there")), id)
 }
 

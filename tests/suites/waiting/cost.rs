@@ -36,7 +36,7 @@ async fn a_grant_costs_three_commands_however_many_wait() {
         waiting.join_all().await;
         let calls = server.stats("evalsha").await.0 + server.stats("eval").await.0;
         let took = begun.elapsed();
-        let a_grant = calls as f64 / f64::from(count);
+        let a_grant = f64::from(u32::try_from(calls).unwrap()) / f64::from(count);
         println!("{count} waiters: {a_grant:.3} script calls a grant, in {took:?}");
         let intervals = (took.as_secs_f64() / ASK_AGAIN.as_secs_f64()).floor();
         // Those that come after the first has begun to leave are not asked twice.
@@ -54,7 +54,7 @@ struct Requests {
 impl Requests {
     async fn start(server: &Server) -> Self {
         let id = ClientId::random();
-        let store = RedisStore::connect(&server.url(), "leasehold", Handle::current()).await;
+        let store = RedisStore::connect(&server.url(), "leasehold", id, Handle::current()).await;
         Self { store: Arc::new(store.unwrap()), id, counter: AtomicU64::new(0) }
     }
 
@@ -100,7 +100,8 @@ impl Requests {
 async fn time_a_call(server: &Server) -> f64 {
     let (calls, time) = server.stats("evalsha").await;
     assert!(calls > 100, "{calls}");
-    time as f64 / calls as f64
+    let number = |number| f64::from(u32::try_from(number).unwrap());
+    number(time) / number(calls)
 }
 
 /// A hundred times: the holder releases, the first who waits confirms, and the

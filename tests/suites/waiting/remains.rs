@@ -24,7 +24,7 @@ async fn nothing_is_left_when_all_is_over() {
         let mut clients = clients(&server, 6).await;
         clients.push(connected);
         let mut work = tokio::task::JoinSet::new();
-        for (n, locks) in clients.iter().enumerate() {
+        for (n, locks) in (0..).zip(&clients) {
             let locks = locks.clone();
             work.spawn(async move {
                 for round in 0..5 {
@@ -34,12 +34,12 @@ async fn nothing_is_left_when_all_is_over() {
                     let short = locks.mutex("a").wait(Duration::from_millis(3)).lock().await;
                     drop(short);
                     if n % 2 == 0 {
-                        drop(lease)
+                        drop(lease);
                     } else {
-                        lease.release().await.map(drop).unwrap()
+                        lease.release().await.map(drop).unwrap();
                     }
                     let many = locks.semaphore("s", 3).wait(Wait::Forever);
-                    many.acquire_many(1 + n as u32 % 3).await.unwrap().release().await.unwrap();
+                    many.acquire_many(1 + n % 3).await.unwrap().release().await.unwrap();
                 }
             });
         }
