@@ -47,7 +47,7 @@ impl fmt::Debug for ClientId {
 }
 
 /// The id of one acquisition: the client's id and a counter.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RequestId([u8; CLIENT + COUNTER]);
 
 impl RequestId {

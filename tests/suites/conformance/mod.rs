@@ -5,6 +5,7 @@ mod core;
 mod fence;
 mod queue;
 mod semaphore;
+mod waiting;
 
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
@@ -22,6 +23,7 @@ macro_rules! conformance {
         super::fence::cases!(crate::conformance::case);
         super::queue::cases!(crate::conformance::case);
         super::semaphore::cases!(crate::conformance::case);
+        super::waiting::cases!(crate::conformance::case);
     };
 }
 

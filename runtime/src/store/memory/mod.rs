@@ -1,63 +1,96 @@
 //! The store of one process: for users' tests, for examples, and for services
 //! that run alone.
 
+mod lock;
+mod mutex;
+mod permits;
+mod queue;
+mod semaphore;
 mod table;
 
+use std::collections::HashMap;
 use std::future::ready;
 use std::sync::{Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use self::table::Table;
 use super::{
-    Attempt, ClientId, ClientInfo, Ended, Listener, Renewal, Request, Store, StoreFuture, Waiting,
+    Attempt, ClientId, ClientInfo, Ended, Hint, Listener, Renewal, Request, Store, StoreFuture,
+    Waiting,
 };
 
 /// Keeps leases in memory. Each store is a world of its own.
 ///
 /// Its clock is tokio's: where a test pauses that, leases live by the paused
-/// clock. A command is done when its future is made.
+/// clock. A command is done, and its hints are told, when its future is made.
 #[derive(Debug, Default)]
 pub struct MemoryStore {
     table: Mutex<Table>,
+    listeners: Mutex<HashMap<ClientId, Weak<dyn Listener>>>,
 }
 
 impl MemoryStore {
-    fn table(&self) -> MutexGuard<'_, Table> {
-        // Each command leaves the table whole, even if a later one panicked.
-        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Runs a command, and then tells the waiters what they were offered.
+    fn run<T: Send + 'static>(
+        &self,
+        command: impl FnOnce(&mut Table, Instant) -> T,
+    ) -> StoreFuture<T> {
+        let (answer, hints) = {
+            let mut table = self.table.lock().unwrap_or_else(PoisonError::into_inner);
+            // Read in here, so that time does not go back from one command to
+            // the next.
+            (command(&mut table, self.now()), table.take_hints())
+        };
+        for (id, hint) in hints {
+            self.tell(id, hint);
+        }
+        Box::pin(ready(Ok(answer)))
     }
-}
 
-fn answer<T: Send + 'static>(answer: T) -> StoreFuture<T> {
-    Box::pin(ready(Ok(answer)))
+    /// With no lock of ours held: a listener may ask at once, and the last of a
+    /// client's parts may go with it.
+    fn tell(&self, client: ClientId, hint: Hint) {
+        let listener = self.listeners().get(&client).and_then(Weak::upgrade);
+        if let Some(listener) = listener {
+            listener.hear(hint);
+        }
+    }
+
+    fn listeners(&self) -> MutexGuard<'_, HashMap<ClientId, Weak<dyn Listener>>> {
+        self.listeners.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl Store for MemoryStore {
-    fn acquire(&self, request: &Request, _: Option<Waiting>) -> StoreFuture<Attempt> {
-        answer(self.table().acquire(request, self.now()))
+    fn acquire(&self, request: &Request, waiting: Option<Waiting>) -> StoreFuture<Attempt> {
+        self.run(|table, now| table.acquire(request, waiting, now))
     }
 
     fn renew(&self, request: &Request) -> StoreFuture<Renewal> {
-        answer(self.table().renew(request, self.now()))
+        self.run(|table, now| table.renew(request, now))
     }
 
     fn release(&self, request: &Request, keep: Duration) -> StoreFuture<Ended> {
-        answer(self.table().release(request, keep, self.now()))
+        self.run(|table, now| table.release(request, keep, now))
     }
 
     fn cancel(&self, request: &Request) -> StoreFuture<bool> {
-        answer(self.table().cancel(request, self.now()))
+        self.run(|table, now| table.cancel(request, now))
     }
 
     fn introduce(&self, _: &ClientInfo, _: Duration) -> StoreFuture<()> {
         // Nobody else can ask who holds a lock in here.
-        answer(())
+        Box::pin(ready(Ok(())))
     }
 
-    fn listen(&self, _: ClientId, _: Weak<dyn Listener>) {}
+    fn listen(&self, client: ClientId, listener: Weak<dyn Listener>) {
+        let mut listeners = self.listeners();
+        listeners.retain(|_, listener| listener.strong_count() > 0);
+        listeners.insert(client, listener);
+    }
 
     fn gives_hints(&self) -> bool {
-        false
+        true
     }
 
     fn now(&self) -> Instant {

@@ -1,187 +1,147 @@
-//! The decisions of the Lua scripts, in Rust. Each function is the script of
-//! the same name, for both kinds of lock.
+//! All locks of a store, and what they share.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use super::super::{Attempt, Ended, Kind, Renewal, Request, RequestId};
-use crate::{LockKey, LossReason};
+use super::super::{
+    Attempt, ClientId, Ended, Hint, Kind, Renewal, Request, RequestId, Stamp, Waiting,
+};
+use super::lock::Lock;
+use super::semaphore::Demand;
+use super::{mutex, semaphore};
+use crate::LockKey;
 
-/// How long a free record is remembered.
-const GRACE: Duration = Duration::from_secs(60);
-
-/// All records, and the last token: one for the whole store, which grows with
-/// each grant of any mutex and so with those of each.
+/// All locks. A command finds none of what ended before it.
 #[derive(Debug, Default)]
 pub(super) struct Table {
-    records: HashMap<LockKey, Record>,
-    last_token: u64,
-    /// How many records there may be before the ended ones are forgotten.
+    locks: HashMap<LockKey, Lock>,
+    shared: Option<Shared>,
+    /// How many locks there may be before the ended ones are forgotten.
     sweep_above: usize,
 }
 
+/// The clock of a command, and what is counted for the whole store.
 #[derive(Debug)]
-struct Record {
-    state: State,
-    /// The request that ended last.
-    ended: Option<RequestId>,
-    /// When the record ends.
-    until: Instant,
+pub(super) struct Shared {
+    pub(super) now: Instant,
+    /// When the store had its first command.
+    origin: Instant,
+    /// One for all locks: it grows with each grant, and so with those of each.
+    last_token: u64,
+    last_ticket: u64,
+    hints: Vec<(ClientId, Hint)>,
 }
 
-#[derive(Debug)]
-enum State {
-    Free,
-    /// Held for the rest of its least time, by nobody.
-    Kept,
-    Mutex {
-        id: RequestId,
-        token: u64,
-    },
-    /// Each holder's deadline.
-    Semaphore(HashMap<RequestId, Instant>),
+impl Shared {
+    /// The first stamp, in microseconds: no waiter is older.
+    const FIRST: u64 = 1 << 40;
+
+    fn new(now: Instant) -> Self {
+        Self { now, origin: now, last_token: 0, last_ticket: 0, hints: Vec::new() }
+    }
+
+    /// A time of the store's clock, in microseconds.
+    pub(super) fn stamp(&self, time: Instant) -> Stamp {
+        let since = time.saturating_duration_since(self.origin).as_micros();
+        Self::FIRST.saturating_add(u64::try_from(since).unwrap_or(u64::MAX))
+    }
+
+    pub(super) fn next_token(&mut self) -> u64 {
+        self.last_token += 1;
+        self.last_token
+    }
+
+    /// The ticket of one who first asked so long ago. No two that ask now have
+    /// the same, even where the clock stands still.
+    pub(super) fn next_ticket(&mut self, age: Duration) -> u64 {
+        let age = u64::try_from(age.as_micros()).unwrap_or(u64::MAX);
+        let now = self.stamp(self.now);
+        if age > 0 {
+            return now.saturating_sub(age);
+        }
+        self.last_ticket = now.max(self.last_ticket + 1);
+        self.last_ticket
+    }
+
+    /// Notes what a waiter is to be told when the command is done.
+    pub(super) fn tell(&mut self, id: RequestId, token: u64, until: Instant) {
+        let hint = Hint::Offered { id, token, until: self.stamp(until) };
+        self.hints.push((id.client(), hint));
+    }
 }
 
 impl Table {
-    pub(super) fn acquire(&mut self, request: &Request, now: Instant) -> Attempt {
-        let until = now + request.ttl;
-        if let Some(record) = self.live(request, now) {
-            if record.ended == Some(request.id) {
-                return Attempt::Ended;
+    pub(super) fn acquire(
+        &mut self,
+        request: &Request,
+        waiting: Option<Waiting>,
+        now: Instant,
+    ) -> Attempt {
+        self.with(request, now, |lock, shared| match request.kind {
+            Kind::Mutex => mutex::acquire(lock, request, waiting, shared),
+            Kind::Semaphore { limit, weight } => {
+                semaphore::acquire(lock, request, Demand { limit, weight }, waiting, shared)
             }
-            let busy = |until: Instant| Attempt::Busy { retry_after: until - now, repaired: false };
-            match (&mut record.state, request.kind) {
-                (State::Free, _) => {}
-                (State::Mutex { .. } | State::Kept, Kind::Semaphore { .. })
-                | (State::Semaphore(_), Kind::Mutex) => return Attempt::WrongKind,
-                (State::Kept, Kind::Mutex) => return busy(record.until),
-                (&mut State::Mutex { id, token }, Kind::Mutex) => {
-                    if id != request.id {
-                        return busy(record.until);
-                    }
-                    record.until = until;
-                    return Attempt::Granted { token };
-                }
-                (State::Semaphore(holders), Kind::Semaphore { limit, .. }) => {
-                    holders.retain(|_, deadline| *deadline > now);
-                    let is_full = holders.len() >= limit as usize;
-                    if is_full && !holders.contains_key(&request.id) {
-                        return busy(holders.values().min().copied().unwrap_or(now));
-                    }
-                    holders.insert(request.id, until);
-                    record.until = record.until.max(until);
-                    return Attempt::Granted { token: 0 };
-                }
-            }
-        }
-        self.grant(request, now)
-    }
-
-    /// Grants what nobody holds.
-    fn grant(&mut self, request: &Request, now: Instant) -> Attempt {
-        self.sweep(now);
-        let (state, token) = match request.kind {
-            Kind::Mutex => {
-                self.last_token += 1;
-                (State::Mutex { id: request.id, token: self.last_token }, self.last_token)
-            }
-            Kind::Semaphore { .. } => {
-                (State::Semaphore([(request.id, now + request.ttl)].into()), 0)
-            }
-        };
-        let ended = self.live(request, now).and_then(|record| record.ended);
-        let record = Record { state, ended, until: now + request.ttl };
-        self.records.insert(request.key.clone(), record);
-        Attempt::Granted { token }
+        })
     }
 
     pub(super) fn renew(&mut self, request: &Request, now: Instant) -> Renewal {
-        let until = now + request.ttl;
-        let Some(record) = self.live(request, now) else {
-            return Renewal::NotHeld(LossReason::Expired);
-        };
-        match &mut record.state {
-            State::Mutex { id, .. } if *id == request.id => record.until = until,
-            State::Semaphore(holders) => match holders.get_mut(&request.id) {
-                Some(deadline) if *deadline > now => {
-                    *deadline = until;
-                    record.until = record.until.max(until);
-                }
-                _ => return Renewal::NotHeld(LossReason::Expired),
-            },
-            _ => return Renewal::NotHeld(LossReason::Taken),
-        }
-        Renewal::Renewed
+        self.with(request, now, |lock, shared| match request.kind {
+            Kind::Mutex => mutex::renew(lock, request, shared),
+            Kind::Semaphore { weight, .. } => semaphore::renew(lock, request, weight, shared),
+        })
     }
 
     pub(super) fn release(&mut self, request: &Request, keep: Duration, now: Instant) -> Ended {
-        let reason = match request.kind {
-            Kind::Mutex if self.live(request, now).is_some() => LossReason::Taken,
-            _ => LossReason::Expired,
-        };
-        if self.take_out(request, now) {
-            let Some(record) = self.live(request, now) else { return Ended::Released };
-            if !keep.is_zero() && matches!(record.state, State::Free) {
-                record.state = State::Kept;
-                record.until = now + keep;
-                return Ended::Kept;
-            }
-            return Ended::Released;
-        }
-        match self.live(request, now) {
-            Some(record) if record.ended == Some(request.id) => match record.state {
-                State::Kept => Ended::Kept,
-                _ => Ended::Released,
-            },
-            _ => Ended::NotHeld(reason),
-        }
+        self.with(request, now, |lock, shared| match request.kind {
+            Kind::Mutex => mutex::release(lock, request, keep, shared),
+            Kind::Semaphore { .. } => semaphore::release(lock, request, shared),
+        })
     }
 
     pub(super) fn cancel(&mut self, request: &Request, now: Instant) -> bool {
-        if self.take_out(request, now) {
-            return true;
+        self.with(request, now, |lock, shared| match request.kind {
+            Kind::Mutex => mutex::cancel(lock, request, shared),
+            Kind::Semaphore { .. } => semaphore::cancel(lock, request, shared),
+        })
+    }
+
+    /// What the waiters of each client are to be told.
+    pub(super) fn take_hints(&mut self) -> Vec<(ClientId, Hint)> {
+        self.shared.as_mut().map(|shared| std::mem::take(&mut shared.hints)).unwrap_or_default()
+    }
+
+    /// Runs a command on the request's lock, as it is now.
+    fn with<T>(
+        &mut self,
+        request: &Request,
+        now: Instant,
+        command: impl FnOnce(&mut Lock, &mut Shared) -> T,
+    ) -> T {
+        let shared = self.shared.get_or_insert_with(|| Shared::new(now));
+        shared.now = now;
+        if let Some(lock) = self.locks.get_mut(&request.key) {
+            lock.expire(now);
+            return command(lock, shared);
         }
-        if let Some(record) = self.live(request, now) {
-            record.ended = Some(request.id);
-        } else {
+        let mut lock = Lock::default();
+        let answer = command(&mut lock, shared);
+        if !lock.is_blank() {
             self.sweep(now);
-            let record = Record { state: State::Free, ended: Some(request.id), until: now + GRACE };
-            self.records.insert(request.key.clone(), record);
+            self.locks.insert(request.key.clone(), lock);
         }
-        false
+        answer
     }
 
-    /// Ends the request's lease, and says whether it had one.
-    fn take_out(&mut self, request: &Request, now: Instant) -> bool {
-        let Some(record) = self.live(request, now) else { return false };
-        match &mut record.state {
-            State::Mutex { id, .. } if *id == request.id => {}
-            State::Semaphore(holders) => {
-                if holders.remove(&request.id).is_none_or(|deadline| deadline <= now) {
-                    return false;
-                }
-                if let Some(last) = holders.values().max().filter(|last| **last > now) {
-                    record.until = *last;
-                    record.ended = Some(request.id);
-                    return true;
-                }
-            }
-            _ => return false,
-        }
-        *record = Record { state: State::Free, ended: Some(request.id), until: now + GRACE };
-        true
-    }
-
-    fn live(&mut self, request: &Request, now: Instant) -> Option<&mut Record> {
-        self.records.get_mut(&request.key).filter(|record| record.until > now)
-    }
-
-    /// Forgets what ended, once there are twice as many records as were live
-    /// the last time: constant work a grant, and no thread.
+    /// Forgets what ended, once there are twice as many locks as were live the
+    /// last time: constant work a grant, and no thread.
     fn sweep(&mut self, now: Instant) {
-        if self.records.len() > self.sweep_above {
-            self.records.retain(|_, record| record.until > now);
-            self.sweep_above = (self.records.len() * 2).max(64);
+        if self.locks.len() > self.sweep_above {
+            self.locks.retain(|_, lock| {
+                lock.expire(now);
+                !lock.is_blank()
+            });
+            self.sweep_above = (self.locks.len() * 2).max(64);
         }
     }
 }
@@ -190,24 +150,55 @@ impl Table {
 mod tests {
     use std::sync::atomic::AtomicU64;
 
-    use super::super::super::ClientId;
+    use super::super::super::Ticket;
     use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn request(client: ClientId, name: &str) -> Request {
+        static COUNTER: AtomicU64 = AtomicU64::new(0);
+        Request {
+            key: LockKey::new(name).unwrap(),
+            id: RequestId::next(client, &COUNTER),
+            kind: Kind::Mutex,
+            ttl: SECOND,
+        }
+    }
 
     #[test]
     fn what_ended_is_forgotten() {
         let (mut table, mut now) = (Table::default(), Instant::now());
-        let (client, counter) = (ClientId::random(), AtomicU64::new(0));
+        let client = ClientId::random();
         for n in 0..10_000 {
-            let request = Request {
-                key: LockKey::new(format!("lock:{n}")).unwrap(),
-                id: RequestId::next(client, &counter),
-                kind: Kind::Mutex,
-                ttl: Duration::from_secs(1),
-            };
-            assert!(matches!(table.acquire(&request, now), Attempt::Granted { .. }));
+            let request = request(client, &format!("lock:{n}"));
+            assert!(matches!(table.acquire(&request, None, now), Attempt::Granted { .. }));
             assert_eq!(table.release(&request, Duration::ZERO, now), Ended::Released);
-            now += Duration::from_secs(1);
+            now += SECOND;
         }
-        assert!(table.records.len() < 200, "{} records", table.records.len());
+        assert!(table.locks.len() < 200, "{} locks", table.locks.len());
+    }
+
+    #[test]
+    fn queues_that_nobody_asks_for_are_forgotten() {
+        let (mut table, mut now) = (Table::default(), Instant::now());
+        let client = ClientId::random();
+        let waiting = Some(Waiting { live: SECOND, ticket: Ticket::New { age: Duration::ZERO } });
+        for n in 0..10_000 {
+            let name = format!("lock:{n}");
+            let _ = table.acquire(&request(client, &name), None, now);
+            let waiter = table.acquire(&request(client, &name), waiting, now);
+            assert!(matches!(waiter, Attempt::Queued { .. }));
+            now += SECOND;
+        }
+        assert!(table.locks.len() < 200, "{} locks", table.locks.len());
+    }
+
+    #[test]
+    fn what_was_never_held_takes_no_room() {
+        let (mut table, now) = (Table::default(), Instant::now());
+        let request = request(ClientId::random(), "a");
+        let _ = table.renew(&request, now);
+        let _ = table.release(&request, Duration::ZERO, now);
+        assert!(table.locks.is_empty());
     }
 }

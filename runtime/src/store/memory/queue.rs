@@ -1,0 +1,91 @@
+//! Who waits for a lock, in the order they came.
+
+use std::collections::{BTreeSet, HashMap};
+use std::time::{Duration, Instant};
+
+use super::super::{Kind, LIVE_MOST, RequestId, Ticket, Waiting};
+use super::table::Shared;
+
+/// How long a queue is kept after somebody asked last.
+const KEPT: Duration = Duration::from_secs(60);
+
+/// How many dead waiters one look passes over.
+const AT_ONCE: usize = 64;
+
+/// The waiters by ticket. One that has not asked again in time is dead, and
+/// passed over; if it lives after all, its ticket brings it back to its place.
+#[derive(Debug, Default)]
+pub(super) struct Queue {
+    places: BTreeSet<(u64, RequestId)>,
+    waiters: HashMap<RequestId, Waiter>,
+    until: Option<Instant>,
+}
+
+/// What a waiter said last.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Waiter {
+    ticket: u64,
+    /// Until when it is known to live.
+    pub(super) until: Instant,
+    pub(super) demand: Kind,
+}
+
+impl Queue {
+    pub(super) fn is_empty(&self) -> bool {
+        self.places.is_empty()
+    }
+
+    pub(super) fn expire(&mut self, now: Instant) {
+        if self.until.is_some_and(|until| until <= now) {
+            *self = Self::default();
+        }
+    }
+
+    /// Joins, or says again that it lives.
+    pub(super) fn join(
+        &mut self,
+        id: RequestId,
+        demand: Kind,
+        waiting: Waiting,
+        shared: &mut Shared,
+    ) {
+        let ticket = match (self.waiters.get(&id), waiting.ticket) {
+            (Some(waiter), _) => waiter.ticket,
+            (None, Ticket::Told(ticket)) => ticket,
+            (None, Ticket::New { age }) => shared.next_ticket(age),
+        };
+        self.places.insert((ticket, id));
+        self.waiters.insert(id, Waiter { ticket, until: shared.now + waiting.live, demand });
+        self.until = Some(shared.now + KEPT);
+    }
+
+    pub(super) fn leave(&mut self, id: RequestId) {
+        if let Some(waiter) = self.waiters.remove(&id) {
+            self.places.remove(&(waiter.ticket, id));
+        }
+    }
+
+    /// The first who lives. Forgets the dead before it, not more than are passed
+    /// over at once: if it finds nobody and the queue is not empty, there are more.
+    pub(super) fn first(&mut self, now: Instant) -> Option<(RequestId, Waiter)> {
+        for _ in 0..AT_ONCE {
+            let &(_, id) = self.places.first()?;
+            let waiter = self.waiters.get(&id).copied();
+            // No waiter is longer taken to live; one that says so is not believed.
+            let lives = |waiter: &Waiter| waiter.until > now && waiter.until - now <= LIVE_MOST;
+            if let Some(waiter) = waiter.filter(lives) {
+                return Some((id, waiter));
+            }
+            self.leave(id);
+        }
+        None
+    }
+
+    pub(super) fn is_first(&self, id: RequestId) -> bool {
+        self.places.first().is_some_and(|&(_, first)| first == id)
+    }
+
+    pub(super) fn ticket(&self, id: RequestId) -> u64 {
+        self.waiters.get(&id).map_or(0, |waiter| waiter.ticket)
+    }
+}
