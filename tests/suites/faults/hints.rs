@@ -9,8 +9,8 @@ use std::time::Duration;
 use leasehold::LockKey;
 use leasehold::store::redis::RedisStore;
 use leasehold::store::{
-    Attempt, ClientId, Ended, Hint, Kind, Listener, Request, RequestId, Stamp, Store, Ticket,
-    Waiting,
+    Attempt, ClientId, Ended, Hint, Kind, Listener, Request, RequestId, Stamp, Store, StoreFuture,
+    Ticket, Waiting,
 };
 use leasehold_tests::server::Server;
 use redis::aio::MultiplexedConnection;
@@ -61,9 +61,16 @@ impl Client {
         Request { key: LockKey::new("a").unwrap(), id, kind, ttl: Duration::from_secs(30) }
     }
 
+    /// A client that hears hints.
+    async fn hearing(url: &str) -> Self {
+        let client = Self::connect(url).await;
+        until(async || client.store.gives_hints()).await;
+        client
+    }
+
     async fn take(&self, kind: Kind) -> Request {
         let request = self.request(kind);
-        let granted = self.store.acquire(&request, None).await.unwrap();
+        let granted = insist(|| self.store.acquire(&request, None)).await;
         assert!(matches!(granted, Attempt::Granted { .. }), "{granted:?}");
         request
     }
@@ -72,14 +79,14 @@ impl Client {
         let request = self.request(kind);
         let ticket = Ticket::New { age: Duration::ZERO };
         let waiting = Waiting { live: Duration::from_secs(14), ticket };
-        match self.store.acquire(&request, Some(waiting)).await.unwrap() {
+        match insist(|| self.store.acquire(&request, Some(waiting))).await {
             Attempt::Queued { until, .. } => (request, until),
             other => panic!("{other:?}"),
         }
     }
 
     async fn release(&self, request: &Request) {
-        let released = self.store.release(request, Duration::ZERO).await.unwrap();
+        let released = insist(|| self.store.release(request, Duration::ZERO)).await;
         assert_eq!(released, Ended::Released);
     }
 
@@ -97,6 +104,26 @@ impl Client {
             }
         }
     }
+}
+
+/// Sends a command until it is answered.
+async fn insist<T>(command: impl Fn() -> StoreFuture<T>) -> T {
+    loop {
+        match command().await {
+            Ok(answer) => return answer,
+            Err(error) => assert!(error.is_passing, "{error:?}"),
+        }
+    }
+}
+
+/// The servers and URLs by which hints come in different ways: on the connection
+/// of the commands, and on one of their own where that is wanted or needed.
+fn ways() -> [(Server, String); 3] {
+    let [first, second] = [(); 2].map(|()| Server::start());
+    let third = Server::start_with(&["--rename-command", "HELLO", ""]);
+    let urls = [first.url(), format!("{}?protocol=resp2", second.url()), third.url()];
+    let [one, two, three] = urls;
+    [(first, one), (second, two), (third, three)]
 }
 
 /// Waits until `condition` holds.
@@ -153,61 +180,66 @@ const PERMIT: Kind = Kind::Semaphore { limit: 1, weight: 1 };
 
 #[tokio::test]
 async fn an_offer_is_heard() {
-    let server = Server::start();
-    let (first, mut second) =
-        (Client::connect(&server.url()).await, Client::connect(&server.url()).await);
-    assert!(second.store.gives_hints());
-    for kind in [Kind::Mutex, PERMIT, Kind::Mutex] {
-        hand_over(&first, &mut second, kind).await;
+    for (_server, url) in ways() {
+        let (first, mut second) = (Client::connect(&url).await, Client::hearing(&url).await);
+        for kind in [Kind::Mutex, PERMIT, Kind::Mutex] {
+            hand_over(&first, &mut second, kind).await;
+        }
     }
 }
 
 #[tokio::test]
 async fn after_a_lost_connection_hints_come_again() {
-    let server = Server::start();
-    let (first, mut second) =
-        (Client::connect(&server.url()).await, Client::connect(&server.url()).await);
-    for _ in 0..3 {
+    for (server, url) in ways() {
+        let (first, mut second) = (Client::connect(&url).await, Client::hearing(&url).await);
+        for _ in 0..3 {
+            hand_over(&first, &mut second, Kind::Mutex).await;
+            kill_all(&server).await;
+            // Nobody sends a command.
+            assert_eq!(second.hint().await, Hint::Missed);
+            until(async || second.store.gives_hints()).await;
+        }
         hand_over(&first, &mut second, Kind::Mutex).await;
-        kill_all(&server).await;
-        // Nobody sends a command.
-        assert_eq!(second.hint().await, Hint::Missed);
-        assert!(second.store.gives_hints());
     }
-    hand_over(&first, &mut second, Kind::Mutex).await;
 }
 
 #[tokio::test]
 async fn after_a_restart_hints_come_again() {
-    let server = Server::start();
-    let port = server.port();
-    let (first, mut second) =
-        (Client::connect(&server.url()).await, Client::connect(&server.url()).await);
-    drop(server);
-    until(async || !second.store.gives_hints()).await;
-    assert!(second.hints.try_recv().is_err(), "there is nobody to be asked");
-    let _server = Server::start_on(port);
-    assert_eq!(second.hint().await, Hint::Missed);
-    hand_over(&first, &mut second, Kind::Mutex).await;
+    for end in ["", "?protocol=resp2"] {
+        let server = Server::start();
+        let (port, url) = (server.port(), format!("{}{end}", server.url()));
+        let (first, mut second) = (Client::connect(&url).await, Client::hearing(&url).await);
+        hand_over(&first, &mut second, Kind::Mutex).await;
+        drop(server);
+        until(async || !second.store.gives_hints()).await;
+        assert!(second.hints.try_recv().is_err(), "there is nobody to be asked");
+        let _server = Server::start_on(port);
+        assert_eq!(second.hint().await, Hint::Missed);
+        hand_over(&first, &mut second, Kind::Mutex).await;
+    }
 }
 
 #[tokio::test]
 async fn after_a_frozen_server_hints_come_again() {
-    let server = Server::start();
-    let (first, mut second) =
-        (Client::connect(&server.url()).await, Client::connect(&server.url()).await);
-    let frozen = server.freeze().await;
-    // Two commands: what is not answered for half a second is given up.
-    while second.store.gives_hints() {
-        let _ = second.store.renew(&second.request(Kind::Mutex)).await;
+    for end in ["", "?protocol=resp2"] {
+        let server = Server::start();
+        let url = format!("{}{end}", server.url());
+        let (first, mut second) = (Client::connect(&url).await, Client::hearing(&url).await);
+        hand_over(&first, &mut second, Kind::Mutex).await;
+        let frozen = server.freeze().await;
+        // What is not answered for half a second is given up.
+        let request = second.request(Kind::Mutex);
+        until(async || second.store.renew(&request).await.is_ok() || !second.store.gives_hints())
+            .await;
+        drop(frozen);
+        assert_eq!(second.hint().await, Hint::Missed);
+        until(async || second.store.gives_hints()).await;
+        hand_over(&first, &mut second, Kind::Mutex).await;
     }
-    drop(frozen);
-    assert_eq!(second.hint().await, Hint::Missed);
-    assert!(second.store.gives_hints());
-    hand_over(&first, &mut second, Kind::Mutex).await;
 }
 
-/// A user with all rights but those of `line`.
+/// Gives a user all rights, but for those of `line`; the server ends connections
+/// that are subscribed to what they may not be.
 async fn user(server: &Server, line: &str) -> String {
     let rights = format!("ACL SETUSER u reset on >p ~* &* +@all {line}");
     let _: String = ask(&mut server.redis().await, &rights).await;
@@ -219,15 +251,19 @@ async fn without_the_right_to_subscribe_locks_work() {
     for line in ["-subscribe", "resetchannels"] {
         let server = Server::start();
         let url = user(&server, line).await;
-        let (first, mut second) = (Client::connect(&url).await, Client::connect(&url).await);
-        assert!(!second.store.gives_hints(), "{line}");
-        hand_over_unheard(&first, &mut second).await;
+        for end in ["", "?protocol=resp2"] {
+            let url = format!("{url}{end}");
+            let (first, mut second) = (Client::connect(&url).await, Client::connect(&url).await);
+            hand_over_unheard(&first, &mut second).await;
+            assert!(!second.store.gives_hints(), "{line}");
+        }
+        let mut client = Client::connect(&url).await;
         // The right comes, and goes again.
         for (line, is_there) in [("", true), (line, false)] {
             user(&server, line).await;
             kill_all(&server).await;
-            assert_eq!(second.hint().await, Hint::Missed);
-            until(async || second.store.gives_hints() == is_there).await;
+            assert_eq!(client.hint().await, Hint::Missed);
+            until(async || client.store.gives_hints() == is_there).await;
         }
     }
 }
@@ -241,7 +277,7 @@ async fn hints_are_within_the_rights_of_the_docs() {
     let mut redis = server.redis().await;
     let _: String = ask(&mut redis, &line.replace("PASSWORD", "p")).await;
     let url = format!("redis://leasehold:p@127.0.0.1:{}/", server.port());
-    let (first, mut second) = (Client::connect(&url).await, Client::connect(&url).await);
+    let (first, mut second) = (Client::connect(&url).await, Client::hearing(&url).await);
     for kind in [Kind::Mutex, PERMIT] {
         hand_over(&first, &mut second, kind).await;
     }
@@ -250,60 +286,49 @@ async fn hints_are_within_the_rights_of_the_docs() {
 }
 
 #[tokio::test]
-async fn a_server_without_resp3_will_do() {
-    let server = Server::start_with(&["--rename-command", "HELLO", ""]);
-    let (first, second) =
-        (Client::connect(&server.url()).await, Client::connect(&server.url()).await);
-    let held = first.take(Kind::Mutex).await;
-    let (waiting, _) = second.queue(Kind::Mutex).await;
-    first.release(&held).await;
-    second.release(&waiting).await;
-}
-
-#[tokio::test]
 async fn without_the_right_to_publish_only_the_hint_is_lost() {
     let server = Server::start();
     let url = user(&server, "-publish").await;
-    let (first, mut second) = (Client::connect(&url).await, Client::connect(&server.url()).await);
-    assert!(second.store.gives_hints());
+    let (first, mut second) = (Client::connect(&url).await, Client::hearing(&server.url()).await);
     hand_over_unheard(&first, &mut second).await;
 }
 
 #[tokio::test]
 async fn what_others_publish_is_ignored() {
-    let server = Server::start();
-    let (first, mut second) =
-        (Client::connect(&server.url()).await, Client::connect(&server.url()).await);
-    let mut redis = server.redis().await;
-    let other = first.request(Kind::Mutex).id;
-    let long = "9".repeat(100_000);
-    let numbers = "0".repeat(29);
-    for message in ["", "x", &long[..63], &long, &format!("{other:?}{numbers}")] {
-        let mut publish = cmd("PUBLISH");
-        publish.arg(second.channel()).arg(message);
-        let heard: u32 = publish.query_async(&mut redis).await.unwrap();
-        assert_eq!(heard, 1);
+    for (server, url) in ways() {
+        let (first, mut second) = (Client::connect(&url).await, Client::hearing(&url).await);
+        hand_over(&first, &mut second, Kind::Mutex).await;
+        let mut redis = server.redis().await;
+        let other = first.request(Kind::Mutex).id;
+        let long = "9".repeat(100_000);
+        let numbers = "0".repeat(29);
+        for message in ["", "x", &long[..63], &long, &format!("{other:?}{numbers}")] {
+            let mut publish = cmd("PUBLISH");
+            publish.arg(second.channel()).arg(message);
+            let heard: u32 = publish.query_async(&mut redis).await.unwrap();
+            assert_eq!(heard, 1);
+        }
+        let held = first.take(Kind::Mutex).await;
+        second.queue(Kind::Mutex).await;
+        first.release(&held).await;
+        assert!(matches!(second.hint().await, Hint::Offered { .. }), "the first that is heard");
     }
-    let held = first.take(Kind::Mutex).await;
-    second.queue(Kind::Mutex).await;
-    first.release(&held).await;
-    assert!(matches!(second.hint().await, Hint::Offered { .. }), "the first that is heard");
 }
 
 #[tokio::test]
 async fn each_client_has_one_subscription_and_leaves_none() {
-    let server = Server::start();
-    let mut redis = server.redis().await;
-    let (first, second) =
-        (Client::connect(&server.url()).await, Client::connect(&server.url()).await);
-    let channels = [first.channel(), second.channel()];
-    for channel in &channels {
-        assert_eq!(subscribers(&mut redis, channel).await, 1);
+    for (server, url) in ways() {
+        let mut redis = server.redis().await;
+        let (first, second) = (Client::hearing(&url).await, Client::hearing(&url).await);
+        let channels = [first.channel(), second.channel()];
+        for channel in &channels {
+            assert_eq!(subscribers(&mut redis, channel).await, 1);
+        }
+        drop((first, second));
+        for channel in &channels {
+            until(async || subscribers(&mut redis, channel).await == 0).await;
+        }
+        let clients = async || ask::<String>(&mut redis.clone(), "CLIENT LIST").await;
+        until(async || clients().await.lines().count() == 1).await;
     }
-    drop((first, second));
-    for channel in &channels {
-        until(async || subscribers(&mut redis, channel).await == 0).await;
-    }
-    let clients: String = ask(&mut redis, "CLIENT LIST").await;
-    assert_eq!(clients.lines().count(), 1, "{clients}");
 }

@@ -19,7 +19,7 @@ use super::dial::Manager;
 use super::fault::{self, Fault};
 use super::health::Health;
 use super::hints::Ears;
-use super::lock;
+use super::{lock, subscriber};
 use crate::store::StoreError;
 
 /// How long a connection may be silent before it is given up, how long making
@@ -33,7 +33,7 @@ pub(super) const CONNECT: Duration = Duration::from_secs(1);
 pub(super) struct Connections {
     pool: Pool<Manager>,
     manager: Manager,
-    replacing: AbortHandle,
+    keeping: AbortHandle,
 }
 
 impl Connections {
@@ -51,8 +51,11 @@ impl Connections {
             .build_unchecked(manager.clone());
         // The pool is empty, so there is room; if not, it makes its own.
         let _ = pool.add(first);
-        let replacing = tokio::spawn(replace(pool.clone(), manager.clone())).abort_handle();
-        Ok(Self { pool, manager, replacing })
+        let (replaced, hearing) = (pool.clone(), manager.clone());
+        let keeping = tokio::spawn(async move {
+            tokio::join!(replace(&replaced, &hearing), subscriber::keep(&hearing))
+        });
+        Ok(Self { pool, manager, keeping: keeping.abort_handle() })
     }
 
     /// A connection that is not known to be broken.
@@ -84,7 +87,7 @@ impl Connections {
 
 impl Drop for Connections {
     fn drop(&mut self) {
-        self.replacing.abort();
+        self.keeping.abort();
     }
 }
 
@@ -109,7 +112,7 @@ async fn get(pool: &Pool<Manager>) -> Result<Link, RunError<redis::RedisError>> 
 /// Makes another connection for each that was given up, though no command asks
 /// for one: hints come by it. A server that is away, or does not keep what it
 /// accepts, is tried less and less often; who waits is told when it is back.
-async fn replace(pool: Pool<Manager>, manager: Manager) {
+async fn replace(pool: &Pool<Manager>, manager: &Manager) {
     let (mut pauses, mut made) = (Pauses::default(), None::<Instant>);
     loop {
         manager.shared.wanted.notified().await;
@@ -117,7 +120,7 @@ async fn replace(pool: Pool<Manager>, manager: Manager) {
             Some(made) if made.elapsed() < Pauses::LONGEST => sleep(pauses.next()).await,
             _ => pauses = Pauses::default(),
         }
-        while get(&pool).await.is_err() {
+        while get(pool).await.is_err() {
             sleep(pauses.next()).await;
         }
         made = Some(Instant::now());

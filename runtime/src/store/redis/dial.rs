@@ -11,6 +11,7 @@ use redis::{
     AsyncConnectionConfig, Client, Cmd, ConnectionInfo, ErrorKind, ProtocolVersion, PushInfo,
     PushKind, RedisError, RedisResult, Value,
 };
+use tokio::sync::SetOnce;
 use tokio::time::timeout;
 
 use super::connection::{CONNECT, Link};
@@ -32,7 +33,7 @@ pub(super) struct Manager {
 #[derive(Debug)]
 struct Flags {
     /// The server does not speak RESP3, or the URL says that it should not.
-    is_resp2: AtomicBool,
+    resp2: SetOnce<()>,
     /// It was said that there will be no hints.
     is_silence_told: AtomicBool,
 }
@@ -43,7 +44,7 @@ impl Manager {
         let protocol = info.redis_settings().protocol();
         let by_resp2 = info.redis_settings().clone().set_protocol(ProtocolVersion::RESP2);
         let flags = Flags {
-            is_resp2: AtomicBool::new(!protocol.supports_resp3()),
+            resp2: SetOnce::new_with((!protocol.supports_resp3()).then_some(())),
             is_silence_told: AtomicBool::new(false),
         };
         Ok(Self {
@@ -55,7 +56,17 @@ impl Manager {
     }
 
     fn is_resp2(&self) -> bool {
-        self.flags.is_resp2.load(Ordering::Relaxed)
+        self.flags.resp2.initialized()
+    }
+
+    /// Returns when hints do not come on the connection of the commands.
+    pub(super) async fn until_resp2(&self) {
+        self.flags.resp2.wait().await;
+    }
+
+    /// The server, by RESP2.
+    pub(super) fn by_resp2(&self) -> &Client {
+        &self.by_resp2
     }
 
     /// Connects, by RESP3 if the server speaks it.
@@ -79,7 +90,7 @@ impl Manager {
             }
         }
         let opened = self.by_resp2.get_multiplexed_async_connection_with_config(&config).await?;
-        if !self.flags.is_resp2.swap(true, Ordering::Relaxed) {
+        if self.flags.resp2.set(()).is_ok() {
             tracing::info!(server = %self.shared.server, "the lock store does not speak RESP3; RESP2 will do");
         }
         Ok(opened)
@@ -158,7 +169,7 @@ impl Manager {
     }
 
     /// Says once that hints are refused.
-    fn tell_silence(&self, error: &RedisError) {
+    pub(super) fn tell_silence(&self, error: &RedisError) {
         if !self.flags.is_silence_told.swap(true, Ordering::Relaxed) {
             let server = &self.shared.server;
             tracing::info!(%server, %error, "the lock store sends no hints, so who waits asks it often");

@@ -7,6 +7,7 @@ mod fault;
 mod health;
 mod hints;
 mod script;
+mod subscriber;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
