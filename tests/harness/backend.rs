@@ -23,6 +23,9 @@ pub trait Backend: Sized {
     /// A new client of a store that all clients share.
     fn locks(&self) -> impl Future<Output = Locks>;
 
+    /// Waits until so many are in a lock's queue.
+    fn until_queued(&self, name: &str, count: u64) -> impl Future<Output = ()>;
+
     /// Lets this much of the store's time go by.
     fn pass(&self, time: Duration) -> impl Future<Output = ()>;
 }
@@ -31,14 +34,12 @@ pub trait Backend: Sized {
 #[derive(Debug)]
 pub struct Memory {
     store: Arc<dyn Store>,
-    locks: Locks,
 }
 
 impl Backend for Memory {
     async fn start() -> Self {
         tokio::time::pause();
-        let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
-        Self { locks: Locks::over(store.clone()), store }
+        Self { store: Arc::new(MemoryStore::default()) }
     }
 
     fn store(&self) -> &Arc<dyn Store> {
@@ -46,7 +47,12 @@ impl Backend for Memory {
     }
 
     async fn locks(&self) -> Locks {
-        self.locks.clone()
+        Locks::over(self.store.clone())
+    }
+
+    async fn until_queued(&self, _: &str, _: u64) {
+        // A command is done when its future is made: who was polled is there.
+        tokio::task::yield_now().await;
     }
 
     async fn pass(&self, time: Duration) {
@@ -88,6 +94,18 @@ impl Backend for Redis {
 
     async fn locks(&self) -> Locks {
         Locks::connect(&self.server.url()).await.expect("the server is there")
+    }
+
+    async fn until_queued(&self, name: &str, count: u64) {
+        let mut redis = self.server.redis().await;
+        while redis::cmd("ZCARD")
+            .arg(format!("leasehold:queue:{{{name}}}"))
+            .query_async(&mut redis)
+            .await
+            != Ok(count)
+        {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
     }
 
     async fn pass(&self, time: Duration) {

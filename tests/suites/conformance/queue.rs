@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
-use leasehold::{LockError, Wait};
+use leasehold::{Lease, LockError, Released, Wait};
 use leasehold_tests::backend::Backend;
+use leasehold_tests::polls::is_pending;
+use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
 use super::{Client, SHORT, granted};
@@ -17,6 +19,13 @@ macro_rules! cases {
             a_wait_ends_with_the_ttl_of_a_dead_holder,
             a_wait_ends_in_time,
             all_who_wait_are_served,
+            clients_are_served_in_the_order_they_came,
+            a_semaphores_clients_are_served_in_the_order_they_came,
+            a_waiter_that_gives_up_is_passed_over,
+            a_wait_that_is_over_is_in_nobodys_way,
+            a_lease_that_was_handed_over_is_renewed,
+            a_lease_that_was_handed_over_can_be_kept,
+            a_raised_limit_lets_more_in,
             a_dropped_wait_leaves_nothing,
         }
     };
@@ -96,4 +105,149 @@ pub(super) async fn a_dropped_wait_leaves_nothing(backend: &impl Backend) {
     lease.release().await.unwrap();
     let lease = first.mutex("a").try_lock().await.unwrap();
     lease.release().await.unwrap();
+}
+
+/// Lets a client wait for what `acquire` asks for, and sends its number when it
+/// has it; holds it until the answer's sender is dropped.
+async fn line_up<F: Future<Output = Lease> + Send + 'static>(
+    granted: &mpsc::UnboundedSender<(u32, oneshot::Sender<()>)>,
+    number: u32,
+    acquire: F,
+) {
+    let granted = granted.clone();
+    let mut waits = Box::pin(async move {
+        let lease = acquire.await;
+        let (done, release) = oneshot::channel();
+        let _ = granted.send((number, done));
+        let _ = release.await;
+        lease.release().await.unwrap();
+    });
+    assert!(is_pending(&mut waits).await);
+    tokio::spawn(waits);
+}
+
+async fn order_of(granted: &mut mpsc::UnboundedReceiver<(u32, oneshot::Sender<()>)>) -> Vec<u32> {
+    let mut order = Vec::new();
+    while let Some((number, _)) = granted.recv().await {
+        order.push(number);
+    }
+    order
+}
+
+pub(super) async fn clients_are_served_in_the_order_they_came(backend: &impl Backend) {
+    let held = backend.locks().await.mutex("a").lock().await.unwrap();
+    let (grants, mut granted) = mpsc::unbounded_channel();
+    for number in 0..8 {
+        let mutex = backend.locks().await.mutex("a").wait(Wait::Forever);
+        line_up(&grants, number, async move { mutex.lock().await.unwrap() }).await;
+        backend.until_queued("a", u64::from(number) + 1).await;
+    }
+    drop(grants);
+    held.release().await.unwrap();
+    assert_eq!(order_of(&mut granted).await, [0, 1, 2, 3, 4, 5, 6, 7]);
+}
+
+pub(super) async fn a_semaphores_clients_are_served_in_the_order_they_came(backend: &impl Backend) {
+    let held = backend.locks().await.semaphore("s", 3).acquire_many(3).await.unwrap();
+    let (grants, mut granted) = mpsc::unbounded_channel();
+    for (number, weight) in (0..).zip([2, 3, 1, 2, 3]) {
+        let semaphore = backend.locks().await.semaphore("s", 3).wait(Wait::Forever);
+        line_up(&grants, number, async move { semaphore.acquire_many(weight).await.unwrap() })
+            .await;
+        backend.until_queued("s", u64::from(number) + 1).await;
+    }
+    drop(grants);
+    held.release().await.unwrap();
+    for together in [vec![0], vec![1], vec![2, 3], vec![4]] {
+        let mut inside = Vec::new();
+        for _ in &together {
+            inside.push(granted.recv().await.unwrap());
+        }
+        inside.sort_unstable_by_key(|(number, _)| *number);
+        assert!(inside.iter().map(|(number, _)| number).eq(&together), "{together:?}");
+        assert!(granted.try_recv().is_err(), "the next does not fit beside {together:?}");
+    }
+    assert!(granted.recv().await.is_none());
+}
+
+pub(super) async fn a_waiter_that_gives_up_is_passed_over(backend: &impl Backend) {
+    let held = backend.locks().await.mutex("a").lock().await.unwrap();
+    let (first, second) = (backend.locks().await, backend.locks().await);
+    let first = tokio::spawn(async move { first.mutex("a").wait(Wait::Forever).lock().await });
+    backend.until_queued("a", 1).await;
+    let second = tokio::spawn(async move { second.mutex("a").wait(Wait::Forever).lock().await });
+    backend.until_queued("a", 2).await;
+    first.abort();
+    assert!(first.await.is_err());
+    let begun = Instant::now();
+    held.release().await.unwrap();
+    second.await.unwrap().unwrap().release().await.unwrap();
+    assert!(begun.elapsed() < Duration::from_secs(1), "its offer was handed on at once");
+}
+
+pub(super) async fn a_wait_that_is_over_is_in_nobodys_way(backend: &impl Backend) {
+    let (first, second) = (backend.locks().await, backend.locks().await);
+    let held = first.mutex("a").lock().await.unwrap();
+    let waited = second.mutex("a").wait(SHORT).lock().await;
+    assert!(matches!(waited, Err(LockError::TimedOut { .. })));
+    held.release().await.unwrap();
+    // Its place is given up in the background, at once.
+    let lease = first.mutex("a").wait(Duration::from_secs(1)).lock().await.unwrap();
+    lease.release().await.unwrap();
+}
+
+pub(super) async fn a_lease_that_was_handed_over_is_renewed(backend: &impl Backend) {
+    let (first, second) = (backend.locks().await, backend.locks().await);
+    let held = first.mutex("a").lock().await.unwrap();
+    let permit = first.semaphore("s", 1).acquire().await.unwrap();
+    let waits = tokio::spawn(async move {
+        let mutex = second.mutex("a").ttl(SHORT * 2).wait(Duration::from_secs(5));
+        let semaphore = second.semaphore("s", 1).ttl(SHORT * 2).wait(Duration::from_secs(5));
+        tokio::join!(mutex.lock(), semaphore.acquire())
+    });
+    backend.until_queued("a", 1).await;
+    backend.until_queued("s", 1).await;
+    held.release().await.unwrap();
+    permit.release().await.unwrap();
+    let (lease, permit) = waits.await.unwrap();
+    let (lease, permit) = (lease.unwrap(), permit.unwrap());
+    // Longer than the offer would have lasted, and than its TTL.
+    tokio::time::sleep(Duration::from_secs(7)).await;
+    assert!(lease.is_held() && permit.is_held());
+    assert!(first.mutex("a").try_lock().await.is_err());
+    assert!(first.semaphore("s", 1).try_acquire().await.is_err());
+    assert!(lease.remaining() <= SHORT * 2, "{lease:?}");
+    lease.release().await.unwrap();
+    permit.release().await.unwrap();
+    first.mutex("a").try_lock().await.unwrap().release().await.unwrap();
+}
+
+pub(super) async fn a_lease_that_was_handed_over_can_be_kept(backend: &impl Backend) {
+    let (first, second) = (backend.locks().await, backend.locks().await);
+    let held = first.mutex("a").lock().await.unwrap();
+    let waits = tokio::spawn(async move {
+        let mutex = second.mutex("a").wait(Duration::from_secs(5)).hold_at_least(SHORT);
+        mutex.lock().await.unwrap().release().await
+    });
+    backend.until_queued("a", 1).await;
+    held.release().await.unwrap();
+    assert_eq!(waits.await.unwrap().unwrap(), Released::Kept);
+    assert!(first.mutex("a").try_lock().await.is_err());
+    first.mutex("a").lock().await.unwrap().release().await.unwrap();
+}
+
+/// Each is judged by its own limit: a new version of a service may have another.
+pub(super) async fn a_raised_limit_lets_more_in(backend: &impl Backend) {
+    let (old, new) = (backend.locks().await, backend.locks().await);
+    let first = old.semaphore("s", 1).acquire().await.unwrap();
+    assert!(old.semaphore("s", 1).try_acquire().await.is_err());
+    let second = new.semaphore("s", 2).try_acquire().await.unwrap();
+    let waits = tokio::spawn(async move { old.semaphore("s", 1).acquire().await.unwrap() });
+    backend.until_queued("s", 1).await;
+    assert!(new.semaphore("s", 3).try_acquire().await.is_err(), "somebody waits");
+    first.release().await.unwrap();
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    assert!(!waits.is_finished(), "one is out, and that is its limit");
+    second.release().await.unwrap();
+    waits.await.unwrap().release().await.unwrap();
 }
