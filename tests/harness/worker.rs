@@ -6,7 +6,7 @@
 use std::io::Read;
 use std::time::Duration;
 
-use leasehold::{Locks, Wait};
+use leasehold::{LockError, Locks, Wait};
 
 type Failure = Box<dyn std::error::Error>;
 
@@ -19,6 +19,7 @@ fn main() -> Result<(), Failure> {
         [url, "drop", count, how] => drop_many(url, count.parse()?, how),
         [url, "count", key, times] => count(url, key, times.parse()?),
         [url, "wait", key] => wait(url, key),
+        [url, "permits", key, limit, times] => permits(url, key, limit.parse()?, times.parse()?),
         [url, "log"] => log_to_the_end(url),
         ["-", "env"] => environment(),
         _ => Err("worker URL hold KEY TTL_MS | drop COUNT HOW | count KEY TIMES".into()),
@@ -155,5 +156,35 @@ async fn count(url: &str, key: &str, times: u32) -> Result<(), Failure> {
         lease.release().await?;
     }
     println!("ready");
+    Ok(())
+}
+
+/// Comes and goes under permits, and says how many were inside with it at most:
+/// counted on the server, after the grant and before the release.
+#[tokio::main(flavor = "current_thread")]
+async fn permits(url: &str, key: &str, limit: u32, times: u32) -> Result<(), Failure> {
+    let locks = Locks::connect(url).await?;
+    let mut redis = redis::Client::open(url)?.get_multiplexed_async_connection().await?;
+    let semaphore = locks.semaphore(key, limit).ttl(Duration::from_secs(5));
+    let mut most = 0;
+    for n in 0..times {
+        // Now one waits, now one tries until it is let in.
+        let permit = if n % 2 == 0 {
+            semaphore.clone().wait(Wait::Forever).acquire().await?
+        } else {
+            let mut tried = semaphore.try_acquire().await;
+            while let Err(LockError::Busy { .. }) = tried {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+                tried = semaphore.try_acquire().await;
+            }
+            tried?
+        };
+        let inside: u32 = redis::cmd("INCR").arg("inside").query_async(&mut redis).await?;
+        most = most.max(inside);
+        tokio::task::yield_now().await;
+        redis::cmd("DECR").arg("inside").exec_async(&mut redis).await?;
+        permit.release().await?;
+    }
+    println!("{most}");
     Ok(())
 }

@@ -8,7 +8,11 @@ use std::process::Command;
 use std::time::Duration;
 
 #[cfg(feature = "servers")]
-use leasehold::{LockError, Locks};
+use leasehold::{LockError, Locks, LossReason, Wait};
+#[cfg(feature = "servers")]
+use leasehold_tests::backend::light_client;
+#[cfg(feature = "servers")]
+use leasehold_tests::polls::is_pending;
 #[cfg(feature = "servers")]
 use leasehold_tests::process::{Process, example};
 #[cfg(feature = "servers")]
@@ -134,4 +138,191 @@ fn one_of_n_draws() {
         }
         assert_eq!(drawn, 1, "started {round}");
     }
+}
+
+/// Others hold it for as long as it waits, which is 10 s if nobody says
+/// otherwise.
+#[cfg(feature = "servers")]
+#[tokio::test]
+async fn simple_lock_waits_until_its_time_out() {
+    let server = Server::start();
+    let (holder, locks) = (
+        Locks::connect(&server.url()).await.unwrap(),
+        Locks::connect(&server.url()).await.unwrap(),
+    );
+    let held = holder.mutex("a").lock().await.unwrap();
+    let begun = std::time::Instant::now();
+    match locks.mutex("a").lock().await {
+        Err(LockError::TimedOut { waited, .. }) => {
+            assert!((10..12).contains(&waited.as_secs()), "{waited:?}");
+        }
+        other => panic!("{other:?}"),
+    }
+    assert!((10..12).contains(&begun.elapsed().as_secs()));
+    assert!(held.is_held());
+    held.release().await.unwrap();
+    locks.mutex("a").lock().await.unwrap().release().await.unwrap();
+}
+
+/// The first has lost the lock, and does not know: its release leaves alone what
+/// is another's by now, and says so.
+#[cfg(feature = "servers")]
+#[tokio::test]
+async fn release_never_takes_anothers_lock() {
+    let server = Server::start();
+    let mut redis = server.redis().await;
+    let (first, second) = (
+        Locks::connect(&server.url()).await.unwrap(),
+        Locks::connect(&server.url()).await.unwrap(),
+    );
+    let lost = first.mutex("a").lock().await.unwrap();
+    // As if its lease had ended.
+    redis::cmd("DEL").arg("leasehold:lock:{a}").exec_async(&mut redis).await.unwrap();
+    let held = second.mutex("a").lock().await.unwrap();
+    let record = async |mut redis: redis::aio::MultiplexedConnection| -> Vec<u8> {
+        redis::cmd("GET").arg("leasehold:lock:{a}").query_async(&mut redis).await.unwrap()
+    };
+    let before = record(redis.clone()).await;
+    match lost.release().await {
+        Err(LockError::Lost { reason, .. }) => assert_eq!(reason, LossReason::Taken),
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(record(redis).await, before);
+    assert!(first.mutex("a").try_lock().await.is_err());
+    held.release().await.unwrap();
+}
+
+/// One command, and the answer; with a bound for the wait of zero.
+#[cfg(feature = "servers")]
+#[tokio::test]
+async fn try_lock_answers_at_once() {
+    let server = Server::start();
+    let (holder, locks) = (light_client(&server).await, light_client(&server).await);
+    let held = holder.mutex("a").lock().await.unwrap();
+    server.forget_stats().await;
+    let refused = locks.mutex("a").try_lock().await;
+    assert!(matches!(refused, Err(LockError::Busy { .. })), "{refused:?}");
+    assert_eq!(server.stats("evalsha").await.0, 1);
+    held.release().await.unwrap();
+    locks.mutex("a").try_lock().await.unwrap().release().await.unwrap();
+}
+
+/// Five seconds of waiting are three commands: one to queue, and one every two
+/// seconds to say that it lives. The release ends it at once.
+#[cfg(feature = "servers")]
+#[tokio::test]
+async fn waiting_costs_no_polling() {
+    let server = Server::start();
+    let (holder, locks) = (light_client(&server).await, light_client(&server).await);
+    let held = holder.mutex("a").ttl(Duration::from_secs(60)).lock().await.unwrap();
+    server.forget_stats().await;
+    let mutex = locks.mutex("a").wait(Duration::from_secs(60));
+    let waiting = tokio::spawn(async move {
+        let lease = mutex.lock().await.unwrap();
+        (lease, std::time::Instant::now())
+    });
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    let asked = server.stats("evalsha").await.0;
+    assert!((1..=3).contains(&asked), "{asked} commands in 5 seconds");
+    held.release().await.unwrap();
+    let released = std::time::Instant::now();
+    let (lease, granted) = waiting.await.unwrap();
+    let late = granted.saturating_duration_since(released);
+    assert!(late < Duration::from_secs(1), "it was woken by the release: {late:?}");
+    lease.release().await.unwrap();
+}
+
+/// Twenty wait; a release is one message to one of them, and the others do not
+/// stir.
+#[cfg(feature = "servers")]
+#[tokio::test]
+async fn release_wakes_exactly_one() {
+    let server = Server::start();
+    let mut redis = server.redis().await;
+    let holder = light_client(&server).await;
+    let held = holder.mutex("a").ttl(Duration::from_secs(60)).lock().await.unwrap();
+    let (granted, mut grants) = tokio::sync::mpsc::unbounded_channel();
+    for n in 1_u64..=20 {
+        let (locks, granted) = (light_client(&server).await, granted.clone());
+        tokio::spawn(async move {
+            let mutex = locks.mutex("a").wait(Wait::Forever).ttl(Duration::from_secs(60));
+            let _ = granted.send(mutex.lock().await.unwrap());
+        });
+        let queue = "leasehold:queue:{a}";
+        while redis::cmd("ZCARD").arg(queue).query_async(&mut redis).await != Ok(n) {
+            tokio::task::yield_now().await;
+        }
+    }
+    server.forget_stats().await;
+    held.release().await.unwrap();
+    let lease = grants.recv().await.unwrap();
+    // Its own confirmation.
+    while server.stats("evalsha").await.0 < 2 {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(server.stats("publish").await.0, 1);
+    assert_eq!(server.stats("evalsha").await.0, 2, "a release and a confirmation");
+    assert!(is_pending(&mut Box::pin(grants.recv())).await);
+    lease.release().await.unwrap();
+    grants.recv().await.unwrap().release().await.unwrap();
+}
+
+/// In the order they asked, whatever their own clocks say: those are not asked.
+#[cfg(feature = "servers")]
+#[tokio::test]
+async fn semaphore_is_fair() {
+    let server = Server::start();
+    let mut redis = server.redis().await;
+    let held = light_client(&server).await.semaphore("s", 2).acquire_many(2).await.unwrap();
+    let (granted, mut grants) = tokio::sync::mpsc::unbounded_channel();
+    for n in 0_u64..12 {
+        let (locks, granted) = (light_client(&server).await, granted.clone());
+        tokio::spawn(async move {
+            let permit = locks.semaphore("s", 2).wait(Wait::Forever).acquire().await.unwrap();
+            let _ = granted.send((n, permit));
+        });
+        let queue = "leasehold:queue:{s}";
+        while redis::cmd("ZCARD").arg(queue).query_async(&mut redis).await != Ok(n + 1) {
+            tokio::task::yield_now().await;
+        }
+    }
+    held.release().await.unwrap();
+    let (first, second) = (grants.recv().await.unwrap(), grants.recv().await.unwrap());
+    assert_eq!(first.0 + second.0, 1, "the first two, together");
+    first.1.release().await.unwrap();
+    for n in 2..12 {
+        let (next, permit) = grants.recv().await.unwrap();
+        assert_eq!(next, n);
+        permit.release().await.unwrap();
+    }
+    second.1.release().await.unwrap();
+}
+
+/// Many processes, and never more inside than the limit.
+#[cfg(feature = "servers")]
+#[test]
+fn semaphore_has_no_race() {
+    let server = Server::start();
+    let most = permits_of_workers(&server, |_, _| {});
+    assert_eq!(most, 3, "the limit is reached, and not passed");
+}
+
+/// Eight processes that come and go under a semaphore of three, and how many were
+/// inside at most.
+#[cfg(feature = "servers")]
+fn permits_of_workers(server: &Server, change: impl Fn(usize, &mut Command)) -> u32 {
+    let workers: Vec<_> = (0..8)
+        .map(|n| {
+            let mut worker = Command::new(env!("CARGO_BIN_EXE_worker"));
+            worker.args([&server.url(), "permits", "s", "3", "100"]);
+            change(n, &mut worker);
+            Process::start(&mut worker)
+        })
+        .collect();
+    let most = workers.into_iter().map(|mut worker| {
+        let most = worker.line().expect("it ends well").parse::<u32>().unwrap();
+        assert!(worker.is_success());
+        most
+    });
+    most.max().unwrap_or_default()
 }
