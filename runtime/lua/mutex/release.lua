@@ -27,8 +27,10 @@ local lock, queue, waiters = KEYS[1], KEYS[2], KEYS[3]
 local id, keep_ms, wake = ARGV[1], tonumber(ARGV[2]), ARGV[3]
 
 local rec = redis.call('GET', lock)
-if not rec then return 0 end
-if not holds(rec, id) then
+if not rec or not holds(rec, id) then
+  -- A late copy of an ask may have queued it again.
+  leave(queue, waiters, id)
+  if not rec then return 0 end
   if string.sub(rec, 54, 87) ~= id then return 2 end
   return string.sub(rec, 2, 2) == 'K' and 3 or 1
 end

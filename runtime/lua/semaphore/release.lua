@@ -28,6 +28,8 @@ local id, weight, wake = ARGV[1], ARGV[2], ARGV[3]
 local rec = redis.call('GET', lock)
 local me, now_ms = permit(id, weight), to_ms(clock())
 if not is_live(redis.call('ZSCORE', holders, me), now_ms) then
+  -- A late copy of an ask may have queued it again.
+  leave(queue, waiters, id)
   return rec and string.sub(rec, 54, 87) == id and 1 or 0
 end
 take_out(holders, me)

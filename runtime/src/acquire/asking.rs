@@ -230,14 +230,16 @@ impl Asking {
     }
 
     /// The lease of what was offered: it lasts as long as this waiter is known
-    /// to live, and longer once the keeper has confirmed it.
+    /// to live, and longer once the keeper has confirmed it. Not beyond the TTL:
+    /// the confirmation sets that, and may run long before its answer is here.
     pub(super) fn offered(&mut self, token: u64, options: Options) -> Option<Lease> {
         let Heartbeat { sent, live, .. } = self.heartbeat?;
+        let lasts = live.min(self.request.ttl);
         // What ran out is asked for again, by the same request.
-        if self.now() >= sent + validity(live) {
+        if self.now() >= sent + validity(lasts) {
             return None;
         }
-        self.lease(token, Grant { sent, lasts: live, is_offer: true }, options)
+        self.lease(token, Grant { sent, lasts, is_offer: true }, options)
     }
 
     fn lease(&mut self, token: u64, grant: Grant, options: Options) -> Option<Lease> {

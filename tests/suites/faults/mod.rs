@@ -1,6 +1,8 @@
 //! What goes wrong, and what must hold all the same.
 
 #[cfg(feature = "servers")]
+mod contention;
+#[cfg(feature = "servers")]
 mod hints;
 mod layer;
 mod leases;

@@ -1,0 +1,231 @@
+//! Many who wait for the same few locks, while commands arrive twice, replies are
+//! cut off, and connections are given up with bytes in them: nobody comes in
+//! beside another, everybody is served, and nothing stays held.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::Weak;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use leasehold::store::redis::RedisStore;
+use leasehold::store::{
+    Attempt, ClientId, ClientInfo, Ended, Listener, Renewal, Request, Store, StoreFuture, Waiting,
+};
+use leasehold::{Lease, LockError, Locks, Wait};
+use leasehold_tests::server::Server;
+use tokio::runtime::Handle;
+use tokio::task::JoinSet;
+
+/// As long as a waiter that nobody knows of can be in the way.
+const LIVE: Duration = Duration::from_secs(6);
+
+/// How many are inside, by this process's own count.
+#[derive(Default)]
+struct Inside {
+    now: AtomicU32,
+    most: AtomicU32,
+    served: AtomicU32,
+}
+
+impl Inside {
+    /// A moment under a lease, which may be lost meanwhile.
+    async fn work(&self, weight: u32, lease: Result<Lease, LockError>) {
+        // A store that can't be reached for a while is an error like another.
+        let Ok(lease) = lease else { return };
+        if lease.is_held() {
+            let now = self.now.fetch_add(weight, Ordering::SeqCst) + weight;
+            self.most.fetch_max(now, Ordering::SeqCst);
+            tokio::task::yield_now().await;
+            self.now.fetch_sub(weight, Ordering::SeqCst);
+            self.served.fetch_add(1, Ordering::SeqCst);
+        }
+        if is_a_third(self.served.load(Ordering::SeqCst)) {
+            drop(lease);
+        } else {
+            let _ = lease.release().await;
+        }
+    }
+}
+
+/// For every third.
+fn is_a_third(number: u32) -> bool {
+    number.is_multiple_of(3)
+}
+
+/// Each client takes its turns at a mutex and at a semaphore; some give up.
+async fn contend(clients: &[Locks], rounds: u32) -> [Arc<Inside>; 2] {
+    let inside = [Arc::<Inside>::default(), Arc::<Inside>::default()];
+    let mut work = JoinSet::new();
+    for locks in clients {
+        let (locks, inside) = (locks.clone(), inside.clone());
+        work.spawn(async move {
+            for round in 0..rounds {
+                let mutex = locks.mutex("a").wait(Wait::Forever);
+                inside[0].work(1, mutex.lock().await).await;
+                let semaphore = locks.semaphore("s", 3).wait(Wait::Forever);
+                let weight = 1 + round % 3;
+                inside[1].work(weight, semaphore.acquire_many(weight).await).await;
+                let short = locks.mutex("a").wait(Duration::from_millis(2)).lock().await;
+                inside[0].work(1, short).await;
+            }
+        });
+    }
+    work.join_all().await;
+    inside
+}
+
+/// That nobody came in beside another, and that all is free when it is over.
+async fn check(server: &Server, inside: [Arc<Inside>; 2], least: u32) {
+    let [mutex, semaphore] = inside;
+    assert_eq!(mutex.most.load(Ordering::SeqCst), 1);
+    assert!(semaphore.most.load(Ordering::SeqCst) <= 3);
+    let (mutexes, permits) =
+        (mutex.served.load(Ordering::SeqCst), semaphore.served.load(Ordering::SeqCst));
+    println!("{mutexes} mutexes, {permits} permits");
+    assert!(mutexes >= least && permits >= least, "{mutexes}, {permits}");
+    let observer = Locks::connect(&server.url()).await.unwrap();
+    let begun = Instant::now();
+    let lease = observer.mutex("a").wait(LIVE * 2).lock().await.unwrap();
+    let all = observer.semaphore("s", 3).wait(LIVE * 2).acquire_many(3).await.unwrap();
+    println!("all is free after {:?}", begun.elapsed());
+    lease.release().await.unwrap();
+    all.release().await.unwrap();
+}
+
+/// Sends each command twice, both under way at the same time.
+struct Twice(RedisStore);
+
+impl fmt::Debug for Twice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// Which of two answers stands: they may have been executed in either order, and
+/// others may have had their turn between the two.
+fn both<T: fmt::Debug + Send + 'static>(
+    first: StoreFuture<T>,
+    second: StoreFuture<T>,
+    stands: fn(&T) -> bool,
+    agree: fn(&T, &T) -> bool,
+) -> StoreFuture<T> {
+    Box::pin(async move {
+        let (first, second) = tokio::join!(first, second);
+        let (first, second) = (first?, second?);
+        assert!(agree(&first, &second), "{first:?} and {second:?}");
+        Ok(if stands(&second) { second } else { first })
+    })
+}
+
+impl Store for Twice {
+    fn acquire(&self, request: &Request, waiting: Option<Waiting>) -> StoreFuture<Attempt> {
+        let acquire = || self.0.acquire(request, waiting);
+        let is_granted = |answer: &Attempt| matches!(answer, Attempt::Granted { .. });
+        both(acquire(), acquire(), is_granted, |first, second| match (first, second) {
+            (Attempt::Granted { token }, Attempt::Granted { token: again }) => token == again,
+            (Attempt::Queued { ticket, .. }, Attempt::Queued { ticket: again, .. }) => {
+                ticket == again
+            }
+            (first, second) => *first != Attempt::Ended && *second != Attempt::Ended,
+        })
+    }
+
+    fn renew(&self, request: &Request) -> StoreFuture<Renewal> {
+        let (first, second) = (self.0.renew(request), self.0.renew(request));
+        both(first, second, |_| false, |first, second| first == second)
+    }
+
+    fn release(&self, request: &Request, keep: Duration) -> StoreFuture<Ended> {
+        let release = || self.0.release(request, keep);
+        let is_released = |answer: &Ended| *answer == Ended::Released;
+        both(release(), release(), is_released, |first, second| {
+            *first == Ended::Released || *second == Ended::Released
+        })
+    }
+
+    fn cancel(&self, request: &Request) -> StoreFuture<bool> {
+        let (first, second) = (self.0.cancel(request), self.0.cancel(request));
+        both(first, second, |held| *held, |first, second| !(*first && *second))
+    }
+
+    fn introduce(&self, client: &ClientInfo, lasts: Duration) -> StoreFuture<()> {
+        self.0.introduce(client, lasts)
+    }
+
+    fn listen(&self, client: ClientId, listener: Weak<dyn Listener>) {
+        self.0.listen(client, listener);
+    }
+
+    fn gives_hints(&self) -> bool {
+        self.0.gives_hints()
+    }
+
+    fn now(&self) -> Instant {
+        self.0.now()
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_command_may_arrive_twice() {
+    let server = Server::start();
+    let mut clients = Vec::new();
+    for _ in 0..6 {
+        let id = ClientId::random();
+        let store =
+            RedisStore::connect(&server.url(), "leasehold", id, Handle::current()).await.unwrap();
+        clients.push(Locks::over_as(Arc::new(Twice(store)), id));
+    }
+    let inside = contend(&clients, 40).await;
+    check(&server, inside, 240).await;
+}
+
+async fn connected(server: &Server) -> Vec<Locks> {
+    let mut clients = Vec::new();
+    for _ in 0..6 {
+        clients.push(Locks::connect(&server.url()).await.unwrap());
+    }
+    clients
+}
+
+/// All connections are cut again and again: replies are lost, and messages.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn replies_that_are_cut_off_leave_nothing_held() {
+    let server = Server::start();
+    let clients = connected(&server).await;
+    let mut redis = server.redis().await;
+    let nemesis = tokio::spawn(async move {
+        let mut kill = redis::cmd("CLIENT");
+        kill.arg(&["KILL", "TYPE", "normal", "SKIPME", "yes"]);
+        let mut subscribers = redis::cmd("CLIENT");
+        subscribers.arg(&["KILL", "TYPE", "pubsub", "SKIPME", "yes"]);
+        loop {
+            tokio::time::sleep(Duration::from_millis(200)).await;
+            kill.exec_async(&mut redis).await.unwrap();
+            subscribers.exec_async(&mut redis).await.unwrap();
+        }
+    });
+    let inside = contend(&clients, 40).await;
+    assert!(!nemesis.is_finished());
+    nemesis.abort();
+    check(&server, inside, 200).await;
+}
+
+/// The server stands still until its clients give their connections up, and then
+/// reads what is left in them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn late_bytes_of_abandoned_connections_leave_nothing_held() {
+    let server = Server::start();
+    let clients = connected(&server).await;
+    let work = contend(&clients, 60);
+    let nemesis = async {
+        for _ in 0..4 {
+            tokio::time::sleep(Duration::from_millis(60)).await;
+            let frozen = server.freeze().await;
+            tokio::time::sleep(Duration::from_millis(800)).await;
+            drop(frozen);
+        }
+    };
+    let (inside, ()) = tokio::join!(work, nemesis);
+    check(&server, inside, 300).await;
+}
