@@ -7,6 +7,7 @@ mod deployments;
 mod faults;
 mod layer;
 mod lessons;
+mod model;
 #[cfg(feature = "servers")]
 mod over_http;
 mod seeds;

@@ -1,0 +1,273 @@
+//! A model of the protocol of a mutex with its queue, and all that can happen
+//! to it within bounds: what tests with servers meet by chance, the checker
+//! goes through.
+//!
+//! It is there for the order of things: which command may overtake which, what
+//! a lost reply leaves behind, whether a late message can do harm. Each rule
+//! that the protocol has for such a reason is taken away in a test here, and
+//! the checker must find what comes of it: so the model can see it, and the
+//! rule is needed. In the same test the design within the same bounds holds.
+//!
+//! **Time** has no length. A window (of a lease, an offer or a heartbeat) runs
+//! out at the server at any moment, and then it is over for the client too,
+//! whose clock began it before the server did. A client that does not look at
+//! its clock is one that is paused: it goes on, and the fence is there for it.
+//! That a command never brings the end of a window forward, and that clocks
+//! run at one rate, is taken for granted.
+//!
+//! **The network** is a connection for each client, in order, and the keeper's
+//! renewals, which run at any time. Answers, commands and messages get lost,
+//! and messages come at any time.
+//!
+//! **Left out**: that a release forgets after a minute, the bound of 64 dead
+//! waiters in one run, blocks of tokens, turns inside a process, and renewals
+//! but the one that claims an offer: they change an expiry, and here expiries
+//! have no length. The model follows the scripts by hand; that both do the same
+//! is what the other suites are for.
+
+mod client;
+mod effects;
+mod mistake;
+mod properties;
+mod semaphore;
+mod server;
+mod steps;
+
+use stateright::{Checker, HasDiscoveries, Model};
+
+use self::mistake::Mistake;
+use self::properties::{
+    BEHIND, FREED_ANOTHERS, LEFT_BEHIND, LOST_WAKE_UP, OVERTAKEN, REPEATED_TOKEN, STALE_WRITE,
+    TWO_HOLDERS,
+};
+
+/// How often each may happen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Faults {
+    /// Commands and answers that are lost, or late.
+    losses: u8,
+    messages: u8,
+    /// Windows that run out on a client that lives.
+    pauses: u8,
+    deaths: u8,
+    /// Acquisitions that are dropped.
+    cancels: u8,
+    failovers: u8,
+}
+
+impl Faults {
+    const NONE: Self =
+        Self { losses: 0, messages: 0, pauses: 0, deaths: 0, cancels: 0, failovers: 0 };
+    const PAUSE: Self = Self { pauses: 1, ..Self::NONE };
+    const LOSS: Self = Self { losses: 1, ..Self::NONE };
+    const MESSAGE: Self = Self { messages: 1, ..Self::NONE };
+    const DEATH: Self = Self { deaths: 1, ..Self::NONE };
+    const CANCEL: Self = Self { cancels: 1, ..Self::NONE };
+    const FAILOVER: Self = Self { failovers: 1, ..Self::NONE };
+    const EACH: Self =
+        Self { losses: 1, messages: 1, pauses: 1, deaths: 1, cancels: 1, failovers: 1 };
+}
+
+/// What is checked: so many clients, each with so many acquisitions.
+#[derive(Clone, Copy, Debug)]
+struct Protocol {
+    clients: u8,
+    rounds: u8,
+    faults: Faults,
+    mistake: Mistake,
+}
+
+const TWO: Protocol =
+    Protocol { clients: 2, rounds: 1, faults: Faults::NONE, mistake: Mistake::None };
+const TWICE: Protocol = Protocol { rounds: 2, ..TWO };
+const THREE: Protocol = Protocol { clients: 3, ..TWO };
+
+impl Protocol {
+    fn holds(self, faults: Faults) {
+        let model = Self { faults, ..self };
+        let checked = model.checker().finish_when(HasDiscoveries::AnyFailures).spawn_bfs().join();
+        println!("{model:?}: {} states", checked.unique_state_count());
+        checked.assert_properties();
+    }
+
+    /// The mistake breaks the property where the design holds.
+    fn breaks(self, property: &'static str, mistake: Mistake, faults: Faults) {
+        self.holds(faults);
+        let model = Self { faults, mistake, ..self };
+        let until = HasDiscoveries::AnyOf([property].into());
+        let checked = model.checker().finish_when(until).spawn_bfs().join();
+        println!("{model:?}: {} states", checked.unique_state_count());
+        checked.assert_any_discovery(property);
+    }
+}
+
+mod the_design_holds {
+    use super::{Faults, Mistake, Protocol, THREE, TWICE, TWO};
+
+    #[test]
+    fn whatever_happens_to_two() {
+        TWO.holds(Faults { failovers: 0, ..Faults::EACH });
+        TWO.holds(Faults { deaths: 0, messages: 0, ..Faults::EACH });
+    }
+
+    #[test]
+    fn when_two_come_back() {
+        TWICE.holds(Faults { losses: 1, messages: 1, ..Faults::PAUSE });
+        TWICE.holds(Faults { deaths: 1, ..Faults::CANCEL });
+        TWICE.holds(Faults::FAILOVER);
+    }
+
+    #[test]
+    fn among_three() {
+        THREE.holds(Faults::PAUSE);
+        THREE.holds(Faults { losses: 1, ..Faults::CANCEL });
+    }
+
+    #[test]
+    #[ignore = "takes minutes: for the night"]
+    fn whatever_happens_to_two_that_come_back() {
+        TWO.holds(Faults::EACH);
+        TWICE.holds(Faults { failovers: 0, ..Faults::EACH });
+        TWICE.holds(Faults { failovers: 1, ..Faults::PAUSE });
+    }
+
+    #[test]
+    #[ignore = "takes minutes: for the night"]
+    fn whatever_happens_to_three() {
+        THREE.holds(Faults { failovers: 0, ..Faults::EACH });
+    }
+
+    /// Tokens need the clock for a failover alone.
+    #[test]
+    fn with_counted_tokens_without_failover() {
+        Protocol { mistake: Mistake::CountedTokens, ..TWICE }.holds(Faults::PAUSE);
+    }
+
+    /// Polls are for what is lost.
+    #[test]
+    fn without_polls_while_nothing_is_lost() {
+        Protocol { mistake: Mistake::NeverPolls, ..TWICE }.holds(Faults::CANCEL);
+        Protocol { mistake: Mistake::NeverPolls, ..THREE }.holds(Faults::CANCEL);
+    }
+}
+
+#[test]
+fn no_fence() {
+    TWO.breaks(STALE_WRITE, Mistake::NoFence, Faults::PAUSE);
+}
+
+#[test]
+fn fence_on_writes_only() {
+    TWO.breaks(STALE_WRITE, Mistake::FenceOnWritesOnly, Faults::PAUSE);
+}
+
+#[test]
+fn counted_tokens() {
+    TWO.breaks(REPEATED_TOKEN, Mistake::CountedTokens, Faults::FAILOVER);
+}
+
+#[test]
+fn clock_behind() {
+    TWO.breaks(REPEATED_TOKEN, Mistake::ClockBehind, Faults::FAILOVER);
+}
+
+#[test]
+fn plain_delete() {
+    TWO.breaks(FREED_ANOTHERS, Mistake::PlainDelete, Faults::PAUSE);
+}
+
+#[test]
+fn offer_is_not_ended() {
+    TWO.breaks(LEFT_BEHIND, Mistake::OfferIsNotEnded, Faults::NONE);
+}
+
+/// A waiter polls and starts on the message, its lease runs out, and then the
+/// poll runs: it queues what the release does not find.
+#[test]
+fn release_leaves_waiter() {
+    TWICE.breaks(LEFT_BEHIND, Mistake::ReleaseLeavesWaiter, Faults::PAUSE);
+}
+
+/// A waiter polls, starts on the message and releases, and others come and go;
+/// then the poll runs, of a request that nobody remembers.
+#[test]
+fn release_overtakes() {
+    TWICE.breaks(LEFT_BEHIND, Mistake::ReleaseOvertakes, Faults::NONE);
+}
+
+#[test]
+fn new_id_on_retry() {
+    TWO.breaks(LEFT_BEHIND, Mistake::NewIdOnRetry, Faults::LOSS);
+}
+
+#[test]
+fn old_connection_lives() {
+    TWO.breaks(LEFT_BEHIND, Mistake::OldConnectionLives, Faults::LOSS);
+}
+
+#[test]
+fn no_cancel() {
+    TWO.breaks(LEFT_BEHIND, Mistake::NoCancel, Faults::CANCEL);
+}
+
+#[test]
+fn cancel_overtakes() {
+    TWO.breaks(LEFT_BEHIND, Mistake::CancelOvertakes, Faults::CANCEL);
+}
+
+#[test]
+fn subscribes_late() {
+    TWO.breaks(LOST_WAKE_UP, Mistake::SubscribesLate, Faults::NONE);
+}
+
+#[test]
+fn never_polls() {
+    TWO.breaks(LOST_WAKE_UP, Mistake::NeverPolls, Faults::MESSAGE);
+    TWO.breaks(LOST_WAKE_UP, Mistake::NeverPolls, Faults::DEATH);
+}
+
+#[test]
+fn forgets_early_message() {
+    TWO.breaks(LOST_WAKE_UP, Mistake::ForgetsEarlyMessage, Faults::NONE);
+}
+
+#[test]
+fn offer_without_window() {
+    THREE.breaks(LOST_WAKE_UP, Mistake::OfferWithoutWindow, Faults::DEATH);
+}
+
+#[test]
+fn absent_is_free() {
+    TWO.breaks(OVERTAKEN, Mistake::AbsentIsFree, Faults::PAUSE);
+}
+
+#[test]
+fn dropped_flag() {
+    THREE.breaks(OVERTAKEN, Mistake::DroppedFlag, Faults::NONE);
+}
+
+/// The message of an offer that ran out comes when the waiter is queued again.
+#[test]
+fn no_stamp() {
+    TWICE.breaks(TWO_HOLDERS, Mistake::NoStamp, Faults::PAUSE);
+}
+
+/// A waiter starts on the message, and the lease that its claim began runs out
+/// before the heartbeat would have.
+#[test]
+fn window_shrinks() {
+    TWICE.breaks(TWO_HOLDERS, Mistake::WindowShrinks, Faults::PAUSE);
+}
+
+/// The claim runs after the release, and after that of the next.
+#[test]
+fn claim_acquires() {
+    TWICE.breaks(LEFT_BEHIND, Mistake::ClaimAcquires, Faults::NONE);
+}
+
+/// A waiter starts on the message and its lease runs out; its own late poll is
+/// granted anew, and the claim finds that lease.
+#[test]
+fn renewal_revives() {
+    TWICE.breaks(BEHIND, Mistake::RenewalRevives, Faults::PAUSE);
+}

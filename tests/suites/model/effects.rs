@@ -1,0 +1,151 @@
+//! What the steps of a client do, and where each mistake makes a difference.
+
+use super::Protocol;
+use super::client::{Client, Phase, Sent};
+use super::mistake::Mistake;
+use super::server::{Answer, Command, Flaw, Message};
+use super::steps::State;
+
+impl Protocol {
+    pub(super) fn run(&self, state: &mut State, sent: Sent) -> Answer {
+        let (answer, message) = state.store.run(sent.id, sent.command, self.mistake);
+        if let Some(message) = message {
+            let waiter = &mut state.clients[usize::from(message.id.client)];
+            let is_subscribed =
+                self.mistake != Mistake::SubscribesLate || waiter.phase == Phase::Asleep;
+            let waits = matches!(waiter.phase, Phase::Asking | Phase::Asleep);
+            if is_subscribed && waits && waiter.id == message.id {
+                waiter.messages.push(message);
+            }
+        }
+        answer
+    }
+
+    pub(super) fn receive(&self, state: &mut State, at: usize) {
+        let client = &mut state.clients[at];
+        let answer = client.answers.remove(0);
+        match (client.phase, answer) {
+            (Phase::Asking, Answer::Granted { token, stamp }) => client.hold(token, stamp),
+            (Phase::Asking, Answer::Queued { ticket, stamp }) => {
+                client.ticket = Some(ticket);
+                client.stamp = Some(stamp);
+                client.phase = if self.mistake == Mistake::SubscribesLate {
+                    Phase::Deaf
+                } else {
+                    Phase::Asleep
+                };
+            }
+            _ => client.finish(),
+        }
+    }
+
+    /// A waiter starts on the message alone, and claims at once.
+    pub(super) fn hear(&self, state: &mut State, at: usize, message: Message) {
+        let accepts = self.accepts(state, &state.clients[at], message);
+        let client = &mut state.clients[at];
+        if !accepts {
+            if client.phase == Phase::Asleep {
+                client.ask();
+            }
+            return;
+        }
+        // It goes by the window of its last answer, not by the message's.
+        let stamp = client.stamp.take().unwrap_or_default();
+        client.hold(message.token, stamp);
+        client.is_overlong = self.mistake == Mistake::WindowShrinks;
+        let command = if self.mistake == Mistake::ClaimAcquires {
+            Command::Ask { ticket: client.ticket }
+        } else {
+            Command::Renew
+        };
+        client.loose.push(Sent { id: client.id, command, is_awaited: false });
+    }
+
+    pub(super) fn renewed(&self, state: &mut State, at: usize, answer: Answer) {
+        // A good answer makes the window longer, which is no change here, and
+        // must not open one that has run out.
+        if answer == Answer::NotHeld {
+            state.clients[at].is_lost = true;
+        } else if self.mistake == Mistake::RenewalRevives {
+            let stamp = state.store.stamp(state.clients[at].id);
+            state.clients[at].stamp = Some(stamp);
+        }
+    }
+
+    /// The waiter has been told that it is queued, that window has not run
+    /// out, and the offer was made upon it or a later ask.
+    pub(super) fn accepts(&self, state: &State, client: &Client, message: Message) -> bool {
+        let is_of_this_wait =
+            self.mistake == Mistake::NoStamp || client.stamp.is_some_and(|it| message.stamp >= it);
+        state.has_window(client) && is_of_this_wait
+    }
+
+    pub(super) fn read(&self, state: &mut State, at: usize) {
+        let token = state.clients[at].token;
+        if !matches!(self.mistake, Mistake::NoFence | Mistake::FenceOnWritesOnly) {
+            if token < state.fence {
+                self.release(&mut state.clients[at]);
+                return;
+            }
+            state.fence = token;
+        }
+        state.clients[at].phase = Phase::HasRead;
+        state.clients[at].is_fresh = true;
+    }
+
+    pub(super) fn write(&self, state: &mut State, at: usize) {
+        let token = state.clients[at].token;
+        if token >= state.fence || self.mistake == Mistake::NoFence {
+            if !state.clients[at].is_fresh {
+                state.store.flaw = Some(Flaw::StaleWrite);
+            }
+            state.fence = token;
+            for client in &mut state.clients {
+                client.is_fresh = false;
+            }
+        }
+        self.release(&mut state.clients[at]);
+    }
+
+    pub(super) fn release(&self, client: &mut Client) {
+        client.release();
+        if self.mistake == Mistake::ReleaseOvertakes {
+            client.requests.rotate_right(1);
+        }
+    }
+
+    pub(super) fn cancel(&self, state: &mut State, at: usize) {
+        state.left.cancels -= 1;
+        let client = &mut state.clients[at];
+        if self.mistake == Mistake::NoCancel {
+            client.stop_waiting();
+            client.finish();
+            return;
+        }
+        client.cancel();
+        if self.mistake == Mistake::CancelOvertakes {
+            client.requests.rotate_right(1);
+        }
+    }
+
+    pub(super) fn send_again(&self, client: &mut Client, is_lost: bool) {
+        client.give_up_answers();
+        if is_lost {
+            client.requests.clear();
+        }
+        if self.mistake == Mistake::OldConnectionLives {
+            client.loose.append(&mut client.requests);
+        }
+        match client.phase {
+            Phase::Asking => {
+                if self.mistake == Mistake::NewIdOnRetry {
+                    client.renumber();
+                }
+                client.ask();
+            }
+            Phase::Releasing => client.send(Command::Release),
+            Phase::Cancelling => client.send(Command::Cancel),
+            _ => {}
+        }
+    }
+}

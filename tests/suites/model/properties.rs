@@ -1,0 +1,74 @@
+//! What holds in every state.
+
+use stateright::Property;
+
+use super::Protocol;
+use super::client::Phase;
+use super::server::{Flaw, RequestId};
+use super::steps::State;
+
+pub(super) const TWO_HOLDERS: &str = "one holder at a time";
+pub(super) const BEHIND: &str = "a lease is unbroken";
+pub(super) const STALE_WRITE: &str = "no write upon an old read";
+pub(super) const REPEATED_TOKEN: &str = "tokens grow";
+pub(super) const FREED_ANOTHERS: &str = "only the holder releases";
+pub(super) const OVERTAKEN: &str = "first come, first served";
+pub(super) const LOST_WAKE_UP: &str = "nobody sleeps for ever";
+pub(super) const LEFT_BEHIND: &str = "nothing is left behind";
+const ALL_DONE: &str = "everybody can be done";
+
+pub(super) fn all() -> Vec<Property<Protocol>> {
+    let flawless = |name, flawless: fn(&Protocol, &State) -> bool| Property::always(name, flawless);
+    vec![
+        flawless(TWO_HOLDERS, |_, state| !has_two_holders(state)),
+        flawless(BEHIND, |_, state| !is_behind(state)),
+        flawless(STALE_WRITE, |_, state| state.store.flaw != Some(Flaw::StaleWrite)),
+        flawless(REPEATED_TOKEN, |_, state| state.store.flaw != Some(Flaw::RepeatedToken)),
+        flawless(FREED_ANOTHERS, |_, state| state.store.flaw != Some(Flaw::FreedAnothers)),
+        flawless(OVERTAKEN, |_, state| state.store.flaw != Some(Flaw::Overtaken)),
+        flawless(LOST_WAKE_UP, |model, state| !is_stuck(model, state)),
+        flawless(LEFT_BEHIND, |_, state| !leaves_something(state)),
+        Property::sometimes(ALL_DONE, |_, state: &State| {
+            state.clients.iter().all(|client| client.phase == Phase::Done)
+        }),
+    ]
+}
+
+/// A holder has an older token than the last: another was granted since, and
+/// it does not know.
+fn is_behind(state: &State) -> bool {
+    let is_old = |token| token < state.store.granted;
+    state.clients.iter().any(|client| state.believes(client) && is_old(client.token))
+        && !state.has_failed_over
+}
+
+/// A failover that lost a grant is the one excuse: tokens are for that.
+fn has_two_holders(state: &State) -> bool {
+    let holders = state.clients.iter().filter(|client| state.believes(client));
+    holders.count() > 1 && !state.has_failed_over
+}
+
+/// Somebody sleeps, and nothing will wake it: nobody does anything, and either
+/// it does not poll, or polling is in vain.
+fn is_stuck(model: &Protocol, state: &State) -> bool {
+    let is_idle = |phase| matches!(phase, Phase::Asleep | Phase::Done | Phase::Dead);
+    let is_still = state.clients.iter().all(|client| client.is_quiet() && is_idle(client.phase));
+    let sleeps = state.clients.iter().any(|client| client.phase == Phase::Asleep);
+    let holder = state.store.server.lock.id();
+    let is_in_vain =
+        holder.is_some_and(|id| !state.keeps_alive(id) && !model.can_run_out(state, id));
+    is_still && sleeps && (!model.mistake.polls() || is_in_vain)
+}
+
+/// The lock, or a place in its queue, belongs to a request that its client has
+/// done with. What the dead leave runs out.
+fn leaves_something(state: &State) -> bool {
+    let is_left = |id: RequestId| {
+        let client = &state.clients[usize::from(id.client)];
+        client.is_quiet() && !client.knows(id)
+    };
+    let server = &state.store.server;
+    let is_lock_left = server.lock.id().is_some_and(is_left);
+    let is_place_left = server.queue.iter().any(|waiter| waiter.is_live && is_left(waiter.id));
+    (is_lock_left || is_place_left) && !state.has_failed_over
+}

@@ -1,0 +1,239 @@
+//! What can happen, and when.
+
+use stateright::{Model, Property};
+
+use super::client::{Client, Phase};
+use super::mistake::Mistake;
+use super::properties;
+use super::server::{Lock, RequestId, Store};
+use super::{Faults, Protocol};
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct State {
+    pub(super) store: Store,
+    /// The greatest token the resource has seen.
+    pub(super) fence: u8,
+    pub(super) clients: Vec<Client>,
+    /// The faults that may still happen.
+    pub(super) left: Faults,
+    pub(super) has_failed_over: bool,
+}
+
+impl State {
+    /// The client believes that it holds, and its window has not run out.
+    pub(super) fn believes(&self, client: &Client) -> bool {
+        client.is_holder() && self.has_window(client)
+    }
+
+    /// Its client lives, and is at work on it.
+    pub(super) fn keeps_alive(&self, id: RequestId) -> bool {
+        let client = &self.clients[usize::from(id.client)];
+        client.phase != Phase::Dead && client.knows(id)
+    }
+
+    pub(super) fn has_window(&self, client: &Client) -> bool {
+        client.stamp == Some(self.store.stamp(client.id))
+    }
+}
+
+/// The first number is a client, the second one of its messages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Action {
+    Start(usize),
+    /// The server runs the next command of the connection.
+    Run(usize),
+    /// The server runs a command that came another way.
+    RunLoose(usize),
+    Receive(usize),
+    Hear(usize, usize),
+    Subscribe(usize),
+    Poll(usize),
+    Read(usize),
+    Write(usize),
+    /// Sees that its window has run out, and stops.
+    Notice(usize),
+    Cancel(usize),
+    /// Sends again what was not answered; the answer was lost, or the command
+    /// is late.
+    TimeOut(usize),
+    /// Sends again what was not answered, since the command was lost.
+    Reconnect(usize),
+    LoseMessage(usize, usize),
+    Die(usize),
+    RunOut(RequestId),
+    Replicate,
+    FailOver,
+}
+
+impl Model for Protocol {
+    type State = State;
+    type Action = Action;
+
+    fn init_states(&self) -> Vec<State> {
+        let clients = (0..self.clients).map(|client| Client::new(client, self.rounds)).collect();
+        vec![State {
+            store: Store::new(self.clients),
+            fence: 0,
+            clients,
+            left: self.faults,
+            has_failed_over: false,
+        }]
+    }
+
+    fn actions(&self, state: &State, actions: &mut Vec<Action>) {
+        // What comes after a flaw is of no interest.
+        if state.store.flaw.is_some() {
+            return;
+        }
+        for (at, client) in state.clients.iter().enumerate() {
+            self.actions_of(state, at, client, actions);
+        }
+        self.run_outs(state, actions);
+        if state.left.failovers > 0 {
+            if state.store.server != state.store.replica {
+                actions.push(Action::Replicate);
+            }
+            actions.push(Action::FailOver);
+        }
+    }
+
+    fn next_state(&self, last: &State, action: Action) -> Option<State> {
+        let mut state = last.clone();
+        match action {
+            Action::Run(at) => {
+                let sent = state.clients[at].requests.remove(0);
+                let answer = self.run(&mut state, sent);
+                if sent.is_awaited {
+                    state.clients[at].answers.push(answer);
+                }
+            }
+            Action::RunLoose(at) => {
+                let sent = state.clients[at].loose.remove(0);
+                let answer = self.run(&mut state, sent);
+                if state.clients[at].id == sent.id && state.clients[at].is_holder() {
+                    self.renewed(&mut state, at, answer);
+                }
+            }
+            Action::Receive(at) => self.receive(&mut state, at),
+            Action::Hear(at, message) => {
+                let message = state.clients[at].messages.remove(message);
+                self.hear(&mut state, at, message);
+            }
+            Action::LoseMessage(at, message) => {
+                state.left.messages -= 1;
+                state.clients[at].messages.remove(message);
+            }
+            Action::Read(at) => self.read(&mut state, at),
+            Action::Write(at) => self.write(&mut state, at),
+            Action::Cancel(at) => self.cancel(&mut state, at),
+            Action::TimeOut(at) => {
+                state.left.losses -= 1;
+                self.send_again(&mut state.clients[at], false);
+            }
+            Action::Reconnect(at) => {
+                state.left.losses -= 1;
+                self.send_again(&mut state.clients[at], true);
+            }
+            Action::RunOut(id) => {
+                if state.keeps_alive(id) {
+                    state.left.pauses -= 1;
+                }
+                state.store.run_out(id, self.mistake);
+                let client = &mut state.clients[usize::from(id.client)];
+                if client.is_overlong && client.id == id {
+                    client.stamp = Some(state.store.stamp(id));
+                }
+            }
+            Action::Replicate => state.store.replica = state.store.server.clone(),
+            Action::FailOver => {
+                state.left.failovers -= 1;
+                state.has_failed_over = true;
+                state.store.server = state.store.replica.clone();
+                if self.mistake == Mistake::ClockBehind {
+                    state.store.behind = 2;
+                }
+            }
+            Action::Start(at) => {
+                state.clients[at].rounds -= 1;
+                state.clients[at].ask();
+            }
+            Action::Poll(at) => state.clients[at].ask(),
+            Action::Subscribe(at) => state.clients[at].phase = Phase::Asleep,
+            Action::Notice(at) => self.release(&mut state.clients[at]),
+            Action::Die(at) => {
+                state.left.deaths -= 1;
+                state.clients[at].die();
+            }
+        }
+        Some(state)
+    }
+
+    fn properties(&self) -> Vec<Property<Self>> {
+        properties::all()
+    }
+}
+
+impl Protocol {
+    fn actions_of(&self, state: &State, at: usize, client: &Client, actions: &mut Vec<Action>) {
+        if !client.requests.is_empty() {
+            actions.push(Action::Run(at));
+        }
+        if !client.loose.is_empty() {
+            actions.push(Action::RunLoose(at));
+        }
+        if !client.answers.is_empty() {
+            actions.push(Action::Receive(at));
+        }
+        for (message, &content) in client.messages.iter().enumerate() {
+            // What comes before the answer to an ask is kept until then.
+            let is_kept = self.mistake != Mistake::ForgetsEarlyMessage;
+            if client.phase == Phase::Asleep || self.accepts(state, client, content) || !is_kept {
+                actions.push(Action::Hear(at, message));
+            }
+            if state.left.messages > 0 {
+                actions.push(Action::LoseMessage(at, message));
+            }
+        }
+        match client.phase {
+            Phase::Idle => actions.push(Action::Start(at)),
+            Phase::Deaf => actions.push(Action::Subscribe(at)),
+            Phase::Asleep if self.mistake.polls() => actions.push(Action::Poll(at)),
+            Phase::Holding => actions.push(Action::Read(at)),
+            Phase::HasRead => actions.push(Action::Write(at)),
+            _ => {}
+        }
+        if client.is_holder() && (client.is_lost || !state.has_window(client)) {
+            actions.push(Action::Notice(at));
+        }
+        if state.left.cancels > 0 && matches!(client.phase, Phase::Asking | Phase::Asleep) {
+            actions.push(Action::Cancel(at));
+        }
+        if state.left.losses > 0 && client.awaits_answer() {
+            actions.push(Action::TimeOut(at));
+            if !client.requests.is_empty() {
+                actions.push(Action::Reconnect(at));
+            }
+        }
+        if state.left.deaths > 0 && !matches!(client.phase, Phase::Idle | Phase::Done | Phase::Dead)
+        {
+            actions.push(Action::Die(at));
+        }
+    }
+
+    /// Whose lease, offer or heartbeat can run out. That of the living takes a
+    /// pause of theirs, or a slow network.
+    fn run_outs(&self, state: &State, actions: &mut Vec<Action>) {
+        let server = &state.store.server;
+        let waiting = server.queue.iter().filter(|waiter| waiter.is_live).map(|waiter| waiter.id);
+        for id in server.lock.id().into_iter().chain(waiting) {
+            let takes_pause = state.keeps_alive(id);
+            if (!takes_pause || state.left.pauses > 0) && self.can_run_out(state, id) {
+                actions.push(Action::RunOut(id));
+            }
+        }
+    }
+
+    pub(super) fn can_run_out(&self, state: &State, id: RequestId) -> bool {
+        self.mistake != Mistake::OfferWithoutWindow || state.store.server.lock != Lock::Offered(id)
+    }
+}
