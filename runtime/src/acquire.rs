@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use tokio::time::timeout;
 
-pub(crate) use self::asking::Asking;
+pub(crate) use self::asking::{Asking, LIVE};
 use self::pace::{Pace, Refusal};
 use crate::lease::Lease;
 use crate::line::{Behind, Entry, Lines, Turn};
@@ -47,7 +47,7 @@ async fn acquire_since(
 ) -> Result<Lease, LockError> {
     let mut pace = Pace::new(begun, options.wait);
     let mut acquisition = if pace.is_try() {
-        if client.lines.has_waiters(&key, kind) {
+        if Lines::has_waiters(client, &key, kind) {
             // How long they take is not known; a lease of this TTL ends by then.
             return Err(LockError::Busy { key, retry_after: options.ttl });
         }
@@ -70,10 +70,10 @@ async fn acquire_since(
 }
 
 /// Waits for its turn among those of this process, while there is time.
-async fn behind_others(behind: Behind, wait: Wait) -> Option<Turn> {
+async fn behind_others(mut behind: Behind, wait: Wait) -> Option<Turn> {
     match wait {
-        Wait::Forever => behind.await,
-        Wait::For(wait) => timeout(wait, behind).await.ok().flatten(),
+        Wait::Forever => behind.turn().await,
+        Wait::For(wait) => timeout(wait, behind.turn()).await.ok().flatten(),
     }
 }
 
@@ -93,6 +93,9 @@ impl Acquisition {
     ) -> Result<Lease, LockError> {
         let Some(asking) = &mut self.asking else { return Err(LockError::ShutDown) };
         loop {
+            if let Some(turn) = &self.turn {
+                turn.sign();
+            }
             let refusal = match asking.ask(pace.left(asking.now())).await {
                 Ok(Attempt::Granted { token }) => match asking.granted(token, options) {
                     Some(lease) => return Ok(lease),
@@ -124,7 +127,9 @@ impl Acquisition {
             let Some(pause) = pace.next(asking.now(), &refusal, asking.hears()) else {
                 return Err(refusal.into_error(asking.key().clone(), pace));
             };
-            if let Some(token) = asking.hear(pause).await
+            // Who was not answered asks again soon, whatever it hears.
+            let is_faulty = matches!(refusal, Refusal::Fault(_));
+            if let Some(token) = asking.hear(pause, is_faulty).await
                 && let Some(lease) = asking.offered(token, options)
             {
                 return Ok(lease);

@@ -2,18 +2,21 @@
 //! many ask the store as can be of use: one for a mutex, as much weight as the
 //! limit for a semaphore. The others wait in here for their turn, in their own
 //! order, and cost the store nothing.
+//!
+//! One whose future is not polled can't be told from one that waits. So whoever
+//! asks gives a sign with each command, and where there was none for as long as
+//! the store would wait for one, those behind go past it, and ask themselves.
 
 use std::collections::{HashMap, VecDeque};
-use std::future::Future;
 use std::mem::{Discriminant, discriminant};
-use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
 
 use tokio::sync::oneshot;
+use tokio::time::sleep;
 
 use crate::LockKey;
-use crate::acquire::Asking;
+use crate::acquire::{Asking, LIVE};
 use crate::locks::Client;
 use crate::store::Kind;
 
@@ -30,6 +33,8 @@ pub(crate) struct Lines {
 struct Line {
     /// The weight of those that ask the store.
     asking: u64,
+    /// When one of them asked last.
+    sign: Option<Instant>,
     waiting: VecDeque<Waiter>,
     /// The number of the next waiter.
     next: u64,
@@ -57,19 +62,22 @@ impl Lines {
         let line = lines.entry(name.clone()).or_default();
         if line.waiting.is_empty() && line.has_room(kind) {
             line.asking += weight(kind);
+            line.sign = Some(client.store.now());
             return Entry::Admitted(Turn::new(client, name, kind));
         }
         let (admit, admitted) = oneshot::channel();
         let number = line.next;
         line.next += 1;
         line.waiting.push_back(Waiter { number, kind, admit });
-        Entry::Behind(Behind { client: client.clone(), name, number, admitted })
+        Entry::Behind(Behind { client: client.clone(), name, number, kind, admitted })
     }
 
     /// Whether somebody waits for his turn: then nobody may try past him.
-    pub(crate) fn has_waiters(&self, key: &LockKey, kind: Kind) -> bool {
+    pub(crate) fn has_waiters(client: &Client, key: &LockKey, kind: Kind) -> bool {
         let name = (key.clone(), discriminant(&kind));
-        self.lines().get(&name).is_some_and(|line| !line.waiting.is_empty())
+        let lines = client.lines.lines();
+        let line = lines.get(&name).filter(|line| !line.waiting.is_empty());
+        line.is_some_and(|line| !line.silence(client.store.now()).is_zero())
     }
 
     fn lines(&self) -> MutexGuard<'_, HashMap<Name, Line>> {
@@ -89,12 +97,16 @@ impl Lines {
             let mut lines = client.lines.lines();
             let Some(line) = lines.get_mut(name) else { return };
             change(line);
+            let before = line.asking;
             while let Some(first) = line.waiting.front()
                 && line.has_room(first.kind)
                 && let Some(waiter) = line.waiting.pop_front()
             {
                 line.asking += weight(waiter.kind);
                 admitted.push(waiter);
+            }
+            if line.asking > before {
+                line.sign = Some(client.store.now());
             }
             if line.asking == 0 {
                 lines.remove(name);
@@ -117,6 +129,12 @@ impl Line {
             Kind::Semaphore { limit, .. } => limit.into(),
         };
         self.asking == 0 || self.asking + weight(kind) <= capacity
+    }
+
+    /// For how much longer those behind take the silence of those who ask.
+    fn silence(&self, now: Instant) -> Duration {
+        let since = self.sign.map_or(LIVE, |sign| now.saturating_duration_since(sign));
+        LIVE.saturating_sub(since)
     }
 }
 
@@ -145,6 +163,13 @@ impl Turn {
         self.inherited.take()
     }
 
+    /// Says that it asks.
+    pub(crate) fn sign(&self) {
+        if let Some(line) = self.client.lines.lines().get_mut(&self.name) {
+            line.sign = Some(self.client.store.now());
+        }
+    }
+
     /// Goes, and leaves what was begun to the next: its place in the store's
     /// queue is the client's.
     pub(crate) fn leave_behind(mut self, asking: Asking) {
@@ -166,14 +191,44 @@ pub(crate) struct Behind {
     client: Arc<Client>,
     name: Name,
     number: u64,
+    kind: Kind,
     admitted: oneshot::Receiver<Turn>,
 }
 
-impl Future for Behind {
-    type Output = Option<Turn>;
+impl Behind {
+    /// Resolves when it is its turn, or when those who have theirs are silent for
+    /// too long. Nothing if there is no line any more.
+    pub(crate) async fn turn(&mut self) -> Option<Turn> {
+        loop {
+            let patience = self.patience();
+            if patience.is_zero() {
+                return self.go_past();
+            }
+            tokio::select! {
+                biased;
+                turn = &mut self.admitted => return turn.ok(),
+                () = sleep(patience) => {}
+            }
+        }
+    }
 
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Turn>> {
-        Pin::new(&mut self.admitted).poll(context).map(Result::ok)
+    fn patience(&self) -> Duration {
+        let lines = self.client.lines.lines();
+        lines.get(&self.name).map_or(LIVE, |line| line.silence(self.client.store.now()))
+    }
+
+    fn go_past(&mut self) -> Option<Turn> {
+        let mut lines = self.client.lines.lines();
+        let line = lines.get_mut(&self.name)?;
+        let Ok(at) = line.waiting.binary_search_by_key(&self.number, |waiter| waiter.number) else {
+            drop(lines);
+            // Its turn came at the same moment.
+            return self.admitted.try_recv().ok();
+        };
+        line.waiting.remove(at);
+        line.asking += weight(self.kind);
+        line.sign = Some(self.client.store.now());
+        Some(Turn::new(&self.client, self.name.clone(), self.kind))
     }
 }
 

@@ -35,3 +35,13 @@ local function hand_over(lock, queue, waiters, wake, last, ended)
     redis.call('SET', lock, 'MF' .. NOBODY .. last .. flag_for(queue) .. ended, 'PX', GRACE_MS)
   end
 end
+
+-- Ends what a request holds: the next has it, or it is free.
+local function finish(lock, queue, waiters, wake, rec, id)
+  local token = string.sub(rec, 37, 52)
+  if string.sub(rec, 53, 53) == '1' then
+    hand_over(lock, queue, waiters, wake, token, id)
+  else
+    redis.call('SET', lock, 'MF' .. NOBODY .. token .. '0' .. id, 'PX', GRACE_MS)
+  end
+end

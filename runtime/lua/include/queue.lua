@@ -18,20 +18,20 @@ end
 -- Joins, or says again that it lives. A ticket of 0 is a new one, and a negative
 -- one is for a request that first asked so many microseconds ago, without answer.
 local function join(queue, waiters, id, live_ms, ticket, demand, now)
-  local place = tonumber(ticket)
-  if place <= 0 then place = tonumber(now) + place end
+  -- Both are looked at first: what is not ours is left alone.
+  local place = redis.call('ZSCORE', queue, id)
+  redis.call('HEXISTS', waiters, id)
   local until_ms = to_ms(now) + live_ms
   -- The expiry before the entry: a user who may not set one leaves nothing.
-  local is_there = redis.call('PEXPIRE', queue, QUEUE_MS) + redis.call('PEXPIRE', waiters, QUEUE_MS)
-  if redis.call('ZADD', queue, 'NX', place, id) == 0 then
-    place = tonumber(redis.call('ZSCORE', queue, id))
-  end
+  local is_known, is_queued = redis.call('PEXPIRE', waiters, QUEUE_MS), redis.call('PEXPIRE', queue, QUEUE_MS)
   redis.call('HSET', waiters, id, until_ms .. demand)
-  if is_there < 2 then
-    redis.call('PEXPIRE', queue, QUEUE_MS)
-    redis.call('PEXPIRE', waiters, QUEUE_MS)
+  if is_known == 0 then redis.call('PEXPIRE', waiters, QUEUE_MS) end
+  if not place then
+    place = tonumber(ticket) > 0 and ticket or tonumber(now) + ticket
+    redis.call('ZADD', queue, place, id)
+    if is_queued == 0 then redis.call('PEXPIRE', queue, QUEUE_MS) end
   end
-  return place, until_ms
+  return tonumber(place), until_ms
 end
 
 local function leave(queue, waiters, id)
@@ -47,7 +47,7 @@ local function first_waiter(queue, waiters, now_ms)
     local id = redis.call('ZRANGE', queue, 0, 0)[1]
     if not id then return nil end
     local said = redis.call('HGET', waiters, id)
-    local left_ms = said and string.sub(said, 1, 13) - now_ms or 0
+    local left_ms = (said and tonumber(string.sub(said, 1, 13)) or 0) - now_ms
     if left_ms > 0 and left_ms <= LIVE_MOST_MS then return id, said, left_ms end
     leave(queue, waiters, id)
   end
@@ -63,6 +63,6 @@ end
 -- The first asks again when the lock may be free, all others to say they live.
 local function queued(queue, id, place, until_ms, live_ms, left_ms)
   local again_ms = math.floor(live_ms / 3)
-  if redis.call('ZRANK', queue, id) == 0 then again_ms = math.min(again_ms, math.max(left_ms, 0)) end
+  if redis.call('ZRANK', queue, id) == 0 then again_ms = math.min(again_ms, left_ms) end
   return {5, place, until_ms, again_ms}
 end

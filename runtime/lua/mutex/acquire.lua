@@ -63,6 +63,6 @@ if is_free then
 elseif flag == '0' then
   redis.call('SETRANGE', lock, 52, '1')
 end
-local left_ms = redis.call('PTTL', lock)
-if live_ms == 0 then return {0, left_ms} end
-return queued(queue, id, place, until_ms, live_ms, left_ms)
+local held = busy(lock, ttl_ms)
+if live_ms == 0 then return held end
+return queued(queue, id, place, until_ms, live_ms, held[2])

@@ -22,13 +22,14 @@
 local lock, queue, waiters = KEYS[1], KEYS[2], KEYS[3]
 local id, wake = ARGV[1], ARGV[2]
 
-leave(queue, waiters, id)
 local rec = redis.call('GET', lock)
+if rec and holds(rec, id) then
+  finish(lock, queue, waiters, wake, rec, id)
+  return 1
+end
+leave(queue, waiters, id)
 if not rec then
   hand_over(lock, queue, waiters, wake, NO_TOKEN, id)
-elseif holds(rec, id) then
-  hand_over(lock, queue, waiters, wake, string.sub(rec, 37, 52), id)
-  return 1
 elseif is_record(rec) then
   redis.call('SETRANGE', lock, 53, id)
 end

@@ -34,13 +34,9 @@ if not rec or not holds(rec, id) then
   if string.sub(rec, 54, 87) ~= id then return 2 end
   return string.sub(rec, 2, 2) == 'K' and 3 or 1
 end
-local token, flag = string.sub(rec, 37, 52), string.sub(rec, 53, 53)
 if keep_ms > 0 then
-  redis.call('SET', lock, 'MK' .. id .. token .. flag .. id, 'PX', keep_ms)
+  redis.call('SET', lock, 'MK' .. id .. string.sub(rec, 37, 53) .. id, 'PX', keep_ms)
   return 3
-elseif flag == '1' then
-  hand_over(lock, queue, waiters, wake, token, id)
-else
-  redis.call('SET', lock, 'MF' .. NOBODY .. token .. '0' .. id, 'PX', GRACE_MS)
 end
+finish(lock, queue, waiters, wake, rec, id)
 return 1

@@ -20,7 +20,7 @@ use crate::{Fence, LockKey, Outcome};
 /// For how long a waiter is known to live after it asked. A waiter that dies
 /// when it is offered the lock costs everybody up to this; and it asks three
 /// times in it, so a shorter one would cost the store more.
-const LIVE: Duration = Duration::from_secs(6);
+pub(crate) const LIVE: Duration = Duration::from_secs(6);
 
 /// A waiter whose wait ends before that leaves, and needs to be known for little
 /// longer than it waits.
@@ -193,8 +193,9 @@ impl Asking {
     }
 
     /// Pauses, unless there is an offer before that: its token. Returns early if
-    /// there is reason to ask.
-    pub(super) async fn hear(&mut self, pause: Duration) -> Option<u64> {
+    /// there is reason to ask; that something was missed is none where the store
+    /// is faulty, or all who wait would try all connections it makes at once.
+    pub(super) async fn hear(&mut self, pause: Duration, is_faulty: bool) -> Option<u64> {
         let mut pause = pin!(sleep(pause));
         let Some(route) = &self.route else {
             pause.await;
@@ -213,6 +214,7 @@ impl Asking {
                 // An offer that had ended when the request was queued again.
                 (News::Offered(_), Some(_)) => {}
                 (News::Offered(_), None) => return None,
+                (News::Missed, _) if is_faulty => {}
                 (News::Missed, _) => {
                     // Not all who wait for anything at the same moment.
                     sleep(Duration::from_millis(20).mul_f64(fastrand::f64())).await;

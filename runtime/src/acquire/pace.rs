@@ -97,7 +97,7 @@ impl Pace {
         self.pause = (self.pause * 3 / 2).min(Self::LONGEST);
         let pause = match refusal {
             // A little later than the store says, where the lock then ends.
-            Refusal::Queued(again) if hears => *again + Duration::from_millis(1),
+            Refusal::Queued(again) if hears => (*again + Duration::from_millis(1)).max(Self::FIRST),
             Refusal::Queued(again) | Refusal::Held(again) => {
                 random.min(*again + Duration::from_millis(1))
             }

@@ -24,6 +24,7 @@ macro_rules! cases {
             a_waiter_that_gives_up_is_passed_over,
             a_wait_that_is_over_is_in_nobodys_way,
             a_lease_that_was_handed_over_is_renewed,
+            a_lease_that_was_handed_over_runs_no_longer_than_its_ttl,
             a_lease_that_was_handed_over_can_be_kept,
             a_raised_limit_lets_more_in,
             a_dropped_wait_leaves_nothing,
@@ -220,6 +221,24 @@ pub(super) async fn a_lease_that_was_handed_over_is_renewed(backend: &impl Backe
     lease.release().await.unwrap();
     permit.release().await.unwrap();
     first.mutex("a").try_lock().await.unwrap().release().await.unwrap();
+}
+
+/// Though the waiter was known to live for longer.
+pub(super) async fn a_lease_that_was_handed_over_runs_no_longer_than_its_ttl(
+    backend: &impl Backend,
+) {
+    let (first, second) = (backend.locks().await, backend.locks().await);
+    let held = first.mutex("a").lock().await.unwrap();
+    let mutex = second.mutex("a").ttl(SHORT).wait(Wait::Forever);
+    let waits = tokio::spawn(async move {
+        let lease = mutex.lock().await.unwrap();
+        (lease.remaining(), lease.release().await)
+    });
+    backend.until_queued("a", 1).await;
+    held.release().await.unwrap();
+    let (remaining, released) = waits.await.unwrap();
+    released.unwrap();
+    assert!(remaining < SHORT, "{remaining:?}");
 }
 
 pub(super) async fn a_lease_that_was_handed_over_can_be_kept(backend: &impl Backend) {

@@ -31,6 +31,7 @@ macro_rules! cases {
             a_cancelled_waiter_is_not_served,
             a_cancelled_offer_is_handed_on,
             a_released_offer_is_handed_on,
+            a_released_waiter_leaves_the_queue,
             after_an_expiry_anyone_serves_the_first,
             after_an_expiry_the_first_is_granted,
             a_keeping_is_waited_for,
@@ -302,6 +303,24 @@ pub(super) async fn a_cancelled_offer_is_handed_on(backend: &impl Backend) {
     assert!(cancelled(backend, &first).await);
     claims(backend, &second).await;
     assert_eq!(ask(backend, &first, LIVE, FIRST).await, Attempt::Ended);
+}
+
+/// A late copy of an ask queued again what its holder has given up since.
+pub(super) async fn a_released_waiter_leaves_the_queue(backend: &impl Backend) {
+    let client = Client::new();
+    let [holder, ghost, late] = [(); 3].map(|()| client.mutex(LONG));
+    granted(backend, &holder).await;
+    waits(backend, &ghost, LIVE).await;
+    assert_eq!(released(backend, &ghost).await, Ended::NotHeld(Taken));
+    let _ = released(backend, &holder).await;
+    granted(backend, &late).await;
+    let _ = released(backend, &late).await;
+    let [holder, ghost, late] = [(); 3].map(|()| permit(&client, 1, 1));
+    granted(backend, &holder).await;
+    waits(backend, &ghost, LIVE).await;
+    assert_eq!(released(backend, &ghost).await, Ended::NotHeld(Expired));
+    let _ = released(backend, &holder).await;
+    granted(backend, &late).await;
 }
 
 pub(super) async fn a_released_offer_is_handed_on(backend: &impl Backend) {

@@ -76,14 +76,14 @@ async fn contend(clients: &[Locks], rounds: u32) -> [Arc<Inside>; 2] {
 }
 
 /// That nobody came in beside another, and that all is free when it is over.
-async fn check(server: &Server, inside: [Arc<Inside>; 2], least: u32) {
+async fn check(server: &Server, inside: [Arc<Inside>; 2], rounds: u32) {
     let [mutex, semaphore] = inside;
     assert_eq!(mutex.most.load(Ordering::SeqCst), 1);
     assert!(semaphore.most.load(Ordering::SeqCst) <= 3);
     let (mutexes, permits) =
         (mutex.served.load(Ordering::SeqCst), semaphore.served.load(Ordering::SeqCst));
     println!("{mutexes} mutexes, {permits} permits");
-    assert!(mutexes >= least && permits >= least, "{mutexes}, {permits}");
+    assert!(mutexes >= rounds && permits >= rounds, "{mutexes}, {permits}");
     let observer = Locks::connect(&server.url()).await.unwrap();
     let begun = Instant::now();
     let lease = observer.mutex("a").wait(LIVE * 2).lock().await.unwrap();

@@ -85,10 +85,15 @@ pub(super) fn release(
     keep: Duration,
     shared: &mut Shared,
 ) -> Ended {
+    let is_held = lock.record.as_ref().is_some_and(|rec| rec.token_of(request.id).is_some());
+    if !is_held {
+        // A late copy of an ask may have queued it again.
+        lock.queue.leave(request.id);
+    }
     let Some(record) = &mut lock.record else {
         return Ended::NotHeld(LossReason::Expired);
     };
-    if record.token_of(request.id).is_none() {
+    if !is_held {
         return match record.state {
             _ if record.ended != Some(request.id) => Ended::NotHeld(LossReason::Taken),
             State::Kept => Ended::Kept,

@@ -91,10 +91,15 @@ pub(super) fn release(lock: &mut Lock, request: &Request, shared: &mut Shared) -
     if lock.permits.is_live(request.id, shared.now) {
         lock.permits.take_out(request.id);
         move_on(lock, request.id, shared);
-    } else if lock.ended() != Some(request.id) {
-        return Ended::NotHeld(LossReason::Expired);
+        return Ended::Released;
     }
-    Ended::Released
+    // A late copy of an ask may have queued it again.
+    lock.queue.leave(request.id);
+    if lock.ended() == Some(request.id) {
+        Ended::Released
+    } else {
+        Ended::NotHeld(LossReason::Expired)
+    }
 }
 
 pub(super) fn cancel(lock: &mut Lock, request: &Request, shared: &mut Shared) -> bool {
