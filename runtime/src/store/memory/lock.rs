@@ -105,7 +105,7 @@ impl Lock {
     pub(super) fn queued(
         &self,
         id: RequestId,
-        waiting: Waiting,
+        (ticket, waiting): (u64, Waiting),
         left: Duration,
         shared: &Shared,
     ) -> Attempt {
@@ -113,7 +113,6 @@ impl Lock {
         if self.queue.is_first(id) {
             ask_again = ask_again.min(left);
         }
-        let ticket = self.queue.ticket(id);
         Attempt::Queued { ticket, until: shared.stamp(shared.now + waiting.live), ask_again }
     }
 }

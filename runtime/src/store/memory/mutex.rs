@@ -36,9 +36,8 @@ pub(super) fn acquire(
     if is_free && lock.nobody_waits() {
         return grant(lock, request, shared);
     }
-    if let Some(waiting) = waiting {
-        lock.queue.join(id, request.kind, waiting, shared);
-    }
+    let place =
+        waiting.map(|waiting| (lock.queue.join(id, request.kind, waiting, shared), waiting));
     if is_free {
         match lock.queue.first(now) {
             Some((first, waiter)) if first != id => {
@@ -61,9 +60,9 @@ pub(super) fn acquire(
         record.is_awaited = true;
     }
     let left = lock.left(now);
-    match waiting {
+    match place {
         None => Attempt::Busy { retry_after: left, repaired: false },
-        Some(waiting) => lock.queued(id, waiting, left, shared),
+        Some(place) => lock.queued(id, place, left, shared),
     }
 }
 

@@ -41,14 +41,14 @@ impl Queue {
         }
     }
 
-    /// Joins, or says again that it lives.
+    /// Joins, or says again that it lives; its ticket.
     pub(super) fn join(
         &mut self,
         id: RequestId,
         demand: Kind,
         waiting: Waiting,
         shared: &mut Shared,
-    ) {
+    ) -> u64 {
         let ticket = match (self.waiters.get(&id), waiting.ticket) {
             (Some(waiter), _) => waiter.ticket,
             (None, Ticket::Told(ticket)) => ticket,
@@ -57,6 +57,7 @@ impl Queue {
         self.places.insert((ticket, id));
         self.waiters.insert(id, Waiter { ticket, until: shared.now + waiting.live, demand });
         self.until = Some(shared.now + KEPT);
+        ticket
     }
 
     pub(super) fn leave(&mut self, id: RequestId) {
@@ -83,9 +84,5 @@ impl Queue {
 
     pub(super) fn is_first(&self, id: RequestId) -> bool {
         self.places.first().is_some_and(|&(_, first)| first == id)
-    }
-
-    pub(super) fn ticket(&self, id: RequestId) -> u64 {
-        self.waiters.get(&id).map_or(0, |waiter| waiter.ticket)
     }
 }

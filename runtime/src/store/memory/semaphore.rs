@@ -47,9 +47,8 @@ pub(super) fn acquire(
         let retry_after = lock.permits.first_ends_in(now);
         return Attempt::Busy { retry_after, repaired: false };
     }
-    if let Some(waiting) = waiting {
-        lock.queue.join(id, request.kind, waiting, shared);
-    }
+    let place =
+        waiting.map(|waiting| (lock.queue.join(id, request.kind, waiting, shared), waiting));
     let first = lock.queue.first(now);
     if first.is_some_and(|(_, waiter)| waiter.demand == Kind::Mutex) {
         lock.queue.leave(id);
@@ -70,9 +69,9 @@ pub(super) fn acquire(
         return Attempt::Granted { token: 0 };
     }
     let left = lock.permits.first_ends_in(now);
-    match waiting {
+    match place {
         None => Attempt::Busy { retry_after: left, repaired: false },
-        Some(waiting) => lock.queued(id, waiting, left, shared),
+        Some(place) => lock.queued(id, place, left, shared),
     }
 }
 
