@@ -24,11 +24,12 @@ local function serve(holders, queue, waiters, me, ttl_ms, now_ms)
 end
 
 -- Writes the record: held as long as a permit is out, then free for a minute.
+-- Permits that ended go then, or the next one would last as long as they are kept.
 local function settle(lock, holders, queue, token, ended, now_ms)
   local last = redis.call('ZRANGE', holders, -1, -1, 'WITHSCORES')[2]
   local state, expiry_ms = 'F', GRACE_MS
   if is_live(last, now_ms) then state, expiry_ms = 'H', last - now_ms end
-  redis.call('PEXPIRE', holders, expiry_ms)
+  redis.call('PEXPIRE', holders, state == 'H' and expiry_ms or 0)
   local flag = redis.call('ZCARD', queue) > 0 and '1' or '0'
   redis.call('SET', lock, 'S' .. state .. NOBODY .. token .. flag .. ended, 'PX', expiry_ms)
 end

@@ -25,6 +25,7 @@ macro_rules! cases {
             a_permit_that_ended_is_not_renewed,
             the_last_permit_frees_the_name,
             a_released_long_permit_does_not_hold_the_name,
+            an_ended_permit_does_not_hold_the_name,
             a_released_permit_is_not_granted_again,
             a_cancelled_permit_is_not_granted_again,
             a_cancel_takes_one_permit_back,
@@ -175,6 +176,18 @@ pub(super) async fn a_released_long_permit_does_not_hold_the_name(backend: &impl
     granted(backend, &long).await;
     granted(backend, &short).await;
     let _ = released(backend, &long).await;
+    backend.pass(SHORT).await;
+    granted(backend, &client.mutex(LONG)).await;
+}
+
+pub(super) async fn an_ended_permit_does_not_hold_the_name(backend: &impl Backend) {
+    let client = Client::new();
+    let long = client.permit(2, LONG);
+    granted(backend, &client.permit(2, SHORT)).await;
+    granted(backend, &long).await;
+    backend.pass(SHORT).await;
+    let _ = released(backend, &long).await;
+    granted(backend, &client.permit(2, SHORT)).await;
     backend.pass(SHORT).await;
     granted(backend, &client.mutex(LONG)).await;
 }
