@@ -25,13 +25,13 @@ local function offer(lock, queue, waiters, wake, first, said, left_ms, last, end
 end
 
 -- To the first who waits; or, if nobody does, it is free. Those who wait for
--- another kind of lock are left alone.
+-- another kind of lock are left alone; but what was held is free even then.
 local function hand_over(lock, queue, waiters, wake, last, ended)
   local now = clock()
   local first, said, left_ms = first_waiter(queue, waiters, to_ms(now))
   if first and string.sub(said, 14, 14) == 'M' then
     offer(lock, queue, waiters, wake, first, said, left_ms, last, ended, now)
-  elseif not first then
+  elseif not first or last ~= NO_TOKEN then
     redis.call('SET', lock, 'MF' .. NOBODY .. last .. flag_for(queue) .. ended, 'PX', GRACE_MS)
   end
 end

@@ -47,6 +47,7 @@ macro_rules! cases {
             another_kind_waits_for_a_queue_of_permits_to_end,
             another_kind_waits_where_it_is_free_and_awaited,
             another_kind_waits_where_permits_are_free_and_awaited,
+            a_release_frees_though_another_kind_waits,
             a_permit_is_handed_to_the_first,
             a_permits_offer_ends_with_the_waiters_heartbeat,
             weights_are_summed,
@@ -555,6 +556,23 @@ pub(super) async fn another_kind_waits_where_permits_are_free_and_awaited(backen
     assert!(matches!(answer, Attempt::Granted { .. }), "{answer:?}");
     let _ = released(backend, &same).await;
     granted(backend, &client.mutex(LONG)).await;
+}
+
+/// Its ticket brought it back before those who wait for a permit.
+pub(super) async fn a_release_frees_though_another_kind_waits(backend: &impl Backend) {
+    let client = Client::new();
+    let late = client.mutex(LONG);
+    granted(backend, &client.mutex(SHORT)).await;
+    let ticket = waits(backend, &late, SHORT).await;
+    backend.pass(SHORT).await;
+    granted(backend, &client.permit(1, SHORT)).await;
+    waits(backend, &client.permit(1, LONG), LIVE).await;
+    backend.pass(SHORT).await;
+    let answer = ask(backend, &late, LIVE, Ticket::Told(ticket)).await;
+    assert!(matches!(answer, Attempt::Granted { .. }), "{answer:?}");
+    assert_eq!(released(backend, &late).await, Ended::Released);
+    assert_eq!(renewed(backend, &late).await, Renewal::NotHeld(Taken));
+    assert_eq!(ask(backend, &late, LIVE, FIRST).await, Attempt::Ended);
 }
 
 pub(super) async fn a_permit_is_handed_to_the_first(backend: &impl Backend) {

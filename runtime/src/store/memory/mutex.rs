@@ -158,14 +158,14 @@ fn offer(
 }
 
 /// To the first who waits; or, if nobody does, it is free. Those who wait for
-/// another kind of lock are left alone.
+/// another kind of lock are left alone; but what was held is free even then.
 fn hand_over(lock: &mut Lock, ended: RequestId, shared: &mut Shared) {
     match lock.queue.first(shared.now) {
         Some((first, waiter)) if waiter.demand == Kind::Mutex => {
             offer(lock, first, waiter, Some(ended), shared);
         }
-        Some(_) => {}
-        None => {
+        Some(_) if lock.record.is_none() => {}
+        _ => {
             lock.record = Some(Record {
                 sort: Sort::Mutex,
                 state: State::Free,
