@@ -4,6 +4,9 @@ use std::io::{BufRead, BufReader, Read};
 use std::net::TcpListener;
 use std::process::{Child, Command, Stdio};
 use std::thread;
+use std::time::Duration;
+
+use crate::skew::{Clock, micros};
 
 /// A server on a free port of the loopback interface, empty, without
 /// persistence. It ends when this is dropped.
@@ -13,6 +16,8 @@ pub struct Server {
     /// A shell between us and the server: it kills the server when its input
     /// ends, which it does however this process ends.
     shell: Child,
+    /// Its wall clock, where that is the test's.
+    clock: Option<Clock>,
 }
 
 const SHELL: &str = r#"redis-server "$@" & read -r _; kill -9 $! 2>/dev/null"#;
@@ -36,7 +41,7 @@ impl Server {
     #[must_use]
     pub fn start_with(arguments: &[&str]) -> Self {
         // Another process may take the port between the two binds.
-        (0..10).find_map(|_| Self::try_start(free_port(), arguments)).expect(
+        (0..10).find_map(|_| Self::try_start(free_port(), arguments, None)).expect(
             "redis-server did not start; `./tests/run` installs it with the system's package manager",
         )
     }
@@ -48,11 +53,60 @@ impl Server {
     /// If it does not start.
     #[must_use]
     pub fn start_on(port: u16) -> Self {
-        Self::try_start(port, &[]).expect("the port is free again")
+        Self::try_start(port, &[], None).expect("the port is free again")
     }
 
-    fn try_start(port: u16, arguments: &[&str]) -> Option<Self> {
-        let mut shell = Command::new("sh")
+    /// Starts a server whose wall clock is moved by [`jump`](Self::jump): by it go
+    /// `TIME` and every expiry. On Linux only; needs a C compiler.
+    ///
+    /// # Panics
+    ///
+    /// If it does not start.
+    #[must_use]
+    pub fn start_skewed() -> Self {
+        (0..10)
+            .find_map(|_| Self::try_start(free_port(), &[], Some(Clock::new())))
+            .expect("redis-server starts with a clock that is moved")
+    }
+
+    /// Moves the wall clock of a skewed server on.
+    ///
+    /// # Panics
+    ///
+    /// If the server goes by the real clock.
+    pub fn jump(&self, time: Duration) {
+        self.clock().jump(micros(time));
+    }
+
+    /// Moves the wall clock of a skewed server back.
+    ///
+    /// # Panics
+    ///
+    /// If the server goes by the real clock.
+    pub fn jump_back(&self, time: Duration) {
+        self.clock().jump(-micros(time));
+    }
+
+    /// Lets the wall clock of a skewed server stand still, so that it moves by
+    /// jumps alone.
+    ///
+    /// # Panics
+    ///
+    /// If the server goes by the real clock.
+    pub fn stop_clock(&self) {
+        self.clock().stop();
+    }
+
+    fn clock(&self) -> &Clock {
+        self.clock.as_ref().expect("it was started with `start_skewed`")
+    }
+
+    fn try_start(port: u16, arguments: &[&str], clock: Option<Clock>) -> Option<Self> {
+        let mut command = Command::new("sh");
+        if let Some(clock) = &clock {
+            clock.govern(&mut command);
+        }
+        let mut shell = command
             .args(["-c", SHELL, "sh", "--bind", "127.0.0.1", "--port", &port.to_string()])
             .args(["--save", "", "--appendonly", "no", "--dir", "/tmp"])
             .args(arguments)
@@ -62,7 +116,7 @@ impl Server {
             .spawn()
             .expect("there is a shell");
         let log = shell.stdout.take();
-        let server = Self { port, shell };
+        let server = Self { port, shell, clock };
         let mut log = BufReader::new(log.expect("it is piped"));
         let is_ready = log.by_ref().lines().map_while(Result::ok).find_map(|line| match &line {
             line if line.contains("Ready to accept connections") => Some(true),

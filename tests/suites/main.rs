@@ -11,6 +11,8 @@ mod model;
 #[cfg(feature = "servers")]
 mod over_http;
 mod seeds;
+#[cfg(all(feature = "servers", target_os = "linux"))]
+mod state_machine;
 mod telemetry;
 #[cfg(feature = "servers")]
 mod waiting;

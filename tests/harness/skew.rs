@@ -1,0 +1,105 @@
+//! A server's wall clock, to be moved by a test: `skew.c`, built with the
+//! system's compiler and preloaded.
+
+use std::collections::hash_map::DefaultHasher;
+use std::fs::{self, File};
+use std::hash::{Hash, Hasher};
+use std::io::Write;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::time::{Duration, SystemTime};
+
+const SOURCE: &str = include_str!("skew.c");
+
+/// The clock of one server.
+#[derive(Debug)]
+pub(crate) struct Clock {
+    file: File,
+    path: PathBuf,
+    offset: AtomicI64,
+}
+
+impl Clock {
+    /// One that goes right.
+    pub(crate) fn new() -> Self {
+        static COUNTER: AtomicU64 = AtomicU64::new(0);
+        let number = COUNTER.fetch_add(1, Ordering::Relaxed);
+        let path = folder().join(format!("clock-{}-{number}", std::process::id()));
+        let file = File::create(&path).expect("a file in the target folder");
+        let clock = Self { file, path, offset: AtomicI64::new(0) };
+        clock.write(0, 0);
+        clock.write(8, 0);
+        clock
+    }
+
+    /// Lets the programs that a command starts go by this clock.
+    pub(crate) fn govern(&self, command: &mut Command) {
+        command.env("LD_PRELOAD", shim()).env("SKEWED_CLOCK", &self.path);
+    }
+
+    /// Moves it.
+    pub(crate) fn jump(&self, micros: i64) {
+        let offset = self.offset.fetch_add(micros, Ordering::Relaxed) + micros;
+        self.write(0, offset);
+    }
+
+    /// Lets it stand still, at the beginning of a second.
+    pub(crate) fn stop(&self) {
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).expect("after 1970");
+        self.write(8, micros(Duration::from_secs(now.as_secs())));
+    }
+
+    /// The server has mapped the file, and sees the change at its next look.
+    fn write(&self, at: u64, value: i64) {
+        self.file.write_all_at(&value.to_ne_bytes(), at).expect("the clock's file");
+    }
+}
+
+impl Drop for Clock {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+pub(crate) fn micros(time: Duration) -> i64 {
+    i64::try_from(time.as_micros()).expect("less than 292,000 years")
+}
+
+/// The folder of the build, in which the test's program is.
+fn folder() -> &'static Path {
+    static FOLDER: OnceLock<PathBuf> = OnceLock::new();
+    FOLDER.get_or_init(|| {
+        let test = std::env::current_exe().expect("a test runs");
+        test.parent().expect("it is in a folder").to_owned()
+    })
+}
+
+/// The library. It is named after its source, and appears when it is whole: other
+/// processes may build it at the same time.
+fn shim() -> &'static Path {
+    static SHIM: OnceLock<PathBuf> = OnceLock::new();
+    SHIM.get_or_init(|| {
+        let mut hash = DefaultHasher::new();
+        SOURCE.hash(&mut hash);
+        let library = folder().join(format!("skew-{:016x}.so", hash.finish()));
+        if library.exists() {
+            return library;
+        }
+        let draft = library.with_extension(std::process::id().to_string());
+        let mut compiler = Command::new("cc")
+            .args(["-x", "c", "-", "-Wall", "-Werror", "-O1", "-shared", "-fPIC", "-o"])
+            .arg(&draft)
+            .stdin(Stdio::piped())
+            .spawn()
+            .expect("there is a C compiler, `cc`");
+        let mut input = compiler.stdin.take().expect("it is piped");
+        input.write_all(SOURCE.as_bytes()).expect("it reads its input");
+        drop(input);
+        assert!(compiler.wait().expect("it ends").success(), "skew.c does not compile");
+        fs::rename(draft, &library).expect("the target folder can be written to");
+        library
+    })
+}
