@@ -35,7 +35,7 @@ impl Command {
     }
 
     /// The same with the whole body, for a server that has forgotten the script.
-    fn with_body(&self) -> Cmd {
+    pub(super) fn with_body(&self) -> Cmd {
         let mut cmd = redis::cmd("EVAL");
         cmd.arg(self.script.body);
         for arg in self.cmd.args_iter().skip(2) {

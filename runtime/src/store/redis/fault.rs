@@ -45,6 +45,18 @@ pub(super) fn sort(error: RedisError) -> (Fault, StoreError) {
     }
 }
 
+/// Sorts an error that a command met on a cluster. A slot that was still moving
+/// after some tries has moved a little later.
+#[cfg(feature = "cluster")]
+pub(super) fn in_cluster(error: RedisError) -> StoreError {
+    match error.code() {
+        Some("MOVED" | "ASK") => {
+            StoreError { source: Box::new(error.clone()), ..refused(error, true) }
+        }
+        _ => sort(error).1,
+    }
+}
+
 /// An error that was met before the command was sent.
 pub(super) fn not_run(error: RedisError) -> StoreError {
     let is_lasting = matches!(error.code(), Some("NOAUTH" | "WRONGPASS" | "NOPERM"))

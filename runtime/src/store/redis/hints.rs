@@ -12,7 +12,7 @@ use crate::store::{ClientId, Hint, Listener, RequestId};
 /// A client's ears on one server.
 #[derive(Debug)]
 pub(super) struct Ears {
-    client: ClientId,
+    pub(super) client: ClientId,
     /// What the scripts publish to.
     pub(super) channel: String,
     listener: Mutex<Option<Weak<dyn Listener>>>,

@@ -1,5 +1,10 @@
 //! The store on a Redis or Valkey server: each command is one Lua script.
 
+mod address;
+#[cfg(feature = "cluster")]
+mod attendance;
+#[cfg(feature = "cluster")]
+mod cluster;
 mod command;
 mod connection;
 mod dial;
@@ -12,23 +17,34 @@ mod subscriber;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-use redis::{ConnectionInfo, IntoConnectionInfo, ProtocolVersion, Value};
+use redis::Value;
 use tokio::runtime::Handle;
 
+use self::address::{check_prefix, connection_info, not_connected};
 use self::command::{Command, integers, is_wrong_type, limit, run, unreadable};
 use self::connection::{Connections, PATIENCE};
 use self::hints::Ears;
 use self::script::Script;
+#[cfg(feature = "cluster")]
+use super::Attendance;
 use super::{
     Attempt, ClientId, ClientInfo, Ended, Kind, Listener, Renewal, Request, Store, StoreError,
     StoreFuture, Ticket, Waiting,
 };
-use crate::{LockError, LockKey, LossReason, Step};
+use crate::{LockError, LockKey, LossReason};
 
-/// Keeps leases on one server.
+/// What a store is connected to.
+#[derive(Clone, Debug)]
+enum Servers {
+    One(Arc<Connections>),
+    #[cfg(feature = "cluster")]
+    Cluster(Arc<cluster::Cluster>),
+}
+
+/// Keeps leases on one server, or on a cluster.
 #[derive(Debug)]
 pub struct RedisStore {
-    connections: Arc<Connections>,
+    servers: Servers,
     prefix: Box<str>,
     /// Drives the connections and times the commands, so that neither depends
     /// on the runtime of whoever asks.
@@ -49,23 +65,39 @@ impl RedisStore {
         client: ClientId,
         runtime: Handle,
     ) -> Result<Self, LockError> {
-        if prefix.is_empty() || prefix.contains(['{', '}']) || prefix.contains(char::is_control) {
-            return Err(LockError::InvalidOption {
-                option: "prefix",
-                problem: format!(
-                    "{prefix:?} is empty, or has a brace or a control character in it"
-                ),
-            });
-        }
+        check_prefix(prefix)?;
         let info = connection_info(url)?;
         let server = info.addr().to_string();
         let ears = Ears::new(client, format!("{prefix}:wake:{client}"));
         let opened = runtime.spawn(Connections::open(info, ears)).await;
-        let connections = opened.map_err(|_| LockError::ShutDown)?.map_err(|error| {
-            let StoreError { outcome, source, .. } = fault::not_run(error);
-            LockError::Store { step: Step::Connect, what: server, outcome, source }
-        })?;
-        Ok(Self { connections: Arc::new(connections), prefix: prefix.into(), runtime })
+        let connections = opened.map_err(|_| LockError::ShutDown)?;
+        let connections = connections.map_err(|error| not_connected(server, error))?;
+        let servers = Servers::One(Arc::new(connections));
+        Ok(Self { servers, prefix: prefix.into(), runtime })
+    }
+
+    /// Connects to a cluster by the URLs of some of its nodes.
+    ///
+    /// # Errors
+    ///
+    /// As of [`connect`](Self::connect).
+    #[cfg(feature = "cluster")]
+    pub async fn connect_cluster(
+        nodes: &[String],
+        prefix: &str,
+        client: ClientId,
+        runtime: Handle,
+    ) -> Result<Self, LockError> {
+        check_prefix(prefix)?;
+        let infos: Vec<_> =
+            nodes.iter().map(|url| connection_info(url)).collect::<Result<_, _>>()?;
+        let names: Vec<_> = infos.iter().map(|info| info.addr().to_string()).collect();
+        let ears = Ears::new(client, String::new());
+        let opened = runtime.spawn(cluster::Cluster::open(infos, ears, runtime.clone())).await;
+        let opened = opened.map_err(|_| LockError::ShutDown)?;
+        let opened = opened.map_err(|error| not_connected(names.join(", "), error))?;
+        let servers = Servers::Cluster(Arc::new(opened));
+        Ok(Self { servers, prefix: prefix.into(), runtime })
     }
 
     /// A script for one lock, with its keys.
@@ -79,8 +111,14 @@ impl RedisStore {
 
     /// Where the scripts tell a waiter that it was offered the lock: they put its
     /// client's id behind it.
-    fn wake(&self, _: &LockKey) -> String {
-        format!("{}:wake:", self.prefix)
+    #[cfg_attr(not(feature = "cluster"), expect(unused_variables, reason = "one for all locks"))]
+    fn wake(&self, key: &LockKey) -> String {
+        match &self.servers {
+            Servers::One(_) => format!("{}:wake:", self.prefix),
+            // A script may publish into its own slot alone.
+            #[cfg(feature = "cluster")]
+            Servers::Cluster(_) => format!("{}:", key.in_store(&self.prefix, "wake")),
+        }
     }
 
     /// Sends a command; it goes on if the future is dropped.
@@ -93,35 +131,13 @@ impl RedisStore {
     where
         T: Send + 'static,
     {
-        let running = self.runtime.spawn(run(self.connections.clone(), command, limit));
+        let running = match self.servers.clone() {
+            Servers::One(connections) => self.runtime.spawn(run(connections, command, limit)),
+            #[cfg(feature = "cluster")]
+            Servers::Cluster(cluster) => self.runtime.spawn(cluster::run(cluster, command, limit)),
+        };
         Box::pin(async move { read(running.await.unwrap_or_else(|_| Err(fault::shut_down()))) })
     }
-}
-
-/// Reads a URL, and never repeats it in an error: it may hold a password.
-fn connection_info(url: &str) -> Result<ConnectionInfo, LockError> {
-    let info = url.into_connection_info().map_err(|error| LockError::InvalidOption {
-        option: "url",
-        problem: format!(
-            "{}; write redis://host:port, redis://user:password@host, rediss://host (with the \
-             feature `tls`) or redis+unix:///path",
-            error.category()
-        ),
-    })?;
-    #[cfg(feature = "tls")]
-    if matches!(info.addr(), redis::ConnectionAddr::TcpTls { .. }) {
-        // The driver takes the process's cryptography, and panics without one.
-        // Where the program has chosen its own, that stays.
-        let _ = rustls::crypto::ring::default_provider().install_default();
-    }
-    // By RESP3 hints come on the same connection, unless the URL says otherwise:
-    // the driver's own default is RESP2.
-    let options = url.split_once('?').map_or("", |(_, options)| options).split(['&', '#']);
-    let is_resp2 = options.into_iter().any(|it| matches!(it, "protocol=2" | "protocol=resp2"));
-    let protocol = if is_resp2 { ProtocolVersion::RESP2 } else { ProtocolVersion::RESP3 };
-    let settings = info.redis_settings().clone().set_protocol(protocol);
-    let tcp = info.tcp_settings().clone().set_nodelay(true);
-    Ok(info.set_tcp_settings(tcp).set_redis_settings(settings))
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -256,11 +272,29 @@ impl Store for RedisStore {
     }
 
     fn listen(&self, _: ClientId, listener: Weak<dyn Listener>) {
-        self.connections.ears().listen(listener);
+        match &self.servers {
+            Servers::One(connections) => connections.ears().listen(listener),
+            #[cfg(feature = "cluster")]
+            Servers::Cluster(cluster) => cluster.hub.ears.listen(listener),
+        }
     }
 
     fn gives_hints(&self) -> bool {
-        self.connections.ears().are_open()
+        match &self.servers {
+            Servers::One(connections) => connections.ears().are_open(),
+            #[cfg(feature = "cluster")]
+            Servers::Cluster(cluster) => cluster.hub.is_open(),
+        }
+    }
+
+    #[cfg(feature = "cluster")]
+    fn attend(&self, request: &Request) -> Option<StoreFuture<Attendance>> {
+        match &self.servers {
+            Servers::One(_) => None,
+            Servers::Cluster(cluster) => {
+                Some(Box::pin(cluster.hub.clone().attend(self.wake(&request.key))))
+            }
+        }
     }
 
     fn now(&self) -> Instant {

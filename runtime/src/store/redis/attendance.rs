@@ -1,0 +1,193 @@
+//! Hints on a cluster: a script may publish into its lock's own slot alone, so
+//! that a client subscribes lock by lock, for as long as it waits.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+
+use redis::cluster_async::ClusterConnection;
+use redis::{ConnectionInfo, PushInfo, PushKind, RedisResult, Value};
+use tokio::runtime::Handle;
+use tokio::sync::{Mutex as AsyncMutex, OnceCell};
+use tokio::time::timeout;
+
+use super::connection::CONNECT;
+use super::hints::Ears;
+use super::{cluster, fault, lock};
+use crate::store::{Attendance, Hint, StoreError};
+
+/// A client's subscriptions on a cluster.
+pub(super) struct Hub {
+    pub(super) ears: Ears,
+    nodes: Vec<ConnectionInfo>,
+    /// Made when somebody first waits.
+    connection: OnceCell<ClusterConnection>,
+    channels: Mutex<HashMap<String, Channel>>,
+    /// The last try to subscribe failed.
+    has_failed: AtomicBool,
+    runtime: Handle,
+}
+
+/// The subscription for one lock.
+#[derive(Default)]
+struct Channel {
+    /// How many wait for the lock.
+    waiting: usize,
+    /// How many confirmations are to come: one more means that the driver has
+    /// subscribed again, on another connection.
+    expected: usize,
+    /// Whether it is subscribed; locked while that changes.
+    is_subscribed: Arc<AsyncMutex<bool>>,
+}
+
+impl Hub {
+    pub(super) fn new(nodes: Vec<ConnectionInfo>, ears: Ears, runtime: Handle) -> Self {
+        Self {
+            ears,
+            nodes,
+            connection: OnceCell::new(),
+            channels: Mutex::default(),
+            has_failed: AtomicBool::new(false),
+            runtime,
+        }
+    }
+
+    /// Whether hints can be expected.
+    pub(super) fn is_open(&self) -> bool {
+        !self.has_failed.load(Ordering::Relaxed)
+    }
+
+    /// Subscribes for one who waits, to `wake` and the client's id; it goes on if the future is dropped.
+    pub(super) async fn attend(self: Arc<Self>, wake: String) -> Result<Attendance, StoreError> {
+        let (hub, name) = (self.clone(), format!("{wake}{}", self.ears.client));
+        let attending = self.runtime.spawn(async move {
+            lock(&hub.channels).entry(name.clone()).or_default().waiting += 1;
+            let attending = Attending { hub, name };
+            let settled = timeout(CONNECT, attending.hub.settle(&attending.name, false)).await;
+            let failed = match settled {
+                Ok(Ok(())) => None,
+                Ok(Err(error)) => Some(fault::in_cluster(error)),
+                Err(_) => Some(fault::silent()),
+            };
+            attending.hub.has_failed.store(failed.is_some(), Ordering::Relaxed);
+            match failed {
+                None => Ok(Box::new(attending) as Attendance),
+                Some(error) => Err(error),
+            }
+        });
+        attending.await.unwrap_or_else(|_| Err(fault::shut_down()))
+    }
+
+    /// Subscribes to a channel that somebody waits at, and unsubscribes from one
+    /// that nobody does. `is_lost`: the server has ended the subscription.
+    async fn settle(self: &Arc<Self>, name: &str, is_lost: bool) -> RedisResult<()> {
+        let Some(state) = lock(&self.channels).get(name).map(|it| it.is_subscribed.clone()) else {
+            return Ok(());
+        };
+        let mut is_subscribed = state.lock().await;
+        *is_subscribed &= !is_lost;
+        let is_wanted = lock(&self.channels).get(name).is_some_and(|channel| channel.waiting > 0);
+        let result = match (is_wanted, *is_subscribed) {
+            (true, false) => self.subscribe(name).await,
+            (false, true) => self.connection().await?.sunsubscribe(name).await,
+            _ => return Ok(()),
+        };
+        *is_subscribed = is_wanted && result.is_ok();
+        let mut channels = lock(&self.channels);
+        if !*is_subscribed && channels.get(name).is_some_and(|channel| channel.waiting == 0) {
+            channels.remove(name);
+        }
+        result
+    }
+
+    async fn subscribe(self: &Arc<Self>, name: &str) -> RedisResult<()> {
+        let mut connection = self.connection().await?;
+        self.expect(name, 1);
+        let result = connection.ssubscribe(name).await;
+        if result.is_err() {
+            self.expect(name, 0);
+        }
+        result
+    }
+
+    fn expect(&self, name: &str, confirmations: usize) {
+        if let Some(channel) = lock(&self.channels).get_mut(name) {
+            channel.expected = confirmations;
+        }
+    }
+
+    async fn connection(self: &Arc<Self>) -> RedisResult<ClusterConnection> {
+        let connect = async || {
+            let hub = Arc::downgrade(self);
+            let take = move |push: PushInfo| {
+                if let Some(hub) = hub.upgrade() {
+                    hub.take(&push);
+                }
+                Ok::<_, ()>(())
+            };
+            cluster::builder(&self.nodes).push_sender(take).build()?.get_async_connection().await
+        };
+        self.connection.get_or_try_init(connect).await.cloned()
+    }
+
+    /// Takes what the driver was pushed.
+    fn take(self: &Arc<Self>, push: &PushInfo) {
+        let Some(Value::BulkString(name)) = push.data.first() else { return };
+        let Ok(name) = str::from_utf8(name) else { return };
+        match (&push.kind, push.data.get(1)) {
+            (PushKind::SMessage, Some(Value::BulkString(message))) => {
+                self.ears.take_message(message);
+            }
+            (PushKind::SSubscribe, _) => {
+                let is_again = lock(&self.channels).get_mut(name).is_some_and(|channel| {
+                    channel.expected.checked_sub(1).map(|left| channel.expected = left).is_none()
+                });
+                if is_again {
+                    self.ears.tell(Hint::Missed);
+                }
+            }
+            // The slot has moved, unless we asked for it.
+            (PushKind::SUnsubscribe, _) => {
+                let (hub, name) = (self.clone(), name.to_owned());
+                if lock(&self.channels).get(&name).is_some_and(|channel| channel.waiting > 0) {
+                    self.runtime.spawn(async move {
+                        let result = hub.settle(&name, true).await;
+                        hub.has_failed.store(result.is_err(), Ordering::Relaxed);
+                        hub.ears.tell(Hint::Missed);
+                    });
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+impl fmt::Debug for Hub {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Hub").finish_non_exhaustive()
+    }
+}
+
+/// One who waits for a lock.
+struct Attending {
+    hub: Arc<Hub>,
+    name: String,
+}
+
+impl Drop for Attending {
+    fn drop(&mut self) {
+        let left = lock(&self.hub.channels).get_mut(&self.name).map_or(0, |channel| {
+            channel.waiting = channel.waiting.saturating_sub(1);
+            channel.waiting
+        });
+        if left == 0 {
+            let (hub, name) = (self.hub.clone(), std::mem::take(&mut self.name));
+            self.hub.runtime.spawn(async move {
+                if let Err(error) = hub.settle(&name, false).await {
+                    tracing::debug!(%error, "a subscription was not ended");
+                }
+            });
+        }
+    }
+}
