@@ -8,6 +8,8 @@ use std::sync::{Arc, PoisonError, RwLock, Weak};
 use crate::keeper::Keeper;
 use crate::line::Lines;
 use crate::store::memory::MemoryStore;
+#[cfg(feature = "redis")]
+use crate::store::redis::RedisStore;
 use crate::store::{ClientId, RequestId, Store};
 use crate::wakeups::Wakeups;
 use crate::{IntoLockKey, LockError, Mutex, Semaphore};
@@ -256,17 +258,37 @@ impl Builder {
     ///
     /// Safe: the connection is closed.
     pub async fn connect(self, url: &str) -> Result<Locks, LockError> {
-        let thread = crate::keeper::Thread::start()?;
-        let (id, runtime) = (ClientId::random(), thread.runtime());
-        let store = crate::store::redis::RedisStore::connect(url, &self.prefix, id, runtime);
-        let store: Arc<dyn Store> = Arc::new(store.await?);
+        let (thread, id) = (crate::keeper::Thread::start()?, ClientId::random());
+        let store = RedisStore::connect(url, &self.prefix, id, thread.runtime()).await?;
+        Ok(self.keep(thread, Arc::new(store), id))
+    }
+
+    /// Connects to a cluster by the URLs of some of its nodes.
+    ///
+    /// # Errors
+    ///
+    /// As of [`connect`](Self::connect).
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe: the connections are closed.
+    #[cfg(feature = "cluster")]
+    #[doc(hidden)]
+    pub async fn connect_cluster(self, nodes: &[String]) -> Result<Locks, LockError> {
+        let (thread, id) = (crate::keeper::Thread::start()?, ClientId::random());
+        let runtime = thread.runtime();
+        let store = RedisStore::connect_cluster(nodes, &self.prefix, id, runtime).await?;
+        Ok(self.keep(thread, Arc::new(store), id))
+    }
+
+    fn keep(self, thread: crate::keeper::Thread, store: Arc<dyn Store>, id: ClientId) -> Locks {
         let info = crate::store::ClientInfo {
             id,
             service: self.service.unwrap_or_else(program),
             host: gethostname::gethostname().to_string_lossy().into_owned(),
             process: std::process::id(),
         };
-        Ok(Locks::new(store.clone(), Keeper::on(thread, store, info), id))
+        Locks::new(store.clone(), Keeper::on(thread, store, info), id)
     }
 }
 
