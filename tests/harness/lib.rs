@@ -5,6 +5,7 @@
 //! if that is killed.
 
 pub mod backend;
+pub mod cluster;
 pub mod faulty;
 pub mod polls;
 pub mod process;

@@ -101,7 +101,7 @@ impl Server {
         self.clock.as_ref().expect("it was started with `start_skewed`")
     }
 
-    fn try_start(port: u16, arguments: &[&str], clock: Option<Clock>) -> Option<Self> {
+    pub(crate) fn try_start(port: u16, arguments: &[&str], clock: Option<Clock>) -> Option<Self> {
         let mut command = Command::new("sh");
         if let Some(clock) = &clock {
             clock.govern(&mut command);

@@ -2,6 +2,8 @@
 
 mod architecture;
 mod attribute;
+#[cfg(feature = "servers")]
+mod cluster;
 mod conformance;
 mod deployments;
 mod faults;

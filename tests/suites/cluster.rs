@@ -1,0 +1,288 @@
+//! A cluster: the same locks, each in one slot, wherever that is.
+
+use std::collections::HashSet;
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use leasehold::store::redis::RedisStore;
+use leasehold::store::{
+    Attempt, Attendance, ClientId, Ended, Hint, Kind, Listener, Request, RequestId, Store, Ticket,
+    Waiting,
+};
+use leasehold::{LockKey, Locks, Wait};
+use leasehold_tests::cluster::Cluster;
+use redis::FromRedisValue;
+use tokio::runtime::Handle;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::time::{sleep, timeout};
+
+/// Much longer than anything here takes.
+const SOON: Duration = Duration::from_secs(10);
+
+const PERMIT: Kind = Kind::Semaphore { limit: 1, weight: 1 };
+
+#[derive(Debug)]
+struct Recorder(UnboundedSender<Hint>);
+
+impl Listener for Recorder {
+    fn hear(&self, hint: Hint) {
+        let _ = self.0.send(hint);
+    }
+}
+
+struct Client {
+    store: RedisStore,
+    id: ClientId,
+    requests: AtomicU64,
+    hints: UnboundedReceiver<Hint>,
+    _listener: Arc<Recorder>,
+}
+
+impl Client {
+    async fn connect(cluster: &Cluster) -> Self {
+        Self::to(&cluster.urls()).await
+    }
+
+    async fn to(urls: &[String]) -> Self {
+        let id = ClientId::random();
+        let store = RedisStore::connect_cluster(urls, "leasehold", id, Handle::current()).await;
+        let (sender, hints) = unbounded_channel();
+        let (store, listener) = (store.unwrap(), Arc::new(Recorder(sender)));
+        let weak: Weak<Recorder> = Arc::downgrade(&listener);
+        store.listen(id, weak);
+        Self { store, id, requests: AtomicU64::new(0), hints, _listener: listener }
+    }
+
+    fn request(&self, name: &str, kind: Kind) -> Request {
+        let id = RequestId::next(self.id, &self.requests);
+        Request { key: LockKey::new(name).unwrap(), id, kind, ttl: Duration::from_secs(30) }
+    }
+
+    async fn take(&self, name: &str, kind: Kind) -> Request {
+        let request = self.request(name, kind);
+        let granted = self.store.acquire(&request, None).await.unwrap();
+        assert!(matches!(granted, Attempt::Granted { .. }), "{granted:?}");
+        request
+    }
+
+    async fn queue(&self, name: &str, kind: Kind) -> (Request, Attendance) {
+        let request = self.request(name, kind);
+        let attendance = self.store.attend(&request).expect("a cluster").await.unwrap();
+        let ticket = Ticket::New { age: Duration::ZERO };
+        let waiting = Waiting { live: Duration::from_secs(14), ticket };
+        let queued = self.store.acquire(&request, Some(waiting)).await.unwrap();
+        assert!(matches!(queued, Attempt::Queued { .. }), "{queued:?}");
+        (request, attendance)
+    }
+
+    async fn release(&self, request: &Request) {
+        let released = self.store.release(request, Duration::ZERO).await.unwrap();
+        assert_eq!(released, Ended::Released);
+    }
+
+    /// The next hint that is not that others were missed.
+    async fn offer(&mut self) -> RequestId {
+        loop {
+            let hint = timeout(SOON, self.hints.recv()).await.expect("a hint");
+            if let Hint::Offered { id, .. } = hint.expect("the sender is there") {
+                return id;
+            }
+        }
+    }
+
+    /// Waits until hints may have been missed.
+    async fn missed(&mut self) {
+        let missed = async { while self.hints.recv().await != Some(Hint::Missed) {} };
+        timeout(SOON, missed).await.expect("it is told");
+    }
+
+    /// The offer of a lock that `first` hands over; `attendance` is there.
+    async fn is_handed(&mut self, first: &Self, name: &str) {
+        let held = first.take(name, Kind::Mutex).await;
+        let (waiting, _attendance) = self.queue(name, Kind::Mutex).await;
+        first.release(&held).await;
+        assert_eq!(self.offer().await, waiting.id);
+        self.release(&waiting).await;
+    }
+}
+
+/// What each of the masters answers.
+async fn ask_all<T: FromRedisValue>(cluster: &Cluster, line: &str) -> Vec<T> {
+    let mut answers = Vec::new();
+    for node in cluster.nodes() {
+        let mut words = line.split(' ');
+        let mut command = redis::cmd(words.next().expect("a command"));
+        command.arg(words.collect::<Vec<_>>());
+        answers.push(command.query_async(&mut node.redis().await).await.expect(line));
+    }
+    answers
+}
+
+/// Waits until no client is subscribed to anything.
+async fn until_nobody_is_subscribed(cluster: &Cluster) {
+    let wait = async {
+        while ask_all::<Vec<String>>(cluster, "PUBSUB SHARDCHANNELS").await.concat() != [""; 0] {
+            sleep(Duration::from_millis(5)).await;
+        }
+    };
+    timeout(SOON, wait).await.expect("they are unsubscribed");
+}
+
+#[tokio::test]
+async fn a_lock_is_handed_over_by_a_hint_wherever_it_is() {
+    let cluster = Cluster::start().await;
+    let (first, mut second) = (Client::connect(&cluster).await, Client::connect(&cluster).await);
+    for n in 0..12 {
+        for (kind, letter) in [(Kind::Mutex, "m"), (PERMIT, "s")] {
+            let name = format!("{letter}:{n}");
+            let held = first.take(&name, kind).await;
+            let (waiting, _attendance) = second.queue(&name, kind).await;
+            first.release(&held).await;
+            assert_eq!(second.offer().await, waiting.id);
+            second.release(&waiting).await;
+        }
+    }
+    for stats in ask_all::<String>(&cluster, "INFO commandstats").await {
+        assert!(stats.contains("cmdstat_spublish:") && stats.contains("cmdstat_evalsha:"));
+        assert!(!stats.contains("cmdstat_publish:"), "{stats}");
+        assert!(!stats.contains("cmdstat_eval:"), "the scripts are loaded: {stats}");
+    }
+    until_nobody_is_subscribed(&cluster).await;
+}
+
+/// Several who wait for one lock share a subscription, and the last ends it.
+#[tokio::test]
+async fn a_subscription_is_shared_and_ended() {
+    let cluster = Cluster::start().await;
+    let (first, mut second) = (Client::connect(&cluster).await, Client::connect(&cluster).await);
+    for _ in 0..20 {
+        let held = first.take("a", Kind::Mutex).await;
+        let (one, of_one) = second.queue("a", Kind::Mutex).await;
+        let (other, of_other) = second.queue("a", Kind::Mutex).await;
+        drop(of_one);
+        first.release(&held).await;
+        assert_eq!(second.offer().await, one.id);
+        second.release(&one).await;
+        assert_eq!(second.offer().await, other.id);
+        // The next round subscribes while this one unsubscribes.
+        drop(of_other);
+        second.release(&other).await;
+    }
+    drop(first);
+    until_nobody_is_subscribed(&cluster).await;
+}
+
+#[tokio::test]
+async fn locks_work_and_keep_their_keys_together() {
+    let cluster = Cluster::start().await;
+    let locks = async || Locks::builder().connect_cluster(&cluster.urls()).await.unwrap();
+    let (first, second) = (locks().await, locks().await);
+    let mut slots = HashSet::new();
+    for name in (0..12).map(|n| format!("order:{n}")).chain(["{tag}:a".into(), "a{b}{c}".into()]) {
+        let permits = format!("permits:{name}");
+        let lease = first.mutex(&name).lock().await.unwrap();
+        let permit = first.semaphore(&permits, 1).acquire().await.unwrap();
+        let waiting = tokio::spawn({
+            let (mutex, semaphore) = (second.mutex(&name), second.semaphore(&permits, 1));
+            async move {
+                let lease = mutex.wait(Wait::Forever).lock().await.unwrap();
+                let permit = semaphore.wait(Wait::Forever).acquire().await.unwrap();
+                lease.release().await.unwrap();
+                permit.release().await.unwrap();
+            }
+        });
+        lease.release().await.unwrap();
+        permit.release().await.unwrap();
+        waiting.await.unwrap();
+        let key = LockKey::new(&name).unwrap();
+        let roles = ["lock", "holders", "queue", "waiters", "wake"];
+        let keys = roles.map(|role| key.in_store("leasehold", role));
+        let mut of_one = HashSet::new();
+        for key in keys {
+            let line = format!("CLUSTER KEYSLOT {key}");
+            of_one.insert(ask_all::<u16>(&cluster, &line).await[0]);
+        }
+        assert_eq!(of_one.len(), 1, "{name}");
+        slots.extend(of_one);
+    }
+    assert!(slots.len() > 6);
+    for keys in ask_all::<Vec<String>>(&cluster, "KEYS leasehold:lock:*").await {
+        assert!(!keys.is_empty(), "each master has some");
+    }
+    drop((first, second));
+    until_nobody_is_subscribed(&cluster).await;
+}
+
+#[tokio::test]
+async fn after_lost_connections_hints_come_again() {
+    let cluster = Cluster::start().await;
+    let (first, mut second) = (Client::connect(&cluster).await, Client::connect(&cluster).await);
+    for name in ["a", "b", "c", "d"] {
+        let attendance = second.store.attend(&second.request(name, Kind::Mutex)).unwrap().await;
+        let attendance = attendance.unwrap();
+        second.is_handed(&first, name).await;
+        let _ = ask_all::<u32>(&cluster, "CLIENT KILL TYPE pubsub").await;
+        second.missed().await;
+        second.is_handed(&first, name).await;
+        drop(attendance);
+    }
+    until_nobody_is_subscribed(&cluster).await;
+}
+
+#[tokio::test]
+async fn hints_follow_a_slot_that_moves() {
+    let cluster = Cluster::start().await;
+    let (first, mut second) = (Client::connect(&cluster).await, Client::connect(&cluster).await);
+    let ids = ask_all::<String>(&cluster, "CLUSTER MYID").await;
+    let slot = ask_all::<u16>(&cluster, "CLUSTER KEYSLOT {a}").await[0];
+    let owner = usize::from(slot > 5460) + usize::from(slot > 10922);
+    let attendance = second.store.attend(&second.request("a", Kind::Mutex)).unwrap().await;
+    for step in 1..=2 {
+        let to = (owner + step) % 3;
+        let bump = redis::cmd("CLUSTER").arg("BUMPEPOCH").clone();
+        bump.exec_async(&mut cluster.nodes()[to].redis().await).await.unwrap();
+        // All its keys must be gone, so they do not have to be moved.
+        let flush = redis::cmd("FLUSHALL");
+        for node in cluster.nodes() {
+            flush.exec_async(&mut node.redis().await).await.unwrap();
+        }
+        let _ =
+            ask_all::<String>(&cluster, &format!("CLUSTER SETSLOT {slot} NODE {}", ids[to])).await;
+        second.missed().await;
+        second.is_handed(&first, "a").await;
+        let there = cluster.nodes()[to].redis().await;
+        let shard: Vec<String> = redis::cmd("PUBSUB")
+            .arg("SHARDCHANNELS")
+            .query_async(&mut there.clone())
+            .await
+            .unwrap();
+        assert_eq!(shard.len(), 1, "{shard:?}");
+    }
+    drop(attendance);
+    until_nobody_is_subscribed(&cluster).await;
+}
+
+/// Exactly the rights that docs/keys.md lists for a cluster.
+#[tokio::test]
+async fn the_rights_of_the_docs_are_enough() {
+    let page = include_str!("../../docs/keys.md");
+    let line = page.lines().find(|line| line.starts_with("ACL SETUSER")).expect("the rights");
+    let more = page.lines().find_map(|line| line.strip_prefix("On a cluster also `"));
+    let more = more.and_then(|rest| rest.split('`').next()).expect("more rights");
+    let cluster = Cluster::start().await;
+    let line = format!("{} {more}", line.replace("PASSWORD", "p"));
+    let _ = ask_all::<String>(&cluster, &line).await;
+    let urls = cluster
+        .nodes()
+        .iter()
+        .map(|node| format!("redis://leasehold:p@127.0.0.1:{}/", node.port()));
+    let urls: Vec<_> = urls.collect();
+    let (first, mut second) = (Client::to(&urls).await, Client::to(&urls).await);
+    for name in ["a", "b", "c", "d", "e", "f"] {
+        second.is_handed(&first, name).await;
+    }
+    for denied in ask_all::<Vec<redis::Value>>(&cluster, "ACL LOG").await {
+        assert!(denied.is_empty(), "{denied:?}");
+    }
+}
