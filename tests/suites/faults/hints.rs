@@ -238,6 +238,26 @@ async fn after_a_frozen_server_hints_come_again() {
     }
 }
 
+/// What is in the server's place ends each connection at once.
+#[tokio::test]
+async fn a_server_that_is_away_is_not_asked_without_pause() {
+    let server = Server::start();
+    let port = server.port();
+    let client = Client::connect(&server.url()).await;
+    drop(server);
+    until(async || !client.store.gives_hints()).await;
+    let listener = tokio::net::TcpListener::bind(("127.0.0.1", port)).await.unwrap();
+    let mut tries = 0;
+    let counting = async {
+        loop {
+            drop(listener.accept().await.unwrap());
+            tries += 1;
+        }
+    };
+    assert!(timeout(Duration::from_secs(3), counting).await.is_err());
+    assert!((1..20).contains(&tries), "{tries} tries");
+}
+
 /// Gives a user all rights, but for those of `line`; the server ends connections
 /// that are subscribed to what they may not be.
 async fn user(server: &Server, line: &str) -> String {
