@@ -61,13 +61,13 @@ if live_ms > 0 then
   place, until_ms = join(queue, waiters, id, live_ms, ticket, 'S' .. weight .. ' ' .. limit, now)
 end
 local first, said = first_waiter(queue, waiters, now_ms)
-if first and string.sub(said, 14, 14) ~= 'S' then
+local is_alone = not first and redis.call('EXISTS', queue) == 0
+if not is_alone and (not first or string.sub(said, 14, 14) ~= 'S') then
   leave(queue, waiters, id)
-  return {3}
+  return first and {3} or {0, 0} -- with more dead ones there: ask again
 end
 local has_me, offers = serve(holders, queue, waiters, id, ttl_ms, now_ms)
--- Only dead ones were in the way of one who does not wait.
-if not first and redis.call('EXISTS', queue) == 0 and fits(holders, weight, limit, now_ms) then
+if is_alone and fits(holders, weight, limit, now_ms) then -- only dead ones were there
   put_in(holders, me, ttl_ms, now_ms)
   has_me = true
 end

@@ -24,6 +24,7 @@ macro_rules! cases {
             an_offer_that_ended_is_not_renewed,
             a_dead_head_is_passed_over,
             many_dead_are_passed_over,
+            many_dead_do_not_delay_who_waits,
             a_heartbeat_that_is_too_long_is_not_believed,
             one_who_comes_back_has_its_place_by_its_ticket,
             one_whose_answer_was_lost_has_its_place_by_its_age,
@@ -224,6 +225,29 @@ pub(super) async fn many_dead_are_passed_over(backend: &impl Backend) {
     let _ = released(backend, &holder).await;
     let answer = persists(backend, &client.mutex(LONG)).await;
     assert!(matches!(answer, Attempt::Granted { .. }), "{answer:?}");
+}
+
+/// It is told to ask again at once, and not when it is to say that it lives.
+pub(super) async fn many_dead_do_not_delay_who_waits(backend: &impl Backend) {
+    for kind in [Kind::Mutex, Kind::Semaphore { limit: 1, weight: 1 }] {
+        let client = Client::new();
+        let holder = client.request(kind, LONG);
+        granted(backend, &holder).await;
+        for _ in 0..300 {
+            waits(backend, &client.request(kind, LONG), SHORT * 2).await;
+        }
+        let _ = released(backend, &holder).await;
+        backend.pass(SHORT * 2).await;
+        let late = client.request(kind, LONG);
+        let mut asked = 1;
+        while let Attempt::Busy { retry_after, .. } = ask(backend, &late, LIVE, FIRST).await {
+            assert_eq!(retry_after, Duration::ZERO);
+            asked += 1;
+        }
+        assert!(asked <= 6, "{asked}");
+        assert_eq!(renewed(backend, &late).await, Renewal::Renewed);
+        let _ = released(backend, &late).await;
+    }
 }
 
 pub(super) async fn a_heartbeat_that_is_too_long_is_not_believed(backend: &impl Backend) {

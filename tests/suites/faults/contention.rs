@@ -133,7 +133,8 @@ impl Store for Twice {
 
     fn renew(&self, request: &Request) -> StoreFuture<Renewal> {
         let (first, second) = (self.0.renew(request), self.0.renew(request));
-        both(first, second, |_| false, |first, second| first == second)
+        // A release may have come between the two.
+        both(first, second, |answer| matches!(answer, Renewal::NotHeld(_)), |_, _| true)
     }
 
     fn release(&self, request: &Request, keep: Duration) -> StoreFuture<Ended> {
@@ -205,10 +206,10 @@ async fn replies_that_are_cut_off_leave_nothing_held() {
             subscribers.exec_async(&mut redis).await.unwrap();
         }
     });
-    let inside = contend(&clients, 40).await;
+    let inside = contend(&clients, 250).await;
     assert!(!nemesis.is_finished());
     nemesis.abort();
-    check(&server, inside, 200).await;
+    check(&server, inside, 1200).await;
 }
 
 /// The server stands still until its clients give their connections up, and then

@@ -1,5 +1,7 @@
 //! The commands of a semaphore: each is the Lua script of the same name.
 
+use std::time::Duration;
+
 use super::super::{Attempt, Ended, Kind, Renewal, Request, RequestId, Waiting};
 use super::lock::{GRACE, Lock, Record, Sort, State};
 use super::table::Shared;
@@ -54,9 +56,14 @@ pub(super) fn acquire(
         lock.queue.leave(id);
         return Attempt::WrongKind;
     }
+    let is_alone = first.is_none() && lock.queue.is_empty();
+    if first.is_none() && !is_alone {
+        // There are more dead ones: it is to ask again at once.
+        lock.queue.leave(id);
+        return Attempt::Busy { retry_after: Duration::ZERO, repaired: false };
+    }
     let mut served = serve(lock, Some(request), shared);
     // Only dead ones were in the way of one who does not wait.
-    let is_alone = first.is_none() && lock.queue.is_empty();
     if is_alone && lock.permits.fits(weight, limit, now) {
         lock.permits.put_in(id, weight, now + request.ttl);
         served.has_me = true;

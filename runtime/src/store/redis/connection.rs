@@ -13,7 +13,6 @@ use bb8_redis::bb8::{ManageConnection, Pool, RunError};
 use redis::aio::MultiplexedConnection;
 use redis::{Cmd, ConnectionInfo, ErrorKind, RedisResult, Value};
 use tokio::task::AbortHandle;
-use tokio::time::sleep;
 
 use super::dial::Manager;
 use super::fault::{self, Fault};
@@ -51,19 +50,20 @@ impl Connections {
             .build_unchecked(manager.clone());
         // The pool is empty, so there is room; if not, it makes its own.
         let _ = pool.add(first);
-        let (replaced, hearing) = (pool.clone(), manager.clone());
-        let keeping = tokio::spawn(async move {
-            tokio::join!(replace(&replaced, &hearing), subscriber::keep(&hearing))
-        });
+        let hearing = manager.clone();
+        let keeping = tokio::spawn(async move { subscriber::keep(&hearing).await });
         Ok(Self { pool, manager, keeping: keeping.abort_handle() })
     }
 
     /// A connection that is not known to be broken.
     pub(super) async fn get(&self) -> Result<Link, StoreError> {
-        match get(&self.pool).await {
-            Ok(link) => Ok(link),
-            Err(RunError::User(error)) => Err(fault::not_run(error)),
-            Err(RunError::TimedOut) => Err(self.no_connection()),
+        loop {
+            match self.pool.get().await {
+                Ok(link) if link.is_given_up() => {} // put back, the pool drops it
+                Ok(link) => return Ok(link.clone()),
+                Err(RunError::User(error)) => return Err(fault::not_run(error)),
+                Err(RunError::TimedOut) => return Err(self.no_connection()),
+            }
         }
     }
 
@@ -96,50 +96,6 @@ impl fmt::Debug for Connections {
         f.debug_struct("Connections")
             .field("server", &self.manager.shared.server)
             .finish_non_exhaustive()
-    }
-}
-
-async fn get(pool: &Pool<Manager>) -> Result<Link, RunError<redis::RedisError>> {
-    loop {
-        let link = pool.get().await?;
-        // A broken one is put back, and the pool drops it.
-        if !link.is_given_up() {
-            return Ok(link.clone());
-        }
-    }
-}
-
-/// Makes another connection for each that was given up, though no command asks
-/// for one: hints come by it. A server that is away, or does not keep what it
-/// accepts, is tried less and less often; who waits is told when it is back.
-async fn replace(pool: &Pool<Manager>, manager: &Manager) {
-    let (mut pauses, mut made) = (Pauses::default(), None::<Instant>);
-    loop {
-        manager.shared.wanted.notified().await;
-        match made {
-            Some(made) if made.elapsed() < Pauses::LONGEST => sleep(pauses.next()).await,
-            _ => pauses = Pauses::default(),
-        }
-        while get(pool).await.is_err() {
-            sleep(pauses.next()).await;
-        }
-        made = Some(Instant::now());
-    }
-}
-
-/// The pauses between tries to connect: each twice as long as the one before, up
-/// to 5 s, and of a random length, so that clients do not all come back at once.
-#[derive(Default)]
-pub(super) struct Pauses(u32);
-
-impl Pauses {
-    const FIRST: Duration = Duration::from_millis(100);
-    const LONGEST: Duration = Duration::from_secs(5);
-
-    pub(super) fn next(&mut self) -> Duration {
-        let pause = (Self::FIRST * (1 << self.0)).min(Self::LONGEST);
-        self.0 = (self.0 + 1).min(6);
-        pause.mul_f64(0.5 + 0.5 * fastrand::f64())
     }
 }
 

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use bb8_redis::bb8::{self, ManageConnection};
 use futures_util::future::join_all;
@@ -12,13 +13,15 @@ use redis::{
     PushKind, RedisError, RedisResult, Value,
 };
 use tokio::sync::SetOnce;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 use super::connection::{CONNECT, Link};
 use super::health::{Health, Name, Shared};
 use super::hints::Ears;
 use super::{lock, script};
-use crate::store::Hint;
+
+/// The least time from one connection to the next.
+const PAUSE: Duration = Duration::from_millis(100);
 
 /// Makes connections for the pool, and knows the broken ones.
 #[derive(Clone, Debug)]
@@ -188,12 +191,17 @@ impl ManageConnection for Manager {
     type Error = RedisError;
 
     async fn connect(&self) -> Result<Link, RedisError> {
+        // A server that refuses everything, such as a replica, is not dialled again
+        // and again by all who wait.
+        let made = *lock(&self.shared.made);
+        if let Some(made) = made {
+            sleep(PAUSE.saturating_sub(made.elapsed())).await;
+        }
         let silent = || (ErrorKind::Io, "no answer in time", self.shared.server.clone()).into();
         let link = timeout(CONNECT, self.dial()).await.unwrap_or_else(|_| Err(silent()))?;
         // Whatever a later failure is, this is not its cause any more.
         *lock(&self.shared.last_error) = None;
-        // What was told while there was no connection was told to nobody.
-        self.shared.ears.tell(Hint::Missed);
+        *lock(&self.shared.made) = Some(Instant::now());
         Ok(link)
     }
 

@@ -6,12 +6,12 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Instant;
 
 use redis::RedisError;
-use tokio::sync::Notify;
 
 use super::connection::PATIENCE;
 use super::fault::Fault;
 use super::hints::Ears;
 use super::lock;
+use crate::store::Hint;
 
 /// One server, as all its connections know it.
 #[derive(Debug)]
@@ -23,8 +23,8 @@ pub(super) struct Shared {
     pub(super) abandoned: Mutex<Vec<Name>>,
     pub(super) last_error: Mutex<Option<RedisError>>,
     pub(super) ears: Ears,
-    /// Another connection is wanted, even if there is no command to be sent.
-    pub(super) wanted: Notify,
+    /// When the last connection was made.
+    pub(super) made: Mutex<Option<Instant>>,
 }
 
 impl Shared {
@@ -35,7 +35,7 @@ impl Shared {
             abandoned: Mutex::default(),
             last_error: Mutex::default(),
             ears,
-            wanted: Notify::new(),
+            made: Mutex::default(),
         })
     }
 
@@ -69,7 +69,9 @@ impl Shared {
         if !health.is_given_up.swap(true, Ordering::Relaxed) {
             tracing::warn!(server = %self.server, "the connection to the lock store is given up; making another");
             lock(&self.abandoned).extend(health.name.get().cloned());
-            self.wanted.notify_one();
+            // What is told from now on is told to nobody. Who waits asks again, and
+            // so makes another connection; where nobody does, there is no need.
+            self.ears.tell(Hint::Missed);
         }
     }
 
