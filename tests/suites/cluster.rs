@@ -169,8 +169,16 @@ async fn a_subscription_is_shared_and_ended() {
         drop(of_other);
         second.release(&other).await;
     }
-    drop(first);
     until_nobody_is_subscribed(&cluster).await;
+    drop((first, second));
+    let wait = async {
+        let clients = async || ask_all::<String>(&cluster, "CLIENT LIST").await;
+        // The one that asks.
+        while clients().await.iter().any(|list| list.lines().count() > 1) {
+            sleep(Duration::from_millis(5)).await;
+        }
+    };
+    timeout(SOON, wait).await.expect("no connection is left");
 }
 
 #[tokio::test]

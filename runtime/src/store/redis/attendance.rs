@@ -10,9 +10,9 @@ use redis::cluster_async::ClusterConnection;
 use redis::{ConnectionInfo, PushInfo, PushKind, RedisResult, Value};
 use tokio::runtime::Handle;
 use tokio::sync::{Mutex as AsyncMutex, OnceCell};
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
-use super::connection::CONNECT;
+use super::connection::{CONNECT, Pauses};
 use super::hints::Ears;
 use super::{cluster, fault, lock};
 use crate::store::{Attendance, Hint, StoreError};
@@ -37,8 +37,17 @@ struct Channel {
     /// How many confirmations are to come: one more means that the driver has
     /// subscribed again, on another connection.
     expected: usize,
-    /// Whether it is subscribed; locked while that changes.
-    is_subscribed: Arc<AsyncMutex<bool>>,
+    /// Locked while it changes.
+    state: Arc<AsyncMutex<State>>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum State {
+    #[default]
+    Unsubscribed,
+    /// A command was sent that was not answered.
+    Unknown,
+    Subscribed,
 }
 
 impl Hub {
@@ -82,23 +91,45 @@ impl Hub {
     /// Subscribes to a channel that somebody waits at, and unsubscribes from one
     /// that nobody does. `is_lost`: the server has ended the subscription.
     async fn settle(self: &Arc<Self>, name: &str, is_lost: bool) -> RedisResult<()> {
-        let Some(state) = lock(&self.channels).get(name).map(|it| it.is_subscribed.clone()) else {
+        let Some(state) = lock(&self.channels).get(name).map(|it| it.state.clone()) else {
             return Ok(());
         };
-        let mut is_subscribed = state.lock().await;
-        *is_subscribed &= !is_lost;
+        let mut state = state.lock().await;
+        if is_lost {
+            *state = State::Unknown;
+        }
         let is_wanted = lock(&self.channels).get(name).is_some_and(|channel| channel.waiting > 0);
-        let result = match (is_wanted, *is_subscribed) {
-            (true, false) => self.subscribe(name).await,
-            (false, true) => self.connection().await?.sunsubscribe(name).await,
-            _ => return Ok(()),
-        };
-        *is_subscribed = is_wanted && result.is_ok();
+        if is_wanted && *state != State::Subscribed {
+            *state = State::Unknown;
+            self.subscribe(name).await?;
+            *state = State::Subscribed;
+        } else if !is_wanted && *state != State::Unsubscribed {
+            let result = async { self.connection().await?.sunsubscribe(name).await }.await;
+            *state = State::Unsubscribed;
+            self.forget(name);
+            return result;
+        }
+        Ok(())
+    }
+
+    /// Forgets a channel, unless somebody has come to wait.
+    fn forget(&self, name: &str) {
         let mut channels = lock(&self.channels);
-        if !*is_subscribed && channels.get(name).is_some_and(|channel| channel.waiting == 0) {
+        if channels.get(name).is_some_and(|channel| channel.waiting == 0) {
             channels.remove(name);
         }
-        result
+    }
+
+    /// Subscribes again, for as long as somebody waits.
+    async fn resubscribe(self: &Arc<Self>, name: &str) {
+        let (mut result, mut pauses) = (self.settle(name, true).await, Pauses::default());
+        while result.is_err() {
+            self.has_failed.store(true, Ordering::Relaxed);
+            sleep(pauses.next()).await;
+            result = self.settle(name, false).await;
+        }
+        self.has_failed.store(false, Ordering::Relaxed);
+        self.ears.tell(Hint::Missed);
     }
 
     async fn subscribe(self: &Arc<Self>, name: &str) -> RedisResult<()> {
@@ -151,11 +182,7 @@ impl Hub {
             (PushKind::SUnsubscribe, _) => {
                 let (hub, name) = (self.clone(), name.to_owned());
                 if lock(&self.channels).get(&name).is_some_and(|channel| channel.waiting > 0) {
-                    self.runtime.spawn(async move {
-                        let result = hub.settle(&name, true).await;
-                        hub.has_failed.store(result.is_err(), Ordering::Relaxed);
-                        hub.ears.tell(Hint::Missed);
-                    });
+                    self.runtime.spawn(async move { hub.resubscribe(&name).await });
                 }
             }
             _ => {}
