@@ -310,6 +310,23 @@ async fn a_replica_is_not_stormed() {
     assert!(commands < 5000, "{commands}");
 }
 
+/// A server that has no room for a moment is not taken for an old one.
+#[tokio::test]
+async fn a_full_server_is_no_old_server() {
+    let server = Server::start();
+    let client = Client::connect(&server.url()).await;
+    let mut redis = server.redis().await;
+    let _: String = ask(&mut redis, "CONFIG SET maxclients 1").await;
+    let _: u32 = ask(&mut redis, "CLIENT KILL SKIPME yes").await;
+    until(async || !client.store.gives_hints()).await;
+    let request = client.request(Kind::Mutex);
+    assert!(client.store.acquire(&request, None).await.is_err());
+    let _: String = ask(&mut redis, "CONFIG SET maxclients 100").await;
+    until(async || client.store.gives_hints()).await;
+    let clients: String = ask(&mut redis, "CLIENT LIST").await;
+    assert!(clients.contains("resp=3"), "{clients}");
+}
+
 /// Gives a user all rights, but for those of `line`; the server ends connections
 /// that are subscribed to what they may not be.
 async fn user(server: &Server, line: &str) -> String {

@@ -182,8 +182,10 @@ impl Manager {
 
 /// Whether the server refused the protocol, and not the client.
 fn is_no_resp3(error: &RedisError) -> bool {
+    let is_full = error.detail().is_some_and(|text| text.contains("max number of clients"));
     // Proxies have words of their own for a command that they do not know.
-    matches!(error.code(), Some("NOPROTO" | "ERR")) || error.kind() == ErrorKind::RESP3NotSupported
+    let is_unknown = matches!(error.code(), Some("NOPROTO" | "ERR")) && !is_full;
+    is_unknown || error.kind() == ErrorKind::RESP3NotSupported
 }
 
 impl ManageConnection for Manager {
