@@ -40,12 +40,13 @@ pub struct Lease {
 /// How a lease came.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Grant {
-    /// Read before the command was sent whose execution set the expiry.
+    /// When the command was sent that it goes back to.
     pub(crate) sent: Instant,
-    /// How long it lasts from then.
-    pub(crate) lasts: Duration,
-    /// It is an offer, to be confirmed by a renewal at once.
-    pub(crate) is_offer: bool,
+    /// When it must be regarded as ended, unless it is renewed.
+    pub(crate) deadline: Instant,
+    /// When it is to be renewed for the first time; an offer at once, which
+    /// confirms it.
+    pub(crate) renew: Instant,
 }
 
 impl Lease {
@@ -53,7 +54,7 @@ impl Lease {
         client: Arc<Client>,
         request: Request,
         fence: Option<Fence>,
-        Grant { sent, lasts, is_offer }: Grant,
+        Grant { sent, deadline, renew }: Grant,
         options: Options,
     ) -> Self {
         let received = client.store.now();
@@ -61,9 +62,8 @@ impl Lease {
         // safe one here.
         let keep_until =
             (!options.hold_at_least.is_zero()).then(|| received + options.hold_at_least);
-        let first = if is_offer { received } else { sent + request.ttl / 3 };
-        let term = Arc::new(Term::new(client.store.clone(), request, fence, sent, lasts));
-        client.keeper.watch(&term, first);
+        let term = Arc::new(Term::new(client.store.clone(), request, fence, sent, deadline));
+        client.keeper.watch(&term, renew);
         Self { client, term, keep_until, is_settled: false }
     }
 

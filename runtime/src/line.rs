@@ -1,6 +1,6 @@
 //! The queue inside a process. Of a client's acquisitions of one lock, only as
 //! many ask the store as can be of use: one for a mutex, as much weight as the
-//! limit for a semaphore. The others wait in here for their turn, in their own
+//! limit for a semaphore, up to 64 of them. The others wait in here for their turn, in their own
 //! order, and cost the store nothing.
 //!
 //! One whose future is not polled can't be told from one that waits. So whoever
@@ -9,6 +9,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::mem::{Discriminant, discriminant};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -23,18 +24,26 @@ use crate::store::Kind;
 /// A lock, as one kind of it.
 type Name = (LockKey, Discriminant<Kind>);
 
+/// How many ask the store at a time, however large a semaphore's limit is: each
+/// says every other second that it lives.
+const MOST: u32 = 64;
+
 /// The lines of a client, one for each lock that somebody asks for.
 #[derive(Default)]
 pub(crate) struct Lines {
     lines: Mutex<HashMap<Name, Line>>,
+    /// Makes generations, which are never the same.
+    generations: AtomicU64,
 }
 
-#[derive(Default)]
 struct Line {
-    /// The weight of those that ask the store.
+    /// How many ask the store, and their weight.
+    askers: u32,
     asking: u64,
     /// When one of them asked last.
-    sign: Option<Instant>,
+    sign: Instant,
+    /// Those of an earlier one were silent for too long, and do not count.
+    generation: u64,
     waiting: VecDeque<Waiter>,
     /// The number of the next waiter.
     next: u64,
@@ -58,18 +67,24 @@ impl Lines {
     /// Enters the line of a lock.
     pub(crate) fn enter(client: &Arc<Client>, key: &LockKey, kind: Kind) -> Entry {
         let name = (key.clone(), discriminant(&kind));
+        let now = client.store.now();
         let mut lines = client.lines.lines();
-        let line = lines.entry(name.clone()).or_default();
+        let line = lines.entry(name.clone()).or_insert_with(|| client.lines.line(now));
         if line.waiting.is_empty() && line.has_room(kind) {
-            line.asking += weight(kind);
-            line.sign = Some(client.store.now());
-            return Entry::Admitted(Turn::new(client, name, kind));
+            line.admit(kind, now);
+            return Entry::Admitted(Turn::new(client, name, kind, line.generation));
         }
         let (admit, admitted) = oneshot::channel();
         let number = line.next;
         line.next += 1;
         line.waiting.push_back(Waiter { number, kind, admit });
-        Entry::Behind(Behind { client: client.clone(), name, number, kind, admitted })
+        Entry::Behind(Behind { client: client.clone(), name, number, kind, entered: now, admitted })
+    }
+
+    /// A line in which nobody is.
+    fn line(&self, now: Instant) -> Line {
+        let generation = self.generations.fetch_add(1, Ordering::Relaxed);
+        Line { askers: 0, asking: 0, sign: now, generation, waiting: VecDeque::new(), next: 0 }
     }
 
     /// Whether somebody waits for his turn: then nobody may try past him.
@@ -77,7 +92,7 @@ impl Lines {
         let name = (key.clone(), discriminant(&kind));
         let lines = client.lines.lines();
         let line = lines.get(&name).filter(|line| !line.waiting.is_empty());
-        line.is_some_and(|line| !line.silence(client.store.now()).is_zero())
+        line.is_some_and(|line| client.store.now() < line.sign + LIVE)
     }
 
     fn lines(&self) -> MutexGuard<'_, HashMap<Name, Line>> {
@@ -93,27 +108,26 @@ impl Lines {
         change: impl FnOnce(&mut Line),
     ) {
         let mut admitted = Vec::new();
+        let generation;
         {
+            let now = client.store.now();
             let mut lines = client.lines.lines();
             let Some(line) = lines.get_mut(name) else { return };
             change(line);
-            let before = line.asking;
+            generation = line.generation;
             while let Some(first) = line.waiting.front()
                 && line.has_room(first.kind)
                 && let Some(waiter) = line.waiting.pop_front()
             {
-                line.asking += weight(waiter.kind);
+                line.admit(waiter.kind, now);
                 admitted.push(waiter);
             }
-            if line.asking > before {
-                line.sign = Some(client.store.now());
-            }
-            if line.asking == 0 {
+            if line.askers == 0 {
                 lines.remove(name);
             }
         }
         for Waiter { kind, admit, .. } in admitted {
-            let mut turn = Turn::new(client, name.clone(), kind);
+            let mut turn = Turn::new(client, name.clone(), kind, generation);
             turn.inherited = inherited.take_if(|(of, _)| *of == kind).map(|(_, asking)| asking);
             // If it is gone, its turn is dropped, and so passed on.
             let _ = admit.send(turn);
@@ -128,13 +142,13 @@ impl Line {
             Kind::Mutex => 1,
             Kind::Semaphore { limit, .. } => limit.into(),
         };
-        self.asking == 0 || self.asking + weight(kind) <= capacity
+        self.askers == 0 || self.askers < MOST && self.asking + weight(kind) <= capacity
     }
 
-    /// For how much longer those behind take the silence of those who ask.
-    fn silence(&self, now: Instant) -> Duration {
-        let since = self.sign.map_or(LIVE, |sign| now.saturating_duration_since(sign));
-        LIVE.saturating_sub(since)
+    fn admit(&mut self, kind: Kind, now: Instant) {
+        self.askers += 1;
+        self.asking += weight(kind);
+        self.sign = now;
     }
 }
 
@@ -150,12 +164,13 @@ pub(crate) struct Turn {
     client: Arc<Client>,
     name: Name,
     kind: Kind,
+    generation: u64,
     inherited: Option<Box<Asking>>,
 }
 
 impl Turn {
-    fn new(client: &Arc<Client>, name: Name, kind: Kind) -> Self {
-        Self { client: client.clone(), name, kind, inherited: None }
+    fn new(client: &Arc<Client>, name: Name, kind: Kind, generation: u64) -> Self {
+        Self { client: client.clone(), name, kind, generation, inherited: None }
     }
 
     /// What the one before has begun, and not ended.
@@ -166,7 +181,7 @@ impl Turn {
     /// Says that it asks.
     pub(crate) fn sign(&self) {
         if let Some(line) = self.client.lines.lines().get_mut(&self.name) {
-            line.sign = Some(self.client.store.now());
+            line.sign = self.client.store.now();
         }
     }
 
@@ -181,7 +196,10 @@ impl Drop for Turn {
     fn drop(&mut self) {
         let inherited = self.inherited.take().map(|asking| (self.kind, asking));
         Lines::change(&self.client, &self.name, inherited, |line| {
-            line.asking -= weight(self.kind);
+            if line.generation == self.generation {
+                line.askers -= 1;
+                line.asking -= weight(self.kind);
+            }
         });
     }
 }
@@ -192,6 +210,7 @@ pub(crate) struct Behind {
     name: Name,
     number: u64,
     kind: Kind,
+    entered: Instant,
     admitted: oneshot::Receiver<Turn>,
 }
 
@@ -201,34 +220,38 @@ impl Behind {
     pub(crate) async fn turn(&mut self) -> Option<Turn> {
         loop {
             let patience = self.patience();
-            if patience.is_zero() {
-                return self.go_past();
+            if patience.is_zero()
+                && let Some(turn) = self.go_past()
+            {
+                return Some(turn);
             }
             tokio::select! {
                 biased;
                 turn = &mut self.admitted => return turn.ok(),
-                () = sleep(patience) => {}
+                () = sleep(patience.max(LIVE / 60)) => {}
             }
         }
     }
 
+    /// How long it waits yet for a sign. Who came later waits longer.
     fn patience(&self) -> Duration {
         let lines = self.client.lines.lines();
-        lines.get(&self.name).map_or(LIVE, |line| line.silence(self.client.store.now()))
+        let sign = lines.get(&self.name).map_or(self.entered, |line| line.sign);
+        (sign.max(self.entered) + LIVE).saturating_duration_since(self.client.store.now())
     }
 
+    /// Those who ask count no more; it asks itself. Nothing if its turn has come
+    /// at the same moment.
     fn go_past(&mut self) -> Option<Turn> {
+        let now = self.client.store.now();
         let mut lines = self.client.lines.lines();
         let line = lines.get_mut(&self.name)?;
-        let Ok(at) = line.waiting.binary_search_by_key(&self.number, |waiter| waiter.number) else {
-            drop(lines);
-            // Its turn came at the same moment.
-            return self.admitted.try_recv().ok();
-        };
+        let at = line.waiting.binary_search_by_key(&self.number, |waiter| waiter.number).ok()?;
         line.waiting.remove(at);
-        line.asking += weight(self.kind);
-        line.sign = Some(self.client.store.now());
-        Some(Turn::new(&self.client, self.name.clone(), self.kind))
+        line.generation = self.client.lines.generations.fetch_add(1, Ordering::Relaxed);
+        (line.askers, line.asking) = (0, 0);
+        line.admit(self.kind, now);
+        Some(Turn::new(&self.client, self.name.clone(), self.kind, line.generation))
     }
 }
 

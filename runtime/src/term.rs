@@ -39,20 +39,20 @@ pub(crate) struct Term {
 }
 
 impl Term {
-    /// `sent` was read before the command was sent by which it lasts so long.
+    /// Granted at `start`, to be regarded as ended at `deadline`.
     pub(crate) fn new(
         store: Arc<dyn Store>,
         request: Request,
         fence: Option<Fence>,
-        sent: Instant,
-        lasts: Duration,
+        start: Instant,
+        deadline: Instant,
     ) -> Self {
-        let deadline = nanos(validity(lasts));
+        let deadline = nanos(deadline.saturating_duration_since(start));
         Self {
             request,
             fence,
             store,
-            start: sent,
+            start,
             deadline: AtomicU64::new(deadline),
             state: AtomicU8::new(HELD),
             changed: Notify::new(),
@@ -192,7 +192,7 @@ mod tests {
             ttl: Duration::from_secs(10),
         };
         let sent = store.now();
-        Term::new(store, request, None, sent, Duration::from_secs(10))
+        Term::new(store, request, None, sent, sent + validity(Duration::from_secs(10)))
     }
 
     #[tokio::test(start_paused = true)]

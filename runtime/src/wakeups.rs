@@ -69,7 +69,9 @@ impl Listener for Wakeups {
                 }
             }
             Hint::Missed => {
-                for bell in self.bells().values() {
+                // Whoever is woken may drop its route at once, which needs the map.
+                let bells: Vec<_> = self.bells().values().cloned().collect();
+                for bell in bells {
                     bell.heard().has_missed = true;
                     bell.rung.notify_one();
                 }

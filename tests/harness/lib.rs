@@ -10,7 +10,7 @@ pub mod faulty;
 pub mod polls;
 pub mod process;
 pub mod server;
-mod skew;
+pub mod skew;
 
 /// The README's examples compile.
 #[cfg(doctest)]

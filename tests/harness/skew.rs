@@ -16,15 +16,26 @@ const SOURCE: &str = include_str!("skew.c");
 
 /// The clock of one server.
 #[derive(Debug)]
-pub(crate) struct Clock {
+pub struct Clock {
     file: File,
     path: PathBuf,
     offset: AtomicI64,
 }
 
+impl Default for Clock {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl Clock {
     /// One that goes right.
-    pub(crate) fn new() -> Self {
+    ///
+    /// # Panics
+    ///
+    /// If its file can't be made.
+    #[must_use]
+    pub fn new() -> Self {
         static COUNTER: AtomicU64 = AtomicU64::new(0);
         let number = COUNTER.fetch_add(1, Ordering::Relaxed);
         let path = folder().join(format!("clock-{}-{number}", std::process::id()));
@@ -36,18 +47,30 @@ impl Clock {
     }
 
     /// Lets the programs that a command starts go by this clock.
-    pub(crate) fn govern(&self, command: &mut Command) {
+    ///
+    /// # Panics
+    ///
+    /// If there is no C compiler.
+    pub fn govern(&self, command: &mut Command) {
         command.env("LD_PRELOAD", shim()).env("SKEWED_CLOCK", &self.path);
     }
 
-    /// Moves it.
-    pub(crate) fn jump(&self, micros: i64) {
+    /// Moves it, by so many microseconds.
+    ///
+    /// # Panics
+    ///
+    /// If its file can't be written.
+    pub fn jump(&self, micros: i64) {
         let offset = self.offset.fetch_add(micros, Ordering::Relaxed) + micros;
         self.write(0, offset);
     }
 
     /// Lets it stand still, at the beginning of a second.
-    pub(crate) fn stop(&self) {
+    ///
+    /// # Panics
+    ///
+    /// If its file can't be written.
+    pub fn stop(&self) {
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).expect("after 1970");
         self.write(8, micros(Duration::from_secs(now.as_secs())));
     }
@@ -64,7 +87,13 @@ impl Drop for Clock {
     }
 }
 
-pub(crate) fn micros(time: Duration) -> i64 {
+/// A time in microseconds.
+///
+/// # Panics
+///
+/// If it is longer than 292,000 years.
+#[must_use]
+pub fn micros(time: Duration) -> i64 {
     i64::try_from(time.as_micros()).expect("less than 292,000 years")
 }
 

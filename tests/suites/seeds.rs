@@ -17,6 +17,8 @@ use leasehold_tests::polls::is_pending;
 use leasehold_tests::process::{Process, example};
 #[cfg(feature = "servers")]
 use leasehold_tests::server::Server;
+#[cfg(all(feature = "servers", target_os = "linux"))]
+use leasehold_tests::skew::Clock;
 
 /// A row that is marked must have every test it names.
 #[test]
@@ -325,4 +327,49 @@ fn permits_of_workers(server: &Server, change: impl Fn(usize, &mut Command)) -> 
         most
     });
     most.max().unwrap_or_default()
+}
+
+/// A program whose own clock is off by so many hours.
+#[cfg(all(feature = "servers", target_os = "linux"))]
+fn off_by(hours: i64, command: &mut Command) -> Clock {
+    let clock = Clock::new();
+    clock.jump(hours * 3_600_000_000);
+    clock.govern(command);
+    clock
+}
+
+/// Two clients whose clocks are hours apart take turns at a number that each
+/// reads, and then writes.
+#[cfg(all(feature = "servers", target_os = "linux"))]
+#[test]
+fn client_clocks_do_not_matter() {
+    let server = Server::start();
+    let mut clocks = Vec::new();
+    let workers = [-5, 7].map(|hours| {
+        let mut worker = Command::new(env!("CARGO_BIN_EXE_worker"));
+        clocks.push(off_by(hours, worker.args([&server.url(), "count", "a", "200"])));
+        Process::start(&mut worker)
+    });
+    for mut worker in workers {
+        assert_eq!(worker.line().as_deref(), Some("ready"));
+        assert!(worker.is_success());
+    }
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let number: u32 = runtime.block_on(async {
+        redis::cmd("GET").arg("number").query_async(&mut server.redis().await).await.unwrap()
+    });
+    assert_eq!(number, 400);
+}
+
+/// Clocks that go before steal no permit, and those that are late find none.
+#[cfg(all(feature = "servers", target_os = "linux"))]
+#[test]
+fn semaphore_is_immune_to_clock_skew() {
+    let server = Server::start();
+    let clocks = std::cell::RefCell::new(Vec::new());
+    let most = permits_of_workers(&server, |n, worker| {
+        let hours = [-24, 0, 1, 24][n % 4];
+        clocks.borrow_mut().push(off_by(hours, worker));
+    });
+    assert_eq!(most, 3);
 }

@@ -26,6 +26,9 @@ pub(crate) const LIVE: Duration = Duration::from_secs(6);
 /// longer than it waits.
 const LIVE_BEYOND: Duration = Duration::from_millis(500);
 
+/// An offer that ends sooner than it may take to confirm it is not relied on.
+const CONFIRMATION: Duration = Duration::from_millis(50);
+
 /// One request, from its first command until it is granted or given up.
 pub(crate) struct Asking {
     pub(super) client: Arc<Client>,
@@ -41,6 +44,8 @@ pub(crate) struct Asking {
     sent: Instant,
     ticket: Option<u64>,
     heartbeat: Option<Heartbeat>,
+    /// When the first ask was sent of those that had no answer since.
+    unanswered: Option<Instant>,
     subscribing: Subscribing,
 }
 
@@ -85,6 +90,7 @@ impl Asking {
             sent,
             ticket: None,
             heartbeat: None,
+            unanswered: None,
             subscribing: Subscribing::Done(None),
         }
     }
@@ -161,6 +167,7 @@ impl Asking {
                     self.is_armed = true;
                     self.ticket = Some(*ticket);
                     self.heartbeat = Some(Heartbeat { sent, live, until: *until });
+                    self.unanswered = None;
                 }
                 Ok(Attempt::Granted { .. }) => {
                     self.is_armed = true;
@@ -168,9 +175,12 @@ impl Asking {
                         continue;
                     }
                 }
+                Err(error) if error.outcome == Outcome::Unknown => {
+                    self.is_armed = true;
+                    self.unanswered.get_or_insert(sent);
+                }
                 // Refused; but an earlier copy may still be on its way.
-                Ok(_) => {}
-                Err(error) => self.is_armed |= error.outcome == Outcome::Unknown,
+                _ => {}
             }
             return answer;
         }
@@ -227,21 +237,25 @@ impl Asking {
     /// The lease, unless it is over already: then it is taken back, and asked
     /// for again as another request.
     pub(super) fn granted(&mut self, token: u64, options: Options) -> Option<Lease> {
-        let lasts = self.request.ttl;
-        self.lease(token, Grant { sent: self.sent, lasts, is_offer: false }, options)
+        let (sent, ttl) = (self.sent, self.request.ttl);
+        let grant = Grant { sent, deadline: sent + validity(ttl), renew: sent + ttl / 3 };
+        self.lease(token, grant, options)
     }
 
     /// The lease of what was offered: it lasts as long as this waiter is known
-    /// to live, and longer once the keeper has confirmed it. Not beyond the TTL:
-    /// the confirmation sets that, and may run long before its answer is here.
+    /// to live, and longer once the keeper has confirmed it. That sets the TTL,
+    /// and may run long before its answer is here: so not beyond a TTL from now,
+    /// or from an earlier ask that may have confirmed it.
     pub(super) fn offered(&mut self, token: u64, options: Options) -> Option<Lease> {
         let Heartbeat { sent, live, .. } = self.heartbeat?;
-        let lasts = live.min(self.request.ttl);
-        // What ran out is asked for again, by the same request.
-        if self.now() >= sent + validity(lasts) {
+        let now = self.now();
+        let confirmed = self.unanswered.unwrap_or(now) + validity(self.request.ttl);
+        let deadline = confirmed.min(sent + validity(live));
+        // What has run out, or is about to, is asked for again by the same request.
+        if now + CONFIRMATION >= deadline {
             return None;
         }
-        self.lease(token, Grant { sent, lasts, is_offer: true }, options)
+        self.lease(token, Grant { sent: now, deadline, renew: now }, options)
     }
 
     fn lease(&mut self, token: u64, grant: Grant, options: Options) -> Option<Lease> {
@@ -263,7 +277,8 @@ impl Asking {
         if self.route.is_some() {
             self.route = Some(self.client.wakeups.route(self.request.id));
         }
-        (self.is_armed, self.first, self.ticket, self.heartbeat) = (false, None, None, None);
+        (self.is_armed, self.first, self.ticket) = (false, None, None);
+        (self.heartbeat, self.unanswered) = (None, None);
     }
 }
 

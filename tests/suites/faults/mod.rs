@@ -11,3 +11,4 @@ mod lost_messages;
 mod processes;
 #[cfg(feature = "servers")]
 mod servers;
+mod waiting;

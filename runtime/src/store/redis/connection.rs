@@ -99,6 +99,22 @@ impl fmt::Debug for Connections {
     }
 }
 
+/// The pauses between tries to connect: each twice as long as the one before, up
+/// to 5 s, and of a random length, so that clients do not all come back at once.
+#[derive(Default)]
+pub(super) struct Pauses(u32);
+
+impl Pauses {
+    const FIRST: Duration = Duration::from_millis(100);
+    const LONGEST: Duration = Duration::from_secs(5);
+
+    pub(super) fn next(&mut self) -> Duration {
+        let pause = (Self::FIRST * (1 << self.0)).min(Self::LONGEST);
+        self.0 = (self.0 + 1).min(6);
+        pause.mul_f64(0.5 + 0.5 * fastrand::f64())
+    }
+}
+
 /// One connection; a clone is the same one.
 #[derive(Clone)]
 pub(super) struct Link {

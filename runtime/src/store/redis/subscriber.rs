@@ -7,7 +7,7 @@ use futures_util::StreamExt;
 use redis::{ErrorKind, RedisResult};
 use tokio::time::{sleep, timeout};
 
-use super::connection::CONNECT;
+use super::connection::{CONNECT, Pauses};
 use super::dial::Manager;
 use super::health::Health;
 use crate::store::Hint;
@@ -69,20 +69,4 @@ async fn subscribe(manager: &Manager) -> RedisResult<()> {
 async fn in_time<T>(work: impl Future<Output = RedisResult<T>>) -> RedisResult<T> {
     let silent = |_| Err((ErrorKind::Io, "no answer in time").into());
     timeout(CONNECT, work).await.unwrap_or_else(silent)
-}
-
-/// The pauses between tries to connect: each twice as long as the one before, up
-/// to 5 s, and of a random length, so that clients do not all come back at once.
-#[derive(Default)]
-struct Pauses(u32);
-
-impl Pauses {
-    const FIRST: Duration = Duration::from_millis(100);
-    const LONGEST: Duration = Duration::from_secs(5);
-
-    fn next(&mut self) -> Duration {
-        let pause = (Self::FIRST * (1 << self.0)).min(Self::LONGEST);
-        self.0 = (self.0 + 1).min(6);
-        pause.mul_f64(0.5 + 0.5 * fastrand::f64())
-    }
 }

@@ -1,0 +1,184 @@
+//! What can go wrong while somebody waits, in memory and on a clock that is moved.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use leasehold::{Lease, LockError, Locks, Wait};
+use leasehold_tests::faulty::{Fault, Faulty};
+use leasehold_tests::polls::{drop_after, is_pending};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep, timeout};
+
+fn clients() -> (Arc<Faulty>, [Locks; 2]) {
+    let store = Arc::new(Faulty::default());
+    (store.clone(), [(); 2].map(|()| Locks::over(store.clone())))
+}
+
+fn take(locks: &Locks) -> impl Future<Output = Lease> + Send + use<> {
+    let mutex = locks.mutex("a").wait(Wait::Forever);
+    async move { mutex.lock().await.unwrap() }
+}
+
+/// A future that is kept and not polled stands first in its process's line, and
+/// in the store's queue: the store passes it by, and so does its process.
+#[tokio::test(start_paused = true)]
+async fn a_future_that_is_not_polled_does_not_hold_up_its_process() {
+    let (_, [holder, locks]) = clients();
+    let held = holder.mutex("a").lock().await.unwrap();
+    let mut kept = Box::pin(take(&locks));
+    assert!(is_pending(&mut kept).await); // and never again
+    let second = tokio::spawn({
+        let locks = locks.clone();
+        async move { take(&locks).await.release().await.unwrap() }
+    });
+    sleep(Duration::from_millis(50)).await;
+    held.release().await.unwrap();
+    let begun = Instant::now();
+    timeout(Duration::from_secs(60), second).await.expect("it is not starved").unwrap();
+    assert!(begun.elapsed() < Duration::from_secs(15), "{:?}", begun.elapsed());
+
+    // From then on all goes at full speed.
+    let begun = Instant::now();
+    let mut tasks = JoinSet::new();
+    for _ in 0..10 {
+        let locks = locks.clone();
+        tasks.spawn(async move { take(&locks).await.release().await.unwrap() });
+    }
+    tasks.join_all().await;
+    assert!(begun.elapsed() < Duration::from_secs(7), "{:?}", begun.elapsed());
+    // And when it is polled after all, it has its turn.
+    kept.await.release().await.unwrap();
+    locks.mutex("a").try_lock().await.unwrap().release().await.unwrap();
+}
+
+/// The lease of an offer lasts until its confirmation can have been answered,
+/// however old the heartbeat is that it goes by.
+#[tokio::test(start_paused = true)]
+async fn a_hand_over_with_a_short_ttl_is_not_lost_at_once() {
+    for n in 0..100 {
+        let (store, [holder, locks]) = clients();
+        let held = holder.mutex("a").lock().await.unwrap();
+        store.always(Fault::Delay(Duration::from_millis(10)));
+        let waits = tokio::spawn(async move {
+            let mutex = locks.mutex("a").ttl(Duration::from_millis(500)).wait(Wait::Forever);
+            let lease = mutex.lock().await.unwrap();
+            timeout(Duration::from_secs(5), lease.lost()).await.is_err()
+        });
+        sleep(Duration::from_millis(15 + n * 5)).await;
+        held.release().await.unwrap();
+        assert!(waits.await.unwrap(), "released {} ms after it was waited for", 15 + n * 5);
+    }
+}
+
+/// The confirmation is executed, and its answer is lost, as all others are: the
+/// holder does not believe longer than the store does.
+#[tokio::test(start_paused = true)]
+async fn a_hand_over_that_is_never_answered_ends_with_its_ttl() {
+    for ttl in [200, 1000, 5000, 30_000].map(Duration::from_millis) {
+        let (store, [holder, locks]) = clients();
+        let held = holder.mutex("a").lock().await.unwrap();
+        let waits = tokio::spawn(async move {
+            let mutex = locks.mutex("a").ttl(ttl).wait(Wait::Forever);
+            let lease = mutex.lock().await.unwrap();
+            (lease.lost().await, Instant::now())
+        });
+        sleep(Duration::from_millis(50)).await;
+        let release = held.release();
+        store.next(&[Fault::None]);
+        store.always(Fault::LoseReply);
+        release.await.unwrap();
+        let begun = Instant::now();
+        let (_, lost) = waits.await.unwrap();
+        assert!(lost - begun <= ttl.min(LIVE), "{ttl:?}: it believed for {:?}", lost - begun);
+        // It was lost for its holder before anybody else has it.
+        store.always(Fault::None);
+        let next = take(&holder).await;
+        assert!(Instant::now() >= lost);
+        next.release().await.unwrap();
+    }
+}
+
+/// A try whose first command was lost for good, and whose second was refused, is
+/// taken back all the same: the first may come late.
+#[tokio::test(start_paused = true)]
+async fn a_refused_try_of_which_a_copy_is_out_is_taken_back() {
+    let (store, [holder, locks]) = clients();
+    let held = holder.mutex("a").lock().await.unwrap();
+    store.log();
+    store.next(&[Fault::LoseCommand]);
+    let refused = locks.mutex("a").try_lock().await;
+    assert!(matches!(refused, Err(LockError::Busy { .. })), "{refused:?}");
+    sleep(Duration::from_secs(1)).await;
+    assert_eq!(store.log(), ["acquire", "acquire", "cancel"]);
+    held.release().await.unwrap();
+}
+
+/// The first answer is lost: the second ask has the place of the first.
+#[tokio::test(start_paused = true)]
+async fn a_lost_first_answer_costs_no_place() {
+    for fault in [Fault::LoseReply, Fault::LoseCommand] {
+        let (store, [holder, first]) = clients();
+        let second = Locks::over(store.clone());
+        let held = holder.mutex("a").lock().await.unwrap();
+        store.next(&[fault]);
+        let mut first = Box::pin(take(&first));
+        assert!(is_pending(&mut first).await);
+        let mut second = Box::pin(take(&second));
+        assert!(is_pending(&mut second).await);
+        held.release().await.unwrap();
+        let first = tokio::spawn(async move {
+            let lease = first.await;
+            sleep(Duration::from_millis(100)).await;
+            lease.release().await.unwrap();
+            Instant::now()
+        });
+        let second = tokio::spawn(async move { (second.await, Instant::now()) });
+        let (lease, granted) = second.await.unwrap();
+        if fault == Fault::LoseReply {
+            assert!(granted >= first.await.unwrap());
+        }
+        lease.release().await.unwrap();
+    }
+}
+
+/// Each waiting future, dropped after its k-th poll, for every k: whoever waits
+/// behind it is served, and nothing stays.
+#[tokio::test(start_paused = true)]
+async fn dropping_a_waiter_at_any_point_is_in_nobodys_way() {
+    let wait = Duration::from_millis(1);
+    for plan in [vec![Fault::Delay(wait)], vec![Fault::LoseReply, Fault::Delay(wait)]] {
+        for polls in 1.. {
+            let (store, [holder, locks]) = clients();
+            let held = holder.mutex("a").lock().await.unwrap();
+            let release = tokio::spawn(async move {
+                sleep(wait * 3).await;
+                held.release().await.unwrap();
+            });
+            store.next(&plan);
+            let (dropped, behind) =
+                tokio::join!(drop_after(polls, take(&locks)), timeout(LONG, take(&locks)));
+            let is_done = dropped.is_some();
+            let behind = match (dropped, behind) {
+                // Both are of one process, and one of them has it.
+                (Some(first), Err(_)) => {
+                    first.release().await.unwrap();
+                    take(&locks).await
+                }
+                (_, behind) => behind.expect("it is served"),
+            };
+            behind.release().await.unwrap();
+            release.await.unwrap();
+            sleep(Duration::from_secs(1)).await;
+            holder.mutex("a").try_lock().await.unwrap().release().await.unwrap();
+            if is_done {
+                assert!(polls > 1, "the plan never suspends");
+                break;
+            }
+        }
+    }
+}
+
+/// As long as a waiter is known to live without asking again.
+const LIVE: Duration = Duration::from_secs(6);
+
+const LONG: Duration = Duration::from_secs(60);
