@@ -384,6 +384,8 @@ async fn without_the_right_to_publish_only_the_hint_is_lost() {
     let url = user(&server, "-publish").await;
     let (first, mut second) = (Client::connect(&url).await, Client::hearing(&server.url()).await);
     hand_over_unheard(&first, &mut second).await;
+    assert!(!first.store.gives_hints(), "nor is it told anything by its like");
+    assert!(second.store.gives_hints());
 }
 
 #[tokio::test]

@@ -108,6 +108,8 @@ impl Hub {
             *state = State::Unsubscribed;
             self.forget(name);
             return result;
+        } else if !is_wanted {
+            self.forget(name);
         }
         Ok(())
     }

@@ -160,7 +160,16 @@ impl Manager {
             return Ok(());
         }
         let ears = &self.shared.ears;
-        match connection.subscribe(&ears.channel).await {
+        // Whoever may not publish tells nobody, and his like do not tell us. What
+        // is said here is nothing that means anything.
+        let mut publish = redis::cmd("PUBLISH");
+        publish.arg(&ears.channel).arg("");
+        let mut same = connection.clone();
+        let (subscribed, published) = tokio::join!(
+            connection.subscribe(&ears.channel),
+            publish.query_async::<Value>(&mut same)
+        );
+        match subscribed.and(published.map(drop)) {
             Ok(()) => ears.hear_by(Some(health.clone())),
             Err(error) if error.code().is_some() => {
                 ears.hear_by(None);
