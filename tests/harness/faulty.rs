@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use leasehold::store::memory::MemoryStore;
 use leasehold::store::{
-    Attempt, ClientId, ClientInfo, Ended, Listener, Renewal, Request, Store, StoreError,
+    Attempt, ClientId, ClientInfo, Ended, Hint, Listener, Renewal, Request, Store, StoreError,
     StoreFuture, Waiting,
 };
 use leasehold::{Locks, Outcome};
@@ -39,6 +39,25 @@ pub enum Fault {
 pub struct Faulty {
     inner: MemoryStore,
     plan: Mutex<Plan>,
+    ears: Mutex<Vec<Arc<Ear>>>,
+}
+
+/// What a client hears, and may hear later.
+#[derive(Debug)]
+struct Ear {
+    listener: Weak<dyn Listener>,
+    /// Hints that are held back, if they are.
+    held: Mutex<Option<Vec<Hint>>>,
+}
+
+impl Listener for Ear {
+    fn hear(&self, hint: Hint) {
+        if let Some(held) = self.held.lock().unwrap_or_else(PoisonError::into_inner).as_mut() {
+            held.push(hint);
+        } else if let Some(listener) = self.listener.upgrade() {
+            listener.hear(hint);
+        }
+    }
 }
 
 #[derive(Debug, Default)]
@@ -64,6 +83,27 @@ impl Faulty {
     /// What happens to all commands from now on.
     pub fn always(&self, fault: Fault) {
         self.plan().always = (fault != Fault::None).then_some(fault);
+    }
+
+    /// Holds all hints back from now on.
+    pub fn hold_hints(&self) {
+        for ear in &*self.ears() {
+            *ear.held.lock().unwrap_or_else(PoisonError::into_inner) = Some(Vec::new());
+        }
+    }
+
+    /// Lets go of the hints that were held back, and holds no more.
+    pub fn deliver_hints(&self) {
+        for ear in &*self.ears() {
+            let held = ear.held.lock().unwrap_or_else(PoisonError::into_inner).take();
+            for hint in held.unwrap_or_default() {
+                ear.hear(hint);
+            }
+        }
+    }
+
+    fn ears(&self) -> std::sync::MutexGuard<'_, Vec<Arc<Ear>>> {
+        self.ears.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The commands that were sent since the last call, by name.
@@ -147,7 +187,10 @@ impl Store for Faulty {
     }
 
     fn listen(&self, client: ClientId, listener: Weak<dyn Listener>) {
-        self.inner.listen(client, listener);
+        let ear = Arc::new(Ear { listener, held: Mutex::default() });
+        let heard: Weak<Ear> = Arc::downgrade(&ear);
+        self.inner.listen(client, heard);
+        self.ears().push(ear);
     }
 
     fn gives_hints(&self) -> bool {

@@ -98,6 +98,59 @@ async fn a_hand_over_that_is_never_answered_ends_with_its_ttl() {
     }
 }
 
+/// A hint of an offer that ran out comes when its waiter stands in the queue
+/// again: it means nothing any more.
+#[tokio::test(start_paused = true)]
+async fn a_late_hint_of_an_offer_that_ended_is_not_believed() {
+    let (store, [holder, locks]) = clients();
+    let held = holder.mutex("a").lock().await.unwrap();
+    let waits = tokio::spawn(take(&locks));
+    sleep(Duration::from_millis(50)).await;
+    store.hold_hints();
+    // Its asks are lost until the offer has ended, and another has the lock.
+    store.next(&[Fault::None]);
+    store.always(Fault::LoseCommand);
+    held.release().await.unwrap();
+    sleep(LIVE).await;
+    store.always(Fault::None);
+    let other = holder.mutex("a").try_lock().await.unwrap();
+    sleep(Duration::from_secs(3)).await;
+    store.deliver_hints();
+    sleep(Duration::from_millis(50)).await;
+    assert!(!waits.is_finished(), "two hold it");
+    other.release().await.unwrap();
+    waits.await.unwrap().release().await.unwrap();
+}
+
+/// An ask whose answer was lost has confirmed an offer, of which the waiter hears
+/// later: its lease runs from that ask, and not from when it heard.
+#[tokio::test(start_paused = true)]
+async fn an_offer_that_an_unanswered_ask_confirmed_runs_from_that_ask() {
+    let (store, [holder, locks]) = clients();
+    let held = holder.mutex("a").lock().await.unwrap();
+    let begun = Instant::now();
+    let mutex = locks.mutex("a").ttl(Duration::from_secs(1)).wait(Wait::Forever);
+    let waits = tokio::spawn(async move {
+        let lease = mutex.lock().await.unwrap();
+        let lasts = lease.remaining();
+        (lease, Instant::now() + lasts)
+    });
+    sleep(Duration::from_millis(50)).await;
+    store.hold_hints();
+    held.release().await.unwrap();
+    // It asks again after two seconds: that is done, and half a second later it is
+    // known that its answer is lost. Then nothing is answered any more.
+    store.next(&[Fault::LoseReplyAfter(Duration::from_millis(500))]);
+    sleep(Duration::from_millis(2400)).await;
+    store.always(Fault::LoseCommand);
+    store.deliver_hints();
+    let (lease, deadline) = waits.await.unwrap();
+    let confirmed = begun + Duration::from_secs(2);
+    let limit = confirmed + Duration::from_millis(1010);
+    assert!(deadline <= limit, "it believes {:?} too long", deadline - limit);
+    drop(lease);
+}
+
 /// A try whose first command was lost for good, and whose second was refused, is
 /// taken back all the same: the first may come late.
 #[tokio::test(start_paused = true)]
