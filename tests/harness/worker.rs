@@ -18,6 +18,7 @@ fn main() -> Result<(), Failure> {
         [url, "drop", count, "static"] => drop_on_a_static_runtime(url, count.parse()?),
         [url, "drop", count, how] => drop_many(url, count.parse()?, how),
         [url, "count", key, times] => count(url, key, times.parse()?),
+        [url, "permit", key, limit, ttl_ms] => permit(url, key, limit.parse()?, ttl_ms.parse()?),
         [url, "wait", key] => wait(url, key),
         [url, "permits", key, limit, times] => permits(url, key, limit.parse()?, times.parse()?),
         [url, "log"] => log_to_the_end(url),
@@ -39,6 +40,16 @@ async fn hold(url: &str, key: &str, ttl_ms: u64) -> Result<(), Failure> {
     ready();
     println!("{}", if lease.is_held() { "held" } else { "lost" });
     println!("{:?}", lease.release().await.is_ok());
+    Ok(())
+}
+
+/// Holds a permit until the input ends.
+#[tokio::main(flavor = "current_thread")]
+async fn permit(url: &str, key: &str, limit: u32, ttl_ms: u64) -> Result<(), Failure> {
+    let locks = Locks::connect(url).await?;
+    let semaphore = locks.semaphore(key, limit).ttl(Duration::from_millis(ttl_ms));
+    let _permit = semaphore.acquire().await?;
+    ready();
     Ok(())
 }
 

@@ -101,9 +101,16 @@ proptest! {
     #[test]
     fn all_keys_of_a_lock_are_in_one_slot(name in text()) {
         if let Ok(key) = LockKey::new(&name) {
-            let (lock, holders) = (key.in_store("p", "lock"), key.in_store("p", "holders"));
-            prop_assert_eq!(hashed(&lock), hashed(&holders));
+            let lock = key.in_store("p", "lock");
             prop_assert!(lock.starts_with("p:lock:") && hashed(&lock) != lock, "{}", lock);
+            for role in ["holders", "queue", "waiters", "wake"] {
+                let other = key.in_store("p", role);
+                prop_assert!(other.starts_with(&format!("p:{role}:")), "{}", other);
+                prop_assert_eq!(hashed(&lock), hashed(&other));
+                // On a cluster, who waits is told by a channel behind it.
+                let channel = format!("{other}:{{x}}");
+                prop_assert_eq!(hashed(&lock), hashed(&channel));
+            }
         }
     }
 
@@ -136,5 +143,141 @@ proptest! {
             prop_assert_eq!(name.matches(':').count(), 2, "a value adds no segment: {}", name);
             prop_assert!(!name.contains(['{', '}']), "a value adds no slot: {}", name);
         }
+    }
+}
+
+#[cfg(feature = "servers")]
+mod on_servers {
+    use std::process::Command;
+    use std::time::{Duration, Instant};
+
+    use leasehold::{Locks, Wait};
+    use leasehold_tests::backend::light_client;
+    use leasehold_tests::process::Process;
+    use leasehold_tests::server::Server;
+    use redis::aio::MultiplexedConnection;
+
+    async fn ask<T: redis::FromRedisValue>(redis: &mut MultiplexedConnection, line: &str) -> T {
+        let mut words = line.split(' ');
+        let mut command = redis::cmd(words.next().expect("a command"));
+        command.arg(words.collect::<Vec<_>>()).query_async(redis).await.expect("an answer")
+    }
+
+    async fn until_queued(redis: &mut MultiplexedConnection, name: &str) {
+        while ask::<u32>(redis, &format!("ZCARD leasehold:queue:{{{name}}}")).await == 0 {
+            tokio::task::yield_now().await;
+        }
+    }
+
+    fn waits(locks: &Locks, name: &str) -> tokio::task::JoinHandle<()> {
+        let mutex = locks.mutex(name).wait(Wait::Forever);
+        tokio::spawn(async move { mutex.lock().await.unwrap().release().await.map(drop).unwrap() })
+    }
+
+    /// A subscription a lock, out of a bounded pool: "unable to acquire
+    /// subscription lock".
+    #[tokio::test]
+    async fn waiting_for_many_locks_takes_one_subscription() {
+        let server = Server::start();
+        let mut redis = server.redis().await;
+        let (holder, locks) = (light_client(&server).await, light_client(&server).await);
+        let mut all = Vec::new();
+        for n in 0..300 {
+            let name = format!("lock:{n}");
+            all.push((holder.mutex(&*name).lock().await.unwrap(), waits(&locks, &name)));
+        }
+        while ask::<Vec<String>>(&mut redis, "KEYS leasehold:queue:*").await.len() < 300 {
+            tokio::task::yield_now().await;
+        }
+        let channels: Vec<String> = ask(&mut redis, "PUBSUB CHANNELS").await;
+        assert_eq!(channels.len(), 2, "one a client: {channels:?}");
+        for (held, waits) in all {
+            held.release().await.unwrap();
+            waits.await.unwrap();
+        }
+    }
+
+    /// The message came before the subscription was active, and the waiter slept
+    /// for the whole lease.
+    #[tokio::test]
+    async fn a_release_right_behind_the_first_ask_is_not_missed() {
+        let server = Server::start();
+        let mut redis = server.redis().await;
+        let holder = light_client(&server).await;
+        for _ in 0..50 {
+            let held = holder.mutex("a").lock().await.unwrap();
+            let waits = waits(&light_client(&server).await, "a");
+            until_queued(&mut redis, "a").await;
+            let begun = Instant::now();
+            held.release().await.unwrap();
+            waits.await.unwrap();
+            assert!(begun.elapsed() < Duration::from_secs(1), "{:?}", begun.elapsed());
+        }
+    }
+
+    /// Messages to nobody saturated the network.
+    #[tokio::test]
+    async fn nothing_is_published_when_nobody_waits() {
+        let server = Server::start();
+        let locks = light_client(&server).await;
+        server.forget_stats().await;
+        for n in 0..20 {
+            let lease = locks.mutex(format!("a:{n}")).lock().await.unwrap();
+            assert!(locks.mutex(format!("a:{n}")).try_lock().await.is_err());
+            lease.release().await.unwrap();
+            locks.semaphore("s", 2).acquire().await.unwrap().release().await.unwrap();
+        }
+        assert_eq!(server.stats("publish").await.0 + server.stats("spublish").await.0, 0);
+    }
+
+    /// The lock's key was evicted, or one of its queue's, and nobody was told.
+    #[tokio::test]
+    async fn evicted_keys_do_not_stall_who_waits() {
+        let server = Server::start();
+        let mut redis = server.redis().await;
+        for role in ["lock", "queue", "waiters", "holders"] {
+            let (holder, locks) = (light_client(&server).await, light_client(&server).await);
+            let held = holder.mutex("a").lock().await.unwrap();
+            let all = holder.semaphore("s", 2).acquire_many(2).await.unwrap();
+            let mutex = waits(&locks, "a");
+            let semaphore = locks.semaphore("s", 2).wait(Wait::Forever);
+            let permit = tokio::spawn(async move {
+                semaphore.acquire_many(2).await.unwrap().release().await.map(drop).unwrap();
+            });
+            until_queued(&mut redis, "a").await;
+            until_queued(&mut redis, "s").await;
+            for name in ["a", "s"] {
+                ask::<u32>(&mut redis, &format!("DEL leasehold:{role}:{{{name}}}")).await;
+            }
+            let begun = Instant::now();
+            let _ = held.release().await;
+            let _ = all.release().await;
+            mutex.await.unwrap();
+            permit.await.unwrap();
+            let took = begun.elapsed();
+            assert!(took < Duration::from_secs(4), "without its {role} key: {took:?}");
+        }
+    }
+
+    /// A permit was lost with each crash.
+    #[tokio::test]
+    async fn a_crash_costs_no_permit() {
+        let server = Server::start();
+        let locks = light_client(&server).await;
+        let mut crashed: Vec<_> = (0..3)
+            .map(|_| {
+                let mut hold = Command::new(env!("CARGO_BIN_EXE_worker"));
+                Process::start(hold.args([&server.url(), "permit", "s", "3", "1000"]))
+            })
+            .collect();
+        for process in &mut crashed {
+            assert_eq!(process.line().as_deref(), Some("ready"));
+        }
+        assert!(locks.semaphore("s", 3).try_acquire().await.is_err());
+        for process in &mut crashed {
+            process.kill();
+        }
+        let all = locks.semaphore("s", 3).wait(Duration::from_secs(4)).acquire_many(3).await;
+        all.unwrap().release().await.unwrap();
     }
 }

@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use leasehold::{LockError, Locks, LossReason, Outcome, Wait};
+use leasehold_tests::backend::light_client;
 use leasehold_tests::polls::drop_after;
 use leasehold_tests::server::{Server, free_port};
 use redis_server_wrapper::{Delay, Direction, FaultProxy};
@@ -240,4 +241,65 @@ async fn a_full_server_refuses_and_still_frees() {
     assert!(lease.is_held() && permit.is_held(), "they are renewed");
     lease.release().await.unwrap();
     permit.release().await.unwrap();
+}
+
+/// As tools leave it that copy keys: it is given the TTL of whoever comes, be it
+/// to wait.
+#[tokio::test]
+async fn a_record_without_expiry_is_repaired_for_who_waits() {
+    let server = Server::start();
+    let mut redis = server.redis().await;
+    let (holder, locks) = (light_client(&server).await, light_client(&server).await);
+    let lease = holder.mutex("a").ttl(Duration::from_secs(60)).lock().await.unwrap();
+    redis::cmd("PERSIST").arg("leasehold:lock:{a}").exec_async(&mut redis).await.unwrap();
+    server.forget_stats().await;
+    let mutex = locks.mutex("a").ttl(Duration::from_millis(700)).wait(Duration::from_secs(9));
+    let next = mutex.lock().await.unwrap();
+    let asked = server.stats("evalsha").await.0;
+    assert!(asked < 10, "{asked} commands");
+    next.release().await.unwrap();
+    assert!(lease.release().await.is_err(), "it was taken from one that counted as dead");
+}
+
+/// What others have put under a lock's keys is left alone, and nothing of ours is
+/// left without expiry or stops a release.
+#[tokio::test]
+async fn foreign_values_under_a_locks_keys_do_no_harm() {
+    let server = Server::start();
+    let mut redis = server.redis().await;
+    let (holder, locks) = (light_client(&server).await, light_client(&server).await);
+    for role in ["queue", "waiters"] {
+        let lease = holder.mutex("a").lock().await.unwrap();
+        let key = format!("leasehold:{role}:{{a}}");
+        redis::cmd("SET").arg(&key).arg("foreign").exec_async(&mut redis).await.unwrap();
+        let waited = locks.mutex("a").wait(Duration::from_millis(50)).lock().await;
+        assert!(matches!(waited, Err(LockError::WrongKind { .. })), "{waited:?}");
+        let keys: Vec<String> =
+            redis::cmd("KEYS").arg("*:{a}").query_async(&mut redis).await.unwrap();
+        for found in keys {
+            let ends: i64 = redis::cmd("PTTL").arg(&found).query_async(&mut redis).await.unwrap();
+            assert_eq!(ends == -1, found == key, "{found} ends in {ends}");
+        }
+        lease.release().await.unwrap();
+        redis::cmd("DEL").arg(&key).exec_async(&mut redis).await.unwrap();
+    }
+
+    // What a waiter of another version says counts as said by a dead one.
+    let lease = holder.mutex("a").lock().await.unwrap();
+    let waiter = tokio::spawn({
+        let mutex = locks.mutex("a").wait(Duration::from_secs(9));
+        async move { mutex.lock().await.unwrap().release().await.unwrap() }
+    });
+    let waiters = "leasehold:waiters:{a}";
+    let ids = loop {
+        let ids: Vec<String> =
+            redis::cmd("HKEYS").arg(waiters).query_async(&mut redis).await.unwrap();
+        if !ids.is_empty() {
+            break ids;
+        }
+    };
+    let mut say = redis::cmd("HSET");
+    say.arg(waiters).arg(&ids[0]).arg("version 2").exec_async(&mut redis).await.unwrap();
+    lease.release().await.unwrap();
+    waiter.await.unwrap();
 }
