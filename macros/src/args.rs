@@ -3,7 +3,7 @@
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::quote_spanned;
 use syn::{
-    Error, Expr, Path, Result, Token,
+    Error, Expr, LitInt, Path, Result, Token,
     ext::IdentExt,
     parse::{Parse, ParseStream, Parser},
     parse_quote,
@@ -16,7 +16,8 @@ use crate::{
 };
 
 /// What users can write; `crate` is for crates that re-export this one.
-const NAMES: [&str; 7] = ["key", "ttl", "wait", "permits", "if_held", "hold_at_least", "locks"];
+const NAMES: [&str; 8] =
+    ["key", "ttl", "wait", "permits", "weight", "if_held", "hold_at_least", "locks"];
 
 pub(crate) struct Args {
     pub(crate) key: Key,
@@ -41,7 +42,7 @@ impl Args {
         for argument in arguments {
             errors.extend(reader.read(argument).err());
         }
-        errors.extend(reader.contradiction());
+        errors.extend(reader.contradictions());
         let mistakes = errors.into_iter().reduce(|mut all, error| {
             all.combine(error);
             all
@@ -99,6 +100,7 @@ impl Reader {
             "wait" => duration::wait(&value)?,
             "hold_at_least" => duration::hold_at_least(&value)?,
             "permits" => values::permits(value)?,
+            "weight" => values::weight(value)?,
             "locks" => quote_spanned!(Span::mixed_site().located_at(name.span())=> &(#value)),
             other => return Err(Error::new(name.span(), unknown(other))),
         };
@@ -107,11 +109,38 @@ impl Reader {
     }
 
     /// Arguments that are right one by one, but not together.
-    fn contradiction(&self) -> Option<Error> {
+    fn contradictions(&self) -> impl Iterator<Item = Error> {
         let given = |name: &str| self.seen.iter().find(|seen| *seen == name);
-        let (hold, _) = given("hold_at_least").zip(given("permits"))?;
-        let text = "`hold_at_least` is for mutexes (scheduled jobs); remove `permits`";
-        Some(Error::new(hold.span(), text))
+        let permits = given("permits");
+        let hold = given("hold_at_least").filter(|_| permits.is_some()).map(|hold| {
+            let text = "`hold_at_least` is for mutexes (scheduled jobs); remove `permits`";
+            Error::new(hold.span(), text)
+        });
+        let weight = given("weight").filter(|_| permits.is_none()).map(|weight| {
+            let text = "`weight` is how much of a semaphore's `permits` a call takes: add \
+                        `permits = ...`, or remove `weight`";
+            Error::new(weight.span(), text)
+        });
+        hold.into_iter().chain(weight).chain(self.overweight())
+    }
+
+    /// A weight that never fits, where both are literals; expressions are
+    /// compared when they are evaluated.
+    fn overweight(&self) -> Option<Error> {
+        let (_, permits) = self.number("permits")?;
+        let (literal, weight) = self.number("weight")?;
+        let text = format!(
+            "`weight = {weight}` never fits into `permits = {permits}`: write at most {permits}"
+        );
+        (weight > permits).then(|| Error::new(literal.span(), text))
+    }
+
+    /// The value of an option, if it is a literal.
+    fn number(&self, name: &str) -> Option<(LitInt, u32)> {
+        let option = self.options.iter().find(|option| option.name == name)?;
+        let literal: LitInt = syn::parse2(option.value.clone()).ok()?;
+        let number = literal.base10_parse().ok()?;
+        Some((literal, number))
     }
 
     fn finish(self) -> Result<Args> {
@@ -189,13 +218,19 @@ mod tests {
 
     #[test]
     fn unknown_names_are_answered_with_the_known() {
-        let known =
-            "there are `key`, `ttl`, `wait`, `permits`, `if_held`, `hold_at_least`, `locks`";
+        let known = "there are `key`, `ttl`, `wait`, `permits`, `weight`, `if_held`, \
+                     `hold_at_least`, `locks`";
         for unknown in ["renew", "lease", "crat"] {
             let told = mistakes(&format!("key = \"a\", {unknown} = 1"));
             assert_eq!(told, [format!("unknown argument `{unknown}`: {known}")]);
         }
-        for (name, near) in [("tll", "ttl"), ("holdatleast", "hold_at_least"), ("lock", "locks")] {
+        for (name, near) in [
+            ("tll", "ttl"),
+            ("holdatleast", "hold_at_least"),
+            ("lock", "locks"),
+            ("weigth", "weight"),
+            ("wieght", "weight"),
+        ] {
             let told = mistakes(&format!("key = \"a\", {name} = 1"));
             let hint = format!("did you mean `{near}`? ({known})");
             assert_eq!(told, [format!("unknown argument `{name}`: {hint}")]);
@@ -206,6 +241,32 @@ mod tests {
     fn what_cannot_be_together_is_told() {
         let told = mistakes(r#"key = "a", permits = 2, hold_at_least = "5m""#);
         assert_eq!(told, ["`hold_at_least` is for mutexes (scheduled jobs); remove `permits`"]);
+        let told = mistakes(r#"key = "a", weight = size(id)"#);
+        assert_eq!(
+            told,
+            ["`weight` is how much of a semaphore's `permits` a call takes: add `permits = ...`, \
+              or remove `weight`"]
+        );
+    }
+
+    #[test]
+    fn a_weight_that_never_fits_is_told() {
+        for args in ["weight = 5, permits = 4", "permits = 0x4, weight = 5u32"] {
+            let told = mistakes(&format!("key = \"a\", {args}"));
+            assert_eq!(
+                told,
+                ["`weight = 5` never fits into `permits = 4`: write at most 4"],
+                "{args}"
+            );
+        }
+        for args in ["permits = 4, weight = 4", "permits = LIMIT, weight = 5"] {
+            assert!(parse(&format!("key = \"a\", {args}")).is_ok(), "{args}");
+        }
+        assert!(parse("key = \"a\", permits = 4, weight = HALF").is_ok());
+        let told = mistakes("key = \"a\", permits = 0, weight = 2, weight = 3");
+        assert_eq!(told.len(), 2, "{told:?}");
+        assert!(told[0].starts_with("`permits` is how many"));
+        assert_eq!(told[1], "`weight` is given twice");
     }
 
     #[test]

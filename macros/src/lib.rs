@@ -43,6 +43,7 @@ mod values;
 /// | `ttl` | how long a lease lasts unless it is renewed: 100 ms to 24 h | 30 s |
 /// | `wait` | how long to wait for the lock: a duration, or an expression such as `Wait::Forever` | 10 s; 0 with `if_held = "skip"` |
 /// | `permits` | how many may hold at once, from 1 up: makes the lock a semaphore | a mutex |
+/// | `weight` | how much of the `permits` one call takes, from 1 up to all of them; semaphores only | 1 |
 /// | `if_held` | when the wait is over and others still hold the lock: `"error"` returns the error, `"skip"` returns quietly | `"error"` |
 /// | `hold_at_least` | how long the lock stays held after its grant, even if the body is over before: up to 24 h; mutexes only | 0 |
 /// | `locks` | the client: an expression of type `Locks` or `&Locks` | see below |
@@ -89,6 +90,24 @@ mod values;
 ///
 /// With `#[async_trait]` only arguments that are plain names can be used: the
 /// names in patterns are bound inside the body there.
+///
+/// # Calls of different weight
+///
+/// A call takes one of the semaphore's `permits`, or as many as `weight` says.
+/// A heavy call waits for all of them at once, and in its turn: light ones that
+/// came later do not pass it.
+///
+/// ```
+/// use leasehold::{LockError, distributed_lock};
+///
+/// #[distributed_lock(key = "render", permits = 8, weight = if draft { 1 } else { 4 })]
+/// async fn render(page: u64, draft: bool) -> Result<(), LockError> {
+///     Ok(()) // eight drafts at a time, or two pages, or one page and four drafts
+/// }
+/// ```
+///
+/// A weight of 0, or above `permits`, does not compile where both are literals;
+/// otherwise the call fails with `LockError::InvalidOption`.
 ///
 /// # Which client
 ///

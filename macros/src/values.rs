@@ -49,17 +49,23 @@ pub(crate) fn if_held(value: &Expr) -> Result<IfHeld> {
 }
 
 pub(crate) fn permits(value: Expr) -> Result<TokenStream> {
+    counted(value, "`permits` is how many may hold at once: a whole number from 1 up, such as 4")
+}
+
+pub(crate) fn weight(value: Expr) -> Result<TokenStream> {
+    let text =
+        "`weight` is how much of the `permits` a call takes: a whole number from 1 up, such as 2";
+    counted(value, text)
+}
+
+fn counted(value: Expr, otherwise: &str) -> Result<TokenStream> {
     let count = match &value {
         Expr::Lit(ExprLit { lit: Lit::Int(count), .. }) => count.base10_parse().unwrap_or(0),
         Expr::Lit(_) | Expr::Unary(ExprUnary { op: UnOp::Neg(_), .. }) => 0,
         _ => 1,
     };
     match count {
-        0_u32 => {
-            let text =
-                "`permits` is how many may hold at once: a whole number from 1 up, such as 4";
-            Err(Error::new_spanned(value, text))
-        }
+        0_u32 => Err(Error::new_spanned(value, otherwise)),
         _ => Ok(value.into_token_stream()),
     }
 }
@@ -96,13 +102,16 @@ mod tests {
     }
 
     #[test]
-    fn permits_count_from_one() {
+    fn permits_and_weights_count_from_one() {
         for wrong in ["0", "-1", "1.5", "\"4\"", "true", "4294967296"] {
             let told = permits(expr(wrong)).unwrap_err().to_string();
             assert!(told.starts_with("`permits` is how many"), "{wrong}: {told}");
+            let told = weight(expr(wrong)).unwrap_err().to_string();
+            assert!(told.starts_with("`weight` is how much"), "{wrong}: {told}");
         }
         for right in ["1", "4294967295", "LIMIT", "- LIMIT + 5"] {
             assert_eq!(permits(expr(right)).unwrap().to_string(), right);
+            assert_eq!(weight(expr(right)).unwrap().to_string(), right);
         }
     }
 

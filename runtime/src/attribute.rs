@@ -22,6 +22,7 @@ pub struct Call {
     key: Result<LockKey, LockError>,
     locks: Option<Locks>,
     permits: Option<u32>,
+    weight: u32,
     ttl: Option<Duration>,
     wait: Option<Wait>,
     hold_at_least: Duration,
@@ -31,7 +32,7 @@ impl Call {
     /// A call under this key, with the defaults.
     pub fn new(key: Result<LockKey, LockError>) -> Self {
         let (locks, permits, ttl, wait) = (None, None, None, None);
-        Self { key, locks, permits, ttl, wait, hold_at_least: Duration::ZERO }
+        Self { key, locks, permits, weight: 1, ttl, wait, hold_at_least: Duration::ZERO }
     }
 
     /// The client; else the scope's, else the installed one.
@@ -43,6 +44,12 @@ impl Call {
     /// Makes it a semaphore.
     pub fn permits(mut self, permits: u32) -> Self {
         self.permits = Some(permits);
+        self
+    }
+
+    /// How much of the permits it takes.
+    pub fn weight(mut self, weight: u32) -> Self {
+        self.weight = weight;
         self
     }
 
@@ -92,7 +99,7 @@ impl Call {
             let mut semaphore = locks.semaphore(key, permits);
             semaphore = self.ttl.into_iter().fold(semaphore, crate::Semaphore::ttl);
             semaphore = self.wait.into_iter().fold(semaphore, crate::Semaphore::wait);
-            return semaphore.acquire().await;
+            return semaphore.acquire_many(self.weight).await;
         }
         let mut mutex = locks.mutex(key).hold_at_least(self.hold_at_least);
         mutex = self.ttl.into_iter().fold(mutex, crate::Mutex::ttl);

@@ -1,6 +1,8 @@
-//! The attribute where its lock fails under it. What it does with the function
-//! around it is shown beside the macro, in `macros/tests`.
+//! The attribute where its lock fails under it, and the weights of its calls.
+//! What it does with the function around it is shown beside the macro, in
+//! `macros/tests`.
 
+use std::cell::Cell;
 use std::io;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
@@ -162,4 +164,77 @@ async fn the_client_is_the_scopes_or_the_installed_one() {
     assert!(waits.is_err(), "outside of the scope it waits for the installed client's lock");
     drop(held);
     which().await.unwrap();
+}
+
+/// Holds as much as the first says, then runs the rest within.
+#[distributed_lock(key = "cores", permits = 4, weight = shares[0], wait = "0s")]
+async fn nested(shares: &[u32]) -> Result<(), LockError> {
+    match shares {
+        [_] => Ok(()),
+        shares => Box::pin(nested(&shares[1..])).await,
+    }
+}
+
+#[distributed_lock(key = "cores", permits = 4, weight = 3, wait = "0s")]
+async fn three_and(shares: &[u32]) -> Result<(), LockError> {
+    Box::pin(nested(shares)).await
+}
+
+#[distributed_lock(key = "cores", permits = 4, wait = "0s")]
+async fn one_and(shares: &[u32]) -> Result<(), LockError> {
+    Box::pin(nested(shares)).await
+}
+
+#[tokio::test]
+async fn weights_sum_up_to_the_permits() {
+    let locks = Locks::in_memory();
+    for fit in [&[4][..], &[3, 1], &[1, 2, 1], &[1, 1, 1, 1]] {
+        locks.scope(nested(fit)).await.unwrap();
+    }
+    for too_much in [&[4, 1][..], &[3, 2], &[1, 2, 2], &[1, 1, 1, 1, 1]] {
+        let error = locks.scope(nested(too_much)).await.unwrap_err();
+        assert!(error.is_held_by_another(), "{too_much:?}: {error}");
+    }
+    locks.scope(three_and(&[1])).await.unwrap();
+    assert!(locks.scope(three_and(&[2])).await.is_err());
+    locks.scope(one_and(&[3])).await.unwrap();
+    assert!(locks.scope(one_and(&[4])).await.is_err(), "a call weighs 1 unless it says more");
+    locks.scope(nested(&[4])).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_weight_beyond_the_permits_is_an_invalid_option() {
+    let locks = Locks::in_memory();
+    for weight in [0, 5, u32::MAX] {
+        let error = locks.scope(nested(&[weight])).await.unwrap_err();
+        assert!(matches!(error, LockError::InvalidOption { option: "weight", .. }), "{error}");
+    }
+    locks.scope(nested(&[4])).await.unwrap();
+}
+
+/// An import weighs as much as it has files.
+fn size(files: &[String], asked: &Cell<u32>) -> u32 {
+    asked.set(asked.get() + 1);
+    u32::try_from(files.len()).unwrap()
+}
+
+#[distributed_lock(key = "import", permits = 3, weight = size(&files, asked), wait = "0s")]
+async fn import(files: Vec<String>, asked: &Cell<u32>, locks: &Locks) -> Result<u32, LockError> {
+    drop(files);
+    let mut left = Vec::new();
+    while let Ok(lease) = locks.semaphore("import", 3).try_acquire().await {
+        left.push(lease);
+    }
+    Ok(u32::try_from(left.len()).unwrap())
+}
+
+#[tokio::test]
+async fn a_weight_is_evaluated_once_before_the_arguments_move() {
+    for files in 1..=3_u32 {
+        let locks = Locks::in_memory();
+        let asked = Cell::new(0);
+        let names = (0..files).map(|file| file.to_string()).collect();
+        let left = locks.scope(import(names, &asked, &locks)).await.unwrap();
+        assert_eq!((left, asked.get()), (3 - files, 1));
+    }
 }
