@@ -93,9 +93,6 @@ impl Acquisition {
     ) -> Result<Lease, LockError> {
         let Some(asking) = &mut self.asking else { return Err(LockError::ShutDown) };
         loop {
-            if let Some(turn) = &self.turn {
-                turn.sign();
-            }
             let refusal = match asking.ask(pace.left(asking.now())).await {
                 Ok(Attempt::Granted { token }) => match asking.granted(token, options) {
                     Some(lease) => return Ok(lease),
@@ -133,6 +130,9 @@ impl Acquisition {
                 && let Some(lease) = asking.offered(token, options)
             {
                 return Ok(lease);
+            }
+            if let Some(turn) = &self.turn {
+                turn.sign();
             }
         }
     }

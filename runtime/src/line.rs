@@ -1,7 +1,7 @@
 //! The queue inside a process. Of a client's acquisitions of one lock, only as
 //! many ask the store as can be of use: one for a mutex, as much weight as the
-//! limit for a semaphore, up to 64 of them. The others wait in here for their turn, in their own
-//! order, and cost the store nothing.
+//! limit for a semaphore, up to 64 of them. The others wait in here for their
+//! turn, in their own order, and cost the store nothing.
 //!
 //! One whose future is not polled can't be told from one that waits. So whoever
 //! asks gives a sign with each command, and where there was none for as long as
@@ -105,15 +105,15 @@ impl Lines {
         client: &Arc<Client>,
         name: &Name,
         mut inherited: Option<(Kind, Box<Asking>)>,
-        change: impl FnOnce(&mut Line),
+        change: impl FnOnce(&mut Line) -> Option<Waiter>,
     ) {
         let mut admitted = Vec::new();
-        let generation;
+        let (generation, gone);
         {
             let now = client.store.now();
             let mut lines = client.lines.lines();
             let Some(line) = lines.get_mut(name) else { return };
-            change(line);
+            gone = change(line);
             generation = line.generation;
             while let Some(first) = line.waiting.front()
                 && line.has_room(first.kind)
@@ -126,6 +126,7 @@ impl Lines {
                 lines.remove(name);
             }
         }
+        drop(gone);
         for Waiter { kind, admit, .. } in admitted {
             let mut turn = Turn::new(client, name.clone(), kind, generation);
             turn.inherited = inherited.take_if(|(of, _)| *of == kind).map(|(_, asking)| asking);
@@ -143,6 +144,12 @@ impl Line {
             Kind::Semaphore { limit, .. } => limit.into(),
         };
         self.askers == 0 || self.askers < MOST && self.asking + weight(kind) <= capacity
+    }
+
+    /// Takes a waiter out; it is not there any more if it was let in.
+    fn leave(&mut self, number: u64) -> Option<Waiter> {
+        let at = self.waiting.binary_search_by_key(&number, |waiter| waiter.number).ok()?;
+        self.waiting.remove(at)
     }
 
     fn admit(&mut self, kind: Kind, now: Instant) {
@@ -200,6 +207,7 @@ impl Drop for Turn {
                 line.askers -= 1;
                 line.asking -= weight(self.kind);
             }
+            None
         });
     }
 }
@@ -246,23 +254,19 @@ impl Behind {
         let now = self.client.store.now();
         let mut lines = self.client.lines.lines();
         let line = lines.get_mut(&self.name)?;
-        let at = line.waiting.binary_search_by_key(&self.number, |waiter| waiter.number).ok()?;
-        line.waiting.remove(at);
+        let gone = line.leave(self.number)?;
         line.generation = self.client.lines.generations.fetch_add(1, Ordering::Relaxed);
         (line.askers, line.asking) = (0, 0);
         line.admit(self.kind, now);
-        Some(Turn::new(&self.client, self.name.clone(), self.kind, line.generation))
+        let generation = line.generation;
+        drop(lines);
+        drop(gone);
+        Some(Turn::new(&self.client, self.name.clone(), self.kind, generation))
     }
 }
 
 impl Drop for Behind {
     fn drop(&mut self) {
-        Lines::change(&self.client, &self.name, None, |line| {
-            // It is not there any more if it was let in.
-            if let Ok(at) = line.waiting.binary_search_by_key(&self.number, |waiter| waiter.number)
-            {
-                line.waiting.remove(at);
-            }
-        });
+        Lines::change(&self.client, &self.name, None, |line| line.leave(self.number));
     }
 }
