@@ -13,7 +13,7 @@ use leasehold_tests::server::Server;
 use tokio::runtime::Handle;
 use tokio::time::Instant;
 
-use super::{ASK_AGAIN, clients, until_queued, waiter};
+use super::{ASK_AGAIN, LIVE, clients, until_queued, waiter};
 
 /// Three commands a grant, however many wait: the ask that queued it, the
 /// release of the one before, and the renewal that confirms it.
@@ -29,7 +29,14 @@ async fn a_grant_costs_three_commands_however_many_wait() {
         let mut waiting = tokio::task::JoinSet::new();
         for locks in clients {
             let waiter = waiter(locks, "a");
-            waiting.spawn(async move { waiter.await.unwrap().release().await.unwrap() });
+            waiting.spawn(async move {
+                let lease = waiter.await.unwrap();
+                // An offer ends with the heartbeat; confirmed, it lasts longer.
+                while lease.remaining() < LIVE {
+                    tokio::time::sleep(Duration::from_millis(1)).await;
+                }
+                lease.release().await.unwrap();
+            });
         }
         until_queued(&mut redis, "a", count.into()).await;
         held.release().await.unwrap();

@@ -58,3 +58,24 @@ async fn a_thousand_grants_without_a_message() {
     println!("{} grants without a message, the latest {latest:?} after the release", late.len());
     assert!(*latest < ASK_AGAIN + Duration::from_secs(1), "{latest:?}");
 }
+
+/// The connection is lost, and with it the hint: the waiter does not wait until it
+/// would have asked again.
+#[tokio::test]
+async fn a_lost_connection_makes_who_waits_ask_at_once() {
+    let server = Server::start();
+    let mut redis = server.redis().await;
+    let (holder, locks) = (light_client(&server).await, light_client(&server).await);
+    for _ in 0..5 {
+        let held = holder.mutex("a").lock().await.unwrap();
+        let waits = super::waiter(locks.clone(), "a");
+        until_queued(&mut redis, "a", 1).await;
+        // Both are subscribed, and so of this type.
+        let mut kill = redis::cmd("CLIENT");
+        kill.arg(&["KILL", "TYPE", "pubsub"]).exec_async(&mut redis).await.unwrap();
+        let begun = Instant::now();
+        held.release().await.unwrap();
+        waits.await.unwrap().release().await.unwrap();
+        assert!(begun.elapsed() < ASK_AGAIN / 2, "{:?}", begun.elapsed());
+    }
+}

@@ -5,6 +5,7 @@ mod cost;
 mod deaf;
 mod order;
 mod process;
+#[cfg(target_os = "linux")]
 mod remains;
 
 use std::time::Duration;
