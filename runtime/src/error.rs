@@ -11,18 +11,20 @@ use crate::store::StoreError;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LockError {
-    /// Others hold it, and the call was not to wait.
+    /// Others hold it, or wait for it, and the call was not to wait.
     #[error(
-        "`{key}` is held by another, whose lease ends in {retry_after:?} unless it is renewed; try again later, or wait"
+        "`{key}` is held, or waited for, by others; it may be free in {retry_after:?}, unless a lease is renewed; try again later, or wait"
     )]
     #[non_exhaustive]
     Busy {
         /// The lock.
         key: LockKey,
-        /// When it is free at the latest, unless its holder renews it.
+        /// When it is free at the latest, unless its holder renews it, and if
+        /// nobody waits for it. Where others of this process wait, a guess: the
+        /// TTL.
         retry_after: Duration,
     },
-    /// Others held it for the whole wait.
+    /// Others held it, or were before it, for the whole wait.
     #[error(
         "`{key}` was held for all of the {waited:.1?} that were waited for it; wait longer, or hold it for less long; or does the caller hold it already? A mutex is not reentrant"
     )]

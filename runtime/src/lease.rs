@@ -40,7 +40,8 @@ pub struct Lease {
 /// How a lease came.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Grant {
-    /// When the command was sent that it goes back to.
+    /// When the command was sent that it goes back to; an offer: when it was heard
+    /// of.
     pub(crate) sent: Instant,
     /// When it must be regarded as ended, unless it is renewed.
     pub(crate) deadline: Instant,

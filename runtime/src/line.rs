@@ -4,8 +4,9 @@
 //! turn, in their own order, and cost the store nothing.
 //!
 //! One whose future is not polled can't be told from one that waits. So whoever
-//! asks gives a sign with each command, and where there was none for as long as
-//! the store would wait for one, those behind go past it, and ask themselves.
+//! asks gives a sign with each command, and where there was none of anybody for as
+//! long as the store would wait for one, those behind go past them, and ask
+//! themselves.
 
 use std::collections::{HashMap, VecDeque};
 use std::mem::{Discriminant, discriminant};
@@ -27,6 +28,9 @@ type Name = (LockKey, Discriminant<Kind>);
 /// How many ask the store at a time, however large a semaphore's limit is: each
 /// says every other second that it lives.
 const MOST: u32 = 64;
+
+/// By how much later each of those behind loses its patience.
+const A_LITTLE: Duration = Duration::from_millis(100);
 
 /// The lines of a client, one for each lock that somebody asks for.
 #[derive(Default)]
@@ -78,7 +82,7 @@ impl Lines {
         let number = line.next;
         line.next += 1;
         line.waiting.push_back(Waiter { number, kind, admit });
-        Entry::Behind(Behind { client: client.clone(), name, number, kind, entered: now, admitted })
+        Entry::Behind(Behind { client: client.clone(), name, number, kind, admitted })
     }
 
     /// A line in which nobody is.
@@ -218,7 +222,6 @@ pub(crate) struct Behind {
     name: Name,
     number: u64,
     kind: Kind,
-    entered: Instant,
     admitted: oneshot::Receiver<Turn>,
 }
 
@@ -236,16 +239,19 @@ impl Behind {
             tokio::select! {
                 biased;
                 turn = &mut self.admitted => return turn.ok(),
-                () = sleep(patience.max(LIVE / 60)) => {}
+                () = sleep(patience.max(A_LITTLE)) => {}
             }
         }
     }
 
-    /// How long it waits yet for a sign. Who came later waits longer.
+    /// How long it waits yet for a sign: a little longer for each who is before it,
+    /// who so has the first chance.
     fn patience(&self) -> Duration {
         let lines = self.client.lines.lines();
-        let sign = lines.get(&self.name).map_or(self.entered, |line| line.sign);
-        (sign.max(self.entered) + LIVE).saturating_duration_since(self.client.store.now())
+        let Some(line) = lines.get(&self.name) else { return LIVE };
+        let before = line.waiting.partition_point(|waiter| waiter.number < self.number);
+        let patience = LIVE + A_LITTLE * u32::try_from(before).unwrap_or(u32::MAX);
+        (line.sign + patience).saturating_duration_since(self.client.store.now())
     }
 
     /// Those who ask count no more; it asks itself. Nothing if its turn has come

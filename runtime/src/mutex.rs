@@ -23,7 +23,8 @@ impl Mutex {
 
     /// How long the lease lasts unless it is renewed, which it is every third
     /// of this: 100 ms to 24 h, by default 30 s. A holder that dies keeps the
-    /// lock for at most this long.
+    /// lock for at most this long; one that dies in the moment when it is handed
+    /// over, for up to 6 s if that is longer.
     pub fn ttl(mut self, ttl: Duration) -> Self {
         self.options.ttl = ttl;
         self
@@ -47,11 +48,13 @@ impl Mutex {
         self
     }
 
-    /// Waits until it holds the lock.
+    /// Waits until it holds the lock: first come, first served between clients, and
+    /// the tasks of one client in their own order.
     ///
     /// # Errors
     ///
-    /// - [`LockError::TimedOut`] if others held it for all of the wait.
+    /// - [`LockError::TimedOut`] if others held it, or were before it, for all of
+    ///   the wait.
     /// - [`LockError::Store`] if the store failed, and went on failing for the
     ///   wait, or for a second if that is longer. The request is taken back in
     ///   the background.
@@ -65,9 +68,11 @@ impl Mutex {
     ///
     /// # Cancel safety
     ///
-    /// Safe: if the future is dropped before it is ready, nothing stays held.
-    /// A grant that was on its way is taken back in the background; if the
-    /// store can't be reached, it ends with its TTL.
+    /// Safe: if the future is dropped before it is ready, nothing stays held. Its
+    /// place in the queue goes to the next task of this client that waits for the
+    /// same lock. Otherwise the place, or a grant that was on its way, is taken
+    /// back in the background; if the store can't be reached, it ends with its
+    /// TTL, or after 6 s if that is longer.
     ///
     /// # Examples
     ///
@@ -87,12 +92,16 @@ impl Mutex {
         acquire(self.locks.client(), key, Kind::Mutex, self.options).await
     }
 
-    /// Takes the lock if it is free, and does not wait.
+    /// Takes the lock if it is free and nobody waits for it, and does not wait.
     ///
     /// # Errors
     ///
-    /// [`LockError::Busy`] if another holds it; all others as of
+    /// [`LockError::Busy`] if another holds it, or waits for it; all others as of
     /// [`lock`](Self::lock). A store that fails is asked again for a second.
+    ///
+    /// # Panics
+    ///
+    /// If it has to ask again, outside of a tokio runtime with timers.
     ///
     /// # Cancel safety
     ///

@@ -44,7 +44,8 @@ impl Semaphore {
         self
     }
 
-    /// Waits until it has a permit.
+    /// Waits until it has a permit: first come, first served between clients, and
+    /// the tasks of one client in their own order.
     ///
     /// # Errors
     ///
@@ -63,9 +64,11 @@ impl Semaphore {
     ///
     /// # Cancel safety
     ///
-    /// Safe: if the future is dropped before it is ready, no permit stays out.
-    /// One that was on its way is taken back in the background; if the store
-    /// can't be reached, it ends with its TTL.
+    /// Safe: if the future is dropped before it is ready, no permit stays out. Its
+    /// place in the queue goes to the next task of this client that waits for the
+    /// same. Otherwise the place, or a permit that was on its way, is taken back
+    /// in the background; if the store can't be reached, it ends with its TTL, or
+    /// after 6 s if that is longer.
     ///
     /// # Examples
     ///
@@ -128,6 +131,10 @@ impl Semaphore {
     /// [`acquire`](Self::acquire). A store that fails is asked again for a
     /// second.
     ///
+    /// # Panics
+    ///
+    /// If it has to ask again, outside of a tokio runtime with timers.
+    ///
     /// # Cancel safety
     ///
     /// As of [`acquire`](Self::acquire).
@@ -142,6 +149,10 @@ impl Semaphore {
     ///
     /// As of [`try_acquire`](Self::try_acquire), and
     /// [`LockError::InvalidOption`] for a weight of 0, or above the limit.
+    ///
+    /// # Panics
+    ///
+    /// As of [`try_acquire`](Self::try_acquire).
     ///
     /// # Cancel safety
     ///

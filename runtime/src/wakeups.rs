@@ -1,6 +1,8 @@
 //! Routes what the store tells a client to the acquisition that waits for it.
 //!
-//! One subscription a client, whatever it waits for. A hint that nobody waits
+//! One subscription a client, whatever it waits for (on a cluster one a client and
+//! lock). A *hint* is what the store says; a *route* leads it to a request, whose
+//! *bell* it rings. A hint that nobody waits
 //! for any more is dropped; one that never comes costs the time until the
 //! waiter asks again.
 

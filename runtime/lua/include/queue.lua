@@ -16,7 +16,7 @@ local function nobody_waits(flag, queue)
 end
 
 -- Joins, or says again that it lives. A ticket of 0 is a new one, and a negative
--- one is for a request that first asked so many microseconds ago, without answer.
+-- one is for a request that first asked so many microseconds ago, and was told none.
 local function join(queue, waiters, id, live_ms, ticket, demand, now)
   -- Both are looked at first: what is not ours is left alone.
   local place = redis.call('ZSCORE', queue, id)

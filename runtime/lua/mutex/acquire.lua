@@ -21,9 +21,9 @@
 ---   5  wake     string   where waiters are told, but for the client's id
 --- RETURN
 ---   {1, token}    granted
----   {0, left_ms}  busy: held by another for this much longer
+---   {0, left_ms}  busy: another has it for this much longer; 0: ask again at once
 ---   {2}           ended: this request was released or cancelled before
----   {3}           wrong kind: the name is in use by another kind of lock
+---   {3}           wrong kind: the name is in use, or waited for, as another kind of lock
 ---   {4, ttl_ms}   busy, without an expiry until now: it was given the TTL
 ---   {5, ticket, until_ms, again_ms}  queued: known to live until, and to ask again in
 --- COST  O(log waiters)

@@ -25,12 +25,12 @@
 ---   7  wake     string   where waiters are told, but for the client's id
 --- RETURN
 ---   {1, 0}        granted; permits have no fencing token
----   {0, left_ms}  busy: the first permit ends in this long at the latest
+---   {0, left_ms}  busy: the first permit ends in this long at the latest; 0: ask again at once
 ---   {2}           ended: this request was released or cancelled before
----   {3}           wrong kind: the name is in use by another kind of lock
+---   {3}           wrong kind: the name is in use, or waited for, as another kind of lock
 ---   {4, ttl_ms}   busy with a string that is not ours and had no expiry: it was given the TTL
 ---   {5, ticket, until_ms, again_ms}  queued: known to live until, and to ask again in
---- COST  O(log permits + log waiters)
+--- COST  O(log permits + log waiters) for each that is served
 
 local lock, holders, queue, waiters = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local id, ttl_ms, limit, weight = ARGV[1], tonumber(ARGV[2]), ARGV[3], ARGV[4]

@@ -44,17 +44,18 @@ pub(crate) struct Asking {
     sent: Instant,
     ticket: Option<u64>,
     heartbeat: Option<Heartbeat>,
-    /// When the first ask was sent of those that had no answer since.
-    unanswered: Option<Instant>,
+    /// Until when an offer lasts if it was confirmed by the first of the asks that
+    /// had no answer since.
+    confirmed_until: Option<Instant>,
     subscribing: Subscribing,
 }
 
 struct InFlight {
     sent: Instant,
     live: Duration,
+    /// Of the acquisition that sent it.
+    ttl: Duration,
     answer: StoreFuture<Attempt>,
-    /// It was sent for another acquisition, whose TTL was not ours.
-    is_foreign: bool,
 }
 
 /// The last ask that was answered *queued*: while it lasts, an offer may be
@@ -72,6 +73,7 @@ enum Subscribing {
     Done(#[expect(dead_code, reason = "it is held, not read")] Option<Attendance>),
     /// Only once the lock is found held: a free one costs no subscription.
     Later(StoreFuture<Attendance>),
+    /// It could not be had: it asks often instead.
     Failed,
 }
 
@@ -90,7 +92,7 @@ impl Asking {
             sent,
             ticket: None,
             heartbeat: None,
-            unanswered: None,
+            confirmed_until: None,
             subscribing: Subscribing::Done(None),
         }
     }
@@ -108,9 +110,6 @@ impl Asking {
 
     /// The same request for another acquisition.
     pub(super) fn inherited(mut self, ttl: Duration) -> Self {
-        if let Some(in_flight) = &mut self.in_flight {
-            in_flight.is_foreign |= self.request.ttl != ttl;
-        }
         self.request.ttl = ttl;
         self
     }
@@ -159,7 +158,7 @@ impl Asking {
             }
             let Some(in_flight) = &mut self.in_flight else { continue };
             let answer = (&mut in_flight.answer).await;
-            let InFlight { sent, live, is_foreign, .. } = *in_flight;
+            let InFlight { sent, live, ttl, .. } = *in_flight;
             self.in_flight = None;
             self.sent = sent;
             match &answer {
@@ -167,17 +166,18 @@ impl Asking {
                     self.is_armed = true;
                     self.ticket = Some(*ticket);
                     self.heartbeat = Some(Heartbeat { sent, live, until: *until });
-                    self.unanswered = None;
+                    self.confirmed_until = None;
                 }
                 Ok(Attempt::Granted { .. }) => {
                     self.is_armed = true;
-                    if is_foreign {
+                    if ttl != self.request.ttl {
+                        self.may_be_confirmed(sent, ttl);
                         continue;
                     }
                 }
                 Err(error) if error.outcome == Outcome::Unknown => {
                     self.is_armed = true;
-                    self.unanswered.get_or_insert(sent);
+                    self.may_be_confirmed(sent, ttl);
                 }
                 // Refused; but an earlier copy may still be on its way.
                 _ => {}
@@ -186,12 +186,18 @@ impl Asking {
         }
     }
 
+    /// An ask that was sent then may have confirmed an offer, for its own TTL.
+    fn may_be_confirmed(&mut self, sent: Instant, ttl: Duration) {
+        let until = sent + validity(ttl);
+        self.confirmed_until = Some(self.confirmed_until.map_or(until, |it| it.min(until)));
+    }
+
     fn send(&mut self, live: Option<Duration>) -> InFlight {
         let sent = self.client.store.now();
         let waiting = live.map(|live| Waiting { live, ticket: self.ticket(sent) });
         self.first.get_or_insert(sent);
         let answer = self.client.store.acquire(&self.request, waiting);
-        InFlight { sent, live: live.unwrap_or_default(), answer, is_foreign: false }
+        InFlight { sent, live: live.unwrap_or_default(), ttl: self.request.ttl, answer }
     }
 
     fn ticket(&self, now: Instant) -> Ticket {
@@ -202,9 +208,10 @@ impl Asking {
         }
     }
 
-    /// Pauses, unless there is an offer before that: its token. Returns early if
-    /// there is reason to ask; that something was missed is none where the store
-    /// is faulty, or all who wait would try all connections it makes at once.
+    /// Pauses until there is an offer (its token) or a reason to ask (nothing).
+    /// That something was missed is such a reason only while the store answers:
+    /// else each connection that fails would wake all who wait, and they would
+    /// make the next one.
     pub(super) async fn hear(&mut self, pause: Duration, is_faulty: bool) -> Option<u64> {
         let mut pause = pin!(sleep(pause));
         let Some(route) = &self.route else {
@@ -249,8 +256,8 @@ impl Asking {
     pub(super) fn offered(&mut self, token: u64, options: Options) -> Option<Lease> {
         let Heartbeat { sent, live, .. } = self.heartbeat?;
         let now = self.now();
-        let confirmed = self.unanswered.unwrap_or(now) + validity(self.request.ttl);
-        let deadline = confirmed.min(sent + validity(live));
+        let deadline = (sent + validity(live)).min(now + validity(self.request.ttl));
+        let deadline = self.confirmed_until.map_or(deadline, |until| deadline.min(until));
         // What has run out, or is about to, is asked for again by the same request.
         if now + CONFIRMATION >= deadline {
             return None;
@@ -278,7 +285,7 @@ impl Asking {
             self.route = Some(self.client.wakeups.route(self.request.id));
         }
         (self.is_armed, self.first, self.ticket) = (false, None, None);
-        (self.heartbeat, self.unanswered) = (None, None);
+        (self.heartbeat, self.confirmed_until) = (None, None);
     }
 }
 

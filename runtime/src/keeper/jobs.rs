@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use tokio::runtime::Handle;
 use tokio::time::{sleep, sleep_until};
 
-use crate::store::{Attempt, Renewal, Request, Store, StoreError, StoreFuture};
+use crate::store::{Attempt, LIVE_MOST, Renewal, Request, Store, StoreError, StoreFuture};
 use crate::telemetry;
 use crate::term::Term;
 
@@ -62,7 +62,7 @@ pub(super) async fn renew_until_over(store: Arc<dyn Store>, term: Arc<Term>, fir
     }
 }
 
-/// Releases a lease, and tries until its TTL has ended it anyway.
+/// Releases a lease, and tries until time has ended it anyway.
 pub(super) fn release(store: Arc<dyn Store>, request: Request, keep_until: Option<Instant>) -> Job {
     Box::pin(async move {
         let release = || {
@@ -74,7 +74,7 @@ pub(super) fn release(store: Arc<dyn Store>, request: Request, keep_until: Optio
 }
 
 /// Takes an acquisition back: behind its own command, whose answer is awaited
-/// first, and until its TTL has ended it anyway.
+/// first, and until time has ended it anyway.
 pub(super) fn cancel(
     store: Arc<dyn Store>,
     request: Request,
@@ -99,14 +99,15 @@ async fn persist<T>(
     done: &str,
     command: impl Fn() -> StoreFuture<T>,
 ) {
-    let end = store.now() + request.ttl;
+    // An offer, and a place in the queue, last as long as a waiter may live.
+    let end = store.now() + request.ttl.max(LIVE_MOST);
     let mut refusals = 0;
     while let Err(error) = command().await {
         refusals += u32::from(!error.is_passing);
         // Outside of a runtime, where a guest's job may begin, nothing can wait.
         let is_hopeless = error.is_shut_down || Handle::try_current().is_err();
         if is_hopeless || refusals >= REFUSALS || store.now() >= end {
-            tracing::warn!(error = %error.source, "a lease could not be {done}; its TTL ends it");
+            tracing::warn!(error = %error.source, "a lease could not be {done}; time ends it");
             return;
         }
         sleep(pause(request.ttl)).await;

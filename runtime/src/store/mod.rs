@@ -1,7 +1,7 @@
 //! Where leases are kept, and what every store must do.
 //!
-//! A store answers one command. It knows nothing of guards, waiting or
-//! renewal: those are the same over every store.
+//! A store answers one command. It knows nothing of guards, of how long a caller
+//! waits, or of when to renew: those are the same over every store.
 //!
 //! Not a public interface: it is visible so that the conformance suite can ask
 //! each store the same questions.
@@ -43,7 +43,7 @@ pub const LIVE_MOST: Duration = Duration::from_secs(15);
 pub enum Ticket {
     /// It was told none yet.
     New {
-        /// How long ago it first asked, if that had no answer.
+        /// How long ago it first asked, if it was told none since.
         age: Duration,
     },
     /// As it was told: it keeps its place, even if it was passed over.
@@ -166,7 +166,7 @@ pub struct StoreError {
 /// For every key, at any one time:
 ///
 /// 1. at most one mutex lease is live, and no permit is granted that takes the
-///    number of live ones above its own limit;
+///    weight that is out above its own limit;
 /// 2. a lease is live from its grant until its TTL, its last renewal or its
 ///    release ends it, by the store's own clock;
 /// 3. each grant of a mutex to a new request has a greater token than all

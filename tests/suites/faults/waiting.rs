@@ -151,6 +151,59 @@ async fn an_offer_that_an_unanswered_ask_confirmed_runs_from_that_ask() {
     drop(lease);
 }
 
+/// The same, where that ask was another's: who inherits the request goes by the
+/// TTL it was sent with.
+#[tokio::test(start_paused = true)]
+async fn an_offer_that_was_confirmed_for_another_runs_by_his_ttl() {
+    let (store, [holder, locks]) = clients();
+    let held = holder.mutex("a").lock().await.unwrap();
+    let short = locks.mutex("a").ttl(Duration::from_millis(200)).wait(Wait::Forever);
+    let mut first = Box::pin(async move { short.lock().await });
+    assert!(is_pending(&mut first).await);
+    let heir = locks.mutex("a").ttl(Duration::from_secs(30)).wait(Wait::Forever);
+    let heir = tokio::spawn(async move {
+        let lease = heir.lock().await.unwrap();
+        (lease.remaining(), Instant::now())
+    });
+    sleep(Duration::from_millis(50)).await;
+    // The first one's next ask confirms what he is offered, and is never answered;
+    // then he goes, and whatever is asked for him from now on is lost.
+    store.hold_hints();
+    held.release().await.unwrap();
+    store.next(&[Fault::LoseReplyAfter(Duration::from_millis(20))]);
+    let asked = Instant::now() + Duration::from_secs(2);
+    let _ = timeout(Duration::from_millis(1960), &mut first).await;
+    drop(first);
+    store.always(Fault::LoseCommand);
+    sleep(Duration::from_millis(100)).await;
+    store.deliver_hints();
+    // Nothing is left of those 200 ms that could be relied on.
+    let heard = timeout(Duration::from_millis(500), heir).await;
+    if let Ok(Ok((remaining, heard))) = heard {
+        assert!(heard + remaining <= asked + Duration::from_millis(250), "{remaining:?}");
+    }
+}
+
+/// A waiter that is dropped while the store is away for longer than its TTL: its
+/// place lives for longer than that, and is given up all the same.
+#[tokio::test(start_paused = true)]
+async fn a_place_is_given_up_though_the_ttl_is_short() {
+    let (store, [holder, locks]) = clients();
+    let held = holder.mutex("a").lock().await.unwrap();
+    let mutex = locks.mutex("a").ttl(Duration::from_millis(100)).wait(Wait::Forever);
+    let waits = tokio::spawn(async move { mutex.lock().await });
+    sleep(Duration::from_millis(10)).await;
+    store.always(Fault::LoseCommand);
+    waits.abort();
+    sleep(Duration::from_millis(500)).await;
+    store.always(Fault::None);
+    sleep(Duration::from_millis(50)).await;
+    held.release().await.unwrap();
+    let begun = Instant::now();
+    take(&holder).await.release().await.unwrap();
+    assert!(begun.elapsed() < Duration::from_secs(1), "{:?}", begun.elapsed());
+}
+
 /// A try whose first command was lost for good, and whose second was refused, is
 /// taken back all the same: the first may come late.
 #[tokio::test(start_paused = true)]

@@ -21,8 +21,8 @@ use super::hints::Ears;
 use super::{lock, subscriber};
 use crate::store::StoreError;
 
-/// How long a connection may be silent before it is given up, how long making
-/// one may take, and the most that a command may take.
+/// How long a connection may be silent before it is given up, and the most that
+/// a command may take.
 pub(super) const PATIENCE: Duration = Duration::from_millis(500);
 
 /// How long making a connection may take, with its handshake.

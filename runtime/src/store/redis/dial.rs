@@ -191,10 +191,14 @@ impl Manager {
 
 /// Whether the server refused the protocol, and not the client.
 fn is_no_resp3(error: &RedisError) -> bool {
-    let is_full = error.detail().is_some_and(|text| text.contains("max number of clients"));
     // Proxies have words of their own for a command that they do not know.
-    let is_unknown = matches!(error.code(), Some("NOPROTO" | "ERR")) && !is_full;
+    let is_unknown = matches!(error.code(), Some("NOPROTO" | "ERR")) && !is_full(error);
     is_unknown || error.kind() == ErrorKind::RESP3NotSupported
+}
+
+/// Whether the server has no room for another client, for now.
+pub(super) fn is_full(error: &RedisError) -> bool {
+    error.detail().is_some_and(|text| text.contains("max number of clients"))
 }
 
 impl ManageConnection for Manager {

@@ -102,7 +102,7 @@ pub(super) fn advice(error: &RedisError) -> Option<&'static str> {
         Some("WRONGPASS") => "the user name or the password in the URL is wrong",
         Some("NOPERM") => "the user may not do this; docs/keys.md lists the rights it needs",
         Some("MOVED" | "ASK" | "CROSSSLOT") => {
-            "this is a node of a cluster, which is not supported yet; use a server of its own"
+            "this is a node of a cluster, to which URLs do not lead yet; use a server of its own"
         }
         Some("ERR") if error.detail().is_some_and(|text| text.contains("compiling script")) => {
             "is the server older than Redis 7.0 or Valkey 7.2?"

@@ -8,7 +8,7 @@ use redis::{ErrorKind, RedisResult};
 use tokio::time::{sleep, timeout};
 
 use super::connection::{CONNECT, Pauses};
-use super::dial::Manager;
+use super::dial::{Manager, is_full};
 use super::health::Health;
 use crate::store::Hint;
 
@@ -32,7 +32,7 @@ pub(super) async fn keep(manager: &Manager) {
             pauses = Pauses::default();
         }
         match ended {
-            Err(error) if error.code().is_some() => {
+            Err(error) if matches!(error.code(), Some("NOPERM" | "ERR")) && !is_full(&error) => {
                 manager.tell_silence(&error);
                 sleep(REFUSED).await;
             }
