@@ -17,9 +17,9 @@
 ---   4  waiters  hash     request id to what it said last
 --- ARGV
 ---   1  id       string   the request
----   2  ttl_ms   integer  how long the permit lasts
----   3  limit    integer  how much weight may be out
----   4  weight   integer  how much of it this permit takes
+---   2  weight   integer  how much of the limit this permit takes
+---   3  ttl_ms   integer  how long the permit lasts
+---   4  limit    integer  how much weight may be out
 ---   5  live_ms  integer  for how long it is known to live if it waits; 0: it does not
 ---   6  ticket   integer  its place, if it was told one; or minus its age in microseconds
 ---   7  wake     string   where waiters are told, but for the client's id
@@ -33,7 +33,7 @@
 --- COST  O(log permits + log waiters) for each that is served
 
 local lock, holders, queue, waiters = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local id, ttl_ms, limit, weight = ARGV[1], tonumber(ARGV[2]), ARGV[3], ARGV[4]
+local id, weight, ttl_ms, limit = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4]
 local live_ms, ticket, wake = tonumber(ARGV[5]), ARGV[6], ARGV[7]
 
 local token, ended, flag = NO_TOKEN, NOBODY, nil

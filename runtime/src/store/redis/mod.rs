@@ -100,13 +100,17 @@ impl RedisStore {
         Ok(Self { servers, prefix: prefix.into(), runtime })
     }
 
-    /// A script for one lock, with its keys.
-    fn script(&self, script: &'static Script, key: &LockKey) -> Command {
+    /// The script for a request's kind, with its keys, the id, and the weight.
+    fn of(&self, request: &Request, [mutex, semaphore]: [&'static Script; 2]) -> Command {
+        let (script, weight) = match request.kind {
+            Kind::Mutex => (mutex, None),
+            Kind::Semaphore { weight, .. } => (semaphore, Some(weight)),
+        };
         let mut command = Command::new(script);
         for role in script.keys {
-            command.cmd.arg(key.in_store(&self.prefix, role));
+            command.cmd.arg(request.key.in_store(&self.prefix, role));
         }
-        command
+        command.arg(request.id.as_bytes()).arg(weight)
     }
 
     /// Where the scripts tell a waiter that it was offered the lock: they put its
@@ -119,6 +123,24 @@ impl RedisStore {
             #[cfg(feature = "cluster")]
             Servers::Cluster(_) => format!("{}:", key.in_store(&self.prefix, "wake")),
         }
+    }
+
+    /// Sends a request's command, and reads the numbers it is answered; `foreign`
+    /// is the answer where a value of another type stands under one of its keys.
+    fn ask<T: Send + 'static>(
+        &self,
+        command: Command,
+        request: &Request,
+        foreign: T,
+        read: fn(&[u64]) -> Option<T>,
+    ) -> StoreFuture<T> {
+        self.send(command, limit(request), move |answer| match answer {
+            Err(error) if is_wrong_type(&error) => Ok(foreign),
+            answer => {
+                let answer = answer?;
+                read(&integers(&answer)).ok_or_else(|| unreadable(&answer))
+            }
+        })
     }
 
     /// Sends a command; it goes on if the future is dropped.
@@ -146,18 +168,11 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Store for RedisStore {
     fn acquire(&self, request: &Request, waiting: Option<Waiting>) -> StoreFuture<Attempt> {
-        let command = match request.kind {
-            Kind::Mutex => self
-                .script(&script::MUTEX_ACQUIRE, &request.key)
-                .arg(request.id.as_bytes())
-                .millis(request.ttl),
-            Kind::Semaphore { limit, weight } => self
-                .script(&script::SEMAPHORE_ACQUIRE, &request.key)
-                .arg(request.id.as_bytes())
-                .millis(request.ttl)
-                .arg(limit)
-                .arg(weight),
-        };
+        let scripts = [&script::MUTEX_ACQUIRE, &script::SEMAPHORE_ACQUIRE];
+        let mut command = self.of(request, scripts).millis(request.ttl);
+        if let Kind::Semaphore { limit, .. } = request.kind {
+            command = command.arg(limit);
+        }
         let command = match waiting {
             None => command.arg(0).arg(0),
             Some(Waiting { live, ticket: Ticket::Told(ticket) }) => {
@@ -169,12 +184,8 @@ impl Store for RedisStore {
             }
         };
         let command = command.arg(self.wake(&request.key));
-        self.send(command, limit(request), |answer| {
-            if answer.as_ref().is_err_and(is_wrong_type) {
-                return Ok(Attempt::WrongKind);
-            }
-            let answer = answer?;
-            Ok(match integers(&answer)[..] {
+        self.ask(command, request, Attempt::WrongKind, |answer| {
+            Some(match *answer {
                 [1, token] => Attempt::Granted { token },
                 [code @ (0 | 4), millis] => Attempt::Busy {
                     retry_after: Duration::from_millis(millis),
@@ -185,82 +196,47 @@ impl Store for RedisStore {
                 [5, ticket, until, again] => {
                     Attempt::Queued { ticket, until, ask_again: Duration::from_millis(again) }
                 }
-                _ => return Err(unreadable(&answer)),
+                _ => return None,
             })
         })
     }
 
     fn renew(&self, request: &Request) -> StoreFuture<Renewal> {
-        let command = match request.kind {
-            Kind::Mutex => {
-                self.script(&script::MUTEX_RENEW, &request.key).arg(request.id.as_bytes())
-            }
-            Kind::Semaphore { weight, .. } => self
-                .script(&script::SEMAPHORE_RENEW, &request.key)
-                .arg(request.id.as_bytes())
-                .arg(weight),
-        };
-        self.send(command.millis(request.ttl), limit(request), |answer| {
-            if answer.as_ref().is_err_and(is_wrong_type) {
-                return Ok(Renewal::NotHeld(LossReason::Taken));
-            }
-            let answer = answer?;
-            Ok(match integers(&answer)[..] {
+        let command = self.of(request, [&script::MUTEX_RENEW, &script::SEMAPHORE_RENEW]);
+        let foreign = Renewal::NotHeld(LossReason::Taken);
+        self.ask(command.millis(request.ttl), request, foreign, |answer| {
+            Some(match *answer {
                 [1] => Renewal::Renewed,
                 [0] => Renewal::NotHeld(LossReason::Expired),
                 [2] => Renewal::NotHeld(LossReason::Taken),
-                _ => return Err(unreadable(&answer)),
+                _ => return None,
             })
         })
     }
 
     fn release(&self, request: &Request, keep: Duration) -> StoreFuture<Ended> {
-        let command = match request.kind {
-            Kind::Mutex => self
-                .script(&script::MUTEX_RELEASE, &request.key)
-                .arg(request.id.as_bytes())
-                .millis(keep),
-            Kind::Semaphore { weight, .. } => self
-                .script(&script::SEMAPHORE_RELEASE, &request.key)
-                .arg(request.id.as_bytes())
-                .arg(weight),
-        };
+        let mut command = self.of(request, [&script::MUTEX_RELEASE, &script::SEMAPHORE_RELEASE]);
+        if request.kind == Kind::Mutex {
+            command = command.millis(keep);
+        }
         let command = command.arg(self.wake(&request.key));
-        self.send(command, limit(request), |answer| {
-            if answer.as_ref().is_err_and(is_wrong_type) {
-                return Ok(Ended::NotHeld(LossReason::Taken));
-            }
-            let answer = answer?;
-            Ok(match integers(&answer)[..] {
+        self.ask(command, request, Ended::NotHeld(LossReason::Taken), |answer| {
+            Some(match *answer {
                 [1] => Ended::Released,
                 [3] => Ended::Kept,
                 [0] => Ended::NotHeld(LossReason::Expired),
                 [2] => Ended::NotHeld(LossReason::Taken),
-                _ => return Err(unreadable(&answer)),
+                _ => return None,
             })
         })
     }
 
     fn cancel(&self, request: &Request) -> StoreFuture<bool> {
-        let command = match request.kind {
-            Kind::Mutex => {
-                self.script(&script::MUTEX_CANCEL, &request.key).arg(request.id.as_bytes())
-            }
-            Kind::Semaphore { weight, .. } => self
-                .script(&script::SEMAPHORE_CANCEL, &request.key)
-                .arg(request.id.as_bytes())
-                .arg(weight),
-        };
+        let command = self.of(request, [&script::MUTEX_CANCEL, &script::SEMAPHORE_CANCEL]);
         let command = command.arg(self.wake(&request.key));
-        self.send(command, limit(request), |answer| {
-            if answer.as_ref().is_err_and(is_wrong_type) {
-                return Ok(false);
-            }
-            let answer = answer?;
-            match integers(&answer)[..] {
-                [held @ (0 | 1)] => Ok(held == 1),
-                _ => Err(unreadable(&answer)),
-            }
+        self.ask(command, request, false, |answer| match *answer {
+            [held @ (0 | 1)] => Some(held == 1),
+            _ => None,
         })
     }
 

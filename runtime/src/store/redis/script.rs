@@ -70,7 +70,7 @@ scripts! {
     MUTEX_CANCEL = "mutex/cancel" frees ["record", "queue", "hand_over"]
         (lock, queue, waiters; id, wake);
     SEMAPHORE_ACQUIRE = "semaphore/acquire" grants ["record", "queue", "permits", "serve"]
-        (lock, holders, queue, waiters; id, ttl_ms, limit, weight, live_ms, ticket, wake);
+        (lock, holders, queue, waiters; id, weight, ttl_ms, limit, live_ms, ticket, wake);
     SEMAPHORE_RENEW = "semaphore/renew" frees ["record", "permits"]
         (lock, holders; id, weight, ttl_ms);
     SEMAPHORE_RELEASE = "semaphore/release" frees ["record", "queue", "permits", "serve"]
