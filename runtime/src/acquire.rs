@@ -12,7 +12,7 @@ use tokio::time::timeout;
 pub(crate) use self::asking::{Asking, LIVE};
 use self::pace::{Pace, Refusal};
 use crate::lease::Lease;
-use crate::line::{Behind, Entry, Lines, Turn};
+use crate::line::{Admission, Behind, Entry, Lines};
 use crate::locks::Client;
 use crate::options::Options;
 use crate::store::{Attempt, Kind};
@@ -51,29 +51,29 @@ async fn acquire_since(
             // How long they take is not known; a lease of this TTL ends by then.
             return Err(LockError::Busy { key, retry_after: options.ttl });
         }
-        Acquisition { asking: Some(Asking::new(client, key, kind, options.ttl)), turn: None }
+        Acquisition { asking: Some(Asking::new(client, key, kind, options.ttl)), admission: None }
     } else {
-        let mut turn = match Lines::enter(client, &key, kind) {
-            Entry::Admitted(turn) => turn,
+        let mut admission = match Lines::enter(client, &key, kind) {
+            Entry::Admitted(admission) => admission,
             Entry::Behind(behind) => match behind_others(behind, options.wait).await {
-                Some(turn) => turn,
+                Some(admission) => admission,
                 None => return Err(Refusal::Behind.into_error(key, pace.end(client.store.now()))),
             },
         };
-        let asking = match turn.inherit() {
+        let asking = match admission.inherit() {
             Some(asking) => asking.inherited(options.ttl),
             None => Asking::waiting(client, key, kind, options.ttl),
         };
-        Acquisition { asking: Some(asking), turn: Some(turn) }
+        Acquisition { asking: Some(asking), admission: Some(admission) }
     };
     acquisition.ask_until_granted(&mut pace, options).await
 }
 
 /// Waits for its turn among those of this process, while there is time.
-async fn behind_others(mut behind: Behind, wait: Wait) -> Option<Turn> {
+async fn behind_others(mut behind: Behind, wait: Wait) -> Option<Admission> {
     match wait {
-        Wait::Forever => behind.turn().await,
-        Wait::For(wait) => timeout(wait, behind.turn()).await.ok().flatten(),
+        Wait::Forever => behind.admission().await,
+        Wait::For(wait) => timeout(wait, behind.admission()).await.ok().flatten(),
     }
 }
 
@@ -82,7 +82,7 @@ struct Acquisition {
     /// It is there until the end.
     asking: Option<Asking>,
     /// Nothing for a call that does not wait: it stands in no line.
-    turn: Option<Turn>,
+    admission: Option<Admission>,
 }
 
 impl Acquisition {
@@ -131,8 +131,8 @@ impl Acquisition {
             {
                 return Ok(lease);
             }
-            if let Some(turn) = &self.turn {
-                turn.sign();
+            if let Some(admission) = &self.admission {
+                admission.sign();
             }
         }
     }
@@ -140,10 +140,10 @@ impl Acquisition {
 
 impl Drop for Acquisition {
     fn drop(&mut self) {
-        if let (Some(turn), Some(asking)) = (self.turn.take(), self.asking.take())
+        if let (Some(admission), Some(asking)) = (self.admission.take(), self.asking.take())
             && asking.is_begun()
         {
-            turn.leave_behind(asking);
+            admission.leave_behind(asking);
         }
     }
 }

@@ -48,21 +48,21 @@ struct Line {
     sign: Instant,
     /// Those of an earlier one were silent for too long, and do not count.
     generation: u64,
-    waiting: VecDeque<Waiter>,
-    /// The number of the next waiter.
+    waiting: VecDeque<Place>,
+    /// The number of the next place.
     next: u64,
 }
 
-struct Waiter {
+struct Place {
     number: u64,
     kind: Kind,
-    admit: oneshot::Sender<Turn>,
+    admit: oneshot::Sender<Admission>,
 }
 
 /// What has entered a line.
 pub(crate) enum Entry {
     /// It may ask the store.
-    Admitted(Turn),
+    Admitted(Admission),
     /// Others are before it.
     Behind(Behind),
 }
@@ -76,12 +76,12 @@ impl Lines {
         let line = lines.entry(name.clone()).or_insert_with(|| client.lines.line(now));
         if line.waiting.is_empty() && line.has_room(kind) {
             line.admit(kind, now);
-            return Entry::Admitted(Turn::new(client, name, kind, line.generation));
+            return Entry::Admitted(Admission::new(client, name, kind, line.generation));
         }
         let (admit, admitted) = oneshot::channel();
         let number = line.next;
         line.next += 1;
-        line.waiting.push_back(Waiter { number, kind, admit });
+        line.waiting.push_back(Place { number, kind, admit });
         Entry::Behind(Behind { client: client.clone(), name, number, kind, admitted })
     }
 
@@ -109,7 +109,7 @@ impl Lines {
         client: &Arc<Client>,
         name: &Name,
         mut inherited: Option<(Kind, Box<Asking>)>,
-        change: impl FnOnce(&mut Line) -> Option<Waiter>,
+        change: impl FnOnce(&mut Line) -> Option<Place>,
     ) {
         let mut admitted = Vec::new();
         let (generation, gone);
@@ -121,21 +121,22 @@ impl Lines {
             generation = line.generation;
             while let Some(first) = line.waiting.front()
                 && line.has_room(first.kind)
-                && let Some(waiter) = line.waiting.pop_front()
+                && let Some(place) = line.waiting.pop_front()
             {
-                line.admit(waiter.kind, now);
-                admitted.push(waiter);
+                line.admit(place.kind, now);
+                admitted.push(place);
             }
             if line.askers == 0 {
                 lines.remove(name);
             }
         }
         drop(gone);
-        for Waiter { kind, admit, .. } in admitted {
-            let mut turn = Turn::new(client, name.clone(), kind, generation);
-            turn.inherited = inherited.take_if(|(of, _)| *of == kind).map(|(_, asking)| asking);
-            // If it is gone, its turn is dropped, and so passed on.
-            let _ = admit.send(turn);
+        for Place { kind, admit, .. } in admitted {
+            let mut admission = Admission::new(client, name.clone(), kind, generation);
+            admission.inherited =
+                inherited.take_if(|(of, _)| *of == kind).map(|(_, asking)| asking);
+            // If it is gone, its admission is dropped, and so passed on.
+            let _ = admit.send(admission);
         }
     }
 }
@@ -150,9 +151,9 @@ impl Line {
         self.askers == 0 || self.askers < MOST && self.asking + weight(kind) <= capacity
     }
 
-    /// Takes a waiter out; it is not there any more if it was let in.
-    fn leave(&mut self, number: u64) -> Option<Waiter> {
-        let at = self.waiting.binary_search_by_key(&number, |waiter| waiter.number).ok()?;
+    /// Takes a place out; it is not there any more if it was let in.
+    fn leave(&mut self, number: u64) -> Option<Place> {
+        let at = self.waiting.binary_search_by_key(&number, |place| place.number).ok()?;
         self.waiting.remove(at)
     }
 
@@ -171,7 +172,7 @@ fn weight(kind: Kind) -> u64 {
 }
 
 /// The right to ask the store for a lock; it goes to the next when dropped.
-pub(crate) struct Turn {
+pub(crate) struct Admission {
     client: Arc<Client>,
     name: Name,
     kind: Kind,
@@ -179,7 +180,7 @@ pub(crate) struct Turn {
     inherited: Option<Box<Asking>>,
 }
 
-impl Turn {
+impl Admission {
     fn new(client: &Arc<Client>, name: Name, kind: Kind, generation: u64) -> Self {
         Self { client: client.clone(), name, kind, generation, inherited: None }
     }
@@ -203,7 +204,7 @@ impl Turn {
     }
 }
 
-impl Drop for Turn {
+impl Drop for Admission {
     fn drop(&mut self) {
         let inherited = self.inherited.take().map(|asking| (self.kind, asking));
         Lines::change(&self.client, &self.name, inherited, |line| {
@@ -222,23 +223,23 @@ pub(crate) struct Behind {
     name: Name,
     number: u64,
     kind: Kind,
-    admitted: oneshot::Receiver<Turn>,
+    admitted: oneshot::Receiver<Admission>,
 }
 
 impl Behind {
     /// Resolves when it is its turn, or when those who have theirs are silent for
     /// too long. Nothing if there is no line any more.
-    pub(crate) async fn turn(&mut self) -> Option<Turn> {
+    pub(crate) async fn admission(&mut self) -> Option<Admission> {
         loop {
             let patience = self.patience();
             if patience.is_zero()
-                && let Some(turn) = self.go_past()
+                && let Some(admission) = self.go_past()
             {
-                return Some(turn);
+                return Some(admission);
             }
             tokio::select! {
                 biased;
-                turn = &mut self.admitted => return turn.ok(),
+                admission = &mut self.admitted => return admission.ok(),
                 () = sleep(patience.max(A_LITTLE)) => {}
             }
         }
@@ -249,14 +250,14 @@ impl Behind {
     fn patience(&self) -> Duration {
         let lines = self.client.lines.lines();
         let Some(line) = lines.get(&self.name) else { return LIVE };
-        let before = line.waiting.partition_point(|waiter| waiter.number < self.number);
+        let before = line.waiting.partition_point(|place| place.number < self.number);
         let patience = LIVE + A_LITTLE * u32::try_from(before).unwrap_or(u32::MAX);
         (line.sign + patience).saturating_duration_since(self.client.store.now())
     }
 
     /// Those who ask count no more; it asks itself. Nothing if its turn has come
     /// at the same moment.
-    fn go_past(&mut self) -> Option<Turn> {
+    fn go_past(&mut self) -> Option<Admission> {
         let now = self.client.store.now();
         let mut lines = self.client.lines.lines();
         let line = lines.get_mut(&self.name)?;
@@ -267,7 +268,7 @@ impl Behind {
         let generation = line.generation;
         drop(lines);
         drop(gone);
-        Some(Turn::new(&self.client, self.name.clone(), self.kind, generation))
+        Some(Admission::new(&self.client, self.name.clone(), self.kind, generation))
     }
 }
 

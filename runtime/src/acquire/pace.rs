@@ -43,7 +43,7 @@ pub(super) struct Pace {
     waited: Duration,
     pause: Duration,
     /// How often it may still ask again at once, where the store says so.
-    at_once: u32,
+    repeats: u32,
 }
 
 impl Pace {
@@ -51,7 +51,7 @@ impl Pace {
     const LONGEST: Duration = Duration::from_millis(200);
 
     pub(super) fn new(begun: Instant, wait: Wait) -> Self {
-        Self { begun, wait, waited: Duration::ZERO, pause: Self::FIRST, at_once: 64 }
+        Self { begun, wait, waited: Duration::ZERO, pause: Self::FIRST, repeats: 64 }
     }
 
     pub(super) fn is_try(&self) -> bool {
@@ -82,8 +82,8 @@ impl Pace {
         self.end(now);
         // A semaphore forgets ended permits a few at a time, and what is over
         // when it comes is asked for anew: also by a call that does not wait.
-        if matches!(refusal, Refusal::Held(Duration::ZERO) | Refusal::Over) && self.at_once > 0 {
-            self.at_once -= 1;
+        if matches!(refusal, Refusal::Held(Duration::ZERO) | Refusal::Over) && self.repeats > 0 {
+            self.repeats -= 1;
             return Some(Duration::ZERO);
         }
         let left = match (self.wait, refusal) {

@@ -275,7 +275,17 @@ async fn a_server_that_is_away_is_not_dialled_without_pause() {
     let port = server.port();
     let _waiters = fifty_waiters(&server).await;
     drop(server);
-    let listener = tokio::net::TcpListener::bind(("127.0.0.1", port)).await.unwrap();
+    // The port is free once the server's process has ended.
+    let listener = timeout(SOON, async {
+        loop {
+            match tokio::net::TcpListener::bind(("127.0.0.1", port)).await {
+                Ok(listener) => break listener,
+                Err(_) => sleep(Duration::from_millis(5)).await,
+            }
+        }
+    })
+    .await
+    .expect("the port is free");
     let mut tries = 0;
     let counting = async {
         loop {
