@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use leasehold::Wait;
+use leasehold::{Locks, Wait};
 use leasehold_tests::backend::light_client;
 use leasehold_tests::server::Server;
 use tokio::sync::Mutex;
@@ -78,4 +78,36 @@ async fn a_lost_connection_makes_who_waits_ask_at_once() {
         waits.await.unwrap().release().await.unwrap();
         assert!(begun.elapsed() < ASK_AGAIN / 2, "{:?}", begun.elapsed());
     }
+}
+
+/// Nobody may publish or subscribe: who waits asks often, and in its turn.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn without_the_right_to_messages_all_are_served_in_order() {
+    let server = Server::start();
+    let mut redis = server.redis().await;
+    let mut rights = redis::cmd("ACL");
+    rights.arg(&["SETUSER", "u", "on", ">p", "~*", "resetchannels", "+@all"]);
+    rights.arg(&["-subscribe", "-psubscribe", "-ssubscribe", "-publish", "-spublish"]);
+    rights.exec_async(&mut redis).await.unwrap();
+    let url = format!("redis://u:p@127.0.0.1:{}/", server.port());
+    let holder = Locks::connect(&url).await.unwrap();
+    let held = holder.mutex("a").lock().await.unwrap();
+    let (order, mut served) = tokio::sync::mpsc::unbounded_channel();
+    for n in 0..10 {
+        let (locks, order) = (Locks::connect(&url).await.unwrap(), order.clone());
+        tokio::spawn(async move {
+            let lease = locks.mutex("a").wait(Wait::Forever).lock().await.unwrap();
+            order.send(n).unwrap();
+            lease.release().await.unwrap();
+        });
+        until_queued(&mut redis, "a", n + 1).await;
+    }
+    drop(order);
+    let begun = Instant::now();
+    held.release().await.unwrap();
+    for n in 0..10 {
+        assert_eq!(served.recv().await, Some(n));
+    }
+    let took = begun.elapsed();
+    assert!(took < Duration::from_secs(5), "at most 200 ms each: {took:?}");
 }
