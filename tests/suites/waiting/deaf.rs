@@ -92,7 +92,7 @@ async fn without_the_right_to_messages_all_are_served_in_order() {
     let url = format!("redis://u:p@127.0.0.1:{}/", server.port());
     let holder = Locks::connect(&url).await.unwrap();
     let held = holder.mutex("a").lock().await.unwrap();
-    let (order, mut served) = tokio::sync::mpsc::unbounded_channel();
+    let (order, mut grants) = tokio::sync::mpsc::unbounded_channel();
     for n in 0..10 {
         let (locks, order) = (Locks::connect(&url).await.unwrap(), order.clone());
         tokio::spawn(async move {
@@ -106,7 +106,7 @@ async fn without_the_right_to_messages_all_are_served_in_order() {
     let begun = Instant::now();
     held.release().await.unwrap();
     for n in 0..10 {
-        assert_eq!(served.recv().await, Some(n));
+        assert_eq!(grants.recv().await, Some(n));
     }
     let took = begun.elapsed();
     assert!(took < Duration::from_secs(5), "at most 200 ms each: {took:?}");
