@@ -199,3 +199,34 @@ async fn a_try_that_is_refused_does_not_ask_for_the_time() {
     assert_eq!(server.stats("time").await.0, 0);
     assert_eq!((server.stats("get").await.0, server.stats("pttl").await.0), (1, 1));
 }
+
+/// What nobody waits for costs the server what the protocol says, and no look at
+/// any queue.
+#[tokio::test]
+async fn an_uncontended_lease_costs_few_commands() {
+    let server = Server::start();
+    let requests = Requests::start(&server).await;
+    let waiting =
+        Waiting { live: Duration::from_secs(6), ticket: Ticket::New { age: Duration::ZERO } };
+    for (round, exists) in [("of a new name", 1), ("of a free one", 0)] {
+        let request = requests.next("a", Kind::Mutex);
+        server.forget_stats().await;
+        let answer = requests.store.acquire(&request, Some(waiting)).await.unwrap();
+        assert!(matches!(answer, Attempt::Granted { .. }), "{answer:?}");
+        for (command, calls) in
+            [("get", 1), ("time", 1), ("set", 1), ("exists", exists), ("zadd", 0), ("hset", 0)]
+        {
+            assert_eq!(server.stats(command).await.0, calls, "{command} for an acquire {round}");
+        }
+        server.forget_stats().await;
+        requests.confirm(&request).await;
+        for (command, calls) in [("get", 1), ("pexpire", 1), ("set", 0)] {
+            assert_eq!(server.stats(command).await.0, calls, "{command} for a renewal");
+        }
+        server.forget_stats().await;
+        requests.release(&request).await;
+        for (command, calls) in [("get", 1), ("set", 1), ("time", 0), ("zrange", 0), ("zrem", 0)] {
+            assert_eq!(server.stats(command).await.0, calls, "{command} for a release");
+        }
+    }
+}
