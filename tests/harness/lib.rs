@@ -7,6 +7,7 @@
 pub mod backend;
 pub mod cluster;
 pub mod faulty;
+pub mod hearing;
 pub mod polls;
 pub mod process;
 pub mod server;

@@ -2,19 +2,17 @@
 
 use std::collections::HashSet;
 use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use leasehold::store::redis::RedisStore;
 use leasehold::store::{
-    Attempt, Attendance, ClientId, Ended, Hint, Kind, Listener, Request, RequestId, Store, Ticket,
-    Waiting,
+    Attempt, Attendance, ClientId, Ended, Hint, Kind, Request, RequestId, Store, Ticket, Waiting,
 };
 use leasehold::{LockKey, Locks, Wait};
 use leasehold_tests::cluster::Cluster;
+use leasehold_tests::hearing::Hearing;
 use redis::FromRedisValue;
 use tokio::runtime::Handle;
-use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::{sleep, timeout};
 
 /// Much longer than anything here takes.
@@ -22,21 +20,11 @@ const SOON: Duration = Duration::from_secs(10);
 
 const PERMIT: Kind = Kind::Semaphore { limit: 1, weight: 1 };
 
-#[derive(Debug)]
-struct Recorder(UnboundedSender<Hint>);
-
-impl Listener for Recorder {
-    fn hear(&self, hint: Hint) {
-        let _ = self.0.send(hint);
-    }
-}
-
 struct Client {
     store: RedisStore,
     id: ClientId,
     requests: AtomicU64,
-    hints: UnboundedReceiver<Hint>,
-    _listener: Arc<Recorder>,
+    hearing: Hearing,
 }
 
 impl Client {
@@ -47,11 +35,9 @@ impl Client {
     async fn to(urls: &[String]) -> Self {
         let id = ClientId::random();
         let store = RedisStore::connect_cluster(urls, "leasehold", id, Handle::current()).await;
-        let (sender, hints) = unbounded_channel();
-        let (store, listener) = (store.unwrap(), Arc::new(Recorder(sender)));
-        let weak: Weak<Recorder> = Arc::downgrade(&listener);
-        store.listen(id, weak);
-        Self { store, id, requests: AtomicU64::new(0), hints, _listener: listener }
+        let store = store.unwrap();
+        let hearing = Hearing::of(&store, id);
+        Self { store, id, requests: AtomicU64::new(0), hearing }
     }
 
     fn request(&self, name: &str, kind: Kind) -> Request {
@@ -84,7 +70,7 @@ impl Client {
     /// The next hint that is not that others were missed.
     async fn offer(&mut self) -> RequestId {
         loop {
-            let hint = timeout(SOON, self.hints.recv()).await.expect("a hint");
+            let hint = timeout(SOON, self.hearing.hints.recv()).await.expect("a hint");
             if let Hint::Offered { id, .. } = hint.expect("the sender is there") {
                 return id;
             }
@@ -93,7 +79,7 @@ impl Client {
 
     /// Waits until hints may have been missed.
     async fn missed(&mut self) {
-        let missed = async { while self.hints.recv().await != Some(Hint::Missed) {} };
+        let missed = async { while self.hearing.hints.recv().await != Some(Hint::Missed) {} };
         timeout(SOON, missed).await.expect("it is told");
     }
 

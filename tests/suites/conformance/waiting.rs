@@ -1,14 +1,11 @@
 //! The queue, command by command.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use leasehold::LossReason::{Expired, Taken};
-use leasehold::store::{
-    Attempt, Ended, Hint, Kind, Listener, Renewal, Request, Stamp, Ticket, Waiting,
-};
+use leasehold::store::{Attempt, Ended, Hint, Kind, Renewal, Request, Stamp, Ticket, Waiting};
 use leasehold_tests::backend::{Backend, Memory};
-use tokio::sync::mpsc;
+use leasehold_tests::hearing::Hearing;
 
 use super::{Client, LONG, SHORT, acquire, busy, granted};
 
@@ -762,27 +759,13 @@ pub(super) async fn many_dead_are_passed_over_for_a_permit(backend: &impl Backen
     assert!(matches!(answer, Attempt::Granted { .. }), "{answer:?}");
 }
 
-#[derive(Debug)]
-struct Ear(mpsc::UnboundedSender<Hint>);
-
-impl Listener for Ear {
-    fn hear(&self, hint: Hint) {
-        self.0.send(hint).expect("the test listens");
-    }
-}
-
 /// In memory alone: on a server, only the client of the connection is told, which
 /// `faults::hints` is about.
 #[tokio::test]
 async fn who_is_offered_is_told_in_memory() {
     let backend = &Memory::start().await;
     let (client, other) = (Client::new(), Client::new());
-    let (sender, mut heard) = mpsc::unbounded_channel();
-    let ear = Arc::new(Ear(sender));
-    let store = backend.store();
-    let listener: Arc<dyn Listener> = ear.clone();
-    store.listen(client.id, Arc::downgrade(&listener));
-    drop(listener);
+    let mut hearing = Hearing::of(&**backend.store(), client.id);
     let [first, second] = [(); 2].map(|()| client.mutex(LONG));
     let (holder, foreign) = (other.mutex(LONG), other.mutex(LONG));
     granted(backend, &holder).await;
@@ -791,16 +774,19 @@ async fn who_is_offered_is_told_in_memory() {
     waits(backend, &second, LIVE).await;
     let _ = released(backend, &holder).await;
     let _ = released(backend, &foreign).await;
-    match heard.recv().await.expect("it is told") {
+    match hearing.hints.recv().await.expect("it is told") {
         Hint::Offered { id, token, until: of } => {
             assert_eq!((id, of), (first.id, until));
             assert_eq!(granted(backend, &first).await, token);
         }
         other @ Hint::Missed => panic!("{other:?}"),
     }
-    assert!(heard.try_recv().is_err(), "others are told nothing, and what is held is no offer");
-    drop(ear);
+    assert!(
+        hearing.hints.try_recv().is_err(),
+        "others are told nothing, and what is held is no offer"
+    );
+    // One who is gone is told nothing.
+    drop(hearing);
     assert_eq!(released(backend, &first).await, Ended::Released);
     claims(backend, &second).await;
-    assert!(heard.recv().await.is_none(), "one who is gone is told nothing");
 }

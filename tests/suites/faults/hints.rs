@@ -3,54 +3,39 @@
 
 use std::fmt::Debug;
 use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use leasehold::store::redis::RedisStore;
 use leasehold::store::{
-    Attempt, ClientId, Ended, Hint, Kind, Listener, Request, RequestId, Stamp, Store, StoreFuture,
-    Ticket, Waiting,
+    Attempt, ClientId, Ended, Hint, Kind, Request, RequestId, Stamp, Store, StoreFuture, Ticket,
+    Waiting,
 };
 use leasehold::{LockKey, Locks, Wait};
+use leasehold_tests::hearing::Hearing;
 use leasehold_tests::server::Server;
 use redis::aio::MultiplexedConnection;
 use redis::{FromRedisValue, cmd};
 use tokio::runtime::Handle;
-use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
 /// Much longer than anything here takes.
 const SOON: Duration = Duration::from_secs(10);
 
-/// Puts what it hears into a channel.
-#[derive(Debug)]
-struct Recorder(UnboundedSender<Hint>);
-
-impl Listener for Recorder {
-    fn hear(&self, hint: Hint) {
-        let _ = self.0.send(hint);
-    }
-}
-
 /// A client of a store, with a listener.
 struct Client {
     store: RedisStore,
     id: ClientId,
     requests: AtomicU64,
-    hints: UnboundedReceiver<Hint>,
-    _listener: Arc<Recorder>,
+    hearing: Hearing,
 }
 
 impl Client {
     async fn connect(url: &str) -> Self {
         let id = ClientId::random();
         let store = RedisStore::connect(url, "leasehold", id, Handle::current()).await.unwrap();
-        let (sender, hints) = unbounded_channel();
-        let listener = Arc::new(Recorder(sender));
-        let weak: Weak<Recorder> = Arc::downgrade(&listener);
-        store.listen(id, weak);
-        Self { store, id, requests: AtomicU64::new(0), hints, _listener: listener }
+        let hearing = Hearing::of(&store, id);
+        Self { store, id, requests: AtomicU64::new(0), hearing }
     }
 
     fn channel(&self) -> String {
@@ -92,7 +77,10 @@ impl Client {
     }
 
     async fn hint(&mut self) -> Hint {
-        timeout(SOON, self.hints.recv()).await.expect("a hint").expect("the sender is there")
+        timeout(SOON, self.hearing.hints.recv())
+            .await
+            .expect("a hint")
+            .expect("the sender is there")
     }
 
     /// Sends commands until hints come again: a connection that was lost is replaced
@@ -166,7 +154,7 @@ async fn hand_over_unheard(first: &Client, second: &mut Client) {
     let granted = second.store.acquire(&waiting, None).await.unwrap();
     assert!(matches!(granted, Attempt::Granted { .. }), "{granted:?}");
     second.release(&waiting).await;
-    assert!(second.hints.try_recv().is_err());
+    assert!(second.hearing.hints.try_recv().is_err());
 }
 
 async fn ask<T: FromRedisValue + Debug>(redis: &mut MultiplexedConnection, line: &str) -> T {
