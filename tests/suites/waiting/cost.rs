@@ -230,3 +230,40 @@ async fn an_uncontended_lease_costs_few_commands() {
         }
     }
 }
+
+/// The same for a permit: what is out is looked at, and no queue.
+#[tokio::test]
+async fn an_uncontended_permit_looks_at_no_queue() {
+    let server = Server::start();
+    let requests = Requests::start(&server).await;
+    let kind = Kind::Semaphore { limit: 4, weight: 1 };
+    let waiting =
+        Waiting { live: Duration::from_secs(6), ticket: Ticket::New { age: Duration::ZERO } };
+    for (number, exists) in [(1, 1), (2, 0)] {
+        let request = requests.next("s", kind);
+        server.forget_stats().await;
+        let answer = requests.store.acquire(&request, Some(waiting)).await.unwrap();
+        assert!(matches!(answer, Attempt::Granted { .. }), "{answer:?}");
+        for (command, calls) in [
+            ("get", 1),
+            ("time", 1),
+            ("set", 1),
+            ("exists", exists),
+            ("zscore", 2),
+            ("zcard", 1),
+            ("zrange", 0),
+            ("hset", 0),
+            ("hget", 0),
+        ] {
+            assert_eq!(server.stats(command).await.0, calls, "{command} for permit {number}");
+        }
+    }
+    // And where it is refused at once.
+    let full = requests.next("s", Kind::Semaphore { limit: 2, weight: 1 });
+    server.forget_stats().await;
+    let refused = requests.store.acquire(&full, None).await.unwrap();
+    assert!(matches!(refused, Attempt::Busy { .. }), "{refused:?}");
+    for (command, calls) in [("zscore", 2), ("hget", 0), ("hset", 0), ("set", 0)] {
+        assert_eq!(server.stats(command).await.0, calls, "{command} for a try");
+    }
+}
