@@ -482,9 +482,9 @@ pub(super) async fn another_kind_does_not_join(backend: &impl Backend) {
     let [holder, waiter] = [(); 2].map(|()| client.mutex(LONG));
     granted(backend, &holder).await;
     waits(backend, &waiter, LIVE).await;
-    let other = client.permit(1, LONG);
+    let (other, refused) = (client.permit(1, LONG), client.permit(1, LONG));
     assert_eq!(acquire(backend, &other).await, Attempt::WrongKind);
-    assert_eq!(ask(backend, &other, LIVE, FIRST).await, Attempt::WrongKind);
+    assert_eq!(ask(backend, &refused, LIVE, FIRST).await, Attempt::WrongKind);
     assert!(!cancelled(backend, &other).await);
     let _ = released(backend, &holder).await;
     claims(backend, &waiter).await;
@@ -497,9 +497,9 @@ pub(super) async fn another_kind_does_not_join_permits(backend: &impl Backend) {
     let [holder, waiter] = [(); 2].map(|()| client.permit(1, LONG));
     granted(backend, &holder).await;
     waits(backend, &waiter, LIVE).await;
-    let other = client.mutex(LONG);
+    let (other, refused) = (client.mutex(LONG), client.mutex(LONG));
     assert_eq!(acquire(backend, &other).await, Attempt::WrongKind);
-    assert_eq!(ask(backend, &other, LIVE, FIRST).await, Attempt::WrongKind);
+    assert_eq!(ask(backend, &refused, LIVE, FIRST).await, Attempt::WrongKind);
     assert!(!cancelled(backend, &other).await);
     let _ = released(backend, &holder).await;
     claims(backend, &waiter).await;
@@ -513,9 +513,9 @@ pub(super) async fn another_kind_waits_for_a_queue_to_end(backend: &impl Backend
     granted(backend, &client.mutex(SHORT)).await;
     let ticket = waits(backend, &waiter, LIVE).await;
     backend.pass(SHORT).await;
-    let other = client.permit(1, LONG);
+    let (other, refused) = (client.permit(1, LONG), client.permit(1, LONG));
     assert_eq!(acquire(backend, &other).await, Attempt::WrongKind);
-    assert_eq!(ask(backend, &other, LIVE, FIRST).await, Attempt::WrongKind);
+    assert_eq!(ask(backend, &refused, LIVE, FIRST).await, Attempt::WrongKind);
     assert!(!cancelled(backend, &other).await);
     let answer = ask(backend, &waiter, LIVE, Ticket::Told(ticket)).await;
     assert!(matches!(answer, Attempt::Granted { .. }), "{answer:?}");
@@ -529,9 +529,9 @@ pub(super) async fn another_kind_waits_for_a_queue_of_permits_to_end(backend: &i
     granted(backend, &client.permit(1, SHORT)).await;
     let ticket = waits(backend, &waiter, LIVE).await;
     backend.pass(SHORT).await;
-    let other = client.mutex(LONG);
+    let (other, refused) = (client.mutex(LONG), client.mutex(LONG));
     assert_eq!(acquire(backend, &other).await, Attempt::WrongKind);
-    assert_eq!(ask(backend, &other, LIVE, FIRST).await, Attempt::WrongKind);
+    assert_eq!(ask(backend, &refused, LIVE, FIRST).await, Attempt::WrongKind);
     assert!(!cancelled(backend, &other).await);
     let answer = ask(backend, &waiter, LIVE, Ticket::Told(ticket)).await;
     assert!(matches!(answer, Attempt::Granted { .. }), "{answer:?}");
