@@ -184,6 +184,34 @@ async fn an_offer_is_heard() {
     }
 }
 
+/// A holder has died: whoever asks next serves the first, who hears of it.
+#[tokio::test]
+async fn an_offer_after_an_expiry_is_heard() {
+    let server = Server::start();
+    let (dead, mut first, third) = (
+        Client::connect(&server.url()).await,
+        Client::hearing(&server.url()).await,
+        Client::connect(&server.url()).await,
+    );
+    for kind in [Kind::Mutex, PERMIT] {
+        let held = Request { ttl: Duration::from_millis(150), ..dead.request(kind) };
+        let granted = dead.store.acquire(&held, None).await.unwrap();
+        assert!(matches!(granted, Attempt::Granted { .. }), "{granted:?}");
+        let (waiting, until) = first.queue(kind).await;
+        // It asks again and again, and does not wait.
+        let tries = third.request(kind);
+        let ended = async || {
+            let answer = third.store.acquire(&tries, None).await.unwrap();
+            assert!(matches!(answer, Attempt::Busy { .. }), "{answer:?}");
+            !first.hearing.hints.is_empty()
+        };
+        self::until(ended).await;
+        let Hint::Offered { id, until: said, .. } = first.offer().await else { unreachable!() };
+        assert_eq!((id, said), (waiting.id, until));
+        first.release(&waiting).await;
+    }
+}
+
 #[tokio::test]
 async fn after_a_lost_connection_hints_come_again() {
     for (server, url) in ways() {
