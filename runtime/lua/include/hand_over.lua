@@ -5,10 +5,6 @@ local function holds(rec, id)
   return string.find(rec, '^M[HO]') ~= nil and string.sub(rec, 3, 36) == id
 end
 
-local function flag_for(queue)
-  return redis.call('ZCARD', queue) > 0 and '1' or '0'
-end
-
 local function grant(lock, id, last, flag, ended, ttl_ms, now)
   local token = next_token(last, now)
   redis.call('SET', lock, 'MH' .. id .. token .. flag .. ended, 'PX', ttl_ms)

@@ -15,6 +15,11 @@ local function nobody_waits(flag, queue)
   return redis.call('EXISTS', queue) == 0
 end
 
+-- The flag of a record that is written anew.
+local function flag_for(queue)
+  return redis.call('ZCARD', queue) > 0 and '1' or '0'
+end
+
 -- Joins, or says again that it lives. A ticket of 0 is a new one, and a negative
 -- one is for a request that first asked so many microseconds ago, and was told none.
 local function join(queue, waiters, id, live_ms, ticket, demand, now)

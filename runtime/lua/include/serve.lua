@@ -30,8 +30,8 @@ local function settle(lock, holders, queue, token, ended, now_ms)
   local state, expiry_ms = 'F', GRACE_MS
   if is_live(last, now_ms) then state, expiry_ms = 'H', last - now_ms end
   redis.call('PEXPIRE', holders, state == 'H' and expiry_ms or 0)
-  local flag = redis.call('ZCARD', queue) > 0 and '1' or '0'
-  redis.call('SET', lock, 'S' .. state .. NOBODY .. token .. flag .. ended, 'PX', expiry_ms)
+  local rec = 'S' .. state .. NOBODY .. token .. flag_for(queue) .. ended
+  redis.call('SET', lock, rec, 'PX', expiry_ms)
 end
 
 local function tell_all(wake, offers)

@@ -7,6 +7,10 @@ use super::permits::Permits;
 use super::queue::Queue;
 use super::table::Shared;
 
+/// How much one command goes through at most: dead waiters, ended permits, those
+/// it serves.
+pub(super) const AT_ONCE: usize = 64;
+
 /// How long a free record is remembered.
 pub(super) const GRACE: Duration = Duration::from_secs(60);
 

@@ -4,9 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::time::{Duration, Instant};
 
 use super::super::RequestId;
-
-/// How many that ended are forgotten at once.
-const AT_ONCE: usize = 64;
+use super::lock::AT_ONCE;
 
 /// The permits by deadline, and their weight in all. One whose deadline has
 /// passed is absent, but forgotten only when its room is needed.

@@ -4,13 +4,11 @@ use std::collections::{BTreeSet, HashMap};
 use std::time::{Duration, Instant};
 
 use super::super::{Kind, LIVE_MOST, RequestId, Ticket, Waiting};
+use super::lock::AT_ONCE;
 use super::table::Shared;
 
 /// How long a queue is kept after somebody asked last.
 const KEPT: Duration = Duration::from_secs(60);
-
-/// How many dead waiters one look passes over.
-const AT_ONCE: usize = 64;
 
 /// The waiters by ticket. One that has not asked again in time is dead, and
 /// passed over; if it lives after all, its ticket brings it back to its place.

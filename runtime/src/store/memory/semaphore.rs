@@ -3,12 +3,9 @@
 use std::time::Duration;
 
 use super::super::{Attempt, Ended, Kind, Renewal, Request, RequestId, Waiting};
-use super::lock::{GRACE, Lock, Record, Sort, State};
+use super::lock::{AT_ONCE, GRACE, Lock, Record, Sort, State};
 use super::table::Shared;
 use crate::LossReason;
-
-/// How many one command serves.
-const AT_ONCE: usize = 64;
 
 /// What a permit is asked with.
 #[derive(Clone, Copy)]

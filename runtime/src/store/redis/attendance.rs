@@ -67,7 +67,8 @@ impl Hub {
         !self.has_failed.load(Ordering::Relaxed)
     }
 
-    /// Subscribes for one who waits, to `wake` and the client's id; it goes on if the future is dropped.
+    /// Subscribes for one who waits, to `wake` and the client's id; it goes on if
+    /// the future is dropped.
     pub(super) async fn attend(self: Arc<Self>, wake: String) -> Result<Attendance, StoreError> {
         let (hub, name) = (self.clone(), format!("{wake}{}", self.ears.client));
         let attending = self.runtime.spawn(async move {
