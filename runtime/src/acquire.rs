@@ -15,8 +15,16 @@ use crate::lease::Lease;
 use crate::line::{Admission, Behind, Entry, Lines};
 use crate::locks::Client;
 use crate::options::Options;
-use crate::store::{Attempt, Kind};
+use crate::store::{Attempt, Kind, Owner};
 use crate::{LockError, LockKey, Step, Wait, telemetry};
+
+/// What is asked for, and by whom.
+#[derive(Clone, Debug)]
+pub(crate) struct Wanted {
+    pub(crate) key: LockKey,
+    pub(crate) kind: Kind,
+    pub(crate) owner: Option<Owner>,
+}
 
 /// Acquires, within the options' wait.
 ///
@@ -27,13 +35,12 @@ use crate::{LockError, LockKey, Step, Wait, telemetry};
 /// process, or taken back by the keeper.
 pub(crate) async fn acquire(
     client: &Arc<Client>,
-    key: LockKey,
-    kind: Kind,
+    wanted: Wanted,
     options: Options,
 ) -> Result<Lease, LockError> {
     options.check()?;
-    let begun = client.store.now();
-    let result = acquire_since(begun, client, key, kind, options).await;
+    let (begun, kind) = (client.store.now(), wanted.kind);
+    let result = acquire_since(begun, client, wanted, options).await;
     telemetry::acquired(kind, client.store.now().saturating_duration_since(begun), &result);
     result
 }
@@ -41,28 +48,30 @@ pub(crate) async fn acquire(
 async fn acquire_since(
     begun: Instant,
     client: &Arc<Client>,
-    key: LockKey,
-    kind: Kind,
+    wanted: Wanted,
     options: Options,
 ) -> Result<Lease, LockError> {
     let mut pace = Pace::new(begun, options.wait);
     let mut acquisition = if pace.is_try() {
-        if Lines::has_waiters(client, &key, kind) {
+        if Lines::has_waiters(client, &wanted) {
             // How long they take is not known; a lease of this TTL ends by then.
-            return Err(LockError::Busy { key, retry_after: options.ttl });
+            return Err(LockError::Busy { key: wanted.key, retry_after: options.ttl });
         }
-        Acquisition { asking: Some(Asking::new(client, key, kind, options.ttl)), admission: None }
+        Acquisition { asking: Some(Asking::new(client, wanted, options.ttl)), admission: None }
     } else {
-        let mut admission = match Lines::enter(client, &key, kind) {
+        let mut admission = match Lines::enter(client, &wanted) {
             Entry::Admitted(admission) => admission,
             Entry::Behind(behind) => match behind_others(behind, options.wait).await {
                 Some(admission) => admission,
-                None => return Err(Refusal::Behind.into_error(key, pace.end(client.store.now()))),
+                None => {
+                    let pace = pace.end(client.store.now());
+                    return Err(Refusal::Behind.into_error(wanted.key, pace));
+                }
             },
         };
         let asking = match admission.inherit() {
             Some(asking) => asking.inherited(options.ttl),
-            None => Asking::waiting(client, key, kind, options.ttl),
+            None => Asking::waiting(client, wanted, options.ttl),
         };
         Acquisition { asking: Some(asking), admission: Some(admission) }
     };
@@ -110,6 +119,9 @@ impl Acquisition {
                 }
                 Ok(Attempt::WrongKind) => {
                     return Err(LockError::WrongKind { key: asking.key().clone() });
+                }
+                Ok(Attempt::WouldDeadlock) => {
+                    return Err(LockError::WouldDeadlock { key: asking.key().clone() });
                 }
                 // Only what was taken back is ended, and this was not: a new id.
                 Ok(Attempt::Ended) => {

@@ -93,9 +93,19 @@ pub enum LockError {
         /// The lock.
         key: LockKey,
     },
-    /// A permit has no fencing token, since several are out at once.
+    /// The owner has the read-write lock, and would wait for himself.
     #[error(
-        "`{key}` is a semaphore, whose permits have no fencing token; use a mutex where the resource checks tokens"
+        "the owner who asks to write `{key}` has it already, and would wait for himself; release what he has first, or, if he alone reads, write by `try_write`"
+    )]
+    #[non_exhaustive]
+    WouldDeadlock {
+        /// The lock.
+        key: LockKey,
+    },
+    /// A permit, or a reader's lease, has no fencing token, since several are out at
+    /// once.
+    #[error(
+        "this lease of `{key}` is one of several, which have no fencing tokens; use a mutex, or write, where the resource checks tokens"
     )]
     #[non_exhaustive]
     NotFenced {
@@ -148,6 +158,8 @@ pub enum LossReason {
     Expired,
     /// Another request has it, or had it since.
     Taken,
+    /// It was taken by [`Locks::force_release`](crate::Locks::force_release).
+    Forced,
 }
 
 impl fmt::Display for LossReason {
@@ -155,6 +167,7 @@ impl fmt::Display for LossReason {
         f.write_str(match self {
             Self::Expired => "it expired, since it was not renewed in time",
             Self::Taken => "another has taken the lock since",
+            Self::Forced => "it was taken by force",
         })
     }
 }
@@ -169,6 +182,10 @@ pub enum Step {
     Acquire,
     /// Releasing one.
     Release,
+    /// Looking at a lock.
+    Inspect,
+    /// Taking a lock from its holders.
+    ForceRelease,
 }
 
 impl fmt::Display for Step {
@@ -177,6 +194,8 @@ impl fmt::Display for Step {
             Self::Connect => "connect to",
             Self::Acquire => "acquire",
             Self::Release => "release",
+            Self::Inspect => "look at",
+            Self::ForceRelease => "take by force",
         })
     }
 }

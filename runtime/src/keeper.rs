@@ -19,6 +19,7 @@ use std::time::Instant;
 use tokio::runtime::Handle;
 
 use self::jobs::Job;
+pub(crate) use self::jobs::why;
 #[cfg(feature = "redis")]
 pub(crate) use self::thread::Thread;
 use crate::store::{Attempt, Request, Store, StoreFuture};

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
+use crate::keeper::why;
 use crate::locks::Client;
 use crate::options::Options;
 use crate::store::{Ended, Request};
@@ -85,7 +86,8 @@ impl Lease {
     /// # Errors
     ///
     /// - [`LockError::Lost`] once the lease is lost: its token is of no use.
-    /// - [`LockError::NotFenced`] for a permit, of which several are out.
+    /// - [`LockError::NotFenced`] for a permit or a reader's lease, of which several
+    ///   are out.
     pub fn fence(&self) -> Result<Fence, LockError> {
         fence(&self.term)
     }
@@ -130,6 +132,10 @@ impl Lease {
         poll_fn(|context| {
             if let Poll::Ready(reason) = loss.as_mut().poll(context) {
                 return Poll::Ready(Err(LockError::Lost { key: self.key().clone(), reason }));
+            }
+            if !self.term.is_held() {
+                // It is lost, and how will be known soon.
+                return Poll::Pending;
             }
             work.as_mut().poll(context).map(Ok)
         })
@@ -177,7 +183,10 @@ impl Lease {
                     self.is_settled = true;
                     return match answer {
                         Ended::Kept => Ok(Released::Kept),
+                        Ended::StillHeld(left) => Ok(Released::StillHeld(left)),
                         Ended::NotHeld(reason) if !is_unconfirmed => {
+                            let request = &self.term.request;
+                            let reason = why(&self.client.store, request, reason).await;
                             Err(LockError::Lost { key, reason })
                         }
                         // Not held after a release that had no answer: that
@@ -216,8 +225,11 @@ impl fmt::Debug for Lease {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Released {
-    /// The lock is free for others.
+    /// The lease has ended, and the lock is free for others.
     Free,
+    /// This hold has ended, and so many others of its owner are left: of a reentrant
+    /// mutex alone.
+    StillHeld(u32),
     /// It stays held, without a holder, for the rest of `hold_at_least`.
     Kept,
 }

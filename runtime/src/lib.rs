@@ -49,8 +49,12 @@
 mod acquire;
 #[cfg(feature = "macros")]
 mod attribute;
+#[cfg(feature = "redis")]
+mod builder;
 mod error;
+mod face;
 mod fence;
+mod inspect;
 mod keeper;
 mod key;
 mod lease;
@@ -58,6 +62,8 @@ mod line;
 mod locks;
 mod mutex;
 mod options;
+mod reentrant;
+mod rw_lock;
 mod semaphore;
 #[doc(hidden)]
 pub mod store;
@@ -67,16 +73,19 @@ mod term;
 pub mod tower;
 mod wakeups;
 
+#[cfg(feature = "redis")]
+pub use crate::builder::Builder;
 pub use crate::error::{LockError, LossReason, Outcome, Step};
 pub use crate::fence::Fence;
 pub use crate::key::{IntoLockKey, KeyPart, KeyTemplate, LockKey};
 pub use crate::lease::{Lease, LeaseHandle, Released};
-#[cfg(feature = "redis")]
-pub use crate::locks::Builder;
 pub use crate::locks::Locks;
 pub use crate::mutex::Mutex;
 pub use crate::options::Wait;
+pub use crate::reentrant::ReentrantMutex;
+pub use crate::rw_lock::RwLock;
 pub use crate::semaphore::Semaphore;
+pub use crate::store::{ClientId, ClientInfo, Forced, Holder, LockInfo, LockKind, Waiter};
 #[cfg(feature = "tower")]
 pub use crate::tower::LockLayer;
 #[cfg(feature = "axum")]

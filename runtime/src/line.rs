@@ -18,12 +18,13 @@ use tokio::sync::oneshot;
 use tokio::time::sleep;
 
 use crate::LockKey;
-use crate::acquire::{Asking, LIVE};
+use crate::acquire::{Asking, LIVE, Wanted};
 use crate::locks::Client;
-use crate::store::Kind;
+use crate::store::{Kind, Owner};
 
-/// A lock, as one kind of it.
-type Name = (LockKey, Discriminant<Kind>);
+/// A lock, as one kind of it, and for one owner: who comes again to what he has must
+/// not wait behind those who wait for him.
+type Name = (LockKey, Discriminant<Kind>, Option<Owner>);
 
 /// How many ask the store at a time, however large a semaphore's limit is: each
 /// says every other second that it lives.
@@ -69,8 +70,8 @@ pub(crate) enum Entry {
 
 impl Lines {
     /// Enters the line of a lock.
-    pub(crate) fn enter(client: &Arc<Client>, key: &LockKey, kind: Kind) -> Entry {
-        let name = (key.clone(), discriminant(&kind));
+    pub(crate) fn enter(client: &Arc<Client>, wanted: &Wanted) -> Entry {
+        let (name, kind) = (name(wanted), wanted.kind);
         let now = client.store.now();
         let mut lines = client.lines.lines();
         let line = lines.entry(name.clone()).or_insert_with(|| client.lines.line(now));
@@ -92,10 +93,9 @@ impl Lines {
     }
 
     /// Whether somebody waits for his turn: then nobody may try past him.
-    pub(crate) fn has_waiters(client: &Client, key: &LockKey, kind: Kind) -> bool {
-        let name = (key.clone(), discriminant(&kind));
+    pub(crate) fn has_waiters(client: &Client, wanted: &Wanted) -> bool {
         let lines = client.lines.lines();
-        let line = lines.get(&name).filter(|line| !line.waiting.is_empty());
+        let line = lines.get(&name(wanted)).filter(|line| !line.waiting.is_empty());
         line.is_some_and(|line| client.store.now() < line.sign + LIVE)
     }
 
@@ -145,8 +145,9 @@ impl Line {
     /// One that is alone may always ask: the store tells it if it may not.
     fn has_room(&self, kind: Kind) -> bool {
         let capacity = match kind {
-            Kind::Mutex => 1,
+            Kind::Mutex | Kind::Reentrant | Kind::Write => 1,
             Kind::Semaphore { limit, .. } => limit.into(),
+            Kind::Read => MOST.into(),
         };
         self.askers == 0 || self.askers < MOST && self.asking + weight(kind) <= capacity
     }
@@ -164,10 +165,14 @@ impl Line {
     }
 }
 
+fn name(wanted: &Wanted) -> Name {
+    (wanted.key.clone(), discriminant(&wanted.kind), wanted.owner.clone())
+}
+
 fn weight(kind: Kind) -> u64 {
     match kind {
-        Kind::Mutex => 1,
         Kind::Semaphore { weight, .. } => weight.into(),
+        _ => 1,
     }
 }
 

@@ -3,16 +3,16 @@
 use std::fmt;
 use std::future::Future;
 use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, PoisonError, RwLock, Weak};
+use std::sync::{Arc, PoisonError, Weak};
 
+#[cfg(feature = "redis")]
+use crate::builder::Builder;
 use crate::keeper::Keeper;
 use crate::line::Lines;
 use crate::store::memory::MemoryStore;
-#[cfg(feature = "redis")]
-use crate::store::redis::RedisStore;
 use crate::store::{ClientId, RequestId, Store};
 use crate::wakeups::Wakeups;
-use crate::{IntoLockKey, LockError, Mutex, Semaphore};
+use crate::{IntoLockKey, LockError, Mutex, ReentrantMutex, RwLock, Semaphore};
 
 /// A client of a lock store: cheap to clone, one a process is enough.
 ///
@@ -49,7 +49,7 @@ impl Drop for Client {
 }
 
 impl Locks {
-    fn new(store: Arc<dyn Store>, keeper: Keeper, id: ClientId) -> Self {
+    pub(crate) fn new(store: Arc<dyn Store>, keeper: Keeper, id: ClientId) -> Self {
         let wakeups = Arc::<Wakeups>::default();
         let listener: Weak<Wakeups> = Arc::downgrade(&wakeups);
         store.listen(id, listener);
@@ -121,7 +121,7 @@ impl Locks {
     /// Chooses what a client is called and how its keys begin.
     #[cfg(feature = "redis")]
     pub fn builder() -> Builder {
-        Builder { prefix: "leasehold".to_owned(), service: None }
+        Builder::new()
     }
 
     /// Locks on the server of the environment variable `REDIS_URL`.
@@ -175,6 +175,16 @@ impl Locks {
         Semaphore::new(self.clone(), key, limit)
     }
 
+    /// A reentrant mutex: one owner at a time, who may take it again.
+    pub fn reentrant_mutex(&self, key: impl IntoLockKey) -> ReentrantMutex {
+        ReentrantMutex::new(self.clone(), key)
+    }
+
+    /// A read-write lock: readers together, or one writer.
+    pub fn rw_lock(&self, key: impl IntoLockKey) -> RwLock {
+        RwLock::new(self.clone(), key)
+    }
+
     /// Makes this the client that `#[distributed_lock]` uses in this process,
     /// unless a task has one of its own or the attribute names one.
     ///
@@ -210,7 +220,7 @@ impl Locks {
     }
 }
 
-static INSTALLED: RwLock<Option<Locks>> = RwLock::new(None);
+static INSTALLED: std::sync::RwLock<Option<Locks>> = std::sync::RwLock::new(None);
 
 tokio::task_local! {
     static SCOPE: Locks;
@@ -220,83 +230,6 @@ impl fmt::Debug for Locks {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Locks").field("store", &self.client.store).finish_non_exhaustive()
     }
-}
-
-/// A client to be, from [`Locks::builder`].
-#[cfg(feature = "redis")]
-#[derive(Clone, Debug)]
-#[must_use = "it does nothing until it connects"]
-pub struct Builder {
-    prefix: String,
-    service: Option<String>,
-}
-
-#[cfg(feature = "redis")]
-impl Builder {
-    /// How all keys on the server begin, by default `leasehold`. Clients with
-    /// different prefixes have different locks. Braces are refused.
-    pub fn prefix(mut self, prefix: impl Into<String>) -> Self {
-        self.prefix = prefix.into();
-        self
-    }
-
-    /// What this service is called, for those who ask who holds a lock; by
-    /// default the program's file name.
-    pub fn service(mut self, name: impl Into<String>) -> Self {
-        self.service = Some(name.into());
-        self
-    }
-
-    /// Connects, as [`Locks::connect`] does.
-    ///
-    /// # Errors
-    ///
-    /// As of [`Locks::connect`]; [`LockError::InvalidOption`] also for a prefix
-    /// that is empty, or has a brace or a control character in it.
-    ///
-    /// # Cancel safety
-    ///
-    /// Safe: the connection is closed.
-    pub async fn connect(self, url: &str) -> Result<Locks, LockError> {
-        let (thread, id) = (crate::keeper::Thread::start()?, ClientId::random());
-        let store = RedisStore::connect(url, &self.prefix, id, thread.runtime()).await?;
-        Ok(self.keep(thread, Arc::new(store), id))
-    }
-
-    /// Connects to a cluster by the URLs of some of its nodes.
-    ///
-    /// # Errors
-    ///
-    /// As of [`connect`](Self::connect).
-    ///
-    /// # Cancel safety
-    ///
-    /// Safe: the connections are closed.
-    #[cfg(feature = "cluster")]
-    #[doc(hidden)]
-    pub async fn connect_cluster(self, nodes: &[String]) -> Result<Locks, LockError> {
-        let (thread, id) = (crate::keeper::Thread::start()?, ClientId::random());
-        let runtime = thread.runtime();
-        let store = RedisStore::connect_cluster(nodes, &self.prefix, id, runtime).await?;
-        Ok(self.keep(thread, Arc::new(store), id))
-    }
-
-    fn keep(self, thread: crate::keeper::Thread, store: Arc<dyn Store>, id: ClientId) -> Locks {
-        let info = crate::store::ClientInfo {
-            id,
-            service: self.service.unwrap_or_else(program),
-            host: gethostname::gethostname().to_string_lossy().into_owned(),
-            process: std::process::id(),
-        };
-        Locks::new(store.clone(), Keeper::on(thread, store, info), id)
-    }
-}
-
-#[cfg(feature = "redis")]
-fn program() -> String {
-    let program = std::env::current_exe().ok();
-    let name = program.as_deref().and_then(|path| path.file_stem());
-    name.map_or_else(|| "unknown".to_owned(), |name| name.to_string_lossy().into_owned())
 }
 
 /// The URL is the variable's, so that is what is to be mended.

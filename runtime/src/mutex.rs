@@ -2,23 +2,20 @@
 
 use std::time::Duration;
 
-use crate::acquire::acquire;
-use crate::options::Options;
+use crate::face::Face;
 use crate::store::Kind;
-use crate::{IntoLockKey, Lease, LockError, LockKey, Locks, Wait};
+use crate::{IntoLockKey, Lease, LockError, Locks, Wait};
 
 /// A mutex by name: a cheap handle, from [`Locks::mutex`].
 #[derive(Clone, Debug)]
 #[must_use = "a mutex does nothing until it is locked"]
 pub struct Mutex {
-    locks: Locks,
-    key: Key,
-    options: Options,
+    face: Face,
 }
 
 impl Mutex {
     pub(crate) fn new(locks: Locks, key: impl IntoLockKey) -> Self {
-        Self { locks, key: Key::new(key), options: Options::default() }
+        Self { face: Face::new(locks, key) }
     }
 
     /// How long the lease lasts unless it is renewed, which it is every third
@@ -26,14 +23,14 @@ impl Mutex {
     /// lock for at most this long; one that dies in the moment when it is handed
     /// over, for up to 6 s if that is longer.
     pub fn ttl(mut self, ttl: Duration) -> Self {
-        self.options.ttl = ttl;
+        self.face.options.ttl = ttl;
         self
     }
 
     /// How long [`lock`](Self::lock) waits: a duration, by default 10 s, or
     /// [`Wait::Forever`].
     pub fn wait(mut self, wait: impl Into<Wait>) -> Self {
-        self.options.wait = wait.into();
+        self.face.options.wait = wait.into();
         self
     }
 
@@ -44,7 +41,14 @@ impl Mutex {
     /// little late, when the first has finished, is refused as well. The idea
     /// is ShedLock's `lockAtLeastFor`.
     pub fn hold_at_least(mut self, time: Duration) -> Self {
-        self.options.hold_at_least = time;
+        self.face.options.hold_at_least = time;
+        self
+    }
+
+    /// Whose leases these are, for [`Locks::is_held_by`] and [`Locks::inspect`]: 1 to
+    /// 128 bytes without control characters. By default nobody's in particular.
+    pub fn owner(mut self, owner: impl Into<String>) -> Self {
+        self.face.set_owner(owner);
         self
     }
 
@@ -88,8 +92,7 @@ impl Mutex {
     /// # }
     /// ```
     pub async fn lock(&self) -> Result<Lease, LockError> {
-        let key = self.key.get()?;
-        acquire(self.locks.client(), key, Kind::Mutex, self.options).await
+        self.face.acquire(Kind::Mutex).await
     }
 
     /// Takes the lock if it is free and nobody waits for it, and does not wait.
@@ -107,25 +110,6 @@ impl Mutex {
     ///
     /// As of [`lock`](Self::lock).
     pub async fn try_lock(&self) -> Result<Lease, LockError> {
-        let key = self.key.get()?;
-        acquire(self.locks.client(), key, Kind::Mutex, self.options.at_once()).await
-    }
-}
-
-/// A name that is checked when its handle is made, and reported on when the
-/// handle is used: making a handle can't fail.
-#[derive(Clone, Debug)]
-pub(crate) struct Key(Result<LockKey, (String, String)>);
-
-impl Key {
-    pub(crate) fn new(key: impl IntoLockKey) -> Self {
-        Self(key.into_lock_key().map_err(|error| match error {
-            LockError::InvalidKey { name, problem } => (name, problem),
-            other => (String::new(), other.to_string()),
-        }))
-    }
-
-    pub(crate) fn get(&self) -> Result<LockKey, LockError> {
-        self.0.clone().map_err(|(name, problem)| LockError::InvalidKey { name, problem })
+        self.face.try_acquire(Kind::Mutex).await
     }
 }

@@ -3,9 +3,7 @@
 
 use std::time::Duration;
 
-use crate::acquire::acquire;
-use crate::mutex::Key;
-use crate::options::Options;
+use crate::face::Face;
 use crate::store::Kind;
 use crate::{IntoLockKey, Lease, LockError, Locks, Wait};
 
@@ -19,28 +17,33 @@ use crate::{IntoLockKey, Lease, LockError, Locks, Wait};
 #[derive(Clone, Debug)]
 #[must_use = "a semaphore does nothing until a permit is acquired"]
 pub struct Semaphore {
-    locks: Locks,
-    key: Key,
+    face: Face,
     limit: u32,
-    options: Options,
 }
 
 impl Semaphore {
     pub(crate) fn new(locks: Locks, key: impl IntoLockKey, limit: u32) -> Self {
-        Self { locks, key: Key::new(key), limit, options: Options::default() }
+        Self { face: Face::new(locks, key), limit }
     }
 
     /// How long a permit lasts unless it is renewed, which it is every third of
     /// this: 100 ms to 24 h, by default 30 s.
     pub fn ttl(mut self, ttl: Duration) -> Self {
-        self.options.ttl = ttl;
+        self.face.options.ttl = ttl;
         self
     }
 
     /// How long [`acquire`](Self::acquire) waits: a duration, by default 10 s,
     /// or [`Wait::Forever`].
     pub fn wait(mut self, wait: impl Into<Wait>) -> Self {
-        self.options.wait = wait.into();
+        self.face.options.wait = wait.into();
+        self
+    }
+
+    /// Whose leases these are, for [`Locks::is_held_by`] and [`Locks::inspect`]: 1 to
+    /// 128 bytes without control characters. By default nobody's in particular.
+    pub fn owner(mut self, owner: impl Into<String>) -> Self {
+        self.face.set_owner(owner);
         self
     }
 
@@ -84,7 +87,7 @@ impl Semaphore {
     /// # }
     /// ```
     pub async fn acquire(&self) -> Result<Lease, LockError> {
-        self.acquire_with(1, self.options).await
+        self.face.acquire(self.kind(1)?).await
     }
 
     /// Waits until it has a permit that takes `weight` of the limit: for work
@@ -120,7 +123,7 @@ impl Semaphore {
     /// # }
     /// ```
     pub async fn acquire_many(&self, weight: u32) -> Result<Lease, LockError> {
-        self.acquire_with(weight, self.options).await
+        self.face.acquire(self.kind(weight)?).await
     }
 
     /// Takes a permit if there is one and nobody waits for it, and does not wait.
@@ -139,7 +142,7 @@ impl Semaphore {
     ///
     /// As of [`acquire`](Self::acquire).
     pub async fn try_acquire(&self) -> Result<Lease, LockError> {
-        self.acquire_with(1, self.options.at_once()).await
+        self.face.try_acquire(self.kind(1)?).await
     }
 
     /// Takes a permit of this weight if it fits and nobody waits, and does not
@@ -158,10 +161,10 @@ impl Semaphore {
     ///
     /// As of [`acquire`](Self::acquire).
     pub async fn try_acquire_many(&self, weight: u32) -> Result<Lease, LockError> {
-        self.acquire_with(weight, self.options.at_once()).await
+        self.face.try_acquire(self.kind(weight)?).await
     }
 
-    async fn acquire_with(&self, weight: u32, options: Options) -> Result<Lease, LockError> {
+    fn kind(&self, weight: u32) -> Result<Kind, LockError> {
         let limit = self.limit;
         if limit == 0 {
             return Err(LockError::InvalidOption {
@@ -178,7 +181,6 @@ impl Semaphore {
                 ),
             });
         }
-        let kind = Kind::Semaphore { limit, weight };
-        acquire(self.locks.client(), self.key.get()?, kind, options).await
+        Ok(Kind::Semaphore { limit, weight })
     }
 }

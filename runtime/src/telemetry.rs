@@ -2,7 +2,7 @@
 //!
 #![doc = include_str!("metrics.md")]
 //!
-//! `kind` is `mutex` or `semaphore`. The names of locks are no label: there
+//! `kind` is `mutex`, `reentrant_mutex`, `semaphore`, `read` or `write`. The names of locks are no label: there
 //! may be any number of them, and they may be personal.
 //!
 //! Without the feature `metrics` the functions here do nothing.
@@ -17,7 +17,10 @@ use crate::{LockError, LossReason};
 fn label(kind: Kind) -> &'static str {
     match kind {
         Kind::Mutex => "mutex",
+        Kind::Reentrant => "reentrant_mutex",
         Kind::Semaphore { .. } => "semaphore",
+        Kind::Read => "read",
+        Kind::Write => "write",
     }
 }
 
@@ -46,6 +49,7 @@ pub(crate) fn ended(kind: Kind, held: Duration, loss: Option<LossReason>) {
             let reason = match reason {
                 LossReason::Expired => "expired",
                 LossReason::Taken => "taken",
+                LossReason::Forced => "forced",
             };
             metrics::counter!("leasehold_lost_total", "kind" => label(kind), "reason" => reason)
                 .increment(1);

@@ -14,6 +14,9 @@ const HELD: u8 = 0;
 const ENDED: u8 = 1;
 const EXPIRED: u8 = 2;
 const TAKEN: u8 = 3;
+const FORCED: u8 = 4;
+/// Lost, and it is not known yet how.
+const GONE: u8 = 5;
 
 /// The place of a renewal in the keeper's timetable: when, and a number that
 /// makes it unique.
@@ -30,7 +33,7 @@ pub(crate) struct Term {
     /// When the holder must regard the lease as ended, in nanoseconds from
     /// `start`.
     deadline: AtomicU64,
-    /// It leaves HELD once, and never comes back.
+    /// It leaves HELD once, and never comes back; GONE is on the way to a loss.
     state: AtomicU8,
     changed: Notify,
     /// Its next renewal; the keeper's.
@@ -85,9 +88,13 @@ impl Term {
     /// How it was lost, if it was.
     pub(crate) fn loss(&self) -> Option<LossReason> {
         self.is_held();
+        if self.is_gone() && self.store.now() >= self.deadline() {
+            self.lose(LossReason::Expired);
+        }
         match self.state.load(Ordering::Acquire) {
             EXPIRED => Some(LossReason::Expired),
             TAKEN => Some(LossReason::Taken),
+            FORCED => Some(LossReason::Forced),
             _ => None,
         }
     }
@@ -101,12 +108,23 @@ impl Term {
         }
     }
 
+    /// The store has said that it is not held. From now on it is not; how it was
+    /// lost is said later, or at the deadline.
+    pub(crate) fn vanish(&self) {
+        self.leave(HELD, GONE);
+    }
+
+    fn is_gone(&self) -> bool {
+        self.state.load(Ordering::Acquire) == GONE
+    }
+
     pub(crate) fn lose(&self, reason: LossReason) {
         let state = match reason {
             LossReason::Expired => EXPIRED,
             LossReason::Taken => TAKEN,
+            LossReason::Forced => FORCED,
         };
-        if self.leave(state) {
+        if self.leave(HELD, state) || self.leave(GONE, state) {
             telemetry::ended(self.request.kind, self.age(), Some(reason));
             tracing::warn!(%reason, "a lease was lost");
             tracing::debug!(key = %self.request.key, "the lease that was lost");
@@ -116,7 +134,7 @@ impl Term {
     /// Its release has begun: it is not held, and not lost either. False if it
     /// was lost before.
     pub(crate) fn end(&self) -> bool {
-        let is_ended = self.is_held() && self.leave(ENDED);
+        let is_ended = self.is_held() && self.leave(HELD, ENDED);
         if is_ended {
             telemetry::ended(self.request.kind, self.age(), None);
         }
@@ -127,8 +145,8 @@ impl Term {
         self.store.now().saturating_duration_since(self.start)
     }
 
-    fn leave(&self, state: u8) -> bool {
-        let left = self.state.compare_exchange(HELD, state, Ordering::AcqRel, Ordering::Acquire);
+    fn leave(&self, from: u8, to: u8) -> bool {
+        let left = self.state.compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire);
         self.changed.notify_waiters();
         left.is_ok()
     }
@@ -152,10 +170,11 @@ impl Term {
             if let Some(reason) = self.loss() {
                 return reason;
             }
-            if self.is_held() {
+            if self.is_held() || self.is_gone() {
+                let left = self.deadline().saturating_duration_since(self.store.now());
                 tokio::select! {
                     () = changed => {}
-                    () = tokio::time::sleep(self.remaining()) => {}
+                    () = tokio::time::sleep(left) => {}
                 }
             } else {
                 changed.await;
@@ -189,6 +208,7 @@ mod tests {
             key: LockKey::new("a").unwrap(),
             id: RequestId::next(ClientId::random(), &AtomicU64::new(0)),
             kind: Kind::Mutex,
+            owner: None,
             ttl: Duration::from_secs(10),
         };
         let sent = store.now();
@@ -227,6 +247,17 @@ mod tests {
         assert_eq!(term.lost().await, LossReason::Expired);
         let waited = before.elapsed();
         assert!((9_898..=9_900).contains(&waited.as_millis()), "{waited:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_gone_is_not_held_and_lost_at_the_deadline_at_the_latest() {
+        let (term, gone) = (term(), term());
+        term.vanish();
+        assert!(!term.is_held() && term.loss().is_none());
+        term.lose(LossReason::Forced);
+        assert_eq!(term.lost().await, LossReason::Forced);
+        gone.vanish();
+        assert_eq!(gone.lost().await, LossReason::Expired);
     }
 
     #[tokio::test(start_paused = true)]

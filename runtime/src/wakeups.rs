@@ -29,6 +29,7 @@ struct Bell {
 #[derive(Debug, Default)]
 struct Heard {
     offer: Option<Offer>,
+    is_free: bool,
     has_missed: bool,
 }
 
@@ -43,6 +44,8 @@ pub(crate) struct Offer {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum News {
     Offered(Offer),
+    /// It may be free.
+    Free,
     /// Something may have been missed.
     Missed,
 }
@@ -55,6 +58,14 @@ impl Wakeups {
         Route { wakeups: self.clone(), id, bell }
     }
 
+    fn ring(&self, id: RequestId, note: impl FnOnce(&mut Heard)) {
+        let bell = self.bells().get(&id).cloned();
+        if let Some(bell) = bell {
+            note(&mut bell.heard());
+            bell.rung.notify_one();
+        }
+    }
+
     fn bells(&self) -> MutexGuard<'_, HashMap<RequestId, Arc<Bell>>> {
         self.bells.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -64,12 +75,9 @@ impl Listener for Wakeups {
     fn hear(&self, hint: Hint) {
         match hint {
             Hint::Offered { id, token, until } => {
-                let bell = self.bells().get(&id).cloned();
-                if let Some(bell) = bell {
-                    bell.heard().offer = Some(Offer { token, until });
-                    bell.rung.notify_one();
-                }
+                self.ring(id, |heard| heard.offer = Some(Offer { token, until }));
             }
+            Hint::Free { id } => self.ring(id, |heard| heard.is_free = true),
             Hint::Missed => {
                 // Whoever is woken may drop its route at once, which needs the map.
                 let bells: Vec<_> = self.bells().values().cloned().collect();
@@ -104,6 +112,9 @@ impl Route {
                 let mut heard = self.bell.heard();
                 if let Some(offer) = heard.offer.take() {
                     return News::Offered(offer);
+                }
+                if std::mem::take(&mut heard.is_free) {
+                    return News::Free;
                 }
                 if std::mem::take(&mut heard.has_missed) {
                     return News::Missed;

@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 
 use leasehold::store::memory::MemoryStore;
 use leasehold::store::{
-    Attempt, ClientId, ClientInfo, Ended, Hint, Listener, Renewal, Request, Store, StoreError,
-    StoreFuture, Waiting,
+    Attempt, ClientId, ClientInfo, Ended, Forced, Hint, Listener, LockInfo, Owner, Renewal,
+    Request, Store, StoreError, StoreFuture, Waiting,
 };
-use leasehold::{Locks, Outcome};
+use leasehold::{LockKey, Locks, Outcome};
 
 /// What happens to a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -180,6 +180,28 @@ impl Store for Faulty {
 
     fn cancel(&self, request: &Request) -> StoreFuture<bool> {
         self.answer("cancel", || self.inner.cancel(request))
+    }
+
+    fn acquire_all(&self, requests: &[Request]) -> Option<StoreFuture<Option<Vec<u64>>>> {
+        let nothing = || -> StoreFuture<_> { Box::pin(async { Ok(None) }) };
+        let command = || self.inner.acquire_all(requests).unwrap_or_else(nothing);
+        Some(self.answer("acquire_all", command))
+    }
+
+    fn inspect(&self, key: &LockKey) -> StoreFuture<LockInfo> {
+        self.answer("inspect", || self.inner.inspect(key))
+    }
+
+    fn is_held_by(&self, key: &LockKey, owner: &Owner) -> StoreFuture<bool> {
+        self.answer("is_held_by", || self.inner.is_held_by(key, owner))
+    }
+
+    fn force_release(&self, key: &LockKey) -> StoreFuture<Forced> {
+        self.answer("force_release", || self.inner.force_release(key))
+    }
+
+    fn was_forced(&self, request: &Request) -> StoreFuture<bool> {
+        self.answer("was_forced", || self.inner.was_forced(request))
     }
 
     fn introduce(&self, client: &ClientInfo, lasts: Duration) -> StoreFuture<()> {

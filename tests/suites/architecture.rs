@@ -57,7 +57,8 @@ fn arrows_go_one_way() {
     never("term.rs", &["crate::acquire", "crate::lease", "crate::locks", "crate::keeper"]);
     never("lease.rs", &["crate::acquire", "crate::mutex", "crate::tower", "crate::attribute"]);
     never("acquire.rs", &["crate::mutex", "crate::semaphore", "crate::tower", "crate::attribute"]);
-    for face in ["mutex.rs", "semaphore.rs"] {
+    for face in ["face.rs", "inspect.rs", "mutex.rs", "reentrant.rs", "rw_lock.rs", "semaphore.rs"]
+    {
         never(face, &["crate::keeper", "crate::tower", "crate::attribute", "crate::term"]);
     }
 }

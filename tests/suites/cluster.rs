@@ -42,7 +42,13 @@ impl Client {
 
     fn request(&self, name: &str, kind: Kind) -> Request {
         let id = RequestId::next(self.id, &self.requests);
-        Request { key: LockKey::new(name).unwrap(), id, kind, ttl: Duration::from_secs(30) }
+        Request {
+            key: LockKey::new(name).unwrap(),
+            id,
+            kind,
+            owner: None,
+            ttl: Duration::from_secs(30),
+        }
     }
 
     async fn take(&self, name: &str, kind: Kind) -> Request {

@@ -135,7 +135,7 @@ mod on_servers {
 
     fn request(name: &str, kind: Kind, ttl: Duration) -> Request {
         let id = RequestId::next(ClientId::random(), &AtomicU64::new(0));
-        Request { key: LockKey::new(name).unwrap(), id, kind, ttl }
+        Request { key: LockKey::new(name).unwrap(), id, kind, owner: None, ttl }
     }
 
     fn worker(url: Option<&str>) -> Vec<String> {

@@ -5,9 +5,9 @@ local function holds(rec, id)
   return string.find(rec, '^M[HO]') ~= nil and string.sub(rec, 3, 36) == id
 end
 
-local function grant(lock, id, last, flag, ended, ttl_ms, now)
+local function grant(lock, id, owner, last, flag, ended, ttl_ms, now)
   local token = next_token(last, now)
-  redis.call('SET', lock, 'MH' .. id .. token .. flag .. ended, 'PX', ttl_ms)
+  redis.call('SET', lock, 'MH' .. id .. token .. flag .. ended .. owner, 'PX', ttl_ms)
   return {1, tonumber(token)}
 end
 
@@ -16,7 +16,8 @@ end
 local function offer(lock, queue, waiters, wake, first, said, left_ms, last, ended, now)
   leave(queue, waiters, first)
   local token = next_token(last, now)
-  redis.call('SET', lock, 'MO' .. first .. token .. flag_for(queue) .. ended, 'PX', left_ms)
+  local owner = string.sub(said, 15)
+  redis.call('SET', lock, 'MO' .. first .. token .. flag_for(queue) .. ended .. owner, 'PX', left_ms)
   tell(wake, first, token, said)
 end
 

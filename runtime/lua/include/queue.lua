@@ -3,7 +3,7 @@
 --- The queue is a sorted set, request id by ticket: the server's time in
 --- microseconds when the request first asked. A hash beside it has what each
 --- waiter said last: until when it is known to live (13 digits, milliseconds),
---- the letter of its kind, and what it asks for. One that has not asked again by
+--- the letter of its kind, a limit, and how it holds. One that has not asked again by
 --- then is dead, and passed over; if it lives after all, its ticket brings it
 --- back to its place. Goes after include/record.
 

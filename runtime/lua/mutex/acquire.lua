@@ -18,7 +18,8 @@
 ---   2  ttl_ms   integer  how long the lease lasts
 ---   3  live_ms  integer  for how long it is known to live if it waits; 0: it does not
 ---   4  ticket   integer  its place, if it was told one; or minus its age in microseconds
----   5  wake     string   where waiters are told, but for the client's id
+---   5  owner    string   `@` and the owner's name, or nothing
+---   6  wake     string   where waiters are told, but for the client's id
 --- RETURN
 ---   {1, token}    granted
 ---   {0, left_ms}  busy: another has it for this much longer; 0: ask again at once
@@ -29,7 +30,8 @@
 --- COST  O(log waiters)
 
 local lock, queue, waiters = KEYS[1], KEYS[2], KEYS[3]
-local id, ttl_ms, live_ms, ticket, wake = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4], ARGV[5]
+local id, ttl_ms, live_ms, ticket = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4]
+local owner, wake = ARGV[5], ARGV[6]
 
 local last, ended, flag, is_free = NO_TOKEN, NOBODY, nil, true
 local rec = redis.call('GET', lock)
@@ -46,10 +48,12 @@ if rec then
   if not is_free and live_ms == 0 then return busy(lock, ttl_ms) end
 end
 local now = clock()
-if is_free and nobody_waits(flag, queue) then return grant(lock, id, last, '0', ended, ttl_ms, now) end
+if is_free and nobody_waits(flag, queue) then
+  return grant(lock, id, owner, last, '0', ended, ttl_ms, now)
+end
 
 local place, until_ms
-if live_ms > 0 then place, until_ms = join(queue, waiters, id, live_ms, ticket, 'M', now) end
+if live_ms > 0 then place, until_ms = join(queue, waiters, id, live_ms, ticket, 'M' .. owner, now) end
 if is_free then
   local first, said, left_ms = first_waiter(queue, waiters, to_ms(now))
   if first == id or first == nil or string.sub(said, 14, 14) ~= 'M' then
@@ -57,7 +61,7 @@ if is_free then
     if first and first ~= id then return {3} end
     local rest = flag_for(queue)
     if first == nil and rest == '1' then return {0, 0} end -- more dead ones: ask again
-    return grant(lock, id, last, rest, ended, ttl_ms, now)
+    return grant(lock, id, owner, last, rest, ended, ttl_ms, now)
   end
   offer(lock, queue, waiters, wake, first, said, left_ms, last, ended, now)
 elseif flag == '0' then

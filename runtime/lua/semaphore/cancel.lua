@@ -6,30 +6,24 @@
 ---
 --- INCLUDE record
 --- INCLUDE queue
---- INCLUDE permits
+--- INCLUDE holders
+--- INCLUDE limit
 --- INCLUDE serve
 ---
 --- KEYS
----   1  lock     string   the record
----   2  holders  zset     permit by deadline
----   3  queue    zset     request id by ticket
----   4  waiters  hash     request id to what it said last
+---   1  lock     string  the record
+---   2  holders  zset    holder by deadline
+---   3  queue    zset    request id by ticket
+---   4  waiters  hash    request id to what it said last
 --- ARGV
----   1  id       string   the request
----   2  weight   integer  how much its permit takes
----   3  wake     string   where waiters are told, but for the client's id
+---   1  holder   string  the request, and how it holds
+---   2  wake     string  where waiters are told, but for the client's id
 --- RETURN
 ---   1  it had been granted, and is released
 ---   0  it held nothing
---- COST  O(log permits + log waiters) for each that is served
+--- COST  O(log holders + log waiters) for each that is served
 
-local lock, holders, queue, waiters = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local id, weight, wake = ARGV[1], ARGV[2], ARGV[3]
+local keys = {lock = KEYS[1], holders = KEYS[2], queue = KEYS[3], waiters = KEYS[4], wake = ARGV[2]}
+local holder = ARGV[1]
 
-local rec = redis.call('GET', lock)
-local me, now_ms = permit(id, weight), to_ms(clock())
-local held = is_live(redis.call('ZSCORE', holders, me), now_ms)
-take_out(holders, me)
-leave(queue, waiters, id)
-move_on(lock, holders, queue, waiters, wake, rec, id, now_ms)
-return held and 1 or 0
+return take_back(keys, holder, clock())

@@ -7,12 +7,11 @@ use std::time::{Duration, Instant};
 
 use tokio::time::sleep;
 
+use super::Wanted;
 use crate::lease::{Grant, Lease};
 use crate::locks::Client;
 use crate::options::Options;
-use crate::store::{
-    Attempt, Attendance, Kind, Request, Stamp, StoreError, StoreFuture, Ticket, Waiting,
-};
+use crate::store::{Attempt, Attendance, Request, Stamp, StoreError, StoreFuture, Ticket, Waiting};
 use crate::term::validity;
 use crate::wakeups::{News, Route};
 use crate::{Fence, LockKey, Outcome};
@@ -79,8 +78,9 @@ enum Subscribing {
 
 impl Asking {
     /// A request that does not wait.
-    pub(super) fn new(client: &Arc<Client>, key: LockKey, kind: Kind, ttl: Duration) -> Self {
-        let request = Request { key, id: client.next_request(), kind, ttl };
+    pub(super) fn new(client: &Arc<Client>, wanted: Wanted, ttl: Duration) -> Self {
+        let Wanted { key, kind, owner } = wanted;
+        let request = Request { key, id: client.next_request(), kind, owner, ttl };
         let sent = client.store.now();
         Self {
             client: client.clone(),
@@ -99,8 +99,8 @@ impl Asking {
 
     /// A request that may wait. Its route is there before its first command is
     /// sent: an offer may arrive before the answer does.
-    pub(super) fn waiting(client: &Arc<Client>, key: LockKey, kind: Kind, ttl: Duration) -> Self {
-        let mut asking = Self::new(client, key, kind, ttl);
+    pub(super) fn waiting(client: &Arc<Client>, wanted: Wanted, ttl: Duration) -> Self {
+        let mut asking = Self::new(client, wanted, ttl);
         asking.route = Some(client.wakeups.route(asking.request.id));
         if let Some(subscription) = client.store.attend(&asking.request) {
             asking.subscribing = Subscribing::Later(subscription);
@@ -230,7 +230,7 @@ impl Asking {
                 }
                 // An offer that had ended when the request was queued again.
                 (News::Offered(_), Some(_)) => {}
-                (News::Offered(_), None) => return None,
+                (News::Offered(_), None) | (News::Free, _) => return None,
                 (News::Missed, _) if is_faulty => {}
                 (News::Missed, _) => {
                     // Not all who wait for anything at the same moment.
@@ -266,7 +266,7 @@ impl Asking {
     }
 
     fn lease(&mut self, token: u64, grant: Grant, options: Options) -> Option<Lease> {
-        let fence = (self.request.kind == Kind::Mutex).then(|| Fence::new(token));
+        let fence = self.request.kind.is_fenced().then(|| Fence::new(token));
         let lease = Lease::new(self.client.clone(), self.request.clone(), fence, grant, options);
         // From here on it is the lease's.
         self.is_armed = false;

@@ -9,8 +9,8 @@ use tokio::runtime::Handle;
 use tokio::time::{sleep, sleep_until};
 
 use crate::store::{Attempt, LIVE_MOST, Renewal, Request, Store, StoreError, StoreFuture};
-use crate::telemetry;
 use crate::term::Term;
+use crate::{LossReason, telemetry};
 
 /// Work that is done once.
 pub(super) type Job = Pin<Box<dyn Future<Output = ()> + Send>>;
@@ -40,7 +40,8 @@ pub(super) async fn renew(store: &Arc<dyn Store>, term: &Term) -> Option<Instant
         Ok(Renewal::NotHeld(reason)) => {
             telemetry::renewal("not_held");
             // Without effect if the guard has begun its release meanwhile.
-            term.lose(reason);
+            term.vanish();
+            term.lose(why(store, &term.request, reason).await);
             None
         }
         Err(StoreError { source, .. }) => {
@@ -48,6 +49,18 @@ pub(super) async fn renew(store: &Arc<dyn Store>, term: &Term) -> Option<Instant
             tracing::warn!(error = %source, "a lease could not be renewed; trying again");
             Some(store.now() + pause(term.request.ttl).min(term.remaining()))
         }
+    }
+}
+
+/// How a lease was lost that the store says is not held.
+pub(crate) async fn why(
+    store: &Arc<dyn Store>,
+    request: &Request,
+    reason: LossReason,
+) -> LossReason {
+    match store.was_forced(request).await {
+        Ok(true) => LossReason::Forced,
+        _ => reason,
     }
 }
 

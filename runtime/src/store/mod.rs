@@ -6,6 +6,7 @@
 //! Not a public interface: it is visible so that the conformance suite can ask
 //! each store the same questions.
 
+mod inspection;
 pub mod memory;
 #[cfg(feature = "redis")]
 pub mod redis;
@@ -18,8 +19,9 @@ use std::pin::Pin;
 use std::sync::Weak;
 use std::time::{Duration, Instant};
 
-pub use self::request::{ClientId, Kind, Request, RequestId};
-use crate::{LossReason, Outcome};
+pub use self::inspection::{ClientInfo, Forced, Holder, LockInfo, LockKind, Waiter};
+pub use self::request::{ClientId, Kind, Owner, Request, RequestId};
+use crate::{LockKey, LossReason, Outcome};
 
 /// The answer to a command. It owns what it needs, so that a command whose
 /// caller went away can be finished by the keeper.
@@ -59,7 +61,7 @@ pub type Stamp = u64;
 pub enum Attempt {
     /// The request holds the lock, for its TTL from now.
     Granted {
-        /// The fencing token; 0 for a permit.
+        /// The fencing token; 0 for what has none.
         token: u64,
     },
     /// Others hold it, or were here before, and the request is in the queue.
@@ -82,6 +84,9 @@ pub enum Attempt {
     Ended,
     /// The name is in use by another kind of lock, or by no lock at all.
     WrongKind,
+    /// Its owner reads or writes, and would wait for himself, or for others who
+    /// read: a writer's lease is for who has nothing, or alone reads and tries.
+    WouldDeadlock,
 }
 
 /// The answer to a renewal.
@@ -100,6 +105,9 @@ pub enum Renewal {
 pub enum Ended {
     /// The lease is ended, by this command or an earlier copy of it.
     Released,
+    /// The hold is ended, by this command or an earlier copy of it, and so many
+    /// others of its owner are left.
+    StillHeld(u32),
     /// The lease is ended, and the lock stays held without a holder.
     Kept,
     /// It had ended before. Nothing was changed.
@@ -114,11 +122,16 @@ pub enum Hint {
     Offered {
         /// The waiter.
         id: RequestId,
-        /// The fencing token; 0 for a permit.
+        /// The fencing token; 0 for what has none.
         token: u64,
         /// Which of the waiter's asks the offer is for. What is older than its
         /// last answer was about an offer that ended.
         until: Stamp,
+    },
+    /// What it waits for may be free: it should ask at once.
+    Free {
+        /// The waiter.
+        id: RequestId,
     },
     /// Hints may have been lost: whoever waits should ask again.
     Missed,
@@ -133,19 +146,6 @@ pub trait Listener: fmt::Debug + Send + Sync {
 /// As long as it lives, the store's hints for one lock reach the client.
 pub type Attendance = Box<dyn Send + Sync>;
 
-/// Who a client is, for those who ask who holds a lock.
-#[derive(Clone, Debug)]
-pub struct ClientInfo {
-    /// The client's id, with which all its request ids begin.
-    pub id: ClientId,
-    /// The service's name.
-    pub service: String,
-    /// The machine's name.
-    pub host: String,
-    /// The process id.
-    pub process: u32,
-}
-
 /// Why a command had no proper answer.
 #[derive(Debug)]
 pub struct StoreError {
@@ -159,18 +159,21 @@ pub struct StoreError {
     pub source: Box<dyn Error + Send + Sync>,
 }
 
-/// Keeps leases: one a mutex, as many as the limit a semaphore.
+/// Keeps leases: one a mutex, those of one owner a reentrant mutex, as many as the
+/// limit a semaphore, readers or a writer a read-write lock.
 ///
 /// # Contract
 ///
 /// For every key, at any one time:
 ///
-/// 1. at most one mutex lease is live, and no permit is granted that takes the
-///    weight that is out above its own limit;
+/// 1. at most one mutex lease is live; no permit is granted that takes the weight
+///    that is out above its own limit; all live holds of a reentrant mutex are one
+///    owner's; and beside a live writer nothing is live but readers of its owner;
 /// 2. a lease is live from its grant until its TTL, its last renewal or its
 ///    release ends it, by the store's own clock;
-/// 3. each grant of a mutex to a new request has a greater token than all
-///    before it;
+/// 3. each grant of a mutex, or to a writer, and each that gives a reentrant mutex
+///    to an owner who did not have it, has a greater token than all before it; the
+///    holds of an owner have the same one, as long as one of them is live;
 /// 4. every command may be sent twice: a repeated acquire has the first one's
 ///    answer and starts the TTL anew, a repeated release changes nothing;
 /// 5. a request that was released or cancelled is not granted again for a
@@ -181,12 +184,20 @@ pub struct StoreError {
 /// 8. nothing overtakes a waiter that is known to live: a lock that is released
 ///    goes to the first of the queue by the same command, as an offer that ends
 ///    when the waiter would be taken for dead, and that its first renewal makes
-///    a lease for its whole TTL.
+///    a lease for its whole TTL. An owner who has a lease overtakes all to another
+///    hold, to read once more, to read while he writes, or to write when he alone
+///    reads: whoever waits, waits for him;
+/// 9. one name is one kind of lock: another kind is refused as long as somebody
+///    holds it or waits for it, and changes nothing.
 ///
 /// The modules `conformance` of the tests hold every store to it.
 pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// Asks for the lock, once; `waiting` says how to wait for it.
     fn acquire(&self, request: &Request, waiting: Option<Waiting>) -> StoreFuture<Attempt>;
+
+    /// Asks for several mutexes: their tokens if all were granted, else nothing. They
+    /// are not queued for. Nothing at all where the store can't grant them together.
+    fn acquire_all(&self, requests: &[Request]) -> Option<StoreFuture<Option<Vec<u64>>>>;
 
     /// Lets a lease run for its TTL from now.
     fn renew(&self, request: &Request) -> StoreFuture<Renewal>;
@@ -197,6 +208,19 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// Takes an acquisition back, whether it was granted, waits, or neither, and
     /// says whether it was granted.
     fn cancel(&self, request: &Request) -> StoreFuture<bool>;
+
+    /// Who holds a lock, and who waits for it.
+    fn inspect(&self, key: &LockKey) -> StoreFuture<LockInfo>;
+
+    /// Whether an owner holds a lock, of whatever kind.
+    fn is_held_by(&self, key: &LockKey, owner: &Owner) -> StoreFuture<bool>;
+
+    /// Takes a lock, of whatever kind, from all who hold it.
+    fn force_release(&self, key: &LockKey) -> StoreFuture<Forced>;
+
+    /// Whether a lease that is not held any more was taken by force. Known until it
+    /// would have ended.
+    fn was_forced(&self, request: &Request) -> StoreFuture<bool>;
 
     /// Notes who a client is, for `lasts`.
     fn introduce(&self, client: &ClientInfo, lasts: Duration) -> StoreFuture<()>;

@@ -1,6 +1,7 @@
 //! What all commands of one acquisition carry.
 
 use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -8,7 +9,7 @@ use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use uuid::Uuid;
 
-use crate::LockKey;
+use crate::{LockError, LockKey};
 
 const CLIENT: usize = 22;
 const COUNTER: usize = 12;
@@ -51,6 +52,9 @@ impl fmt::Debug for ClientId {
 pub struct RequestId([u8; CLIENT + COUNTER]);
 
 impl RequestId {
+    /// How many bytes an id has.
+    pub const LENGTH: usize = CLIENT + COUNTER;
+
     /// The next id of a client.
     #[must_use]
     pub fn next(client: ClientId, counter: &AtomicU64) -> Self {
@@ -96,6 +100,8 @@ impl fmt::Debug for RequestId {
 pub enum Kind {
     /// The only lease of a lock.
     Mutex,
+    /// A hold of its owner's, who may have others of the same lock.
+    Reentrant,
     /// A permit of at most `limit` in all.
     Semaphore {
         /// How much weight may be out with this one.
@@ -103,6 +109,58 @@ pub enum Kind {
         /// How much of it this one takes.
         weight: u32,
     },
+    /// A reader's lease, beside those of other readers.
+    Read,
+    /// A writer's lease, beside none but its owner's own readers'.
+    Write,
+}
+
+impl Kind {
+    /// Whether its grants have fencing tokens.
+    #[must_use]
+    pub fn is_fenced(self) -> bool {
+        matches!(self, Self::Mutex | Self::Reentrant | Self::Write)
+    }
+}
+
+/// Whom a lease belongs to, where its holder wants to be known again: text of 1 to
+/// 128 bytes without control characters.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct Owner(Arc<str>);
+
+impl Owner {
+    const LONGEST: usize = 128;
+
+    /// Checks a name.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::InvalidOption`] if it is empty, too long, or has a control
+    /// character in it.
+    pub fn new(name: &str) -> Result<Self, LockError> {
+        let problem = if name.is_empty() {
+            "it is empty; name whose leases these are"
+        } else if name.len() > Self::LONGEST {
+            "it has more than 128 bytes; shorten it"
+        } else if name.chars().any(char::is_control) {
+            "it has a control character in it"
+        } else {
+            return Ok(Self(name.into()));
+        };
+        Err(LockError::InvalidOption { option: "owner", problem: problem.to_owned() })
+    }
+
+    /// The name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Owner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&*self.0, f)
+    }
 }
 
 /// One acquisition, from its first command to its last.
@@ -114,6 +172,8 @@ pub struct Request {
     pub id: RequestId,
     /// What is asked for.
     pub kind: Kind,
+    /// Who asks, if he is to be known again.
+    pub owner: Option<Owner>,
     /// How long the lease lasts.
     pub ttl: Duration,
 }
@@ -121,6 +181,15 @@ pub struct Request {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn owners_have_names_that_can_be_stored() {
+        assert_eq!(Owner::new("worker 7@host").unwrap().name(), "worker 7@host");
+        for (name, why) in [("", "empty"), ("a\0", "control"), (&"x".repeat(129), "128 bytes")] {
+            let error = Owner::new(name).unwrap_err().to_string();
+            assert!(error.contains(why) && error.contains("owner"), "{error}");
+        }
+    }
 
     #[test]
     fn ids_are_fixed_in_width_and_never_repeat() {

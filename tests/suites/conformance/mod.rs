@@ -79,7 +79,7 @@ impl Client {
 
     fn request(&self, kind: Kind, ttl: Duration) -> Request {
         let id = RequestId::next(self.id, &self.requests);
-        Request { key: LockKey::new("a").expect("a name"), id, kind, ttl }
+        Request { key: LockKey::new("a").expect("a name"), id, kind, owner: None, ttl }
     }
 }
 

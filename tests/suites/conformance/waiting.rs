@@ -779,7 +779,7 @@ async fn who_is_offered_is_told_in_memory() {
             assert_eq!((id, of), (first.id, until));
             assert_eq!(granted(backend, &first).await, token);
         }
-        other @ Hint::Missed => panic!("{other:?}"),
+        other => panic!("{other:?}"),
     }
     assert!(
         hearing.hints.try_recv().is_err(),

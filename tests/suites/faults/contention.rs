@@ -10,9 +10,10 @@ use std::time::{Duration, Instant};
 
 use leasehold::store::redis::RedisStore;
 use leasehold::store::{
-    Attempt, ClientId, ClientInfo, Ended, Listener, Renewal, Request, Store, StoreFuture, Waiting,
+    Attempt, ClientId, ClientInfo, Ended, Forced, Listener, LockInfo, Owner, Renewal, Request,
+    Store, StoreFuture, Waiting,
 };
-use leasehold::{Lease, LockError, Locks, Wait};
+use leasehold::{Lease, LockError, LockKey, Locks, Wait};
 use leasehold_tests::server::Server;
 use tokio::runtime::Handle;
 use tokio::task::JoinSet;
@@ -148,6 +149,29 @@ impl Store for Twice {
     fn cancel(&self, request: &Request) -> StoreFuture<bool> {
         let (first, second) = (self.0.cancel(request), self.0.cancel(request));
         both(first, second, |held| *held, |first, second| !(*first && *second))
+    }
+
+    fn acquire_all(&self, requests: &[Request]) -> Option<StoreFuture<Option<Vec<u64>>>> {
+        let (first, second) = (self.0.acquire_all(requests)?, self.0.acquire_all(requests)?);
+        Some(both(first, second, Option::is_some, |first, second| {
+            first.is_none() || second.is_none() || first == second
+        }))
+    }
+
+    fn inspect(&self, key: &LockKey) -> StoreFuture<LockInfo> {
+        self.0.inspect(key)
+    }
+
+    fn is_held_by(&self, key: &LockKey, owner: &Owner) -> StoreFuture<bool> {
+        self.0.is_held_by(key, owner)
+    }
+
+    fn force_release(&self, key: &LockKey) -> StoreFuture<Forced> {
+        self.0.force_release(key)
+    }
+
+    fn was_forced(&self, request: &Request) -> StoreFuture<bool> {
+        self.0.was_forced(request)
     }
 
     fn introduce(&self, client: &ClientInfo, lasts: Duration) -> StoreFuture<()> {

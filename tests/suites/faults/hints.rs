@@ -44,7 +44,13 @@ impl Client {
 
     fn request(&self, kind: Kind) -> Request {
         let id = RequestId::next(self.id, &self.requests);
-        Request { key: LockKey::new("a").unwrap(), id, kind, ttl: Duration::from_secs(30) }
+        Request {
+            key: LockKey::new("a").unwrap(),
+            id,
+            kind,
+            owner: None,
+            ttl: Duration::from_secs(30),
+        }
     }
 
     /// A client that hears hints.
@@ -95,7 +101,7 @@ impl Client {
     async fn offer(&mut self) -> Hint {
         loop {
             match self.hint().await {
-                Hint::Missed => {}
+                Hint::Missed | Hint::Free { .. } => {}
                 offer @ Hint::Offered { .. } => return offer,
             }
         }

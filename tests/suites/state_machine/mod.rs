@@ -175,7 +175,13 @@ impl<'a> Run<'a> {
 
     fn request(&self, slot: &Slot, client: ClientId) -> Request {
         let id = RequestId::next(client, &self.counter);
-        Request { key: LockKey::new(NAMES[slot.name]).unwrap(), id, kind: slot.kind, ttl: slot.ttl }
+        Request {
+            key: LockKey::new(NAMES[slot.name]).unwrap(),
+            id,
+            kind: slot.kind,
+            owner: None,
+            ttl: slot.ttl,
+        }
     }
 
     fn pass(&mut self, time: Duration) {

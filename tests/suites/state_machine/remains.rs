@@ -155,6 +155,7 @@ impl Remains {
         let (limit, weight) = match request.kind {
             Kind::Mutex => (1, 1),
             Kind::Semaphore { limit, weight } => (limit, weight),
+            _ => todo!(),
         };
         ensure(out + weight <= limit, || format!("{out} and {weight} of {limit} are out"))
     }

@@ -68,7 +68,7 @@ impl Requests {
     fn next(&self, name: &str, kind: Kind) -> Request {
         let id = RequestId::next(self.id, &self.counter);
         let key = LockKey::new(name).unwrap();
-        Request { key, id, kind, ttl: Duration::from_secs(60) }
+        Request { key, id, kind, owner: None, ttl: Duration::from_secs(60) }
     }
 
     async fn queue(&self, request: &Request) {
@@ -250,7 +250,7 @@ async fn an_uncontended_permit_looks_at_no_queue() {
             ("set", 1),
             ("exists", exists),
             ("zscore", 2),
-            ("zcard", 1),
+            ("zcount", 1),
             ("zrange", 0),
             ("hset", 0),
             ("hget", 0),

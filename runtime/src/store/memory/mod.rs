@@ -15,9 +15,10 @@ use std::time::{Duration, Instant};
 
 use self::table::Table;
 use super::{
-    Attempt, ClientId, ClientInfo, Ended, Hint, Listener, Renewal, Request, Store, StoreFuture,
-    Waiting,
+    Attempt, ClientId, ClientInfo, Ended, Forced, Hint, Listener, LockInfo, Owner, Renewal,
+    Request, Store, StoreFuture, Waiting,
 };
+use crate::LockKey;
 
 /// Keeps leases in memory. Each store is a world of its own.
 ///
@@ -76,6 +77,26 @@ impl Store for MemoryStore {
 
     fn cancel(&self, request: &Request) -> StoreFuture<bool> {
         self.run(|table, now| table.cancel(request, now))
+    }
+
+    fn acquire_all(&self, _: &[Request]) -> Option<StoreFuture<Option<Vec<u64>>>> {
+        todo!()
+    }
+
+    fn inspect(&self, _: &LockKey) -> StoreFuture<LockInfo> {
+        todo!()
+    }
+
+    fn is_held_by(&self, _: &LockKey, _: &Owner) -> StoreFuture<bool> {
+        todo!()
+    }
+
+    fn force_release(&self, _: &LockKey) -> StoreFuture<Forced> {
+        todo!()
+    }
+
+    fn was_forced(&self, _: &Request) -> StoreFuture<bool> {
+        todo!()
     }
 
     fn introduce(&self, _: &ClientInfo, _: Duration) -> StoreFuture<()> {

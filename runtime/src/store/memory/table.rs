@@ -82,6 +82,7 @@ impl Table {
             Kind::Semaphore { limit, weight } => {
                 semaphore::acquire(lock, request, Demand { limit, weight }, waiting, shared)
             }
+            _ => todo!(),
         })
     }
 
@@ -89,6 +90,7 @@ impl Table {
         self.with(request, now, |lock, shared| match request.kind {
             Kind::Mutex => mutex::renew(lock, request, shared),
             Kind::Semaphore { weight, .. } => semaphore::renew(lock, request, weight, shared),
+            _ => todo!(),
         })
     }
 
@@ -96,6 +98,7 @@ impl Table {
         self.with(request, now, |lock, shared| match request.kind {
             Kind::Mutex => mutex::release(lock, request, keep, shared),
             Kind::Semaphore { .. } => semaphore::release(lock, request, shared),
+            _ => todo!(),
         })
     }
 
@@ -103,6 +106,7 @@ impl Table {
         self.with(request, now, |lock, shared| match request.kind {
             Kind::Mutex => mutex::cancel(lock, request, shared),
             Kind::Semaphore { .. } => semaphore::cancel(lock, request, shared),
+            _ => todo!(),
         })
     }
 
@@ -161,6 +165,7 @@ mod tests {
             key: LockKey::new(name).unwrap(),
             id: RequestId::next(client, &COUNTER),
             kind: Kind::Mutex,
+            owner: None,
             ttl: SECOND,
         }
     }

@@ -9,8 +9,8 @@ use tokio::time::{Instant as Timer, timeout_at};
 use super::connection::{Connections, PATIENCE};
 use super::fault::{self, Fault};
 use super::script::Script;
-use crate::Outcome;
 use crate::store::{Request, StoreError};
+use crate::{LockKey, Outcome};
 
 /// A script call that is ready to be sent.
 pub(super) struct Command {
@@ -20,9 +20,22 @@ pub(super) struct Command {
 
 impl Command {
     pub(super) fn new(script: &'static Script) -> Self {
+        Self::for_each(script, 1)
+    }
+
+    /// For a script that takes its keys as often as there are locks.
+    pub(super) fn for_each(script: &'static Script, locks: usize) -> Self {
         let mut cmd = redis::cmd("EVALSHA");
-        cmd.arg(script.hash()).arg(script.keys.len());
+        cmd.arg(script.hash()).arg(script.keys.len() * locks);
         Self { script, cmd }
+    }
+
+    /// Adds the script's keys of a lock.
+    pub(super) fn keys(mut self, key: &LockKey, prefix: &str) -> Self {
+        for role in self.script.keys {
+            self.cmd.arg(key.in_store(prefix, role));
+        }
+        self
     }
 
     pub(super) fn arg(mut self, arg: impl redis::ToRedisArgs) -> Self {

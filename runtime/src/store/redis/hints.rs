@@ -65,12 +65,16 @@ impl Ears {
     }
 }
 
-/// Reads what the scripts tell: a request's id, the token and until when the
-/// waiter is known to live, each of a fixed width. Anybody may have sent it.
+/// Reads what the scripts tell: a request's id alone if it should ask, or with the
+/// token and until when the waiter is known to live, each of a fixed width. Anybody
+/// may have sent it.
 fn read(message: &[u8]) -> Option<(RequestId, Hint)> {
-    let (id, rest) = message.split_at_checked(34)?;
-    let (token, until) = rest.split_at_checked(16).filter(|(_, until)| until.len() == 13)?;
+    let (id, rest) = message.split_at_checked(RequestId::LENGTH)?;
     let id = RequestId::read(id)?;
+    if rest.is_empty() {
+        return Some((id, Hint::Free { id }));
+    }
+    let (token, until) = rest.split_at_checked(16).filter(|(_, until)| until.len() == 13)?;
     Some((id, Hint::Offered { id, token: number(token)?, until: number(until)? }))
 }
 
@@ -93,9 +97,11 @@ mod tests {
         let good = format!("{id:?}17000000000000641700000000123");
         let hint = Hint::Offered { id, token: 1_700_000_000_000_064, until: 1_700_000_000_123 };
         assert_eq!(read(good.as_bytes()), Some((id, hint)));
-        for end in 0..good.len() {
+        for end in (0..good.len()).filter(|end| *end != RequestId::LENGTH) {
             assert_eq!(read(&good.as_bytes()[..end]), None, "{end} bytes");
         }
+        let id_alone = &good.as_bytes()[..RequestId::LENGTH];
+        assert_eq!(read(id_alone), Some((id, Hint::Free { id })));
         for bad in [format!("{good}4"), good.replace("123", "-23"), good.replace("64", "+4")] {
             assert_eq!(read(bad.as_bytes()), None, "{bad}");
         }

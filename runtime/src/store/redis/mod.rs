@@ -11,9 +11,11 @@ mod dial;
 mod fault;
 mod health;
 mod hints;
+mod inspect;
 mod script;
 mod subscriber;
 
+use std::borrow::Cow;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
@@ -28,10 +30,10 @@ use self::script::Script;
 #[cfg(feature = "cluster")]
 use super::Attendance;
 use super::{
-    Attempt, ClientId, ClientInfo, Ended, Kind, Listener, Renewal, Request, Store, StoreError,
-    StoreFuture, Ticket, Waiting,
+    Attempt, ClientId, ClientInfo, Ended, Forced, Kind, Listener, LockInfo, Owner, Renewal,
+    Request, Store, StoreError, StoreFuture, Ticket, Waiting,
 };
-use crate::{LockError, LockKey, LossReason};
+use crate::{Fence, LockError, LockKey, LossReason};
 
 /// What a store is connected to.
 #[derive(Clone, Debug)]
@@ -42,10 +44,10 @@ enum Servers {
 }
 
 /// Keeps leases on one server, or on a cluster.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct RedisStore {
     servers: Servers,
-    prefix: Box<str>,
+    prefix: Arc<str>,
     /// Drives the connections and times the commands, so that neither depends
     /// on the runtime of whoever asks.
     runtime: Handle,
@@ -100,17 +102,16 @@ impl RedisStore {
         Ok(Self { servers, prefix: prefix.into(), runtime })
     }
 
-    /// The script for a request's kind, with its keys, the id, and the weight.
-    fn of(&self, request: &Request, [mutex, semaphore]: [&'static Script; 2]) -> Command {
-        let (script, weight) = match request.kind {
-            Kind::Mutex => (mutex, None),
-            Kind::Semaphore { weight, .. } => (semaphore, Some(weight)),
+    /// The script for a request's kind, with its keys and who it is.
+    fn of(&self, request: &Request, by_kind: [&'static Script; 4]) -> Command {
+        let [mutex, reentrant, semaphore, rw] = by_kind;
+        let script = match request.kind {
+            Kind::Mutex => mutex,
+            Kind::Reentrant => reentrant,
+            Kind::Semaphore { .. } => semaphore,
+            Kind::Read | Kind::Write => rw,
         };
-        let mut command = Command::new(script);
-        for role in script.keys {
-            command.cmd.arg(request.key.in_store(&self.prefix, role));
-        }
-        command.arg(request.id.as_bytes()).arg(weight)
+        Command::new(script).keys(&request.key, &self.prefix).arg(holder(request))
     }
 
     /// Where the scripts tell a waiter that it was offered the lock: they put its
@@ -125,6 +126,11 @@ impl RedisStore {
         }
     }
 
+    /// The key of a client's record of itself.
+    fn client(&self, id: ClientId) -> String {
+        format!("{}:client:{{{id}}}", self.prefix)
+    }
+
     /// Sends a request's command, and reads the numbers it is answered; `foreign`
     /// is the answer where a value of another type stands under one of its keys.
     fn ask<T: Send + 'static>(
@@ -132,7 +138,7 @@ impl RedisStore {
         command: Command,
         request: &Request,
         foreign: T,
-        read: fn(&[u64]) -> Option<T>,
+        read: impl FnOnce(&[u64]) -> Option<T> + Send + 'static,
     ) -> StoreFuture<T> {
         self.send(command, limit(request), move |answer| match answer {
             Err(error) if is_wrong_type(&error) => Ok(foreign),
@@ -162,18 +168,42 @@ impl RedisStore {
     }
 }
 
+/// What a request is called among those who hold: a mutex, of which there is one, by
+/// its id alone.
+fn holder(request: &Request) -> Cow<'_, [u8]> {
+    let mut how = match request.kind {
+        Kind::Mutex => return Cow::Borrowed(request.id.as_bytes()),
+        Kind::Semaphore { weight, .. } if weight > 1 => format!(":{weight}"),
+        Kind::Write => "w".to_owned(),
+        _ if request.owner.is_none() => return Cow::Borrowed(request.id.as_bytes()),
+        _ => String::new(),
+    };
+    how += &by(request.owner.as_ref());
+    Cow::Owned([request.id.as_bytes(), how.as_bytes()].concat())
+}
+
+/// How an owner is written.
+fn by(owner: Option<&Owner>) -> String {
+    owner.map(|owner| format!("@{}", owner.name())).unwrap_or_default()
+}
+
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Store for RedisStore {
     fn acquire(&self, request: &Request, waiting: Option<Waiting>) -> StoreFuture<Attempt> {
-        let scripts = [&script::MUTEX_ACQUIRE, &script::SEMAPHORE_ACQUIRE];
+        let scripts = [
+            &script::MUTEX_ACQUIRE,
+            &script::REENTRANT_ACQUIRE,
+            &script::SEMAPHORE_ACQUIRE,
+            &script::RW_ACQUIRE,
+        ];
         let mut command = self.of(request, scripts).millis(request.ttl);
         if let Kind::Semaphore { limit, .. } = request.kind {
             command = command.arg(limit);
         }
-        let command = match waiting {
+        command = match waiting {
             None => command.arg(0).arg(0),
             Some(Waiting { live, ticket: Ticket::Told(ticket) }) => {
                 command.millis(live).arg(ticket)
@@ -183,6 +213,9 @@ impl Store for RedisStore {
                 command.millis(live).arg(-age)
             }
         };
+        if request.kind == Kind::Mutex {
+            command = command.arg(by(request.owner.as_ref()));
+        }
         let command = command.arg(self.wake(&request.key));
         self.ask(command, request, Attempt::WrongKind, |answer| {
             Some(match *answer {
@@ -193,6 +226,7 @@ impl Store for RedisStore {
                 },
                 [2] => Attempt::Ended,
                 [3] => Attempt::WrongKind,
+                [6] => Attempt::WouldDeadlock,
                 [5, ticket, until, again] => {
                     Attempt::Queued { ticket, until, ask_again: Duration::from_millis(again) }
                 }
@@ -201,10 +235,39 @@ impl Store for RedisStore {
         })
     }
 
+    fn acquire_all(&self, requests: &[Request]) -> Option<StoreFuture<Option<Vec<u64>>>> {
+        let (first, count) = (requests.first()?, requests.len());
+        #[cfg(feature = "cluster")]
+        if let Servers::Cluster(_) = self.servers {
+            if !requests.iter().all(|request| request.key.shares_slot(&first.key)) {
+                return None;
+            }
+        }
+        let mut command = Command::for_each(&script::MUTEX_ACQUIRE_ALL, count);
+        for request in requests {
+            command = command.keys(&request.key, &self.prefix);
+        }
+        command = command.millis(first.ttl);
+        for request in requests {
+            command = command.arg(request.id.as_bytes());
+        }
+        // A value of another type is found, and named, by who asks for it alone.
+        Some(self.ask(command, first, None, move |answer| match answer {
+            [] => Some(None),
+            tokens => (tokens.len() == count).then(|| Some(tokens.to_vec())),
+        }))
+    }
+
     fn renew(&self, request: &Request) -> StoreFuture<Renewal> {
-        let command = self.of(request, [&script::MUTEX_RENEW, &script::SEMAPHORE_RENEW]);
+        let scripts = [
+            &script::MUTEX_RENEW,
+            &script::REENTRANT_RENEW,
+            &script::SEMAPHORE_RENEW,
+            &script::RW_RENEW,
+        ];
+        let command = self.of(request, scripts).millis(request.ttl);
         let foreign = Renewal::NotHeld(LossReason::Taken);
-        self.ask(command.millis(request.ttl), request, foreign, |answer| {
+        self.ask(command, request, foreign, |answer| {
             Some(match *answer {
                 [1] => Renewal::Renewed,
                 [0] => Renewal::NotHeld(LossReason::Expired),
@@ -215,14 +278,21 @@ impl Store for RedisStore {
     }
 
     fn release(&self, request: &Request, keep: Duration) -> StoreFuture<Ended> {
-        let mut command = self.of(request, [&script::MUTEX_RELEASE, &script::SEMAPHORE_RELEASE]);
+        let scripts = [
+            &script::MUTEX_RELEASE,
+            &script::REENTRANT_RELEASE,
+            &script::SEMAPHORE_RELEASE,
+            &script::RW_RELEASE,
+        ];
+        let mut command = self.of(request, scripts);
         if request.kind == Kind::Mutex {
             command = command.millis(keep);
         }
         let command = command.arg(self.wake(&request.key));
         self.ask(command, request, Ended::NotHeld(LossReason::Taken), |answer| {
             Some(match *answer {
-                [1] => Ended::Released,
+                [1] | [1, 0] => Ended::Released,
+                [1, left] => Ended::StillHeld(u32::try_from(left).unwrap_or(u32::MAX)),
                 [3] => Ended::Kept,
                 [0] => Ended::NotHeld(LossReason::Expired),
                 [2] => Ended::NotHeld(LossReason::Taken),
@@ -232,17 +302,57 @@ impl Store for RedisStore {
     }
 
     fn cancel(&self, request: &Request) -> StoreFuture<bool> {
-        let command = self.of(request, [&script::MUTEX_CANCEL, &script::SEMAPHORE_CANCEL]);
-        let command = command.arg(self.wake(&request.key));
+        let scripts = [
+            &script::MUTEX_CANCEL,
+            &script::REENTRANT_CANCEL,
+            &script::SEMAPHORE_CANCEL,
+            &script::RW_CANCEL,
+        ];
+        let command = self.of(request, scripts).arg(self.wake(&request.key));
         self.ask(command, request, false, |answer| match *answer {
             [held @ (0 | 1)] => Some(held == 1),
             _ => None,
         })
     }
 
+    fn inspect(&self, key: &LockKey) -> StoreFuture<LockInfo> {
+        let store = self.clone();
+        let key = key.clone();
+        Box::pin(async move { store.look_at(&key).await })
+    }
+
+    fn is_held_by(&self, key: &LockKey, owner: &Owner) -> StoreFuture<bool> {
+        let store = self.clone();
+        let (key, owner) = (key.clone(), by(Some(owner)));
+        Box::pin(async move { store.is_owned_by(&key, &owner).await })
+    }
+
+    fn force_release(&self, key: &LockKey) -> StoreFuture<Forced> {
+        let command = Command::new(&script::LOCK_FORCE_RELEASE).keys(key, &self.prefix);
+        self.send(command.arg(self.wake(key)), PATIENCE, |answer| match answer {
+            Err(error) if is_wrong_type(&error) => Ok(Forced::Foreign),
+            answer => {
+                let answer = answer?;
+                match *integers(&answer) {
+                    [0] | [1, 0, _] => Ok(Forced::NotHeld),
+                    [1, held, token] => Ok(Forced::Released { held, fence: Fence::new(token) }),
+                    [3] => Ok(Forced::Foreign),
+                    _ => Err(unreadable(&answer)),
+                }
+            }
+        })
+    }
+
+    fn was_forced(&self, request: &Request) -> StoreFuture<bool> {
+        let command = Command::new(&script::LOCK_WAS_FORCED).keys(&request.key, &self.prefix);
+        self.ask(command.arg(holder(request)), request, false, |answer| match *answer {
+            [forced @ (0 | 1)] => Some(forced == 1),
+            _ => None,
+        })
+    }
+
     fn introduce(&self, client: &ClientInfo, lasts: Duration) -> StoreFuture<()> {
-        let mut command = Command::new(&script::CLIENT_INTRODUCE);
-        command.cmd.arg(format!("{}:client:{{{}}}", self.prefix, client.id));
+        let command = Command::new(&script::CLIENT_INTRODUCE).arg(self.client(client.id));
         let command = command.arg(&client.service).arg(&client.host).arg(client.process);
         self.send(command.millis(lasts), PATIENCE, |answer| answer.map(|_| ()))
     }

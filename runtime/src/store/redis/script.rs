@@ -27,13 +27,16 @@ impl Script {
 }
 
 /// With a first line `#!lua` the server refuses a key that was not declared.
-/// What frees or renews may run while the memory is full; what grants may not.
+/// What frees, renews or reads may run while the memory is full; what grants may not.
 macro_rules! shebang {
     (grants) => {
         "#!lua\n"
     };
     (frees) => {
         "#!lua flags=allow-oom\n"
+    };
+    (reads) => {
+        "#!lua flags=no-writes\n"
     };
 }
 
@@ -63,21 +66,42 @@ macro_rules! scripts {
 
 scripts! {
     MUTEX_ACQUIRE = "mutex/acquire" grants ["record", "queue", "hand_over"]
-        (lock, queue, waiters; id, ttl_ms, live_ms, ticket, wake);
+        (lock, queue, waiters; id, ttl_ms, live_ms, ticket, owner, wake);
+    MUTEX_ACQUIRE_ALL = "mutex/acquire_all" grants ["record", "queue", "hand_over"]
+        (lock, queue; ttl_ms);
     MUTEX_RENEW = "mutex/renew" frees [] (lock; id, ttl_ms);
     MUTEX_RELEASE = "mutex/release" frees ["record", "queue", "hand_over"]
         (lock, queue, waiters; id, keep_ms, wake);
     MUTEX_CANCEL = "mutex/cancel" frees ["record", "queue", "hand_over"]
         (lock, queue, waiters; id, wake);
-    SEMAPHORE_ACQUIRE = "semaphore/acquire" grants ["record", "queue", "permits", "serve"]
-        (lock, holders, queue, waiters; id, weight, ttl_ms, limit, live_ms, ticket, wake);
-    SEMAPHORE_RENEW = "semaphore/renew" frees ["record", "permits"]
-        (lock, holders; id, weight, ttl_ms);
-    SEMAPHORE_RELEASE = "semaphore/release" frees ["record", "queue", "permits", "serve"]
-        (lock, holders, queue, waiters; id, weight, wake);
-    SEMAPHORE_CANCEL = "semaphore/cancel" frees ["record", "queue", "permits", "serve"]
-        (lock, holders, queue, waiters; id, weight, wake);
+    REENTRANT_ACQUIRE = "reentrant/acquire" grants ["record", "queue", "holders", "owner", "serve"]
+        (lock, holders, queue, waiters; holder, ttl_ms, live_ms, ticket, wake);
+    REENTRANT_RENEW = "reentrant/renew" frees ["record", "holders"] (lock, holders; holder, ttl_ms);
+    REENTRANT_RELEASE = "reentrant/release" frees ["record", "queue", "holders", "owner", "serve"]
+        (lock, holders, queue, waiters; holder, wake);
+    REENTRANT_CANCEL = "reentrant/cancel" frees ["record", "queue", "holders", "owner", "serve"]
+        (lock, holders, queue, waiters; holder, wake);
+    SEMAPHORE_ACQUIRE = "semaphore/acquire" grants ["record", "queue", "holders", "limit", "serve"]
+        (lock, holders, queue, waiters; holder, ttl_ms, limit, live_ms, ticket, wake);
+    SEMAPHORE_RENEW = "semaphore/renew" frees ["record", "holders"] (lock, holders; holder, ttl_ms);
+    SEMAPHORE_RELEASE = "semaphore/release" frees ["record", "queue", "holders", "limit", "serve"]
+        (lock, holders, queue, waiters; holder, wake);
+    SEMAPHORE_CANCEL = "semaphore/cancel" frees ["record", "queue", "holders", "limit", "serve"]
+        (lock, holders, queue, waiters; holder, wake);
+    RW_ACQUIRE = "rw/acquire" grants ["record", "queue", "holders", "readers", "serve"]
+        (lock, holders, queue, waiters; holder, ttl_ms, live_ms, ticket, wake);
+    RW_RENEW = "rw/renew" frees ["record", "holders", "readers"] (lock, holders; holder, ttl_ms);
+    RW_RELEASE = "rw/release" frees ["record", "queue", "holders", "readers", "serve"]
+        (lock, holders, queue, waiters; holder, wake);
+    RW_CANCEL = "rw/cancel" frees ["record", "queue", "holders", "readers", "serve"]
+        (lock, holders, queue, waiters; holder, wake);
+    LOCK_INSPECT = "lock/inspect" reads ["record"] (lock, holders, queue, waiters; most);
+    LOCK_IS_HELD_BY = "lock/is_held_by" frees ["record", "holders"] (lock, holders; owner);
+    LOCK_FORCE_RELEASE = "lock/force_release" frees ["record", "queue", "holders"]
+        (lock, holders, queue, waiters, forced; wake);
+    LOCK_WAS_FORCED = "lock/was_forced" reads [] (forced; holder);
     CLIENT_INTRODUCE = "client/introduce" grants [] (client; service, host, process, ttl_ms);
+    CLIENT_DESCRIBE = "client/describe" reads [] (client;);
 }
 
 #[cfg(test)]
@@ -95,18 +119,18 @@ mod tests {
     fn names<'a>(header: &'a str, section: &str) -> Vec<&'a str> {
         header
             .lines()
-            .skip_while(|line| *line != format!("--- {section}"))
+            .skip_while(|line| line.split(',').next() != Some(&format!("--- {section}")))
             .skip(1)
             .take_while(|line| line.starts_with("---   "))
             .map(|line| line.split_whitespace().nth(2).expect("a number and a name"))
             .collect()
     }
 
-    /// The highest n of all `KEYS[n]` or `ARGV[n]`.
+    /// The highest n of all `KEYS[n]` or `ARGV[n]`; one that is computed is of a list.
     fn used(body: &str, list: &str) -> usize {
         let start = format!("{list}[");
         let numbers = body.split(&start).skip(1);
-        numbers.map(|rest| rest.split(']').next().unwrap().parse().unwrap()).max().unwrap_or(0)
+        numbers.filter_map(|rest| rest.split(']').next()?.parse().ok()).max().unwrap_or(0)
     }
 
     #[test]
@@ -119,7 +143,8 @@ mod tests {
             assert!(header.starts_with(&format!("--- {name}: ")), "{name}");
             assert_eq!(names(header, "KEYS"), script.keys, "{name}");
             assert_eq!(names(header, "ARGV"), script.args, "{name}");
-            assert_eq!(used(body, "KEYS"), script.keys.len(), "{name}");
+            let keys = if header.contains("--- KEYS, for each ") { 0 } else { script.keys.len() };
+            assert_eq!(used(body, "KEYS"), keys, "{name}");
             assert_eq!(used(body, "ARGV"), script.args.len(), "{name}");
             assert!(header.contains("\n--- RETURN\n") && header.contains("\n--- COST  "), "{name}");
             let included: Vec<_> =

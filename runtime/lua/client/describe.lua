@@ -1,0 +1,17 @@
+--- client/describe: say who a client is.
+---
+--- Changes nothing.
+---
+--- KEYS
+---   1  client  hash  service, host and process
+--- RETURN
+---   {service, host, process}  empty where it is not known
+--- COST  O(1)
+
+local client = KEYS[1]
+
+local known = {}
+for each, field in ipairs({'service', 'host', 'process'}) do
+  known[each] = redis.call('HGET', client, field) or ''
+end
+return known

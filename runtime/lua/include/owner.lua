@@ -1,0 +1,19 @@
+--- include/owner: when an owner may have a reentrant mutex. All who hold it are one
+--- owner's, each with a deadline of its own. Goes after include/holders.
+
+local KIND = 'E'
+
+local function fits(holders, holder, _, now_ms)
+  return not ends_at(holders, now_ms) or owns(holders, holder, now_ms)
+end
+
+-- The lock's fencing token once this one has it, and its own: the owner keeps his.
+local function fence(holders, _, token, now)
+  if not ends_at(holders, to_ms(now)) then token = next_token(token, now) end
+  return token, token
+end
+
+-- How long until the owner's last hold ends.
+local function free_in(holders, now_ms)
+  return (ends_at(holders, now_ms) or now_ms) - now_ms
+end

@@ -1,0 +1,52 @@
+--- lock/force_release: take a lock, of whatever kind, from all who hold it.
+---
+--- Safe to send twice: the second finds it free, or held by the next. The fencing
+--- token moves on, and whoever held it can ask whether it was forced. The first
+--- who waits is told to ask, and is served then.
+---
+--- INCLUDE record
+--- INCLUDE queue
+--- INCLUDE holders
+---
+--- KEYS
+---   1  lock     string  the record
+---   2  holders  zset    holder by deadline
+---   3  queue    zset    request id by ticket
+---   4  waiters  hash    request id to what it said last
+---   5  forced   zset    holder that it was taken from, by its deadline
+--- ARGV
+---   1  wake     string  where waiters are told, but for the client's id
+--- RETURN
+---   {1, held, token}  taken from so many; all later tokens are greater than this one
+---   {0}               nobody holds it
+---   {3}               what has the name is no lock
+--- COST  O(holders + log waiters)
+
+local lock, holders, queue, waiters, forced = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local wake = ARGV[1]
+
+local rec = redis.call('GET', lock)
+if not rec then return {0} end
+if not is_record(rec) then return {3} end
+if string.sub(rec, 2, 2) == 'F' then return {0} end
+local now = clock()
+local now_ms, left_ms, held, ended = to_ms(now), redis.call('PTTL', lock), 1, string.sub(rec, 54, 87)
+-- The expiry before the entry: a user who may not set one leaves nothing.
+redis.call('PEXPIRE', forced, math.max(left_ms, redis.call('PTTL', forced)))
+if string.sub(rec, 1, 1) == 'M' then
+  ended = string.sub(rec, 3, 36)
+  redis.call('ZADD', forced, now_ms + left_ms, ended)
+else
+  held = redis.call('ZCOUNT', holders, '(' .. now_ms, '+inf')
+  redis.call('ZUNIONSTORE', forced, 2, forced, holders, 'AGGREGATE', 'MAX')
+  redis.call('UNLINK', holders)
+end
+redis.call('ZREMRANGEBYSCORE', forced, '-inf', now_ms)
+local last = redis.call('ZRANGE', forced, -1, -1, 'WITHSCORES')[2]
+if last then redis.call('PEXPIRE', forced, last - now_ms) end
+local token = next_token(string.sub(rec, 37, 52), now)
+local free = string.sub(rec, 1, 1) .. 'F' .. NOBODY .. token .. flag_for(queue) .. ended
+redis.call('SET', lock, free, 'PX', GRACE_MS)
+local first = first_waiter(queue, waiters, now_ms)
+if first then tell(wake, first, '', '') end
+return {1, held, tonumber(token)}

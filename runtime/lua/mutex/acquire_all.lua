@@ -1,0 +1,45 @@
+--- mutex/acquire_all: take several mutexes, if all are free and nobody waits for one.
+---
+--- All or none, and never queued: who has to wait takes them one after another.
+--- Safe to send twice: requests that hold theirs get the same tokens, and their
+--- TTLs start anew.
+---
+--- INCLUDE record
+--- INCLUDE queue
+--- INCLUDE hand_over
+---
+--- KEYS, for each mutex
+---   1  lock    string   the record
+---   2  queue   zset     request id by ticket
+--- ARGV, and then the request of each mutex
+---   1  ttl_ms  integer  how long the leases last
+--- RETURN
+---   tokens, one for each mutex  granted
+---   {}                          not all of them are free
+--- COST  O(mutexes)
+
+local ttl_ms = ARGV[1]
+
+local taken = {}
+for each = 1, #KEYS / 2 do
+  local lock, queue, id = KEYS[2 * each - 1], KEYS[2 * each], ARGV[1 + each]
+  local rec, last, ended, flag, is_held = redis.call('GET', lock), NO_TOKEN, NOBODY, nil, false
+  if rec then
+    if not is_record(rec) or is_other(rec, 'M') then return {} end
+    last, flag, ended = string.sub(rec, 37, 52), string.sub(rec, 53, 53), string.sub(rec, 54, 87)
+    is_held = holds(rec, id)
+    if ended == id or not is_held and string.sub(rec, 2, 2) ~= 'F' then return {} end
+  end
+  if not is_held and not nobody_waits(flag, queue) then return {} end
+  taken[each] = {lock = lock, id = id, rec = is_held and rec, last = last, ended = ended}
+end
+local tokens, now = {}, clock()
+for each, mutex in ipairs(taken) do
+  if mutex.rec then
+    redis.call('SET', mutex.lock, 'MH' .. string.sub(mutex.rec, 3), 'PX', ttl_ms)
+    tokens[each] = tonumber(mutex.last)
+  else
+    tokens[each] = grant(mutex.lock, mutex.id, '', mutex.last, '0', mutex.ended, ttl_ms, now)[2]
+  end
+end
+return tokens

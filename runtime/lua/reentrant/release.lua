@@ -1,0 +1,35 @@
+--- reentrant/release: end one hold of an owner's, and with the last hand the mutex over.
+---
+--- Safe to send twice: a repeat ends nothing, and is told that the hold was
+--- released as long as no other was released since.
+---
+--- INCLUDE record
+--- INCLUDE queue
+--- INCLUDE holders
+--- INCLUDE owner
+--- INCLUDE serve
+---
+--- KEYS
+---   1  lock     string  the record
+---   2  holders  zset    holder by deadline
+---   3  queue    zset    request id by ticket
+---   4  waiters  hash    request id to what it said last
+--- ARGV
+---   1  holder   string  the request, and how it holds
+---   2  wake     string  where waiters are told, but for the client's id
+--- RETURN
+---   {1, left}  released, now or before; so many holds of its owner are left
+---   {0}        expired: its owner may have other holds, but not this one
+---   {2}        taken: it had expired, and another owner has it since
+--- COST  O(log holders + log waiters) for each that is served
+
+local keys = {lock = KEYS[1], holders = KEYS[2], queue = KEYS[3], waiters = KEYS[4], wake = ARGV[2]}
+local holder = ARGV[1]
+
+local now = clock()
+local had_it, ended_before = give_back(keys, holder, now)
+local now_ms = to_ms(now)
+local left, is_owners = 0, owns(keys.holders, holder, now_ms)
+if is_owners then left = redis.call('ZCOUNT', keys.holders, '(' .. string.sub(now, 1, 13), '+inf') end
+if had_it or ended_before then return {1, left} end
+return {ends_at(keys.holders, now_ms) and not is_owners and 2 or 0}

@@ -1,0 +1,112 @@
+//! What a store knows of a lock: who holds it, and who waits for it.
+
+use std::time::Duration;
+
+use super::ClientId;
+use crate::Fence;
+
+/// What the store knows of a lock, from [`Locks::inspect`](crate::Locks::inspect).
+///
+/// It was so when the store was asked, and may have changed since: for people, and
+/// not for decisions of a program.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct LockInfo {
+    /// Which kind of lock it is; nothing if nobody has held it for a minute.
+    pub kind: Option<LockKind>,
+    /// Who holds it: the first 64, by when their leases end.
+    pub holders: Vec<Holder>,
+    /// How many hold it in all.
+    pub held: u64,
+    /// How long it stays held without a holder, by `hold_at_least`.
+    pub kept: Option<Duration>,
+    /// Who waits for it: the first 64, in their order. Of a process that waits
+    /// several times, the store may know one.
+    pub waiters: Vec<Waiter>,
+    /// How many wait for it in all.
+    pub waiting: u64,
+}
+
+/// A kind of lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum LockKind {
+    /// A [`Mutex`](crate::Mutex).
+    Mutex,
+    /// A [`ReentrantMutex`](crate::ReentrantMutex).
+    ReentrantMutex,
+    /// A [`Semaphore`](crate::Semaphore).
+    Semaphore,
+    /// A [`RwLock`](crate::RwLock).
+    RwLock,
+    /// No lock of this crate: something else has its name in the store.
+    Foreign,
+}
+
+/// Who holds a lock.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Holder {
+    /// The process; nothing if that is not known (any more).
+    pub client: Option<ClientInfo>,
+    /// The owner, if it was given one.
+    pub owner: Option<String>,
+    /// Whether it is the writer of a read-write lock.
+    pub is_writer: bool,
+    /// How much of a semaphore's limit it takes; 1 for all other locks.
+    pub weight: u32,
+    /// The fencing token, if it has one.
+    pub fence: Option<Fence>,
+    /// For how long it has held it; nothing for a permit or a reader, of whom that
+    /// is not stored.
+    pub held_for: Option<Duration>,
+    /// How long its lease lasts, unless it is renewed.
+    pub remaining: Duration,
+}
+
+/// Who waits for a lock.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Waiter {
+    /// The process; nothing if that is not known (any more).
+    pub client: Option<ClientInfo>,
+    /// The owner, if it was given one.
+    pub owner: Option<String>,
+    /// Whether it is to write.
+    pub is_writer: bool,
+    /// How much of a semaphore's limit it asks for; 1 for all other locks.
+    pub weight: u32,
+    /// For how long it has waited.
+    pub waiting_for: Duration,
+}
+
+/// Who a client is, for those who ask who holds a lock.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClientInfo {
+    /// The client's id, with which all its request ids begin.
+    pub id: ClientId,
+    /// The service's name.
+    pub service: String,
+    /// The machine's name.
+    pub host: String,
+    /// The process id.
+    pub process: u32,
+}
+
+/// What [`Locks::force_release`](crate::Locks::force_release) did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Forced {
+    /// It was taken from all who held it.
+    Released {
+        /// From how many.
+        held: u64,
+        /// Greater than the tokens of all who held it, and not above those of all
+        /// who come: a resource that has seen it refuses the former holders.
+        fence: Fence,
+    },
+    /// Nobody held it. Nothing was changed.
+    NotHeld,
+    /// What has the name is no lock of this crate. Nothing was changed.
+    Foreign,
+}

@@ -1,0 +1,254 @@
+//! Who holds a lock, and who waits for it: what the scripts say, and what it means.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use redis::Value;
+
+use super::RedisStore;
+use super::command::{Command, integers, is_wrong_type, unreadable};
+use super::connection::PATIENCE;
+use super::script;
+use crate::store::{
+    ClientId, ClientInfo, Holder, LockInfo, LockKind, RequestId, StoreError, Waiter,
+};
+use crate::{Fence, LockKey};
+
+/// How many holders, and how many waiters, are named.
+const MOST: u32 = 64;
+
+impl RedisStore {
+    pub(super) async fn look_at(&self, key: &LockKey) -> Result<LockInfo, StoreError> {
+        let command = Command::new(&script::LOCK_INSPECT).keys(key, &self.prefix).arg(MOST);
+        let answer = self.send(command, PATIENCE, |answer| answer).await;
+        let answer = match answer {
+            Err(error) if is_wrong_type(&error) => return Ok(foreign()),
+            answer => answer?,
+        };
+        let read = Read::of(&answer).ok_or_else(|| unreadable(&answer))?;
+        let clients = self.describe(read.clients()).await?;
+        read.info(&clients).ok_or_else(|| unreadable(&answer))
+    }
+
+    /// Asks until it is known: those who ended are forgotten a few at a time.
+    pub(super) async fn is_owned_by(&self, key: &LockKey, owner: &str) -> Result<bool, StoreError> {
+        loop {
+            let command = Command::new(&script::LOCK_IS_HELD_BY).keys(key, &self.prefix).arg(owner);
+            let answer = self.send(command, PATIENCE, |answer| answer).await;
+            let answer = match answer {
+                Err(error) if is_wrong_type(&error) => return Ok(false),
+                answer => answer?,
+            };
+            match *integers(&answer) {
+                [held @ (0 | 1)] => return Ok(held == 1),
+                [2] => {}
+                [3] => return Ok(false),
+                _ => return Err(unreadable(&answer)),
+            }
+        }
+    }
+
+    async fn describe(
+        &self,
+        clients: Vec<ClientId>,
+    ) -> Result<HashMap<ClientId, ClientInfo>, StoreError> {
+        let described = clients.into_iter().map(async |id| {
+            let command = Command::new(&script::CLIENT_DESCRIBE).arg(self.client(id));
+            let answer = self.send(command, PATIENCE, |answer| answer).await?;
+            let known: Vec<_> = array(&answer).iter().map(text).collect();
+            match &known[..] {
+                [service, host, process] => Ok(process.parse().ok().map(|process| {
+                    (id, ClientInfo { id, service: service.clone(), host: host.clone(), process })
+                })),
+                _ => Err(unreadable(&answer)),
+            }
+        });
+        let described: Result<Vec<_>, _> = join_all(described).await.into_iter().collect();
+        Ok(described?.into_iter().flatten().collect())
+    }
+}
+
+/// What the script has said.
+struct Read {
+    /// The server's time in microseconds.
+    now: u64,
+    record: Vec<u8>,
+    left: Duration,
+    held: u64,
+    /// With their deadlines, in the server's milliseconds.
+    holders: Vec<(Member, u64)>,
+    waiting: u64,
+    /// With their tickets, in the server's microseconds.
+    waiters: Vec<(Member, u64)>,
+}
+
+/// Who holds or waits, and how.
+struct Member {
+    id: RequestId,
+    weight: u32,
+    is_writer: bool,
+    owner: Option<String>,
+}
+
+impl Member {
+    /// Reads how a request holds: see `lua/include/holders.lua`.
+    fn new(id: RequestId, how: &[u8]) -> Self {
+        let how = String::from_utf8_lossy(how);
+        let (how, owner) = match how.split_once('@') {
+            Some((how, owner)) => (how, Some(owner.to_owned())),
+            None => (&*how, None),
+        };
+        let weight = how.strip_prefix(':').and_then(|weight| weight.parse().ok()).unwrap_or(1);
+        Self { id, weight, is_writer: how == "w", owner }
+    }
+
+    fn read(member: &[u8]) -> Option<Self> {
+        let (id, how) = member.split_at_checked(RequestId::LENGTH)?;
+        Some(Self::new(RequestId::read(id)?, how))
+    }
+}
+
+/// Fields of the record: see `lua/include/record.lua`.
+struct Record<'a> {
+    kind: u8,
+    state: u8,
+    id: &'a [u8],
+    token: u64,
+    owner: &'a [u8],
+}
+
+impl<'a> Record<'a> {
+    fn read(record: &'a [u8]) -> Option<Self> {
+        let (fixed, owner) = record.split_at_checked(87)?;
+        let token = std::str::from_utf8(&fixed[36..52]).ok()?.parse().ok()?;
+        let is_ours = b"MESR".contains(&fixed[0]) && b"HOKF".contains(&fixed[1]);
+        let (kind, state, id) = (fixed[0], fixed[1], &fixed[2..36]);
+        is_ours.then_some(Self { kind, state, id, token, owner })
+    }
+
+    fn kind(&self) -> LockKind {
+        match self.kind {
+            b'M' => LockKind::Mutex,
+            b'E' => LockKind::ReentrantMutex,
+            b'S' => LockKind::Semaphore,
+            _ => LockKind::RwLock,
+        }
+    }
+}
+
+impl Read {
+    fn of(answer: &Value) -> Option<Self> {
+        let [now, record, left, held, holders, waiting, waiters, said] = array(answer) else {
+            return None;
+        };
+        let Value::BulkString(record) = record else { return None };
+        let holders = array(holders).chunks_exact(2).map(|pair| {
+            let Value::BulkString(member) = &pair[0] else { return None };
+            Some((Member::read(member)?, number(&pair[1])?))
+        });
+        let waiters = array(waiters).chunks_exact(2).zip(array(said)).map(|(pair, said)| {
+            let (Value::BulkString(id), Value::BulkString(said)) = (&pair[0], said) else {
+                return None;
+            };
+            // Until when it lives, the letter of its kind, and a limit.
+            let how = said.get(14..).unwrap_or_default().trim_ascii_start();
+            let how = &how[how.iter().take_while(|byte| byte.is_ascii_digit()).count()..];
+            Some((Member::new(RequestId::read(id)?, how), number(&pair[1])?))
+        });
+        Some(Self {
+            now: number(now)?,
+            record: record.clone(),
+            left: Duration::from_millis(number(left).unwrap_or_default()),
+            held: number(held)?,
+            holders: holders.collect::<Option<_>>()?,
+            waiting: number(waiting)?,
+            waiters: waiters.collect::<Option<_>>()?,
+        })
+    }
+
+    fn record(&self) -> Option<Record<'_>> {
+        Record::read(&self.record)
+    }
+
+    /// Who has a mutex.
+    fn mutex_holder(&self) -> Option<Member> {
+        let record = self.record().filter(|rec| rec.kind == b'M' && b"HO".contains(&rec.state))?;
+        Some(Member::new(RequestId::read(record.id)?, record.owner))
+    }
+
+    /// All clients that are spoken of, each once.
+    fn clients(&self) -> Vec<ClientId> {
+        let members = self.holders.iter().chain(&self.waiters).map(|(member, _)| member.id);
+        let members = members.chain(self.mutex_holder().map(|member| member.id));
+        let clients: std::collections::HashSet<_> = members.map(|id| id.client()).collect();
+        clients.into_iter().collect()
+    }
+
+    fn info(self, clients: &HashMap<ClientId, ClientInfo>) -> Option<LockInfo> {
+        let client = |id: RequestId| clients.get(&id.client()).cloned();
+        let waiters = self.waiters.iter().map(|(member, ticket)| Waiter {
+            client: client(member.id),
+            owner: member.owner.clone(),
+            is_writer: member.is_writer,
+            weight: member.weight,
+            waiting_for: Duration::from_micros(self.now.saturating_sub(*ticket)),
+        });
+        let (waiters, waiting) = (waiters.collect(), self.waiting);
+        let Some(record) = self.record() else {
+            return Some(match self.record.is_empty() {
+                true => LockInfo { waiters, waiting, ..LockInfo::default() },
+                false => foreign(),
+            });
+        };
+        let kind = record.kind();
+        let since_grant = Duration::from_micros(self.now.saturating_sub(record.token));
+        let holder = |member: Member, remaining, is_fenced: bool| Holder {
+            client: client(member.id),
+            owner: member.owner,
+            is_writer: member.is_writer,
+            weight: member.weight,
+            fence: is_fenced.then(|| Fence::new(record.token)),
+            held_for: is_fenced.then_some(since_grant),
+            remaining,
+        };
+        let mutex = self.mutex_holder().map(|member| holder(member, self.left, true));
+        let kept = (record.state == b'K').then_some(self.left);
+        let is_owned = kind == LockKind::ReentrantMutex;
+        let others = self.holders.into_iter().map(|(member, deadline)| {
+            let remaining = Duration::from_millis(deadline.saturating_sub(self.now / 1000));
+            let is_fenced = is_owned || member.is_writer;
+            holder(member, remaining, is_fenced)
+        });
+        let held = self.held + u64::from(mutex.is_some());
+        let holders = mutex.into_iter().chain(others).collect();
+        Some(LockInfo { kind: Some(kind), holders, held, kept, waiters, waiting })
+    }
+}
+
+fn foreign() -> LockInfo {
+    LockInfo { kind: Some(LockKind::Foreign), ..LockInfo::default() }
+}
+
+fn array(value: &Value) -> &[Value] {
+    match value {
+        Value::Array(values) => values,
+        _ => &[],
+    }
+}
+
+fn text(value: &Value) -> String {
+    match value {
+        Value::BulkString(text) => String::from_utf8_lossy(text).into_owned(),
+        _ => String::new(),
+    }
+}
+
+/// A number, be it written in digits; a score of a million millions is written with
+/// an exponent by no server.
+fn number(value: &Value) -> Option<u64> {
+    match value {
+        Value::Int(number) => u64::try_from(*number).ok(),
+        value => text(value).parse().ok(),
+    }
+}
