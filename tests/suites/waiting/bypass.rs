@@ -203,7 +203,8 @@ async fn nobody_who_lives_is_passed_by() {
             State::Asking => {
                 let live = if client.waits { LIVE_MS } else { 0 };
                 let args = [client.id.clone(), TTL_MS.to_string(), live.to_string()];
-                let args = [&args[..], &[client.ticket.to_string(), String::new(), wake.clone()]].concat();
+                let args =
+                    [&args[..], &[client.ticket.to_string(), String::new(), wake.clone()]].concat();
                 let answer: Vec<u64> =
                     from_redis_value(check.run("acquire", &args).await).expect("numbers");
                 match answer[..] {

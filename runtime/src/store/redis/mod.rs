@@ -3,6 +3,7 @@
 mod address;
 #[cfg(feature = "cluster")]
 mod attendance;
+mod call;
 #[cfg(feature = "cluster")]
 mod cluster;
 mod command;
@@ -15,23 +16,21 @@ mod inspect;
 mod script;
 mod subscriber;
 
-use std::borrow::Cow;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-use redis::Value;
 use tokio::runtime::Handle;
 
 use self::address::{check_prefix, connection_info, not_connected};
-use self::command::{Command, integers, is_wrong_type, limit, run, unreadable};
+use self::call::{by, holder};
+use self::command::{Command, integers, is_wrong_type, unreadable};
 use self::connection::{Connections, PATIENCE};
 use self::hints::Ears;
-use self::script::Script;
 #[cfg(feature = "cluster")]
 use super::Attendance;
 use super::{
     Attempt, ClientId, ClientInfo, Ended, Forced, Kind, Listener, LockInfo, Owner, Renewal,
-    Request, Store, StoreError, StoreFuture, Ticket, Waiting,
+    Request, Store, StoreFuture, Ticket, Waiting,
 };
 use crate::{Fence, LockError, LockKey, LossReason};
 
@@ -101,90 +100,6 @@ impl RedisStore {
         let servers = Servers::Cluster(Arc::new(opened));
         Ok(Self { servers, prefix: prefix.into(), runtime })
     }
-
-    /// The script for a request's kind, with its keys and who it is.
-    fn of(&self, request: &Request, by_kind: [&'static Script; 4]) -> Command {
-        let [mutex, reentrant, semaphore, rw] = by_kind;
-        let script = match request.kind {
-            Kind::Mutex => mutex,
-            Kind::Reentrant => reentrant,
-            Kind::Semaphore { .. } => semaphore,
-            Kind::Read | Kind::Write => rw,
-        };
-        Command::new(script).keys(&request.key, &self.prefix).arg(holder(request))
-    }
-
-    /// Where the scripts tell a waiter that it was offered the lock: they put its
-    /// client's id behind it.
-    #[cfg_attr(not(feature = "cluster"), expect(unused_variables, reason = "one for all locks"))]
-    fn wake(&self, key: &LockKey) -> String {
-        match &self.servers {
-            Servers::One(_) => format!("{}:wake:", self.prefix),
-            // A script may publish into its own slot alone.
-            #[cfg(feature = "cluster")]
-            Servers::Cluster(_) => format!("{}:", key.in_store(&self.prefix, "wake")),
-        }
-    }
-
-    /// The key of a client's record of itself.
-    fn client(&self, id: ClientId) -> String {
-        format!("{}:client:{{{id}}}", self.prefix)
-    }
-
-    /// Sends a request's command, and reads the numbers it is answered; `foreign`
-    /// is the answer where a value of another type stands under one of its keys.
-    fn ask<T: Send + 'static>(
-        &self,
-        command: Command,
-        request: &Request,
-        foreign: T,
-        read: impl FnOnce(&[u64]) -> Option<T> + Send + 'static,
-    ) -> StoreFuture<T> {
-        self.send(command, limit(request), move |answer| match answer {
-            Err(error) if is_wrong_type(&error) => Ok(foreign),
-            answer => {
-                let answer = answer?;
-                read(&integers(&answer)).ok_or_else(|| unreadable(&answer))
-            }
-        })
-    }
-
-    /// Sends a command; it goes on if the future is dropped.
-    fn send<T>(
-        &self,
-        command: Command,
-        limit: Duration,
-        read: impl FnOnce(Result<Value, StoreError>) -> Result<T, StoreError> + Send + 'static,
-    ) -> StoreFuture<T>
-    where
-        T: Send + 'static,
-    {
-        let running = match self.servers.clone() {
-            Servers::One(connections) => self.runtime.spawn(run(connections, command, limit)),
-            #[cfg(feature = "cluster")]
-            Servers::Cluster(cluster) => self.runtime.spawn(cluster::run(cluster, command, limit)),
-        };
-        Box::pin(async move { read(running.await.unwrap_or_else(|_| Err(fault::shut_down()))) })
-    }
-}
-
-/// What a request is called among those who hold: a mutex, of which there is one, by
-/// its id alone.
-fn holder(request: &Request) -> Cow<'_, [u8]> {
-    let mut how = match request.kind {
-        Kind::Mutex => return Cow::Borrowed(request.id.as_bytes()),
-        Kind::Semaphore { weight, .. } if weight > 1 => format!(":{weight}"),
-        Kind::Write => "w".to_owned(),
-        _ if request.owner.is_none() => return Cow::Borrowed(request.id.as_bytes()),
-        _ => String::new(),
-    };
-    how += &by(request.owner.as_ref());
-    Cow::Owned([request.id.as_bytes(), how.as_bytes()].concat())
-}
-
-/// How an owner is written.
-fn by(owner: Option<&Owner>) -> String {
-    owner.map(|owner| format!("@{}", owner.name())).unwrap_or_default()
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -193,13 +108,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Store for RedisStore {
     fn acquire(&self, request: &Request, waiting: Option<Waiting>) -> StoreFuture<Attempt> {
-        let scripts = [
-            &script::MUTEX_ACQUIRE,
-            &script::REENTRANT_ACQUIRE,
-            &script::SEMAPHORE_ACQUIRE,
-            &script::RW_ACQUIRE,
-        ];
-        let mut command = self.of(request, scripts).millis(request.ttl);
+        let mut command = self.of(request, &script::ACQUIRE).millis(request.ttl);
         if let Kind::Semaphore { limit, .. } = request.kind {
             command = command.arg(limit);
         }
@@ -259,13 +168,7 @@ impl Store for RedisStore {
     }
 
     fn renew(&self, request: &Request) -> StoreFuture<Renewal> {
-        let scripts = [
-            &script::MUTEX_RENEW,
-            &script::REENTRANT_RENEW,
-            &script::SEMAPHORE_RENEW,
-            &script::RW_RENEW,
-        ];
-        let command = self.of(request, scripts).millis(request.ttl);
+        let command = self.of(request, &script::RENEW).millis(request.ttl);
         let foreign = Renewal::NotHeld(LossReason::Taken);
         self.ask(command, request, foreign, |answer| {
             Some(match *answer {
@@ -278,13 +181,7 @@ impl Store for RedisStore {
     }
 
     fn release(&self, request: &Request, keep: Duration) -> StoreFuture<Ended> {
-        let scripts = [
-            &script::MUTEX_RELEASE,
-            &script::REENTRANT_RELEASE,
-            &script::SEMAPHORE_RELEASE,
-            &script::RW_RELEASE,
-        ];
-        let mut command = self.of(request, scripts);
+        let mut command = self.of(request, &script::RELEASE);
         if request.kind == Kind::Mutex {
             command = command.millis(keep);
         }
@@ -302,13 +199,7 @@ impl Store for RedisStore {
     }
 
     fn cancel(&self, request: &Request) -> StoreFuture<bool> {
-        let scripts = [
-            &script::MUTEX_CANCEL,
-            &script::REENTRANT_CANCEL,
-            &script::SEMAPHORE_CANCEL,
-            &script::RW_CANCEL,
-        ];
-        let command = self.of(request, scripts).arg(self.wake(&request.key));
+        let command = self.of(request, &script::CANCEL).arg(self.wake(&request.key));
         self.ask(command, request, false, |answer| match *answer {
             [held @ (0 | 1)] => Some(held == 1),
             _ => None,

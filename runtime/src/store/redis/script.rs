@@ -104,6 +104,20 @@ scripts! {
     CLIENT_DESCRIBE = "client/describe" reads [] (client;);
 }
 
+/// The scripts of a command by kind: mutex, reentrant mutex, semaphore, read-write lock.
+macro_rules! by_kind {
+    ($($name:ident = $($script:ident)*;)*) => {
+        $(pub(super) static $name: [&Script; 4] = [$(&$script),*];)*
+    };
+}
+
+by_kind! {
+    ACQUIRE = MUTEX_ACQUIRE REENTRANT_ACQUIRE SEMAPHORE_ACQUIRE RW_ACQUIRE;
+    RENEW = MUTEX_RENEW REENTRANT_RENEW SEMAPHORE_RENEW RW_RENEW;
+    RELEASE = MUTEX_RELEASE REENTRANT_RELEASE SEMAPHORE_RELEASE RW_RELEASE;
+    CANCEL = MUTEX_CANCEL REENTRANT_CANCEL SEMAPHORE_CANCEL RW_CANCEL;
+}
+
 #[cfg(test)]
 mod tests {
     use std::fs;

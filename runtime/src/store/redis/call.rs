@@ -1,0 +1,101 @@
+//! How a command is made and sent: its script, its keys, who it is from, and where it
+//! goes.
+
+use std::borrow::Cow;
+use std::time::Duration;
+
+use redis::Value;
+
+#[cfg(feature = "cluster")]
+use super::cluster;
+use super::command::{Command, integers, is_wrong_type, limit, run, unreadable};
+use super::script::Script;
+use super::{RedisStore, Servers, fault};
+use crate::LockKey;
+use crate::store::{ClientId, Kind, Owner, Request, StoreError, StoreFuture};
+
+impl RedisStore {
+    /// The script for a request's kind, with its keys and who it is.
+    pub(super) fn of(&self, request: &Request, by_kind: &[&'static Script; 4]) -> Command {
+        let [mutex, reentrant, semaphore, rw] = *by_kind;
+        let script = match request.kind {
+            Kind::Mutex => mutex,
+            Kind::Reentrant => reentrant,
+            Kind::Semaphore { .. } => semaphore,
+            Kind::Read | Kind::Write => rw,
+        };
+        Command::new(script).keys(&request.key, &self.prefix).arg(holder(request))
+    }
+
+    /// Where the scripts tell a waiter that it was offered the lock: they put its
+    /// client's id behind it.
+    #[cfg_attr(not(feature = "cluster"), expect(unused_variables, reason = "one for all locks"))]
+    pub(super) fn wake(&self, key: &LockKey) -> String {
+        match &self.servers {
+            Servers::One(_) => format!("{}:wake:", self.prefix),
+            // A script may publish into its own slot alone.
+            #[cfg(feature = "cluster")]
+            Servers::Cluster(_) => format!("{}:", key.in_store(&self.prefix, "wake")),
+        }
+    }
+
+    /// The key of a client's record of itself.
+    pub(super) fn client(&self, id: ClientId) -> String {
+        format!("{}:client:{{{id}}}", self.prefix)
+    }
+
+    /// Sends a request's command, and reads the numbers it is answered; `foreign`
+    /// is the answer where a value of another type stands under one of its keys.
+    pub(super) fn ask<T: Send + 'static>(
+        &self,
+        command: Command,
+        request: &Request,
+        foreign: T,
+        read: impl FnOnce(&[u64]) -> Option<T> + Send + 'static,
+    ) -> StoreFuture<T> {
+        self.send(command, limit(request), move |answer| match answer {
+            Err(error) if is_wrong_type(&error) => Ok(foreign),
+            answer => {
+                let answer = answer?;
+                read(&integers(&answer)).ok_or_else(|| unreadable(&answer))
+            }
+        })
+    }
+
+    /// Sends a command; it goes on if the future is dropped.
+    pub(super) fn send<T>(
+        &self,
+        command: Command,
+        limit: Duration,
+        read: impl FnOnce(Result<Value, StoreError>) -> Result<T, StoreError> + Send + 'static,
+    ) -> StoreFuture<T>
+    where
+        T: Send + 'static,
+    {
+        let running = match self.servers.clone() {
+            Servers::One(connections) => self.runtime.spawn(run(connections, command, limit)),
+            #[cfg(feature = "cluster")]
+            Servers::Cluster(cluster) => self.runtime.spawn(cluster::run(cluster, command, limit)),
+        };
+        Box::pin(async move { read(running.await.unwrap_or_else(|_| Err(fault::shut_down()))) })
+    }
+}
+
+/// What a request is called among those who hold: a mutex, of which there is one, by
+/// its id alone.
+pub(super) fn holder(request: &Request) -> Cow<'_, [u8]> {
+    let mut how = match request.kind {
+        Kind::Mutex => return Cow::Borrowed(request.id.as_bytes()),
+        Kind::Semaphore { weight, .. } if weight > 1 => format!(":{weight}"),
+        Kind::Write => "w".to_owned(),
+        _ if request.owner.is_none() => return Cow::Borrowed(request.id.as_bytes()),
+        _ => String::new(),
+    };
+    how += &by(request.owner.as_ref());
+    Cow::Owned([request.id.as_bytes(), how.as_bytes()].concat())
+}
+
+/// How an owner is written.
+pub(super) fn by(owner: Option<&Owner>) -> String {
+    owner.map(|owner| format!("@{}", owner.name())).unwrap_or_default()
+}
