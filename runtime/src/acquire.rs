@@ -61,13 +61,13 @@ async fn acquire_since(
     } else {
         let mut admission = match Lines::enter(client, &wanted) {
             Entry::Admitted(admission) => admission,
-            Entry::Behind(behind) => match behind_others(behind, options.wait).await {
-                Some(admission) => admission,
-                None => {
+            Entry::Behind(behind) => {
+                let Some(admission) = behind_others(behind, options.wait).await else {
                     let pace = pace.end(client.store.now());
                     return Err(Refusal::Behind.into_error(wanted.key, pace));
-                }
-            },
+                };
+                admission
+            }
         };
         let asking = match admission.inherit() {
             Some(asking) => asking.inherited(options.ttl),

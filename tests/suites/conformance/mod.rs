@@ -3,7 +3,10 @@
 
 mod core;
 mod fence;
+mod operator;
 mod queue;
+mod reentrant;
+mod rw;
 mod semaphore;
 mod waiting;
 
@@ -11,7 +14,9 @@ use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use leasehold::LockKey;
-use leasehold::store::{Attempt, ClientId, Kind, Request, RequestId};
+use leasehold::store::{
+    Attempt, ClientId, Ended, Kind, Owner, Renewal, Request, RequestId, Stamp, Ticket, Waiting,
+};
 use leasehold_tests::backend::Backend;
 
 /// A module for a backend, with one test for each case of a suite.
@@ -21,7 +26,10 @@ macro_rules! conformance {
 
         super::core::cases!(crate::conformance::case);
         super::fence::cases!(crate::conformance::case);
+        super::operator::cases!(crate::conformance::case);
         super::queue::cases!(crate::conformance::case);
+        super::reentrant::cases!(crate::conformance::case);
+        super::rw::cases!(crate::conformance::case);
         super::semaphore::cases!(crate::conformance::case);
         super::waiting::cases!(crate::conformance::case);
     };
@@ -77,6 +85,12 @@ impl Client {
         self.request(Kind::Semaphore { limit, weight: 1 }, ttl)
     }
 
+    /// A request of this owner's.
+    fn owned(&self, kind: Kind, owner: &str, ttl: Duration) -> Request {
+        let owner = Some(Owner::new(owner).expect("a name"));
+        Request { owner, ..self.request(kind, ttl) }
+    }
+
     fn request(&self, kind: Kind, ttl: Duration) -> Request {
         let id = RequestId::next(self.id, &self.requests);
         Request { key: LockKey::new("a").expect("a name"), id, kind, owner: None, ttl }
@@ -101,4 +115,49 @@ async fn busy(backend: &impl Backend, request: &Request) -> Duration {
         Attempt::Busy { retry_after, repaired: false } => retry_after,
         other => panic!("{other:?}"),
     }
+}
+
+/// A heartbeat longer than any test.
+const LIVE: Duration = Duration::from_secs(10);
+
+const FIRST: Ticket = Ticket::New { age: Duration::ZERO };
+
+async fn ask(backend: &impl Backend, request: &Request, live: Duration, ticket: Ticket) -> Attempt {
+    let waiting = Some(Waiting { live, ticket });
+    backend.store().acquire(request, waiting).await.expect("the store answers")
+}
+
+/// Joins the queue, or asks again; what it was told.
+async fn queued(
+    backend: &impl Backend,
+    request: &Request,
+    live: Duration,
+    ticket: Ticket,
+) -> (u64, Stamp, Duration) {
+    match ask(backend, request, live, ticket).await {
+        Attempt::Queued { ticket, until, ask_again } => (ticket, until, ask_again),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Joins the queue for the first time; its ticket.
+async fn waits(backend: &impl Backend, request: &Request, live: Duration) -> u64 {
+    queued(backend, request, live, FIRST).await.0
+}
+
+async fn renewed(backend: &impl Backend, request: &Request) -> Renewal {
+    backend.store().renew(request).await.unwrap()
+}
+
+async fn released(backend: &impl Backend, request: &Request) -> Ended {
+    backend.store().release(request, Duration::ZERO).await.unwrap()
+}
+
+async fn cancelled(backend: &impl Backend, request: &Request) -> bool {
+    backend.store().cancel(request).await.unwrap()
+}
+
+/// Claims what the request must have been offered.
+async fn claims(backend: &impl Backend, request: &Request) {
+    assert_eq!(renewed(backend, request).await, Renewal::Renewed);
 }

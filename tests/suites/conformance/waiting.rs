@@ -3,11 +3,14 @@
 use std::time::Duration;
 
 use leasehold::LossReason::{Expired, Taken};
-use leasehold::store::{Attempt, Ended, Hint, Kind, Renewal, Request, Stamp, Ticket, Waiting};
+use leasehold::store::{Attempt, Ended, Hint, Kind, Renewal, Request, Ticket};
 use leasehold_tests::backend::{Backend, Memory};
 use leasehold_tests::hearing::Hearing;
 
-use super::{Client, LONG, SHORT, acquire, busy, granted};
+use super::{
+    Client, FIRST, LIVE, LONG, SHORT, acquire, ask, busy, cancelled, claims, granted, queued,
+    released, renewed, waits,
+};
 
 macro_rules! cases {
     ($case:path) => {
@@ -60,51 +63,6 @@ macro_rules! cases {
     };
 }
 pub(super) use cases;
-
-/// A heartbeat longer than any test.
-const LIVE: Duration = Duration::from_secs(10);
-
-const FIRST: Ticket = Ticket::New { age: Duration::ZERO };
-
-async fn ask(backend: &impl Backend, request: &Request, live: Duration, ticket: Ticket) -> Attempt {
-    let waiting = Some(Waiting { live, ticket });
-    backend.store().acquire(request, waiting).await.expect("the store answers")
-}
-
-/// Joins the queue, or asks again; what it was told.
-async fn queued(
-    backend: &impl Backend,
-    request: &Request,
-    live: Duration,
-    ticket: Ticket,
-) -> (u64, Stamp, Duration) {
-    match ask(backend, request, live, ticket).await {
-        Attempt::Queued { ticket, until, ask_again } => (ticket, until, ask_again),
-        other => panic!("{other:?}"),
-    }
-}
-
-/// Joins the queue for the first time; its ticket.
-async fn waits(backend: &impl Backend, request: &Request, live: Duration) -> u64 {
-    queued(backend, request, live, FIRST).await.0
-}
-
-async fn renewed(backend: &impl Backend, request: &Request) -> Renewal {
-    backend.store().renew(request).await.unwrap()
-}
-
-async fn released(backend: &impl Backend, request: &Request) -> Ended {
-    backend.store().release(request, Duration::ZERO).await.unwrap()
-}
-
-async fn cancelled(backend: &impl Backend, request: &Request) -> bool {
-    backend.store().cancel(request).await.unwrap()
-}
-
-/// Claims what the request must have been offered.
-async fn claims(backend: &impl Backend, request: &Request) {
-    assert_eq!(renewed(backend, request).await, Renewal::Renewed);
-}
 
 fn permit(client: &Client, limit: u32, weight: u32) -> Request {
     client.request(Kind::Semaphore { limit, weight }, LONG)

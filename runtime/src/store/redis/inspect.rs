@@ -28,7 +28,7 @@ impl RedisStore {
         };
         let read = Read::of(&answer).ok_or_else(|| unreadable(&answer))?;
         let clients = self.describe(read.clients()).await?;
-        read.info(&clients).ok_or_else(|| unreadable(&answer))
+        Ok(read.info(&clients))
     }
 
     /// Asks until it is known: those who ended are forgotten a few at a time.
@@ -185,7 +185,7 @@ impl Read {
         clients.into_iter().collect()
     }
 
-    fn info(self, clients: &HashMap<ClientId, ClientInfo>) -> Option<LockInfo> {
+    fn info(self, clients: &HashMap<ClientId, ClientInfo>) -> LockInfo {
         let client = |id: RequestId| clients.get(&id.client()).cloned();
         let waiters = self.waiters.iter().map(|(member, ticket)| Waiter {
             client: client(member.id),
@@ -196,10 +196,10 @@ impl Read {
         });
         let (waiters, waiting) = (waiters.collect(), self.waiting);
         let Some(record) = self.record() else {
-            return Some(match self.record.is_empty() {
-                true => LockInfo { waiters, waiting, ..LockInfo::default() },
-                false => foreign(),
-            });
+            if self.record.is_empty() {
+                return LockInfo { waiters, waiting, ..LockInfo::default() };
+            }
+            return foreign();
         };
         let kind = record.kind();
         let since_grant = Duration::from_micros(self.now.saturating_sub(record.token));
@@ -222,7 +222,7 @@ impl Read {
         });
         let held = self.held + u64::from(mutex.is_some());
         let holders = mutex.into_iter().chain(others).collect();
-        Some(LockInfo { kind: Some(kind), holders, held, kept, waiters, waiting })
+        LockInfo { kind: Some(kind), holders, held, kept, waiters, waiting }
     }
 }
 

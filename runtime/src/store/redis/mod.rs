@@ -147,10 +147,10 @@ impl Store for RedisStore {
     fn acquire_all(&self, requests: &[Request]) -> Option<StoreFuture<Option<Vec<u64>>>> {
         let (first, count) = (requests.first()?, requests.len());
         #[cfg(feature = "cluster")]
-        if let Servers::Cluster(_) = self.servers {
-            if !requests.iter().all(|request| request.key.shares_slot(&first.key)) {
-                return None;
-            }
+        if let Servers::Cluster(_) = self.servers
+            && !requests.iter().all(|request| request.key.shares_slot(&first.key))
+        {
+            return None;
         }
         let mut command = Command::for_each(&script::MUTEX_ACQUIRE_ALL, count);
         for request in requests {

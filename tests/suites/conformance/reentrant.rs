@@ -1,0 +1,298 @@
+//! The reentrant mutex, command by command.
+
+use std::time::Duration;
+
+use leasehold::LossReason::{Expired, Taken};
+use leasehold::store::{Attempt, Ended, Kind, Renewal, Request};
+use leasehold_tests::backend::Backend;
+
+use super::{
+    Client, FIRST, LIVE, LONG, SHORT, acquire, ask, busy, cancelled, claims, granted, queued,
+    released, renewed, waits,
+};
+
+macro_rules! cases {
+    ($case:path) => {
+        $case! {
+            reentrant:
+            its_owner_has_it_as_often_as_he_asks,
+            it_is_free_when_the_last_hold_is_released,
+            a_hold_asked_for_twice_counts_once,
+            a_hold_released_twice_counts_once,
+            another_owner_waits_for_the_last_hold,
+            an_owner_in_two_processes_is_one_owner,
+            all_holds_have_the_same_token_and_the_next_owner_a_greater_one,
+            each_hold_ends_by_itself,
+            a_short_hold_does_not_shorten_a_long_one,
+            a_released_long_hold_leaves_the_short_one,
+            a_renewal_prolongs_one_hold_only,
+            a_stranger_is_told_that_another_has_it,
+            a_hold_that_ended_is_no_re_entry,
+            a_released_hold_is_not_granted_again,
+            a_cancelled_hold_is_not_granted_again,
+            an_owner_comes_again_past_who_waits,
+            a_release_hands_over_to_all_holds_of_the_next_owner,
+            an_offer_to_an_owner_ends_with_the_heartbeat,
+            a_waiter_whose_owner_has_got_it_meanwhile_is_let_in,
+        }
+    };
+}
+pub(super) use cases;
+
+fn hold(client: &Client, owner: &str, ttl: Duration) -> Request {
+    client.owned(Kind::Reentrant, owner, ttl)
+}
+
+/// Three holds of an owner.
+async fn three(backend: &impl Backend, client: &Client) -> [Request; 3] {
+    let holds = [(); 3].map(|()| hold(client, "me", LONG));
+    for hold in &holds {
+        granted(backend, hold).await;
+    }
+    holds
+}
+
+pub(super) async fn its_owner_has_it_as_often_as_he_asks(backend: &impl Backend) {
+    let client = Client::new();
+    three(backend, &client).await;
+    let left = busy(backend, &hold(&client, "other", LONG)).await;
+    assert!(left <= LONG && left > LONG / 2, "{left:?}");
+}
+
+pub(super) async fn it_is_free_when_the_last_hold_is_released(backend: &impl Backend) {
+    let client = Client::new();
+    let [first, second, third] = three(backend, &client).await;
+    let other = hold(&client, "other", LONG);
+    assert_eq!(released(backend, &second).await, Ended::StillHeld(2));
+    busy(backend, &other).await;
+    assert_eq!(released(backend, &first).await, Ended::StillHeld(1));
+    busy(backend, &other).await;
+    assert_eq!(released(backend, &third).await, Ended::Released);
+    granted(backend, &other).await;
+}
+
+pub(super) async fn a_hold_asked_for_twice_counts_once(backend: &impl Backend) {
+    let client = Client::new();
+    let (first, second) = (hold(&client, "me", LONG), hold(&client, "me", LONG));
+    for request in [&first, &second, &first, &second, &first] {
+        granted(backend, request).await;
+    }
+    assert_eq!(released(backend, &first).await, Ended::StillHeld(1));
+    assert_eq!(released(backend, &second).await, Ended::Released);
+    granted(backend, &hold(&client, "other", LONG)).await;
+}
+
+pub(super) async fn a_hold_released_twice_counts_once(backend: &impl Backend) {
+    let client = Client::new();
+    let [first, ..] = three(backend, &client).await;
+    for _ in 0..3 {
+        assert_eq!(released(backend, &first).await, Ended::StillHeld(2));
+    }
+    busy(backend, &hold(&client, "other", LONG)).await;
+}
+
+pub(super) async fn another_owner_waits_for_the_last_hold(backend: &impl Backend) {
+    let client = Client::new();
+    let [first, second, third] = three(backend, &client).await;
+    let other = hold(&Client::new(), "other", LONG);
+    waits(backend, &other, LIVE).await;
+    for (mine, left) in [(first, 2), (third, 1)] {
+        assert_eq!(released(backend, &mine).await, Ended::StillHeld(left));
+        assert_eq!(renewed(backend, &other).await, Renewal::NotHeld(Taken));
+    }
+    let _ = released(backend, &second).await;
+    claims(backend, &other).await;
+}
+
+pub(super) async fn an_owner_in_two_processes_is_one_owner(backend: &impl Backend) {
+    let (here, there) = (Client::new(), Client::new());
+    let (mine, his) = (hold(&here, "me", LONG), hold(&there, "me", LONG));
+    assert_eq!(granted(backend, &mine).await, granted(backend, &his).await);
+    assert_eq!(released(backend, &mine).await, Ended::StillHeld(1));
+    busy(backend, &hold(&here, "other", LONG)).await;
+    assert_eq!(released(backend, &his).await, Ended::Released);
+}
+
+pub(super) async fn all_holds_have_the_same_token_and_the_next_owner_a_greater_one(
+    backend: &impl Backend,
+) {
+    let client = Client::new();
+    let mut last = 0;
+    for owner in ["one", "other", "one"] {
+        let holds = [(); 3].map(|()| hold(&client, owner, LONG));
+        let token = granted(backend, &holds[0]).await;
+        assert!(token > last);
+        last = token;
+        assert_eq!(released(backend, &holds[0]).await, Ended::Released);
+        // A new grant, though to the same owner: another may have been there.
+        let token = granted(backend, &holds[1]).await;
+        assert!(token > last);
+        last = token;
+        assert_eq!(granted(backend, &holds[2]).await, token);
+        assert_eq!(granted(backend, &holds[1]).await, token, "asked for twice");
+        for hold in &holds[1..] {
+            let _ = released(backend, hold).await;
+        }
+    }
+}
+
+pub(super) async fn each_hold_ends_by_itself(backend: &impl Backend) {
+    let client = Client::new();
+    let (short, long) = (hold(&client, "me", SHORT), hold(&client, "me", LONG));
+    granted(backend, &short).await;
+    granted(backend, &long).await;
+    backend.pass(SHORT).await;
+    assert_eq!(renewed(backend, &short).await, Renewal::NotHeld(Expired));
+    assert_eq!(renewed(backend, &long).await, Renewal::Renewed);
+    assert_eq!(released(backend, &long).await, Ended::Released, "the other one has ended");
+}
+
+pub(super) async fn a_short_hold_does_not_shorten_a_long_one(backend: &impl Backend) {
+    let client = Client::new();
+    let (long, short) = (hold(&client, "me", LONG), hold(&client, "me", SHORT));
+    granted(backend, &long).await;
+    granted(backend, &short).await;
+    backend.pass(SHORT).await;
+    busy(backend, &hold(&client, "other", LONG)).await;
+    assert_eq!(renewed(backend, &long).await, Renewal::Renewed);
+}
+
+pub(super) async fn a_released_long_hold_leaves_the_short_one(backend: &impl Backend) {
+    let client = Client::new();
+    let (long, short) = (hold(&client, "me", LONG), hold(&client, "me", SHORT));
+    granted(backend, &long).await;
+    granted(backend, &short).await;
+    assert_eq!(released(backend, &long).await, Ended::StillHeld(1));
+    backend.pass(SHORT).await;
+    granted(backend, &hold(&client, "other", LONG)).await;
+}
+
+pub(super) async fn a_renewal_prolongs_one_hold_only(backend: &impl Backend) {
+    let client = Client::new();
+    let (mut kept, dead) = (hold(&client, "me", SHORT), hold(&client, "me", SHORT));
+    granted(backend, &kept).await;
+    granted(backend, &dead).await;
+    kept.ttl = LONG;
+    assert_eq!(renewed(backend, &kept).await, Renewal::Renewed);
+    backend.pass(SHORT).await;
+    assert_eq!(renewed(backend, &dead).await, Renewal::NotHeld(Expired));
+    assert_eq!(released(backend, &kept).await, Ended::Released);
+}
+
+pub(super) async fn a_stranger_is_told_that_another_has_it(backend: &impl Backend) {
+    let client = Client::new();
+    let late = hold(&client, "late", SHORT);
+    granted(backend, &late).await;
+    backend.pass(SHORT).await;
+    assert_eq!(renewed(backend, &late).await, Renewal::NotHeld(Expired));
+    let mine = hold(&client, "me", LONG);
+    granted(backend, &mine).await;
+    assert_eq!(renewed(backend, &late).await, Renewal::NotHeld(Taken));
+    assert_eq!(released(backend, &late).await, Ended::NotHeld(Taken));
+    assert_eq!(renewed(backend, &mine).await, Renewal::Renewed);
+}
+
+pub(super) async fn a_hold_that_ended_is_no_re_entry(backend: &impl Backend) {
+    let client = Client::new();
+    granted(backend, &hold(&client, "me", SHORT)).await;
+    let other = hold(&Client::new(), "other", LONG);
+    waits(backend, &other, LIVE).await;
+    backend.pass(SHORT).await;
+    busy(backend, &hold(&client, "me", LONG)).await;
+    claims(backend, &other).await;
+}
+
+pub(super) async fn a_released_hold_is_not_granted_again(backend: &impl Backend) {
+    let client = Client::new();
+    let [first, ..] = three(backend, &client).await;
+    let _ = released(backend, &first).await;
+    assert_eq!(acquire(backend, &first).await, Attempt::Ended);
+    assert_eq!(ask(backend, &first, LIVE, FIRST).await, Attempt::Ended);
+}
+
+pub(super) async fn a_cancelled_hold_is_not_granted_again(backend: &impl Backend) {
+    let client = Client::new();
+    let late = hold(&client, "me", LONG);
+    assert!(!cancelled(backend, &late).await);
+    assert_eq!(acquire(backend, &late).await, Attempt::Ended);
+    let [first, second, third] = three(backend, &client).await;
+    assert!(cancelled(backend, &first).await);
+    assert!(!cancelled(backend, &first).await);
+    assert_eq!(acquire(backend, &first).await, Attempt::Ended);
+    assert_eq!(released(backend, &second).await, Ended::StillHeld(1));
+    assert_eq!(released(backend, &third).await, Ended::Released);
+}
+
+pub(super) async fn an_owner_comes_again_past_who_waits(backend: &impl Backend) {
+    let client = Client::new();
+    let (first, second, third) =
+        (hold(&client, "me", LONG), hold(&client, "me", LONG), hold(&Client::new(), "me", LONG));
+    let token = granted(backend, &first).await;
+    let other = hold(&Client::new(), "other", LONG);
+    waits(backend, &other, LIVE).await;
+    assert_eq!(granted(backend, &second).await, token, "by a try");
+    assert_eq!(ask(backend, &third, LIVE, FIRST).await, Attempt::Granted { token });
+    for mine in [first, second, third] {
+        let _ = released(backend, &mine).await;
+    }
+    claims(backend, &other).await;
+}
+
+pub(super) async fn a_release_hands_over_to_all_holds_of_the_next_owner(backend: &impl Backend) {
+    let clients = [(); 5].map(|()| Client::new());
+    let mine = hold(&clients[0], "me", LONG);
+    let token = granted(backend, &mine).await;
+    let queue = ["a", "a", "b", "a"];
+    let queue: Vec<_> =
+        queue.iter().zip(&clients[1..]).map(|(owner, client)| hold(client, owner, LONG)).collect();
+    for waiter in &queue {
+        waits(backend, waiter, LIVE).await;
+    }
+    let _ = released(backend, &mine).await;
+    for first in &queue[..2] {
+        claims(backend, first).await;
+    }
+    for later in &queue[2..3] {
+        assert_eq!(renewed(backend, later).await, Renewal::NotHeld(Taken));
+    }
+    let next = granted(backend, &queue[0]).await;
+    assert!(next > token);
+    assert_eq!(granted(backend, &queue[1]).await, next);
+    for first in &queue[..2] {
+        let _ = released(backend, first).await;
+    }
+    claims(backend, &queue[2]).await;
+    assert!(granted(backend, &queue[2]).await > next);
+}
+
+pub(super) async fn an_offer_to_an_owner_ends_with_the_heartbeat(backend: &impl Backend) {
+    let client = Client::new();
+    let mine = hold(&client, "me", LONG);
+    granted(backend, &mine).await;
+    let (dead, next) = (hold(&Client::new(), "dead", LONG), hold(&Client::new(), "next", LONG));
+    waits(backend, &dead, SHORT).await;
+    let (ticket, ..) = queued(backend, &next, LIVE, FIRST).await;
+    let _ = released(backend, &mine).await;
+    backend.pass(SHORT).await;
+    let answer = ask(backend, &next, LIVE, leasehold::store::Ticket::Told(ticket)).await;
+    assert!(matches!(answer, Attempt::Granted { .. }), "{answer:?}");
+    assert_eq!(renewed(backend, &dead).await, Renewal::NotHeld(Taken));
+}
+
+pub(super) async fn a_waiter_whose_owner_has_got_it_meanwhile_is_let_in(backend: &impl Backend) {
+    let (first, other, late) = (Client::new(), Client::new(), Client::new());
+    let (held, offered) = (hold(&first, "one", LONG), hold(&other, "me", LONG));
+    granted(backend, &held).await;
+    waits(backend, &offered, LIVE).await;
+    let between = hold(&Client::new(), "two", LONG);
+    waits(backend, &between, LIVE).await;
+    let mine = hold(&late, "me", LONG);
+    let (ticket, ..) = queued(backend, &mine, LIVE, FIRST).await;
+    let _ = released(backend, &held).await;
+    claims(backend, &offered).await;
+    let answer = ask(backend, &mine, LIVE, leasehold::store::Ticket::Told(ticket)).await;
+    assert!(matches!(answer, Attempt::Granted { .. }), "{answer:?}");
+    assert_eq!(released(backend, &offered).await, Ended::StillHeld(1));
+    assert_eq!(released(backend, &mine).await, Ended::Released);
+    claims(backend, &between).await;
+}

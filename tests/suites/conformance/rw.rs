@@ -1,0 +1,406 @@
+//! The read-write lock, command by command.
+
+use std::time::Duration;
+
+use leasehold::LossReason::{Expired, Taken};
+use leasehold::store::{Attempt, Ended, Kind, Renewal, Request};
+use leasehold_tests::backend::Backend;
+
+use super::{
+    Client, FIRST, LIVE, LONG, SHORT, acquire, ask, busy, cancelled, claims, granted, released,
+    renewed, waits,
+};
+
+macro_rules! cases {
+    ($case:path) => {
+        $case! {
+            rw:
+            readers_read_together,
+            a_writer_is_alone,
+            commands_may_be_sent_twice,
+            writers_have_growing_tokens_and_readers_none,
+            each_reader_ends_by_itself,
+            a_live_reader_does_not_prolong_a_dead_one,
+            a_reader_releases_only_himself,
+            a_writer_that_ended_is_told_so,
+            a_writer_waits_for_the_last_reader,
+            nobody_overtakes_a_writer_who_waits,
+            a_run_of_readers_is_let_in_together,
+            writers_are_served_one_by_one,
+            a_cancelled_writer_lets_the_readers_behind_him_in,
+            a_dead_writer_lets_the_readers_behind_him_in,
+            an_offer_ends_with_the_heartbeat,
+            an_owner_reads_again_past_a_writer_who_waits,
+            a_stranger_does_not_read_again,
+            a_writer_may_read_and_goes_on_reading,
+            a_stranger_does_not_read_beside_a_writer,
+            a_sole_reader_may_write,
+            one_of_several_readers_may_not_write,
+            who_would_wait_for_himself_is_told,
+            a_reader_who_ended_does_not_keep_another_from_writing,
+            after_an_upgrade_the_others_wait_for_both,
+            a_writer_is_renewed,
+        }
+    };
+}
+pub(super) use cases;
+
+fn read(client: &Client, ttl: Duration) -> Request {
+    client.request(Kind::Read, ttl)
+}
+
+fn write(client: &Client, ttl: Duration) -> Request {
+    client.request(Kind::Write, ttl)
+}
+
+/// What one owner asks for: to read, to read again, and to write.
+fn own(client: &Client) -> [Request; 3] {
+    [Kind::Read, Kind::Read, Kind::Write].map(|kind| client.owned(kind, "me", LONG))
+}
+
+pub(super) async fn readers_read_together(backend: &impl Backend) {
+    let client = Client::new();
+    for _ in 0..100 {
+        assert_eq!(granted(backend, &read(&client, LONG)).await, 0, "a reader has no token");
+    }
+    let left = busy(backend, &write(&client, LONG)).await;
+    assert!(left <= LONG && left > LONG / 2, "{left:?}");
+}
+
+pub(super) async fn a_writer_is_alone(backend: &impl Backend) {
+    let client = Client::new();
+    let writer = write(&client, LONG);
+    granted(backend, &writer).await;
+    busy(backend, &read(&client, LONG)).await;
+    busy(backend, &write(&client, LONG)).await;
+    assert_eq!(released(backend, &writer).await, Ended::Released);
+    granted(backend, &read(&client, LONG)).await;
+}
+
+pub(super) async fn commands_may_be_sent_twice(backend: &impl Backend) {
+    let client = Client::new();
+    let (reader, writer) = (read(&client, LONG), write(&client, LONG));
+    for _ in 0..3 {
+        granted(backend, &reader).await;
+    }
+    for _ in 0..3 {
+        assert_eq!(released(backend, &reader).await, Ended::Released);
+    }
+    assert_eq!(acquire(backend, &reader).await, Attempt::Ended);
+    let token = granted(backend, &writer).await;
+    assert_eq!(granted(backend, &writer).await, token);
+    assert!(cancelled(backend, &writer).await);
+    assert!(!cancelled(backend, &writer).await);
+    assert_eq!(acquire(backend, &writer).await, Attempt::Ended);
+}
+
+pub(super) async fn writers_have_growing_tokens_and_readers_none(backend: &impl Backend) {
+    let client = Client::new();
+    let mut last = 0;
+    for _ in 0..3 {
+        let (writer, reader) = (write(&client, LONG), read(&client, LONG));
+        let token = granted(backend, &writer).await;
+        assert!(token > last);
+        last = token;
+        let _ = released(backend, &writer).await;
+        assert_eq!(granted(backend, &reader).await, 0);
+        let _ = released(backend, &reader).await;
+    }
+}
+
+pub(super) async fn each_reader_ends_by_itself(backend: &impl Backend) {
+    let client = Client::new();
+    let (short, long) = (read(&client, SHORT), read(&client, LONG));
+    granted(backend, &short).await;
+    granted(backend, &long).await;
+    backend.pass(SHORT).await;
+    assert_eq!(renewed(backend, &short).await, Renewal::NotHeld(Expired));
+    assert_eq!(released(backend, &short).await, Ended::NotHeld(Expired));
+    busy(backend, &write(&client, LONG)).await;
+    let _ = released(backend, &long).await;
+    granted(backend, &write(&client, LONG)).await;
+}
+
+pub(super) async fn a_live_reader_does_not_prolong_a_dead_one(backend: &impl Backend) {
+    let client = Client::new();
+    let (dead, mut live) = (read(&client, SHORT), read(&client, SHORT));
+    granted(backend, &dead).await;
+    granted(backend, &live).await;
+    live.ttl = LONG;
+    for _ in 0..3 {
+        assert_eq!(renewed(backend, &live).await, Renewal::Renewed);
+        backend.pass(SHORT / 2).await;
+    }
+    let _ = released(backend, &live).await;
+    granted(backend, &write(&client, LONG)).await;
+}
+
+pub(super) async fn a_reader_releases_only_himself(backend: &impl Backend) {
+    let client = Client::new();
+    let readers = [(); 3].map(|()| read(&client, LONG));
+    for reader in &readers {
+        granted(backend, reader).await;
+    }
+    for reader in &readers {
+        busy(backend, &write(&client, LONG)).await;
+        assert_eq!(renewed(backend, reader).await, Renewal::Renewed);
+        assert_eq!(released(backend, reader).await, Ended::Released);
+    }
+    granted(backend, &write(&client, LONG)).await;
+}
+
+pub(super) async fn a_writer_that_ended_is_told_so(backend: &impl Backend) {
+    let client = Client::new();
+    let late = write(&client, SHORT);
+    granted(backend, &late).await;
+    backend.pass(SHORT).await;
+    assert_eq!(renewed(backend, &late).await, Renewal::NotHeld(Expired));
+    let writer = write(&client, LONG);
+    granted(backend, &writer).await;
+    assert_eq!(renewed(backend, &late).await, Renewal::NotHeld(Taken));
+    assert_eq!(released(backend, &late).await, Ended::NotHeld(Taken));
+    assert!(!cancelled(backend, &late).await);
+    assert_eq!(renewed(backend, &writer).await, Renewal::Renewed);
+    busy(backend, &read(&client, LONG)).await;
+}
+
+pub(super) async fn a_writer_waits_for_the_last_reader(backend: &impl Backend) {
+    let client = Client::new();
+    let readers = [(); 3].map(|()| read(&client, LONG));
+    for reader in &readers {
+        granted(backend, reader).await;
+    }
+    let writer = write(&Client::new(), LONG);
+    waits(backend, &writer, LIVE).await;
+    for reader in &readers {
+        assert_eq!(renewed(backend, &writer).await, Renewal::NotHeld(Expired));
+        let _ = released(backend, reader).await;
+    }
+    claims(backend, &writer).await;
+    busy(backend, &read(&client, LONG)).await;
+}
+
+pub(super) async fn nobody_overtakes_a_writer_who_waits(backend: &impl Backend) {
+    let client = Client::new();
+    let reader = read(&client, LONG);
+    granted(backend, &reader).await;
+    let (writer, later) = (write(&Client::new(), LONG), read(&Client::new(), LONG));
+    waits(backend, &writer, LIVE).await;
+    busy(backend, &read(&client, LONG)).await;
+    waits(backend, &later, LIVE).await;
+    let _ = released(backend, &reader).await;
+    claims(backend, &writer).await;
+    assert_eq!(renewed(backend, &later).await, Renewal::NotHeld(Taken));
+    let _ = released(backend, &writer).await;
+    claims(backend, &later).await;
+}
+
+pub(super) async fn a_run_of_readers_is_let_in_together(backend: &impl Backend) {
+    let writer = write(&Client::new(), LONG);
+    granted(backend, &writer).await;
+    let run = [(); 5].map(|()| read(&Client::new(), LONG));
+    for reader in &run {
+        waits(backend, reader, LIVE).await;
+    }
+    let (next, behind) = (write(&Client::new(), LONG), read(&Client::new(), LONG));
+    waits(backend, &next, LIVE).await;
+    waits(backend, &behind, LIVE).await;
+    let _ = released(backend, &writer).await;
+    for reader in &run {
+        claims(backend, reader).await;
+    }
+    assert_eq!(renewed(backend, &behind).await, Renewal::NotHeld(Expired));
+    for reader in &run {
+        let _ = released(backend, reader).await;
+    }
+    claims(backend, &next).await;
+    let _ = released(backend, &next).await;
+    claims(backend, &behind).await;
+}
+
+pub(super) async fn writers_are_served_one_by_one(backend: &impl Backend) {
+    let writers = [(); 4].map(|()| write(&Client::new(), LONG));
+    let mut last = granted(backend, &writers[0]).await;
+    for writer in &writers[1..] {
+        waits(backend, writer, LIVE).await;
+    }
+    for pair in writers.windows(2) {
+        let _ = released(backend, &pair[0]).await;
+        claims(backend, &pair[1]).await;
+        let token = granted(backend, &pair[1]).await;
+        assert!(token > last);
+        last = token;
+    }
+}
+
+pub(super) async fn a_cancelled_writer_lets_the_readers_behind_him_in(backend: &impl Backend) {
+    granted(backend, &read(&Client::new(), LONG)).await;
+    let (writer, behind) = (write(&Client::new(), LONG), read(&Client::new(), LONG));
+    waits(backend, &writer, LIVE).await;
+    waits(backend, &behind, LIVE).await;
+    assert!(!cancelled(backend, &writer).await);
+    claims(backend, &behind).await;
+}
+
+pub(super) async fn a_dead_writer_lets_the_readers_behind_him_in(backend: &impl Backend) {
+    granted(backend, &read(&Client::new(), LONG)).await;
+    let (writer, behind) = (write(&Client::new(), LONG), read(&Client::new(), LONG));
+    waits(backend, &writer, SHORT).await;
+    waits(backend, &behind, LIVE).await;
+    backend.pass(SHORT).await;
+    // One who tries serves who waits.
+    busy(backend, &read(&Client::new(), LONG)).await;
+    claims(backend, &behind).await;
+    granted(backend, &read(&Client::new(), LONG)).await;
+}
+
+pub(super) async fn an_offer_ends_with_the_heartbeat(backend: &impl Backend) {
+    let reader = read(&Client::new(), LONG);
+    granted(backend, &reader).await;
+    let dead = write(&Client::new(), LONG);
+    waits(backend, &dead, SHORT).await;
+    let _ = released(backend, &reader).await;
+    busy(backend, &read(&Client::new(), LONG)).await;
+    backend.pass(SHORT).await;
+    granted(backend, &read(&Client::new(), LONG)).await;
+    assert_eq!(renewed(backend, &dead).await, Renewal::NotHeld(Expired));
+}
+
+pub(super) async fn an_owner_reads_again_past_a_writer_who_waits(backend: &impl Backend) {
+    let client = Client::new();
+    let [first, second, _] = own(&client);
+    let elsewhere = Client::new().owned(Kind::Read, "me", LONG);
+    granted(backend, &first).await;
+    let writer = write(&Client::new(), LONG);
+    waits(backend, &writer, LIVE).await;
+    granted(backend, &second).await;
+    assert_eq!(ask(backend, &elsewhere, LIVE, FIRST).await, Attempt::Granted { token: 0 });
+    for reader in [first, second, elsewhere] {
+        assert_eq!(renewed(backend, &writer).await, Renewal::NotHeld(Expired));
+        let _ = released(backend, &reader).await;
+    }
+    claims(backend, &writer).await;
+}
+
+pub(super) async fn a_stranger_does_not_read_again(backend: &impl Backend) {
+    let client = Client::new();
+    let [first, second, _] = own(&client);
+    let other = client.owned(Kind::Read, "other", LONG);
+    granted(backend, &first).await;
+    waits(backend, &write(&Client::new(), LONG), LIVE).await;
+    busy(backend, &other).await;
+    let _ = released(backend, &first).await;
+    busy(backend, &second).await;
+}
+
+pub(super) async fn a_writer_may_read_and_goes_on_reading(backend: &impl Backend) {
+    let client = Client::new();
+    let [first, second, writer] = own(&client);
+    granted(backend, &writer).await;
+    let (next, behind) = (write(&Client::new(), LONG), read(&Client::new(), LONG));
+    waits(backend, &behind, LIVE).await;
+    waits(backend, &next, LIVE).await;
+    granted(backend, &first).await;
+    assert_eq!(renewed(backend, &behind).await, Renewal::NotHeld(Taken));
+    // Without a gap: he only reads from now on, and so do those at the head.
+    assert_eq!(released(backend, &writer).await, Ended::Released);
+    claims(backend, &behind).await;
+    assert_eq!(renewed(backend, &first).await, Renewal::Renewed);
+    assert_eq!(renewed(backend, &next).await, Renewal::NotHeld(Expired));
+    granted(backend, &second).await;
+    for reader in [first, second, behind] {
+        let _ = released(backend, &reader).await;
+    }
+    claims(backend, &next).await;
+}
+
+pub(super) async fn a_stranger_does_not_read_beside_a_writer(backend: &impl Backend) {
+    let client = Client::new();
+    let [.., writer] = own(&client);
+    granted(backend, &writer).await;
+    busy(backend, &read(&client, LONG)).await;
+    busy(backend, &client.owned(Kind::Read, "other", LONG)).await;
+    busy(backend, &client.owned(Kind::Read, "m", LONG)).await;
+}
+
+pub(super) async fn a_sole_reader_may_write(backend: &impl Backend) {
+    let client = Client::new();
+    let [first, second, writer] = own(&client);
+    let before = write(&client, LONG);
+    let token = granted(backend, &before).await;
+    let _ = released(backend, &before).await;
+    granted(backend, &first).await;
+    granted(backend, &second).await;
+    waits(backend, &write(&Client::new(), LONG), LIVE).await;
+    assert!(granted(backend, &writer).await > token);
+    busy(backend, &read(&client, LONG)).await;
+    let _ = released(backend, &writer).await;
+    for reader in [first, second] {
+        assert_eq!(renewed(backend, &reader).await, Renewal::Renewed);
+    }
+}
+
+pub(super) async fn one_of_several_readers_may_not_write(backend: &impl Backend) {
+    let client = Client::new();
+    let [first, _, writer] = own(&client);
+    let other = read(&client, LONG);
+    granted(backend, &first).await;
+    granted(backend, &other).await;
+    assert_eq!(acquire(backend, &writer).await, Attempt::WouldDeadlock);
+    let _ = released(backend, &other).await;
+    granted(backend, &writer).await;
+}
+
+pub(super) async fn who_would_wait_for_himself_is_told(backend: &impl Backend) {
+    let client = Client::new();
+    let [first, _, writer] = own(&client);
+    let again = client.owned(Kind::Write, "me", LONG);
+    granted(backend, &first).await;
+    assert_eq!(ask(backend, &writer, LIVE, FIRST).await, Attempt::WouldDeadlock);
+    let _ = released(backend, &first).await;
+    granted(backend, &writer).await;
+    assert_eq!(ask(backend, &again, LIVE, FIRST).await, Attempt::WouldDeadlock);
+    assert_eq!(acquire(backend, &again).await, Attempt::WouldDeadlock);
+    // He is in nobody's way.
+    let _ = released(backend, &writer).await;
+    granted(backend, &read(&client, LONG)).await;
+}
+
+pub(super) async fn a_reader_who_ended_does_not_keep_another_from_writing(backend: &impl Backend) {
+    let client = Client::new();
+    let [first, _, writer] = own(&client);
+    let dead = client.owned(Kind::Read, "dead", SHORT);
+    granted(backend, &dead).await;
+    granted(backend, &first).await;
+    backend.pass(SHORT).await;
+    granted(backend, &writer).await;
+    // And comes in beside him no more.
+    busy(backend, &client.owned(Kind::Read, "dead", LONG)).await;
+    assert_eq!(renewed(backend, &dead).await, Renewal::NotHeld(Taken));
+}
+
+pub(super) async fn after_an_upgrade_the_others_wait_for_both(backend: &impl Backend) {
+    let client = Client::new();
+    let [first, _, writer] = own(&client);
+    granted(backend, &first).await;
+    granted(backend, &writer).await;
+    let (next, later) = (write(&Client::new(), LONG), write(&Client::new(), LONG));
+    waits(backend, &next, LIVE).await;
+    waits(backend, &later, LIVE).await;
+    let _ = released(backend, &first).await;
+    assert_eq!(renewed(backend, &writer).await, Renewal::Renewed);
+    assert_eq!(renewed(backend, &next).await, Renewal::NotHeld(Taken));
+    let _ = released(backend, &writer).await;
+    claims(backend, &next).await;
+}
+
+pub(super) async fn a_writer_is_renewed(backend: &impl Backend) {
+    let client = Client::new();
+    let mut writer = write(&client, SHORT);
+    granted(backend, &writer).await;
+    writer.ttl = LONG;
+    assert_eq!(renewed(backend, &writer).await, Renewal::Renewed);
+    backend.pass(SHORT).await;
+    busy(backend, &read(&client, LONG)).await;
+    assert_eq!(renewed(backend, &writer).await, Renewal::Renewed);
+}
