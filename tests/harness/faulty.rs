@@ -1,4 +1,4 @@
-//! A store in memory whose commands can be made to fail.
+//! A store whose commands can be made to fail.
 
 use std::collections::VecDeque;
 use std::future::pending;
@@ -34,10 +34,10 @@ pub enum Fault {
     Hang,
 }
 
-/// In memory, with faults for the commands to come.
-#[derive(Debug, Default)]
+/// Another store, with faults for the commands to come.
+#[derive(Debug)]
 pub struct Faulty {
-    inner: MemoryStore,
+    inner: Arc<dyn Store>,
     plan: Mutex<Plan>,
     ears: Mutex<Vec<Arc<Ear>>>,
 }
@@ -68,11 +68,17 @@ struct Plan {
 }
 
 impl Faulty {
-    /// A store without faults, and a client of it.
+    /// A store in memory without faults, and a client of it.
     #[must_use]
     pub fn start() -> (Arc<Self>, Locks) {
-        let store = Arc::new(Self::default());
+        let store = Arc::new(Self::over(Arc::new(MemoryStore::default())));
         (store.clone(), Locks::over(store))
+    }
+
+    /// Faults for another store, of which there are none yet.
+    #[must_use]
+    pub fn over(inner: Arc<dyn Store>) -> Self {
+        Self { inner, plan: Mutex::default(), ears: Mutex::default() }
     }
 
     /// What happens to the next commands, in order; those after them work.

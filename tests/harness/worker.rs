@@ -4,9 +4,14 @@
 //! hold, and goes on when its input ends.
 
 use std::io::Read;
+use std::sync::Arc;
 use std::time::Duration;
 
+use leasehold::store::ClientId;
+use leasehold::store::redis::RedisStore;
 use leasehold::{LockError, Locks, Wait};
+use leasehold_tests::faulty::{Fault, Faulty};
+use tokio::runtime::Handle;
 
 type Failure = Box<dyn std::error::Error>;
 
@@ -19,8 +24,10 @@ fn main() -> Result<(), Failure> {
         [url, "drop", count, how] => drop_many(url, count.parse()?, how),
         [url, "count", key, times] => count(url, key, times.parse()?),
         [url, "permit", key, limit, ttl_ms] => permit(url, key, limit.parse()?, ttl_ms.parse()?),
+        [url, "read", key, ttl_ms] => read(url, key, ttl_ms.parse()?),
         [url, "wait", key] => wait(url, key),
         [url, "permits", key, limit, times] => permits(url, key, limit.parse()?, times.parse()?),
+        [url, "reenter", key, owner, count] => reenter(url, key, owner, count.parse()?),
         [url, "log"] => log_to_the_end(url),
         ["-", "env"] => environment(),
         _ => Err("worker URL hold KEY TTL_MS | drop COUNT HOW | count KEY TIMES".into()),
@@ -50,6 +57,36 @@ async fn permit(url: &str, key: &str, limit: u32, ttl_ms: u64) -> Result<(), Fai
     let semaphore = locks.semaphore(key, limit).ttl(Duration::from_millis(ttl_ms));
     let _permit = semaphore.acquire().await?;
     ready();
+    Ok(())
+}
+
+/// Reads until the input ends.
+#[tokio::main(flavor = "current_thread")]
+async fn read(url: &str, key: &str, ttl_ms: u64) -> Result<(), Failure> {
+    let locks = Locks::connect(url).await?;
+    let _lease = locks.rw_lock(key).ttl(Duration::from_millis(ttl_ms)).read().await?;
+    ready();
+    Ok(())
+}
+
+/// Holds a reentrant mutex so many times, each asked for thrice, since the first two
+/// replies are lost; and says what each release was told.
+#[tokio::main(flavor = "current_thread")]
+async fn reenter(url: &str, key: &str, owner: &str, count: u32) -> Result<(), Failure> {
+    let id = ClientId::random();
+    let store = RedisStore::connect(url, "leasehold", id, Handle::current()).await?;
+    let store = Arc::new(Faulty::over(Arc::new(store)));
+    let locks = Locks::over_as(store.clone(), id);
+    let mut holds = Vec::new();
+    for _ in 0..count {
+        store.next(&[Fault::LoseReply, Fault::LoseReply]);
+        holds.push(locks.reentrant_mutex(key).owner(owner).lock().await?);
+    }
+    ready();
+    for hold in holds {
+        store.next(&[Fault::LoseReply]);
+        println!("{:?}", hold.release().await?);
+    }
     Ok(())
 }
 

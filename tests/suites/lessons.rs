@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use leasehold::{KeyTemplate, LockError, LockKey, Locks};
+use leasehold::{KeyTemplate, LockError, LockKey, Locks, Released};
 use leasehold_tests::faulty::{Fault, Faulty};
 use proptest::prelude::*;
 use tokio::time::sleep;
@@ -33,6 +33,49 @@ async fn nothing_is_renewed_for_an_acquisition_that_was_given_up() {
     assert!(given_up.is_err());
     sleep(TTL * 10).await;
     assert_eq!(store.log(), ["acquire", "cancel"]);
+}
+
+/// An acquire that was sent again after a time-out took the re-entrant branch: the count
+/// was two, there was one unlock, and it was held for ever.
+#[tokio::test(start_paused = true)]
+async fn an_acquire_that_is_sent_again_is_no_re_entry() {
+    let (store, locks) = Faulty::start();
+    let mine = locks.reentrant_mutex("a").owner("me");
+    store.next(&[Fault::LoseReply, Fault::LoseReply]);
+    let lease = mine.lock().await.unwrap();
+    assert_eq!(store.log(), ["acquire"; 3]);
+    assert_eq!(lease.release().await.unwrap(), Released::Free);
+    let _other = locks.reentrant_mutex("a").owner("other").try_lock().await.unwrap();
+}
+
+/// A permit that was released twice was minted anew.
+#[tokio::test(start_paused = true)]
+async fn a_release_that_is_sent_again_mints_no_permit() {
+    let (store, locks) = Faulty::start();
+    let semaphore = locks.semaphore("a", 2);
+    let (first, second) = (semaphore.acquire().await.unwrap(), semaphore.acquire().await.unwrap());
+    store.next(&[Fault::LoseReply]);
+    first.release().await.unwrap();
+    assert_eq!(store.log()[2..], ["release", "release"]);
+    let third = semaphore.try_acquire().await.unwrap();
+    assert!(semaphore.try_acquire().await.is_err());
+    drop((second, third));
+}
+
+/// The renewals of a reader that lived kept those that had died.
+#[tokio::test(start_paused = true)]
+async fn a_reader_is_not_kept_by_another_ones_renewals() {
+    let (store, locks) = Faulty::start();
+    let dead = locks.rw_lock("a").ttl(TTL).read().await.unwrap();
+    store.always(Fault::LoseCommand);
+    dead.lost().await;
+    store.always(Fault::None);
+    let live = locks.rw_lock("a").ttl(TTL).read().await.unwrap();
+    sleep(TTL * 5).await;
+    assert!(live.is_held());
+    assert_eq!(locks.inspect("a").await.unwrap().held, 1);
+    live.release().await.unwrap();
+    let _writer = locks.rw_lock("a").try_write().await.unwrap();
 }
 
 /// The owner was the thread: two tasks on one thread shared the lock, and a

@@ -7,6 +7,8 @@ mod cluster;
 mod conformance;
 mod deployments;
 mod faults;
+#[cfg(feature = "servers")]
+mod kinds;
 mod layer;
 mod lessons;
 mod model;

@@ -8,7 +8,7 @@ use std::process::Command;
 use std::time::Duration;
 
 #[cfg(feature = "servers")]
-use leasehold::{LockError, Locks, LossReason, Wait};
+use leasehold::{Forced, LockError, Locks, LossReason, Released, Wait};
 #[cfg(feature = "servers")]
 use leasehold_tests::backend::light_client;
 #[cfg(feature = "servers")]
@@ -372,4 +372,98 @@ fn semaphore_is_immune_to_clock_skew() {
         clocks.borrow_mut().push(off_by(hours, worker));
     });
     assert_eq!(most, 3);
+}
+
+#[cfg(feature = "servers")]
+#[tokio::test]
+async fn reentrant_counts_and_rejects_strangers() {
+    let server = Server::start();
+    let locks = Locks::connect(&server.url()).await.unwrap();
+    let mine = locks.reentrant_mutex("a").owner("me").ttl(Duration::from_millis(600));
+    let (outer, inner) = (mine.lock().await.unwrap(), mine.lock().await.unwrap());
+    assert_eq!(outer.fence().unwrap(), inner.fence().unwrap());
+    let other = locks.reentrant_mutex("a").owner("other");
+    assert!(matches!(other.try_lock().await, Err(LockError::Busy { .. })));
+    assert_eq!(inner.release().await.unwrap(), Released::StillHeld(1));
+    assert!(matches!(other.try_lock().await, Err(LockError::Busy { .. })));
+    let fence = outer.fence().unwrap();
+    assert_eq!(outer.release().await.unwrap(), Released::Free);
+
+    // A stranger: his lease has ended, and another owner has it since.
+    let frozen = light_client(&server).await;
+    let late = frozen.reentrant_mutex("a").owner("late").ttl(Duration::from_millis(300));
+    let late = late.lock().await.unwrap();
+    assert!(matches!(locks.force_release("a").await.unwrap(), Forced::Released { .. }));
+    let held = other.try_lock().await.unwrap();
+    assert!(held.fence().unwrap() > fence);
+    let refused = late.release().await;
+    assert!(matches!(refused, Err(LockError::Lost { .. })), "{refused:?}");
+    assert!(held.is_held());
+    assert_eq!(held.release().await.unwrap(), Released::Free, "the stranger took nothing");
+}
+
+#[cfg(feature = "servers")]
+#[tokio::test]
+async fn is_held_by() {
+    let server = Server::start();
+    let locks = Locks::builder().service("billing").connect(&server.url()).await.unwrap();
+    let elsewhere = Locks::connect(&server.url()).await.unwrap();
+    assert!(!elsewhere.is_held_by("a", "worker-7").await.unwrap());
+    let lease = locks.mutex("a").owner("worker-7").lock().await.unwrap();
+    assert!(elsewhere.is_held_by("a", "worker-7").await.unwrap());
+    assert!(!elsewhere.is_held_by("a", "worker-8").await.unwrap());
+    // The client writes down who it is in the background.
+    let holder = loop {
+        let mut shown = elsewhere.inspect("a").await.unwrap();
+        let holder = shown.holders.pop().expect("it is held");
+        if holder.client.is_some() {
+            break holder;
+        }
+    };
+    let client = holder.client.unwrap();
+    assert_eq!((&*client.service, client.process), ("billing", std::process::id()));
+    assert_eq!(holder.fence, Some(lease.fence().unwrap()));
+    lease.release().await.unwrap();
+    assert!(!elsewhere.is_held_by("a", "worker-7").await.unwrap());
+    assert!(elsewhere.is_held_by("a", "").await.is_err());
+}
+
+#[cfg(feature = "servers")]
+#[tokio::test]
+async fn readers_do_not_release_each_other() {
+    let server = Server::start();
+    let mut readers = Vec::new();
+    for _ in 0..3 {
+        let locks = Locks::connect(&server.url()).await.unwrap();
+        readers.push((locks.rw_lock("a").read().await.unwrap(), locks));
+    }
+    let writer = Locks::connect(&server.url()).await.unwrap().rw_lock("a");
+    while let Some((reader, locks)) = readers.pop() {
+        assert!(matches!(writer.try_write().await, Err(LockError::Busy { .. })));
+        assert_eq!(locks.inspect("a").await.unwrap().held, readers.len() as u64 + 1);
+        reader.release().await.unwrap();
+    }
+    writer.try_write().await.unwrap().release().await.unwrap();
+}
+
+#[cfg(feature = "servers")]
+#[tokio::test]
+async fn reader_reenters_past_a_waiting_writer() {
+    let server = Server::start();
+    let (one, other) = (light_client(&server).await, light_client(&server).await);
+    let mine = one.rw_lock("a").owner("me");
+    let first = mine.read().await.unwrap();
+    let writer = other.rw_lock("a").wait(Wait::Forever);
+    let mut waiting = std::pin::pin!(writer.write());
+    let until_queued = async { while one.inspect("a").await.unwrap().waiting == 0 {} };
+    tokio::select! {
+        lease = &mut waiting => panic!("beside a reader: {lease:?}"),
+        () = until_queued => {}
+    }
+    assert!(one.rw_lock("a").try_read().await.is_err(), "others wait behind the writer");
+    let second = mine.read().await.unwrap();
+    assert!(matches!(mine.write().await, Err(LockError::WouldDeadlock { .. })));
+    first.release().await.unwrap();
+    second.release().await.unwrap();
+    waiting.await.unwrap().release().await.unwrap();
 }

@@ -55,9 +55,11 @@ local function look(lock, id, ttl_ms)
   return nil, token, flag, ended
 end
 
--- Lets a holder in, or starts its TTL anew.
+-- Lets a holder in, or starts its TTL anew. An owner may come in past a queue that
+-- this request stands in itself.
 local function let_in(keys, holder, ttl_ms, token, flag, ended, now)
   local own
+  if flag == '1' then leave(keys.queue, keys.waiters, string.sub(holder, 1, 34)) end
   token, own = fence(keys.holders, holder, token, now)
   local expiry_ms = put_in(keys.holders, holder, ttl_ms, to_ms(now))
   redis.call('SET', keys.lock, KIND .. 'H' .. NOBODY .. token .. flag .. ended, 'PX', expiry_ms)

@@ -1,9 +1,7 @@
 //! Of all kinds of locks: that a name is one of them, who holds it, and taking it away.
 
-use std::time::Duration;
-
 use leasehold::LockKey;
-use leasehold::LossReason::{Expired, Taken};
+use leasehold::LossReason::Expired;
 use leasehold::store::Ticket;
 use leasehold::store::{
     Attempt, ClientInfo, Ended, Forced, Hint, Kind, LockInfo, LockKind, Owner, Renewal, Request,

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use leasehold::LossReason::{Expired, Taken};
-use leasehold::store::{Attempt, Ended, Kind, Renewal, Request};
+use leasehold::store::{Attempt, Ended, Kind, Renewal, Request, Ticket};
 use leasehold_tests::backend::Backend;
 
 use super::{
@@ -34,6 +34,7 @@ macro_rules! cases {
             a_release_hands_over_to_all_holds_of_the_next_owner,
             an_offer_to_an_owner_ends_with_the_heartbeat,
             a_waiter_whose_owner_has_got_it_meanwhile_is_let_in,
+            who_comes_in_past_the_queue_has_left_it,
         }
     };
 }
@@ -274,7 +275,7 @@ pub(super) async fn an_offer_to_an_owner_ends_with_the_heartbeat(backend: &impl 
     let (ticket, ..) = queued(backend, &next, LIVE, FIRST).await;
     let _ = released(backend, &mine).await;
     backend.pass(SHORT).await;
-    let answer = ask(backend, &next, LIVE, leasehold::store::Ticket::Told(ticket)).await;
+    let answer = ask(backend, &next, LIVE, Ticket::Told(ticket)).await;
     assert!(matches!(answer, Attempt::Granted { .. }), "{answer:?}");
     assert_eq!(renewed(backend, &dead).await, Renewal::NotHeld(Taken));
 }
@@ -290,9 +291,31 @@ pub(super) async fn a_waiter_whose_owner_has_got_it_meanwhile_is_let_in(backend:
     let (ticket, ..) = queued(backend, &mine, LIVE, FIRST).await;
     let _ = released(backend, &held).await;
     claims(backend, &offered).await;
-    let answer = ask(backend, &mine, LIVE, leasehold::store::Ticket::Told(ticket)).await;
+    let answer = ask(backend, &mine, LIVE, Ticket::Told(ticket)).await;
     assert!(matches!(answer, Attempt::Granted { .. }), "{answer:?}");
     assert_eq!(released(backend, &offered).await, Ended::StillHeld(1));
     assert_eq!(released(backend, &mine).await, Ended::Released);
     claims(backend, &between).await;
+}
+
+pub(super) async fn who_comes_in_past_the_queue_has_left_it(backend: &impl Backend) {
+    let holder = hold(&Client::new(), "one", LONG);
+    granted(backend, &holder).await;
+    let (offered, mine) = (hold(&Client::new(), "me", LONG), hold(&Client::new(), "me", LONG));
+    let between = hold(&Client::new(), "two", LONG);
+    waits(backend, &offered, LIVE).await;
+    waits(backend, &between, LIVE).await;
+    let (ticket, ..) = queued(backend, &mine, SHORT, FIRST).await;
+    let _ = released(backend, &holder).await;
+    claims(backend, &offered).await;
+    let answer = ask(backend, &mine, SHORT, Ticket::Told(ticket)).await;
+    assert!(matches!(answer, Attempt::Granted { .. }), "{answer:?}");
+    // Who is served now is not he, whose lease would be an offer again.
+    assert!(!cancelled(backend, &between).await);
+    let _ = released(backend, &offered).await;
+    backend.pass(SHORT).await;
+    busy(backend, &hold(&Client::new(), "three", LONG)).await;
+    assert_eq!(renewed(backend, &mine).await, Renewal::Renewed);
+    assert_eq!(released(backend, &mine).await, Ended::Released);
+    granted(backend, &hold(&Client::new(), "three", LONG)).await;
 }

@@ -10,8 +10,8 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 
 fn clients() -> (Arc<Faulty>, [Locks; 2]) {
-    let store = Arc::new(Faulty::default());
-    (store.clone(), [(); 2].map(|()| Locks::over(store.clone())))
+    let (store, locks) = Faulty::start();
+    (store.clone(), [locks, Locks::over(store)])
 }
 
 fn take(locks: &Locks) -> impl Future<Output = Lease> + Send + use<> {

@@ -1,0 +1,168 @@
+//! A stuck holder is deprived of its lock, under load.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use leasehold::{Fence, Forced, LockError, Locks, LossReason, Wait};
+use leasehold_tests::backend::light_client;
+use leasehold_tests::server::Server;
+use tokio::task::JoinSet;
+
+/// A resource that refuses who is older than the newest it has seen, reads as well as
+/// writes.
+#[derive(Default)]
+struct Fenced(Mutex<(Option<Fence>, u64)>);
+
+impl Fenced {
+    fn read(&self, fence: Fence) -> Option<u64> {
+        let mut inner = self.0.lock().unwrap();
+        if inner.0 > Some(fence) {
+            return None;
+        }
+        inner.0 = Some(fence);
+        Some(inner.1)
+    }
+
+    fn write(&self, fence: Fence, value: u64) -> bool {
+        let mut inner = self.0.lock().unwrap();
+        let is_newest = inner.0 <= Some(fence);
+        if is_newest {
+            *inner = (Some(fence), value);
+        }
+        is_newest
+    }
+}
+
+const STUCK: u32 = 5;
+
+/// Eight go round and add to a number; now and then one is stuck while it holds the lock,
+/// and an operator takes it away. The next runs at once; the stuck one learns that it was
+/// forced, and what it writes is refused.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stuck_holder_is_forced_while_others_go_on() {
+    let server = Server::start();
+    let (store, stop) = (Arc::new(Fenced::default()), Arc::new(AtomicBool::new(false)));
+    let mut running = JoinSet::new();
+    for _ in 0..8 {
+        let (locks, store, stop) = (light_client(&server).await, store.clone(), stop.clone());
+        running.spawn(async move {
+            while !stop.load(Ordering::SeqCst) {
+                let lease = locks.mutex("a").wait(Wait::Forever).lock().await.unwrap();
+                let fence = lease.fence().unwrap();
+                // It may have been forced in the moment when it had come.
+                if let Some(number) = store.read(fence) {
+                    tokio::task::yield_now().await;
+                    store.write(fence, number + 1);
+                }
+                match lease.release().await {
+                    Ok(_) | Err(LockError::Lost { reason: LossReason::Forced, .. }) => {}
+                    Err(other) => panic!("{other}"),
+                }
+            }
+        });
+    }
+    let operator = Locks::connect(&server.url()).await.unwrap();
+    let stuck = light_client(&server).await;
+    for _ in 0..STUCK {
+        let mutex = stuck.mutex("a").ttl(Duration::from_secs(3)).wait(Wait::Forever);
+        let lease = mutex.lock().await.unwrap();
+        let fence = lease.fence().unwrap();
+        let number = store.read(fence).expect("it is the newest");
+        let waiting = operator.inspect("a").await.unwrap();
+        assert_eq!(waiting.holders.len(), 1);
+        assert_eq!(waiting.holders[0].fence, Some(fence));
+
+        let begun = Instant::now();
+        let Forced::Released { held: 1, fence: moved } = operator.force_release("a").await.unwrap()
+        else {
+            panic!("it is held");
+        };
+        assert!(moved > fence);
+        while store.0.lock().unwrap().1 == number {
+            tokio::task::yield_now().await;
+        }
+        let waited = begun.elapsed();
+        assert!(waited < Duration::from_secs(1), "the next one ran after {waited:?}");
+        assert!(!store.write(fence, 0) && store.read(fence).is_none(), "it is refused");
+        assert_eq!(lease.lost().await, LossReason::Forced);
+        assert!(!lease.is_held());
+        let released = lease.release().await;
+        assert!(
+            matches!(released, Err(LockError::Lost { reason: LossReason::Forced, .. })),
+            "{released:?}"
+        );
+    }
+    stop.store(true, Ordering::SeqCst);
+    while let Some(ended) = running.join_next().await {
+        ended.unwrap();
+    }
+}
+
+/// A store that is asked to write under a token that an operator has brought to it refuses
+/// the former holder, even before the next one has come.
+#[tokio::test]
+async fn the_operators_token_shuts_the_former_holder_out() {
+    let server = Server::start();
+    let locks = Locks::connect(&server.url()).await.unwrap();
+    let store = Fenced::default();
+    let lease = locks.mutex("a").lock().await.unwrap();
+    let fence = lease.fence().unwrap();
+    assert!(store.write(fence, 1));
+    let Forced::Released { fence: moved, .. } = locks.force_release("a").await.unwrap() else {
+        panic!("it is held");
+    };
+    assert_eq!(store.read(moved), Some(1));
+    assert!(!store.write(fence, 2));
+    let next = locks.mutex("a").try_lock().await.unwrap();
+    assert!(store.write(next.fence().unwrap(), 3));
+    next.release().await.unwrap();
+    assert!(lease.release().await.is_err());
+    assert_eq!(locks.force_release("b").await.unwrap(), Forced::NotHeld);
+}
+
+/// All kinds: who holds it learns that it was forced, and who waits has it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_kind_is_forced() {
+    let server = Server::start();
+    let (locks, other) = (light_client(&server).await, light_client(&server).await);
+    let ttl = Duration::from_millis(600);
+    let held = [
+        locks.mutex("mutex").ttl(ttl).lock().await.unwrap(),
+        locks.reentrant_mutex("reentrant").owner("me").ttl(ttl).lock().await.unwrap(),
+        locks.semaphore("semaphore", 1).ttl(ttl).acquire().await.unwrap(),
+        locks.rw_lock("read").ttl(ttl).read().await.unwrap(),
+        locks.rw_lock("write").ttl(ttl).write().await.unwrap(),
+    ];
+    let mut waiting = JoinSet::new();
+    for name in ["mutex", "reentrant", "semaphore", "read", "write"] {
+        let other = other.clone();
+        waiting.spawn(async move {
+            match name {
+                "mutex" => other.mutex(name).wait(Wait::Forever).lock().await,
+                "reentrant" => {
+                    other.reentrant_mutex(name).owner("you").wait(Wait::Forever).lock().await
+                }
+                "semaphore" => other.semaphore(name, 1).wait(Wait::Forever).acquire().await,
+                _ => other.rw_lock(name).wait(Wait::Forever).write().await,
+            }
+        });
+    }
+    for lease in &held {
+        while locks.inspect(lease.key()).await.unwrap().waiting == 0 {
+            tokio::task::yield_now().await;
+        }
+    }
+    for lease in &held {
+        let forced = locks.force_release(lease.key()).await.unwrap();
+        assert!(matches!(forced, Forced::Released { held: 1, .. }), "{forced:?}");
+    }
+    while let Some(lease) = waiting.join_next().await {
+        let lease = lease.unwrap().unwrap();
+        assert!(lease.is_held());
+        lease.release().await.unwrap();
+    }
+    for lease in held {
+        assert_eq!(lease.lost().await, LossReason::Forced, "{lease:?}");
+    }
+}

@@ -1,0 +1,164 @@
+//! Readers and writers in loops: nobody is starved, and nobody writes beside another.
+
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use leasehold::{Locks, Wait};
+use leasehold_tests::backend::light_client;
+use leasehold_tests::process::Process;
+use leasehold_tests::server::Server;
+use tokio::task::JoinSet;
+
+use super::until_waits;
+
+const LOOPS: usize = 16;
+
+/// How often somebody is served while one of the others waits.
+const TURNS: u32 = 20;
+
+#[derive(Clone, Copy, PartialEq)]
+enum Mode {
+    Read,
+    Write,
+}
+
+/// Who is inside, by this process's own count: a writer counts a thousand.
+#[derive(Default)]
+struct Inside(AtomicU32);
+
+impl Inside {
+    async fn work(&self, mode: Mode) {
+        let weight = if mode == Mode::Read { 1 } else { 1000 };
+        let before = self.0.fetch_add(weight, Ordering::SeqCst);
+        assert!(before == 0 || mode == Mode::Read && before < 1000, "beside {before}");
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        self.0.fetch_sub(weight, Ordering::SeqCst);
+    }
+}
+
+/// One section, whose grant is counted before anything else.
+async fn section(locks: &Locks, mode: Mode, inside: &Inside, sections: &AtomicU32) {
+    let lock = locks.rw_lock("a").wait(Wait::Forever);
+    let lease = match mode {
+        Mode::Read => lock.read().await,
+        Mode::Write => lock.write().await,
+    };
+    let lease = lease.expect("it is served");
+    sections.fetch_add(1, Ordering::SeqCst);
+    inside.work(mode).await;
+    lease.release().await.expect("it is held");
+}
+
+/// Many of one mode go round, and one of the other comes now and then: while it waits,
+/// each of them has at most the section that it had when it came, and one that was
+/// before it in the queue.
+async fn is_served_among(crowd: Mode, one: Mode, clients: &[Locks], server: &Server) {
+    let mut redis = server.redis().await;
+    let inside = Arc::new(Inside::default());
+    let sections: Arc<Vec<AtomicU32>> = Arc::new((0..LOOPS).map(|_| AtomicU32::new(0)).collect());
+    let mut running = JoinSet::new();
+    for number in 0..LOOPS {
+        let locks = clients[number % clients.len()].clone();
+        let (inside, sections) = (inside.clone(), sections.clone());
+        running.spawn(async move {
+            loop {
+                section(&locks, crowd, &inside, &sections[number]).await;
+            }
+        });
+    }
+    let count = |sections: &[AtomicU32]| -> Vec<u32> {
+        sections.iter().map(|count| count.load(Ordering::SeqCst)).collect()
+    };
+    let locks = light_client(server).await;
+    for _ in 0..TURNS {
+        let before = count(&sections);
+        // All go round.
+        while count(&sections).iter().zip(&before).any(|(now, before)| now == before) {
+            tokio::task::yield_now().await;
+        }
+        let mine = AtomicU32::new(0);
+        let mut served = std::pin::pin!(section(&locks, one, &inside, &mine));
+        let demand = if one == Mode::Read { "R" } else { "Rw" };
+        let queued = async {
+            tokio::select! {
+                () = until_waits(&mut redis, "a", demand) => count(&sections),
+                // It may be served before that is seen.
+                () = async { while mine.load(Ordering::SeqCst) == 0 {
+                    tokio::task::yield_now().await;
+                } } => count(&sections),
+            }
+        };
+        let granted = async {
+            while mine.load(Ordering::SeqCst) == 0 {
+                tokio::task::yield_now().await;
+            }
+            count(&sections)
+        };
+        let (before, after) = tokio::select! {
+            both = async { (queued.await, granted.await) } => both,
+            () = &mut served => unreachable!("its grant is counted first"),
+        };
+        for (before, after) in before.iter().zip(&after) {
+            assert!(after - before <= 2, "from {before} to {after} while one waits");
+        }
+        served.await;
+    }
+    running.abort_all();
+    while let Some(ended) = running.join_next().await {
+        assert!(ended.is_err_and(|error| error.is_cancelled()), "nobody was beside another");
+    }
+}
+
+async fn of_their_own(server: &Server) -> Vec<Locks> {
+    let mut clients = Vec::new();
+    for _ in 0..LOOPS {
+        clients.push(light_client(server).await);
+    }
+    clients
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_writer_among_sixteen_readers_is_served() {
+    let server = Server::start();
+    is_served_among(Mode::Read, Mode::Write, &of_their_own(&server).await, &server).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_reader_among_sixteen_writers_is_served() {
+    let server = Server::start();
+    is_served_among(Mode::Write, Mode::Read, &of_their_own(&server).await, &server).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_writer_among_sixteen_readers_of_one_process_is_served() {
+    let server = Server::start();
+    is_served_among(Mode::Read, Mode::Write, &[light_client(&server).await], &server).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_reader_among_sixteen_writers_of_one_process_is_served() {
+    let server = Server::start();
+    is_served_among(Mode::Write, Mode::Read, &[light_client(&server).await], &server).await;
+}
+
+/// A reader that lives is renewed again and again, and the one that died beside it ends
+/// when its own TTL does.
+#[tokio::test]
+async fn a_live_reader_does_not_prolong_a_dead_one() {
+    let server = Server::start();
+    let locks = Locks::connect(&server.url()).await.unwrap();
+    let mut read = Command::new(env!("CARGO_BIN_EXE_worker"));
+    let mut dead = Process::start(read.args([&server.url(), "read", "a", "900"]));
+    assert_eq!(dead.line().as_deref(), Some("ready"));
+    let live = locks.rw_lock("a").ttl(Duration::from_millis(900)).read().await.unwrap();
+    dead.kill();
+    assert_eq!(locks.inspect("a").await.unwrap().held, 2);
+    while locks.inspect("a").await.unwrap().held == 2 {
+        assert!(locks.rw_lock("a").try_write().await.is_err());
+    }
+    assert!(live.is_held());
+    live.release().await.unwrap();
+    locks.rw_lock("a").try_write().await.unwrap().release().await.unwrap();
+}
