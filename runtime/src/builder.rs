@@ -69,18 +69,7 @@ impl Builder {
     }
 
     fn keep(self, thread: Thread, store: Arc<dyn Store>, id: ClientId) -> Locks {
-        let info = ClientInfo {
-            id,
-            service: self.service.unwrap_or_else(program),
-            host: gethostname::gethostname().to_string_lossy().into_owned(),
-            process: std::process::id(),
-        };
+        let info = ClientInfo::of_process(id, self.service);
         Locks::new(store.clone(), Keeper::on(thread, store, info), id)
     }
-}
-
-fn program() -> String {
-    let program = std::env::current_exe().ok();
-    let name = program.as_deref().and_then(|path| path.file_stem());
-    name.map_or_else(|| "unknown".to_owned(), |name| name.to_string_lossy().into_owned())
 }

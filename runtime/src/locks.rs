@@ -4,13 +4,14 @@ use std::fmt;
 use std::future::Future;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, PoisonError, Weak};
+use std::time::Duration;
 
 #[cfg(feature = "redis")]
 use crate::builder::Builder;
 use crate::keeper::Keeper;
 use crate::line::Lines;
 use crate::store::memory::MemoryStore;
-use crate::store::{ClientId, RequestId, Store};
+use crate::store::{ClientId, ClientInfo, RequestId, Store};
 use crate::wakeups::Wakeups;
 use crate::{IntoLockKey, LockError, Mutex, ReentrantMutex, RwLock, Semaphore};
 
@@ -77,7 +78,11 @@ impl Locks {
     #[doc(hidden)]
     #[must_use]
     pub fn over(store: Arc<dyn Store>) -> Self {
-        Self::over_as(store, ClientId::random())
+        let id = ClientId::random();
+        // Said once, for as long as it is there. It is not waited for: whatever comes
+        // of it, only those who ask who holds a lock would miss it.
+        drop(store.introduce(&ClientInfo::of_process(id, None), Duration::MAX));
+        Self::over_as(store, id)
     }
 
     /// The same, for a store that was told the client's id.

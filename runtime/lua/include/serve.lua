@@ -55,10 +55,10 @@ local function look(lock, id, ttl_ms)
   return nil, token, flag, ended
 end
 
--- Lets a holder in, or starts its TTL anew. An owner may come in past a queue that
--- this request stands in itself.
+-- Lets a holder in, or starts its TTL anew.
 local function let_in(keys, holder, ttl_ms, token, flag, ended, now)
   local own
+  -- An owner who has it comes in again past his own place in the queue.
   if flag == '1' then leave(keys.queue, keys.waiters, string.sub(holder, 1, 34)) end
   token, own = fence(keys.holders, holder, token, now)
   local expiry_ms = put_in(keys.holders, holder, ttl_ms, to_ms(now))
@@ -113,13 +113,13 @@ local function move_on(keys, rec, id, now)
   tell_all(keys.wake, offers)
 end
 
--- Ends what a holder has. Says whether it had it, and whether it ended before.
+-- Ends what a holder has, and says whether it had it, or ended it before.
 local function give_back(keys, holder, now)
   local id, rec = string.sub(holder, 1, 34), redis.call('GET', keys.lock)
   if not is_live(redis.call('ZSCORE', keys.holders, holder), to_ms(now)) then
     -- A late copy of an ask may have queued it again.
     leave(keys.queue, keys.waiters, id)
-    return false, rec and string.sub(rec, 54, 87) == id
+    return rec and string.sub(rec, 54, 87) == id
   end
   take_out(keys.holders, holder)
   move_on(keys, rec, id, now)

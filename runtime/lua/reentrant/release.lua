@@ -27,9 +27,9 @@ local keys = {lock = KEYS[1], holders = KEYS[2], queue = KEYS[3], waiters = KEYS
 local holder = ARGV[1]
 
 local now = clock()
-local had_it, ended_before = give_back(keys, holder, now)
+local is_over = give_back(keys, holder, now)
 local now_ms = to_ms(now)
 local left, is_owners = 0, owns(keys.holders, holder, now_ms)
 if is_owners then left = redis.call('ZCOUNT', keys.holders, '(' .. string.sub(now, 1, 13), '+inf') end
-if had_it or ended_before then return {1, left} end
+if is_over then return {1, left} end
 return {ends_at(keys.holders, now_ms) and not is_owners and 2 or 0}

@@ -27,6 +27,5 @@ local keys = {lock = KEYS[1], holders = KEYS[2], queue = KEYS[3], waiters = KEYS
 local holder = ARGV[1]
 
 local now = clock()
-local had_it, ended_before = give_back(keys, holder, now)
-if had_it or ended_before then return 1 end
+if give_back(keys, holder, now) then return 1 end
 return is_written(keys.holders, to_ms(now)) and not owns(keys.holders, holder, to_ms(now)) and 2 or 0

@@ -25,5 +25,4 @@
 local keys = {lock = KEYS[1], holders = KEYS[2], queue = KEYS[3], waiters = KEYS[4], wake = ARGV[2]}
 local holder = ARGV[1]
 
-local had_it, ended_before = give_back(keys, holder, clock())
-return (had_it or ended_before) and 1 or 0
+return give_back(keys, holder, clock()) and 1 or 0

@@ -87,10 +87,34 @@ pub struct ClientInfo {
     pub id: ClientId,
     /// The service's name.
     pub service: String,
-    /// The machine's name.
+    /// The machine's name; empty if it is not known.
     pub host: String,
     /// The process id.
     pub process: u32,
+}
+
+impl ClientInfo {
+    /// A client of this process, and of this service; by default it is called as the
+    /// program's file.
+    pub(crate) fn of_process(id: ClientId, service: Option<String>) -> Self {
+        let service = service.unwrap_or_else(program);
+        Self { id, service, host: host(), process: std::process::id() }
+    }
+}
+
+fn program() -> String {
+    let program = std::env::current_exe().ok();
+    let name = program.as_deref().and_then(|path| path.file_stem());
+    name.map_or_else(|| "unknown".to_owned(), |name| name.to_string_lossy().into_owned())
+}
+
+fn host() -> String {
+    #[cfg(feature = "redis")]
+    let name = gethostname::gethostname().to_string_lossy().into_owned();
+    // All who share a store in memory are on one machine, whatever its name.
+    #[cfg(not(feature = "redis"))]
+    let name = String::new();
+    name
 }
 
 /// What [`Locks::force_release`](crate::Locks::force_release) did.

@@ -1,13 +1,14 @@
-//! One lock: its record, its permits and its queue.
+//! One lock: its record, its holders and its queue.
 
 use std::time::{Duration, Instant};
 
-use super::super::{Attempt, RequestId, Waiting};
-use super::permits::Permits;
+use super::super::{Attempt, Kind, LockKind, Owner, Request, RequestId, Waiting};
+use super::forced::Forced;
+use super::holders::Holders;
 use super::queue::Queue;
-use super::table::Shared;
+use super::shared::{Shared, Token};
 
-/// How much one command goes through at most: dead waiters, ended permits, those
+/// How much one command goes through at most: dead waiters, holders who ended, those
 /// it serves.
 pub(super) const AT_ONCE: usize = 64;
 
@@ -18,14 +19,17 @@ pub(super) const GRACE: Duration = Duration::from_secs(60);
 #[derive(Debug, Default)]
 pub(super) struct Lock {
     pub(super) record: Option<Record>,
-    pub(super) permits: Permits,
+    pub(super) holders: Holders,
     pub(super) queue: Queue,
+    pub(super) forced: Forced,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Record {
-    pub(super) sort: Sort,
+    pub(super) kind: LockKind,
     pub(super) state: State,
+    /// The last that was given.
+    pub(super) token: Token,
     /// Whether somebody may be in the queue. If not, it is empty.
     pub(super) is_awaited: bool,
     /// The request that ended last: a late repeat of it is refused.
@@ -34,74 +38,101 @@ pub(super) struct Record {
     pub(super) until: Instant,
 }
 
-/// Which kind of lock it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Sort {
-    Mutex,
-    Semaphore,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub(super) enum State {
     Free,
-    /// Held for the rest of its least time, by nobody.
-    Kept,
-    Held {
+    /// Held for the rest of this one's least time, by nobody.
+    Kept {
         id: RequestId,
-        token: u64,
     },
-    /// Held by a waiter that may have died, until its first renewal.
-    Offered {
+    /// A mutex: held by this request, or offered to it.
+    One {
         id: RequestId,
-        token: u64,
+        how: Demand,
     },
-    /// Permits are out.
-    Out,
+    /// Any other lock: held by those who are among the holders.
+    Several,
+}
+
+/// What a request asks for, and how it holds what it was granted.
+#[derive(Clone, Debug)]
+pub(super) struct Demand {
+    pub(super) kind: Kind,
+    pub(super) owner: Option<Owner>,
+}
+
+impl Demand {
+    pub(super) fn of(request: &Request) -> Self {
+        Self { kind: request.kind, owner: request.owner.clone() }
+    }
+
+    /// Of which kind of lock.
+    pub(super) fn lock(&self) -> LockKind {
+        match self.kind {
+            Kind::Mutex => LockKind::Mutex,
+            Kind::Reentrant => LockKind::ReentrantMutex,
+            Kind::Semaphore { .. } => LockKind::Semaphore,
+            Kind::Read | Kind::Write => LockKind::RwLock,
+        }
+    }
+
+    pub(super) fn weight(&self) -> u32 {
+        match self.kind {
+            Kind::Semaphore { weight, .. } => weight,
+            _ => 1,
+        }
+    }
+
+    pub(super) fn is_writer(&self) -> bool {
+        self.kind == Kind::Write
+    }
 }
 
 impl Record {
     /// Whether the name is in use by another kind of lock. What is free, and
     /// nobody waits for, may change its kind.
-    pub(super) fn is_other(&self, sort: Sort) -> bool {
-        self.sort != sort && (self.state != State::Free || self.is_awaited)
+    pub(super) fn is_other(&self, kind: LockKind) -> bool {
+        let is_free = matches!(self.state, State::Free) && !self.is_awaited;
+        self.kind != kind && !is_free
     }
 
-    /// The token, if the request has the mutex or was offered it.
-    pub(super) fn token_of(&self, request: RequestId) -> Option<u64> {
-        match self.state {
-            State::Held { id, token } | State::Offered { id, token } => {
-                (id == request).then_some(token)
-            }
-            _ => None,
-        }
+    /// Whether a request has the mutex, or was offered it.
+    pub(super) fn holds(&self, request: RequestId) -> bool {
+        matches!(self.state, State::One { id, .. } if id == request)
     }
 }
 
 impl Lock {
     /// Drops the parts that ended.
     pub(super) fn expire(&mut self, now: Instant) {
-        self.record = self.record.filter(|record| record.until > now);
-        self.permits.expire(now);
+        self.record.take_if(|record| record.until <= now);
+        self.holders.expire(now);
         self.queue.expire(now);
+        self.forced.expire(now);
     }
 
     /// Whether there is nothing to remember.
     pub(super) fn is_blank(&self) -> bool {
-        self.record.is_none() && self.permits.is_empty() && self.queue.is_empty()
+        let is_unheld = self.record.is_none() && self.holders.is_empty();
+        is_unheld && self.queue.is_empty() && self.forced.is_empty()
     }
 
     /// After an expiry the record is gone, with its flag, and the queue is not.
     pub(super) fn nobody_waits(&self) -> bool {
-        self.record.map_or_else(|| self.queue.is_empty(), |record| !record.is_awaited)
+        self.record.as_ref().map_or_else(|| self.queue.is_empty(), |record| !record.is_awaited)
     }
 
     pub(super) fn ended(&self) -> Option<RequestId> {
-        self.record.and_then(|record| record.ended)
+        self.record.as_ref().and_then(|record| record.ended)
+    }
+
+    pub(super) fn token(&self) -> Token {
+        self.record.as_ref().map(|record| record.token).unwrap_or_default()
     }
 
     /// For how long the record lasts, unless something happens.
     pub(super) fn left(&self, now: Instant) -> Duration {
-        self.record.map_or(Duration::ZERO, |record| record.until - now)
+        self.record.as_ref().map_or(Duration::ZERO, |record| record.until - now)
     }
 
     /// The answer to one who is in the queue: the first asks again when the lock
@@ -119,4 +150,9 @@ impl Lock {
         }
         Attempt::Queued { ticket, until: shared.stamp(shared.now + waiting.live), ask_again }
     }
+}
+
+/// The answer to one who is not in the queue.
+pub(super) fn busy(retry_after: Duration) -> Attempt {
+    Attempt::Busy { retry_after, repaired: false }
 }

@@ -1,11 +1,18 @@
 //! The store of one process: for users' tests, for examples, and for services
 //! that run alone.
 
+mod forced;
+mod holders;
+mod inspect;
 mod lock;
 mod mutex;
-mod permits;
 mod queue;
+mod reentrant;
+mod rules;
+mod rw;
 mod semaphore;
+mod serve;
+mod shared;
 mod table;
 
 use std::collections::HashMap;
@@ -37,7 +44,7 @@ impl MemoryStore {
         command: impl FnOnce(&mut Table, Instant) -> T,
     ) -> StoreFuture<T> {
         let (answer, hints) = {
-            let mut table = self.table.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut table = self.table();
             // Read in here, so that time does not go back from one command to
             // the next.
             (command(&mut table, self.now()), table.take_hints())
@@ -55,6 +62,10 @@ impl MemoryStore {
         if let Some(listener) = listener {
             listener.hear(hint);
         }
+    }
+
+    fn table(&self) -> MutexGuard<'_, Table> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn listeners(&self) -> MutexGuard<'_, HashMap<ClientId, Weak<dyn Listener>>> {
@@ -79,35 +90,43 @@ impl Store for MemoryStore {
         self.run(|table, now| table.cancel(request, now))
     }
 
-    fn acquire_all(&self, _: &[Request]) -> Option<StoreFuture<Option<Vec<u64>>>> {
-        todo!()
+    fn acquire_all(&self, requests: &[Request]) -> Option<StoreFuture<Option<Vec<u64>>>> {
+        let all = || self.run(|table, now| table.acquire_all(requests, now));
+        (!requests.is_empty()).then(all)
     }
 
-    fn inspect(&self, _: &LockKey) -> StoreFuture<LockInfo> {
-        todo!()
+    fn inspect(&self, key: &LockKey) -> StoreFuture<LockInfo> {
+        self.run(|table, now| table.inspect(key, now))
     }
 
-    fn is_held_by(&self, _: &LockKey, _: &Owner) -> StoreFuture<bool> {
-        todo!()
+    fn is_held_by(&self, key: &LockKey, owner: &Owner) -> StoreFuture<bool> {
+        self.run(|table, now| table.is_held_by(key, owner, now))
     }
 
-    fn force_release(&self, _: &LockKey) -> StoreFuture<Forced> {
-        todo!()
+    fn force_release(&self, key: &LockKey) -> StoreFuture<Forced> {
+        self.run(|table, now| table.force_release(key, now))
     }
 
-    fn was_forced(&self, _: &Request) -> StoreFuture<bool> {
-        todo!()
+    fn was_forced(&self, request: &Request) -> StoreFuture<bool> {
+        self.run(|table, now| table.was_forced(request, now))
     }
 
-    fn introduce(&self, _: &ClientInfo, _: Duration) -> StoreFuture<()> {
-        // Nobody else can ask who holds a lock in here.
-        Box::pin(ready(Ok(())))
+    fn introduce(&self, client: &ClientInfo, lasts: Duration) -> StoreFuture<()> {
+        self.run(|table, now| table.introduce(client, lasts, now))
     }
 
     fn listen(&self, client: ClientId, listener: Weak<dyn Listener>) {
-        let mut listeners = self.listeners();
-        listeners.retain(|_, listener| listener.strong_count() > 0);
-        listeners.insert(client, listener);
+        let gone: Vec<_> = {
+            let mut listeners = self.listeners();
+            let gone = listeners.extract_if(|_, listener| listener.strong_count() == 0);
+            let gone = gone.map(|(client, _)| client).collect();
+            listeners.insert(client, listener);
+            gone
+        };
+        let mut table = self.table();
+        for client in gone {
+            table.forget(client);
+        }
     }
 
     fn gives_hints(&self) -> bool {
@@ -116,5 +135,56 @@ impl Store for MemoryStore {
 
     fn now(&self) -> Instant {
         tokio::time::Instant::now().into_std()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::AtomicU64;
+
+    use super::super::{Kind, RequestId};
+    use super::*;
+
+    #[derive(Debug)]
+    struct Deaf;
+
+    impl Listener for Deaf {
+        fn hear(&self, _: Hint) {}
+    }
+
+    /// A client that is there until its listener is dropped.
+    async fn meet(store: &MemoryStore, id: ClientId, lasts: Duration) -> Arc<dyn Listener> {
+        let (service, host) = ("a".to_owned(), String::new());
+        store.introduce(&ClientInfo { id, service, host, process: 1 }, lasts).await.unwrap();
+        let listener: Arc<dyn Listener> = Arc::new(Deaf);
+        store.listen(id, Arc::downgrade(&listener));
+        listener
+    }
+
+    /// Whether a client is named as the holder of what it holds.
+    async fn knows(store: &MemoryStore, client: ClientId) -> bool {
+        let key = LockKey::new(client.to_string()).unwrap();
+        let id = RequestId::next(client, &AtomicU64::new(0));
+        let (kind, ttl) = (Kind::Mutex, Duration::from_secs(60));
+        let request = Request { key: key.clone(), id, kind, owner: None, ttl };
+        let _ = store.acquire(&request, None).await.unwrap();
+        let info = store.inspect(&key).await.unwrap();
+        info.holders[0].client.as_ref().is_some_and(|known| known.id == client)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn clients_are_known_as_long_as_they_are_there() {
+        const SECOND: Duration = Duration::from_secs(1);
+        let (store, clients) = (MemoryStore::default(), [(); 3].map(|()| ClientId::random()));
+        let first = meet(&store, clients[0], Duration::MAX).await;
+        let _second = meet(&store, clients[1], SECOND).await;
+        assert!(knows(&store, clients[0]).await && knows(&store, clients[1]).await);
+        tokio::time::advance(SECOND).await;
+        assert!(!knows(&store, clients[1]).await, "its time is over");
+        drop(first);
+        let _third = meet(&store, clients[2], Duration::MAX).await;
+        assert!(!knows(&store, clients[0]).await, "it is gone");
+        assert!(knows(&store, clients[2]).await);
     }
 }

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use super::super::{Attempt, Ended, Kind, Renewal, Request, RequestId, Waiting};
-use super::lock::{GRACE, Lock, Record, Sort, State};
+use super::super::{Attempt, Ended, LockKind, Renewal, Request, RequestId, Waiting};
+use super::lock::{Demand, GRACE, Lock, Record, State, busy};
 use super::queue::Waiter;
-use super::table::Shared;
+use super::shared::Shared;
 use crate::LossReason;
 
 pub(super) fn acquire(
@@ -16,32 +16,29 @@ pub(super) fn acquire(
 ) -> Attempt {
     let (id, now) = (request.id, shared.now);
     let mut is_free = true;
-    if let Some(record) = &mut lock.record {
+    if let Some(record) = &lock.record {
         if record.ended == Some(id) {
             return Attempt::Ended;
         }
-        if record.is_other(Sort::Mutex) {
+        if record.is_other(LockKind::Mutex) {
             return Attempt::WrongKind;
         }
-        if let Some(token) = record.token_of(id) {
-            record.state = State::Held { id, token };
-            record.until = now + request.ttl;
-            return Attempt::Granted { token };
+        if record.holds(id) {
+            return Attempt::Granted { token: take(lock, request, shared) };
         }
-        is_free = record.state == State::Free;
+        is_free = matches!(record.state, State::Free);
         if !is_free && waiting.is_none() {
-            return Attempt::Busy { retry_after: record.until - now, repaired: false };
+            return busy(record.until - now);
         }
     }
     if is_free && lock.nobody_waits() {
-        return grant(lock, request, shared);
+        return Attempt::Granted { token: grant(lock, request, shared) };
     }
-    let place =
-        waiting.map(|waiting| (lock.queue.join(id, request.kind, waiting, shared), waiting));
+    let place = waiting.map(|waiting| (lock.queue.join(request, waiting, shared), waiting));
     if is_free {
         match lock.queue.first(now) {
             Some((first, waiter)) if first != id => {
-                if waiter.demand != Kind::Mutex {
+                if waiter.demand.lock() != LockKind::Mutex {
                     lock.queue.leave(id);
                     return Attempt::WrongKind;
                 }
@@ -51,18 +48,35 @@ pub(super) fn acquire(
                 lock.queue.leave(id);
                 if first.is_none() && !lock.queue.is_empty() {
                     // There are more dead ones.
-                    return Attempt::Busy { retry_after: Duration::ZERO, repaired: false };
+                    return busy(Duration::ZERO);
                 }
-                return grant(lock, request, shared);
+                return Attempt::Granted { token: grant(lock, request, shared) };
             }
         }
     } else if let Some(record) = &mut lock.record {
         record.is_awaited = true;
     }
     let left = lock.left(now);
-    match place {
-        None => Attempt::Busy { retry_after: left, repaired: false },
-        Some(place) => lock.queued(id, place, left, shared),
+    place.map_or(busy(left), |place| lock.queued(id, place, left, shared))
+}
+
+/// Whether a request may have the mutex together with others, or has it already.
+pub(super) fn is_to_be_had(lock: &Lock, request: &Request) -> bool {
+    let Some(record) = &lock.record else { return lock.nobody_waits() };
+    if record.is_other(LockKind::Mutex) || record.ended == Some(request.id) {
+        return false;
+    }
+    record.holds(request.id) || matches!(record.state, State::Free) && lock.nobody_waits()
+}
+
+/// Takes a mutex that is to be had, and says with which token.
+pub(super) fn take(lock: &mut Lock, request: &Request, shared: &mut Shared) -> u64 {
+    match &mut lock.record {
+        Some(record) if record.holds(request.id) => {
+            record.until = shared.now + request.ttl;
+            record.token.number
+        }
+        _ => grant(lock, request, shared),
     }
 }
 
@@ -70,10 +84,9 @@ pub(super) fn renew(lock: &mut Lock, request: &Request, shared: &Shared) -> Rene
     let Some(record) = &mut lock.record else {
         return Renewal::NotHeld(LossReason::Expired);
     };
-    let Some(token) = record.token_of(request.id) else {
+    if !record.holds(request.id) {
         return Renewal::NotHeld(LossReason::Taken);
-    };
-    record.state = State::Held { id: request.id, token };
+    }
     record.until = shared.now + request.ttl;
     Renewal::Renewed
 }
@@ -84,28 +97,29 @@ pub(super) fn release(
     keep: Duration,
     shared: &mut Shared,
 ) -> Ended {
-    let is_held = lock.record.as_ref().is_some_and(|rec| rec.token_of(request.id).is_some());
+    let id = request.id;
+    let is_held = lock.record.as_ref().is_some_and(|record| record.holds(id));
     if !is_held {
         // A late copy of an ask may have queued it again.
-        lock.queue.leave(request.id);
+        lock.queue.leave(id);
     }
     let Some(record) = &mut lock.record else {
         return Ended::NotHeld(LossReason::Expired);
     };
     if !is_held {
         return match record.state {
-            _ if record.ended != Some(request.id) => Ended::NotHeld(LossReason::Taken),
-            State::Kept => Ended::Kept,
+            _ if record.ended != Some(id) => Ended::NotHeld(LossReason::Taken),
+            State::Kept { .. } => Ended::Kept,
             _ => Ended::Released,
         };
     }
     if !keep.is_zero() {
-        record.state = State::Kept;
-        record.ended = Some(request.id);
+        record.state = State::Kept { id };
+        record.ended = Some(id);
         record.until = shared.now + keep;
         return Ended::Kept;
     }
-    hand_over(lock, request.id, shared);
+    hand_over(lock, id, shared);
     Ended::Released
 }
 
@@ -113,7 +127,7 @@ pub(super) fn cancel(lock: &mut Lock, request: &Request, shared: &mut Shared) ->
     let id = request.id;
     lock.queue.leave(id);
     match &mut lock.record {
-        Some(record) if record.token_of(id).is_none() => {
+        Some(record) if !record.holds(id) => {
             record.ended = Some(id);
             false
         }
@@ -125,16 +139,17 @@ pub(super) fn cancel(lock: &mut Lock, request: &Request, shared: &mut Shared) ->
     }
 }
 
-fn grant(lock: &mut Lock, request: &Request, shared: &mut Shared) -> Attempt {
+fn grant(lock: &mut Lock, request: &Request, shared: &mut Shared) -> u64 {
     let token = shared.next_token();
     lock.record = Some(Record {
-        sort: Sort::Mutex,
-        state: State::Held { id: request.id, token },
+        kind: LockKind::Mutex,
+        state: State::One { id: request.id, how: Demand::of(request) },
+        token,
         is_awaited: !lock.queue.is_empty(),
         ended: lock.ended(),
         until: shared.now + request.ttl,
     });
-    Attempt::Granted { token }
+    token.number
 }
 
 /// Offers the mutex to a waiter, until it would be taken for dead.
@@ -148,27 +163,29 @@ fn offer(
     lock.queue.leave(id);
     let token = shared.next_token();
     lock.record = Some(Record {
-        sort: Sort::Mutex,
-        state: State::Offered { id, token },
+        kind: LockKind::Mutex,
+        state: State::One { id, how: waiter.demand },
+        token,
         is_awaited: !lock.queue.is_empty(),
         ended,
         until: waiter.until,
     });
-    shared.tell(id, token, waiter.until);
+    shared.tell(id, token.number, waiter.until);
 }
 
 /// To the first who waits; or, if nobody does, it is free. Those who wait for
 /// another kind of lock are left alone; but what was held is free even then.
 fn hand_over(lock: &mut Lock, ended: RequestId, shared: &mut Shared) {
     match lock.queue.first(shared.now) {
-        Some((first, waiter)) if waiter.demand == Kind::Mutex => {
+        Some((first, waiter)) if waiter.demand.lock() == LockKind::Mutex => {
             offer(lock, first, waiter, Some(ended), shared);
         }
         Some(_) if lock.record.is_none() => {}
         _ => {
             lock.record = Some(Record {
-                sort: Sort::Mutex,
+                kind: LockKind::Mutex,
                 state: State::Free,
+                token: lock.token(),
                 is_awaited: !lock.queue.is_empty(),
                 ended: Some(ended),
                 until: shared.now + GRACE,

@@ -3,9 +3,9 @@
 use std::collections::{BTreeSet, HashMap};
 use std::time::{Duration, Instant};
 
-use super::super::{Kind, LIVE_MOST, RequestId, Ticket, Waiting};
-use super::lock::AT_ONCE;
-use super::table::Shared;
+use super::super::{LIVE_MOST, Request, RequestId, Ticket, Waiting};
+use super::lock::{AT_ONCE, Demand};
+use super::shared::Shared;
 
 /// How long a queue is kept after somebody asked last.
 const KEPT: Duration = Duration::from_secs(60);
@@ -20,12 +20,12 @@ pub(super) struct Queue {
 }
 
 /// What a waiter said last.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Waiter {
-    ticket: u64,
+    pub(super) ticket: u64,
     /// Until when it is known to live.
     pub(super) until: Instant,
-    pub(super) demand: Kind,
+    pub(super) demand: Demand,
 }
 
 impl Queue {
@@ -40,13 +40,8 @@ impl Queue {
     }
 
     /// Joins, or says again that it lives; its ticket.
-    pub(super) fn join(
-        &mut self,
-        id: RequestId,
-        demand: Kind,
-        waiting: Waiting,
-        shared: &mut Shared,
-    ) -> u64 {
+    pub(super) fn join(&mut self, request: &Request, waiting: Waiting, shared: &mut Shared) -> u64 {
+        let (id, demand) = (request.id, Demand::of(request));
         let ticket = match (self.waiters.get(&id), waiting.ticket) {
             (Some(waiter), _) => waiter.ticket,
             (None, Ticket::Told(ticket)) => ticket,
@@ -69,7 +64,7 @@ impl Queue {
     pub(super) fn first(&mut self, now: Instant) -> Option<(RequestId, Waiter)> {
         for _ in 0..AT_ONCE {
             let &(_, id) = self.places.first()?;
-            let waiter = self.waiters.get(&id).copied();
+            let waiter = self.waiters.get(&id).cloned();
             // No waiter is longer taken to live; one that says so is not believed.
             let lives = |waiter: &Waiter| waiter.until > now && waiter.until - now <= LIVE_MOST;
             if let Some(waiter) = waiter.filter(lives) {
@@ -78,6 +73,11 @@ impl Queue {
             self.leave(id);
         }
         None
+    }
+
+    /// All of them, in their order, with those who died and were not passed over yet.
+    pub(super) fn waiters(&self) -> impl Iterator<Item = (RequestId, &Waiter)> {
+        self.places.iter().filter_map(|(_, id)| Some((*id, self.waiters.get(id)?)))
     }
 
     pub(super) fn is_first(&self, id: RequestId) -> bool {

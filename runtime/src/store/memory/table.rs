@@ -4,11 +4,12 @@ use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use super::super::{
-    Attempt, ClientId, Ended, Hint, Kind, Renewal, Request, RequestId, Stamp, Waiting,
+    Attempt, ClientId, ClientInfo, Ended, Forced, Hint, Kind, LockInfo, Owner, Renewal, Request,
+    Waiting,
 };
 use super::lock::Lock;
-use super::semaphore::Demand;
-use super::{mutex, semaphore};
+use super::shared::Shared;
+use super::{forced, inspect, mutex, reentrant, rw, semaphore, serve};
 use crate::LockKey;
 
 /// All locks. A command finds none of what ended before it.
@@ -20,56 +21,6 @@ pub(super) struct Table {
     sweep_above: usize,
 }
 
-/// The clock of a command, and what is counted for the whole store.
-#[derive(Debug)]
-pub(super) struct Shared {
-    pub(super) now: Instant,
-    /// When the store had its first command.
-    origin: Instant,
-    /// One for all locks: it grows with each grant, and so with those of each.
-    last_token: u64,
-    last_ticket: u64,
-    hints: Vec<(ClientId, Hint)>,
-}
-
-impl Shared {
-    /// The first stamp, in microseconds: no waiter is older.
-    const FIRST: u64 = 1 << 40;
-
-    fn new(now: Instant) -> Self {
-        Self { now, origin: now, last_token: 0, last_ticket: 0, hints: Vec::new() }
-    }
-
-    /// A time of the store's clock, in microseconds.
-    pub(super) fn stamp(&self, time: Instant) -> Stamp {
-        let since = time.saturating_duration_since(self.origin).as_micros();
-        Self::FIRST.saturating_add(u64::try_from(since).unwrap_or(u64::MAX))
-    }
-
-    pub(super) fn next_token(&mut self) -> u64 {
-        self.last_token += 1;
-        self.last_token
-    }
-
-    /// The ticket of one who first asked so long ago. No two that ask now have
-    /// the same, even where the clock stands still.
-    pub(super) fn next_ticket(&mut self, age: Duration) -> u64 {
-        let age = u64::try_from(age.as_micros()).unwrap_or(u64::MAX);
-        let now = self.stamp(self.now);
-        if age > 0 {
-            return now.saturating_sub(age);
-        }
-        self.last_ticket = now.max(self.last_ticket + 1);
-        self.last_ticket
-    }
-
-    /// Notes what a waiter is to be told when the command is done.
-    pub(super) fn tell(&mut self, id: RequestId, token: u64, until: Instant) {
-        let hint = Hint::Offered { id, token, until: self.stamp(until) };
-        self.hints.push((id.client(), hint));
-    }
-}
-
 impl Table {
     pub(super) fn acquire(
         &mut self,
@@ -77,54 +28,98 @@ impl Table {
         waiting: Option<Waiting>,
         now: Instant,
     ) -> Attempt {
-        self.with(request, now, |lock, shared| match request.kind {
-            Kind::Mutex => mutex::acquire(lock, request, waiting, shared),
-            Kind::Semaphore { limit, weight } => {
-                semaphore::acquire(lock, request, Demand { limit, weight }, waiting, shared)
+        let acquire = match request.kind {
+            Kind::Mutex => mutex::acquire,
+            Kind::Reentrant => reentrant::acquire,
+            Kind::Semaphore { .. } => semaphore::acquire,
+            Kind::Read | Kind::Write => rw::acquire,
+        };
+        self.with(&request.key, now, |lock, shared| acquire(lock, request, waiting, shared))
+    }
+
+    pub(super) fn acquire_all(&mut self, requests: &[Request], now: Instant) -> Option<Vec<u64>> {
+        for request in requests {
+            let is_to_be_had = |lock: &mut Lock, _: &mut _| mutex::is_to_be_had(lock, request);
+            if !self.with(&request.key, now, is_to_be_had) {
+                return None;
             }
-            _ => todo!(),
-        })
+        }
+        let take = |request: &Request| {
+            self.with(&request.key, now, |lock, shared| mutex::take(lock, request, shared))
+        };
+        Some(requests.iter().map(take).collect())
     }
 
     pub(super) fn renew(&mut self, request: &Request, now: Instant) -> Renewal {
-        self.with(request, now, |lock, shared| match request.kind {
-            Kind::Mutex => mutex::renew(lock, request, shared),
-            Kind::Semaphore { weight, .. } => semaphore::renew(lock, request, weight, shared),
-            _ => todo!(),
-        })
+        let renew = match request.kind {
+            Kind::Mutex => mutex::renew,
+            Kind::Reentrant => reentrant::renew,
+            Kind::Semaphore { .. } => semaphore::renew,
+            Kind::Read | Kind::Write => rw::renew,
+        };
+        self.with(&request.key, now, |lock, shared| renew(lock, request, shared))
     }
 
     pub(super) fn release(&mut self, request: &Request, keep: Duration, now: Instant) -> Ended {
-        self.with(request, now, |lock, shared| match request.kind {
+        self.with(&request.key, now, |lock, shared| match request.kind {
             Kind::Mutex => mutex::release(lock, request, keep, shared),
+            Kind::Reentrant => reentrant::release(lock, request, shared),
             Kind::Semaphore { .. } => semaphore::release(lock, request, shared),
-            _ => todo!(),
+            Kind::Read | Kind::Write => rw::release(lock, request, shared),
         })
     }
 
     pub(super) fn cancel(&mut self, request: &Request, now: Instant) -> bool {
-        self.with(request, now, |lock, shared| match request.kind {
+        self.with(&request.key, now, |lock, shared| match request.kind {
             Kind::Mutex => mutex::cancel(lock, request, shared),
-            Kind::Semaphore { .. } => semaphore::cancel(lock, request, shared),
-            _ => todo!(),
+            _ => serve::take_back(lock, request, shared),
         })
+    }
+
+    pub(super) fn inspect(&mut self, key: &LockKey, now: Instant) -> LockInfo {
+        self.with(key, now, |lock, shared| inspect::inspect(lock, shared))
+    }
+
+    pub(super) fn is_held_by(&mut self, key: &LockKey, owner: &Owner, now: Instant) -> bool {
+        self.with(key, now, |lock, shared| inspect::is_held_by(lock, owner, shared))
+    }
+
+    pub(super) fn force_release(&mut self, key: &LockKey, now: Instant) -> Forced {
+        self.with(key, now, forced::force_release)
+    }
+
+    pub(super) fn was_forced(&mut self, request: &Request, now: Instant) -> bool {
+        self.with(&request.key, now, |lock, _| lock.forced.has(request.id))
+    }
+
+    pub(super) fn introduce(&mut self, client: &ClientInfo, lasts: Duration, now: Instant) {
+        let shared = self.shared.get_or_insert_with(|| Shared::new(now));
+        shared.now = now;
+        shared.introduce(client.clone(), lasts);
     }
 
     /// What the waiters of each client are to be told.
     pub(super) fn take_hints(&mut self) -> Vec<(ClientId, Hint)> {
-        self.shared.as_mut().map(|shared| std::mem::take(&mut shared.hints)).unwrap_or_default()
+        self.shared.as_mut().map(Shared::take_hints).unwrap_or_default()
     }
 
-    /// Runs a command on the request's lock, as it is now.
+    /// Forgets who a client is.
+    pub(super) fn forget(&mut self, client: ClientId) {
+        if let Some(shared) = &mut self.shared {
+            shared.forget(client);
+        }
+    }
+
+    /// Runs a command on a lock, as it is now.
     fn with<T>(
         &mut self,
-        request: &Request,
+        key: &LockKey,
         now: Instant,
         command: impl FnOnce(&mut Lock, &mut Shared) -> T,
     ) -> T {
         let shared = self.shared.get_or_insert_with(|| Shared::new(now));
         shared.now = now;
-        if let Some(lock) = self.locks.get_mut(&request.key) {
+        if let Some(lock) = self.locks.get_mut(key) {
             lock.expire(now);
             return command(lock, shared);
         }
@@ -132,7 +127,7 @@ impl Table {
         let answer = command(&mut lock, shared);
         if !lock.is_blank() {
             self.sweep(now);
-            self.locks.insert(request.key.clone(), lock);
+            self.locks.insert(key.clone(), lock);
         }
         answer
     }
@@ -154,7 +149,7 @@ impl Table {
 mod tests {
     use std::sync::atomic::AtomicU64;
 
-    use super::super::super::Ticket;
+    use super::super::super::{RequestId, Ticket};
     use super::*;
 
     const SECOND: Duration = Duration::from_secs(1);

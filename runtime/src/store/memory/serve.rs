@@ -1,0 +1,184 @@
+//! Who has next a lock that several may hold, and what the record says of it: the
+//! include `serve`, function by function.
+
+use std::time::{Duration, Instant};
+
+use super::super::{Attempt, LockKind, Renewal, Request, RequestId, Waiting};
+use super::lock::{AT_ONCE, Demand, GRACE, Lock, Record, State, busy};
+use super::shared::{Shared, Token};
+use crate::LossReason;
+
+/// Who was let in.
+#[derive(Default)]
+struct Served {
+    /// The token of the one who asks, if it was among them.
+    mine: Option<u64>,
+    has_others: bool,
+}
+
+/// Gives it to those who wait, in order, for as long as it fits the first: what is
+/// free may stay so behind a heavy one, and so nobody starves. They are offers,
+/// which last as long as the waiter is known to live; `me` has it at once.
+fn serve(
+    lock: &mut Lock,
+    kind: LockKind,
+    me: Option<&Request>,
+    token: &mut Token,
+    shared: &mut Shared,
+) -> Served {
+    let (now, mut served) = (shared.now, Served::default());
+    for _ in 0..AT_ONCE {
+        let Some((first, waiter)) = lock.queue.first(now) else { break };
+        if waiter.demand.lock() != kind || !lock.holders.fits(&waiter.demand, now) {
+            break;
+        }
+        lock.queue.leave(first);
+        let own = lock.holders.fence(first, &waiter.demand, token, shared);
+        let deadline = if let Some(me) = me.filter(|me| me.id == first) {
+            served.mine = Some(own);
+            now + me.ttl
+        } else {
+            served.has_others = true;
+            shared.tell(first, own, waiter.until);
+            waiter.until
+        };
+        lock.holders.put_in(first, waiter.demand, deadline);
+    }
+    served
+}
+
+/// Writes the record: held as long as anybody holds it, then free for a while.
+fn settle(lock: &mut Lock, kind: LockKind, token: Token, ended: Option<RequestId>, now: Instant) {
+    let last = lock.holders.settle(now);
+    lock.record = Some(Record {
+        kind,
+        state: if last.is_some() { State::Several } else { State::Free },
+        token,
+        is_awaited: !lock.queue.is_empty(),
+        ended,
+        until: last.unwrap_or(now + GRACE),
+    });
+}
+
+/// Why there can be no lease.
+pub(super) fn look(lock: &Lock, request: &Request) -> Option<Attempt> {
+    let record = lock.record.as_ref()?;
+    if record.ended == Some(request.id) {
+        return Some(Attempt::Ended);
+    }
+    record.is_other(Demand::of(request).lock()).then_some(Attempt::WrongKind)
+}
+
+/// Lets a holder in, or starts its TTL anew.
+pub(super) fn let_in(lock: &mut Lock, request: &Request, shared: &mut Shared) -> Attempt {
+    let (how, is_awaited) = (Demand::of(request), !lock.nobody_waits());
+    // An owner who has it comes in again past his own place in the queue.
+    lock.queue.leave(request.id);
+    let (kind, mut token) = (how.lock(), lock.token());
+    let own = lock.holders.fence(request.id, &how, &mut token, shared);
+    let until = lock.holders.put_in(request.id, how, shared.now + request.ttl);
+    let (state, ended) = (State::Several, lock.ended());
+    lock.record = Some(Record { kind, state, token, is_awaited, ended, until });
+    Attempt::Granted { token: own }
+}
+
+/// One who is not let in at once joins the queue, if it waits; and whoever has his
+/// turn is served, be it this one.
+pub(super) fn line_up(
+    lock: &mut Lock,
+    request: &Request,
+    waiting: Option<Waiting>,
+    shared: &mut Shared,
+) -> Attempt {
+    let (id, now, demand) = (request.id, shared.now, Demand::of(request));
+    let kind = demand.lock();
+    let place = waiting.map(|waiting| (lock.queue.join(request, waiting, shared), waiting));
+    let first = lock.queue.first(now);
+    let is_alone = first.is_none() && lock.queue.is_empty();
+    if !is_alone && first.as_ref().is_none_or(|(_, waiter)| waiter.demand.lock() != kind) {
+        lock.queue.leave(id);
+        // With more dead ones there, it is to ask again.
+        return if first.is_some() { Attempt::WrongKind } else { busy(Duration::ZERO) };
+    }
+    let mut token = lock.token();
+    let mut served = serve(lock, kind, Some(request), &mut token, shared);
+    // Only dead ones were there.
+    if is_alone && lock.holders.fits(&demand, now) {
+        served.mine = Some(lock.holders.fence(id, &demand, &mut token, shared));
+        lock.holders.put_in(id, demand, now + request.ttl);
+    }
+    match &mut lock.record {
+        Some(record) if served.mine.is_none() && !served.has_others => record.is_awaited = true,
+        _ => settle(lock, kind, token, lock.ended(), now),
+    }
+    if let Some(token) = served.mine {
+        return Attempt::Granted { token };
+    }
+    let left = lock.holders.free_in(kind, now);
+    place.map_or(busy(left), |place| lock.queued(id, place, left, shared))
+}
+
+/// After a holder or a waiter went: serves who waits, and remembers whose it was.
+fn move_on(lock: &mut Lock, kind: LockKind, id: RequestId, shared: &mut Shared) {
+    let is_other = if let Some(record) = &lock.record {
+        record.is_other(kind)
+    } else {
+        let first = lock.queue.first(shared.now);
+        first.is_some_and(|(_, waiter)| waiter.demand.lock() != kind)
+    };
+    // A name that is in use for something else is left alone.
+    if is_other {
+        return;
+    }
+    let mut token = lock.token();
+    if !lock.nobody_waits() {
+        serve(lock, kind, None, &mut token, shared);
+    }
+    settle(lock, kind, token, Some(id), shared.now);
+}
+
+/// Ends what a holder has, and says whether it had it, or ended it before.
+pub(super) fn give_back(lock: &mut Lock, request: &Request, shared: &mut Shared) -> bool {
+    let id = request.id;
+    if !lock.holders.is_live(id, shared.now) {
+        // A late copy of an ask may have queued it again.
+        lock.queue.leave(id);
+        return lock.ended() == Some(id);
+    }
+    lock.holders.take_out(id);
+    move_on(lock, Demand::of(request).lock(), id, shared);
+    true
+}
+
+/// Takes an acquisition back, and says whether it had been granted. Serves who
+/// waits even if it held nothing: what was in their way may be gone.
+pub(super) fn take_back(lock: &mut Lock, request: &Request, shared: &mut Shared) -> bool {
+    let id = request.id;
+    let was_granted = lock.holders.is_live(id, shared.now);
+    lock.holders.take_out(id);
+    lock.queue.leave(id);
+    move_on(lock, Demand::of(request).lock(), id, shared);
+    was_granted
+}
+
+/// Lets a lease run for its whole TTL from now; `others` says whether one it can't be
+/// beside has the lock since, if it ended.
+pub(super) fn last_anew(
+    lock: &mut Lock,
+    request: &Request,
+    has_others: impl FnOnce(&mut Lock) -> bool,
+    now: Instant,
+) -> Renewal {
+    let Some(until) = lock.holders.last_anew(request.id, now + request.ttl, now) else {
+        return Renewal::NotHeld(lost(has_others(lock)));
+    };
+    if let Some(record) = &mut lock.record {
+        record.until = record.until.max(until);
+    }
+    Renewal::Renewed
+}
+
+/// Why a lease that ended is no more.
+pub(super) fn lost(has_others: bool) -> LossReason {
+    if has_others { LossReason::Taken } else { LossReason::Expired }
+}

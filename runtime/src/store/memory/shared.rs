@@ -1,0 +1,118 @@
+//! What all locks of a store share: the clock, what is counted, and who the
+//! clients are.
+
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+use super::super::{ClientId, ClientInfo, Hint, RequestId, Stamp};
+
+/// The clock of a command, and what is kept for the whole store.
+#[derive(Debug)]
+pub(super) struct Shared {
+    pub(super) now: Instant,
+    /// When the store had its first command.
+    origin: Instant,
+    /// One for all locks: it grows with each grant, and so with those of each.
+    last_token: u64,
+    last_ticket: u64,
+    hints: Vec<(ClientId, Hint)>,
+    clients: HashMap<ClientId, Known>,
+}
+
+/// A fencing token; 0 if there was none yet.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Token {
+    pub(super) number: u64,
+    /// When it was first given.
+    pub(super) since: Option<Instant>,
+}
+
+/// A client that has said who it is.
+#[derive(Debug)]
+struct Known {
+    info: ClientInfo,
+    /// Nothing for what lasts longer than any clock.
+    until: Option<Instant>,
+}
+
+impl Shared {
+    /// The first stamp, in microseconds: no waiter is older.
+    const FIRST: u64 = 1 << 40;
+
+    pub(super) fn new(now: Instant) -> Self {
+        Self {
+            now,
+            origin: now,
+            last_token: 0,
+            last_ticket: 0,
+            hints: Vec::new(),
+            clients: HashMap::new(),
+        }
+    }
+
+    /// A time of the store's clock, in microseconds.
+    pub(super) fn stamp(&self, time: Instant) -> Stamp {
+        let since = time.saturating_duration_since(self.origin).as_micros();
+        Self::FIRST.saturating_add(u64::try_from(since).unwrap_or(u64::MAX))
+    }
+
+    /// How long ago a stamp was.
+    pub(super) fn since(&self, stamp: Stamp) -> Duration {
+        Duration::from_micros(self.stamp(self.now).saturating_sub(stamp))
+    }
+
+    pub(super) fn next_token(&mut self) -> Token {
+        self.last_token += 1;
+        Token { number: self.last_token, since: Some(self.now) }
+    }
+
+    /// The ticket of one who first asked so long ago. No two that ask now have
+    /// the same, even where the clock stands still.
+    pub(super) fn next_ticket(&mut self, age: Duration) -> u64 {
+        let age = u64::try_from(age.as_micros()).unwrap_or(u64::MAX);
+        let now = self.stamp(self.now);
+        if age > 0 {
+            return now.saturating_sub(age);
+        }
+        self.last_ticket = now.max(self.last_ticket + 1);
+        self.last_ticket
+    }
+
+    /// Notes that a waiter is to be told of its offer when the command is done.
+    pub(super) fn tell(&mut self, id: RequestId, token: u64, until: Instant) {
+        let hint = Hint::Offered { id, token, until: self.stamp(until) };
+        self.hints.push((id.client(), hint));
+    }
+
+    /// Notes that a waiter is to be told to ask when the command is done.
+    pub(super) fn wake(&mut self, id: RequestId) {
+        self.hints.push((id.client(), Hint::Free { id }));
+    }
+
+    pub(super) fn take_hints(&mut self) -> Vec<(ClientId, Hint)> {
+        std::mem::take(&mut self.hints)
+    }
+
+    /// Notes who a client is, and forgets those that have not said it for long.
+    pub(super) fn introduce(&mut self, info: ClientInfo, lasts: Duration) {
+        let now = self.now;
+        self.clients.retain(|_, known| known.is_at(now));
+        self.clients.insert(info.id, Known { info, until: now.checked_add(lasts) });
+    }
+
+    pub(super) fn forget(&mut self, client: ClientId) {
+        self.clients.remove(&client);
+    }
+
+    /// Whose request it is, if that is known.
+    pub(super) fn client(&self, id: RequestId) -> Option<ClientInfo> {
+        let known = self.clients.get(&id.client()).filter(|known| known.is_at(self.now));
+        known.map(|known| known.info.clone())
+    }
+}
+
+impl Known {
+    fn is_at(&self, now: Instant) -> bool {
+        self.until.is_none_or(|until| until > now)
+    }
+}
