@@ -20,11 +20,10 @@ local function is_record(rec)
   return #rec >= 87 and string.find(rec, '^[MESR][HOKF]') ~= nil
 end
 
--- Whether the name is in use by another kind of lock. What is free, and nobody
--- waits for, may change its kind.
+-- Whether the name is held as another kind of lock. What is free may change its
+-- kind, unless somebody waits for it: the queue says so.
 local function is_other(rec, kind)
-  local is_free = string.sub(rec, 2, 2) == 'F' and string.sub(rec, 53, 53) == '0'
-  return string.sub(rec, 1, 1) ~= kind and not is_free
+  return string.sub(rec, 1, 1) ~= kind and string.sub(rec, 2, 2) ~= 'F'
 end
 
 -- The server's clock in microseconds, as 16 digits.

@@ -30,12 +30,11 @@ if not rec then return {0} end
 if not is_record(rec) then return {3} end
 if string.sub(rec, 2, 2) == 'F' then return {0} end
 local now = clock()
-local now_ms, left_ms, held, ended = to_ms(now), redis.call('PTTL', lock), 1, string.sub(rec, 54, 87)
+local now_ms, left_ms, held = to_ms(now), redis.call('PTTL', lock), 1
 -- The expiry before the entry: a user who may not set one leaves nothing.
 redis.call('PEXPIRE', forced, math.max(left_ms, redis.call('PTTL', forced)))
 if string.sub(rec, 1, 1) == 'M' then
-  ended = string.sub(rec, 3, 36)
-  redis.call('ZADD', forced, now_ms + left_ms, ended)
+  redis.call('ZADD', forced, now_ms + left_ms, string.sub(rec, 3, 36))
 else
   held = redis.call('ZCOUNT', holders, '(' .. now_ms, '+inf')
   redis.call('ZUNIONSTORE', forced, 2, forced, holders, 'AGGREGATE', 'MAX')
@@ -45,7 +44,8 @@ redis.call('ZREMRANGEBYSCORE', forced, '-inf', now_ms)
 local last = redis.call('ZRANGE', forced, -1, -1, 'WITHSCORES')[2]
 if last then redis.call('PEXPIRE', forced, last - now_ms) end
 local token = next_token(string.sub(rec, 37, 52), now)
-local free = string.sub(rec, 1, 1) .. 'F' .. NOBODY .. token .. flag_for(queue) .. ended
+local kind, ended = string.sub(rec, 1, 1), string.sub(rec, 54, 87)
+local free = kind .. 'F' .. NOBODY .. token .. flag_for(queue) .. ended
 redis.call('SET', lock, free, 'PX', GRACE_MS)
 local first = first_waiter(queue, waiters, now_ms)
 if first then tell(wake, first, '', '') end

@@ -46,8 +46,8 @@ macro_rules! cases {
             another_kind_does_not_join_permits,
             another_kind_waits_for_a_queue_to_end,
             another_kind_waits_for_a_queue_of_permits_to_end,
+            another_kind_takes_what_only_the_dead_wait_for,
             another_kind_waits_where_it_is_free_and_awaited,
-            another_kind_waits_where_permits_are_free_and_awaited,
             a_release_frees_though_another_kind_waits,
             a_permit_is_handed_to_the_first,
             a_permits_offer_ends_with_the_waiters_heartbeat,
@@ -497,47 +497,43 @@ pub(super) async fn another_kind_waits_for_a_queue_of_permits_to_end(backend: &i
     granted(backend, &client.mutex(LONG)).await;
 }
 
+pub(super) async fn another_kind_takes_what_only_the_dead_wait_for(backend: &impl Backend) {
+    let client = Client::new();
+    let kinds = [Kind::Mutex, Kind::Semaphore { limit: 1, weight: 1 }];
+    for [mine, others] in [kinds, [kinds[1], kinds[0]]] {
+        let holder = client.request(mine, LONG);
+        granted(backend, &holder).await;
+        for _ in 0..100 {
+            waits(backend, &client.request(mine, LONG), SHORT).await;
+        }
+        backend.pass(SHORT).await;
+        // One command passes over some of the dead, and not over all of them.
+        let _ = released(backend, &holder).await;
+        let other = client.request(others, LONG);
+        let answer = persists(backend, &other).await;
+        assert!(matches!(answer, Attempt::Granted { .. }), "{answer:?}");
+        let _ = released(backend, &other).await;
+    }
+}
+
 pub(super) async fn another_kind_waits_where_it_is_free_and_awaited(backend: &impl Backend) {
     let client = Client::new();
-    let holder = client.mutex(LONG);
-    granted(backend, &holder).await;
-    for _ in 0..100 {
-        waits(backend, &client.mutex(LONG), SHORT).await;
+    let kinds = [Kind::Mutex, Kind::Semaphore { limit: 1, weight: 1 }];
+    for [mine, others] in [kinds, [kinds[1], kinds[0]]] {
+        granted(backend, &client.request(mine, LONG)).await;
+        let waiter = client.request(mine, LONG);
+        waits(backend, &waiter, LIVE).await;
+        // Only force leaves a lock free though somebody waits.
+        backend.store().force_release(&waiter.key).await.unwrap();
+        let other = client.request(others, LONG);
+        assert_eq!(acquire(backend, &other).await, Attempt::WrongKind);
+        assert_eq!(ask(backend, &other, LIVE, FIRST).await, Attempt::WrongKind);
+        let answer = persists(backend, &waiter).await;
+        assert!(matches!(answer, Attempt::Granted { .. }), "{answer:?}");
+        let _ = released(backend, &waiter).await;
     }
-    backend.pass(SHORT).await;
-    // One command passes over some of the dead, and not over all of them.
-    let _ = released(backend, &holder).await;
-    let other = client.permit(1, LONG);
-    assert_eq!(acquire(backend, &other).await, Attempt::WrongKind);
-    assert_eq!(ask(backend, &other, LIVE, FIRST).await, Attempt::WrongKind);
-    let same = client.mutex(LONG);
-    let answer = persists(backend, &same).await;
-    assert!(matches!(answer, Attempt::Granted { .. }), "{answer:?}");
-    let _ = released(backend, &same).await;
-    granted(backend, &client.permit(1, LONG)).await;
 }
 
-pub(super) async fn another_kind_waits_where_permits_are_free_and_awaited(backend: &impl Backend) {
-    let client = Client::new();
-    let holder = client.permit(1, LONG);
-    granted(backend, &holder).await;
-    for _ in 0..100 {
-        waits(backend, &client.permit(1, LONG), SHORT).await;
-    }
-    backend.pass(SHORT).await;
-    // One command passes over some of the dead, and not over all of them.
-    let _ = released(backend, &holder).await;
-    let other = client.mutex(LONG);
-    assert_eq!(acquire(backend, &other).await, Attempt::WrongKind);
-    assert_eq!(ask(backend, &other, LIVE, FIRST).await, Attempt::WrongKind);
-    let same = client.permit(1, LONG);
-    let answer = persists(backend, &same).await;
-    assert!(matches!(answer, Attempt::Granted { .. }), "{answer:?}");
-    let _ = released(backend, &same).await;
-    granted(backend, &client.mutex(LONG)).await;
-}
-
-/// Its ticket brought it back before those who wait for a permit.
 pub(super) async fn a_release_frees_though_another_kind_waits(backend: &impl Backend) {
     let client = Client::new();
     let late = client.mutex(LONG);

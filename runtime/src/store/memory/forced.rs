@@ -39,13 +39,12 @@ impl Forced {
 
 pub(super) fn force_release(lock: &mut Lock, shared: &mut Shared) -> store::Forced {
     let now = shared.now;
-    let Some(Record { kind, state, mut ended, until, .. }) = lock.record.clone() else {
+    let Some(Record { kind, state, ended, until, .. }) = lock.record.clone() else {
         return store::Forced::NotHeld;
     };
     let held = match state {
         State::Free => return store::Forced::NotHeld,
         State::One { id, .. } | State::Kept { id } => {
-            ended = Some(id);
             lock.forced.note([(id, until)].into_iter(), now);
             1
         }

@@ -89,11 +89,10 @@ impl Demand {
 }
 
 impl Record {
-    /// Whether the name is in use by another kind of lock. What is free, and
-    /// nobody waits for, may change its kind.
+    /// Whether the name is held as another kind of lock. What is free may change its
+    /// kind, unless somebody waits for it: the queue says so.
     pub(super) fn is_other(&self, kind: LockKind) -> bool {
-        let is_free = matches!(self.state, State::Free) && !self.is_awaited;
-        self.kind != kind && !is_free
+        self.kind != kind && !matches!(self.state, State::Free)
     }
 
     /// Whether a request has the mutex, or was offered it.
