@@ -263,6 +263,23 @@ async fn hints_follow_a_slot_that_moves() {
     until_nobody_is_subscribed(&cluster).await;
 }
 
+/// All keys of a lock are in one slot, of whatever kind it is; and who a client is, is
+/// looked up wherever that is.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_kind_is_there() {
+    let cluster = Cluster::start().await;
+    let urls: Vec<_> =
+        cluster.nodes().iter().map(|node| format!("redis://127.0.0.1:{}/", node.port())).collect();
+    let locks = Locks::builder().service("billing").connect_cluster(&urls).await.unwrap();
+    crate::kinds::every_kind_and_question(&locks).await;
+    let lease = locks.rw_lock("known").read().await.unwrap();
+    // The client writes down who it is in the background.
+    while locks.inspect("known").await.unwrap().holders[0].client.is_none() {
+        tokio::task::yield_now().await;
+    }
+    lease.release().await.unwrap();
+}
+
 /// Exactly the rights that docs/keys.md lists for a cluster.
 #[tokio::test]
 async fn the_rights_of_the_docs_are_enough() {

@@ -343,34 +343,6 @@ mod on_servers {
         locks.mutex("a").lock().await.unwrap().release().await.unwrap();
     }
 
-    /// All other kinds of locks, and an operator's questions.
-    async fn every_kind_and_question(locks: &Locks) {
-        let ttl = Duration::from_millis(300);
-        let reentrant = locks.reentrant_mutex("e").owner("me").ttl(ttl);
-        let (hold, again) = (reentrant.lock().await.unwrap(), reentrant.lock().await.unwrap());
-        let rw = locks.rw_lock("r").owner("me").ttl(ttl);
-        let read = rw.read().await.unwrap();
-        let write = rw.try_write().await.unwrap();
-        let permit = locks.semaphore("w", 5).owner("me").ttl(ttl).acquire_many(3).await.unwrap();
-        let other = locks.semaphore("w", 5).owner("you").ttl(ttl).acquire_many(2).await.unwrap();
-        tokio::time::sleep(ttl).await;
-        for lease in [&hold, &again, &read, &write, &permit, &other] {
-            assert!(lease.is_held(), "{lease:?} is renewed");
-            assert!(!locks.inspect(lease.key()).await.unwrap().holders.is_empty());
-        }
-        for name in ["e", "r", "w"] {
-            assert!(locks.is_held_by(name, "me").await.unwrap());
-        }
-        for lease in [again, write, other] {
-            lease.release().await.unwrap();
-        }
-        for lease in [hold, read, permit] {
-            let forced = locks.force_release(lease.key()).await.unwrap();
-            assert!(matches!(forced, leasehold::Forced::Released { held: 1, .. }), "{forced:?}");
-            assert_eq!(lease.lost().await, leasehold::LossReason::Forced);
-        }
-    }
-
     /// Exactly the rights that docs/keys.md lists.
     #[tokio::test]
     async fn the_rights_of_the_docs_are_enough() {
@@ -426,7 +398,7 @@ mod on_servers {
                 .await
                 .unwrap();
             assert!(!store.cancel(&dead).await.unwrap(), "it is dead");
-            every_kind_and_question(&locks).await;
+            crate::kinds::every_kind_and_question(&locks).await;
             let denied: Vec<redis::Value> =
                 redis::cmd("ACL").arg("LOG").query_async(&mut redis).await.unwrap();
             assert!(!more.is_empty() || denied.is_empty(), "{denied:?}");

@@ -5,6 +5,9 @@ mod force;
 mod reentrant;
 mod rw;
 
+use std::time::Duration;
+
+use leasehold::{Forced, Locks, LossReason};
 use redis::aio::MultiplexedConnection;
 
 /// Waits until somebody waits for the lock who says this of himself, behind until when
@@ -18,5 +21,33 @@ async fn until_waits(redis: &mut MultiplexedConnection, name: &str, demand: &str
             return;
         }
         tokio::task::yield_now().await;
+    }
+}
+
+/// All other kinds of locks, and an operator's questions.
+pub(crate) async fn every_kind_and_question(locks: &Locks) {
+    let ttl = Duration::from_millis(300);
+    let reentrant = locks.reentrant_mutex("e").owner("me").ttl(ttl);
+    let (hold, again) = (reentrant.lock().await.unwrap(), reentrant.lock().await.unwrap());
+    let rw = locks.rw_lock("r").owner("me").ttl(ttl);
+    let read = rw.read().await.unwrap();
+    let write = rw.try_write().await.unwrap();
+    let permit = locks.semaphore("w", 5).owner("me").ttl(ttl).acquire_many(3).await.unwrap();
+    let other = locks.semaphore("w", 5).owner("you").ttl(ttl).acquire_many(2).await.unwrap();
+    tokio::time::sleep(ttl).await;
+    for lease in [&hold, &again, &read, &write, &permit, &other] {
+        assert!(lease.is_held(), "{lease:?} is renewed");
+        assert!(!locks.inspect(lease.key()).await.unwrap().holders.is_empty());
+    }
+    for name in ["e", "r", "w"] {
+        assert!(locks.is_held_by(name, "me").await.unwrap());
+    }
+    for lease in [again, write, other] {
+        lease.release().await.unwrap();
+    }
+    for lease in [hold, read, permit] {
+        let forced = locks.force_release(lease.key()).await.unwrap();
+        assert!(matches!(forced, Forced::Released { held: 1, .. }), "{forced:?}");
+        assert_eq!(lease.lost().await, LossReason::Forced);
     }
 }
