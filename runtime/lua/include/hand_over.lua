@@ -23,22 +23,21 @@ end
 
 -- To the first who waits; or, if nobody does, it is free. Those who wait for
 -- another kind of lock are left alone; but what was held is free even then.
-local function hand_over(lock, queue, waiters, wake, last, ended)
-  local now = clock()
+local function hand_over(lock, queue, waiters, wake, rec, ended)
+  local now, last = clock(), rec and string.sub(rec, 37, 52) or NO_TOKEN
   local first, said, left_ms = first_waiter(queue, waiters, to_ms(now))
   if first and string.sub(said, 14, 14) == 'M' then
     offer(lock, queue, waiters, wake, first, said, left_ms, last, ended, now)
-  elseif not first or last ~= NO_TOKEN then
+  elseif not first or rec then
     redis.call('SET', lock, 'MF' .. NOBODY .. last .. flag_for(queue) .. ended, 'PX', GRACE_MS)
   end
 end
 
 -- Ends what a request holds: the next has it, or it is free.
 local function finish(lock, queue, waiters, wake, rec, id)
-  local token = string.sub(rec, 37, 52)
   if string.sub(rec, 53, 53) == '1' then
-    hand_over(lock, queue, waiters, wake, token, id)
+    hand_over(lock, queue, waiters, wake, rec, id)
   else
-    redis.call('SET', lock, 'MF' .. NOBODY .. token .. '0' .. id, 'PX', GRACE_MS)
+    redis.call('SET', lock, 'MF' .. NOBODY .. string.sub(rec, 37, 52) .. '0' .. id, 'PX', GRACE_MS)
   end
 end

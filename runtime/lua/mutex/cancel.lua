@@ -28,8 +28,9 @@ if rec and holds(rec, id) then
   return 1
 end
 leave(queue, waiters, id)
-if not rec then
-  hand_over(lock, queue, waiters, wake, NO_TOKEN, id)
+-- Free though it is waited for: it was taken by force, and he was told to ask.
+if not rec or is_record(rec) and string.find(rec, '^MF') then
+  hand_over(lock, queue, waiters, wake, rec, id)
 elseif is_record(rec) then
   redis.call('SETRANGE', lock, 53, id)
 end

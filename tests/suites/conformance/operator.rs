@@ -39,6 +39,9 @@ macro_rules! cases {
             nothing_is_forced_where_nobody_holds,
             force_moves_the_token_on,
             who_waits_first_is_served_after_force,
+            who_goes_after_force_lets_the_next_one_in,
+            what_was_forced_may_be_another_kind,
+            a_forced_holder_has_not_released,
         }
     };
 }
@@ -461,5 +464,51 @@ async fn who_waits_first_is_told_to_ask() {
         for waiter in &waiters {
             let _ = cancelled(&backend, waiter).await;
         }
+    }
+}
+
+pub(super) async fn a_forced_holder_has_not_released(backend: &impl Backend) {
+    for kind in KINDS {
+        let client = Client::new();
+        let holder = client.owned(kind, "me", LONG);
+        granted(backend, &holder).await;
+        let _ = forced(backend).await;
+        for _ in 0..2 {
+            assert!(matches!(released(backend, &holder).await, Ended::NotHeld(_)), "{kind:?}");
+        }
+    }
+}
+
+/// Somebody who waits for a lock that is then taken by force.
+async fn waits_for_what_is_forced(backend: &impl Backend, kind: Kind) -> Request {
+    let (one, first) = (Client::new(), Client::new());
+    let holder = one.owned(if kind == Kind::Read { Kind::Write } else { kind }, "me", LONG);
+    granted(backend, &holder).await;
+    let waiter = first.owned(kind, "first", LONG);
+    waits(backend, &waiter, LIVE).await;
+    waiter
+}
+
+pub(super) async fn who_goes_after_force_lets_the_next_one_in(backend: &impl Backend) {
+    for kind in KINDS {
+        let first = waits_for_what_is_forced(backend, kind).await;
+        let second = Client::new().owned(kind, "second", LONG);
+        waits(backend, &second, LIVE).await;
+        let _ = forced(backend).await;
+        assert!(!cancelled(backend, &first).await);
+        claims(backend, &second).await;
+        assert_eq!(acquire(backend, &first).await, Attempt::Ended, "{kind:?}");
+        assert_eq!(released(backend, &second).await, Ended::Released, "{kind:?}");
+    }
+}
+
+pub(super) async fn what_was_forced_may_be_another_kind(backend: &impl Backend) {
+    for (kind, other) in KINDS.into_iter().zip(KINDS.into_iter().cycle().skip(1)) {
+        let waiter = waits_for_what_is_forced(backend, kind).await;
+        let _ = forced(backend).await;
+        assert!(!cancelled(backend, &waiter).await);
+        let next = Client::new().owned(if is_same(kind, other) { kind } else { other }, "me", LONG);
+        granted(backend, &next).await;
+        let _ = released(backend, &next).await;
     }
 }

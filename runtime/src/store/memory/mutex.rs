@@ -126,17 +126,16 @@ pub(super) fn release(
 pub(super) fn cancel(lock: &mut Lock, request: &Request, shared: &mut Shared) -> bool {
     let id = request.id;
     lock.queue.leave(id);
+    let was_granted = lock.record.as_ref().is_some_and(|record| record.holds(id));
     match &mut lock.record {
-        Some(record) if !record.holds(id) => {
-            record.ended = Some(id);
-            false
-        }
-        record => {
-            let was_granted = record.is_some();
+        // Free though it is waited for: it was taken by force, and he was told to ask.
+        Some(Record { kind: LockKind::Mutex, state: State::Free, .. }) => {
             hand_over(lock, id, shared);
-            was_granted
         }
+        Some(record) if !was_granted => record.ended = Some(id),
+        _ => hand_over(lock, id, shared),
     }
+    was_granted
 }
 
 fn grant(lock: &mut Lock, request: &Request, shared: &mut Shared) -> u64 {
