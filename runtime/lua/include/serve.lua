@@ -131,7 +131,8 @@ end
 local function take_back(keys, holder, now)
   local id, rec = string.sub(holder, 1, 34), redis.call('GET', keys.lock)
   local held = is_live(redis.call('ZSCORE', keys.holders, holder), to_ms(now))
-  take_out(keys.holders, holder)
+  -- One that ended is left to be forgotten: its owner may write anew.
+  if held then take_out(keys.holders, holder) end
   leave(keys.queue, keys.waiters, id)
   move_on(keys, rec, id, now)
   return held and 1 or 0

@@ -39,6 +39,7 @@ macro_rules! cases {
             who_would_wait_for_himself_is_told,
             a_reader_who_ended_does_not_keep_another_from_writing,
             after_an_upgrade_the_others_wait_for_both,
+            a_writer_who_ended_does_not_let_others_in_beside_the_next,
             a_writer_is_renewed,
         }
     };
@@ -402,5 +403,32 @@ pub(super) async fn a_writer_is_renewed(backend: &impl Backend) {
     assert_eq!(renewed(backend, &writer).await, Renewal::Renewed);
     backend.pass(SHORT).await;
     busy(backend, &read(&client, LONG)).await;
+    assert_eq!(renewed(backend, &writer).await, Renewal::Renewed);
+}
+
+/// More of an owner's have ended than are forgotten at once, a writer among them; he
+/// writes anew, and what becomes of the former writer changes nothing.
+pub(super) async fn a_writer_who_ended_does_not_let_others_in_beside_the_next(
+    backend: &impl Backend,
+) {
+    let client = Client::new();
+    let me = |kind, ttl| client.owned(kind, "me", ttl);
+    granted(backend, &me(Kind::Read, LONG)).await;
+    for _ in 0..70 {
+        granted(backend, &me(Kind::Read, SHORT)).await;
+    }
+    // It ends after them, and so is not among those who are forgotten first.
+    let former = me(Kind::Write, SHORT * 10);
+    granted(backend, &former).await;
+    backend.pass(SHORT * 10).await;
+    let writer = me(Kind::Write, LONG);
+    granted(backend, &writer).await;
+    let stranger = read(&Client::new(), LONG);
+    assert!(!cancelled(backend, &former).await);
+    busy(backend, &stranger).await;
+    // All who ended are forgotten.
+    let owner = former.owner.as_ref().expect("it was given one");
+    assert!(backend.store().is_held_by(&former.key, owner).await.unwrap());
+    busy(backend, &stranger).await;
     assert_eq!(renewed(backend, &writer).await, Renewal::Renewed);
 }

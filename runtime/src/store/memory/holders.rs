@@ -96,7 +96,8 @@ impl Holders {
                 self.owners.remove(owner);
             }
         }
-        if how.is_writer() {
+        // Its owner may write anew since it ended.
+        if how.is_writer() && self.written_until == Some(deadline) {
             self.written_until = None;
         }
         if self.is_empty() {

@@ -155,7 +155,10 @@ pub(super) fn give_back(lock: &mut Lock, request: &Request, shared: &mut Shared)
 pub(super) fn take_back(lock: &mut Lock, request: &Request, shared: &mut Shared) -> bool {
     let id = request.id;
     let was_granted = lock.holders.is_live(id, shared.now);
-    lock.holders.take_out(id);
+    // One that ended is left to be forgotten.
+    if was_granted {
+        lock.holders.take_out(id);
+    }
     lock.queue.leave(id);
     move_on(lock, Demand::of(request).lock(), id, shared);
     was_granted
