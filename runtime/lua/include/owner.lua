@@ -7,9 +7,10 @@ local function fits(holders, holder, _, now_ms)
   return not ends_at(holders, now_ms) or owns(holders, holder, now_ms)
 end
 
--- The lock's fencing token once this one has it, and its own: the owner keeps his.
+-- The lock's fencing token once this one has it, and its own: the owner keeps his,
+-- unless the record was deleted, and his token with it.
 local function fence(holders, _, token, now)
-  if not ends_at(holders, to_ms(now)) then token = next_token(token, now) end
+  if token == NO_TOKEN or not ends_at(holders, to_ms(now)) then token = next_token(token, now) end
   return token, token
 end
 

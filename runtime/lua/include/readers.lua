@@ -26,7 +26,9 @@ end
 -- The lock's fencing token once this one has it, and its own: readers have none.
 local function fence(holders, holder, token, now)
   if not is_writer(holder) then return token, NO_TOKEN end
-  if not redis.call('ZSCORE', holders, holder) then token = next_token(token, now) end
+  if token == NO_TOKEN or not redis.call('ZSCORE', holders, holder) then
+    token = next_token(token, now)
+  end
   return token, token
 end
 

@@ -166,3 +166,26 @@ async fn every_kind_is_forced() {
         assert_eq!(lease.lost().await, LossReason::Forced, "{lease:?}");
     }
 }
+
+/// Somebody deleted the record, and the token with it: who has the lock gets no token that
+/// is older than his.
+#[tokio::test]
+async fn tokens_do_not_go_back_where_the_record_was_deleted() {
+    let server = Server::start();
+    let locks = light_client(&server).await;
+    let (mine, also) = (locks.reentrant_mutex("a").owner("me"), locks.rw_lock("b").owner("me"));
+    let outer = mine.lock().await.unwrap();
+    let read = also.read().await.unwrap();
+    let write = also.try_write().await.unwrap();
+    let (token, written) = (outer.fence().unwrap(), write.fence().unwrap());
+    write.release().await.unwrap();
+    let mut redis = server.redis().await;
+    redis::cmd("DEL").arg("leasehold:lock:{a}").exec_async(&mut redis).await.unwrap();
+    redis::cmd("DEL").arg("leasehold:lock:{b}").exec_async(&mut redis).await.unwrap();
+    let inner = mine.lock().await.unwrap();
+    let fence = inner.fence().unwrap();
+    assert!(fence > token);
+    assert_eq!(mine.lock().await.unwrap().fence().unwrap(), fence, "from then on he keeps it");
+    assert!(also.try_write().await.unwrap().fence().unwrap() > written);
+    drop((outer, inner, read));
+}
