@@ -27,9 +27,9 @@
 
 mod client;
 mod effects;
+mod holders;
 mod mistake;
 mod properties;
-mod semaphore;
 mod server;
 mod steps;
 
@@ -53,19 +53,22 @@ struct Faults {
     /// Acquisitions that are dropped.
     cancels: u8,
     failovers: u8,
+    /// Releases by force: only where several may hold.
+    forces: u8,
 }
 
 impl Faults {
     const NONE: Self =
-        Self { losses: 0, messages: 0, pauses: 0, deaths: 0, cancels: 0, failovers: 0 };
+        Self { losses: 0, messages: 0, pauses: 0, deaths: 0, cancels: 0, failovers: 0, forces: 0 };
     const PAUSE: Self = Self { pauses: 1, ..Self::NONE };
     const LOSS: Self = Self { losses: 1, ..Self::NONE };
     const MESSAGE: Self = Self { messages: 1, ..Self::NONE };
     const DEATH: Self = Self { deaths: 1, ..Self::NONE };
     const CANCEL: Self = Self { cancels: 1, ..Self::NONE };
     const FAILOVER: Self = Self { failovers: 1, ..Self::NONE };
+    const FORCE: Self = Self { forces: 1, ..Self::NONE };
     const EACH: Self =
-        Self { losses: 1, messages: 1, pauses: 1, deaths: 1, cancels: 1, failovers: 1 };
+        Self { losses: 1, messages: 1, pauses: 1, deaths: 1, cancels: 1, failovers: 1, forces: 0 };
 }
 
 /// What is checked: so many clients, each with so many acquisitions.

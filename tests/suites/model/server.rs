@@ -95,6 +95,9 @@ pub(super) enum Answer {
         stamp: u8,
     },
     NotHeld,
+    /// Busy, or it would wait for itself: only to those who have other leases, or
+    /// do not wait.
+    Refused,
     /// Renewed, released, cancelled; or ended before.
     Done,
 }

@@ -1,0 +1,105 @@
+//! What holds in every state.
+
+use stateright::{Model, Property};
+
+use super::rule::{Bond, Role, go_together};
+use super::server::Flaw;
+use super::{Action, Protocol, State};
+use crate::model::Faults;
+use crate::model::client::{Client, Phase, Sent};
+use crate::model::server::{Answer, Command};
+
+pub(super) const TOGETHER: &str = "only those hold together who may";
+pub(super) const LOST_TURN: &str = "whoever has his turn is let in";
+pub(super) const OVERTAKEN: &str = "first come, first served, but for an owner";
+pub(super) const STUCK: &str = "nobody waits for himself, or for ever";
+pub(super) const LEFT_BEHIND: &str = "nothing is left behind";
+pub(super) const CUT_SHORT: &str = "no lease is cut short";
+pub(super) const REVIVED: &str = "what ended stays ended";
+pub(super) const REPEATED_TOKEN: &str = "tokens grow";
+pub(super) const BEHIND: &str = "who holds has the last token";
+const MORE: &str = "who has it can have more";
+const ALL_DONE: &str = "everybody can be done";
+
+pub(super) fn all() -> Vec<Property<Protocol>> {
+    let always = |name, condition: fn(&Protocol, &State) -> bool| Property::always(name, condition);
+    vec![
+        always(TOGETHER, hold_together),
+        always(LOST_TURN, |_, state| state.server.flaw != Some(Flaw::LostTurn)),
+        always(OVERTAKEN, |_, state| state.server.flaw != Some(Flaw::Overtaken)),
+        always(STUCK, |model, state| !is_stuck(model, state)),
+        always(LEFT_BEHIND, |_, state| !leaves_something(state)),
+        always(CUT_SHORT, |_, state| state.server.flaw != Some(Flaw::CutShort)),
+        always(REVIVED, |_, state| state.server.flaw != Some(Flaw::Revived)),
+        always(REPEATED_TOKEN, |_, state| state.server.flaw != Some(Flaw::RepeatedToken)),
+        always(BEHIND, |model, state| !is_behind(model, state)),
+        Property::sometimes(MORE, |model: &Protocol, state: &State| {
+            (0..).zip(model.roles).all(|(at, role)| has_more(state, at, *role))
+        }),
+        Property::sometimes(ALL_DONE, |_, state: &State| {
+            state.clients.iter().all(|client| client.phase == Phase::Done)
+        }),
+    ]
+}
+
+/// Force is the one excuse: tokens are for that.
+fn is_sure(state: &State, client: &Client) -> bool {
+    state.believes(client) && !state.server.forced.contains(&client.id)
+}
+
+fn hold_together(model: &Protocol, state: &State) -> bool {
+    let sure = state.clients.iter().filter(|client| is_sure(state, client));
+    let sure: Vec<_> = sure.map(|client| model.role(client.id)).collect();
+    let live: Vec<_> = state.server.live().map(|id| model.role(id)).collect();
+    go_together(&sure) && go_together(&live)
+}
+
+/// A later token was granted, to another or to its own owner, and it does not know.
+fn is_behind(model: &Protocol, state: &State) -> bool {
+    let fenced = state.clients.iter().filter(|client| model.role(client.id).is_fenced());
+    fenced.filter(|client| is_sure(state, client)).any(|it| it.token < state.server.granted)
+}
+
+fn has_more(state: &State, at: usize, role: Role) -> bool {
+    let believes = |at: usize| state.believes(&state.clients[at]);
+    match role.bond {
+        Bond::Within(other) | Bond::Beyond(other) if !role.waits_to_upgrade() => {
+            believes(at) && believes(other)
+        }
+        _ => true,
+    }
+}
+
+/// Somebody sleeps, all others are over or wait for him, and asking is in vain.
+fn is_stuck(model: &Protocol, state: &State) -> bool {
+    let is_still = |client: &Client| client.is_quiet() && !client.awaits_answer();
+    let sleeps = state.clients.iter().any(|client| client.phase == Phase::Asleep);
+    if !sleeps || !state.clients.iter().all(is_still) {
+        return false;
+    }
+    let calm = State { left: Faults::NONE, ..state.clone() };
+    let mut actions = Vec::new();
+    model.actions(&calm, &mut actions);
+    actions.iter().all(|action| match action {
+        Action::Poll(at) => asks_in_vain(model, state, *at),
+        _ => false,
+    })
+}
+
+fn asks_in_vain(model: &Protocol, state: &State, at: usize) -> bool {
+    let client = &state.clients[at];
+    let mut server = state.server.clone();
+    let command = Command::Ask { ticket: client.ticket };
+    let (answer, messages) = server.run(Sent { id: client.id, command, is_awaited: true }, model);
+    matches!(answer, Answer::Queued { .. }) && messages.is_empty()
+}
+
+/// A lease, or a place in the queue, belongs to a request that its client has done
+/// with. What the dead leave runs out.
+fn leaves_something(state: &State) -> bool {
+    let mut ids = state.server.live().chain(state.server.waiting());
+    ids.any(|id| {
+        let client = &state.clients[usize::from(id.client)];
+        client.is_quiet() && !client.knows(id)
+    })
+}

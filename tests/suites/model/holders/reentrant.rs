@@ -1,0 +1,106 @@
+//! A reentrant mutex: one owner at a time, who may take it again.
+
+use super::mistake::Mistake;
+use super::properties::{
+    BEHIND, CUT_SHORT, LEFT_BEHIND, OVERTAKEN, REPEATED_TOKEN, STUCK, TOGETHER,
+};
+use super::rule::Role;
+use super::{Faults, Protocol};
+
+/// A call within a call, and another who wants it.
+const NESTED: Protocol =
+    Protocol::new(&[Role::hold('a'), Role::hold('a').within(0), Role::hold('b')]);
+/// Two of an owner, each for itself.
+const PEERS: Protocol = Protocol::new(&[Role::hold('a'), Role::hold('a'), Role::hold('b')]);
+const FOUR: Protocol =
+    Protocol::new(&[Role::hold('a'), Role::hold('a'), Role::hold('b'), Role::hold('c')]);
+
+mod the_design_holds {
+    use super::{FOUR, Faults, NESTED, PEERS};
+
+    #[test]
+    fn for_a_call_within_a_call() {
+        NESTED.holds(Faults { losses: 1, cancels: 1, ..Faults::PAUSE });
+        NESTED.holds(Faults { losses: 1, ..Faults::DEATH });
+        NESTED.holds(Faults { losses: 1, ..Faults::FORCE });
+    }
+
+    #[test]
+    fn for_two_of_an_owner() {
+        PEERS.holds(Faults { cancels: 1, ..Faults::PAUSE });
+        PEERS.holds(Faults { losses: 1, ..Faults::DEATH });
+        PEERS.holds(Faults::FORCE);
+    }
+
+    #[test]
+    fn among_three_owners() {
+        FOUR.holds(Faults::NONE);
+    }
+
+    #[test]
+    fn when_they_come_back() {
+        NESTED.twice().holds(Faults::CANCEL);
+    }
+
+    #[test]
+    #[ignore = "takes minutes: for the night"]
+    fn whatever_happens() {
+        NESTED.holds(Faults { forces: 1, ..Faults::EACH });
+        NESTED.twice().holds(Faults { losses: 1, ..Faults::PAUSE });
+        PEERS.holds(Faults { losses: 1, cancels: 1, ..Faults::PAUSE });
+        PEERS.holds(Faults { pauses: 1, forces: 1, ..Faults::DEATH });
+        PEERS.holds(Faults { losses: 1, ..Faults::FORCE });
+    }
+
+    #[test]
+    #[ignore = "takes minutes: for the night"]
+    fn whatever_happens_among_three_owners() {
+        FOUR.holds(Faults::PAUSE);
+        FOUR.holds(Faults::CANCEL);
+    }
+}
+
+/// The answer to the inner call is lost, and it asks again.
+#[test]
+fn counts() {
+    NESTED.breaks(LEFT_BEHIND, Mistake::Counts, Faults::LOSS);
+}
+
+/// The answer to a release is lost, and it is sent again.
+#[test]
+fn counts_down() {
+    PEERS.breaks(TOGETHER, Mistake::Counts, Faults::LOSS);
+}
+
+#[test]
+fn ends_all() {
+    NESTED.breaks(TOGETHER, Mistake::EndsAll, Faults::NONE);
+}
+
+#[test]
+fn owner_waits() {
+    NESTED.breaks(STUCK, Mistake::OwnerWaits, Faults::NONE);
+}
+
+/// Two of an owner wait, with another's between them; the first has it, and so
+/// the second is let in. Then the other one goes.
+#[test]
+fn stays_in_queue() {
+    FOUR.breaks(LEFT_BEHIND, Mistake::StaysInQueue, Faults::NONE);
+    FOUR.breaks(CUT_SHORT, Mistake::StaysInQueue, Faults::CANCEL);
+}
+
+#[test]
+fn new_token_on_reentry() {
+    NESTED.breaks(BEHIND, Mistake::NewTokenOnReentry, Faults::NONE);
+}
+
+#[test]
+fn tries_first() {
+    PEERS.breaks(OVERTAKEN, Mistake::TriesFirst, Faults::DEATH);
+}
+
+#[test]
+fn force_keeps_token() {
+    PEERS.breaks(REPEATED_TOKEN, Mistake::ForceKeepsToken, Faults::FORCE);
+}

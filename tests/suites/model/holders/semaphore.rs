@@ -1,0 +1,50 @@
+//! A semaphore of two permits.
+
+use super::mistake::Mistake;
+use super::properties::{LOST_TURN, OVERTAKEN, TOGETHER};
+use super::rule::Role;
+use super::{Faults, Protocol};
+
+const THREE: Protocol = Protocol::new(&[Role::PERMIT; 3]);
+const FOUR: Protocol = Protocol::new(&[Role::PERMIT; 4]);
+const DEATHS: Faults = Faults { deaths: 2, ..Faults::NONE };
+
+#[test]
+fn the_design_holds_among_three() {
+    THREE.holds(Faults { losses: 1, pauses: 1, ..Faults::CANCEL });
+    THREE.holds(Faults { deaths: 1, ..Faults::PAUSE });
+    THREE.holds(Faults { pauses: 1, ..Faults::FORCE });
+}
+
+#[test]
+#[ignore = "takes a minute: for the night"]
+fn the_design_holds_among_four() {
+    FOUR.holds(Faults::PAUSE);
+    FOUR.holds(DEATHS);
+    FOUR.holds(Faults::FORCE);
+}
+
+#[test]
+fn never_purges() {
+    THREE.breaks(LOST_TURN, Mistake::NeverPurges, Faults::DEATH);
+}
+
+#[test]
+fn one_at_a_time() {
+    FOUR.breaks(LOST_TURN, Mistake::OneAtATime, DEATHS);
+}
+
+#[test]
+fn tries_first() {
+    FOUR.breaks(OVERTAKEN, Mistake::TriesFirst, Faults::DEATH);
+}
+
+#[test]
+fn renewal_creates() {
+    FOUR.breaks(TOGETHER, Mistake::RenewalCreates, Faults::PAUSE);
+}
+
+#[test]
+fn no_stamp() {
+    FOUR.breaks(TOGETHER, Mistake::NoStamp, Faults::PAUSE);
+}

@@ -1,0 +1,238 @@
+//! The server of a lock that several may hold: leases by deadline, and the queue.
+
+use super::Protocol;
+use super::mistake::Mistake;
+use super::rule::Mode;
+use crate::model::client::Sent;
+use crate::model::server::{Answer, Command, Message, RequestId, Waiter};
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Hold {
+    pub(super) id: RequestId,
+    /// Its deadline has not passed. What ended stays until it is purged.
+    pub(super) is_live: bool,
+}
+
+/// What no state may show, noted when it happens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Flaw {
+    Overtaken,
+    /// There was room, and a waiter was not let in.
+    LostTurn,
+    /// An offer took the place of a lease.
+    CutShort,
+    Revived,
+    RepeatedToken,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Server {
+    /// Held, or offered: what differs is the window.
+    pub(super) holds: Vec<Hold>,
+    /// The request that ended last.
+    ended: Option<RequestId>,
+    pub(super) queue: Vec<Waiter>,
+    /// The last ticket.
+    ticket: u8,
+    /// The last fencing token, and the greatest that was granted.
+    pub(super) token: u8,
+    pub(super) granted: u8,
+    /// For each client, how often a window of its ran out.
+    stamps: Vec<u8>,
+    /// What was taken by force.
+    pub(super) forced: Vec<RequestId>,
+    pub(super) flaw: Option<Flaw>,
+}
+
+impl Server {
+    pub(super) fn new(clients: usize) -> Self {
+        Self {
+            holds: Vec::new(),
+            ended: None,
+            queue: Vec::new(),
+            ticket: 0,
+            token: 0,
+            granted: 0,
+            stamps: vec![0; clients],
+            forced: Vec::new(),
+            flaw: None,
+        }
+    }
+
+    pub(super) fn stamp(&self, id: RequestId) -> u8 {
+        self.stamps[usize::from(id.client)]
+    }
+
+    /// The leases that are out.
+    pub(super) fn live(&self) -> impl Iterator<Item = RequestId> {
+        self.holds.iter().filter(|hold| hold.is_live).map(|hold| hold.id)
+    }
+
+    pub(super) fn holds(&self, id: RequestId) -> bool {
+        self.live().any(|holder| holder == id)
+    }
+
+    /// The waiters that are known to live, in their order.
+    pub(super) fn waiting(&self) -> impl Iterator<Item = RequestId> {
+        self.queue.iter().filter(|waiter| waiter.is_live).map(|waiter| waiter.id)
+    }
+
+    /// Ends what the request has: its lease, its offer or its heartbeat.
+    pub(super) fn run_out(&mut self, id: RequestId) {
+        self.stamps[usize::from(id.client)] += 1;
+        for hold in &mut self.holds {
+            hold.is_live &= hold.id != id;
+        }
+        for waiter in &mut self.queue {
+            waiter.is_live &= waiter.id != id;
+        }
+    }
+
+    /// Takes it from all who hold it.
+    pub(super) fn force(&mut self, design: &Protocol) {
+        let held: Vec<_> = self.live().collect();
+        self.forced.extend(held);
+        self.holds.clear();
+        if design.mistake != Mistake::ForceKeepsToken {
+            self.token += 1;
+        }
+        self.note(Flaw::RepeatedToken, self.token <= self.granted);
+    }
+
+    /// Runs a command's script.
+    pub(super) fn run(&mut self, sent: Sent, design: &Protocol) -> (Answer, Vec<Message>) {
+        let id = sent.id;
+        match sent.command {
+            Command::Ask { ticket } => self.ask(id, ticket, design),
+            Command::Renew => {
+                let before: Vec<_> = self.live().collect();
+                let answer = self.renew(id, design);
+                let is_new = self.live().any(|holder| !before.contains(&holder));
+                self.note(Flaw::Revived, is_new);
+                (answer, Vec::new())
+            }
+            Command::Release | Command::Cancel => {
+                (Answer::Done, self.end(id, sent.command, design))
+            }
+        }
+    }
+
+    fn ask(
+        &mut self,
+        id: RequestId,
+        ticket: Option<u8>,
+        design: &Protocol,
+    ) -> (Answer, Vec<Message>) {
+        let role = design.role(id);
+        if self.ended == Some(id) {
+            return (Answer::Done, Vec::new());
+        }
+        let has_it = self.holds(id);
+        let is_owned = !has_it && self.owns(id, design);
+        let may_wait = design.mistake == Mistake::WaitsToUpgrade && !role.tries;
+        if is_owned && role.mode == Mode::Write && !may_wait {
+            if role.tries && self.may_upgrade(id, design) {
+                return (self.let_in(id, design), Vec::new());
+            }
+            if design.mistake != Mistake::RefusedWaits {
+                self.queue.retain(|waiter| waiter.id != id);
+            }
+            return (Answer::Refused, Vec::new());
+        }
+        let nobody_waits = self.queue.is_empty() || design.mistake == Mistake::TriesFirst;
+        let passes = is_owned && !may_wait && design.mistake != Mistake::OwnerWaits;
+        if has_it || passes || nobody_waits && self.fits(id, design) {
+            return (self.let_in(id, design), Vec::new());
+        }
+        let ticket = if role.tries { 0 } else { self.queue(id, ticket) };
+        let mut messages = self.hand_over(design);
+        messages.retain(|message| message.id != id);
+        if role.tries && self.queue.is_empty() && self.fits(id, design) {
+            return (self.let_in(id, design), messages);
+        }
+        let answer = if self.holds(id) {
+            self.granted(id, design)
+        } else if role.tries {
+            Answer::Refused
+        } else {
+            Answer::Queued { ticket, stamp: self.stamp(id) }
+        };
+        (answer, messages)
+    }
+
+    /// Lets one in who has not waited, or has it already.
+    fn let_in(&mut self, id: RequestId, design: &Protocol) -> Answer {
+        if design.mistake != Mistake::StaysInQueue {
+            self.queue.retain(|waiter| waiter.id != id);
+        }
+        if !self.holds(id) || design.mistake == Mistake::Counts {
+            self.grant(id, u8::MAX, design);
+        }
+        self.granted(id, design)
+    }
+
+    pub(super) fn granted(&self, id: RequestId, design: &Protocol) -> Answer {
+        let token = if design.role(id).is_fenced() { self.token } else { 0 };
+        Answer::Granted { token, stamp: self.stamp(id) }
+    }
+
+    fn renew(&mut self, id: RequestId, design: &Protocol) -> Answer {
+        if !self.holds(id) && design.mistake == Mistake::RenewalCreates {
+            self.grant(id, 0, design);
+        }
+        if !self.holds(id) {
+            return Answer::NotHeld;
+        }
+        if design.mistake == Mistake::RenewsAll {
+            for hold in &mut self.holds {
+                hold.is_live = true;
+            }
+        }
+        Answer::Done
+    }
+
+    fn end(&mut self, id: RequestId, command: Command, design: &Protocol) -> Vec<Message> {
+        let is_out = self.holds(id);
+        if !is_out || command == Command::Cancel {
+            // A late copy of an ask may have queued it.
+            self.queue.retain(|waiter| waiter.id != id);
+        }
+        if !is_out && command == Command::Release {
+            return Vec::new();
+        }
+        let role = design.role(id);
+        let is_owners = |hold: &Hold| role.has_owner_of(design.role(hold.id));
+        match design.mistake {
+            Mistake::Counts if is_out => {
+                if let Some(one) = self.holds.iter().position(is_owners) {
+                    self.holds.remove(one);
+                }
+            }
+            Mistake::EndsAll => self.holds.retain(|hold| hold.id != id && !is_owners(hold)),
+            _ => self.holds.retain(|hold| hold.id != id),
+        }
+        self.ended = Some(id);
+        self.hand_over(design)
+    }
+
+    /// Puts a waiter into the queue or back into its place, and says which.
+    fn queue(&mut self, id: RequestId, ticket: Option<u8>) -> u8 {
+        if let Some(waiter) = self.queue.iter_mut().find(|waiter| waiter.id == id) {
+            waiter.is_live = true;
+            return waiter.ticket;
+        }
+        let ticket = ticket.unwrap_or_else(|| {
+            self.ticket += 1;
+            self.ticket
+        });
+        let place = self.queue.partition_point(|waiter| waiter.ticket < ticket);
+        self.queue.insert(place, Waiter { ticket, id, is_live: true });
+        ticket
+    }
+
+    pub(super) fn note(&mut self, flaw: Flaw, happens: bool) {
+        if happens {
+            self.flaw.get_or_insert(flaw);
+        }
+    }
+}
