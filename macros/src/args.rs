@@ -16,8 +16,8 @@ use crate::{
 };
 
 /// What users can write; `crate` is for crates that re-export this one.
-const NAMES: [&str; 8] =
-    ["key", "ttl", "wait", "permits", "weight", "if_held", "hold_at_least", "locks"];
+const NAMES: [&str; 9] =
+    ["key", "ttl", "wait", "permits", "weight", "mode", "if_held", "hold_at_least", "locks"];
 
 pub(crate) struct Args {
     pub(crate) key: Key,
@@ -28,7 +28,8 @@ pub(crate) struct Args {
     pub(crate) runtime: Path,
 }
 
-/// An argument that is passed on to the method of the same name.
+/// An argument that is passed on to the method of the same name; of `mode`, to
+/// that of its word, without a value.
 pub(crate) struct CallOption {
     pub(crate) name: Ident,
     pub(crate) value: TokenStream,
@@ -92,16 +93,20 @@ impl Reader {
         }
         self.seen.push(name.clone());
         let value = values::ungrouped(value);
-        let value = match name.to_string().as_str() {
+        let (name, value) = match name.to_string().as_str() {
             "key" => return values::key(value).map(|key| self.key = Some(key)),
             "if_held" => return values::if_held(&value).map(|what| self.if_held = Some(what)),
             "crate" => return values::path(&value).map(|path| self.runtime = Some(path)),
-            "ttl" => duration::ttl(&value)?,
-            "wait" => duration::wait(&value)?,
-            "hold_at_least" => duration::hold_at_least(&value)?,
-            "permits" => values::permits(value)?,
-            "weight" => values::weight(value)?,
-            "locks" => quote_spanned!(Span::mixed_site().located_at(name.span())=> &(#value)),
+            "mode" => (values::mode(&value)?, TokenStream::new()),
+            "ttl" => (name, duration::ttl(&value)?),
+            "wait" => (name, duration::wait(&value)?),
+            "hold_at_least" => (name, duration::hold_at_least(&value)?),
+            "permits" => (name, values::permits(value)?),
+            "weight" => (name, values::weight(value)?),
+            "locks" => {
+                let site = Span::mixed_site().located_at(name.span());
+                (name, quote_spanned!(site=> &(#value)))
+            }
             other => return Err(Error::new(name.span(), unknown(other))),
         };
         self.options.push(CallOption { name, value });
@@ -111,17 +116,30 @@ impl Reader {
     /// Arguments that are right one by one, but not together.
     fn contradictions(&self) -> impl Iterator<Item = Error> {
         let given = |name: &str| self.seen.iter().find(|seen| *seen == name);
-        let permits = given("permits");
-        let hold = given("hold_at_least").filter(|_| permits.is_some()).map(|hold| {
-            let text = "`hold_at_least` is for mutexes (scheduled jobs); remove `permits`";
+        let (permits, mode) = (given("permits"), given("mode"));
+        let both = permits.filter(|_| mode.is_some()).map(|permits| {
+            let text = "`permits` makes the lock a semaphore, `mode` a read-write lock: remove \
+                        one of the two";
+            Error::new(permits.span(), text)
+        });
+        let hold = given("hold_at_least").zip(permits.or(mode)).map(|(hold, other)| {
+            let text = format!("`hold_at_least` is for mutexes (scheduled jobs); remove `{other}`");
             Error::new(hold.span(), text)
         });
         let weight = given("weight").filter(|_| permits.is_none()).map(|weight| {
-            let text = "`weight` is how much of a semaphore's `permits` a call takes: add \
-                        `permits = ...`, or remove `weight`";
+            let text = match mode {
+                None => {
+                    "`weight` is how much of a semaphore's `permits` a call takes: add \
+                     `permits = ...`, or remove `weight`"
+                }
+                Some(_) => {
+                    "`weight` is for semaphores, and `mode` makes the lock a read-write lock: \
+                     remove `weight`"
+                }
+            };
             Error::new(weight.span(), text)
         });
-        hold.into_iter().chain(weight).chain(self.overweight())
+        both.into_iter().chain(hold).chain(weight).chain(self.overweight())
     }
 
     /// A weight that never fits, where both are literals; expressions are
@@ -186,15 +204,25 @@ mod tests {
         error.into_iter().map(|error| error.to_string()).collect()
     }
 
+    fn options(args: &Args) -> Vec<String> {
+        args.options.iter().map(|option| format!("{} {}", option.name, option.value)).collect()
+    }
+
     #[test]
     fn options_keep_their_order_and_values() {
         let args = parse(r#"wait = WAIT, key = "a", permits = 2, locks = self.locks,"#).unwrap();
-        let options: Vec<_> =
-            args.options.iter().map(|option| format!("{} {}", option.name, option.value)).collect();
-        assert_eq!(options, ["wait WAIT", "permits 2", "locks & (self . locks)"]);
+        assert_eq!(options(&args), ["wait WAIT", "permits 2", "locks & (self . locks)"]);
         assert!(matches!(args.key, Key::Template(_)));
         assert_eq!(args.if_held, IfHeld::Error);
         assert_eq!(args.runtime.to_token_stream().to_string(), ":: leasehold");
+    }
+
+    #[test]
+    fn a_mode_is_the_method_of_its_word() {
+        for mode in ["read", "write"] {
+            let args = parse(&format!("key = \"a\", mode = \"{mode}\", wait = WAIT")).unwrap();
+            assert_eq!(options(&args), [&format!("{mode} "), "wait WAIT"]);
+        }
     }
 
     #[test]
@@ -218,8 +246,8 @@ mod tests {
 
     #[test]
     fn unknown_names_are_answered_with_the_known() {
-        let known = "there are `key`, `ttl`, `wait`, `permits`, `weight`, `if_held`, \
-                     `hold_at_least`, `locks`";
+        let known = "there are `key`, `ttl`, `wait`, `permits`, `weight`, `mode`, \
+                     `if_held`, `hold_at_least`, `locks`";
         for unknown in ["renew", "lease", "crat"] {
             let told = mistakes(&format!("key = \"a\", {unknown} = 1"));
             assert_eq!(told, [format!("unknown argument `{unknown}`: {known}")]);
@@ -230,6 +258,8 @@ mod tests {
             ("lock", "locks"),
             ("weigth", "weight"),
             ("wieght", "weight"),
+            ("mod", "mode"),
+            ("modes", "mode"),
         ] {
             let told = mistakes(&format!("key = \"a\", {name} = 1"));
             let hint = format!("did you mean `{near}`? ({known})");
@@ -247,6 +277,25 @@ mod tests {
             ["`weight` is how much of a semaphore's `permits` a call takes: add `permits = ...`, \
               or remove `weight`"]
         );
+    }
+
+    #[test]
+    fn a_mode_is_of_read_write_locks_alone() {
+        let semaphore = "`permits` makes the lock a semaphore, `mode` a read-write lock: remove \
+                         one of the two";
+        let weight = "`weight` is for semaphores, and `mode` makes the lock a read-write lock: \
+                      remove `weight`";
+        let hold = "`hold_at_least` is for mutexes (scheduled jobs); remove `mode`";
+        for (args, expected) in [
+            ("permits = 2", &[semaphore][..]),
+            ("weight = 2", &[weight]),
+            ("hold_at_least = \"5m\"", &[hold]),
+            ("weight = 2, hold_at_least = \"5m\"", &[hold, weight]),
+            // Without `mode`, the weight is right.
+            ("permits = 2, weight = 2", &[semaphore]),
+        ] {
+            assert_eq!(mistakes(&format!("key = \"a\", mode = \"read\", {args}")), expected);
+        }
     }
 
     #[test]

@@ -44,13 +44,15 @@ mod values;
 /// | `wait` | how long to wait for the lock: a duration, or an expression such as `Wait::Forever` | 10 s; 0 with `if_held = "skip"` |
 /// | `permits` | how many may hold at once, from 1 up: makes the lock a semaphore | a mutex |
 /// | `weight` | how much of the `permits` one call takes, from 1 up to all of them; semaphores only | 1 |
+/// | `mode` | `"read"` runs beside other readers, `"write"` alone: makes the lock a read-write lock | a mutex |
 /// | `if_held` | when the wait is over and others still hold the lock: `"error"` returns the error, `"skip"` returns quietly | `"error"` |
 /// | `hold_at_least` | how long the lock stays held after its grant, even if the body is over before: up to 24 h; mutexes only | 0 |
 /// | `locks` | the client: an expression of type `Locks` or `&Locks` | see below |
 ///
 /// A duration is a string with units, such as `"500ms"`, `"10s"` or
 /// `"1m 30s"`, checked when compiling; or an expression of type `Duration`.
-/// The values of all arguments may be expressions, except that of `if_held`.
+/// The values of all arguments may be expressions, except those of `mode` and
+/// `if_held`.
 /// Expressions can use the function's arguments; each is evaluated once for
 /// each call, before the body takes the arguments, the key first.
 ///
@@ -108,6 +110,29 @@ mod values;
 ///
 /// A weight of 0, or above `permits`, does not compile where both are literals;
 /// otherwise the call fails with `LockError::InvalidOption`.
+///
+/// # Readers and writers
+///
+/// With `mode`, calls that read run together, and one that writes runs alone. It
+/// waits for those that came before it, and those that come later wait for it.
+///
+/// ```
+/// use leasehold::{LockError, distributed_lock};
+///
+/// #[distributed_lock(key = "catalogue:{shop}", mode = "read")]
+/// async fn show(shop: u64) -> Result<(), LockError> {
+///     Ok(())
+/// }
+///
+/// #[distributed_lock(key = "catalogue:{shop}", mode = "write")]
+/// async fn change(shop: u64) -> Result<(), LockError> {
+///     Ok(()) // while nobody shows it, on any server
+/// }
+/// ```
+///
+/// A function with the same key and no `mode` asks for a mutex of that name: while
+/// one kind of lock is in use, whoever asks for another gets
+/// `LockError::WrongKind`.
 ///
 /// # Which client
 ///
@@ -189,7 +214,8 @@ mod values;
 /// the caller, it would be committed after the next holder has started.
 ///
 /// The lock is not reentrant: a call inside the body for the same key waits
-/// for its own caller, until `wait` is over.
+/// for its own caller, until `wait` is over. A reader inside a reader waits as
+/// well, if a writer came in between.
 ///
 /// # Panics
 ///

@@ -1,8 +1,8 @@
 //! What single arguments may be; durations have a file of their own.
 
-use proc_macro2::TokenStream;
+use proc_macro2::{Ident, TokenStream};
 use quote::ToTokens;
-use syn::{Error, Expr, ExprLit, ExprUnary, Lit, Path, Result, UnOp};
+use syn::{Error, Expr, ExprLit, ExprUnary, Lit, Path, Result, UnOp, spanned::Spanned};
 
 use crate::template::Template;
 
@@ -37,14 +37,25 @@ pub(crate) fn key(value: Expr) -> Result<Key> {
 }
 
 pub(crate) fn if_held(value: &Expr) -> Result<IfHeld> {
-    let word = match value {
-        Expr::Lit(ExprLit { lit: Lit::Str(word), .. }) => word.value(),
-        _ => String::new(),
-    };
-    match word.as_str() {
+    match word(value).as_str() {
         "error" => Ok(IfHeld::Error),
         "skip" => Ok(IfHeld::Skip),
         _ => Err(Error::new_spanned(value, "`if_held` is \"error\" or \"skip\"")),
+    }
+}
+
+/// The method that makes the call a reader's or a writer's.
+pub(crate) fn mode(value: &Expr) -> Result<Ident> {
+    match word(value).as_str() {
+        word @ ("read" | "write") => Ok(Ident::new(word, value.span())),
+        _ => Err(Error::new_spanned(value, "`mode` is \"read\" or \"write\"")),
+    }
+}
+
+fn word(value: &Expr) -> String {
+    match value {
+        Expr::Lit(ExprLit { lit: Lit::Str(word), .. }) => word.value(),
+        _ => String::new(),
     }
 }
 
@@ -98,6 +109,17 @@ mod tests {
         for wrong in ["\"Skip\"", "\"\"", "skip", "1"] {
             let told = if_held(&expr(wrong)).unwrap_err().to_string();
             assert_eq!(told, "`if_held` is \"error\" or \"skip\"", "{wrong}");
+        }
+    }
+
+    #[test]
+    fn mode_is_one_of_two_words() {
+        for right in ["read", "write"] {
+            assert_eq!(mode(&expr(&format!("\"{right}\""))).unwrap(), right);
+        }
+        for wrong in ["\"Read\"", "\"\"", "\"shared\"", "read", "1"] {
+            let told = mode(&expr(wrong)).unwrap_err().to_string();
+            assert_eq!(told, "`mode` is \"read\" or \"write\"", "{wrong}");
         }
     }
 

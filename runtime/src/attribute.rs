@@ -21,18 +21,30 @@ pub fn key<K: IntoLockKey>(key: K) -> Result<LockKey, LockError> {
 pub struct Call {
     key: Result<LockKey, LockError>,
     locks: Option<Locks>,
-    permits: Option<u32>,
+    kind: Kind,
+    /// Of the semaphore's permits.
     weight: u32,
     ttl: Option<Duration>,
     wait: Option<Wait>,
+    /// Of a mutex.
     hold_at_least: Duration,
+}
+
+/// Which kind of lock it takes.
+#[derive(Debug)]
+enum Kind {
+    Mutex,
+    Semaphore { permits: u32 },
+    Read,
+    Write,
 }
 
 impl Call {
     /// A call under this key, with the defaults.
     pub fn new(key: Result<LockKey, LockError>) -> Self {
-        let (locks, permits, ttl, wait) = (None, None, None, None);
-        Self { key, locks, permits, weight: 1, ttl, wait, hold_at_least: Duration::ZERO }
+        let (locks, ttl, wait) = (None, None, None);
+        let (kind, hold_at_least) = (Kind::Mutex, Duration::ZERO);
+        Self { key, locks, kind, weight: 1, ttl, wait, hold_at_least }
     }
 
     /// The client; else the scope's, else the installed one.
@@ -43,7 +55,19 @@ impl Call {
 
     /// Makes it a semaphore.
     pub fn permits(mut self, permits: u32) -> Self {
-        self.permits = Some(permits);
+        self.kind = Kind::Semaphore { permits };
+        self
+    }
+
+    /// Makes it a read-write lock, and this a reader.
+    pub fn read(mut self) -> Self {
+        self.kind = Kind::Read;
+        self
+    }
+
+    /// Makes it a read-write lock, and this a writer.
+    pub fn write(mut self) -> Self {
+        self.kind = Kind::Write;
         self
     }
 
@@ -95,16 +119,26 @@ impl Call {
     async fn acquire(self) -> Result<Lease, LockError> {
         let key = self.key?;
         let locks = self.locks.map_or_else(Locks::current, Ok)?;
-        if let Some(permits) = self.permits {
-            let mut semaphore = locks.semaphore(key, permits);
-            semaphore = self.ttl.into_iter().fold(semaphore, crate::Semaphore::ttl);
-            semaphore = self.wait.into_iter().fold(semaphore, crate::Semaphore::wait);
-            return semaphore.acquire_many(self.weight).await;
+        match self.kind {
+            Kind::Mutex => {
+                let mut mutex = locks.mutex(key).hold_at_least(self.hold_at_least);
+                mutex = self.ttl.into_iter().fold(mutex, crate::Mutex::ttl);
+                mutex = self.wait.into_iter().fold(mutex, crate::Mutex::wait);
+                mutex.lock().await
+            }
+            Kind::Semaphore { permits } => {
+                let mut semaphore = locks.semaphore(key, permits);
+                semaphore = self.ttl.into_iter().fold(semaphore, crate::Semaphore::ttl);
+                semaphore = self.wait.into_iter().fold(semaphore, crate::Semaphore::wait);
+                semaphore.acquire_many(self.weight).await
+            }
+            Kind::Read | Kind::Write => {
+                let mut lock = locks.rw_lock(key);
+                lock = self.ttl.into_iter().fold(lock, crate::RwLock::ttl);
+                lock = self.wait.into_iter().fold(lock, crate::RwLock::wait);
+                if let Kind::Read = self.kind { lock.read().await } else { lock.write().await }
+            }
         }
-        let mut mutex = locks.mutex(key).hold_at_least(self.hold_at_least);
-        mutex = self.ttl.into_iter().fold(mutex, crate::Mutex::ttl);
-        mutex = self.wait.into_iter().fold(mutex, crate::Mutex::wait);
-        mutex.lock().await
     }
 }
 

@@ -1,4 +1,5 @@
-//! The attribute where its lock fails under it, and the weights of its calls.
+//! The attribute where its lock fails under it, the weights of its calls, and
+//! its readers and writers.
 //! What it does with the function around it is shown beside the macro, in
 //! `macros/tests`.
 
@@ -237,4 +238,79 @@ async fn a_weight_is_evaluated_once_before_the_arguments_move() {
         let left = locks.scope(import(names, &asked, &locks)).await.unwrap();
         assert_eq!((left, asked.get()), (3 - files, 1));
     }
+}
+
+/// How many run, and how many ran.
+#[derive(Default)]
+struct Page {
+    readers: Cell<u32>,
+    most: Cell<u32>,
+    writers: Cell<u32>,
+    written: Cell<u32>,
+}
+
+#[distributed_lock(key = "page", mode = "read")]
+async fn show(page: &Page) -> Result<(), LockError> {
+    page.readers.set(page.readers.get() + 1);
+    page.most.set(page.most.get().max(page.readers.get()));
+    sleep(Duration::from_secs(1)).await;
+    assert_eq!(page.writers.get(), 0, "nobody writes meanwhile");
+    page.readers.set(page.readers.get() - 1);
+    Ok(())
+}
+
+#[distributed_lock(key = "page", mode = "write", wait = "20s")]
+async fn change(page: &Page) -> Result<(), LockError> {
+    page.writers.set(page.writers.get() + 1);
+    sleep(Duration::from_secs(1)).await;
+    assert_eq!((page.readers.get(), page.writers.get()), (0, 1), "a writer is alone");
+    page.writers.set(page.writers.get() - 1);
+    page.written.set(page.written.get() + 1);
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn readers_run_together_and_a_writer_alone() {
+    let page = Page::default();
+    let all = async {
+        let begun = Instant::now();
+        tokio::try_join!(show(&page), show(&page)).unwrap();
+        assert_eq!((page.most.get(), begun.elapsed().as_secs()), (2, 1));
+        tokio::try_join!(change(&page), show(&page), change(&page), show(&page)).unwrap();
+        assert_eq!(page.written.get(), 2);
+    };
+    Box::pin(Locks::in_memory().scope(all)).await;
+}
+
+#[distributed_lock(key = "page", mode = "read", if_held = "skip")]
+async fn show_or_skip() -> Option<u32> {
+    Some(1)
+}
+
+#[distributed_lock(key = "page", mode = "write", if_held = "skip", ttl = "5s")]
+async fn change_or_skip() -> Result<Option<u32>, LockError> {
+    Ok(Some(2))
+}
+
+#[tokio::test]
+async fn a_reader_or_writer_that_does_not_fit_is_skipped() {
+    let locks = Locks::in_memory();
+    let ask = async || (show_or_skip().await, change_or_skip().await.unwrap());
+    assert_eq!(locks.scope(ask()).await, (Some(1), Some(2)));
+    let reader = locks.rw_lock("page").read().await.unwrap();
+    assert_eq!(locks.scope(ask()).await, (Some(1), None));
+    reader.release().await.unwrap();
+    let writer = locks.rw_lock("page").write().await.unwrap();
+    assert_eq!(locks.scope(ask()).await, (None, None));
+    writer.release().await.unwrap();
+    assert_eq!(locks.scope(ask()).await, (Some(1), Some(2)));
+}
+
+/// A name is of one kind: that is a failure, and nothing to skip quietly.
+#[tokio::test]
+async fn a_mode_under_a_mutexs_name_is_the_wrong_kind() {
+    let locks = Locks::in_memory();
+    let _lease = locks.mutex("page").lock().await.unwrap();
+    let error = locks.scope(change_or_skip()).await.unwrap_err();
+    assert!(matches!(error, LockError::WrongKind { .. }), "{error}");
 }
