@@ -3,6 +3,7 @@
 mod holding;
 mod keys;
 mod losing;
+mod readers;
 mod readiness;
 mod refusals;
 mod waiting;

@@ -58,7 +58,7 @@ where
     S: Service<Request<A>>,
 {
     pub(super) fn locked(policy: Arc<Policy>, key: LockKey, inner: S, request: Request<A>) -> Self {
-        let acquire = policy.acquire(key);
+        let acquire = policy.acquire(key, request.method());
         Self { policy, state: State::Acquiring { acquire, call: Some((inner, request)) } }
     }
 

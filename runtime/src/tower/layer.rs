@@ -8,14 +8,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::Response;
+use http::{Method, Response};
 use tower::Layer;
 
 use super::body::LeaseBody;
 use super::key::RequestKey;
 use super::reject::{Refusal, cause};
 use super::service::LockService;
-use crate::{Lease, LockError, LockKey, Locks, Mutex, Semaphore, Wait};
+use crate::{Lease, LockError, LockKey, Locks, Mutex, RwLock, Semaphore, Wait};
 
 /// Handles each request under the lock that its key names, or refuses it.
 ///
@@ -58,7 +58,7 @@ impl<K: RequestKey + 'static> LockLayer<K> {
     /// `"order:{id}"`, which would be one lock for all orders: when the app is
     /// built. `path_key` makes a key of a template.
     pub fn mutex(locks: &Locks, key: K) -> Self {
-        Self::new(locks, key, None)
+        Self::new(locks, key, Kind::Mutex)
     }
 
     /// At most `limit` requests at a time for each key: others are refused
@@ -68,10 +68,54 @@ impl<K: RequestKey + 'static> LockLayer<K> {
     ///
     /// As of [`mutex`](Self::mutex).
     pub fn semaphore(locks: &Locks, key: K, limit: u32) -> Self {
-        Self::new(locks, key, Some(limit))
+        Self::new(locks, key, Kind::Semaphore { limit })
     }
 
-    fn new(locks: &Locks, key: K, limit: Option<u32>) -> Self {
+    /// For each key, requests that read together, or one that writes: others are
+    /// refused with status 409.
+    ///
+    /// The methods that HTTP calls safe read: GET, HEAD, OPTIONS and TRACE. All
+    /// others write, unknown ones too. So a handler of a GET must change nothing; if
+    /// it does, [`mutex`](Self::mutex) is the layer for its route. A browser's
+    /// preflight is an OPTIONS: answer it outside of this layer, or a writer has it
+    /// refused.
+    ///
+    /// The [`LeaseHandle`](crate::LeaseHandle) of a request that reads has no
+    /// fencing token.
+    ///
+    /// # Panics
+    ///
+    /// As of [`mutex`](Self::mutex).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use http::{Request, Response, StatusCode};
+    /// use leasehold::{LockLayer, Locks};
+    /// use tower::{Layer, ServiceExt};
+    /// # use std::convert::Infallible;
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let locks = Locks::in_memory();
+    /// let catalogue = LockLayer::rw_lock(&locks, "catalogue");
+    /// let service = catalogue.layer(tower::service_fn(|_: Request<()>| async {
+    ///     Ok::<_, Infallible>(Response::new(String::new()))
+    /// }));
+    ///
+    /// let reader = locks.rw_lock("catalogue").read().await?;
+    /// let response = service.clone().oneshot(Request::get("/").body(())?).await?;
+    /// assert_eq!(response.status(), StatusCode::OK);
+    /// let response = service.oneshot(Request::put("/").body(())?).await?;
+    /// assert_eq!(response.status(), StatusCode::CONFLICT);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn rw_lock(locks: &Locks, key: K) -> Self {
+        Self::new(locks, key, Kind::RwLock)
+    }
+
+    fn new(locks: &Locks, key: K, kind: Kind) -> Self {
         if let Some(name) = <dyn Any>::downcast_ref::<&'static str>(&key) {
             let has_placeholder = name.find('{').is_some_and(|open| name[open..].contains('}'));
             assert!(
@@ -82,7 +126,7 @@ impl<K: RequestKey + 'static> LockLayer<K> {
         }
         let policy = Policy {
             locks: locks.clone(),
-            limit,
+            kind,
             ttl: None,
             wait: Wait::For(Duration::ZERO),
             fails_open: false,
@@ -167,12 +211,19 @@ pub(super) type Acquire = Pin<Box<dyn Future<Output = Result<Lease, LockError>> 
 
 type OnRefused = Arc<dyn Fn(&Refusal) -> Response<Bytes> + Send + Sync>;
 
+/// Which kind of lock a layer takes.
+#[derive(Clone, Copy, Debug)]
+enum Kind {
+    Mutex,
+    Semaphore { limit: u32 },
+    RwLock,
+}
+
 /// All of a layer's options but the key.
 #[derive(Clone)]
 pub(super) struct Policy {
     locks: Locks,
-    /// Of a semaphore.
-    limit: Option<u32>,
+    kind: Kind,
     ttl: Option<Duration>,
     wait: Wait,
     fails_open: bool,
@@ -180,15 +231,27 @@ pub(super) struct Policy {
 }
 
 impl Policy {
-    pub(super) fn acquire(&self, key: LockKey) -> Acquire {
-        if let Some(limit) = self.limit {
-            let semaphore = self.locks.semaphore(key, limit).wait(self.wait);
-            let semaphore = self.ttl.into_iter().fold(semaphore, Semaphore::ttl);
-            Box::pin(async move { semaphore.acquire().await })
-        } else {
-            let mutex = self.locks.mutex(key).wait(self.wait);
-            let mutex = self.ttl.into_iter().fold(mutex, Mutex::ttl);
-            Box::pin(async move { mutex.lock().await })
+    pub(super) fn acquire(&self, key: LockKey, method: &Method) -> Acquire {
+        match self.kind {
+            Kind::Mutex => {
+                let mutex = self.locks.mutex(key).wait(self.wait);
+                let mutex = self.ttl.into_iter().fold(mutex, Mutex::ttl);
+                Box::pin(async move { mutex.lock().await })
+            }
+            Kind::Semaphore { limit } => {
+                let semaphore = self.locks.semaphore(key, limit).wait(self.wait);
+                let semaphore = self.ttl.into_iter().fold(semaphore, Semaphore::ttl);
+                Box::pin(async move { semaphore.acquire().await })
+            }
+            Kind::RwLock => {
+                let lock = self.locks.rw_lock(key).wait(self.wait);
+                let lock = self.ttl.into_iter().fold(lock, RwLock::ttl);
+                if method.is_safe() {
+                    Box::pin(async move { lock.read().await })
+                } else {
+                    Box::pin(async move { lock.write().await })
+                }
+            }
         }
     }
 
@@ -198,7 +261,7 @@ impl Policy {
     ///
     /// The refusal, if it does not.
     pub(super) fn judge(&self, error: LockError) -> Result<(), Refusal> {
-        match Refusal::of(error, self.limit.is_some()) {
+        match Refusal::of(error, matches!(self.kind, Kind::Semaphore { .. })) {
             Refusal::Unavailable(error) if self.fails_open => {
                 tracing::warn!(
                     error = cause(&error),
@@ -225,7 +288,7 @@ impl fmt::Debug for Policy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Policy")
             .field("locks", &self.locks)
-            .field("limit", &self.limit)
+            .field("kind", &self.kind)
             .field("ttl", &self.ttl)
             .field("wait", &self.wait)
             .field("fails_open", &self.fails_open)

@@ -25,7 +25,9 @@
 //! # }
 //! ```
 //!
-//! Which lock a request takes, a [`RequestKey`] says: a plain name, a function
+//! What kind of lock it is, the layer says: a [`mutex`](LockLayer::mutex), a
+//! [`semaphore`](LockLayer::semaphore), or an [`rw_lock`](LockLayer::rw_lock), which
+//! a GET reads and a PUT writes. Which lock a request takes, a [`RequestKey`] says: a plain name, a function
 //! of the request's head ([`key_by`]), or, with the feature `axum`, the path's
 //! parameters (`path_key("order:{id}")`).
 //!
@@ -39,7 +41,7 @@
 //! | status | when | `Retry-After` |
 //! |---|---|---|
 //! | 400 | the request does not say what to lock | |
-//! | 409 | another holds the mutex | what is left of its lease |
+//! | 409 | another holds the mutex, or reads or writes meanwhile | what is left of its lease, or of the last reader's |
 //! | 429 | the semaphore is full | when its next permit would expire |
 //! | 503 | the lock store failed | 1 |
 //! | 503 | the lock was lost while the request ran | |

@@ -21,7 +21,7 @@ const SOON: Duration = Duration::from_secs(1);
 pub enum Refusal {
     /// The request does not say what to lock.
     NoKey(KeyError),
-    /// Another holds the mutex.
+    /// Another holds the mutex; or the read-write lock, so that this one does not fit.
     Held(LockError),
     /// All permits of the semaphore are out.
     Full(LockError),
