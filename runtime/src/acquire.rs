@@ -3,6 +3,8 @@
 
 mod asking;
 mod pace;
+mod several;
+mod together;
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -11,6 +13,7 @@ use tokio::time::timeout;
 
 pub(crate) use self::asking::{Asking, LIVE};
 use self::pace::{Pace, Refusal};
+pub(crate) use self::several::acquire_all;
 use crate::lease::Lease;
 use crate::line::{Admission, Behind, Entry, Lines};
 use crate::locks::Client;

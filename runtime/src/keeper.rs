@@ -22,7 +22,7 @@ use self::jobs::Job;
 pub(crate) use self::jobs::why;
 #[cfg(feature = "redis")]
 pub(crate) use self::thread::Thread;
-use crate::store::{Attempt, Request, Store, StoreFuture};
+use crate::store::{Request, Store, StoreFuture};
 use crate::term::Term;
 
 /// A handle to the keeper; a clone is the same one.
@@ -94,10 +94,14 @@ impl Keeper {
         self.finish(jobs::release(self.store.clone(), term.request.clone(), keep_until));
     }
 
-    /// Takes an acquisition back in the background, once its command that is
-    /// still under way was answered.
-    pub(crate) fn cancel_later(&self, request: Request, in_flight: Option<StoreFuture<Attempt>>) {
-        self.finish(jobs::cancel(self.store.clone(), request, in_flight));
+    /// Takes acquisitions back in the background, once their command that is still
+    /// under way was answered.
+    pub(crate) fn cancel_later<T: Send + 'static>(
+        &self,
+        requests: Vec<Request>,
+        in_flight: Option<StoreFuture<T>>,
+    ) {
+        self.finish(jobs::cancel(self.store.clone(), requests, in_flight));
     }
 
     fn finish(&self, mut job: Job) {

@@ -13,7 +13,7 @@ use crate::line::Lines;
 use crate::store::memory::MemoryStore;
 use crate::store::{ClientId, ClientInfo, RequestId, Store};
 use crate::wakeups::Wakeups;
-use crate::{IntoLockKey, LockError, Mutex, ReentrantMutex, RwLock, Semaphore};
+use crate::{IntoLockKey, LockError, MultiLock, Mutex, ReentrantMutex, RwLock, Semaphore};
 
 /// A client of a lock store: cheap to clone, one a process is enough.
 ///
@@ -173,6 +173,12 @@ impl Locks {
     /// A mutex: one holder at a time.
     pub fn mutex(&self, key: impl IntoLockKey) -> Mutex {
         Mutex::new(self.clone(), key)
+    }
+
+    /// Several mutexes, all or none: from 1 to 64 of them, with the names that
+    /// [`mutex`](Self::mutex) takes. A name that is given twice counts once.
+    pub fn all(&self, keys: impl IntoIterator<Item = impl IntoLockKey>) -> MultiLock {
+        MultiLock::new(self.clone(), keys)
     }
 
     /// A semaphore: at most `limit` permits at a time.

@@ -55,10 +55,20 @@ fn arrows_go_one_way() {
     never("store/", &["crate::mutex", "crate::semaphore", "crate::tower", "crate::attribute"]);
     never("keeper", &["crate::acquire", "crate::lease", "crate::locks", "crate::tower"]);
     never("term.rs", &["crate::acquire", "crate::lease", "crate::locks", "crate::keeper"]);
-    never("lease.rs", &["crate::acquire", "crate::mutex", "crate::tower", "crate::attribute"]);
-    never("acquire.rs", &["crate::mutex", "crate::semaphore", "crate::tower", "crate::attribute"]);
-    for face in ["face.rs", "inspect.rs", "mutex.rs", "reentrant.rs", "rw_lock.rs", "semaphore.rs"]
-    {
+    for guard in ["lease.rs", "leases.rs"] {
+        never(guard, &["crate::acquire", "crate::mutex", "crate::tower", "crate::attribute"]);
+    }
+    never("acquire", &["crate::mutex", "crate::multi", "crate::semaphore"]);
+    never("acquire", &["crate::tower", "crate::attribute"]);
+    for face in [
+        "face.rs",
+        "inspect.rs",
+        "multi.rs",
+        "mutex.rs",
+        "reentrant.rs",
+        "rw_lock.rs",
+        "semaphore.rs",
+    ] {
         never(face, &["crate::keeper", "crate::tower", "crate::attribute", "crate::term"]);
     }
 }

@@ -294,7 +294,7 @@ impl Drop for Asking {
         let in_flight = self.in_flight.take();
         if self.is_armed || in_flight.is_some() {
             let in_flight = in_flight.map(|in_flight| in_flight.answer);
-            self.client.keeper.cancel_later(self.request.clone(), in_flight);
+            self.client.keeper.cancel_later(vec![self.request.clone()], in_flight);
         }
     }
 }

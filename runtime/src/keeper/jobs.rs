@@ -5,10 +5,11 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use futures_util::future::join_all;
 use tokio::runtime::Handle;
 use tokio::time::{sleep, sleep_until};
 
-use crate::store::{Attempt, LIVE_MOST, Renewal, Request, Store, StoreError, StoreFuture};
+use crate::store::{LIVE_MOST, Renewal, Request, Store, StoreError, StoreFuture};
 use crate::term::Term;
 use crate::{LossReason, telemetry};
 
@@ -86,19 +87,22 @@ pub(super) fn release(store: Arc<dyn Store>, request: Request, keep_until: Optio
     })
 }
 
-/// Takes an acquisition back: behind its own command, whose answer is awaited
-/// first, and until time has ended it anyway.
-pub(super) fn cancel(
+/// Takes acquisitions back: behind their own command, whose answer is awaited
+/// first, and until time has ended them anyway.
+pub(super) fn cancel<T: Send + 'static>(
     store: Arc<dyn Store>,
-    request: Request,
-    in_flight: Option<StoreFuture<Attempt>>,
+    requests: Vec<Request>,
+    in_flight: Option<StoreFuture<T>>,
 ) -> Job {
     Box::pin(async move {
         if let Some(in_flight) = in_flight {
-            // Granted or not, it is taken back.
+            // Granted or not, they are taken back.
             let _ = in_flight.await;
         }
-        persist(&store, &request, "cancelled", || store.cancel(&request)).await;
+        let cancel = async |request: &Request| {
+            persist(&store, request, "cancelled", || store.cancel(request)).await;
+        };
+        join_all(requests.iter().map(cancel)).await;
     })
 }
 

@@ -1,0 +1,92 @@
+//! One command for several mutexes, under way. Whatever happens to its caller, it
+//! leaves no lease that nobody knows of.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use crate::lease::{Grant, Lease};
+use crate::leases::Leases;
+use crate::locks::Client;
+use crate::options::Options;
+use crate::store::{Kind, Request, StoreError, StoreFuture};
+use crate::term::validity;
+use crate::{Fence, LockKey, Outcome};
+
+/// The requests of one command, until they are granted or given up.
+pub(super) struct Together {
+    client: Arc<Client>,
+    requests: Vec<Request>,
+    options: Options,
+    in_flight: Option<StoreFuture<Option<Vec<u64>>>>,
+    /// The store may have granted them, and nobody has the leases.
+    is_armed: bool,
+    /// When the last command was sent.
+    sent: Instant,
+}
+
+impl Together {
+    pub(super) fn new(client: &Arc<Client>, keys: &[LockKey], options: Options) -> Self {
+        let request = |key: &LockKey| Request {
+            key: key.clone(),
+            id: client.next_request(),
+            kind: Kind::Mutex,
+            owner: None,
+            ttl: options.ttl,
+        };
+        Self {
+            client: client.clone(),
+            requests: keys.iter().map(request).collect(),
+            options,
+            in_flight: None,
+            is_armed: false,
+            sent: client.store.now(),
+        }
+    }
+
+    /// Asks once, by the same ids each time; gives the leases if all were granted,
+    /// and nothing if not, or where the store can't grant them together.
+    pub(super) async fn ask(&mut self) -> Result<Option<Leases>, StoreError> {
+        self.sent = self.client.store.now();
+        self.in_flight = self.client.store.acquire_all(&self.requests);
+        let Some(in_flight) = &mut self.in_flight else { return Ok(None) };
+        let answer = in_flight.await;
+        self.in_flight = None;
+        match answer {
+            Ok(Some(tokens)) => {
+                self.is_armed = true;
+                Ok(self.granted(&tokens))
+            }
+            // Refused; but an earlier copy may still be on its way.
+            Ok(None) => Ok(None),
+            Err(error) => {
+                self.is_armed |= error.outcome == Outcome::Unknown;
+                Err(error)
+            }
+        }
+    }
+
+    fn granted(&mut self, tokens: &[u64]) -> Option<Leases> {
+        if tokens.len() != self.requests.len() {
+            return None;
+        }
+        let (sent, ttl) = (self.sent, self.options.ttl);
+        let grant = Grant { sent, deadline: sent + validity(ttl), renew: sent + ttl / 3 };
+        let mut leases = Leases::default();
+        for (request, token) in self.requests.drain(..).zip(tokens) {
+            let fence = Some(Fence::new(*token));
+            leases.push(Lease::new(self.client.clone(), request, fence, grant, self.options));
+        }
+        // From here on they are the leases'.
+        self.is_armed = false;
+        Some(leases)
+    }
+}
+
+impl Drop for Together {
+    fn drop(&mut self) {
+        let in_flight = self.in_flight.take();
+        if self.is_armed || in_flight.is_some() {
+            self.client.keeper.cancel_later(std::mem::take(&mut self.requests), in_flight);
+        }
+    }
+}
