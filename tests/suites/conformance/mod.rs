@@ -3,6 +3,8 @@
 
 mod core;
 mod fence;
+mod leases;
+mod multi;
 mod operator;
 mod queue;
 mod reentrant;
@@ -26,6 +28,8 @@ macro_rules! conformance {
 
         super::core::cases!(crate::conformance::case);
         super::fence::cases!(crate::conformance::case);
+        super::leases::cases!(crate::conformance::case);
+        super::multi::cases!(crate::conformance::case);
         super::operator::cases!(crate::conformance::case);
         super::queue::cases!(crate::conformance::case);
         super::reentrant::cases!(crate::conformance::case);

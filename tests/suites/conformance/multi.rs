@@ -1,0 +1,313 @@
+//! Several mutexes by one command: all or none, and never queued.
+
+use std::time::Duration;
+
+use leasehold::LockKey;
+use leasehold::LossReason::Taken;
+use leasehold::store::{Attempt, Ended, Kind, Renewal, Request, Ticket, Waiting};
+use leasehold_tests::backend::Backend;
+
+use super::{Client, LONG, SHORT, acquire, busy, granted};
+
+macro_rules! cases {
+    ($case:path) => {
+        $case! {
+            multi:
+            free_locks_are_granted_together,
+            as_many_as_there_may_be_are_granted_together,
+            one_that_is_held_refuses_all,
+            who_is_refused_is_in_no_queue,
+            sent_twice_they_have_the_first_answer,
+            a_repeat_starts_each_ttl_anew,
+            a_repeat_is_granted_what_ended_meanwhile,
+            a_repeat_takes_nothing_from_others,
+            a_released_request_refuses_all,
+            a_cancelled_request_refuses_all,
+            another_kind_refuses_all,
+            a_name_that_is_free_may_change_its_kind,
+            a_kept_lock_refuses_all,
+            an_offered_lock_refuses_all,
+            who_waits_is_not_overtaken_after_an_expiry,
+            who_waits_is_not_overtaken_where_it_is_free,
+            each_is_renewed_and_released_by_itself,
+            each_is_handed_over,
+            tokens_of_each_grow,
+        }
+    };
+}
+pub(super) use cases;
+
+fn of(client: &Client, name: &str, ttl: Duration) -> Request {
+    Request { key: LockKey::new(name).unwrap(), ..client.mutex(ttl) }
+}
+
+fn several<const N: usize>(client: &Client, names: [&str; N], ttl: Duration) -> [Request; N] {
+    names.map(|name| of(client, name, ttl))
+}
+
+async fn ask(backend: &impl Backend, requests: &[Request]) -> Option<Vec<u64>> {
+    let answer = backend.store().acquire_all(requests).expect("it grants them together");
+    answer.await.expect("the store answers")
+}
+
+/// The tokens of requests that must be granted.
+async fn all(backend: &impl Backend, requests: &[Request]) -> Vec<u64> {
+    let tokens = ask(backend, requests).await.expect("they are granted");
+    assert_eq!(tokens.len(), requests.len());
+    tokens
+}
+
+/// They must be refused, and those of them in `free` left as they were.
+async fn none(backend: &impl Backend, requests: &[Request], free: &[usize]) {
+    assert_eq!(ask(backend, requests).await, None);
+    let client = Client::new();
+    for at in free {
+        let free = of(&client, requests[*at].key.name(), LONG);
+        granted(backend, &free).await;
+        ended(backend, &free).await;
+    }
+}
+
+async fn ended(backend: &impl Backend, request: &Request) {
+    let ended = backend.store().release(request, Duration::ZERO).await.unwrap();
+    assert_eq!(ended, Ended::Released);
+}
+
+async fn waits(backend: &impl Backend, request: &Request, live: Duration) {
+    let waiting = Waiting { live, ticket: Ticket::New { age: Duration::ZERO } };
+    let answer = backend.store().acquire(request, Some(waiting)).await.unwrap();
+    assert!(matches!(answer, Attempt::Queued { .. }), "{answer:?}");
+}
+
+pub(super) async fn free_locks_are_granted_together(backend: &impl Backend) {
+    let client = Client::new();
+    let requests = several(&client, ["a", "b", "c"], LONG);
+    let tokens = all(backend, &requests).await;
+    for (request, token) in requests.iter().zip(tokens) {
+        let left = busy(backend, &of(&client, request.key.name(), LONG)).await;
+        assert!(left <= LONG && left > LONG / 2, "{left:?}");
+        assert_eq!(granted(backend, request).await, token, "it is a lease like any other");
+        ended(backend, request).await;
+    }
+    all(backend, &several(&client, ["c", "b", "a"], LONG)).await;
+}
+
+pub(super) async fn as_many_as_there_may_be_are_granted_together(backend: &impl Backend) {
+    let client = Client::new();
+    let requests: Vec<_> = (0..64).map(|n| of(&client, &n.to_string(), LONG)).collect();
+    all(backend, &requests).await;
+    none(backend, &several(&client, ["a", "63"], LONG), &[0]).await;
+}
+
+pub(super) async fn one_that_is_held_refuses_all(backend: &impl Backend) {
+    for held in 0..3 {
+        let client = Client::new();
+        let requests = several(&client, ["a", "b", "c"], LONG);
+        let holder = of(&client, requests[held].key.name(), LONG);
+        granted(backend, &holder).await;
+        let others: Vec<_> = (0..3).filter(|at| *at != held).collect();
+        none(backend, &requests, &others).await;
+        ended(backend, &holder).await;
+        for request in &requests {
+            let renewal = backend.store().renew(request).await.unwrap();
+            assert_eq!(renewal, Renewal::NotHeld(Taken));
+        }
+    }
+}
+
+pub(super) async fn who_is_refused_is_in_no_queue(backend: &impl Backend) {
+    let client = Client::new();
+    let holder = of(&client, "b", LONG);
+    granted(backend, &holder).await;
+    none(backend, &several(&client, ["a", "b"], LONG), &[0]).await;
+    ended(backend, &holder).await;
+    granted(backend, &of(&client, "b", LONG)).await;
+}
+
+pub(super) async fn sent_twice_they_have_the_first_answer(backend: &impl Backend) {
+    let client = Client::new();
+    let requests = several(&client, ["a", "b"], LONG);
+    let tokens = all(backend, &requests).await;
+    assert_eq!(all(backend, &requests).await, tokens);
+    for request in &requests {
+        ended(backend, request).await;
+        granted(backend, &of(&client, request.key.name(), LONG)).await;
+    }
+}
+
+pub(super) async fn a_repeat_starts_each_ttl_anew(backend: &impl Backend) {
+    let client = Client::new();
+    let mut requests = several(&client, ["a", "b"], LONG);
+    all(backend, &requests).await;
+    for request in &mut requests {
+        request.ttl = LONG * 2;
+    }
+    all(backend, &requests).await;
+    for name in ["a", "b"] {
+        assert!(busy(backend, &of(&client, name, LONG)).await > LONG);
+    }
+}
+
+pub(super) async fn a_repeat_is_granted_what_ended_meanwhile(backend: &impl Backend) {
+    let client = Client::new();
+    let mut requests = several(&client, ["a", "b"], SHORT);
+    let before = all(backend, &requests).await;
+    requests[0].ttl = LONG;
+    assert_eq!(backend.store().renew(&requests[0]).await.unwrap(), Renewal::Renewed);
+    backend.pass(SHORT).await;
+    let after = all(backend, &requests).await;
+    assert_eq!(after[0], before[0], "it was held all the time");
+    assert!(after[1] > before[1], "it had ended");
+}
+
+pub(super) async fn a_repeat_takes_nothing_from_others(backend: &impl Backend) {
+    let client = Client::new();
+    let mut requests = several(&client, ["a", "b"], SHORT);
+    all(backend, &requests).await;
+    requests[0].ttl = LONG;
+    assert_eq!(backend.store().renew(&requests[0]).await.unwrap(), Renewal::Renewed);
+    backend.pass(SHORT).await;
+    let other = of(&client, "b", LONG);
+    granted(backend, &other).await;
+    none(backend, &requests, &[]).await;
+    ended(backend, &other).await;
+    ended(backend, &requests[0]).await;
+}
+
+pub(super) async fn a_released_request_refuses_all(backend: &impl Backend) {
+    let client = Client::new();
+    let requests = several(&client, ["a", "b"], LONG);
+    all(backend, &requests).await;
+    ended(backend, &requests[1]).await;
+    none(backend, &requests, &[1]).await;
+    assert_eq!(backend.store().renew(&requests[0]).await.unwrap(), Renewal::Renewed);
+}
+
+pub(super) async fn a_cancelled_request_refuses_all(backend: &impl Backend) {
+    let client = Client::new();
+    let requests = several(&client, ["a", "b"], LONG);
+    assert!(!backend.store().cancel(&requests[1]).await.unwrap());
+    none(backend, &requests, &[0, 1]).await;
+
+    let requests = several(&client, ["c", "d"], LONG);
+    all(backend, &requests).await;
+    for request in &requests {
+        assert!(backend.store().cancel(request).await.unwrap());
+    }
+    none(backend, &requests, &[0, 1]).await;
+}
+
+pub(super) async fn another_kind_refuses_all(backend: &impl Backend) {
+    let client = Client::new();
+    let permit = Request {
+        key: LockKey::new("b").unwrap(),
+        ..client.request(Kind::Semaphore { limit: 3, weight: 1 }, LONG)
+    };
+    granted(backend, &permit).await;
+    none(backend, &several(&client, ["a", "b"], LONG), &[0]).await;
+    assert_eq!(backend.store().renew(&permit).await.unwrap(), Renewal::Renewed);
+}
+
+pub(super) async fn a_name_that_is_free_may_change_its_kind(backend: &impl Backend) {
+    let client = Client::new();
+    let permit = client.permit(3, LONG);
+    granted(backend, &permit).await;
+    ended(backend, &permit).await;
+    all(backend, &several(&client, ["a", "b"], LONG)).await;
+    assert_eq!(acquire(backend, &client.permit(3, LONG)).await, Attempt::WrongKind);
+}
+
+pub(super) async fn a_kept_lock_refuses_all(backend: &impl Backend) {
+    let client = Client::new();
+    let job = of(&client, "b", LONG);
+    granted(backend, &job).await;
+    assert_eq!(backend.store().release(&job, LONG).await.unwrap(), Ended::Kept);
+    none(backend, &several(&client, ["a", "b"], LONG), &[0]).await;
+}
+
+/// Whoever it was offered to was before all who ask now.
+pub(super) async fn an_offered_lock_refuses_all(backend: &impl Backend) {
+    let client = Client::new();
+    let [holder, first] = several(&client, ["b", "b"], LONG);
+    granted(backend, &holder).await;
+    waits(backend, &first, LONG / 3).await;
+    ended(backend, &holder).await;
+    none(backend, &several(&client, ["a", "b"], LONG), &[0]).await;
+    assert_eq!(backend.store().renew(&first).await.unwrap(), Renewal::Renewed);
+}
+
+pub(super) async fn who_waits_is_not_overtaken_after_an_expiry(backend: &impl Backend) {
+    let client = Client::new();
+    granted(backend, &of(&client, "b", SHORT)).await;
+    let first = of(&client, "b", LONG);
+    waits(backend, &first, LONG / 3).await;
+    backend.pass(SHORT).await;
+    none(backend, &several(&client, ["a", "b"], LONG), &[0]).await;
+    granted(backend, &first).await;
+    ended(backend, &first).await;
+    all(backend, &several(&client, ["a", "b"], LONG)).await;
+}
+
+/// It is free, and so many dead were before the one who waits that the release did not
+/// come to him.
+pub(super) async fn who_waits_is_not_overtaken_where_it_is_free(backend: &impl Backend) {
+    let client = Client::new();
+    let holder = of(&client, "b", LONG);
+    granted(backend, &holder).await;
+    for _ in 0..100 {
+        waits(backend, &of(&client, "b", LONG), SHORT).await;
+    }
+    let first = of(&client, "b", LONG);
+    waits(backend, &first, LONG / 3).await;
+    backend.pass(SHORT).await;
+    ended(backend, &holder).await;
+    none(backend, &several(&client, ["a", "b"], LONG), &[0]).await;
+}
+
+pub(super) async fn each_is_renewed_and_released_by_itself(backend: &impl Backend) {
+    let client = Client::new();
+    let mut requests = several(&client, ["a", "b", "c"], LONG);
+    all(backend, &requests).await;
+    requests[0].ttl = LONG * 2;
+    assert_eq!(backend.store().renew(&requests[0]).await.unwrap(), Renewal::Renewed);
+    ended(backend, &requests[1]).await;
+    assert!(busy(backend, &of(&client, "a", LONG)).await > LONG);
+    assert!(busy(backend, &of(&client, "c", LONG)).await <= LONG);
+    granted(backend, &of(&client, "b", LONG)).await;
+}
+
+pub(super) async fn each_is_handed_over(backend: &impl Backend) {
+    let client = Client::new();
+    let requests = several(&client, ["a", "b"], LONG);
+    all(backend, &requests).await;
+    for request in &requests {
+        let next = of(&client, request.key.name(), LONG);
+        waits(backend, &next, LONG / 3).await;
+        ended(backend, request).await;
+        assert_eq!(backend.store().renew(&next).await.unwrap(), Renewal::Renewed);
+    }
+}
+
+pub(super) async fn tokens_of_each_grow(backend: &impl Backend) {
+    let client = Client::new();
+    let names = ["a", "b"];
+    let mut last = [0; 2];
+    for _ in 0..20 {
+        let requests = several(&client, names, LONG);
+        for ((last, token), request) in
+            last.iter_mut().zip(all(backend, &requests).await).zip(&requests)
+        {
+            assert!(token > *last && token < 1 << 53, "{token} after {last}");
+            ended(backend, request).await;
+            let alone = of(&client, request.key.name(), LONG);
+            *last = granted(backend, &alone).await;
+            assert!(*last > token, "{last} after {token}");
+            ended(backend, &alone).await;
+        }
+    }
+    all(backend, &several(&client, names, SHORT)).await;
+    backend.pass(SHORT).await;
+    for (last, token) in last.iter().zip(all(backend, &several(&client, names, LONG)).await) {
+        assert!(token > *last, "{token} after {last}");
+    }
+}
