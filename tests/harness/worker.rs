@@ -5,7 +5,7 @@
 
 use std::io::Read;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use leasehold::store::ClientId;
 use leasehold::store::redis::RedisStore;
@@ -28,6 +28,9 @@ fn main() -> Result<(), Failure> {
         [url, "wait", key] => wait(url, key),
         [url, "permits", key, limit, times] => permits(url, key, limit.parse()?, times.parse()?),
         [url, "reenter", key, owner, count] => reenter(url, key, owner, count.parse()?),
+        [url, "sets", of, names, seconds] => {
+            sets(url, of.parse()?, names.parse()?, Duration::from_secs(seconds.parse()?))
+        }
         [url, "log"] => log_to_the_end(url),
         ["-", "env"] => environment(),
         _ => Err("worker URL hold KEY TTL_MS | drop COUNT HOW | count KEY TIMES".into()),
@@ -234,5 +237,60 @@ async fn permits(url: &str, key: &str, limit: u32, times: u32) -> Result<(), Fai
         permit.release().await?;
     }
     println!("{most}");
+    Ok(())
+}
+
+/// Takes sets of so many mutexes out of so many, at random, and counts itself in under
+/// each: it must be alone there, and its token the newest. Says how often it was served,
+/// how often it gave up, and its longest wait in milliseconds.
+#[tokio::main(flavor = "current_thread")]
+async fn sets(url: &str, of: usize, names: u32, time: Duration) -> Result<(), Failure> {
+    let locks = Locks::connect(url).await?;
+    let mut redis = redis::Client::open(url)?.get_multiplexed_async_connection().await?;
+    let mut names: Vec<_> = (0..names).map(|n| format!("n:{n}")).collect();
+    let (mut served, mut given_up, mut longest) = (0, 0, Duration::ZERO);
+    let until = Instant::now() + time;
+    while Instant::now() < until {
+        fastrand::shuffle(&mut names);
+        let set = &names[..of];
+        // Most wait, long enough that only a deadlock lasts longer; some give up on the
+        // way, and some want one alone.
+        let begun = Instant::now();
+        let leases = match fastrand::u32(..8) {
+            0 => locks.all(set).wait(Duration::from_millis(20)).lock().await,
+            1 => locks.all(set).try_lock().await,
+            2 => locks.all(&set[..1]).wait(time).lock().await,
+            _ => locks.all(set).wait(time).lock().await,
+        };
+        let waited = begun.elapsed();
+        let leases = match leases {
+            Err(error) if error.is_held_by_another() && waited < time => {
+                given_up += 1;
+                continue;
+            }
+            leases => leases?,
+        };
+        let (mut enter, mut leave) = (redis::pipe(), redis::pipe());
+        for lease in &leases {
+            let (key, token) = (lease.key(), lease.fence()?.get());
+            enter.cmd("INCR").arg(format!("inside:{key}"));
+            enter.cmd("GETSET").arg(format!("token:{key}")).arg(token);
+            leave.cmd("DECR").arg(format!("inside:{key}"));
+        }
+        let found: Vec<Option<u64>> = enter.query_async(&mut redis).await?;
+        tokio::time::sleep(Duration::from_millis(2)).await;
+        let is_held = leases.is_held();
+        leave.exec_async(&mut redis).await?;
+        for (lease, found) in leases.iter().zip(found.chunks(2)) {
+            let is_newest = found[1] < Some(lease.fence()?.get());
+            if found[0] != Some(1) || !is_newest || !is_held {
+                return Err(format!("{lease:?} beside others, or after: {found:?}").into());
+            }
+        }
+        leases.release().await?;
+        served += 1;
+        longest = longest.max(waited);
+    }
+    println!("{served} {given_up} {}", longest.as_millis());
     Ok(())
 }

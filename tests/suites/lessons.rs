@@ -1,9 +1,11 @@
 //! What went wrong elsewhere, and must not here. Each test is named after what
 //! its users saw; what other suites show already is not said twice.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use leasehold::{KeyTemplate, LockError, LockKey, Locks, Released};
+use leasehold::store::memory::MemoryStore;
+use leasehold::{KeyTemplate, LockError, LockKey, Locks, Released, Wait};
 use leasehold_tests::faulty::{Fault, Faulty};
 use proptest::prelude::*;
 use tokio::time::sleep;
@@ -90,6 +92,26 @@ async fn two_tasks_on_one_thread_do_not_share_a_lock() {
         tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(lease.release())
     });
     elsewhere.join().unwrap().unwrap();
+}
+
+/// One had A and waited for B, the other had B and waited for A.
+#[tokio::test(start_paused = true)]
+async fn multi_locks_in_opposite_order_do_not_deadlock() {
+    let store = Arc::new(MemoryStore::default());
+    let [holder, one, other] = [(); 3].map(|()| Locks::over(store.clone()));
+    // Neither of the two can have both at once.
+    let [a, b] = ["a", "b"].map(|name| holder.mutex(name));
+    let (a, b) = (a.lock().await.unwrap(), b.lock().await.unwrap());
+    let sets = [one.all(["a", "b"]), other.all(["b", "a"])].map(|set| {
+        tokio::spawn(async move { set.wait(Wait::Forever).lock().await.unwrap().release().await })
+    });
+    sleep(Duration::from_secs(1)).await;
+    a.release().await.unwrap();
+    b.release().await.unwrap();
+    for set in sets {
+        let served = tokio::time::timeout(Duration::from_secs(60), set).await;
+        served.expect("they do not wait for each other").unwrap().unwrap();
+    }
 }
 
 /// The key was stored as a fencing counter for each name ever used.

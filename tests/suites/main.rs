@@ -12,6 +12,7 @@ mod kinds;
 mod layer;
 mod lessons;
 mod model;
+mod multi;
 #[cfg(feature = "servers")]
 mod over_http;
 mod seeds;

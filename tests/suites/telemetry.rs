@@ -54,3 +54,28 @@ async fn metrics_count_what_they_say() {
     assert!(times("leasehold_renewals_total failed") > 1, "{counted:?}");
     assert!(!counted.keys().any(|name| name.contains("secret")), "{counted:?}");
 }
+
+/// Several at once count as so many leases, and as one refusal.
+#[tokio::test(start_paused = true)]
+async fn each_of_several_leases_counts() {
+    let recorder = DebuggingRecorder::new();
+    let snapshotter = recorder.snapshotter();
+    let _guard = metrics::set_default_local_recorder(&recorder);
+
+    let (store, locks) = Faulty::start();
+    locks.all(["a", "b", "c"]).lock().await.unwrap().release().await.unwrap();
+    let held = locks.mutex("a").lock().await.unwrap();
+    locks.all(["a", "b", "c"]).try_lock().await.unwrap_err();
+    store.always(Fault::LoseCommand);
+    locks.all(["b", "c"]).try_lock().await.unwrap_err();
+    store.always(Fault::None);
+    held.release().await.unwrap();
+
+    let counted = counted(&snapshotter);
+    let times = |name: &str| counted.get(name).copied().unwrap_or_default();
+    assert_eq!(times("leasehold_acquired_total mutex"), 4, "{counted:?}");
+    assert_eq!(times("leasehold_wait_seconds mutex"), 4, "{counted:?}");
+    assert_eq!(times("leasehold_hold_seconds mutex"), 4, "{counted:?}");
+    assert_eq!(times("leasehold_refused_total mutex held"), 1, "{counted:?}");
+    assert_eq!(times("leasehold_refused_total mutex failed"), 1, "{counted:?}");
+}

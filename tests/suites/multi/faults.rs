@@ -1,0 +1,288 @@
+//! Commands that are lost, late or refused, and callers that go, in memory and on a
+//! clock that is moved.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use leasehold::{Leases, LockError, Locks, Wait};
+use leasehold_tests::faulty::{Fault, Faulty};
+use leasehold_tests::polls::drop_after;
+use tokio::time::{Instant, sleep};
+
+use super::{NAMES, are_free};
+
+const TTL: Duration = Duration::from_secs(9);
+
+/// How long an answer takes that takes its time.
+const LATE: Duration = Duration::from_millis(1);
+
+fn clients() -> (Arc<Faulty>, [Locks; 2]) {
+    let store = Arc::new(Faulty::default());
+    (store.clone(), [(); 2].map(|()| Locks::over(store.clone())))
+}
+
+fn take(locks: &Locks) -> impl Future<Output = Leases> + Send + use<> {
+    let all = locks.all(NAMES).ttl(TTL).wait(Wait::Forever);
+    async move { all.lock().await.unwrap() }
+}
+
+/// How often a command was sent since the last look.
+fn count(store: &Faulty, name: &str) -> usize {
+    store.log().iter().filter(|sent| **sent == name).count()
+}
+
+/// The future, dropped after its k-th poll, for every k: whether one command takes all,
+/// with or without its answer, or each is waited for.
+#[tokio::test(start_paused = true)]
+async fn dropping_it_at_any_point_leaves_nothing() {
+    let delay = Fault::Delay(LATE);
+    for held in [None, Some("a"), Some("c")] {
+        for first in [delay, Fault::LoseReplyAfter(LATE), Fault::LoseCommand, Fault::Refuse] {
+            for polls in 1.. {
+                let (store, [holder, locks]) = clients();
+                let held = match held {
+                    Some(name) => Some(holder.mutex(name).lock().await.unwrap()),
+                    None => None,
+                };
+                let release = tokio::spawn(async move {
+                    sleep(LATE * 20).await;
+                    if let Some(held) = held {
+                        held.release().await.unwrap();
+                    }
+                });
+                store.next(&[first]);
+                store.always(delay);
+                let taken = drop_after(polls, take(&locks)).await;
+                let is_done = taken.is_some();
+                if let Some(leases) = taken {
+                    assert!(leases.is_held());
+                    leases.release().await.unwrap();
+                }
+                release.await.unwrap();
+                sleep(Duration::from_secs(1)).await;
+                store.always(Fault::None);
+                are_free(&holder).await;
+                sleep(TTL * 2).await;
+                store.log();
+                sleep(TTL * 2).await;
+                assert_eq!(store.log(), [""; 0], "nothing is renewed after {polls} polls");
+                if is_done {
+                    assert!(polls > 1, "the plan never suspends");
+                    break;
+                }
+            }
+        }
+    }
+}
+
+/// What was granted and is taken back before its caller knew.
+#[tokio::test(start_paused = true)]
+async fn one_that_is_dropped_in_flight_is_taken_back_behind_its_answer() {
+    let (store, [holder, locks]) = clients();
+    store.next(&[Fault::Delay(LATE * 100)]);
+    assert!(drop_after(1, take(&locks)).await.is_none());
+    sleep(LATE * 99).await;
+    assert_eq!(store.log(), ["acquire_all"], "the cancels do not overtake it");
+    sleep(LATE * 2).await;
+    assert_eq!(store.log(), ["acquire_all", "cancel", "cancel", "cancel"][1..]);
+    are_free(&holder).await;
+}
+
+/// The releases, dropped after their k-th poll.
+#[tokio::test(start_paused = true)]
+async fn dropping_the_release_at_any_point_releases_all() {
+    for fault in [Fault::Delay(LATE), Fault::LoseCommand, Fault::LoseReplyAfter(LATE)] {
+        for polls in 1.. {
+            let (store, [holder, locks]) = clients();
+            let leases = take(&locks).await;
+            store.next(&[fault; 3]);
+            store.always(Fault::Delay(LATE));
+            let released = drop_after(polls, leases.release()).await;
+            sleep(Duration::from_secs(1)).await;
+            store.always(Fault::None);
+            are_free(&holder).await;
+            match released {
+                None => {}
+                Some(Ok(())) => break,
+                // One was never answered; the keeper has released it all the same.
+                Some(Err(LockError::Store { .. })) if fault == Fault::LoseCommand => break,
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+}
+
+/// The command is sent again by the same ids: those of the first hold them.
+#[tokio::test(start_paused = true)]
+async fn a_lost_reply_is_asked_for_again() {
+    let (store, [holder, locks]) = clients();
+    store.next(&[Fault::LoseReply]);
+    let leases = locks.all(NAMES).try_lock().await.unwrap();
+    assert_eq!(store.log(), ["acquire_all", "acquire_all"]);
+    let tokens = NAMES.map(|name| leases.fence(name).unwrap());
+    for (name, token) in NAMES.iter().zip(tokens) {
+        assert_eq!(holder.inspect(*name).await.unwrap().holders[0].fence, Some(token));
+    }
+    leases.release().await.unwrap();
+    are_free(&holder).await;
+    sleep(TTL).await;
+    assert_eq!(count(&store, "cancel"), 0);
+}
+
+/// An earlier copy is out when the store refuses: it may come late.
+#[tokio::test(start_paused = true)]
+async fn a_refused_try_of_which_a_copy_is_out_is_taken_back() {
+    let (store, [holder, locks]) = clients();
+    let held = holder.mutex("c").lock().await.unwrap();
+    store.log();
+    store.next(&[Fault::LoseCommand]);
+    let refused = locks.all(NAMES).try_lock().await;
+    assert!(matches!(refused, Err(LockError::Busy { .. })), "{refused:?}");
+    sleep(Duration::from_secs(1)).await;
+    let log = store.log();
+    assert_eq!(log[..2], ["acquire_all", "acquire_all"]);
+    assert_eq!(log.iter().filter(|sent| **sent == "cancel").count(), 3, "{log:?}");
+    held.release().await.unwrap();
+    are_free(&holder).await;
+}
+
+/// Its wait ends after an answer was lost: nothing says that it was not granted.
+#[tokio::test(start_paused = true)]
+async fn one_that_is_given_up_without_an_answer_is_taken_back() {
+    let (store, [holder, locks]) = clients();
+    store.always(Fault::LoseReply);
+    let begun = Instant::now();
+    let failed = locks.all(NAMES).wait(Duration::from_secs(3)).lock().await;
+    assert!(matches!(failed, Err(LockError::Store { .. })), "{failed:?}");
+    let waited = begun.elapsed();
+    assert!(waited >= Duration::from_secs(3) && waited < Duration::from_secs(4), "{waited:?}");
+    let tried = locks.all(NAMES).try_lock().await;
+    assert!(matches!(tried, Err(LockError::Store { .. })), "{tried:?}");
+    assert!(begun.elapsed() < waited + Duration::from_secs(2), "{:?}", begun.elapsed());
+    store.always(Fault::None);
+    sleep(Duration::from_secs(1)).await;
+    are_free(&holder).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn leases_that_come_too_late_are_none() {
+    for late in [TTL * 2, TTL.mul_f64(0.998)] {
+        let (store, [holder, locks]) = clients();
+        store.next(&[Fault::Delay(late)]);
+        let leases = locks.all(NAMES).ttl(TTL).wait(TTL * 4).lock().await.unwrap();
+        assert!(leases.is_held() && leases.remaining() > TTL / 2, "{leases:?}");
+        assert_eq!(count(&store, "acquire_all"), 2);
+        sleep(TTL * 3).await;
+        assert!(leases.is_held());
+        leases.release().await.unwrap();
+        are_free(&holder).await;
+    }
+}
+
+/// As a proxy may refuse a command for several servers.
+#[tokio::test(start_paused = true)]
+async fn what_is_refused_for_all_is_asked_for_one_by_one() {
+    let (store, [holder, locks]) = clients();
+    store.next(&[Fault::Forbid]);
+    let leases = locks.all(NAMES).try_lock().await.unwrap();
+    assert_eq!(store.log(), ["acquire_all", "acquire", "acquire", "acquire"]);
+    leases.release().await.unwrap();
+    are_free(&holder).await;
+    store.always(Fault::Forbid);
+    let refused = locks.all(NAMES).lock().await;
+    assert!(matches!(refused, Err(LockError::Store { .. })), "{refused:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_that_fails_on_the_way_leaves_nothing_held() {
+    let (store, [holder, locks]) = clients();
+    let held = holder.mutex("c").lock().await.unwrap();
+    // Together; the first, the second, and then no more.
+    store.next(&[Fault::None, Fault::None, Fault::None, Fault::Forbid]);
+    let failed = locks.all(NAMES).lock().await;
+    assert!(matches!(failed, Err(LockError::Store { .. })), "{failed:?}");
+    held.release().await.unwrap();
+    are_free(&holder).await;
+}
+
+/// The error comes when what it had is released, and not before.
+#[tokio::test(start_paused = true)]
+async fn a_wait_that_ends_has_given_all_back() {
+    let (store, [holder, locks]) = clients();
+    let _held = holder.mutex("c").lock().await.unwrap();
+    let slow = Duration::from_millis(100);
+    store.next(&[Fault::None, Fault::None, Fault::None]);
+    store.always(Fault::Delay(slow));
+    let begun = Instant::now();
+    let refused = locks.all(NAMES).try_lock().await;
+    assert!(matches!(refused, Err(LockError::Busy { .. })), "{refused:?}");
+    assert_eq!(begun.elapsed(), slow * 2, "the last answer, and the releases together");
+}
+
+/// However often it starts over.
+#[tokio::test(start_paused = true)]
+async fn the_wait_is_for_all_rounds() {
+    let (_, [holder, locks]) = clients();
+    let held = holder.mutex("c").lock().await.unwrap();
+    let all = locks.all(NAMES).ttl(Duration::from_millis(300)).wait(Duration::from_secs(5));
+    let begun = Instant::now();
+    let waits = tokio::spawn(async move { all.lock().await });
+    let mut forced = 0;
+    while !waits.is_finished() {
+        sleep(Duration::from_millis(50)).await;
+        if begun.elapsed() < Duration::from_secs(4) {
+            holder.force_release("a").await.unwrap();
+            forced += 1;
+        }
+    }
+    assert!(forced > 10);
+    match waits.await.unwrap() {
+        Err(LockError::TimedOut { key, waited, .. }) => {
+            assert_eq!(key.name(), "c");
+            assert!(waited >= Duration::from_secs(5), "{waited:?}");
+        }
+        other => panic!("{other:?}"),
+    }
+    assert!(begun.elapsed() < Duration::from_millis(5100), "{:?}", begun.elapsed());
+    held.release().await.unwrap();
+    are_free(&holder).await;
+}
+
+/// Those that were acquired first end first.
+#[tokio::test(start_paused = true)]
+async fn their_deadline_is_the_least() {
+    let (store, [holder, locks]) = clients();
+    let held = holder.mutex("b").lock().await.unwrap();
+    let waits = tokio::spawn(take(&locks));
+    sleep(TTL / 4).await;
+    held.release().await.unwrap();
+    let leases = waits.await.unwrap();
+    let [a, b, c] = NAMES.map(|name| {
+        let of_name = leases.iter().find(|lease| lease.key().name() == name);
+        of_name.expect("it is one of them").remaining()
+    });
+    assert!(a + TTL / 5 < c && leases.remaining() == a.min(b), "{a:?} {b:?} {c:?}");
+    // And the first to end ends them all.
+    store.always(Fault::LoseCommand);
+    let (begun, least) = (Instant::now(), leases.remaining());
+    leases.lost().await;
+    assert!(begun.elapsed() <= least + LATE, "{:?}", begun.elapsed());
+    assert!(!leases.is_held() && leases.iter().any(leasehold::Lease::is_held));
+}
+
+/// The process stands still past the deadline, and both the timers and the work are
+/// ready when it goes on: the work must not have a turn.
+#[tokio::test(start_paused = true)]
+async fn work_that_was_stopped_past_the_deadline_does_not_go_on() {
+    let (store, [_, locks]) = clients();
+    let leases = take(&locks).await;
+    store.always(Fault::LoseCommand);
+    let mut went_on = false;
+    let work = async {
+        tokio::time::advance(TTL * 2).await;
+        tokio::task::yield_now().await;
+        went_on = true;
+    };
+    assert!(matches!(leases.run(work).await, Err(LockError::Lost { .. })));
+    assert!(!went_on);
+}

@@ -1,0 +1,49 @@
+//! On a real server.
+
+use leasehold::{LockError, Wait};
+use leasehold_tests::backend::light_client;
+use leasehold_tests::server::Server;
+
+use super::{NAMES, are_free};
+
+/// However many they are.
+#[tokio::test]
+async fn free_ones_cost_one_command() {
+    let server = Server::start();
+    let locks = light_client(&server).await;
+    let names: Vec<_> = (0..64).map(|n| format!("n:{n}")).collect();
+    // The server has the scripts.
+    locks.all(&names).lock().await.unwrap().release().await.unwrap();
+    server.forget_stats().await;
+    let leases = locks.all(&names).lock().await.unwrap();
+    assert_eq!(server.stats("evalsha").await.0, 1);
+    leases.release().await.unwrap();
+    assert_eq!(server.stats("evalsha").await.0, 1 + 64);
+    assert_eq!(server.stats("publish").await.0, 0);
+}
+
+/// What stands under a name was put there by somebody else.
+#[tokio::test]
+async fn what_is_no_lock_is_told() {
+    let server = Server::start();
+    let mut redis = server.redis().await;
+    let locks = light_client(&server).await;
+    for (put, is_busy) in [("SET", true), ("RPUSH", false)] {
+        redis::cmd("DEL").arg("leasehold:lock:{b}").exec_async(&mut redis).await.unwrap();
+        let mut put = redis::cmd(put);
+        put.arg("leasehold:lock:{b}").arg("x").exec_async(&mut redis).await.unwrap();
+        for refused in [locks.all(NAMES).try_lock().await, locks.all(["b", "c"]).try_lock().await] {
+            match refused {
+                Err(LockError::Busy { key, .. }) => assert!(is_busy && key.name() == "b"),
+                Err(LockError::WrongKind { key, .. }) => assert!(!is_busy && key.name() == "b"),
+                other => panic!("{other:?}"),
+            }
+        }
+        redis::cmd("DEL").arg("leasehold:lock:{b}").exec_async(&mut redis).await.unwrap();
+        while locks.mutex("a").try_lock().await.is_err() {
+            tokio::task::yield_now().await;
+        }
+        locks.all(NAMES).wait(Wait::Forever).lock().await.unwrap().release().await.unwrap();
+        are_free(&locks).await;
+    }
+}
