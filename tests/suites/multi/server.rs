@@ -28,10 +28,13 @@ async fn what_is_no_lock_is_told() {
     let server = Server::start();
     let mut redis = server.redis().await;
     let locks = light_client(&server).await;
-    for (put, is_busy) in [("SET", true), ("RPUSH", false)] {
+    // One of them looks like a record that is free.
+    let alike = format!("{:0<64}", "0F");
+    for (put, value, is_busy) in [("SET", "x", true), ("SET", &alike, true), ("RPUSH", "x", false)]
+    {
         redis::cmd("DEL").arg("leasehold:lock:{b}").exec_async(&mut redis).await.unwrap();
         let mut put = redis::cmd(put);
-        put.arg("leasehold:lock:{b}").arg("x").exec_async(&mut redis).await.unwrap();
+        put.arg("leasehold:lock:{b}").arg(value).exec_async(&mut redis).await.unwrap();
         for refused in [locks.all(NAMES).try_lock().await, locks.all(["b", "c"]).try_lock().await] {
             match refused {
                 Err(LockError::Busy { key, .. }) => assert!(is_busy && key.name() == "b"),
