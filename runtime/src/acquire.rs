@@ -123,9 +123,7 @@ impl Acquisition {
                 Ok(Attempt::WrongKind) => {
                     return Err(LockError::WrongKind { key: asking.key().clone() });
                 }
-                Ok(Attempt::WouldDeadlock) => {
-                    return Err(LockError::WouldDeadlock { key: asking.key().clone() });
-                }
+                Ok(Attempt::WouldDeadlock) => Refusal::Own,
                 // Only what was taken back is ended, and this was not: a new id.
                 Ok(Attempt::Ended) => {
                     asking.start_anew();

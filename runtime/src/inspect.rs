@@ -36,7 +36,7 @@ impl Locks {
     }
 
     /// Whether an owner holds a lock, of whatever kind: the name that was given by
-    /// `owner`, as in [`Mutex::owner`].
+    /// `owner`, as in [`Mutex::owner`](crate::Mutex::owner).
     ///
     /// It was so when the store was asked. Whoever holds a lease asks that, by
     /// [`Lease::is_held`](crate::Lease::is_held), which sends nothing.

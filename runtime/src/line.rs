@@ -95,11 +95,6 @@ impl Lines {
     /// Whether somebody waits for his turn: then nobody may try past him.
     pub(crate) fn has_waiters(client: &Client, wanted: &Wanted) -> bool {
         let lines = client.lines.lines();
-        // An owner who has it comes again past all who wait, and so past his own.
-        let is_reentrant = matches!(wanted.kind, Kind::Reentrant | Kind::Read | Kind::Write);
-        if is_reentrant && wanted.owner.is_some() {
-            return false;
-        }
         let line = lines.get(&name(wanted)).filter(|line| !line.waiting.is_empty());
         line.is_some_and(|line| client.store.now() < line.sign + LIVE)
     }

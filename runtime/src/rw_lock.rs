@@ -124,7 +124,8 @@ impl RwLock {
     /// # Errors
     ///
     /// [`LockError::WouldDeadlock`] if its [`owner`](Self::owner) reads or writes
-    /// already; all others as of [`read`](Self::read).
+    /// already, and goes on for a quarter of a second: a lease that was dropped just
+    /// before is released in the background. All others as of [`read`](Self::read).
     ///
     /// # Panics
     ///

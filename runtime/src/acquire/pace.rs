@@ -9,6 +9,10 @@ use crate::{LockError, LockKey, Step, Wait};
 /// wait: enough for a connection that broke while it was idle.
 const FAULTS: Duration = Duration::from_secs(1);
 
+/// How long an owner's own lease may be in his way: one that was dropped just before is
+/// released in the background.
+const OWN: Duration = Duration::from_millis(250);
+
 /// Why the lock was not granted this time.
 pub(super) enum Refusal {
     /// It waits in the store's queue, and is to ask again in so long.
@@ -17,6 +21,8 @@ pub(super) enum Refusal {
     Held(Duration),
     /// Others of this process were before it for all of the wait.
     Behind,
+    /// Its owner has it, and would wait for himself.
+    Own,
     /// The lease was over when it came; it is asked for anew.
     Over,
     /// The store failed, and may not do so the next time.
@@ -27,6 +33,7 @@ impl Refusal {
     pub(super) fn into_error(self, key: LockKey, pace: &Pace) -> LockError {
         match self {
             Self::Fault(error) => LockError::store(Step::Acquire, &key, error),
+            Self::Own => LockError::WouldDeadlock { key },
             Self::Held(retry_after) if pace.is_try() => LockError::Busy { key, retry_after },
             _ => LockError::TimedOut { key, waited: pace.waited },
         }
@@ -87,6 +94,7 @@ impl Pace {
             return Some(Duration::ZERO);
         }
         let left = match (self.wait, refusal) {
+            (_, Refusal::Own) => self.left(now).min(OWN.saturating_sub(self.waited)),
             (Wait::For(wait), Refusal::Fault(_)) => wait.max(FAULTS).saturating_sub(self.waited),
             _ => self.left(now),
         };
@@ -129,6 +137,19 @@ mod tests {
         assert_eq!(pace.next(pace.begun, &queued, true), Some(Duration::from_millis(2001)));
         let deaf = pace.next(pace.begun, &queued, false);
         assert!(deaf <= Some(Pace::LONGEST), "where no hint is heard, it asks often: {deaf:?}");
+    }
+
+    #[test]
+    fn an_owner_is_not_refused_for_what_he_has_just_dropped() {
+        let begun = Instant::now();
+        let mut pace = Pace::new(begun, Wait::Forever);
+        assert!(pace.next(begun, &Refusal::Own, true).is_some());
+        assert!(pace.next(begun + OWN, &Refusal::Own, true).is_none());
+        let mut pace = Pace::new(begun, Wait::For(Duration::ZERO));
+        assert!(pace.next(begun, &Refusal::Own, true).is_none());
+        let key = LockKey::new("a").unwrap();
+        let error = Refusal::Own.into_error(key, &pace);
+        assert!(matches!(error, LockError::WouldDeadlock { .. }), "{error}");
     }
 
     #[test]

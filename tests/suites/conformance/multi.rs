@@ -4,10 +4,12 @@ use std::time::Duration;
 
 use leasehold::LockKey;
 use leasehold::LossReason::Taken;
-use leasehold::store::{Attempt, Ended, Kind, Renewal, Request, Ticket, Waiting};
+use leasehold::store::{Attempt, Ended, Kind, Renewal, Request};
 use leasehold_tests::backend::Backend;
 
-use super::{Client, LONG, SHORT, acquire, busy, granted};
+use super::{
+    Client, LIVE, LONG, SHORT, acquire, busy, cancelled, claims, granted, released, renewed, waits,
+};
 
 macro_rules! cases {
     ($case:path) => {
@@ -69,14 +71,7 @@ async fn none(backend: &impl Backend, requests: &[Request], free: &[usize]) {
 }
 
 async fn ended(backend: &impl Backend, request: &Request) {
-    let ended = backend.store().release(request, Duration::ZERO).await.unwrap();
-    assert_eq!(ended, Ended::Released);
-}
-
-async fn waits(backend: &impl Backend, request: &Request, live: Duration) {
-    let waiting = Waiting { live, ticket: Ticket::New { age: Duration::ZERO } };
-    let answer = backend.store().acquire(request, Some(waiting)).await.unwrap();
-    assert!(matches!(answer, Attempt::Queued { .. }), "{answer:?}");
+    assert_eq!(released(backend, request).await, Ended::Released);
 }
 
 pub(super) async fn free_locks_are_granted_together(backend: &impl Backend) {
@@ -109,8 +104,7 @@ pub(super) async fn one_that_is_held_refuses_all(backend: &impl Backend) {
         none(backend, &requests, &others).await;
         ended(backend, &holder).await;
         for request in &requests {
-            let renewal = backend.store().renew(request).await.unwrap();
-            assert_eq!(renewal, Renewal::NotHeld(Taken));
+            assert_eq!(renewed(backend, request).await, Renewal::NotHeld(Taken));
         }
     }
 }
@@ -153,7 +147,7 @@ pub(super) async fn a_repeat_is_granted_what_ended_meanwhile(backend: &impl Back
     let mut requests = several(&client, ["a", "b"], SHORT);
     let before = all(backend, &requests).await;
     requests[0].ttl = LONG;
-    assert_eq!(backend.store().renew(&requests[0]).await.unwrap(), Renewal::Renewed);
+    assert_eq!(renewed(backend, &requests[0]).await, Renewal::Renewed);
     backend.pass(SHORT).await;
     let after = all(backend, &requests).await;
     assert_eq!(after[0], before[0], "it was held all the time");
@@ -165,7 +159,7 @@ pub(super) async fn a_repeat_takes_nothing_from_others(backend: &impl Backend) {
     let mut requests = several(&client, ["a", "b"], SHORT);
     all(backend, &requests).await;
     requests[0].ttl = LONG;
-    assert_eq!(backend.store().renew(&requests[0]).await.unwrap(), Renewal::Renewed);
+    assert_eq!(renewed(backend, &requests[0]).await, Renewal::Renewed);
     backend.pass(SHORT).await;
     let other = of(&client, "b", LONG);
     granted(backend, &other).await;
@@ -180,19 +174,19 @@ pub(super) async fn a_released_request_refuses_all(backend: &impl Backend) {
     all(backend, &requests).await;
     ended(backend, &requests[1]).await;
     none(backend, &requests, &[1]).await;
-    assert_eq!(backend.store().renew(&requests[0]).await.unwrap(), Renewal::Renewed);
+    assert_eq!(renewed(backend, &requests[0]).await, Renewal::Renewed);
 }
 
 pub(super) async fn a_cancelled_request_refuses_all(backend: &impl Backend) {
     let client = Client::new();
     let requests = several(&client, ["a", "b"], LONG);
-    assert!(!backend.store().cancel(&requests[1]).await.unwrap());
+    assert!(!cancelled(backend, &requests[1]).await);
     none(backend, &requests, &[0, 1]).await;
 
     let requests = several(&client, ["c", "d"], LONG);
     all(backend, &requests).await;
     for request in &requests {
-        assert!(backend.store().cancel(request).await.unwrap());
+        assert!(cancelled(backend, request).await);
     }
     none(backend, &requests, &[0, 1]).await;
 }
@@ -205,7 +199,7 @@ pub(super) async fn another_kind_refuses_all(backend: &impl Backend) {
     };
     granted(backend, &permit).await;
     none(backend, &several(&client, ["a", "b"], LONG), &[0]).await;
-    assert_eq!(backend.store().renew(&permit).await.unwrap(), Renewal::Renewed);
+    assert_eq!(renewed(backend, &permit).await, Renewal::Renewed);
 }
 
 pub(super) async fn a_name_that_is_free_may_change_its_kind(backend: &impl Backend) {
@@ -230,17 +224,17 @@ pub(super) async fn an_offered_lock_refuses_all(backend: &impl Backend) {
     let client = Client::new();
     let [holder, first] = several(&client, ["b", "b"], LONG);
     granted(backend, &holder).await;
-    waits(backend, &first, LONG / 3).await;
+    waits(backend, &first, LIVE).await;
     ended(backend, &holder).await;
     none(backend, &several(&client, ["a", "b"], LONG), &[0]).await;
-    assert_eq!(backend.store().renew(&first).await.unwrap(), Renewal::Renewed);
+    claims(backend, &first).await;
 }
 
 pub(super) async fn who_waits_is_not_overtaken_after_an_expiry(backend: &impl Backend) {
     let client = Client::new();
     granted(backend, &of(&client, "b", SHORT)).await;
     let first = of(&client, "b", LONG);
-    waits(backend, &first, LONG / 3).await;
+    waits(backend, &first, LIVE).await;
     backend.pass(SHORT).await;
     none(backend, &several(&client, ["a", "b"], LONG), &[0]).await;
     granted(backend, &first).await;
@@ -258,7 +252,7 @@ pub(super) async fn who_waits_is_not_overtaken_where_it_is_free(backend: &impl B
         waits(backend, &of(&client, "b", LONG), SHORT).await;
     }
     let first = of(&client, "b", LONG);
-    waits(backend, &first, LONG / 3).await;
+    waits(backend, &first, LIVE).await;
     backend.pass(SHORT).await;
     ended(backend, &holder).await;
     none(backend, &several(&client, ["a", "b"], LONG), &[0]).await;
@@ -269,7 +263,7 @@ pub(super) async fn each_is_renewed_and_released_by_itself(backend: &impl Backen
     let mut requests = several(&client, ["a", "b", "c"], LONG);
     all(backend, &requests).await;
     requests[0].ttl = LONG * 2;
-    assert_eq!(backend.store().renew(&requests[0]).await.unwrap(), Renewal::Renewed);
+    assert_eq!(renewed(backend, &requests[0]).await, Renewal::Renewed);
     ended(backend, &requests[1]).await;
     assert!(busy(backend, &of(&client, "a", LONG)).await > LONG);
     assert!(busy(backend, &of(&client, "c", LONG)).await <= LONG);
@@ -282,9 +276,9 @@ pub(super) async fn each_is_handed_over(backend: &impl Backend) {
     all(backend, &requests).await;
     for request in &requests {
         let next = of(&client, request.key.name(), LONG);
-        waits(backend, &next, LONG / 3).await;
+        waits(backend, &next, LIVE).await;
         ended(backend, request).await;
-        assert_eq!(backend.store().renew(&next).await.unwrap(), Renewal::Renewed);
+        claims(backend, &next).await;
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use leasehold::{Locks, Wait};
+use leasehold::{LockError, Locks, Wait};
 use leasehold_tests::backend::light_client;
 use leasehold_tests::process::Process;
 use leasehold_tests::server::Server;
@@ -79,7 +79,7 @@ async fn is_served_among(crowd: Mode, one: Mode, clients: &[Locks], server: &Ser
             tokio::task::yield_now().await;
         }
         let mine = AtomicU32::new(0);
-        let mut served = std::pin::pin!(section(&locks, one, &inside, &mine));
+        let mut turn = std::pin::pin!(section(&locks, one, &inside, &mine));
         let demand = if one == Mode::Read { "R" } else { "Rw" };
         let queued = async {
             tokio::select! {
@@ -98,12 +98,12 @@ async fn is_served_among(crowd: Mode, one: Mode, clients: &[Locks], server: &Ser
         };
         let (before, after) = tokio::select! {
             both = async { (queued.await, granted.await) } => both,
-            () = &mut served => unreachable!("its grant is counted first"),
+            () = &mut turn => unreachable!("its grant is counted first"),
         };
         for (before, after) in before.iter().zip(&after) {
             assert!(after - before <= 2, "from {before} to {after} while one waits");
         }
-        served.await;
+        turn.await;
     }
     running.abort_all();
     while let Some(ended) = running.join_next().await {
@@ -161,4 +161,23 @@ async fn a_live_reader_does_not_prolong_a_dead_one() {
     assert!(live.is_held());
     live.release().await.unwrap();
     locks.rw_lock("a").try_write().await.unwrap().release().await.unwrap();
+}
+
+/// A lease that was dropped is released in the background, and its owner, who asks to
+/// write right behind it, does not wait for himself.
+#[tokio::test]
+async fn a_dropped_lease_is_not_in_its_owners_way() {
+    let server = Server::start();
+    let locks = Locks::connect(&server.url()).await.unwrap();
+    let mine = locks.rw_lock("a").owner("me");
+    for number in 0..200 {
+        drop(mine.read().await.unwrap());
+        let write = mine.write().await;
+        assert!(write.is_ok(), "after a reader, {number}: {write:?}");
+        drop(write);
+        mine.write().await.unwrap().release().await.unwrap();
+    }
+    let reader = mine.read().await.unwrap();
+    assert!(matches!(mine.write().await, Err(LockError::WouldDeadlock { .. })));
+    reader.release().await.unwrap();
 }

@@ -17,8 +17,8 @@ const TTL: Duration = Duration::from_secs(9);
 const LATE: Duration = Duration::from_millis(1);
 
 fn clients() -> (Arc<Faulty>, [Locks; 2]) {
-    let store = Arc::new(Faulty::default());
-    (store.clone(), [(); 2].map(|()| Locks::over(store.clone())))
+    let (store, locks) = Faulty::start();
+    (store.clone(), [locks, Locks::over(store)])
 }
 
 fn take(locks: &Locks) -> impl Future<Output = Leases> + Send + use<> {
