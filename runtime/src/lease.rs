@@ -163,7 +163,8 @@ impl Lease {
     /// the keeper releases the lock.
     pub async fn release(mut self) -> Result<Released, LockError> {
         let key = self.key().clone();
-        if !self.stop()
+        let was_held = self.stop();
+        if !was_held
             && let Some(reason) = self.term.loss()
         {
             return Err(LockError::Lost { key, reason });
@@ -184,13 +185,13 @@ impl Lease {
                     return match answer {
                         Ended::Kept => Ok(Released::Kept),
                         Ended::StillHeld(left) => Ok(Released::StillHeld(left)),
-                        Ended::NotHeld(reason) if !is_unconfirmed => {
+                        Ended::NotHeld(reason) if !is_unconfirmed || !was_held => {
                             let request = &self.term.request;
                             let reason = why(&self.client.store, request, reason).await;
                             Err(LockError::Lost { key, reason })
                         }
-                        // Not held after a release that had no answer: that
-                        // one did it.
+                        // Not held after a release that had no answer, and not known
+                        // to be lost before: that one did it.
                         Ended::Released | Ended::NotHeld(_) => Ok(Released::Free),
                     };
                 }

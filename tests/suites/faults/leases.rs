@@ -166,3 +166,24 @@ async fn a_late_renewal_does_not_hold_what_is_released() {
     sleep(TTL * 3).await;
     assert_eq!(store.log(), ["release"], "the renewal under way was the last");
 }
+
+/// A renewal was told that it is not held, and why is not known yet. A release that has no
+/// answer did not end it.
+#[tokio::test(start_paused = true)]
+async fn what_is_gone_is_not_told_released_because_a_reply_was_lost() {
+    let (store, locks) = Faulty::start();
+    let lease = locks.mutex("a").ttl(TTL).lock().await.unwrap();
+    locks.force_release("a").await.unwrap();
+    locks.mutex("a").lock().await.unwrap().release().await.unwrap();
+    store.log();
+    store.next(&[Fault::None, Fault::Hang, Fault::LoseCommand]);
+    sleep(TTL / 3 + Duration::from_millis(10)).await;
+    assert_eq!(store.log(), ["renew", "was_forced"]);
+    assert!(!lease.is_held());
+    let released = lease.release().await;
+    assert!(
+        matches!(released, Err(LockError::Lost { reason: LossReason::Forced, .. })),
+        "{released:?}"
+    );
+    assert_eq!(store.log(), ["release", "release", "was_forced"]);
+}
