@@ -29,6 +29,13 @@ pub(crate) struct Wanted {
     pub(crate) owner: Option<Owner>,
 }
 
+impl Wanted {
+    /// Whether its owner may have it already, and have more of it.
+    fn may_be_had_already(&self) -> bool {
+        self.owner.is_some() && matches!(self.kind, Kind::Reentrant | Kind::Read | Kind::Write)
+    }
+}
+
 /// Acquires, within the options' wait.
 ///
 /// # Cancel safety
@@ -56,7 +63,8 @@ async fn acquire_since(
 ) -> Result<Lease, LockError> {
     let mut pace = Pace::new(begun, options.wait);
     let mut acquisition = if pace.is_try() {
-        if Lines::has_waiters(client, &wanted) {
+        // An owner who has it comes in again, whoever waits: that, the store knows.
+        if !wanted.may_be_had_already() && Lines::has_waiters(client, &wanted) {
             // How long they take is not known; a lease of this TTL ends by then.
             return Err(LockError::Busy { key: wanted.key, retry_after: options.ttl });
         }

@@ -145,9 +145,10 @@ impl Line {
     /// One that is alone may always ask: the store tells it if it may not.
     fn has_room(&self, kind: Kind) -> bool {
         let capacity = match kind {
-            Kind::Mutex | Kind::Reentrant | Kind::Write => 1,
+            Kind::Mutex | Kind::Write => 1,
             Kind::Semaphore { limit, .. } => limit.into(),
-            Kind::Read => MOST.into(),
+            // All of an owner's are let in together.
+            Kind::Read | Kind::Reentrant => MOST.into(),
         };
         self.askers == 0 || self.askers < MOST && self.asking + weight(kind) <= capacity
     }

@@ -288,3 +288,32 @@ async fn dropping_a_waiter_at_any_point_is_in_nobodys_way() {
 const LIVE: Duration = Duration::from_secs(6);
 
 const LONG: Duration = Duration::from_secs(60);
+
+/// Who has it has it once more at once, though others of his wait in this process, be it
+/// for an answer that never comes.
+#[tokio::test(start_paused = true)]
+async fn an_owner_who_has_it_does_not_wait_behind_his_own() {
+    let (store, [locks, _]) = clients();
+    let mine = locks.reentrant_mutex("a").owner("me").wait(Duration::from_secs(1));
+    let outer = mine.lock().await.unwrap();
+    let again = || {
+        let mine = mine.clone();
+        Box::pin(async move { mine.lock().await })
+    };
+    store.always(Fault::Hang);
+    let mut stuck = [(); 70].map(|()| again());
+    for stuck in &mut stuck {
+        assert!(is_pending(stuck).await);
+    }
+    store.always(Fault::None);
+    let tried = mine.try_lock().await.unwrap();
+    assert_eq!(tried.fence().unwrap(), outer.fence().unwrap());
+    drop(stuck);
+    let mut stuck = again();
+    store.next(&[Fault::Hang]);
+    assert!(is_pending(&mut stuck).await);
+    let begun = Instant::now();
+    let inner = mine.lock().await.unwrap();
+    assert_eq!(begun.elapsed(), Duration::ZERO);
+    drop((outer, tried, inner));
+}
