@@ -8,7 +8,7 @@ use leasehold::store::redis::RedisStore;
 use leasehold::store::{
     Attempt, Attendance, ClientId, Ended, Hint, Kind, Request, RequestId, Store, Ticket, Waiting,
 };
-use leasehold::{LockKey, Locks, Wait};
+use leasehold::{LockError, LockKey, Locks, Wait};
 use leasehold_tests::cluster::Cluster;
 use leasehold_tests::hearing::Hearing;
 use redis::FromRedisValue;
@@ -302,4 +302,19 @@ async fn the_rights_of_the_docs_are_enough() {
     for denied in ask_all::<Vec<redis::Value>>(&cluster, "ACL LOG").await {
         assert!(denied.is_empty(), "{denied:?}");
     }
+}
+
+/// Who reads may try to write, and not wait for it, on a cluster as elsewhere.
+#[tokio::test]
+async fn who_reads_does_not_wait_to_write() {
+    let cluster = Cluster::start().await;
+    let builder = Locks::builder();
+    let locks = builder.connect_cluster(&cluster.urls()).await.unwrap();
+    let mine = locks.rw_lock("a").owner("me");
+    let read = mine.read().await.unwrap();
+    let refused = mine.write().await;
+    assert!(matches!(refused, Err(LockError::WouldDeadlock { .. })), "{refused:?}");
+    mine.try_write().await.unwrap().release().await.unwrap();
+    read.release().await.unwrap();
+    mine.write().await.unwrap().release().await.unwrap();
 }

@@ -11,7 +11,7 @@ use super::Wanted;
 use crate::lease::{Grant, Lease};
 use crate::locks::Client;
 use crate::options::Options;
-use crate::store::{Attempt, Attendance, Request, Stamp, StoreError, StoreFuture, Ticket, Waiting};
+use crate::store::{Attempt, Attendance, Kind, Request, Stamp, StoreError, StoreFuture, Ticket, Waiting};
 use crate::term::validity;
 use crate::wakeups::{News, Route};
 use crate::{Fence, LockKey, Outcome};
@@ -136,9 +136,13 @@ impl Asking {
     pub(super) async fn ask(&mut self, left: Duration) -> Result<Attempt, StoreError> {
         let is_waiting = self.route.is_some() && !left.is_zero();
         if let Subscribing::Later(_) = self.subscribing {
-            let answer = self.ask_once(None).await;
-            if !is_waiting || !matches!(answer, Ok(Attempt::Busy { .. })) {
-                return answer;
+            // Who reads may try to write, and not wait for it: by a try it would be had.
+            let is_like_a_try = self.request.kind != Kind::Write || self.request.owner.is_none();
+            if !is_waiting || is_like_a_try {
+                let answer = self.ask_once(None).await;
+                if !is_waiting || !matches!(answer, Ok(Attempt::Busy { .. })) {
+                    return answer;
+                }
             }
             let before = std::mem::replace(&mut self.subscribing, Subscribing::Failed);
             if let Subscribing::Later(subscription) = before
