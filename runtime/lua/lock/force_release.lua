@@ -31,6 +31,9 @@ if not is_record(rec) then return {3} end
 if string.sub(rec, 2, 2) == 'F' then return {0} end
 local now = clock()
 local now_ms, left_ms, held = to_ms(now), redis.call('PTTL', lock), 1
+-- All that can fail comes first: what is not ours is left alone, and all else with it.
+local first, flag = first_waiter(queue, waiters, now_ms), flag_for(queue)
+redis.call('ZCARD', forced)
 -- The expiry before the entry: a user who may not set one leaves nothing.
 redis.call('PEXPIRE', forced, math.max(left_ms, redis.call('PTTL', forced)))
 if string.sub(rec, 1, 1) == 'M' then
@@ -45,8 +48,7 @@ local last = redis.call('ZRANGE', forced, -1, -1, 'WITHSCORES')[2]
 if last then redis.call('PEXPIRE', forced, last - now_ms) end
 local token = next_token(string.sub(rec, 37, 52), now)
 local kind, ended = string.sub(rec, 1, 1), string.sub(rec, 54, 87)
-local free = kind .. 'F' .. NOBODY .. token .. flag_for(queue) .. ended
+local free = kind .. 'F' .. NOBODY .. token .. flag .. ended
 redis.call('SET', lock, free, 'PX', GRACE_MS)
-local first = first_waiter(queue, waiters, now_ms)
 if first then tell(wake, first, '', '') end
 return {1, held, tonumber(token)}

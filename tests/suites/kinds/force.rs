@@ -189,3 +189,22 @@ async fn tokens_do_not_go_back_where_the_record_was_deleted() {
     assert!(also.try_write().await.unwrap().fence().unwrap() > written);
     drop((outer, inner, read));
 }
+
+/// Where one of a lock's keys is somebody else's, nothing is taken, and nothing is changed.
+#[tokio::test]
+async fn what_is_not_ours_is_not_forced_by_half() {
+    let server = Server::start();
+    let locks = light_client(&server).await;
+    let mut redis = server.redis().await;
+    for role in ["queue", "forced"] {
+        let read = locks.rw_lock("a").read().await.unwrap();
+        let key = format!("leasehold:{role}:{{a}}");
+        redis::cmd("SET").arg(&key).arg("foreign").exec_async(&mut redis).await.unwrap();
+        assert_eq!(locks.force_release("a").await.unwrap(), Forced::Foreign);
+        let ends: i64 = redis::cmd("PTTL").arg(&key).query_async(&mut redis).await.unwrap();
+        assert_eq!(ends, -1, "{role}");
+        redis::cmd("DEL").arg(&key).exec_async(&mut redis).await.unwrap();
+        assert_eq!(locks.inspect("a").await.unwrap().held, 1);
+        read.release().await.unwrap();
+    }
+}

@@ -54,10 +54,10 @@ pub(super) fn force_release(lock: &mut Lock, shared: &mut Shared) -> store::Forc
             holders.live(now).count()
         }
     };
-    let token = shared.next_token();
+    let (first, token) = (lock.queue.first(now), shared.next_token());
     let (state, is_awaited) = (State::Free, !lock.queue.is_empty());
     lock.record = Some(Record { kind, state, token, is_awaited, ended, until: now + GRACE });
-    if let Some((first, _)) = lock.queue.first(now) {
+    if let Some((first, _)) = first {
         shared.wake(first);
     }
     match u64::try_from(held).unwrap_or(u64::MAX) {
