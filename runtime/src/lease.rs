@@ -164,9 +164,7 @@ impl Lease {
     pub async fn release(mut self) -> Result<Released, LockError> {
         let key = self.key().clone();
         let was_held = self.stop();
-        if !was_held
-            && let Some(reason) = self.term.loss()
-        {
+        if !was_held && let Some(reason) = self.term.loss() {
             return Err(LockError::Lost { key, reason });
         }
         let mut tries_left = TRIES;
@@ -289,7 +287,7 @@ impl fmt::Debug for LeaseHandle {
 
 fn fence(term: &Term) -> Result<Fence, LockError> {
     let key = || term.request.key.clone();
-    if let Some(reason) = term.loss() {
+    if let Some(reason) = term.loss().or_else(|| term.gone()) {
         return Err(LockError::Lost { key: key(), reason });
     }
     term.fence.ok_or_else(|| LockError::NotFenced { key: key() })

@@ -15,8 +15,9 @@ const ENDED: u8 = 1;
 const EXPIRED: u8 = 2;
 const TAKEN: u8 = 3;
 const FORCED: u8 = 4;
-/// Lost, and it is not known yet how.
-const GONE: u8 = 5;
+/// Lost, it seems so, and it is not known yet whether by force.
+const GONE_EXPIRED: u8 = 5;
+const GONE_TAKEN: u8 = 6;
 
 /// The place of a renewal in the keeper's timetable: when, and a number that
 /// makes it unique.
@@ -33,7 +34,7 @@ pub(crate) struct Term {
     /// When the holder must regard the lease as ended, in nanoseconds from
     /// `start`.
     deadline: AtomicU64,
-    /// It leaves HELD once, and never comes back; GONE is on the way to a loss.
+    /// It leaves HELD once, and never comes back; what is gone is on the way to a loss.
     state: AtomicU8,
     changed: Notify,
     /// Its next renewal; the keeper's.
@@ -88,8 +89,10 @@ impl Term {
     /// How it was lost, if it was.
     pub(crate) fn loss(&self) -> Option<LossReason> {
         self.is_held();
-        if self.is_gone() && self.store.now() >= self.deadline() {
-            self.lose(LossReason::Expired);
+        if let Some(reason) = self.gone()
+            && self.store.now() >= self.deadline()
+        {
+            self.lose(reason);
         }
         match self.state.load(Ordering::Acquire) {
             EXPIRED => Some(LossReason::Expired),
@@ -108,14 +111,20 @@ impl Term {
         }
     }
 
-    /// The store has said that it is not held. From now on it is not; how it was
-    /// lost is said later, or at the deadline.
-    pub(crate) fn vanish(&self) {
-        self.leave(HELD, GONE);
+    /// The store has said that it is not held, and why as far as is known. From now on
+    /// it is not; that it was lost, and how, is told later, or at the deadline.
+    pub(crate) fn vanish(&self, reason: LossReason) {
+        let is_taken = reason == LossReason::Taken;
+        self.leave(HELD, if is_taken { GONE_TAKEN } else { GONE_EXPIRED });
     }
 
-    fn is_gone(&self) -> bool {
-        self.state.load(Ordering::Acquire) == GONE
+    /// How it has vanished, if it is not told lost yet.
+    pub(crate) fn gone(&self) -> Option<LossReason> {
+        match self.state.load(Ordering::Acquire) {
+            GONE_EXPIRED => Some(LossReason::Expired),
+            GONE_TAKEN => Some(LossReason::Taken),
+            _ => None,
+        }
     }
 
     pub(crate) fn lose(&self, reason: LossReason) {
@@ -124,7 +133,7 @@ impl Term {
             LossReason::Taken => TAKEN,
             LossReason::Forced => FORCED,
         };
-        if self.leave(HELD, state) || self.leave(GONE, state) {
+        if [HELD, GONE_EXPIRED, GONE_TAKEN].into_iter().any(|from| self.leave(from, state)) {
             telemetry::ended(self.request.kind, self.age(), Some(reason));
             tracing::warn!(%reason, "a lease was lost");
             tracing::debug!(key = %self.request.key, "the lease that was lost");
@@ -170,7 +179,7 @@ impl Term {
             if let Some(reason) = self.loss() {
                 return reason;
             }
-            if self.is_held() || self.is_gone() {
+            if self.is_held() || self.gone().is_some() {
                 let left = self.deadline().saturating_duration_since(self.store.now());
                 tokio::select! {
                     () = changed => {}
@@ -252,12 +261,14 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn what_is_gone_is_not_held_and_lost_at_the_deadline_at_the_latest() {
         let (term, gone) = (term(), term());
-        term.vanish();
+        term.vanish(LossReason::Taken);
         assert!(!term.is_held() && term.loss().is_none());
         term.lose(LossReason::Forced);
         assert_eq!(term.lost().await, LossReason::Forced);
-        gone.vanish();
-        assert_eq!(gone.lost().await, LossReason::Expired);
+        gone.vanish(LossReason::Taken);
+        let before = tokio::time::Instant::now();
+        assert_eq!(gone.lost().await, LossReason::Taken);
+        assert!(before.elapsed().as_millis() >= 9_898);
     }
 
     #[tokio::test(start_paused = true)]

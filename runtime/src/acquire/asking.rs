@@ -11,7 +11,9 @@ use super::Wanted;
 use crate::lease::{Grant, Lease};
 use crate::locks::Client;
 use crate::options::Options;
-use crate::store::{Attempt, Attendance, Kind, Request, Stamp, StoreError, StoreFuture, Ticket, Waiting};
+use crate::store::{
+    Attempt, Attendance, Kind, Request, Stamp, StoreError, StoreFuture, Ticket, Waiting,
+};
 use crate::term::validity;
 use crate::wakeups::{News, Route};
 use crate::{Fence, LockKey, Outcome};
