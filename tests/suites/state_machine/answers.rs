@@ -3,15 +3,23 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use leasehold::store::{Attempt, Ended, Renewal};
+use leasehold::store::{Attempt, Ended, Forced, Holder, LockInfo, Renewal, Waiter};
+
+use super::commands::{Command, What};
 
 /// An answer to any command.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub(super) enum Answer {
     Attempt(Attempt),
+    All(Option<Vec<u64>>),
     Renewal(Renewal),
     Ended(Ended),
     Cancelled(bool),
+    Introduced,
+    Info(LockInfo),
+    IsHeld(bool),
+    Forced(Forced),
+    WasForced(bool),
 }
 
 /// A server counts whole milliseconds, memory as finely as it can.
@@ -29,31 +37,88 @@ pub(super) struct Likeness {
 impl Likeness {
     pub(super) fn check(
         &mut self,
-        name: &str,
-        memory: Answer,
-        redis: Answer,
+        command: &Command,
+        memory: &Answer,
+        redis: &Answer,
     ) -> Result<(), String> {
-        use Answer::Attempt as Asked;
+        let name = command.request.key.name();
         let is_alike = match (memory, redis) {
-            (
-                Asked(Attempt::Granted { token: first }),
-                Asked(Attempt::Granted { token: second }),
-            ) => self.same_token(name, first, second),
-            (
-                Asked(Attempt::Queued { ticket: place, until, ask_again }),
-                Asked(Attempt::Queued { ticket, until: until_ms, ask_again: again }),
-            ) => {
-                let is_same =
-                    self.same_time(place, ticket) && self.same_time(until, until_ms * 1000);
-                is_same && ask_again.abs_diff(again) < GRAIN
+            (Answer::Attempt(memory), Answer::Attempt(redis)) => {
+                self.are_attempts_alike(name, *memory, *redis)
+            }
+            (Answer::All(None), Answer::All(None)) | (Answer::Introduced, Answer::Introduced) => {
+                true
+            }
+            (Answer::All(Some(memory)), Answer::All(Some(redis))) => {
+                let What::AcquireAll(other) = &command.what else { return Err("all?".into()) };
+                let names = [name, other.key.name()].into_iter();
+                names
+                    .zip(memory.iter().zip(redis))
+                    .all(|(name, (&memory, &redis))| self.same_token(name, memory, redis))
+                    && [memory.len(), redis.len()] == [2, 2]
+            }
+            (Answer::Renewal(memory), Answer::Renewal(redis)) => memory == redis,
+            (Answer::Ended(memory), Answer::Ended(redis)) => memory == redis,
+            (Answer::Cancelled(memory), Answer::Cancelled(redis))
+            | (Answer::IsHeld(memory), Answer::IsHeld(redis))
+            | (Answer::WasForced(memory), Answer::WasForced(redis)) => memory == redis,
+            (Answer::Info(memory), Answer::Info(redis)) => {
+                self.are_infos_alike(name, memory, redis)
             }
             (
-                Asked(Attempt::Busy { retry_after: first, repaired: false }),
-                Asked(Attempt::Busy { retry_after: second, repaired: false }),
-            ) => first.abs_diff(second) < GRAIN,
-            _ => memory == redis,
+                Answer::Forced(Forced::Released { held: first, fence: memory }),
+                Answer::Forced(Forced::Released { held: second, fence: redis }),
+            ) => first == second && self.same_token(name, memory.get(), redis.get()),
+            (Answer::Forced(memory), Answer::Forced(redis)) => memory == redis,
+            _ => false,
         };
         if is_alike { Ok(()) } else { Err(format!("memory {memory:?}, redis {redis:?}")) }
+    }
+
+    fn are_attempts_alike(&mut self, name: &str, memory: Attempt, redis: Attempt) -> bool {
+        match (memory, redis) {
+            (Attempt::Granted { token: first }, Attempt::Granted { token: second }) => {
+                self.same_token(name, first, second)
+            }
+            (
+                Attempt::Queued { ticket: place, until, ask_again },
+                Attempt::Queued { ticket, until: until_ms, ask_again: again },
+            ) => {
+                self.same_time(place, ticket)
+                    && self.same_time(until, until_ms * 1000)
+                    && is_same(ask_again, again)
+            }
+            (
+                Attempt::Busy { retry_after: first, repaired: false },
+                Attempt::Busy { retry_after: second, repaired: false },
+            ) => is_same(first, second),
+            _ => memory == redis,
+        }
+    }
+
+    fn are_infos_alike(&mut self, name: &str, memory: &LockInfo, redis: &LockInfo) -> bool {
+        let mut holders = memory.holders.iter().zip(&redis.holders);
+        let mut waiters = memory.waiters.iter().zip(&redis.waiters);
+        memory.kind == redis.kind
+            && (memory.held, memory.waiting) == (redis.held, redis.waiting)
+            && memory.holders.len() == redis.holders.len()
+            && memory.waiters.len() == redis.waiters.len()
+            && are_same(memory.kept, redis.kept)
+            && holders.all(|(memory, redis)| self.are_holders_alike(name, memory, redis))
+            && waiters.all(|(memory, redis)| are_waiters_alike(memory, redis))
+    }
+
+    fn are_holders_alike(&mut self, name: &str, memory: &Holder, redis: &Holder) -> bool {
+        let is_fence_alike = match (memory.fence, redis.fence) {
+            (Some(memory), Some(redis)) => self.same_token(name, memory.get(), redis.get()),
+            (memory, redis) => memory == redis,
+        };
+        is_fence_alike
+            && memory.client == redis.client
+            && memory.owner == redis.owner
+            && (memory.is_writer, memory.weight) == (redis.is_writer, redis.weight)
+            && are_same(memory.held_for, redis.held_for)
+            && is_same(memory.remaining, redis.remaining)
     }
 
     /// The same or new in both, and in the same order.
@@ -66,5 +131,23 @@ impl Likeness {
 
     fn same_time(&mut self, memory: u64, redis: u64) -> bool {
         redis.wrapping_sub(memory) == *self.ahead.get_or_insert(redis.wrapping_sub(memory))
+    }
+}
+
+fn are_waiters_alike(memory: &Waiter, redis: &Waiter) -> bool {
+    memory.client == redis.client
+        && memory.owner == redis.owner
+        && (memory.is_writer, memory.weight) == (redis.is_writer, redis.weight)
+        && is_same(memory.waiting_for, redis.waiting_for)
+}
+
+fn is_same(memory: Duration, redis: Duration) -> bool {
+    memory.abs_diff(redis) < GRAIN
+}
+
+fn are_same(memory: Option<Duration>, redis: Option<Duration>) -> bool {
+    match (memory, redis) {
+        (Some(memory), Some(redis)) => is_same(memory, redis),
+        (memory, redis) => memory == redis,
     }
 }

@@ -2,13 +2,17 @@
 //!
 //! Their clocks stand still but for a millisecond before each command, and jump
 //! when a step says so: so what is compared is exact, and no case takes longer
-//! than its commands. What may differ is how tokens are counted (in memory for
+//! than its commands. After each, what is stored and what clients were told must
+//! keep the contract of a store. What may differ is how tokens are counted (in memory for
 //! the whole store, on a server by the lock and its clock): their order may not.
 
 mod answers;
+mod beliefs;
 mod clock;
+mod commands;
 mod remains;
 mod steps;
+mod stored;
 
 use std::fmt::Write;
 use std::sync::atomic::AtomicU64;
@@ -17,19 +21,22 @@ use std::time::Duration;
 use leasehold::LockKey;
 use leasehold::store::memory::MemoryStore;
 use leasehold::store::redis::RedisStore;
-use leasehold::store::{
-    Attempt, ClientId, Ended, Kind, Renewal, Request, RequestId, Store, StoreError, Ticket, Waiting,
-};
+use leasehold::store::{Attempt, ClientId, Kind, Owner, Request, RequestId, Ticket, Waiting};
 use leasehold_tests::server::Server;
 use proptest::test_runner::{Config, TestCaseError, TestError, TestRunner};
 use tokio::runtime::{Builder, Runtime};
 
 use self::answers::{Answer, Likeness};
+use self::beliefs::Beliefs;
+use self::commands::{Command, What};
 use self::remains::Remains;
-use self::steps::{Asked, Case, NAMES, Slot, Step};
+use self::steps::{Asked, Case, NAMES, OWNERS, Question, Slot, Step, Whose};
 
 /// How much time goes by before each command: so no two are at the same time.
 const TICK: Duration = Duration::from_millis(1);
+
+/// By then nothing is left of what was done before.
+const LONG: Duration = Duration::from_secs(300);
 
 const CASES: u32 = 100;
 
@@ -74,38 +81,6 @@ impl World {
     }
 }
 
-/// One command, as it is sent to both stores, and perhaps again later.
-#[derive(Clone, Debug)]
-struct Command {
-    request: Request,
-    what: What,
-}
-
-#[derive(Clone, Debug)]
-enum What {
-    Acquire,
-    /// With what each store knows of the ticket: memory, Redis.
-    Wait([Waiting; 2]),
-    Renew,
-    Release(Duration),
-    Cancel,
-}
-
-impl Command {
-    async fn send(&self, store: &dyn Store, nth: usize) -> Result<Answer, StoreError> {
-        let request = &self.request;
-        Ok(match self.what {
-            What::Acquire => Answer::Attempt(store.acquire(request, None).await?),
-            What::Wait(waiting) => {
-                Answer::Attempt(store.acquire(request, Some(waiting[nth])).await?)
-            }
-            What::Renew => Answer::Renewal(store.renew(request).await?),
-            What::Release(keep) => Answer::Ended(store.release(request, keep).await?),
-            What::Cancel => Answer::Cancelled(store.cancel(request).await?),
-        })
-    }
-}
-
 /// Somebody who acquires, again and again.
 struct Actor {
     slot: Slot,
@@ -114,14 +89,6 @@ struct Actor {
     first_asked: Option<Duration>,
     /// The tickets it was told, by memory and by Redis.
     tickets: Option<[u64; 2]>,
-}
-
-/// What somebody believes to hold.
-struct Belief {
-    request: Request,
-    until: Duration,
-    /// It was released, and nobody may have it for the rest.
-    is_kept: bool,
 }
 
 struct Run<'a> {
@@ -134,7 +101,7 @@ struct Run<'a> {
     actors: Vec<Actor>,
     sent: Vec<Command>,
     likeness: Likeness,
-    beliefs: Vec<Belief>,
+    beliefs: Beliefs,
     remains: Remains,
 }
 
@@ -150,7 +117,7 @@ impl<'a> Run<'a> {
             actors: Vec::new(),
             sent: Vec::new(),
             likeness: Likeness::default(),
-            beliefs: Vec::new(),
+            beliefs: Beliefs::default(),
             remains: Remains::default(),
         };
         let mut raw = world.raw.clone();
@@ -163,6 +130,7 @@ impl<'a> Run<'a> {
             let request = run.request(&slot, client);
             run.actors.push(Actor { slot, client, request, first_asked: None, tickets: None });
         }
+        run.look()?;
         let mut log = String::new();
         for step in case.steps {
             run.step(&step, &mut log).map_err(|error| match error {
@@ -170,18 +138,16 @@ impl<'a> Run<'a> {
                 reject @ TestCaseError::Reject(_) => reject,
             })?;
         }
-        Ok(())
+        run.pass(LONG);
+        run.look()?;
+        let left = &run.remains.keys;
+        if left.is_empty() { Ok(()) } else { Err(TestCaseError::fail(format!("{left:?}\n{log}"))) }
     }
 
     fn request(&self, slot: &Slot, client: ClientId) -> Request {
         let id = RequestId::next(client, &self.counter);
-        Request {
-            key: LockKey::new(NAMES[slot.name]).unwrap(),
-            id,
-            kind: slot.kind,
-            owner: None,
-            ttl: slot.ttl,
-        }
+        let (key, kind) = (LockKey::new(NAMES[slot.name]).unwrap(), slot.kind);
+        Request { key, id, kind, owner: slot.owner.map(owner), ttl: slot.ttl }
     }
 
     fn pass(&mut self, time: Duration) {
@@ -202,9 +168,20 @@ impl<'a> Run<'a> {
                 None => return Ok(()),
             },
             Step::Acquire { who, is_new, wait, more } => self.ask(who, is_new, wait, more),
-            Step::Renew(who) => self.command(who, What::Renew),
-            Step::Release { who, keep } => self.command(who, What::Release(keep)),
-            Step::Cancel(who) => self.command(who, What::Cancel),
+            Step::AcquireAll { are_new } => self.ask_for_all(are_new),
+            Step::Renew(whose) => self.command_of(whose, What::Renew),
+            Step::Release { whose, keep } => self.command_of(whose, What::Release(keep)),
+            Step::Cancel(whose) => self.command_of(whose, What::Cancel),
+            Step::Introduce { who, lasts } => self.command(who, What::Introduce(lasts)),
+            Step::Ask(who, question) => self.command(
+                who,
+                match question {
+                    Question::Inspect => What::Inspect,
+                    Question::IsHeldBy(nth) => What::IsHeldBy(owner(nth)),
+                    Question::ForceRelease => What::ForceRelease,
+                    Question::WasForced => What::WasForced,
+                },
+            ),
         };
         self.pass(TICK);
         let memory = self.paused.block_on(command.send(&self.memory, 0)).expect("it never fails");
@@ -217,29 +194,12 @@ impl<'a> Run<'a> {
                 TestCaseError::fail(format!("{command:?}: {error:?}"))
             }
         })?;
-        let Command { request, what } = &command;
-        let _ = writeln!(
-            log,
-            "{what:?} {} {:?} {:?}\n    memory {memory:?}\n    redis  {redis:?}",
-            request.key.name(),
-            request.id,
-            request.kind
-        );
-        let name = command.request.key.name();
-        self.likeness.check(name, memory, redis).map_err(TestCaseError::fail)?;
-        self.remember(&command, memory, redis);
-        self.believe(&command, memory).map_err(TestCaseError::fail)?;
+        let _ = writeln!(log, "{command:?}\n    memory {memory:?}\n    redis  {redis:?}");
+        self.likeness.check(&command, &memory, &redis).map_err(TestCaseError::fail)?;
+        self.remember(&command, &memory, &redis);
+        self.beliefs.hear(&command, &redis, self.now).map_err(TestCaseError::fail)?;
         let before = self.look()?;
-        match redis {
-            Answer::Attempt(Attempt::Granted { .. }) => {
-                let is_try = matches!(command.what, What::Acquire);
-                before.allows(&self.remains, &command.request, is_try)
-            }
-            Answer::Renewal(Renewal::Renewed) => self.remains.has(&command.request),
-            Answer::Ended(_) | Answer::Cancelled(_) => self.remains.lacks(&command.request),
-            _ => Ok(()),
-        }
-        .map_err(TestCaseError::fail)?;
+        self.remains.follows(&before, &command, &redis).map_err(TestCaseError::fail)?;
         self.sent.push(command);
         Ok(())
     }
@@ -248,11 +208,15 @@ impl<'a> Run<'a> {
         Command { request: self.actors[who].request.clone(), what }
     }
 
+    fn command_of(&self, whose: Whose, what: What) -> Command {
+        let holder = self.beliefs.nth(whose.who).filter(|_| whose.is_holder);
+        let request = holder.unwrap_or(&self.actors[whose.who].request).clone();
+        Command { request, what }
+    }
+
     fn ask(&mut self, who: usize, is_new: bool, wait: Option<Asked>, more: u32) -> Command {
         if is_new {
-            let request = self.request(&self.actors[who].slot, self.actors[who].client);
-            let actor = &mut self.actors[who];
-            (actor.request, actor.first_asked, actor.tickets) = (request, None, None);
+            self.start_anew(who);
         }
         let actor = &mut self.actors[who];
         if let (Kind::Semaphore { limit, .. }, Kind::Semaphore { limit: first, .. }) =
@@ -272,8 +236,23 @@ impl<'a> Run<'a> {
         self.command(who, What::Wait(waiting))
     }
 
+    fn ask_for_all(&mut self, are_new: bool) -> Command {
+        let [first, second] = [self.actors.len() - 2, self.actors.len() - 1];
+        if are_new {
+            self.start_anew(first);
+            self.start_anew(second);
+        }
+        self.command(first, What::AcquireAll(self.actors[second].request.clone()))
+    }
+
+    fn start_anew(&mut self, who: usize) {
+        let request = self.request(&self.actors[who].slot, self.actors[who].client);
+        let actor = &mut self.actors[who];
+        (actor.request, actor.first_asked, actor.tickets) = (request, None, None);
+    }
+
     /// Notes the tickets that were told.
-    fn remember(&mut self, command: &Command, memory: Answer, redis: Answer) {
+    fn remember(&mut self, command: &Command, memory: &Answer, redis: &Answer) {
         let actor = self.actors.iter_mut().find(|actor| actor.request.id == command.request.id);
         if let (
             Some(actor),
@@ -281,49 +260,24 @@ impl<'a> Run<'a> {
             Answer::Attempt(Attempt::Queued { ticket: second, .. }),
         ) = (actor, memory, redis)
         {
-            actor.tickets = Some([first, second]);
+            actor.tickets = Some([*first, *second]);
         }
-    }
-
-    /// Holds the answers against what others were told before: whoever holds a
-    /// mutex holds it alone.
-    fn believe(&mut self, command: &Command, answer: Answer) -> Result<(), String> {
-        let (request, now) = (&command.request, self.now);
-        self.beliefs.retain(|belief| belief.until > now);
-        let mine = self.beliefs.iter().position(|belief| belief.request.id == request.id);
-        match (answer, &command.what) {
-            (Answer::Attempt(Attempt::Granted { .. }) | Answer::Renewal(Renewal::Renewed), _) => {
-                mine.map(|at| self.beliefs.swap_remove(at));
-                let until = now + request.ttl;
-                self.beliefs.push(Belief { request: request.clone(), until, is_kept: false });
-            }
-            (Answer::Ended(Ended::Kept), &What::Release(keep)) => {
-                // A repeat has the same answer, and keeps it no longer.
-                let mine = mine.map(|at| &mut self.beliefs[at]).filter(|mine| !mine.is_kept);
-                if let Some(mine) = mine {
-                    (mine.until, mine.is_kept) = (now + keep, true);
-                }
-            }
-            (Answer::Attempt(_), _) => {}
-            _ => drop(mine.map(|at| self.beliefs.swap_remove(at))),
-        }
-        let here = self.beliefs.iter().filter(|belief| belief.request.key == request.key);
-        let kinds: Vec<_> = here.map(|belief| belief.request.kind).collect();
-        if kinds.contains(&Kind::Mutex) && kinds.len() > 1 {
-            return Err(format!("at the same time: {kinds:?}"));
-        }
-        Ok(())
     }
 
     /// Looks at all that is stored on the server, and gives what was there before.
     fn look(&mut self) -> Result<Remains, TestCaseError> {
         let mut raw = self.world.raw.clone();
-        let remains = self
+        let mut remains = self
             .world
             .runtime
             .block_on(Remains::look(&mut raw))
             .map_err(|error| TestCaseError::reject(error.to_string()))?;
+        remains.inherit(&self.remains);
         remains.check().map_err(TestCaseError::fail)?;
         Ok(std::mem::replace(&mut self.remains, remains))
     }
+}
+
+fn owner(nth: usize) -> Owner {
+    Owner::new(OWNERS[nth]).expect("a name")
 }

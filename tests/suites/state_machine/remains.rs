@@ -1,61 +1,26 @@
-//! What is stored on the server after each step.
+//! What is stored on the server after each step, and what must be so.
 
 use std::collections::HashMap;
 
 use leasehold::LockKey;
-use leasehold::store::{Kind, LIVE_MOST, Request};
+use leasehold::store::{Attempt, Ended, Forced, Renewal, Request};
 use redis::aio::MultiplexedConnection;
 use redis::{RedisError, Value};
 
+use super::answers::Answer;
+use super::beliefs::ensure;
+use super::commands::{Command, What};
 use super::steps::NAMES;
-
-const ROLES: [&str; 4] = ["lock", "holders", "queue", "waiters"];
+use super::stored::{How, Lock, ROLES};
 
 /// All that is stored, and when it was looked at.
 #[derive(Default)]
 pub(super) struct Remains {
     now_ms: u64,
-    keys: Vec<String>,
+    pub(super) keys: Vec<String>,
     locks: HashMap<String, Lock>,
-}
-
-#[derive(Default)]
-struct Lock {
-    record: Option<String>,
-    /// Member and score, in order.
-    holders: Vec<(String, i64)>,
-    queue: Vec<(String, i64)>,
-    waiters: HashMap<String, String>,
-    /// For each role.
-    left_ms: Vec<i64>,
-}
-
-impl Lock {
-    /// Who has the lock or a permit, and its weight, `later_ms` after it was looked at.
-    fn live(&self, now_ms: u64, later_ms: u64) -> impl Iterator<Item = (&str, u32)> {
-        let lasts = move |until: i64, after: u64| u64::try_from(until).is_ok_and(|it| it > after);
-        let is_held = |record: &&str| record.starts_with("MH") || record.starts_with("MO");
-        let record = self.record.as_deref().filter(|_| lasts(self.left_ms[0], later_ms));
-        let holder = record.filter(is_held).map(|record| (&record[2..36], 1));
-        let permits = self.holders.iter().filter(move |(_, end)| lasts(*end, now_ms + later_ms));
-        permits.map(|(member, _)| weighed(member)).chain(holder)
-    }
-
-    /// How many that are known to live are in the queue before a request, or in
-    /// all if it is not there, and stay there.
-    fn overtaken(&self, after: &Self, id: &str, now_ms: u64) -> usize {
-        let most = now_ms + u64::try_from(LIVE_MOST.as_millis()).expect("a few seconds");
-        let until = |id: &str| self.waiters[id][..13].parse::<u64>().expect("13 digits");
-        let before = self.queue.iter().take_while(|(waiter, _)| waiter != id);
-        let live = before.filter(|(waiter, _)| (now_ms + 1..=most).contains(&until(waiter)));
-        live.filter(|(waiter, _)| after.waiters.contains_key(waiter)).count()
-    }
-}
-
-/// A permit's request, and how much it weighs.
-fn weighed(member: &str) -> (&str, u32) {
-    let (id, weight) = member.split_once(':').unwrap_or((member, "1"));
-    (id, weight.parse().expect("a weight"))
+    /// The greatest token that each lock has had.
+    greatest: HashMap<String, u64>,
 }
 
 impl Remains {
@@ -64,12 +29,13 @@ impl Remains {
         commands.cmd("TIME").cmd("KEYS").arg("*");
         for name in NAMES {
             let key = LockKey::new(name).expect("a name");
-            let [lock, holders, queue, waiters] = ROLES.map(|role| key.in_store("leasehold", role));
-            commands.cmd("GET").arg(&lock).cmd("HGETALL").arg(&waiters);
-            for set in [&holders, &queue] {
+            let keys = ROLES.map(|role| key.in_store("leasehold", role));
+            let [lock, holders, queue, waiters, forced] = &keys;
+            commands.cmd("GET").arg(lock).cmd("HGETALL").arg(waiters);
+            for set in [holders, queue, forced] {
                 commands.cmd("ZRANGE").arg(set).arg(0).arg(-1).arg("WITHSCORES");
             }
-            for key in [&lock, &holders, &queue, &waiters] {
+            for key in &keys {
                 commands.cmd("PTTL").arg(key);
             }
         }
@@ -77,22 +43,35 @@ impl Remains {
         let mut answers = answers.into_iter();
         let mut next = move || answers.next().expect("one answer a command");
         let (seconds, micros): (u64, u64) = redis::from_redis_value(next())?;
+        let now_ms = seconds * 1000 + micros / 1000;
         let keys = redis::from_redis_value(next())?;
-        let mut locks = HashMap::new();
+        let (mut locks, mut greatest) = (HashMap::new(), HashMap::new());
         for name in NAMES {
             let mut lock = Lock {
                 record: redis::from_redis_value(next())?,
+                ends_ms: 0,
                 waiters: redis::from_redis_value(next())?,
                 holders: redis::from_redis_value(next())?,
                 queue: redis::from_redis_value(next())?,
+                forced: redis::from_redis_value(next())?,
                 left_ms: Vec::new(),
             };
             for _ in ROLES {
                 lock.left_ms.push(redis::from_redis_value(next())?);
             }
+            lock.ends_ms = now_ms.saturating_add_signed(lock.left_ms[0]);
+            greatest.insert(name.to_owned(), lock.token());
             locks.insert(name.to_owned(), lock);
         }
-        Ok(Self { now_ms: seconds * 1000 + micros / 1000, keys, locks })
+        Ok(Self { now_ms, keys, locks, greatest })
+    }
+
+    /// Remembers what was there before.
+    pub(super) fn inherit(&mut self, before: &Self) {
+        for (name, token) in &before.greatest {
+            let greatest = self.greatest.entry(name.clone()).or_default();
+            *greatest = (*greatest).max(*token);
+        }
     }
 
     /// What must be so after each command.
@@ -102,7 +81,8 @@ impl Remains {
             .flat_map(|name| ROLES.map(|role| format!("leasehold:{role}:{{{name}}}")))
             .collect();
         for key in &self.keys {
-            ensure(known.contains(key), || format!("{key} is nobody's"))?;
+            let is_known = known.contains(key) || key.starts_with("leasehold:client:{");
+            ensure(is_known, || format!("{key} is nobody's"))?;
         }
         for (name, lock) in &self.locks {
             for (role, left) in ROLES.iter().zip(&lock.left_ms) {
@@ -113,51 +93,136 @@ impl Remains {
         Ok(())
     }
 
-    /// Whether a request holds the lock, and was not only offered it.
-    pub(super) fn has(&self, request: &Request) -> Result<(), String> {
-        let (id, record) = (format!("{:?}", request.id), &self.locks[request.key.name()].record);
-        let record = record.as_deref().unwrap_or_default();
-        let holder = if request.kind == Kind::Mutex { format!("MH{id}") } else { "SH".into() };
-        ensure(record.starts_with(&holder), || format!("{record} is not {id}'s"))
-    }
-
-    /// Whether a request neither holds nor waits, after it was released or cancelled.
-    pub(super) fn lacks(&self, request: &Request) -> Result<(), String> {
-        let id = format!("{:?}", request.id);
-        let lock = &self.locks[request.key.name()];
-        let has_it = lock.live(self.now_ms, 0).any(|(holder, _)| holder == id);
-        ensure(!has_it && !lock.waiters.contains_key(&id), || format!("{id} is still there"))
-    }
-
-    /// Whether `after` may follow, where this request was granted: it had it
-    /// already, or there was room, and nobody waited before it.
-    pub(super) fn allows(
+    /// Whether this may follow on what was there before, by a command with this
+    /// answer.
+    pub(super) fn follows(
         &self,
-        after: &Self,
-        request: &Request,
-        is_try: bool,
+        before: &Self,
+        command: &Command,
+        answer: &Answer,
     ) -> Result<(), String> {
+        for (request, token) in command.granted(answer) {
+            self.allows(before, request, token, command)?;
+        }
+        let (request, now_ms) = (&command.request, self.now_ms);
         let id = format!("{:?}", request.id);
-        let Some(before) = self.locks.get(request.key.name()) else { return Ok(()) };
-        let later_ms = after.now_ms - self.now_ms;
-        if before.live(self.now_ms, later_ms).any(|(holder, _)| holder == id) {
+        let name = request.key.name();
+        let (greatest, before, lock) =
+            (before.greatest[name], &before.locks[name], &self.locks[name]);
+        let own = |owner| lock.live(now_ms).filter(|(_, how)| how.owner == owner).count();
+        let had_it = before.has(&id, now_ms);
+        for (holder, how) in lock.live(now_ms) {
+            let said = before.said(holder).is_none_or(|said| How { limit: 1, ..said } == how);
+            ensure(said, || format!("{holder} asked otherwise than {how:?}"))?;
+        }
+        match (answer, &command.what) {
+            (Answer::Renewal(Renewal::Renewed), _) => {
+                let is_held =
+                    had_it && lock.has(&id, now_ms) && lock.state_at(now_ms).ends_with('H');
+                ensure(is_held, || format!("{id} has nothing to renew"))
+            }
+            (Answer::Attempt(Attempt::Queued { .. } | Attempt::Busy { .. }), _) => {
+                let how = How::of(request);
+                let is_owners = how.is_writer && before.is_owners(how.owner, now_ms);
+                ensure(!is_owners || had_it, || format!("{id} waits for its own owner"))?;
+                lock.is_served(now_ms)
+            }
+            (Answer::Attempt(Attempt::WouldDeadlock), _) => {
+                let how = How::of(request);
+                let is_owners = before.is_owners(how.owner, now_ms) && how.is_writer;
+                let may_try = before.is_sole_reader(how.owner, now_ms)
+                    && matches!(command.what, What::Acquire);
+                ensure(is_owners && !may_try, || format!("{id} might have waited"))?;
+                lock.lacks(&id, now_ms)
+            }
+            (Answer::Ended(_) | Answer::Cancelled(_), _) => {
+                lock.lacks(&id, now_ms)?;
+                if had_it {
+                    lock.is_served(now_ms)?;
+                }
+                // By then its name may be another kind of lock.
+                let is_reentrant = lock.state_at(now_ms).starts_with('E');
+                let left = match answer {
+                    Answer::Ended(Ended::StillHeld(left)) => usize::try_from(*left).ok(),
+                    Answer::Ended(Ended::Released) => Some(0),
+                    _ => None,
+                };
+                let left = left.filter(|_| is_reentrant && How::of(request).kind == 'E');
+                let owner = How::of(request).owner;
+                ensure(left.is_none_or(|left| left == own(owner)), || {
+                    format!("{} of {owner:?} are left", own(owner))
+                })
+            }
+            (Answer::IsHeld(is_held), What::IsHeldBy(owner)) => {
+                ensure(*is_held == before.is_owners(Some(owner.name()), now_ms), || {
+                    format!("{owner:?}: {is_held}")
+                })
+            }
+            (Answer::Forced(forced), _) => {
+                let (left, held) = (lock.live(now_ms).count(), before.live(now_ms).count());
+                let held = held + usize::from(before.state_at(now_ms) == "MK");
+                let taken = match forced {
+                    Forced::Released { held, fence } if fence.get() > greatest => *held,
+                    _ => 0,
+                };
+                let is_right = left == 0 && usize::try_from(taken) == Ok(held);
+                ensure(is_right, || format!("{held} held it, {left} are left"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether this may follow, where this request was granted: it had it already,
+    /// or there was room, and nobody waited before it but for its own owner.
+    fn allows(
+        &self,
+        before: &Self,
+        request: &Request,
+        token: u64,
+        command: &Command,
+    ) -> Result<(), String> {
+        let (name, now_ms, how) = (request.key.name(), self.now_ms, How::of(request));
+        let (then, lock, id) =
+            (&before.locks[name], &self.locks[name], format!("{:?}", request.id));
+        let is_holder = lock.has(&id, now_ms) && lock.state_at(now_ms).ends_with('H');
+        ensure(is_holder, || format!("{id} has nothing"))?;
+        let (had_it, was_owners) = (then.has(&id, now_ms), then.is_owners(how.owner, now_ms));
+        if request.kind.is_fenced() {
+            let keeps = had_it || how.kind == 'E' && was_owners;
+            let greatest = before.greatest[name];
+            let is_right = if keeps { token == then.token() } else { token > greatest };
+            ensure(is_right && token == lock.token(), || {
+                format!("{id} has {token} after {greatest}")
+            })?;
+        } else {
+            ensure(token == 0, || format!("{id} has {token}"))?;
+        }
+        if had_it {
             return Ok(());
         }
+        // What is held as something else is not to be had; nor is what is waited for
+        // as something else, since nothing is overtaken.
+        let state = then.state_at(now_ms);
+        let is_free = state.is_empty() || state.ends_with('F');
+        ensure(is_free || state.starts_with(how.kind), || format!("{id} at {state}"))?;
+        let is_try = !matches!(command.what, What::Wait(_));
+        let may_write = how.is_writer && is_try && then.is_sole_reader(how.owner, now_ms);
+        // Who waits is judged by the limit that it said when it asked to wait.
+        let said = then.said(&id).filter(|_| is_try);
+        let has_room = [Some(how), said].into_iter().flatten().any(|it| then.has_room(it, now_ms));
+        ensure(has_room || may_write, || format!("no room for {id}"))?;
         // One that comes to wait may have been there before, by its ticket.
-        let now_here = &after.locks[request.key.name()];
-        if is_try || before.waiters.contains_key(&id) {
-            let overtaken = before.overtaken(now_here, &id, after.now_ms);
-            ensure(overtaken == 0, || format!("{id} overtook {overtaken}"))?;
+        let comes_again = was_owners && ['E', 'R'].contains(&how.kind);
+        if !comes_again && (command.is_last() || then.waiters.contains_key(&id)) {
+            // Others may have been served by the same command.
+            let ahead: Vec<_> =
+                then.queue.iter().map(|(it, _)| it).take_while(|it| **it != id).collect();
+            let is_passed =
+                |it: &str| ahead.iter().any(|other| *other == it) && lock.waiters.contains_key(it);
+            let overtaken: Vec<_> = then.waiting(now_ms).filter(|(it, _)| is_passed(it)).collect();
+            ensure(overtaken.is_empty(), || format!("{id} overtook {overtaken:?}"))?;
         }
-        // Others may have been served after it, by their own limits.
-        let held: Vec<_> = before.live(self.now_ms, later_ms).collect();
-        let out: u32 = held.iter().map(|(_, weight)| weight).sum();
-        let (limit, weight) = match request.kind {
-            Kind::Mutex => (1, 1),
-            Kind::Semaphore { limit, weight } => (limit, weight),
-            _ => todo!(),
-        };
-        ensure(out + weight <= limit, || format!("{out} and {weight} of {limit} are out"))
+        Ok(())
     }
 }
 
@@ -168,26 +233,72 @@ impl Lock {
         waiters.sort();
         queue.sort();
         ensure(waiters == queue, || format!("{waiters:?} in the hash, {queue:?} in the queue"))?;
-        let members = self.holders.iter().filter(|(member, _)| member != "+");
-        let excess: u32 = members.map(|(member, _)| weighed(member).1 - 1).sum();
-        let written = self.holders.iter().find(|(member, _)| member == "+");
-        let written = written.map_or(0, |(_, score)| -score);
-        ensure(i64::from(excess) == written, || format!("{excess} more, {written} is written"))?;
+        self.check_counts(now_ms)?;
+        for (member, end) in &self.forced {
+            ensure(*end > 0 && member.len() >= 34, || format!("{member} was forced"))?;
+        }
         let Some(record) = &self.record else {
-            return ensure(self.live(now_ms, 0).next().is_none(), || {
-                "permits without record".into()
-            });
+            return ensure(self.holders.is_empty(), || "holders without record".into());
         };
-        ensure(record.len() == 87, || format!("{} bytes", record.len()))?;
-        let states = ["MH", "MO", "MK", "MF", "SH", "SF"];
+        let owner = record.get(87..).unwrap_or("short");
+        let may_be_owned = ["MH", "MO"].contains(&&record[..2]) && owner.starts_with('@');
+        ensure(owner.is_empty() || may_be_owned, || format!("{record} has an end"))?;
+        let states = ["MH", "MO", "MK", "MF", "EH", "EF", "SH", "SF", "RH", "RF"];
         ensure(states.contains(&&record[..2]), || record.clone())?;
         let flag = &record[52..53];
         ensure(flag == "1" || flag == "0" && queue.is_empty(), || format!("{flag}, {queue:?}"))?;
-        let is_out = self.live(now_ms, 0).any(|_| true);
-        ensure(!is_out || !["MK", "MF", "SF"].contains(&&record[..2]), || record.clone())
+        let live: Vec<_> = self.live(now_ms).collect();
+        let is_held = matches!(&record[1..2], "H" | "O");
+        ensure(live.is_empty() || is_held, || format!("{record} and {live:?}"))?;
+        let both = live.iter().find(|(id, _)| self.waiters.contains_key(*id));
+        ensure(both.is_none(), || format!("{both:?} has it, and waits"))?;
+        let may_be = live.iter().enumerate().all(|(nth, (_, first))| {
+            live[nth + 1..].iter().all(|(_, second)| {
+                let is_one_owner = first.owner.is_some() && first.owner == second.owner;
+                match first.kind {
+                    'S' => true,
+                    'R' if first.is_writer == second.is_writer => !first.is_writer,
+                    'E' | 'R' => is_one_owner,
+                    _ => false,
+                }
+            })
+        });
+        ensure(may_be, || format!("together: {live:?}"))
     }
-}
 
-fn ensure(is_so: bool, problem: impl FnOnce() -> String) -> Result<(), String> {
-    if is_so { Ok(()) } else { Err(problem()) }
+    /// What is counted beside the holders must be exact.
+    fn check_counts(&self, now_ms: u64) -> Result<(), String> {
+        let mut counts = HashMap::<String, i64>::new();
+        for (_, how, _) in self.members() {
+            *counts.entry("+".into()).or_default() -= i64::from(how.weight) - 1;
+            if let Some(owner) = how.owner {
+                *counts.entry(format!("@{owner}")).or_default() -= 1;
+            }
+        }
+        let writer = self.members().find(|(_, how, _)| how.is_writer).map_or(0, |(.., end)| -end);
+        // When the last one's lease ended may be forgotten with him, or stay.
+        let live = -i64::try_from(now_ms).expect("a date");
+        counts.insert("!".into(), if writer < live { writer } else { 0 });
+        counts.retain(|_, count| *count != 0);
+        let noted = self.holders.iter().filter(|(member, _)| member.starts_with(['+', '@', '!']));
+        let noted = noted.filter(|(member, end)| member != "!" || *end < live);
+        let noted: HashMap<_, _> = noted.cloned().collect();
+        ensure(counts == noted, || format!("{counts:?} are there, {noted:?} is noted"))
+    }
+
+    /// Whether the first who waits has to.
+    fn is_served(&self, now_ms: u64) -> Result<(), String> {
+        let first = self
+            .waiting(now_ms)
+            .next()
+            .filter(|(_, how)| self.state_at(now_ms).starts_with(how.kind));
+        let could = first.filter(|(_, how)| self.has_room(*how, now_ms));
+        ensure(could.is_none(), || format!("{could:?} waits for what is free"))
+    }
+
+    /// Whether a request neither holds nor waits.
+    fn lacks(&self, id: &str, now_ms: u64) -> Result<(), String> {
+        let is_there = self.has(id, now_ms) || self.waiters.contains_key(id);
+        ensure(!is_there, || format!("{id} is still there"))
+    }
 }

@@ -10,6 +10,9 @@ use proptest::prelude::*;
 /// The locks.
 pub(super) const NAMES: [&str; 2] = ["a", "b"];
 
+/// The owners: so few that they meet.
+pub(super) const OWNERS: [&str; 2] = ["x", "y"];
+
 /// Who is there, and what they do.
 #[derive(Clone, Debug)]
 pub(super) struct Case {
@@ -22,6 +25,7 @@ pub(super) struct Case {
 pub(super) struct Slot {
     pub(super) name: usize,
     pub(super) kind: Kind,
+    pub(super) owner: Option<usize>,
     pub(super) ttl: Duration,
 }
 
@@ -35,15 +39,41 @@ pub(super) enum Step {
         /// By how much its limit is greater this time.
         more: u32,
     },
-    Renew(usize),
+    /// The last two acquire together.
+    AcquireAll {
+        are_new: bool,
+    },
+    Renew(Whose),
     Release {
-        who: usize,
+        whose: Whose,
         keep: Duration,
     },
-    Cancel(usize),
+    Cancel(Whose),
+    Introduce {
+        who: usize,
+        lasts: Duration,
+    },
+    Ask(usize, Question),
     /// The command that was sent so many commands before the last.
     Again(usize),
     Pass(Duration),
+}
+
+/// Whose request it is about.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Whose {
+    pub(super) who: usize,
+    /// It is about this one of those who were told that they hold something, if any.
+    pub(super) is_holder: bool,
+}
+
+/// What is asked about the lock of somebody.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Question {
+    Inspect,
+    IsHeldBy(usize),
+    ForceRelease,
+    WasForced,
 }
 
 /// How it waits.
@@ -54,15 +84,27 @@ pub(super) struct Asked {
     pub(super) knows_ticket: bool,
 }
 
+/// What a lock mostly is.
+#[derive(Clone, Copy, Debug)]
+enum Sort {
+    Mutex,
+    Reentrant,
+    Semaphore,
+    Rw,
+}
+
 const SLOTS: usize = 5;
 
 pub(super) fn case() -> impl Strategy<Value = Case> {
     // Mostly they are at one lock, where they meet.
-    let slots = prop::bool::weighted(0.7).prop_flat_map(|is_one| {
-        let names =
-            if is_one { prop::sample::select(&[0][..]) } else { prop::sample::select(&[0, 1][..]) };
-        prop::bool::ANY.prop_flat_map(move |is_mutex| vec(slot(names.clone(), is_mutex), SLOTS))
+    let slots = (prop::bool::weighted(0.7), [sort(), sort()]).prop_flat_map(|(is_one, sorts)| {
+        vec(slot(if is_one { 1 } else { NAMES.len() }, sorts), SLOTS)
     });
+    let pair = seconds(&[10, 15]).prop_map(|ttl| {
+        let slot = move |name| Slot { name, kind: Kind::Mutex, owner: None, ttl };
+        [0, 1].map(slot)
+    });
+    let slots = (slots, pair).prop_map(|(slots, pair)| [slots, pair.into()].concat());
     // What fails is made smaller by leaving steps out, and not by other means: each
     // try runs the case.
     let steps = vec(step().no_shrink(), 1..120);
@@ -73,36 +115,65 @@ fn seconds(of: &'static [u64]) -> impl Strategy<Value = Duration> {
     prop::sample::select(of).prop_map(Duration::from_secs)
 }
 
-/// Somebody at one of these locks, of which the first is mostly of this kind.
-fn slot(names: impl Strategy<Value = usize>, is_mutex: bool) -> impl Strategy<Value = Slot> {
-    let is_usual = prop::bool::weighted(0.9);
+fn sort() -> impl Strategy<Value = Sort> {
+    prop_oneof![
+        3 => Just(Sort::Mutex),
+        3 => Just(Sort::Reentrant),
+        3 => Just(Sort::Semaphore),
+        4 => Just(Sort::Rw),
+    ]
+}
+
+/// Somebody at one of these locks, each of which is mostly of one kind.
+fn slot(names: usize, sorts: [Sort; 2]) -> impl Strategy<Value = Slot> {
+    let unusual = option::weighted(0.1, sort());
     let permit = (1_u32..=4).prop_flat_map(|limit| (Just(limit), 1..=limit));
-    (names, is_usual, permit, seconds(&[10, 15, 40])).prop_map(
-        move |(name, is_usual, (limit, weight), ttl)| {
-            let permit = Kind::Semaphore { limit, weight };
-            let kind = if ((name == 0) == is_mutex) == is_usual { Kind::Mutex } else { permit };
-            Slot { name, kind, ttl }
+    let (owner, is_owned, is_writer) =
+        (0..OWNERS.len(), prop::bool::weighted(0.6), prop::bool::weighted(0.4));
+    (0..names, unusual, permit, owner, is_owned, is_writer, seconds(&[10, 15, 40])).prop_map(
+        move |(name, unusual, (limit, weight), owner, is_owned, is_writer, ttl)| {
+            let kind = match unusual.unwrap_or(sorts[name]) {
+                Sort::Mutex => Kind::Mutex,
+                Sort::Reentrant => Kind::Reentrant,
+                Sort::Semaphore => Kind::Semaphore { limit, weight },
+                Sort::Rw if is_writer => Kind::Write,
+                Sort::Rw => Kind::Read,
+            };
+            let owner = (is_owned || kind == Kind::Reentrant).then_some(owner);
+            Slot { name, kind, owner, ttl }
         },
     )
 }
 
 fn step() -> impl Strategy<Value = Step> {
-    let who = || 0..SLOTS;
+    // The last two are there for what is acquired together.
+    let who = || prop_oneof![12 => 0..SLOTS, 1 => SLOTS..SLOTS + 2];
+    let whose =
+        || (who(), prop::bool::weighted(0.6)).prop_map(|(who, is_holder)| Whose { who, is_holder });
     let is_new = prop::bool::weighted(0.3);
     // The longest is more than a waiter is believed.
     let asked = (seconds(&[2, 6, 14, 14, 20]), prop::bool::weighted(0.8))
         .prop_map(|(live, knows_ticket)| Asked { live, knows_ticket });
-    let wait = option::weighted(0.8, asked);
+    let wait = option::weighted(0.7, asked);
     let more = prop_oneof![4 => Just(0_u32), 1 => 1_u32..3];
     let keep = prop_oneof![4 => Just(Duration::ZERO), 1 => seconds(&[5])];
+    let question = prop_oneof![
+        2 => Just(Question::Inspect),
+        3 => (0..OWNERS.len()).prop_map(Question::IsHeldBy),
+        1 => Just(Question::ForceRelease),
+        1 => Just(Question::WasForced),
+    ];
     prop_oneof![
-        10 => (who(), is_new, wait, more)
+        20 => (who(), is_new, wait, more)
             .prop_map(|(who, is_new, wait, more)| Step::Acquire { who, is_new, wait, more }),
-        3 => who().prop_map(Step::Renew),
-        4 => (who(), keep).prop_map(|(who, keep)| Step::Release { who, keep }),
-        2 => who().prop_map(Step::Cancel),
-        2 => Just(Step::Again(0)),
-        2 => (1_usize..12).prop_map(Step::Again),
-        3 => seconds(&[1, 3, 3, 7, 7, 20, 70]).prop_map(Step::Pass),
+        2 => prop::bool::ANY.prop_map(|are_new| Step::AcquireAll { are_new }),
+        6 => whose().prop_map(Step::Renew),
+        8 => (whose(), keep).prop_map(|(whose, keep)| Step::Release { whose, keep }),
+        4 => whose().prop_map(Step::Cancel),
+        1 => (who(), seconds(&[7, 200])).prop_map(|(who, lasts)| Step::Introduce { who, lasts }),
+        7 => (who(), question).prop_map(|(who, question)| Step::Ask(who, question)),
+        4 => Just(Step::Again(0)),
+        4 => (1_usize..12).prop_map(Step::Again),
+        6 => seconds(&[1, 3, 3, 7, 7, 20, 70]).prop_map(Step::Pass),
     ]
 }

@@ -1,0 +1,119 @@
+//! What clients were told, and so may rely on.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use leasehold::store::{Attempt, Ended, Forced, Kind, Renewal, Request, RequestId};
+
+use super::answers::Answer;
+use super::commands::{Command, What};
+
+/// What somebody believes to hold.
+struct Belief {
+    request: Request,
+    until: Duration,
+    /// It was released, and nobody may have it for the rest.
+    is_kept: bool,
+}
+
+#[derive(Default)]
+pub(super) struct Beliefs {
+    all: Vec<Belief>,
+    /// From whom something was taken by force, and until when that is known.
+    forced: HashMap<RequestId, Duration>,
+}
+
+impl Beliefs {
+    /// Holds an answer against what this one and others were told before.
+    pub(super) fn hear(
+        &mut self,
+        command: &Command,
+        answer: &Answer,
+        now: Duration,
+    ) -> Result<(), String> {
+        self.all.retain(|belief| belief.until > now);
+        for (request, _) in command.granted(answer) {
+            self.grant(request, now);
+            self.are_exclusive(request)?;
+        }
+        let request = &command.request;
+        if let Answer::Renewal(Renewal::Renewed) = answer {
+            self.grant(request, now);
+        }
+        let mine = self.all.iter().position(|belief| belief.request.id == request.id);
+        let is_live = mine.is_some_and(|mine| !self.all[mine].is_kept);
+        let is_true = match (answer, &command.what) {
+            (Answer::Ended(Ended::Kept), &What::Release(keep)) => {
+                // A repeat has the same answer, and keeps it no longer.
+                if let Some(mine) = mine.filter(|_| is_live) {
+                    (self.all[mine].until, self.all[mine].is_kept) = (now + keep, true);
+                }
+                true
+            }
+            (Answer::Ended(Ended::Released | Ended::StillHeld(_)) | Answer::Cancelled(true), _) => {
+                mine.map(|mine| self.all.swap_remove(mine));
+                true
+            }
+            (Answer::Forced(Forced::Released { .. }), _) => {
+                for taken in self.all.extract_if(.., |belief| belief.request.key == request.key) {
+                    self.forced.insert(taken.request.id, taken.until);
+                }
+                true
+            }
+            (Answer::Forced(_), _) => {
+                !self.all.iter().any(|belief| belief.request.key == request.key)
+            }
+            (Answer::WasForced(was), _) => {
+                let until = self.forced.get(&request.id);
+                *was || until.is_none_or(|until| *until <= now)
+            }
+            // What somebody has, is not refused him.
+            (Answer::Attempt(attempt), _) => matches!(attempt, Attempt::Granted { .. }) || !is_live,
+            (
+                Answer::Renewal(Renewal::NotHeld(_))
+                | Answer::Ended(Ended::NotHeld(_))
+                | Answer::Cancelled(false),
+                _,
+            ) => !is_live,
+            _ => true,
+        };
+        ensure(is_true, || format!("{:?} was told otherwise before", request.id))?;
+        self.are_exclusive(request)
+    }
+
+    /// One of those who were told that they hold something.
+    pub(super) fn nth(&self, nth: usize) -> Option<&Request> {
+        self.all.get(nth % self.all.len().max(1)).map(|belief| &belief.request)
+    }
+
+    fn grant(&mut self, request: &Request, now: Duration) {
+        self.all.retain(|belief| belief.request.id != request.id);
+        let until = now + request.ttl;
+        self.all.push(Belief { request: request.clone(), until, is_kept: false });
+    }
+
+    /// Whether those who believe to have the same lock may have it together.
+    fn are_exclusive(&self, request: &Request) -> Result<(), String> {
+        let here: Vec<_> =
+            self.all.iter().map(|it| &it.request).filter(|it| it.key == request.key).collect();
+        let mut pairs = here
+            .iter()
+            .enumerate()
+            .flat_map(|(nth, first)| here[nth + 1..].iter().map(move |second| (first, second)));
+        let may_meet = |(first, second): (&&Request, &&Request)| {
+            let is_one_owner = first.owner.is_some() && first.owner == second.owner;
+            match (first.kind, second.kind) {
+                (Kind::Reentrant, Kind::Reentrant)
+                | (Kind::Read, Kind::Write)
+                | (Kind::Write, Kind::Read) => is_one_owner,
+                (Kind::Read, Kind::Read) | (Kind::Semaphore { .. }, Kind::Semaphore { .. }) => true,
+                _ => false,
+            }
+        };
+        ensure(pairs.all(may_meet), || format!("at the same time: {here:?}"))
+    }
+}
+
+pub(super) fn ensure(is_so: bool, problem: impl FnOnce() -> String) -> Result<(), String> {
+    if is_so { Ok(()) } else { Err(problem()) }
+}

@@ -1,0 +1,95 @@
+//! What is sent to both stores.
+
+use std::fmt;
+use std::time::Duration;
+
+use leasehold::store::{
+    Attempt, ClientInfo, Owner, Request, Store, StoreError, StoreFuture, Ticket, Waiting,
+};
+
+use super::answers::Answer;
+
+/// One command, as it is sent to both stores, and perhaps again later.
+#[derive(Clone)]
+pub(super) struct Command {
+    /// Whose it is, or at whose lock.
+    pub(super) request: Request,
+    pub(super) what: What,
+}
+
+#[derive(Clone, Debug)]
+pub(super) enum What {
+    Acquire,
+    /// With what each store knows of the ticket: memory, Redis.
+    Wait([Waiting; 2]),
+    /// Together with this one.
+    AcquireAll(Request),
+    Renew,
+    Release(Duration),
+    Cancel,
+    Introduce(Duration),
+    Inspect,
+    IsHeldBy(Owner),
+    ForceRelease,
+    WasForced,
+}
+
+impl Command {
+    pub(super) async fn send(&self, store: &dyn Store, nth: usize) -> Result<Answer, StoreError> {
+        let (request, key) = (&self.request, &self.request.key);
+        Ok(match &self.what {
+            What::Acquire => Answer::Attempt(store.acquire(request, None).await?),
+            What::Wait(waiting) => {
+                Answer::Attempt(store.acquire(request, Some(waiting[nth])).await?)
+            }
+            What::AcquireAll(other) => {
+                let all: Option<StoreFuture<_>> =
+                    store.acquire_all(&[request.clone(), other.clone()]);
+                Answer::All(all.expect("it can").await?)
+            }
+            What::Renew => Answer::Renewal(store.renew(request).await?),
+            What::Release(keep) => Answer::Ended(store.release(request, *keep).await?),
+            What::Cancel => Answer::Cancelled(store.cancel(request).await?),
+            What::Introduce(lasts) => {
+                let (id, process) = (request.id.client(), 1);
+                let (service, host) = (format!("service {id}"), "host".to_owned());
+                let info = ClientInfo { id, service, host, process };
+                store.introduce(&info, *lasts).await?;
+                Answer::Introduced
+            }
+            What::Inspect => Answer::Info(store.inspect(key).await?),
+            What::IsHeldBy(owner) => Answer::IsHeld(store.is_held_by(key, owner).await?),
+            What::ForceRelease => Answer::Forced(store.force_release(key).await?),
+            What::WasForced => Answer::WasForced(store.was_forced(request).await?),
+        })
+    }
+
+    /// Which requests an answer grants, and with what tokens.
+    pub(super) fn granted(&self, answer: &Answer) -> Vec<(&Request, u64)> {
+        match (answer, &self.what) {
+            (Answer::Attempt(Attempt::Granted { token }), _) => vec![(&self.request, *token)],
+            (Answer::All(Some(tokens)), What::AcquireAll(other)) => {
+                [&self.request, other].into_iter().zip(tokens.iter().copied()).collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// Whether it comes behind all who are there, unless it is in the queue already.
+    pub(super) fn is_last(&self) -> bool {
+        match self.what {
+            What::Wait([Waiting { ticket, .. }, _]) => {
+                ticket == Ticket::New { age: Duration::ZERO }
+            }
+            _ => true,
+        }
+    }
+}
+
+impl fmt::Debug for Command {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Request { key, id, kind, owner, .. } = &self.request;
+        write!(f, "{:?} {} {id:?} {kind:?}", self.what, key.name())?;
+        owner.as_ref().map_or(Ok(()), |owner| write!(f, " of {owner:?}"))
+    }
+}

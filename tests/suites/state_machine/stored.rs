@@ -1,0 +1,135 @@
+//! One lock, as it is stored on the server.
+
+use std::collections::HashMap;
+
+use leasehold::store::{Kind, LIVE_MOST, Owner, Request};
+
+pub(super) const ROLES: [&str; 5] = ["lock", "holders", "queue", "waiters", "forced"];
+
+#[derive(Default)]
+pub(super) struct Lock {
+    pub(super) record: Option<String>,
+    /// When the record ends, in the server's milliseconds.
+    pub(super) ends_ms: u64,
+    /// Member and score, in order.
+    pub(super) holders: Vec<(String, i64)>,
+    pub(super) queue: Vec<(String, i64)>,
+    pub(super) waiters: HashMap<String, String>,
+    pub(super) forced: Vec<(String, i64)>,
+    /// For each role.
+    pub(super) left_ms: Vec<i64>,
+}
+
+/// How a request holds the lock, or would.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct How<'a> {
+    /// As the record begins.
+    pub(super) kind: char,
+    pub(super) limit: u32,
+    pub(super) weight: u32,
+    pub(super) is_writer: bool,
+    pub(super) owner: Option<&'a str>,
+}
+
+impl<'a> How<'a> {
+    pub(super) fn of(request: &'a Request) -> Self {
+        let owner = request.owner.as_ref().map(Owner::name);
+        let how = How { kind: 'M', limit: 1, weight: 1, is_writer: false, owner };
+        match request.kind {
+            Kind::Mutex => how,
+            Kind::Reentrant => How { kind: 'E', ..how },
+            Kind::Semaphore { limit, weight } => How { kind: 'S', limit, weight, ..how },
+            Kind::Read => How { kind: 'R', ..how },
+            Kind::Write => How { kind: 'R', is_writer: true, ..how },
+        }
+    }
+
+    /// What a waiter said last.
+    fn wished(said: &'a str) -> Self {
+        let (kind, wish) = said[13..].split_at(1);
+        let how = wish.trim_start_matches(|it: char| it.is_ascii_digit());
+        let limit = wish[..wish.len() - how.len()].parse().unwrap_or(1);
+        How { limit, ..Self::read(kind, how) }
+    }
+
+    /// What stands behind a holder's id.
+    pub(super) fn read(kind: &str, how: &'a str) -> Self {
+        let (how, owner) = how.split_once('@').map_or((how, None), |(how, it)| (how, Some(it)));
+        let weight = how.strip_prefix(':').map_or(1, |weight| weight.parse().expect("a weight"));
+        let kind = kind.chars().next().expect("a kind");
+        How { kind, limit: 1, weight, is_writer: how == "w", owner }
+    }
+}
+
+impl Lock {
+    /// The record, if it lasts longer than that.
+    fn record_at(&self, at_ms: u64) -> Option<&str> {
+        self.record.as_deref().filter(|_| self.ends_ms > at_ms)
+    }
+
+    /// How the record begins: the letter of its kind and its state.
+    pub(super) fn state_at(&self, at_ms: u64) -> &str {
+        self.record_at(at_ms).map_or("", |record| &record[..2])
+    }
+
+    pub(super) fn token(&self) -> u64 {
+        self.record.as_ref().map_or(0, |record| record[36..52].parse().expect("16 digits"))
+    }
+
+    pub(super) fn members(&self) -> impl Iterator<Item = (&str, How<'_>, i64)> {
+        let kind = self.record.as_deref().unwrap_or("?");
+        let members =
+            self.holders.iter().filter(|(member, _)| !member.starts_with(['+', '@', '!']));
+        members.map(move |(member, end)| (&member[..34], How::read(kind, &member[34..]), *end))
+    }
+
+    /// Who has the lock, and how.
+    pub(super) fn live(&self, at_ms: u64) -> impl Iterator<Item = (&str, How<'_>)> {
+        let record = self.record_at(at_ms).filter(|record| ["MH", "MO"].contains(&&record[..2]));
+        let mutex = record.map(|record| (&record[2..36], How::read("M", &record[87..])));
+        let members =
+            self.members().filter(move |(.., end)| u64::try_from(*end).is_ok_and(|it| it > at_ms));
+        mutex.into_iter().chain(members.map(|(id, how, _)| (id, how)))
+    }
+
+    pub(super) fn has(&self, id: &str, at_ms: u64) -> bool {
+        self.live(at_ms).any(|(holder, _)| holder == id)
+    }
+
+    pub(super) fn is_owners(&self, owner: Option<&str>, at_ms: u64) -> bool {
+        owner.is_some() && self.live(at_ms).any(|(_, how)| how.owner == owner)
+    }
+
+    /// Who waits and is known to live, in their order.
+    pub(super) fn waiting(&self, at_ms: u64) -> impl Iterator<Item = (&str, How<'_>)> {
+        let most = at_ms + u64::try_from(LIVE_MOST.as_millis()).expect("a few seconds");
+        let said = self.queue.iter().map(|(id, _)| (id.as_str(), self.waiters[id].as_str()));
+        let live = said.filter(move |(_, said)| {
+            let until = said[..13].parse::<u64>().expect("13 digits");
+            (at_ms + 1..=most).contains(&until)
+        });
+        live.map(|(id, said)| (id, How::wished(said)))
+    }
+
+    /// How a waiter is to have it, by what it said last.
+    pub(super) fn said(&self, id: &str) -> Option<How<'_>> {
+        self.waiters.get(id).map(|said| How::wished(said))
+    }
+
+    /// Whether one more may have it, by the contract.
+    pub(super) fn has_room(&self, how: How<'_>, at_ms: u64) -> bool {
+        let mut live = self.live(at_ms).map(|(_, how)| how);
+        match how.kind {
+            'M' => live.next().is_none() && self.state_at(at_ms) != "MK",
+            'E' => live.all(|it| it.owner == how.owner),
+            'S' => live.map(|it| it.weight).sum::<u32>() + how.weight <= how.limit,
+            _ if how.is_writer => live.next().is_none(),
+            _ => live.all(|it| !it.is_writer || how.owner.is_some() && it.owner == how.owner),
+        }
+    }
+
+    /// Whether all who have it are readers of an owner, who may write then.
+    pub(super) fn is_sole_reader(&self, owner: Option<&str>, at_ms: u64) -> bool {
+        owner.is_some() && self.live(at_ms).all(|(_, it)| !it.is_writer && it.owner == owner)
+    }
+}
