@@ -35,6 +35,9 @@ pub(super) use cases;
 
 const NAMES: [&str; 3] = ["a", "b", "c"];
 
+/// Renewed within the second, and not lost where the machine is busy for another.
+const TTL: Duration = Duration::from_secs(3);
+
 /// They can be had at once.
 async fn are_free(locks: &Locks, names: &[&str]) {
     for name in names {
@@ -179,13 +182,12 @@ pub(super) async fn a_wait_that_ends_gives_all_back(backend: &impl Backend) {
 pub(super) async fn what_is_held_is_renewed_while_others_are_waited_for(backend: &impl Backend) {
     let (first, second) = (backend.locks().await, backend.locks().await);
     let held = first.mutex("c").lock().await.unwrap();
-    let ttl = SHORT * 2;
-    let all = second.all(NAMES).ttl(ttl).wait(Wait::Forever);
+    let all = second.all(NAMES).ttl(TTL).wait(Wait::Forever);
     let waits = tokio::spawn(async move { all.lock().await.unwrap() });
     backend.until_queued("c", 1).await;
     let fences = [first.inspect("a").await.unwrap(), first.inspect("b").await.unwrap()];
     let fences = fences.map(|info| info.holders[0].fence);
-    let until = Instant::now() + ttl * 3;
+    let until = Instant::now() + TTL * 2;
     while Instant::now() < until {
         are_busy(&first, &["a", "b"]).await;
         sleep(Duration::from_millis(10)).await;
@@ -199,7 +201,7 @@ pub(super) async fn what_is_held_is_renewed_while_others_are_waited_for(backend:
 
 pub(super) async fn they_are_lost_when_one_is(backend: &impl Backend) {
     let (first, second) = (backend.locks().await, backend.locks().await);
-    let leases = first.all(NAMES).ttl(SHORT * 2).lock().await.unwrap();
+    let leases = first.all(NAMES).ttl(TTL).lock().await.unwrap();
     let forced = second.force_release("b").await.unwrap();
     assert!(matches!(forced, Forced::Released { held: 1, .. }), "{forced:?}");
     let (key, reason) = leases.lost().await;
@@ -222,7 +224,7 @@ pub(super) async fn they_are_lost_when_one_is(backend: &impl Backend) {
 
 pub(super) async fn work_under_them_is_stopped_when_one_is_lost(backend: &impl Backend) {
     let (first, second) = (backend.locks().await, backend.locks().await);
-    let leases = first.all(NAMES).ttl(SHORT * 2).lock().await.unwrap();
+    let leases = first.all(NAMES).ttl(TTL).lock().await.unwrap();
     assert_eq!(leases.run(async { 7 }).await.unwrap(), 7);
     let work = async {
         second.force_release("c").await.unwrap();
@@ -239,7 +241,7 @@ pub(super) async fn work_under_them_is_stopped_when_one_is_lost(backend: &impl B
 pub(super) async fn one_lost_while_others_are_waited_for_starts_over(backend: &impl Backend) {
     let (first, second) = (backend.locks().await, backend.locks().await);
     let held = first.mutex("c").lock().await.unwrap();
-    let all = second.all(NAMES).ttl(SHORT * 2).wait(Wait::Forever);
+    let all = second.all(NAMES).ttl(TTL).wait(Wait::Forever);
     let waits = tokio::spawn(async move { all.lock().await.unwrap() });
     backend.until_queued("c", 1).await;
     first.force_release("a").await.unwrap();

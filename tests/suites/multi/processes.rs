@@ -19,8 +19,8 @@ async fn random_sets_of_many_processes_overlap_nowhere_and_are_all_served() {
     let mut workers: Vec<_> = (0..16).map(|_| worker()).collect();
     let mut all = Vec::new();
     for worker in &mut workers {
-        let line = worker.line().expect("it was in nobody's way, and nobody in its");
-        assert!(worker.is_success());
+        let line = worker.line().expect("it says how it went");
+        assert!(worker.is_success(), "{line}");
         let counts: Vec<u32> = line.split(' ').map(|count| count.parse().unwrap()).collect();
         assert!(counts[0] > 0, "it is served: {line}");
         all.push(counts);
