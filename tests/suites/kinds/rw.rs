@@ -48,7 +48,11 @@ async fn section(locks: &Locks, mode: Mode, inside: &Inside, sections: &AtomicU3
     let lease = lease.expect("it is served");
     sections.fetch_add(1, Ordering::SeqCst);
     inside.work(mode).await;
-    lease.release().await.expect("it is held");
+    // A machine that is busy may answer too late; that it was lost is another thing.
+    match lease.release().await {
+        Ok(_) | Err(LockError::Store { .. }) => {}
+        Err(other) => panic!("{other}"),
+    }
 }
 
 /// Many of one mode go round, and one of the other comes now and then: while it waits,
@@ -76,6 +80,9 @@ async fn is_served_among(crowd: Mode, one: Mode, clients: &[Locks], server: &Ser
         let before = count(&sections);
         // All go round.
         while count(&sections).iter().zip(&before).any(|(now, before)| now == before) {
+            if let Some(ended) = running.try_join_next() {
+                panic!("one of them goes round no more: {ended:?}");
+            }
             tokio::task::yield_now().await;
         }
         let mine = AtomicU32::new(0);
