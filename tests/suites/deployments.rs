@@ -126,7 +126,7 @@ mod on_servers {
 
     use leasehold::LockKey;
     use leasehold::store::redis::RedisStore;
-    use leasehold::store::{ClientId, Kind, Request, RequestId, Store};
+    use leasehold::store::{ClientId, ClientInfo, Kind, Owner, Request, RequestId, Store};
     use leasehold_tests::process::Process;
     use leasehold_tests::server::Server;
     use tokio::runtime::Handle;
@@ -326,6 +326,46 @@ mod on_servers {
                 let refused =
                     store.acquire(&request(name, kind, Duration::from_secs(9)), None).await;
                 assert!(refused.is_err() || missing != "pttl", "{missing}: {refused:?}");
+            }
+            let keys: Vec<String> =
+                redis::cmd("KEYS").arg("*").query_async(&mut redis).await.unwrap();
+            for key in keys {
+                let left: i64 = redis::cmd("PTTL").arg(&key).query_async(&mut redis).await.unwrap();
+                assert!(left > 0, "without {missing}, {key} has {left}");
+            }
+        }
+    }
+
+    /// The same for what owners, weights, force and a client's record of itself leave.
+    #[tokio::test]
+    async fn a_user_without_a_right_leaves_no_owner_without_expiry() {
+        for missing in ["pexpire", "zincrby", "unlink", "zunionstore", "zremrangebyscore"] {
+            let server = Server::start();
+            let mut redis = server.redis().await;
+            let mut acl = redis::cmd("ACL");
+            acl.arg(&["SETUSER", "u", "on", ">p", "~*", "+@all", &format!("-{missing}")]);
+            acl.exec_async(&mut redis).await.unwrap();
+            let url = format!("redis://u:p@127.0.0.1:{}/", server.port());
+            let id = ClientId::random();
+            let store =
+                RedisStore::connect(&url, "leasehold", id, Handle::current()).await.unwrap();
+            let client = ClientInfo { id, service: "a".into(), host: String::new(), process: 1 };
+            let _ = store.introduce(&client, Duration::from_secs(9)).await;
+            let kinds = [
+                Kind::Mutex,
+                Kind::Reentrant,
+                Kind::Semaphore { limit: 2, weight: 2 },
+                Kind::Read,
+                Kind::Write,
+            ];
+            for kind in kinds {
+                for owner in [None, Some(Owner::new("me").unwrap())] {
+                    let name = format!("{kind:?}, {owner:?}");
+                    let mut request = request(&name, kind, Duration::from_secs(9));
+                    request.owner = owner;
+                    let _ = store.acquire(&request, None).await;
+                    let _ = store.force_release(&request.key).await;
+                }
             }
             let keys: Vec<String> =
                 redis::cmd("KEYS").arg("*").query_async(&mut redis).await.unwrap();

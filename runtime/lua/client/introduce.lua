@@ -16,6 +16,8 @@
 local client = KEYS[1]
 local service, host, process, ttl_ms = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 
+-- The expiry before the entry: a user who may not set one leaves nothing.
+local is_there = redis.call('PEXPIRE', client, ttl_ms)
 redis.call('HSET', client, 'service', service, 'host', host, 'process', process)
-redis.call('PEXPIRE', client, ttl_ms)
+if is_there == 0 then redis.call('PEXPIRE', client, ttl_ms) end
 return 1

@@ -42,9 +42,10 @@ local function put_in(holders, holder, lasts_ms, now_ms)
   -- The expiry before the member: a user who may not set one leaves nothing.
   local expiry_ms = math.max(redis.call('PTTL', holders), lasts_ms)
   local is_there = redis.call('PEXPIRE', holders, expiry_ms)
-  if redis.call('ZADD', holders, now_ms + lasts_ms, holder) == 1 then note(holders, holder, 1) end
-  if is_writer(holder) then redis.call('ZADD', holders, -(now_ms + lasts_ms), '!') end
+  local is_new = redis.call('ZADD', holders, now_ms + lasts_ms, holder) == 1
   if is_there == 0 then redis.call('PEXPIRE', holders, expiry_ms) end
+  if is_new then note(holders, holder, 1) end
+  if is_writer(holder) then redis.call('ZADD', holders, -(now_ms + lasts_ms), '!') end
   return expiry_ms
 end
 

@@ -35,12 +35,15 @@ local now_ms, left_ms, held = to_ms(now), redis.call('PTTL', lock), 1
 local first, flag = first_waiter(queue, waiters, now_ms), flag_for(queue)
 redis.call('ZCARD', forced)
 -- The expiry before the entry: a user who may not set one leaves nothing.
-redis.call('PEXPIRE', forced, math.max(left_ms, redis.call('PTTL', forced)))
+local expiry_ms = math.max(left_ms, redis.call('PTTL', forced))
+redis.call('PEXPIRE', forced, expiry_ms)
 if string.sub(rec, 1, 1) == 'M' then
   redis.call('ZADD', forced, now_ms + left_ms, string.sub(rec, 3, 36))
+  redis.call('PEXPIRE', forced, expiry_ms)
 else
   held = redis.call('ZCOUNT', holders, '(' .. now_ms, '+inf')
   redis.call('ZUNIONSTORE', forced, 2, forced, holders, 'AGGREGATE', 'MAX')
+  redis.call('PEXPIRE', forced, expiry_ms)
   redis.call('UNLINK', holders)
 end
 redis.call('ZREMRANGEBYSCORE', forced, '-inf', now_ms)
