@@ -31,7 +31,7 @@ pub(crate) struct Wanted {
 
 impl Wanted {
     /// Whether its owner may have it already, and have more of it.
-    fn may_be_had_already(&self) -> bool {
+    pub(crate) fn may_be_had_already(&self) -> bool {
         self.owner.is_some() && matches!(self.kind, Kind::Reentrant | Kind::Read | Kind::Write)
     }
 }

@@ -64,8 +64,11 @@ impl Locks {
     ///
     /// A former holder learns of it by its next renewal, which comes within a third of
     /// its TTL: its lease is lost, as [`LossReason::Forced`](crate::LossReason). Until
-    /// then two may be at work; the fencing token, which has moved on, keeps the former
-    /// one from the resource. Who waits for the lock runs at once.
+    /// then two may be at work. Of a mutex, a reentrant mutex or a writer the fencing
+    /// token, which has moved on, keeps the former one from the resource; permits and
+    /// readers have none. Who waits for the lock runs at once.
+    ///
+    /// All leases of the lock are taken: of a semaphore all permits.
     ///
     /// # Errors
     ///

@@ -18,7 +18,7 @@ use crate::{Fence, Lease, LockError, LockKey, LossReason};
 /// of them is. The others then stay held until they are released or dropped.
 ///
 /// Dropping releases all of them in the background, as of [`Lease`].
-#[derive(Debug, Default)]
+#[derive(Debug)]
 #[must_use = "the locks are released as soon as their leases are dropped: bind them to a name such as `_leases`, and not to `_`"]
 pub struct Leases {
     /// In the order of their names.
@@ -26,6 +26,11 @@ pub struct Leases {
 }
 
 impl Leases {
+    /// Of nothing yet.
+    pub(crate) const fn new() -> Self {
+        Self { leases: Vec::new() }
+    }
+
     pub(crate) fn push(&mut self, lease: Lease) {
         self.leases.push(lease);
     }

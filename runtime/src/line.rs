@@ -22,9 +22,12 @@ use crate::acquire::{Asking, LIVE, Wanted};
 use crate::locks::Client;
 use crate::store::{Kind, Owner};
 
-/// A lock, as one kind of it, and for one owner: who comes again to what he has must
-/// not wait behind those who wait for him.
+/// A lock, as one kind of it; and for one owner, if he may have it already: who comes
+/// again to what he has must not wait behind those who wait for him.
 type Name = (LockKey, Discriminant<Kind>, Option<Owner>);
+
+/// What one asks for in a line. Who asks for the same can go on with his request.
+type What = (Kind, Option<Owner>);
 
 /// How many ask the store at a time, however large a semaphore's limit is: each
 /// says every other second that it lives.
@@ -56,7 +59,7 @@ struct Line {
 
 struct Place {
     number: u64,
-    kind: Kind,
+    what: What,
     admit: oneshot::Sender<Admission>,
 }
 
@@ -71,19 +74,19 @@ pub(crate) enum Entry {
 impl Lines {
     /// Enters the line of a lock.
     pub(crate) fn enter(client: &Arc<Client>, wanted: &Wanted) -> Entry {
-        let (name, kind) = (name(wanted), wanted.kind);
+        let (name, what) = (name(wanted), (wanted.kind, wanted.owner.clone()));
         let now = client.store.now();
         let mut lines = client.lines.lines();
         let line = lines.entry(name.clone()).or_insert_with(|| client.lines.line(now));
-        if line.waiting.is_empty() && line.has_room(kind) {
-            line.admit(kind, now);
-            return Entry::Admitted(Admission::new(client, name, kind, line.generation));
+        if line.waiting.is_empty() && line.has_room(what.0) {
+            line.admit(what.0, now);
+            return Entry::Admitted(Admission::new(client, name, what, line.generation));
         }
         let (admit, admitted) = oneshot::channel();
         let number = line.next;
         line.next += 1;
-        line.waiting.push_back(Place { number, kind, admit });
-        Entry::Behind(Behind { client: client.clone(), name, number, kind, admitted })
+        line.waiting.push_back(Place { number, what: what.clone(), admit });
+        Entry::Behind(Behind { client: client.clone(), name, number, what, admitted })
     }
 
     /// A line in which nobody is.
@@ -108,7 +111,7 @@ impl Lines {
     fn change(
         client: &Arc<Client>,
         name: &Name,
-        mut inherited: Option<(Kind, Box<Asking>)>,
+        mut inherited: Option<(What, Box<Asking>)>,
         change: impl FnOnce(&mut Line) -> Option<Place>,
     ) {
         let mut admitted = Vec::new();
@@ -120,10 +123,10 @@ impl Lines {
             gone = change(line);
             generation = line.generation;
             while let Some(first) = line.waiting.front()
-                && line.has_room(first.kind)
+                && line.has_room(first.what.0)
                 && let Some(place) = line.waiting.pop_front()
             {
-                line.admit(place.kind, now);
+                line.admit(place.what.0, now);
                 admitted.push(place);
             }
             if line.askers == 0 {
@@ -131,10 +134,10 @@ impl Lines {
             }
         }
         drop(gone);
-        for Place { kind, admit, .. } in admitted {
-            let mut admission = Admission::new(client, name.clone(), kind, generation);
-            admission.inherited =
-                inherited.take_if(|(of, _)| *of == kind).map(|(_, asking)| asking);
+        for Place { what, admit, .. } in admitted {
+            let same = inherited.take_if(|(of, _)| *of == what);
+            let mut admission = Admission::new(client, name.clone(), what, generation);
+            admission.inherited = same.map(|(_, asking)| asking);
             // If it is gone, its admission is dropped, and so passed on.
             let _ = admit.send(admission);
         }
@@ -167,7 +170,8 @@ impl Line {
 }
 
 fn name(wanted: &Wanted) -> Name {
-    (wanted.key.clone(), discriminant(&wanted.kind), wanted.owner.clone())
+    let owner = wanted.owner.clone().filter(|_| wanted.may_be_had_already());
+    (wanted.key.clone(), discriminant(&wanted.kind), owner)
 }
 
 fn weight(kind: Kind) -> u64 {
@@ -181,14 +185,14 @@ fn weight(kind: Kind) -> u64 {
 pub(crate) struct Admission {
     client: Arc<Client>,
     name: Name,
-    kind: Kind,
+    what: What,
     generation: u64,
     inherited: Option<Box<Asking>>,
 }
 
 impl Admission {
-    fn new(client: &Arc<Client>, name: Name, kind: Kind, generation: u64) -> Self {
-        Self { client: client.clone(), name, kind, generation, inherited: None }
+    fn new(client: &Arc<Client>, name: Name, what: What, generation: u64) -> Self {
+        Self { client: client.clone(), name, what, generation, inherited: None }
     }
 
     /// What the one before has begun, and not ended.
@@ -212,11 +216,11 @@ impl Admission {
 
 impl Drop for Admission {
     fn drop(&mut self) {
-        let inherited = self.inherited.take().map(|asking| (self.kind, asking));
+        let inherited = self.inherited.take().map(|asking| (self.what.clone(), asking));
         Lines::change(&self.client, &self.name, inherited, |line| {
             if line.generation == self.generation {
                 line.askers -= 1;
-                line.asking -= weight(self.kind);
+                line.asking -= weight(self.what.0);
             }
             None
         });
@@ -228,7 +232,7 @@ pub(crate) struct Behind {
     client: Arc<Client>,
     name: Name,
     number: u64,
-    kind: Kind,
+    what: What,
     admitted: oneshot::Receiver<Admission>,
 }
 
@@ -270,11 +274,11 @@ impl Behind {
         let gone = line.leave(self.number)?;
         line.generation = self.client.lines.generations.fetch_add(1, Ordering::Relaxed);
         (line.askers, line.asking) = (0, 0);
-        line.admit(self.kind, now);
+        line.admit(self.what.0, now);
         let generation = line.generation;
         drop(lines);
         drop(gone);
-        Some(Admission::new(&self.client, self.name.clone(), self.kind, generation))
+        Some(Admission::new(&self.client, self.name.clone(), self.what.clone(), generation))
     }
 }
 

@@ -101,7 +101,8 @@ impl RwLock {
         self.face.acquire(Kind::Read).await
     }
 
-    /// Reads if nobody writes, and nobody waits, and does not wait.
+    /// Reads if nobody writes, and nobody waits, and does not wait; or if its
+    /// [`owner`](Self::owner) has it already, whoever waits.
     ///
     /// # Errors
     ///

@@ -9,7 +9,7 @@ use crate::{IntoLockKey, Lease, LockError, Locks, Wait};
 
 /// A semaphore by name: a cheap handle, from [`Locks::semaphore`].
 ///
-/// Its permits are leases: each has an owner and a TTL of its own, so that a
+/// Its permits are leases: each has an id and a TTL of its own, so that a
 /// crash costs none, and none is given back twice. First come, first served. The
 /// limit is the caller's, held against all permits that are out: callers with
 /// different limits each keep to their own, so a limit may change while servers

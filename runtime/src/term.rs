@@ -113,9 +113,10 @@ impl Term {
 
     /// The store has said that it is not held, and why as far as is known. From now on
     /// it is not; that it was lost, and how, is told later, or at the deadline.
-    pub(crate) fn vanish(&self, reason: LossReason) {
+    /// False if it was not held before.
+    pub(crate) fn vanish(&self, reason: LossReason) -> bool {
         let is_taken = reason == LossReason::Taken;
-        self.leave(HELD, if is_taken { GONE_TAKEN } else { GONE_EXPIRED });
+        self.leave(HELD, if is_taken { GONE_TAKEN } else { GONE_EXPIRED })
     }
 
     /// How it has vanished, if it is not told lost yet.
@@ -261,11 +262,11 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn what_is_gone_is_not_held_and_lost_at_the_deadline_at_the_latest() {
         let (term, gone) = (term(), term());
-        term.vanish(LossReason::Taken);
+        assert!(term.vanish(LossReason::Taken) && !term.vanish(LossReason::Taken));
         assert!(!term.is_held() && term.loss().is_none());
         term.lose(LossReason::Forced);
         assert_eq!(term.lost().await, LossReason::Forced);
-        gone.vanish(LossReason::Taken);
+        assert!(gone.vanish(LossReason::Taken));
         let before = tokio::time::Instant::now();
         assert_eq!(gone.lost().await, LossReason::Taken);
         assert!(before.elapsed().as_millis() >= 9_898);

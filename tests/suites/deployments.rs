@@ -349,7 +349,7 @@ mod on_servers {
             let id = ClientId::random();
             let store =
                 RedisStore::connect(&url, "leasehold", id, Handle::current()).await.unwrap();
-            let client = ClientInfo { id, service: "a".into(), host: String::new(), process: 1 };
+            let client = ClientInfo::new(id, "a".into(), String::new(), 1);
             let _ = store.introduce(&client, Duration::from_secs(9)).await;
             let kinds = [
                 Kind::Mutex,

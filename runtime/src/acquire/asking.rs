@@ -136,11 +136,12 @@ impl Asking {
 
     /// Asks once; if there is time left to wait, the request joins the queue.
     pub(super) async fn ask(&mut self, left: Duration) -> Result<Attempt, StoreError> {
-        let is_waiting = self.route.is_some() && !left.is_zero();
+        // Who reads may try to write, and not wait for it: by a try it would be had. So
+        // who waits for that never asks as one who tries.
+        let may_upgrade = self.request.kind == Kind::Write && self.request.owner.is_some();
+        let is_waiting = self.route.is_some() && (may_upgrade || !left.is_zero());
         if let Subscribing::Later(_) = self.subscribing {
-            // Who reads may try to write, and not wait for it: by a try it would be had.
-            let is_like_a_try = self.request.kind != Kind::Write || self.request.owner.is_none();
-            if !is_waiting || is_like_a_try {
+            if !is_waiting || !may_upgrade {
                 let answer = self.ask_once(None).await;
                 if !is_waiting || !matches!(answer, Ok(Attempt::Busy { .. })) {
                     return answer;

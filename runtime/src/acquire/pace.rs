@@ -49,6 +49,8 @@ pub(super) struct Pace {
     wait: Wait,
     waited: Duration,
     pause: Duration,
+    /// How long had been waited when its owner was in its way for the first time.
+    own_since: Option<Duration>,
     /// How often it may still ask again at once, where the store says so.
     repeats: u32,
 }
@@ -58,7 +60,14 @@ impl Pace {
     const LONGEST: Duration = Duration::from_millis(200);
 
     pub(super) fn new(begun: Instant, wait: Wait) -> Self {
-        Self { begun, wait, waited: Duration::ZERO, pause: Self::FIRST, repeats: 64 }
+        Self {
+            begun,
+            wait,
+            waited: Duration::ZERO,
+            pause: Self::FIRST,
+            own_since: None,
+            repeats: 64,
+        }
     }
 
     pub(super) fn is_try(&self) -> bool {
@@ -94,7 +103,10 @@ impl Pace {
             return Some(Duration::ZERO);
         }
         let left = match (self.wait, refusal) {
-            (_, Refusal::Own) => self.left(now).min(OWN.saturating_sub(self.waited)),
+            (_, Refusal::Own) => {
+                let since = *self.own_since.get_or_insert(self.waited);
+                self.left(now).min((OWN + since).saturating_sub(self.waited))
+            }
             (Wait::For(wait), Refusal::Fault(_)) => wait.max(FAULTS).saturating_sub(self.waited),
             _ => self.left(now),
         };
@@ -143,8 +155,10 @@ mod tests {
     fn an_owner_is_not_refused_for_what_he_has_just_dropped() {
         let begun = Instant::now();
         let mut pace = Pace::new(begun, Wait::Forever);
-        assert!(pace.next(begun, &Refusal::Own, true).is_some());
-        assert!(pace.next(begun + OWN, &Refusal::Own, true).is_none());
+        // It may have waited for others before.
+        let first = begun + OWN * 10;
+        assert!(pace.next(first, &Refusal::Own, true).is_some());
+        assert!(pace.next(first + OWN, &Refusal::Own, true).is_none());
         let mut pace = Pace::new(begun, Wait::For(Duration::ZERO));
         assert!(pace.next(begun, &Refusal::Own, true).is_none());
         let key = LockKey::new("a").unwrap();

@@ -102,7 +102,7 @@ impl Several<'_> {
 
     /// One after another. They are fewer than all if one that it had was lost.
     async fn in_order(&mut self) -> Result<Leases, LockError> {
-        let mut held = Leases::default();
+        let mut held = Leases::new();
         for key in self.keys {
             let wait = match self.options.wait {
                 Wait::For(_) => Wait::For(self.pace.left(self.client.store.now())),

@@ -71,7 +71,7 @@ impl Together {
         }
         let (sent, ttl) = (self.sent, self.options.ttl);
         let grant = Grant { sent, deadline: sent + validity(ttl), renew: sent + ttl / 3 };
-        let mut leases = Leases::default();
+        let mut leases = Leases::new();
         for (request, token) in self.requests.drain(..).zip(tokens) {
             let fence = Some(Fence::new(*token));
             leases.push(Lease::new(self.client.clone(), request, fence, grant, self.options));

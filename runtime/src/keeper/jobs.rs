@@ -41,8 +41,9 @@ pub(super) async fn renew(store: &Arc<dyn Store>, term: &Term) -> Option<Instant
         Ok(Renewal::NotHeld(reason)) => {
             telemetry::renewal("not_held");
             // Without effect if the guard has begun its release meanwhile.
-            term.vanish(reason);
-            term.lose(why(store, &term.request, reason).await);
+            if term.vanish(reason) {
+                term.lose(why(store, &term.request, reason).await);
+            }
             None
         }
         Err(StoreError { source, .. }) => {

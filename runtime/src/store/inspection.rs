@@ -12,7 +12,8 @@ use crate::Fence;
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct LockInfo {
-    /// Which kind of lock it is; nothing if nobody has held it for a minute.
+    /// Which kind of lock it is; nothing if the store has no record of it: a minute
+    /// after it was released, and at once when a lease has run out.
     pub kind: Option<LockKind>,
     /// Who holds it: the first 64, by when their leases end.
     pub holders: Vec<Holder>,
@@ -82,6 +83,7 @@ pub struct Waiter {
 
 /// Who a client is, for those who ask who holds a lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ClientInfo {
     /// The client's id, with which all its request ids begin.
     pub id: ClientId,
@@ -115,6 +117,15 @@ fn host() -> String {
     #[cfg(not(feature = "redis"))]
     let name = String::new();
     name
+}
+
+impl ClientInfo {
+    /// A client's record of itself.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn new(id: ClientId, service: String, host: String, process: u32) -> Self {
+        Self { id, service, host, process }
+    }
 }
 
 /// What [`Locks::force_release`](crate::Locks::force_release) did.

@@ -101,6 +101,10 @@ where
                         Some(Poll::Ready(reason)) => {
                             State::Refused { refusal: Refusal::Lost(reason) }
                         }
+                        // It is lost, and how will be known soon.
+                        Some(Poll::Pending) if lease.as_ref().is_some_and(|it| !it.is_held()) => {
+                            return Poll::Pending;
+                        }
                         Some(Poll::Pending) | None => {
                             let response = ready!(response.poll(cx));
                             let lease = lease.take();

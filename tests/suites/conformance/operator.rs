@@ -204,7 +204,7 @@ async fn introduced(backend: &impl Backend, process: u32) -> (Hearing, Client, C
     let client = Client::new();
     let hearing = Hearing::of(&**backend.store(), client.id);
     let (service, host) = ("billing".to_owned(), "host-7".to_owned());
-    let info = ClientInfo { id: client.id, service, host, process };
+    let info = ClientInfo::new(client.id, service, host, process);
     backend.store().introduce(&info, LONG).await.expect("the store answers");
     (hearing, client, info)
 }

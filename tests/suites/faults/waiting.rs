@@ -317,3 +317,45 @@ async fn an_owner_who_has_it_does_not_wait_behind_his_own() {
     assert_eq!(begun.elapsed(), Duration::ZERO);
     drop((outer, tried, inner));
 }
+
+/// An owner is a name where he can have a lock once, and no reason for a place of his own
+/// in the store's queue.
+#[tokio::test(start_paused = true)]
+async fn owners_of_a_mutex_stand_in_one_line() {
+    let (_, [holder, locks]) = clients();
+    let held = holder.mutex("a").lock().await.unwrap();
+    let mut waiting = JoinSet::new();
+    for number in 0..5 {
+        let mutex = locks.mutex("a").owner(format!("worker-{number}")).wait(Wait::Forever);
+        waiting.spawn(async move {
+            let lease = mutex.lock().await.unwrap();
+            (number, lease)
+        });
+        tokio::task::yield_now().await;
+    }
+    sleep(Duration::from_millis(1)).await;
+    assert_eq!(holder.inspect("a").await.unwrap().waiting, 1);
+    held.release().await.unwrap();
+    for expected in 0..5 {
+        let (number, lease) = waiting.join_next().await.unwrap().unwrap();
+        assert_eq!(number, expected);
+        let shown = holder.inspect("a").await.unwrap();
+        assert_eq!(shown.holders[0].owner, Some(format!("worker-{number}")));
+        lease.release().await.unwrap();
+    }
+}
+
+/// The last ask of a wait does not wait, and is no try all the same: an owner who reads
+/// and waits to write is not let in by it.
+#[tokio::test(start_paused = true)]
+async fn the_end_of_a_wait_to_write_is_no_try() {
+    let (_, [locks, _]) = clients();
+    for wait in [1, 100, 1000] {
+        let mine = locks.rw_lock("a").owner("me").wait(Duration::from_millis(wait));
+        let reader = mine.read().await.unwrap();
+        let refused = mine.write().await;
+        assert!(matches!(refused, Err(LockError::WouldDeadlock { .. })), "{wait}: {refused:?}");
+        reader.release().await.unwrap();
+        mine.try_write().await.unwrap().release().await.unwrap();
+    }
+}

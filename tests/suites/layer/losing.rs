@@ -11,6 +11,7 @@ use futures_util::FutureExt;
 use http::{Request, Response, StatusCode};
 use http_body_util::{BodyExt, Empty};
 use leasehold::{LeaseHandle, LockLayer, Locks};
+use leasehold_tests::faulty::{Fault, Faulty};
 use tokio::time::{advance, sleep, timeout};
 use tower::{Layer, ServiceExt, service_fn};
 
@@ -73,4 +74,34 @@ async fn the_body_goes_on_and_the_handle_tells() {
     advance(STANDSTILL).await;
     lease.lost().now_or_never().expect("it is lost");
     assert_eq!(response.into_body().collect().await.unwrap().to_bytes(), "done");
+}
+
+/// The store has said that the lock is not held, and not yet that it was taken by force:
+/// the handler does not go on meanwhile, beside the next holder.
+#[tokio::test(start_paused = true)]
+async fn the_handler_stops_before_it_is_known_how_the_lock_was_lost() {
+    let (store, locks) = Faulty::start();
+    let steps = Arc::new(AtomicUsize::default());
+    let count = steps.clone();
+    let service = LockLayer::mutex(&locks, "a").layer(service_fn(move |_: Request<()>| {
+        let count = count.clone();
+        async move {
+            for _ in 0..100 {
+                sleep(Duration::from_secs(1)).await;
+                count.fetch_add(1, Ordering::SeqCst);
+            }
+            Ok::<_, Infallible>(text("done"))
+        }
+    }));
+    let response = tokio::spawn(service.oneshot(request("/")));
+    sleep(Duration::from_millis(9500)).await;
+    // The force, the renewal after ten seconds, and the question that follows it.
+    store.next(&[Fault::None, Fault::None, Fault::Delay(Duration::from_secs(5))]);
+    locks.force_release("a").await.unwrap();
+    sleep(Duration::from_secs(1)).await;
+    let before = steps.load(Ordering::SeqCst);
+    assert!(!response.is_finished());
+    sleep(Duration::from_secs(4)).await;
+    assert_eq!(steps.load(Ordering::SeqCst), before);
+    assert_eq!(response.await.unwrap().unwrap().status(), StatusCode::SERVICE_UNAVAILABLE);
 }

@@ -53,7 +53,7 @@ impl Command {
             What::Introduce(lasts) => {
                 let (id, process) = (request.id.client(), 1);
                 let (service, host) = (format!("service {id}"), "host".to_owned());
-                let info = ClientInfo { id, service, host, process };
+                let info = ClientInfo::new(id, service, host, process);
                 store.introduce(&info, *lasts).await?;
                 Answer::Introduced
             }

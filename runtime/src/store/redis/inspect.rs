@@ -152,7 +152,7 @@ impl Read {
                 return None;
             };
             // Until when it lives, the letter of its kind, and a limit.
-            let how = said.get(14..).unwrap_or_default().trim_ascii_start();
+            let how = said.get(14..).unwrap_or_default();
             let how = &how[how.iter().take_while(|byte| byte.is_ascii_digit()).count()..];
             Some((Member::new(RequestId::read(id)?, how), number(&pair[1])?))
         });
