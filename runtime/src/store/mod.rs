@@ -85,7 +85,8 @@ pub enum Attempt {
     /// The name is in use by another kind of lock, or by no lock at all.
     WrongKind,
     /// Its owner reads or writes, and would wait for himself, or for others who
-    /// read: a writer's lease is for who has nothing, or alone reads and tries.
+    /// read: a writer's lease is for who has nothing, or alone reads and tries. The
+    /// request is not in the queue.
     WouldDeadlock,
 }
 
@@ -196,7 +197,7 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     fn acquire(&self, request: &Request, waiting: Option<Waiting>) -> StoreFuture<Attempt>;
 
     /// Asks for several mutexes: their tokens if all were granted, else nothing. They
-    /// are not queued for. Nothing at all where the store can't grant them together.
+    /// are not queued for, have no owner, and last equally long. Nothing at all where the store can't grant them together.
     fn acquire_all(&self, requests: &[Request]) -> Option<StoreFuture<Option<Vec<u64>>>>;
 
     /// Lets a lease run for its TTL from now.

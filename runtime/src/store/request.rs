@@ -100,7 +100,7 @@ impl fmt::Debug for RequestId {
 pub enum Kind {
     /// The only lease of a lock.
     Mutex,
-    /// A hold of its owner's, who may have others of the same lock.
+    /// A hold of its owner's, who may have others of the same lock. It has an owner.
     Reentrant,
     /// A permit of at most `limit` in all.
     Semaphore {

@@ -38,6 +38,10 @@ const TICK: Duration = Duration::from_millis(1);
 /// By then nothing is left of what was done before.
 const LONG: Duration = Duration::from_secs(300);
 
+/// More than a command goes through at once, and for how long each of them is there.
+const CROWD: usize = 70;
+const SHORT: Duration = Duration::from_secs(1);
+
 const CASES: u32 = 100;
 
 #[test]
@@ -168,6 +172,7 @@ impl<'a> Run<'a> {
                 None => return Ok(()),
             },
             Step::Acquire { who, is_new, wait, more } => self.ask(who, is_new, wait, more),
+            Step::Crowd { who, wait } => return self.crowd(who, wait, log),
             Step::AcquireAll { are_new } => self.ask_for_all(are_new),
             Step::Renew(whose) => self.command_of(whose, What::Renew),
             Step::Release { whose, keep } => self.command_of(whose, What::Release(keep)),
@@ -183,6 +188,10 @@ impl<'a> Run<'a> {
                 },
             ),
         };
+        self.send(command, log)
+    }
+
+    fn send(&mut self, command: Command, log: &mut String) -> Result<(), TestCaseError> {
         self.pass(TICK);
         let memory = self.paused.block_on(command.send(&self.memory, 0)).expect("it never fails");
         let redis = self.world.runtime.block_on(command.send(&self.world.redis, 1));
@@ -201,6 +210,21 @@ impl<'a> Run<'a> {
         let before = self.look()?;
         self.remains.follows(&before, &command, &redis).map_err(TestCaseError::fail)?;
         self.sent.push(command);
+        Ok(())
+    }
+
+    fn crowd(&mut self, who: usize, wait: bool, log: &mut String) -> Result<(), TestCaseError> {
+        for _ in 0..CROWD {
+            self.start_anew(who);
+            let request = &mut self.actors[who].request;
+            request.ttl = SHORT;
+            if let Kind::Semaphore { limit, .. } = &mut request.kind {
+                *limit = 1000;
+            }
+            let waiting = Waiting { live: SHORT, ticket: Ticket::New { age: Duration::ZERO } };
+            let what = if wait { What::Wait([waiting; 2]) } else { What::Acquire };
+            self.send(self.command(who, what), log)?;
+        }
         Ok(())
     }
 

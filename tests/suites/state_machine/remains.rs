@@ -124,8 +124,9 @@ impl Remains {
             (Answer::Attempt(Attempt::Queued { .. } | Attempt::Busy { .. }), _) => {
                 let how = How::of(request);
                 let is_owners = how.is_writer && before.is_owners(how.owner, now_ms);
-                ensure(!is_owners || had_it, || format!("{id} waits for its own owner"))?;
-                lock.is_served(now_ms)
+                let may_wait = !is_owners || had_it || before.is_crowded(now_ms);
+                ensure(may_wait, || format!("{id} waits for its own owner"))?;
+                lock.is_served(before, now_ms)
             }
             (Answer::Attempt(Attempt::WouldDeadlock), _) => {
                 let how = How::of(request);
@@ -138,7 +139,7 @@ impl Remains {
             (Answer::Ended(_) | Answer::Cancelled(_), _) => {
                 lock.lacks(&id, now_ms)?;
                 if had_it {
-                    lock.is_served(now_ms)?;
+                    lock.is_served(before, now_ms)?;
                 }
                 // By then its name may be another kind of lock.
                 let is_reentrant = lock.state_at(now_ms).starts_with('E');
@@ -213,6 +214,8 @@ impl Remains {
         ensure(has_room || may_write, || format!("no room for {id}"))?;
         // One that comes to wait may have been there before, by its ticket.
         let comes_again = was_owners && ['E', 'R'].contains(&how.kind);
+        // Who ended may still be taken for there, where too many did.
+        let comes_again = comes_again || how.kind == 'R' && then.is_crowded(now_ms);
         if !comes_again && (command.is_last() || then.waiters.contains_key(&id)) {
             // Others may have been served by the same command.
             let ahead: Vec<_> =
@@ -275,7 +278,8 @@ impl Lock {
                 *counts.entry(format!("@{owner}")).or_default() -= 1;
             }
         }
-        let writer = self.members().find(|(_, how, _)| how.is_writer).map_or(0, |(.., end)| -end);
+        let writer = self.members().filter(|(_, how, _)| how.is_writer).last();
+        let writer = writer.map_or(0, |(.., end)| -end);
         // When the last one's lease ended may be forgotten with him, or stay.
         let live = -i64::try_from(now_ms).expect("a date");
         counts.insert("!".into(), if writer < live { writer } else { 0 });
@@ -287,7 +291,11 @@ impl Lock {
     }
 
     /// Whether the first who waits has to.
-    fn is_served(&self, now_ms: u64) -> Result<(), String> {
+    fn is_served(&self, before: &Self, now_ms: u64) -> Result<(), String> {
+        // What one command does not come to, the next one does.
+        if before.is_crowded(now_ms) {
+            return Ok(());
+        }
         let first = self
             .waiting(now_ms)
             .next()

@@ -39,6 +39,12 @@ pub(super) enum Step {
         /// By how much its limit is greater this time.
         more: u32,
     },
+    /// More requests of his than a command goes through at once, each for a second: they
+    /// acquire, or wait.
+    Crowd {
+        who: usize,
+        wait: bool,
+    },
     /// The last two acquire together.
     AcquireAll {
         are_new: bool,
@@ -107,7 +113,7 @@ pub(super) fn case() -> impl Strategy<Value = Case> {
     let slots = (slots, pair).prop_map(|(slots, pair)| [slots, pair.into()].concat());
     // What fails is made smaller by leaving steps out, and not by other means: each
     // try runs the case.
-    let steps = vec(step().no_shrink(), 1..120);
+    let steps = prop_oneof![9 => vec(step().no_shrink(), 1..120), 1 => crowded()];
     (slots.no_shrink(), steps).prop_map(|(slots, steps)| Case { slots, steps })
 }
 
@@ -145,9 +151,19 @@ fn slot(names: usize, sorts: [Sort; 2]) -> impl Strategy<Value = Slot> {
     )
 }
 
+/// The last two are there for what is acquired together.
+fn who() -> impl Strategy<Value = usize> {
+    prop_oneof![12 => 0..SLOTS, 1 => SLOTS..SLOTS + 2]
+}
+
+/// A crowd takes as long as another case.
+fn crowded() -> impl Strategy<Value = Vec<Step>> {
+    let crowd = (0..SLOTS, prop::bool::weighted(0.3));
+    let crowd = crowd.prop_map(|(who, wait)| Step::Crowd { who, wait });
+    vec(prop_oneof![30 => step(), 1 => crowd].no_shrink(), 1..120)
+}
+
 fn step() -> impl Strategy<Value = Step> {
-    // The last two are there for what is acquired together.
-    let who = || prop_oneof![12 => 0..SLOTS, 1 => SLOTS..SLOTS + 2];
     let whose =
         || (who(), prop::bool::weighted(0.6)).prop_map(|(who, is_holder)| Whose { who, is_holder });
     let is_new = prop::bool::weighted(0.3);

@@ -111,6 +111,14 @@ impl Lock {
         live.map(|(id, said)| (id, How::wished(said)))
     }
 
+    /// Whether there may be more than a command goes through at once, of those who ended
+    /// and of those who wait.
+    pub(super) fn is_crowded(&self, at_ms: u64) -> bool {
+        let ended =
+            self.members().filter(|(.., end)| u64::try_from(*end).is_ok_and(|it| it <= at_ms));
+        ended.count() + self.queue.len() > 64
+    }
+
     /// How a waiter is to have it, by what it said last.
     pub(super) fn said(&self, id: &str) -> Option<How<'_>> {
         self.waiters.get(id).map(|said| How::wished(said))

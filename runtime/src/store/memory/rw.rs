@@ -1,6 +1,6 @@
 //! The commands of a read-write lock: each is the Lua script of the same name.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::super::{Attempt, Ended, Renewal, Request, Waiting};
 use super::lock::{Demand, Lock, busy};
@@ -26,7 +26,9 @@ pub(super) fn acquire(
         && (waiting.is_some() || !lock.holders.is_sole_reader(owner, now))
     {
         lock.queue.leave(request.id);
-        return Attempt::WouldDeadlock;
+        // With more there who ended than were forgotten, it is not known: ask again.
+        let is_known = lock.holders.first_ends_at().is_none_or(|first| first > now);
+        return if is_known { Attempt::WouldDeadlock } else { busy(Duration::ZERO) };
     }
     if has_it || is_owned || nobody && lock.holders.fits(&demand, now) {
         return let_in(lock, request, shared);
