@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use leasehold::store::memory::MemoryStore;
 use leasehold::store::{
-    Attempt, ClientId, ClientInfo, Ended, Forced, Hint, Listener, LockInfo, Owner, Renewal,
+    All, Attempt, ClientId, ClientInfo, Ended, Forced, Hint, Listener, LockInfo, Owner, Renewal,
     Request, Store, StoreError, StoreFuture, Waiting,
 };
 use leasehold::{LockKey, Locks, Outcome};
@@ -188,8 +188,8 @@ impl Store for Faulty {
         self.answer("cancel", || self.inner.cancel(request))
     }
 
-    fn acquire_all(&self, requests: &[Request]) -> Option<StoreFuture<Option<Vec<u64>>>> {
-        let nothing = || -> StoreFuture<_> { Box::pin(async { Ok(None) }) };
+    fn acquire_all(&self, requests: &[Request]) -> Option<StoreFuture<All>> {
+        let nothing = || -> StoreFuture<_> { Box::pin(async { Ok(Err(None)) }) };
         let command = || self.inner.acquire_all(requests).unwrap_or_else(nothing);
         Some(self.answer("acquire_all", command))
     }

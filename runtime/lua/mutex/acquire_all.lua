@@ -15,7 +15,7 @@
 ---   1  ttl_ms  integer  how long the leases last
 --- RETURN
 ---   tokens, one for each mutex  granted
----   {}                          not all of them are free
+---   {0, place}                  this one is not free: the first that is not
 --- COST  O(mutexes)
 
 local ttl_ms = ARGV[1]
@@ -25,12 +25,12 @@ for each = 1, #KEYS / 2 do
   local lock, queue, id = KEYS[2 * each - 1], KEYS[2 * each], ARGV[1 + each]
   local rec, last, ended, flag, is_held = redis.call('GET', lock), NO_TOKEN, NOBODY, nil, false
   if rec then
-    if not is_record(rec) or is_other(rec, 'M') then return {} end
+    if not is_record(rec) or is_other(rec, 'M') then return {0, each} end
     last, flag, ended = string.sub(rec, 37, 52), string.sub(rec, 53, 53), string.sub(rec, 54, 87)
     is_held = holds(rec, id)
-    if ended == id or not is_held and string.sub(rec, 2, 2) ~= 'F' then return {} end
+    if ended == id or not is_held and string.sub(rec, 2, 2) ~= 'F' then return {0, each} end
   end
-  if not is_held and not nobody_waits(flag, queue) then return {} end
+  if not is_held and not nobody_waits(flag, queue) then return {0, each} end
   taken[each] = {lock = lock, id = id, rec = is_held and rec, last = last, ended = ended}
 end
 local tokens, now = {}, clock()

@@ -84,20 +84,31 @@ impl Several<'_> {
                 return Ok(None);
             }
             match asking.ask().await {
-                Ok(Some(leases)) => {
+                Ok(Ok(leases)) => {
                     let waited = self.waited();
                     for _ in self.keys {
                         telemetry::acquired(Kind::Mutex, waited, &Ok(()));
                     }
                     return Ok(Some(leases));
                 }
-                Ok(None) => return Ok(None),
+                Ok(Err(place)) => match place.and_then(|place| self.keys.get(place)) {
+                    Some(key) if self.pace.is_try() => self.refuse(key).await?,
+                    _ => return Ok(None),
+                },
                 // What is refused for all of them may be granted for each, as by a proxy
                 // before a cluster; if not, that says why.
                 Err(error) if !error.is_passing => return Ok(None),
                 Err(error) => self.pause(Refusal::Fault(error), first).await?,
             }
         }
+    }
+
+    /// Why one of them is not to be had, for a call that does not wait. Nothing if it has
+    /// become free by now: then all are asked for again.
+    async fn refuse(&mut self, key: &LockKey) -> Result<(), LockError> {
+        let lease = acquire(self.client, wanted(key), self.options).await?;
+        let _ = lease.release().await;
+        self.pause(Refusal::Over, key).await
     }
 
     /// One after another. They are fewer than all if one that it had was lost.
@@ -148,7 +159,10 @@ impl Several<'_> {
             telemetry::acquired(Kind::Mutex, self.waited(), &refused);
             return refused;
         };
-        sleep(pause).await;
+        // A try needs no timer.
+        if !pause.is_zero() {
+            sleep(pause).await;
+        }
         Ok(())
     }
 

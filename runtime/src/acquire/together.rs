@@ -8,7 +8,7 @@ use crate::lease::{Grant, Lease};
 use crate::leases::Leases;
 use crate::locks::Client;
 use crate::options::Options;
-use crate::store::{Kind, Request, StoreError, StoreFuture};
+use crate::store::{All, Kind, Request, StoreError, StoreFuture};
 use crate::term::validity;
 use crate::{Fence, LockKey, Outcome};
 
@@ -17,7 +17,7 @@ pub(super) struct Together {
     client: Arc<Client>,
     requests: Vec<Request>,
     options: Options,
-    in_flight: Option<StoreFuture<Option<Vec<u64>>>>,
+    in_flight: Option<StoreFuture<All>>,
     /// The store may have granted them, and nobody has the leases.
     is_armed: bool,
     /// When the last command was sent.
@@ -43,21 +43,22 @@ impl Together {
         }
     }
 
-    /// Asks once, by the same ids each time; gives the leases if all were granted,
-    /// and nothing if not, or where the store can't grant them together.
-    pub(super) async fn ask(&mut self) -> Result<Option<Leases>, StoreError> {
+    /// Asks once, by the same ids each time; gives the leases if all were granted. If
+    /// not, or where the store can't grant them together, the place of the first that
+    /// is not free, if that is known.
+    pub(super) async fn ask(&mut self) -> Result<Result<Leases, Option<usize>>, StoreError> {
         self.sent = self.client.store.now();
         self.in_flight = self.client.store.acquire_all(&self.requests);
-        let Some(in_flight) = &mut self.in_flight else { return Ok(None) };
+        let Some(in_flight) = &mut self.in_flight else { return Ok(Err(None)) };
         let answer = in_flight.await;
         self.in_flight = None;
         match answer {
-            Ok(Some(tokens)) => {
+            Ok(Ok(tokens)) => {
                 self.is_armed = true;
-                Ok(self.granted(&tokens))
+                Ok(self.granted(&tokens).ok_or(None))
             }
             // Refused; but an earlier copy may still be on its way.
-            Ok(None) => Ok(None),
+            Ok(Err(place)) => Ok(Err(place)),
             Err(error) => {
                 self.is_armed |= error.outcome == Outcome::Unknown;
                 Err(error)

@@ -90,6 +90,10 @@ pub enum Attempt {
     WouldDeadlock,
 }
 
+/// The answer to an acquire of several: their tokens; or, if not all were granted, the
+/// place of the first that is not free, if that is known.
+pub type All = Result<Vec<u64>, Option<usize>>;
+
 /// The answer to a renewal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
@@ -196,9 +200,9 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// Asks for the lock, once; `waiting` says how to wait for it.
     fn acquire(&self, request: &Request, waiting: Option<Waiting>) -> StoreFuture<Attempt>;
 
-    /// Asks for several mutexes: their tokens if all were granted, else nothing. They
-    /// are not queued for, have no owner, and last equally long. Nothing at all where the store can't grant them together.
-    fn acquire_all(&self, requests: &[Request]) -> Option<StoreFuture<Option<Vec<u64>>>>;
+    /// Asks for several mutexes, all or none. They are not queued for, have no owner, and
+    /// last equally long. Nothing at all where the store can't grant them together.
+    fn acquire_all(&self, requests: &[Request]) -> Option<StoreFuture<All>>;
 
     /// Lets a lease run for its TTL from now.
     fn renew(&self, request: &Request) -> StoreFuture<Renewal>;

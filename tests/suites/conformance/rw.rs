@@ -41,6 +41,7 @@ macro_rules! cases {
             after_an_upgrade_the_others_wait_for_both,
             a_writer_who_ended_does_not_let_others_in_beside_the_next,
             a_writer_is_renewed,
+            an_owner_of_whom_nothing_is_left_does_not_wait_for_himself,
         }
     };
 }
@@ -431,4 +432,25 @@ pub(super) async fn a_writer_who_ended_does_not_let_others_in_beside_the_next(
     assert!(backend.store().is_held_by(&former.key, owner).await.unwrap());
     busy(backend, &stranger).await;
     assert_eq!(renewed(backend, &writer).await, Renewal::Renewed);
+}
+
+pub(super) async fn an_owner_of_whom_nothing_is_left_does_not_wait_for_himself(
+    backend: &impl Backend,
+) {
+    let client = Client::new();
+    granted(backend, &read(&client, LONG)).await;
+    // More than one command forgets.
+    for _ in 0..140 {
+        granted(backend, &client.owned(Kind::Read, "me", SHORT * 4)).await;
+    }
+    backend.pass(SHORT * 4).await;
+    let writer = client.owned(Kind::Write, "me", LONG);
+    for _ in 0..5 {
+        match ask(backend, &writer, LIVE, FIRST).await {
+            Attempt::Busy { retry_after: Duration::ZERO, repaired: false } => {}
+            Attempt::Queued { .. } => return,
+            other => panic!("{other:?}"),
+        }
+    }
+    panic!("it was told to ask at once again and again");
 }

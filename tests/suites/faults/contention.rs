@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use leasehold::store::redis::RedisStore;
 use leasehold::store::{
-    Attempt, ClientId, ClientInfo, Ended, Forced, Listener, LockInfo, Owner, Renewal, Request,
+    All, Attempt, ClientId, ClientInfo, Ended, Forced, Listener, LockInfo, Owner, Renewal, Request,
     Store, StoreFuture, Waiting,
 };
 use leasehold::{Lease, LockError, LockKey, Locks, Wait};
@@ -151,10 +151,10 @@ impl Store for Twice {
         both(first, second, |held| *held, |first, second| !(*first && *second))
     }
 
-    fn acquire_all(&self, requests: &[Request]) -> Option<StoreFuture<Option<Vec<u64>>>> {
+    fn acquire_all(&self, requests: &[Request]) -> Option<StoreFuture<All>> {
         let (first, second) = (self.0.acquire_all(requests)?, self.0.acquire_all(requests)?);
-        Some(both(first, second, Option::is_some, |first, second| {
-            first.is_none() || second.is_none() || first == second
+        Some(both(first, second, Result::is_ok, |first, second| {
+            first.is_err() || second.is_err() || first == second
         }))
     }
 

@@ -42,7 +42,7 @@ async fn what_shares_a_slot_is_taken_by_one_command() {
     let tokens = store.acquire_all(&together).expect("they share a slot").await.unwrap();
     assert_eq!(tokens.expect("they are free").len(), 3);
     let others = requests(["order:{1}:b", "order:{1}:c"]);
-    assert_eq!(store.acquire_all(&others).expect("they share a slot").await.unwrap(), None);
+    assert_eq!(store.acquire_all(&others).expect("they share a slot").await.unwrap(), Err(Some(0)));
 }
 
 #[tokio::test]

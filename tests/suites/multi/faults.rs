@@ -214,9 +214,10 @@ async fn a_wait_that_ends_has_given_all_back() {
     store.next(&[Fault::None, Fault::None, Fault::None]);
     store.always(Fault::Delay(slow));
     let begun = Instant::now();
-    let refused = locks.all(NAMES).try_lock().await;
-    assert!(matches!(refused, Err(LockError::Busy { .. })), "{refused:?}");
-    assert_eq!(begun.elapsed(), slow * 2, "the last answer, and the releases together");
+    let wait = Duration::from_secs(1);
+    let refused = locks.all(NAMES).wait(wait).lock().await;
+    assert!(matches!(refused, Err(LockError::TimedOut { .. })), "{refused:?}");
+    assert_eq!(begun.elapsed(), wait + slow * 2, "the last answer, and the releases together");
 }
 
 /// However often it starts over.
@@ -285,4 +286,18 @@ async fn work_that_was_stopped_past_the_deadline_does_not_go_on() {
     };
     assert!(matches!(leases.run(work).await, Err(LockError::Lost { .. })));
     assert!(!went_on);
+}
+
+/// A call that does not wait takes none of them if one is held: not for a moment.
+#[tokio::test(start_paused = true)]
+async fn a_try_that_is_refused_takes_nothing() {
+    let (store, [holder, locks]) = clients();
+    let held = holder.mutex(NAMES[2]).lock().await.unwrap();
+    store.log();
+    let refused = locks.all(NAMES).try_lock().await;
+    let Err(LockError::Busy { key, .. }) = refused else { panic!("{refused:?}") };
+    assert_eq!(key.name(), NAMES[2]);
+    assert_eq!(store.log(), ["acquire_all", "acquire"]);
+    held.release().await.unwrap();
+    locks.all(NAMES).try_lock().await.unwrap().release().await.unwrap();
 }

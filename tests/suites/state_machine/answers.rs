@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use leasehold::store::{Attempt, Ended, Forced, Holder, LockInfo, Renewal, Waiter};
+use leasehold::store::{All, Attempt, Ended, Forced, Holder, LockInfo, Renewal, Waiter};
 
 use super::commands::{Command, What};
 
@@ -11,7 +11,7 @@ use super::commands::{Command, What};
 #[derive(Clone, Debug)]
 pub(super) enum Answer {
     Attempt(Attempt),
-    All(Option<Vec<u64>>),
+    All(All),
     Renewal(Renewal),
     Ended(Ended),
     Cancelled(bool),
@@ -46,10 +46,9 @@ impl Likeness {
             (Answer::Attempt(memory), Answer::Attempt(redis)) => {
                 self.are_attempts_alike(name, *memory, *redis)
             }
-            (Answer::All(None), Answer::All(None)) | (Answer::Introduced, Answer::Introduced) => {
-                true
-            }
-            (Answer::All(Some(memory)), Answer::All(Some(redis))) => {
+            (Answer::All(Err(memory)), Answer::All(Err(redis))) => memory == redis,
+            (Answer::Introduced, Answer::Introduced) => true,
+            (Answer::All(Ok(memory)), Answer::All(Ok(redis))) => {
                 let What::AcquireAll(other) = &command.what else { return Err("all?".into()) };
                 let names = [name, other.key.name()].into_iter();
                 names

@@ -68,7 +68,7 @@ impl Command {
     pub(super) fn granted(&self, answer: &Answer) -> Vec<(&Request, u64)> {
         match (answer, &self.what) {
             (Answer::Attempt(Attempt::Granted { token }), _) => vec![(&self.request, *token)],
-            (Answer::All(Some(tokens)), What::AcquireAll(other)) => {
+            (Answer::All(Ok(tokens)), What::AcquireAll(other)) => {
                 [&self.request, other].into_iter().zip(tokens.iter().copied()).collect()
             }
             _ => Vec::new(),

@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 
 use self::table::Table;
 use super::{
-    Attempt, ClientId, ClientInfo, Ended, Forced, Hint, Listener, LockInfo, Owner, Renewal,
+    All, Attempt, ClientId, ClientInfo, Ended, Forced, Hint, Listener, LockInfo, Owner, Renewal,
     Request, Store, StoreFuture, Waiting,
 };
 use crate::LockKey;
@@ -90,7 +90,7 @@ impl Store for MemoryStore {
         self.run(|table, now| table.cancel(request, now))
     }
 
-    fn acquire_all(&self, requests: &[Request]) -> Option<StoreFuture<Option<Vec<u64>>>> {
+    fn acquire_all(&self, requests: &[Request]) -> Option<StoreFuture<All>> {
         let all = || self.run(|table, now| table.acquire_all(requests, now));
         (!requests.is_empty()).then(all)
     }

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use super::super::{
-    Attempt, ClientId, ClientInfo, Ended, Forced, Hint, Kind, LockInfo, Owner, Renewal, Request,
-    Waiting,
+    All, Attempt, ClientId, ClientInfo, Ended, Forced, Hint, Kind, LockInfo, Owner, Renewal,
+    Request, Waiting,
 };
 use super::lock::Lock;
 use super::shared::Shared;
@@ -37,17 +37,17 @@ impl Table {
         self.with(&request.key, now, |lock, shared| acquire(lock, request, waiting, shared))
     }
 
-    pub(super) fn acquire_all(&mut self, requests: &[Request], now: Instant) -> Option<Vec<u64>> {
-        for request in requests {
+    pub(super) fn acquire_all(&mut self, requests: &[Request], now: Instant) -> All {
+        for (place, request) in requests.iter().enumerate() {
             let is_to_be_had = |lock: &mut Lock, _: &mut _| mutex::is_to_be_had(lock, request);
             if !self.with(&request.key, now, is_to_be_had) {
-                return None;
+                return Err(Some(place));
             }
         }
         let take = |request: &Request| {
             self.with(&request.key, now, |lock, shared| mutex::take(lock, request, shared))
         };
-        Some(requests.iter().map(take).collect())
+        Ok(requests.iter().map(take).collect())
     }
 
     pub(super) fn renew(&mut self, request: &Request, now: Instant) -> Renewal {

@@ -29,7 +29,7 @@ use self::hints::Ears;
 #[cfg(feature = "cluster")]
 use super::Attendance;
 use super::{
-    Attempt, ClientId, ClientInfo, Ended, Forced, Kind, Listener, LockInfo, Owner, Renewal,
+    All, Attempt, ClientId, ClientInfo, Ended, Forced, Kind, Listener, LockInfo, Owner, Renewal,
     Request, Store, StoreFuture, Ticket, Waiting,
 };
 use crate::{Fence, LockError, LockKey, LossReason};
@@ -144,7 +144,7 @@ impl Store for RedisStore {
         })
     }
 
-    fn acquire_all(&self, requests: &[Request]) -> Option<StoreFuture<Option<Vec<u64>>>> {
+    fn acquire_all(&self, requests: &[Request]) -> Option<StoreFuture<All>> {
         let (first, count) = (requests.first()?, requests.len());
         #[cfg(feature = "cluster")]
         if let Servers::Cluster(_) = self.servers
@@ -161,9 +161,9 @@ impl Store for RedisStore {
             command = command.arg(request.id.as_bytes());
         }
         // A value of another type is found, and named, by who asks for it alone.
-        Some(self.ask(command, first, None, move |answer| match answer {
-            [] => Some(None),
-            tokens => (tokens.len() == count).then(|| Some(tokens.to_vec())),
+        Some(self.ask(command, first, Err(None), move |answer| match *answer {
+            [0, place] => Some(Err(usize::try_from(place).ok()?.checked_sub(1))),
+            _ => (answer.len() == count).then(|| Ok(answer.to_vec())),
         }))
     }
 
