@@ -141,7 +141,7 @@ impl Asking {
         let may_upgrade = self.request.kind == Kind::Write && self.request.owner.is_some();
         let is_waiting = self.route.is_some() && (may_upgrade || !left.is_zero());
         if let Subscribing::Later(_) = self.subscribing {
-            if !is_waiting || !may_upgrade {
+            if !may_upgrade {
                 let answer = self.ask_once(None).await;
                 if !is_waiting || !matches!(answer, Ok(Attempt::Busy { .. })) {
                     return answer;

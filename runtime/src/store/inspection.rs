@@ -5,6 +5,9 @@ use std::time::Duration;
 use super::ClientId;
 use crate::Fence;
 
+/// How many holders, and how many waiters, are named: as many as a script may go through.
+pub(super) const MOST: usize = 64;
+
 /// What the store knows of a lock, from [`Locks::inspect`](crate::Locks::inspect).
 ///
 /// It was so when the store was asked, and may have changed since: for people, and

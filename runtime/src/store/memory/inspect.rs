@@ -2,13 +2,11 @@
 
 use std::time::Instant;
 
+use super::super::inspection::MOST;
 use super::super::{Holder, LockInfo, LockKind, Owner, RequestId, Waiter};
 use super::lock::{AT_ONCE, Demand, Lock, State};
 use super::shared::Shared;
 use crate::Fence;
-
-/// How many holders, and how many waiters, are named.
-const MOST: usize = 64;
 
 pub(super) fn inspect(lock: &Lock, shared: &Shared) -> LockInfo {
     let now = shared.now;

@@ -164,8 +164,8 @@ pub(super) fn take_back(lock: &mut Lock, request: &Request, shared: &mut Shared)
     was_granted
 }
 
-/// Lets a lease run for its whole TTL from now; `others` says whether one it can't be
-/// beside has the lock since, if it ended.
+/// Lets a lease run for its whole TTL from now; `has_others` says whether one it can't
+/// be beside has the lock since, if it ended.
 pub(super) fn last_anew(
     lock: &mut Lock,
     request: &Request,

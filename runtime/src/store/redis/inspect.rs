@@ -10,13 +10,11 @@ use super::RedisStore;
 use super::command::{Command, integers, is_wrong_type, unreadable};
 use super::connection::PATIENCE;
 use super::script;
+use crate::store::inspection::MOST;
 use crate::store::{
     ClientId, ClientInfo, Holder, LockInfo, LockKind, RequestId, StoreError, Waiter,
 };
 use crate::{Fence, LockKey};
-
-/// How many holders, and how many waiters, are named.
-const MOST: u32 = 64;
 
 impl RedisStore {
     pub(super) async fn look_at(&self, key: &LockKey) -> Result<LockInfo, StoreError> {
