@@ -71,6 +71,11 @@ local function ends_at(holders, now_ms)
   if last then redis.call('PEXPIRE', holders, 0) end
 end
 
+-- How long until the last of them ends.
+local function rest_ms(holders, now_ms)
+  return (ends_at(holders, now_ms) or now_ms) - now_ms
+end
+
 -- Whether the owner of this one has it already.
 local function owns(holders, holder, now_ms)
   local owner = owner_of(holder)

@@ -14,7 +14,5 @@ local function fence(holders, _, token, now)
   return token, token
 end
 
--- How long until the owner's last hold ends.
-local function free_in(holders, now_ms)
-  return (ends_at(holders, now_ms) or now_ms) - now_ms
-end
+-- When others may have it: when the owner's last hold ends.
+local free_in = rest_ms

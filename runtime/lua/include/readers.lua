@@ -32,7 +32,5 @@ local function fence(holders, holder, token, now)
   return token, token
 end
 
--- How long until the last who holds it ends.
-local function free_in(holders, now_ms)
-  return (ends_at(holders, now_ms) or now_ms) - now_ms
-end
+-- When a writer may have it: when the last who holds it ends.
+local free_in = rest_ms

@@ -20,6 +20,11 @@ local function is_record(rec)
   return #rec >= 87 and string.find(rec, '^[MESR][HOKF]') ~= nil
 end
 
+-- Its token, flag, and the request that ended last.
+local function fields(rec)
+  return string.sub(rec, 37, 52), string.sub(rec, 53, 53), string.sub(rec, 54, 87)
+end
+
 -- Whether the name is held as another kind of lock. What is free may change its
 -- kind, unless somebody waits for it: the queue says so.
 local function is_other(rec, kind)

@@ -49,9 +49,9 @@ end
 redis.call('ZREMRANGEBYSCORE', forced, '-inf', now_ms)
 local last = redis.call('ZRANGE', forced, -1, -1, 'WITHSCORES')[2]
 if last then redis.call('PEXPIRE', forced, last - now_ms) end
-local token = next_token(string.sub(rec, 37, 52), now)
-local kind, ended = string.sub(rec, 1, 1), string.sub(rec, 54, 87)
-local free = kind .. 'F' .. NOBODY .. token .. flag .. ended
+local last_token, _, ended = fields(rec)
+local token = next_token(last_token, now)
+local free = string.sub(rec, 1, 1) .. 'F' .. NOBODY .. token .. flag .. ended
 redis.call('SET', lock, free, 'PX', GRACE_MS)
 if first then tell(wake, first, '', '') end
 return {1, held, tonumber(token)}

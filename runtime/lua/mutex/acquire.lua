@@ -37,7 +37,7 @@ local last, ended, flag, is_free = NO_TOKEN, NOBODY, nil, true
 local rec = redis.call('GET', lock)
 if rec then
   if not is_record(rec) then return busy(lock, ttl_ms) end
-  last, flag, ended = string.sub(rec, 37, 52), string.sub(rec, 53, 53), string.sub(rec, 54, 87)
+  last, flag, ended = fields(rec)
   if ended == id then return {2} end
   if is_other(rec, 'M') then return {3} end
   if holds(rec, id) then

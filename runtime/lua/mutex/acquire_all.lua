@@ -26,7 +26,7 @@ for each = 1, #KEYS / 2 do
   local rec, last, ended, flag, is_held = redis.call('GET', lock), NO_TOKEN, NOBODY, nil, false
   if rec then
     if not is_record(rec) or is_other(rec, 'M') then return {0, each} end
-    last, flag, ended = string.sub(rec, 37, 52), string.sub(rec, 53, 53), string.sub(rec, 54, 87)
+    last, flag, ended = fields(rec)
     is_held = holds(rec, id)
     if ended == id or not is_held and string.sub(rec, 2, 2) ~= 'F' then return {0, each} end
   end

@@ -11,6 +11,7 @@
 --- INCLUDE holders
 --- INCLUDE owner
 --- INCLUDE serve
+--- INCLUDE ask
 ---
 --- KEYS
 ---   1  lock     string   the record

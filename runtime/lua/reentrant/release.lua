@@ -8,6 +8,7 @@
 --- INCLUDE holders
 --- INCLUDE owner
 --- INCLUDE serve
+--- INCLUDE give_back
 ---
 --- KEYS
 ---   1  lock     string  the record

@@ -10,6 +10,7 @@
 --- INCLUDE holders
 --- INCLUDE limit
 --- INCLUDE serve
+--- INCLUDE ask
 ---
 --- KEYS
 ---   1  lock     string   the record

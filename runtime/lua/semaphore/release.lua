@@ -8,6 +8,7 @@
 --- INCLUDE holders
 --- INCLUDE limit
 --- INCLUDE serve
+--- INCLUDE give_back
 ---
 --- KEYS
 ---   1  lock     string  the record

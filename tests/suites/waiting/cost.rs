@@ -169,7 +169,9 @@ async fn growth<F: Future<Output = f64>>(what: &str, time: impl Fn(usize) -> F) 
     growth
 }
 
-/// A grant costs the server the same, whether ten wait or ten thousand.
+/// A grant costs the server little more whether ten wait or ten thousand: a set a
+/// thousand times as large is a few levels deeper, and a look at all of it would cost
+/// hundreds of times as much. Between them is room for a machine that is busy.
 #[tokio::test]
 async fn a_grant_costs_little_more_with_ten_thousand() {
     let server = Server::start();
@@ -181,7 +183,7 @@ async fn a_grant_costs_little_more_with_ten_thousand() {
         growth("semaphore, waiters", |n| hand_round(server, requests, permit, n)).await,
         growth("semaphore, holders", |n| come_and_go(server, requests, n)).await,
     ] {
-        assert!(growth <= 1.5, "{growth}");
+        assert!(growth <= 3.0, "{growth}");
     }
 }
 

@@ -74,26 +74,32 @@ scripts! {
         (lock, queue, waiters; id, keep_ms, wake);
     MUTEX_CANCEL = "mutex/cancel" frees ["record", "queue", "hand_over"]
         (lock, queue, waiters; id, wake);
-    REENTRANT_ACQUIRE = "reentrant/acquire" grants ["record", "queue", "holders", "owner", "serve"]
+    REENTRANT_ACQUIRE = "reentrant/acquire" grants
+        ["record", "queue", "holders", "owner", "serve", "ask"]
         (lock, holders, queue, waiters; holder, ttl_ms, live_ms, ticket, wake);
     REENTRANT_RENEW = "reentrant/renew" frees ["record", "holders"] (lock, holders; holder, ttl_ms);
-    REENTRANT_RELEASE = "reentrant/release" frees ["record", "queue", "holders", "owner", "serve"]
+    REENTRANT_RELEASE = "reentrant/release" frees
+        ["record", "queue", "holders", "owner", "serve", "give_back"]
         (lock, holders, queue, waiters; holder, wake);
-    REENTRANT_CANCEL = "reentrant/cancel" frees ["record", "queue", "holders", "owner", "serve"]
+    REENTRANT_CANCEL = "reentrant/cancel" frees
+        ["record", "queue", "holders", "owner", "serve", "give_back"]
         (lock, holders, queue, waiters; holder, wake);
-    SEMAPHORE_ACQUIRE = "semaphore/acquire" grants ["record", "queue", "holders", "limit", "serve"]
+    SEMAPHORE_ACQUIRE = "semaphore/acquire" grants
+        ["record", "queue", "holders", "limit", "serve", "ask"]
         (lock, holders, queue, waiters; holder, ttl_ms, limit, live_ms, ticket, wake);
     SEMAPHORE_RENEW = "semaphore/renew" frees ["record", "holders"] (lock, holders; holder, ttl_ms);
-    SEMAPHORE_RELEASE = "semaphore/release" frees ["record", "queue", "holders", "limit", "serve"]
+    SEMAPHORE_RELEASE = "semaphore/release" frees
+        ["record", "queue", "holders", "limit", "serve", "give_back"]
         (lock, holders, queue, waiters; holder, wake);
-    SEMAPHORE_CANCEL = "semaphore/cancel" frees ["record", "queue", "holders", "limit", "serve"]
+    SEMAPHORE_CANCEL = "semaphore/cancel" frees
+        ["record", "queue", "holders", "limit", "serve", "give_back"]
         (lock, holders, queue, waiters; holder, wake);
-    RW_ACQUIRE = "rw/acquire" grants ["record", "queue", "holders", "readers", "serve"]
+    RW_ACQUIRE = "rw/acquire" grants ["record", "queue", "holders", "readers", "serve", "ask"]
         (lock, holders, queue, waiters; holder, ttl_ms, live_ms, ticket, wake);
     RW_RENEW = "rw/renew" frees ["record", "holders", "readers"] (lock, holders; holder, ttl_ms);
-    RW_RELEASE = "rw/release" frees ["record", "queue", "holders", "readers", "serve"]
+    RW_RELEASE = "rw/release" frees ["record", "queue", "holders", "readers", "serve", "give_back"]
         (lock, holders, queue, waiters; holder, wake);
-    RW_CANCEL = "rw/cancel" frees ["record", "queue", "holders", "readers", "serve"]
+    RW_CANCEL = "rw/cancel" frees ["record", "queue", "holders", "readers", "serve", "give_back"]
         (lock, holders, queue, waiters; holder, wake);
     LOCK_INSPECT = "lock/inspect" reads ["record"] (lock, holders, queue, waiters; most);
     LOCK_IS_HELD_BY = "lock/is_held_by" frees ["record", "holders"] (lock, holders; owner);

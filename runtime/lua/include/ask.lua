@@ -1,0 +1,56 @@
+--- include/ask: what the acquires of a lock that several may hold have in common.
+--- `keys` as of include/serve, after which it goes.
+
+-- The record's token, flag and ended request; or why there can be no lease.
+local function look(lock, id, ttl_ms)
+  local rec = redis.call('GET', lock)
+  if not rec then return nil, NO_TOKEN, nil, NOBODY end
+  if not is_record(rec) then return busy(lock, ttl_ms) end
+  local token, flag, ended = fields(rec)
+  if ended == id then return {2} end
+  if is_other(rec, KIND) then return {3} end
+  return nil, token, flag, ended
+end
+
+-- Lets a holder in, or starts its TTL anew.
+local function let_in(keys, holder, ttl_ms, token, flag, ended, now)
+  local own
+  -- An owner who has it comes in again past his own place in the queue.
+  if flag == '1' then leave(keys.queue, keys.waiters, string.sub(holder, 1, 34)) end
+  token, own = fence(keys.holders, holder, token, now)
+  local expiry_ms = put_in(keys.holders, holder, ttl_ms, to_ms(now))
+  redis.call('SET', keys.lock, KIND .. 'H' .. NOBODY .. token .. flag .. ended, 'PX', expiry_ms)
+  return {1, tonumber(own)}
+end
+
+-- One who is not let in at once joins the queue, if it waits (`live_ms` above 0);
+-- and whoever has his turn is served, be it this one.
+local function line_up(keys, holder, limit, ttl_ms, live_ms, ticket, token, flag, ended, now)
+  local id, now_ms, place, until_ms = string.sub(holder, 1, 34), to_ms(now), nil, nil
+  local demand = KIND .. limit .. string.sub(holder, 35)
+  if live_ms > 0 then
+    place, until_ms = join(keys.queue, keys.waiters, id, live_ms, ticket, demand, now)
+  end
+  local first, said = first_waiter(keys.queue, keys.waiters, now_ms)
+  local is_alone = not first and redis.call('EXISTS', keys.queue) == 0
+  if not is_alone and (not first or string.sub(said, 14, 14) ~= KIND) then
+    leave(keys.queue, keys.waiters, id)
+    return first and {3} or {0, 0} -- with more dead ones there: ask again
+  end
+  local own, offers
+  own, token, offers = serve(keys, holder, ttl_ms, token, now)
+  if is_alone and fits(keys.holders, holder, limit, now_ms) then -- only dead ones were there
+    token, own = fence(keys.holders, holder, token, now)
+    put_in(keys.holders, holder, ttl_ms, now_ms)
+  end
+  if own or offers[1] or not flag then
+    settle(keys, token, ended, now_ms)
+  elseif flag == '0' then
+    redis.call('SETRANGE', keys.lock, 52, '1')
+  end
+  tell_all(keys.wake, offers)
+  if own then return {1, tonumber(own)} end
+  local left_ms = free_in(keys.holders, now_ms)
+  if live_ms == 0 then return {0, left_ms} end
+  return queued(keys.queue, id, place, until_ms, live_ms, left_ms)
+end
