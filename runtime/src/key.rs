@@ -153,7 +153,7 @@ impl AsRef<str> for LockKey {
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot name a lock",
     label = "not a name",
-    note = "write a string, such as `format!(\"order:{{id}}\")`, or a `LockKey`"
+    note = "write a string, such as `\"nightly-report\"`, or make a `LockKey` with a `KeyTemplate`"
 )]
 pub trait IntoLockKey {
     /// Makes the key.

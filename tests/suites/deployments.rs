@@ -472,7 +472,7 @@ mod on_servers {
         let rw = locks.rw_lock("r").owner("me");
         let leases = [rw.read().await.unwrap(), rw.try_write().await.unwrap(), hold];
         let forced = locks.mutex("f").lock().await.unwrap();
-        locks.force_release("f").await.unwrap();
+        let _ = locks.force_release("f").await.unwrap();
 
         let mut redis = server.redis().await;
         let keys: Vec<String> = redis::cmd("KEYS").arg("*").query_async(&mut redis).await.unwrap();

@@ -134,6 +134,7 @@ impl ClientInfo {
 /// What [`Locks::force_release`](crate::Locks::force_release) did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
+#[must_use = "it says whether the lock was held at all, and the token to write to the resource"]
 pub enum Forced {
     /// It was taken from all who held it.
     Released {

@@ -23,6 +23,10 @@ use crate::{KeyTemplate, LeaseHandle, LockKey};
 /// another template. `{{` and `}}` are braces. A wildcard `{*path}` of the route
 /// is `{path}` here.
 ///
+/// They are the text in the URL, and not what the handler parses: `1`, `01` and `+1`
+/// are three locks for one number. Refuse all spellings but one before the layer, or
+/// lock in the handler by the parsed value.
+///
 /// A request is refused with status 400 if its route does not have a parameter
 /// of the template, or has it twice; or if the value is empty, is not UTF-8, or
 /// makes the name too long.
@@ -200,8 +204,9 @@ impl<S: Send + Sync> OptionalFromRequestParts<S> for LeaseHandle {
 /// with status 500.
 #[derive(Clone, Copy, Debug, thiserror::Error)]
 #[error(
-    "the handler takes a `LeaseHandle`, but no `LockLayer` put this request under a lock; \
-     add the layer to the route, or take an `Option<LeaseHandle>`"
+    "the handler takes a `LeaseHandle`, but this request is under no lock: no `LockLayer` is \
+     on its route, or the layer let it through without one, as `fail_open()` does; take an \
+     `Option<LeaseHandle>` there"
 )]
 pub struct NoLease;
 

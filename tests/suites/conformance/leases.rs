@@ -227,7 +227,7 @@ pub(super) async fn work_under_them_is_stopped_when_one_is_lost(backend: &impl B
     let leases = first.all(NAMES).ttl(TTL).lock().await.unwrap();
     assert_eq!(leases.run(async { 7 }).await.unwrap(), 7);
     let work = async {
-        second.force_release("c").await.unwrap();
+        let _ = second.force_release("c").await.unwrap();
         std::future::pending::<()>().await;
     };
     match leases.run(work).await {
@@ -244,7 +244,7 @@ pub(super) async fn one_lost_while_others_are_waited_for_starts_over(backend: &i
     let all = second.all(NAMES).ttl(TTL).wait(Wait::Forever);
     let waits = tokio::spawn(async move { all.lock().await.unwrap() });
     backend.until_queued("c", 1).await;
-    first.force_release("a").await.unwrap();
+    let _ = first.force_release("a").await.unwrap();
     let taken = first.mutex("a").lock().await.unwrap();
     // It learns of it, gives the other one back, and waits for the first again.
     backend.until_queued("a", 1).await;

@@ -524,7 +524,7 @@ pub(super) async fn another_kind_waits_where_it_is_free_and_awaited(backend: &im
         let waiter = client.request(mine, LONG);
         waits(backend, &waiter, LIVE).await;
         // Only force leaves a lock free though somebody waits.
-        backend.store().force_release(&waiter.key).await.unwrap();
+        let _ = backend.store().force_release(&waiter.key).await.unwrap();
         let other = client.request(others, LONG);
         assert_eq!(acquire(backend, &other).await, Attempt::WrongKind);
         assert_eq!(ask(backend, &other, LIVE, FIRST).await, Attempt::WrongKind);

@@ -173,7 +173,7 @@ async fn a_late_renewal_does_not_hold_what_is_released() {
 async fn what_is_gone_is_not_told_released_because_a_reply_was_lost() {
     let (store, locks) = Faulty::start();
     let lease = locks.mutex("a").ttl(TTL).lock().await.unwrap();
-    locks.force_release("a").await.unwrap();
+    let _ = locks.force_release("a").await.unwrap();
     locks.mutex("a").lock().await.unwrap().release().await.unwrap();
     store.log();
     store.next(&[Fault::None, Fault::Hang, Fault::LoseCommand]);

@@ -97,7 +97,7 @@ async fn the_handler_stops_before_it_is_known_how_the_lock_was_lost() {
     sleep(Duration::from_millis(9500)).await;
     // The force, the renewal after ten seconds, and the question that follows it.
     store.next(&[Fault::None, Fault::None, Fault::Delay(Duration::from_secs(5))]);
-    locks.force_release("a").await.unwrap();
+    let _ = locks.force_release("a").await.unwrap();
     sleep(Duration::from_secs(1)).await;
     let before = steps.load(Ordering::SeqCst);
     assert!(!response.is_finished());

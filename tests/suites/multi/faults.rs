@@ -232,7 +232,7 @@ async fn the_wait_is_for_all_rounds() {
     while !waits.is_finished() {
         sleep(Duration::from_millis(50)).await;
         if begun.elapsed() < Duration::from_secs(4) {
-            holder.force_release("a").await.unwrap();
+            let _ = holder.force_release("a").await.unwrap();
             forced += 1;
         }
     }
