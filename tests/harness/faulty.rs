@@ -5,10 +5,11 @@ use std::future::pending;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
+use futures_util::future::join_all;
 use leasehold::store::memory::MemoryStore;
 use leasehold::store::{
-    All, Attempt, ClientId, ClientInfo, Ended, Forced, Hint, Listener, LockInfo, Owner, Renewal,
-    Request, Store, StoreError, StoreFuture, Waiting,
+    Adoption, All, Attempt, ClientId, ClientInfo, Ended, Forced, Hint, Listener, LockInfo, Owner,
+    Renewal, Renewals, Request, RequestId, Store, StoreError, StoreFuture, Waiting,
 };
 use leasehold::{LockKey, Locks, Outcome};
 
@@ -178,6 +179,16 @@ impl Store for Faulty {
 
     fn renew(&self, request: &Request) -> StoreFuture<Renewal> {
         self.answer("renew", || self.inner.renew(request))
+    }
+
+    /// Each by itself.
+    fn renew_all(&self, requests: &[Request]) -> Renewals {
+        let renewals: Vec<_> = requests.iter().map(|request| self.renew(request)).collect();
+        Box::pin(join_all(renewals))
+    }
+
+    fn adopt(&self, from: RequestId, request: &Request) -> StoreFuture<Adoption> {
+        self.answer("adopt", || self.inner.adopt(from, request))
     }
 
     fn release(&self, request: &Request, keep: Duration) -> StoreFuture<Ended> {

@@ -104,6 +104,22 @@ pub enum Renewal {
     NotHeld(LossReason),
 }
 
+/// The answers to renewals that were sent together, each its own.
+pub type Renewals = Pin<Box<dyn Future<Output = Vec<Result<Renewal, StoreError>>> + Send>>;
+
+/// The answer to an adoption.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Adoption {
+    /// The request has the other's place, for its TTL from now.
+    Adopted {
+        /// The fencing token; 0 for what has none.
+        token: u64,
+    },
+    /// The lease had ended, or another request has adopted it. Nothing was changed.
+    NotHeld(LossReason),
+}
+
 /// The answer to a release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
@@ -192,8 +208,11 @@ pub struct StoreError {
 ///    a lease for its whole TTL. An owner who has a lease overtakes all to another
 ///    hold, to read once more, to read while he writes, or to write when he alone
 ///    reads: whoever waits, waits for him;
-/// 9. one name is one kind of lock: another kind is refused as long as somebody
-///    holds it or waits for it, and changes nothing.
+/// 9. an adoption puts one request in the place of another that holds the lock, with
+///    the next token if it is a mutex, a writer, or its owner's only hold; the other
+///    counts as ended;
+/// 10. one name is one kind of lock: another kind is refused as long as somebody
+///     holds it or waits for it, and changes nothing.
 ///
 /// The modules `conformance` of the tests hold every store to it.
 pub trait Store: fmt::Debug + Send + Sync + 'static {
@@ -206,6 +225,14 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
 
     /// Lets a lease run for its TTL from now.
     fn renew(&self, request: &Request) -> StoreFuture<Renewal>;
+
+    /// The same for several leases, in one go: whatever one is answered is no answer
+    /// to the others.
+    fn renew_all(&self, requests: &[Request]) -> Renewals;
+
+    /// Puts a request in the place of one that holds the lock, and whose kind and
+    /// owner are the same.
+    fn adopt(&self, from: RequestId, request: &Request) -> StoreFuture<Adoption>;
 
     /// Ends a lease; a mutex then stays held without a holder for `keep`.
     fn release(&self, request: &Request, keep: Duration) -> StoreFuture<Ended>;

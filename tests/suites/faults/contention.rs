@@ -8,10 +8,11 @@ use std::sync::Weak;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
+use futures_util::future::join_all;
 use leasehold::store::redis::RedisStore;
 use leasehold::store::{
-    All, Attempt, ClientId, ClientInfo, Ended, Forced, Listener, LockInfo, Owner, Renewal, Request,
-    Store, StoreFuture, Waiting,
+    Adoption, All, Attempt, ClientId, ClientInfo, Ended, Forced, Listener, LockInfo, Owner,
+    Renewal, Renewals, Request, RequestId, Store, StoreFuture, Waiting,
 };
 use leasehold::{Lease, LockError, LockKey, Locks, Wait};
 use leasehold_tests::server::Server;
@@ -136,6 +137,16 @@ impl Store for Twice {
         let (first, second) = (self.0.renew(request), self.0.renew(request));
         // A release may have come between the two.
         both(first, second, |answer| matches!(answer, Renewal::NotHeld(_)), |_, _| true)
+    }
+
+    fn renew_all(&self, requests: &[Request]) -> Renewals {
+        let renewals: Vec<_> = requests.iter().map(|request| self.renew(request)).collect();
+        Box::pin(join_all(renewals))
+    }
+
+    fn adopt(&self, from: RequestId, request: &Request) -> StoreFuture<Adoption> {
+        let adopt = || self.0.adopt(from, request);
+        both(adopt(), adopt(), |_| true, |first, second| first == second)
     }
 
     fn release(&self, request: &Request, keep: Duration) -> StoreFuture<Ended> {

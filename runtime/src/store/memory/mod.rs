@@ -20,10 +20,12 @@ use std::future::ready;
 use std::sync::{Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
+use futures_util::future::join_all;
+
 use self::table::Table;
 use super::{
-    All, Attempt, ClientId, ClientInfo, Ended, Forced, Hint, Listener, LockInfo, Owner, Renewal,
-    Request, Store, StoreFuture, Waiting,
+    Adoption, All, Attempt, ClientId, ClientInfo, Ended, Forced, Hint, Listener, LockInfo, Owner,
+    Renewal, Renewals, Request, RequestId, Store, StoreFuture, Waiting,
 };
 use crate::LockKey;
 
@@ -80,6 +82,14 @@ impl Store for MemoryStore {
 
     fn renew(&self, request: &Request) -> StoreFuture<Renewal> {
         self.run(|table, now| table.renew(request, now))
+    }
+
+    fn renew_all(&self, requests: &[Request]) -> Renewals {
+        Box::pin(join_all(requests.iter().map(|request| self.renew(request)).collect::<Vec<_>>()))
+    }
+
+    fn adopt(&self, from: RequestId, request: &Request) -> StoreFuture<Adoption> {
+        self.run(|table, now| table.adopt(from, request, now))
     }
 
     fn release(&self, request: &Request, keep: Duration) -> StoreFuture<Ended> {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::super::{Attempt, Ended, LockKind, Renewal, Request, RequestId, Waiting};
+use super::super::{Adoption, Attempt, Ended, LockKind, Renewal, Request, RequestId, Waiting};
 use super::lock::{Demand, GRACE, Lock, Record, State, busy};
 use super::queue::Waiter;
 use super::shared::Shared;
@@ -89,6 +89,25 @@ pub(super) fn renew(lock: &mut Lock, request: &Request, shared: &Shared) -> Rene
     }
     record.until = shared.now + request.ttl;
     Renewal::Renewed
+}
+
+pub(super) fn adopt(
+    lock: &mut Lock,
+    from: RequestId,
+    request: &Request,
+    shared: &mut Shared,
+) -> Adoption {
+    let Some(record) = &mut lock.record else {
+        return Adoption::NotHeld(LossReason::Expired);
+    };
+    if record.holds(from) {
+        record.ended = Some(from);
+        return Adoption::Adopted { token: grant(lock, request, shared) };
+    }
+    if !record.holds(request.id) {
+        return Adoption::NotHeld(LossReason::Taken);
+    }
+    Adoption::Adopted { token: take(lock, request, shared) }
 }
 
 pub(super) fn release(

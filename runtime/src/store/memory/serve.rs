@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::super::{Attempt, LockKind, Renewal, Request, RequestId, Waiting};
+use super::super::{Adoption, Attempt, LockKind, Renewal, Request, RequestId, Waiting};
 use super::lock::{AT_ONCE, Demand, GRACE, Lock, Record, State, busy};
 use super::shared::{Shared, Token};
 use crate::LossReason;
@@ -135,6 +135,35 @@ fn move_on(lock: &mut Lock, kind: LockKind, id: RequestId, shared: &mut Shared) 
         serve(lock, kind, None, &mut token, shared);
     }
     settle(lock, kind, token, Some(id), shared.now);
+}
+
+/// Puts a request in the place of a holder, for its whole TTL from now. The one before
+/// counts as ended.
+pub(super) fn adopt(
+    lock: &mut Lock,
+    from: RequestId,
+    request: &Request,
+    shared: &mut Shared,
+) -> Adoption {
+    let (id, how, now) = (request.id, Demand::of(request), shared.now);
+    let kind = how.lock();
+    let Some(record) = &mut lock.record else {
+        return Adoption::NotHeld(LossReason::Expired);
+    };
+    if record.is_other(kind) {
+        return Adoption::NotHeld(LossReason::Taken);
+    }
+    if !lock.holders.is_live(id, now) {
+        if !lock.holders.is_live(from, now) {
+            return Adoption::NotHeld(lost(record.ended == Some(from)));
+        }
+        lock.holders.take_out(from);
+        record.ended = Some(from);
+    }
+    let own = lock.holders.fence(id, &how, &mut record.token, shared);
+    record.until = lock.holders.put_in(id, how, now + request.ttl);
+    record.state = State::Several;
+    Adoption::Adopted { token: own }
 }
 
 /// Ends what a holder has, and says whether it had it, or ended it before.

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use super::super::{
-    All, Attempt, ClientId, ClientInfo, Ended, Forced, Hint, Kind, LockInfo, Owner, Renewal,
-    Request, Waiting,
+    Adoption, All, Attempt, ClientId, ClientInfo, Ended, Forced, Hint, Kind, LockInfo, Owner,
+    Renewal, Request, RequestId, Waiting,
 };
 use super::lock::Lock;
 use super::shared::Shared;
@@ -58,6 +58,13 @@ impl Table {
             Kind::Read | Kind::Write => rw::renew,
         };
         self.with(&request.key, now, |lock, shared| renew(lock, request, shared))
+    }
+
+    pub(super) fn adopt(&mut self, from: RequestId, request: &Request, now: Instant) -> Adoption {
+        self.with(&request.key, now, |lock, shared| match request.kind {
+            Kind::Mutex => mutex::adopt(lock, from, request, shared),
+            _ => serve::adopt(lock, from, request, shared),
+        })
     }
 
     pub(super) fn release(&mut self, request: &Request, keep: Duration, now: Instant) -> Ended {
@@ -149,7 +156,7 @@ impl Table {
 mod tests {
     use std::sync::atomic::AtomicU64;
 
-    use super::super::super::{RequestId, Ticket};
+    use super::super::super::Ticket;
     use super::*;
 
     const SECOND: Duration = Duration::from_secs(1);

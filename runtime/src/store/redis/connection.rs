@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use bb8_redis::bb8::{ManageConnection, Pool, RunError};
 use redis::aio::MultiplexedConnection;
-use redis::{Cmd, ConnectionInfo, ErrorKind, RedisResult, Value};
+use redis::{Cmd, ConnectionInfo, ErrorKind, Pipeline, RedisResult, Value};
 use tokio::task::AbortHandle;
 
 use super::dial::Manager;
@@ -130,6 +130,15 @@ impl Link {
     pub(super) async fn send(&mut self, command: &Cmd) -> RedisResult<Value> {
         // The driver hands a server's error over as a value.
         self.connection.send_packed_command(command).await?.extract_error()
+    }
+
+    /// Sends several commands, which have as many answers.
+    pub(super) async fn send_all(
+        &mut self,
+        commands: &Pipeline,
+        count: usize,
+    ) -> RedisResult<Vec<Value>> {
+        self.connection.send_packed_commands(commands, 0, count).await
     }
 
     pub(super) fn is_given_up(&self) -> bool {

@@ -13,6 +13,7 @@ mod fault;
 mod health;
 mod hints;
 mod inspect;
+mod renewals;
 mod script;
 mod subscriber;
 
@@ -23,14 +24,14 @@ use tokio::runtime::Handle;
 
 use self::address::{check_prefix, connection_info, not_connected};
 use self::call::{by, holder};
-use self::command::{Command, integers, is_wrong_type, unreadable};
+use self::command::{Command, integers, is_wrong_type, limit, unreadable};
 use self::connection::{Connections, PATIENCE};
 use self::hints::Ears;
 #[cfg(feature = "cluster")]
 use super::Attendance;
 use super::{
-    All, Attempt, ClientId, ClientInfo, Ended, Forced, Kind, Listener, LockInfo, Owner, Renewal,
-    Request, Store, StoreFuture, Ticket, Waiting,
+    Adoption, All, Attempt, ClientId, ClientInfo, Ended, Forced, Kind, Listener, LockInfo, Owner,
+    Renewal, Renewals, Request, RequestId, Store, StoreFuture, Ticket, Waiting,
 };
 use crate::{Fence, LockError, LockKey, LossReason};
 
@@ -168,13 +169,22 @@ impl Store for RedisStore {
     }
 
     fn renew(&self, request: &Request) -> StoreFuture<Renewal> {
-        let command = self.of(request, &script::RENEW).millis(request.ttl);
-        let foreign = Renewal::NotHeld(LossReason::Taken);
+        self.send(self.renewal(request), limit(request), renewals::read)
+    }
+
+    fn renew_all(&self, requests: &[Request]) -> Renewals {
+        self.renew_together(requests)
+    }
+
+    fn adopt(&self, from: RequestId, request: &Request) -> StoreFuture<Adoption> {
+        let before = Request { id: from, ..request.clone() };
+        let command = self.of(request, &script::ADOPT).arg(&*holder(&before)).millis(request.ttl);
+        let foreign = Adoption::NotHeld(LossReason::Taken);
         self.ask(command, request, foreign, |answer| {
             Some(match *answer {
-                [1] => Renewal::Renewed,
-                [0] => Renewal::NotHeld(LossReason::Expired),
-                [2] => Renewal::NotHeld(LossReason::Taken),
+                [1, token] => Adoption::Adopted { token },
+                [0] => Adoption::NotHeld(LossReason::Expired),
+                [2] => Adoption::NotHeld(LossReason::Taken),
                 _ => return None,
             })
         })

@@ -74,6 +74,7 @@ scripts! {
         (lock, queue, waiters; id, keep_ms, wake);
     MUTEX_CANCEL = "mutex/cancel" frees ["record", "queue", "hand_over"]
         (lock, queue, waiters; id, wake);
+    MUTEX_ADOPT = "mutex/adopt" frees ["record", "queue", "hand_over"] (lock; id, from, ttl_ms);
     REENTRANT_ACQUIRE = "reentrant/acquire" grants
         ["record", "queue", "holders", "owner", "serve", "ask"]
         (lock, holders, queue, waiters; holder, ttl_ms, live_ms, ticket, wake);
@@ -84,6 +85,8 @@ scripts! {
     REENTRANT_CANCEL = "reentrant/cancel" frees
         ["record", "queue", "holders", "owner", "serve", "give_back"]
         (lock, holders, queue, waiters; holder, wake);
+    REENTRANT_ADOPT = "reentrant/adopt" frees ["record", "holders", "owner", "adopt"]
+        (lock, holders; holder, from, ttl_ms);
     SEMAPHORE_ACQUIRE = "semaphore/acquire" grants
         ["record", "queue", "holders", "limit", "serve", "ask"]
         (lock, holders, queue, waiters; holder, ttl_ms, limit, live_ms, ticket, wake);
@@ -94,6 +97,8 @@ scripts! {
     SEMAPHORE_CANCEL = "semaphore/cancel" frees
         ["record", "queue", "holders", "limit", "serve", "give_back"]
         (lock, holders, queue, waiters; holder, wake);
+    SEMAPHORE_ADOPT = "semaphore/adopt" frees ["record", "holders", "limit", "adopt"]
+        (lock, holders; holder, from, ttl_ms);
     RW_ACQUIRE = "rw/acquire" grants ["record", "queue", "holders", "readers", "serve", "ask"]
         (lock, holders, queue, waiters; holder, ttl_ms, live_ms, ticket, wake);
     RW_RENEW = "rw/renew" frees ["record", "holders", "readers"] (lock, holders; holder, ttl_ms);
@@ -101,6 +106,8 @@ scripts! {
         (lock, holders, queue, waiters; holder, wake);
     RW_CANCEL = "rw/cancel" frees ["record", "queue", "holders", "readers", "serve", "give_back"]
         (lock, holders, queue, waiters; holder, wake);
+    RW_ADOPT = "rw/adopt" frees ["record", "holders", "readers", "adopt"]
+        (lock, holders; holder, from, ttl_ms);
     LOCK_INSPECT = "lock/inspect" reads ["record"] (lock, holders, queue, waiters; most);
     LOCK_IS_HELD_BY = "lock/is_held_by" frees ["record", "holders"] (lock, holders; owner);
     LOCK_FORCE_RELEASE = "lock/force_release" frees ["record", "queue", "holders"]
@@ -122,6 +129,7 @@ by_kind! {
     RENEW = MUTEX_RENEW REENTRANT_RENEW SEMAPHORE_RENEW RW_RENEW;
     RELEASE = MUTEX_RELEASE REENTRANT_RELEASE SEMAPHORE_RELEASE RW_RELEASE;
     CANCEL = MUTEX_CANCEL REENTRANT_CANCEL SEMAPHORE_CANCEL RW_CANCEL;
+    ADOPT = MUTEX_ADOPT REENTRANT_ADOPT SEMAPHORE_ADOPT RW_ADOPT;
 }
 
 #[cfg(test)]

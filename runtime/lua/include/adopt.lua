@@ -1,0 +1,23 @@
+--- include/adopt: another request in the place of one of several holders. Goes after
+--- one of include/limit, include/owner and include/readers.
+
+-- Puts it there for its whole TTL from now. The one before counts as ended.
+local function adopt(lock, holders, holder, from, ttl_ms)
+  local rec, now = redis.call('GET', lock), clock()
+  if not rec then return {0} end
+  if not is_record(rec) or is_other(rec, KIND) then return {2} end
+  local token, flag, ended = fields(rec)
+  local now_ms, own = to_ms(now), nil
+  if not is_live(redis.call('ZSCORE', holders, holder), now_ms) then
+    local from_id = string.sub(from, 1, 34)
+    if not is_live(redis.call('ZSCORE', holders, from), now_ms) then
+      return {ended == from_id and 2 or 0}
+    end
+    take_out(holders, from)
+    ended = from_id
+  end
+  token, own = fence(holders, holder, token, now)
+  local expiry_ms = put_in(holders, holder, ttl_ms, now_ms)
+  redis.call('SET', lock, KIND .. 'H' .. NOBODY .. token .. flag .. ended, 'PX', expiry_ms)
+  return {1, tonumber(own)}
+end

@@ -1,0 +1,33 @@
+--- mutex/adopt: put another request in the place of the one that holds the mutex.
+---
+--- Safe to send twice: the request that has the place gets the same token, and its
+--- TTL starts anew. What the one before still sends is refused, as of one that ended.
+---
+--- INCLUDE record
+--- INCLUDE queue
+--- INCLUDE hand_over
+---
+--- KEYS
+---   1  lock    string   the record
+--- ARGV
+---   1  id      string   the request that takes the place
+---   2  from    string   the request that has it
+---   3  ttl_ms  integer  how long the lease lasts from now
+--- RETURN
+---   {1, token}  adopted
+---   {0}         expired: nobody has it
+---   {2}         taken: another request has it, or had it since
+--- COST  O(1)
+
+local lock, id, from, ttl_ms = KEYS[1], ARGV[1], ARGV[2], ARGV[3]
+
+local rec = redis.call('GET', lock)
+if not rec then return {0} end
+local last, flag = fields(rec)
+if holds(rec, id) then
+  redis.call('SET', lock, 'MH' .. string.sub(rec, 3), 'PX', ttl_ms)
+  return {1, tonumber(last)}
+elseif holds(rec, from) then
+  return grant(lock, id, string.sub(rec, 88), last, flag, from, ttl_ms, clock())
+end
+return {2}

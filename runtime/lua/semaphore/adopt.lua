@@ -1,0 +1,24 @@
+--- semaphore/adopt: put another request in the place of one that has a permit.
+---
+--- Safe to send twice: the request that has the place keeps it, and its TTL starts
+--- anew. What the one before still sends is refused, as of one that ended.
+---
+--- INCLUDE record
+--- INCLUDE holders
+--- INCLUDE limit
+--- INCLUDE adopt
+---
+--- KEYS
+---   1  lock     string   the record
+---   2  holders  zset     holder by deadline
+--- ARGV
+---   1  holder   string   the request that takes the place, and how it holds
+---   2  from     string   the request that has it, and how it holds: the same
+---   3  ttl_ms   integer  how long the lease lasts from now
+--- RETURN
+---   {1, token}  adopted; the token is 0
+---   {0}         expired, or adopted or released long ago
+---   {2}         taken: adopted by another request, or released
+--- COST  O(log holders)
+
+return adopt(KEYS[1], KEYS[2], ARGV[1], ARGV[2], tonumber(ARGV[3]))
