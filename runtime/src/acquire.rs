@@ -1,6 +1,7 @@
 //! One acquisition: wait for its turn in this process, ask the store, wait in
 //! its queue, be woken, give up, clean up.
 
+mod adopt;
 mod asking;
 mod pace;
 mod several;
@@ -11,6 +12,7 @@ use std::time::Instant;
 
 use tokio::time::timeout;
 
+pub(crate) use self::adopt::adopt;
 pub(crate) use self::asking::{Asking, LIVE};
 use self::pace::{Pace, Refusal};
 pub(crate) use self::several::acquire_all;
@@ -62,18 +64,25 @@ async fn acquire_since(
     options: Options,
 ) -> Result<Lease, LockError> {
     let mut pace = Pace::new(begun, options.wait);
+    let ttl = options.first_ttl();
     let mut acquisition = if pace.is_try() {
         // An owner who has it comes in again, whoever waits: that, the store knows.
         if !wanted.may_be_had_already() && Lines::has_waiters(client, &wanted) {
             // How long they take is not known; a lease of this TTL ends by then.
             return Err(LockError::Busy { key: wanted.key, retry_after: options.ttl });
         }
-        Acquisition { asking: Some(Asking::new(client, wanted, options.ttl)), admission: None }
+        Acquisition { asking: Some(Asking::new(client, wanted, ttl)), admission: None }
     } else {
         let mut admission = match Lines::enter(client, &wanted) {
             Entry::Admitted(admission) => admission,
             Entry::Behind(behind) => {
-                let Some(admission) = behind_others(behind, options.wait).await else {
+                let shutdown = &client.keeper.shutdown;
+                let admission = tokio::select! {
+                    biased;
+                    () = shutdown.begun() => return Err(LockError::ShutDown),
+                    admission = behind_others(behind, options.wait) => admission,
+                };
+                let Some(admission) = admission else {
                     let pace = pace.end(client.store.now());
                     return Err(Refusal::Behind.into_error(wanted.key, pace));
                 };
@@ -81,8 +90,8 @@ async fn acquire_since(
             }
         };
         let asking = match admission.inherit() {
-            Some(asking) => asking.inherited(options.ttl),
-            None => Asking::waiting(client, wanted, options.ttl),
+            Some(asking) => asking.inherited(ttl),
+            None => Asking::waiting(client, wanted, ttl),
         };
         Acquisition { asking: Some(asking), admission: Some(admission) }
     };
@@ -113,8 +122,11 @@ impl Acquisition {
     ) -> Result<Lease, LockError> {
         let Some(asking) = &mut self.asking else { return Err(LockError::ShutDown) };
         loop {
+            if asking.is_shut_down() {
+                return Err(LockError::ShutDown);
+            }
             let refusal = match asking.ask(pace.left(asking.now())).await {
-                Ok(Attempt::Granted { token }) => match asking.granted(token, options) {
+                Ok(Attempt::Granted { token }) => match asking.granted(token, &options) {
                     Some(lease) => return Ok(lease),
                     // The answer came when the lease was over: this process, or
                     // the network, stood still.
@@ -148,7 +160,7 @@ impl Acquisition {
             // Who was not answered asks again soon, whatever it hears.
             let is_faulty = matches!(refusal, Refusal::Fault(_));
             if let Some(token) = asking.hear(pause, is_faulty).await
-                && let Some(lease) = asking.offered(token, options)
+                && let Some(lease) = asking.offered(token, &options)
             {
                 return Ok(lease);
             }

@@ -1,9 +1,9 @@
 //! What the attribute's expansion calls: the only part of the crate it knows.
 
-use std::fmt;
 use std::future::Future;
 use std::time::Duration;
 
+use crate::error::Quiet;
 use crate::{IntoLockKey, Lease, LockError, LockKey, Locks, Wait};
 
 /// A key from an expression.
@@ -150,24 +150,6 @@ async fn guard<F: Future>(lease: Lease, body: F) -> Result<F::Output, LockError>
         tracing::warn!(error = %Quiet(&error), "a lock was not released as it should be");
     }
     Ok(result)
-}
-
-/// An error without the key's name, which may be personal.
-struct Quiet<'a>(&'a LockError);
-
-impl fmt::Display for Quiet<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            LockError::Lost { reason, .. } => reason.fmt(f),
-            LockError::Store { source, .. } => source.fmt(f),
-            LockError::Busy { .. } | LockError::TimedOut { .. } => f.write_str("held by another"),
-            LockError::InvalidKey { problem, .. } => f.write_str(problem),
-            LockError::WrongKind { .. } => {
-                f.write_str("the name is in use by another kind of lock")
-            }
-            error => error.fmt(f),
-        }
-    }
 }
 
 /// What a function under `#[distributed_lock]` may return.

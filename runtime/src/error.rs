@@ -119,8 +119,8 @@ pub enum LockError {
          `locks = …`"
     )]
     NotInstalled,
-    /// The client has ended.
-    #[error("the lock client has ended")]
+    /// The client was shut down.
+    #[error("the lock client was shut down; nothing is acquired by it any more")]
     ShutDown,
 }
 
@@ -149,6 +149,24 @@ impl LockError {
     }
 }
 
+/// An error without the key's name, which may be personal.
+pub(crate) struct Quiet<'a>(pub(crate) &'a LockError);
+
+impl fmt::Display for Quiet<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            LockError::Lost { reason, .. } => reason.fmt(f),
+            LockError::Store { source, .. } => source.fmt(f),
+            LockError::Busy { .. } | LockError::TimedOut { .. } => f.write_str("held by another"),
+            LockError::InvalidKey { problem, .. } => f.write_str(problem),
+            LockError::WrongKind { .. } => {
+                f.write_str("the name is in use by another kind of lock")
+            }
+            error => error.fmt(f),
+        }
+    }
+}
+
 /// How a lease was lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -160,6 +178,10 @@ pub enum LossReason {
     Taken,
     /// It was taken by [`Locks::force_release`](crate::Locks::force_release).
     Forced,
+    /// It was held for as long as it may be: its `max_hold` is over.
+    MaxHold,
+    /// The client was shut down, and its holder had not released it by then.
+    ShutDown,
 }
 
 impl fmt::Display for LossReason {
@@ -168,6 +190,8 @@ impl fmt::Display for LossReason {
             Self::Expired => "it expired, since it was not renewed in time",
             Self::Taken => "another has taken the lock since",
             Self::Forced => "it was taken by force",
+            Self::MaxHold => "it was held for as long as it may be (`max_hold`)",
+            Self::ShutDown => "the lock client was shut down while it was held",
         })
     }
 }
@@ -186,6 +210,10 @@ pub enum Step {
     Inspect,
     /// Taking a lock from its holders.
     ForceRelease,
+    /// Prolonging a lease.
+    Renew,
+    /// Taking up a lease that was detached.
+    Adopt,
 }
 
 impl fmt::Display for Step {
@@ -196,6 +224,8 @@ impl fmt::Display for Step {
             Self::Release => "release",
             Self::Inspect => "look at",
             Self::ForceRelease => "take by force",
+            Self::Renew => "renew",
+            Self::Adopt => "adopt",
         })
     }
 }

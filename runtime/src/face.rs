@@ -68,3 +68,28 @@ impl Key {
         self.0.clone().map_err(|(name, problem)| LockError::InvalidKey { name, problem })
     }
 }
+
+/// The options that mean the same for every face.
+macro_rules! lifetime_options {
+    ($($options:ident).+) => {
+        /// For how long a lease is held at most, however often it is renewed: 100 ms to
+        /// 30 days, by default without end.
+        ///
+        /// Counted from the grant. At its end the lease is lost
+        /// ([`LossReason::MaxHold`](crate::LossReason::MaxHold)) and released, so that
+        /// work which is stuck does not hold a lock for ever.
+        pub fn max_hold(mut self, most: impl Into<Option<std::time::Duration>>) -> Self {
+            self.$($options).+.max_hold = most.into();
+            self
+        }
+
+        /// Whether leases are renewed unasked, which they are by default. If not, one
+        /// lasts for its TTL, or until [`Lease::renew`](crate::Lease::renew).
+        pub fn renew(mut self, renew: bool) -> Self {
+            self.$($options).+.renew = renew;
+            self
+        }
+    };
+}
+
+pub(crate) use lifetime_options;

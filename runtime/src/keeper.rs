@@ -14,21 +14,26 @@ mod thread;
 
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tokio::runtime::Handle;
 
 use self::jobs::Job;
-pub(crate) use self::jobs::why;
+pub(crate) use self::jobs::{renew, why};
 #[cfg(feature = "redis")]
 pub(crate) use self::thread::Thread;
+use crate::shutdown::{Shutdown, Stay};
 use crate::store::{Request, Store, StoreFuture};
 use crate::term::Term;
+
+/// How long the end of a client, or of a thread, waits for releases.
+pub(crate) const DRAIN: Duration = Duration::from_secs(2);
 
 /// A handle to the keeper; a clone is the same one.
 #[derive(Clone, Debug)]
 pub(crate) struct Keeper {
     store: Arc<dyn Store>,
+    pub(crate) shutdown: Arc<Shutdown>,
     place: Place,
 }
 
@@ -45,7 +50,7 @@ enum Place {
 impl Keeper {
     /// A keeper that works on its callers' runtimes.
     pub(crate) fn as_guest(store: Arc<dyn Store>) -> Self {
-        Self { store, place: Place::Guest }
+        Self { store, shutdown: Arc::default(), place: Place::Guest }
     }
 
     /// A keeper that works on a thread of its own.
@@ -55,18 +60,21 @@ impl Keeper {
         store: Arc<dyn Store>,
         info: crate::store::ClientInfo,
     ) -> Self {
-        let shared = Arc::new(book::Shared::new(store.clone()));
+        let shutdown = Arc::<Shutdown>::default();
+        let shared = Arc::new(book::Shared::new(store.clone(), shutdown.clone()));
         thread.keep(shared.clone(), info);
         thread::drain_at_exit(&shared);
-        Self { store, place: Place::Thread(shared) }
+        Self { store, shutdown, place: Place::Thread(shared) }
     }
 
-    /// Renews a lease from now on, for the first time then.
+    /// Looks after a lease from now on, for the first time then: renews it, and ends it
+    /// when it was held for as long as it may be.
     pub(crate) fn watch(&self, term: &Arc<Term>, first: Instant) {
         match &self.place {
             Place::Guest => {
                 if let Ok(runtime) = Handle::try_current() {
-                    runtime.spawn(jobs::renew_until_over(self.store.clone(), term.clone(), first));
+                    let (store, shutdown) = (self.store.clone(), self.shutdown.clone());
+                    runtime.spawn(jobs::tend_until_over(store, shutdown, term.clone(), first));
                 }
             }
             #[cfg(feature = "redis")]
@@ -77,7 +85,7 @@ impl Keeper {
         }
     }
 
-    /// Renews a lease no more, since its term is over.
+    /// Looks after a lease no more, since its term is over.
     #[cfg_attr(not(feature = "redis"), expect(unused_variables, reason = "a guest's task sees it"))]
     pub(crate) fn forget(&self, term: &Term) {
         match &self.place {
@@ -88,20 +96,23 @@ impl Keeper {
         }
     }
 
-    /// Releases a lease in the background; until `keep_until` its lock stays
-    /// held without a holder.
-    pub(crate) fn release_later(&self, term: &Term, keep_until: Option<Instant>) {
-        self.finish(jobs::release(self.store.clone(), term.request.clone(), keep_until));
+    /// Releases a lease in the background; what was held is kept for the rest of its
+    /// least time.
+    pub(crate) fn release_later(&self, term: &Arc<Term>, was_held: bool) {
+        let stay = Stay::new(&self.shutdown);
+        self.finish(jobs::release(self.store.clone(), term.clone(), was_held, stay));
     }
 
     /// Takes acquisitions back in the background, once their command that is still
-    /// under way was answered.
+    /// under way was answered. If they are `in_doubt`, an earlier one was not.
     pub(crate) fn cancel_later<T: Send + 'static>(
         &self,
         requests: Vec<Request>,
         in_flight: Option<StoreFuture<T>>,
+        in_doubt: bool,
     ) {
-        self.finish(jobs::cancel(self.store.clone(), requests, in_flight));
+        let stay = Stay::new(&self.shutdown);
+        self.finish(jobs::cancel(self.store.clone(), requests, in_flight, in_doubt, stay));
     }
 
     fn finish(&self, mut job: Job) {

@@ -1,20 +1,25 @@
 //! The guard: what acquiring gives, and what ends it.
 
+mod handle;
+
 use std::fmt;
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use crate::keeper::why;
+pub use self::handle::{LeaseHandle, LeaseState};
+use crate::keeper::{renew, why};
 use crate::locks::Client;
 use crate::options::Options;
+use crate::shutdown::Stay;
 use crate::store::{Ended, Request};
-use crate::term::Term;
+use crate::term::{Grant, Term};
+use crate::ticket::Ticket;
 use crate::{Fence, LockError, LockKey, LossReason, Outcome, Step};
 
-/// How often a release is sent before it is left to the keeper.
+/// How often a release, or a renewal by hand, is sent before it is given up.
 const TRIES: u32 = 3;
 
 /// The right to a lock, for as long as it is renewed: released when dropped.
@@ -31,24 +36,21 @@ const TRIES: u32 = 3;
 #[must_use = "a lock is released as soon as its lease is dropped: bind it to a name such as `_lease`, and not to `_`"]
 pub struct Lease {
     client: Arc<Client>,
-    term: Arc<Term>,
-    /// Until when the lock stays held, even if it is released before.
-    keep_until: Option<Instant>,
-    /// The store has answered a release: nothing is left to be done.
-    is_settled: bool,
+    handle: LeaseHandle,
+    stay: Stay,
+    /// What is left to be done about it when it is dropped.
+    rest: Rest,
 }
 
-/// How a lease came.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Grant {
-    /// When the command was sent that it goes back to; an offer: when it was heard
-    /// of.
-    pub(crate) sent: Instant,
-    /// When it must be regarded as ended, unless it is renewed.
-    pub(crate) deadline: Instant,
-    /// When it is to be renewed for the first time; an offer at once, which
-    /// confirms it.
-    pub(crate) renew: Instant,
+/// What is left to be done about a lease.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Rest {
+    /// It is to be released.
+    Release,
+    /// The same, and as if it had never been granted: nothing is kept.
+    TakeBack,
+    /// Nothing.
+    Nothing,
 }
 
 impl Lease {
@@ -56,29 +58,29 @@ impl Lease {
         client: Arc<Client>,
         request: Request,
         fence: Option<Fence>,
-        Grant { sent, deadline, renew }: Grant,
-        options: Options,
+        grant: Grant,
+        options: &Options,
     ) -> Self {
-        let received = client.store.now();
-        // Counted from when the grant was received: the later stamp is the
-        // safe one here.
-        let keep_until =
-            (!options.hold_at_least.is_zero()).then(|| received + options.hold_at_least);
-        let term = Arc::new(Term::new(client.store.clone(), request, fence, sent, deadline));
-        client.keeper.watch(&term, renew);
-        Self { client, term, keep_until, is_settled: false }
+        let shutdown = &client.keeper.shutdown;
+        let stay = Stay::new(shutdown);
+        let (store, shutdown) = (client.store.clone(), shutdown.clone());
+        let term = Arc::new(Term::new(store, shutdown, request, fence, grant, options));
+        if let Some(first) = term.first(grant) {
+            client.keeper.watch(&term, first);
+        }
+        Self { client, handle: LeaseHandle::new(term), stay, rest: Rest::Release }
     }
 
     /// Takes back a lease that was over when it came: nobody has worked under
     /// it, so nothing is kept.
     pub(crate) fn discard(mut self) {
-        self.keep_until = None;
+        self.rest = Rest::TakeBack;
     }
 
     /// The lock.
     #[must_use]
     pub fn key(&self) -> &LockKey {
-        &self.term.request.key
+        self.handle.key()
     }
 
     /// The fencing token, for the resource to check.
@@ -89,19 +91,25 @@ impl Lease {
     /// - [`LockError::NotFenced`] for a permit or a reader's lease, of which several
     ///   are out.
     pub fn fence(&self) -> Result<Fence, LockError> {
-        fence(&self.term)
+        self.handle.fence()
     }
 
     /// How long it lasts, unless it is renewed before; zero when it is lost.
     #[must_use]
     pub fn remaining(&self) -> Duration {
-        self.term.remaining()
+        self.handle.remaining()
     }
 
     /// Whether it is held now, by this process's own clock: no command is sent.
     #[must_use]
     pub fn is_held(&self) -> bool {
-        self.term.is_held()
+        self.handle.is_held()
+    }
+
+    /// How it stands, by this process's own clock: no command is sent.
+    #[must_use]
+    pub fn state(&self) -> LeaseState {
+        self.handle.state()
     }
 
     /// Resolves when the lease is lost: when its deadline has passed, or the
@@ -111,10 +119,11 @@ impl Lease {
     ///
     /// Safe: nothing is lost when it is dropped.
     pub async fn lost(&self) -> LossReason {
-        self.term.lost().await
+        self.handle.lost().await
     }
 
-    /// Runs a future under the lease, and drops it when the lease is lost.
+    /// Runs a future under the lease, and drops it when the lease is lost. In it,
+    /// [`LeaseHandle::current`] is this lease's.
     ///
     /// The deadline is checked before each poll, so that work which was stopped
     /// past it does not go on.
@@ -127,13 +136,13 @@ impl Lease {
     ///
     /// As safe as the future: it is dropped with this one.
     pub async fn run<F: Future>(&self, work: F) -> Result<F::Output, LockError> {
-        let mut work = pin!(work);
-        let mut loss = pin!(self.term.lost());
+        let mut work = pin!(self.handle.scope(work));
+        let mut loss = pin!(self.term().lost());
         poll_fn(|context| {
             if let Poll::Ready(reason) = loss.as_mut().poll(context) {
-                return Poll::Ready(Err(LockError::Lost { key: self.key().clone(), reason }));
+                return Poll::Ready(Err(self.lost_by(reason)));
             }
-            if !self.term.is_held() {
+            if !self.term().is_held() {
                 // It is lost, and how will be known soon.
                 return Poll::Pending;
             }
@@ -145,7 +154,64 @@ impl Lease {
     /// A handle that tells about the lease, and neither keeps nor ends it.
     #[must_use]
     pub fn handle(&self) -> LeaseHandle {
-        LeaseHandle { term: self.term.clone() }
+        self.handle.clone()
+    }
+
+    /// Lets the lease run for its whole TTL from now, or for what is left of its
+    /// `max_hold`, and waits for the store's answer.
+    ///
+    /// Leases are renewed unasked; this is for those that were acquired with
+    /// `renew(false)`, and before [`detach`](Self::detach).
+    ///
+    /// # Errors
+    ///
+    /// - [`LockError::Lost`] if the lease has ended: nothing brings it back.
+    /// - [`LockError::Store`] if the store failed. The lease is held until its
+    ///   deadline, as before.
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe: it is renewed, or not, and holds either way.
+    pub async fn renew(&self) -> Result<(), LockError> {
+        for tries_left in (0..TRIES).rev() {
+            if !self.is_held() {
+                break;
+            }
+            match renew(&self.client.store, self.term()).await {
+                Ok(next) => {
+                    // There may have been none to come.
+                    if let Some(next) = next.filter(|_| self.term().is_final()) {
+                        self.client.keeper.watch(self.term(), next);
+                    }
+                    break;
+                }
+                Err(error) if error.is_passing && tries_left > 0 => {}
+                Err(error) => return Err(LockError::store(Step::Renew, self.key(), error)),
+            }
+        }
+        if self.is_held() { Ok(()) } else { Err(self.lost_by(self.lost().await)) }
+    }
+
+    /// Gives the lease away: it stays held, and is renewed no more, until another
+    /// process takes it up by [`Locks::adopt`](crate::Locks::adopt), or its TTL ends it.
+    ///
+    /// This guard and its handles are spent before the ticket exists. The lease lasts
+    /// for [`remaining`](Self::remaining): [`renew`](Self::renew) it before if the
+    /// ticket has a way to go. What is left of `hold_at_least` and `max_hold` goes with
+    /// the ticket.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::Lost`] if the lease had ended before.
+    pub fn detach(mut self) -> Result<Ticket, LockError> {
+        let ticket = Ticket::of(self.term());
+        if !self.stop()
+            && let Some(reason) = self.term().loss().or_else(|| self.term().gone())
+        {
+            return Err(self.lost_by(reason));
+        }
+        self.rest = Rest::Nothing;
+        Ok(ticket)
     }
 
     /// Releases the lock and waits for the store's answer.
@@ -162,31 +228,29 @@ impl Lease {
     /// Safe: if the future is dropped, the lease inside it is dropped too, and
     /// the keeper releases the lock.
     pub async fn release(mut self) -> Result<Released, LockError> {
-        let key = self.key().clone();
         let was_held = self.stop();
-        if !was_held && let Some(reason) = self.term.loss() {
-            return Err(LockError::Lost { key, reason });
+        if !was_held && let Some(reason) = self.term().loss() {
+            return Err(self.lost_by(reason));
         }
         let mut tries_left = TRIES;
         let mut is_unconfirmed = false;
         loop {
             tries_left -= 1;
-            let now = self.client.store.now();
-            let keep = self.keep_until.map(|end| end.saturating_duration_since(now));
-            match self.client.store.release(&self.term.request, keep.unwrap_or_default()).await {
+            match self.client.store.release(&self.term().request, self.term().keep()).await {
                 Err(error) if error.is_passing && tries_left > 0 => {
                     is_unconfirmed |= error.outcome == Outcome::Unknown;
                 }
-                Err(error) => return Err(LockError::store(Step::Release, &key, error)),
+                Err(error) => return Err(LockError::store(Step::Release, self.key(), error)),
                 Ok(answer) => {
-                    self.is_settled = true;
+                    self.rest = Rest::Nothing;
+                    self.stay.note(true);
                     return match answer {
                         Ended::Kept => Ok(Released::Kept),
                         Ended::StillHeld(left) => Ok(Released::StillHeld(left)),
                         Ended::NotHeld(reason) if !is_unconfirmed || !was_held => {
-                            let request = &self.term.request;
+                            let request = &self.term().request;
                             let reason = why(&self.client.store, request, reason).await;
-                            Err(LockError::Lost { key, reason })
+                            Err(self.lost_by(reason))
                         }
                         // Not held after a release that had no answer, and not known
                         // to be lost before: that one did it.
@@ -197,26 +261,34 @@ impl Lease {
         }
     }
 
+    fn term(&self) -> &Arc<Term> {
+        self.handle.term()
+    }
+
+    fn lost_by(&self, reason: LossReason) -> LockError {
+        LockError::Lost { key: self.key().clone(), reason }
+    }
+
     /// Ends the renewals; false if the lease was lost before.
     fn stop(&self) -> bool {
-        let was_held = self.term.end();
-        self.client.keeper.forget(&self.term);
+        let was_held = self.term().end();
+        self.client.keeper.forget(self.term());
         was_held
     }
 }
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        if !self.is_settled {
+        if self.rest != Rest::Nothing {
             self.stop();
-            self.client.keeper.release_later(&self.term, self.keep_until);
+            self.client.keeper.release_later(self.term(), self.rest == Rest::Release);
         }
     }
 }
 
 impl fmt::Debug for Lease {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        show(&self.term, "Lease", f)
+        self.handle.show("Lease", f)
     }
 }
 
@@ -231,72 +303,4 @@ pub enum Released {
     StillHeld(u32),
     /// It stays held, without a holder, for the rest of `hold_at_least`.
     Kept,
-}
-
-/// Tells about a lease: cheap to clone, and free to outlive it.
-#[derive(Clone)]
-pub struct LeaseHandle {
-    term: Arc<Term>,
-}
-
-impl LeaseHandle {
-    /// The lock.
-    #[must_use]
-    pub fn key(&self) -> &LockKey {
-        &self.term.request.key
-    }
-
-    /// The fencing token, for the resource to check.
-    ///
-    /// # Errors
-    ///
-    /// As of [`Lease::fence`].
-    pub fn fence(&self) -> Result<Fence, LockError> {
-        fence(&self.term)
-    }
-
-    /// How long the lease lasts, unless it is renewed before; zero when it was
-    /// lost or released.
-    #[must_use]
-    pub fn remaining(&self) -> Duration {
-        self.term.remaining()
-    }
-
-    /// Whether the lease is held now: neither lost nor released.
-    #[must_use]
-    pub fn is_held(&self) -> bool {
-        self.term.is_held()
-    }
-
-    /// Resolves when the lease is lost; it is pending for ever if it is
-    /// released before.
-    ///
-    /// # Cancel safety
-    ///
-    /// Safe: nothing is lost when it is dropped.
-    pub async fn lost(&self) -> LossReason {
-        self.term.lost().await
-    }
-}
-
-impl fmt::Debug for LeaseHandle {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        show(&self.term, "LeaseHandle", f)
-    }
-}
-
-fn fence(term: &Term) -> Result<Fence, LockError> {
-    let key = || term.request.key.clone();
-    if let Some(reason) = term.loss().or_else(|| term.gone()) {
-        return Err(LockError::Lost { key: key(), reason });
-    }
-    term.fence.ok_or_else(|| LockError::NotFenced { key: key() })
-}
-
-fn show(term: &Term, name: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    f.debug_struct(name)
-        .field("key", &term.request.key)
-        .field("fence", &term.fence)
-        .field("remaining", &term.remaining())
-        .finish_non_exhaustive()
 }

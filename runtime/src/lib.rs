@@ -57,6 +57,7 @@ mod fence;
 mod inspect;
 mod keeper;
 mod key;
+mod lead;
 mod lease;
 mod leases;
 mod line;
@@ -67,10 +68,12 @@ mod options;
 mod reentrant;
 mod rw_lock;
 mod semaphore;
+mod shutdown;
 #[doc(hidden)]
 pub mod store;
 mod telemetry;
 mod term;
+mod ticket;
 #[cfg(feature = "tower")]
 pub mod tower;
 mod wakeups;
@@ -80,7 +83,7 @@ pub use crate::builder::Builder;
 pub use crate::error::{LockError, LossReason, Outcome, Step};
 pub use crate::fence::Fence;
 pub use crate::key::{IntoLockKey, KeyPart, KeyTemplate, LockKey};
-pub use crate::lease::{Lease, LeaseHandle, Released};
+pub use crate::lease::{Lease, LeaseHandle, LeaseState, Released};
 pub use crate::leases::Leases;
 pub use crate::locks::Locks;
 pub use crate::multi::MultiLock;
@@ -89,7 +92,9 @@ pub use crate::options::Wait;
 pub use crate::reentrant::ReentrantMutex;
 pub use crate::rw_lock::RwLock;
 pub use crate::semaphore::Semaphore;
+pub use crate::shutdown::ShutDownReport;
 pub use crate::store::{ClientId, ClientInfo, Forced, Holder, LockInfo, LockKind, Waiter};
+pub use crate::ticket::Ticket;
 #[cfg(feature = "tower")]
 pub use crate::tower::LockLayer;
 #[cfg(feature = "axum")]

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::acquire::acquire_all;
-use crate::face::Key;
+use crate::face::{Key, lifetime_options};
 use crate::options::Options;
 use crate::{IntoLockKey, Leases, LockError, Locks, Wait};
 
@@ -45,6 +45,8 @@ impl MultiLock {
         self.options.wait = wait.into();
         self
     }
+
+    lifetime_options!(options);
 
     /// Waits until it holds all of them. What it has while it waits for the next is
     /// renewed; if one of those is lost meanwhile, it gives all back and starts over.

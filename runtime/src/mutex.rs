@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::face::Face;
+use crate::face::{Face, lifetime_options};
 use crate::store::Kind;
 use crate::{IntoLockKey, Lease, LockError, Locks, Wait};
 
@@ -27,12 +27,18 @@ impl Mutex {
         self
     }
 
+    pub(crate) fn locks(&self) -> &Locks {
+        &self.face.locks
+    }
+
     /// How long [`lock`](Self::lock) waits: a duration, by default 10 s, or
     /// [`Wait::Forever`].
     pub fn wait(mut self, wait: impl Into<Wait>) -> Self {
         self.face.options.wait = wait.into();
         self
     }
+
+    lifetime_options!(face.options);
 
     /// How long the lock stays held after it was acquired, even if it is
     /// released before: by default 0, at most 24 h.

@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use crate::LockError;
 
-const SHORTEST_TTL: Duration = Duration::from_millis(100);
+pub(crate) const SHORTEST_TTL: Duration = Duration::from_millis(100);
 const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
+const LONGEST_HOLD: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
 /// How long to wait for a lock.
 ///
@@ -32,6 +33,8 @@ pub(crate) struct Options {
     pub(crate) ttl: Duration,
     pub(crate) wait: Wait,
     pub(crate) hold_at_least: Duration,
+    pub(crate) max_hold: Option<Duration>,
+    pub(crate) renew: bool,
 }
 
 impl Default for Options {
@@ -40,6 +43,8 @@ impl Default for Options {
             ttl: Duration::from_secs(30),
             wait: Wait::For(Duration::from_secs(10)),
             hold_at_least: Duration::ZERO,
+            max_hold: None,
+            renew: true,
         }
     }
 }
@@ -48,6 +53,11 @@ impl Options {
     /// The same, without waiting.
     pub(crate) fn at_once(self) -> Self {
         Self { wait: Wait::For(Duration::ZERO), ..self }
+    }
+
+    /// How long a grant lasts: the TTL, unless the lease is to be lost before.
+    pub(crate) fn first_ttl(&self) -> Duration {
+        self.max_hold.map_or(self.ttl, |most| most.min(self.ttl))
     }
 
     /// Refuses what makes no sense, before a command is sent.
@@ -62,6 +72,15 @@ impl Options {
             return Err(LockError::InvalidOption {
                 option: "hold_at_least",
                 problem: format!("{:?} is more than 24 h", self.hold_at_least),
+            });
+        }
+        if self.max_hold.is_some_and(|most| most < SHORTEST_TTL || most > LONGEST_HOLD) {
+            return Err(LockError::InvalidOption {
+                option: "max_hold",
+                problem: format!(
+                    "{:?} is not between 100 ms and 30 days; None is for ever",
+                    self.max_hold.unwrap_or_default()
+                ),
             });
         }
         Ok(())

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::face::Face;
+use crate::face::{Face, lifetime_options};
 use crate::store::Kind;
 use crate::{IntoLockKey, Lease, LockError, Locks, Wait};
 
@@ -53,6 +53,8 @@ impl ReentrantMutex {
         self.face.options.wait = wait.into();
         self
     }
+
+    lifetime_options!(face.options);
 
     /// Waits until the owner has it: first come, first served. An owner who has it
     /// already has it once more at once, whoever waits: they wait for him.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::face::Face;
+use crate::face::{Face, lifetime_options};
 use crate::store::Kind;
 use crate::{IntoLockKey, Lease, LockError, Locks, Wait};
 
@@ -61,6 +61,8 @@ impl RwLock {
         self.face.options.wait = wait.into();
         self
     }
+
+    lifetime_options!(face.options);
 
     /// Whose leases these are: 1 to 128 bytes without control characters. Whoever
     /// gives the same name, in whatever process, is the same owner. By default each

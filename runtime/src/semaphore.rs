@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use crate::face::Face;
+use crate::face::{Face, lifetime_options};
 use crate::store::Kind;
 use crate::{IntoLockKey, Lease, LockError, Locks, Wait};
 
@@ -39,6 +39,8 @@ impl Semaphore {
         self.face.options.wait = wait.into();
         self
     }
+
+    lifetime_options!(face.options);
 
     /// Whose leases these are, for [`Locks::is_held_by`] and [`Locks::inspect`]: 1 to
     /// 128 bytes without control characters. By default nobody's in particular.

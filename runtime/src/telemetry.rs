@@ -50,6 +50,8 @@ pub(crate) fn ended(kind: Kind, held: Duration, loss: Option<LossReason>) {
                 LossReason::Expired => "expired",
                 LossReason::Taken => "taken",
                 LossReason::Forced => "forced",
+                LossReason::MaxHold => "max_hold",
+                LossReason::ShutDown => "shut_down",
             };
             metrics::counter!("leasehold_lost_total", "kind" => label(kind), "reason" => reason)
                 .increment(1);

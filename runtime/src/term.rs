@@ -2,11 +2,13 @@
 //! lost. Shared by the guard, its handles and the keeper.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
 
+use crate::options::Options;
+use crate::shutdown::Shutdown;
 use crate::store::{Request, Store};
 use crate::{Fence, LossReason, telemetry};
 
@@ -15,12 +17,14 @@ const ENDED: u8 = 1;
 const EXPIRED: u8 = 2;
 const TAKEN: u8 = 3;
 const FORCED: u8 = 4;
+const MAX_HOLD: u8 = 5;
+const SHUT_DOWN: u8 = 6;
 /// Lost, it seems so, and it is not known yet whether by force.
-const GONE_EXPIRED: u8 = 5;
-const GONE_TAKEN: u8 = 6;
+const GONE_EXPIRED: u8 = 7;
+const GONE_TAKEN: u8 = 8;
 
-/// The place of a renewal in the keeper's timetable: when, and a number that
-/// makes it unique.
+/// The place of a lease in the keeper's timetable: when, and a number that makes it
+/// unique.
 #[cfg(feature = "redis")]
 pub(crate) type Slot = (Instant, u64);
 
@@ -30,39 +34,135 @@ pub(crate) struct Term {
     pub(crate) request: Request,
     pub(crate) fence: Option<Fence>,
     store: Arc<dyn Store>,
+    shutdown: Arc<Shutdown>,
     start: Instant,
     /// When the holder must regard the lease as ended, in nanoseconds from
     /// `start`.
     deadline: AtomicU64,
+    /// When it is lost, however often it was renewed.
+    most: Option<Instant>,
+    /// The TTL that was set last reaches up to there.
+    is_final: AtomicBool,
+    /// Until when the lock stays held, even if it is released before.
+    keep_until: Option<Instant>,
+    /// It is renewed unasked.
+    pub(crate) is_renewed: bool,
+    /// The last renewal had no answer, or a refusal for now.
+    is_suspect: AtomicBool,
     /// It leaves HELD once, and never comes back; what is gone is on the way to a loss.
     state: AtomicU8,
     changed: Notify,
-    /// Its next renewal; the keeper's.
+    /// When the keeper looks after it next.
     #[cfg(feature = "redis")]
     pub(crate) slot: std::sync::Mutex<Option<Slot>>,
 }
 
+/// How a lease came.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Grant {
+    /// When the command was sent that it goes back to; an offer: when it was heard
+    /// of.
+    pub(crate) sent: Instant,
+    /// When it must be regarded as ended, unless it is renewed.
+    pub(crate) deadline: Instant,
+    /// An offer is to be confirmed at once, by a renewal.
+    pub(crate) is_offer: bool,
+}
+
+impl Grant {
+    /// Of a command that was sent then, and set the TTL.
+    pub(crate) fn by_command(sent: Instant, ttl: Duration) -> Self {
+        Self { sent, deadline: sent + validity(ttl), is_offer: false }
+    }
+}
+
+/// How long a renewal lets a lease last.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Prolongation {
+    pub(crate) sent: Instant,
+    ttl: Duration,
+    /// It reaches up to the end of `max_hold`: none is needed after it.
+    is_final: bool,
+}
+
 impl Term {
-    /// Granted at `start`, to be regarded as ended at `deadline`.
+    /// Granted, and received only now.
     pub(crate) fn new(
         store: Arc<dyn Store>,
+        shutdown: Arc<Shutdown>,
         request: Request,
         fence: Option<Fence>,
-        start: Instant,
-        deadline: Instant,
+        grant: Grant,
+        options: &Options,
     ) -> Self {
-        let deadline = nanos(deadline.saturating_duration_since(start));
+        // Counted from when the grant was received: for keeping, the later stamp is the
+        // safe one.
+        let received = store.now();
+        let keep = Some(options.hold_at_least).filter(|keep| !keep.is_zero());
+        let is_final = !grant.is_offer && options.max_hold.is_some_and(|most| most <= options.ttl);
         Self {
             request,
             fence,
             store,
-            start,
-            deadline: AtomicU64::new(deadline),
+            shutdown,
+            start: grant.sent,
+            deadline: AtomicU64::new(nanos(grant.deadline.saturating_duration_since(grant.sent))),
+            most: options.max_hold.map(|most| received + most),
+            is_final: AtomicBool::new(is_final),
+            keep_until: keep.map(|keep| received + keep),
+            is_renewed: options.renew,
+            is_suspect: AtomicBool::new(false),
             state: AtomicU8::new(HELD),
             changed: Notify::new(),
             #[cfg(feature = "redis")]
             slot: std::sync::Mutex::default(),
         }
+    }
+
+    /// When the keeper has to look after it for the first time, if ever.
+    pub(crate) fn first(&self, grant: Grant) -> Option<Instant> {
+        if grant.is_offer { Some(grant.sent) } else { self.next(grant.sent) }
+    }
+
+    /// When the keeper has to look after it next, if ever, after a command that was sent
+    /// then: to renew it, or to end it.
+    pub(crate) fn next(&self, sent: Instant) -> Option<Instant> {
+        if self.is_final() {
+            return Some(self.deadline());
+        }
+        self.is_renewed.then(|| sent + self.request.ttl / 3)
+    }
+
+    /// Whether it lasts as long as it ever will.
+    pub(crate) fn is_final(&self) -> bool {
+        self.is_final.load(Ordering::Acquire)
+    }
+
+    /// What a renewal asks for that is sent now: the TTL, or what is left of `max_hold`.
+    /// Nothing if that is too little for a command.
+    pub(crate) fn prolongation(&self) -> Option<(Request, Prolongation)> {
+        let (sent, mut request, mut is_final) = (self.store.now(), self.request.clone(), false);
+        if let Some(most) = self.most {
+            let left = most.saturating_duration_since(sent);
+            if left < Duration::from_millis(1) {
+                return None;
+            }
+            is_final = left <= request.ttl;
+            request.ttl = request.ttl.min(left);
+        }
+        let ttl = request.ttl;
+        Some((request, Prolongation { sent, ttl, is_final }))
+    }
+
+    /// For how long the lock is to stay held after it was released.
+    pub(crate) fn keep(&self) -> Duration {
+        let rest = |until: Instant| until.saturating_duration_since(self.store.now());
+        self.keep_until.map_or(Duration::ZERO, rest)
+    }
+
+    /// What is left of `max_hold`, if there is one.
+    pub(crate) fn most(&self) -> Option<Duration> {
+        self.most.map(|most| most.saturating_duration_since(self.store.now()))
     }
 
     pub(crate) fn deadline(&self) -> Instant {
@@ -80,17 +180,34 @@ impl Term {
     /// Whether it is held now. The clock decides, without the network; once
     /// the deadline was seen to have passed, no answer brings the lease back.
     pub(crate) fn is_held(&self) -> bool {
-        if self.state.load(Ordering::Acquire) == HELD && self.store.now() >= self.deadline() {
-            self.lose(LossReason::Expired);
+        if self.state.load(Ordering::Acquire) != HELD {
+            return false;
+        }
+        if self.store.now() >= self.deadline() {
+            let reason = if self.is_final() { LossReason::MaxHold } else { LossReason::Expired };
+            self.lose(reason);
+        } else if self.shutdown.is_over() {
+            self.lose(LossReason::ShutDown);
         }
         self.state.load(Ordering::Acquire) == HELD
+    }
+
+    /// Whether it is held, and the store could not be told so the last time.
+    pub(crate) fn is_suspect(&self) -> bool {
+        self.is_suspect.load(Ordering::Acquire)
+    }
+
+    /// Whether its release has begun.
+    #[cfg(feature = "redis")]
+    pub(crate) fn has_ended(&self) -> bool {
+        self.state.load(Ordering::Acquire) == ENDED
     }
 
     /// How it was lost, if it was.
     pub(crate) fn loss(&self) -> Option<LossReason> {
         self.is_held();
         if let Some(reason) = self.gone()
-            && self.store.now() >= self.deadline()
+            && (self.store.now() >= self.deadline() || self.shutdown.is_over())
         {
             self.lose(reason);
         }
@@ -98,17 +215,26 @@ impl Term {
             EXPIRED => Some(LossReason::Expired),
             TAKEN => Some(LossReason::Taken),
             FORCED => Some(LossReason::Forced),
+            MAX_HOLD => Some(LossReason::MaxHold),
+            SHUT_DOWN => Some(LossReason::ShutDown),
             _ => None,
         }
     }
 
-    /// A renewal that was sent then has succeeded.
-    pub(crate) fn prolong(&self, sent: Instant) {
+    /// A renewal has succeeded.
+    pub(crate) fn prolong(&self, Prolongation { sent, ttl, is_final }: Prolongation) {
+        self.is_suspect.store(false, Ordering::Release);
         if self.is_held() {
             let deadline = nanos(sent.saturating_duration_since(self.start))
-                .saturating_add(nanos(validity(self.request.ttl)));
+                .saturating_add(nanos(validity(ttl)));
             self.deadline.fetch_max(deadline, Ordering::AcqRel);
+            self.is_final.fetch_or(is_final, Ordering::AcqRel);
         }
+    }
+
+    /// A renewal had no answer, or was refused for now.
+    pub(crate) fn suspect(&self) {
+        self.is_suspect.store(true, Ordering::Release);
     }
 
     /// The store has said that it is not held, and why as far as is known. From now on
@@ -133,6 +259,8 @@ impl Term {
             LossReason::Expired => EXPIRED,
             LossReason::Taken => TAKEN,
             LossReason::Forced => FORCED,
+            LossReason::MaxHold => MAX_HOLD,
+            LossReason::ShutDown => SHUT_DOWN,
         };
         if [HELD, GONE_EXPIRED, GONE_TAKEN].into_iter().any(|from| self.leave(from, state)) {
             telemetry::ended(self.request.kind, self.age(), Some(reason));
@@ -166,7 +294,10 @@ impl Term {
         let mut changed = std::pin::pin!(self.changed.notified());
         changed.as_mut().enable();
         if self.is_held() {
-            changed.await;
+            tokio::select! {
+                () = changed => {}
+                () = self.shutdown.over() => {}
+            }
         }
     }
 
@@ -185,6 +316,7 @@ impl Term {
                 tokio::select! {
                     () = changed => {}
                     () = tokio::time::sleep(left) => {}
+                    () = self.shutdown.over() => {}
                 }
             } else {
                 changed.await;
@@ -213,6 +345,10 @@ mod tests {
     use crate::store::{ClientId, Kind, RequestId};
 
     fn term() -> Term {
+        term_with(Options::default())
+    }
+
+    fn term_with(options: Options) -> Term {
         let store = Arc::new(MemoryStore::default());
         let request = Request {
             key: LockKey::new("a").unwrap(),
@@ -221,8 +357,13 @@ mod tests {
             owner: None,
             ttl: Duration::from_secs(10),
         };
-        let sent = store.now();
-        Term::new(store, request, None, sent, sent + validity(Duration::from_secs(10)))
+        let (sent, ttl) = (store.now(), request.ttl);
+        let grant = Grant::by_command(sent, ttl);
+        Term::new(store, Arc::default(), request, None, grant, &Options { ttl, ..options })
+    }
+
+    fn renewal(sent: Instant) -> Prolongation {
+        Prolongation { sent, ttl: Duration::from_secs(10), is_final: false }
     }
 
     #[tokio::test(start_paused = true)]
@@ -236,7 +377,7 @@ mod tests {
         let term = term();
         let sent = term.store.now();
         tokio::time::advance(Duration::from_secs(10)).await;
-        term.prolong(sent + Duration::from_secs(5));
+        term.prolong(renewal(sent + Duration::from_secs(5)));
         assert!(!term.is_held());
         assert_eq!(term.lost().await, LossReason::Expired);
     }
@@ -245,8 +386,8 @@ mod tests {
     async fn an_older_renewal_does_not_shorten_it() {
         let term = term();
         let sent = term.store.now();
-        term.prolong(sent + Duration::from_secs(5));
-        term.prolong(sent + Duration::from_secs(1));
+        term.prolong(renewal(sent + Duration::from_secs(5)));
+        term.prolong(renewal(sent + Duration::from_secs(1)));
         assert_eq!(term.remaining(), Duration::from_millis(14_898));
     }
 

@@ -8,13 +8,14 @@ use std::time::{Duration, Instant};
 use tokio::time::sleep;
 
 use super::Wanted;
-use crate::lease::{Grant, Lease};
+use crate::lease::Lease;
 use crate::locks::Client;
 use crate::options::Options;
+use crate::shutdown::Stay;
 use crate::store::{
     Attempt, Attendance, Kind, Request, Stamp, StoreError, StoreFuture, Ticket, Waiting,
 };
-use crate::term::validity;
+use crate::term::{Grant, validity};
 use crate::wakeups::{News, Route};
 use crate::{Fence, LockKey, Outcome};
 
@@ -49,6 +50,9 @@ pub(crate) struct Asking {
     /// had no answer since.
     confirmed_until: Option<Instant>,
     subscribing: Subscribing,
+    /// An ask had no answer: a copy of it may be on its way.
+    in_doubt: bool,
+    _stay: Stay,
 }
 
 struct InFlight {
@@ -96,6 +100,8 @@ impl Asking {
             heartbeat: None,
             confirmed_until: None,
             subscribing: Subscribing::Done(None),
+            in_doubt: false,
+            _stay: Stay::new(&client.keeper.shutdown),
         }
     }
 
@@ -122,6 +128,10 @@ impl Asking {
 
     pub(super) fn now(&self) -> Instant {
         self.client.store.now()
+    }
+
+    pub(super) fn is_shut_down(&self) -> bool {
+        self.client.keeper.shutdown.has_begun()
     }
 
     /// Whether an offer would be heard of.
@@ -183,7 +193,7 @@ impl Asking {
                     }
                 }
                 Err(error) if error.outcome == Outcome::Unknown => {
-                    self.is_armed = true;
+                    (self.is_armed, self.in_doubt) = (true, true);
                     self.may_be_confirmed(sent, ttl);
                 }
                 // Refused; but an earlier copy may still be on its way.
@@ -222,7 +232,10 @@ impl Asking {
     pub(super) async fn hear(&mut self, pause: Duration, is_faulty: bool) -> Option<u64> {
         let mut pause = pin!(sleep(pause));
         let Some(route) = &self.route else {
-            pause.await;
+            tokio::select! {
+                () = pause => {}
+                () = self.client.keeper.shutdown.begun() => {}
+            }
             return None;
         };
         loop {
@@ -230,6 +243,7 @@ impl Asking {
                 biased;
                 news = route.news() => news,
                 () = &mut pause => return None,
+                () = self.client.keeper.shutdown.begun() => return None,
             };
             match (news, self.heartbeat) {
                 (News::Offered(offer), Some(heartbeat)) if offer.until >= heartbeat.until => {
@@ -250,17 +264,15 @@ impl Asking {
 
     /// The lease, unless it is over already: then it is taken back, and asked
     /// for again as another request.
-    pub(super) fn granted(&mut self, token: u64, options: Options) -> Option<Lease> {
-        let (sent, ttl) = (self.sent, self.request.ttl);
-        let grant = Grant { sent, deadline: sent + validity(ttl), renew: sent + ttl / 3 };
-        self.lease(token, grant, options)
+    pub(super) fn granted(&mut self, token: u64, options: &Options) -> Option<Lease> {
+        self.lease(token, Grant::by_command(self.sent, self.request.ttl), options)
     }
 
     /// The lease of what was offered: it lasts as long as this waiter is known
     /// to live, and longer once the keeper has confirmed it. That sets the TTL,
     /// and may run long before its answer is here: so not beyond a TTL from now,
     /// or from an earlier ask that may have confirmed it.
-    pub(super) fn offered(&mut self, token: u64, options: Options) -> Option<Lease> {
+    pub(super) fn offered(&mut self, token: u64, options: &Options) -> Option<Lease> {
         let Heartbeat { sent, live, .. } = self.heartbeat?;
         let now = self.now();
         let deadline = (sent + validity(live)).min(now + validity(self.request.ttl));
@@ -269,10 +281,10 @@ impl Asking {
         if now + CONFIRMATION >= deadline {
             return None;
         }
-        self.lease(token, Grant { sent: now, deadline, renew: now }, options)
+        self.lease(token, Grant { sent: now, deadline, is_offer: true }, options)
     }
 
-    fn lease(&mut self, token: u64, grant: Grant, options: Options) -> Option<Lease> {
+    fn lease(&mut self, token: u64, grant: Grant, options: &Options) -> Option<Lease> {
         let fence = self.request.kind.is_fenced().then(|| Fence::new(token));
         let lease = Lease::new(self.client.clone(), self.request.clone(), fence, grant, options);
         // From here on it is the lease's.
@@ -291,7 +303,7 @@ impl Asking {
         if self.route.is_some() {
             self.route = Some(self.client.wakeups.route(self.request.id));
         }
-        (self.is_armed, self.first, self.ticket) = (false, None, None);
+        (self.is_armed, self.in_doubt, self.first, self.ticket) = (false, false, None, None);
         (self.heartbeat, self.confirmed_until) = (None, None);
     }
 }
@@ -301,7 +313,7 @@ impl Drop for Asking {
         let in_flight = self.in_flight.take();
         if self.is_armed || in_flight.is_some() {
             let in_flight = in_flight.map(|in_flight| in_flight.answer);
-            self.client.keeper.cancel_later(vec![self.request.clone()], in_flight);
+            self.client.keeper.cancel_later(vec![self.request.clone()], in_flight, self.in_doubt);
         }
     }
 }

@@ -60,6 +60,9 @@ struct Several<'a> {
 impl Several<'_> {
     async fn acquire(&mut self) -> Result<Leases, LockError> {
         loop {
+            if self.client.keeper.shutdown.has_begun() {
+                return Err(LockError::ShutDown);
+            }
             let leases = match self.together().await? {
                 Some(leases) => leases,
                 None => self.in_order().await?,
@@ -161,7 +164,10 @@ impl Several<'_> {
         };
         // A try needs no timer.
         if !pause.is_zero() {
-            sleep(pause).await;
+            tokio::select! {
+                () = sleep(pause) => {}
+                () = self.client.keeper.shutdown.begun() => {}
+            }
         }
         Ok(())
     }

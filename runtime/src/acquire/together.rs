@@ -4,12 +4,13 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use crate::lease::{Grant, Lease};
+use crate::lease::Lease;
 use crate::leases::Leases;
 use crate::locks::Client;
 use crate::options::Options;
+use crate::shutdown::Stay;
 use crate::store::{All, Kind, Request, StoreError, StoreFuture};
-use crate::term::validity;
+use crate::term::Grant;
 use crate::{Fence, LockKey, Outcome};
 
 /// The requests of one command, until they are granted or given up.
@@ -22,6 +23,9 @@ pub(super) struct Together {
     is_armed: bool,
     /// When the last command was sent.
     sent: Instant,
+    /// A command had no answer: a copy of it may be on its way.
+    in_doubt: bool,
+    _stay: Stay,
 }
 
 impl Together {
@@ -31,7 +35,7 @@ impl Together {
             id: client.next_request(),
             kind: Kind::Mutex,
             owner: None,
-            ttl: options.ttl,
+            ttl: options.first_ttl(),
         };
         Self {
             client: client.clone(),
@@ -40,6 +44,8 @@ impl Together {
             in_flight: None,
             is_armed: false,
             sent: client.store.now(),
+            in_doubt: false,
+            _stay: Stay::new(&client.keeper.shutdown),
         }
     }
 
@@ -60,7 +66,9 @@ impl Together {
             // Refused; but an earlier copy may still be on its way.
             Ok(Err(place)) => Ok(Err(place)),
             Err(error) => {
-                self.is_armed |= error.outcome == Outcome::Unknown;
+                let in_doubt = error.outcome == Outcome::Unknown;
+                self.is_armed |= in_doubt;
+                self.in_doubt |= in_doubt;
                 Err(error)
             }
         }
@@ -70,12 +78,11 @@ impl Together {
         if tokens.len() != self.requests.len() {
             return None;
         }
-        let (sent, ttl) = (self.sent, self.options.ttl);
-        let grant = Grant { sent, deadline: sent + validity(ttl), renew: sent + ttl / 3 };
+        let grant = Grant::by_command(self.sent, self.options.first_ttl());
         let mut leases = Leases::new();
         for (request, token) in self.requests.drain(..).zip(tokens) {
             let fence = Some(Fence::new(*token));
-            leases.push(Lease::new(self.client.clone(), request, fence, grant, self.options));
+            leases.push(Lease::new(self.client.clone(), request, fence, grant, &self.options));
         }
         // From here on they are the leases'.
         self.is_armed = false;
@@ -87,7 +94,11 @@ impl Drop for Together {
     fn drop(&mut self) {
         let in_flight = self.in_flight.take();
         if self.is_armed || in_flight.is_some() {
-            self.client.keeper.cancel_later(std::mem::take(&mut self.requests), in_flight);
+            self.client.keeper.cancel_later(
+                std::mem::take(&mut self.requests),
+                in_flight,
+                self.in_doubt,
+            );
         }
     }
 }

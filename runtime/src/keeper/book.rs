@@ -1,4 +1,4 @@
-//! What the keeper has to do: a timetable of renewals, and jobs.
+//! What the keeper has to do: a timetable of leases, and jobs.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 
 use super::jobs::Job;
+use crate::shutdown::Shutdown;
 use crate::store::Store;
 use crate::term::{Slot, Term};
 
@@ -17,6 +18,7 @@ pub(super) type Ticket = u64;
 #[derive(Debug)]
 pub(super) struct Shared {
     pub(super) store: Arc<dyn Store>,
+    pub(super) shutdown: Arc<Shutdown>,
     book: Mutex<Book>,
     /// There is something to do sooner than the keeper knew.
     pub(super) changed: Notify,
@@ -46,9 +48,10 @@ impl std::fmt::Debug for Book {
 }
 
 impl Shared {
-    pub(super) fn new(store: Arc<dyn Store>) -> Self {
+    pub(super) fn new(store: Arc<dyn Store>, shutdown: Arc<Shutdown>) -> Self {
         Self {
             store,
+            shutdown,
             book: Mutex::default(),
             changed: Notify::new(),
             ended: Notify::new(),
@@ -60,15 +63,17 @@ impl Shared {
         self.book.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Puts a renewal into the timetable, unless the lease has ended.
+    /// Puts a lease into the timetable, unless its holder has ended it.
     pub(super) fn schedule(&self, term: &Arc<Term>, when: Instant) {
         let mut book = self.book();
-        if !term.is_held() {
+        if term.has_ended() {
             return;
         }
         book.numbers += 1;
         let slot = (when, book.numbers);
-        *slot_of(term) = Some(slot);
+        if let Some(before) = slot_of(term).replace(slot) {
+            book.timetable.remove(&before);
+        }
         book.timetable.insert(slot, term.clone());
         let is_next = book.timetable.first_key_value().is_some_and(|(first, _)| *first == slot);
         drop(book);
@@ -122,7 +127,7 @@ fn slot_of(term: &Term) -> MutexGuard<'_, Option<Slot>> {
 }
 
 impl Book {
-    /// Takes out the renewals that are due, at most so many.
+    /// Takes out the leases that are due, at most so many.
     pub(super) fn due(&mut self, now: Instant, most: usize) -> Vec<Arc<Term>> {
         let mut due = Vec::new();
         while due.len() < most
@@ -141,7 +146,7 @@ impl Book {
         self.jobs.drain(..most).collect()
     }
 
-    /// When the next renewal is due.
+    /// When the next lease is due.
     pub(super) fn next(&self) -> Option<Instant> {
         self.timetable.first_key_value().map(|(slot, _)| slot.0)
     }
@@ -172,7 +177,7 @@ mod tests {
 
     #[test]
     fn a_drain_does_not_wait_for_later_jobs() {
-        let shared = Arc::new(Shared::new(Arc::new(MemoryStore::default())));
+        let shared = Arc::new(Shared::new(Arc::new(MemoryStore::default()), Arc::default()));
         shared.push(Box::pin(async {}));
         shared.push(Box::pin(async {}));
         let (first, _) = shared.book().take_jobs(1).remove(0);

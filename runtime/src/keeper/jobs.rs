@@ -9,12 +9,17 @@ use futures_util::future::join_all;
 use tokio::runtime::Handle;
 use tokio::time::{sleep, sleep_until};
 
+use crate::shutdown::{Shutdown, Stay};
 use crate::store::{LIVE_MOST, Renewal, Request, Store, StoreError, StoreFuture};
-use crate::term::Term;
-use crate::{LossReason, telemetry};
+use crate::term::{Prolongation, Term};
+use crate::{LossReason, Outcome, telemetry};
 
 /// Work that is done once.
 pub(super) type Job = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// For how long the bytes of a command that had no answer may still arrive: as long as
+/// its connection may be silent before it is given up.
+const LATE: Duration = Duration::from_millis(500);
 
 /// The pause after a failure: short beside the TTL, so that several tries fit
 /// into what is left of a lease; and random, so that not all come back at once.
@@ -23,35 +28,99 @@ fn pause(ttl: Duration) -> Duration {
     longest.mul_f64(0.5 + 0.5 * fastrand::f64())
 }
 
-/// Renews a lease, and says when to do so again, if it is still held.
-///
-/// A store that does not answer is asked again soon, until the deadline:
-/// *unknown* is not *lost*. That it is not held is final.
-pub(super) async fn renew(store: &Arc<dyn Store>, term: &Term) -> Option<Instant> {
-    if !term.is_held() {
-        return None;
+/// Looks after leases that are due: renews what is to be renewed, all at once. `again` is
+/// told when each is due next, `over` which were held for as long as they may be.
+pub(super) async fn tend(
+    store: &Arc<dyn Store>,
+    due: Vec<Arc<Term>>,
+    mut again: impl FnMut(&Arc<Term>, Instant),
+    mut over: impl FnMut(Arc<Term>),
+) {
+    let (mut terms, mut requests, mut prolongations) = (Vec::new(), Vec::new(), Vec::new());
+    for term in due {
+        if !term.is_held() {
+            if term.loss() == Some(LossReason::MaxHold) {
+                over(term);
+            }
+        } else if let Some((request, prolongation)) = term.prolongation() {
+            terms.push(term);
+            requests.push(request);
+            prolongations.push(prolongation);
+        } else {
+            again(&term, term.deadline());
+        }
     }
-    let sent = store.now();
-    match store.renew(&term.request).await {
+    let answers = if requests.is_empty() { Vec::new() } else { store.renew_all(&requests).await };
+    let (mut gone, mut failures) = (Vec::new(), Vec::new());
+    for ((term, prolongation), answer) in terms.into_iter().zip(prolongations).zip(answers) {
+        match judge(&term, prolongation, answer) {
+            Ok(Judged::Held(next)) => next.into_iter().for_each(|next| again(&term, next)),
+            Ok(Judged::Gone(reason)) => gone.push((term, reason)),
+            Err(error) => {
+                again(&term, store.now() + pause(term.request.ttl).min(term.remaining()));
+                failures.push(error.source);
+            }
+        }
+    }
+    if let Some(error) = failures.first() {
+        let leases = failures.len();
+        tracing::warn!(leases, %error, "leases could not be renewed; trying again");
+    }
+    join_all(gone.iter().map(|(term, reason)| tell(store, term, *reason))).await;
+}
+
+/// What a renewal's answer means for a lease.
+enum Judged {
+    /// It is held, and is to be looked after then.
+    Held(Option<Instant>),
+    /// It is not, and was until now.
+    Gone(LossReason),
+}
+
+/// A store that does not answer is to be asked again, until the deadline: *unknown* is
+/// not *lost*. That it is not held is final.
+fn judge(
+    term: &Term,
+    prolongation: Prolongation,
+    answer: Result<Renewal, StoreError>,
+) -> Result<Judged, StoreError> {
+    match answer {
         Ok(Renewal::Renewed) => {
             telemetry::renewal("renewed");
-            term.prolong(sent);
-            Some(sent + term.request.ttl / 3)
+            term.prolong(prolongation);
+            Ok(Judged::Held(term.next(prolongation.sent)))
         }
         Ok(Renewal::NotHeld(reason)) => {
             telemetry::renewal("not_held");
             // Without effect if the guard has begun its release meanwhile.
-            if term.vanish(reason) {
-                term.lose(why(store, &term.request, reason).await);
-            }
-            None
+            Ok(if term.vanish(reason) { Judged::Gone(reason) } else { Judged::Held(None) })
         }
-        Err(StoreError { source, .. }) => {
+        Err(error) => {
             telemetry::renewal("failed");
-            tracing::warn!(error = %source, "a lease could not be renewed; trying again");
-            Some(store.now() + pause(term.request.ttl).min(term.remaining()))
+            term.suspect();
+            Err(error)
         }
     }
+}
+
+/// Renews one lease, and says when to do so again, if at all.
+pub(crate) async fn renew(
+    store: &Arc<dyn Store>,
+    term: &Term,
+) -> Result<Option<Instant>, StoreError> {
+    let Some((request, prolongation)) = term.prolongation() else { return Ok(None) };
+    match judge(term, prolongation, store.renew(&request).await)? {
+        Judged::Held(next) => Ok(next),
+        Judged::Gone(reason) => {
+            tell(store, term, reason).await;
+            Ok(None)
+        }
+    }
+}
+
+/// Says how a lease was lost that is not held any more.
+async fn tell(store: &Arc<dyn Store>, term: &Term, reason: LossReason) {
+    term.lose(why(store, &term.request, reason).await);
 }
 
 /// How a lease was lost that the store says is not held.
@@ -66,44 +135,65 @@ pub(crate) async fn why(
     }
 }
 
-/// Renews one lease for as long as it is held.
-pub(super) async fn renew_until_over(store: Arc<dyn Store>, term: Arc<Term>, first: Instant) {
-    let mut next = Some(first);
-    while let Some(when) = next {
+/// Looks after one lease for as long as it is held.
+pub(super) async fn tend_until_over(
+    store: Arc<dyn Store>,
+    shutdown: Arc<Shutdown>,
+    term: Arc<Term>,
+    first: Instant,
+) {
+    let (mut next, mut is_over) = (Some(first), false);
+    while let Some(when) = next.take() {
         tokio::select! {
-            () = term.over() => return,
-            () = sleep_until(when.into()) => next = renew(&store, &term).await,
+            () = term.over() => {}
+            () = sleep_until(when.into()) => {}
         }
+        tend(&store, vec![term.clone()], |_, when| next = Some(when), |_| is_over = true).await;
+    }
+    if is_over {
+        release(store, term, true, Stay::new(&shutdown)).await;
     }
 }
 
-/// Releases a lease, and tries until time has ended it anyway.
-pub(super) fn release(store: Arc<dyn Store>, request: Request, keep_until: Option<Instant>) -> Job {
+/// Releases a lease, and tries until time has ended it anyway. What was held is kept for
+/// the rest of its least time.
+pub(super) fn release(store: Arc<dyn Store>, term: Arc<Term>, was_held: bool, stay: Stay) -> Job {
     Box::pin(async move {
-        let release = || {
-            let keep = keep_until.map(|end| end.saturating_duration_since(store.now()));
-            store.release(&request, keep.unwrap_or_default())
-        };
-        persist(&store, &request, "released", release).await;
+        let keep = || if was_held { term.keep() } else { Duration::ZERO };
+        let release = || store.release(&term.request, keep());
+        stay.note(persist(&store, &term.request, "released", release).await);
     })
 }
 
 /// Takes acquisitions back: behind their own command, whose answer is awaited
 /// first, and until time has ended them anyway.
+///
+/// Those in doubt are taken back once more, when no late bytes of their commands can
+/// arrive any more: a server that lets us end a connection which was given up has none,
+/// but not all do.
 pub(super) fn cancel<T: Send + 'static>(
     store: Arc<dyn Store>,
     requests: Vec<Request>,
     in_flight: Option<StoreFuture<T>>,
+    mut in_doubt: bool,
+    stay: Stay,
 ) -> Job {
     Box::pin(async move {
+        let _stay = stay;
         if let Some(in_flight) = in_flight {
             // Granted or not, they are taken back.
-            let _ = in_flight.await;
+            let answer = in_flight.await;
+            in_doubt |= answer.is_err_and(|error| error.outcome == Outcome::Unknown);
         }
         let cancel = async |request: &Request| {
             persist(&store, request, "cancelled", || store.cancel(request)).await;
         };
         join_all(requests.iter().map(cancel)).await;
+        // Outside of a runtime, where a guest's job may begin, nothing can wait.
+        if in_doubt && Handle::try_current().is_ok() {
+            sleep(LATE).await;
+            join_all(requests.iter().map(cancel)).await;
+        }
     })
 }
 
@@ -111,12 +201,14 @@ pub(super) fn cancel<T: Send + 'static>(
 /// passwords may be in change.
 const REFUSALS: u32 = 5;
 
+/// Sends a command until it is answered, or its request has ended anyway; and says
+/// whether it was.
 async fn persist<T>(
     store: &Arc<dyn Store>,
     request: &Request,
     done: &str,
     command: impl Fn() -> StoreFuture<T>,
-) {
+) -> bool {
     // An offer, and a place in the queue, last as long as a waiter may live.
     let end = store.now() + request.ttl.max(LIVE_MOST);
     let mut refusals = 0;
@@ -126,8 +218,9 @@ async fn persist<T>(
         let is_hopeless = error.is_shut_down || Handle::try_current().is_err();
         if is_hopeless || refusals >= REFUSALS || store.now() >= end {
             tracing::warn!(error = %error.source, "a lease could not be {done}; time ends it");
-            return;
+            return false;
         }
         sleep(pause(request.ttl)).await;
     }
+    true
 }

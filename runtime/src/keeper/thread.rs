@@ -4,24 +4,31 @@
 use std::cell::RefCell;
 use std::sync::{Arc, Weak};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 
+use super::DRAIN;
 use super::book::{Done, Shared};
 use super::jobs;
+use crate::shutdown::Stay;
 use crate::store::{ClientInfo, Store};
 use crate::term::Term;
 use crate::{LockError, Outcome, Step};
 
-/// How long the end of a client, or of a thread, waits for releases.
-const DRAIN: Duration = Duration::from_secs(2);
-
-/// How many renewals, and how many jobs, are under way at a time. All at once
-/// would take the server longer than a command may take, and fail together.
+/// How many jobs are under way at a time. All at once would take the server longer than
+/// a command may take, and fail together.
 const AT_ONCE: usize = 128;
+
+/// How many renewals go together, and how many such pipelines are under way at a time.
+const TOGETHER: usize = 100;
+const PIPELINES: usize = 16;
+
+/// The least time from one look at the timetable to the next: what is due by then goes
+/// together.
+const TICK: Duration = Duration::from_millis(5);
 
 /// How long a client's record of itself lasts, and how often it is written.
 const RECORD: Duration = Duration::from_secs(180);
@@ -87,12 +94,19 @@ async fn run(shared: Arc<Shared>, info: ClientInfo) {
 
 /// Does what is due, until the client has ended and all is done.
 async fn work(shared: &Arc<Shared>) {
-    let (mut renewals, mut jobs) = (JoinSet::new(), JoinSet::new());
+    let (mut pipelines, mut jobs) = (JoinSet::new(), JoinSet::new());
+    let mut looked = Instant::now();
     loop {
         let next = {
-            let mut book = shared.book();
-            for term in book.due(shared.store.now(), AT_ONCE - renewals.len()) {
-                renewals.spawn(renew(shared.clone(), term));
+            let (mut book, now) = (shared.book(), shared.store.now());
+            if now >= looked + TICK {
+                looked = now;
+                while pipelines.len() < PIPELINES
+                    && let due = book.due(now, TOGETHER)
+                    && !due.is_empty()
+                {
+                    pipelines.spawn(tend(shared.clone(), due));
+                }
             }
             for (ticket, job) in book.take_jobs(AT_ONCE - jobs.len()) {
                 let done = Done { shared: shared.clone(), ticket };
@@ -101,32 +115,35 @@ async fn work(shared: &Arc<Shared>) {
                     job.await;
                 });
             }
-            if renewals.is_empty() && jobs.is_empty() && book.is_over() {
+            if pipelines.is_empty() && jobs.is_empty() && book.is_over() {
                 return;
             }
             // With no room for more, the end of one is what is waited for.
-            book.next().filter(|_| renewals.len() < AT_ONCE)
+            book.next().filter(|_| pipelines.len() < PIPELINES)
         };
         let timer = async {
             match next {
-                Some(next) => tokio::time::sleep_until(next.into()).await,
+                Some(next) => tokio::time::sleep_until(next.max(looked + TICK).into()).await,
                 None => std::future::pending().await,
             }
         };
         tokio::select! {
             () = shared.changed.notified() => {}
             () = timer => {}
-            Some(_) = renewals.join_next() => {}
+            Some(_) = pipelines.join_next() => {}
             Some(_) = jobs.join_next() => {}
         }
     }
 }
 
-/// Renews a lease, and puts its next renewal into the timetable.
-async fn renew(shared: Arc<Shared>, term: Arc<Term>) {
-    if let Some(next) = jobs::renew(&shared.store, &term).await {
-        shared.schedule(&term, next);
-    }
+/// Looks after leases that are due, and puts them into the timetable again.
+async fn tend(shared: Arc<Shared>, due: Vec<Arc<Term>>) {
+    let again = |term: &_, when| shared.schedule(term, when);
+    let over = |term| {
+        let (store, stay) = (shared.store.clone(), Stay::new(&shared.shutdown));
+        shared.push(jobs::release(store, term, true, stay));
+    };
+    jobs::tend(&shared.store, due, again, over).await;
 }
 
 /// Keeps the client's record of itself on the store.

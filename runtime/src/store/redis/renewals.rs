@@ -12,7 +12,9 @@ use super::connection::{Connections, PATIENCE};
 use super::fault::{self, Fault};
 use super::{RedisStore, Servers, script};
 use crate::LossReason;
-use crate::store::{Renewal, Renewals, Request, Store, StoreError};
+#[cfg(feature = "cluster")]
+use crate::store::Store;
+use crate::store::{Renewal, Renewals, Request, StoreError};
 
 impl RedisStore {
     pub(super) fn renew_together(&self, requests: &[Request]) -> Renewals {

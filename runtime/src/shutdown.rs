@@ -1,0 +1,120 @@
+//! The end of a client: what it still has on the store, and when all of that is given
+//! back.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
+
+use tokio::sync::Notify;
+
+const OPEN: u8 = 0;
+const BEGUN: u8 = 1;
+const OVER: u8 = 2;
+
+/// How far a client is on its way to its end, and what is in the way.
+#[derive(Debug, Default)]
+pub(crate) struct Shutdown {
+    phase: AtomicU8,
+    /// Acquisitions, leases and background work that did not end yet.
+    stays: AtomicUsize,
+    /// What was released since it began, and what could not be.
+    released: AtomicUsize,
+    failed: AtomicUsize,
+    /// The phase has changed, or the last stay has ended.
+    changed: Notify,
+}
+
+/// What [`Locks::shut_down`](crate::Locks::shut_down) could do, and what not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ShutDownReport {
+    /// How many leases were released, by their holders or for them.
+    pub released: usize,
+    /// How many are left, and end with their TTLs: their holders did not let go of them,
+    /// or the store could not be told.
+    pub left: usize,
+}
+
+impl Shutdown {
+    /// Nothing new is acquired from now on.
+    pub(crate) fn begin(&self) {
+        let _ = self.phase.compare_exchange(OPEN, BEGUN, Ordering::AcqRel, Ordering::Acquire);
+        self.changed.notify_waiters();
+    }
+
+    /// What is still held is lost from now on.
+    pub(crate) fn end(&self) {
+        self.phase.store(OVER, Ordering::Release);
+        self.changed.notify_waiters();
+    }
+
+    pub(crate) fn has_begun(&self) -> bool {
+        self.phase.load(Ordering::Acquire) != OPEN
+    }
+
+    pub(crate) fn is_over(&self) -> bool {
+        self.phase.load(Ordering::Acquire) == OVER
+    }
+
+    /// Resolves when it has begun.
+    pub(crate) async fn begun(&self) {
+        self.until(Self::has_begun).await;
+    }
+
+    /// Resolves when what is held is lost.
+    pub(crate) async fn over(&self) {
+        self.until(Self::is_over).await;
+    }
+
+    /// Resolves when nothing is in the way.
+    pub(crate) async fn drained(&self) {
+        self.until(|shutdown| shutdown.stays.load(Ordering::Acquire) == 0).await;
+    }
+
+    async fn until(&self, condition: impl Fn(&Self) -> bool) {
+        loop {
+            let mut changed = std::pin::pin!(self.changed.notified());
+            changed.as_mut().enable();
+            if condition(self) {
+                return;
+            }
+            changed.await;
+        }
+    }
+
+    /// Notes that a lease was released, or could not be.
+    pub(crate) fn note(&self, is_released: bool) {
+        if self.has_begun() {
+            let count = if is_released { &self.released } else { &self.failed };
+            count.fetch_add(1, Ordering::AcqRel);
+        }
+    }
+
+    pub(crate) fn report(&self) -> ShutDownReport {
+        let left = self.stays.load(Ordering::Acquire) + self.failed.load(Ordering::Acquire);
+        ShutDownReport { released: self.released.load(Ordering::Acquire), left }
+    }
+}
+
+/// As long as it lives, the client has something on the store, or may have.
+#[derive(Debug)]
+pub(crate) struct Stay(Arc<Shutdown>);
+
+impl Stay {
+    pub(crate) fn new(shutdown: &Arc<Shutdown>) -> Self {
+        shutdown.stays.fetch_add(1, Ordering::AcqRel);
+        Self(shutdown.clone())
+    }
+
+    /// Notes that its lease was released, or could not be.
+    pub(crate) fn note(&self, is_released: bool) {
+        self.0.note(is_released);
+    }
+}
+
+impl Drop for Stay {
+    fn drop(&mut self) {
+        if self.0.stays.fetch_sub(1, Ordering::AcqRel) == 1 && self.0.has_begun() {
+            self.0.changed.notify_waiters();
+        }
+    }
+}
