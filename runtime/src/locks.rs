@@ -6,23 +6,17 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, PoisonError, Weak};
 use std::time::Duration;
 
-use tokio::time::timeout;
-
 use crate::acquire::adopt;
 #[cfg(feature = "redis")]
 use crate::builder::Builder;
-use crate::keeper::{DRAIN, Keeper};
+use crate::keeper::Keeper;
 use crate::line::Lines;
-use crate::shutdown::ShutDownReport;
 use crate::store::memory::MemoryStore;
 use crate::store::{ClientId, ClientInfo, RequestId, Store};
 use crate::wakeups::Wakeups;
 use crate::{
     IntoLockKey, Lease, LockError, MultiLock, Mutex, ReentrantMutex, RwLock, Semaphore, Ticket,
 };
-
-/// How long a shut-down lets work go on that holds a lock.
-const GRACE: Duration = Duration::from_secs(5);
 
 /// A client of a lock store: cheap to clone, one a process is enough.
 ///
@@ -226,58 +220,6 @@ impl Locks {
     /// client. The ticket may be spent then.
     pub async fn adopt(&self, ticket: Ticket) -> Result<Lease, LockError> {
         adopt(&self.client, ticket).await
-    }
-
-    /// Ends the client, with all of its clones, and says what it released and what it
-    /// could not: for the end of a service, when it serves no more.
-    ///
-    /// From now on nothing is acquired: whoever waits is refused with
-    /// [`LockError::ShutDown`], and [leaders](Self::lead) step down. What is held goes on
-    /// for up to 5 seconds, so that work can come to its end. Then it is lost
-    /// ([`LossReason::ShutDown`](crate::LossReason::ShutDown)), which stops what runs
-    /// under it, and it is released as soon as its holder lets go of it. After another 2
-    /// seconds it is left to its TTL: a lock is never taken from work that goes on.
-    ///
-    /// It returns as soon as nothing is left. Not calling it is no mistake: what is
-    /// dropped when a process ends in order is released anyway. It tells how that went,
-    /// and waits for work that would otherwise be cut off.
-    ///
-    /// # Panics
-    ///
-    /// Outside of a tokio runtime with timers, if something is left at first.
-    ///
-    /// # Cancel safety
-    ///
-    /// Safe: if the future is dropped, nothing is acquired any more, and what is held
-    /// goes on.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), leasehold::LockError> {
-    /// let locks = leasehold::Locks::in_memory();
-    /// let lease = locks.mutex("order:42").lock().await?;
-    /// drop(lease);
-    ///
-    /// let report = locks.shut_down().await;
-    /// assert_eq!(report.left, 0);
-    /// assert!(locks.mutex("order:42").lock().await.is_err());
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub async fn shut_down(&self) -> ShutDownReport {
-        let shutdown = &self.client.keeper.shutdown;
-        shutdown.begin();
-        let _ = timeout(GRACE, shutdown.drained()).await;
-        shutdown.end();
-        let _ = timeout(DRAIN, shutdown.drained()).await;
-        let report = shutdown.report();
-        if report.left > 0 {
-            tracing::warn!(left = report.left, "not all was released; the TTLs end the rest");
-        }
-        self.client.keeper.end();
-        report
     }
 
     /// Makes this the client that `#[distributed_lock]` uses in this process,

@@ -1,12 +1,16 @@
 //! For how long a lease runs, by its holder's own clock, and whether it was
 //! lost. Shared by the guard, its handles and the keeper.
 
+mod times;
+
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
 
+use self::times::Times;
+pub(crate) use self::times::{Grant, validity};
 use crate::options::Options;
 use crate::shutdown::Shutdown;
 use crate::store::{Request, Store};
@@ -35,18 +39,7 @@ pub(crate) struct Term {
     pub(crate) fence: Option<Fence>,
     store: Arc<dyn Store>,
     shutdown: Arc<Shutdown>,
-    start: Instant,
-    /// When the holder must regard the lease as ended, in nanoseconds from
-    /// `start`.
-    deadline: AtomicU64,
-    /// When it is lost, however often it was renewed.
-    most: Option<Instant>,
-    /// The TTL that was set last reaches up to there.
-    is_final: AtomicBool,
-    /// Until when the lock stays held, even if it is released before.
-    keep_until: Option<Instant>,
-    /// It is renewed unasked.
-    pub(crate) is_renewed: bool,
+    times: Times,
     /// The last renewal had no answer, or a refusal for now.
     is_suspect: AtomicBool,
     /// It leaves HELD once, and never comes back; what is gone is on the way to a loss.
@@ -55,34 +48,6 @@ pub(crate) struct Term {
     /// When the keeper looks after it next.
     #[cfg(feature = "redis")]
     pub(crate) slot: std::sync::Mutex<Option<Slot>>,
-}
-
-/// How a lease came.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Grant {
-    /// When the command was sent that it goes back to; an offer: when it was heard
-    /// of.
-    pub(crate) sent: Instant,
-    /// When it must be regarded as ended, unless it is renewed.
-    pub(crate) deadline: Instant,
-    /// An offer is to be confirmed at once, by a renewal.
-    pub(crate) is_offer: bool,
-}
-
-impl Grant {
-    /// Of a command that was sent then, and set the TTL.
-    pub(crate) fn by_command(sent: Instant, ttl: Duration) -> Self {
-        Self { sent, deadline: sent + validity(ttl), is_offer: false }
-    }
-}
-
-/// How long a renewal lets a lease last.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Prolongation {
-    pub(crate) sent: Instant,
-    ttl: Duration,
-    /// It reaches up to the end of `max_hold`: none is needed after it.
-    is_final: bool,
 }
 
 impl Term {
@@ -95,22 +60,13 @@ impl Term {
         grant: Grant,
         options: &Options,
     ) -> Self {
-        // Counted from when the grant was received: for keeping, the later stamp is the
-        // safe one.
-        let received = store.now();
-        let keep = Some(options.hold_at_least).filter(|keep| !keep.is_zero());
-        let is_final = !grant.is_offer && options.max_hold.is_some_and(|most| most <= options.ttl);
+        let times = Times::new(grant, request.ttl, options, store.now());
         Self {
             request,
             fence,
             store,
             shutdown,
-            start: grant.sent,
-            deadline: AtomicU64::new(nanos(grant.deadline.saturating_duration_since(grant.sent))),
-            most: options.max_hold.map(|most| received + most),
-            is_final: AtomicBool::new(is_final),
-            keep_until: keep.map(|keep| received + keep),
-            is_renewed: options.renew,
+            times,
             is_suspect: AtomicBool::new(false),
             state: AtomicU8::new(HELD),
             changed: Notify::new(),
@@ -127,46 +83,34 @@ impl Term {
     /// When the keeper has to look after it next, if ever, after a command that was sent
     /// then: to renew it, or to end it.
     pub(crate) fn next(&self, sent: Instant) -> Option<Instant> {
-        if self.is_final() {
-            return Some(self.deadline());
-        }
-        self.is_renewed.then(|| sent + self.request.ttl / 3)
+        self.times.next(sent)
     }
 
     /// Whether it lasts as long as it ever will.
     pub(crate) fn is_final(&self) -> bool {
-        self.is_final.load(Ordering::Acquire)
+        self.times.is_final()
     }
 
-    /// What a renewal asks for that is sent now: the TTL, or what is left of `max_hold`.
-    /// Nothing if that is too little for a command.
-    pub(crate) fn prolongation(&self) -> Option<(Request, Prolongation)> {
-        let (sent, mut request, mut is_final) = (self.store.now(), self.request.clone(), false);
-        if let Some(most) = self.most {
-            let left = most.saturating_duration_since(sent);
-            if left < Duration::from_millis(1) {
-                return None;
-            }
-            is_final = left <= request.ttl;
-            request.ttl = request.ttl.min(left);
-        }
-        let ttl = request.ttl;
-        Some((request, Prolongation { sent, ttl, is_final }))
+    /// A renewal to be sent now: for the TTL, or for what is left of `max_hold`. Nothing
+    /// if that is too little for a command.
+    pub(crate) fn renewal(&self) -> Option<(Instant, Request)> {
+        let now = self.store.now();
+        let ttl = self.times.next_ttl(now)?;
+        Some((now, Request { ttl, ..self.request.clone() }))
     }
 
     /// For how long the lock is to stay held after it was released.
     pub(crate) fn keep(&self) -> Duration {
-        let rest = |until: Instant| until.saturating_duration_since(self.store.now());
-        self.keep_until.map_or(Duration::ZERO, rest)
+        self.times.keep(self.store.now())
     }
 
-    /// What is left of `max_hold`, if there is one.
-    pub(crate) fn most(&self) -> Option<Duration> {
-        self.most.map(|most| most.saturating_duration_since(self.store.now()))
+    /// The options of who takes it up elsewhere.
+    pub(crate) fn rest(&self) -> Options {
+        self.times.rest(self.store.now())
     }
 
     pub(crate) fn deadline(&self) -> Instant {
-        self.start + Duration::from_nanos(self.deadline.load(Ordering::Acquire))
+        self.times.deadline()
     }
 
     pub(crate) fn remaining(&self) -> Duration {
@@ -221,14 +165,11 @@ impl Term {
         }
     }
 
-    /// A renewal has succeeded.
-    pub(crate) fn prolong(&self, Prolongation { sent, ttl, is_final }: Prolongation) {
+    /// A renewal that was sent then has set this TTL.
+    pub(crate) fn prolong(&self, sent: Instant, ttl: Duration) {
         self.is_suspect.store(false, Ordering::Release);
         if self.is_held() {
-            let deadline = nanos(sent.saturating_duration_since(self.start))
-                .saturating_add(nanos(validity(ttl)));
-            self.deadline.fetch_max(deadline, Ordering::AcqRel);
-            self.is_final.fetch_or(is_final, Ordering::AcqRel);
+            self.times.prolong(sent, ttl);
         }
     }
 
@@ -280,7 +221,7 @@ impl Term {
     }
 
     fn age(&self) -> Duration {
-        self.store.now().saturating_duration_since(self.start)
+        self.store.now().saturating_duration_since(self.times.start)
     }
 
     fn leave(&self, from: u8, to: u8) -> bool {
@@ -325,16 +266,6 @@ impl Term {
     }
 }
 
-/// How long a grant may be relied on: its TTL less the drift between two
-/// clocks, after Redlock.
-pub(crate) fn validity(ttl: Duration) -> Duration {
-    ttl.saturating_sub(ttl / 100 + Duration::from_millis(2))
-}
-
-fn nanos(time: Duration) -> u64 {
-    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::AtomicU64;
@@ -362,10 +293,6 @@ mod tests {
         Term::new(store, Arc::default(), request, None, grant, &Options { ttl, ..options })
     }
 
-    fn renewal(sent: Instant) -> Prolongation {
-        Prolongation { sent, ttl: Duration::from_secs(10), is_final: false }
-    }
-
     #[tokio::test(start_paused = true)]
     async fn the_deadline_is_before_the_servers() {
         let term = term();
@@ -377,18 +304,9 @@ mod tests {
         let term = term();
         let sent = term.store.now();
         tokio::time::advance(Duration::from_secs(10)).await;
-        term.prolong(renewal(sent + Duration::from_secs(5)));
+        term.prolong(sent + Duration::from_secs(5), Duration::from_secs(10));
         assert!(!term.is_held());
         assert_eq!(term.lost().await, LossReason::Expired);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn an_older_renewal_does_not_shorten_it() {
-        let term = term();
-        let sent = term.store.now();
-        term.prolong(renewal(sent + Duration::from_secs(5)));
-        term.prolong(renewal(sent + Duration::from_secs(1)));
-        assert_eq!(term.remaining(), Duration::from_millis(14_898));
     }
 
     #[tokio::test(start_paused = true)]

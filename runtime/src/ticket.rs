@@ -56,15 +56,8 @@ const VERSION: &str = "1";
 impl Ticket {
     pub(crate) fn of(term: &Term) -> Self {
         let request = &term.request;
-        let options = Options {
-            ttl: request.ttl,
-            hold_at_least: term.keep(),
-            max_hold: term.most(),
-            renew: term.is_renewed,
-            ..Options::default()
-        };
         let (key, owner) = (request.key.clone(), request.owner.clone());
-        Self { key, id: request.id, kind: request.kind, owner, options }
+        Self { key, id: request.id, kind: request.kind, owner, options: term.rest() }
     }
 
     /// The lock.

@@ -11,7 +11,7 @@ use tokio::time::{sleep, sleep_until};
 
 use crate::shutdown::{Shutdown, Stay};
 use crate::store::{LIVE_MOST, Renewal, Request, Store, StoreError, StoreFuture};
-use crate::term::{Prolongation, Term};
+use crate::term::Term;
 use crate::{LossReason, Outcome, telemetry};
 
 /// Work that is done once.
@@ -36,24 +36,23 @@ pub(super) async fn tend(
     mut again: impl FnMut(&Arc<Term>, Instant),
     mut over: impl FnMut(Arc<Term>),
 ) {
-    let (mut terms, mut requests, mut prolongations) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut terms, mut requests) = (Vec::new(), Vec::new());
     for term in due {
         if !term.is_held() {
             if term.loss() == Some(LossReason::MaxHold) {
                 over(term);
             }
-        } else if let Some((request, prolongation)) = term.prolongation() {
-            terms.push(term);
+        } else if let Some((sent, request)) = term.renewal().filter(|_| !term.is_final()) {
+            terms.push((term, sent));
             requests.push(request);
-            prolongations.push(prolongation);
         } else {
             again(&term, term.deadline());
         }
     }
     let answers = if requests.is_empty() { Vec::new() } else { store.renew_all(&requests).await };
     let (mut gone, mut failures) = (Vec::new(), Vec::new());
-    for ((term, prolongation), answer) in terms.into_iter().zip(prolongations).zip(answers) {
-        match judge(&term, prolongation, answer) {
+    for (((term, sent), request), answer) in terms.into_iter().zip(&requests).zip(answers) {
+        match judge(&term, sent, request.ttl, answer) {
             Ok(Judged::Held(next)) => next.into_iter().for_each(|next| again(&term, next)),
             Ok(Judged::Gone(reason)) => gone.push((term, reason)),
             Err(error) => {
@@ -81,14 +80,15 @@ enum Judged {
 /// not *lost*. That it is not held is final.
 fn judge(
     term: &Term,
-    prolongation: Prolongation,
+    sent: Instant,
+    ttl: Duration,
     answer: Result<Renewal, StoreError>,
 ) -> Result<Judged, StoreError> {
     match answer {
         Ok(Renewal::Renewed) => {
             telemetry::renewal("renewed");
-            term.prolong(prolongation);
-            Ok(Judged::Held(term.next(prolongation.sent)))
+            term.prolong(sent, ttl);
+            Ok(Judged::Held(term.next(sent)))
         }
         Ok(Renewal::NotHeld(reason)) => {
             telemetry::renewal("not_held");
@@ -108,8 +108,8 @@ pub(crate) async fn renew(
     store: &Arc<dyn Store>,
     term: &Term,
 ) -> Result<Option<Instant>, StoreError> {
-    let Some((request, prolongation)) = term.prolongation() else { return Ok(None) };
-    match judge(term, prolongation, store.renew(&request).await)? {
+    let Some((sent, request)) = term.renewal() else { return Ok(None) };
+    match judge(term, sent, request.ttl, store.renew(&request).await)? {
         Judged::Held(next) => Ok(next),
         Judged::Gone(reason) => {
             tell(store, term, reason).await;

@@ -141,7 +141,7 @@ async fn a_refused_try_of_which_a_copy_is_out_is_taken_back() {
     sleep(Duration::from_secs(1)).await;
     let log = store.log();
     assert_eq!(log[..2], ["acquire_all", "acquire_all"]);
-    assert_eq!(log.iter().filter(|sent| **sent == "cancel").count(), 3, "{log:?}");
+    assert_eq!(log.iter().filter(|sent| **sent == "cancel").count(), 6, "{log:?}");
     held.release().await.unwrap();
     are_free(&holder).await;
 }
