@@ -11,6 +11,7 @@ mod faults;
 mod kinds;
 mod layer;
 mod lessons;
+mod lifetimes;
 mod model;
 mod multi;
 #[cfg(feature = "servers")]

@@ -1,0 +1,175 @@
+//! The end of a client: `shut_down`.
+
+use std::future::pending;
+use std::time::Duration;
+
+use leasehold::{LockError, LossReason};
+use leasehold_tests::faulty::{Fault, Faulty};
+use tokio::time::{Instant, sleep, timeout};
+
+use super::{SECOND, TTL, another, are_free, one_of_each};
+
+/// What holds goes on for so long.
+const GRACE: Duration = Duration::from_secs(5);
+const ALMOST: Duration = Duration::from_secs(4);
+/// And what lets go then is waited for.
+const DRAIN: Duration = Duration::from_secs(2);
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_acquired_after_it() {
+    let (store, locks) = Faulty::start();
+    let ticket = locks.mutex("ticket").lock().await.unwrap().detach().unwrap();
+    let begun = Instant::now();
+    let report = locks.clone().shut_down().await;
+    assert_eq!((report.released, report.left), (0, 0));
+    assert_eq!(begun.elapsed(), Duration::ZERO, "there is nothing to wait for");
+    store.log();
+    let refused = [
+        locks.mutex("m").lock().await,
+        locks.mutex("m").try_lock().await,
+        locks.semaphore("s", 1).acquire().await,
+        locks.rw_lock("r").read().await,
+        locks.reentrant_mutex("e").owner("o").lock().await,
+        locks.adopt(ticket).await,
+    ];
+    for refused in refused {
+        assert!(matches!(refused, Err(LockError::ShutDown)), "{refused:?}");
+    }
+    for keys in [&["a", "b"][..], &["a"]] {
+        let refused = locks.all(keys.iter().copied()).lock().await;
+        assert!(matches!(refused, Err(LockError::ShutDown)), "{refused:?}");
+    }
+    assert!(store.log().is_empty(), "{:?}", store.log());
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_waits_is_refused_at_once_and_leaves_nothing() {
+    let (store, locks) = Faulty::start();
+    let other = another(&store);
+    let held = other.mutex("m").ttl(TTL).lock().await.unwrap();
+    // One asks the store, the others are behind it; and some wait for several.
+    let mut waiters = Vec::new();
+    for n in 0..6 {
+        let locks = locks.clone();
+        waiters.push(tokio::spawn(async move {
+            match n {
+                0..3 => locks.mutex("m").wait(TTL * 9).lock().await.map(drop),
+                3 => locks.all(["k", "m"]).wait(TTL * 9).lock().await.map(drop),
+                4 => locks.mutex("m").lead(|_| pending::<()>()).await,
+                _ => locks.lead("m", |_| pending::<()>()).await,
+            }
+        }));
+    }
+    sleep(SECOND).await;
+    let begun = Instant::now();
+    let report = locks.shut_down().await;
+    assert_eq!(report.left, 0, "{report:?}");
+    for waiter in waiters {
+        let refused = waiter.await.unwrap();
+        assert!(matches!(refused, Err(LockError::ShutDown)), "{refused:?}");
+    }
+    assert!(begun.elapsed() < SECOND, "{:?}", begun.elapsed());
+    assert_eq!(other.inspect("m").await.unwrap().waiting, 0);
+    held.release().await.unwrap();
+    assert!(other.mutex("m").try_lock().await.is_ok() && other.mutex("k").try_lock().await.is_ok());
+}
+
+#[tokio::test(start_paused = true)]
+async fn work_comes_to_its_end_within_the_grace() {
+    let (_store, locks) = Faulty::start();
+    let mut work = Vec::new();
+    for lease in one_of_each(&locks, None).await {
+        work.push(tokio::spawn(async move {
+            lease.run(sleep(ALMOST)).await.unwrap();
+            lease.release().await.unwrap();
+        }));
+    }
+    let begun = Instant::now();
+    let report = locks.shut_down().await;
+    assert_eq!((report.released, report.left), (5, 0));
+    assert_eq!(begun.elapsed(), ALMOST, "it returns as soon as they are done");
+    for work in work {
+        work.await.unwrap();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn work_that_goes_on_is_stopped_after_the_grace_and_then_released() {
+    let (store, locks) = Faulty::start();
+    let mut work = Vec::new();
+    for lease in one_of_each(&locks, None).await {
+        work.push(tokio::spawn(async move { lease.run(pending::<()>()).await }));
+    }
+    let begun = Instant::now();
+    let report = locks.shut_down().await;
+    assert_eq!((report.released, report.left), (5, 0));
+    assert_eq!(begun.elapsed(), GRACE);
+    for work in work {
+        let stopped = work.await.unwrap();
+        let reason = LossReason::ShutDown;
+        assert!(matches!(stopped, Err(LockError::Lost { reason: why, .. }) if why == reason));
+    }
+    assert_eq!(are_free(&another(&store)).await, [true; 5]);
+}
+
+/// What is held stays held: nobody says that its work has stopped.
+#[tokio::test(start_paused = true)]
+async fn what_nobody_lets_go_of_is_left_to_its_ttl() {
+    let (store, locks) = Faulty::start();
+    let leases = one_of_each(&locks, None).await;
+    let begun = Instant::now();
+    let report = locks.shut_down().await;
+    assert_eq!((report.released, report.left), (0, 5));
+    assert_eq!(begun.elapsed(), GRACE + DRAIN);
+    assert!(leases.iter().all(|lease| !lease.is_held()));
+    let other = another(&store);
+    assert_eq!(are_free(&other).await, [false; 5]);
+    sleep(TTL).await;
+    assert_eq!(are_free(&other).await, [true; 5], "they are renewed no more");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_the_store_could_not_be_told_is_left() {
+    let (store, locks) = Faulty::start();
+    let leases = one_of_each(&locks, None).await;
+    store.always(Fault::LoseCommand);
+    drop(leases);
+    let report = locks.shut_down().await;
+    assert_eq!((report.released, report.left), (0, 5));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_dropped_before_is_waited_for() {
+    let (store, locks) = Faulty::start();
+    store.next(&[Fault::None, Fault::Delay(SECOND)]);
+    drop(locks.mutex("m").lock().await.unwrap());
+    let report = locks.shut_down().await;
+    assert_eq!((report.released, report.left), (1, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_release_of_what_was_lost_by_it_says_so() {
+    let (_store, locks) = Faulty::start();
+    let lease = locks.mutex("m").lock().await.unwrap();
+    let ending = tokio::spawn(async move { locks.shut_down().await });
+    assert_eq!(lease.lost().await, LossReason::ShutDown);
+    let released = lease.release().await;
+    assert!(matches!(released, Err(LockError::Lost { reason: LossReason::ShutDown, .. })));
+    assert_eq!(ending.await.unwrap().left, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn it_may_be_dropped_and_called_again() {
+    let (_store, locks) = Faulty::start();
+    let lease = locks.mutex("m").ttl(TTL).lock().await.unwrap();
+    assert!(timeout(SECOND, locks.shut_down()).await.is_err());
+    sleep(TTL * 2).await;
+    assert!(lease.is_held(), "what is held goes on");
+    assert!(locks.mutex("n").try_lock().await.is_err(), "nothing is acquired");
+    let (first, second) = tokio::join!(locks.shut_down(), async {
+        sleep(SECOND).await;
+        lease.release().await.unwrap();
+        locks.shut_down().await
+    });
+    assert_eq!((first.left, second.left), (0, 0));
+}

@@ -1,0 +1,200 @@
+//! One of many runs for ever: `lead`.
+
+use std::future::pending;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use leasehold::{Fence, LeaseHandle, LockError, Locks};
+use leasehold_tests::faulty::{Fault, Faulty};
+use tokio::task::JoinHandle;
+use tokio::time::sleep;
+
+use super::{SECOND, TTL, another};
+
+/// Who leads, as the work sees it.
+#[derive(Default)]
+struct Seen {
+    now: AtomicU32,
+    most: AtomicU32,
+    terms: std::sync::Mutex<Vec<(u32, Fence)>>,
+}
+
+struct Leading(Arc<Seen>);
+
+impl Leading {
+    fn begin(seen: &Arc<Seen>, who: u32, lease: &LeaseHandle) -> Self {
+        let now = seen.now.fetch_add(1, Ordering::SeqCst) + 1;
+        seen.most.fetch_max(now, Ordering::SeqCst);
+        seen.terms.lock().unwrap().push((who, lease.fence().unwrap()));
+        Self(seen.clone())
+    }
+}
+
+impl Drop for Leading {
+    fn drop(&mut self) {
+        self.0.now.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+impl Seen {
+    /// Who had a term, in order; the tokens grew, and no two led at once.
+    fn leaders(&self) -> Vec<u32> {
+        let terms = self.terms.lock().unwrap();
+        assert!(terms.is_sorted_by_key(|(_, fence)| *fence), "{terms:?}");
+        assert_eq!(self.most.load(Ordering::SeqCst), 1);
+        terms.iter().map(|(who, _)| *who).collect()
+    }
+}
+
+/// Campaigns, and leads until it is stopped.
+fn candidate(locks: &Locks, who: u32, seen: &Arc<Seen>) -> JoinHandle<Result<(), LockError>> {
+    let (mutex, seen) = (locks.mutex("leader").ttl(TTL), seen.clone());
+    tokio::spawn(async move {
+        mutex
+            .lead(|lease| {
+                let leading = Leading::begin(&seen, who, &lease);
+                async move {
+                    pending::<()>().await;
+                    drop(leading);
+                }
+            })
+            .await
+    })
+}
+
+#[tokio::test(start_paused = true)]
+async fn another_leads_when_the_leader_is_cut_off_and_never_two_at_once() {
+    let (store, first) = Faulty::start();
+    let (seen, second) = (Arc::<Seen>::default(), another(&store));
+    // Only the first one's commands are lost.
+    let cut_off = Arc::new(Faulty::over(store.clone()));
+    let lost = another(&cut_off);
+    drop(first);
+    let one = candidate(&lost, 1, &seen);
+    sleep(SECOND).await;
+    let two = candidate(&second, 2, &seen);
+    sleep(TTL * 3).await;
+    assert_eq!(seen.leaders(), [1], "it is renewed");
+    cut_off.always(Fault::LoseCommand);
+    sleep(TTL * 2).await;
+    assert_eq!(seen.leaders(), [1, 2]);
+    cut_off.always(Fault::None);
+    sleep(TTL).await;
+    assert_eq!(seen.leaders(), [1, 2], "the first one campaigns, and waits");
+    two.abort();
+    sleep(SECOND).await;
+    assert_eq!(seen.leaders(), [1, 2, 1], "it leads again when the other is gone");
+    one.abort();
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_future_is_dropped_before_it_campaigns_again() {
+    let (store, locks) = Faulty::start();
+    let seen = Arc::<Seen>::default();
+    let leader = candidate(&locks, 1, &seen);
+    for _ in 0..5 {
+        sleep(TTL).await;
+        let _ = another(&store).force_release("leader").await.unwrap();
+    }
+    sleep(TTL).await;
+    assert_eq!(seen.leaders(), [1; 6]);
+    leader.abort();
+}
+
+#[tokio::test(start_paused = true)]
+async fn with_max_hold_each_has_its_turn() {
+    let (store, _locks) = Faulty::start();
+    let seen = Arc::<Seen>::default();
+    let candidates: Vec<_> = (1..=3)
+        .map(|who| {
+            let (mutex, seen) = (another(&store).mutex("leader"), seen.clone());
+            let mutex = mutex.ttl(TTL).max_hold(TTL * 2);
+            tokio::spawn(async move {
+                let lead = mutex.lead(|lease| {
+                    let leading = Leading::begin(&seen, who, &lease);
+                    async move {
+                        pending::<()>().await;
+                        drop(leading);
+                    }
+                });
+                lead.await
+            })
+        })
+        .collect();
+    sleep(TTL * 13).await;
+    let leaders = seen.leaders();
+    assert!(leaders.len() >= 6, "{leaders:?}");
+    assert!(leaders.windows(3).all(|turn| turn.iter().sum::<u32>() == 6), "{leaders:?}");
+    candidates.iter().for_each(JoinHandle::abort);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_done_is_returned_and_the_lock_free() {
+    let (store, locks) = Faulty::start();
+    let led = locks.lead("leader", async |lease| {
+        assert_eq!(LeaseHandle::current().unwrap().key(), lease.key());
+        sleep(TTL).await;
+        7
+    });
+    assert_eq!(led.await.unwrap(), 7);
+    assert!(another(&store).mutex("leader").try_lock().await.is_ok());
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_leader_steps_down_when_its_client_is_shut_down() {
+    let (store, first) = Faulty::start();
+    let (seen, second) = (Arc::<Seen>::default(), another(&store));
+    let one = candidate(&first, 1, &seen);
+    sleep(SECOND).await;
+    let two = candidate(&second, 2, &seen);
+    sleep(SECOND).await;
+    let report = first.shut_down().await;
+    assert_eq!((report.released, report.left), (1, 0));
+    assert!(matches!(one.await.unwrap(), Err(LockError::ShutDown)));
+    sleep(SECOND).await;
+    assert_eq!(seen.leaders(), [1, 2], "the next one did not wait for a TTL");
+    two.abort();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_leader_that_panics_or_is_dropped_leaves_nothing() {
+    let (store, locks) = Faulty::start();
+    let other = another(&store);
+    let panicked = {
+        let locks = locks.clone();
+        tokio::spawn(
+            async move { locks.lead("leader", async |_| -> () { panic!("on purpose") }).await },
+        )
+    };
+    assert!(panicked.await.unwrap_err().is_panic());
+    assert!(other.mutex("leader").try_lock().await.is_ok());
+    let dropped = candidate(&locks, 1, &Arc::default());
+    sleep(SECOND).await;
+    dropped.abort();
+    assert!(dropped.await.unwrap_err().is_cancelled());
+    assert!(other.mutex("leader").try_lock().await.is_ok());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_that_fails_ends_no_campaign() {
+    let (store, locks) = Faulty::start();
+    let seen = Arc::<Seen>::default();
+    store.always(Fault::LoseCommand);
+    let leader = candidate(&locks, 1, &seen);
+    sleep(TTL * 10).await;
+    assert!(!leader.is_finished());
+    store.always(Fault::None);
+    sleep(TTL).await;
+    assert_eq!(seen.leaders(), [1]);
+    leader.abort();
+}
+
+#[tokio::test]
+async fn what_makes_no_sense_ends_it() {
+    let (_store, locks) = Faulty::start();
+    let refused = locks.lead("", async |_| ()).await;
+    assert!(matches!(refused, Err(LockError::InvalidKey { .. })), "{refused:?}");
+    let _permit = locks.semaphore("other", 1).acquire().await.unwrap();
+    let refused = locks.lead("other", async |_| ()).await;
+    assert!(matches!(refused, Err(LockError::WrongKind { .. })), "{refused:?}");
+}

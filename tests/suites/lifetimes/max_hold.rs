@@ -1,0 +1,141 @@
+//! However often it is renewed.
+
+use std::future::pending;
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use leasehold::{LockError, LossReason, Released};
+use leasehold_tests::faulty::{Fault, Faulty};
+use tokio::time::{Instant, sleep, timeout};
+
+use super::{SECOND, TTL, another, are_free, one_of_each};
+
+const MOST: Duration = Duration::from_secs(31);
+const ALMOST: Duration = Duration::from_secs(30);
+
+#[tokio::test(start_paused = true)]
+async fn every_kind_is_lost_at_its_end_and_not_before() {
+    for most in [SECOND / 10, TTL / 2, TTL, TTL + SECOND, MOST, MOST * 4] {
+        let (_store, locks) = Faulty::start();
+        let begun = Instant::now();
+        let leases = one_of_each(&locks, Some(most)).await;
+        for reason in join_all(leases.iter().map(leasehold::Lease::lost)).await {
+            assert_eq!(reason, LossReason::MaxHold);
+        }
+        let held = begun.elapsed();
+        assert!(held <= most, "{held:?} of {most:?}");
+        assert!(held + TTL / 100 + Duration::from_millis(5) >= most, "{held:?} of {most:?}");
+    }
+}
+
+/// A task that is stuck has the guard, and does nothing with it.
+#[tokio::test(start_paused = true)]
+async fn others_have_it_at_its_end_though_the_guard_is_there() {
+    let (store, locks) = Faulty::start();
+    let begun = Instant::now();
+    let leases = one_of_each(&locks, Some(MOST)).await;
+    let other = another(&store);
+    let waits = other.mutex("m").wait(MOST * 2);
+    let waiter = tokio::spawn(async move { waits.lock().await.map(|_| begun.elapsed()) });
+    sleep(ALMOST).await;
+    assert_eq!(are_free(&other).await, [false; 5], "they were renewed");
+    let had_after = waiter.await.unwrap().unwrap();
+    assert!(had_after <= MOST + SECOND / 20, "{had_after:?}");
+    assert_eq!(are_free(&other).await, [true; 5], "the store was told, so no TTL has to pass");
+    for lease in leases {
+        let released = lease.release().await;
+        let is_told = matches!(released, Err(LockError::Lost { reason: LossReason::MaxHold, .. }));
+        assert!(is_told, "{released:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_was_handed_it_is_bounded_too() {
+    let (store, locks) = Faulty::start();
+    let held = another(&store).mutex("m").lock().await.unwrap();
+    let mutex = locks.mutex("m").ttl(TTL).max_hold(MOST).wait(TTL);
+    let waiter = tokio::spawn(async move { mutex.lock().await });
+    sleep(SECOND).await;
+    held.release().await.unwrap();
+    let lease = waiter.await.unwrap().unwrap();
+    let begun = Instant::now();
+    assert_eq!(lease.lost().await, LossReason::MaxHold);
+    assert!(begun.elapsed() <= MOST && begun.elapsed() > ALMOST, "{:?}", begun.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn several_are_bounded_too() {
+    let (_store, locks) = Faulty::start();
+    let leases = locks.all(["a", "b"]).ttl(TTL).max_hold(MOST).lock().await.unwrap();
+    let (_, reason) = timeout(MOST, leases.lost()).await.unwrap();
+    assert_eq!(reason, LossReason::MaxHold);
+}
+
+#[tokio::test(start_paused = true)]
+async fn work_that_is_stuck_is_stopped() {
+    let (_store, locks) = Faulty::start();
+    let lease = locks.mutex("m").ttl(TTL).max_hold(MOST).lock().await.unwrap();
+    let ran = timeout(MOST, lease.run(pending::<()>())).await.unwrap();
+    assert!(matches!(ran, Err(LockError::Lost { reason: LossReason::MaxHold, .. })), "{ran:?}");
+}
+
+/// It is what the next holder's is that the stuck one must not touch.
+#[tokio::test(start_paused = true)]
+async fn the_next_holder_is_not_touched_by_a_late_release() {
+    let (store, locks) = Faulty::start();
+    let stuck = locks.mutex("m").ttl(TTL).max_hold(TTL).lock().await.unwrap();
+    stuck.lost().await;
+    let other = another(&store);
+    let next = other.mutex("m").ttl(TTL).wait(SECOND).lock().await.unwrap();
+    drop(stuck);
+    sleep(TTL * 3).await;
+    assert!(next.is_held());
+    assert_eq!(next.release().await.unwrap(), Released::Free);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_to_be_held_at_least_is_kept_beyond_it() {
+    let (store, locks) = Faulty::start();
+    let mutex = locks.mutex("m").ttl(TTL).max_hold(TTL).hold_at_least(TTL * 2);
+    let lease = mutex.lock().await.unwrap();
+    lease.lost().await;
+    let other = another(&store);
+    sleep(TTL * 8 / 9).await;
+    assert!(other.mutex("m").try_lock().await.is_err(), "it is kept");
+    sleep(SECOND * 2).await;
+    assert!(other.mutex("m").try_lock().await.is_ok());
+}
+
+/// The release at the end is sent until it is answered.
+#[tokio::test(start_paused = true)]
+async fn a_store_that_is_gone_at_its_end_is_told_later() {
+    let (store, locks) = Faulty::start();
+    let lease = locks.semaphore("s", 1).ttl(TTL * 10).max_hold(TTL).acquire().await.unwrap();
+    sleep(TTL / 2).await;
+    store.always(Fault::LoseCommand);
+    assert_eq!(lease.lost().await, LossReason::MaxHold);
+    sleep(SECOND).await;
+    store.always(Fault::None);
+    store.log();
+    sleep(SECOND).await;
+    assert_eq!(store.log(), ["release"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_that_was_gone_before_is_why_it_was_lost() {
+    let (store, locks) = Faulty::start();
+    let lease = locks.mutex("m").ttl(TTL).max_hold(MOST).lock().await.unwrap();
+    store.always(Fault::LoseCommand);
+    assert_eq!(lease.lost().await, LossReason::Expired);
+}
+
+#[tokio::test]
+async fn what_makes_no_sense_is_refused() {
+    let (store, locks) = Faulty::start();
+    for most in [Duration::ZERO, SECOND / 11, Duration::MAX] {
+        let refused = locks.mutex("m").max_hold(most).lock().await.unwrap_err();
+        assert!(refused.to_string().starts_with("`max_hold`: "), "{refused}");
+    }
+    assert!(store.log().is_empty(), "no command was sent");
+    assert!(locks.mutex("m").max_hold(None).lock().await.is_ok());
+}

@@ -1,0 +1,122 @@
+//! Renewing by hand, and how a lease stands.
+
+use futures_util::future::join_all;
+use leasehold::{LeaseState, LockError, LossReason};
+use leasehold_tests::faulty::{Fault, Faulty};
+use tokio::time::{Instant, sleep};
+
+use super::{SECOND, TTL, another, are_free, one_of_each};
+
+#[tokio::test(start_paused = true)]
+async fn what_is_not_to_be_renewed_lasts_for_its_ttl() {
+    let (store, locks) = Faulty::start();
+    let begun = Instant::now();
+    let lease = locks.mutex("m").ttl(TTL).renew(false).lock().await.unwrap();
+    assert_eq!(lease.lost().await, LossReason::Expired);
+    assert!(begun.elapsed() < TTL && begun.elapsed() > TTL * 9 / 10, "{:?}", begun.elapsed());
+    assert_eq!(store.log(), ["acquire"]);
+}
+
+/// An offer has to be confirmed, whatever else is to be renewed.
+#[tokio::test(start_paused = true)]
+async fn what_was_handed_over_lasts_for_its_ttl_without_renewals() {
+    let (store, locks) = Faulty::start();
+    let held = another(&store).mutex("m").lock().await.unwrap();
+    let mutex = locks.mutex("m").ttl(TTL * 3).renew(false).wait(TTL);
+    let waiter = tokio::spawn(async move { mutex.lock().await });
+    sleep(SECOND).await;
+    held.release().await.unwrap();
+    let lease = waiter.await.unwrap().unwrap();
+    sleep(TTL * 2).await;
+    assert!(lease.is_held());
+    assert_eq!(lease.lost().await, LossReason::Expired);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_renewal_by_hand_is_for_the_whole_ttl() {
+    let (store, locks) = Faulty::start();
+    let lease = locks.mutex("m").ttl(TTL).renew(false).lock().await.unwrap();
+    for fault in [Fault::None, Fault::LoseReply, Fault::LoseCommand] {
+        sleep(TTL * 9 / 10).await;
+        store.next(&[fault]);
+        lease.renew().await.unwrap();
+        assert!(lease.remaining() > TTL * 9 / 10, "{:?}", lease.remaining());
+    }
+    let other = another(&store);
+    sleep(TTL * 9 / 10).await;
+    assert!(other.mutex("m").try_lock().await.is_err());
+    lease.lost().await;
+    let lost = lease.renew().await;
+    assert!(matches!(lost, Err(LockError::Lost { reason: LossReason::Expired, .. })), "{lost:?}");
+    sleep(SECOND).await;
+    assert!(other.mutex("m").try_lock().await.is_ok(), "nothing brings it back");
+}
+
+#[tokio::test(start_paused = true)]
+async fn renewals_by_hand_end_with_max_hold_as_well() {
+    let (store, locks) = Faulty::start();
+    let begun = Instant::now();
+    let mutex = locks.mutex("m").ttl(TTL).renew(false).max_hold(TTL * 2);
+    let lease = mutex.lock().await.unwrap();
+    for _ in 0..3 {
+        sleep(TTL / 2).await;
+        lease.renew().await.unwrap();
+    }
+    assert_eq!(lease.lost().await, LossReason::MaxHold);
+    assert!(begun.elapsed() <= TTL * 2, "{:?}", begun.elapsed());
+    sleep(SECOND / 100).await;
+    assert!(another(&store).mutex("m").try_lock().await.is_ok(), "it was released");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_that_fails_leaves_the_lease_as_it_was() {
+    let (store, locks) = Faulty::start();
+    let lease = locks.mutex("m").ttl(TTL).lock().await.unwrap();
+    let left = lease.remaining();
+    store.always(Fault::LoseCommand);
+    let failed = lease.renew().await;
+    assert!(matches!(failed, Err(LockError::Store { .. })), "{failed:?}");
+    assert_eq!((lease.is_held(), lease.remaining()), (true, left));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_that_was_taken_is_told_so_by_a_renewal() {
+    let (store, locks) = Faulty::start();
+    for lease in one_of_each(&locks, None).await {
+        let other = another(&store);
+        let _ = other.force_release(lease.key().clone()).await.unwrap();
+        let lost = lease.renew().await;
+        let is_told = matches!(lost, Err(LockError::Lost { reason: LossReason::Forced, .. }));
+        assert!(is_told, "{lost:?}");
+        assert_eq!(lease.state(), LeaseState::Lost(LossReason::Forced));
+    }
+    assert_eq!(are_free(&locks).await, [true; 5]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_is_suspect_from_a_failed_renewal_to_the_next() {
+    let (store, locks) = Faulty::start();
+    let leases = one_of_each(&locks, None).await;
+    let all_are = |state| leases.iter().all(|lease| lease.state() == state);
+    assert!(all_are(LeaseState::Held));
+    store.always(Fault::LoseCommand);
+    sleep(TTL / 2).await;
+    assert!(all_are(LeaseState::Suspect));
+    assert!(leases.iter().all(leasehold::Lease::is_held), "unknown is not lost");
+    store.always(Fault::None);
+    sleep(SECOND).await;
+    assert!(all_are(LeaseState::Held));
+    store.always(Fault::LoseCommand);
+    join_all(leases.iter().map(leasehold::Lease::lost)).await;
+    assert!(all_are(LeaseState::Lost(LossReason::Expired)));
+}
+
+#[tokio::test]
+async fn a_released_one_is_told_released() {
+    let (_store, locks) = Faulty::start();
+    for lease in one_of_each(&locks, None).await {
+        let handle = lease.handle();
+        lease.release().await.unwrap();
+        assert_eq!(handle.state(), LeaseState::Released);
+    }
+}
