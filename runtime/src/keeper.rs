@@ -17,8 +17,9 @@ use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use tokio::runtime::Handle;
+use tokio::time::sleep;
 
-use self::jobs::Job;
+use self::jobs::{Job, LATE};
 pub(crate) use self::jobs::{renew, why};
 #[cfg(feature = "redis")]
 pub(crate) use self::thread::Thread;
@@ -45,6 +46,25 @@ enum Place {
     /// On a thread of its own.
     #[cfg(feature = "redis")]
     Thread(Arc<book::Shared>),
+}
+
+impl Place {
+    /// Does a job when the bytes of commands that had no answer can't arrive any more.
+    fn finish_late(self, job: Job) {
+        match self {
+            Self::Guest => {
+                // Outside of a runtime, where a job may begin, nothing can wait.
+                if let Ok(runtime) = Handle::try_current() {
+                    runtime.spawn(async move {
+                        sleep(LATE).await;
+                        job.await;
+                    });
+                }
+            }
+            #[cfg(feature = "redis")]
+            Self::Thread(shared) => shared.push_later(job, LATE),
+        }
+    }
 }
 
 impl Keeper {
@@ -111,8 +131,10 @@ impl Keeper {
         in_flight: Option<StoreFuture<T>>,
         in_doubt: bool,
     ) {
-        let stay = Stay::new(&self.shutdown);
-        self.finish(jobs::cancel(self.store.clone(), requests, in_flight, in_doubt, stay));
+        let (store, stay) = (self.store.clone(), Stay::new(&self.shutdown));
+        let place = self.place.clone();
+        let later = move |job| place.finish_late(job);
+        self.finish(jobs::cancel(store, requests, in_flight, in_doubt, stay, later));
     }
 
     fn finish(&self, mut job: Job) {

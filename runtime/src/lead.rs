@@ -100,7 +100,7 @@ impl Mutex {
             let led = tokio::select! {
                 biased;
                 () = shutdown.begun() => Err(LockError::ShutDown),
-                led = lease.run(work(lease.handle())) => led,
+                led = lease.run(async { work(lease.handle()).await }) => led,
             };
             match led {
                 Err(LockError::Lost { .. }) if !shutdown.has_begun() => drop(lease),

@@ -19,6 +19,10 @@ const BEGUN: u8 = 1;
 const OVER: u8 = 2;
 
 /// How far a client is on its way to its end, and what is in the way.
+///
+/// Phase and stays are read across each other (who ends the last stay looks whether
+/// somebody waits for that, who waits looks whether there are stays), so their order is
+/// the strict one.
 #[derive(Debug, Default)]
 pub(crate) struct Shutdown {
     phase: AtomicU8,
@@ -91,7 +95,6 @@ impl Locks {
         if report.left > 0 {
             tracing::warn!(left = report.left, "not all was released; the TTLs end the rest");
         }
-        self.client().keeper.end();
         report
     }
 }
@@ -99,22 +102,22 @@ impl Locks {
 impl Shutdown {
     /// Nothing new is acquired from now on.
     pub(crate) fn begin(&self) {
-        let _ = self.phase.compare_exchange(OPEN, BEGUN, Ordering::AcqRel, Ordering::Acquire);
+        let _ = self.phase.compare_exchange(OPEN, BEGUN, Ordering::SeqCst, Ordering::SeqCst);
         self.changed.notify_waiters();
     }
 
     /// What is still held is lost from now on.
     pub(crate) fn end(&self) {
-        self.phase.store(OVER, Ordering::Release);
+        self.phase.store(OVER, Ordering::SeqCst);
         self.changed.notify_waiters();
     }
 
     pub(crate) fn has_begun(&self) -> bool {
-        self.phase.load(Ordering::Acquire) != OPEN
+        self.phase.load(Ordering::SeqCst) != OPEN
     }
 
     pub(crate) fn is_over(&self) -> bool {
-        self.phase.load(Ordering::Acquire) == OVER
+        self.phase.load(Ordering::SeqCst) == OVER
     }
 
     /// Resolves when it has begun.
@@ -129,7 +132,7 @@ impl Shutdown {
 
     /// Resolves when nothing is in the way.
     pub(crate) async fn drained(&self) {
-        self.until(|shutdown| shutdown.stays.load(Ordering::Acquire) == 0).await;
+        self.until(|shutdown| shutdown.stays.load(Ordering::SeqCst) == 0).await;
     }
 
     async fn until(&self, condition: impl Fn(&Self) -> bool) {
@@ -147,13 +150,13 @@ impl Shutdown {
     pub(crate) fn note(&self, is_released: bool) {
         if self.has_begun() {
             let count = if is_released { &self.released } else { &self.failed };
-            count.fetch_add(1, Ordering::AcqRel);
+            count.fetch_add(1, Ordering::SeqCst);
         }
     }
 
     pub(crate) fn report(&self) -> ShutDownReport {
-        let left = self.stays.load(Ordering::Acquire) + self.failed.load(Ordering::Acquire);
-        ShutDownReport { released: self.released.load(Ordering::Acquire), left }
+        let left = self.stays.load(Ordering::SeqCst) + self.failed.load(Ordering::SeqCst);
+        ShutDownReport { released: self.released.load(Ordering::SeqCst), left }
     }
 }
 
@@ -163,7 +166,7 @@ pub(crate) struct Stay(Arc<Shutdown>);
 
 impl Stay {
     pub(crate) fn new(shutdown: &Arc<Shutdown>) -> Self {
-        shutdown.stays.fetch_add(1, Ordering::AcqRel);
+        shutdown.stays.fetch_add(1, Ordering::SeqCst);
         Self(shutdown.clone())
     }
 
@@ -175,7 +178,7 @@ impl Stay {
 
 impl Drop for Stay {
     fn drop(&mut self) {
-        if self.0.stays.fetch_sub(1, Ordering::AcqRel) == 1 && self.0.has_begun() {
+        if self.0.stays.fetch_sub(1, Ordering::SeqCst) == 1 && self.0.has_begun() {
             self.0.changed.notify_waiters();
         }
     }

@@ -91,12 +91,22 @@ impl Shared {
     }
 
     pub(super) fn push(&self, job: Job) {
-        let mut book = self.book();
-        book.numbers += 1;
-        let ticket = book.numbers;
-        book.jobs.push_back((ticket, job));
-        book.unfinished.insert(ticket);
-        drop(book);
+        let ticket = self.book().ticket();
+        self.queue(ticket, job);
+    }
+
+    /// The same after a while; it counts as unfinished at once. On the keeper's own
+    /// runtime.
+    pub(super) fn push_later(self: Arc<Self>, job: Job, after: Duration) {
+        let ticket = self.book().ticket();
+        tokio::spawn(async move {
+            tokio::time::sleep(after).await;
+            self.queue(ticket, job);
+        });
+    }
+
+    fn queue(&self, ticket: Ticket, job: Job) {
+        self.book().jobs.push_back((ticket, job));
         self.changed.notify_one();
     }
 
@@ -127,6 +137,13 @@ fn slot_of(term: &Term) -> MutexGuard<'_, Option<Slot>> {
 }
 
 impl Book {
+    /// The number of a job that is to be done.
+    fn ticket(&mut self) -> Ticket {
+        self.numbers += 1;
+        self.unfinished.insert(self.numbers);
+        self.numbers
+    }
+
     /// Takes out the leases that are due, at most so many.
     pub(super) fn due(&mut self, now: Instant, most: usize) -> Vec<Arc<Term>> {
         let mut due = Vec::new();

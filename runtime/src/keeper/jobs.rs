@@ -19,7 +19,7 @@ pub(super) type Job = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// For how long the bytes of a command that had no answer may still arrive: as long as
 /// its connection may be silent before it is given up.
-const LATE: Duration = Duration::from_millis(500);
+pub(super) const LATE: Duration = Duration::from_millis(500);
 
 /// The pause after a failure: short beside the TTL, so that several tries fit
 /// into what is left of a lease; and random, so that not all come back at once.
@@ -168,33 +168,38 @@ pub(super) fn release(store: Arc<dyn Store>, term: Arc<Term>, was_held: bool, st
 /// Takes acquisitions back: behind their own command, whose answer is awaited
 /// first, and until time has ended them anyway.
 ///
-/// Those in doubt are taken back once more, when no late bytes of their commands can
-/// arrive any more: a server that lets us end a connection which was given up has none,
-/// but not all do.
+/// Those in doubt are taken back once more, by a job that is given to `later`: when no
+/// late bytes of their commands can arrive any more. A server that lets us end a
+/// connection which was given up has none, but not all do.
 pub(super) fn cancel<T: Send + 'static>(
     store: Arc<dyn Store>,
     requests: Vec<Request>,
     in_flight: Option<StoreFuture<T>>,
     mut in_doubt: bool,
     stay: Stay,
+    later: impl FnOnce(Job) + Send + 'static,
 ) -> Job {
     Box::pin(async move {
-        let _stay = stay;
         if let Some(in_flight) = in_flight {
             // Granted or not, they are taken back.
             let answer = in_flight.await;
             in_doubt |= answer.is_err_and(|error| error.outcome == Outcome::Unknown);
         }
-        let cancel = async |request: &Request| {
-            persist(&store, request, "cancelled", || store.cancel(request)).await;
-        };
-        join_all(requests.iter().map(cancel)).await;
-        // Outside of a runtime, where a guest's job may begin, nothing can wait.
-        if in_doubt && Handle::try_current().is_ok() {
-            sleep(LATE).await;
-            join_all(requests.iter().map(cancel)).await;
+        cancel_all(&store, &requests).await;
+        if in_doubt {
+            later(Box::pin(async move {
+                cancel_all(&store, &requests).await;
+                drop(stay);
+            }));
         }
     })
+}
+
+async fn cancel_all(store: &Arc<dyn Store>, requests: &[Request]) {
+    let cancel = async |request: &Request| {
+        persist(store, request, "cancelled", || store.cancel(request)).await;
+    };
+    join_all(requests.iter().map(cancel)).await;
 }
 
 /// How often a store may refuse for good before it is believed: rights and

@@ -193,3 +193,38 @@ impl Drop for AtExit {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Locks;
+    use crate::keeper::Keeper;
+    use crate::store::ClientId;
+    use crate::store::memory::MemoryStore;
+
+    const TTL: Duration = Duration::from_secs(2);
+
+    /// A task costs more than what is known of a lease, and a timer.
+    #[tokio::test]
+    async fn many_leases_cost_no_task_each() {
+        let (thread, id) = (Thread::start().unwrap(), ClientId::random());
+        let runtime = thread.runtime();
+        let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
+        let keeper = Keeper::on(thread, store.clone(), ClientInfo::of_process(id, None));
+        let locks = Locks::new(store, keeper, id);
+        let mut leases = Vec::new();
+        for n in 0..1_000 {
+            let mutex = locks.mutex(format!("lock:{n}")).ttl(TTL);
+            leases.push(mutex.lock().await.unwrap());
+        }
+        let (begun, mut most) = (Instant::now(), 0);
+        while begun.elapsed() < TTL {
+            most = most.max(runtime.metrics().num_alive_tasks());
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        assert!(leases.iter().all(crate::Lease::is_held));
+        // The introduction, and renewals under way.
+        assert!(most <= 1 + PIPELINES, "{most} tasks");
+        assert_eq!(tokio::runtime::Handle::current().metrics().num_alive_tasks(), 0);
+    }
+}

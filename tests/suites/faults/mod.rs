@@ -4,6 +4,8 @@
 mod contention;
 #[cfg(feature = "servers")]
 mod hints;
+#[cfg(feature = "servers")]
+mod late_bytes;
 mod layer;
 mod leases;
 mod lost_messages;
