@@ -166,7 +166,7 @@ impl Several<'_> {
         if !pause.is_zero() {
             tokio::select! {
                 () = sleep(pause) => {}
-                () = self.client.keeper.shutdown.begun() => {}
+                () = self.client.keeper.shutdown.begun() => return Err(LockError::ShutDown),
             }
         }
         Ok(())

@@ -3,7 +3,7 @@
 use std::future::pending;
 use std::time::Duration;
 
-use leasehold::{LockError, LossReason};
+use leasehold::{LockError, LossReason, Wait};
 use leasehold_tests::faulty::{Fault, Faulty};
 use tokio::time::{Instant, sleep, timeout};
 
@@ -72,6 +72,32 @@ async fn who_waits_is_refused_at_once_and_leaves_nothing() {
     assert_eq!(other.inspect("m").await.unwrap().waiting, 0);
     held.release().await.unwrap();
     assert!(other.mutex("m").try_lock().await.is_ok() && other.mutex("k").try_lock().await.is_ok());
+}
+
+/// However it fails, and however long they would wait.
+#[tokio::test(start_paused = true)]
+async fn who_asks_a_store_that_fails_is_refused_as_well() {
+    for fault in [Fault::LoseCommand, Fault::LoseReply] {
+        let (store, locks) = Faulty::start();
+        store.always(fault);
+        let (one, all) = (locks.clone(), locks.clone());
+        let one =
+            tokio::spawn(async move { one.mutex("m").wait(Wait::Forever).lock().await.map(drop) });
+        let all =
+            tokio::spawn(
+                async move { all.all(["a", "b"]).wait(Wait::Forever).lock().await.map(drop) },
+            );
+        sleep(SECOND).await;
+        store.log();
+        let ended = tokio::spawn(async move { locks.shut_down().await });
+        for refused in [one.await.unwrap(), all.await.unwrap()] {
+            assert!(matches!(refused, Err(LockError::ShutDown)), "{refused:?}");
+        }
+        let asked = store.log().iter().filter(|sent| sent.starts_with("acquire")).count();
+        assert!(asked <= 2, "{asked}");
+        store.always(Fault::None);
+        assert_eq!(ended.await.unwrap().left, 0, "what may be held was taken back");
+    }
 }
 
 #[tokio::test(start_paused = true)]

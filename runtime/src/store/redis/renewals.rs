@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
-use redis::{Pipeline, RedisError, Value};
+use redis::{ErrorKind, Pipeline, RedisError, Value};
 use tokio::time::{Instant as Timer, timeout_at};
 
 use super::command::{Command, integers, is_wrong_type, limit, unreadable};
@@ -76,6 +76,10 @@ async fn run(
     let sent = Instant::now();
     let answers = timeout_at(deadline, async {
         let answers = link.send_all(&pipeline, commands.len()).await?;
+        if answers.len() != commands.len() {
+            let error = (ErrorKind::UnexpectedReturnType, "not as many answers as commands");
+            return Err(RedisError::from(error));
+        }
         // Forgotten scripts are sent along; each with its own command.
         let again = commands.iter().zip(answers).map(|(command, answer)| {
             let mut link = link.clone();
