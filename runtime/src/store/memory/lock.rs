@@ -110,6 +110,16 @@ impl Lock {
         self.forced.expire(now);
     }
 
+    /// Drops what is held, as when its time is over: the queue stays, and its first has
+    /// the lock when it asks. Whether there was any.
+    pub(super) fn run_out(&mut self) -> bool {
+        let held = self.record.take_if(|record| !matches!(record.state, State::Free));
+        if held.is_some() {
+            self.holders = Holders::default();
+        }
+        held.is_some()
+    }
+
     /// Whether there is nothing to remember.
     pub(super) fn is_blank(&self) -> bool {
         let is_unheld = self.record.is_none() && self.holders.is_empty();

@@ -40,6 +40,13 @@ pub struct MemoryStore {
 }
 
 impl MemoryStore {
+    /// Ends all leases of a lock, and its keeping, as when their time is over: nobody is
+    /// told. Whether it was held.
+    pub fn expire(&self, key: &LockKey) -> bool {
+        let mut table = self.table();
+        table.expire(key, self.now())
+    }
+
     /// Runs a command, and then tells the waiters what they were offered.
     fn run<T: Send + 'static>(
         &self,

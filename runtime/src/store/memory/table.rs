@@ -105,6 +105,14 @@ impl Table {
         shared.introduce(client.clone(), lasts);
     }
 
+    /// Ends what is held of a lock before its time, and says whether it was held.
+    pub(super) fn expire(&mut self, key: &LockKey, now: Instant) -> bool {
+        self.locks.get_mut(key).is_some_and(|lock| {
+            lock.expire(now);
+            lock.run_out()
+        })
+    }
+
     /// What the waiters of each client are to be told.
     pub(super) fn take_hints(&mut self) -> Vec<(ClientId, Hint)> {
         self.shared.as_mut().map(Shared::take_hints).unwrap_or_default()
