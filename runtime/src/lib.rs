@@ -43,7 +43,7 @@
 //! | `tls` | no | `rediss://` URLs |
 //! | `cluster` | no | a Redis Cluster as the store: young, and not covered by the promises yet |
 //!
-//! The in-memory store is always there.
+//! The in-memory store is always there, and so are its [`Faults`], for tests.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod acquire;
@@ -53,6 +53,7 @@ mod attribute;
 mod builder;
 mod error;
 mod face;
+mod faults;
 mod fence;
 mod inspect;
 mod keeper;
@@ -81,6 +82,7 @@ mod wakeups;
 #[cfg(feature = "redis")]
 pub use crate::builder::Builder;
 pub use crate::error::{LockError, LossReason, Outcome, Step};
+pub use crate::faults::Faults;
 pub use crate::fence::Fence;
 pub use crate::key::{IntoLockKey, KeyPart, KeyTemplate, LockKey};
 pub use crate::lease::{Lease, LeaseHandle, LeaseState, Released};
@@ -93,6 +95,7 @@ pub use crate::reentrant::ReentrantMutex;
 pub use crate::rw_lock::RwLock;
 pub use crate::semaphore::Semaphore;
 pub use crate::shutdown::ShutDownReport;
+pub use crate::store::faulty::Fault;
 pub use crate::store::{ClientId, ClientInfo, Forced, Holder, LockInfo, LockKind, Waiter};
 pub use crate::ticket::Ticket;
 #[cfg(feature = "tower")]

@@ -15,7 +15,8 @@ use crate::store::memory::MemoryStore;
 use crate::store::{ClientId, ClientInfo, RequestId, Store};
 use crate::wakeups::Wakeups;
 use crate::{
-    IntoLockKey, Lease, LockError, MultiLock, Mutex, ReentrantMutex, RwLock, Semaphore, Ticket,
+    Faults, IntoLockKey, Lease, LockError, MultiLock, Mutex, ReentrantMutex, RwLock, Semaphore,
+    Ticket,
 };
 
 /// A client of a lock store: cheap to clone, one a process is enough.
@@ -75,6 +76,30 @@ impl Locks {
     #[must_use]
     pub fn in_memory() -> Self {
         Self::over(Arc::new(MemoryStore::default()))
+    }
+
+    /// Locks in memory whose store can be made to fail: for tests of what your code does
+    /// when it is down, slow, or loses a lease.
+    ///
+    /// They are those of [`in_memory`](Self::in_memory) until a fault is planned.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use leasehold::{Fault, LockError, Locks};
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// let (locks, faults) = Locks::in_memory_with_faults();
+    /// faults.always(Fault::Unreachable);
+    /// let failed = locks.mutex("order:42").lock().await;
+    /// assert!(matches!(failed, Err(LockError::Store { .. })));
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn in_memory_with_faults() -> (Self, Faults) {
+        let faults = Faults::new();
+        (Self::over(faults.store().clone()), faults)
     }
 
     /// Locks over a store whose commands need no runtime of their own.

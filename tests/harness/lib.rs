@@ -6,7 +6,6 @@
 
 pub mod backend;
 pub mod cluster;
-pub mod faulty;
 pub mod hearing;
 pub mod polls;
 pub mod process;

@@ -8,9 +8,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use leasehold::store::ClientId;
+use leasehold::store::faulty::Faulty;
 use leasehold::store::redis::RedisStore;
-use leasehold::{LockError, Locks, Wait};
-use leasehold_tests::faulty::{Fault, Faulty};
+use leasehold::{Fault, LockError, Locks, Wait};
 use tokio::runtime::Handle;
 
 type Failure = Box<dyn std::error::Error>;
@@ -83,12 +83,13 @@ async fn reenter(url: &str, key: &str, owner: &str, count: u32) -> Result<(), Fa
     let locks = Locks::over_as(store.clone(), id);
     let mut holds = Vec::new();
     for _ in 0..count {
-        store.next(&[Fault::LoseReply, Fault::LoseReply]);
+        store.next(None, Some(Fault::LoseReply));
+        store.next(None, Some(Fault::LoseReply));
         holds.push(locks.reentrant_mutex(key).owner(owner).lock().await?);
     }
     ready();
     for hold in holds {
-        store.next(&[Fault::LoseReply]);
+        store.next(None, Some(Fault::LoseReply));
         println!("{:?}", hold.release().await?);
     }
     Ok(())

@@ -62,6 +62,7 @@ fn arrows_go_one_way() {
     never("acquire", &["crate::tower", "crate::attribute"]);
     for face in [
         "face.rs",
+        "faults.rs",
         "inspect.rs",
         "multi.rs",
         "mutex.rs",

@@ -9,8 +9,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use leasehold::{LockError, Locks, distributed_lock};
-use leasehold_tests::faulty::{Fault, Faulty};
+use leasehold::{Fault, LockError, Locks, distributed_lock};
 use tokio::time::{Instant, sleep};
 
 static STEPS: AtomicU32 = AtomicU32::new(0);
@@ -26,9 +25,9 @@ async fn charge(customer: &str) -> Result<&'static str, LockError> {
 
 #[tokio::test(start_paused = true)]
 async fn work_under_a_lost_lock_is_cancelled_and_the_error_says_so() {
-    let (store, locks) = Faulty::start();
-    store.next(&[Fault::None]);
-    store.always(Fault::LoseCommand);
+    let (locks, faults) = Locks::in_memory_with_faults();
+    faults.pass(1);
+    faults.always(Fault::LoseCommand);
     let begun = Instant::now();
     let error = locks.scope(charge("ada")).await.unwrap_err();
     assert!(matches!(error, LockError::Lost { .. }), "{error}");
@@ -47,15 +46,19 @@ async fn short(result: Result<u32, LockError>) -> Result<u32, LockError> {
 /// The body's result wins.
 #[tokio::test(start_paused = true)]
 async fn a_release_that_fails_does_not_replace_the_result() {
-    for fault in [Fault::LoseCommand, Fault::Refuse, Fault::Forbid] {
-        let (store, locks) = Faulty::start();
-        store.next(&[Fault::None, fault, fault, fault]);
+    for fault in [Fault::LoseCommand, Fault::Unreachable, Fault::Refuse] {
+        let (locks, faults) = Locks::in_memory_with_faults();
+        faults.pass(1);
+        faults.next(fault);
+        faults.next(fault);
+        faults.next(fault);
         assert_eq!(locks.scope(short(Ok(42))).await.unwrap(), 42, "{fault:?}");
         sleep(Duration::from_secs(5)).await;
         locks.mutex("short").try_lock().await.unwrap().release().await.unwrap();
     }
-    let (store, locks) = Faulty::start();
-    store.next(&[Fault::None, Fault::Forbid]);
+    let (locks, faults) = Locks::in_memory_with_faults();
+    faults.pass(1);
+    faults.next(Fault::Refuse);
     let error = locks.scope(short(Err(LockError::NotInstalled))).await.unwrap_err();
     assert!(matches!(error, LockError::NotInstalled), "{error}");
 }
@@ -107,21 +110,21 @@ impl Log {
 #[tokio::test(start_paused = true)]
 async fn a_skipped_run_is_quiet_and_a_failed_one_is_not() {
     let (log, _guard) = Log::start();
-    let (store, locks) = Faulty::start();
+    let (locks, faults) = Locks::in_memory_with_faults();
     let lease = locks.mutex("job:canary-key").lock().await.unwrap();
     locks.scope(quiet_job()).await;
     locks.scope(loud_job()).await.unwrap();
     assert_eq!(log.text(), "", "another holds it: that is no event");
     lease.release().await.unwrap();
 
-    store.always(Fault::Forbid);
+    faults.always(Fault::Refuse);
     locks.scope(quiet_job()).await;
     assert!(log.text().contains("ERROR"), "{}", log.text());
     let error = locks.scope(loud_job()).await.unwrap_err();
     assert!(matches!(error, LockError::Store { .. }), "{error}");
     assert_eq!(RUNS.load(Ordering::Relaxed), 0);
 
-    store.always(Fault::None);
+    faults.heal();
     locks.scope(quiet_job()).await;
     assert_eq!(RUNS.load(Ordering::Relaxed), 1);
     assert!(!log.text().contains("canary"), "names may be personal: {}", log.text());
@@ -130,9 +133,9 @@ async fn a_skipped_run_is_quiet_and_a_failed_one_is_not() {
 #[tokio::test(start_paused = true)]
 async fn a_loss_is_logged_without_the_name() {
     let (log, _guard) = Log::start();
-    let (store, locks) = Faulty::start();
+    let (locks, faults) = Locks::in_memory_with_faults();
     let lease = locks.mutex("canary-key").ttl(Duration::from_secs(9)).lock().await.unwrap();
-    store.always(Fault::LoseCommand);
+    faults.always(Fault::LoseCommand);
     lease.lost().await;
     drop(lease);
     sleep(Duration::from_secs(60)).await;

@@ -5,8 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use leasehold::store::memory::MemoryStore;
-use leasehold::{KeyTemplate, LockError, LockKey, Locks, Released, Wait};
-use leasehold_tests::faulty::{Fault, Faulty};
+use leasehold::{Fault, KeyTemplate, LockError, LockKey, Locks, Released, Wait};
 use proptest::prelude::*;
 use tokio::time::sleep;
 
@@ -15,12 +14,12 @@ const TTL: Duration = Duration::from_secs(9);
 /// After one renewal that failed, all later locks of the name went without.
 #[tokio::test(start_paused = true)]
 async fn a_failed_renewal_harms_no_later_lease_of_the_name() {
-    let (store, locks) = Faulty::start();
+    let (locks, faults) = Locks::in_memory_with_faults();
     let first = locks.mutex("a").ttl(TTL).lock().await.unwrap();
-    store.always(Fault::LoseCommand);
+    faults.always(Fault::LoseCommand);
     first.lost().await;
     drop(first);
-    store.always(Fault::None);
+    faults.heal();
     let second = locks.mutex("a").ttl(TTL).lock().await.unwrap();
     sleep(TTL * 5).await;
     assert!(second.is_held());
@@ -29,23 +28,24 @@ async fn a_failed_renewal_harms_no_later_lease_of_the_name() {
 /// The watchdog of an acquisition that was given up renewed for ever.
 #[tokio::test(start_paused = true)]
 async fn nothing_is_renewed_for_an_acquisition_that_was_given_up() {
-    let (store, locks) = Faulty::start();
-    store.next(&[Fault::Delay(Duration::from_secs(1))]);
+    let (locks, faults) = Locks::in_memory_with_faults();
+    faults.next(Fault::Delay(Duration::from_secs(1)));
     let given_up = tokio::time::timeout(Duration::from_millis(10), locks.mutex("a").lock()).await;
     assert!(given_up.is_err());
     sleep(TTL * 10).await;
-    assert_eq!(store.log(), ["acquire", "cancel"]);
+    assert_eq!(faults.store().log(), ["acquire", "cancel"]);
 }
 
 /// An acquire that was sent again after a time-out took the re-entrant branch: the count
 /// was two, there was one unlock, and it was held for ever.
 #[tokio::test(start_paused = true)]
 async fn an_acquire_that_is_sent_again_is_no_re_entry() {
-    let (store, locks) = Faulty::start();
+    let (locks, faults) = Locks::in_memory_with_faults();
     let mine = locks.reentrant_mutex("a").owner("me");
-    store.next(&[Fault::LoseReply, Fault::LoseReply]);
+    faults.next(Fault::LoseReply);
+    faults.next(Fault::LoseReply);
     let lease = mine.lock().await.unwrap();
-    assert_eq!(store.log(), ["acquire"; 3]);
+    assert_eq!(faults.store().log(), ["acquire"; 3]);
     assert_eq!(lease.release().await.unwrap(), Released::Free);
     let _other = locks.reentrant_mutex("a").owner("other").try_lock().await.unwrap();
 }
@@ -53,12 +53,12 @@ async fn an_acquire_that_is_sent_again_is_no_re_entry() {
 /// A permit that was released twice was minted anew.
 #[tokio::test(start_paused = true)]
 async fn a_release_that_is_sent_again_mints_no_permit() {
-    let (store, locks) = Faulty::start();
+    let (locks, faults) = Locks::in_memory_with_faults();
     let semaphore = locks.semaphore("a", 2);
     let (first, second) = (semaphore.acquire().await.unwrap(), semaphore.acquire().await.unwrap());
-    store.next(&[Fault::LoseReply]);
+    faults.next(Fault::LoseReply);
     first.release().await.unwrap();
-    assert_eq!(store.log()[2..], ["release", "release"]);
+    assert_eq!(faults.store().log()[2..], ["release", "release"]);
     let third = semaphore.try_acquire().await.unwrap();
     assert!(semaphore.try_acquire().await.is_err());
     drop((second, third));
@@ -67,11 +67,11 @@ async fn a_release_that_is_sent_again_mints_no_permit() {
 /// The renewals of a reader that lived kept those that had died.
 #[tokio::test(start_paused = true)]
 async fn a_reader_is_not_kept_by_another_ones_renewals() {
-    let (store, locks) = Faulty::start();
+    let (locks, faults) = Locks::in_memory_with_faults();
     let dead = locks.rw_lock("a").ttl(TTL).read().await.unwrap();
-    store.always(Fault::LoseCommand);
+    faults.always(Fault::LoseCommand);
     dead.lost().await;
-    store.always(Fault::None);
+    faults.heal();
     let live = locks.rw_lock("a").ttl(TTL).read().await.unwrap();
     sleep(TTL * 5).await;
     assert!(live.is_held());
@@ -126,11 +126,11 @@ async fn tokens_grow_without_a_counter_for_each_name() {
 /// A caller could not tell busy, timed out, unreachable and lost apart.
 #[tokio::test(start_paused = true)]
 async fn each_way_to_fail_is_an_error_of_its_own() {
-    let (store, locks) = Faulty::start();
+    let (locks, faults) = Locks::in_memory_with_faults();
     let lease = locks.mutex("a").ttl(TTL).lock().await.unwrap();
     let busy = locks.mutex("a").try_lock().await.unwrap_err();
     let timed_out = locks.mutex("a").wait(TTL / 9).lock().await.unwrap_err();
-    store.always(Fault::Refuse);
+    faults.always(Fault::Unreachable);
     let unreachable = locks.mutex("b").try_lock().await.unwrap_err();
     lease.lost().await;
     let lost = lease.release().await.unwrap_err();

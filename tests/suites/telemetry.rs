@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use leasehold_tests::faulty::{Fault, Faulty};
+use leasehold::{Fault, Locks};
 use metrics_util::debugging::{DebugValue, DebuggingRecorder, Snapshotter};
 use tokio::time::sleep;
 
@@ -29,13 +29,13 @@ async fn metrics_count_what_they_say() {
     let snapshotter = recorder.snapshotter();
     let _guard = metrics::set_default_local_recorder(&recorder);
 
-    let (store, locks) = Faulty::start();
+    let (locks, faults) = Locks::in_memory_with_faults();
     let lease = locks.mutex("secret").ttl(Duration::from_secs(9)).lock().await.unwrap();
     let permit = locks.semaphore("s", 1).acquire().await.unwrap();
     locks.mutex("secret").try_lock().await.unwrap_err();
     sleep(Duration::from_secs(4)).await;
     permit.release().await.unwrap();
-    store.always(Fault::LoseCommand);
+    faults.always(Fault::LoseCommand);
     lease.lost().await;
     locks.mutex("b").try_lock().await.unwrap_err();
     drop(lease);
@@ -62,13 +62,13 @@ async fn each_of_several_leases_counts() {
     let snapshotter = recorder.snapshotter();
     let _guard = metrics::set_default_local_recorder(&recorder);
 
-    let (store, locks) = Faulty::start();
+    let (locks, faults) = Locks::in_memory_with_faults();
     locks.all(["a", "b", "c"]).lock().await.unwrap().release().await.unwrap();
     let held = locks.mutex("a").lock().await.unwrap();
     locks.all(["a", "b", "c"]).try_lock().await.unwrap_err();
-    store.always(Fault::LoseCommand);
+    faults.always(Fault::LoseCommand);
     locks.all(["b", "c"]).try_lock().await.unwrap_err();
-    store.always(Fault::None);
+    faults.heal();
     held.release().await.unwrap();
 
     let counted = counted(&snapshotter);

@@ -6,6 +6,7 @@
 //! Not a public interface: it is visible so that the conformance suite can ask
 //! each store the same questions.
 
+pub mod faulty;
 mod inspection;
 pub mod memory;
 #[cfg(feature = "redis")]

@@ -7,8 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use bytes::Bytes;
 use http::{Request, Response, StatusCode};
 use http_body_util::Full;
-use leasehold::LockLayer;
-use leasehold_tests::faulty::{Fault, Faulty};
+use leasehold::{Fault, LockLayer, Locks};
 use tower::{Layer, ServiceExt, service_fn};
 
 /// The status of a request through a layer, and how often the service behind
@@ -29,9 +28,9 @@ async fn ask(layer: &LockLayer<&'static str>) -> (StatusCode, u32) {
 
 #[tokio::test(start_paused = true)]
 async fn it_fails_closed_unless_it_is_to_fail_open() {
-    for fault in [Fault::LoseCommand, Fault::Refuse, Fault::Forbid] {
-        let (store, locks) = Faulty::start();
-        store.always(fault);
+    for fault in [Fault::LoseCommand, Fault::Unreachable, Fault::Refuse] {
+        let (locks, faults) = Locks::in_memory_with_faults();
+        faults.always(fault);
         let closed = LockLayer::mutex(&locks, "a");
         assert_eq!(ask(&closed).await, (StatusCode::SERVICE_UNAVAILABLE, 0), "{fault:?}");
         assert_eq!(ask(&closed.fail_open()).await, (StatusCode::OK, 1), "{fault:?}");
@@ -40,7 +39,7 @@ async fn it_fails_closed_unless_it_is_to_fail_open() {
 
 #[tokio::test(start_paused = true)]
 async fn open_is_for_failures_alone() {
-    let (_store, locks) = Faulty::start();
+    let locks = Locks::in_memory();
     let _lease = locks.mutex("a").lock().await.unwrap();
     let open = LockLayer::mutex(&locks, "a").fail_open();
     assert_eq!(ask(&open).await, (StatusCode::CONFLICT, 0));

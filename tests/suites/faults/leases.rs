@@ -2,34 +2,33 @@
 
 use std::time::Duration;
 
-use leasehold::{LockError, LossReason, Released};
-use leasehold_tests::faulty::{Fault, Faulty};
+use leasehold::{Fault, LockError, Locks, LossReason, Released};
 use tokio::time::{Instant, sleep, timeout};
 
 const TTL: Duration = Duration::from_secs(9);
 
 #[tokio::test(start_paused = true)]
 async fn a_lease_is_renewed_every_third_of_its_ttl() {
-    let (store, locks) = Faulty::start();
+    let (locks, faults) = Locks::in_memory_with_faults();
     let lease = locks.mutex("a").ttl(TTL).lock().await.unwrap();
     sleep(TTL * 10).await;
     assert!(lease.is_held());
-    let renewals = store.log().iter().filter(|name| **name == "renew").count();
+    let renewals = faults.store().log().iter().filter(|name| **name == "renew").count();
     assert!((28..=30).contains(&renewals), "{renewals}");
     lease.release().await.unwrap();
-    store.log();
+    faults.store().log();
     sleep(TTL * 10).await;
-    assert!(store.log().is_empty(), "what is released is not renewed");
+    assert!(faults.store().log().is_empty(), "what is released is not renewed");
 }
 
 #[tokio::test(start_paused = true)]
 async fn one_failed_renewal_is_not_a_loss() {
-    let (store, locks) = Faulty::start();
+    let (locks, faults) = Locks::in_memory_with_faults();
     let lease = locks.mutex("a").ttl(TTL).lock().await.unwrap();
-    store.always(Fault::LoseCommand);
+    faults.always(Fault::LoseCommand);
     sleep(TTL / 2).await;
     assert!(lease.is_held());
-    store.always(Fault::None);
+    faults.heal();
     sleep(TTL * 3).await;
     assert!(lease.is_held(), "it was renewed again");
     lease.release().await.unwrap();
@@ -38,10 +37,10 @@ async fn one_failed_renewal_is_not_a_loss() {
 #[tokio::test(start_paused = true)]
 async fn a_store_that_is_gone_loses_the_lease_at_its_deadline() {
     for fault in [Fault::LoseCommand, Fault::Hang] {
-        let (store, locks) = Faulty::start();
+        let (locks, faults) = Locks::in_memory_with_faults();
         let begun = Instant::now();
         let lease = locks.mutex("a").ttl(TTL).lock().await.unwrap();
-        store.always(fault);
+        faults.always(fault);
         assert_eq!(lease.lost().await, LossReason::Expired);
         assert!(begun.elapsed() < TTL, "{:?}", begun.elapsed());
         assert!(begun.elapsed() > TTL * 9 / 10, "{:?}", begun.elapsed());
@@ -55,9 +54,9 @@ async fn a_store_that_is_gone_loses_the_lease_at_its_deadline() {
 
 #[tokio::test(start_paused = true)]
 async fn work_under_a_lost_lease_is_cancelled() {
-    let (store, locks) = Faulty::start();
+    let (locks, faults) = Locks::in_memory_with_faults();
     let lease = locks.mutex("a").ttl(TTL).lock().await.unwrap();
-    store.always(Fault::LoseCommand);
+    faults.always(Fault::LoseCommand);
     let begun = Instant::now();
     let mut steps = 0;
     let ran = lease
@@ -78,9 +77,9 @@ async fn work_under_a_lost_lease_is_cancelled() {
 /// are ready when it goes on: the work must not have a turn.
 #[tokio::test(start_paused = true)]
 async fn work_that_was_stopped_past_the_deadline_does_not_go_on() {
-    let (store, locks) = Faulty::start();
+    let (locks, faults) = Locks::in_memory_with_faults();
     let lease = locks.mutex("a").ttl(TTL).lock().await.unwrap();
-    store.always(Fault::LoseCommand);
+    faults.always(Fault::LoseCommand);
     let mut went_on = false;
     let ran = lease
         .run(async {
@@ -95,20 +94,20 @@ async fn work_that_was_stopped_past_the_deadline_does_not_go_on() {
 
 #[tokio::test(start_paused = true)]
 async fn a_grant_whose_answer_comes_too_late_is_not_a_lease() {
-    let (store, locks) = Faulty::start();
-    store.next(&[Fault::Delay(TTL * 2)]);
+    let (locks, faults) = Locks::in_memory_with_faults();
+    faults.next(Fault::Delay(TTL * 2));
     let lease = locks.mutex("a").ttl(TTL).wait(TTL * 4).lock().await.unwrap();
     assert!(lease.remaining() > TTL / 2);
     assert!(lease.is_held());
-    let asked = store.log().iter().filter(|name| **name == "acquire").count();
+    let asked = faults.store().log().iter().filter(|name| **name == "acquire").count();
     assert_eq!(asked, 2);
 }
 
 /// Nobody ran the job, so it is not kept from others either.
 #[tokio::test(start_paused = true)]
 async fn a_grant_that_comes_too_late_is_not_kept() {
-    let (store, locks) = Faulty::start();
-    store.next(&[Fault::Delay(TTL.mul_f64(0.998))]);
+    let (locks, faults) = Locks::in_memory_with_faults();
+    faults.next(Fault::Delay(TTL.mul_f64(0.998)));
     let job = locks.mutex("a").ttl(TTL).hold_at_least(TTL * 100).wait(TTL);
     let lease = job.lock().await.unwrap();
     assert_eq!(lease.release().await.unwrap(), Released::Kept);
@@ -117,9 +116,9 @@ async fn a_grant_that_comes_too_late_is_not_kept() {
 
 #[tokio::test(start_paused = true)]
 async fn a_kept_lock_is_told_kept_though_the_reply_was_lost() {
-    let (store, locks) = Faulty::start();
+    let (locks, faults) = Locks::in_memory_with_faults();
     let lease = locks.mutex("a").hold_at_least(TTL).lock().await.unwrap();
-    store.next(&[Fault::LoseReply]);
+    faults.next(Fault::LoseReply);
     assert_eq!(lease.release().await.unwrap(), Released::Kept);
     assert!(locks.mutex("a").try_lock().await.is_err());
 }
@@ -131,7 +130,7 @@ fn a_lease_in_memory_is_renewed_by_the_runtime_it_was_acquired_on() {
         let mut runtime = tokio::runtime::Builder::new_current_thread();
         runtime.enable_all().start_paused(true).build().expect("a runtime")
     };
-    let (_store, locks) = Faulty::start();
+    let locks = Locks::in_memory();
     let (first, second) = (runtime(), runtime());
     let other = first.block_on(async { locks.mutex("a").lock().await.unwrap() });
     let lease = second.block_on(async { locks.mutex("b").ttl(TTL).lock().await.unwrap() });
@@ -146,7 +145,7 @@ fn a_lease_in_memory_is_renewed_by_the_runtime_it_was_acquired_on() {
 
 #[tokio::test(start_paused = true)]
 async fn a_released_lease_is_never_told_lost() {
-    let (_store, locks) = Faulty::start();
+    let locks = Locks::in_memory();
     let lease = locks.mutex("a").ttl(TTL).lock().await.unwrap();
     let handle = lease.handle();
     let told = tokio::spawn(async move { timeout(TTL * 3, handle.lost()).await });
@@ -157,33 +156,35 @@ async fn a_released_lease_is_never_told_lost() {
 
 #[tokio::test(start_paused = true)]
 async fn a_late_renewal_does_not_hold_what_is_released() {
-    let (store, locks) = Faulty::start();
+    let (locks, faults) = Locks::in_memory_with_faults();
     let lease = locks.mutex("a").ttl(TTL).lock().await.unwrap();
-    store.next(&[Fault::Delay(TTL / 6)]);
+    faults.next(Fault::Delay(TTL / 6));
     sleep(TTL / 3 + Duration::from_millis(10)).await;
-    assert_eq!(store.log(), ["acquire", "renew"]);
+    assert_eq!(faults.store().log(), ["acquire", "renew"]);
     lease.release().await.unwrap();
     sleep(TTL * 3).await;
-    assert_eq!(store.log(), ["release"], "the renewal under way was the last");
+    assert_eq!(faults.store().log(), ["release"], "the renewal under way was the last");
 }
 
 /// A renewal was told that it is not held, and why is not known yet. A release that has no
 /// answer did not end it.
 #[tokio::test(start_paused = true)]
 async fn what_is_gone_is_not_told_released_because_a_reply_was_lost() {
-    let (store, locks) = Faulty::start();
+    let (locks, faults) = Locks::in_memory_with_faults();
     let lease = locks.mutex("a").ttl(TTL).lock().await.unwrap();
     let _ = locks.force_release("a").await.unwrap();
     locks.mutex("a").lock().await.unwrap().release().await.unwrap();
-    store.log();
-    store.next(&[Fault::None, Fault::Hang, Fault::LoseCommand]);
+    faults.store().log();
+    faults.pass(1);
+    faults.next(Fault::Hang);
+    faults.next(Fault::LoseCommand);
     sleep(TTL / 3 + Duration::from_millis(10)).await;
-    assert_eq!(store.log(), ["renew", "was_forced"]);
+    assert_eq!(faults.store().log(), ["renew", "was_forced"]);
     assert!(!lease.is_held());
     let released = lease.release().await;
     assert!(
         matches!(released, Err(LockError::Lost { reason: LossReason::Forced, .. })),
         "{released:?}"
     );
-    assert_eq!(store.log(), ["release", "release", "was_forced"]);
+    assert_eq!(faults.store().log(), ["release", "release", "was_forced"]);
 }

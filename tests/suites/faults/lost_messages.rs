@@ -3,8 +3,7 @@
 
 use std::time::Duration;
 
-use leasehold::{LockError, Locks, Outcome, Released};
-use leasehold_tests::faulty::{Fault, Faulty};
+use leasehold::{Fault, LockError, Locks, Outcome, Released};
 use leasehold_tests::polls::drop_after;
 
 /// That nobody holds it: asked for without waiting, after the background work
@@ -18,14 +17,14 @@ async fn assert_free(locks: &Locks, key: &str) {
 #[tokio::test(start_paused = true)]
 async fn a_lost_reply_never_leaks_a_hold() {
     for fault in [Fault::LoseReply, Fault::LoseCommand] {
-        let (store, locks) = Faulty::start();
-        store.next(&[fault]);
+        let (locks, faults) = Locks::in_memory_with_faults();
+        faults.next(fault);
         let lease = locks.mutex("a").lock().await.unwrap();
         assert!(locks.mutex("a").try_lock().await.is_err());
         assert_eq!(lease.release().await.unwrap(), Released::Free);
         assert_free(&locks, "a").await;
 
-        store.next(&[fault]);
+        faults.next(fault);
         let permit = locks.semaphore("s", 1).acquire().await.unwrap();
         assert!(locks.semaphore("s", 1).try_acquire().await.is_err());
         permit.release().await.unwrap();
@@ -35,38 +34,38 @@ async fn a_lost_reply_never_leaks_a_hold() {
 
 #[tokio::test(start_paused = true)]
 async fn a_try_survives_a_connection_that_broke_while_idle() {
-    let (store, locks) = Faulty::start();
-    store.next(&[Fault::LoseCommand]);
+    let (locks, faults) = Locks::in_memory_with_faults();
+    faults.next(Fault::LoseCommand);
     locks.mutex("a").try_lock().await.unwrap().release().await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_acquire_that_fails_is_taken_back() {
-    let (store, locks) = Faulty::start();
-    store.always(Fault::LoseReply);
+    let (locks, faults) = Locks::in_memory_with_faults();
+    faults.always(Fault::LoseReply);
     let error = locks.mutex("a").try_lock().await.unwrap_err();
     assert!(matches!(error, LockError::Store { outcome: Outcome::Unknown, .. }), "{error}");
-    store.always(Fault::None);
+    faults.heal();
     assert_free(&locks, "a").await;
-    assert!(store.log().contains(&"cancel"));
+    assert!(faults.store().log().contains(&"cancel"));
 }
 
 #[tokio::test(start_paused = true)]
 async fn what_surely_did_not_run_is_not_taken_back() {
-    let (store, locks) = Faulty::start();
-    store.next(&[Fault::Forbid]);
+    let (locks, faults) = Locks::in_memory_with_faults();
+    faults.next(Fault::Refuse);
     let error = locks.mutex("a").lock().await.unwrap_err();
     assert!(matches!(error, LockError::Store { outcome: Outcome::NotRun, .. }), "{error}");
     tokio::time::sleep(Duration::from_secs(1)).await;
-    assert_eq!(store.log(), ["acquire"]);
+    assert_eq!(faults.store().log(), ["acquire"]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_lost_reply_of_a_release_is_no_error() {
-    for fault in [Fault::LoseReply, Fault::LoseCommand, Fault::Refuse] {
-        let (store, locks) = Faulty::start();
+    for fault in [Fault::LoseReply, Fault::LoseCommand, Fault::Unreachable] {
+        let (locks, faults) = Locks::in_memory_with_faults();
         let lease = locks.mutex("a").lock().await.unwrap();
-        store.next(&[fault]);
+        faults.next(fault);
         assert_eq!(lease.release().await.unwrap(), Released::Free, "{fault:?}");
         assert_free(&locks, "a").await;
     }
@@ -76,9 +75,9 @@ async fn a_lost_reply_of_a_release_is_no_error() {
 /// left on the store, and it is no loss all the same.
 #[tokio::test(start_paused = true)]
 async fn a_release_that_is_confirmed_by_nobody_is_no_loss() {
-    let (store, locks) = Faulty::start();
+    let (locks, faults) = Locks::in_memory_with_faults();
     let lease = locks.mutex("a").lock().await.unwrap();
-    store.next(&[Fault::LoseReplyAfter(Duration::from_millis(300))]);
+    faults.next(Fault::LoseReplyAfter(Duration::from_millis(300)));
     let (released, ()) = tokio::join!(lease.release(), async {
         tokio::time::sleep(Duration::from_millis(100)).await;
         locks.mutex("a").try_lock().await.unwrap().release().await.unwrap();
@@ -88,23 +87,23 @@ async fn a_release_that_is_confirmed_by_nobody_is_no_loss() {
 
 #[tokio::test(start_paused = true)]
 async fn a_release_that_fails_goes_on_in_the_background() {
-    let (store, locks) = Faulty::start();
+    let (locks, faults) = Locks::in_memory_with_faults();
     let lease = locks.mutex("a").lock().await.unwrap();
-    store.always(Fault::Refuse);
+    faults.always(Fault::Unreachable);
     let error = lease.release().await.unwrap_err();
     assert!(matches!(error, LockError::Store { .. }), "{error}");
     tokio::time::sleep(Duration::from_secs(3)).await;
-    store.always(Fault::None);
+    faults.heal();
     assert_free(&locks, "a").await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_dropped_acquisition_is_taken_back_behind_its_command() {
-    let (store, locks) = Faulty::start();
-    store.next(&[Fault::Delay(Duration::from_millis(300))]);
+    let (locks, faults) = Locks::in_memory_with_faults();
+    faults.next(Fault::Delay(Duration::from_millis(300)));
     let dropped = tokio::time::timeout(Duration::from_millis(100), locks.mutex("a").lock()).await;
     assert!(dropped.is_err());
-    assert_eq!(store.log(), ["acquire"], "the cancel waits for the acquire's answer");
+    assert_eq!(faults.store().log(), ["acquire"], "the cancel waits for the acquire's answer");
     assert!(locks.mutex("a").try_lock().await.is_err(), "it is held until then");
     assert_free(&locks, "a").await;
 }
@@ -120,19 +119,25 @@ async fn dropping_any_future_at_any_point_leaves_nothing_held() {
     ];
     for plan in plans {
         for polls in 1.. {
-            let (store, locks) = Faulty::start();
-            store.next(&plan);
+            let (locks, faults) = Locks::in_memory_with_faults();
+            for fault in &plan {
+                faults.next(*fault);
+            }
             let lease = drop_after(polls, locks.mutex("a").lock()).await;
             let is_done = lease.is_some();
             drop(lease);
             assert_free(&locks, "a").await;
 
             let lease = locks.mutex("a").lock().await.unwrap();
-            store.next(&plan);
+            for fault in &plan {
+                faults.next(*fault);
+            }
             let released = drop_after(polls, lease.release()).await;
             assert_free(&locks, "a").await;
 
-            store.next(&plan);
+            for fault in &plan {
+                faults.next(*fault);
+            }
             let permit = drop_after(polls, locks.semaphore("s", 1).acquire()).await;
             let is_acquired = permit.is_some();
             drop(permit);

@@ -1,17 +1,16 @@
 //! What can go wrong while somebody waits, in memory and on a clock that is moved.
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use leasehold::{Lease, LockError, Locks, Wait};
-use leasehold_tests::faulty::{Fault, Faulty};
+use leasehold::{Fault, Faults, Lease, LockError, Locks, Wait};
 use leasehold_tests::polls::{drop_after, is_pending};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 
-fn clients() -> (Arc<Faulty>, [Locks; 2]) {
-    let (store, locks) = Faulty::start();
-    (store.clone(), [locks, Locks::over(store)])
+fn clients() -> (Faults, [Locks; 2]) {
+    let (locks, faults) = Locks::in_memory_with_faults();
+    let other = Locks::over(faults.store().clone());
+    (faults, [locks, other])
 }
 
 fn take(locks: &Locks) -> impl Future<Output = Lease> + Send + use<> {
@@ -56,9 +55,9 @@ async fn a_future_that_is_not_polled_does_not_hold_up_its_process() {
 #[tokio::test(start_paused = true)]
 async fn a_hand_over_with_a_short_ttl_is_not_lost_at_once() {
     for n in 0..100 {
-        let (store, [holder, locks]) = clients();
+        let (faults, [holder, locks]) = clients();
         let held = holder.mutex("a").lock().await.unwrap();
-        store.always(Fault::Delay(Duration::from_millis(10)));
+        faults.always(Fault::Delay(Duration::from_millis(10)));
         let waits = tokio::spawn(async move {
             let mutex = locks.mutex("a").ttl(Duration::from_millis(500)).wait(Wait::Forever);
             let lease = mutex.lock().await.unwrap();
@@ -75,7 +74,7 @@ async fn a_hand_over_with_a_short_ttl_is_not_lost_at_once() {
 #[tokio::test(start_paused = true)]
 async fn a_hand_over_that_is_never_answered_ends_with_its_ttl() {
     for ttl in [200, 1000, 5000, 30_000].map(Duration::from_millis) {
-        let (store, [holder, locks]) = clients();
+        let (faults, [holder, locks]) = clients();
         let held = holder.mutex("a").lock().await.unwrap();
         let waits = tokio::spawn(async move {
             let mutex = locks.mutex("a").ttl(ttl).wait(Wait::Forever);
@@ -84,14 +83,14 @@ async fn a_hand_over_that_is_never_answered_ends_with_its_ttl() {
         });
         sleep(Duration::from_millis(50)).await;
         let release = held.release();
-        store.next(&[Fault::None]);
-        store.always(Fault::LoseReply);
+        faults.pass(1);
+        faults.always(Fault::LoseReply);
         release.await.unwrap();
         let begun = Instant::now();
         let (_, lost) = waits.await.unwrap();
         assert!(lost - begun <= ttl.min(LIVE), "{ttl:?}: it believed for {:?}", lost - begun);
         // It was lost for its holder before anybody else has it.
-        store.always(Fault::None);
+        faults.heal();
         let next = take(&holder).await;
         assert!(Instant::now() >= lost);
         next.release().await.unwrap();
@@ -102,20 +101,20 @@ async fn a_hand_over_that_is_never_answered_ends_with_its_ttl() {
 /// again: it means nothing any more.
 #[tokio::test(start_paused = true)]
 async fn a_late_hint_of_an_offer_that_ended_is_not_believed() {
-    let (store, [holder, locks]) = clients();
+    let (faults, [holder, locks]) = clients();
     let held = holder.mutex("a").lock().await.unwrap();
     let waits = tokio::spawn(take(&locks));
     sleep(Duration::from_millis(50)).await;
-    store.hold_hints();
+    faults.store().hold_hints();
     // Its asks are lost until the offer has ended, and another has the lock.
-    store.next(&[Fault::None]);
-    store.always(Fault::LoseCommand);
+    faults.pass(1);
+    faults.always(Fault::LoseCommand);
     held.release().await.unwrap();
     sleep(LIVE).await;
-    store.always(Fault::None);
+    faults.heal();
     let other = holder.mutex("a").try_lock().await.unwrap();
     sleep(Duration::from_secs(3)).await;
-    store.deliver_hints();
+    faults.store().deliver_hints();
     sleep(Duration::from_millis(50)).await;
     assert!(!waits.is_finished(), "two hold it");
     other.release().await.unwrap();
@@ -126,7 +125,7 @@ async fn a_late_hint_of_an_offer_that_ended_is_not_believed() {
 /// later: its lease runs from that ask, and not from when it heard.
 #[tokio::test(start_paused = true)]
 async fn an_offer_that_an_unanswered_ask_confirmed_runs_from_that_ask() {
-    let (store, [holder, locks]) = clients();
+    let (faults, [holder, locks]) = clients();
     let held = holder.mutex("a").lock().await.unwrap();
     let begun = Instant::now();
     let mutex = locks.mutex("a").ttl(Duration::from_secs(1)).wait(Wait::Forever);
@@ -136,14 +135,14 @@ async fn an_offer_that_an_unanswered_ask_confirmed_runs_from_that_ask() {
         (lease, Instant::now() + lasts)
     });
     sleep(Duration::from_millis(50)).await;
-    store.hold_hints();
+    faults.store().hold_hints();
     held.release().await.unwrap();
     // It asks again after two seconds: that is done, and half a second later it is
     // known that its answer is lost. Then nothing is answered any more.
-    store.next(&[Fault::LoseReplyAfter(Duration::from_millis(500))]);
+    faults.next(Fault::LoseReplyAfter(Duration::from_millis(500)));
     sleep(Duration::from_millis(2400)).await;
-    store.always(Fault::LoseCommand);
-    store.deliver_hints();
+    faults.always(Fault::LoseCommand);
+    faults.store().deliver_hints();
     let (lease, deadline) = waits.await.unwrap();
     let confirmed = begun + Duration::from_secs(2);
     let limit = confirmed + Duration::from_millis(1010);
@@ -155,7 +154,7 @@ async fn an_offer_that_an_unanswered_ask_confirmed_runs_from_that_ask() {
 /// TTL it was sent with.
 #[tokio::test(start_paused = true)]
 async fn an_offer_that_was_confirmed_for_another_runs_by_his_ttl() {
-    let (store, [holder, locks]) = clients();
+    let (faults, [holder, locks]) = clients();
     let held = holder.mutex("a").lock().await.unwrap();
     let short = locks.mutex("a").ttl(Duration::from_millis(200)).wait(Wait::Forever);
     let mut first = Box::pin(async move { short.lock().await });
@@ -168,15 +167,15 @@ async fn an_offer_that_was_confirmed_for_another_runs_by_his_ttl() {
     sleep(Duration::from_millis(50)).await;
     // The first one's next ask confirms what he is offered, and is never answered;
     // then he goes, and whatever is asked for him from now on is lost.
-    store.hold_hints();
+    faults.store().hold_hints();
     held.release().await.unwrap();
-    store.next(&[Fault::LoseReplyAfter(Duration::from_millis(20))]);
+    faults.next(Fault::LoseReplyAfter(Duration::from_millis(20)));
     let asked = Instant::now() + Duration::from_secs(2);
     let _ = timeout(Duration::from_millis(1960), &mut first).await;
     drop(first);
-    store.always(Fault::LoseCommand);
+    faults.always(Fault::LoseCommand);
     sleep(Duration::from_millis(100)).await;
-    store.deliver_hints();
+    faults.store().deliver_hints();
     // Nothing is left of those 200 ms that could be relied on.
     let heard = timeout(Duration::from_millis(500), heir).await;
     if let Ok(Ok((remaining, heard))) = heard {
@@ -188,15 +187,15 @@ async fn an_offer_that_was_confirmed_for_another_runs_by_his_ttl() {
 /// place lives for longer than that, and is given up all the same.
 #[tokio::test(start_paused = true)]
 async fn a_place_is_given_up_though_the_ttl_is_short() {
-    let (store, [holder, locks]) = clients();
+    let (faults, [holder, locks]) = clients();
     let held = holder.mutex("a").lock().await.unwrap();
     let mutex = locks.mutex("a").ttl(Duration::from_millis(100)).wait(Wait::Forever);
     let waits = tokio::spawn(async move { mutex.lock().await });
     sleep(Duration::from_millis(10)).await;
-    store.always(Fault::LoseCommand);
+    faults.always(Fault::LoseCommand);
     waits.abort();
     sleep(Duration::from_millis(500)).await;
-    store.always(Fault::None);
+    faults.heal();
     sleep(Duration::from_millis(50)).await;
     held.release().await.unwrap();
     let begun = Instant::now();
@@ -208,14 +207,14 @@ async fn a_place_is_given_up_though_the_ttl_is_short() {
 /// taken back all the same: the first may come late.
 #[tokio::test(start_paused = true)]
 async fn a_refused_try_of_which_a_copy_is_out_is_taken_back() {
-    let (store, [holder, locks]) = clients();
+    let (faults, [holder, locks]) = clients();
     let held = holder.mutex("a").lock().await.unwrap();
-    store.log();
-    store.next(&[Fault::LoseCommand]);
+    faults.store().log();
+    faults.next(Fault::LoseCommand);
     let refused = locks.mutex("a").try_lock().await;
     assert!(matches!(refused, Err(LockError::Busy { .. })), "{refused:?}");
     sleep(Duration::from_secs(1)).await;
-    assert_eq!(store.log(), ["acquire", "acquire", "cancel", "cancel"]);
+    assert_eq!(faults.store().log(), ["acquire", "acquire", "cancel", "cancel"]);
     held.release().await.unwrap();
 }
 
@@ -224,7 +223,7 @@ async fn a_refused_try_of_which_a_copy_is_out_is_taken_back() {
 #[tokio::test(start_paused = true)]
 async fn a_lost_first_ask_costs_no_place() {
     for fault in [Fault::LoseReply, Fault::LoseCommand] {
-        let (store, [holder, locks]) = clients();
+        let (faults, [holder, locks]) = clients();
         let held = holder.mutex("a").lock().await.unwrap();
         let (order, mut served) = tokio::sync::mpsc::unbounded_channel();
         let wait = |number: u32, locks: &Locks| {
@@ -235,10 +234,10 @@ async fn a_lost_first_ask_costs_no_place() {
                 lease.release().await.unwrap();
             })
         };
-        store.next(&[fault]);
+        faults.next(fault);
         let first = wait(1, &locks);
         sleep(Duration::from_millis(1)).await;
-        let second = wait(2, &Locks::over(store.clone()));
+        let second = wait(2, &Locks::over(faults.store().clone()));
         sleep(Duration::from_millis(20)).await;
         held.release().await.unwrap();
         assert_eq!([served.recv().await, served.recv().await], [Some(1), Some(2)], "{fault:?}");
@@ -254,13 +253,15 @@ async fn dropping_a_waiter_at_any_point_is_in_nobodys_way() {
     let wait = Duration::from_millis(1);
     for plan in [vec![Fault::Delay(wait)], vec![Fault::LoseReply, Fault::Delay(wait)]] {
         for polls in 1.. {
-            let (store, [holder, locks]) = clients();
+            let (faults, [holder, locks]) = clients();
             let held = holder.mutex("a").lock().await.unwrap();
             let release = tokio::spawn(async move {
                 sleep(wait * 3).await;
                 held.release().await.unwrap();
             });
-            store.next(&plan);
+            for fault in &plan {
+                faults.next(*fault);
+            }
             let (dropped, behind) =
                 tokio::join!(drop_after(polls, take(&locks)), timeout(LONG, take(&locks)));
             let is_done = dropped.is_some();
@@ -293,24 +294,24 @@ const LONG: Duration = Duration::from_secs(60);
 /// for an answer that never comes.
 #[tokio::test(start_paused = true)]
 async fn an_owner_who_has_it_does_not_wait_behind_his_own() {
-    let (store, [locks, _]) = clients();
+    let (faults, [locks, _]) = clients();
     let mine = locks.reentrant_mutex("a").owner("me").wait(Duration::from_secs(1));
     let outer = mine.lock().await.unwrap();
     let again = || {
         let mine = mine.clone();
         Box::pin(async move { mine.lock().await })
     };
-    store.always(Fault::Hang);
+    faults.always(Fault::Hang);
     let mut stuck = [(); 70].map(|()| again());
     for stuck in &mut stuck {
         assert!(is_pending(stuck).await);
     }
-    store.always(Fault::None);
+    faults.heal();
     let tried = mine.try_lock().await.unwrap();
     assert_eq!(tried.fence().unwrap(), outer.fence().unwrap());
     drop(stuck);
     let mut stuck = again();
-    store.next(&[Fault::Hang]);
+    faults.next(Fault::Hang);
     assert!(is_pending(&mut stuck).await);
     let begun = Instant::now();
     let inner = mine.lock().await.unwrap();

@@ -10,8 +10,7 @@ use bytes::Bytes;
 use futures_util::FutureExt;
 use http::{Request, Response, StatusCode};
 use http_body_util::{BodyExt, Empty};
-use leasehold::{LeaseHandle, LockLayer, Locks};
-use leasehold_tests::faulty::{Fault, Faulty};
+use leasehold::{Fault, LeaseHandle, LockLayer, Locks};
 use tokio::time::{advance, sleep, timeout};
 use tower::{Layer, ServiceExt, service_fn};
 
@@ -80,7 +79,7 @@ async fn the_body_goes_on_and_the_handle_tells() {
 /// the handler does not go on meanwhile, beside the next holder.
 #[tokio::test(start_paused = true)]
 async fn the_handler_stops_before_it_is_known_how_the_lock_was_lost() {
-    let (store, locks) = Faulty::start();
+    let (locks, faults) = Locks::in_memory_with_faults();
     let steps = Arc::new(AtomicUsize::default());
     let count = steps.clone();
     let service = LockLayer::mutex(&locks, "a").layer(service_fn(move |_: Request<()>| {
@@ -96,7 +95,8 @@ async fn the_handler_stops_before_it_is_known_how_the_lock_was_lost() {
     let response = tokio::spawn(service.oneshot(request("/")));
     sleep(Duration::from_millis(9500)).await;
     // The force, the renewal after ten seconds, and the question that follows it.
-    store.next(&[Fault::None, Fault::None, Fault::Delay(Duration::from_secs(5))]);
+    faults.pass(2);
+    faults.next(Fault::Delay(Duration::from_secs(5)));
     let _ = locks.force_release("a").await.unwrap();
     sleep(Duration::from_secs(1)).await;
     let before = steps.load(Ordering::SeqCst);

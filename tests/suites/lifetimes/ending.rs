@@ -3,8 +3,7 @@
 use std::future::pending;
 use std::time::Duration;
 
-use leasehold::{LockError, LossReason, Wait};
-use leasehold_tests::faulty::{Fault, Faulty};
+use leasehold::{Fault, LockError, Locks, LossReason, Wait};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::{SECOND, TTL, another, are_free, one_of_each};
@@ -17,13 +16,13 @@ const DRAIN: Duration = Duration::from_secs(2);
 
 #[tokio::test(start_paused = true)]
 async fn nothing_is_acquired_after_it() {
-    let (store, locks) = Faulty::start();
+    let (locks, faults) = Locks::in_memory_with_faults();
     let ticket = locks.mutex("ticket").lock().await.unwrap().detach().unwrap();
     let begun = Instant::now();
     let report = locks.clone().shut_down().await;
     assert_eq!((report.released, report.left), (0, 0));
     assert_eq!(begun.elapsed(), Duration::ZERO, "there is nothing to wait for");
-    store.log();
+    faults.store().log();
     let refused = [
         locks.mutex("m").lock().await,
         locks.mutex("m").try_lock().await,
@@ -39,13 +38,13 @@ async fn nothing_is_acquired_after_it() {
         let refused = locks.all(keys.iter().copied()).lock().await;
         assert!(matches!(refused, Err(LockError::ShutDown)), "{refused:?}");
     }
-    assert!(store.log().is_empty(), "{:?}", store.log());
+    assert!(faults.store().log().is_empty(), "{:?}", faults.store().log());
 }
 
 #[tokio::test(start_paused = true)]
 async fn who_waits_is_refused_at_once_and_leaves_nothing() {
-    let (store, locks) = Faulty::start();
-    let other = another(&store);
+    let (locks, faults) = Locks::in_memory_with_faults();
+    let other = another(faults.store());
     let held = other.mutex("m").ttl(TTL).lock().await.unwrap();
     // One asks the store, the others are behind it; and some wait for several.
     let mut waiters = Vec::new();
@@ -78,8 +77,8 @@ async fn who_waits_is_refused_at_once_and_leaves_nothing() {
 #[tokio::test(start_paused = true)]
 async fn who_asks_a_store_that_fails_is_refused_as_well() {
     for fault in [Fault::LoseCommand, Fault::LoseReply] {
-        let (store, locks) = Faulty::start();
-        store.always(fault);
+        let (locks, faults) = Locks::in_memory_with_faults();
+        faults.always(fault);
         let (one, all) = (locks.clone(), locks.clone());
         let one =
             tokio::spawn(async move { one.mutex("m").wait(Wait::Forever).lock().await.map(drop) });
@@ -88,21 +87,21 @@ async fn who_asks_a_store_that_fails_is_refused_as_well() {
                 async move { all.all(["a", "b"]).wait(Wait::Forever).lock().await.map(drop) },
             );
         sleep(SECOND).await;
-        store.log();
+        faults.store().log();
         let ended = tokio::spawn(async move { locks.shut_down().await });
         for refused in [one.await.unwrap(), all.await.unwrap()] {
             assert!(matches!(refused, Err(LockError::ShutDown)), "{refused:?}");
         }
-        let asked = store.log().iter().filter(|sent| sent.starts_with("acquire")).count();
+        let asked = faults.store().log().iter().filter(|sent| sent.starts_with("acquire")).count();
         assert!(asked <= 2, "{asked}");
-        store.always(Fault::None);
+        faults.heal();
         assert_eq!(ended.await.unwrap().left, 0, "what may be held was taken back");
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn work_comes_to_its_end_within_the_grace() {
-    let (_store, locks) = Faulty::start();
+    let locks = Locks::in_memory();
     let mut work = Vec::new();
     for lease in one_of_each(&locks, None).await {
         work.push(tokio::spawn(async move {
@@ -121,7 +120,7 @@ async fn work_comes_to_its_end_within_the_grace() {
 
 #[tokio::test(start_paused = true)]
 async fn work_that_goes_on_is_stopped_after_the_grace_and_then_released() {
-    let (store, locks) = Faulty::start();
+    let (locks, faults) = Locks::in_memory_with_faults();
     let mut work = Vec::new();
     for lease in one_of_each(&locks, None).await {
         work.push(tokio::spawn(async move { lease.run(pending::<()>()).await }));
@@ -135,20 +134,20 @@ async fn work_that_goes_on_is_stopped_after_the_grace_and_then_released() {
         let reason = LossReason::ShutDown;
         assert!(matches!(stopped, Err(LockError::Lost { reason: why, .. }) if why == reason));
     }
-    assert_eq!(are_free(&another(&store)).await, [true; 5]);
+    assert_eq!(are_free(&another(faults.store())).await, [true; 5]);
 }
 
 /// What is held stays held: nobody says that its work has stopped.
 #[tokio::test(start_paused = true)]
 async fn what_nobody_lets_go_of_is_left_to_its_ttl() {
-    let (store, locks) = Faulty::start();
+    let (locks, faults) = Locks::in_memory_with_faults();
     let leases = one_of_each(&locks, None).await;
     let begun = Instant::now();
     let report = locks.shut_down().await;
     assert_eq!((report.released, report.left), (0, 5));
     assert_eq!(begun.elapsed(), GRACE + DRAIN);
     assert!(leases.iter().all(|lease| !lease.is_held()));
-    let other = another(&store);
+    let other = another(faults.store());
     assert_eq!(are_free(&other).await, [false; 5]);
     sleep(TTL).await;
     assert_eq!(are_free(&other).await, [true; 5], "they are renewed no more");
@@ -156,9 +155,9 @@ async fn what_nobody_lets_go_of_is_left_to_its_ttl() {
 
 #[tokio::test(start_paused = true)]
 async fn what_the_store_could_not_be_told_is_left() {
-    let (store, locks) = Faulty::start();
+    let (locks, faults) = Locks::in_memory_with_faults();
     let leases = one_of_each(&locks, None).await;
-    store.always(Fault::LoseCommand);
+    faults.always(Fault::LoseCommand);
     drop(leases);
     let report = locks.shut_down().await;
     assert_eq!((report.released, report.left), (0, 5));
@@ -166,8 +165,9 @@ async fn what_the_store_could_not_be_told_is_left() {
 
 #[tokio::test(start_paused = true)]
 async fn what_was_dropped_before_is_waited_for() {
-    let (store, locks) = Faulty::start();
-    store.next(&[Fault::None, Fault::Delay(SECOND)]);
+    let (locks, faults) = Locks::in_memory_with_faults();
+    faults.pass(1);
+    faults.next(Fault::Delay(SECOND));
     drop(locks.mutex("m").lock().await.unwrap());
     let report = locks.shut_down().await;
     assert_eq!((report.released, report.left), (1, 0));
@@ -175,7 +175,7 @@ async fn what_was_dropped_before_is_waited_for() {
 
 #[tokio::test(start_paused = true)]
 async fn the_release_of_what_was_lost_by_it_says_so() {
-    let (_store, locks) = Faulty::start();
+    let locks = Locks::in_memory();
     let lease = locks.mutex("m").lock().await.unwrap();
     let ending = tokio::spawn(async move { locks.shut_down().await });
     assert_eq!(lease.lost().await, LossReason::ShutDown);
@@ -186,7 +186,7 @@ async fn the_release_of_what_was_lost_by_it_says_so() {
 
 #[tokio::test(start_paused = true)]
 async fn it_may_be_dropped_and_called_again() {
-    let (_store, locks) = Faulty::start();
+    let locks = Locks::in_memory();
     let lease = locks.mutex("m").ttl(TTL).lock().await.unwrap();
     assert!(timeout(SECOND, locks.shut_down()).await.is_err());
     sleep(TTL * 2).await;

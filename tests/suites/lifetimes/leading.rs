@@ -4,8 +4,8 @@ use std::future::pending;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use leasehold::{Fence, LeaseHandle, LockError, Locks};
-use leasehold_tests::faulty::{Fault, Faulty};
+use leasehold::store::faulty::Faulty;
+use leasehold::{Fault, Fence, LeaseHandle, LockError, Locks};
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
@@ -64,10 +64,10 @@ fn candidate(locks: &Locks, who: u32, seen: &Arc<Seen>) -> JoinHandle<Result<(),
 
 #[tokio::test(start_paused = true)]
 async fn another_leads_when_the_leader_is_cut_off_and_never_two_at_once() {
-    let (store, first) = Faulty::start();
-    let (seen, second) = (Arc::<Seen>::default(), another(&store));
+    let (first, faults) = Locks::in_memory_with_faults();
+    let (seen, second) = (Arc::<Seen>::default(), another(faults.store()));
     // Only the first one's commands are lost.
-    let cut_off = Arc::new(Faulty::over(store.clone()));
+    let cut_off = Arc::new(Faulty::over(faults.store().clone()));
     let lost = another(&cut_off);
     drop(first);
     let one = candidate(&lost, 1, &seen);
@@ -75,10 +75,10 @@ async fn another_leads_when_the_leader_is_cut_off_and_never_two_at_once() {
     let two = candidate(&second, 2, &seen);
     sleep(TTL * 3).await;
     assert_eq!(seen.leaders(), [1], "it is renewed");
-    cut_off.always(Fault::LoseCommand);
+    cut_off.always(None, Fault::LoseCommand);
     sleep(TTL * 2).await;
     assert_eq!(seen.leaders(), [1, 2]);
-    cut_off.always(Fault::None);
+    cut_off.heal(None);
     sleep(TTL).await;
     assert_eq!(seen.leaders(), [1, 2], "the first one campaigns, and waits");
     two.abort();
@@ -89,12 +89,12 @@ async fn another_leads_when_the_leader_is_cut_off_and_never_two_at_once() {
 
 #[tokio::test(start_paused = true)]
 async fn the_future_is_dropped_before_it_campaigns_again() {
-    let (store, locks) = Faulty::start();
+    let (locks, faults) = Locks::in_memory_with_faults();
     let seen = Arc::<Seen>::default();
     let leader = candidate(&locks, 1, &seen);
     for _ in 0..5 {
         sleep(TTL).await;
-        let _ = another(&store).force_release("leader").await.unwrap();
+        let _ = another(faults.store()).force_release("leader").await.unwrap();
     }
     sleep(TTL).await;
     assert_eq!(seen.leaders(), [1; 6]);
@@ -103,11 +103,11 @@ async fn the_future_is_dropped_before_it_campaigns_again() {
 
 #[tokio::test(start_paused = true)]
 async fn with_max_hold_each_has_its_turn() {
-    let (store, _locks) = Faulty::start();
+    let (_locks, faults) = Locks::in_memory_with_faults();
     let seen = Arc::<Seen>::default();
     let candidates: Vec<_> = (1..=3)
         .map(|who| {
-            let (mutex, seen) = (another(&store).mutex("leader"), seen.clone());
+            let (mutex, seen) = (another(faults.store()).mutex("leader"), seen.clone());
             let mutex = mutex.ttl(TTL).max_hold(TTL * 2);
             tokio::spawn(async move {
                 let lead = mutex.lead(|lease| {
@@ -130,20 +130,20 @@ async fn with_max_hold_each_has_its_turn() {
 
 #[tokio::test(start_paused = true)]
 async fn what_is_done_is_returned_and_the_lock_free() {
-    let (store, locks) = Faulty::start();
+    let (locks, faults) = Locks::in_memory_with_faults();
     let led = locks.lead("leader", async |lease| {
         assert_eq!(LeaseHandle::current().unwrap().key(), lease.key());
         sleep(TTL).await;
         7
     });
     assert_eq!(led.await.unwrap(), 7);
-    assert!(another(&store).mutex("leader").try_lock().await.is_ok());
+    assert!(another(faults.store()).mutex("leader").try_lock().await.is_ok());
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_leader_steps_down_when_its_client_is_shut_down() {
-    let (store, first) = Faulty::start();
-    let (seen, second) = (Arc::<Seen>::default(), another(&store));
+    let (first, faults) = Locks::in_memory_with_faults();
+    let (seen, second) = (Arc::<Seen>::default(), another(faults.store()));
     let one = candidate(&first, 1, &seen);
     sleep(SECOND).await;
     let two = candidate(&second, 2, &seen);
@@ -158,8 +158,8 @@ async fn the_leader_steps_down_when_its_client_is_shut_down() {
 
 #[tokio::test(start_paused = true)]
 async fn a_leader_that_panics_or_is_dropped_leaves_nothing() {
-    let (store, locks) = Faulty::start();
-    let other = another(&store);
+    let (locks, faults) = Locks::in_memory_with_faults();
+    let other = another(faults.store());
     let panicked = {
         let locks = locks.clone();
         tokio::spawn(
@@ -177,13 +177,13 @@ async fn a_leader_that_panics_or_is_dropped_leaves_nothing() {
 
 #[tokio::test(start_paused = true)]
 async fn a_store_that_fails_ends_no_campaign() {
-    let (store, locks) = Faulty::start();
+    let (locks, faults) = Locks::in_memory_with_faults();
     let seen = Arc::<Seen>::default();
-    store.always(Fault::LoseCommand);
+    faults.always(Fault::LoseCommand);
     let leader = candidate(&locks, 1, &seen);
     sleep(TTL * 10).await;
     assert!(!leader.is_finished());
-    store.always(Fault::None);
+    faults.heal();
     sleep(TTL).await;
     assert_eq!(seen.leaders(), [1]);
     leader.abort();
@@ -191,7 +191,7 @@ async fn a_store_that_fails_ends_no_campaign() {
 
 #[tokio::test]
 async fn what_makes_no_sense_ends_it() {
-    let (_store, locks) = Faulty::start();
+    let locks = Locks::in_memory();
     let refused = locks.lead("", async |_| ()).await;
     assert!(matches!(refused, Err(LockError::InvalidKey { .. })), "{refused:?}");
     let _permit = locks.semaphore("other", 1).acquire().await.unwrap();

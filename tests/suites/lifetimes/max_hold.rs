@@ -4,8 +4,7 @@ use std::future::pending;
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use leasehold::{LockError, LossReason, Released};
-use leasehold_tests::faulty::{Fault, Faulty};
+use leasehold::{Fault, LockError, Locks, LossReason, Released};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::{SECOND, TTL, another, are_free, one_of_each};
@@ -16,7 +15,7 @@ const ALMOST: Duration = Duration::from_secs(30);
 #[tokio::test(start_paused = true)]
 async fn every_kind_is_lost_at_its_end_and_not_before() {
     for most in [SECOND / 10, TTL / 2, TTL, TTL + SECOND, MOST, MOST * 4] {
-        let (_store, locks) = Faulty::start();
+        let locks = Locks::in_memory();
         let begun = Instant::now();
         let leases = one_of_each(&locks, Some(most)).await;
         for reason in join_all(leases.iter().map(leasehold::Lease::lost)).await {
@@ -31,10 +30,10 @@ async fn every_kind_is_lost_at_its_end_and_not_before() {
 /// A task that is stuck has the guard, and does nothing with it.
 #[tokio::test(start_paused = true)]
 async fn others_have_it_at_its_end_though_the_guard_is_there() {
-    let (store, locks) = Faulty::start();
+    let (locks, faults) = Locks::in_memory_with_faults();
     let begun = Instant::now();
     let leases = one_of_each(&locks, Some(MOST)).await;
-    let other = another(&store);
+    let other = another(faults.store());
     let waits = other.mutex("m").wait(MOST * 2);
     let waiter = tokio::spawn(async move { waits.lock().await.map(|_| begun.elapsed()) });
     sleep(ALMOST).await;
@@ -51,8 +50,8 @@ async fn others_have_it_at_its_end_though_the_guard_is_there() {
 
 #[tokio::test(start_paused = true)]
 async fn who_was_handed_it_is_bounded_too() {
-    let (store, locks) = Faulty::start();
-    let held = another(&store).mutex("m").lock().await.unwrap();
+    let (locks, faults) = Locks::in_memory_with_faults();
+    let held = another(faults.store()).mutex("m").lock().await.unwrap();
     let mutex = locks.mutex("m").ttl(TTL).max_hold(MOST).wait(TTL);
     let waiter = tokio::spawn(async move { mutex.lock().await });
     sleep(SECOND).await;
@@ -65,7 +64,7 @@ async fn who_was_handed_it_is_bounded_too() {
 
 #[tokio::test(start_paused = true)]
 async fn several_are_bounded_too() {
-    let (_store, locks) = Faulty::start();
+    let locks = Locks::in_memory();
     let leases = locks.all(["a", "b"]).ttl(TTL).max_hold(MOST).lock().await.unwrap();
     let (_, reason) = timeout(MOST, leases.lost()).await.unwrap();
     assert_eq!(reason, LossReason::MaxHold);
@@ -73,7 +72,7 @@ async fn several_are_bounded_too() {
 
 #[tokio::test(start_paused = true)]
 async fn work_that_is_stuck_is_stopped() {
-    let (_store, locks) = Faulty::start();
+    let locks = Locks::in_memory();
     let lease = locks.mutex("m").ttl(TTL).max_hold(MOST).lock().await.unwrap();
     let ran = timeout(MOST, lease.run(pending::<()>())).await.unwrap();
     assert!(matches!(ran, Err(LockError::Lost { reason: LossReason::MaxHold, .. })), "{ran:?}");
@@ -82,10 +81,10 @@ async fn work_that_is_stuck_is_stopped() {
 /// It is what the next holder's is that the stuck one must not touch.
 #[tokio::test(start_paused = true)]
 async fn the_next_holder_is_not_touched_by_a_late_release() {
-    let (store, locks) = Faulty::start();
+    let (locks, faults) = Locks::in_memory_with_faults();
     let stuck = locks.mutex("m").ttl(TTL).max_hold(TTL).lock().await.unwrap();
     stuck.lost().await;
-    let other = another(&store);
+    let other = another(faults.store());
     let next = other.mutex("m").ttl(TTL).wait(SECOND).lock().await.unwrap();
     drop(stuck);
     sleep(TTL * 3).await;
@@ -95,11 +94,11 @@ async fn the_next_holder_is_not_touched_by_a_late_release() {
 
 #[tokio::test(start_paused = true)]
 async fn what_is_to_be_held_at_least_is_kept_beyond_it() {
-    let (store, locks) = Faulty::start();
+    let (locks, faults) = Locks::in_memory_with_faults();
     let mutex = locks.mutex("m").ttl(TTL).max_hold(TTL).hold_at_least(TTL * 2);
     let lease = mutex.lock().await.unwrap();
     lease.lost().await;
-    let other = another(&store);
+    let other = another(faults.store());
     sleep(TTL * 8 / 9).await;
     assert!(other.mutex("m").try_lock().await.is_err(), "it is kept");
     sleep(SECOND * 2).await;
@@ -109,33 +108,33 @@ async fn what_is_to_be_held_at_least_is_kept_beyond_it() {
 /// The release at the end is sent until it is answered.
 #[tokio::test(start_paused = true)]
 async fn a_store_that_is_gone_at_its_end_is_told_later() {
-    let (store, locks) = Faulty::start();
+    let (locks, faults) = Locks::in_memory_with_faults();
     let lease = locks.semaphore("s", 1).ttl(TTL * 10).max_hold(TTL).acquire().await.unwrap();
     sleep(TTL / 2).await;
-    store.always(Fault::LoseCommand);
+    faults.always(Fault::LoseCommand);
     assert_eq!(lease.lost().await, LossReason::MaxHold);
     sleep(SECOND).await;
-    store.always(Fault::None);
-    store.log();
+    faults.heal();
+    faults.store().log();
     sleep(SECOND).await;
-    assert_eq!(store.log(), ["release"]);
+    assert_eq!(faults.store().log(), ["release"]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_store_that_was_gone_before_is_why_it_was_lost() {
-    let (store, locks) = Faulty::start();
+    let (locks, faults) = Locks::in_memory_with_faults();
     let lease = locks.mutex("m").ttl(TTL).max_hold(MOST).lock().await.unwrap();
-    store.always(Fault::LoseCommand);
+    faults.always(Fault::LoseCommand);
     assert_eq!(lease.lost().await, LossReason::Expired);
 }
 
 #[tokio::test]
 async fn what_makes_no_sense_is_refused() {
-    let (store, locks) = Faulty::start();
+    let (locks, faults) = Locks::in_memory_with_faults();
     for most in [Duration::ZERO, SECOND / 11, Duration::MAX] {
         let refused = locks.mutex("m").max_hold(most).lock().await.unwrap_err();
         assert!(refused.to_string().starts_with("`max_hold`: "), "{refused}");
     }
-    assert!(store.log().is_empty(), "no command was sent");
+    assert!(faults.store().log().is_empty(), "no command was sent");
     assert!(locks.mutex("m").max_hold(None).lock().await.is_ok());
 }

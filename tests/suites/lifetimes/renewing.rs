@@ -1,27 +1,26 @@
 //! Renewing by hand, and how a lease stands.
 
 use futures_util::future::join_all;
-use leasehold::{LeaseState, LockError, LossReason};
-use leasehold_tests::faulty::{Fault, Faulty};
+use leasehold::{Fault, LeaseState, LockError, Locks, LossReason};
 use tokio::time::{Instant, sleep};
 
 use super::{SECOND, TTL, another, are_free, one_of_each};
 
 #[tokio::test(start_paused = true)]
 async fn what_is_not_to_be_renewed_lasts_for_its_ttl() {
-    let (store, locks) = Faulty::start();
+    let (locks, faults) = Locks::in_memory_with_faults();
     let begun = Instant::now();
     let lease = locks.mutex("m").ttl(TTL).renew(false).lock().await.unwrap();
     assert_eq!(lease.lost().await, LossReason::Expired);
     assert!(begun.elapsed() < TTL && begun.elapsed() > TTL * 9 / 10, "{:?}", begun.elapsed());
-    assert_eq!(store.log(), ["acquire"]);
+    assert_eq!(faults.store().log(), ["acquire"]);
 }
 
 /// An offer has to be confirmed, whatever else is to be renewed.
 #[tokio::test(start_paused = true)]
 async fn what_was_handed_over_lasts_for_its_ttl_without_renewals() {
-    let (store, locks) = Faulty::start();
-    let held = another(&store).mutex("m").lock().await.unwrap();
+    let (locks, faults) = Locks::in_memory_with_faults();
+    let held = another(faults.store()).mutex("m").lock().await.unwrap();
     let mutex = locks.mutex("m").ttl(TTL * 3).renew(false).wait(TTL);
     let waiter = tokio::spawn(async move { mutex.lock().await });
     sleep(SECOND).await;
@@ -34,15 +33,17 @@ async fn what_was_handed_over_lasts_for_its_ttl_without_renewals() {
 
 #[tokio::test(start_paused = true)]
 async fn a_renewal_by_hand_is_for_the_whole_ttl() {
-    let (store, locks) = Faulty::start();
+    let (locks, faults) = Locks::in_memory_with_faults();
     let lease = locks.mutex("m").ttl(TTL).renew(false).lock().await.unwrap();
-    for fault in [Fault::None, Fault::LoseReply, Fault::LoseCommand] {
+    for fault in [None, Some(Fault::LoseReply), Some(Fault::LoseCommand)] {
         sleep(TTL * 9 / 10).await;
-        store.next(&[fault]);
+        if let Some(fault) = fault {
+            faults.next(fault);
+        }
         lease.renew().await.unwrap();
         assert!(lease.remaining() > TTL * 9 / 10, "{:?}", lease.remaining());
     }
-    let other = another(&store);
+    let other = another(faults.store());
     sleep(TTL * 9 / 10).await;
     assert!(other.mutex("m").try_lock().await.is_err());
     lease.lost().await;
@@ -54,7 +55,7 @@ async fn a_renewal_by_hand_is_for_the_whole_ttl() {
 
 #[tokio::test(start_paused = true)]
 async fn renewals_by_hand_end_with_max_hold_as_well() {
-    let (store, locks) = Faulty::start();
+    let (locks, faults) = Locks::in_memory_with_faults();
     let begun = Instant::now();
     let mutex = locks.mutex("m").ttl(TTL).renew(false).max_hold(TTL * 2);
     let lease = mutex.lock().await.unwrap();
@@ -65,15 +66,15 @@ async fn renewals_by_hand_end_with_max_hold_as_well() {
     assert_eq!(lease.lost().await, LossReason::MaxHold);
     assert!(begun.elapsed() <= TTL * 2, "{:?}", begun.elapsed());
     sleep(SECOND / 100).await;
-    assert!(another(&store).mutex("m").try_lock().await.is_ok(), "it was released");
+    assert!(another(faults.store()).mutex("m").try_lock().await.is_ok(), "it was released");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_store_that_fails_leaves_the_lease_as_it_was() {
-    let (store, locks) = Faulty::start();
+    let (locks, faults) = Locks::in_memory_with_faults();
     let lease = locks.mutex("m").ttl(TTL).lock().await.unwrap();
     let left = lease.remaining();
-    store.always(Fault::LoseCommand);
+    faults.always(Fault::LoseCommand);
     let failed = lease.renew().await;
     assert!(matches!(failed, Err(LockError::Store { .. })), "{failed:?}");
     assert_eq!((lease.is_held(), lease.remaining()), (true, left));
@@ -81,9 +82,9 @@ async fn a_store_that_fails_leaves_the_lease_as_it_was() {
 
 #[tokio::test(start_paused = true)]
 async fn a_lease_that_was_taken_is_told_so_by_a_renewal() {
-    let (store, locks) = Faulty::start();
+    let (locks, faults) = Locks::in_memory_with_faults();
     for lease in one_of_each(&locks, None).await {
-        let other = another(&store);
+        let other = another(faults.store());
         let _ = other.force_release(lease.key().clone()).await.unwrap();
         let lost = lease.renew().await;
         let is_told = matches!(lost, Err(LockError::Lost { reason: LossReason::Forced, .. }));
@@ -95,25 +96,25 @@ async fn a_lease_that_was_taken_is_told_so_by_a_renewal() {
 
 #[tokio::test(start_paused = true)]
 async fn one_is_suspect_from_a_failed_renewal_to_the_next() {
-    let (store, locks) = Faulty::start();
+    let (locks, faults) = Locks::in_memory_with_faults();
     let leases = one_of_each(&locks, None).await;
     let all_are = |state| leases.iter().all(|lease| lease.state() == state);
     assert!(all_are(LeaseState::Held));
-    store.always(Fault::LoseCommand);
+    faults.always(Fault::LoseCommand);
     sleep(TTL / 2).await;
     assert!(all_are(LeaseState::Suspect));
     assert!(leases.iter().all(leasehold::Lease::is_held), "unknown is not lost");
-    store.always(Fault::None);
+    faults.heal();
     sleep(SECOND).await;
     assert!(all_are(LeaseState::Held));
-    store.always(Fault::LoseCommand);
+    faults.always(Fault::LoseCommand);
     join_all(leases.iter().map(leasehold::Lease::lost)).await;
     assert!(all_are(LeaseState::Lost(LossReason::Expired)));
 }
 
 #[tokio::test]
 async fn a_released_one_is_told_released() {
-    let (_store, locks) = Faulty::start();
+    let locks = Locks::in_memory();
     for lease in one_of_each(&locks, None).await {
         let handle = lease.handle();
         lease.release().await.unwrap();

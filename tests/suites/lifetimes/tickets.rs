@@ -1,7 +1,6 @@
 //! A lease on its way from one process to another: `detach` and `adopt`.
 
-use leasehold::{LockError, LossReason, Released, Ticket};
-use leasehold_tests::faulty::{Fault, Faulty};
+use leasehold::{Fault, LockError, Locks, LossReason, Released, Ticket};
 use leasehold_tests::polls::drop_after;
 use tokio::time::{sleep, timeout};
 
@@ -9,32 +8,32 @@ use super::{SECOND, TTL, another, are_free, one_of_each};
 
 #[tokio::test(start_paused = true)]
 async fn the_first_guard_is_spent_before_there_is_a_ticket() {
-    let (store, locks) = Faulty::start();
+    let (locks, faults) = Locks::in_memory_with_faults();
     for lease in one_of_each(&locks, None).await {
         let handle = lease.handle();
-        store.log();
+        faults.store().log();
         let _ticket = lease.detach().unwrap();
         assert!(!handle.is_held());
         sleep(TTL / 2).await;
-        assert!(store.log().iter().all(|sent| *sent == "renew"), "nothing is released");
+        assert!(faults.store().log().iter().all(|sent| *sent == "renew"), "nothing is released");
     }
     sleep(TTL / 10).await;
-    store.log();
-    assert_eq!(are_free(&another(&store)).await, [true, true, true, true, false]);
+    faults.store().log();
+    assert_eq!(are_free(&another(faults.store())).await, [true, true, true, true, false]);
     sleep(TTL).await;
-    let log = store.log();
+    let log = faults.store().log();
     assert!(!log.contains(&"renew"), "what nobody takes up ends with its TTL: {log:?}");
-    assert_eq!(are_free(&another(&store)).await, [true; 5]);
+    assert_eq!(are_free(&another(faults.store())).await, [true; 5]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn who_adopts_has_it_for_its_whole_ttl_and_on() {
-    let (store, locks) = Faulty::start();
+    let (locks, faults) = Locks::in_memory_with_faults();
     let leases = one_of_each(&locks, None).await;
     let fences: Vec<_> = leases.iter().map(|lease| lease.fence().ok()).collect();
     let texts: Vec<_> = leases.into_iter().map(|it| it.detach().unwrap().to_string()).collect();
     sleep(TTL * 9 / 10).await;
-    let other = another(&store);
+    let other = another(faults.store());
     let mut adopted = Vec::new();
     for (text, before) in texts.iter().zip(fences) {
         let lease = other.adopt(text.parse().unwrap()).await.unwrap();
@@ -52,10 +51,10 @@ async fn who_adopts_has_it_for_its_whole_ttl_and_on() {
 
 #[tokio::test(start_paused = true)]
 async fn a_ticket_is_good_for_one() {
-    let (store, locks) = Faulty::start();
+    let (locks, faults) = Locks::in_memory_with_faults();
     for lease in one_of_each(&locks, None).await {
         let ticket = lease.detach().unwrap();
-        let other = another(&store);
+        let other = another(faults.store());
         let first = other.adopt(ticket.clone()).await.unwrap();
         for locks in [&locks, &other] {
             let second = locks.adopt(ticket.clone()).await;
@@ -69,7 +68,7 @@ async fn a_ticket_is_good_for_one() {
 
 #[tokio::test(start_paused = true)]
 async fn what_ended_on_the_way_is_lost() {
-    let (store, locks) = Faulty::start();
+    let (locks, faults) = Locks::in_memory_with_faults();
     let reasons = [LossReason::Expired, LossReason::Forced];
     for reason in reasons {
         for lease in one_of_each(&locks, None).await {
@@ -77,7 +76,7 @@ async fn what_ended_on_the_way_is_lost() {
             let ticket = lease.detach().unwrap();
             match reason {
                 LossReason::Expired => sleep(TTL).await,
-                _ => assert!(another(&store).force_release(key).await.is_ok()),
+                _ => assert!(another(faults.store()).force_release(key).await.is_ok()),
             }
             let adopted = locks.adopt(ticket).await;
             assert!(matches!(adopted, Err(LockError::Lost { reason: why, .. }) if why == reason));
@@ -91,11 +90,11 @@ async fn what_ended_on_the_way_is_lost() {
 
 #[tokio::test(start_paused = true)]
 async fn a_lost_reply_of_an_adoption_costs_nothing() {
-    let (store, locks) = Faulty::start();
+    let (locks, faults) = Locks::in_memory_with_faults();
     for fault in [Fault::LoseReply, Fault::LoseCommand] {
         let ticket = locks.mutex("m").ttl(TTL).lock().await.unwrap().detach().unwrap();
-        store.next(&[fault]);
-        let lease = another(&store).adopt(ticket).await.unwrap();
+        faults.next(fault);
+        let lease = another(faults.store()).adopt(ticket).await.unwrap();
         sleep(TTL * 2).await;
         lease.release().await.unwrap();
     }
@@ -105,16 +104,16 @@ async fn a_lost_reply_of_an_adoption_costs_nothing() {
 async fn an_adoption_that_fails_or_is_dropped_leaves_nothing() {
     for polls in 0..6 {
         for fault in [Fault::Delay(SECOND / 10), Fault::LoseReply, Fault::Hang] {
-            let (store, locks) = Faulty::start();
+            let (locks, faults) = Locks::in_memory_with_faults();
             let ticket = locks.mutex("m").ttl(TTL).lock().await.unwrap().detach().unwrap();
-            let other = another(&store);
+            let other = another(faults.store());
             if fault == Fault::Delay(SECOND / 10) {
-                store.next(&[fault]);
+                faults.next(fault);
             } else {
-                store.always(fault);
+                faults.always(fault);
             }
             let dropped = timeout(TTL, drop_after(polls, other.adopt(ticket))).await;
-            store.always(Fault::None);
+            faults.heal();
             drop(dropped);
             sleep(TTL).await;
             assert!(locks.mutex("m").try_lock().await.is_ok(), "{fault:?} after {polls}");
@@ -124,12 +123,12 @@ async fn an_adoption_that_fails_or_is_dropped_leaves_nothing() {
 
 #[tokio::test(start_paused = true)]
 async fn what_is_left_of_the_times_goes_along() {
-    let (store, locks) = Faulty::start();
+    let (locks, faults) = Locks::in_memory_with_faults();
     let mutex = locks.mutex("m").ttl(TTL).max_hold(TTL * 2).hold_at_least(TTL * 3);
     let lease = mutex.lock().await.unwrap();
     sleep(TTL).await;
     let text = lease.detach().unwrap().to_string();
-    let lease = another(&store).adopt(text.parse::<Ticket>().unwrap()).await.unwrap();
+    let lease = another(faults.store()).adopt(text.parse::<Ticket>().unwrap()).await.unwrap();
     assert_eq!(lease.lost().await, LossReason::MaxHold);
     sleep(TTL * 8 / 9).await;
     assert!(locks.mutex("m").try_lock().await.is_err(), "it is kept for its least time");
@@ -140,14 +139,14 @@ async fn what_is_left_of_the_times_goes_along() {
 /// Its text comes from outside.
 #[tokio::test]
 async fn a_ticket_with_other_times_is_refused() {
-    let (store, locks) = Faulty::start();
+    let (locks, faults) = Locks::in_memory_with_faults();
     let lease = locks.mutex("m").ttl(TTL).lock().await.unwrap();
     let text = lease.detach().unwrap().to_string();
-    store.log();
+    faults.store().log();
     for ttl in ["0", "99", "86400001", "18446744073709551615"] {
         let ticket: Ticket = text.replacen("9000", ttl, 1).parse().unwrap();
         let refused = locks.adopt(ticket).await;
         assert!(matches!(refused, Err(LockError::InvalidOption { .. })), "{ttl}: {refused:?}");
     }
-    assert!(store.log().is_empty());
+    assert!(faults.store().log().is_empty());
 }

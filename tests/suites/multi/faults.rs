@@ -1,11 +1,9 @@
 //! Commands that are lost, late or refused, and callers that go, in memory and on a
 //! clock that is moved.
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use leasehold::{Leases, LockError, Locks, Wait};
-use leasehold_tests::faulty::{Fault, Faulty};
+use leasehold::{Fault, Faults, Leases, LockError, Locks, Wait};
 use leasehold_tests::polls::drop_after;
 use tokio::time::{Instant, sleep};
 
@@ -16,9 +14,10 @@ const TTL: Duration = Duration::from_secs(9);
 /// How long an answer takes that takes its time.
 const LATE: Duration = Duration::from_millis(1);
 
-fn clients() -> (Arc<Faulty>, [Locks; 2]) {
-    let (store, locks) = Faulty::start();
-    (store.clone(), [locks, Locks::over(store)])
+fn clients() -> (Faults, [Locks; 2]) {
+    let (locks, faults) = Locks::in_memory_with_faults();
+    let other = Locks::over(faults.store().clone());
+    (faults, [locks, other])
 }
 
 fn take(locks: &Locks) -> impl Future<Output = Leases> + Send + use<> {
@@ -27,8 +26,8 @@ fn take(locks: &Locks) -> impl Future<Output = Leases> + Send + use<> {
 }
 
 /// How often a command was sent since the last look.
-fn count(store: &Faulty, name: &str) -> usize {
-    store.log().iter().filter(|sent| **sent == name).count()
+fn count(faults: &Faults, name: &str) -> usize {
+    faults.store().log().iter().filter(|sent| **sent == name).count()
 }
 
 /// The future, dropped after its k-th poll, for every k: whether one command takes all,
@@ -37,9 +36,9 @@ fn count(store: &Faulty, name: &str) -> usize {
 async fn dropping_it_at_any_point_leaves_nothing() {
     let delay = Fault::Delay(LATE);
     for held in [None, Some("a"), Some("c")] {
-        for first in [delay, Fault::LoseReplyAfter(LATE), Fault::LoseCommand, Fault::Refuse] {
+        for first in [delay, Fault::LoseReplyAfter(LATE), Fault::LoseCommand, Fault::Unreachable] {
             for polls in 1.. {
-                let (store, [holder, locks]) = clients();
+                let (faults, [holder, locks]) = clients();
                 let held = match held {
                     Some(name) => Some(holder.mutex(name).lock().await.unwrap()),
                     None => None,
@@ -50,8 +49,8 @@ async fn dropping_it_at_any_point_leaves_nothing() {
                         held.release().await.unwrap();
                     }
                 });
-                store.next(&[first]);
-                store.always(delay);
+                faults.next(first);
+                faults.always(delay);
                 let taken = drop_after(polls, take(&locks)).await;
                 let is_done = taken.is_some();
                 if let Some(leases) = taken {
@@ -60,12 +59,12 @@ async fn dropping_it_at_any_point_leaves_nothing() {
                 }
                 release.await.unwrap();
                 sleep(Duration::from_secs(1)).await;
-                store.always(Fault::None);
+                faults.heal();
                 are_free(&holder).await;
                 sleep(TTL * 2).await;
-                store.log();
+                faults.store().log();
                 sleep(TTL * 2).await;
-                assert_eq!(store.log(), [""; 0], "nothing is renewed after {polls} polls");
+                assert_eq!(faults.store().log(), [""; 0], "nothing is renewed after {polls} polls");
                 if is_done {
                     assert!(polls > 1, "the plan never suspends");
                     break;
@@ -78,13 +77,13 @@ async fn dropping_it_at_any_point_leaves_nothing() {
 /// What was granted and is taken back before its caller knew.
 #[tokio::test(start_paused = true)]
 async fn one_that_is_dropped_in_flight_is_taken_back_behind_its_answer() {
-    let (store, [holder, locks]) = clients();
-    store.next(&[Fault::Delay(LATE * 100)]);
+    let (faults, [holder, locks]) = clients();
+    faults.next(Fault::Delay(LATE * 100));
     assert!(drop_after(1, take(&locks)).await.is_none());
     sleep(LATE * 99).await;
-    assert_eq!(store.log(), ["acquire_all"], "the cancels do not overtake it");
+    assert_eq!(faults.store().log(), ["acquire_all"], "the cancels do not overtake it");
     sleep(LATE * 2).await;
-    assert_eq!(store.log(), ["acquire_all", "cancel", "cancel", "cancel"][1..]);
+    assert_eq!(faults.store().log(), ["acquire_all", "cancel", "cancel", "cancel"][1..]);
     are_free(&holder).await;
 }
 
@@ -93,13 +92,15 @@ async fn one_that_is_dropped_in_flight_is_taken_back_behind_its_answer() {
 async fn dropping_the_release_at_any_point_releases_all() {
     for fault in [Fault::Delay(LATE), Fault::LoseCommand, Fault::LoseReplyAfter(LATE)] {
         for polls in 1.. {
-            let (store, [holder, locks]) = clients();
+            let (faults, [holder, locks]) = clients();
             let leases = take(&locks).await;
-            store.next(&[fault; 3]);
-            store.always(Fault::Delay(LATE));
+            faults.next(fault);
+            faults.next(fault);
+            faults.next(fault);
+            faults.always(Fault::Delay(LATE));
             let released = drop_after(polls, leases.release()).await;
             sleep(Duration::from_secs(1)).await;
-            store.always(Fault::None);
+            faults.heal();
             are_free(&holder).await;
             match released {
                 None => {}
@@ -115,10 +116,10 @@ async fn dropping_the_release_at_any_point_releases_all() {
 /// The command is sent again by the same ids: those of the first hold them.
 #[tokio::test(start_paused = true)]
 async fn a_lost_reply_is_asked_for_again() {
-    let (store, [holder, locks]) = clients();
-    store.next(&[Fault::LoseReply]);
+    let (faults, [holder, locks]) = clients();
+    faults.next(Fault::LoseReply);
     let leases = locks.all(NAMES).try_lock().await.unwrap();
-    assert_eq!(store.log(), ["acquire_all", "acquire_all"]);
+    assert_eq!(faults.store().log(), ["acquire_all", "acquire_all"]);
     let tokens = NAMES.map(|name| leases.fence(name).unwrap());
     for (name, token) in NAMES.iter().zip(tokens) {
         assert_eq!(holder.inspect(*name).await.unwrap().holders[0].fence, Some(token));
@@ -126,20 +127,20 @@ async fn a_lost_reply_is_asked_for_again() {
     leases.release().await.unwrap();
     are_free(&holder).await;
     sleep(TTL).await;
-    assert_eq!(count(&store, "cancel"), 0);
+    assert_eq!(count(&faults, "cancel"), 0);
 }
 
 /// An earlier copy is out when the store refuses: it may come late.
 #[tokio::test(start_paused = true)]
 async fn a_refused_try_of_which_a_copy_is_out_is_taken_back() {
-    let (store, [holder, locks]) = clients();
+    let (faults, [holder, locks]) = clients();
     let held = holder.mutex("c").lock().await.unwrap();
-    store.log();
-    store.next(&[Fault::LoseCommand]);
+    faults.store().log();
+    faults.next(Fault::LoseCommand);
     let refused = locks.all(NAMES).try_lock().await;
     assert!(matches!(refused, Err(LockError::Busy { .. })), "{refused:?}");
     sleep(Duration::from_secs(1)).await;
-    let log = store.log();
+    let log = faults.store().log();
     assert_eq!(log[..2], ["acquire_all", "acquire_all"]);
     assert_eq!(log.iter().filter(|sent| **sent == "cancel").count(), 6, "{log:?}");
     held.release().await.unwrap();
@@ -149,8 +150,8 @@ async fn a_refused_try_of_which_a_copy_is_out_is_taken_back() {
 /// Its wait ends after an answer was lost: nothing says that it was not granted.
 #[tokio::test(start_paused = true)]
 async fn one_that_is_given_up_without_an_answer_is_taken_back() {
-    let (store, [holder, locks]) = clients();
-    store.always(Fault::LoseReply);
+    let (faults, [holder, locks]) = clients();
+    faults.always(Fault::LoseReply);
     let begun = Instant::now();
     let failed = locks.all(NAMES).wait(Duration::from_secs(3)).lock().await;
     assert!(matches!(failed, Err(LockError::Store { .. })), "{failed:?}");
@@ -159,7 +160,7 @@ async fn one_that_is_given_up_without_an_answer_is_taken_back() {
     let tried = locks.all(NAMES).try_lock().await;
     assert!(matches!(tried, Err(LockError::Store { .. })), "{tried:?}");
     assert!(begun.elapsed() < waited + Duration::from_secs(2), "{:?}", begun.elapsed());
-    store.always(Fault::None);
+    faults.heal();
     sleep(Duration::from_secs(1)).await;
     are_free(&holder).await;
 }
@@ -167,11 +168,11 @@ async fn one_that_is_given_up_without_an_answer_is_taken_back() {
 #[tokio::test(start_paused = true)]
 async fn leases_that_come_too_late_are_none() {
     for late in [TTL * 2, TTL.mul_f64(0.998)] {
-        let (store, [holder, locks]) = clients();
-        store.next(&[Fault::Delay(late)]);
+        let (faults, [holder, locks]) = clients();
+        faults.next(Fault::Delay(late));
         let leases = locks.all(NAMES).ttl(TTL).wait(TTL * 4).lock().await.unwrap();
         assert!(leases.is_held() && leases.remaining() > TTL / 2, "{leases:?}");
-        assert_eq!(count(&store, "acquire_all"), 2);
+        assert_eq!(count(&faults, "acquire_all"), 2);
         sleep(TTL * 3).await;
         assert!(leases.is_held());
         leases.release().await.unwrap();
@@ -182,23 +183,24 @@ async fn leases_that_come_too_late_are_none() {
 /// As a proxy may refuse a command for several servers.
 #[tokio::test(start_paused = true)]
 async fn what_is_refused_for_all_is_asked_for_one_by_one() {
-    let (store, [holder, locks]) = clients();
-    store.next(&[Fault::Forbid]);
+    let (faults, [holder, locks]) = clients();
+    faults.next(Fault::Refuse);
     let leases = locks.all(NAMES).try_lock().await.unwrap();
-    assert_eq!(store.log(), ["acquire_all", "acquire", "acquire", "acquire"]);
+    assert_eq!(faults.store().log(), ["acquire_all", "acquire", "acquire", "acquire"]);
     leases.release().await.unwrap();
     are_free(&holder).await;
-    store.always(Fault::Forbid);
+    faults.always(Fault::Refuse);
     let refused = locks.all(NAMES).lock().await;
     assert!(matches!(refused, Err(LockError::Store { .. })), "{refused:?}");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_store_that_fails_on_the_way_leaves_nothing_held() {
-    let (store, [holder, locks]) = clients();
+    let (faults, [holder, locks]) = clients();
     let held = holder.mutex("c").lock().await.unwrap();
     // Together; the first, the second, and then no more.
-    store.next(&[Fault::None, Fault::None, Fault::None, Fault::Forbid]);
+    faults.pass(3);
+    faults.next(Fault::Refuse);
     let failed = locks.all(NAMES).lock().await;
     assert!(matches!(failed, Err(LockError::Store { .. })), "{failed:?}");
     held.release().await.unwrap();
@@ -208,11 +210,11 @@ async fn a_store_that_fails_on_the_way_leaves_nothing_held() {
 /// The error comes when what it had is released, and not before.
 #[tokio::test(start_paused = true)]
 async fn a_wait_that_ends_has_given_all_back() {
-    let (store, [holder, locks]) = clients();
+    let (faults, [holder, locks]) = clients();
     let _held = holder.mutex("c").lock().await.unwrap();
     let slow = Duration::from_millis(100);
-    store.next(&[Fault::None, Fault::None, Fault::None]);
-    store.always(Fault::Delay(slow));
+    faults.pass(3);
+    faults.always(Fault::Delay(slow));
     let begun = Instant::now();
     let wait = Duration::from_secs(1);
     let refused = locks.all(NAMES).wait(wait).lock().await;
@@ -252,7 +254,7 @@ async fn the_wait_is_for_all_rounds() {
 /// Those that were acquired first end first.
 #[tokio::test(start_paused = true)]
 async fn their_deadline_is_the_least() {
-    let (store, [holder, locks]) = clients();
+    let (faults, [holder, locks]) = clients();
     let held = holder.mutex("b").lock().await.unwrap();
     let waits = tokio::spawn(take(&locks));
     sleep(TTL / 4).await;
@@ -264,7 +266,7 @@ async fn their_deadline_is_the_least() {
     });
     assert!(a + TTL / 5 < c && leases.remaining() == a.min(b), "{a:?} {b:?} {c:?}");
     // And the first to end ends them all.
-    store.always(Fault::LoseCommand);
+    faults.always(Fault::LoseCommand);
     let (begun, least) = (Instant::now(), leases.remaining());
     leases.lost().await;
     assert!(begun.elapsed() <= least + LATE, "{:?}", begun.elapsed());
@@ -275,9 +277,9 @@ async fn their_deadline_is_the_least() {
 /// ready when it goes on: the work must not have a turn.
 #[tokio::test(start_paused = true)]
 async fn work_that_was_stopped_past_the_deadline_does_not_go_on() {
-    let (store, [_, locks]) = clients();
+    let (faults, [_, locks]) = clients();
     let leases = take(&locks).await;
-    store.always(Fault::LoseCommand);
+    faults.always(Fault::LoseCommand);
     let mut went_on = false;
     let work = async {
         tokio::time::advance(TTL * 2).await;
@@ -291,13 +293,13 @@ async fn work_that_was_stopped_past_the_deadline_does_not_go_on() {
 /// A call that does not wait takes none of them if one is held: not for a moment.
 #[tokio::test(start_paused = true)]
 async fn a_try_that_is_refused_takes_nothing() {
-    let (store, [holder, locks]) = clients();
+    let (faults, [holder, locks]) = clients();
     let held = holder.mutex(NAMES[2]).lock().await.unwrap();
-    store.log();
+    faults.store().log();
     let refused = locks.all(NAMES).try_lock().await;
     let Err(LockError::Busy { key, .. }) = refused else { panic!("{refused:?}") };
     assert_eq!(key.name(), NAMES[2]);
-    assert_eq!(store.log(), ["acquire_all", "acquire"]);
+    assert_eq!(faults.store().log(), ["acquire_all", "acquire"]);
     held.release().await.unwrap();
     locks.all(NAMES).try_lock().await.unwrap().release().await.unwrap();
 }
