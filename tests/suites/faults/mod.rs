@@ -2,8 +2,10 @@
 
 #[cfg(feature = "servers")]
 mod contention;
+mod expired;
 #[cfg(feature = "servers")]
 mod hints;
+mod injected;
 #[cfg(feature = "servers")]
 mod late_bytes;
 mod layer;
