@@ -51,7 +51,7 @@ impl Locks {
     /// could not: for the end of a service, when it serves no more.
     ///
     /// From now on nothing is acquired: whoever waits is refused with
-    /// [`LockError::ShutDown`], and [leaders](Self::lead) step down. What is held goes on
+    /// [`LockError::ShutDown`](crate::LockError::ShutDown), and [leaders](Self::lead) step down. What is held goes on
     /// for up to 5 seconds, so that work can come to its end. Then it is lost
     /// ([`LossReason::ShutDown`](crate::LossReason::ShutDown)), which stops what runs
     /// under it, and it is released as soon as its holder lets go of it. After another 2
