@@ -10,6 +10,7 @@ local function adopt(lock, holders, holder, from, ttl_ms)
   local now_ms, own = to_ms(now), nil
   if not is_live(redis.call('ZSCORE', holders, holder), now_ms) then
     local from_id = string.sub(from, 1, 34)
+    if ended == string.sub(holder, 1, 34) then return {2} end
     if not is_live(redis.call('ZSCORE', holders, from), now_ms) then
       return {ended == from_id and 2 or 0}
     end
@@ -17,7 +18,10 @@ local function adopt(lock, holders, holder, from, ttl_ms)
     ended = from_id
   end
   token, own = fence(holders, holder, token, now)
-  local expiry_ms = put_in(holders, holder, ttl_ms, now_ms)
+  put_in(holders, holder, ttl_ms, now_ms)
+  -- The one before may have been the last to end.
+  local expiry_ms = rest_ms(holders, now_ms)
+  redis.call('PEXPIRE', holders, expiry_ms)
   redis.call('SET', lock, KIND .. 'H' .. NOBODY .. token .. flag .. ended, 'PX', expiry_ms)
   return {1, tonumber(own)}
 end

@@ -1,7 +1,8 @@
 --- mutex/adopt: put another request in the place of the one that holds the mutex.
 ---
 --- Safe to send twice: the request that has the place gets the same token, and its
---- TTL starts anew. What the one before still sends is refused, as of one that ended.
+--- TTL starts anew; one that was released or cancelled gets nothing. What the one
+--- before still sends is refused, as of one that ended.
 ---
 --- INCLUDE record
 --- INCLUDE queue
@@ -23,11 +24,11 @@ local lock, id, from, ttl_ms = KEYS[1], ARGV[1], ARGV[2], ARGV[3]
 
 local rec = redis.call('GET', lock)
 if not rec then return {0} end
-local last, flag = fields(rec)
+local last, flag, ended = fields(rec)
 if holds(rec, id) then
   redis.call('SET', lock, 'MH' .. string.sub(rec, 3), 'PX', ttl_ms)
   return {1, tonumber(last)}
-elseif holds(rec, from) then
+elseif ended ~= id and holds(rec, from) then
   return grant(lock, id, string.sub(rec, 88), last, flag, from, ttl_ms, clock())
 end
 return {2}

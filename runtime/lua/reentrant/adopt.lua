@@ -1,7 +1,8 @@
 --- reentrant/adopt: put another request in the place of one that holds a reentrant mutex.
 ---
 --- Safe to send twice: the request that has the place keeps it, and its TTL starts
---- anew. What the one before still sends is refused, as of one that ended.
+--- anew; one that was released or cancelled gets nothing. What the one before still
+--- sends is refused, as of one that ended.
 --- The token is the owner's if he has other holds, and a new one if this was his only.
 ---
 --- INCLUDE record

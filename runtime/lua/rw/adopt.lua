@@ -1,7 +1,8 @@
 --- rw/adopt: put another request in the place of one that reads or writes.
 ---
 --- Safe to send twice: the request that has the place keeps it, and its TTL starts
---- anew. What the one before still sends is refused, as of one that ended.
+--- anew; one that was released or cancelled gets nothing. What the one before still
+--- sends is refused, as of one that ended.
 ---
 --- INCLUDE record
 --- INCLUDE holders

@@ -231,8 +231,8 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// to the others.
     fn renew_all(&self, requests: &[Request]) -> Renewals;
 
-    /// Puts a request in the place of one that holds the lock, and whose kind and
-    /// owner are the same.
+    /// Puts a request that has never asked for the lock in the place of one that holds
+    /// it, and whose kind and owner are the same.
     fn adopt(&self, from: RequestId, request: &Request) -> StoreFuture<Adoption>;
 
     /// Ends a lease; a mutex then stays held without a holder for `keep`.

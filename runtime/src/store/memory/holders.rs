@@ -42,6 +42,11 @@ impl Holders {
         self.by_id.get(&id).is_some_and(|holder| holder.deadline > now)
     }
 
+    /// Whether it is there, and holds as this one would.
+    pub(super) fn is_live_as(&self, id: RequestId, how: &Demand, now: Instant) -> bool {
+        self.is_live(id, now) && self.by_id.get(&id).is_some_and(|holder| holder.how.is_like(how))
+    }
+
     /// Whether it is there, be it that its deadline has passed.
     pub(super) fn has(&self, id: RequestId) -> bool {
         self.by_id.contains_key(&id)

@@ -86,6 +86,12 @@ impl Demand {
     pub(super) fn is_writer(&self) -> bool {
         self.kind == Kind::Write
     }
+
+    /// Whether another of the same lock takes what this one does, for the same owner.
+    pub(super) fn is_like(&self, other: &Self) -> bool {
+        (self.weight(), self.is_writer(), &self.owner)
+            == (other.weight(), other.is_writer(), &other.owner)
+    }
 }
 
 impl Record {

@@ -100,14 +100,19 @@ pub(super) fn adopt(
     let Some(record) = &mut lock.record else {
         return Adoption::NotHeld(LossReason::Expired);
     };
-    if record.holds(from) {
-        record.ended = Some(from);
-        return Adoption::Adopted { token: grant(lock, request, shared) };
+    if record.holds(request.id) {
+        return Adoption::Adopted { token: take(lock, request, shared) };
     }
-    if !record.holds(request.id) {
-        return Adoption::NotHeld(LossReason::Taken);
+    match &mut record.state {
+        State::One { id, .. } if *id == from && record.ended != Some(request.id) => {
+            *id = request.id;
+        }
+        _ => return Adoption::NotHeld(LossReason::Taken),
     }
-    Adoption::Adopted { token: take(lock, request, shared) }
+    record.token = shared.next_token();
+    record.ended = Some(from);
+    record.until = shared.now + request.ttl;
+    Adoption::Adopted { token: record.token.number }
 }
 
 pub(super) fn release(

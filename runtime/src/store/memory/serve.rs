@@ -154,14 +154,19 @@ pub(super) fn adopt(
         return Adoption::NotHeld(LossReason::Taken);
     }
     if !lock.holders.is_live(id, now) {
-        if !lock.holders.is_live(from, now) {
+        if record.ended == Some(id) {
+            return Adoption::NotHeld(LossReason::Taken);
+        }
+        if !lock.holders.is_live_as(from, &how, now) {
             return Adoption::NotHeld(lost(record.ended == Some(from)));
         }
         lock.holders.take_out(from);
         record.ended = Some(from);
     }
     let own = lock.holders.fence(id, &how, &mut record.token, shared);
-    record.until = lock.holders.put_in(id, how, now + request.ttl);
+    let until = lock.holders.put_in(id, how, now + request.ttl);
+    // The one before may have been the last to end.
+    record.until = lock.holders.settle(now).unwrap_or(until);
     record.state = State::Several;
     Adoption::Adopted { token: own }
 }
