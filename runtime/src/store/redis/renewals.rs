@@ -1,5 +1,6 @@
 //! Renewals that are due together: one pipeline, and an answer to each.
 
+use std::future::ready;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -27,6 +28,10 @@ impl RedisStore {
                 return Box::pin(join_all(renewals));
             }
         };
+        // An empty pipeline is an error to the driver, and would cost the connection.
+        if requests.is_empty() {
+            return Box::pin(ready(Vec::new()));
+        }
         let commands: Vec<_> = requests.iter().map(|request| self.renewal(request)).collect();
         // The shortest lease must not wait for the others.
         let limit = requests.iter().map(limit).min().unwrap_or(PATIENCE);
