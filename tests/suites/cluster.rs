@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use leasehold::store::redis::RedisStore;
 use leasehold::store::{
-    Attempt, Attendance, ClientId, Ended, Hint, Kind, Request, RequestId, Store, Ticket, Waiting,
+    Adoption, Attempt, Attendance, ClientId, Ended, Hint, Kind, Renewal, Request, RequestId, Store,
+    Ticket, Waiting,
 };
 use leasehold::{LockError, LockKey, Locks, Wait};
 use leasehold_tests::cluster::Cluster;
@@ -278,6 +279,35 @@ async fn every_kind_is_there() {
         tokio::task::yield_now().await;
     }
     lease.release().await.unwrap();
+}
+
+/// The nodes of one cluster share neither scripts nor slots.
+#[tokio::test]
+async fn leases_are_adopted_and_renewed_together_on_any_node() {
+    let cluster = Cluster::start().await;
+    let (first, second) = (Client::connect(&cluster).await, Client::connect(&cluster).await);
+    let (mut heirs, mut former) = (Vec::new(), Vec::new());
+    for kind in [Kind::Mutex, PERMIT] {
+        for name in ["a", "b", "c", "d", "e", "f"] {
+            let name = format!("{name}:{}", kind.is_fenced());
+            let from = first.take(&name, kind).await;
+            let heir = second.request(&name, kind);
+            let adopted = second.store.adopt(from.id, &heir).await.unwrap();
+            assert!(matches!(adopted, Adoption::Adopted { .. }), "{adopted:?}");
+            heirs.push(heir);
+            former.push(from);
+        }
+    }
+    let _ = ask_all::<String>(&cluster, "SCRIPT FLUSH").await;
+    let both: Vec<_> = heirs.iter().zip(&former).flat_map(|(one, other)| [one, other]).collect();
+    let both: Vec<_> = both.into_iter().cloned().collect();
+    for (nth, renewal) in second.store.renew_all(&both).await.into_iter().enumerate() {
+        assert_eq!(renewal.unwrap() == Renewal::Renewed, nth % 2 == 0, "{:?}", both[nth]);
+    }
+    assert!(second.store.renew_all(&[]).await.is_empty());
+    for heir in &heirs {
+        second.release(heir).await;
+    }
 }
 
 /// Exactly the rights that docs/keys.md lists for a cluster.

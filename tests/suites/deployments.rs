@@ -126,7 +126,9 @@ mod on_servers {
 
     use leasehold::LockKey;
     use leasehold::store::redis::RedisStore;
-    use leasehold::store::{ClientId, ClientInfo, Kind, Owner, Request, RequestId, Store};
+    use leasehold::store::{
+        Adoption, ClientId, ClientInfo, Kind, Owner, Request, RequestId, Store,
+    };
     use leasehold_tests::process::Process;
     use leasehold_tests::server::Server;
     use tokio::runtime::Handle;
@@ -438,6 +440,18 @@ mod on_servers {
                 .await
                 .unwrap();
             assert!(!store.cancel(&dead).await.unwrap(), "it is dead");
+            for (nth, kind) in [Kind::Mutex, Kind::Reentrant, limit, Kind::Read, Kind::Write]
+                .into_iter()
+                .enumerate()
+            {
+                let [from, heir] = [(); 2].map(|()| {
+                    let owner = Owner::new("me").ok();
+                    Request { owner, ..request(&nth.to_string(), kind, Duration::from_secs(9)) }
+                });
+                store.acquire(&from, None).await.unwrap();
+                let adopted = store.adopt(from.id, &heir).await.unwrap();
+                assert!(matches!(adopted, Adoption::Adopted { .. }), "{kind:?}: {adopted:?}");
+            }
             crate::kinds::every_kind_and_question(&locks).await;
             let denied: Vec<redis::Value> =
                 redis::cmd("ACL").arg("LOG").query_async(&mut redis).await.unwrap();

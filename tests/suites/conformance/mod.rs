@@ -1,6 +1,7 @@
 //! What every store must do, by capability. One line makes a store take them
 //! all; a case that is in no list is dead code, which the lints refuse.
 
+mod adopt;
 mod core;
 mod fence;
 mod leases;
@@ -8,6 +9,7 @@ mod multi;
 mod operator;
 mod queue;
 mod reentrant;
+mod renewals;
 mod rw;
 mod semaphore;
 mod waiting;
@@ -26,6 +28,7 @@ macro_rules! conformance {
     ($backend:ident) => {
         use leasehold_tests::backend::$backend as Store;
 
+        super::adopt::cases!(crate::conformance::case);
         super::core::cases!(crate::conformance::case);
         super::fence::cases!(crate::conformance::case);
         super::leases::cases!(crate::conformance::case);
@@ -33,6 +36,7 @@ macro_rules! conformance {
         super::operator::cases!(crate::conformance::case);
         super::queue::cases!(crate::conformance::case);
         super::reentrant::cases!(crate::conformance::case);
+        super::renewals::cases!(crate::conformance::case);
         super::rw::cases!(crate::conformance::case);
         super::semaphore::cases!(crate::conformance::case);
         super::waiting::cases!(crate::conformance::case);

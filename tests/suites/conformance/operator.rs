@@ -47,7 +47,7 @@ macro_rules! cases {
 }
 pub(super) use cases;
 
-const KINDS: [Kind; 5] = [
+pub(super) const KINDS: [Kind; 5] = [
     Kind::Mutex,
     Kind::Reentrant,
     Kind::Semaphore { limit: 2, weight: 2 },
@@ -55,7 +55,7 @@ const KINDS: [Kind; 5] = [
     Kind::Write,
 ];
 
-fn is_same(one: Kind, other: Kind) -> bool {
+pub(super) fn is_same(one: Kind, other: Kind) -> bool {
     let is_rw = |kind| matches!(kind, Kind::Read | Kind::Write);
     one == other || is_rw(one) && is_rw(other)
 }
@@ -64,19 +64,19 @@ fn key() -> LockKey {
     LockKey::new("a").expect("a name")
 }
 
-async fn inspected(backend: &impl Backend) -> LockInfo {
+pub(super) async fn inspected(backend: &impl Backend) -> LockInfo {
     backend.store().inspect(&key()).await.expect("the store answers")
 }
 
-async fn forced(backend: &impl Backend) -> Forced {
+pub(super) async fn forced(backend: &impl Backend) -> Forced {
     backend.store().force_release(&key()).await.expect("the store answers")
 }
 
-async fn was_forced(backend: &impl Backend, request: &Request) -> bool {
+pub(super) async fn was_forced(backend: &impl Backend, request: &Request) -> bool {
     backend.store().was_forced(request).await.expect("the store answers")
 }
 
-async fn is_held_by(backend: &impl Backend, owner: &str) -> bool {
+pub(super) async fn is_held_by(backend: &impl Backend, owner: &str) -> bool {
     let owner = Owner::new(owner).expect("a name");
     backend.store().is_held_by(&key(), &owner).await.expect("the store answers")
 }

@@ -1,6 +1,8 @@
 //! What goes wrong, and what must hold all the same.
 
 #[cfg(feature = "servers")]
+mod commands;
+#[cfg(feature = "servers")]
 mod contention;
 mod expired;
 #[cfg(feature = "servers")]

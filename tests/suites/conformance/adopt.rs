@@ -1,0 +1,641 @@
+//! A lease of one process that is taken up in another, in every kind of lock.
+
+use std::time::Duration;
+
+use leasehold::LossReason::{self, Expired, Taken};
+use leasehold::store::{Adoption, Attempt, Ended, Kind, LockInfo, Renewal, Request};
+use leasehold_tests::backend::Backend;
+
+use super::operator::{KINDS, forced, inspected, is_held_by, is_same, was_forced};
+use super::{
+    Client, FIRST, LIVE, LONG, SHORT, acquire, ask, busy, cancelled, claims, granted, released,
+    renewed, waits,
+};
+
+macro_rules! cases {
+    ($case:path) => {
+        $case! {
+            adopt:
+            who_adopts_has_a_greater_token,
+            an_owner_with_other_holds_keeps_his_token,
+            permits_and_readers_have_no_token,
+            who_adopts_has_its_whole_ttl,
+            an_adoption_sent_twice_has_the_first_answer,
+            who_comes_second_is_told_that_it_is_taken,
+            what_is_adopted_may_be_adopted_again,
+            nothing_is_adopted_where_nobody_holds,
+            what_expired_is_not_adopted,
+            what_was_released_is_not_adopted,
+            what_was_forced_is_not_adopted,
+            what_is_adopted_is_taken_by_force,
+            what_is_kept_is_not_adopted,
+            another_kind_is_not_adopted,
+            the_one_before_changes_nothing,
+            the_one_before_is_not_granted_again_while_others_wait,
+            an_owner_stays,
+            another_owner_or_weight_is_not_adopted,
+            a_weight_stays,
+            a_writer_stays_beside_its_own_readers,
+            others_who_hold_go_on,
+            nothing_outlasts_who_holds,
+            an_offer_is_adopted,
+            an_adopted_offer_does_not_end_with_the_heartbeat,
+            who_waits_is_served_after_the_adopter,
+            a_cancelled_adopter_gets_nothing,
+            an_adopter_that_ended_gets_nothing_again,
+            those_who_ended_are_in_nobodys_way,
+            an_only_hold_among_many_that_ended_has_a_new_token,
+        }
+    };
+}
+pub(super) use cases;
+
+/// What a lock is held as so that another waits for it in this way.
+fn in_the_way_of(kind: Kind) -> Kind {
+    if kind == Kind::Read { Kind::Write } else { kind }
+}
+
+/// Another process's request, to take the place of this one.
+fn heir(of: &Request, ttl: Duration) -> Request {
+    Request { owner: of.owner.clone(), ..Client::new().request(of.kind, ttl) }
+}
+
+async fn adopt(backend: &impl Backend, from: &Request, request: &Request) -> Adoption {
+    backend.store().adopt(from.id, request).await.expect("the store answers")
+}
+
+/// The token of a request that must get the place.
+async fn adopted(backend: &impl Backend, from: &Request, request: &Request) -> u64 {
+    match adopt(backend, from, request).await {
+        Adoption::Adopted { token } => token,
+        other @ Adoption::NotHeld(_) => panic!("{other:?}"),
+    }
+}
+
+/// Why a request must not get the place.
+async fn refused(backend: &impl Backend, from: &Request, request: &Request) -> LossReason {
+    match adopt(backend, from, request).await {
+        Adoption::NotHeld(reason) => reason,
+        other @ Adoption::Adopted { .. } => panic!("{other:?}"),
+    }
+}
+
+/// What is shown of a lock, but for how long.
+fn shape(info: &LockInfo) -> impl PartialEq + std::fmt::Debug + use<> {
+    let how = info.holders.iter().map(|it| (it.owner.clone(), it.is_writer, it.weight, it.fence));
+    (info.kind, info.held, how.collect::<Vec<_>>(), info.kept, info.waiting)
+}
+
+pub(super) async fn who_adopts_has_a_greater_token(backend: &impl Backend) {
+    let mut last = 0;
+    for kind in [Kind::Mutex, Kind::Write, Kind::Reentrant] {
+        let from = Client::new().owned(kind, "me", LONG);
+        let heir = heir(&from, LONG);
+        let first = granted(backend, &from).await;
+        let second = adopted(backend, &from, &heir).await;
+        assert!(last < first && first < second, "{kind:?}: {last}, {first}, {second}");
+        assert_eq!(granted(backend, &heir).await, second, "{kind:?}");
+        let shown = inspected(backend).await;
+        assert_eq!(shown.held, 1, "{kind:?}");
+        assert_eq!(shown.holders[0].fence.map(u64::from), Some(second), "{kind:?}");
+        assert_eq!(renewed(backend, &heir).await, Renewal::Renewed);
+        assert_eq!(released(backend, &heir).await, Ended::Released);
+        last = second;
+    }
+}
+
+pub(super) async fn an_owner_with_other_holds_keeps_his_token(backend: &impl Backend) {
+    let client = Client::new();
+    let holds = [(); 2].map(|()| client.owned(Kind::Reentrant, "me", LONG));
+    let token = granted(backend, &holds[0]).await;
+    granted(backend, &holds[1]).await;
+    let heir_of_one = heir(&holds[0], LONG);
+    for _ in 0..2 {
+        assert_eq!(adopted(backend, &holds[0], &heir_of_one).await, token);
+    }
+    assert_eq!(released(backend, &holds[1]).await, Ended::StillHeld(1));
+    // Now it is his only one.
+    let last = heir(&heir_of_one, LONG);
+    let greater = adopted(backend, &heir_of_one, &last).await;
+    assert!(greater > token);
+    let inner = client.owned(Kind::Reentrant, "me", LONG);
+    assert_eq!(granted(backend, &inner).await, greater);
+    assert_eq!(released(backend, &inner).await, Ended::StillHeld(1));
+    assert_eq!(released(backend, &last).await, Ended::Released);
+    assert!(granted(backend, &client.owned(Kind::Reentrant, "you", LONG)).await > greater);
+}
+
+pub(super) async fn permits_and_readers_have_no_token(backend: &impl Backend) {
+    for kind in [Kind::Semaphore { limit: 3, weight: 2 }, Kind::Read] {
+        let from = Client::new().request(kind, LONG);
+        let heir = heir(&from, LONG);
+        granted(backend, &from).await;
+        for _ in 0..2 {
+            assert_eq!(adopted(backend, &from, &heir).await, 0, "{kind:?}");
+        }
+        let _ = released(backend, &heir).await;
+    }
+}
+
+pub(super) async fn who_adopts_has_its_whole_ttl(backend: &impl Backend) {
+    for kind in KINDS {
+        // Be it longer or shorter than what was left.
+        for (before, after) in [(SHORT * 4, LONG), (LONG * 3, LONG)] {
+            let from = Client::new().owned(kind, "me", before);
+            let heir = heir(&from, after);
+            granted(backend, &from).await;
+            adopted(backend, &from, &heir).await;
+            let left = inspected(backend).await.holders[0].remaining;
+            assert!(left > LONG / 2 && left <= LONG, "{kind:?}: {left:?}");
+            backend.pass(SHORT * 4).await;
+            assert_eq!(renewed(backend, &heir).await, Renewal::Renewed, "{kind:?}");
+            let _ = released(backend, &heir).await;
+        }
+    }
+}
+
+pub(super) async fn an_adoption_sent_twice_has_the_first_answer(backend: &impl Backend) {
+    for kind in KINDS {
+        let from = Client::new().owned(kind, "me", LONG);
+        let mut heir = heir(&from, LONG);
+        granted(backend, &from).await;
+        let token = adopted(backend, &from, &heir).await;
+        let shown = shape(&inspected(backend).await);
+        heir.ttl = LONG * 2;
+        assert_eq!(adopted(backend, &from, &heir).await, token, "{kind:?}");
+        let again = inspected(backend).await;
+        assert_eq!(shape(&again), shown, "{kind:?}");
+        assert!(again.holders[0].remaining > LONG, "its TTL starts anew");
+        assert_eq!(acquire(backend, &from).await, Attempt::Ended, "{kind:?}");
+        assert_eq!(released(backend, &heir).await, Ended::Released, "{kind:?}");
+        assert_eq!(inspected(backend).await.held, 0, "{kind:?}");
+    }
+}
+
+pub(super) async fn who_comes_second_is_told_that_it_is_taken(backend: &impl Backend) {
+    for kind in KINDS {
+        let from = Client::new().owned(kind, "me", LONG);
+        let (first, second) = (heir(&from, LONG), heir(&from, LONG * 2));
+        granted(backend, &from).await;
+        adopted(backend, &from, &first).await;
+        let shown = shape(&inspected(backend).await);
+        assert_eq!(refused(backend, &from, &second).await, Taken, "{kind:?}");
+        let after = inspected(backend).await;
+        assert_eq!(shape(&after), shown, "{kind:?}");
+        assert!(after.holders[0].remaining <= LONG, "{kind:?}");
+        assert!(matches!(renewed(backend, &second).await, Renewal::NotHeld(_)), "{kind:?}");
+        assert_eq!(released(backend, &first).await, Ended::Released, "{kind:?}");
+        // Nor does it get what is free, or another's.
+        assert!(matches!(refused(backend, &from, &second).await, Taken | Expired));
+        let next = heir(&from, LONG);
+        granted(backend, &next).await;
+        assert!(matches!(refused(backend, &from, &second).await, Taken | Expired));
+        assert_eq!(released(backend, &next).await, Ended::Released, "{kind:?}");
+    }
+}
+
+pub(super) async fn what_is_adopted_may_be_adopted_again(backend: &impl Backend) {
+    for kind in KINDS {
+        let from = Client::new().owned(kind, "me", LONG);
+        let (second, third) = (heir(&from, LONG), heir(&from, LONG));
+        granted(backend, &from).await;
+        let token = adopted(backend, &from, &second).await;
+        assert!(adopted(backend, &second, &third).await > token || !kind.is_fenced());
+        // A late copy of the first adoption.
+        let _ = refused(backend, &from, &second).await;
+        let _ = refused(backend, &from, &heir(&from, LONG)).await;
+        assert!(matches!(renewed(backend, &second).await, Renewal::NotHeld(_)), "{kind:?}");
+        assert_eq!(acquire(backend, &second).await, Attempt::Ended, "{kind:?}");
+        assert_eq!(inspected(backend).await.held, 1, "{kind:?}");
+        assert_eq!(released(backend, &third).await, Ended::Released, "{kind:?}");
+    }
+}
+
+pub(super) async fn nothing_is_adopted_where_nobody_holds(backend: &impl Backend) {
+    for kind in KINDS {
+        let from = Client::new().owned(kind, "me", LONG);
+        assert_eq!(refused(backend, &from, &heir(&from, LONG)).await, Expired, "{kind:?}");
+        assert_eq!(inspected(backend).await.kind, None, "nothing is left behind");
+    }
+}
+
+pub(super) async fn what_expired_is_not_adopted(backend: &impl Backend) {
+    for kind in KINDS {
+        let from = Client::new().owned(kind, "me", SHORT);
+        let late = heir(&from, LONG);
+        granted(backend, &from).await;
+        backend.pass(SHORT).await;
+        assert_eq!(refused(backend, &from, &late).await, Expired, "{kind:?}");
+        assert_eq!(inspected(backend).await.kind, None, "{kind:?}");
+        assert!(matches!(renewed(backend, &late).await, Renewal::NotHeld(_)), "{kind:?}");
+        // Nor what another has since.
+        let next = Client::new().owned(kind, "you", LONG);
+        let token = granted(backend, &next).await;
+        let shown = shape(&inspected(backend).await);
+        let _ = refused(backend, &from, &late).await;
+        assert_eq!(shape(&inspected(backend).await), shown, "{kind:?}");
+        assert_eq!(granted(backend, &next).await, token, "{kind:?}");
+        let _ = released(backend, &next).await;
+    }
+    // Where others last longer.
+    for kind in [Kind::Reentrant, Kind::Semaphore { limit: 2, weight: 1 }, Kind::Read] {
+        let client = Client::new();
+        let (from, other) = (client.owned(kind, "me", SHORT), client.owned(kind, "me", LONG));
+        granted(backend, &from).await;
+        granted(backend, &other).await;
+        backend.pass(SHORT).await;
+        assert_eq!(refused(backend, &from, &heir(&from, LONG)).await, Expired, "{kind:?}");
+        assert_eq!(inspected(backend).await.held, 1, "{kind:?}");
+        assert_eq!(released(backend, &other).await, Ended::Released, "{kind:?}");
+    }
+}
+
+pub(super) async fn what_was_released_is_not_adopted(backend: &impl Backend) {
+    for kind in KINDS {
+        let from = Client::new().owned(kind, "me", LONG);
+        granted(backend, &from).await;
+        let _ = released(backend, &from).await;
+        let late = heir(&from, LONG);
+        assert_eq!(refused(backend, &from, &late).await, Taken, "{kind:?}");
+        assert_eq!(inspected(backend).await.held, 0, "{kind:?}");
+        assert_eq!(acquire(backend, &from).await, Attempt::Ended, "{kind:?}");
+        granted(backend, &late).await;
+        let _ = released(backend, &late).await;
+    }
+}
+
+pub(super) async fn what_was_forced_is_not_adopted(backend: &impl Backend) {
+    for kind in KINDS {
+        let from = Client::new().owned(kind, "me", LONG);
+        let late = heir(&from, LONG);
+        granted(backend, &from).await;
+        let _ = forced(backend).await;
+        let _ = refused(backend, &from, &late).await;
+        assert_eq!(inspected(backend).await.held, 0, "{kind:?}");
+        assert!(was_forced(backend, &from).await, "{kind:?}");
+        assert!(!was_forced(backend, &late).await, "{kind:?}");
+    }
+}
+
+pub(super) async fn what_is_adopted_is_taken_by_force(backend: &impl Backend) {
+    for kind in KINDS {
+        let from = Client::new().owned(kind, "me", LONG);
+        let heir = heir(&from, LONG);
+        granted(backend, &from).await;
+        adopted(backend, &from, &heir).await;
+        let _ = forced(backend).await;
+        assert!(was_forced(backend, &heir).await, "{kind:?}");
+        assert!(!was_forced(backend, &from).await, "it had none any more");
+        let _ = refused(backend, &from, &heir).await;
+        assert_eq!(inspected(backend).await.held, 0, "{kind:?}");
+    }
+}
+
+pub(super) async fn what_is_kept_is_not_adopted(backend: &impl Backend) {
+    let from = Client::new().mutex(LONG);
+    granted(backend, &from).await;
+    assert_eq!(backend.store().release(&from, LONG).await.unwrap(), Ended::Kept);
+    assert_eq!(refused(backend, &from, &heir(&from, LONG)).await, Taken);
+    assert!(inspected(backend).await.kept.is_some());
+    busy(backend, &Client::new().mutex(LONG)).await;
+}
+
+pub(super) async fn another_kind_is_not_adopted(backend: &impl Backend) {
+    for held in KINDS {
+        let from = Client::new().owned(held, "me", LONG);
+        granted(backend, &from).await;
+        let shown = shape(&inspected(backend).await);
+        for other in KINDS.into_iter().filter(|other| *other != held) {
+            let late = Client::new().owned(other, "me", LONG);
+            let reason = refused(backend, &from, &late).await;
+            // A reader's lease is none of a writer's, in the same lock.
+            let expected = if is_same(held, other) { Expired } else { Taken };
+            assert_eq!(reason, expected, "{other:?} from {held:?}");
+            assert_eq!(shape(&inspected(backend).await), shown, "{other:?} from {held:?}");
+            assert!(matches!(renewed(backend, &late).await, Renewal::NotHeld(_)));
+        }
+        assert_eq!(released(backend, &from).await, Ended::Released, "{held:?}");
+        // What is free may be another kind; nothing is to be had of it.
+        for other in KINDS.into_iter().filter(|other| !is_same(*other, held)) {
+            let late = Client::new().owned(other, "me", LONG);
+            assert_eq!(refused(backend, &from, &late).await, Taken, "{other:?} from {held:?}");
+        }
+        assert_eq!(acquire(backend, &from).await, Attempt::Ended, "{held:?}");
+    }
+}
+
+pub(super) async fn the_one_before_changes_nothing(backend: &impl Backend) {
+    for kind in KINDS {
+        // Longer than its heir, so that what it sends could be seen.
+        let from = Client::new().owned(kind, "me", LONG * 3);
+        let heir = heir(&from, LONG);
+        granted(backend, &from).await;
+        let token = adopted(backend, &from, &heir).await;
+        let shown = shape(&inspected(backend).await);
+        for round in 0..2 {
+            assert_eq!(acquire(backend, &from).await, Attempt::Ended, "{kind:?}");
+            assert_eq!(ask(backend, &from, LIVE, FIRST).await, Attempt::Ended, "{kind:?}");
+            assert!(matches!(renewed(backend, &from).await, Renewal::NotHeld(_)), "{kind:?}");
+            // It counts as ended, and is told so; a copy that keeps it keeps nothing.
+            let ended = backend.store().release(&from, LONG * round).await.unwrap();
+            assert!(matches!(ended, Ended::Released | Ended::StillHeld(1)), "{kind:?}: {ended:?}");
+            assert!(!cancelled(backend, &from).await, "{kind:?}");
+            let after = inspected(backend).await;
+            assert_eq!(shape(&after), shown, "{kind:?}");
+            assert!(after.holders[0].remaining <= LONG, "{kind:?}: {after:?}");
+        }
+        if kind == Kind::Mutex {
+            let all = backend.store().acquire_all(std::slice::from_ref(&from)).expect("it can");
+            assert_eq!(all.await.unwrap(), Err(Some(0)));
+        }
+        assert_eq!(granted(backend, &heir).await, token, "{kind:?}");
+        assert_eq!(renewed(backend, &heir).await, Renewal::Renewed, "{kind:?}");
+        assert_eq!(released(backend, &heir).await, Ended::Released, "{kind:?}");
+    }
+}
+
+pub(super) async fn the_one_before_is_not_granted_again_while_others_wait(backend: &impl Backend) {
+    for kind in KINDS {
+        let from = Client::new().owned(in_the_way_of(kind), "me", LONG);
+        let heir = heir(&from, LONG);
+        granted(backend, &from).await;
+        let waiter = Client::new().owned(kind, "you", LONG);
+        waits(backend, &waiter, LIVE).await;
+        adopted(backend, &from, &heir).await;
+        assert_eq!(ask(backend, &from, LIVE, FIRST).await, Attempt::Ended, "{kind:?}");
+        // A late release or cancel hands nothing over.
+        let _ = released(backend, &from).await;
+        assert!(!cancelled(backend, &from).await, "{kind:?}");
+        assert!(matches!(renewed(backend, &waiter).await, Renewal::NotHeld(_)), "{kind:?}");
+        assert_eq!(inspected(backend).await.waiting, 1, "{kind:?}");
+        assert_eq!(released(backend, &heir).await, Ended::Released, "{kind:?}");
+        claims(backend, &waiter).await;
+        let _ = released(backend, &waiter).await;
+    }
+}
+
+pub(super) async fn an_owner_stays(backend: &impl Backend) {
+    for kind in KINDS {
+        let from = Client::new().owned(kind, "me", LONG);
+        let heir = heir(&from, LONG);
+        granted(backend, &from).await;
+        adopted(backend, &from, &heir).await;
+        assert!(is_held_by(backend, "me").await, "{kind:?}");
+        assert_eq!(inspected(backend).await.holders[0].owner.as_deref(), Some("me"), "{kind:?}");
+        assert!(!is_held_by(backend, "you").await, "{kind:?}");
+        let _ = released(backend, &heir).await;
+        assert!(!is_held_by(backend, "me").await, "{kind:?}");
+    }
+}
+
+/// Whatever a ticket says that was tampered with.
+pub(super) async fn another_owner_or_weight_is_not_adopted(backend: &impl Backend) {
+    for kind in KINDS {
+        let client = Client::new();
+        let from = client.owned(kind, "me", LONG);
+        granted(backend, &from).await;
+        let _ = adopt(backend, &from, &client.owned(kind, "you", LONG)).await;
+        assert!(is_held_by(backend, "me").await, "{kind:?}");
+        assert!(!is_held_by(backend, "you").await, "{kind:?}");
+        assert_eq!(inspected(backend).await.held, 1, "{kind:?}");
+        let _ = forced(backend).await;
+    }
+    let client = Client::new();
+    let from = client.request(Kind::Semaphore { limit: 4, weight: 2 }, LONG);
+    granted(backend, &from).await;
+    for weight in [1, 3] {
+        let other = client.request(Kind::Semaphore { limit: 4, weight }, LONG);
+        assert_eq!(refused(backend, &from, &other).await, Expired);
+    }
+    assert_eq!(inspected(backend).await.holders[0].weight, 2);
+}
+
+pub(super) async fn a_weight_stays(backend: &impl Backend) {
+    let client = Client::new();
+    let permit = |weight| client.request(Kind::Semaphore { limit: 4, weight }, LONG);
+    let from = permit(3);
+    let mut holder = from.clone();
+    granted(backend, &from).await;
+    for _ in 0..3 {
+        let one = permit(1);
+        busy(backend, &permit(2)).await;
+        granted(backend, &one).await;
+        busy(backend, &permit(1)).await;
+        assert_eq!(released(backend, &one).await, Ended::Released);
+        let next = heir(&from, LONG);
+        adopted(backend, &holder, &next).await;
+        assert_eq!(inspected(backend).await.holders[0].weight, 3);
+        holder = next;
+    }
+    assert_eq!(released(backend, &holder).await, Ended::Released);
+    granted(backend, &permit(4)).await;
+}
+
+pub(super) async fn a_writer_stays_beside_its_own_readers(backend: &impl Backend) {
+    let client = Client::new();
+    let of = |kind, owner| client.owned(kind, owner, LONG);
+    let (writer, reader) = (of(Kind::Write, "me"), of(Kind::Read, "me"));
+    granted(backend, &writer).await;
+    granted(backend, &reader).await;
+    let second = heir(&writer, LONG);
+    let token = adopted(backend, &writer, &second).await;
+    granted(backend, &of(Kind::Read, "me")).await;
+    busy(backend, &of(Kind::Read, "you")).await;
+    busy(backend, &of(Kind::Write, "you")).await;
+    // A reader's place changes nothing of the writer's.
+    let other = heir(&reader, LONG);
+    assert_eq!(adopted(backend, &reader, &other).await, 0);
+    assert_eq!(granted(backend, &second).await, token);
+    busy(backend, &of(Kind::Read, "you")).await;
+    assert_eq!(released(backend, &second).await, Ended::Released);
+    granted(backend, &of(Kind::Read, "you")).await;
+    assert_eq!(renewed(backend, &other).await, Renewal::Renewed);
+}
+
+pub(super) async fn others_who_hold_go_on(backend: &impl Backend) {
+    let kinds = [Kind::Reentrant, Kind::Semaphore { limit: 2, weight: 1 }, Kind::Read];
+    for (kind, is_first_short) in kinds.into_iter().flat_map(|it| [(it, false), (it, true)]) {
+        let (short, long) = (SHORT * 2, LONG);
+        let ttls = if is_first_short { [short, long] } else { [long, short] };
+        let client = Client::new();
+        let [from, other] = [LONG, ttls[1]].map(|ttl| client.owned(kind, "me", ttl));
+        granted(backend, &from).await;
+        granted(backend, &other).await;
+        let heir = heir(&from, ttls[0]);
+        adopted(backend, &from, &heir).await;
+        assert_eq!(inspected(backend).await.held, 2, "{kind:?}");
+        backend.pass(short).await;
+        assert_eq!(inspected(backend).await.held, 1, "{kind:?}");
+        let [left, gone] = if is_first_short { [&other, &heir] } else { [&heir, &other] };
+        assert_eq!(renewed(backend, left).await, Renewal::Renewed, "{kind:?}");
+        assert_eq!(renewed(backend, gone).await, Renewal::NotHeld(Expired), "{kind:?}");
+        assert_eq!(released(backend, left).await, Ended::Released, "{kind:?}");
+    }
+}
+
+/// The lease that is given up may have been the one that lasted longest.
+pub(super) async fn nothing_outlasts_who_holds(backend: &impl Backend) {
+    for kind in KINDS {
+        let client = Client::new();
+        let (from, other) = (client.owned(kind, "me", LONG), client.owned(kind, "me", SHORT));
+        granted(backend, &from).await;
+        let has_other = matches!(acquire(backend, &other).await, Attempt::Granted { .. });
+        assert_eq!(has_other, matches!(kind, Kind::Reentrant | Kind::Read), "{kind:?}");
+        adopted(backend, &from, &heir(&from, SHORT)).await;
+        backend.pass(SHORT).await;
+        assert_eq!(inspected(backend).await.kind, None, "{kind:?}");
+        let other = KINDS.into_iter().find(|other| !is_same(*other, kind));
+        let next = Client::new().owned(other.expect("others"), "you", LONG);
+        granted(backend, &next).await;
+        let _ = released(backend, &next).await;
+    }
+}
+
+/// Somebody who was offered a lock, and has not confirmed it.
+async fn offered(backend: &impl Backend, kind: Kind, live: Duration) -> Request {
+    let holder = Client::new().owned(in_the_way_of(kind), "me", LONG);
+    granted(backend, &holder).await;
+    let waiter = Client::new().owned(kind, "you", LONG);
+    waits(backend, &waiter, live).await;
+    assert_eq!(released(backend, &holder).await, Ended::Released);
+    waiter
+}
+
+pub(super) async fn an_offer_is_adopted(backend: &impl Backend) {
+    for kind in KINDS {
+        let waiter = offered(backend, kind, LIVE).await;
+        let heir = heir(&waiter, LONG);
+        let token = adopted(backend, &waiter, &heir).await;
+        assert_eq!(token != 0, kind.is_fenced(), "{kind:?}");
+        assert!(matches!(renewed(backend, &waiter).await, Renewal::NotHeld(_)), "{kind:?}");
+        assert_eq!(ask(backend, &waiter, LIVE, FIRST).await, Attempt::Ended, "{kind:?}");
+        assert_eq!(granted(backend, &heir).await, token, "{kind:?}");
+        let shown = inspected(backend).await;
+        assert_eq!((shown.held, shown.waiting), (1, 0), "{kind:?}");
+        assert_eq!(released(backend, &heir).await, Ended::Released, "{kind:?}");
+    }
+}
+
+pub(super) async fn an_adopted_offer_does_not_end_with_the_heartbeat(backend: &impl Backend) {
+    for kind in KINDS {
+        let waiter = offered(backend, kind, SHORT * 2).await;
+        let heir = heir(&waiter, LONG);
+        adopted(backend, &waiter, &heir).await;
+        backend.pass(SHORT * 2).await;
+        assert_eq!(renewed(backend, &heir).await, Renewal::Renewed, "{kind:?}");
+        assert_eq!(released(backend, &heir).await, Ended::Released, "{kind:?}");
+    }
+}
+
+pub(super) async fn who_waits_is_served_after_the_adopter(backend: &impl Backend) {
+    for kind in KINDS {
+        let from = Client::new().owned(in_the_way_of(kind), "me", LONG);
+        granted(backend, &from).await;
+        // Two owners who can't have it together, but to read.
+        let waiters = ["you", "they"].map(|owner| Client::new().owned(kind, owner, LONG));
+        for waiter in &waiters {
+            waits(backend, waiter, LIVE).await;
+        }
+        let heir = heir(&from, LONG);
+        for _ in 0..2 {
+            adopted(backend, &from, &heir).await;
+            assert_eq!(inspected(backend).await.waiting, 2, "{kind:?}");
+        }
+        busy(backend, &Client::new().owned(in_the_way_of(kind), "they", LONG)).await;
+        assert_eq!(released(backend, &heir).await, Ended::Released, "{kind:?}");
+        for waiter in &waiters {
+            claims(backend, waiter).await;
+            assert_eq!(released(backend, waiter).await, Ended::Released, "{kind:?}");
+        }
+        assert_eq!(inspected(backend).await.held, 0, "{kind:?}");
+    }
+}
+
+/// The adoption was given up, and comes late.
+pub(super) async fn a_cancelled_adopter_gets_nothing(backend: &impl Backend) {
+    for kind in KINDS {
+        let from = Client::new().owned(kind, "me", LONG);
+        let (late, next) = (heir(&from, LONG * 2), heir(&from, LONG));
+        granted(backend, &from).await;
+        assert!(!cancelled(backend, &late).await, "{kind:?}");
+        let shown = shape(&inspected(backend).await);
+        assert_eq!(refused(backend, &from, &late).await, Taken, "{kind:?}");
+        let after = inspected(backend).await;
+        assert_eq!(shape(&after), shown, "{kind:?}");
+        assert!(after.holders[0].remaining <= LONG, "{kind:?}");
+        assert!(matches!(renewed(backend, &late).await, Renewal::NotHeld(_)), "{kind:?}");
+        // It is still there for another.
+        assert_eq!(renewed(backend, &from).await, Renewal::Renewed, "{kind:?}");
+        adopted(backend, &from, &next).await;
+        assert_eq!(released(backend, &next).await, Ended::Released, "{kind:?}");
+    }
+}
+
+pub(super) async fn an_adopter_that_ended_gets_nothing_again(backend: &impl Backend) {
+    for (kind, is_cancelled) in KINDS.into_iter().flat_map(|it| [(it, false), (it, true)]) {
+        let from = Client::new().owned(kind, "me", LONG);
+        let heir = heir(&from, LONG);
+        granted(backend, &from).await;
+        adopted(backend, &from, &heir).await;
+        if is_cancelled {
+            assert!(cancelled(backend, &heir).await, "{kind:?}");
+        } else {
+            assert_eq!(released(backend, &heir).await, Ended::Released, "{kind:?}");
+        }
+        assert_eq!(refused(backend, &from, &heir).await, Taken, "{kind:?}");
+        assert_eq!(acquire(backend, &heir).await, Attempt::Ended, "{kind:?}");
+        assert_eq!(inspected(backend).await.held, 0, "{kind:?}");
+        let next = Client::new().owned(kind, "you", LONG);
+        granted(backend, &next).await;
+        let _ = refused(backend, &from, &heir).await;
+        assert_eq!(released(backend, &next).await, Ended::Released, "{kind:?}");
+    }
+}
+
+/// More than a command forgets at once.
+const CROWD: u32 = 70;
+
+pub(super) async fn those_who_ended_are_in_nobodys_way(backend: &impl Backend) {
+    let client = Client::new();
+    let permit =
+        |weight, ttl| client.request(Kind::Semaphore { limit: CROWD * 2 + 3, weight }, ttl);
+    let from = permit(3, LONG * 2);
+    granted(backend, &from).await;
+    let short = SHORT * 4;
+    for _ in 0..CROWD {
+        granted(backend, &permit(2, short)).await;
+    }
+    backend.pass(short).await;
+    let heir = heir(&from, LONG);
+    for _ in 0..2 {
+        adopted(backend, &from, &heir).await;
+    }
+    let shown = inspected(backend).await;
+    assert_eq!((shown.held, shown.holders[0].weight), (1, 3));
+    let all = permit(CROWD * 2, LONG);
+    // Those are forgotten in two goes.
+    for is_last in [false, true] {
+        let attempt = acquire(backend, &all).await;
+        assert_eq!(matches!(attempt, Attempt::Granted { .. }), is_last, "{attempt:?}");
+    }
+    busy(backend, &permit(1, LONG)).await;
+    assert_eq!(released(backend, &heir).await, Ended::Released);
+    granted(backend, &permit(3, LONG)).await;
+}
+
+pub(super) async fn an_only_hold_among_many_that_ended_has_a_new_token(backend: &impl Backend) {
+    let client = Client::new();
+    let hold = |ttl| client.owned(Kind::Reentrant, "me", ttl);
+    let (from, short) = (hold(LONG), SHORT * 4);
+    let token = granted(backend, &from).await;
+    for _ in 0..CROWD {
+        granted(backend, &hold(short)).await;
+    }
+    backend.pass(short).await;
+    let heir = heir(&from, LONG);
+    let greater = adopted(backend, &from, &heir).await;
+    assert!(greater > token);
+    assert!(is_held_by(backend, "me").await);
+    assert_eq!(granted(backend, &hold(LONG)).await, greater);
+    assert_eq!(released(backend, &heir).await, Ended::StillHeld(1));
+}
