@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use leasehold::store::{All, Attempt, Ended, Forced, Holder, LockInfo, Renewal, Waiter};
+use leasehold::store::{Adoption, All, Attempt, Ended, Forced, Holder, LockInfo, Renewal, Waiter};
 
 use super::commands::{Command, What};
 
@@ -13,6 +13,7 @@ pub(super) enum Answer {
     Attempt(Attempt),
     All(All),
     Renewal(Renewal),
+    Adoption(Adoption),
     Ended(Ended),
     Cancelled(bool),
     Introduced,
@@ -57,6 +58,11 @@ impl Likeness {
                     && [memory.len(), redis.len()] == [2, 2]
             }
             (Answer::Renewal(memory), Answer::Renewal(redis)) => memory == redis,
+            (
+                Answer::Adoption(Adoption::Adopted { token: memory }),
+                Answer::Adoption(Adoption::Adopted { token: redis }),
+            ) => self.same_token(name, *memory, *redis),
+            (Answer::Adoption(memory), Answer::Adoption(redis)) => memory == redis,
             (Answer::Ended(memory), Answer::Ended(redis)) => memory == redis,
             (Answer::Cancelled(memory), Answer::Cancelled(redis))
             | (Answer::IsHeld(memory), Answer::IsHeld(redis))

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use leasehold::store::{Attempt, Ended, Forced, Kind, Renewal, Request, RequestId};
+use leasehold::store::{Adoption, Attempt, Ended, Forced, Kind, Renewal, Request, RequestId};
 
 use super::answers::Answer;
 use super::commands::{Command, What};
@@ -37,6 +37,10 @@ impl Beliefs {
             self.are_exclusive(request)?;
         }
         let request = &command.request;
+        if let Some((from, _)) = command.adopted(answer) {
+            self.all.retain(|belief| belief.request.id != from.id);
+            self.grant(request, now);
+        }
         if let Answer::Renewal(Renewal::Renewed) = answer {
             self.grant(request, now);
         }
@@ -71,6 +75,7 @@ impl Beliefs {
             (Answer::Attempt(attempt), _) => matches!(attempt, Attempt::Granted { .. }) || !is_live,
             (
                 Answer::Renewal(Renewal::NotHeld(_))
+                | Answer::Adoption(Adoption::NotHeld(_))
                 | Answer::Ended(Ended::NotHeld(_))
                 | Answer::Cancelled(false),
                 _,

@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use leasehold::store::{
-    Attempt, ClientInfo, Owner, Request, Store, StoreError, StoreFuture, Ticket, Waiting,
+    Adoption, Attempt, ClientInfo, Owner, Request, Store, StoreError, StoreFuture, Ticket, Waiting,
 };
 
 use super::answers::Answer;
@@ -25,6 +25,8 @@ pub(super) enum What {
     /// Together with this one.
     AcquireAll(Request),
     Renew,
+    /// In the place of this one.
+    Adopt(Request),
     Release(Duration),
     Cancel,
     Introduce(Duration),
@@ -48,6 +50,7 @@ impl Command {
                 Answer::All(all.expect("it can").await?)
             }
             What::Renew => Answer::Renewal(store.renew(request).await?),
+            What::Adopt(from) => Answer::Adoption(store.adopt(from.id, request).await?),
             What::Release(keep) => Answer::Ended(store.release(request, *keep).await?),
             What::Cancel => Answer::Cancelled(store.cancel(request).await?),
             What::Introduce(lasts) => {
@@ -72,6 +75,16 @@ impl Command {
                 [&self.request, other].into_iter().zip(tokens.iter().copied()).collect()
             }
             _ => Vec::new(),
+        }
+    }
+
+    /// Whose place it is given by an answer, and with what token.
+    pub(super) fn adopted(&self, answer: &Answer) -> Option<(&Request, u64)> {
+        match (answer, &self.what) {
+            (Answer::Adoption(Adoption::Adopted { token }), What::Adopt(from)) => {
+                Some((from, *token))
+            }
+            _ => None,
         }
     }
 

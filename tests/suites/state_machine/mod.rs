@@ -30,7 +30,7 @@ use self::answers::{Answer, Likeness};
 use self::beliefs::Beliefs;
 use self::commands::{Command, What};
 use self::remains::Remains;
-use self::steps::{Asked, Case, NAMES, OWNERS, Question, Slot, Step, Whose};
+use self::steps::{self as step, Asked, Case, NAMES, OWNERS, Question, Slot, Step, Whose};
 
 /// How much time goes by before each command: so no two are at the same time.
 const TICK: Duration = Duration::from_millis(1);
@@ -90,6 +90,8 @@ struct Actor {
     slot: Slot,
     client: ClientId,
     request: Request,
+    /// The request is to adopt: it never asks for the lock itself.
+    adopts: bool,
     first_asked: Option<Duration>,
     /// The tickets it was told, by memory and by Redis.
     tickets: Option<[u64; 2]>,
@@ -132,7 +134,14 @@ impl<'a> Run<'a> {
         for slot in case.slots {
             let client = ClientId::random();
             let request = run.request(&slot, client);
-            run.actors.push(Actor { slot, client, request, first_asked: None, tickets: None });
+            run.actors.push(Actor {
+                slot,
+                client,
+                request,
+                adopts: false,
+                first_asked: None,
+                tickets: None,
+            });
         }
         run.look()?;
         let mut log = String::new();
@@ -175,6 +184,7 @@ impl<'a> Run<'a> {
             Step::Crowd { who, wait } => return self.crowd(who, wait, log),
             Step::AcquireAll { are_new } => self.ask_for_all(are_new),
             Step::Renew(whose) => self.command_of(whose, What::Renew),
+            Step::Adopt { who, from, ticket } => return self.adopt(who, from, ticket, log),
             Step::Release { whose, keep } => self.command_of(whose, What::Release(keep)),
             Step::Cancel(whose) => self.command_of(whose, What::Cancel),
             Step::Introduce { who, lasts } => self.command(who, What::Introduce(lasts)),
@@ -228,6 +238,32 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
+    fn adopt(
+        &mut self,
+        who: usize,
+        from: Whose,
+        ticket: step::Ticket,
+        log: &mut String,
+    ) -> Result<(), TestCaseError> {
+        let from = self.command_of(from, What::Inspect).request;
+        self.start_anew(who);
+        self.actors[who].adopts = true;
+        let request = &mut self.actors[who].request;
+        request.key = from.key.clone();
+        if matches!(ticket, step::Ticket::Wrong) {
+            // A mutex keeps the owner it has, whoever adopts it.
+            if (request.kind, from.kind) == (Kind::Mutex, Kind::Mutex) {
+                request.owner.clone_from(&from.owner);
+            }
+        } else {
+            (request.kind, request.owner) = (from.kind, from.owner.clone());
+        }
+        if matches!(ticket, step::Ticket::GivenUp) {
+            self.send(self.command(who, What::Cancel), log)?;
+        }
+        self.send(self.command(who, What::Adopt(from)), log)
+    }
+
     fn command(&self, who: usize, what: What) -> Command {
         Command { request: self.actors[who].request.clone(), what }
     }
@@ -239,7 +275,7 @@ impl<'a> Run<'a> {
     }
 
     fn ask(&mut self, who: usize, is_new: bool, wait: Option<Asked>, more: u32) -> Command {
-        if is_new {
+        if is_new || self.actors[who].adopts {
             self.start_anew(who);
         }
         let actor = &mut self.actors[who];
@@ -272,7 +308,8 @@ impl<'a> Run<'a> {
     fn start_anew(&mut self, who: usize) {
         let request = self.request(&self.actors[who].slot, self.actors[who].client);
         let actor = &mut self.actors[who];
-        (actor.request, actor.first_asked, actor.tickets) = (request, None, None);
+        (actor.request, actor.adopts) = (request, false);
+        (actor.first_asked, actor.tickets) = (None, None);
     }
 
     /// Notes the tickets that were told.

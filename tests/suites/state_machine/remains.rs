@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use leasehold::LockKey;
-use leasehold::store::{Attempt, Ended, Forced, Renewal, Request};
+use leasehold::store::{Adoption, Attempt, Ended, Forced, Renewal, Request};
 use redis::aio::MultiplexedConnection;
 use redis::{RedisError, Value};
 
@@ -121,6 +121,9 @@ impl Remains {
                     had_it && lock.has(&id, now_ms) && lock.state_at(now_ms).ends_with('H');
                 ensure(is_held, || format!("{id} has nothing to renew"))
             }
+            (Answer::Adoption(adoption), What::Adopt(from)) => {
+                self.adopts(before, (from, request), *adoption, greatest)
+            }
             (Answer::Attempt(Attempt::Queued { .. } | Attempt::Busy { .. }), _) => {
                 let how = How::of(request);
                 let is_owners = how.is_writer && before.is_owners(how.owner, now_ms);
@@ -171,6 +174,56 @@ impl Remains {
             }
             _ => Ok(()),
         }
+    }
+
+    /// Whether this may follow, where one asked for the place of the other: if it got
+    /// that, then with all that belongs to it, and nothing else is changed.
+    fn adopts(
+        &self,
+        then: &Lock,
+        (from, request): (&Request, &Request),
+        adoption: Adoption,
+        greatest: u64,
+    ) -> Result<(), String> {
+        let (lock, now_ms, how) = (&self.locks[request.key.name()], self.now_ms, How::of(request));
+        let (from, id) = (format!("{:?}", from.id), format!("{:?}", request.id));
+        let others = |lock: &Lock| {
+            let others = lock.live(now_ms).filter(|(it, _)| *it != from && *it != id);
+            others.map(|(it, how)| format!("{it} {how:?}")).collect::<Vec<_>>()
+        };
+        ensure(others(lock) == others(then), || format!("{:?}", others(then)))?;
+        // A key that ends is still there in its last millisecond.
+        let is_over = then.left_ms[2] == 0;
+        let is_same = lock.queue == then.queue && lock.waiters == then.waiters;
+        ensure(is_same || is_over, || "a queue is changed".into())?;
+        let had_it = then.has(&id, now_ms);
+        let place = then.live(now_ms).find(|(it, _)| *it == if had_it { &id } else { &from });
+        // The limit is no part of how one holds.
+        let place = place.filter(|(_, it)| *it == How { limit: 1, ..how });
+        let may_have_it = place.is_some() && (had_it || then.ended() != id);
+        let Adoption::Adopted { token } = adoption else {
+            ensure(!may_have_it, || format!("{from} is there for {id}"))?;
+            return ensure(lock.record_at(now_ms) == then.record_at(now_ms), || {
+                format!("{from} is changed")
+            });
+        };
+        ensure(may_have_it && lock.has(&id, now_ms) && !lock.has(&from, now_ms), || {
+            format!("{id} has {place:?}")
+        })?;
+        let ends = lock.end_of(&id);
+        let ttl_ms = u64::try_from(request.ttl.as_millis()).expect("a few seconds");
+        ensure(ends == Some(now_ms + ttl_ms), || format!("{id} ends at {ends:?}"))?;
+        let last = lock.live(now_ms).filter_map(|(it, _)| lock.end_of(it)).max();
+        ensure(last == Some(lock.ends_ms), || format!("{} after {last:?}", lock.ends_ms))?;
+        ensure(had_it || lock.ended() == from, || format!("{from} may come again"))?;
+        let mut owners = then.live(now_ms).filter(|(it, _)| *it != from);
+        let keeps = had_it || how.kind == 'E' && owners.next().is_some();
+        let is_right = match (request.kind.is_fenced(), keeps) {
+            (false, _) => token == 0 && lock.token() == then.token(),
+            (true, true) => token == then.token() && token == lock.token(),
+            (true, false) => token > greatest && token == lock.token(),
+        };
+        ensure(is_right, || format!("{id} has {token} after {greatest}"))
     }
 
     /// Whether this may follow, where this request was granted: it had it already,

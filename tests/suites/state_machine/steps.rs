@@ -50,6 +50,12 @@ pub(super) enum Step {
         are_new: bool,
     },
     Renew(Whose),
+    /// Somebody takes up what another holds.
+    Adopt {
+        who: usize,
+        from: Whose,
+        ticket: Ticket,
+    },
     Release {
         whose: Whose,
         keep: Duration,
@@ -71,6 +77,16 @@ pub(super) struct Whose {
     pub(super) who: usize,
     /// It is about this one of those who were told that they hold something, if any.
     pub(super) is_holder: bool,
+}
+
+/// How somebody comes to adopt.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Ticket {
+    Good,
+    /// It says another kind or another owner.
+    Wrong,
+    /// It was given up before, and taken back.
+    GivenUp,
 }
 
 /// What is asked about the lock of somebody.
@@ -173,6 +189,8 @@ fn step() -> impl Strategy<Value = Step> {
     let wait = option::weighted(0.7, asked);
     let more = prop_oneof![4 => Just(0_u32), 1 => 1_u32..3];
     let keep = prop_oneof![4 => Just(Duration::ZERO), 1 => seconds(&[5])];
+    let ticket =
+        prop_oneof![8 => Just(Ticket::Good), 1 => Just(Ticket::Wrong), 1 => Just(Ticket::GivenUp)];
     let question = prop_oneof![
         2 => Just(Question::Inspect),
         3 => (0..OWNERS.len()).prop_map(Question::IsHeldBy),
@@ -184,6 +202,8 @@ fn step() -> impl Strategy<Value = Step> {
             .prop_map(|(who, is_new, wait, more)| Step::Acquire { who, is_new, wait, more }),
         2 => prop::bool::ANY.prop_map(|are_new| Step::AcquireAll { are_new }),
         6 => whose().prop_map(Step::Renew),
+        5 => (0..SLOTS, whose(), ticket)
+            .prop_map(|(who, from, ticket)| Step::Adopt { who, from, ticket }),
         8 => (whose(), keep).prop_map(|(whose, keep)| Step::Release { whose, keep }),
         4 => whose().prop_map(Step::Cancel),
         1 => (who(), seconds(&[7, 200])).prop_map(|(who, lasts)| Step::Introduce { who, lasts }),

@@ -63,7 +63,7 @@ impl<'a> How<'a> {
 
 impl Lock {
     /// The record, if it lasts longer than that.
-    fn record_at(&self, at_ms: u64) -> Option<&str> {
+    pub(super) fn record_at(&self, at_ms: u64) -> Option<&str> {
         self.record.as_deref().filter(|_| self.ends_ms > at_ms)
     }
 
@@ -74,6 +74,19 @@ impl Lock {
 
     pub(super) fn token(&self) -> u64 {
         self.record.as_ref().map_or(0, |record| record[36..52].parse().expect("16 digits"))
+    }
+
+    /// The request that ended last.
+    pub(super) fn ended(&self) -> &str {
+        self.record.as_ref().map_or("", |record| &record[53..87])
+    }
+
+    /// When a holder's lease ends, in the server's milliseconds.
+    pub(super) fn end_of(&self, id: &str) -> Option<u64> {
+        let mut members = self.members();
+        let end = members.find(|(member, ..)| *member == id).map(|(.., end)| end);
+        let is_mutex = self.record.as_ref().is_some_and(|record| &record[2..36] == id);
+        end.map_or(is_mutex.then_some(self.ends_ms), |end| u64::try_from(end).ok())
     }
 
     pub(super) fn members(&self) -> impl Iterator<Item = (&str, How<'_>, i64)> {
