@@ -32,6 +32,7 @@ mod mistake;
 mod properties;
 mod server;
 mod steps;
+mod tickets;
 
 use stateright::{Checker, HasDiscoveries, Model};
 
@@ -55,11 +56,21 @@ struct Faults {
     failovers: u8,
     /// Releases by force: only where several may hold.
     forces: u8,
+    /// Leases that are detached, for others to adopt.
+    detaches: u8,
 }
 
 impl Faults {
-    const NONE: Self =
-        Self { losses: 0, messages: 0, pauses: 0, deaths: 0, cancels: 0, failovers: 0, forces: 0 };
+    const NONE: Self = Self {
+        losses: 0,
+        messages: 0,
+        pauses: 0,
+        deaths: 0,
+        cancels: 0,
+        failovers: 0,
+        forces: 0,
+        detaches: 0,
+    };
     const PAUSE: Self = Self { pauses: 1, ..Self::NONE };
     const LOSS: Self = Self { losses: 1, ..Self::NONE };
     const MESSAGE: Self = Self { messages: 1, ..Self::NONE };
@@ -67,8 +78,16 @@ impl Faults {
     const CANCEL: Self = Self { cancels: 1, ..Self::NONE };
     const FAILOVER: Self = Self { failovers: 1, ..Self::NONE };
     const FORCE: Self = Self { forces: 1, ..Self::NONE };
-    const EACH: Self =
-        Self { losses: 1, messages: 1, pauses: 1, deaths: 1, cancels: 1, failovers: 1, forces: 0 };
+    const DETACH: Self = Self { detaches: 1, ..Self::NONE };
+    const EACH: Self = Self {
+        losses: 1,
+        messages: 1,
+        pauses: 1,
+        deaths: 1,
+        cancels: 1,
+        failovers: 1,
+        ..Self::NONE
+    };
 }
 
 /// What is checked: so many clients, each with so many acquisitions.
@@ -124,6 +143,23 @@ mod the_design_holds {
     fn among_three() {
         THREE.holds(Faults::PAUSE);
         THREE.holds(Faults { losses: 1, ..Faults::CANCEL });
+    }
+
+    /// By the other client, by itself, or by both; and what the one before sent may be
+    /// late, its write to the resource too.
+    #[test]
+    fn when_a_lease_is_adopted() {
+        TWICE.holds(Faults { losses: 1, ..Faults::DETACH });
+        TWICE.holds(Faults { cancels: 1, ..Faults::DETACH });
+        TWO.holds(Faults { failovers: 1, pauses: 1, deaths: 1, ..Faults::DETACH });
+    }
+
+    #[test]
+    #[ignore = "takes minutes: for the night"]
+    fn whatever_happens_when_a_lease_is_adopted() {
+        TWICE.holds(Faults { pauses: 1, cancels: 1, ..Faults::DETACH });
+        TWICE.holds(Faults { deaths: 1, messages: 1, ..Faults::DETACH });
+        THREE.holds(Faults { pauses: 1, ..Faults::DETACH });
     }
 
     #[test]
@@ -273,4 +309,37 @@ fn claim_acquires() {
 #[test]
 fn renewal_revives() {
     TWICE.breaks(BEHIND, Mistake::RenewalRevives, Faults::PAUSE);
+}
+
+/// Whoever has a copy of the ticket holds the lease.
+#[test]
+fn adopter_keeps_id() {
+    THREE.breaks(TWO_HOLDERS, Mistake::AdopterKeepsId, Faults::DETACH);
+}
+
+/// The lease ran out, and another took the lock.
+#[test]
+fn adopts_anybodys() {
+    THREE.breaks(FREED_ANOTHERS, Mistake::AdoptsAnybodys, Faults::DETACH);
+}
+
+/// A write of the one before comes after the adopter has read.
+#[test]
+fn adopter_keeps_token() {
+    TWO.breaks(STALE_WRITE, Mistake::AdopterKeepsToken, Faults::DETACH);
+}
+
+/// A waiter polls, starts on the message and detaches, and the adopter comes and goes;
+/// then the poll runs, of a request that nobody remembers.
+#[test]
+fn detach_overtakes() {
+    THREE.breaks(LEFT_BEHIND, Mistake::DetachOvertakes, Faults::DETACH);
+}
+
+/// The same poll runs when the lease has run out, and before its client has seen that:
+/// a release would take it from the queue.
+#[test]
+fn detaches_what_is_lost() {
+    let paused = Faults { pauses: 1, ..Faults::DETACH };
+    TWICE.breaks(LEFT_BEHIND, Mistake::DetachesWhatIsLost, paused);
 }

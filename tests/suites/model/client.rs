@@ -13,6 +13,8 @@ pub(super) enum Phase {
     /// Queued; a message or the next poll wakes it.
     Asleep,
     Holding,
+    /// Awaits the answer to its adoption.
+    Adopting,
     /// Holding, and has read from the resource.
     HasRead,
     /// Awaits the answer to its release.
@@ -43,6 +45,8 @@ pub(super) struct Client {
     /// holder, of its lease.
     pub(super) stamp: Option<u8>,
     pub(super) token: u8,
+    /// Whose place it adopts.
+    pub(super) from: Option<RequestId>,
     /// Nobody has written since it read.
     pub(super) is_fresh: bool,
     /// Its claim found that the offer had run out.
@@ -68,6 +72,7 @@ impl Client {
             ticket: None,
             stamp: None,
             token: 0,
+            from: None,
             is_fresh: false,
             is_lost: false,
             is_overlong: false,
@@ -93,6 +98,25 @@ impl Client {
     pub(super) fn ask(&mut self) {
         self.phase = Phase::Asking;
         self.send(Command::Ask { ticket: self.ticket });
+    }
+
+    pub(super) fn adopt(&mut self, from: RequestId) {
+        self.phase = Phase::Adopting;
+        self.from = Some(from);
+        self.send(Command::Adopt { from });
+    }
+
+    /// Sends its adoption again.
+    pub(super) fn adopt_again(&mut self) {
+        if let Some(from) = self.from {
+            self.adopt(from);
+        }
+    }
+
+    /// Its lease is left to whoever comes for it, and it holds nothing any more.
+    pub(super) fn detach(&mut self) {
+        self.stop_waiting();
+        self.finish();
     }
 
     /// Neither an answer nor a message to what it sent matters any more.
@@ -146,6 +170,7 @@ impl Client {
         self.ticket = None;
         self.stamp = None;
         self.token = 0;
+        self.from = None;
         self.is_fresh = false;
         self.is_lost = false;
         self.is_overlong = false;
@@ -156,7 +181,7 @@ impl Client {
     }
 
     pub(super) const fn awaits_answer(&self) -> bool {
-        matches!(self.phase, Phase::Asking | Phase::Releasing | Phase::Cancelling)
+        matches!(self.phase, Phase::Asking | Phase::Adopting | Phase::Releasing | Phase::Cancelling)
     }
 
     /// Nothing of its is on the network.

@@ -4,11 +4,14 @@ use super::Protocol;
 use super::client::{Client, Phase, Sent};
 use super::mistake::Mistake;
 use super::server::{Answer, Command, Flaw, Message};
-use super::steps::State;
+use super::steps::{LateWrite, State};
 
 impl Protocol {
     pub(super) fn run(&self, state: &mut State, sent: Sent) -> Answer {
         let (answer, message) = state.store.run(sent.id, sent.command, self.mistake);
+        if let (Command::Adopt { from }, Answer::Granted { .. }) = (sent.command, answer) {
+            state.tickets.use_up(from);
+        }
         if let Some(message) = message {
             let waiter = &mut state.clients[usize::from(message.id.client)];
             let is_subscribed =
@@ -25,7 +28,9 @@ impl Protocol {
         let client = &mut state.clients[at];
         let answer = client.answers.remove(0);
         match (client.phase, answer) {
-            (Phase::Asking, Answer::Granted { token, stamp }) => client.hold(token, stamp),
+            (Phase::Asking | Phase::Adopting, Answer::Granted { token, stamp }) => {
+                client.hold(token, stamp);
+            }
             (Phase::Asking, Answer::Queued { ticket, stamp }) => {
                 client.ticket = Some(ticket);
                 client.stamp = Some(stamp);
@@ -94,17 +99,27 @@ impl Protocol {
     }
 
     pub(super) fn write(&self, state: &mut State, at: usize) {
-        let token = state.clients[at].token;
-        if token >= state.fence || self.mistake == Mistake::NoFence {
-            if !state.clients[at].is_fresh {
-                state.store.flaw = Some(Flaw::StaleWrite);
-            }
-            state.fence = token;
-            for client in &mut state.clients {
-                client.is_fresh = false;
-            }
-        }
+        let client = &state.clients[at];
+        let write = LateWrite { token: client.token, is_fresh: client.is_fresh };
+        self.reach(state, write);
         self.release(&mut state.clients[at]);
+    }
+
+    /// A write reaches the resource.
+    pub(super) fn reach(&self, state: &mut State, write: LateWrite) {
+        if write.token < state.fence && self.mistake != Mistake::NoFence {
+            return;
+        }
+        if !write.is_fresh {
+            state.store.flaw = Some(Flaw::StaleWrite);
+        }
+        state.fence = write.token;
+        for client in &mut state.clients {
+            client.is_fresh = false;
+        }
+        for late in &mut state.late_writes {
+            late.is_fresh = false;
+        }
     }
 
     pub(super) fn release(&self, client: &mut Client) {
@@ -143,6 +158,7 @@ impl Protocol {
                 }
                 client.ask();
             }
+            Phase::Adopting => client.adopt_again(),
             Phase::Releasing => client.send(Command::Release),
             Phase::Cancelling => client.send(Command::Cancel),
             _ => {}

@@ -10,8 +10,9 @@
 //! tells him, or is granted it anew by a late ask of his own: nothing but his token
 //! is left to stop him, and it does.
 //!
-//! **Left out**, beside what is left out of a mutex's: weights, and that no more
-//! than 64 are purged at once.
+//! **Left out**, beside what is left out of a mutex's: weights, that no more than 64
+//! are purged at once, and force beside a lease that is detached: a late ask of the one
+//! before may then stay in the queue, for a heartbeat.
 
 mod grants;
 mod mistake;
@@ -30,6 +31,7 @@ use self::server::Server;
 use super::Faults;
 use super::client::{Client, Phase, Sent};
 use super::server::{Answer, Command, Message, RequestId};
+use super::tickets::Tickets;
 
 #[derive(Clone, Copy, Debug)]
 struct Protocol {
@@ -45,6 +47,7 @@ struct State {
     server: Server,
     clients: Vec<Client>,
     left: Faults,
+    tickets: Tickets,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,6 +59,8 @@ enum Action {
     Hear(usize, usize),
     Poll(usize),
     Release(usize),
+    Detach(usize),
+    Adopt(usize, RequestId),
     Cancel(usize),
     TimeOut(usize),
     Die(usize),
@@ -80,6 +85,9 @@ impl State {
 
     fn run(&mut self, sent: Sent, design: &Protocol) -> Answer {
         let (answer, messages) = self.server.run(sent, design);
+        if let (Command::Adopt { from }, Answer::Granted { .. }) = (sent.command, answer) {
+            self.tickets.use_up(from);
+        }
         for message in messages {
             let waiter = &mut self.clients[usize::from(message.id.client)];
             let waits = matches!(waiter.phase, Phase::Asking | Phase::Asleep);
@@ -94,7 +102,9 @@ impl State {
         let client = &mut self.clients[at];
         let answer = client.answers.remove(0);
         match (client.phase, answer) {
-            (Phase::Asking, Answer::Granted { token, stamp }) => client.hold(token, stamp),
+            (Phase::Asking | Phase::Adopting, Answer::Granted { token, stamp }) => {
+                client.hold(token, stamp);
+            }
             (Phase::Asking, Answer::Queued { ticket, stamp }) => {
                 client.ticket = Some(ticket);
                 client.stamp = Some(stamp);
@@ -129,6 +139,7 @@ impl State {
         client.give_up_answers();
         match client.phase {
             Phase::Asking => client.ask(),
+            Phase::Adopting => client.adopt_again(),
             Phase::Releasing => client.send(Command::Release),
             _ => client.send(Command::Cancel),
         }
@@ -142,7 +153,8 @@ impl Model for Protocol {
     fn init_states(&self) -> Vec<State> {
         let clients = (0..).zip(self.roles).map(|(client, _)| Client::new(client, self.rounds));
         let server = Server::new(self.roles.len());
-        vec![State { server, clients: clients.collect(), left: self.faults }]
+        let tickets = Tickets::default();
+        vec![State { server, clients: clients.collect(), left: self.faults, tickets }]
     }
 
     fn actions(&self, state: &State, actions: &mut Vec<Action>) {
@@ -159,8 +171,13 @@ impl Model for Protocol {
             when(client.phase == Phase::Idle && self.may_start(state, at), Action::Start(at));
             when(client.phase == Phase::Asleep, Action::Poll(at));
             when(client.is_holder() && self.may_go(state, at), Action::Release(at));
+            let may_detach = state.believes(client) && client.requests.is_empty();
+            when(left.detaches > 0 && may_detach, Action::Detach(at));
+            for from in state.tickets.ids().filter(|from| self.may_adopt(client, *from)) {
+                when(true, Action::Adopt(at, from));
+            }
             when(left.losses > 0 && client.awaits_answer(), Action::TimeOut(at));
-            let waits = matches!(client.phase, Phase::Asking | Phase::Asleep);
+            let waits = matches!(client.phase, Phase::Asking | Phase::Adopting | Phase::Asleep);
             when(left.cancels > 0 && waits, Action::Cancel(at));
             when(left.deaths > 0 && (waits || client.is_holder()), Action::Die(at));
         }
@@ -194,6 +211,15 @@ impl Model for Protocol {
             }
             Action::Poll(at) => state.clients[at].ask(),
             Action::Release(at) => state.clients[at].release(),
+            Action::Detach(at) => {
+                state.left.detaches -= 1;
+                state.tickets.write(state.clients[at].id);
+                state.clients[at].detach();
+            }
+            Action::Adopt(at, from) => {
+                state.clients[at].rounds -= 1;
+                state.clients[at].adopt(from);
+            }
             Action::Cancel(at) => {
                 state.left.cancels -= 1;
                 state.clients[at].cancel();
@@ -209,6 +235,7 @@ impl Model for Protocol {
             Action::RunOut(id) => {
                 state.left.pauses -= u8::from(state.keeps_alive(id));
                 state.server.run_out(id);
+                state.tickets.use_up(id);
             }
             Action::Force => {
                 state.left.forces -= 1;
@@ -241,6 +268,12 @@ impl Protocol {
             Bond::None => true,
             Bond::Within(other) | Bond::Beyond(other) => state.believes(&state.clients[other]),
         }
+    }
+
+    /// It has the same owner, and would have it in the same way.
+    fn may_adopt(&self, client: &Client, from: RequestId) -> bool {
+        let (own, other) = (self.role(client.id), self.role(from));
+        client.phase == Phase::Idle && own.bond == Bond::None && own.is_like(other)
     }
 
     /// Whoever is bound to it is where it waits for him; or it has seen that its

@@ -55,6 +55,16 @@ pub(super) enum Mistake {
     WindowShrinks,
     /// A claim is an acquire, and may be granted anew.
     ClaimAcquires,
+    /// An adoption leaves the lease's id as it is, for whoever says it.
+    AdopterKeepsId,
+    /// An adoption takes the place of whoever holds the lock.
+    AdoptsAnybodys,
+    /// An adopter goes on with the token of the one before.
+    AdopterKeepsToken,
+    /// There is a ticket before what was sent for its lease is answered.
+    DetachOvertakes,
+    /// Who detaches does not look whether its lease has run out.
+    DetachesWhatIsLost,
     /// A good answer to a claim opens a window that had run out.
     RenewalRevives,
 }

@@ -61,14 +61,14 @@ fn is_stuck(model: &Protocol, state: &State) -> bool {
 }
 
 /// The lock, or a place in its queue, belongs to a request that its client has
-/// done with. What the dead leave runs out.
+/// done with, and that nobody may adopt. What the dead leave runs out.
 fn leaves_something(state: &State) -> bool {
     let is_left = |id: RequestId| {
         let client = &state.clients[usize::from(id.client)];
         client.is_quiet() && !client.knows(id)
     };
     let server = &state.store.server;
-    let is_lock_left = server.lock.id().is_some_and(is_left);
+    let is_lock_left = server.lock.id().is_some_and(|id| is_left(id) && !state.tickets.has(id));
     let is_place_left = server.queue.iter().any(|waiter| waiter.is_live && is_left(waiter.id));
     (is_lock_left || is_place_left) && !state.has_failed_over
 }

@@ -79,6 +79,7 @@ pub(super) enum Flaw {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Command {
     Ask { ticket: Option<u8> },
+    Adopt { from: RequestId },
     Renew,
     Release,
     Cancel,
@@ -168,11 +169,13 @@ impl Store {
         let before = self.server.lock;
         let outcome = match command {
             Command::Ask { ticket } => self.ask(id, ticket, mistake),
+            Command::Adopt { from } => (self.adopt(id, from, mistake), None),
             Command::Renew => (self.renew(id), None),
             Command::Release => self.release(id, mistake),
             Command::Cancel => (Answer::Done, self.cancel(id, mistake)),
         };
-        let is_anothers = before.id().is_some_and(|holder| holder != id);
+        let is_given = |from| command == Command::Adopt { from };
+        let is_anothers = before.id().is_some_and(|holder| holder != id && !is_given(holder));
         if is_anothers && self.server.lock.id() != before.id() {
             self.flaw = Some(Flaw::FreedAnothers);
         }
@@ -217,6 +220,25 @@ impl Store {
         } else {
             (Answer::Queued { ticket, stamp }, message)
         }
+    }
+
+    fn adopt(&mut self, id: RequestId, from: RequestId, mistake: Mistake) -> Answer {
+        let holder = self.server.lock.id();
+        let has_it = holder == Some(id);
+        let is_there = holder == Some(from) && self.server.ended != Some(id);
+        if !has_it && !is_there && (holder.is_none() || mistake != Mistake::AdoptsAnybodys) {
+            return Answer::NotHeld;
+        }
+        if has_it || mistake == Mistake::AdopterKeepsToken {
+            self.server.lock = Lock::Held(id);
+        } else if mistake != Mistake::AdopterKeepsId {
+            // It overtakes nobody: the place was never free.
+            self.grant(Lock::Held(id), 0, mistake);
+        }
+        if !has_it {
+            self.server.ended = Some(from);
+        }
+        Answer::Granted { token: self.server.token, stamp: self.stamp(id) }
     }
 
     fn renew(&mut self, id: RequestId) -> Answer {

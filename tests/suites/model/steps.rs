@@ -6,6 +6,7 @@ use super::client::{Client, Phase};
 use super::mistake::Mistake;
 use super::properties;
 use super::server::{Lock, RequestId, Store};
+use super::tickets::Tickets;
 use super::{Faults, Protocol};
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -17,6 +18,16 @@ pub(super) struct State {
     /// The faults that may still happen.
     pub(super) left: Faults,
     pub(super) has_failed_over: bool,
+    pub(super) tickets: Tickets,
+    pub(super) late_writes: Vec<LateWrite>,
+}
+
+/// A write that is on its way to the resource when its lease was detached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct LateWrite {
+    pub(super) token: u8,
+    /// Nobody has written since it was read what it is based on.
+    pub(super) is_fresh: bool,
 }
 
 impl State {
@@ -29,6 +40,18 @@ impl State {
     pub(super) fn keeps_alive(&self, id: RequestId) -> bool {
         let client = &self.clients[usize::from(id.client)];
         client.phase != Phase::Dead && client.knows(id)
+    }
+
+    /// What it has written by then may come late.
+    pub(super) fn detach(&mut self, at: usize) {
+        self.left.detaches -= 1;
+        let client = &mut self.clients[at];
+        if client.phase == Phase::HasRead {
+            let write = LateWrite { token: client.token, is_fresh: client.is_fresh };
+            self.late_writes.push(write);
+        }
+        self.tickets.write(client.id);
+        client.detach();
     }
 
     pub(super) fn has_window(&self, client: &Client) -> bool {
@@ -50,6 +73,11 @@ pub(super) enum Action {
     Poll(usize),
     Read(usize),
     Write(usize),
+    /// Leaves its lease to whoever adopts it.
+    Detach(usize),
+    Adopt(usize, RequestId),
+    /// The resource is reached by a write of one that detached its lease.
+    WriteLate(usize),
     /// Sees that its window has run out, and stops.
     Notice(usize),
     Cancel(usize),
@@ -77,6 +105,8 @@ impl Model for Protocol {
             clients,
             left: self.faults,
             has_failed_over: false,
+            tickets: Tickets::default(),
+            late_writes: Vec::new(),
         }]
     }
 
@@ -88,6 +118,7 @@ impl Model for Protocol {
         for (at, client) in state.clients.iter().enumerate() {
             self.actions_of(state, at, client, actions);
         }
+        actions.extend((0..state.late_writes.len()).map(Action::WriteLate));
         self.run_outs(state, actions);
         if state.left.failovers > 0 {
             if state.store.server != state.store.replica {
@@ -125,6 +156,15 @@ impl Model for Protocol {
             }
             Action::Read(at) => self.read(&mut state, at),
             Action::Write(at) => self.write(&mut state, at),
+            Action::Detach(at) => state.detach(at),
+            Action::Adopt(at, from) => {
+                state.clients[at].rounds -= 1;
+                state.clients[at].adopt(from);
+            }
+            Action::WriteLate(at) => {
+                let write = state.late_writes.remove(at);
+                self.reach(&mut state, write);
+            }
             Action::Cancel(at) => self.cancel(&mut state, at),
             Action::TimeOut(at) => {
                 state.left.losses -= 1;
@@ -139,6 +179,7 @@ impl Model for Protocol {
                     state.left.pauses -= 1;
                 }
                 state.store.run_out(id, self.mistake);
+                state.tickets.use_up(id);
                 let client = &mut state.clients[usize::from(id.client)];
                 if client.is_overlong && client.id == id {
                     client.stamp = Some(state.store.stamp(id));
@@ -195,7 +236,10 @@ impl Protocol {
             }
         }
         match client.phase {
-            Phase::Idle => actions.push(Action::Start(at)),
+            Phase::Idle => {
+                actions.push(Action::Start(at));
+                actions.extend(state.tickets.ids().map(|from| Action::Adopt(at, from)));
+            }
             Phase::Deaf => actions.push(Action::Subscribe(at)),
             Phase::Asleep if self.mistake.polls() => actions.push(Action::Poll(at)),
             Phase::Holding => actions.push(Action::Read(at)),
@@ -205,7 +249,11 @@ impl Protocol {
         if client.is_holder() && (client.is_lost || !state.has_window(client)) {
             actions.push(Action::Notice(at));
         }
-        if state.left.cancels > 0 && matches!(client.phase, Phase::Asking | Phase::Asleep) {
+        if state.left.detaches > 0 && client.is_holder() && self.may_detach(state, client) {
+            actions.push(Action::Detach(at));
+        }
+        let is_under_way = matches!(client.phase, Phase::Asking | Phase::Adopting | Phase::Asleep);
+        if state.left.cancels > 0 && is_under_way {
             actions.push(Action::Cancel(at));
         }
         if state.left.losses > 0 && client.awaits_answer() {
@@ -218,6 +266,14 @@ impl Protocol {
         {
             actions.push(Action::Die(at));
         }
+    }
+
+    /// Its asks are answered, and its lease has not run out: so no ask comes that
+    /// queues it again.
+    fn may_detach(&self, state: &State, client: &Client) -> bool {
+        let is_answered = client.requests.is_empty() || self.mistake == Mistake::DetachOvertakes;
+        let has_it = state.has_window(client) && !client.is_lost;
+        is_answered && (has_it || self.mistake == Mistake::DetachesWhatIsLost)
     }
 
     /// Whose lease, offer or heartbeat can run out. That of the living takes a

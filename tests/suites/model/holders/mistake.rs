@@ -36,6 +36,13 @@ pub(super) enum Mistake {
     /// What is taken by force leaves the last token in force.
     ForceKeepsToken,
 
+    /// An adopter holds beside the one whose place it takes.
+    AdopterIsAdded,
+    /// An adopter gets a place whether or not the other still has it.
+    AdoptsAnyway,
+    /// An adopter gets a new token, though its owner has other holds.
+    AdopterHasNewToken,
+
     /// A reader waits until he may write.
     WaitsToUpgrade,
     /// Who is refused, since he would wait for himself, keeps his place in the queue.

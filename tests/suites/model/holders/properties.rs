@@ -95,9 +95,10 @@ fn asks_in_vain(model: &Protocol, state: &State, at: usize) -> bool {
 }
 
 /// A lease, or a place in the queue, belongs to a request that its client has done
-/// with. What the dead leave runs out.
+/// with, and that nobody may adopt. What the dead leave runs out.
 fn leaves_something(state: &State) -> bool {
-    let mut ids = state.server.live().chain(state.server.waiting());
+    let held = state.server.live().filter(|id| !state.tickets.has(*id));
+    let mut ids = held.chain(state.server.waiting());
     ids.any(|id| {
         let client = &state.clients[usize::from(id.client)];
         client.is_quiet() && !client.knows(id)

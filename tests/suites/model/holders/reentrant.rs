@@ -15,8 +15,12 @@ const PEERS: Protocol = Protocol::new(&[Role::hold('a'), Role::hold('a'), Role::
 const FOUR: Protocol =
     Protocol::new(&[Role::hold('a'), Role::hold('a'), Role::hold('b'), Role::hold('c')]);
 
+/// Three of an owner, and another who wants it.
+const MANY: Protocol =
+    Protocol::new(&[Role::hold('a'), Role::hold('a'), Role::hold('a'), Role::hold('b')]);
+
 mod the_design_holds {
-    use super::{FOUR, Faults, NESTED, PEERS};
+    use super::{FOUR, Faults, MANY, NESTED, PEERS};
 
     #[test]
     fn for_a_call_within_a_call() {
@@ -40,6 +44,13 @@ mod the_design_holds {
     #[test]
     fn when_they_come_back() {
         NESTED.twice().holds(Faults::CANCEL);
+    }
+
+    #[test]
+    fn when_a_hold_is_adopted() {
+        PEERS.holds(Faults { pauses: 1, ..Faults::DETACH });
+        PEERS.holds(Faults { cancels: 1, ..Faults::DETACH });
+        MANY.holds(Faults::DETACH);
     }
 
     #[test]
@@ -103,4 +114,14 @@ fn tries_first() {
 #[test]
 fn force_keeps_token() {
     PEERS.breaks(REPEATED_TOKEN, Mistake::ForceKeepsToken, Faults::FORCE);
+}
+
+#[test]
+fn adopter_has_new_token() {
+    MANY.breaks(BEHIND, Mistake::AdopterHasNewToken, Faults::DETACH);
+}
+
+#[test]
+fn adopts_anyway() {
+    PEERS.breaks(TOGETHER, Mistake::AdoptsAnyway, Faults::DETACH);
 }

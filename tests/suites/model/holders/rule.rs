@@ -81,6 +81,11 @@ impl Role {
         self.has_owner() && self.owner == other.owner
     }
 
+    /// Whether one may stand for the other.
+    pub(super) fn is_like(self, other: Self) -> bool {
+        self.mode == other.mode && self.owner == other.owner
+    }
+
     /// Whether both may hold at a time. Of permits that is not for two to say.
     pub(super) fn goes_with(self, other: Self) -> bool {
         match (self.mode, other.mode) {

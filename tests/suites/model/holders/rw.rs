@@ -51,6 +51,14 @@ mod the_design_holds {
     }
 
     #[test]
+    fn when_a_lease_is_adopted() {
+        for design in [THREE, WRITERS] {
+            design.holds(Faults { pauses: 1, ..Faults::DETACH });
+        }
+        THREE.holds(Faults { losses: 1, cancels: 1, ..Faults::DETACH });
+    }
+
+    #[test]
     fn for_a_read_within_a_read() {
         hold(&[AGAIN]);
     }
@@ -180,4 +188,14 @@ fn old_token_on_upgrade() {
 #[test]
 fn force_keeps_token() {
     WRITERS.breaks(REPEATED_TOKEN, Mistake::ForceKeepsToken, Faults::FORCE);
+}
+
+#[test]
+fn adopter_is_added() {
+    WRITERS.breaks(TOGETHER, Mistake::AdopterIsAdded, Faults::DETACH);
+}
+
+#[test]
+fn adopts_anyway() {
+    FOUR.breaks(TOGETHER, Mistake::AdoptsAnyway, Faults::DETACH);
 }

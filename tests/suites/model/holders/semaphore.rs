@@ -17,8 +17,16 @@ fn the_design_holds_among_three() {
 }
 
 #[test]
+fn the_design_holds_when_a_permit_is_adopted() {
+    THREE.holds(Faults { pauses: 1, losses: 1, ..Faults::DETACH });
+    THREE.holds(Faults { cancels: 1, deaths: 1, ..Faults::DETACH });
+}
+
+#[test]
 #[ignore = "takes a minute: for the night"]
 fn the_design_holds_among_four() {
+    THREE.twice().holds(Faults::DETACH);
+    FOUR.holds(Faults { pauses: 1, ..Faults::DETACH });
     FOUR.holds(Faults::PAUSE);
     FOUR.holds(DEATHS);
     FOUR.holds(Faults::FORCE);
@@ -47,4 +55,14 @@ fn renewal_creates() {
 #[test]
 fn no_stamp() {
     FOUR.breaks(TOGETHER, Mistake::NoStamp, Faults::PAUSE);
+}
+
+#[test]
+fn adopter_is_added() {
+    THREE.breaks(TOGETHER, Mistake::AdopterIsAdded, Faults::DETACH);
+}
+
+#[test]
+fn adopts_anyway() {
+    FOUR.breaks(TOGETHER, Mistake::AdoptsAnyway, Faults::DETACH);
 }

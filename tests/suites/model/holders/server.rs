@@ -104,6 +104,7 @@ impl Server {
         let id = sent.id;
         match sent.command {
             Command::Ask { ticket } => self.ask(id, ticket, design),
+            Command::Adopt { from } => (self.adopt(id, from, design), Vec::new()),
             Command::Renew => {
                 let before: Vec<_> = self.live().collect();
                 let answer = self.renew(id, design);
@@ -158,6 +159,27 @@ impl Server {
             Answer::Queued { ticket, stamp: self.stamp(id) }
         };
         (answer, messages)
+    }
+
+    fn adopt(&mut self, id: RequestId, from: RequestId, design: &Protocol) -> Answer {
+        if self.holds(id) {
+            return self.granted(id, design);
+        }
+        let is_there = self.holds(from) || design.mistake == Mistake::AdoptsAnyway;
+        if !is_there || self.ended == Some(id) {
+            return Answer::NotHeld;
+        }
+        if design.mistake != Mistake::AdopterIsAdded {
+            self.holds.retain(|hold| hold.id != from);
+        }
+        self.ended = Some(from);
+        // It overtakes nobody: the place was never free.
+        self.grant(id, 0, design);
+        if design.mistake == Mistake::AdopterHasNewToken {
+            self.token += 1;
+            self.granted = self.token;
+        }
+        self.granted(id, design)
     }
 
     /// Lets one in who has not waited, or has it already.
