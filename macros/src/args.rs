@@ -3,7 +3,7 @@
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::quote_spanned;
 use syn::{
-    Error, Expr, LitInt, Path, Result, Token,
+    Error, Expr, Path, Result, Token,
     ext::IdentExt,
     parse::{Parse, ParseStream, Parser},
     parse_quote,
@@ -11,25 +11,41 @@ use syn::{
 };
 
 use crate::{
+    contradictions::contradictions,
     duration,
     values::{self, IfHeld, Key},
 };
 
 /// What users can write; `crate` is for crates that re-export this one.
-const NAMES: [&str; 9] =
-    ["key", "ttl", "wait", "permits", "weight", "mode", "if_held", "hold_at_least", "locks"];
+const NAMES: [&str; 13] = [
+    "key",
+    "ttl",
+    "wait",
+    "permits",
+    "weight",
+    "mode",
+    "if_held",
+    "hold_at_least",
+    "max_hold",
+    "renew",
+    "on_lost",
+    "lease",
+    "locks",
+];
 
 pub(crate) struct Args {
     pub(crate) key: Key,
     pub(crate) if_held: IfHeld,
+    /// What the body calls the handle of its lease.
+    pub(crate) lease: Option<Ident>,
     /// The options of the call, in the order they were written.
     pub(crate) options: Vec<CallOption>,
     /// The path of the runtime crate.
     pub(crate) runtime: Path,
 }
 
-/// An argument that is passed on to the method of the same name; of `mode`, to
-/// that of its word, without a value.
+/// An argument that is passed on to the method of the same name; of `mode` and
+/// `on_lost`, to that of its word, without a value.
 pub(crate) struct CallOption {
     pub(crate) name: Ident,
     pub(crate) value: TokenStream,
@@ -43,7 +59,7 @@ impl Args {
         for argument in arguments {
             errors.extend(reader.read(argument).err());
         }
-        errors.extend(reader.contradictions());
+        errors.extend(contradictions(&reader.seen, &reader.options));
         let mistakes = errors.into_iter().reduce(|mut all, error| {
             all.combine(error);
             all
@@ -82,6 +98,7 @@ struct Reader {
     seen: Vec<Ident>,
     key: Option<Key>,
     if_held: Option<IfHeld>,
+    lease: Option<Ident>,
     options: Vec<CallOption>,
     runtime: Option<Path>,
 }
@@ -96,11 +113,18 @@ impl Reader {
         let (name, value) = match name.to_string().as_str() {
             "key" => return values::key(value).map(|key| self.key = Some(key)),
             "if_held" => return values::if_held(&value).map(|what| self.if_held = Some(what)),
+            "lease" => return values::lease(&value).map(|name| self.lease = Some(name)),
             "crate" => return values::path(&value).map(|path| self.runtime = Some(path)),
             "mode" => (values::mode(&value)?, TokenStream::new()),
+            "on_lost" => match values::on_lost(&value)? {
+                Some(method) => (method, TokenStream::new()),
+                None => return Ok(()),
+            },
             "ttl" => (name, duration::ttl(&value)?),
             "wait" => (name, duration::wait(&value)?),
             "hold_at_least" => (name, duration::hold_at_least(&value)?),
+            "max_hold" => (name, duration::max_hold(&value)?),
+            "renew" => (name, values::renew(value)?),
             "permits" => (name, values::permits(value)?),
             "weight" => (name, values::weight(value)?),
             "locks" => {
@@ -113,54 +137,6 @@ impl Reader {
         Ok(())
     }
 
-    /// Arguments that are right one by one, but not together.
-    fn contradictions(&self) -> impl Iterator<Item = Error> {
-        let given = |name: &str| self.seen.iter().find(|seen| *seen == name);
-        let (permits, mode) = (given("permits"), given("mode"));
-        let both = permits.filter(|_| mode.is_some()).map(|permits| {
-            let text = "`permits` makes the lock a semaphore, `mode` a read-write lock: remove \
-                        one of the two";
-            Error::new(permits.span(), text)
-        });
-        let hold = given("hold_at_least").zip(permits.or(mode)).map(|(hold, other)| {
-            let text = format!("`hold_at_least` is for mutexes (scheduled jobs); remove `{other}`");
-            Error::new(hold.span(), text)
-        });
-        let weight = given("weight").filter(|_| permits.is_none()).map(|weight| {
-            let text = match mode {
-                None => {
-                    "`weight` is how much of a semaphore's `permits` a call takes: add \
-                     `permits = ...`, or remove `weight`"
-                }
-                Some(_) => {
-                    "`weight` is for semaphores, and `mode` makes the lock a read-write lock: \
-                     remove `weight`"
-                }
-            };
-            Error::new(weight.span(), text)
-        });
-        both.into_iter().chain(hold).chain(weight).chain(self.overweight())
-    }
-
-    /// A weight that never fits, where both are literals; expressions are
-    /// compared when they are evaluated.
-    fn overweight(&self) -> Option<Error> {
-        let (_, permits) = self.number("permits")?;
-        let (literal, weight) = self.number("weight")?;
-        let text = format!(
-            "`weight = {weight}` never fits into `permits = {permits}`: write at most {permits}"
-        );
-        (weight > permits).then(|| Error::new(literal.span(), text))
-    }
-
-    /// The value of an option, if it is a literal.
-    fn number(&self, name: &str) -> Option<(LitInt, u32)> {
-        let option = self.options.iter().find(|option| option.name == name)?;
-        let literal: LitInt = syn::parse2(option.value.clone()).ok()?;
-        let number = literal.base10_parse().ok()?;
-        Some((literal, number))
-    }
-
     fn finish(self) -> Result<Args> {
         let missing = || {
             let text =
@@ -170,6 +146,7 @@ impl Reader {
         Ok(Args {
             key: self.key.ok_or_else(missing)?,
             if_held: self.if_held.unwrap_or(IfHeld::Error),
+            lease: self.lease,
             options: self.options,
             runtime: self.runtime.unwrap_or_else(|| parse_quote!(::leasehold)),
         })
@@ -189,17 +166,17 @@ fn unknown(name: &str) -> String {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use quote::ToTokens;
 
     use super::*;
 
-    fn parse(args: &str) -> Result<Args> {
+    pub(crate) fn parse(args: &str) -> Result<Args> {
         Args::parse(args.parse().unwrap())
     }
 
     /// What is said of wrong arguments.
-    fn mistakes(args: &str) -> Vec<String> {
+    pub(crate) fn mistakes(args: &str) -> Vec<String> {
         let error = parse(args).err().expect("a mistake");
         error.into_iter().map(|error| error.to_string()).collect()
     }
@@ -226,11 +203,23 @@ mod tests {
     }
 
     #[test]
+    fn what_is_done_after_a_loss_is_the_method_of_its_word() {
+        let args = parse("key = \"a\", on_lost = \"finish\", renew = false").unwrap();
+        assert_eq!(options(&args), ["let_finish ", "renew false"]);
+        let args = parse("key = \"a\", on_lost = \"cancel\"").unwrap();
+        assert!(options(&args).is_empty(), "it is the default");
+        let told = mistakes("key = \"a\", on_lost = \"cancel\", on_lost = \"finish\"");
+        assert_eq!(told, ["`on_lost` is given twice"]);
+    }
+
+    #[test]
     fn the_rest_is_read_too() {
         let args = parse(r#"key = name(id), if_held = "skip", crate = crate::lock"#).unwrap();
         assert!(matches!(args.key, Key::Expr(Expr::Call(_))));
         assert_eq!(args.if_held, IfHeld::Skip);
         assert_eq!(args.runtime.to_token_stream().to_string(), "crate :: lock");
+        assert_eq!(args.lease, None);
+        assert_eq!(parse("key = \"a\", lease = held").unwrap().lease.unwrap(), "held");
         assert_eq!(parse(r#"key = "a", if_held = "error""#).unwrap().if_held, IfHeld::Error);
     }
 
@@ -247,8 +236,8 @@ mod tests {
     #[test]
     fn unknown_names_are_answered_with_the_known() {
         let known = "there are `key`, `ttl`, `wait`, `permits`, `weight`, `mode`, \
-                     `if_held`, `hold_at_least`, `locks`";
-        for unknown in ["renew", "lease", "crat"] {
+                     `if_held`, `hold_at_least`, `max_hold`, `renew`, `on_lost`, `lease`, `locks`";
+        for unknown in ["retries", "name", "crat"] {
             let told = mistakes(&format!("key = \"a\", {unknown} = 1"));
             assert_eq!(told, [format!("unknown argument `{unknown}`: {known}")]);
         }
@@ -260,62 +249,16 @@ mod tests {
             ("wieght", "weight"),
             ("mod", "mode"),
             ("modes", "mode"),
+            ("maxhold", "max_hold"),
+            ("max_holds", "max_hold"),
+            ("renews", "renew"),
+            ("on_loss", "on_lost"),
+            ("leese", "lease"),
         ] {
             let told = mistakes(&format!("key = \"a\", {name} = 1"));
             let hint = format!("did you mean `{near}`? ({known})");
             assert_eq!(told, [format!("unknown argument `{name}`: {hint}")]);
         }
-    }
-
-    #[test]
-    fn what_cannot_be_together_is_told() {
-        let told = mistakes(r#"key = "a", permits = 2, hold_at_least = "5m""#);
-        assert_eq!(told, ["`hold_at_least` is for mutexes (scheduled jobs); remove `permits`"]);
-        let told = mistakes(r#"key = "a", weight = size(id)"#);
-        assert_eq!(
-            told,
-            ["`weight` is how much of a semaphore's `permits` a call takes: add `permits = ...`, \
-              or remove `weight`"]
-        );
-    }
-
-    #[test]
-    fn a_mode_is_of_read_write_locks_alone() {
-        let semaphore = "`permits` makes the lock a semaphore, `mode` a read-write lock: remove \
-                         one of the two";
-        let weight = "`weight` is for semaphores, and `mode` makes the lock a read-write lock: \
-                      remove `weight`";
-        let hold = "`hold_at_least` is for mutexes (scheduled jobs); remove `mode`";
-        for (args, expected) in [
-            ("permits = 2", &[semaphore][..]),
-            ("weight = 2", &[weight]),
-            ("hold_at_least = \"5m\"", &[hold]),
-            ("weight = 2, hold_at_least = \"5m\"", &[hold, weight]),
-            // Without `mode`, the weight is right.
-            ("permits = 2, weight = 2", &[semaphore]),
-        ] {
-            assert_eq!(mistakes(&format!("key = \"a\", mode = \"read\", {args}")), expected);
-        }
-    }
-
-    #[test]
-    fn a_weight_that_never_fits_is_told() {
-        for args in ["weight = 5, permits = 4", "permits = 0x4, weight = 5u32"] {
-            let told = mistakes(&format!("key = \"a\", {args}"));
-            assert_eq!(
-                told,
-                ["`weight = 5` never fits into `permits = 4`: write at most 4"],
-                "{args}"
-            );
-        }
-        for args in ["permits = 4, weight = 4", "permits = LIMIT, weight = 5"] {
-            assert!(parse(&format!("key = \"a\", {args}")).is_ok(), "{args}");
-        }
-        assert!(parse("key = \"a\", permits = 4, weight = HALF").is_ok());
-        let told = mistakes("key = \"a\", permits = 0, weight = 2, weight = 3");
-        assert_eq!(told.len(), 2, "{told:?}");
-        assert!(told[0].starts_with("`permits` is how many"));
-        assert_eq!(told[1], "`weight` is given twice");
     }
 
     #[test]

@@ -9,13 +9,28 @@ use syn::{Error, Expr, ExprLit, Lit, Result};
 
 const SHORTEST_TTL: Duration = Duration::from_millis(100);
 const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
+const LONGEST_HOLD: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
 pub(crate) fn ttl(value: &Expr) -> Result<TokenStream> {
     checked(value, SHORTEST_TTL..=LONGEST, "`ttl` is from 100ms to 24h")
 }
 
 pub(crate) fn wait(value: &Expr) -> Result<TokenStream> {
+    if is_word(value) {
+        let text = "`wait` is a duration such as \"10s\"; to wait without end, write \
+                    `wait = leasehold::Wait::Forever`, without quotes";
+        return Err(Error::new_spanned(value, text));
+    }
     checked(value, Duration::ZERO..=Duration::MAX, "")
+}
+
+pub(crate) fn max_hold(value: &Expr) -> Result<TokenStream> {
+    if is_word(value) {
+        let text = "`max_hold` is a duration such as \"10m\"; for none, which is the default, \
+                    remove `max_hold`";
+        return Err(Error::new_spanned(value, text));
+    }
+    checked(value, SHORTEST_TTL..=LONGEST_HOLD, "`max_hold` is from 100ms to 30days")
 }
 
 pub(crate) fn hold_at_least(value: &Expr) -> Result<TokenStream> {
@@ -46,6 +61,13 @@ fn literal(literal: &Lit) -> Result<Duration> {
         _ => "a duration is a string such as \"10s\", or an expression".to_owned(),
     };
     Err(Error::new(literal.span(), text))
+}
+
+/// Whether it is a text without a number, such as "forever": where time may be
+/// without end, that is what is meant.
+fn is_word(value: &Expr) -> bool {
+    let Expr::Lit(ExprLit { lit: Lit::Str(text), .. }) = value else { return false };
+    !text.value().contains(|char: char| char.is_ascii_digit())
 }
 
 fn is_number(text: &str) -> bool {
@@ -115,9 +137,21 @@ mod tests {
         assert_eq!(read(wait, "10s"), "a duration is a string: write \"10s\"");
         assert_eq!(read(wait, "5.0s"), "a duration is a string: write \"5.0s\"");
         let text = "\"soon\" is no duration such as \"10s\": expected number at 0";
-        assert_eq!(read(wait, "\"soon\""), text);
+        assert_eq!(read(ttl, "\"soon\""), text);
         let text = "a duration is a string such as \"10s\", or an expression";
         assert_eq!(read(wait, "true"), text);
+    }
+
+    #[test]
+    fn who_wants_no_end_is_told_how() {
+        for word in ["forever", "Wait::Forever", "infinite", ""] {
+            let word = format!("\"{word}\"");
+            let told = read(wait, &word);
+            assert!(told.contains("write `wait = leasehold::Wait::Forever`, without"), "{told}");
+            let told = read(max_hold, &word);
+            assert!(told.contains("remove `max_hold`"), "{told}");
+        }
+        assert_eq!(read(wait, "Wait::Forever"), "Wait :: Forever");
     }
 
     #[test]
@@ -126,6 +160,11 @@ mod tests {
         assert_eq!(read(ttl, "\"24h\""), duration(86_400, 0));
         assert_eq!(read(ttl, "\"99ms\""), "`ttl` is from 100ms to 24h");
         assert_eq!(read(ttl, "\"24h 1ms\""), "`ttl` is from 100ms to 24h");
+        assert_eq!(read(max_hold, "\"100ms\""), duration(0, 100_000_000));
+        assert_eq!(read(max_hold, "\"30days\""), duration(30 * 86_400, 0));
+        for outside in ["\"99ms\"", "\"30days 1ms\""] {
+            assert_eq!(read(max_hold, outside), "`max_hold` is from 100ms to 30days");
+        }
         assert_eq!(read(hold_at_least, "\"24h\""), duration(86_400, 0));
         assert_eq!(read(hold_at_least, "\"25h\""), "`hold_at_least` is at most 24h");
     }

@@ -22,11 +22,12 @@ pub(crate) fn distributed_lock(args: TokenStream, item: &TokenStream) -> TokenSt
 }
 
 fn guarded(args: TokenStream, item: TokenStream) -> Result<TokenStream> {
-    let Args { key, if_held, options, runtime } = Args::parse(args)?;
+    let Args { key, if_held, lease, options, runtime } = Args::parse(args)?;
     let function = Function::parse(item)?;
     let output = output(&function, if_held)?;
     let site = Span::mixed_site();
     let private = quote_spanned!(site=> #runtime::__private);
+    let lease = lease.map(|name| handle(&name, &function, &private)).transpose()?;
     let key = match key {
         Key::Template(template) => from_template(&template, &function, &private)?,
         Key::Expr(key) => quote_spanned!(site=> #private::key(#key)),
@@ -41,7 +42,7 @@ fn guarded(args: TokenStream, item: TokenStream) -> Result<TokenStream> {
         IfHeld::Skip => quote_spanned!(at=> __call.run_or_skip(__body).await),
     };
     Ok(function.guarded_by(|block| {
-        let body = body(&output, &block);
+        let body = body(&output, lease.as_ref(), &block);
         quote_spanned! {site=>
             let __call = #private::Call::new(#key)#options;
             let __body = async move #body;
@@ -50,9 +51,10 @@ fn guarded(args: TokenStream, item: TokenStream) -> Result<TokenStream> {
     }))
 }
 
-/// The block, in front of it a `return` that never runs: it tells rustc the
-/// type, so that a wrong result is reported where it stands.
-fn body(output: &Type, block: &Group) -> Group {
+/// The block, in front of it the lease's handle if it is wanted, and a `return`
+/// that never runs: it tells rustc the type, so that a wrong result is reported
+/// where it stands.
+fn body(output: &Type, lease: Option<&TokenStream>, block: &Group) -> Group {
     let statements = block.stream();
     let typed = quote_spanned! {Span::mixed_site()=>
         #[allow(unreachable_code)]
@@ -60,11 +62,22 @@ fn body(output: &Type, block: &Group) -> Group {
             let __result: #output = loop {};
             return __result;
         }
+        #lease
         #statements
     };
     let mut body = Group::new(Delimiter::Brace, typed);
     body.set_span(block.span());
     body
+}
+
+/// The body's first statement: the handle of its lease, under the user's name.
+fn handle(name: &Ident, function: &Function, private: &TokenStream) -> Result<TokenStream> {
+    if signature::arguments(&function.signature).contains(name) {
+        let text =
+            format!("`{name}` is an argument of the function: call the lease something else");
+        return Err(Error::new(name.span(), text));
+    }
+    Ok(quote_spanned!(Span::mixed_site()=> let #name = #private::lease();))
 }
 
 /// The type of the result, which must have a value for "not acquired".

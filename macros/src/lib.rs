@@ -6,6 +6,7 @@
 use proc_macro::TokenStream;
 
 mod args;
+mod contradictions;
 mod duration;
 mod expand;
 mod function;
@@ -17,7 +18,8 @@ mod values;
 ///
 /// A call first acquires the lock that `key` names, then runs the body, then
 /// releases the lock, and then returns the body's result. If the lock is not
-/// acquired, the body does not run. While the body runs, the lease is renewed.
+/// acquired, the body does not run. While the body runs, the lease is renewed;
+/// if it is lost all the same, the body is stopped.
 ///
 /// ```
 /// use leasehold::{LockError, Locks, distributed_lock};
@@ -47,12 +49,16 @@ mod values;
 /// | `mode` | `"read"` runs beside other readers, `"write"` alone: makes the lock a read-write lock | a mutex |
 /// | `if_held` | when the wait is over and others still hold the lock: `"error"` returns the error, `"skip"` returns quietly | `"error"` |
 /// | `hold_at_least` | how long the lock stays held after its grant, even if the body is over before: up to 24 h; mutexes only | 0 |
+/// | `max_hold` | for how long the lock is held at most, however often the lease is renewed: 100 ms to 30 days | no end |
+/// | `renew` | `false` lets the lease end with its `ttl` | `true` |
+/// | `on_lost` | when the lease is lost: `"cancel"` stops the body, `"finish"` lets it come to its end | `"cancel"` |
+/// | `lease` | the name that the body has for the `LeaseHandle` of its lease | none |
 /// | `locks` | the client: an expression of type `Locks` or `&Locks` | see below |
 ///
 /// A duration is a string with units, such as `"500ms"`, `"10s"` or
 /// `"1m 30s"`, checked when compiling; or an expression of type `Duration`.
-/// The values of all arguments may be expressions, except those of `mode` and
-/// `if_held`.
+/// The values of all arguments may be expressions, except those of `mode`,
+/// `if_held`, `on_lost` and `lease`.
 /// Expressions can use the function's arguments; each is evaluated once for
 /// each call, before the body takes the arguments, the key first.
 ///
@@ -134,6 +140,32 @@ mod values;
 /// one kind of lock is in use, whoever asks for another gets
 /// `LockError::WrongKind`.
 ///
+/// # The lease in the body
+///
+/// With `lease = name` the body has a `LeaseHandle` of that name: with the key, the
+/// fencing token, what is left of the lease, and `lost()`, which resolves when it is
+/// lost. What the body calls finds the same by `LeaseHandle::current()`.
+///
+/// The token is for the resource to check. A process can stand still past the end of
+/// its lease, and go on for a moment when it wakes up; then the resource has seen a
+/// newer token, and refuses its write.
+///
+/// ```
+/// use leasehold::{LockError, distributed_lock};
+///
+/// #[distributed_lock(key = "order:{id}", lease = lease)]
+/// async fn ship(id: u64) -> Result<bool, LockError> {
+///     let fence = i64::from(lease.fence()?); // an error if the lease is lost already
+///     let update = "UPDATE orders SET is_shipped = true, fence = $1
+///                   WHERE id = $2 AND fence <= $1";
+///     Ok(rows_changed_by(update, fence, id).await == 1) // 0: a newer holder was here
+/// }
+/// # async fn rows_changed_by(_: &str, _: i64, _: u64) -> u64 { 1 }
+/// ```
+///
+/// A permit and a reader's lease have no token, since several are out at once: there,
+/// `fence()` is `LockError::NotFenced`, and `is_held()` says whether the lease is lost.
+///
 /// # Which client
 ///
 /// The one that `locks` names; else that of the task's `Locks::scope`; else the
@@ -158,7 +190,8 @@ mod values;
 /// `Result<_, E>` with `E: From<LockError>`: if the lock is not acquired, the
 /// error says why. Every error but `LockError::Lost` means that the body did
 /// not begin; after `Lost` it was stopped somewhere in the middle, so look what
-/// is done before you try again.
+/// is done before you try again. (A `LockError` that the body itself returns, of
+/// another lock or of `lease.fence()?`, looks the same.)
 ///
 /// With `if_held = "skip"` it returns `()`, `Option<_>`, `Result<(), E>` or
 /// `Result<Option<_>, E>`. If others hold the lock, the function returns
@@ -207,15 +240,55 @@ mod values;
 /// `hold_at_least` the lock stays held, without a holder, for the rest of that
 /// time.
 ///
-/// If the lease is lost while the body runs, the body is cancelled at its next
-/// `.await`, and the function fails with `LockError::Lost`.
-///
 /// A transaction belongs inside the function, with its commit: committed by
 /// the caller, it would be committed after the next holder has started.
 ///
 /// The lock is not reentrant: a call inside the body for the same key waits
 /// for its own caller, until `wait` is over. A reader inside a reader waits as
 /// well, if a writer came in between.
+///
+/// # When the lease is lost
+///
+/// A lease is lost when it can't be renewed in time, when somebody takes the lock by
+/// force, at the end of `max_hold`, and with `renew = false` at the end of its `ttl`.
+/// Then others may have the lock.
+///
+/// The body is cancelled at the `.await` at which it is, and the function fails with
+/// `LockError::Lost`. A body that runs to its end without another `.await` returns its own
+/// result, and the loss is logged. So before a step that must not be done beside another
+/// holder, ask `lease.fence()?`, which is an error by then; and let the resource check
+/// the token, since the lease can be lost right after the question.
+///
+/// With `on_lost = "finish"` the body is never cancelled: it runs to its end, beside the
+/// next holder if there is one, its result is returned, and the loss is logged. That is
+/// for work which is worse half done than done twice. It can ask its `lease` how things
+/// stand.
+///
+/// ```
+/// use leasehold::{LockError, distributed_lock};
+///
+/// #[distributed_lock(key = "import", max_hold = "10m")]
+/// async fn import() -> Result<(), LockError> {
+///     std::future::pending().await // stuck: stopped after ten minutes
+/// }
+///
+/// #[distributed_lock(key = "move", max_hold = "10m", on_lost = "finish", lease = lease)]
+/// async fn move_files(files: Vec<String>) -> Result<usize, LockError> {
+///     let mut moved = 0;
+///     for file in files {
+///         if !lease.is_held() {
+///             break; // not in the middle of a file
+///         }
+///         copy_and_delete(file).await;
+///         moved += 1;
+///     }
+///     Ok(moved)
+/// }
+/// # async fn copy_and_delete(_: String) {}
+/// ```
+///
+/// `max_hold` counts from the grant. At its end the lock is free for others, so that
+/// work which is stuck does not hold it for ever.
 ///
 /// # Panics
 ///
@@ -244,8 +317,8 @@ mod values;
 ///
 /// # Other attributes
 ///
-/// `#[tracing::instrument]` goes on either side: above, its span has the wait
-/// in it; below, only the body. Methods of `#[async_trait]` and functions that
+/// `#[tracing::instrument]` goes on either side: below, its span has the wait
+/// in it; above, only the body. Methods of `#[async_trait]` and functions that
 /// end in `Box::pin(async move { .. })` can be annotated too.
 #[proc_macro_attribute]
 pub fn distributed_lock(args: TokenStream, item: TokenStream) -> TokenStream {

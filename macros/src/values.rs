@@ -2,7 +2,7 @@
 
 use proc_macro2::{Ident, TokenStream};
 use quote::ToTokens;
-use syn::{Error, Expr, ExprLit, ExprUnary, Lit, Path, Result, UnOp, spanned::Spanned};
+use syn::{Error, Expr, ExprLit, ExprPath, ExprUnary, Lit, Path, Result, UnOp, spanned::Spanned};
 
 use crate::template::Template;
 
@@ -41,6 +41,47 @@ pub(crate) fn if_held(value: &Expr) -> Result<IfHeld> {
         "error" => Ok(IfHeld::Error),
         "skip" => Ok(IfHeld::Skip),
         _ => Err(Error::new_spanned(value, "`if_held` is \"error\" or \"skip\"")),
+    }
+}
+
+/// The method that lets the body come to its end when the lease is lost; none to
+/// cancel it.
+pub(crate) fn on_lost(value: &Expr) -> Result<Option<Ident>> {
+    match word(value).as_str() {
+        "cancel" => Ok(None),
+        "finish" => Ok(Some(Ident::new("let_finish", value.span()))),
+        _ => Err(Error::new_spanned(value, "`on_lost` is \"cancel\" or \"finish\"")),
+    }
+}
+
+/// The name that the body has for its lease's handle.
+pub(crate) fn lease(value: &Expr) -> Result<Ident> {
+    if let Expr::Path(ExprPath { attrs, qself: None, path }) = value
+        && let Some(name) = path.get_ident()
+        && attrs.is_empty()
+        && !["self", "Self", "super", "crate"].iter().any(|keyword| name == keyword)
+    {
+        return Ok(name.clone());
+    }
+    let text = match syn::parse_str::<Ident>(&word(value)) {
+        Ok(name) => format!("`lease` is a name, without quotes: write `lease = {name}`"),
+        Err(_) => "`lease` is the name that the body has for the handle of its lease, such as \
+                   `lease = lease`"
+            .to_owned(),
+    };
+    Err(Error::new_spanned(value, text))
+}
+
+/// Whether the lease is renewed: any expression but a literal of another type.
+pub(crate) fn renew(value: Expr) -> Result<TokenStream> {
+    match &value {
+        Expr::Lit(ExprLit { lit: Lit::Bool(_), .. }) => Ok(value.into_token_stream()),
+        Expr::Lit(_) => {
+            let text = "`renew` is true or false, without quotes: with false, the lease ends with \
+                        its `ttl`";
+            Err(Error::new_spanned(value, text))
+        }
+        _ => Ok(value.into_token_stream()),
     }
 }
 
@@ -120,6 +161,40 @@ mod tests {
         for wrong in ["\"Read\"", "\"\"", "\"shared\"", "read", "1"] {
             let told = mode(&expr(wrong)).unwrap_err().to_string();
             assert_eq!(told, "`mode` is \"read\" or \"write\"", "{wrong}");
+        }
+    }
+
+    #[test]
+    fn on_lost_is_one_of_two_words() {
+        assert_eq!(on_lost(&expr("\"cancel\"")).unwrap(), None);
+        assert_eq!(on_lost(&expr("\"finish\"")).unwrap().unwrap(), "let_finish");
+        for wrong in ["\"Cancel\"", "\"\"", "\"continue\"", "finish", "true"] {
+            let told = on_lost(&expr(wrong)).unwrap_err().to_string();
+            assert_eq!(told, "`on_lost` is \"cancel\" or \"finish\"", "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_lease_is_a_name() {
+        assert_eq!(lease(&expr("held")).unwrap(), "held");
+        assert_eq!(lease(&expr("r#type")).unwrap(), "r#type");
+        let told = lease(&expr("\"held\"")).unwrap_err().to_string();
+        assert_eq!(told, "`lease` is a name, without quotes: write `lease = held`");
+        for wrong in ["self", "Self", "crate", "_", "a::b", "f()", "1", "true", "\"a b\"", "\"fn\""]
+        {
+            let told = lease(&expr(wrong)).unwrap_err().to_string();
+            assert!(told.starts_with("`lease` is the name that the body has"), "{wrong}: {told}");
+        }
+    }
+
+    #[test]
+    fn renewing_is_a_truth_value() {
+        for right in ["true", "false", "RENEW", "! is_short"] {
+            assert_eq!(renew(expr(right)).unwrap().to_string(), right);
+        }
+        for wrong in ["\"false\"", "0", "\"never\""] {
+            let told = renew(expr(wrong)).unwrap_err().to_string();
+            assert!(told.starts_with("`renew` is true or false"), "{wrong}: {told}");
         }
     }
 

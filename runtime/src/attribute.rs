@@ -4,7 +4,7 @@ use std::future::Future;
 use std::time::Duration;
 
 use crate::error::Quiet;
-use crate::{IntoLockKey, Lease, LockError, LockKey, Locks, Wait};
+use crate::{IntoLockKey, Lease, LeaseHandle, LockError, LockKey, Locks, Wait};
 
 /// A key from an expression.
 ///
@@ -13,6 +13,16 @@ use crate::{IntoLockKey, Lease, LockError, LockKey, Locks, Wait};
 /// [`LockError::InvalidKey`] if the name is not allowed.
 pub fn key<K: IntoLockKey>(key: K) -> Result<LockKey, LockError> {
     key.into_lock_key()
+}
+
+/// The handle of the lease that a body runs under, for `lease = name`.
+///
+/// # Panics
+///
+/// Outside of such a body.
+#[must_use]
+pub fn lease() -> LeaseHandle {
+    LeaseHandle::current().expect("a body runs under its lease")
 }
 
 /// One call of an annotated function.
@@ -28,6 +38,9 @@ pub struct Call {
     wait: Option<Wait>,
     /// Of a mutex.
     hold_at_least: Duration,
+    max_hold: Option<Duration>,
+    renew: bool,
+    on_lost: OnLost,
 }
 
 /// Which kind of lock it takes.
@@ -39,12 +52,28 @@ enum Kind {
     Write,
 }
 
+/// What happens to the body when its lease is lost.
+#[derive(Clone, Copy, Debug)]
+enum OnLost {
+    Cancel,
+    Finish,
+}
+
 impl Call {
     /// A call under this key, with the defaults.
     pub fn new(key: Result<LockKey, LockError>) -> Self {
-        let (locks, ttl, wait) = (None, None, None);
-        let (kind, hold_at_least) = (Kind::Mutex, Duration::ZERO);
-        Self { key, locks, kind, weight: 1, ttl, wait, hold_at_least }
+        Self {
+            key,
+            locks: None,
+            kind: Kind::Mutex,
+            weight: 1,
+            ttl: None,
+            wait: None,
+            hold_at_least: Duration::ZERO,
+            max_hold: None,
+            renew: true,
+            on_lost: OnLost::Cancel,
+        }
     }
 
     /// The client; else the scope's, else the installed one.
@@ -95,10 +124,29 @@ impl Call {
         self
     }
 
+    /// For how long it is held at most.
+    pub fn max_hold(mut self, most: impl Into<Option<Duration>>) -> Self {
+        self.max_hold = most.into();
+        self
+    }
+
+    /// Whether the lease is renewed.
+    pub fn renew(mut self, renew: bool) -> Self {
+        self.renew = renew;
+        self
+    }
+
+    /// Lets the body come to its end when the lease is lost.
+    pub fn let_finish(mut self) -> Self {
+        self.on_lost = OnLost::Finish;
+        self
+    }
+
     /// Runs the body under the lock, or returns why it was not acquired.
     pub async fn run<R: Guarded, F: Future<Output = R>>(self, body: F) -> R {
+        let on_lost = self.on_lost;
         match self.acquire().await {
-            Ok(lease) => guard(lease, body).await.unwrap_or_else(R::refused),
+            Ok(lease) => guard(lease, on_lost, body).await.unwrap_or_else(R::refused),
             Err(error) => R::refused(error),
         }
     }
@@ -106,8 +154,9 @@ impl Call {
     /// Runs the body under the lock, or skips it if another holds that.
     pub async fn run_or_skip<R: Skippable, F: Future<Output = R>>(mut self, body: F) -> R {
         self.wait = self.wait.or(Some(Wait::For(Duration::ZERO)));
+        let on_lost = self.on_lost;
         match self.acquire().await {
-            Ok(lease) => guard(lease, body).await.unwrap_or_else(R::failed),
+            Ok(lease) => guard(lease, on_lost, body).await.unwrap_or_else(R::failed),
             Err(error) if error.is_held_by_another() => {
                 tracing::debug!(%error, "a run is skipped: another holds the lock");
                 R::skipped()
@@ -121,19 +170,21 @@ impl Call {
         let locks = self.locks.map_or_else(Locks::current, Ok)?;
         match self.kind {
             Kind::Mutex => {
-                let mut mutex = locks.mutex(key).hold_at_least(self.hold_at_least);
+                let mut mutex = locks.mutex(key).max_hold(self.max_hold).renew(self.renew);
+                mutex = mutex.hold_at_least(self.hold_at_least);
                 mutex = self.ttl.into_iter().fold(mutex, crate::Mutex::ttl);
                 mutex = self.wait.into_iter().fold(mutex, crate::Mutex::wait);
                 mutex.lock().await
             }
             Kind::Semaphore { permits } => {
                 let mut semaphore = locks.semaphore(key, permits);
+                semaphore = semaphore.max_hold(self.max_hold).renew(self.renew);
                 semaphore = self.ttl.into_iter().fold(semaphore, crate::Semaphore::ttl);
                 semaphore = self.wait.into_iter().fold(semaphore, crate::Semaphore::wait);
                 semaphore.acquire_many(self.weight).await
             }
             Kind::Read | Kind::Write => {
-                let mut lock = locks.rw_lock(key);
+                let mut lock = locks.rw_lock(key).max_hold(self.max_hold).renew(self.renew);
                 lock = self.ttl.into_iter().fold(lock, crate::RwLock::ttl);
                 lock = self.wait.into_iter().fold(lock, crate::RwLock::wait);
                 if let Kind::Read = self.kind { lock.read().await } else { lock.write().await }
@@ -144,10 +195,19 @@ impl Call {
 
 /// Runs the body, and releases before its result is returned. An error of the
 /// release never takes the result's place.
-async fn guard<F: Future>(lease: Lease, body: F) -> Result<F::Output, LockError> {
-    let result = lease.run(body).await?;
-    if let Err(error) = lease.release().await {
-        tracing::warn!(error = %Quiet(&error), "a lock was not released as it should be");
+async fn guard<F: Future>(lease: Lease, on_lost: OnLost, body: F) -> Result<F::Output, LockError> {
+    let result = match on_lost {
+        OnLost::Cancel => lease.run(body).await?,
+        OnLost::Finish => lease.handle().scope(body).await,
+    };
+    match lease.release().await {
+        Ok(_) => {}
+        Err(LockError::Lost { reason, .. }) => {
+            tracing::warn!(%reason, "a body came to its end after its lock was lost");
+        }
+        Err(error) => {
+            tracing::warn!(error = %Quiet(&error), "a lock was not released as it should be");
+        }
     }
     Ok(result)
 }

@@ -110,5 +110,5 @@ pub use leasehold_macros::distributed_lock;
 #[doc(hidden)]
 pub mod __private {
     pub use crate::KeyTemplate;
-    pub use crate::attribute::{Call, Guarded, Skippable, key};
+    pub use crate::attribute::{Call, Guarded, Skippable, key, lease};
 }

@@ -1,5 +1,5 @@
-//! The attribute where its lock fails under it, the weights of its calls, and
-//! its readers and writers.
+//! The attribute where its lock fails under it, the weights of its calls, its
+//! readers and writers, and what becomes of a body whose lease is lost.
 //! What it does with the function around it is shown beside the macro, in
 //! `macros/tests`.
 
@@ -9,8 +9,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use leasehold::{Fault, LockError, Locks, distributed_lock};
-use tokio::time::{Instant, sleep};
+use futures_util::FutureExt;
+use leasehold::{Fault, Fence, LeaseState, LockError, Locks, LossReason, distributed_lock};
+use tokio::time::{Instant, advance, sleep};
 
 static STEPS: AtomicU32 = AtomicU32::new(0);
 
@@ -316,4 +317,286 @@ async fn a_mode_under_a_mutexs_name_is_the_wrong_kind() {
     let _lease = locks.mutex("page").lock().await.unwrap();
     let error = locks.scope(change_or_skip()).await.unwrap_err();
     assert!(matches!(error, LockError::WrongKind { .. }), "{error}");
+}
+
+/// Moves the clock without an `.await`: to a lease it looks as if the process had
+/// stood still.
+fn stand_still(time: Duration) {
+    let _ = advance(time).now_or_never();
+}
+
+/// A body that does not end by itself, under each kind of lock.
+mod stuck {
+    use std::future::pending;
+
+    use leasehold::{LockError, distributed_lock};
+
+    #[distributed_lock(key = "mutex", max_hold = "2m")]
+    pub(super) async fn mutex() -> Result<(), LockError> {
+        pending().await
+    }
+
+    #[distributed_lock(key = "semaphore", permits = 1, max_hold = "2m")]
+    pub(super) async fn semaphore() -> Result<(), LockError> {
+        pending().await
+    }
+
+    #[distributed_lock(key = "read", mode = "read", max_hold = "2m")]
+    pub(super) async fn reader() -> Result<(), LockError> {
+        pending().await
+    }
+
+    #[distributed_lock(key = "written", mode = "write", max_hold = "2m")]
+    pub(super) async fn writer() -> Result<(), LockError> {
+        pending().await
+    }
+
+    #[distributed_lock(key = "skipped", if_held = "skip", max_hold = "2m")]
+    pub(super) async fn job() -> Result<Option<u32>, LockError> {
+        pending().await
+    }
+}
+
+fn is_lost_by<T>(result: &Result<T, LockError>, expected: LossReason) -> bool {
+    matches!(result, Err(LockError::Lost { reason, .. }) if *reason == expected)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stuck_body_does_not_hold_its_lock_for_ever() {
+    let locks = Locks::in_memory();
+    let begun = Instant::now();
+    let all = locks.scope(async {
+        tokio::join!(
+            stuck::mutex(),
+            stuck::semaphore(),
+            stuck::reader(),
+            stuck::writer(),
+            stuck::job()
+        )
+    });
+    let (mutex, semaphore, reader, writer, job) = Box::pin(all).await;
+    assert!(begun.elapsed() <= Duration::from_secs(120));
+    assert!(begun.elapsed() > Duration::from_secs(100), "it was renewed until then");
+    for result in [mutex, semaphore, reader, writer, job.map(drop)] {
+        assert!(is_lost_by(&result, LossReason::MaxHold));
+    }
+    // Before the TTL of the last renewal would be over.
+    let soon = Duration::from_secs(1);
+    let _mutex = locks.mutex("mutex").wait(soon).lock().await.unwrap();
+    let _semaphore = locks.semaphore("semaphore", 1).wait(soon).acquire().await.unwrap();
+    let _read = locks.rw_lock("read").wait(soon).write().await.unwrap();
+    let _written = locks.rw_lock("written").wait(soon).write().await.unwrap();
+    let _skipped = locks.mutex("skipped").wait(soon).lock().await.unwrap();
+}
+
+/// A body that takes longer than the TTL, without renewals.
+mod unrenewed {
+    use leasehold::{LockError, distributed_lock};
+
+    use super::minute;
+
+    #[distributed_lock(key = "mutex", ttl = "9s", renew = false)]
+    pub(super) async fn mutex() -> Result<(), LockError> {
+        minute().await
+    }
+
+    #[distributed_lock(key = "semaphore", permits = 1, ttl = "9s", renew = false)]
+    pub(super) async fn semaphore() -> Result<(), LockError> {
+        minute().await
+    }
+
+    #[distributed_lock(key = "lock", mode = "read", ttl = "9s", renew = false)]
+    pub(super) async fn reader() -> Result<(), LockError> {
+        minute().await
+    }
+
+    #[distributed_lock(key = "lock", mode = "write", ttl = "9s", renew = false)]
+    pub(super) async fn writer() -> Result<(), LockError> {
+        minute().await
+    }
+
+    #[distributed_lock(key = "lock", mode = "write", ttl = "9s", renew = is_renewed)]
+    pub(super) async fn chosen(is_renewed: bool) -> Result<(), LockError> {
+        minute().await
+    }
+}
+
+async fn minute() -> Result<(), LockError> {
+    sleep(Duration::from_secs(60)).await;
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_not_renewed_ends_with_its_ttl() {
+    let (store, locks) = Faulty::start();
+    let ended = |begun: Instant, result: Result<(), LockError>| {
+        assert!(is_lost_by(&result, LossReason::Expired));
+        assert_eq!(begun.elapsed().as_secs(), 8, "9 seconds, less what clocks may differ");
+        assert!(!store.log().contains(&"renew"), "nothing is sent in between");
+    };
+    ended(Instant::now(), locks.scope(unrenewed::mutex()).await);
+    ended(Instant::now(), locks.scope(unrenewed::semaphore()).await);
+    ended(Instant::now(), locks.scope(unrenewed::reader()).await);
+    ended(Instant::now(), locks.scope(unrenewed::writer()).await);
+    ended(Instant::now(), locks.scope(unrenewed::chosen(false)).await);
+    locks.scope(unrenewed::chosen(true)).await.unwrap();
+    assert!(store.log().contains(&"renew"));
+}
+
+/// A body that is not to be stopped, under each kind of lock: it counts its steps, and
+/// says how its lease stands at the end.
+mod finishing {
+    use std::cell::Cell;
+
+    use leasehold::{LeaseState, LockError, distributed_lock};
+
+    use super::steps;
+
+    #[distributed_lock(key = "mutex", ttl = "9s", on_lost = "finish", lease = lease)]
+    pub(super) async fn mutex(count: &Cell<u32>) -> Result<LeaseState, LockError> {
+        steps(count).await;
+        Ok(lease.state())
+    }
+
+    #[distributed_lock(
+        key = "semaphore",
+        permits = 1,
+        ttl = "9s",
+        on_lost = "finish",
+        lease = lease
+    )]
+    pub(super) async fn semaphore(count: &Cell<u32>) -> Result<LeaseState, LockError> {
+        steps(count).await;
+        Ok(lease.state())
+    }
+
+    #[distributed_lock(
+        key = "read",
+        mode = "read",
+        ttl = "9s",
+        on_lost = "finish",
+        lease = lease
+    )]
+    pub(super) async fn reader(count: &Cell<u32>) -> Result<LeaseState, LockError> {
+        steps(count).await;
+        Ok(lease.state())
+    }
+
+    #[distributed_lock(
+        key = "written",
+        mode = "write",
+        ttl = "9s",
+        on_lost = "finish",
+        lease = lease
+    )]
+    pub(super) async fn writer(count: &Cell<u32>) -> Result<LeaseState, LockError> {
+        steps(count).await;
+        Ok(lease.state())
+    }
+
+    #[distributed_lock(
+        key = "skipped",
+        if_held = "skip",
+        ttl = "9s",
+        on_lost = "finish",
+        lease = lease
+    )]
+    pub(super) async fn job(count: &Cell<u32>) -> Option<LeaseState> {
+        steps(count).await;
+        Some(lease.state())
+    }
+}
+
+async fn steps(count: &Cell<u32>) {
+    for _ in 0..30 {
+        sleep(Duration::from_secs(1)).await;
+        count.set(count.get() + 1);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_body_that_is_to_finish_is_not_stopped_by_a_loss_which_is_logged() {
+    let (log, _guard) = Log::start();
+    let (store, locks) = Faulty::start();
+    let count = Cell::new(0);
+    store.next(&[Fault::None; 5]); // the grants
+    store.always(Fault::LoseCommand);
+    let all = locks.scope(async {
+        tokio::join!(
+            finishing::mutex(&count),
+            finishing::semaphore(&count),
+            finishing::reader(&count),
+            finishing::writer(&count),
+            finishing::job(&count),
+        )
+    });
+    let (mutex, semaphore, reader, writer, job) = Box::pin(all).await;
+    let lost = LeaseState::Lost(LossReason::Expired);
+    for state in [mutex, semaphore, reader, writer] {
+        assert_eq!(state.unwrap(), lost);
+    }
+    assert_eq!((job, count.get()), (Some(lost), 5 * 30));
+    let ended = "a body came to its end after its lock was lost";
+    assert_eq!(log.text().matches(ended).count(), 5, "{}", log.text());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_body_that_is_to_finish_keeps_its_lock_as_long_as_others_do() {
+    let (log, _guard) = Log::start();
+    let locks = Locks::in_memory();
+    let count = Cell::new(0);
+    assert_eq!(locks.scope(finishing::mutex(&count)).await.unwrap(), LeaseState::Held);
+    assert!(locks.mutex("mutex").try_lock().await.is_ok(), "released before the result is there");
+    assert_eq!(log.text(), "");
+}
+
+/// The first write is asked about; the second is not.
+#[distributed_lock(key = "account", lease = lease)]
+async fn pay(writes: &Cell<u32>, asks: bool) -> Result<u32, LockError> {
+    lease.fence()?;
+    writes.set(writes.get() + 1);
+    stand_still(Duration::from_secs(31));
+    if asks {
+        lease.fence()?;
+    }
+    writes.set(writes.get() + 1);
+    Ok(writes.get())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_body_without_another_await_ends_by_itself_and_its_token_tells() {
+    let (log, _guard) = Log::start();
+    let (locks, writes) = (Locks::in_memory(), Cell::new(0));
+    assert_eq!(locks.scope(pay(&writes, false)).await.unwrap(), 2, "its own result");
+    assert!(log.text().contains("a body came to its end after its lock was lost"));
+    writes.set(0);
+    let result = locks.scope(pay(&writes, true)).await;
+    assert!(is_lost_by(&result, LossReason::Expired));
+    assert_eq!(writes.get(), 1);
+}
+
+#[distributed_lock(key = "permit", permits = 2, lease = lease)]
+async fn under_a_permit() -> Result<bool, LockError> {
+    assert!(matches!(lease.fence(), Err(LockError::NotFenced { .. })));
+    Ok(lease.is_held())
+}
+
+#[distributed_lock(key = "page", mode = "read", lease = lease)]
+async fn under_a_readers_lease() -> Result<bool, LockError> {
+    assert!(matches!(lease.fence(), Err(LockError::NotFenced { .. })));
+    Ok(lease.is_held())
+}
+
+#[distributed_lock(key = "page", mode = "write", lease = lease)]
+async fn under_a_writers_lease() -> Result<Fence, LockError> {
+    lease.fence()
+}
+
+#[tokio::test]
+async fn only_who_is_alone_has_a_token() {
+    let locks = Locks::in_memory();
+    assert!(locks.scope(under_a_permit()).await.unwrap());
+    assert!(locks.scope(under_a_readers_lease()).await.unwrap());
+    let first = locks.scope(under_a_writers_lease()).await.unwrap();
+    assert!(locks.scope(under_a_writers_lease()).await.unwrap() > first);
 }

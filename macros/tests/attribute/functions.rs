@@ -181,6 +181,62 @@ async fn functions_inside_return_for_themselves() {
     runs_under!("inner", with_functions_inside() => Ok(true));
 }
 
+#[distributed_lock(key = "type", lease = r#type)]
+async fn raw_lease() -> Held {
+    Ok(held(r#type.key().name()).await)
+}
+
+macro_rules! with_lease {
+    ($name:ident, $lease:ident) => {
+        #[distributed_lock(key = "macro", lease = $lease)]
+        async fn $name() -> Held {
+            Ok(held($lease.key().name()).await)
+        }
+    };
+}
+
+with_lease!(from_a_macro, lease);
+
+#[distributed_lock(key = "by hand", lease = lease)]
+fn boxed_with_lease(text: &str) -> Pin<Box<dyn Future<Output = Held> + Send + '_>> {
+    Box::pin(async move { Ok(held(text).await && lease.is_held()) })
+}
+
+#[tracing::instrument]
+#[distributed_lock(key = "span", lease = lease)]
+async fn instrumented_with_lease() -> Held {
+    Ok(held(lease.key().name()).await)
+}
+
+#[tokio::test]
+async fn leases_have_names_in_all_shapes() {
+    runs_under!("type", raw_lease() => Ok(true));
+    runs_under!("macro", from_a_macro() => Ok(true));
+    runs_under!("by hand", boxed_with_lease("by hand") => Ok(true));
+    runs_under!("span", instrumented_with_lease() => Ok(true));
+}
+
+#[distributed_lock(
+    key = "all",
+    permits = 2,
+    max_hold = MOST,
+    renew = wait > WAIT,
+    on_lost = "finish",
+    lease = lease
+)]
+async fn with_further_options(wait: std::time::Duration) -> Result<bool, LockError> {
+    Ok(lease.is_held() && wait == WAIT)
+}
+
+const MOST: Option<std::time::Duration> = None;
+
+#[tokio::test]
+async fn options_of_the_lease_are_expressions() {
+    Locks::in_memory()
+        .scope(async { assert!(sent(with_further_options(WAIT)).await.unwrap()) })
+        .await;
+}
+
 mod renamed {
     pub(super) use leasehold as locks;
 }

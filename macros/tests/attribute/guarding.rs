@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use leasehold::{LockError, Locks, distributed_lock};
+use leasehold::{LeaseHandle, LeaseState, LockError, Locks, distributed_lock};
 use tokio::{task, time};
 
 use crate::held::held;
@@ -226,4 +226,46 @@ async fn skipping_is_quiet() {
         })
         .await;
     assert!(skip_result(&ran).await.is_err(), "no client is an error, not a skip");
+}
+
+#[distributed_lock(key = "lease:{id}", lease = held, ttl = "20s")]
+async fn knows_its_lease(id: u64) -> Result<LeaseHandle, LockError> {
+    assert!(held.is_held() && held.remaining() <= Duration::from_secs(20));
+    assert_eq!(held.key().name(), format!("lease:{id}"));
+    let current = LeaseHandle::current().expect("it runs under a lease");
+    assert_eq!(current.fence()?, held.fence()?);
+    Ok(held)
+}
+
+#[distributed_lock(key = "outer", lease = lease)]
+async fn around_another() -> Result<(), LockError> {
+    let inner = knows_its_lease(1).await?;
+    assert_eq!((lease.key().name(), inner.key().name()), ("outer", "lease:1"));
+    assert_eq!(lease.fence()?, LeaseHandle::current().expect("its own again").fence()?);
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_body_has_the_handle_of_its_own_lease() {
+    Locks::in_memory()
+        .scope(async {
+            let first = knows_its_lease(1).await.unwrap();
+            assert_eq!(first.state(), LeaseState::Released);
+            let second = knows_its_lease(1).await.unwrap();
+            assert!(second.fence().unwrap() > first.fence().unwrap(), "each call has its own");
+            around_another().await.unwrap();
+        })
+        .await;
+}
+
+#[distributed_lock(key = "current")]
+async fn deep() -> Result<String, LockError> {
+    let lease = LeaseHandle::current().expect("it runs under a lease");
+    Ok(lease.key().name().to_owned())
+}
+
+#[tokio::test]
+async fn no_lease_is_current_outside_of_the_body() {
+    assert_eq!(Locks::in_memory().scope(deep()).await.unwrap(), "current");
+    assert!(LeaseHandle::current().is_none());
 }

@@ -4,3 +4,4 @@ mod functions;
 mod guarding;
 mod held;
 mod methods;
+mod spans;

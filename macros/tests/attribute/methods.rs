@@ -95,9 +95,9 @@ trait Boxed: Sync {
         Ok(held("provided:2").await && id == 2)
     }
 
-    #[distributed_lock(key = "unit", if_held = "skip")]
+    #[distributed_lock(key = "unit", if_held = "skip", lease = lease)]
     async fn unit(&self) {
-        assert!(held("unit").await);
+        assert!(held(lease.key().name()).await);
     }
 }
 

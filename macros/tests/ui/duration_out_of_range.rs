@@ -15,4 +15,14 @@ async fn held_too_long() -> Result<(), LockError> {
     Ok(())
 }
 
+#[distributed_lock(key = "report", max_hold = "50ms")]
+async fn never_long_enough() -> Result<(), LockError> {
+    Ok(())
+}
+
+#[distributed_lock(key = "report", max_hold = "31days")]
+async fn held_for_too_long() -> Result<(), LockError> {
+    Ok(())
+}
+
 fn main() {}

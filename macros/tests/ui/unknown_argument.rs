@@ -1,6 +1,6 @@
 use leasehold::{LockError, distributed_lock};
 
-#[distributed_lock(key = "report", renew = true)]
+#[distributed_lock(key = "report", retries = 3)]
 async fn report() -> Result<(), LockError> {
     Ok(())
 }

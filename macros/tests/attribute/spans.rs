@@ -1,0 +1,60 @@
+//! What a span has in it, where the attribute stands beside `#[instrument]`.
+
+use std::io;
+use std::sync::{Arc, Mutex};
+
+use leasehold::{LockError, Locks, distributed_lock};
+
+/// Said in front of the wait, and then in the body.
+fn say(what: &'static str) -> &'static str {
+    tracing::info!("{what}");
+    what
+}
+
+#[tracing::instrument]
+#[distributed_lock(key = say("key"))]
+async fn above() -> Result<(), LockError> {
+    say("body");
+    Ok(())
+}
+
+#[distributed_lock(key = say("key"))]
+#[tracing::instrument]
+async fn below() -> Result<(), LockError> {
+    say("body");
+    Ok(())
+}
+
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl io::Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().extend(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Whether what is said in front of the wait, and in the body, is said in a span.
+async fn is_in_span(call: impl Future<Output = Result<(), LockError>>, span: &str) -> [bool; 2] {
+    let log = Log::default();
+    let writer = log.clone();
+    let subscriber =
+        tracing_subscriber::fmt().with_ansi(false).with_writer(move || writer.clone()).finish();
+    let guard = tracing::subscriber::set_default(subscriber);
+    Locks::in_memory().scope(call).await.unwrap();
+    drop(guard);
+    let text = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
+    let said = |what| text.lines().find(|line| line.contains(what)).expect("it is said");
+    ["key", "body"].map(|what| said(what).contains(&format!("{span}:")))
+}
+
+#[tokio::test]
+async fn below_it_the_wait_is_in_the_span_and_above_it_only_the_body() {
+    assert_eq!(is_in_span(below(), "below").await, [true, true]);
+    assert_eq!(is_in_span(above(), "above").await, [false, true]);
+}
