@@ -1,8 +1,10 @@
 //! The Tower layer: what is locked and for how long, and what is refused.
 
+mod current;
 mod holding;
 mod keys;
 mod losing;
+mod max_hold;
 mod readers;
 mod readiness;
 mod refusals;

@@ -20,6 +20,9 @@ pin_project! {
     ///
     /// Nothing waits for the release: it is done in the background. Trailers,
     /// the size hint and errors pass through.
+    ///
+    /// While it is polled and holds the lease,
+    /// [`LeaseHandle::current`](crate::LeaseHandle::current) is the lease's.
     #[derive(Debug)]
     pub struct LeaseBody<B> {
         #[pin]
@@ -35,6 +38,14 @@ pin_project! {
         // is done under the lock.
         Inner { #[pin] body: B, lease: Option<Lease> },
         Refusal { text: Option<Bytes> },
+    }
+}
+
+/// Does something in which the current lease is this one, if there is one.
+pub(super) fn under<R>(lease: Option<&Lease>, work: impl FnOnce() -> R) -> R {
+    match lease {
+        Some(lease) => lease.handle().sync_scope(work),
+        None => work(),
     }
 }
 
@@ -68,7 +79,7 @@ where
     ) -> Poll<Option<Result<Frame<Self::Data>, Self::Error>>> {
         match self.project().kind.project() {
             KindProj::Inner { mut body, lease } => {
-                let frame = ready!(body.as_mut().poll_frame(cx));
+                let frame = ready!(under(lease.as_ref(), || body.as_mut().poll_frame(cx)));
                 // A server that sees the end coming does not poll again.
                 if !matches!(frame, Some(Ok(_))) || body.is_end_stream() {
                     *lease = None;

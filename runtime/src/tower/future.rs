@@ -12,7 +12,7 @@ use http_body::Body;
 use pin_project_lite::pin_project;
 use tower::Service;
 
-use super::body::LeaseBody;
+use super::body::{LeaseBody, under};
 use super::key::KeyError;
 use super::layer::{Acquire, Policy};
 use super::reject::Refusal;
@@ -106,7 +106,7 @@ where
                             return Poll::Pending;
                         }
                         Some(Poll::Pending) | None => {
-                            let response = ready!(response.poll(cx));
+                            let response = ready!(under(lease.as_ref(), || response.poll(cx)));
                             let lease = lease.take();
                             this.state.set(State::Done);
                             let hold = |body| LeaseBody::new(body, lease);
@@ -136,7 +136,8 @@ where
             request.extensions_mut().insert(handle.clone());
             Box::pin(async move { handle.lost().await }) as Loss
         });
-        Self::Running { response: inner.call(request), loss, lease }
+        let response = under(lease.as_ref(), || inner.call(request));
+        Self::Running { response, loss, lease }
     }
 }
 

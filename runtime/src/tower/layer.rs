@@ -17,6 +17,9 @@ use super::reject::{Refusal, cause};
 use super::service::LockService;
 use crate::{Lease, LockError, LockKey, Locks, Mutex, RwLock, Semaphore, Wait};
 
+/// Longer than a request takes that is not stuck.
+const MAX_HOLD: Duration = Duration::from_secs(10 * 60);
+
 /// Handles each request under the lock that its key names, or refuses it.
 ///
 /// See the [module](super) for what is answered when, for how long the lock is
@@ -129,6 +132,7 @@ impl<K: RequestKey + 'static> LockLayer<K> {
             kind,
             ttl: None,
             wait: Wait::For(Duration::ZERO),
+            max_hold: Some(MAX_HOLD),
             fails_open: false,
             on_refused: None,
         };
@@ -139,7 +143,8 @@ impl<K: RequestKey + 'static> LockLayer<K> {
 impl<K> LockLayer<K> {
     /// How long a lease lasts unless it is renewed, which it is every third of
     /// this: 100 ms to 24 h, by default 30 s. A server that dies keeps the lock
-    /// for at most this long; requests are not bounded by it.
+    /// for at most this long; requests are not bounded by it, but by
+    /// [`max_hold`](Self::max_hold).
     #[must_use]
     pub fn ttl(mut self, ttl: Duration) -> Self {
         self.policy.ttl = Some(ttl);
@@ -154,6 +159,20 @@ impl<K> LockLayer<K> {
     #[must_use]
     pub fn wait(mut self, wait: impl Into<Wait>) -> Self {
         self.policy.wait = wait.into();
+        self
+    }
+
+    /// For how long a request holds its lock at most: 100 ms to 30 days, by default 10
+    /// minutes; `None` is without end.
+    ///
+    /// Counted from the grant, and over all of the response's body. At its end the lock
+    /// is lost, and free for others: a handler that still runs is dropped, and answered
+    /// for with status 503; a body that is still being sent goes on without the lock, so
+    /// that a semaphore does not count it any more. Where requests are to take longer,
+    /// or streams are to be counted to their end, choose a longer time, or none.
+    #[must_use]
+    pub fn max_hold(mut self, most: impl Into<Option<Duration>>) -> Self {
+        self.policy.max_hold = most.into();
         self
     }
 
@@ -226,6 +245,7 @@ pub(super) struct Policy {
     kind: Kind,
     ttl: Option<Duration>,
     wait: Wait,
+    max_hold: Option<Duration>,
     fails_open: bool,
     on_refused: Option<OnRefused>,
 }
@@ -234,17 +254,18 @@ impl Policy {
     pub(super) fn acquire(&self, key: LockKey, method: &Method) -> Acquire {
         match self.kind {
             Kind::Mutex => {
-                let mutex = self.locks.mutex(key).wait(self.wait);
+                let mutex = self.locks.mutex(key).wait(self.wait).max_hold(self.max_hold);
                 let mutex = self.ttl.into_iter().fold(mutex, Mutex::ttl);
                 Box::pin(async move { mutex.lock().await })
             }
             Kind::Semaphore { limit } => {
-                let semaphore = self.locks.semaphore(key, limit).wait(self.wait);
+                let semaphore = self.locks.semaphore(key, limit);
+                let semaphore = semaphore.wait(self.wait).max_hold(self.max_hold);
                 let semaphore = self.ttl.into_iter().fold(semaphore, Semaphore::ttl);
                 Box::pin(async move { semaphore.acquire().await })
             }
             Kind::RwLock => {
-                let lock = self.locks.rw_lock(key).wait(self.wait);
+                let lock = self.locks.rw_lock(key).wait(self.wait).max_hold(self.max_hold);
                 let lock = self.ttl.into_iter().fold(lock, RwLock::ttl);
                 if method.is_safe() {
                     Box::pin(async move { lock.read().await })
@@ -291,6 +312,7 @@ impl fmt::Debug for Policy {
             .field("kind", &self.kind)
             .field("ttl", &self.ttl)
             .field("wait", &self.wait)
+            .field("max_hold", &self.max_hold)
             .field("fails_open", &self.fails_open)
             .finish_non_exhaustive()
     }

@@ -44,7 +44,7 @@
 //! | 409 | another holds the mutex, or reads or writes meanwhile | what is left of its lease, or of the last reader's |
 //! | 429 | the semaphore is full | when its next permit would expire |
 //! | 503 | the lock store failed | 1 |
-//! | 503 | the lock was lost while the request ran | |
+//! | 503 | the lock was lost while the request ran, or the request held it for its [`max_hold`](LockLayer::max_hold) | |
 //! | 500 | the layer has an option that makes no sense, or the name is in use by another kind of lock | |
 //!
 //! `Retry-After` is in seconds, rounded up, at least 1; after a
@@ -58,11 +58,24 @@
 //! or the body, and so frees the lock, in the background.
 //!
 //! When the lease is lost while the handler runs, the handler is dropped at its
-//! next await point and the answer is 503. Once the head was sent, no other
-//! answer can be given: the body goes on without the lock. A handler that
-//! streams what must not outlive the lock takes the [`LeaseHandle`] out of the
-//! request's extensions (with axum, as an argument) and watches
-//! [`lost`](crate::LeaseHandle::lost).
+//! next await point and the answer is 503, without `Retry-After`: part of the work may
+//! have been done. Once the head was sent, no other answer can be given: the body goes
+//! on without the lock. A handler that streams what must not outlive the lock takes the
+//! [`LeaseHandle`] and watches [`lost`](crate::LeaseHandle::lost).
+//!
+//! After ten minutes it is lost at any rate, unless
+//! [`max_hold`](LockLayer::max_hold) says otherwise: a request that is stuck does not
+//! hold its lock for ever. That counts for long streams too, such as server-sent events
+//! under a semaphore, or a large download to a slow client: they go on, and from then on
+//! others have their permits.
+//!
+//! # The lease in the handler
+//!
+//! The [`LeaseHandle`] has the key, the fencing token and `lost()`. It is in the
+//! request's extensions (with axum, an argument of the handler); and what the handler
+//! calls, however deep, finds it by [`LeaseHandle::current`]: in the inner service's
+//! `call`, in its future, and while the response's body is polled. Not in tasks that
+//! they spawn, unless those run in [`LeaseHandle::scope`].
 //!
 //! A transaction belongs into the handler: there it is committed before the
 //! lock is free. One that a middleware outside this layer commits is committed
@@ -88,6 +101,8 @@
 //! requests that wait for a lock use it up.
 //!
 //! [`LeaseHandle`]: crate::LeaseHandle
+//! [`LeaseHandle::current`]: crate::LeaseHandle::current
+//! [`LeaseHandle::scope`]: crate::LeaseHandle::scope
 
 #[cfg(feature = "axum")]
 mod axum;
