@@ -8,13 +8,17 @@
 //! REDIS_URL=redis://127.0.0.1/ ADDR=127.0.0.1:3001 cargo run --example axum_app
 //!
 //! curl -i -X POST http://127.0.0.1:3000/reports
-//! curl -i -X PUT http://127.0.0.1:3001/orders/42
+//! curl -i -X PUT http://127.0.0.1:3001/orders/42 --data 'two chairs'
 //! curl http://127.0.0.1:3000/stats
 //! ```
+//!
+//! On ctrl-c or SIGTERM it takes no more requests, ends those it has under their
+//! locks, and then ends its lock client, which says what is left.
 //!
 //! Without `REDIS_URL` it locks in memory, for one server alone.
 
 use std::error::Error;
+use std::io;
 use std::time::Duration;
 
 use axum::extract::{Path, State};
@@ -40,17 +44,42 @@ async fn main() -> Result<(), Box<dyn Error>> {
         .route("/stats", get(stats))
         .with_state(Gauge::from_env().await?);
 
+    let told_to_end = told_to_end()?;
     let address = std::env::var("ADDR").unwrap_or_else(|_| "127.0.0.1:3000".to_owned());
     let listener =
         TcpListener::bind(&address).await.map_err(|error| format!("{address}: {error}"))?;
     println!("listening on http://{}", listener.local_addr()?);
     axum::serve(listener, app)
-        .with_graceful_shutdown(async {
-            // Requests under way end under their locks.
-            let _ = tokio::signal::ctrl_c().await;
-        })
+        .with_graceful_shutdown(told_to_end) // requests under way end under their locks
         .await?;
+    let report = locks.shut_down().await; // waits until the last of them is released
+    println!("ended: {report:?}");
     Ok(())
+}
+
+/// Resolves on SIGTERM, which is how a service manager or Kubernetes ends a process, or
+/// on ctrl-c. From the call on, neither ends the process by itself.
+#[cfg(unix)]
+fn told_to_end() -> io::Result<impl Future<Output = ()>> {
+    use tokio::signal::unix::{SignalKind, signal};
+
+    let (mut terminate, mut interrupt) =
+        (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    Ok(async move {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+    })
+}
+
+/// Resolves on ctrl-c.
+#[cfg(windows)]
+fn told_to_end() -> io::Result<impl Future<Output = ()>> {
+    let mut ctrl_c = tokio::signal::windows::ctrl_c()?;
+    Ok(async move {
+        ctrl_c.recv().await;
+    })
 }
 
 /// At most four at a time: the fifth is refused with 429 and a `Retry-After`.
@@ -63,11 +92,15 @@ async fn report(State(gauge): State<Gauge>) -> Result<&'static str, StatusCode> 
 }
 
 /// One at a time for each order: the second is refused with 409.
-async fn update(Path(id): Path<u64>, lease: LeaseHandle) -> Result<String, StatusCode> {
+async fn update(
+    Path(id): Path<u64>,
+    lease: LeaseHandle,
+    order: String,
+) -> Result<String, StatusCode> {
     // Give the token to the database with the write, and let it refuse older ones.
     let fence = lease.fence().map_err(|_| StatusCode::SERVICE_UNAVAILABLE)?;
     sleep(Duration::from_millis(20)).await; // the order is changed
-    Ok(format!("order {id} is changed, with the fencing token {fence}\n"))
+    Ok(format!("order {id} is changed, with the fencing token {fence}: {order}\n"))
 }
 
 /// How many reports are being built, the most that ever were, and how many

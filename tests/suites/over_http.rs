@@ -1,10 +1,14 @@
-//! The layer under load: two apps on one server, over real connections.
+//! The layer in an app of its own, over real connections: two apps under load on one
+//! server, and an app that is told to end.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
+use leasehold::Locks;
 use leasehold_tests::process::{Process, example};
-use leasehold_tests::server::Server;
+use leasehold_tests::server::{Server, signal};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 
 /// Whether a request was for a report, and the status of its response.
@@ -16,19 +20,22 @@ fn seconds() -> Duration {
     Duration::from_secs(seconds.unwrap_or(3))
 }
 
+/// Starts the app, and says on which host and port it listens.
+fn start_app(server: &Server) -> (Process, String) {
+    let mut app = example("axum_app");
+    let mut app = Process::start(app.env("REDIS_URL", server.url()).env("ADDR", "127.0.0.1:0"));
+    let line = app.line().expect("it says where it listens");
+    let address = line.strip_prefix("listening on http://").expect("an address").to_owned();
+    (app, address)
+}
+
 /// No more than four are ever inside the route that is limited to four, and
 /// whoever is refused is told when to come back.
 #[tokio::test]
 async fn two_apps_keep_to_one_limit() {
     let server = Server::start();
-    let mut apps = [(); 2].map(|()| {
-        let mut app = example("axum_app");
-        Process::start(app.env("REDIS_URL", server.url()).env("ADDR", "127.0.0.1:0"))
-    });
-    let addresses = apps.each_mut().map(|app| {
-        let line = app.line().expect("it says where it listens");
-        line.strip_prefix("listening on ").expect("an address").to_owned()
-    });
+    let apps = [start_app(&server), start_app(&server)];
+    let addresses = apps.each_ref().map(|(_, address)| format!("http://{address}"));
 
     let until = Instant::now() + seconds();
     let mut connections = JoinSet::new();
@@ -77,4 +84,50 @@ async fn load(address: String, n: usize, until: Instant) -> BTreeMap<Answer, u64
         *answers.entry((is_report, status)).or_default() += 1;
     }
     answers
+}
+
+/// Asks until it is so, for half a minute at most.
+async fn until(is_so: impl AsyncFn() -> bool) {
+    let asks = async {
+        while !is_so().await {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(30), asks).await.expect("it never came to be");
+}
+
+/// A deploy must not cut off a request in the middle, nor leave its lock to its TTL.
+#[tokio::test]
+async fn an_app_that_is_told_to_end_ends_its_requests_and_leaves_no_lock() {
+    for name in ["-TERM", "-INT"] {
+        let server = Server::start();
+        let locks = Locks::connect(&server.url()).await.unwrap();
+        let (mut app, address) = start_app(&server);
+        let holders = async || locks.inspect("order:42").await.unwrap().holders.len();
+
+        // The handler has the lock, and waits for the rest of the order.
+        let mut client = TcpStream::connect(&address).await.unwrap();
+        let head = format!(
+            "PUT /orders/42 HTTP/1.1\r\nhost: {address}\r\ncontent-length: 10\r\n\
+             connection: close\r\n\r\ntwo "
+        );
+        client.write_all(head.as_bytes()).await.unwrap();
+        until(async || holders().await == 1).await;
+
+        signal(name, &app.pid());
+        until(async || TcpStream::connect(&address).await.is_err()).await;
+        assert_eq!(holders().await, 1, "it is not cut off");
+
+        client.write_all(b"chairs").await.unwrap();
+        let mut response = String::new();
+        client.read_to_string(&mut response).await.unwrap();
+        assert!(response.starts_with("HTTP/1.1 200 OK\r\n"), "{response}");
+        assert!(response.ends_with(": two chairs\n"), "{response}");
+
+        let lines = app.rest();
+        let [report] = lines.as_slice() else { panic!("{lines:?}") };
+        assert!(report.starts_with("ended: ") && report.contains("left: 0"), "{report}");
+        assert!(app.is_success(), "{name}");
+        assert_eq!(holders().await, 0, "it did not wait for the TTL");
+    }
 }
