@@ -121,6 +121,7 @@ impl Acquisition {
         options: Options,
     ) -> Result<Lease, LockError> {
         let Some(asking) = &mut self.asking else { return Err(LockError::ShutDown) };
+        let mut is_told = false;
         loop {
             if asking.is_shut_down() {
                 return Err(LockError::ShutDown);
@@ -154,6 +155,15 @@ impl Acquisition {
                 }
                 Err(error) => Refusal::Fault(error),
             };
+            // Who waits for ever has no error to tell.
+            if let Refusal::Fault(error) = &refusal
+                && options.wait == Wait::Forever
+                && !std::mem::replace(&mut is_told, true)
+            {
+                let error = &error.source;
+                tracing::warn!(%error, "the lock store fails; it is asked again until it answers");
+            }
+            is_told &= matches!(refusal, Refusal::Fault(_));
             let Some(pause) = pace.next(asking.now(), &refusal, asking.hears()) else {
                 return Err(refusal.into_error(asking.key().clone(), pace));
             };

@@ -17,10 +17,11 @@ use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use tokio::runtime::Handle;
+use tokio::sync::Semaphore;
 use tokio::time::sleep;
 
-use self::jobs::{Job, LATE};
-pub(crate) use self::jobs::{renew, why};
+pub(crate) use self::jobs::{Doubt, renew, why};
+use self::jobs::{Gate, Job};
 #[cfg(feature = "redis")]
 pub(crate) use self::thread::Thread;
 use crate::shutdown::{Shutdown, Stay};
@@ -35,8 +36,12 @@ pub(crate) const DRAIN: Duration = Duration::from_secs(2);
 pub(crate) struct Keeper {
     store: Arc<dyn Store>,
     pub(crate) shutdown: Arc<Shutdown>,
+    gate: Gate,
     place: Place,
 }
+
+/// How many commands of jobs are under way at a time.
+const AT_ONCE: usize = 128;
 
 /// Where a keeper works.
 #[derive(Clone, Debug)]
@@ -49,20 +54,20 @@ enum Place {
 }
 
 impl Place {
-    /// Does a job when the bytes of commands that had no answer can't arrive any more.
-    fn finish_late(self, job: Job) {
+    /// Does a job after a while.
+    fn finish_later(self, job: Job, after: Duration) {
         match self {
             Self::Guest => {
                 // Outside of a runtime, where a job may begin, nothing can wait.
                 if let Ok(runtime) = Handle::try_current() {
                     runtime.spawn(async move {
-                        sleep(LATE).await;
+                        sleep(after).await;
                         job.await;
                     });
                 }
             }
             #[cfg(feature = "redis")]
-            Self::Thread(shared) => shared.push_later(job, LATE),
+            Self::Thread(shared) => shared.push_later(job, after),
         }
     }
 }
@@ -70,7 +75,8 @@ impl Place {
 impl Keeper {
     /// A keeper that works on its callers' runtimes.
     pub(crate) fn as_guest(store: Arc<dyn Store>) -> Self {
-        Self { store, shutdown: Arc::default(), place: Place::Guest }
+        let gate = Arc::new(Semaphore::new(AT_ONCE));
+        Self { store, shutdown: Arc::default(), gate, place: Place::Guest }
     }
 
     /// A keeper that works on a thread of its own.
@@ -81,10 +87,12 @@ impl Keeper {
         info: crate::store::ClientInfo,
     ) -> Self {
         let shutdown = Arc::<Shutdown>::default();
-        let shared = Arc::new(book::Shared::new(store.clone(), shutdown.clone()));
+        let gate = Arc::new(Semaphore::new(AT_ONCE));
+        let shared = book::Shared::new(store.clone(), gate.clone(), shutdown.clone());
+        let shared = Arc::new(shared);
         thread.keep(shared.clone(), info);
         thread::drain_at_exit(&shared);
-        Self { store, shutdown, place: Place::Thread(shared) }
+        Self { store, shutdown, gate, place: Place::Thread(shared) }
     }
 
     /// Looks after a lease from now on, for the first time then: renews it, and ends it
@@ -93,8 +101,9 @@ impl Keeper {
         match &self.place {
             Place::Guest => {
                 if let Ok(runtime) = Handle::try_current() {
-                    let (store, shutdown) = (self.store.clone(), self.shutdown.clone());
-                    runtime.spawn(jobs::tend_until_over(store, shutdown, term.clone(), first));
+                    let (store, gate) = (self.store.clone(), self.gate.clone());
+                    let (shutdown, term) = (self.shutdown.clone(), term.clone());
+                    runtime.spawn(jobs::tend_until_over(store, gate, shutdown, term, first));
                 }
             }
             #[cfg(feature = "redis")]
@@ -119,22 +128,24 @@ impl Keeper {
     /// Releases a lease in the background; what was held is kept for the rest of its
     /// least time.
     pub(crate) fn release_later(&self, term: &Arc<Term>, was_held: bool) {
+        let (store, gate) = (self.store.clone(), self.gate.clone());
         let stay = Stay::new(&self.shutdown);
-        self.finish(jobs::release(self.store.clone(), term.clone(), was_held, stay));
+        self.finish(jobs::release(store, gate, term.clone(), was_held, stay));
     }
 
     /// Takes acquisitions back in the background, once their command that is still
-    /// under way was answered. If they are `in_doubt`, an earlier one was not.
+    /// under way was answered.
     pub(crate) fn cancel_later<T: Send + 'static>(
         &self,
         requests: Vec<Request>,
         in_flight: Option<StoreFuture<T>>,
-        in_doubt: bool,
+        doubt: Doubt,
     ) {
-        let (store, stay) = (self.store.clone(), Stay::new(&self.shutdown));
+        let (store, gate) = (self.store.clone(), self.gate.clone());
+        let stay = Stay::new(&self.shutdown);
         let place = self.place.clone();
-        let later = move |job| place.finish_late(job);
-        self.finish(jobs::cancel(store, requests, in_flight, in_doubt, stay, later));
+        let later = move |job, after| place.finish_later(job, after);
+        self.finish(jobs::cancel(store, gate, requests, in_flight, doubt, stay, later));
     }
 
     fn finish(&self, mut job: Job) {

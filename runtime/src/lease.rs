@@ -13,7 +13,6 @@ pub use self::handle::{LeaseHandle, LeaseState};
 use crate::keeper::{renew, why};
 use crate::locks::Client;
 use crate::options::Options;
-use crate::shutdown::Stay;
 use crate::store::{Ended, Request};
 use crate::term::{Grant, Term};
 use crate::ticket::Ticket;
@@ -37,7 +36,6 @@ const TRIES: u32 = 3;
 pub struct Lease {
     client: Arc<Client>,
     handle: LeaseHandle,
-    stay: Stay,
     /// What is left to be done about it when it is dropped.
     rest: Rest,
 }
@@ -61,14 +59,12 @@ impl Lease {
         grant: Grant,
         options: &Options,
     ) -> Self {
-        let shutdown = &client.keeper.shutdown;
-        let stay = Stay::new(shutdown);
-        let (store, shutdown) = (client.store.clone(), shutdown.clone());
+        let (store, shutdown) = (client.store.clone(), client.keeper.shutdown.clone());
         let term = Arc::new(Term::new(store, shutdown, request, fence, grant, options));
         if let Some(first) = term.first(grant) {
             client.keeper.watch(&term, first);
         }
-        Self { client, handle: LeaseHandle::new(term), stay, rest: Rest::Release }
+        Self { client, handle: LeaseHandle::new(term), rest: Rest::Release }
     }
 
     /// Takes back a lease that was over when it came: nobody has worked under
@@ -177,10 +173,12 @@ impl Lease {
             if !self.is_held() {
                 break;
             }
+            let was_final = self.term().is_final();
             match renew(&self.client.store, self.term()).await {
                 Ok(next) => {
-                    // There may have been none to come.
-                    if let Some(next) = next.filter(|_| self.term().is_final()) {
+                    // Nobody looks after one that is not renewed, until it is to be ended.
+                    let is_new = !was_final && !self.term().is_renewed();
+                    if let Some(next) = next.filter(|_| is_new) {
                         self.client.keeper.watch(self.term(), next);
                     }
                     break;
@@ -198,7 +196,7 @@ impl Lease {
     /// This guard and its handles are spent before the ticket exists. The lease lasts
     /// for [`remaining`](Self::remaining): [`renew`](Self::renew) it before if the
     /// ticket has a way to go. What is left of `hold_at_least` and `max_hold` goes with
-    /// the ticket.
+    /// the ticket, and is counted on from the adoption.
     ///
     /// # Errors
     ///
@@ -206,11 +204,12 @@ impl Lease {
     pub fn detach(mut self) -> Result<Ticket, LockError> {
         let ticket = Ticket::of(self.term());
         if !self.stop()
-            && let Some(reason) = self.term().loss().or_else(|| self.term().gone())
+            && let Some(reason) = self.term().loss_so_far()
         {
             return Err(self.lost_by(reason));
         }
         self.rest = Rest::Nothing;
+        self.term().settle(false);
         Ok(ticket)
     }
 
@@ -243,7 +242,7 @@ impl Lease {
                 Err(error) => return Err(LockError::store(Step::Release, self.key(), error)),
                 Ok(answer) => {
                     self.rest = Rest::Nothing;
-                    self.stay.note(true);
+                    self.term().settle(!matches!(answer, Ended::NotHeld(_)));
                     return match answer {
                         Ended::Kept => Ok(Released::Kept),
                         Ended::StillHeld(left) => Ok(Released::StillHeld(left)),
@@ -271,7 +270,7 @@ impl Lease {
 
     /// Ends the renewals; false if the lease was lost before.
     fn stop(&self) -> bool {
-        let was_held = self.term().end();
+        let was_held = self.term().finish();
         self.client.keeper.forget(self.term());
         was_held
     }

@@ -252,8 +252,10 @@ impl Locks {
     ///
     /// Called again, it replaces the client, with a warning.
     pub fn install(&self) {
-        let mut installed = INSTALLED.write().unwrap_or_else(PoisonError::into_inner);
-        if installed.replace(self.clone()).is_some() {
+        // With the lock of ours let go of: a subscriber may ask for the current client.
+        let before =
+            INSTALLED.write().unwrap_or_else(PoisonError::into_inner).replace(self.clone());
+        if before.is_some() {
             tracing::warn!("the installed lock client is replaced by another");
         }
     }

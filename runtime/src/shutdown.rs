@@ -20,18 +20,18 @@ const OVER: u8 = 2;
 
 /// How far a client is on its way to its end, and what is in the way.
 ///
-/// Phase and stays are read across each other (who ends the last stay looks whether
-/// somebody waits for that, who waits looks whether there are stays), so their order is
-/// the strict one.
+/// Phase and counts are read across each other (who ends the last looks whether somebody
+/// waits for that, who waits looks at the counts), so their order is the strict one.
 #[derive(Debug, Default)]
 pub(crate) struct Shutdown {
     phase: AtomicU8,
-    /// Acquisitions, leases and background work that did not end yet.
+    /// Acquisitions and background work that did not end yet.
     stays: AtomicUsize,
-    /// What was released since it began, and what could not be.
+    /// Leases of which the store may know yet.
+    leases: AtomicUsize,
+    /// Leases that were released since it began.
     released: AtomicUsize,
-    failed: AtomicUsize,
-    /// The phase has changed, or the last stay has ended.
+    /// The phase has changed, or nothing is in the way any more.
     changed: Notify,
 }
 
@@ -39,10 +39,10 @@ pub(crate) struct Shutdown {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ShutDownReport {
-    /// How many leases were released, by their holders or for them.
+    /// How many leases were released since it began, by their holders or for them.
     pub released: usize,
     /// How many are left, and end with their TTLs: their holders did not let go of them,
-    /// or the store could not be told.
+    /// or the store could not be told. Those that were lost before are not among them.
     pub left: usize,
 }
 
@@ -132,7 +132,11 @@ impl Shutdown {
 
     /// Resolves when nothing is in the way.
     pub(crate) async fn drained(&self) {
-        self.until(|shutdown| shutdown.stays.load(Ordering::SeqCst) == 0).await;
+        self.until(Self::is_drained).await;
+    }
+
+    fn is_drained(&self) -> bool {
+        self.stays.load(Ordering::SeqCst) == 0 && self.leases.load(Ordering::SeqCst) == 0
     }
 
     async fn until(&self, condition: impl Fn(&Self) -> bool) {
@@ -146,21 +150,34 @@ impl Shutdown {
         }
     }
 
-    /// Notes that a lease was released, or could not be.
-    pub(crate) fn note(&self, is_released: bool) {
-        if self.has_begun() {
-            let count = if is_released { &self.released } else { &self.failed };
-            count.fetch_add(1, Ordering::SeqCst);
+    /// A lease was granted.
+    pub(crate) fn lease_begins(&self) {
+        self.leases.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// The store knows of a lease no more, be it since it was released.
+    pub(crate) fn lease_ends(&self, is_released: bool) {
+        if is_released && self.has_begun() {
+            self.released.fetch_add(1, Ordering::SeqCst);
+        }
+        self.leases.fetch_sub(1, Ordering::SeqCst);
+        self.look();
+    }
+
+    /// Wakes who waits until nothing is in the way.
+    fn look(&self) {
+        if self.has_begun() && self.is_drained() {
+            self.changed.notify_waiters();
         }
     }
 
     pub(crate) fn report(&self) -> ShutDownReport {
-        let left = self.stays.load(Ordering::SeqCst) + self.failed.load(Ordering::SeqCst);
-        ShutDownReport { released: self.released.load(Ordering::SeqCst), left }
+        let released = self.released.load(Ordering::SeqCst);
+        ShutDownReport { released, left: self.leases.load(Ordering::SeqCst) }
     }
 }
 
-/// As long as it lives, the client has something on the store, or may have.
+/// As long as it lives, the client asks for something, or has something to do.
 #[derive(Debug)]
 pub(crate) struct Stay(Arc<Shutdown>);
 
@@ -169,17 +186,11 @@ impl Stay {
         shutdown.stays.fetch_add(1, Ordering::SeqCst);
         Self(shutdown.clone())
     }
-
-    /// Notes that its lease was released, or could not be.
-    pub(crate) fn note(&self, is_released: bool) {
-        self.0.note(is_released);
-    }
 }
 
 impl Drop for Stay {
     fn drop(&mut self) {
-        if self.0.stays.fetch_sub(1, Ordering::SeqCst) == 1 && self.0.has_begun() {
-            self.0.changed.notify_waiters();
-        }
+        self.0.stays.fetch_sub(1, Ordering::SeqCst);
+        self.0.look();
     }
 }

@@ -42,6 +42,8 @@ pub(crate) struct Term {
     times: Times,
     /// The last renewal had no answer, or a refusal for now.
     is_suspect: AtomicBool,
+    /// The store knows of it no more, as far as the client's end is concerned.
+    is_settled: AtomicBool,
     /// It leaves HELD once, and never comes back; what is gone is on the way to a loss.
     state: AtomicU8,
     changed: Notify,
@@ -60,6 +62,7 @@ impl Term {
         grant: Grant,
         options: &Options,
     ) -> Self {
+        shutdown.lease_begins();
         let times = Times::new(grant, request.ttl, options, store.now());
         Self {
             request,
@@ -68,6 +71,7 @@ impl Term {
             shutdown,
             times,
             is_suspect: AtomicBool::new(false),
+            is_settled: AtomicBool::new(false),
             state: AtomicU8::new(HELD),
             changed: Notify::new(),
             #[cfg(feature = "redis")]
@@ -86,6 +90,10 @@ impl Term {
         self.times.next(sent)
     }
 
+    pub(crate) fn is_renewed(&self) -> bool {
+        self.times.is_renewed
+    }
+
     /// Whether it lasts as long as it ever will.
     pub(crate) fn is_final(&self) -> bool {
         self.times.is_final()
@@ -97,6 +105,12 @@ impl Term {
         let now = self.store.now();
         let ttl = self.times.next_ttl(now)?;
         Some((now, Request { ttl, ..self.request.clone() }))
+    }
+
+    /// When the store may be told that it was held for as long as it may be: no sooner
+    /// than it ends there, so that work has the same time to stop as after any loss.
+    pub(crate) fn end(&self) -> Option<Instant> {
+        self.times.end()
     }
 
     /// For how long the lock is to stay held after it was released.
@@ -150,19 +164,20 @@ impl Term {
     /// How it was lost, if it was.
     pub(crate) fn loss(&self) -> Option<LossReason> {
         self.is_held();
-        if let Some(reason) = self.gone()
+        if let Some(reason) = gone(self.state.load(Ordering::Acquire))
             && (self.store.now() >= self.deadline() || self.shutdown.is_over())
         {
             self.lose(reason);
         }
-        match self.state.load(Ordering::Acquire) {
-            EXPIRED => Some(LossReason::Expired),
-            TAKEN => Some(LossReason::Taken),
-            FORCED => Some(LossReason::Forced),
-            MAX_HOLD => Some(LossReason::MaxHold),
-            SHUT_DOWN => Some(LossReason::ShutDown),
-            _ => None,
-        }
+        lost(self.state.load(Ordering::Acquire))
+    }
+
+    /// How it was lost, as far as is known by now.
+    pub(crate) fn loss_so_far(&self) -> Option<LossReason> {
+        self.is_held();
+        // One look: on its way from gone to lost it is either.
+        let state = self.state.load(Ordering::Acquire);
+        lost(state).or_else(|| gone(state))
     }
 
     /// A renewal that was sent then has set this TTL.
@@ -178,21 +193,20 @@ impl Term {
         self.is_suspect.store(true, Ordering::Release);
     }
 
+    /// The store knows of it no more, be it since it was released.
+    pub(crate) fn settle(&self, is_released: bool) {
+        if !self.is_settled.swap(true, Ordering::AcqRel) {
+            self.shutdown.lease_ends(is_released);
+        }
+    }
+
     /// The store has said that it is not held, and why as far as is known. From now on
     /// it is not; that it was lost, and how, is told later, or at the deadline.
     /// False if it was not held before.
     pub(crate) fn vanish(&self, reason: LossReason) -> bool {
+        self.settle(false);
         let is_taken = reason == LossReason::Taken;
         self.leave(HELD, if is_taken { GONE_TAKEN } else { GONE_EXPIRED })
-    }
-
-    /// How it has vanished, if it is not told lost yet.
-    pub(crate) fn gone(&self) -> Option<LossReason> {
-        match self.state.load(Ordering::Acquire) {
-            GONE_EXPIRED => Some(LossReason::Expired),
-            GONE_TAKEN => Some(LossReason::Taken),
-            _ => None,
-        }
     }
 
     pub(crate) fn lose(&self, reason: LossReason) {
@@ -204,6 +218,10 @@ impl Term {
             LossReason::ShutDown => SHUT_DOWN,
         };
         if [HELD, GONE_EXPIRED, GONE_TAKEN].into_iter().any(|from| self.leave(from, state)) {
+            // What is lost with its client is still waited for, to be released.
+            if reason != LossReason::ShutDown {
+                self.settle(false);
+            }
             telemetry::ended(self.request.kind, self.age(), Some(reason));
             tracing::warn!(%reason, "a lease was lost");
             tracing::debug!(key = %self.request.key, "the lease that was lost");
@@ -212,7 +230,7 @@ impl Term {
 
     /// Its release has begun: it is not held, and not lost either. False if it
     /// was lost before.
-    pub(crate) fn end(&self) -> bool {
+    pub(crate) fn finish(&self) -> bool {
         let is_ended = self.is_held() && self.leave(HELD, ENDED);
         if is_ended {
             telemetry::ended(self.request.kind, self.age(), None);
@@ -252,7 +270,7 @@ impl Term {
             if let Some(reason) = self.loss() {
                 return reason;
             }
-            if self.is_held() || self.gone().is_some() {
+            if self.is_held() || gone(self.state.load(Ordering::Acquire)).is_some() {
                 let left = self.deadline().saturating_duration_since(self.store.now());
                 tokio::select! {
                     () = changed => {}
@@ -263,6 +281,25 @@ impl Term {
                 changed.await;
             }
         }
+    }
+}
+
+fn lost(state: u8) -> Option<LossReason> {
+    Some(match state {
+        EXPIRED => LossReason::Expired,
+        TAKEN => LossReason::Taken,
+        FORCED => LossReason::Forced,
+        MAX_HOLD => LossReason::MaxHold,
+        SHUT_DOWN => LossReason::ShutDown,
+        _ => return None,
+    })
+}
+
+fn gone(state: u8) -> Option<LossReason> {
+    match state {
+        GONE_EXPIRED => Some(LossReason::Expired),
+        GONE_TAKEN => Some(LossReason::Taken),
+        _ => None,
     }
 }
 
@@ -334,7 +371,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn what_is_released_is_never_lost() {
         let term = term();
-        assert!(term.end());
+        assert!(term.finish());
         let lost = tokio::time::timeout(Duration::from_secs(60), term.lost()).await;
         assert!(lost.is_err());
         assert!(!term.is_held());

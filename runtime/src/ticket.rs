@@ -41,6 +41,7 @@ use crate::{LockError, LockKey};
 /// # }
 /// ```
 #[derive(Clone)]
+#[must_use = "the lock stays held until the ticket is adopted, or its TTL is over"]
 pub struct Ticket {
     pub(crate) key: LockKey,
     pub(crate) id: RequestId,
@@ -68,7 +69,7 @@ impl Ticket {
 
     fn read(text: &str) -> Option<Self> {
         let [VERSION, kind, id, ttl, keep, most, renew, owner, name] =
-            *text.split('.').collect::<Vec<_>>()
+            *text.splitn(10, '.').collect::<Vec<_>>()
         else {
             return None;
         };

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use tokio::time::sleep;
 
 use super::pace::{Pace, Refusal};
-use crate::keeper::why;
+use crate::keeper::{Doubt, why};
 use crate::lease::Lease;
 use crate::locks::Client;
 use crate::options::SHORTEST_TTL;
@@ -43,8 +43,8 @@ struct Adopting {
     in_flight: Option<StoreFuture<Adoption>>,
     /// The store may have it done, and nobody has the lease.
     is_armed: bool,
-    /// A command had no answer.
-    in_doubt: bool,
+    /// When the first command was sent that had no answer.
+    unanswered: Option<Instant>,
     /// When the last command was sent.
     sent: Instant,
     _stay: Stay,
@@ -65,7 +65,7 @@ impl Adopting {
             request,
             in_flight: None,
             is_armed: false,
-            in_doubt: false,
+            unanswered: None,
             sent: client.store.now(),
             _stay: Stay::new(&client.keeper.shutdown),
         }
@@ -117,7 +117,8 @@ impl Adopting {
         match &answer {
             Ok(Adoption::Adopted { .. }) => self.is_armed = true,
             Err(error) if error.outcome == Outcome::Unknown => {
-                (self.is_armed, self.in_doubt) = (true, true);
+                self.is_armed = true;
+                self.unanswered.get_or_insert(self.sent);
             }
             _ => {}
         }
@@ -140,7 +141,9 @@ impl Drop for Adopting {
         let in_flight = self.in_flight.take();
         if self.is_armed || in_flight.is_some() {
             let requests = vec![self.request.clone()];
-            self.client.keeper.cancel_later(requests, in_flight, self.in_doubt);
+            let is_certain = self.unanswered.is_some();
+            let doubt = Doubt { is_certain, since: self.unanswered.unwrap_or(self.sent) };
+            self.client.keeper.cancel_later(requests, in_flight, doubt);
         }
     }
 }

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use tokio::time::sleep;
 
 use super::Wanted;
+use crate::keeper::Doubt;
 use crate::lease::Lease;
 use crate::locks::Client;
 use crate::options::Options;
@@ -50,8 +51,8 @@ pub(crate) struct Asking {
     /// had no answer since.
     confirmed_until: Option<Instant>,
     subscribing: Subscribing,
-    /// An ask had no answer: a copy of it may be on its way.
-    in_doubt: bool,
+    /// When the first ask was sent that had no answer: a copy of it may be on its way.
+    unanswered: Option<Instant>,
     _stay: Stay,
 }
 
@@ -100,7 +101,7 @@ impl Asking {
             heartbeat: None,
             confirmed_until: None,
             subscribing: Subscribing::Done(None),
-            in_doubt: false,
+            unanswered: None,
             _stay: Stay::new(&client.keeper.shutdown),
         }
     }
@@ -193,7 +194,8 @@ impl Asking {
                     }
                 }
                 Err(error) if error.outcome == Outcome::Unknown => {
-                    (self.is_armed, self.in_doubt) = (true, true);
+                    self.is_armed = true;
+                    self.unanswered.get_or_insert(sent);
                     self.may_be_confirmed(sent, ttl);
                 }
                 // Refused; but an earlier copy may still be on its way.
@@ -303,7 +305,8 @@ impl Asking {
         if self.route.is_some() {
             self.route = Some(self.client.wakeups.route(self.request.id));
         }
-        (self.is_armed, self.in_doubt, self.first, self.ticket) = (false, false, None, None);
+        (self.is_armed, self.unanswered) = (false, None);
+        (self.first, self.ticket) = (None, None);
         (self.heartbeat, self.confirmed_until) = (None, None);
     }
 }
@@ -312,8 +315,11 @@ impl Drop for Asking {
     fn drop(&mut self) {
         let in_flight = self.in_flight.take();
         if self.is_armed || in_flight.is_some() {
+            let sent = in_flight.as_ref().map_or(self.sent, |in_flight| in_flight.sent);
+            let is_certain = self.unanswered.is_some();
+            let doubt = Doubt { is_certain, since: self.unanswered.unwrap_or(sent) };
             let in_flight = in_flight.map(|in_flight| in_flight.answer);
-            self.client.keeper.cancel_later(vec![self.request.clone()], in_flight, self.in_doubt);
+            self.client.keeper.cancel_later(vec![self.request.clone()], in_flight, doubt);
         }
     }
 }

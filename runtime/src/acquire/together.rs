@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use crate::keeper::Doubt;
 use crate::lease::Lease;
 use crate::leases::Leases;
 use crate::locks::Client;
@@ -23,8 +24,8 @@ pub(super) struct Together {
     is_armed: bool,
     /// When the last command was sent.
     sent: Instant,
-    /// A command had no answer: a copy of it may be on its way.
-    in_doubt: bool,
+    /// When the first command was sent that had no answer: a copy of it may be on its way.
+    unanswered: Option<Instant>,
     _stay: Stay,
 }
 
@@ -44,7 +45,7 @@ impl Together {
             in_flight: None,
             is_armed: false,
             sent: client.store.now(),
-            in_doubt: false,
+            unanswered: None,
             _stay: Stay::new(&client.keeper.shutdown),
         }
     }
@@ -66,9 +67,10 @@ impl Together {
             // Refused; but an earlier copy may still be on its way.
             Ok(Err(place)) => Ok(Err(place)),
             Err(error) => {
-                let in_doubt = error.outcome == Outcome::Unknown;
-                self.is_armed |= in_doubt;
-                self.in_doubt |= in_doubt;
+                if error.outcome == Outcome::Unknown {
+                    self.is_armed = true;
+                    self.unanswered.get_or_insert(self.sent);
+                }
                 Err(error)
             }
         }
@@ -94,11 +96,10 @@ impl Drop for Together {
     fn drop(&mut self) {
         let in_flight = self.in_flight.take();
         if self.is_armed || in_flight.is_some() {
-            self.client.keeper.cancel_later(
-                std::mem::take(&mut self.requests),
-                in_flight,
-                self.in_doubt,
-            );
+            let is_certain = self.unanswered.is_some();
+            let doubt = Doubt { is_certain, since: self.unanswered.unwrap_or(self.sent) };
+            let requests = std::mem::take(&mut self.requests);
+            self.client.keeper.cancel_later(requests, in_flight, doubt);
         }
     }
 }

@@ -1,12 +1,12 @@
 //! What the keeper has to do: a timetable of leases, and jobs.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
 
-use super::jobs::Job;
+use super::jobs::{Gate, Job};
 use crate::shutdown::Shutdown;
 use crate::store::Store;
 use crate::term::{Slot, Term};
@@ -18,6 +18,7 @@ pub(super) type Ticket = u64;
 #[derive(Debug)]
 pub(super) struct Shared {
     pub(super) store: Arc<dyn Store>,
+    pub(super) gate: Gate,
     pub(super) shutdown: Arc<Shutdown>,
     book: Mutex<Book>,
     /// There is something to do sooner than the keeper knew.
@@ -31,7 +32,7 @@ pub(super) struct Shared {
 #[derive(Default)]
 pub(super) struct Book {
     timetable: BTreeMap<Slot, Arc<Term>>,
-    jobs: VecDeque<(Ticket, Job)>,
+    jobs: Vec<(Ticket, Job)>,
     /// Jobs that are queued or running.
     unfinished: BTreeSet<Ticket>,
     numbers: u64,
@@ -48,9 +49,10 @@ impl std::fmt::Debug for Book {
 }
 
 impl Shared {
-    pub(super) fn new(store: Arc<dyn Store>, shutdown: Arc<Shutdown>) -> Self {
+    pub(super) fn new(store: Arc<dyn Store>, gate: Gate, shutdown: Arc<Shutdown>) -> Self {
         Self {
             store,
+            gate,
             shutdown,
             book: Mutex::default(),
             changed: Notify::new(),
@@ -106,7 +108,7 @@ impl Shared {
     }
 
     fn queue(&self, ticket: Ticket, job: Job) {
-        self.book().jobs.push_back((ticket, job));
+        self.book().jobs.push((ticket, job));
         self.changed.notify_one();
     }
 
@@ -157,10 +159,9 @@ impl Book {
         due
     }
 
-    /// Takes out the jobs that came first, at most so many.
-    pub(super) fn take_jobs(&mut self, most: usize) -> Vec<(Ticket, Job)> {
-        let most = most.min(self.jobs.len());
-        self.jobs.drain(..most).collect()
+    /// Takes out the jobs.
+    pub(super) fn take_jobs(&mut self) -> Vec<(Ticket, Job)> {
+        std::mem::take(&mut self.jobs)
     }
 
     /// When the next lease is due.
@@ -189,15 +190,19 @@ impl Drop for Done {
 
 #[cfg(test)]
 mod tests {
+    use tokio::sync::Semaphore;
+
     use super::*;
     use crate::store::memory::MemoryStore;
 
     #[test]
     fn a_drain_does_not_wait_for_later_jobs() {
-        let shared = Arc::new(Shared::new(Arc::new(MemoryStore::default()), Arc::default()));
+        let store = Arc::new(MemoryStore::default());
+        let shared = Shared::new(store, Arc::new(Semaphore::new(1)), Arc::default());
+        let shared = Arc::new(shared);
         shared.push(Box::pin(async {}));
         shared.push(Box::pin(async {}));
-        let (first, _) = shared.book().take_jobs(1).remove(0);
+        let (first, _) = shared.book().take_jobs().remove(0);
         assert_eq!(shared.drain(Duration::ZERO), 2);
         drop(Done { shared: shared.clone(), ticket: first });
         assert_eq!(shared.drain_up_to(first, Duration::from_secs(60)), 0);

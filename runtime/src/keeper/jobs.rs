@@ -7,19 +7,24 @@ use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
 use tokio::runtime::Handle;
-use tokio::time::{sleep, sleep_until};
+use tokio::sync::Semaphore;
+use tokio::time::{sleep, sleep_until, timeout};
 
 use crate::shutdown::{Shutdown, Stay};
-use crate::store::{LIVE_MOST, Renewal, Request, Store, StoreError, StoreFuture};
+use crate::store::{Ended, LIVE_MOST, Renewal, Request, Store, StoreError, StoreFuture};
 use crate::term::Term;
 use crate::{LossReason, Outcome, telemetry};
 
 /// Work that is done once.
 pub(super) type Job = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// For how long the bytes of a command that had no answer may still arrive: as long as
-/// its connection may be silent before it is given up.
-pub(super) const LATE: Duration = Duration::from_millis(500);
+/// How many commands of jobs are under way at a time. All at once would take the server
+/// longer than a command may take, and fail together. Who waits to try again has no turn.
+pub(super) type Gate = Arc<Semaphore>;
+
+/// For how long at least the bytes of a command that had no answer may still arrive: as
+/// long as its connection may be silent before it is given up.
+const LATE: Duration = Duration::from_millis(500);
 
 /// The pause after a failure: short beside the TTL, so that several tries fit
 /// into what is left of a lease; and random, so that not all come back at once.
@@ -39,8 +44,10 @@ pub(super) async fn tend(
     let (mut terms, mut requests) = (Vec::new(), Vec::new());
     for term in due {
         if !term.is_held() {
-            if term.loss() == Some(LossReason::MaxHold) {
-                over(term);
+            match term.end().filter(|_| term.loss() == Some(LossReason::MaxHold)) {
+                Some(end) if store.now() < end => again(&term, end),
+                Some(_) => over(term),
+                None => {}
             }
         } else if let Some((sent, request)) = term.renewal().filter(|_| !term.is_final()) {
             terms.push((term, sent));
@@ -88,7 +95,7 @@ fn judge(
         Ok(Renewal::Renewed) => {
             telemetry::renewal("renewed");
             term.prolong(sent, ttl);
-            Ok(Judged::Held(term.next(sent)))
+            Ok(Judged::Held(term.next(sent).filter(|_| term.is_held())))
         }
         Ok(Renewal::NotHeld(reason)) => {
             telemetry::renewal("not_held");
@@ -118,9 +125,23 @@ pub(crate) async fn renew(
     }
 }
 
-/// Says how a lease was lost that is not held any more.
+/// Says how a lease was lost that is not held any more; as far as is known, if this is
+/// dropped before it is told more.
 async fn tell(store: &Arc<dyn Store>, term: &Term, reason: LossReason) {
-    term.lose(why(store, &term.request, reason).await);
+    let mut told = Told { term, reason };
+    told.reason = why(store, &term.request, reason).await;
+}
+
+/// Says how a lease was lost when it is dropped.
+struct Told<'a> {
+    term: &'a Term,
+    reason: LossReason,
+}
+
+impl Drop for Told<'_> {
+    fn drop(&mut self) {
+        self.term.lose(self.reason);
+    }
 }
 
 /// How a lease was lost that the store says is not held.
@@ -138,6 +159,7 @@ pub(crate) async fn why(
 /// Looks after one lease for as long as it is held.
 pub(super) async fn tend_until_over(
     store: Arc<dyn Store>,
+    gate: Gate,
     shutdown: Arc<Shutdown>,
     term: Arc<Term>,
     first: Instant,
@@ -145,59 +167,93 @@ pub(super) async fn tend_until_over(
     let (mut next, mut is_over) = (Some(first), false);
     while let Some(when) = next.take() {
         tokio::select! {
-            () = term.over() => {}
+            () = term.over(), if term.is_held() => {}
             () = sleep_until(when.into()) => {}
         }
         tend(&store, vec![term.clone()], |_, when| next = Some(when), |_| is_over = true).await;
     }
     if is_over {
-        release(store, term, true, Stay::new(&shutdown)).await;
+        release(store, gate, term, true, Stay::new(&shutdown)).await;
     }
 }
 
 /// Releases a lease, and tries until time has ended it anyway. What was held is kept for
 /// the rest of its least time.
-pub(super) fn release(store: Arc<dyn Store>, term: Arc<Term>, was_held: bool, stay: Stay) -> Job {
+pub(super) fn release(
+    store: Arc<dyn Store>,
+    gate: Gate,
+    term: Arc<Term>,
+    was_held: bool,
+    stay: Stay,
+) -> Job {
     Box::pin(async move {
+        let _stay = stay;
         let keep = || if was_held { term.keep() } else { Duration::ZERO };
         let release = || store.release(&term.request, keep());
-        stay.note(persist(&store, &term.request, "released", release).await);
+        if let Some(answer) = persist(&store, &gate, &term.request, "released", release).await {
+            term.settle(!matches!(answer, Ended::NotHeld(_)));
+        }
     })
+}
+
+/// What may be on its way yet of an acquisition.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Doubt {
+    /// An ask had no answer.
+    pub(crate) is_certain: bool,
+    /// When the first ask was sent that had none, or has none yet.
+    pub(crate) since: Instant,
 }
 
 /// Takes acquisitions back: behind their own command, whose answer is awaited
 /// first, and until time has ended them anyway.
 ///
 /// Those in doubt are taken back once more, by a job that is given to `later`: when no
-/// late bytes of their commands can arrive any more. A server that lets us end a
+/// late bytes of their commands are to be expected any more. A server that lets us end a
 /// connection which was given up has none, but not all do.
 pub(super) fn cancel<T: Send + 'static>(
     store: Arc<dyn Store>,
+    gate: Gate,
     requests: Vec<Request>,
     in_flight: Option<StoreFuture<T>>,
-    mut in_doubt: bool,
+    mut doubt: Doubt,
     stay: Stay,
-    later: impl FnOnce(Job) + Send + 'static,
+    later: impl FnOnce(Job, Duration) + Send + 'static,
 ) -> Job {
     Box::pin(async move {
         if let Some(in_flight) = in_flight {
             // Granted or not, they are taken back.
-            let answer = in_flight.await;
-            in_doubt |= answer.is_err_and(|error| error.outcome == Outcome::Unknown);
+            let is_unknown = |error: StoreError| error.outcome == Outcome::Unknown;
+            doubt.is_certain |= match answered(in_flight).await {
+                Some(answer) => answer.is_err_and(is_unknown),
+                None => true,
+            };
         }
-        cancel_all(&store, &requests).await;
-        if in_doubt {
-            later(Box::pin(async move {
-                cancel_all(&store, &requests).await;
+        cancel_all(&store, &gate, &requests).await;
+        if doubt.is_certain {
+            // What was lost on the way is sent again after twice the time, and twice that.
+            let late = store.now().saturating_duration_since(doubt.since).clamp(LATE, LIVE_MOST);
+            let again = async move {
+                cancel_all(&store, &gate, &requests).await;
                 drop(stay);
-            }));
+            };
+            later(Box::pin(again), late);
         }
     })
 }
 
-async fn cancel_all(store: &Arc<dyn Store>, requests: &[Request]) {
+/// The answer of a command, unless it is never to come.
+async fn answered<T>(command: StoreFuture<T>) -> Option<Result<T, StoreError>> {
+    // Outside of a runtime, where a guest's job may begin, there are no timers.
+    if Handle::try_current().is_err() {
+        return Some(command.await);
+    }
+    timeout(LIVE_MOST, command).await.ok()
+}
+
+async fn cancel_all(store: &Arc<dyn Store>, gate: &Gate, requests: &[Request]) {
     let cancel = async |request: &Request| {
-        persist(store, request, "cancelled", || store.cancel(request)).await;
+        persist(store, gate, request, "cancelled", || store.cancel(request)).await;
     };
     join_all(requests.iter().map(cancel)).await;
 }
@@ -206,26 +262,35 @@ async fn cancel_all(store: &Arc<dyn Store>, requests: &[Request]) {
 /// passwords may be in change.
 const REFUSALS: u32 = 5;
 
-/// Sends a command until it is answered, or its request has ended anyway; and says
-/// whether it was.
+/// Sends a command until it is answered, or its request has ended anyway; its answer, if
+/// there was one.
 async fn persist<T>(
     store: &Arc<dyn Store>,
+    gate: &Gate,
     request: &Request,
     done: &str,
     command: impl Fn() -> StoreFuture<T>,
-) -> bool {
+) -> Option<T> {
     // An offer, and a place in the queue, last as long as a waiter may live.
     let end = store.now() + request.ttl.max(LIVE_MOST);
     let mut refusals = 0;
-    while let Err(error) = command().await {
+    loop {
+        let answer = {
+            // It is never closed.
+            let _turn = gate.acquire().await;
+            command().await
+        };
+        let error = match answer {
+            Ok(answer) => return Some(answer),
+            Err(error) => error,
+        };
         refusals += u32::from(!error.is_passing);
         // Outside of a runtime, where a guest's job may begin, nothing can wait.
         let is_hopeless = error.is_shut_down || Handle::try_current().is_err();
         if is_hopeless || refusals >= REFUSALS || store.now() >= end {
             tracing::warn!(error = %error.source, "a lease could not be {done}; time ends it");
-            return false;
+            return None;
         }
         sleep(pause(request.ttl)).await;
     }
-    true
 }

@@ -18,10 +18,6 @@ use crate::store::{ClientInfo, Store};
 use crate::term::Term;
 use crate::{LockError, Outcome, Step};
 
-/// How many jobs are under way at a time. All at once would take the server longer than
-/// a command may take, and fail together.
-const AT_ONCE: usize = 128;
-
 /// How many renewals go together, and how many such pipelines are under way at a time.
 const TOGETHER: usize = 100;
 const PIPELINES: usize = 16;
@@ -108,7 +104,7 @@ async fn work(shared: &Arc<Shared>) {
                     pipelines.spawn(tend(shared.clone(), due));
                 }
             }
-            for (ticket, job) in book.take_jobs(AT_ONCE - jobs.len()) {
+            for (ticket, job) in book.take_jobs() {
                 let done = Done { shared: shared.clone(), ticket };
                 jobs.spawn(async move {
                     let _done = done;
@@ -140,8 +136,8 @@ async fn work(shared: &Arc<Shared>) {
 async fn tend(shared: Arc<Shared>, due: Vec<Arc<Term>>) {
     let again = |term: &_, when| shared.schedule(term, when);
     let over = |term| {
-        let (store, stay) = (shared.store.clone(), Stay::new(&shared.shutdown));
-        shared.push(jobs::release(store, term, true, stay));
+        let (store, gate) = (shared.store.clone(), shared.gate.clone());
+        shared.push(jobs::release(store, gate, term, true, Stay::new(&shared.shutdown)));
     };
     jobs::tend(&shared.store, due, again, over).await;
 }

@@ -106,7 +106,7 @@ impl LeaseHandle {
     ///   are out.
     pub fn fence(&self) -> Result<Fence, LockError> {
         let key = || self.key().clone();
-        if let Some(reason) = self.term.loss().or_else(|| self.term.gone()) {
+        if let Some(reason) = self.term.loss_so_far() {
             return Err(LockError::Lost { key: key(), reason });
         }
         self.term.fence.ok_or_else(|| LockError::NotFenced { key: key() })
@@ -132,8 +132,7 @@ impl LeaseHandle {
         if self.term.is_held() {
             return if self.term.is_suspect() { LeaseState::Suspect } else { LeaseState::Held };
         }
-        let reason = self.term.loss().or_else(|| self.term.gone());
-        reason.map_or(LeaseState::Released, LeaseState::Lost)
+        self.term.loss_so_far().map_or(LeaseState::Released, LeaseState::Lost)
     }
 
     /// Resolves when the lease is lost: when its deadline has passed, or the

@@ -33,7 +33,7 @@ pub(super) struct Times {
     deadline: AtomicU64,
     /// How long each renewal lets it last.
     ttl: Duration,
-    is_renewed: bool,
+    pub(super) is_renewed: bool,
     /// Until when the lock stays held, even if it is released before.
     keep_until: Option<Instant>,
     /// When it is lost, however often it was renewed. Counted from when the grant was
@@ -92,6 +92,11 @@ impl Times {
     /// For how long the lock is to stay held after it was released.
     pub(super) fn keep(&self, now: Instant) -> Duration {
         self.keep_until.map_or(Duration::ZERO, |until| until.saturating_duration_since(now))
+    }
+
+    /// When it is lost at the latest, if that is bounded.
+    pub(super) fn end(&self) -> Option<Instant> {
+        self.most
     }
 
     /// How long it may be held yet, if that is bounded.

@@ -94,10 +94,14 @@ pub(super) async fn run(
     answer
 }
 
+/// The least that a command may take: a third of the shortest TTL. The rest of a lease
+/// that is not to be held for longer may be shorter than that.
+const LEAST: Duration = Duration::from_millis(33);
+
 /// The time a command has: enough for a slow answer, and little enough that a
 /// lease outlives two of them.
 pub(super) fn limit(request: &Request) -> Duration {
-    PATIENCE.min(request.ttl / 3)
+    (request.ttl / 3).clamp(LEAST, PATIENCE)
 }
 
 /// A script's answer: an integer, or some in an array. What can't be one of ours

@@ -13,19 +13,19 @@ use super::connection::{Connections, PATIENCE};
 use super::fault::{self, Fault};
 use super::{RedisStore, Servers, script};
 use crate::LossReason;
-#[cfg(feature = "cluster")]
-use crate::store::Store;
 use crate::store::{Renewal, Renewals, Request, StoreError};
 
 impl RedisStore {
     pub(super) fn renew_together(&self, requests: &[Request]) -> Renewals {
+        // The shortest lease must not wait for the others' answers.
+        let limit = requests.iter().map(limit).min().unwrap_or(PATIENCE);
         let connections = match &self.servers {
             Servers::One(connections) => connections.clone(),
             // They are on several nodes: the driver sorts them, command by command.
             #[cfg(feature = "cluster")]
             Servers::Cluster(_) => {
-                let renewals: Vec<_> = requests.iter().map(|request| self.renew(request)).collect();
-                return Box::pin(join_all(renewals));
+                let renew = |request| self.send(self.renewal(request), limit, read);
+                return Box::pin(join_all(requests.iter().map(renew).collect::<Vec<_>>()));
             }
         };
         // An empty pipeline is an error to the driver, and would cost the connection.
@@ -33,8 +33,6 @@ impl RedisStore {
             return Box::pin(ready(Vec::new()));
         }
         let commands: Vec<_> = requests.iter().map(|request| self.renewal(request)).collect();
-        // The shortest lease must not wait for the others.
-        let limit = requests.iter().map(limit).min().unwrap_or(PATIENCE);
         let running = self.runtime.spawn(run(connections, commands, limit));
         let count = requests.len();
         Box::pin(async move {
