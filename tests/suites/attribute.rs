@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use leasehold::{Fault, Fence, LeaseState, LockError, Locks, LossReason, distributed_lock};
-use tokio::time::{Instant, advance, sleep};
+use tokio::time::{Instant, advance, sleep, timeout};
 
 static STEPS: AtomicU32 = AtomicU32::new(0);
 
@@ -374,7 +374,8 @@ async fn a_stuck_body_does_not_hold_its_lock_for_ever() {
             stuck::job()
         )
     });
-    let (mutex, semaphore, reader, writer, job) = Box::pin(all).await;
+    let all = timeout(Duration::from_secs(600), Box::pin(all));
+    let (mutex, semaphore, reader, writer, job) = all.await.expect("they do not go on");
     assert!(begun.elapsed() <= Duration::from_secs(120));
     assert!(begun.elapsed() > Duration::from_secs(100), "it was renewed until then");
     for result in [mutex, semaphore, reader, writer, job.map(drop)] {

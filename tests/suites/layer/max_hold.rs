@@ -12,16 +12,16 @@ use http_body::Frame;
 use http_body_util::{BodyExt, Empty, StreamBody};
 use leasehold::tower::Refusal;
 use leasehold::{LeaseHandle, LeaseState, LockLayer, Locks, LossReason};
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 use tower::{Layer, ServiceExt, service_fn};
 
 use super::{ask, problem, request, text};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// A handler that never answers.
+/// A handler that never answers; an hour of it is enough to see that.
 async fn stuck(_: Request<()>) -> Result<Response<Empty<Bytes>>, Infallible> {
-    pending().await
+    timeout(60 * MINUTE, pending()).await.expect("it is stopped before")
 }
 
 fn of_method(method: Method) -> Request<()> {
