@@ -20,10 +20,11 @@ use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 use tokio::time::sleep;
 
-pub(crate) use self::jobs::{Doubt, renew, why};
+pub(crate) use self::jobs::{Doubt, Judged, renew, why};
 use self::jobs::{Gate, Job};
 #[cfg(feature = "redis")]
 pub(crate) use self::thread::Thread;
+use crate::LossReason;
 use crate::shutdown::{Shutdown, Stay};
 use crate::store::{Request, Store, StoreFuture};
 use crate::term::Term;
@@ -131,6 +132,11 @@ impl Keeper {
         let (store, gate) = (self.store.clone(), self.gate.clone());
         let stay = Stay::new(&self.shutdown);
         self.finish(jobs::release(store, gate, term.clone(), was_held, stay));
+    }
+
+    /// Says how a lease was lost that is not held any more, as soon as that is known.
+    pub(crate) fn tell_later(&self, term: &Arc<Term>, reason: LossReason) {
+        self.finish(jobs::tell_once(self.store.clone(), term.clone(), reason));
     }
 
     /// Takes acquisitions back in the background, once their command that is still

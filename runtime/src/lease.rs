@@ -10,7 +10,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 pub use self::handle::{LeaseHandle, LeaseState};
-use crate::keeper::{renew, why};
+use crate::keeper::{Judged, renew, why};
 use crate::locks::Client;
 use crate::options::Options;
 use crate::store::{Ended, Request};
@@ -175,12 +175,17 @@ impl Lease {
             }
             let was_final = self.term().is_final();
             match renew(&self.client.store, self.term()).await {
-                Ok(next) => {
+                Ok(Judged::Held(next)) => {
                     // Nobody looks after one that is not renewed, until it is to be ended.
                     let is_new = !was_final && !self.term().is_renewed();
                     if let Some(next) = next.filter(|_| is_new) {
                         self.client.keeper.watch(self.term(), next);
                     }
+                    break;
+                }
+                Ok(Judged::Gone(reason)) => {
+                    // Not in here: this may be polled by `run`, which stops that now.
+                    self.client.keeper.tell_later(self.term(), reason);
                     break;
                 }
                 Err(error) if error.is_passing && tries_left > 0 => {}

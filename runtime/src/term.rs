@@ -107,10 +107,12 @@ impl Term {
         Some((now, Request { ttl, ..self.request.clone() }))
     }
 
-    /// When the store may be told that it was held for as long as it may be: no sooner
-    /// than it ends there, so that work has the same time to stop as after any loss.
+    /// When the store may be told that it was held for as long as it may be: as it ends
+    /// there anyway, so that work has the same time to stop as after any loss. What is to be
+    /// kept goes to nobody, and has to be told before that.
     pub(crate) fn end(&self) -> Option<Instant> {
-        self.times.end()
+        let end = if self.keep().is_zero() { self.times.end()? } else { self.deadline() };
+        (self.loss() == Some(LossReason::MaxHold)).then_some(end)
     }
 
     /// For how long the lock is to stay held after it was released.

@@ -44,7 +44,7 @@ pub(super) async fn tend(
     let (mut terms, mut requests) = (Vec::new(), Vec::new());
     for term in due {
         if !term.is_held() {
-            match term.end().filter(|_| term.loss() == Some(LossReason::MaxHold)) {
+            match term.end() {
                 Some(end) if store.now() < end => again(&term, end),
                 Some(_) => over(term),
                 None => {}
@@ -76,7 +76,7 @@ pub(super) async fn tend(
 }
 
 /// What a renewal's answer means for a lease.
-enum Judged {
+pub(crate) enum Judged {
     /// It is held, and is to be looked after then.
     Held(Option<Instant>),
     /// It is not, and was until now.
@@ -110,19 +110,15 @@ fn judge(
     }
 }
 
-/// Renews one lease, and says when to do so again, if at all.
-pub(crate) async fn renew(
-    store: &Arc<dyn Store>,
-    term: &Term,
-) -> Result<Option<Instant>, StoreError> {
-    let Some((sent, request)) = term.renewal() else { return Ok(None) };
-    match judge(term, sent, request.ttl, store.renew(&request).await)? {
-        Judged::Held(next) => Ok(next),
-        Judged::Gone(reason) => {
-            tell(store, term, reason).await;
-            Ok(None)
-        }
-    }
+/// Renews one lease.
+pub(crate) async fn renew(store: &Arc<dyn Store>, term: &Term) -> Result<Judged, StoreError> {
+    let Some((sent, request)) = term.renewal() else { return Ok(Judged::Held(None)) };
+    judge(term, sent, request.ttl, store.renew(&request).await)
+}
+
+/// Says how a lease was lost that is not held any more.
+pub(super) fn tell_once(store: Arc<dyn Store>, term: Arc<Term>, reason: LossReason) -> Job {
+    Box::pin(async move { tell(&store, &term, reason).await })
 }
 
 /// Says how a lease was lost that is not held any more; as far as is known, if this is

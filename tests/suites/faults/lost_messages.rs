@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use leasehold::{Fault, LockError, Locks, Outcome, Released};
+use leasehold::{Fault, LockError, Locks, Outcome, Released, Step};
 use leasehold_tests::polls::drop_after;
 
 /// That nobody holds it: asked for without waiting, after the background work
@@ -149,4 +149,48 @@ async fn dropping_any_future_at_any_point_leaves_nothing_held() {
             }
         }
     }
+}
+
+/// What waits to be tried again is in nobody's way.
+#[tokio::test(start_paused = true)]
+async fn releases_that_fail_do_not_hold_up_others() {
+    let (locks, faults) = Locks::in_memory_with_faults();
+    let mut leases = Vec::new();
+    for n in 0..500 {
+        leases.push(locks.mutex(format!("failing:{n}")).lock().await.unwrap());
+    }
+    faults.on(Step::Release).always(Fault::Unreachable);
+    drop(leases);
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    // Taking back is none of the releases that fail.
+    faults.on(Step::Acquire).next(Fault::Delay(Duration::from_millis(10)));
+    assert!(drop_after(1, locks.mutex("other").lock()).await.is_none());
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    assert!(locks.mutex("other").try_lock().await.is_ok());
+}
+
+/// What the network lost is sent again after twice the time, and twice that.
+#[tokio::test(start_paused = true)]
+async fn the_longer_there_was_no_answer_the_later_is_the_second_cancel() {
+    for (silence, second) in [(100, 600), (5_000, 10_000), (60_000, 30_000)] {
+        let (locks, faults) = Locks::in_memory_with_faults();
+        faults.next(Fault::LoseReplyAfter(Duration::from_millis(silence)));
+        assert!(drop_after(1, locks.mutex("a").lock()).await.is_none());
+        let cancels = |log: Vec<&str>| log.iter().filter(|sent| **sent == "cancel").count();
+        tokio::time::sleep(Duration::from_millis(second - 50)).await;
+        assert_eq!(cancels(faults.store().log()), 1, "after {silence} ms");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        assert_eq!(cancels(faults.store().log()), 1, "after {silence} ms");
+    }
+}
+
+/// Nothing says that it was not granted.
+#[tokio::test(start_paused = true)]
+async fn what_is_never_answered_is_taken_back_in_the_end() {
+    let (locks, faults) = Locks::in_memory_with_faults();
+    faults.next(Fault::Hang);
+    let mutex = locks.mutex("a").ttl(Duration::from_secs(3600));
+    assert!(drop_after(1, mutex.lock()).await.is_none());
+    tokio::time::sleep(Duration::from_secs(16)).await;
+    assert_free(&locks, "a").await;
 }

@@ -163,6 +163,22 @@ async fn what_the_store_could_not_be_told_is_left() {
     assert_eq!((report.released, report.left), (0, 5));
 }
 
+/// There is nothing to be released: only the guards are there yet.
+#[tokio::test(start_paused = true)]
+async fn what_was_lost_before_is_neither_waited_for_nor_counted() {
+    let (locks, faults) = Locks::in_memory_with_faults();
+    let expired = locks.mutex("a").ttl(TTL).renew(false).lock().await.unwrap();
+    let used_up = locks.mutex("b").ttl(TTL).max_hold(TTL).lock().await.unwrap();
+    let forced = locks.mutex("c").ttl(TTL).lock().await.unwrap();
+    let _ = another(faults.store()).force_release("c").await.unwrap();
+    sleep(TTL).await;
+    assert!([&expired, &used_up, &forced].iter().all(|lease| !lease.is_held()));
+    let begun = Instant::now();
+    let report = locks.shut_down().await;
+    assert_eq!((report.released, report.left), (0, 0));
+    assert_eq!(begun.elapsed(), Duration::ZERO);
+}
+
 #[tokio::test(start_paused = true)]
 async fn what_was_dropped_before_is_waited_for() {
     let (locks, faults) = Locks::in_memory_with_faults();

@@ -65,7 +65,7 @@ async fn renewals_by_hand_end_with_max_hold_as_well() {
     }
     assert_eq!(lease.lost().await, LossReason::MaxHold);
     assert!(begun.elapsed() <= TTL * 2, "{:?}", begun.elapsed());
-    sleep(SECOND / 100).await;
+    sleep(SECOND / 10).await;
     assert!(another(faults.store()).mutex("m").try_lock().await.is_ok(), "it was released");
 }
 
@@ -120,4 +120,17 @@ async fn a_released_one_is_told_released() {
         lease.release().await.unwrap();
         assert_eq!(handle.state(), LeaseState::Released);
     }
+}
+
+/// The work that asked is not polled any more from the moment when it is known.
+#[tokio::test(start_paused = true)]
+async fn a_renewal_inside_the_work_tells_that_it_was_forced() {
+    let (locks, faults) = Locks::in_memory_with_faults();
+    let lease = locks.mutex("m").ttl(TTL).lock().await.unwrap();
+    let _ = another(faults.store()).force_release("m").await.unwrap();
+    let begun = Instant::now();
+    faults.always(Fault::Delay(SECOND / 2));
+    let ended = lease.run(async { lease.renew().await }).await;
+    assert!(matches!(ended, Err(LockError::Lost { reason: LossReason::Forced, .. })), "{ended:?}");
+    assert_eq!(begun.elapsed(), SECOND, "a renewal, and the question how it was lost");
 }
