@@ -7,8 +7,10 @@
 pub mod backend;
 pub mod cluster;
 pub mod hearing;
+pub mod kinds;
 pub mod polls;
 pub mod process;
+pub mod remains;
 pub mod server;
 pub mod skew;
 

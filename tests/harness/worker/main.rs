@@ -3,6 +3,10 @@
 //! `worker URL COMMAND …`; each prints `ready` when it holds what it is to
 //! hold, and goes on when its input ends.
 
+mod cost;
+mod ending;
+mod stopped;
+
 use std::io::Read;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -20,8 +24,12 @@ fn main() -> Result<(), Failure> {
     let arguments: Vec<_> = arguments.iter().map(String::as_str).collect();
     match arguments[..] {
         [url, "hold", key, ttl_ms] => hold(url, key, ttl_ms.parse()?),
-        [url, "drop", count, "static"] => drop_on_a_static_runtime(url, count.parse()?),
-        [url, "drop", count, how] => drop_many(url, count.parse()?, how),
+        [url, "drop", count, "static"] => ending::on_a_static_runtime(url, count.parse()?),
+        [url, "drop", count, how] => ending::drop_many(url, count.parse()?, how),
+        [url, "run", key, ttl_ms] => stopped::run(url, key, ttl_ms.parse()?),
+        [url, "many", count, ttl_ms] => cost::many(url, count.parse()?, ttl_ms.parse()?),
+        [url, "cycles", count] => cost::cycles(url, count.parse()?),
+        [url, "contended", count] => cost::contended(url, count.parse()?),
         [url, "count", key, times] => count(url, key, times.parse()?),
         [url, "permit", key, limit, ttl_ms] => permit(url, key, limit.parse()?, ttl_ms.parse()?),
         [url, "read", key, ttl_ms] => read(url, key, ttl_ms.parse()?),
@@ -104,44 +112,6 @@ async fn wait(url: &str, key: &str) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Holds many mutexes and drops them just before the process ends.
-#[tokio::main]
-async fn drop_many(url: &str, count: u32, how: &str) -> Result<(), Failure> {
-    let locks = Locks::connect(url).await?;
-    let mut leases = Vec::new();
-    for n in 0..count {
-        leases.push(locks.mutex(format!("dropped:{n}")).lock().await?);
-    }
-    println!("ready");
-    match how {
-        // Here, on the main thread, with the client.
-        "main" => drop(leases),
-        // On a thread of the runtime's, and the client stays in a static.
-        "worker" => {
-            locks.install();
-            tokio::spawn(async move { drop(leases) }).await?;
-        }
-        // By a task that is running when the runtime is dropped.
-        "runtime" => {
-            locks.install();
-            tokio::spawn(async move {
-                let _leases = leases;
-                std::future::pending::<()>().await;
-            });
-        }
-        // While a panic unwinds.
-        "panic" => {
-            let panicked = tokio::spawn(async move {
-                let _leases = leases;
-                panic!("on purpose");
-            });
-            assert!(panicked.await.is_err());
-        }
-        _ => return Err("how: main, worker, runtime or panic".into()),
-    }
-    Ok(())
-}
-
 /// Drops a lease at its end, and logs on the same thread.
 #[tokio::main(flavor = "current_thread")]
 async fn log_to_the_end(url: &str) -> Result<(), Failure> {
@@ -174,24 +144,6 @@ async fn environment() -> Result<(), Failure> {
         }
     }
     Ok(())
-}
-
-/// The same on a thread of a runtime that lives in a static, and so outlives
-/// `main`.
-fn drop_on_a_static_runtime(url: &str, count: u32) -> Result<(), Failure> {
-    static RUNTIME: std::sync::OnceLock<tokio::runtime::Runtime> = std::sync::OnceLock::new();
-    let runtime = tokio::runtime::Runtime::new()?;
-    RUNTIME.get_or_init(|| runtime).block_on(async {
-        let locks = Locks::connect(url).await?;
-        locks.install();
-        let mut leases = Vec::new();
-        for n in 0..count {
-            leases.push(locks.mutex(format!("dropped:{n}")).lock().await?);
-        }
-        println!("ready");
-        tokio::spawn(async move { drop(leases) }).await?;
-        Ok(())
-    })
 }
 
 /// Adds to a number on the server, one step at a time, under a lock of its own

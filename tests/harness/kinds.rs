@@ -1,0 +1,149 @@
+//! Every kind of lock under one face, so that a proof can go through all of them.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::time::Duration;
+
+use leasehold::{Lease, Leases, LockError, Locks, Wait};
+
+/// A way to have a lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A mutex.
+    Mutex,
+    /// A hold of a reentrant mutex, by an owner of this name.
+    Reentrant(&'static str),
+    /// So many permits of the [`LIMIT`].
+    Permits(u32),
+    /// A reader.
+    Read,
+    /// A writer.
+    Write,
+    /// Three mutexes together, of which the second has the name.
+    All,
+}
+
+/// How many permits a semaphore has.
+pub const LIMIT: u32 = 3;
+
+/// One of each kind.
+pub const EVERY_KIND: [Kind; 7] = [
+    Kind::Mutex,
+    Kind::Reentrant("me"),
+    Kind::Permits(1),
+    Kind::Permits(2),
+    Kind::Read,
+    Kind::Write,
+    Kind::All,
+];
+
+/// What taking a lock gives.
+#[derive(Debug)]
+pub enum Guard {
+    /// Of one lock.
+    One(Lease),
+    /// Of several mutexes.
+    All(Leases),
+}
+
+/// A lock that is being taken.
+pub type Taking = Pin<Box<dyn Future<Output = Result<Guard, LockError>> + Send>>;
+
+impl Kind {
+    /// Waits for it, for as long as it takes.
+    #[must_use]
+    pub fn lock(self, locks: &Locks, name: &str, ttl: Duration) -> Taking {
+        let (locks, name) = (locks.clone(), name.to_owned());
+        Box::pin(async move {
+            let wait = Wait::Forever;
+            let lease = match self {
+                Self::Mutex => locks.mutex(name).ttl(ttl).wait(wait).lock().await,
+                Self::Reentrant(owner) => {
+                    locks.reentrant_mutex(name).owner(owner).ttl(ttl).wait(wait).lock().await
+                }
+                Self::Permits(1) => {
+                    locks.semaphore(name, LIMIT).ttl(ttl).wait(wait).acquire().await
+                }
+                Self::Permits(weight) => {
+                    locks.semaphore(name, LIMIT).ttl(ttl).wait(wait).acquire_many(weight).await
+                }
+                Self::Read => locks.rw_lock(name).ttl(ttl).wait(wait).read().await,
+                Self::Write => locks.rw_lock(name).ttl(ttl).wait(wait).write().await,
+                Self::All => {
+                    let leases = locks.all(names(&name)).ttl(ttl).wait(wait).lock().await;
+                    return leases.map(Guard::All);
+                }
+            };
+            lease.map(Guard::One)
+        })
+    }
+
+    /// Takes it if it is free.
+    #[must_use]
+    pub fn try_lock(self, locks: &Locks, name: &str, ttl: Duration) -> Taking {
+        let (locks, name) = (locks.clone(), name.to_owned());
+        Box::pin(async move {
+            let lease = match self {
+                Self::Mutex => locks.mutex(name).ttl(ttl).try_lock().await,
+                Self::Reentrant(owner) => {
+                    locks.reentrant_mutex(name).owner(owner).ttl(ttl).try_lock().await
+                }
+                Self::Permits(1) => locks.semaphore(name, LIMIT).ttl(ttl).try_acquire().await,
+                Self::Permits(weight) => {
+                    locks.semaphore(name, LIMIT).ttl(ttl).try_acquire_many(weight).await
+                }
+                Self::Read => locks.rw_lock(name).ttl(ttl).try_read().await,
+                Self::Write => locks.rw_lock(name).ttl(ttl).try_write().await,
+                Self::All => {
+                    return locks.all(names(&name)).ttl(ttl).try_lock().await.map(Guard::All);
+                }
+            };
+            lease.map(Guard::One)
+        })
+    }
+
+    /// What another client has while nobody can have this of the same name.
+    #[must_use]
+    pub fn rival(self) -> Self {
+        match self {
+            Self::Mutex | Self::All => Self::Mutex,
+            Self::Reentrant(_) => Self::Reentrant("another"),
+            Self::Permits(_) => Self::Permits(LIMIT),
+            Self::Read | Self::Write => Self::Write,
+        }
+    }
+}
+
+/// The mutexes of [`Kind::All`]. A name that begins with a letter is between the two
+/// others, so that some are had when it is waited for, and some are not asked for yet.
+fn names(name: &str) -> [String; 3] {
+    ["0:", "", "z:"].map(|before| format!("{before}{name}"))
+}
+
+impl Guard {
+    /// Its leases.
+    pub fn leases(&self) -> impl Iterator<Item = &Lease> {
+        match self {
+            Self::One(lease) => std::slice::from_ref(lease).iter(),
+            Self::All(leases) => leases.iter(),
+        }
+    }
+
+    /// Whether all of it is held.
+    #[must_use]
+    pub fn is_held(&self) -> bool {
+        self.leases().all(Lease::is_held)
+    }
+
+    /// Releases all of it.
+    ///
+    /// # Errors
+    ///
+    /// As of the release.
+    pub async fn release(self) -> Result<(), LockError> {
+        match self {
+            Self::One(lease) => lease.release().await.map(drop),
+            Self::All(leases) => leases.release().await,
+        }
+    }
+}

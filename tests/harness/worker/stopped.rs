@@ -1,0 +1,38 @@
+//! Work under a lease, in a process that a test stops and lets go on.
+
+use std::time::{Duration, Instant};
+
+use leasehold::Locks;
+use tokio::io::AsyncReadExt;
+
+use super::Failure;
+
+/// Works under a mutex until it is lost. When the input has ended, says whether it is
+/// held, how it was lost, whether the work had a turn after the process stood still for
+/// longer than the TTL, and what the release is told.
+#[tokio::main(flavor = "current_thread")]
+pub(super) async fn run(url: &str, key: &str, ttl_ms: u64) -> Result<(), Failure> {
+    let locks = Locks::connect(url).await?;
+    let ttl = Duration::from_millis(ttl_ms);
+    let lease = locks.mutex(key).ttl(ttl).lock().await?;
+    println!("ready");
+    let (mut polled, mut went_on) = (Instant::now(), false);
+    let work = async {
+        loop {
+            // Always ready to go on when the process is.
+            tokio::time::sleep(Duration::from_millis(1)).await;
+            went_on |= polled.elapsed() > ttl;
+            polled = Instant::now();
+        }
+    };
+    let asked = async {
+        let _ = tokio::io::stdin().read_to_end(&mut Vec::new()).await;
+        println!("{}", if lease.is_held() { "held" } else { "lost" });
+        println!("{:?}", lease.lost().await);
+    };
+    let (ran, ()): (Result<(), _>, ()) = tokio::join!(lease.run(work), asked);
+    println!("{}", if went_on { "went on" } else { "stopped" });
+    println!("{}", if ran.is_err() { "lost" } else { "done" });
+    println!("{}", if lease.release().await.is_err() { "lost" } else { "released" });
+    Ok(())
+}
