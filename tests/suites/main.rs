@@ -10,6 +10,8 @@ mod faults;
 #[cfg(feature = "servers")]
 mod kinds;
 mod layer;
+#[cfg(feature = "servers")]
+mod leases;
 mod lessons;
 mod lifetimes;
 mod model;

@@ -57,62 +57,6 @@ async fn a_holder_outlives_its_ttl_because_it_is_renewed() {
     locks.mutex("a").try_lock().await.unwrap().release().await.unwrap();
 }
 
-#[tokio::test]
-async fn a_stopped_process_knows_that_it_lost() {
-    let server = Server::start();
-    let locks = Locks::connect(&server.url()).await.unwrap();
-    let mut holder = ready(&server, &["hold", "a", "300"]);
-    leasehold_tests::server::signal("-STOP", &holder.pid());
-    let lease = locks.mutex("a").wait(Wait::Forever).lock().await.unwrap();
-    holder.go_on();
-    leasehold_tests::server::signal("-CONT", &holder.pid());
-    assert_eq!(holder.rest(), ["lost", "false"]);
-    assert!(lease.is_held(), "the late release touched nothing of ours");
-    lease.release().await.unwrap();
-}
-
-/// How many of the locks are not free.
-async fn held(server: &Server) -> usize {
-    let mut redis = server.redis().await;
-    let keys: Vec<String> =
-        redis::cmd("KEYS").arg("leasehold:lock:*").query_async(&mut redis).await.unwrap();
-    assert_eq!(keys.len(), 1_000);
-    let records: Vec<String> = redis::cmd("MGET").arg(keys).query_async(&mut redis).await.unwrap();
-    records.iter().filter(|record| !record.starts_with("MF")).count()
-}
-
-async fn nothing_is_left(how: &str) {
-    let server = Server::start();
-    let mut dropper = ready(&server, &["drop", "1000", how]);
-    assert!(dropper.is_success());
-    assert_eq!(held(&server).await, 0);
-}
-
-#[tokio::test]
-async fn leases_dropped_just_before_main_returns_are_released() {
-    nothing_is_left("main").await;
-}
-
-#[tokio::test]
-async fn leases_dropped_on_a_worker_thread_are_released() {
-    nothing_is_left("worker").await;
-}
-
-#[tokio::test]
-async fn leases_dropped_on_a_thread_that_outlives_main_are_released() {
-    nothing_is_left("static").await;
-}
-
-#[tokio::test]
-async fn leases_dropped_with_the_runtime_are_released() {
-    nothing_is_left("runtime").await;
-}
-
-#[tokio::test]
-async fn leases_dropped_by_a_panic_are_released() {
-    nothing_is_left("panic").await;
-}
-
 /// What is waited for at the end of a thread does not answer, and the thread's
 /// locals, which loggers use, are gone.
 #[tokio::test]

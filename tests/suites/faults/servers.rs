@@ -4,7 +4,6 @@ use std::time::{Duration, Instant};
 
 use leasehold::{LockError, Locks, LossReason, Outcome, Wait};
 use leasehold_tests::backend::light_client;
-use leasehold_tests::polls::drop_after;
 use leasehold_tests::server::{Server, free_port};
 use redis_server_wrapper::{Delay, Direction, FaultProxy};
 
@@ -192,36 +191,6 @@ async fn a_reply_that_is_cut_off_leaks_nothing() {
         assert!(direct.mutex("a").try_lock().await.is_err());
         lease.release().await.unwrap();
         direct.mutex("a").try_lock().await.unwrap().release().await.unwrap();
-    }
-}
-
-/// Acquisitions dropped after their k-th poll, for every k until they complete.
-#[tokio::test]
-async fn dropped_acquisitions_leave_nothing_held() {
-    let server = Server::start();
-    let locks = Locks::connect(&server.url()).await.unwrap();
-    let observer = Locks::connect(&server.url()).await.unwrap();
-    for _ in 0..50 {
-        for polls in 1.. {
-            let lease = drop_after(polls, locks.mutex("a").lock()).await;
-            let permit = drop_after(polls, locks.semaphore("s", 1).acquire()).await;
-            if lease.is_some() && permit.is_some() {
-                break;
-            }
-        }
-        // Well within the TTL of 30 s: each was taken back.
-        observer
-            .mutex("a")
-            .wait(Duration::from_secs(5))
-            .lock()
-            .await
-            .unwrap()
-            .release()
-            .await
-            .unwrap();
-        let permit =
-            observer.semaphore("s", 1).wait(Duration::from_secs(5)).acquire().await.unwrap();
-        permit.release().await.unwrap();
     }
 }
 

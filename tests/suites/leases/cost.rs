@@ -1,0 +1,59 @@
+//! What many leases cost: commands, threads, tasks, memory; and that none is lost.
+
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+use leasehold_tests::server::Server;
+
+use super::{is_long, ready};
+
+const MANY: u64 = 50_000;
+
+/// What a worker says of itself, one `name number` a line.
+pub(super) fn said(lines: &[String]) -> HashMap<&str, u64> {
+    lines
+        .iter()
+        .filter_map(|line| {
+            let (name, number) = line.split_once(' ')?;
+            Some((name, number.parse().ok()?))
+        })
+        .collect()
+}
+
+/// Fifty thousand leases of one process: each renewed once in a third of its TTL and not
+/// more often, by one thread, with no task for any, and in less than a kibibyte.
+#[tokio::test]
+async fn fifty_thousand_leases_of_a_process_are_not_lost() {
+    // With `./tests/run long` it is what a service has: the default TTL, and two minutes.
+    let (ttl, time) = if is_long() { (30, 120) } else { (6, 20) };
+    let (ttl, time) = (Duration::from_secs(ttl), Duration::from_secs(time));
+    let server = Server::start();
+    let arguments = ["many", &MANY.to_string(), &ttl.as_millis().to_string()];
+    let mut process = ready(&server, &arguments);
+    let begun = Instant::now();
+    server.forget_stats().await;
+    tokio::time::sleep(time).await;
+    let renewals = server.stats("evalsha").await.0;
+    let held = begun.elapsed();
+    process.go_on();
+    let lines = process.rest();
+    let said = said(&lines);
+    let (calls, micros) = server.stats("evalsha").await;
+    println!(
+        "{MANY} leases, TTL {ttl:?}, {held:?}: {renewals} renewals, {}% of a core, {} bytes a lease; \
+         the server: {} µs a renewal",
+        u128::from(said["ticks"]) * 1_000 / held.as_millis(),
+        said["bytes"],
+        micros / calls.max(1),
+    );
+    assert_eq!(said["lost"], 0);
+    // So each was renewed, since it outlived its TTL. One may be a third older than
+    // another, so there is one more than the time has thirds.
+    let thirds = u64::try_from(held.as_millis() / (ttl / 3).as_millis()).unwrap();
+    assert!(renewals >= MANY, "{renewals}");
+    assert!(renewals <= MANY * (thirds + 1), "{renewals} in {thirds} thirds of the TTL");
+    assert_eq!((said["keepers"], said["threads"], said["tasks"]), (1, 0, 0));
+    // Resident memory of the process before and after, so with all that is allocated
+    // beside the lease, and kept by the allocator.
+    assert!(said["bytes"] < 1_024, "{} bytes a lease", said["bytes"]);
+}

@@ -1,0 +1,340 @@
+//! The end of a process, and of a client: what it gives back, and what it says.
+
+use std::future::pending;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use leasehold::{LeaseHandle, LeaseState, LockError, Locks, LossReason};
+use leasehold_tests::kinds::{EVERY_KIND, Guard, Kind};
+use leasehold_tests::server::Server;
+use tokio::sync::watch;
+use tokio::task::AbortHandle;
+
+use super::{TTL, ready, timeless};
+
+/// How long work may go on that has a lock, and then what is to be released.
+const GRACE: Duration = Duration::from_secs(5);
+const DRAIN: Duration = Duration::from_secs(2);
+
+/// A thousand leases, of every kind, and none is left when the process is gone.
+async fn nothing_is_left(how: &str, is_success: bool) {
+    let server = timeless();
+    let mut dropper = ready(&server, &["drop", "1000", how]);
+    assert_eq!(dropper.is_success(), is_success);
+    assert!(server.known().await > 500, "they were there");
+    assert_eq!(server.unfree().await, [""; 0]);
+}
+
+#[tokio::test]
+async fn leases_dropped_just_before_main_returns_are_released() {
+    nothing_is_left("main", true).await;
+}
+
+#[tokio::test]
+async fn leases_dropped_on_a_worker_thread_are_released() {
+    nothing_is_left("worker", true).await;
+}
+
+#[tokio::test]
+async fn leases_dropped_on_a_thread_that_outlives_main_are_released() {
+    nothing_is_left("static", true).await;
+}
+
+#[tokio::test]
+async fn leases_dropped_with_the_runtime_are_released() {
+    nothing_is_left("runtime", true).await;
+}
+
+#[tokio::test]
+async fn leases_dropped_by_a_panic_are_released() {
+    nothing_is_left("panic", true).await;
+}
+
+#[tokio::test]
+async fn leases_dropped_by_a_panic_that_ends_the_process_are_released() {
+    nothing_is_left("main-panic", false).await;
+}
+
+/// Nothing is dropped then, so nothing can be released: the TTLs do it.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn leases_of_a_process_that_exits_are_gone_after_their_ttl() {
+    let server = timeless();
+    let mut process = ready(&server, &["drop", "1000", "exit"]);
+    assert!(process.is_success());
+    let locks = Locks::connect(&server.url()).await.unwrap();
+    assert!(!server.unfree().await.is_empty());
+    server.jump(TTL - Duration::from_millis(1));
+    let refused = locks.mutex("dropped:0").try_lock().await;
+    assert!(matches!(refused, Err(LockError::Busy { .. })), "not before: {refused:?}");
+    server.jump(Duration::from_millis(2));
+    assert_eq!(server.unfree().await, [""; 0]);
+    locks.mutex("dropped:0").try_lock().await.unwrap().release().await.unwrap();
+}
+
+/// Some leases of every kind: a hundred of each, or three hundred.
+async fn hold_many(locks: &Locks) -> Vec<Guard> {
+    let mut held = Vec::new();
+    for n in 0..111 {
+        for kind in EVERY_KIND {
+            let guard = kind.lock(locks, &format!("m{n}:{kind:?}"), TTL).await.unwrap();
+            held.push(guard);
+        }
+    }
+    held.push(Kind::Mutex.lock(locks, "last", TTL).await.unwrap());
+    assert_eq!(held.iter().map(|guard| guard.leases().count()).sum::<usize>(), 1_000);
+    held
+}
+
+/// Their holders see that it ends, and let go: by a release, or by a drop.
+#[tokio::test]
+async fn what_its_holders_let_go_of_is_reported_released() {
+    let server = timeless();
+    let locks = Locks::connect(&server.url()).await.unwrap();
+    let other = Locks::connect(&server.url()).await.unwrap();
+    let others = other.mutex("another's").lock().await.unwrap();
+    let (is_ending, ending) = watch::channel(false);
+    for (n, guard) in hold_many(&locks).await.into_iter().enumerate() {
+        let mut ending = ending.clone();
+        tokio::spawn(async move {
+            ending.wait_for(|it| *it).await.unwrap();
+            if n % 2 == 0 {
+                guard.release().await.unwrap();
+            }
+        });
+    }
+    let ended = tokio::spawn({
+        let locks = locks.clone();
+        async move { locks.shut_down().await }
+    });
+    // Once it has begun nothing is acquired.
+    while !matches!(locks.mutex("another's").try_lock().await, Err(LockError::ShutDown)) {
+        tokio::task::yield_now().await;
+    }
+    is_ending.send(true).unwrap();
+    let report = ended.await.unwrap();
+    assert_eq!((report.released, report.left), (1_000, 0));
+    others.release().await.unwrap();
+    assert_eq!(server.unfree().await, [""; 0]);
+}
+
+/// The server does not answer: it says so, and does not wait for it for ever.
+#[tokio::test]
+async fn what_a_frozen_server_was_not_told_is_reported_left() {
+    let server = Server::start();
+    let locks = Locks::connect(&server.url()).await.unwrap();
+    let held = hold_many(&locks).await;
+    let frozen = server.freeze().await;
+    drop(held);
+    let begun = Instant::now();
+    let report = locks.shut_down().await;
+    let took = begun.elapsed();
+    assert_eq!((report.released, report.left), (0, 1_000));
+    // It tries for all of its time, and no longer: seconds more would be a wait for the
+    // server, or for what the keeper does until the leases end by themselves.
+    assert!(took >= GRACE + DRAIN, "{took:?}");
+    assert!(took < GRACE + DRAIN + Duration::from_secs(5), "{took:?}");
+    drop(frozen);
+}
+
+/// They are told at once: nothing of theirs is in the way of the end.
+#[tokio::test]
+async fn acquisitions_that_wait_are_not_left_to_wait() {
+    let server = timeless();
+    let locks = Locks::connect(&server.url()).await.unwrap();
+    let other = Locks::connect(&server.url()).await.unwrap();
+    let mut held = Vec::new();
+    let mut waiting = Vec::new();
+    for kind in EVERY_KIND {
+        let name = format!("m:{kind:?}");
+        held.push(kind.rival().lock(&other, &name, TTL).await.unwrap());
+        // The second of a client waits behind the first, and not in the server's queue.
+        waiting.push(tokio::spawn(kind.lock(&locks, &name, TTL)));
+        waiting.push(tokio::spawn(kind.lock(&locks, &name, TTL)));
+    }
+    let mut redis = server.redis().await;
+    loop {
+        let queues: Vec<String> =
+            redis::cmd("KEYS").arg("leasehold:queue:*").query_async(&mut redis).await.unwrap();
+        // Of several at once the second waits in another queue than the first, which has
+        // the first lock.
+        if queues.len() == EVERY_KIND.len() + 1 {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    let leads = tokio::spawn({
+        let locks = locks.clone();
+        async move { locks.lead("m:Mutex", |_| pending::<()>()).await }
+    });
+    tokio::task::yield_now().await;
+
+    let begun = Instant::now();
+    let report = locks.shut_down().await;
+    assert!(begun.elapsed() < GRACE, "nothing is in its way: {:?}", begun.elapsed());
+    // The first of those that one waits for who waits for several.
+    assert_eq!((report.released, report.left), (1, 0));
+    for waiter in waiting {
+        let refused = waiter.await.unwrap();
+        assert!(matches!(refused, Err(LockError::ShutDown)), "{refused:?}");
+    }
+    assert!(matches!(leads.await.unwrap(), Err(LockError::ShutDown)));
+    for kind in EVERY_KIND {
+        let refused = kind.try_lock(&locks, "m", TTL).await;
+        assert!(matches!(refused, Err(LockError::ShutDown)), "{refused:?}");
+    }
+    // Their places are given up: what is left on the server is the other's.
+    assert!(held.iter().all(Guard::is_held));
+    for guard in held {
+        guard.release().await.unwrap();
+    }
+    server.until_all_is_free().await;
+}
+
+/// A lock is not taken from work that goes on: it stays with who has it until its TTL.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn what_is_not_let_go_of_is_reported_left_and_not_taken_away() {
+    let server = timeless();
+    let locks = Locks::connect(&server.url()).await.unwrap();
+    let other = Locks::connect(&server.url()).await.unwrap();
+    let mut held = Vec::new();
+    for kind in EVERY_KIND {
+        held.push(kind.lock(&locks, &format!("m:{kind:?}"), TTL).await.unwrap());
+    }
+    let count = held.iter().flat_map(Guard::leases).count();
+    let report = locks.shut_down().await;
+    assert_eq!((report.released, report.left), (0, count));
+    for lease in held.iter().flat_map(Guard::leases) {
+        assert_eq!(lease.state(), LeaseState::Lost(LossReason::ShutDown));
+    }
+    let rivals = EVERY_KIND.map(|kind| (kind.rival(), format!("m:{kind:?}")));
+    for (kind, name) in &rivals {
+        let refused = kind.try_lock(&other, name, TTL).await;
+        assert!(matches!(refused, Err(LockError::Busy { .. })), "{refused:?}");
+    }
+    // And nobody renews it, though its guard is still there.
+    server.jump(TTL + Duration::from_millis(1));
+    for (kind, name) in &rivals {
+        let taken = kind.try_lock(&other, name, TTL).await;
+        taken.unwrap().release().await.unwrap();
+    }
+    drop(held);
+}
+
+/// It has the grace, and is dropped then: so its lock can be given back.
+#[tokio::test]
+async fn work_does_not_go_on_when_the_grace_is_over() {
+    let server = timeless();
+    let locks = Locks::connect(&server.url()).await.unwrap();
+    let mut work = Vec::new();
+    for kind in EVERY_KIND {
+        let guard = kind.lock(&locks, &format!("m:{kind:?}"), TTL).await.unwrap();
+        work.push(tokio::spawn(async move {
+            let begun = Instant::now();
+            let ran = match &guard {
+                Guard::One(lease) => lease.run(pending::<()>()).await,
+                Guard::All(leases) => leases.run(pending::<()>()).await,
+            };
+            (ran, begun.elapsed())
+        }));
+    }
+    let report = locks.shut_down().await;
+    assert_eq!((report.released, report.left), (EVERY_KIND.len() + 2, 0));
+    for work in work {
+        let (ran, lasted) = work.await.unwrap();
+        match ran {
+            Err(LockError::Lost { reason, .. }) => assert_eq!(reason, LossReason::ShutDown),
+            other => panic!("{other:?}"),
+        }
+        assert!(lasted >= GRACE, "it had its time: {lasted:?}");
+    }
+    assert_eq!(server.unfree().await, [""; 0]);
+}
+
+/// A leader's work, which takes its time to be dropped.
+struct Slow {
+    is_led_by_another: Arc<AtomicBool>,
+    led_beside: Arc<Mutex<Vec<bool>>>,
+}
+
+impl Drop for Slow {
+    fn drop(&mut self) {
+        // Long enough for the other to lead, had the lock been released before.
+        std::thread::sleep(Duration::from_millis(300));
+        let is_led = self.is_led_by_another.load(Ordering::SeqCst);
+        self.led_beside.lock().unwrap().push(is_led);
+    }
+}
+
+/// Leads on one client, and then on another; and says whether the second led before the
+/// first one's work was dropped, which `end` brings about.
+async fn hand_over(end: impl AsyncFnOnce(&Locks, &AbortHandle)) -> bool {
+    let server = Server::start();
+    let first = Locks::connect(&server.url()).await.unwrap();
+    let second = Locks::connect(&server.url()).await.unwrap();
+    let is_led_by_another = Arc::new(AtomicBool::new(false));
+    let led_beside = Arc::new(Mutex::new(Vec::new()));
+    let (leads, is_led) = watch::channel(false);
+    let slow = {
+        let (is_led_by_another, led_beside) = (is_led_by_another.clone(), led_beside.clone());
+        move || Slow {
+            is_led_by_another: is_led_by_another.clone(),
+            led_beside: led_beside.clone(),
+        }
+    };
+    let mut is_leading = is_led.clone();
+    let one = tokio::spawn({
+        let mutex = first.mutex("leader").ttl(Duration::from_secs(3));
+        async move {
+            mutex
+                .lead(|_: LeaseHandle| {
+                    let slow = slow();
+                    leads.send(true).unwrap();
+                    async move {
+                        let _slow = slow;
+                        pending::<()>().await;
+                    }
+                })
+                .await
+        }
+    });
+    is_leading.wait_for(|it| *it).await.unwrap();
+    let other = tokio::spawn({
+        let (second, is_led_by_another) = (second.clone(), is_led_by_another.clone());
+        async move {
+            let lead = |_: LeaseHandle| {
+                is_led_by_another.store(true, Ordering::SeqCst);
+                async {}
+            };
+            second.lead("leader", lead).await
+        }
+    });
+    let mut redis = server.redis().await;
+    let mut queued = redis::cmd("EXISTS");
+    queued.arg("leasehold:queue:{leader}");
+    while queued.query_async(&mut redis).await != Ok(1) {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    end(&first, &one.abort_handle()).await;
+    other.await.unwrap().unwrap();
+    let _ = one.await;
+    let dropped = led_beside.lock().unwrap();
+    assert!(!dropped.is_empty(), "its work was dropped");
+    dropped[0]
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 3)]
+async fn nobody_leads_before_the_work_of_one_that_is_shut_down_was_dropped() {
+    let is_led_beside = hand_over(async |first, _| {
+        let report = first.shut_down().await;
+        assert_eq!((report.released, report.left), (1, 0));
+    });
+    assert!(!is_led_beside.await);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 3)]
+async fn nobody_leads_before_the_work_of_one_that_is_aborted_was_dropped() {
+    assert!(!hand_over(async |_, one| one.abort()).await);
+}

@@ -1,0 +1,92 @@
+//! A runtime that is blocked, and a process that stands still.
+
+use std::sync::{Arc, Barrier};
+use std::time::Duration;
+
+use leasehold::{Locks, Wait};
+use leasehold_tests::kinds::{EVERY_KIND, Guard};
+use leasehold_tests::server::{Server, signal};
+use tokio::runtime::Builder;
+
+use super::{ready, worker};
+
+/// Renewed within the second, and not lost where the machine is busy for another.
+const TTL: Duration = Duration::from_secs(3);
+
+/// Every worker of the user's runtime sleeps for three TTLs, and so does nothing else:
+/// the leases are renewed all the same, and a process that waits for one waits on.
+#[test]
+fn a_runtime_that_is_blocked_loses_nothing() {
+    const WORKERS: usize = 2;
+    let server = Server::start();
+    let users = Builder::new_multi_thread().worker_threads(WORKERS).enable_all().build().unwrap();
+    let held: Vec<_> = users.block_on(async {
+        let locks = Locks::connect(&server.url()).await.unwrap();
+        let mut held = Vec::new();
+        for kind in EVERY_KIND {
+            held.push(kind.lock(&locks, &format!("m:{kind:?}"), TTL).await.unwrap());
+        }
+        held
+    });
+    let mut waits = worker(&server, &["wait", "m:Mutex"]);
+    let blocked = Arc::new(Barrier::new(WORKERS));
+    let sleeping: Vec<_> = (0..WORKERS)
+        .map(|_| {
+            let blocked = blocked.clone();
+            users.spawn(async move {
+                blocked.wait();
+                std::thread::sleep(TTL * 3);
+            })
+        })
+        .collect();
+    // Not on the runtime that is blocked.
+    let looking = Builder::new_current_thread().enable_all().build().unwrap();
+    looking.block_on(async {
+        for sleeping in sleeping {
+            sleeping.await.unwrap();
+        }
+        for guard in &held {
+            assert!(guard.is_held(), "{guard:?}");
+        }
+        let other = Locks::connect(&server.url()).await.unwrap();
+        for kind in EVERY_KIND {
+            let refused = kind.rival().try_lock(&other, &format!("m:{kind:?}"), TTL).await;
+            assert!(refused.is_err_and(|error| error.is_held_by_another()), "{kind:?}");
+        }
+        // To the end, and by nobody between: what ended comes not back.
+        let fences: Vec<_> = held.iter().flat_map(Guard::leases).map(|it| it.fence()).collect();
+        for guard in held {
+            guard.release().await.unwrap();
+        }
+        assert_eq!(waits.line().as_deref(), Some("ready"), "it has it now");
+        let next = other.inspect("m:Mutex").await.unwrap().holders[0].fence;
+        assert!(next > fences[0].as_ref().ok().copied(), "{next:?}");
+    });
+}
+
+/// It is stopped until another has the lock. When it goes on, it knows at once, without
+/// the server; the work has no turn; and its release is none of the other's.
+#[tokio::test]
+async fn a_process_that_was_stopped_past_its_ttl_does_not_go_on() {
+    let server = Server::start();
+    let locks = Locks::connect(&server.url()).await.unwrap();
+    let mut holder = ready(&server, &["run", "a", "1500"]);
+    signal("-STOP", &holder.pid());
+    let lease = locks.mutex("a").wait(Wait::Forever).lock().await.unwrap();
+    let mut redis = server.redis().await;
+    let mut record = redis::cmd("GET");
+    record.arg("leasehold:lock:{a}");
+    let (fence, before) = (lease.fence().unwrap(), record.query_async(&mut redis).await);
+    let before: String = before.unwrap();
+    assert!(before.starts_with("MH"), "{before}");
+    holder.go_on();
+    signal("-CONT", &holder.pid());
+    // Held no more when it is asked; told lost; the work stopped, as an error; and the
+    // release refused.
+    let said = holder.rest();
+    assert_eq!(said, ["lost", "Expired", "stopped", "lost", "lost"]);
+    let after: String = record.query_async(&mut redis).await.unwrap();
+    assert_eq!(after, before, "nothing of the new holder's is touched");
+    assert_eq!(lease.fence().unwrap(), fence);
+    lease.release().await.unwrap();
+}

@@ -1,0 +1,113 @@
+//! A server that can't be reached: for a while, and for longer than a lease.
+
+use std::time::{Duration, Instant};
+
+use leasehold::{LeaseState, LockError, Locks, LossReason};
+use leasehold_tests::kinds::{EVERY_KIND, Guard, Kind};
+use leasehold_tests::server::Server;
+use tokio::time::sleep;
+
+async fn hold_each(locks: &Locks, ttl: Duration) -> Vec<Guard> {
+    let mut held = Vec::new();
+    for kind in EVERY_KIND {
+        held.push(kind.lock(locks, &format!("m:{kind:?}"), ttl).await.unwrap());
+    }
+    held
+}
+
+async fn until(held: &[Guard], state: LeaseState) {
+    for lease in held.iter().flat_map(Guard::leases) {
+        while lease.state() != state {
+            assert!(lease.is_held(), "{lease:?}");
+            sleep(Duration::from_millis(5)).await;
+        }
+    }
+}
+
+/// It does not answer for half a TTL. Renewals fail meanwhile, and nothing is lost:
+/// *unknown* is not *lost*.
+#[tokio::test]
+async fn time_outs_are_no_loss_while_the_lease_runs() {
+    const TTL: Duration = Duration::from_secs(6);
+    let server = Server::start();
+    let locks = Locks::connect(&server.url()).await.unwrap();
+    let held = hold_each(&locks, TTL).await;
+    let frozen = server.freeze().await;
+    let begun = Instant::now();
+    // The first renewal is due after a third, and had no answer before the half is over.
+    until(&held, LeaseState::Suspect).await;
+    sleep((TTL / 2).saturating_sub(begun.elapsed())).await;
+    drop(frozen);
+    until(&held, LeaseState::Held).await;
+    for guard in held {
+        guard.release().await.unwrap();
+    }
+}
+
+/// Each lease, from its grant until it is told lost, while the server says nothing.
+async fn assert_told(held: Vec<Guard>) {
+    for guard in &held {
+        match guard {
+            Guard::One(lease) => assert_eq!(lease.lost().await, LossReason::Expired),
+            Guard::All(leases) => assert_eq!(leases.lost().await.1, LossReason::Expired),
+        }
+        assert!(!guard.is_held());
+        let ran = match guard {
+            Guard::One(lease) => lease.run(async {}).await,
+            Guard::All(leases) => leases.run(async {}).await,
+        };
+        assert!(matches!(ran, Err(LockError::Lost { .. })), "{ran:?}");
+    }
+    for lease in held.iter().flat_map(Guard::leases) {
+        assert_eq!(lease.state(), LeaseState::Lost(LossReason::Expired));
+        assert_eq!(lease.remaining(), Duration::ZERO);
+    }
+}
+
+/// It is silent until all were told: no answer is needed for that, nor an error.
+#[tokio::test]
+async fn loss_is_told_while_the_server_does_not_answer() {
+    let server = Server::start();
+    let locks = Locks::connect(&server.url()).await.unwrap();
+    let held = hold_each(&locks, Duration::from_millis(900)).await;
+    let frozen = server.freeze().await;
+    assert_told(held).await;
+    drop(frozen);
+    // What was lost is nobody's, and can be had again.
+    for kind in EVERY_KIND {
+        let name = format!("m:{kind:?}");
+        kind.rival().lock(&locks, &name, Duration::from_secs(30)).await.unwrap();
+    }
+}
+
+/// Nothing is there any more, neither the server nor its port.
+#[tokio::test]
+async fn loss_is_told_when_the_server_is_gone() {
+    let server = Server::start();
+    let locks = Locks::connect(&server.url()).await.unwrap();
+    let held = hold_each(&locks, Duration::from_millis(900)).await;
+    drop(server);
+    assert_told(held).await;
+    let refused = Kind::Mutex.try_lock(&locks, "m", Duration::from_secs(30)).await;
+    assert!(matches!(refused, Err(LockError::Store { .. })), "{refused:?}");
+}
+
+/// A lease that is not to be renewed ends, though the server is well.
+#[tokio::test]
+async fn what_is_not_to_be_renewed_is_not() {
+    let server = Server::start();
+    let locks = Locks::connect(&server.url()).await.unwrap();
+    let ttl = Duration::from_millis(900);
+    let lease = locks.mutex("a").ttl(ttl).renew(false).lock().await.unwrap();
+    let by_hand = locks.mutex("b").ttl(ttl * 20).renew(false).lock().await.unwrap();
+    server.forget_stats().await;
+    assert_eq!(lease.lost().await, LossReason::Expired);
+    assert_eq!(server.stats("evalsha").await.0, 0, "nobody renewed it");
+    // By hand it is, for as long as the TTL.
+    let before = by_hand.remaining();
+    assert!(before < ttl * 20 - ttl / 2, "{before:?}");
+    by_hand.renew().await.unwrap();
+    assert!(by_hand.remaining() > before);
+    assert_eq!(server.stats("evalsha").await.0, 1);
+    by_hand.release().await.unwrap();
+}
