@@ -36,6 +36,19 @@ async fn nothing_is_renewed_for_an_acquisition_that_was_given_up() {
     assert_eq!(faults.store().log(), ["acquire", "cancel"]);
 }
 
+/// The release of a lost lock was tried again for two seconds, and its caller waited.
+#[tokio::test(start_paused = true)]
+async fn the_release_of_what_is_lost_keeps_nobody_waiting() {
+    let (locks, faults) = Locks::in_memory_with_faults();
+    let lease = locks.mutex("a").ttl(TTL).lock().await.unwrap();
+    faults.always(Fault::LoseCommand);
+    lease.lost().await;
+    let begun = tokio::time::Instant::now();
+    let released = lease.release().await;
+    assert!(matches!(released, Err(LockError::Lost { .. })), "{released:?}");
+    assert_eq!(begun.elapsed(), Duration::ZERO);
+}
+
 /// An acquire that was sent again after a time-out took the re-entrant branch: the count
 /// was two, there was one unlock, and it was held for ever.
 #[tokio::test(start_paused = true)]
@@ -216,8 +229,11 @@ mod on_servers {
     use std::process::Command;
     use std::time::{Duration, Instant};
 
-    use leasehold::{Locks, Wait};
+    use futures_util::future::join_all;
+    use leasehold::{LockError, Locks, Wait};
     use leasehold_tests::backend::light_client;
+    use leasehold_tests::kinds::{EVERY_KIND, Guard};
+    use leasehold_tests::polls::drop_after;
     use leasehold_tests::process::Process;
     use leasehold_tests::server::Server;
     use redis::aio::MultiplexedConnection;
@@ -344,5 +360,87 @@ mod on_servers {
         }
         let all = locks.semaphore("s", 3).wait(Duration::from_secs(4)).acquire_many(3).await;
         all.unwrap().release().await.unwrap();
+    }
+
+    /// The watchdog outlived its lock, or an acquisition that was interrupted.
+    #[tokio::test]
+    async fn nothing_is_renewed_when_its_lease_has_ended() {
+        const TTL: Duration = Duration::from_millis(900);
+        let server = Server::start();
+        let locks = Locks::connect(&server.url()).await.unwrap();
+        let elsewhere = light_client(&server).await;
+        for kind in EVERY_KIND {
+            let guard = async |what| kind.lock(&locks, &format!("{what}:{kind:?}"), TTL).await;
+            guard("released").await.unwrap().release().await.unwrap();
+            drop(guard("dropped").await.unwrap());
+            let _ = drop_after(1, kind.lock(&locks, &format!("given up:{kind:?}"), TTL)).await;
+            if let Guard::One(lease) = guard("detached").await.unwrap() {
+                let adopted = elsewhere.adopt(lease.detach().unwrap()).await.unwrap();
+                adopted.release().await.unwrap();
+            }
+        }
+        server.until_all_is_free().await;
+        server.forget_stats().await;
+        tokio::time::sleep(TTL).await;
+        assert_eq!(server.stats("evalsha").await.0, 0);
+    }
+
+    /// `extend` brought back a lock that had expired; and `extend` and `unlock` of one
+    /// reported success, since a reply was read as the wrong type.
+    #[cfg(target_os = "linux")]
+    #[tokio::test]
+    async fn what_has_expired_is_neither_brought_back_nor_said_to_be_renewed_or_released() {
+        const TTL: Duration = Duration::from_secs(30);
+        let server = Server::start_skewed();
+        server.stop_clock();
+        let locks = Locks::connect(&server.url()).await.unwrap();
+        let other = light_client(&server).await;
+        let mut held = Vec::new();
+        for kind in EVERY_KIND {
+            let (renewed, released) = (format!("a:{kind:?}"), format!("b:{kind:?}"));
+            let to_renew = kind.lock(&locks, &renewed, TTL).await.unwrap();
+            let to_release = kind.lock(&locks, &released, TTL).await.unwrap();
+            held.push((kind, to_renew, to_release));
+        }
+        // By the server's clock alone: by their holders' they have all of it to go.
+        server.jump(TTL + Duration::from_millis(1));
+        for (kind, to_renew, to_release) in held {
+            assert!(to_renew.is_held() && to_release.is_held(), "nobody has asked yet");
+            for lease in to_renew.leases() {
+                let renewed = lease.renew().await;
+                assert!(matches!(renewed, Err(LockError::Lost { .. })), "{kind:?}: {renewed:?}");
+            }
+            assert!(!to_renew.is_held());
+            let released = to_release.release().await;
+            assert!(matches!(released, Err(LockError::Lost { .. })), "{kind:?}: {released:?}");
+            for name in ["a", "b"] {
+                let taken = kind.rival().try_lock(&other, &format!("{name}:{kind:?}"), TTL).await;
+                assert!(taken.is_ok(), "{kind:?}: {taken:?}");
+            }
+        }
+    }
+
+    /// An acquire that timed out after its write left a lock that nobody had. Here the
+    /// server does not answer until all was given up, and then does what it was sent.
+    #[tokio::test]
+    async fn an_acquire_that_timed_out_leaves_no_lock() {
+        let server = Server::start();
+        let locks = Locks::connect(&server.url()).await.unwrap();
+        let frozen = server.freeze().await;
+        let tries = EVERY_KIND
+            .map(|kind| kind.try_lock(&locks, &format!("a:{kind:?}"), Duration::from_secs(30)));
+        for tried in join_all(tries).await {
+            assert!(matches!(tried, Err(LockError::Store { .. })), "{tried:?}");
+        }
+        drop(frozen);
+        // It has read what it was sent when it greets the next; what of that was granted is
+        // given back, and does not end by itself.
+        let other = light_client(&server).await;
+        server.until_all_is_free().await;
+        for kind in EVERY_KIND {
+            let name = format!("a:{kind:?}");
+            let taken = kind.rival().try_lock(&other, &name, Duration::from_secs(30)).await;
+            assert!(taken.is_ok(), "{taken:?}");
+        }
     }
 }

@@ -8,7 +8,7 @@ use std::process::Command;
 use std::time::Duration;
 
 #[cfg(feature = "servers")]
-use leasehold::{Forced, LockError, Locks, LossReason, Released, Wait};
+use leasehold::{Forced, LeaseState, LockError, Locks, LossReason, Released, Wait};
 #[cfg(feature = "servers")]
 use leasehold_tests::backend::light_client;
 #[cfg(feature = "servers")]
@@ -55,7 +55,11 @@ fn marked_rows_have_their_tests() {
 fn assert_has_tests(number: &str, shown_by: &str, tests: &HashSet<&str>) {
     let is_path = |name: &&str| name.contains("::") && !name.contains(' ');
     let names: Vec<_> = shown_by.split('`').filter(is_path).collect();
-    assert!(!names.is_empty(), "row {number} names no test");
+    let refused: Vec<_> = shown_by.split('`').filter(|name| name.starts_with("macros/")).collect();
+    assert!(!names.is_empty() || !refused.is_empty(), "row {number} names no test");
+    for file in refused {
+        assert_does_not_compile(number, file);
+    }
     // Those that need servers are not compiled without the feature.
     for name in names.into_iter().filter(|_| cfg!(feature = "servers")) {
         let is_it = |test: &&str| {
@@ -63,6 +67,16 @@ fn assert_has_tests(number: &str, shown_by: &str, tests: &HashSet<&str>) {
         };
         assert!(tests.iter().any(is_it), "row {number} is marked, and there is no test `{name}`");
     }
+}
+
+/// What must not compile is a file beside what rustc says of it, in the folder that
+/// `macros/tests/ui.rs` goes through.
+fn assert_does_not_compile(number: &str, file: &str) {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    assert!(file.starts_with("macros/tests/ui/"), "row {number}: nobody compiles `{file}`");
+    let said = std::fs::read_to_string(root.join(file).with_extension("stderr"));
+    let said = said.unwrap_or_else(|_| panic!("row {number} is marked, and there is no `{file}`"));
+    assert!(root.join(file).is_file() && said.starts_with("error"), "row {number}: {file}: {said}");
 }
 
 #[cfg(feature = "servers")]
@@ -466,4 +480,127 @@ async fn reader_reenters_past_a_waiting_writer() {
     first.release().await.unwrap();
     second.release().await.unwrap();
     waiting.await.unwrap().release().await.unwrap();
+}
+
+/// The task takes three TTLs, in a process of its own; another waits for it all the time,
+/// and has the lock when it is done, not before.
+#[cfg(feature = "servers")]
+#[tokio::test]
+async fn renewal_keeps_a_long_task_covered() {
+    const TTL: Duration = Duration::from_secs(3);
+    let server = Server::start();
+    let locks = Locks::connect(&server.url()).await.unwrap();
+    let lease = locks.mutex("a").ttl(TTL).lock().await.unwrap();
+    let mut waits = Command::new(env!("CARGO_BIN_EXE_worker"));
+    let mut waits = Process::start(waits.args([&server.url(), "wait", "a"]));
+    let task = lease.run(async {
+        tokio::time::sleep(TTL * 3).await;
+        locks.inspect("a").await.unwrap()
+    });
+    let seen = task.await.expect("it ran to its end, under the lease");
+    assert_eq!(seen.holders[0].fence, Some(lease.fence().unwrap()), "the lock is the task's");
+    assert_eq!(seen.waiting, 1);
+    assert!(lease.remaining() > TTL / 3);
+    server.forget_stats().await;
+    assert_eq!(lease.release().await.unwrap(), Released::Free);
+    assert_eq!(waits.line().as_deref(), Some("ready"));
+    assert!(waits.is_success());
+    // And what is released is renewed no more.
+    let sent = server.stats("evalsha").await.0;
+    tokio::time::sleep(TTL).await;
+    assert_eq!(server.stats("evalsha").await.0, sent);
+}
+
+/// Renewed until then, and not a moment longer: its holder is told why, and the lock is
+/// another's at once, though the TTL would have gone on.
+#[cfg(feature = "servers")]
+#[tokio::test]
+async fn max_hold_ends_renewal_and_tells() {
+    const MOST: Duration = Duration::from_secs(4);
+    let server = Server::start();
+    let (locks, other) = (
+        Locks::connect(&server.url()).await.unwrap(),
+        Locks::connect(&server.url()).await.unwrap(),
+    );
+    let begun = std::time::Instant::now();
+    let mutex = locks.mutex("a").ttl(Duration::from_secs(3)).max_hold(MOST);
+    let lease = mutex.lock().await.unwrap();
+    let fence = lease.fence().unwrap();
+    let waiting = tokio::spawn({
+        let mutex = other.mutex("a").wait(Wait::Forever);
+        async move { mutex.lock().await.unwrap() }
+    });
+    assert_eq!(lease.lost().await, LossReason::MaxHold);
+    let held = begun.elapsed();
+    assert!(held > Duration::from_secs(3), "it was renewed: {held:?}");
+    assert_eq!(lease.state(), LeaseState::Lost(LossReason::MaxHold));
+    // Its guard is still there, and is in nobody's way.
+    let next = waiting.await.unwrap();
+    assert!(next.fence().unwrap() > fence);
+    match lease.release().await {
+        Err(LockError::Lost { reason, .. }) => assert_eq!(reason, LossReason::MaxHold),
+        released => panic!("{released:?}"),
+    }
+    assert!(next.is_held());
+    next.release().await.unwrap();
+}
+
+/// One permit of three is lost: who has it is told so by its own permit, and the others
+/// are not.
+#[cfg(feature = "servers")]
+#[tokio::test]
+async fn lost_permit_is_told() {
+    let server = Server::start();
+    let mut redis = server.redis().await;
+    let locks = Locks::connect(&server.url()).await.unwrap();
+    let semaphore = locks.semaphore("s", 3).ttl(Duration::from_secs(3));
+    let lost = semaphore.acquire().await.unwrap();
+    // As if it had ended: it is the only one by now.
+    let holders = "leasehold:holders:{s}";
+    let members: Vec<String> =
+        redis::cmd("ZRANGE").arg(&[holders, "0", "-1"]).query_async(&mut redis).await.unwrap();
+    let kept = [semaphore.acquire().await.unwrap(), semaphore.acquire().await.unwrap()];
+    redis::cmd("ZREM").arg(holders).arg(members).exec_async(&mut redis).await.unwrap();
+    let ran: Result<(), _> = lost.run(std::future::pending()).await;
+    assert!(matches!(ran, Err(LockError::Lost { .. })), "{ran:?}");
+    let reason = lost.lost().await;
+    assert_eq!(lost.state(), LeaseState::Lost(reason));
+    // It came not back, and the others never were in doubt.
+    let next = semaphore.try_acquire().await.unwrap();
+    assert!(semaphore.try_acquire().await.is_err());
+    let released = lost.release().await;
+    assert!(matches!(released, Err(LockError::Lost { .. })), "{released:?}");
+    for permit in kept.into_iter().chain([next]) {
+        assert_eq!(permit.state(), LeaseState::Held);
+        assert_eq!(permit.release().await.unwrap(), Released::Free);
+    }
+}
+
+/// A task that never ends holds the lock for as long as it may, and is then dropped; and
+/// what it wrote late is refused by its token.
+#[cfg(feature = "servers")]
+#[tokio::test]
+async fn a_stuck_task_loses_its_lock_and_is_stopped() {
+    let server = Server::start();
+    let locks = Locks::connect(&server.url()).await.unwrap();
+    let mutex = locks.mutex("a").ttl(Duration::from_secs(3)).max_hold(Duration::from_secs(2));
+    let lease = mutex.lock().await.unwrap();
+    let fence = lease.fence().unwrap();
+    let alive = std::sync::Arc::new(());
+    let stuck = {
+        let alive = alive.clone();
+        async move {
+            std::future::pending::<()>().await;
+            drop(alive);
+        }
+    };
+    match lease.run(stuck).await {
+        Err(LockError::Lost { reason, .. }) => assert_eq!(reason, LossReason::MaxHold),
+        ran => panic!("{ran:?}"),
+    }
+    assert_eq!(std::sync::Arc::strong_count(&alive), 1, "it is stopped, and gone");
+    assert!(matches!(lease.fence(), Err(LockError::Lost { .. })));
+    let next = locks.mutex("a").lock().await.unwrap();
+    assert!(next.fence().unwrap() > fence, "the resource tells the two apart");
+    next.release().await.unwrap();
 }

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Barrier};
 use std::time::Duration;
 
-use leasehold::{Locks, Wait};
+use leasehold::{Lease, Locks, Wait};
 use leasehold_tests::kinds::{EVERY_KIND, Guard};
 use leasehold_tests::server::{Server, signal};
 use tokio::runtime::Builder;
@@ -54,7 +54,7 @@ fn a_runtime_that_is_blocked_loses_nothing() {
             assert!(refused.is_err_and(|error| error.is_held_by_another()), "{kind:?}");
         }
         // To the end, and by nobody between: what ended comes not back.
-        let fences: Vec<_> = held.iter().flat_map(Guard::leases).map(|it| it.fence()).collect();
+        let fences: Vec<_> = held.iter().flat_map(Guard::leases).map(Lease::fence).collect();
         for guard in held {
             guard.release().await.unwrap();
         }
