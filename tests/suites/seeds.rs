@@ -19,6 +19,8 @@ use leasehold_tests::process::{Process, example};
 use leasehold_tests::server::Server;
 #[cfg(all(feature = "servers", target_os = "linux"))]
 use leasehold_tests::skew::Clock;
+#[cfg(feature = "servers")]
+use tokio::time::timeout;
 
 /// A row that is marked must have every test it names.
 #[test]
@@ -530,7 +532,8 @@ async fn max_hold_ends_renewal_and_tells() {
         let mutex = other.mutex("a").wait(Wait::Forever);
         async move { mutex.lock().await.unwrap() }
     });
-    assert_eq!(lease.lost().await, LossReason::MaxHold);
+    let lost = timeout(MOST * 5, lease.lost()).await.expect("it is told");
+    assert_eq!(lost, LossReason::MaxHold);
     let held = begun.elapsed();
     assert!(held > Duration::from_secs(3), "it was renewed: {held:?}");
     assert_eq!(lease.state(), LeaseState::Lost(LossReason::MaxHold));
@@ -594,7 +597,7 @@ async fn a_stuck_task_loses_its_lock_and_is_stopped() {
             drop(alive);
         }
     };
-    match lease.run(stuck).await {
+    match timeout(Duration::from_secs(20), lease.run(stuck)).await.expect("it is stopped") {
         Err(LockError::Lost { reason, .. }) => assert_eq!(reason, LossReason::MaxHold),
         ran => panic!("{ran:?}"),
     }

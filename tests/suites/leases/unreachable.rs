@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use leasehold::{LeaseState, LockError, Locks, LossReason};
 use leasehold_tests::kinds::{EVERY_KIND, Guard, Kind};
 use leasehold_tests::server::Server;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 async fn hold_each(locks: &Locks, ttl: Duration) -> Vec<Guard> {
     let mut held = Vec::new();
@@ -47,10 +47,14 @@ async fn time_outs_are_no_loss_while_the_lease_runs() {
 /// Each lease, from its grant until it is told lost, while the server says nothing.
 async fn assert_told(held: Vec<Guard>) {
     for guard in &held {
-        match guard {
-            Guard::One(lease) => assert_eq!(lease.lost().await, LossReason::Expired),
-            Guard::All(leases) => assert_eq!(leases.lost().await.1, LossReason::Expired),
-        }
+        let lost = async {
+            match guard {
+                Guard::One(lease) => lease.lost().await,
+                Guard::All(leases) => leases.lost().await.1,
+            }
+        };
+        let reason = timeout(Duration::from_secs(30), lost).await.expect("it is told");
+        assert_eq!(reason, LossReason::Expired);
         assert!(!guard.is_held());
         let ran = match guard {
             Guard::One(lease) => lease.run(async {}).await,
@@ -101,7 +105,8 @@ async fn what_is_not_to_be_renewed_is_not() {
     let lease = locks.mutex("a").ttl(ttl).renew(false).lock().await.unwrap();
     let by_hand = locks.mutex("b").ttl(ttl * 20).renew(false).lock().await.unwrap();
     server.forget_stats().await;
-    assert_eq!(lease.lost().await, LossReason::Expired);
+    let lost = timeout(ttl * 20, lease.lost()).await.expect("nobody renewed it");
+    assert_eq!(lost, LossReason::Expired);
     assert_eq!(server.stats("evalsha").await.0, 0, "nobody renewed it");
     // By hand it is, for as long as the TTL.
     let before = by_hand.remaining();
