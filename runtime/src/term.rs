@@ -1,31 +1,22 @@
 //! For how long a lease runs, by its holder's own clock, and whether it was
 //! lost. Shared by the guard, its handles and the keeper.
 
+mod state;
 mod times;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
 
+use self::state::State;
 use self::times::Times;
 pub(crate) use self::times::{Grant, validity};
 use crate::options::Options;
 use crate::shutdown::Shutdown;
 use crate::store::{Request, Store};
 use crate::{Fence, LossReason, telemetry};
-
-const HELD: u8 = 0;
-const ENDED: u8 = 1;
-const EXPIRED: u8 = 2;
-const TAKEN: u8 = 3;
-const FORCED: u8 = 4;
-const MAX_HOLD: u8 = 5;
-const SHUT_DOWN: u8 = 6;
-/// Lost, it seems so, and it is not known yet whether by force.
-const GONE_EXPIRED: u8 = 7;
-const GONE_TAKEN: u8 = 8;
 
 /// The place of a lease in the keeper's timetable: when, and a number that makes it
 /// unique.
@@ -44,8 +35,7 @@ pub(crate) struct Term {
     is_suspect: AtomicBool,
     /// The store knows of it no more, as far as the client's end is concerned.
     is_settled: AtomicBool,
-    /// It leaves HELD once, and never comes back; what is gone is on the way to a loss.
-    state: AtomicU8,
+    state: State,
     changed: Notify,
     /// When the keeper looks after it next.
     #[cfg(feature = "redis")]
@@ -72,7 +62,7 @@ impl Term {
             times,
             is_suspect: AtomicBool::new(false),
             is_settled: AtomicBool::new(false),
-            state: AtomicU8::new(HELD),
+            state: State::default(),
             changed: Notify::new(),
             #[cfg(feature = "redis")]
             slot: std::sync::Mutex::default(),
@@ -140,7 +130,7 @@ impl Term {
     /// Whether it is held now. The clock decides, without the network; once
     /// the deadline was seen to have passed, no answer brings the lease back.
     pub(crate) fn is_held(&self) -> bool {
-        if self.state.load(Ordering::Acquire) != HELD {
+        if !self.state.is_held() {
             return false;
         }
         if self.store.now() >= self.deadline() {
@@ -149,7 +139,7 @@ impl Term {
         } else if self.shutdown.is_over() {
             self.lose(LossReason::ShutDown);
         }
-        self.state.load(Ordering::Acquire) == HELD
+        self.state.is_held()
     }
 
     /// Whether it is held, and the store could not be told so the last time.
@@ -160,26 +150,24 @@ impl Term {
     /// Whether its release has begun.
     #[cfg(feature = "redis")]
     pub(crate) fn has_ended(&self) -> bool {
-        self.state.load(Ordering::Acquire) == ENDED
+        self.state.has_ended()
     }
 
     /// How it was lost, if it was.
     pub(crate) fn loss(&self) -> Option<LossReason> {
         self.is_held();
-        if let Some(reason) = gone(self.state.load(Ordering::Acquire))
+        if let Some(reason) = self.state.gone()
             && (self.store.now() >= self.deadline() || self.shutdown.is_over())
         {
             self.lose(reason);
         }
-        lost(self.state.load(Ordering::Acquire))
+        self.state.lost()
     }
 
     /// How it was lost, as far as is known by now.
     pub(crate) fn loss_so_far(&self) -> Option<LossReason> {
         self.is_held();
-        // One look: on its way from gone to lost it is either.
-        let state = self.state.load(Ordering::Acquire);
-        lost(state).or_else(|| gone(state))
+        self.state.loss_so_far()
     }
 
     /// A renewal that was sent then has set this TTL.
@@ -206,20 +194,17 @@ impl Term {
     /// it is not; that it was lost, and how, is told later, or at the deadline.
     /// False if it was not held before.
     pub(crate) fn vanish(&self, reason: LossReason) -> bool {
-        self.settle(false);
-        let is_taken = reason == LossReason::Taken;
-        self.leave(HELD, if is_taken { GONE_TAKEN } else { GONE_EXPIRED })
+        let was_held = self.state.vanish(reason);
+        if was_held {
+            self.changed.notify_waiters();
+            self.settle(false);
+        }
+        was_held
     }
 
     pub(crate) fn lose(&self, reason: LossReason) {
-        let state = match reason {
-            LossReason::Expired => EXPIRED,
-            LossReason::Taken => TAKEN,
-            LossReason::Forced => FORCED,
-            LossReason::MaxHold => MAX_HOLD,
-            LossReason::ShutDown => SHUT_DOWN,
-        };
-        if [HELD, GONE_EXPIRED, GONE_TAKEN].into_iter().any(|from| self.leave(from, state)) {
+        if self.state.lose(reason) {
+            self.changed.notify_waiters();
             // What is lost with its client is still waited for, to be released.
             if reason != LossReason::ShutDown {
                 self.settle(false);
@@ -233,8 +218,9 @@ impl Term {
     /// Its release has begun: it is not held, and not lost either. False if it
     /// was lost before.
     pub(crate) fn finish(&self) -> bool {
-        let is_ended = self.is_held() && self.leave(HELD, ENDED);
+        let is_ended = self.is_held() && self.state.finish();
         if is_ended {
+            self.changed.notify_waiters();
             telemetry::ended(self.request.kind, self.age(), None);
         }
         is_ended
@@ -242,12 +228,6 @@ impl Term {
 
     fn age(&self) -> Duration {
         self.store.now().saturating_duration_since(self.times.start)
-    }
-
-    fn leave(&self, from: u8, to: u8) -> bool {
-        let left = self.state.compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire);
-        self.changed.notify_waiters();
-        left.is_ok()
     }
 
     /// Resolves when somebody has seen that it is not held any more.
@@ -272,7 +252,7 @@ impl Term {
             if let Some(reason) = self.loss() {
                 return reason;
             }
-            if self.is_held() || gone(self.state.load(Ordering::Acquire)).is_some() {
+            if self.is_held() || self.state.gone().is_some() {
                 let left = self.deadline().saturating_duration_since(self.store.now());
                 tokio::select! {
                     () = changed => {}
@@ -283,25 +263,6 @@ impl Term {
                 changed.await;
             }
         }
-    }
-}
-
-fn lost(state: u8) -> Option<LossReason> {
-    Some(match state {
-        EXPIRED => LossReason::Expired,
-        TAKEN => LossReason::Taken,
-        FORCED => LossReason::Forced,
-        MAX_HOLD => LossReason::MaxHold,
-        SHUT_DOWN => LossReason::ShutDown,
-        _ => return None,
-    })
-}
-
-fn gone(state: u8) -> Option<LossReason> {
-    match state {
-        GONE_EXPIRED => Some(LossReason::Expired),
-        GONE_TAKEN => Some(LossReason::Taken),
-        _ => None,
     }
 }
 
