@@ -31,8 +31,11 @@ impl Locks {
     /// locks
     ///     .lead("scheduler", |lease| async move {
     ///         loop {
-    ///             let Ok(fence) = lease.fence() else { return };
-    ///             tick(fence).await;
+    ///             if let Ok(fence) = lease.fence() {
+    ///                 tick(fence).await;
+    ///             }
+    ///             // Here, at the latest, it is stopped when the lease is lost.
+    ///             tokio::time::sleep(std::time::Duration::from_secs(1)).await;
     ///         }
     ///     })
     ///     .await
@@ -50,12 +53,16 @@ impl Locks {
 impl Mutex {
     /// Waits for the lock, for as long as it takes, and runs a future under it. When the
     /// lease is lost, the future is dropped, and a new one is made when the lock is had
-    /// again. When it is ready, the lock is released, and its output returned.
+    /// again. When it is ready, the lock is released, and its output returned: this process
+    /// does not lead again. So one that is to go on for ever is a plain `loop`, with an
+    /// `.await` in it, and does not return because of a loss that it sees itself.
     ///
     /// So of all processes that call this, one runs its future, as long as it lives and
     /// reaches the store. A store that fails is asked again until it answers, with a
     /// warning. The options are those of the lock but for `wait`; with `max_hold`, the
     /// others have their turn after that time.
+    ///
+    /// What the future has spawned is not stopped with it.
     ///
     /// What is shared with others is to be written with the fencing token, as under any
     /// lock: a process that stood still goes on for a moment when it wakes up.
@@ -65,7 +72,7 @@ impl Mutex {
     /// # Errors
     ///
     /// - [`LockError::ShutDown`] when the client is [shut down](Locks::shut_down): the
-    ///   future was dropped, and the lock released.
+    ///   future was dropped at once, and the lock released.
     /// - [`LockError::WrongKind`], [`LockError::InvalidKey`] or
     ///   [`LockError::InvalidOption`] for a name or an option that makes no sense.
     ///

@@ -136,7 +136,7 @@ impl LeaseHandle {
     }
 
     /// Resolves when the lease is lost: when its deadline has passed, or the
-    /// store has said so. It is pending for ever if it is released before.
+    /// store has said so. It is pending for ever if it is released or detached before.
     ///
     /// # Cancel safety
     ///
