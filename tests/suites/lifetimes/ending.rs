@@ -4,6 +4,7 @@ use std::future::pending;
 use std::time::Duration;
 
 use leasehold::{Fault, LockError, Locks, LossReason, Wait};
+use leasehold_tests::polls::is_pending;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::{SECOND, TTL, another, are_free, one_of_each};
@@ -71,6 +72,22 @@ async fn who_waits_is_refused_at_once_and_leaves_nothing() {
     assert_eq!(other.inspect("m").await.unwrap().waiting, 0);
     held.release().await.unwrap();
     assert!(other.mutex("m").try_lock().await.is_ok() && other.mutex("k").try_lock().await.is_ok());
+}
+
+/// The one before it is kept and not polled, and can pass nothing on.
+#[tokio::test(start_paused = true)]
+async fn who_is_behind_a_silent_one_is_refused_at_once_as_well() {
+    let (locks, faults) = Locks::in_memory_with_faults();
+    let _held = another(faults.store()).mutex("m").ttl(TTL).lock().await.unwrap();
+    let mutex = locks.mutex("m").wait(Wait::Forever);
+    let mut silent = Box::pin(mutex.lock());
+    assert!(is_pending(&mut silent).await);
+    let waits = mutex.clone();
+    let behind = tokio::spawn(async move { waits.lock().await });
+    sleep(SECOND / 10).await;
+    let _ = timeout(SECOND / 10, locks.shut_down()).await;
+    let refused = timeout(SECOND, behind).await.expect("it is told").unwrap();
+    assert!(matches!(refused, Err(LockError::ShutDown)), "{refused:?}");
 }
 
 /// However it fails, and however long they would wait.

@@ -69,6 +69,19 @@ async fn renewals_by_hand_end_with_max_hold_as_well() {
     assert!(another(faults.store()).mutex("m").try_lock().await.is_ok(), "it was released");
 }
 
+/// Nobody looked after it until it was renewed up to its end.
+#[tokio::test(start_paused = true)]
+async fn what_was_renewed_by_hand_is_kept_beyond_max_hold() {
+    let (locks, faults) = Locks::in_memory_with_faults();
+    let mutex = locks.mutex("m").ttl(TTL).renew(false).max_hold(TTL + SECOND);
+    let lease = mutex.hold_at_least(TTL * 2).lock().await.unwrap();
+    sleep(TTL / 2).await;
+    lease.renew().await.unwrap();
+    assert_eq!(lease.lost().await, LossReason::MaxHold);
+    sleep(TTL / 2).await;
+    assert!(another(faults.store()).mutex("m").try_lock().await.is_err());
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_store_that_fails_leaves_the_lease_as_it_was() {
     let (locks, faults) = Locks::in_memory_with_faults();
