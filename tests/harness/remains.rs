@@ -18,7 +18,7 @@ impl Server {
     ///
     /// If the server can't be asked.
     pub async fn unfree(&self) -> Vec<String> {
-        unfree(&mut self.redis().await).await
+        unfree(&mut self.patient().await).await
     }
 
     /// Waits until nobody holds a lock or waits for one, well before leases of the default
@@ -28,7 +28,7 @@ impl Server {
     ///
     /// If that does not come about.
     pub async fn until_all_is_free(&self) {
-        let (mut redis, begun) = (self.redis().await, Instant::now());
+        let (mut redis, begun) = (self.patient().await, Instant::now());
         loop {
             let left = unfree(&mut redis).await;
             if left.is_empty() {
@@ -45,7 +45,15 @@ impl Server {
     ///
     /// If the server can't be asked.
     pub async fn known(&self) -> usize {
-        keys(&mut self.redis().await, "leasehold:lock:*").await.len()
+        keys(&mut self.patient().await, "leasehold:lock:*").await.len()
+    }
+
+    /// A connection that waits for as long as it takes to list a million keys.
+    async fn patient(&self) -> MultiplexedConnection {
+        let client = redis::Client::open(self.url()).expect("a URL");
+        let patient = redis::AsyncConnectionConfig::new().set_response_timeout(None);
+        let connection = client.get_multiplexed_async_connection_with_config(&patient);
+        connection.await.expect("the server is there")
     }
 }
 
