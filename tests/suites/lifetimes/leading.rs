@@ -3,11 +3,12 @@
 use std::future::pending;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 use leasehold::store::faulty::Faulty;
 use leasehold::{Fault, Fence, LeaseHandle, LockError, Locks};
 use tokio::task::JoinHandle;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
 use super::{SECOND, TTL, another};
 
@@ -148,7 +149,9 @@ async fn the_leader_steps_down_when_its_client_is_shut_down() {
     sleep(SECOND).await;
     let two = candidate(&second, 2, &seen);
     sleep(SECOND).await;
+    let begun = Instant::now();
     let report = first.shut_down().await;
+    assert_eq!(begun.elapsed(), Duration::ZERO, "it steps down at once");
     assert_eq!((report.released, report.left), (1, 0));
     assert!(matches!(one.await.unwrap(), Err(LockError::ShutDown)));
     sleep(SECOND).await;
