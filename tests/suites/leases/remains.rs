@@ -40,7 +40,7 @@ async fn nothing_adds_up(what: &str, count: u64, clients: usize) {
 
 #[tokio::test]
 async fn leases_that_come_and_go_leave_nothing_that_adds_up() {
-    nothing_adds_up("cycles", if is_long() { 1_000_000 } else { 50_000 }, 1).await;
+    nothing_adds_up("cycles", if is_long() { 1_000_000 } else { 100_000 }, 1).await;
 }
 
 #[tokio::test]
