@@ -141,8 +141,7 @@ impl Drop for Adopting {
         let in_flight = self.in_flight.take();
         if self.is_armed || in_flight.is_some() {
             let requests = vec![self.request.clone()];
-            let is_certain = self.unanswered.is_some();
-            let doubt = Doubt { is_certain, since: self.unanswered.unwrap_or(self.sent) };
+            let doubt = Doubt::new(self.unanswered, self.sent);
             self.client.keeper.cancel_later(requests, in_flight, doubt);
         }
     }

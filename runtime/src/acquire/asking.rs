@@ -316,8 +316,7 @@ impl Drop for Asking {
         let in_flight = self.in_flight.take();
         if self.is_armed || in_flight.is_some() {
             let sent = in_flight.as_ref().map_or(self.sent, |in_flight| in_flight.sent);
-            let is_certain = self.unanswered.is_some();
-            let doubt = Doubt { is_certain, since: self.unanswered.unwrap_or(sent) };
+            let doubt = Doubt::new(self.unanswered, sent);
             let in_flight = in_flight.map(|in_flight| in_flight.answer);
             self.client.keeper.cancel_later(vec![self.request.clone()], in_flight, doubt);
         }

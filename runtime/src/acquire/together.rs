@@ -96,8 +96,7 @@ impl Drop for Together {
     fn drop(&mut self) {
         let in_flight = self.in_flight.take();
         if self.is_armed || in_flight.is_some() {
-            let is_certain = self.unanswered.is_some();
-            let doubt = Doubt { is_certain, since: self.unanswered.unwrap_or(self.sent) };
+            let doubt = Doubt::new(self.unanswered, self.sent);
             let requests = std::mem::take(&mut self.requests);
             self.client.keeper.cancel_later(requests, in_flight, doubt);
         }

@@ -196,9 +196,17 @@ pub(super) fn release(
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Doubt {
     /// An ask had no answer.
-    pub(crate) is_certain: bool,
+    is_certain: bool,
     /// When the first ask was sent that had none, or has none yet.
-    pub(crate) since: Instant,
+    since: Instant,
+}
+
+impl Doubt {
+    /// Of an acquisition whose first ask without an answer, if there was one, was sent at
+    /// `unanswered`, and whose last ask at `sent`.
+    pub(crate) fn new(unanswered: Option<Instant>, sent: Instant) -> Self {
+        Self { is_certain: unanswered.is_some(), since: unanswered.unwrap_or(sent) }
+    }
 }
 
 /// Takes acquisitions back: behind their own command, whose answer is awaited

@@ -4,7 +4,7 @@ use std::io::Read;
 use std::time::Duration;
 
 use futures_util::future::try_join_all;
-use leasehold::{Locks, Wait};
+use leasehold::{LockError, Locks, Wait};
 use leasehold_tests::kinds::EVERY_KIND;
 use tokio::runtime::Handle;
 use tokio::task::JoinSet;
@@ -81,6 +81,17 @@ pub(super) async fn many(url: &str, count: usize, ttl_ms: u64) -> Result<(), Fai
     std::process::exit(0);
 }
 
+/// Waits until all of it is done; the memory after the first tenth, which is done first.
+async fn memory_after(
+    mut work: JoinSet<Result<(), LockError>>,
+    before: usize,
+) -> Result<usize, Failure> {
+    while let Some(done) = work.join_next().await {
+        done??;
+    }
+    if before == 0 { memory() } else { Ok(before) }
+}
+
 /// Says how much the memory has grown since the first tenth, and how many tasks are left;
 /// and waits for the end of the input with its clients still there.
 fn say(memory_before: usize, tasks_before: usize) -> Result<(), Failure> {
@@ -109,15 +120,10 @@ pub(super) async fn cycles(url: &str, count: usize) -> Result<(), Failure> {
                     let guard = kind.lock(&locks, &format!("cycle:{n}"), ttl).await?;
                     guard.release().await?;
                 }
-                Ok::<_, leasehold::LockError>(())
+                Ok(())
             });
         }
-        while let Some(done) = work.join_next().await {
-            done??;
-        }
-        if memory_before == 0 {
-            memory_before = memory()?;
-        }
+        memory_before = memory_after(work, memory_before).await?;
     }
     say(memory_before, tasks_before)
 }
@@ -136,15 +142,10 @@ pub(super) async fn contended(url: &str, count: usize) -> Result<(), Failure> {
                 for _ in 0..turns / 8 {
                     mutex.lock().await?.release().await?;
                 }
-                Ok::<_, leasehold::LockError>(())
+                Ok(())
             });
         }
-        while let Some(done) = work.join_next().await {
-            done??;
-        }
-        if memory_before == 0 {
-            memory_before = memory()?;
-        }
+        memory_before = memory_after(work, memory_before).await?;
     }
     say(memory_before, tasks_before)
 }
