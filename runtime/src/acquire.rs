@@ -34,7 +34,7 @@ pub(crate) struct Wanted {
 impl Wanted {
     /// Whether its owner may have it already, and have more of it.
     pub(crate) fn may_be_had_already(&self) -> bool {
-        self.owner.is_some() && matches!(self.kind, Kind::Reentrant | Kind::Read | Kind::Write)
+        self.owner.is_some() && self.kind.may_be_had_already()
     }
 }
 
@@ -73,7 +73,7 @@ async fn acquire_since(
         }
         Acquisition { asking: Some(Asking::new(client, wanted, ttl)), admission: None }
     } else {
-        let mut admission = match Lines::enter(client, &wanted) {
+        let mut admission = match Lines::enter(client, &wanted, ttl) {
             Entry::Admitted(admission) => admission,
             Entry::Behind(behind) => {
                 let shutdown = &client.keeper.shutdown;
@@ -89,6 +89,12 @@ async fn acquire_since(
                 admission
             }
         };
+        if let Some((turn, baton)) = admission.take_up() {
+            if let Some(lease) = baton.lease(turn, &options) {
+                return Ok(lease);
+            }
+            admission.ask_after_all();
+        }
         let asking = match admission.inherit() {
             Some(asking) => asking.inherited(ttl),
             None => Asking::waiting(client, wanted, ttl),
@@ -128,7 +134,7 @@ impl Acquisition {
             }
             let refusal = match asking.ask(pace.left(asking.now())).await {
                 Ok(Attempt::Granted { token }) => match asking.granted(token, &options) {
-                    Some(lease) => return Ok(lease),
+                    Some(lease) => return Ok(in_turn(lease, self.admission.take(), &options)),
                     // The answer came when the lease was over: this process, or
                     // the network, stood still.
                     None => Refusal::Over,
@@ -172,13 +178,19 @@ impl Acquisition {
             if let Some(token) = asking.hear(pause, is_faulty).await
                 && let Some(lease) = asking.offered(token, &options)
             {
-                return Ok(lease);
+                return Ok(in_turn(lease, self.admission.take(), &options));
             }
             if let Some(admission) = &self.admission {
                 admission.sign();
             }
         }
     }
+}
+
+/// What was granted by the store goes on to those who wait here, for a turn.
+fn in_turn(mut lease: Lease, admission: Option<Admission>, options: &Options) -> Lease {
+    lease.have_turn(admission.and_then(|admission| admission.granted(options.first_ttl())));
+    lease
 }
 
 impl Drop for Acquisition {

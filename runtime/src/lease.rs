@@ -11,6 +11,7 @@ use std::time::Duration;
 
 pub use self::handle::{LeaseHandle, LeaseState};
 use crate::keeper::{Judged, renew, why};
+use crate::line::{Lines, TurnId};
 use crate::locks::Client;
 use crate::options::Options;
 use crate::store::{Ended, Request};
@@ -38,6 +39,8 @@ pub struct Lease {
     handle: LeaseHandle,
     /// What is left to be done about it when it is dropped.
     rest: Rest,
+    /// The turn in which the next in this process may have it.
+    turn: Option<TurnId>,
 }
 
 /// What is left to be done about a lease.
@@ -64,7 +67,12 @@ impl Lease {
         if let Some(first) = term.first(grant) {
             client.keeper.watch(&term, first);
         }
-        Self { client, handle: LeaseHandle::new(term), rest: Rest::Release }
+        Self { client, handle: LeaseHandle::new(term), rest: Rest::Release, turn: None }
+    }
+
+    /// The next in this process may have it, within this turn.
+    pub(crate) fn have_turn(&mut self, turn: Option<TurnId>) {
+        self.turn = turn;
     }
 
     /// Takes back a lease that was over when it came: nobody has worked under
@@ -236,11 +244,17 @@ impl Lease {
         if !was_held && let Some(reason) = self.term().loss() {
             return Err(self.lost_by(reason));
         }
+        if was_held && self.hand_over() {
+            return Ok(Released::Free);
+        }
         let mut tries_left = TRIES;
         let mut is_unconfirmed = false;
         loop {
             tries_left -= 1;
-            match self.client.store.release(&self.term().request, self.term().keep()).await {
+            let answer = self.client.store.release(&self.term().request, self.term().keep());
+            // Who asks next in this process is behind it.
+            self.end_turn();
+            match answer.await {
                 Err(error) if error.is_passing && tries_left > 0 => {
                     is_unconfirmed |= error.outcome == Outcome::Unknown;
                 }
@@ -273,6 +287,24 @@ impl Lease {
         LockError::Lost { key: self.key().clone(), reason }
     }
 
+    /// Gives what has just ended to the next who waits in this process. False if it is to
+    /// be released.
+    fn hand_over(&mut self) -> bool {
+        let Some((turn, rest)) = self.turn.zip(self.term().rest_of_grant()) else { return false };
+        let is_handed_over = Lines::hand_over(&self.client, turn, self.term(), rest);
+        if is_handed_over {
+            (self.turn, self.rest) = (None, Rest::Nothing);
+            self.term().settle(true);
+        }
+        is_handed_over
+    }
+
+    fn end_turn(&mut self) {
+        if let Some(turn) = self.turn.take() {
+            Lines::end_turn(&self.client, &self.term().request, turn);
+        }
+    }
+
     /// Ends the renewals; false if the lease was lost before.
     fn stop(&self) -> bool {
         let was_held = self.term().finish();
@@ -284,9 +316,12 @@ impl Lease {
 impl Drop for Lease {
     fn drop(&mut self) {
         if self.rest != Rest::Nothing {
-            self.stop();
-            self.client.keeper.release_later(self.term(), self.rest == Rest::Release);
+            let was_held = self.stop();
+            if self.rest == Rest::TakeBack || !was_held || !self.hand_over() {
+                self.client.keeper.release_later(self.term(), self.rest == Rest::Release);
+            }
         }
+        self.end_turn();
     }
 }
 

@@ -3,10 +3,17 @@
 //! limit for a semaphore, up to 64 of them. The others wait in here for their
 //! turn, in their own order, and cost the store nothing.
 //!
+//! What the store has granted goes from one to the next without it, for a
+//! [`turn`]. Then it is released, and those who wait in other processes come first.
+//!
 //! One whose future is not polled can't be told from one that waits. So whoever
 //! asks gives a sign with each command, and where there was none of anybody for as
 //! long as the store would wait for one, those behind go past them, and ask
 //! themselves.
+
+mod admission;
+mod behind;
+mod turn;
 
 use std::collections::{HashMap, VecDeque};
 use std::mem::{Discriminant, discriminant};
@@ -15,8 +22,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use tokio::sync::oneshot;
-use tokio::time::sleep;
 
+pub(crate) use self::admission::Admission;
+pub(crate) use self::behind::Behind;
+use self::turn::Turns;
+pub(crate) use self::turn::{Baton, TurnId};
 use crate::LockKey;
 use crate::acquire::{Asking, LIVE, Wanted};
 use crate::locks::Client;
@@ -33,25 +43,25 @@ type What = (Kind, Option<Owner>);
 /// says every other second that it lives.
 const MOST: u32 = 64;
 
-/// By how much later each of those behind loses its patience.
-const A_LITTLE: Duration = Duration::from_millis(100);
-
 /// The lines of a client, one for each lock that somebody asks for.
-#[derive(Default)]
 pub(crate) struct Lines {
-    lines: Mutex<HashMap<Name, Line>>,
-    /// Makes generations, which are never the same.
-    generations: AtomicU64,
+    all: Mutex<HashMap<Name, Line>>,
+    /// Makes generations and turns, which are never the same.
+    numbers: AtomicU64,
+    hands_over: bool,
 }
 
+#[derive(Default)]
 struct Line {
     /// How many ask the store, and their weight.
     askers: u32,
     asking: u64,
-    /// When one of them asked last.
-    sign: Instant,
+    /// When one of them asked last, or had his turn.
+    sign: Option<Instant>,
     /// Those of an earlier one were silent for too long, and do not count.
     generation: u64,
+    /// What the store has granted, and those who wait may have next.
+    turns: Turns,
     waiting: VecDeque<Place>,
     /// The number of the next place.
     next: u64,
@@ -60,6 +70,7 @@ struct Line {
 struct Place {
     number: u64,
     what: What,
+    ttl: Duration,
     admit: oneshot::Sender<Admission>,
 }
 
@@ -72,75 +83,88 @@ pub(crate) enum Entry {
 }
 
 impl Lines {
-    /// Enters the line of a lock.
-    pub(crate) fn enter(client: &Arc<Client>, wanted: &Wanted) -> Entry {
-        let (name, what) = (name(wanted), (wanted.kind, wanted.owner.clone()));
+    /// Lines in which leases go from one to the next without the store, or not.
+    pub(crate) fn new(hands_over: bool) -> Self {
+        Self { all: Mutex::default(), numbers: AtomicU64::new(0), hands_over }
+    }
+
+    /// Enters the line of a lock, to have it for `ttl`.
+    pub(crate) fn enter(client: &Arc<Client>, wanted: &Wanted, ttl: Duration) -> Entry {
+        let name = name(&wanted.key, wanted.kind, wanted.owner.as_ref());
+        let what = (wanted.kind, wanted.owner.clone());
         let now = client.store.now();
         let mut lines = client.lines.lines();
-        let line = lines.entry(name.clone()).or_insert_with(|| client.lines.line(now));
+        let line = client.lines.line(&mut lines, &name);
         if line.waiting.is_empty() && line.has_room(what.0) {
             line.admit(what.0, now);
-            return Entry::Admitted(Admission::new(client, name, what, line.generation));
+            let generation = line.generation;
+            return Entry::Admitted(Admission::asker(client, name, what, generation));
         }
         let (admit, admitted) = oneshot::channel();
         let number = line.next;
         line.next += 1;
-        line.waiting.push_back(Place { number, what: what.clone(), admit });
-        Entry::Behind(Behind { client: client.clone(), name, number, what, admitted })
+        line.waiting.push_back(Place { number, what: what.clone(), ttl, admit });
+        Entry::Behind(Behind::new(client, name, what, number, admitted))
     }
 
-    /// A line in which nobody is.
-    fn line(&self, now: Instant) -> Line {
-        let generation = self.generations.fetch_add(1, Ordering::Relaxed);
-        Line { askers: 0, asking: 0, sign: now, generation, waiting: VecDeque::new(), next: 0 }
+    /// The line of a lock, be it a new one.
+    fn line<'a>(&self, lines: &'a mut HashMap<Name, Line>, name: &Name) -> &'a mut Line {
+        lines
+            .entry(name.clone())
+            .or_insert_with(|| Line { generation: self.number(), ..Line::default() })
+    }
+
+    fn number(&self) -> u64 {
+        self.numbers.fetch_add(1, Ordering::Relaxed)
     }
 
     /// Whether somebody waits for his turn: then nobody may try past him.
     pub(crate) fn has_waiters(client: &Client, wanted: &Wanted) -> bool {
+        let name = name(&wanted.key, wanted.kind, wanted.owner.as_ref());
         let lines = client.lines.lines();
-        let line = lines.get(&name(wanted)).filter(|line| !line.waiting.is_empty());
-        line.is_some_and(|line| client.store.now() < line.sign + LIVE)
+        let line = lines.get(&name).filter(|line| !line.waiting.is_empty());
+        let sign = line.and_then(|line| line.sign);
+        sign.is_some_and(|sign| client.store.now() < sign + LIVE)
     }
 
     fn lines(&self) -> MutexGuard<'_, HashMap<Name, Line>> {
-        self.lines.lock().unwrap_or_else(PoisonError::into_inner)
+        self.all.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Changes a line, and lets in whoever has room now. The first who asks for
     /// the same inherits what was begun.
-    fn change(
+    fn change<T>(
         client: &Arc<Client>,
         name: &Name,
         mut inherited: Option<(What, Box<Asking>)>,
-        change: impl FnOnce(&mut Line) -> Option<Place>,
-    ) {
+        change: impl FnOnce(&mut Line) -> T,
+    ) -> Option<T> {
         let mut admitted = Vec::new();
-        let (generation, gone);
+        let (generation, result);
         {
-            let now = client.store.now();
             let mut lines = client.lines.lines();
-            let Some(line) = lines.get_mut(name) else { return };
-            gone = change(line);
+            let line = lines.get_mut(name)?;
+            result = change(line);
             generation = line.generation;
             while let Some(first) = line.waiting.front()
                 && line.has_room(first.what.0)
                 && let Some(place) = line.waiting.pop_front()
             {
-                line.admit(place.what.0, now);
+                line.admit(place.what.0, client.store.now());
                 admitted.push(place);
             }
-            if line.askers == 0 {
+            if line.askers == 0 && line.turns.is_empty() {
                 lines.remove(name);
             }
         }
-        drop(gone);
         for Place { what, admit, .. } in admitted {
             let same = inherited.take_if(|(of, _)| *of == what);
-            let mut admission = Admission::new(client, name.clone(), what, generation);
+            let mut admission = Admission::asker(client, name.clone(), what, generation);
             admission.inherited = same.map(|(_, asking)| asking);
             // If it is gone, its admission is dropped, and so passed on.
             let _ = admit.send(admission);
         }
+        Some(result)
     }
 }
 
@@ -153,7 +177,8 @@ impl Line {
             // All of an owner's are let in together.
             Kind::Read | Kind::Reentrant => MOST.into(),
         };
-        self.askers == 0 || self.askers < MOST && self.asking + weight(kind) <= capacity
+        let taken = self.asking + self.turns.weight();
+        taken == 0 || self.askers < MOST && taken + weight(kind) <= capacity
     }
 
     /// Takes a place out; it is not there any more if it was let in.
@@ -165,125 +190,26 @@ impl Line {
     fn admit(&mut self, kind: Kind, now: Instant) {
         self.askers += 1;
         self.asking += weight(kind);
-        self.sign = now;
+        self.sign = Some(now);
+    }
+
+    /// One asks no more. Those of an earlier generation do not count.
+    fn dismiss(&mut self, kind: Kind, generation: u64) {
+        if self.generation == generation {
+            self.askers -= 1;
+            self.asking -= weight(kind);
+        }
     }
 }
 
-fn name(wanted: &Wanted) -> Name {
-    let owner = wanted.owner.clone().filter(|_| wanted.may_be_had_already());
-    (wanted.key.clone(), discriminant(&wanted.kind), owner)
+fn name(key: &LockKey, kind: Kind, owner: Option<&Owner>) -> Name {
+    let owner = owner.filter(|_| kind.may_be_had_already());
+    (key.clone(), discriminant(&kind), owner.cloned())
 }
 
 fn weight(kind: Kind) -> u64 {
     match kind {
         Kind::Semaphore { weight, .. } => weight.into(),
         _ => 1,
-    }
-}
-
-/// The right to ask the store for a lock; it goes to the next when dropped.
-pub(crate) struct Admission {
-    client: Arc<Client>,
-    name: Name,
-    what: What,
-    generation: u64,
-    inherited: Option<Box<Asking>>,
-}
-
-impl Admission {
-    fn new(client: &Arc<Client>, name: Name, what: What, generation: u64) -> Self {
-        Self { client: client.clone(), name, what, generation, inherited: None }
-    }
-
-    /// What the one before has begun, and not ended.
-    pub(crate) fn inherit(&mut self) -> Option<Box<Asking>> {
-        self.inherited.take()
-    }
-
-    /// Says that it asks.
-    pub(crate) fn sign(&self) {
-        if let Some(line) = self.client.lines.lines().get_mut(&self.name) {
-            line.sign = self.client.store.now();
-        }
-    }
-
-    /// Goes, and leaves what was begun to the next: its place in the store's
-    /// queue is the client's.
-    pub(crate) fn leave_behind(mut self, asking: Asking) {
-        self.inherited = Some(Box::new(asking));
-    }
-}
-
-impl Drop for Admission {
-    fn drop(&mut self) {
-        let inherited = self.inherited.take().map(|asking| (self.what.clone(), asking));
-        Lines::change(&self.client, &self.name, inherited, |line| {
-            if line.generation == self.generation {
-                line.askers -= 1;
-                line.asking -= weight(self.what.0);
-            }
-            None
-        });
-    }
-}
-
-/// Waits in a line; leaves it when dropped.
-pub(crate) struct Behind {
-    client: Arc<Client>,
-    name: Name,
-    number: u64,
-    what: What,
-    admitted: oneshot::Receiver<Admission>,
-}
-
-impl Behind {
-    /// Resolves when it is its turn, or when those who have theirs are silent for
-    /// too long. Nothing if there is no line any more.
-    pub(crate) async fn admission(&mut self) -> Option<Admission> {
-        loop {
-            let patience = self.patience();
-            if patience.is_zero()
-                && let Some(admission) = self.go_past()
-            {
-                return Some(admission);
-            }
-            tokio::select! {
-                biased;
-                admission = &mut self.admitted => return admission.ok(),
-                () = sleep(patience.max(A_LITTLE)) => {}
-            }
-        }
-    }
-
-    /// How long it waits yet for a sign: a little longer for each who is before it,
-    /// who so has the first chance.
-    fn patience(&self) -> Duration {
-        let lines = self.client.lines.lines();
-        let Some(line) = lines.get(&self.name) else { return LIVE };
-        let before = line.waiting.partition_point(|place| place.number < self.number);
-        let patience = LIVE + A_LITTLE * u32::try_from(before).unwrap_or(u32::MAX);
-        (line.sign + patience).saturating_duration_since(self.client.store.now())
-    }
-
-    /// Those who ask count no more; it asks itself. Nothing if its turn has come
-    /// at the same moment.
-    fn go_past(&mut self) -> Option<Admission> {
-        let now = self.client.store.now();
-        let mut lines = self.client.lines.lines();
-        let line = lines.get_mut(&self.name)?;
-        let gone = line.leave(self.number)?;
-        line.generation = self.client.lines.generations.fetch_add(1, Ordering::Relaxed);
-        (line.askers, line.asking) = (0, 0);
-        line.admit(self.what.0, now);
-        let generation = line.generation;
-        drop(lines);
-        drop(gone);
-        Some(Admission::new(&self.client, self.name.clone(), self.what.clone(), generation))
-    }
-}
-
-impl Drop for Behind {
-    fn drop(&mut self) {
-        Lines::change(&self.client, &self.name, None, |line| line.leave(self.number));
     }
 }

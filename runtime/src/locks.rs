@@ -54,11 +54,16 @@ impl Drop for Client {
 }
 
 impl Locks {
-    pub(crate) fn new(store: Arc<dyn Store>, keeper: Keeper, id: ClientId) -> Self {
+    pub(crate) fn new(
+        store: Arc<dyn Store>,
+        keeper: Keeper,
+        id: ClientId,
+        hands_over: bool,
+    ) -> Self {
         let wakeups = Arc::<Wakeups>::default();
         let listener: Weak<Wakeups> = Arc::downgrade(&wakeups);
         store.listen(id, listener);
-        let (lines, requests) = (Lines::default(), AtomicU64::new(0));
+        let (lines, requests) = (Lines::new(hands_over), AtomicU64::new(0));
         Self { client: Arc::new(Client { store, keeper, lines, wakeups, id, requests }) }
     }
 
@@ -118,7 +123,7 @@ impl Locks {
     #[must_use]
     pub fn over_as(store: Arc<dyn Store>, id: ClientId) -> Self {
         let keeper = Keeper::as_guest(store.clone());
-        Self::new(store, keeper, id)
+        Self::new(store, keeper, id, true)
     }
 
     /// Locks on the Redis or Valkey server of a URL, such as

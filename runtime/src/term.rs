@@ -115,6 +115,12 @@ impl Term {
         self.times.rest(self.store.now())
     }
 
+    /// What the next in this process may have of it, once its holder has ended it.
+    pub(crate) fn rest_of_grant(&self) -> Option<Grant> {
+        let is_sure = !self.is_suspect() && !self.shutdown.has_begun();
+        self.times.rest_of_grant(self.store.now()).filter(|_| is_sure)
+    }
+
     pub(crate) fn deadline(&self) -> Instant {
         self.times.deadline()
     }

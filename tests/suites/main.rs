@@ -22,5 +22,6 @@ mod seeds;
 #[cfg(all(feature = "servers", target_os = "linux"))]
 mod state_machine;
 mod telemetry;
+mod turns;
 #[cfg(feature = "servers")]
 mod waiting;

@@ -207,7 +207,7 @@ mod tests {
         let runtime = thread.runtime();
         let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
         let keeper = Keeper::on(thread, store.clone(), ClientInfo::of_process(id, None));
-        let locks = Locks::new(store, keeper, id);
+        let locks = Locks::new(store, keeper, id, true);
         let mut leases = Vec::new();
         for n in 0..1_000 {
             let mutex = locks.mutex(format!("lock:{n}")).ttl(TTL);

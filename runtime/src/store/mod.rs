@@ -38,6 +38,10 @@ pub struct Waiting {
     pub ticket: Ticket,
 }
 
+/// How many fencing tokens a grant reserves: its own, and those of the leases that follow
+/// it in the same process. The next grant's are all greater.
+pub const TOKENS: u64 = 64;
+
 /// The longest that a waiter may be taken to live without asking again.
 pub const LIVE_MOST: Duration = Duration::from_secs(15);
 

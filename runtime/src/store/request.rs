@@ -121,6 +121,11 @@ impl Kind {
     pub fn is_fenced(self) -> bool {
         matches!(self, Self::Mutex | Self::Reentrant | Self::Write)
     }
+
+    /// Whether its owner, if it has one, may have it already, and have more of it.
+    pub(crate) fn may_be_had_already(self) -> bool {
+        matches!(self, Self::Reentrant | Self::Read | Self::Write)
+    }
 }
 
 /// Whom a lease belongs to, where its holder wants to be known again: text of 1 to

@@ -1,7 +1,7 @@
 //! The times of a lease: when it ends, when it is to be renewed, and for how long its
 //! lock stays held at least and at most.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::options::Options;
@@ -25,12 +25,17 @@ impl Grant {
     }
 }
 
+/// An offer that was not confirmed goes on to another only if there is ample time for it.
+const CONFIRMATION: Duration = Duration::from_secs(1);
+
 /// When what has to be done about a lease.
 #[derive(Debug)]
 pub(super) struct Times {
     pub(super) start: Instant,
     /// When the holder must regard it as ended, in nanoseconds from `start`.
     deadline: AtomicU64,
+    /// No renewal has confirmed it yet.
+    is_offer: AtomicBool,
     /// How long each renewal lets it last.
     ttl: Duration,
     pub(super) is_renewed: bool,
@@ -48,6 +53,7 @@ impl Times {
         Self {
             start: grant.sent,
             deadline: AtomicU64::new(nanos(grant.deadline.saturating_duration_since(grant.sent))),
+            is_offer: AtomicBool::new(grant.is_offer),
             ttl,
             is_renewed: options.renew,
             // Here the later stamp is the safe one.
@@ -78,6 +84,7 @@ impl Times {
     pub(super) fn prolong(&self, sent: Instant, ttl: Duration) {
         let deadline = sent.saturating_duration_since(self.start) + validity(ttl);
         self.deadline.fetch_max(nanos(deadline), Ordering::AcqRel);
+        self.is_offer.store(false, Ordering::Release);
     }
 
     /// When it is to be looked after next, if ever, after a command that was sent then: to
@@ -102,6 +109,17 @@ impl Times {
     /// How long it may be held yet, if that is bounded.
     pub(super) fn most(&self, now: Instant) -> Option<Duration> {
         self.most.map(|most| most.saturating_duration_since(now))
+    }
+
+    /// What another holder may have of it: nothing unless it surely lasts until his first
+    /// renewal, and none of it is to be kept. It runs no longer than for this one.
+    pub(super) fn rest_of_grant(&self, now: Instant) -> Option<Grant> {
+        // Read before the deadline, which is set before it.
+        let is_offer = self.is_offer.load(Ordering::Acquire);
+        let deadline = self.deadline();
+        let least = if is_offer { CONFIRMATION } else { self.ttl / 2 };
+        let is_enough = now + least <= deadline && self.keep(now).is_zero();
+        is_enough.then_some(Grant { sent: now, deadline, is_offer })
     }
 
     /// What is left of it to be given away.

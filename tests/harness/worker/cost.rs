@@ -94,8 +94,15 @@ async fn memory_after(
 
 /// Says how much the memory has grown since the first tenth, and how many tasks are left;
 /// and waits for the end of the input with its clients still there.
-fn say(memory_before: usize, tasks_before: usize) -> Result<(), Failure> {
+async fn say(memory_before: usize, tasks_before: usize) -> Result<(), Failure> {
     println!("grown {}", memory()?.saturating_sub(memory_before));
+    // What ends a turn in time is there until then.
+    let none = async {
+        while tasks() > tasks_before {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    let _ = tokio::time::timeout(Duration::from_secs(1), none).await;
     println!("tasks {}", tasks().saturating_sub(tasks_before));
     super::ready();
     Ok(())
@@ -125,7 +132,7 @@ pub(super) async fn cycles(url: &str, count: usize) -> Result<(), Failure> {
         }
         memory_before = memory_after(work, memory_before).await?;
     }
-    say(memory_before, tasks_before)
+    say(memory_before, tasks_before).await
 }
 
 /// Two clients, each of four tasks, take turns at one mutex, so many in all.
@@ -147,5 +154,5 @@ pub(super) async fn contended(url: &str, count: usize) -> Result<(), Failure> {
         }
         memory_before = memory_after(work, memory_before).await?;
     }
-    say(memory_before, tasks_before)
+    say(memory_before, tasks_before).await
 }

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use super::super::{ClientId, ClientInfo, Hint, RequestId, Stamp};
+use super::super::{ClientId, ClientInfo, Hint, RequestId, Stamp, TOKENS};
 
 /// The clock of a command, and what is kept for the whole store.
 #[derive(Debug)]
@@ -62,7 +62,7 @@ impl Shared {
     }
 
     pub(super) fn next_token(&mut self) -> Token {
-        self.last_token += 1;
+        self.last_token += TOKENS;
         Token { number: self.last_token, since: Some(self.now) }
     }
 

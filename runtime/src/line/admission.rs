@@ -1,0 +1,109 @@
+//! The right to ask the store for a lock, or to have what was granted to the one before.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::{Baton, Lines, Name, TurnId, What};
+use crate::acquire::Asking;
+use crate::locks::Client;
+
+/// The right to ask the store for a lock, or to have what was granted to the one
+/// before; it goes to the next when dropped.
+pub(crate) struct Admission {
+    client: Arc<Client>,
+    name: Name,
+    what: What,
+    standing: Standing,
+    pub(super) inherited: Option<Box<Asking>>,
+}
+
+#[derive(Clone, Copy)]
+enum Standing {
+    /// It asks the store, as one of this generation.
+    Asks(u64),
+    /// It is to take up what is handed over in this turn.
+    InTurn(TurnId),
+    /// It has what it asked for.
+    Served,
+}
+
+impl Admission {
+    pub(super) fn asker(client: &Arc<Client>, name: Name, what: What, generation: u64) -> Self {
+        Self::new(client, name, what, Standing::Asks(generation))
+    }
+
+    pub(super) fn in_turn(client: &Arc<Client>, name: Name, what: What, turn: TurnId) -> Self {
+        Self::new(client, name, what, Standing::InTurn(turn))
+    }
+
+    fn new(client: &Arc<Client>, name: Name, what: What, standing: Standing) -> Self {
+        Self { client: client.clone(), name, what, standing, inherited: None }
+    }
+
+    /// What the one before handed over. Nothing if there is nothing, or not any more:
+    /// then the store is to be asked.
+    pub(crate) fn take_up(&mut self) -> Option<(TurnId, Baton)> {
+        let Standing::InTurn(turn) = self.standing else { return None };
+        let baton = {
+            let mut lines = self.client.lines.lines();
+            lines.get_mut(&self.name).and_then(|line| line.turns.take_up(turn))
+        };
+        if let Some(baton) = baton {
+            self.standing = Standing::Served;
+            return Some((turn, baton));
+        }
+        self.ask_after_all();
+        None
+    }
+
+    /// What was handed over is of no use: it asks the store, beside whoever does.
+    pub(crate) fn ask_after_all(&mut self) {
+        let now = self.client.store.now();
+        let mut lines = self.client.lines.lines();
+        let line = self.client.lines.line(&mut lines, &self.name);
+        line.admit(self.what.0, now);
+        self.standing = Standing::Asks(line.generation);
+    }
+
+    /// What the one before has begun, and not ended.
+    pub(crate) fn inherit(&mut self) -> Option<Box<Asking>> {
+        self.inherited.take()
+    }
+
+    /// Says that it asks.
+    pub(crate) fn sign(&self) {
+        if let Some(line) = self.client.lines.lines().get_mut(&self.name) {
+            line.sign = Some(self.client.store.now());
+        }
+    }
+
+    /// The store has granted it what it asked for, for this TTL; those who wait here may
+    /// have it next, if a turn has begun.
+    pub(crate) fn granted(mut self, ttl: Duration) -> Option<TurnId> {
+        let Standing::Asks(generation) = self.standing else { return None };
+        self.standing = Standing::Served;
+        Lines::begin_turn(&self.client, &self.name, &self.what, ttl, generation)
+    }
+
+    /// Goes, and leaves what was begun to the next: its place in the store's
+    /// queue is the client's.
+    pub(crate) fn leave_behind(mut self, asking: Asking) {
+        self.inherited = Some(Box::new(asking));
+    }
+}
+
+impl Drop for Admission {
+    fn drop(&mut self) {
+        match self.standing {
+            Standing::Asks(generation) => {
+                let inherited = self.inherited.take().map(|asking| (self.what.clone(), asking));
+                let kind = self.what.0;
+                Lines::change(&self.client, &self.name, inherited, |line| {
+                    line.dismiss(kind, generation);
+                });
+            }
+            Standing::InTurn(turn) => Lines::pass_on(&self.client, &self.name, &self.what, turn),
+            Standing::Served => {}
+        }
+    }
+}
