@@ -3,6 +3,7 @@
 
 mod adopt;
 mod asking;
+mod flight;
 mod pace;
 mod several;
 mod together;

@@ -1,20 +1,20 @@
 //! Taking up a lease that was detached.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tokio::time::sleep;
 
-use super::pace::{Pace, Refusal};
-use crate::keeper::{Doubt, why};
+use super::flight::Flight;
+use super::pace::Pace;
+use crate::keeper::why;
 use crate::lease::Lease;
 use crate::locks::Client;
 use crate::options::SHORTEST_TTL;
-use crate::shutdown::Stay;
-use crate::store::{Adoption, Request, StoreError, StoreFuture};
+use crate::store::{Adoption, Request, StoreError};
 use crate::term::Grant;
 use crate::ticket::Ticket;
-use crate::{Fence, LockError, LossReason, Outcome, Step, Wait, telemetry};
+use crate::{Fence, LockError, LossReason, Step, Wait, telemetry};
 
 /// Puts a request of this client in the place of the ticket's.
 ///
@@ -34,20 +34,11 @@ pub(crate) async fn adopt(client: &Arc<Client>, ticket: Ticket) -> Result<Lease,
     result
 }
 
-/// An adoption under way. Whatever happens to its caller, it leaves no lease that
-/// nobody knows of.
+/// An adoption under way.
 struct Adopting {
-    client: Arc<Client>,
+    flight: Flight<Adoption>,
     ticket: Ticket,
     request: Request,
-    in_flight: Option<StoreFuture<Adoption>>,
-    /// The store may have it done, and nobody has the lease.
-    is_armed: bool,
-    /// When the first command was sent that had no answer.
-    unanswered: Option<Instant>,
-    /// When the last command was sent.
-    sent: Instant,
-    _stay: Stay,
 }
 
 impl Adopting {
@@ -59,23 +50,15 @@ impl Adopting {
             owner: ticket.owner.clone(),
             ttl: ticket.options.first_ttl(),
         };
-        Self {
-            client: client.clone(),
-            ticket,
-            request,
-            in_flight: None,
-            is_armed: false,
-            unanswered: None,
-            sent: client.store.now(),
-            _stay: Stay::new(&client.keeper.shutdown),
-        }
+        Self { flight: Flight::new(client), ticket, request }
     }
 
     async fn adopt(&mut self) -> Result<Lease, LockError> {
-        let mut pace = Pace::new(self.sent, Wait::For(Duration::ZERO));
+        let client = self.flight.client.clone();
+        let mut pace = Pace::new(self.flight.sent, Wait::For(Duration::ZERO));
         let key = self.request.key.clone();
         loop {
-            if self.client.keeper.shutdown.has_begun() {
+            if client.keeper.shutdown.has_begun() {
                 return Err(LockError::ShutDown);
             }
             let error = match self.ask().await {
@@ -89,60 +72,41 @@ impl Adopting {
                 }
                 Ok(Adoption::NotHeld(reason)) => {
                     let before = Request { id: self.ticket.id, ..self.request.clone() };
-                    let reason = why(&self.client.store, &before, reason).await;
+                    let reason = why(&client.store, &before, reason).await;
                     return Err(LockError::Lost { key, reason });
                 }
                 Err(error) => error,
             };
-            if !error.is_passing {
+            let pause = pace.after_fault(client.store.now()).filter(|_| error.is_passing);
+            let Some(pause) = pause else {
                 return Err(LockError::store(Step::Adopt, &key, error));
-            }
-            let refusal = Refusal::Fault(error);
-            match (pace.next(self.client.store.now(), &refusal, true), refusal) {
-                (Some(pause), _) => sleep(pause).await,
-                (None, Refusal::Fault(error)) => {
-                    return Err(LockError::store(Step::Adopt, &key, error));
-                }
-                (None, refusal) => return Err(refusal.into_error(key, &pace)),
-            }
+            };
+            sleep(pause).await;
         }
     }
 
     /// Asks once, by the same id each time.
     async fn ask(&mut self) -> Result<Adoption, StoreError> {
-        self.sent = self.client.store.now();
-        let adoption = self.client.store.adopt(self.ticket.id, &self.request);
-        let answer = self.in_flight.insert(adoption).await;
-        self.in_flight = None;
-        match &answer {
-            Ok(Adoption::Adopted { .. }) => self.is_armed = true,
-            Err(error) if error.outcome == Outcome::Unknown => {
-                self.is_armed = true;
-                self.unanswered.get_or_insert(self.sent);
-            }
-            _ => {}
+        self.flight.send(|store| Some(store.adopt(self.ticket.id, &self.request)));
+        let answer = self.flight.answer().await;
+        if let Ok(Adoption::Adopted { .. }) = answer {
+            self.flight.arm();
         }
         answer
     }
 
     fn lease(&mut self, token: u64) -> Lease {
         let fence = self.request.kind.is_fenced().then(|| Fence::new(token));
-        let grant = Grant::by_command(self.sent, self.request.ttl);
-        let request = self.request.clone();
-        let lease = Lease::new(self.client.clone(), request, fence, grant, &self.ticket.options);
-        // From here on it is the lease's.
-        self.is_armed = false;
+        let grant = Grant::by_command(self.flight.sent, self.request.ttl);
+        let (client, request) = (self.flight.client.clone(), self.request.clone());
+        let lease = Lease::new(client, request, fence, grant, &self.ticket.options);
+        self.flight.disarm();
         lease
     }
 }
 
 impl Drop for Adopting {
     fn drop(&mut self) {
-        let in_flight = self.in_flight.take();
-        if self.is_armed || in_flight.is_some() {
-            let requests = vec![self.request.clone()];
-            let doubt = Doubt::new(self.unanswered, self.sent);
-            self.client.keeper.cancel_later(requests, in_flight, doubt);
-        }
+        self.flight.give_up(|| vec![self.request.clone()]);
     }
 }

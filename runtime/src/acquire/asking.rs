@@ -8,11 +8,10 @@ use std::time::{Duration, Instant};
 use tokio::time::sleep;
 
 use super::Wanted;
-use crate::keeper::Doubt;
+use super::flight::Flight;
 use crate::lease::Lease;
 use crate::locks::Client;
 use crate::options::Options;
-use crate::shutdown::Stay;
 use crate::store::{
     Attempt, Attendance, Kind, Request, Stamp, StoreError, StoreFuture, Ticket, Waiting,
 };
@@ -34,34 +33,28 @@ const CONFIRMATION: Duration = Duration::from_millis(50);
 
 /// One request, from its first command until it is granted or given up.
 pub(crate) struct Asking {
-    pub(super) client: Arc<Client>,
+    pub(super) flight: Flight<Attempt>,
     request: Request,
     /// Where it hears of offers; a call that does not wait hears nothing.
     route: Option<Route>,
-    in_flight: Option<InFlight>,
-    /// The store may know the request.
-    is_armed: bool,
     /// When it first asked.
     first: Option<Instant>,
-    /// When the command was sent that had the last answer.
-    sent: Instant,
+    /// Its last ask.
+    asked: Ask,
     ticket: Option<u64>,
     heartbeat: Option<Heartbeat>,
     /// Until when an offer lasts if it was confirmed by the first of the asks that
     /// had no answer since.
     confirmed_until: Option<Instant>,
     subscribing: Subscribing,
-    /// When the first ask was sent that had no answer: a copy of it may be on its way.
-    unanswered: Option<Instant>,
-    _stay: Stay,
 }
 
-struct InFlight {
-    sent: Instant,
+/// What was said in an ask.
+#[derive(Clone, Copy)]
+struct Ask {
     live: Duration,
     /// Of the acquisition that sent it.
     ttl: Duration,
-    answer: StoreFuture<Attempt>,
 }
 
 /// The last ask that was answered *queued*: while it lasts, an offer may be
@@ -88,21 +81,16 @@ impl Asking {
     pub(super) fn new(client: &Arc<Client>, wanted: Wanted, ttl: Duration) -> Self {
         let Wanted { key, kind, owner } = wanted;
         let request = Request { key, id: client.next_request(), kind, owner, ttl };
-        let sent = client.store.now();
         Self {
-            client: client.clone(),
+            flight: Flight::new(client),
             request,
             route: None,
-            in_flight: None,
-            is_armed: false,
             first: None,
-            sent,
+            asked: Ask { live: Duration::ZERO, ttl },
             ticket: None,
             heartbeat: None,
             confirmed_until: None,
             subscribing: Subscribing::Done(None),
-            unanswered: None,
-            _stay: Stay::new(&client.keeper.shutdown),
         }
     }
 
@@ -128,21 +116,25 @@ impl Asking {
     }
 
     pub(super) fn now(&self) -> Instant {
-        self.client.store.now()
+        self.client().store.now()
     }
 
     pub(super) fn is_shut_down(&self) -> bool {
-        self.client.keeper.shutdown.has_begun()
+        self.client().keeper.shutdown.has_begun()
+    }
+
+    fn client(&self) -> &Arc<Client> {
+        &self.flight.client
     }
 
     /// Whether an offer would be heard of.
     pub(super) fn hears(&self) -> bool {
-        self.client.store.gives_hints() && !matches!(self.subscribing, Subscribing::Failed)
+        self.flight.client.store.gives_hints() && !matches!(self.subscribing, Subscribing::Failed)
     }
 
     /// Whether there is something to be taken back, or to be inherited.
     pub(super) fn is_begun(&self) -> bool {
-        self.is_armed || self.in_flight.is_some()
+        self.flight.is_begun()
     }
 
     /// Asks once; if there is time left to wait, the request joins the queue.
@@ -171,31 +163,26 @@ impl Asking {
     async fn ask_once(&mut self, live: Option<Duration>) -> Result<Attempt, StoreError> {
         loop {
             // What was inherited is answered first.
-            if self.in_flight.is_none() {
-                self.in_flight = Some(self.send(live));
+            if !self.flight.is_under_way() {
+                self.send(live);
             }
-            let Some(in_flight) = &mut self.in_flight else { continue };
-            let answer = (&mut in_flight.answer).await;
-            let InFlight { sent, live, ttl, .. } = *in_flight;
-            self.in_flight = None;
-            self.sent = sent;
+            let answer = self.flight.answer().await;
+            let (sent, Ask { live, ttl }) = (self.flight.sent, self.asked);
             match &answer {
                 Ok(Attempt::Queued { ticket, until, .. }) => {
-                    self.is_armed = true;
+                    self.flight.arm();
                     self.ticket = Some(*ticket);
                     self.heartbeat = Some(Heartbeat { sent, live, until: *until });
                     self.confirmed_until = None;
                 }
                 Ok(Attempt::Granted { .. }) => {
-                    self.is_armed = true;
+                    self.flight.arm();
                     if ttl != self.request.ttl {
                         self.may_be_confirmed(sent, ttl);
                         continue;
                     }
                 }
                 Err(error) if error.outcome == Outcome::Unknown => {
-                    self.is_armed = true;
-                    self.unanswered.get_or_insert(sent);
                     self.may_be_confirmed(sent, ttl);
                 }
                 // Refused; but an earlier copy may still be on its way.
@@ -211,12 +198,12 @@ impl Asking {
         self.confirmed_until = Some(self.confirmed_until.map_or(until, |it| it.min(until)));
     }
 
-    fn send(&mut self, live: Option<Duration>) -> InFlight {
-        let sent = self.client.store.now();
-        let waiting = live.map(|live| Waiting { live, ticket: self.ticket(sent) });
-        self.first.get_or_insert(sent);
-        let answer = self.client.store.acquire(&self.request, waiting);
-        InFlight { sent, live: live.unwrap_or_default(), ttl: self.request.ttl, answer }
+    fn send(&mut self, live: Option<Duration>) {
+        let now = self.now();
+        let waiting = live.map(|live| Waiting { live, ticket: self.ticket(now) });
+        self.first.get_or_insert(now);
+        self.asked = Ask { live: live.unwrap_or_default(), ttl: self.request.ttl };
+        self.flight.send(|store| Some(store.acquire(&self.request, waiting)));
     }
 
     fn ticket(&self, now: Instant) -> Ticket {
@@ -236,7 +223,7 @@ impl Asking {
         let Some(route) = &self.route else {
             tokio::select! {
                 () = pause => {}
-                () = self.client.keeper.shutdown.begun() => {}
+                () = self.flight.client.keeper.shutdown.begun() => {}
             }
             return None;
         };
@@ -245,7 +232,7 @@ impl Asking {
                 biased;
                 news = route.news() => news,
                 () = &mut pause => return None,
-                () = self.client.keeper.shutdown.begun() => return None,
+                () = self.flight.client.keeper.shutdown.begun() => return None,
             };
             match (news, self.heartbeat) {
                 (News::Offered(offer), Some(heartbeat)) if offer.until >= heartbeat.until => {
@@ -267,7 +254,7 @@ impl Asking {
     /// The lease, unless it is over already: then it is taken back, and asked
     /// for again as another request.
     pub(super) fn granted(&mut self, token: u64, options: &Options) -> Option<Lease> {
-        self.lease(token, Grant::by_command(self.sent, self.request.ttl), options)
+        self.lease(token, Grant::by_command(self.flight.sent, self.request.ttl), options)
     }
 
     /// The lease of what was offered: it lasts as long as this waiter is known
@@ -288,9 +275,9 @@ impl Asking {
 
     fn lease(&mut self, token: u64, grant: Grant, options: &Options) -> Option<Lease> {
         let fence = self.request.kind.is_fenced().then(|| Fence::new(token));
-        let lease = Lease::new(self.client.clone(), self.request.clone(), fence, grant, options);
-        // From here on it is the lease's.
-        self.is_armed = false;
+        let (client, request) = (self.client().clone(), self.request.clone());
+        let lease = Lease::new(client, request, fence, grant, options);
+        self.flight.disarm();
         if lease.is_held() {
             return Some(lease);
         }
@@ -301,11 +288,11 @@ impl Asking {
 
     /// Goes on as another request, at the end of the queue.
     pub(super) fn start_anew(&mut self) {
-        self.request.id = self.client.next_request();
+        self.request.id = self.client().next_request();
         if self.route.is_some() {
-            self.route = Some(self.client.wakeups.route(self.request.id));
+            self.route = Some(self.client().wakeups.route(self.request.id));
         }
-        (self.is_armed, self.unanswered) = (false, None);
+        self.flight.start_anew();
         (self.first, self.ticket) = (None, None);
         (self.heartbeat, self.confirmed_until) = (None, None);
     }
@@ -313,12 +300,6 @@ impl Asking {
 
 impl Drop for Asking {
     fn drop(&mut self) {
-        let in_flight = self.in_flight.take();
-        if self.is_armed || in_flight.is_some() {
-            let sent = in_flight.as_ref().map_or(self.sent, |in_flight| in_flight.sent);
-            let doubt = Doubt::new(self.unanswered, sent);
-            let in_flight = in_flight.map(|in_flight| in_flight.answer);
-            self.client.keeper.cancel_later(vec![self.request.clone()], in_flight, doubt);
-        }
+        self.flight.give_up(|| vec![self.request.clone()]);
     }
 }

@@ -102,19 +102,18 @@ impl Pace {
             self.repeats -= 1;
             return Some(Duration::ZERO);
         }
-        let left = match (self.wait, refusal) {
-            (_, Refusal::Own) => {
+        let left = match refusal {
+            Refusal::Own => {
                 let since = *self.own_since.get_or_insert(self.waited);
                 self.left(now).min((OWN + since).saturating_sub(self.waited))
             }
-            (Wait::For(wait), Refusal::Fault(_)) => wait.max(FAULTS).saturating_sub(self.waited),
+            Refusal::Fault(_) => return self.after_fault(now),
             _ => self.left(now),
         };
         if left.is_zero() {
             return None;
         }
-        let random = self.pause.mul_f64(0.5 + 0.5 * fastrand::f64());
-        self.pause = (self.pause * 3 / 2).min(Self::LONGEST);
+        let random = self.random();
         let pause = match refusal {
             // A little later than the store says, where the lock then ends.
             Refusal::Queued(again) if hears => (*again + Duration::from_millis(1)).max(Self::FIRST),
@@ -124,6 +123,22 @@ impl Pace {
             _ => random,
         };
         Some(pause.min(left))
+    }
+
+    /// How long to pause when the store has failed; nothing when the wait is over.
+    pub(super) fn after_fault(&mut self, now: Instant) -> Option<Duration> {
+        self.end(now);
+        let left = match self.wait {
+            Wait::For(wait) => wait.max(FAULTS).saturating_sub(self.waited),
+            Wait::Forever => Duration::MAX,
+        };
+        (!left.is_zero()).then(|| self.random().min(left))
+    }
+
+    fn random(&mut self) -> Duration {
+        let random = self.pause.mul_f64(0.5 + 0.5 * fastrand::f64());
+        self.pause = (self.pause * 3 / 2).min(Self::LONGEST);
+        random
     }
 }
 

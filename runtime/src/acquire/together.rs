@@ -2,31 +2,21 @@
 //! leaves no lease that nobody knows of.
 
 use std::sync::Arc;
-use std::time::Instant;
 
-use crate::keeper::Doubt;
+use super::flight::Flight;
 use crate::lease::Lease;
 use crate::leases::Leases;
 use crate::locks::Client;
 use crate::options::Options;
-use crate::shutdown::Stay;
-use crate::store::{All, Kind, Request, StoreError, StoreFuture};
+use crate::store::{All, Kind, Request, StoreError};
 use crate::term::Grant;
-use crate::{Fence, LockKey, Outcome};
+use crate::{Fence, LockKey};
 
 /// The requests of one command, until they are granted or given up.
 pub(super) struct Together {
-    client: Arc<Client>,
+    flight: Flight<All>,
     requests: Vec<Request>,
     options: Options,
-    in_flight: Option<StoreFuture<All>>,
-    /// The store may have granted them, and nobody has the leases.
-    is_armed: bool,
-    /// When the last command was sent.
-    sent: Instant,
-    /// When the first command was sent that had no answer: a copy of it may be on its way.
-    unanswered: Option<Instant>,
-    _stay: Stay,
 }
 
 impl Together {
@@ -38,41 +28,24 @@ impl Together {
             owner: None,
             ttl: options.first_ttl(),
         };
-        Self {
-            client: client.clone(),
-            requests: keys.iter().map(request).collect(),
-            options,
-            in_flight: None,
-            is_armed: false,
-            sent: client.store.now(),
-            unanswered: None,
-            _stay: Stay::new(&client.keeper.shutdown),
-        }
+        let requests = keys.iter().map(request).collect();
+        Self { flight: Flight::new(client), requests, options }
     }
 
     /// Asks once, by the same ids each time; gives the leases if all were granted. If
     /// not, or where the store can't grant them together, the place of the first that
     /// is not free, if that is known.
     pub(super) async fn ask(&mut self) -> Result<Result<Leases, Option<usize>>, StoreError> {
-        self.sent = self.client.store.now();
-        self.in_flight = self.client.store.acquire_all(&self.requests);
-        let Some(in_flight) = &mut self.in_flight else { return Ok(Err(None)) };
-        let answer = in_flight.await;
-        self.in_flight = None;
-        match answer {
-            Ok(Ok(tokens)) => {
-                self.is_armed = true;
+        if !self.flight.send(|store| store.acquire_all(&self.requests)) {
+            return Ok(Err(None));
+        }
+        match self.flight.answer().await? {
+            Ok(tokens) => {
+                self.flight.arm();
                 Ok(self.granted(&tokens).ok_or(None))
             }
             // Refused; but an earlier copy may still be on its way.
-            Ok(Err(place)) => Ok(Err(place)),
-            Err(error) => {
-                if error.outcome == Outcome::Unknown {
-                    self.is_armed = true;
-                    self.unanswered.get_or_insert(self.sent);
-                }
-                Err(error)
-            }
+            Err(place) => Ok(Err(place)),
         }
     }
 
@@ -80,25 +53,20 @@ impl Together {
         if tokens.len() != self.requests.len() {
             return None;
         }
-        let grant = Grant::by_command(self.sent, self.options.first_ttl());
+        let grant = Grant::by_command(self.flight.sent, self.options.first_ttl());
         let mut leases = Leases::new();
         for (request, token) in self.requests.drain(..).zip(tokens) {
             let fence = Some(Fence::new(*token));
-            leases.push(Lease::new(self.client.clone(), request, fence, grant, &self.options));
+            let client = self.flight.client.clone();
+            leases.push(Lease::new(client, request, fence, grant, &self.options));
         }
-        // From here on they are the leases'.
-        self.is_armed = false;
+        self.flight.disarm();
         Some(leases)
     }
 }
 
 impl Drop for Together {
     fn drop(&mut self) {
-        let in_flight = self.in_flight.take();
-        if self.is_armed || in_flight.is_some() {
-            let doubt = Doubt::new(self.unanswered, self.sent);
-            let requests = std::mem::take(&mut self.requests);
-            self.client.keeper.cancel_later(requests, in_flight, doubt);
-        }
+        self.flight.give_up(|| std::mem::take(&mut self.requests));
     }
 }
