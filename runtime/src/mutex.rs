@@ -59,7 +59,8 @@ impl Mutex {
     }
 
     /// Waits until it holds the lock: first come, first served between clients, and
-    /// the tasks of one client in their own order.
+    /// the tasks of one client in their own order. A client whose tasks wait for it keeps
+    /// it among them for up to 20 ms, and no more than 64 of them.
     ///
     /// # Errors
     ///
