@@ -90,13 +90,10 @@ async fn acquire_since(
                 admission
             }
         };
-        if let Some((turn, baton)) = admission.take_up() {
-            if let Some(lease) = baton.lease(turn, &options) {
-                return Ok(lease);
-            }
-            admission.ask_after_all();
+        if let Some(lease) = admission.take_up(&options) {
+            return Ok(lease);
         }
-        let asking = match admission.inherit() {
+        let asking = match admission.inherit().filter(|asking| asking.may_last(ttl)) {
             Some(asking) => asking.inherited(ttl),
             None => Asking::waiting(client, wanted, ttl),
         };

@@ -1,5 +1,6 @@
 //! An operator's questions: who holds a lock, and can it be taken from them.
 
+use crate::line::Lines;
 use crate::store::{Forced, LockInfo, Owner};
 use crate::{IntoLockKey, LockError, Locks, Step};
 
@@ -99,6 +100,8 @@ impl Locks {
     pub async fn force_release(&self, key: impl IntoLockKey) -> Result<Forced, LockError> {
         let key = key.into_lock_key()?;
         let forced = self.client().store.force_release(&key).await;
+        // What it was taken from in this process is not handed over any more.
+        Lines::end_turns(self.client(), &key);
         let forced = forced.map_err(|error| LockError::store(Step::ForceRelease, &key, error))?;
         if let Forced::Released { held, .. } = forced {
             tracing::warn!(held, "a lock was taken from its holders by force");

@@ -51,7 +51,7 @@ enum Place {
     Guest,
     /// On a thread of its own.
     #[cfg(feature = "redis")]
-    Thread(Arc<book::Shared>),
+    Thread(Arc<book::Shared>, Handle),
 }
 
 impl Place {
@@ -68,7 +68,7 @@ impl Place {
                 }
             }
             #[cfg(feature = "redis")]
-            Self::Thread(shared) => shared.push_later(job, after),
+            Self::Thread(shared, _) => shared.push_later(job, after),
         }
     }
 }
@@ -90,10 +90,20 @@ impl Keeper {
         let shutdown = Arc::<Shutdown>::default();
         let gate = Arc::new(Semaphore::new(AT_ONCE));
         let shared = book::Shared::new(store.clone(), gate.clone(), shutdown.clone());
-        let shared = Arc::new(shared);
+        let (shared, runtime) = (Arc::new(shared), thread.runtime());
         thread.keep(shared.clone(), info);
         thread::drain_at_exit(&shared);
-        Self { store, shutdown, gate, place: Place::Thread(shared) }
+        Self { store, shutdown, gate, place: Place::Thread(shared, runtime) }
+    }
+
+    /// Runs a task that goes by the clock. False where there is no runtime for it.
+    pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) -> bool {
+        let runtime = match &self.place {
+            Place::Guest => Handle::try_current().ok(),
+            #[cfg(feature = "redis")]
+            Place::Thread(_, runtime) => Some(runtime.clone()),
+        };
+        runtime.map(|runtime| runtime.spawn(task)).is_some()
     }
 
     /// Looks after a lease from now on, for the first time then: renews it, and ends it
@@ -108,7 +118,7 @@ impl Keeper {
                 }
             }
             #[cfg(feature = "redis")]
-            Place::Thread(shared) => {
+            Place::Thread(shared, _) => {
                 shared.schedule(term, first);
                 thread::drain_at_exit(shared);
             }
@@ -122,7 +132,7 @@ impl Keeper {
             // Its task has seen it.
             Place::Guest => {}
             #[cfg(feature = "redis")]
-            Place::Thread(shared) => shared.unschedule(term),
+            Place::Thread(shared, _) => shared.unschedule(term),
         }
     }
 
@@ -166,7 +176,7 @@ impl Keeper {
                 }
             }
             #[cfg(feature = "redis")]
-            Place::Thread(shared) => {
+            Place::Thread(shared, _) => {
                 shared.push(job);
                 thread::drain_at_exit(shared);
             }
@@ -178,7 +188,7 @@ impl Keeper {
         match &self.place {
             Place::Guest => {}
             #[cfg(feature = "redis")]
-            Place::Thread(shared) => shared.end(),
+            Place::Thread(shared, _) => shared.end(),
         }
     }
 }

@@ -226,7 +226,9 @@ impl Lease {
         Ok(ticket)
     }
 
-    /// Releases the lock and waits for the store's answer.
+    /// Releases the lock and waits for the store's answer. What goes to the next task of
+    /// this process has none: then this process's own clock says whether it was held to
+    /// the end.
     ///
     /// # Errors
     ///
@@ -245,6 +247,8 @@ impl Lease {
             return Err(self.lost_by(reason));
         }
         if was_held && self.hand_over() {
+            // The next may be waiting for this thread.
+            tokio::task::yield_now().await;
             return Ok(Released::Free);
         }
         let mut tries_left = TRIES;
@@ -291,12 +295,13 @@ impl Lease {
     /// be released.
     fn hand_over(&mut self) -> bool {
         let Some((turn, rest)) = self.turn.zip(self.term().rest_of_grant()) else { return false };
-        let is_handed_over = Lines::hand_over(&self.client, turn, self.term(), rest);
-        if is_handed_over {
-            (self.turn, self.rest) = (None, Rest::Nothing);
-            self.term().settle(true);
-        }
-        is_handed_over
+        let next = Lines::hand_over(&self.client, turn, self.term(), rest);
+        let Some(next) = next else { return false };
+        // Before others are woken, whatever that does.
+        (self.turn, self.rest) = (None, Rest::Nothing);
+        self.term().settle(true);
+        next.tell();
+        true
     }
 
     fn end_turn(&mut self) {
@@ -335,7 +340,7 @@ impl fmt::Debug for Lease {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Released {
-    /// The lease has ended, and the lock is free for others.
+    /// The lease has ended, and the lock is free for others, or the next has it.
     Free,
     /// This hold has ended, and so many others of its owner are left: of a reentrant
     /// mutex alone.

@@ -25,8 +25,8 @@ use tokio::sync::oneshot;
 
 pub(crate) use self::admission::Admission;
 pub(crate) use self::behind::Behind;
-use self::turn::Turns;
-pub(crate) use self::turn::{Baton, TurnId};
+pub(crate) use self::turn::TurnId;
+use self::turn::{Ends, Turns};
 use crate::LockKey;
 use crate::acquire::{Asking, LIVE, Wanted};
 use crate::locks::Client;
@@ -45,19 +45,24 @@ const MOST: u32 = 64;
 
 /// The lines of a client, one for each lock that somebody asks for.
 pub(crate) struct Lines {
-    all: Mutex<HashMap<Name, Line>>,
+    all: Mutex<All>,
     /// Makes generations and turns, which are never the same.
     numbers: AtomicU64,
     hands_over: bool,
 }
 
 #[derive(Default)]
+struct All {
+    lines: HashMap<Name, Line>,
+    ends: Ends,
+}
+
 struct Line {
     /// How many ask the store, and their weight.
     askers: u32,
     asking: u64,
     /// When one of them asked last, or had his turn.
-    sign: Option<Instant>,
+    sign: Instant,
     /// Those of an earlier one were silent for too long, and do not count.
     generation: u64,
     /// What the store has granted, and those who wait may have next.
@@ -93,8 +98,8 @@ impl Lines {
         let name = name(&wanted.key, wanted.kind, wanted.owner.as_ref());
         let what = (wanted.kind, wanted.owner.clone());
         let now = client.store.now();
-        let mut lines = client.lines.lines();
-        let line = client.lines.line(&mut lines, &name);
+        let mut all = client.lines.all();
+        let line = client.lines.line(&mut all, &name, now);
         if line.waiting.is_empty() && line.has_room(what.0) {
             line.admit(what.0, now);
             let generation = line.generation;
@@ -108,10 +113,16 @@ impl Lines {
     }
 
     /// The line of a lock, be it a new one.
-    fn line<'a>(&self, lines: &'a mut HashMap<Name, Line>, name: &Name) -> &'a mut Line {
-        lines
-            .entry(name.clone())
-            .or_insert_with(|| Line { generation: self.number(), ..Line::default() })
+    fn line<'a>(&self, all: &'a mut All, name: &Name, now: Instant) -> &'a mut Line {
+        all.lines.entry(name.clone()).or_insert_with(|| Line {
+            askers: 0,
+            asking: 0,
+            sign: now,
+            generation: self.number(),
+            turns: Turns::default(),
+            waiting: VecDeque::new(),
+            next: 0,
+        })
     }
 
     fn number(&self) -> u64 {
@@ -121,29 +132,28 @@ impl Lines {
     /// Whether somebody waits for his turn: then nobody may try past him.
     pub(crate) fn has_waiters(client: &Client, wanted: &Wanted) -> bool {
         let name = name(&wanted.key, wanted.kind, wanted.owner.as_ref());
-        let lines = client.lines.lines();
-        let line = lines.get(&name).filter(|line| !line.waiting.is_empty());
-        let sign = line.and_then(|line| line.sign);
-        sign.is_some_and(|sign| client.store.now() < sign + LIVE)
+        let all = client.lines.all();
+        let line = all.lines.get(&name).filter(|line| !line.waiting.is_empty());
+        line.is_some_and(|line| client.store.now() < line.sign + LIVE)
     }
 
-    fn lines(&self) -> MutexGuard<'_, HashMap<Name, Line>> {
+    fn all(&self) -> MutexGuard<'_, All> {
         self.all.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Changes a line, and lets in whoever has room now. The first who asks for
-    /// the same inherits what was begun.
+    /// Changes a line, if there is one, and lets in whoever has room now. The first who
+    /// asks for the same inherits what was begun.
     fn change<T>(
         client: &Arc<Client>,
         name: &Name,
         mut inherited: Option<(What, Box<Asking>)>,
-        change: impl FnOnce(&mut Line) -> T,
+        change: impl FnOnce(&mut Line) -> Option<T>,
     ) -> Option<T> {
         let mut admitted = Vec::new();
         let (generation, result);
         {
-            let mut lines = client.lines.lines();
-            let line = lines.get_mut(name)?;
+            let mut all = client.lines.all();
+            let line = all.lines.get_mut(name)?;
             result = change(line);
             generation = line.generation;
             while let Some(first) = line.waiting.front()
@@ -154,7 +164,7 @@ impl Lines {
                 admitted.push(place);
             }
             if line.askers == 0 && line.turns.is_empty() {
-                lines.remove(name);
+                all.lines.remove(name);
             }
         }
         for Place { what, admit, .. } in admitted {
@@ -164,7 +174,7 @@ impl Lines {
             // If it is gone, its admission is dropped, and so passed on.
             let _ = admit.send(admission);
         }
-        Some(result)
+        result
     }
 }
 
@@ -190,7 +200,7 @@ impl Line {
     fn admit(&mut self, kind: Kind, now: Instant) {
         self.askers += 1;
         self.asking += weight(kind);
-        self.sign = Some(now);
+        self.sign = now;
     }
 
     /// One asks no more. Those of an earlier generation do not count.

@@ -71,7 +71,7 @@ impl Term {
 
     /// When the keeper has to look after it for the first time, if ever.
     pub(crate) fn first(&self, grant: Grant) -> Option<Instant> {
-        if grant.is_offer { Some(grant.sent) } else { self.next(grant.sent) }
+        self.times.first(grant)
     }
 
     /// When the keeper has to look after it next, if ever, after a command that was sent

@@ -39,22 +39,15 @@ pub(crate) struct Asking {
     route: Option<Route>,
     /// When it first asked.
     first: Option<Instant>,
-    /// Its last ask.
-    asked: Ask,
+    /// For how long it is known to live after its last ask, and the TTL of that.
+    live: Duration,
+    ttl: Duration,
     ticket: Option<u64>,
     heartbeat: Option<Heartbeat>,
     /// Until when an offer lasts if it was confirmed by the first of the asks that
     /// had no answer since.
     confirmed_until: Option<Instant>,
     subscribing: Subscribing,
-}
-
-/// What was said in an ask.
-#[derive(Clone, Copy)]
-struct Ask {
-    live: Duration,
-    /// Of the acquisition that sent it.
-    ttl: Duration,
 }
 
 /// The last ask that was answered *queued*: while it lasts, an offer may be
@@ -86,7 +79,8 @@ impl Asking {
             request,
             route: None,
             first: None,
-            asked: Ask { live: Duration::ZERO, ttl },
+            live: Duration::ZERO,
+            ttl,
             ticket: None,
             heartbeat: None,
             confirmed_until: None,
@@ -103,6 +97,12 @@ impl Asking {
             asking.subscribing = Subscribing::Later(subscription);
         }
         asking
+    }
+
+    /// Whether it may be asked for again with this TTL: an ask that had no answer could
+    /// set another one at any time.
+    pub(super) fn may_last(&self, ttl: Duration) -> bool {
+        ttl == self.request.ttl || !self.flight.is_in_doubt()
     }
 
     /// The same request for another acquisition.
@@ -167,23 +167,28 @@ impl Asking {
                 self.send(live);
             }
             let answer = self.flight.answer().await;
-            let (sent, Ask { live, ttl }) = (self.flight.sent, self.asked);
+            let (sent, is_own) = (self.flight.sent, self.ttl == self.request.ttl);
             match &answer {
                 Ok(Attempt::Queued { ticket, until, .. }) => {
                     self.flight.arm();
                     self.ticket = Some(*ticket);
-                    self.heartbeat = Some(Heartbeat { sent, live, until: *until });
+                    self.heartbeat = Some(Heartbeat { sent, live: self.live, until: *until });
                     self.confirmed_until = None;
                 }
                 Ok(Attempt::Granted { .. }) => {
                     self.flight.arm();
-                    if ttl != self.request.ttl {
-                        self.may_be_confirmed(sent, ttl);
+                    if !is_own {
+                        self.may_be_confirmed();
                         continue;
                     }
                 }
                 Err(error) if error.outcome == Outcome::Unknown => {
-                    self.may_be_confirmed(sent, ttl);
+                    self.may_be_confirmed();
+                    if !is_own {
+                        // It could set that TTL at any time.
+                        self.flight.give_up(|| vec![self.request.clone()]);
+                        self.start_anew();
+                    }
                 }
                 // Refused; but an earlier copy may still be on its way.
                 _ => {}
@@ -192,9 +197,9 @@ impl Asking {
         }
     }
 
-    /// An ask that was sent then may have confirmed an offer, for its own TTL.
-    fn may_be_confirmed(&mut self, sent: Instant, ttl: Duration) {
-        let until = sent + validity(ttl);
+    /// The last ask may have confirmed an offer, for its own TTL.
+    fn may_be_confirmed(&mut self) {
+        let until = self.flight.sent + validity(self.ttl);
         self.confirmed_until = Some(self.confirmed_until.map_or(until, |it| it.min(until)));
     }
 
@@ -202,7 +207,7 @@ impl Asking {
         let now = self.now();
         let waiting = live.map(|live| Waiting { live, ticket: self.ticket(now) });
         self.first.get_or_insert(now);
-        self.asked = Ask { live: live.unwrap_or_default(), ttl: self.request.ttl };
+        (self.live, self.ttl) = (live.unwrap_or_default(), self.request.ttl);
         self.flight.send(|store| Some(store.acquire(&self.request, waiting)));
     }
 

@@ -47,6 +47,11 @@ impl<T: Send + 'static> Flight<T> {
         self.command.is_some()
     }
 
+    /// Whether a command had no answer, and may be on its way.
+    pub(super) fn is_in_doubt(&self) -> bool {
+        self.unanswered.is_some()
+    }
+
     /// Sends a command; false if the store has none for it.
     pub(super) fn send(
         &mut self,

@@ -55,6 +55,8 @@ impl Thread {
                     run(shared, info).await;
                 }
             });
+            // What it dropped itself it has not to wait for.
+            let _ = AT_EXIT.try_with(|at_exit| at_exit.borrow_mut().0.clear());
         };
         thread::Builder::new().name("leasehold".to_owned()).spawn(main).map_err(failed)?;
         Ok(Self { runtime: handle, keep })

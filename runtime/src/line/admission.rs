@@ -3,9 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Baton, Lines, Name, TurnId, What};
+use super::{Lines, Name, TurnId, What};
 use crate::acquire::Asking;
+use crate::lease::Lease;
 use crate::locks::Client;
+use crate::options::Options;
 
 /// The right to ask the store for a lock, or to have what was granted to the one
 /// before; it goes to the next when dropped.
@@ -40,29 +42,22 @@ impl Admission {
         Self { client: client.clone(), name, what, standing, inherited: None }
     }
 
-    /// What the one before handed over. Nothing if there is nothing, or not any more:
-    /// then the store is to be asked.
-    pub(crate) fn take_up(&mut self) -> Option<(TurnId, Baton)> {
+    /// The lease that the one before handed over. Nothing if there is none, or not any
+    /// more: then the store is to be asked.
+    pub(crate) fn take_up(&mut self, options: &Options) -> Option<Lease> {
         let Standing::InTurn(turn) = self.standing else { return None };
-        let baton = {
-            let mut lines = self.client.lines.lines();
-            lines.get_mut(&self.name).and_then(|line| line.turns.take_up(turn))
-        };
-        if let Some(baton) = baton {
-            self.standing = Standing::Served;
-            return Some((turn, baton));
+        self.standing = Standing::Served;
+        let lease = Lines::take_up(&self.client, &self.name, turn)
+            .and_then(|baton| baton.lease(turn, options));
+        if lease.is_none() {
+            // It asks the store, beside whoever does.
+            let now = self.client.store.now();
+            let mut all = self.client.lines.all();
+            let line = self.client.lines.line(&mut all, &self.name, now);
+            line.admit(self.what.0, now);
+            self.standing = Standing::Asks(line.generation);
         }
-        self.ask_after_all();
-        None
-    }
-
-    /// What was handed over is of no use: it asks the store, beside whoever does.
-    pub(crate) fn ask_after_all(&mut self) {
-        let now = self.client.store.now();
-        let mut lines = self.client.lines.lines();
-        let line = self.client.lines.line(&mut lines, &self.name);
-        line.admit(self.what.0, now);
-        self.standing = Standing::Asks(line.generation);
+        lease
     }
 
     /// What the one before has begun, and not ended.
@@ -72,8 +67,8 @@ impl Admission {
 
     /// Says that it asks.
     pub(crate) fn sign(&self) {
-        if let Some(line) = self.client.lines.lines().get_mut(&self.name) {
-            line.sign = Some(self.client.store.now());
+        if let Some(line) = self.client.lines.all().lines.get_mut(&self.name) {
+            line.sign = self.client.store.now();
         }
     }
 
@@ -100,6 +95,7 @@ impl Drop for Admission {
                 let kind = self.what.0;
                 Lines::change(&self.client, &self.name, inherited, |line| {
                     line.dismiss(kind, generation);
+                    None::<()>
                 });
             }
             Standing::InTurn(turn) => Lines::pass_on(&self.client, &self.name, &self.what, turn),

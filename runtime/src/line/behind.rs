@@ -54,27 +54,26 @@ impl Behind {
     /// How long it waits yet for a sign: a little longer for each who is before it,
     /// who so has the first chance.
     fn patience(&self) -> Duration {
-        let lines = self.client.lines.lines();
-        let Some(line) = lines.get(&self.name) else { return LIVE };
+        let all = self.client.lines.all();
+        let Some(line) = all.lines.get(&self.name) else { return LIVE };
         let before = line.waiting.partition_point(|place| place.number < self.number);
         let patience = LIVE + A_LITTLE * u32::try_from(before).unwrap_or(u32::MAX);
-        let now = self.client.store.now();
-        (line.sign.unwrap_or(now) + patience).saturating_duration_since(now)
+        (line.sign + patience).saturating_duration_since(self.client.store.now())
     }
 
     /// Those who ask count no more; it asks itself. Nothing if its turn has come
     /// at the same moment.
     fn go_past(&mut self) -> Option<Admission> {
         let now = self.client.store.now();
-        let mut lines = self.client.lines.lines();
-        let line = lines.get_mut(&self.name)?;
+        let mut all = self.client.lines.all();
+        let line = all.lines.get_mut(&self.name)?;
         let gone = line.leave(self.number)?;
         line.generation = self.client.lines.number();
         (line.askers, line.asking) = (0, 0);
         let turns = std::mem::take(&mut line.turns);
         line.admit(self.what.0, now);
         let generation = line.generation;
-        drop(lines);
+        drop(all);
         drop((gone, turns));
         Some(Admission::asker(&self.client, self.name.clone(), self.what.clone(), generation))
     }
@@ -82,6 +81,6 @@ impl Behind {
 
 impl Drop for Behind {
     fn drop(&mut self) {
-        Lines::change(&self.client, &self.name, None, |line| line.leave(self.number));
+        drop(Lines::change(&self.client, &self.name, None, |line| line.leave(self.number)));
     }
 }

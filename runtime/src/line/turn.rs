@@ -5,16 +5,17 @@
 //! a lease of its own: its own token, from the block that the grant reserved, its own
 //! renewals and its own end. Those who wait in other processes wait for a turn longer at
 //! the most: it is short, and bounded by the block.
+//!
+//! A turn ends in time whatever the callers' runtimes do: over Redis the keeper ends it.
+//! What was handed over and not taken up by then is taken back.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use tokio::runtime::Handle;
 use tokio::time::sleep_until;
 
 use super::{Admission, Line, Lines, Name, Place, What, name, weight};
-use crate::Fence;
 use crate::keeper::Doubt;
 use crate::lease::Lease;
 use crate::locks::Client;
@@ -22,21 +23,20 @@ use crate::options::Options;
 use crate::shutdown::Stay;
 use crate::store::{Kind, Request, StoreFuture, TOKENS};
 use crate::term::{Grant, Term};
+use crate::{Fence, LockKey};
 
 /// For how long a turn lasts. What runs for longer under a lock does not notice two
 /// round trips; and who waits elsewhere waits for so much longer, and one section.
 const TURN: Duration = Duration::from_millis(20);
 
-/// A turn of a client's.
+/// A turn of a client's. Later ones are greater.
 pub(crate) type TurnId = u64;
 
-/// The turns in a line, in the order in which they began, and so end.
+/// The turns in a line, in the order in which they began.
 #[derive(Default)]
 pub(super) struct Turns {
     running: VecDeque<Turn>,
     weight: u64,
-    /// Which task ends them in time.
-    timer: Option<u64>,
 }
 
 struct Turn {
@@ -47,6 +47,15 @@ struct Turn {
     left: u64,
     /// What the next takes up, who has been told.
     baton: Option<Baton>,
+}
+
+/// When turns end, in all lines: they last equally long, so the first to begin is the
+/// first to end. Some have ended before.
+#[derive(Default)]
+pub(super) struct Ends {
+    in_order: VecDeque<(Instant, Name, TurnId)>,
+    /// A task is there to end them.
+    is_timed: bool,
 }
 
 impl Turns {
@@ -64,37 +73,28 @@ impl Turns {
         self.running.push_back(Turn { id, weight, ends, left: TOKENS - 1, baton: None });
     }
 
-    fn at(&self, id: TurnId) -> Option<usize> {
-        self.running.binary_search_by_key(&id, |turn| turn.id).ok()
-    }
-
     fn find(&mut self, id: TurnId) -> Option<&mut Turn> {
-        let at = self.at(id)?;
+        let at = self.running.binary_search_by_key(&id, |turn| turn.id).ok()?;
         self.running.get_mut(at)
-    }
-
-    /// Takes up what was handed over, unless the turn is over.
-    pub(super) fn take_up(&mut self, id: TurnId) -> Option<Baton> {
-        self.find(id)?.baton.take()
     }
 
     /// Ends a turn, with what nobody has taken up.
     fn end(&mut self, id: TurnId) -> Option<Baton> {
-        let turn = self.running.remove(self.at(id)?)?;
+        let at = self.running.binary_search_by_key(&id, |turn| turn.id).ok()?;
+        let turn = self.running.remove(at)?;
         self.weight -= turn.weight;
         turn.baton
-    }
-
-    /// Ends those whose time is over, with what nobody has taken up.
-    fn expire(&mut self, now: Instant) -> Vec<Baton> {
-        let over = self.running.partition_point(|turn| turn.ends <= now);
-        let over = self.running.drain(..over);
-        let batons = over.inspect(|turn| self.weight -= turn.weight).filter_map(|turn| turn.baton);
-        batons.collect()
     }
 }
 
 impl Lines {
+    /// The next turn whose time is over.
+    fn next_over(&self, now: Instant) -> Option<(Name, TurnId)> {
+        let in_order = &mut self.all().ends.in_order;
+        in_order.front().filter(|(ends, ..)| *ends <= now)?;
+        in_order.pop_front().map(|(_, name, id)| (name, id))
+    }
+
     /// The store has granted what was asked for. If those who wait here may have it
     /// next, a turn begins.
     pub(super) fn begin_turn(
@@ -104,45 +104,66 @@ impl Lines {
         ttl: Duration,
         generation: u64,
     ) -> Option<TurnId> {
-        let can_be = matches!(what.0, Kind::Mutex | Kind::Semaphore { .. });
-        Self::change(client, name, None, |line| {
+        let can_be =
+            client.lines.hands_over && matches!(what.0, Kind::Mutex | Kind::Semaphore { .. });
+        let turn = Self::change(client, name, None, |line| {
             line.dismiss(what.0, generation);
-            if !can_be || !client.lines.hands_over || !line.first_suits(what, ttl) {
+            if !can_be || !line.first_suits(what, ttl) {
                 return None;
             }
-            // Without timers none would end in time.
-            let runtime = Handle::try_current().ok()?;
             let (id, ends) = (client.lines.number(), client.store.now() + TURN);
             line.turns.begin(id, weight(what.0), ends);
-            if line.turns.timer.is_none() {
-                line.turns.timer = Some(id);
-                runtime.spawn(end_in_time(Arc::downgrade(client), name.clone(), (id, ends)));
-            }
-            Some(id)
-        })?
+            Some((id, ends))
+        });
+        let (id, ends) = turn?;
+        let is_timed = {
+            let ends_of_all = &mut client.lines.all().ends;
+            ends_of_all.in_order.push_back((ends, name.clone(), id));
+            std::mem::replace(&mut ends_of_all.is_timed, true)
+        };
+        if !is_timed && !client.keeper.spawn(end_in_time(Timer(Arc::downgrade(client)), ends)) {
+            // Without timers it would not end in time.
+            client.lines.all().ends.is_timed = false;
+            drop(Self::change(client, name, None, |line| line.turns.end(id)));
+            return None;
+        }
+        Some(id)
     }
 
     /// Gives a lease that has just ended to the first who waits here, if he asks for the
-    /// same. False if it is to be released.
-    pub(crate) fn hand_over(client: &Arc<Client>, id: TurnId, term: &Term, rest: Grant) -> bool {
+    /// same: he is to be told. Nothing if it is to be released.
+    pub(crate) fn hand_over(
+        client: &Arc<Client>,
+        id: TurnId,
+        term: &Term,
+        rest: Grant,
+    ) -> Option<HandedOver> {
         let request = &term.request;
         let name = name(&request.key, request.kind, request.owner.as_ref());
         let what = (request.kind, request.owner.clone());
         let place = {
-            let mut lines = client.lines.lines();
-            let Some(line) = lines.get_mut(&name) else { return false };
+            let mut all = client.lines.all();
+            let line = all.lines.get_mut(&name)?;
             let now = client.store.now();
-            let Some(place) = line.next_in_turn(id, &what, request.ttl, now) else { return false };
-            if let Some(turn) = line.turns.find(id) {
-                turn.left -= 1;
-                turn.baton = Some(Baton::new(client, term, rest));
-            }
-            line.sign = Some(now);
+            let place = line.next_in_turn(id, &what, request.ttl, now)?;
+            let turn = line.turns.find(id)?;
+            turn.left -= 1;
+            turn.baton = Some(Baton::new(client, term, rest));
+            line.sign = now;
             place
         };
-        // If it is gone, its admission is dropped, and so passed on.
-        let _ = place.admit.send(Admission::in_turn(client, name, what, id));
-        true
+        Some(HandedOver { place, admission: Admission::in_turn(client, name, what, id) })
+    }
+
+    /// What was handed over, if its turn is not over.
+    pub(super) fn take_up(client: &Arc<Client>, name: &Name, id: TurnId) -> Option<Baton> {
+        let now = client.store.now();
+        let baton = Self::change(client, name, None, |line| {
+            let turn = line.turns.find(id)?;
+            if now < turn.ends { turn.baton.take().map(Ok) } else { line.turns.end(id).map(Err) }
+        });
+        // What is too late is released, now that nothing is locked.
+        baton?.ok()
     }
 
     /// Passes on what one did not take up, or releases it.
@@ -150,13 +171,11 @@ impl Lines {
         let place = Self::change(client, name, None, |line| {
             let ttl = line.turns.find(id)?.baton.as_ref()?.ttl()?;
             let place = line.next_in_turn(id, what, ttl, client.store.now());
-            let over = if place.is_none() { line.turns.end(id) } else { None };
-            Some((place, over))
+            Some(place.ok_or_else(|| line.turns.end(id)))
         });
-        let Some(Some((place, over))) = place else { return };
-        drop(over);
-        if let Some(place) = place {
-            let _ = place.admit.send(Admission::in_turn(client, name.clone(), what.clone(), id));
+        if let Some(Ok(place)) = place {
+            let admission = Admission::in_turn(client, name.clone(), what.clone(), id);
+            HandedOver { place, admission }.tell();
         }
     }
 
@@ -164,6 +183,14 @@ impl Lines {
     pub(crate) fn end_turn(client: &Arc<Client>, request: &Request, id: TurnId) {
         let name = name(&request.key, request.kind, request.owner.as_ref());
         drop(Self::change(client, &name, None, |line| line.turns.end(id)));
+    }
+
+    /// Ends all turns of a lock: what was granted by then is not to be handed over.
+    pub(crate) fn end_turns(client: &Arc<Client>, key: &LockKey) {
+        for kind in [Kind::Mutex, Kind::Semaphore { limit: 1, weight: 1 }] {
+            let end = |line: &mut Line| Some(std::mem::take(&mut line.turns));
+            drop(Self::change(client, &name(key, kind, None), None, end));
+        }
     }
 }
 
@@ -186,32 +213,55 @@ impl Line {
     }
 }
 
+/// A lease that lies there for the next, who was not told yet.
+#[must_use = "the next waits to be told"]
+pub(crate) struct HandedOver {
+    place: Place,
+    admission: Admission,
+}
+
+impl HandedOver {
+    /// Tells the next. If it is gone, its admission is dropped, and so passed on.
+    pub(crate) fn tell(self) {
+        let _ = self.place.admit.send(self.admission);
+    }
+}
+
+/// The task that ends turns. Where its runtime ends before it, the next has another.
+struct Timer(Weak<Client>);
+
+impl Drop for Timer {
+    fn drop(&mut self) {
+        if let Some(client) = self.0.upgrade() {
+            client.lines.all().ends.is_timed = false;
+        }
+    }
+}
+
 /// Ends turns when their time is over, be it that a lease is held for longer or that
 /// who is to have it does not take it up: then others are let in to ask the store.
-async fn end_in_time(client: Weak<Client>, name: Name, (timer, mut ends): (u64, Instant)) {
+async fn end_in_time(mut timer: Timer, mut next: Instant) {
     loop {
-        sleep_until(ends.into()).await;
-        let Some(client) = client.upgrade() else { return };
+        sleep_until(next.into()).await;
+        let Some(client) = timer.0.upgrade() else { return };
         let now = client.store.now();
-        let next = Lines::change(&client, &name, None, |line| {
-            let turns = &mut line.turns;
-            // Another line of the name, since then, has another.
-            turns.timer.filter(|other| *other == timer)?;
-            let over = turns.expire(now);
-            let next = turns.running.front().map(|first| first.ends);
-            if next.is_none() {
-                turns.timer = None;
-            }
-            Some((over, next))
-        });
-        let Some(Some((_, Some(next)))) = next else { return };
-        ends = next;
+        while let Some((name, id)) = client.lines.next_over(now) {
+            drop(Lines::change(&client, &name, None, |line| line.turns.end(id)));
+        }
+        let ends = &mut client.lines.all().ends;
+        if let Some((first, ..)) = ends.in_order.front() {
+            next = *first;
+        } else {
+            ends.is_timed = false;
+            timer.0 = Weak::new();
+            return;
+        }
     }
 }
 
 /// What goes from one to the next within a turn: the store has granted it, and nobody
 /// has the lease. It is taken back when dropped.
-pub(crate) struct Baton {
+pub(super) struct Baton {
     client: Arc<Client>,
     /// It is there until it is a lease.
     request: Option<Request>,
@@ -236,7 +286,7 @@ impl Baton {
     }
 
     /// The lease, unless it is over by now.
-    pub(crate) fn lease(mut self, turn: TurnId, options: &Options) -> Option<Lease> {
+    pub(super) fn lease(mut self, turn: TurnId, options: &Options) -> Option<Lease> {
         let request = self.request.take()?;
         let grant = Grant { sent: self.client.store.now(), ..self.grant };
         let mut lease = Lease::new(self.client.clone(), request, self.fence, grant, options);

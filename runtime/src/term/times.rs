@@ -87,6 +87,16 @@ impl Times {
         self.is_offer.store(false, Ordering::Release);
     }
 
+    /// When it is to be looked after for the first time, if ever.
+    pub(super) fn first(&self, grant: Grant) -> Option<Instant> {
+        if grant.is_offer {
+            return Some(grant.sent);
+        }
+        // What was handed over goes on from the command that its deadline goes back to.
+        let sent = grant.deadline.checked_sub(validity(self.ttl));
+        self.next(sent.unwrap_or(grant.sent))
+    }
+
     /// When it is to be looked after next, if ever, after a command that was sent then: to
     /// be renewed, or to be ended.
     pub(super) fn next(&self, sent: Instant) -> Option<Instant> {
@@ -119,7 +129,10 @@ impl Times {
         let deadline = self.deadline();
         let least = if is_offer { CONFIRMATION } else { self.ttl / 2 };
         let is_enough = now + least <= deadline && self.keep(now).is_zero();
-        is_enough.then_some(Grant { sent: now, deadline, is_offer })
+        // All commands of the request are for the whole TTL: so none that comes late makes
+        // it shorter for who has it then.
+        let is_whole = self.most(now).is_none_or(|left| left >= self.ttl);
+        (is_enough && is_whole).then_some(Grant { sent: now, deadline, is_offer })
     }
 
     /// What is left of it to be given away.

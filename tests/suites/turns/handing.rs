@@ -205,7 +205,7 @@ async fn who_goes_when_it_was_told_passes_it_on() {
     let (locks, faults) = Locks::in_memory_with_faults();
     let (first, [second, third, fourth]) = in_turn(&locks, [(); 3].map(|()| mutex(&locks))).await;
     faults.store().log();
-    first.release().await.unwrap();
+    drop(first);
     second.abort();
     third.abort();
     let fourth = fourth.await.unwrap().unwrap();
@@ -213,7 +213,7 @@ async fn who_goes_when_it_was_told_passes_it_on() {
     assert!(faults.store().log().is_empty());
     // And with nobody behind, it is taken back.
     let fifth = waiter(mutex(&locks)).await;
-    fourth.release().await.unwrap();
+    drop(fourth);
     fifth.abort();
     settle().await;
     assert!(another(faults.store()).mutex("m").try_lock().await.is_ok());
@@ -232,8 +232,7 @@ async fn what_is_not_taken_up_is_taken_back() {
     assert!(is_pending(&mut silent).await);
     let behind = waiter(mutex(&locks)).await;
     before.release().await.unwrap();
-    let first = first.await.unwrap().unwrap();
-    first.release().await.unwrap();
+    drop(first.await.unwrap().unwrap());
     let begun = Instant::now();
     let behind = behind.await.unwrap().unwrap();
     assert!(begun.elapsed() <= TURN * 2, "{:?}", begun.elapsed());
@@ -268,7 +267,7 @@ async fn nothing_is_handed_over_when_the_client_ends() {
     let (locks, faults) = Locks::in_memory_with_faults();
     let (first, [second, third]) = in_turn(&locks, [mutex(&locks), mutex(&locks)]).await;
     // One was told when the end began, and did not take it up.
-    first.release().await.unwrap();
+    drop(first);
     let report = locks.shut_down().await;
     assert_eq!(report.left, 0);
     for waiter in [second, third] {

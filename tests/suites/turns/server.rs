@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use leasehold::Locks;
 use leasehold_tests::server::Server;
@@ -43,4 +45,42 @@ async fn a_crowd_in_one_process_costs_the_server_little() {
     let without = Locks::builder().hand_over_in_process(false).connect(&server.url()).await;
     let cost = calls(&server, without.unwrap(), "b").await;
     assert!(cost >= u64::from(TASKS * TIMES * 2), "{cost} script calls");
+}
+
+/// Whoever is to have it next can't take it up, since its thread is blocked: it is taken
+/// back all the same, and others have it.
+#[tokio::test]
+async fn a_turn_ends_while_the_runtime_is_blocked() {
+    let server = Server::start();
+    let mut redis = server.redis().await;
+    let locks = Locks::connect(&server.url()).await.unwrap();
+    let held = locks.mutex("m").lock().await.unwrap();
+    let mut tasks = Vec::new();
+    for _ in 0..2 {
+        let mutex = locks.mutex("m");
+        tasks.push(tokio::spawn(async move { mutex.lock().await }));
+    }
+    let queue = || redis::cmd("ZCARD").arg("leasehold:queue:{m}").to_owned();
+    while queue().query_async(&mut redis).await != Ok(1) {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    held.release().await.unwrap();
+    let (second, first) = (tasks.pop().unwrap(), tasks.pop().unwrap());
+    let lease = first.await.unwrap().unwrap();
+    let url = server.url();
+    let elsewhere = thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let other = Locks::connect(&url).await.unwrap();
+            let lease = other.mutex("m").lock().await.unwrap();
+            lease.release().await.unwrap();
+        });
+    });
+    drop(lease);
+    let begun = Instant::now();
+    elsewhere.join().unwrap();
+    // The TTL is half a minute, and so is the wait for it.
+    assert!(begun.elapsed() < Duration::from_secs(8), "{:?}", begun.elapsed());
+    // What lay there for it is not there any more, and it asks the server.
+    second.await.unwrap().unwrap().release().await.unwrap();
 }
