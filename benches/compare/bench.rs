@@ -1,0 +1,72 @@
+//! One run of the benches: how long it may take, and what it found.
+
+use std::fs;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::table::Table;
+use crate::{Failure, machine};
+
+pub(crate) struct Bench {
+    /// Few, short rounds, and no peers that must be installed.
+    pub(crate) is_quick: bool,
+    /// Where files go.
+    pub(crate) folder: PathBuf,
+    tables: Vec<Table>,
+    violations: Vec<String>,
+}
+
+impl Bench {
+    pub(crate) fn new(is_quick: bool, folder: PathBuf) -> Result<Self, Failure> {
+        fs::create_dir_all(&folder)?;
+        Ok(Self { is_quick, folder, tables: Vec::new(), violations: Vec::new() })
+    }
+
+    /// One of two: for a quick run, or for a full one.
+    pub(crate) fn pick<T>(&self, quick: T, full: T) -> T {
+        if self.is_quick { quick } else { full }
+    }
+
+    /// As many milliseconds.
+    pub(crate) fn millis(&self, quick: u64, full: u64) -> Duration {
+        Duration::from_millis(self.pick(quick, full))
+    }
+
+    /// Shows a table, and keeps it for the files.
+    pub(crate) fn add(&mut self, table: Table) -> Result<(), Failure> {
+        println!("{table}");
+        self.tables.push(table);
+        self.write()
+    }
+
+    /// Ours let in more than it may: the run fails at its end.
+    pub(crate) fn violated(&mut self, what: String) {
+        println!("VIOLATED: {what}\n");
+        self.violations.push(what);
+    }
+
+    /// Whether ours kept what it promises.
+    pub(crate) fn is_sound(&self) -> bool {
+        self.violations.is_empty()
+    }
+
+    fn write(&self) -> Result<(), Failure> {
+        let head = machine::describe();
+        let texts: Vec<_> = self.tables.iter().map(ToString::to_string).collect();
+        fs::write(self.folder.join("results.txt"), format!("{head}\n\n{}", texts.join("\n")))?;
+        let tables: Vec<_> = self.tables.iter().map(Table::to_markdown).collect();
+        let mut text = format!("# Results\n\n{head}\n\n{}", tables.join("\n"));
+        for violation in &self.violations {
+            text += &format!("\n**Violated: {violation}**\n");
+        }
+        Ok(fs::write(self.folder.join("results.md"), text)?)
+    }
+}
+
+/// Says on stderr what goes on.
+macro_rules! progress {
+    ($($what:tt)*) => {
+        eprintln!("   {}", format_args!($($what)*))
+    };
+}
+pub(crate) use progress;

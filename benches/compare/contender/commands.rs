@@ -1,0 +1,73 @@
+//! The bare commands of ours: our scripts over one connection, without our client. What
+//! it reaches is the limit for any client of this protocol over this driver.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use redis::aio::MultiplexedConnection;
+use redis::{Cmd, Value};
+
+use crate::contender::TTL;
+use crate::{Failure, script, server};
+
+/// The connection, and the scripts as the server knows them.
+#[derive(Clone)]
+pub(crate) struct Commands {
+    redis: MultiplexedConnection,
+    acquire: Arc<str>,
+    release: Arc<str>,
+    count: Arc<AtomicU64>,
+}
+
+impl Commands {
+    pub(super) async fn connect(url: &str) -> Result<Self, Failure> {
+        let redis = server::connect(url).await?;
+        let acquire = load(&redis, script::MUTEX_ACQUIRE).await?;
+        let release = load(&redis, script::MUTEX_RELEASE).await?;
+        Ok(Self { redis, acquire, release, count: Arc::default() })
+    }
+
+    pub(super) fn mutex(&self, name: &str) -> Mutex {
+        let keys = script::keys(script::MUTEX_KEYS, name);
+        Mutex { commands: self.clone(), keys, id: String::new() }
+    }
+}
+
+/// Loads a script, and says by what name it is called.
+pub(crate) async fn load(redis: &MultiplexedConnection, body: &str) -> Result<Arc<str>, Failure> {
+    let mut load = redis::cmd("SCRIPT");
+    let hash: String = load.arg("LOAD").arg(body).query_async(&mut redis.clone()).await?;
+    Ok(hash.into())
+}
+
+/// A mutex that nobody else wants.
+pub(crate) struct Mutex {
+    commands: Commands,
+    keys: Vec<String>,
+    id: String,
+}
+
+impl Mutex {
+    fn call(&self, hash: &str) -> Cmd {
+        let mut call = redis::cmd("EVALSHA");
+        call.arg(hash).arg(self.keys.len()).arg(&self.keys).arg(&self.id);
+        call
+    }
+
+    pub(super) async fn acquire(&mut self) -> Result<(), Failure> {
+        self.id = script::id("raw", self.commands.count.fetch_add(1, Ordering::Relaxed));
+        let mut acquire = self.call(&self.commands.acquire);
+        acquire.arg(TTL.as_secs() * 1000).arg(0).arg(0).arg("").arg(script::WAKE);
+        match acquire.query_async(&mut self.commands.redis).await? {
+            (Value::Int(1), Value::Int(_)) => Ok(()),
+            (code, _) => Err(format!("not granted: {code:?}").into()),
+        }
+    }
+
+    pub(super) async fn release(&mut self) -> Result<(), Failure> {
+        let mut release = self.call(&self.commands.release);
+        let ended: u32 =
+            release.arg(0).arg(script::WAKE).query_async(&mut self.commands.redis).await?;
+        if ended == 1 { Ok(()) } else { Err("it was not held".into()) }
+    }
+}

@@ -1,0 +1,64 @@
+//! The same work done by peers, by the bare commands and by leasehold, in one run.
+
+mod bench;
+mod clock;
+mod contender;
+mod machine;
+mod scenario;
+mod script;
+mod server;
+mod stats;
+mod table;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::{Parser, ValueEnum};
+
+use crate::bench::Bench;
+use crate::scenario::Scenario;
+
+type Failure = Box<dyn std::error::Error + Send + Sync>;
+
+/// The same work done by peers, by the bare commands and by leasehold, in one run
+#[derive(Parser)]
+struct Arguments {
+    /// Fewer and shorter rounds: about two minutes in all
+    #[arg(long)]
+    quick: bool,
+    /// These scenarios alone, such as `pairs,hot`
+    #[arg(long, value_delimiter = ',')]
+    only: Vec<Scenario>,
+    /// Lists the scenarios
+    #[arg(long)]
+    list: bool,
+    /// What `cargo bench` says to each bench
+    #[arg(long, hide = true)]
+    bench: bool,
+}
+
+#[tokio::main]
+async fn main() -> Result<ExitCode, Failure> {
+    let arguments = Arguments::parse();
+    if arguments.list {
+        for scenario in Scenario::value_variants() {
+            println!("{}", scenario.title());
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
+    let mut bench = Bench::new(arguments.quick, folder())?;
+    let chosen = if arguments.only.is_empty() { Scenario::all() } else { arguments.only };
+    for scenario in chosen {
+        eprintln!("== {}", scenario.title());
+        scenario.run(&mut bench).await?;
+    }
+    println!("written to {}", bench.folder.display());
+    Ok(if bench.is_sound() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// `target/bench`, wherever `target` is: above the folder that this program is in.
+fn folder() -> PathBuf {
+    let program = std::env::current_exe().unwrap_or_default();
+    let target = program.ancestors().nth(3).unwrap_or(Path::new("target"));
+    target.join("bench")
+}

@@ -1,0 +1,152 @@
+//! Acquire and release without contention, each task on a key of its own.
+
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use tokio::task::JoinSet;
+
+use crate::Failure;
+use crate::bench::{Bench, progress};
+use crate::clock::{micros, own_cpu};
+use crate::contender::{Client, Contender, commands};
+use crate::script;
+use crate::server::Watched;
+use crate::stats::{Spread, ratios, real};
+use crate::table::{Table, Target};
+
+const CONTENDERS: [Contender; 6] = [
+    Contender::Raw,
+    Contender::Ours,
+    Contender::SetNx,
+    Contender::Rslock,
+    Contender::Distkit,
+    Contender::AsyncRedisLock,
+];
+
+/// What one contender did in one round.
+#[derive(Clone, Copy)]
+struct Round {
+    rate: f64,
+    client_us: f64,
+    server_us: f64,
+}
+
+pub(crate) async fn run(bench: &mut Bench, title: String) -> Result<(), Failure> {
+    let server = Watched::start().await?;
+    let mut clients = Vec::new();
+    for contender in CONTENDERS {
+        clients.push(contender.connect(&server.url()).await?);
+    }
+    let rounds = bench.pick(3, 7);
+    let time = bench.millis(250, 1000);
+    let head = ["tasks", "who", "pairs/s", "client us", "server us", "ours / who", "target"];
+    let mut table = Table::new(title, &head);
+    for tasks in [1, 8, 64, 512] {
+        let mut results = CONTENDERS.map(|_| Vec::new());
+        for round in 0..=rounds {
+            progress!("{tasks} tasks, round {round} of {rounds}");
+            for turn in 0..CONTENDERS.len() {
+                // Nobody is always behind the same neighbour.
+                let who = (turn + round) % CONTENDERS.len();
+                let result = measure(&server, &clients[who], tasks, time).await?;
+                // The first round warms up.
+                if round > 0 {
+                    results[who].push(result);
+                }
+            }
+        }
+        show(&mut table, tasks, &results);
+        let limit = server_limit(&server, tasks, bench.pick(40_000, 400_000)).await?;
+        table.row([
+            tasks.to_string(),
+            "redis-benchmark".to_owned(),
+            limit.map_or("not run".to_owned(), |pairs| format!("{pairs:.0}")),
+        ]);
+    }
+    table.note("us: processor time a pair. redis-benchmark: half the acquires of our script.");
+    bench.add(table)
+}
+
+fn show(table: &mut Table, tasks: usize, results: &[Vec<Round>]) {
+    let rates = |who: usize| results[who].iter().map(|round| round.rate).collect::<Vec<_>>();
+    let median =
+        |who: usize, value: fn(&Round) -> f64| Spread::of(results[who].iter().map(value)).median;
+    for (who, contender) in CONTENDERS.into_iter().enumerate() {
+        let ratio = ratios(&rates(1), &rates(who));
+        let target = match (contender, tasks) {
+            (Contender::Raw, 1) => Some(Target::AtLeast(0.65)),
+            (Contender::Raw, _) => Some(Target::AtLeast(0.9)),
+            (Contender::Rslock, 64 | 512) => Some(Target::AtLeast(1.0)),
+            _ => None,
+        };
+        table.row([
+            tasks.to_string(),
+            contender.name(),
+            Spread::of(rates(who)).show(0),
+            format!("{:.1}", median(who, |round| round.client_us)),
+            format!("{:.1}", median(who, |round| round.server_us)),
+            if contender == Contender::Ours { String::new() } else { ratio.show(2) },
+            target.map(|target| target.judge(ratio.median)).unwrap_or_default(),
+        ]);
+    }
+}
+
+async fn measure(
+    server: &Watched,
+    client: &Client,
+    tasks: usize,
+    time: Duration,
+) -> Result<Round, Failure> {
+    server.clear().await?;
+    let (client_cpu, server_cpu) = (own_cpu(), server.cpu().await?);
+    let begun = Instant::now();
+    let mut running = JoinSet::new();
+    for task in 0..tasks {
+        running.spawn(pairs(client.clone(), task, begun + time));
+    }
+    let mut pairs = 0;
+    while let Some(done) = running.join_next().await {
+        pairs += done??;
+    }
+    let (pairs, took) = (real(pairs), begun.elapsed().as_secs_f64());
+    Ok(Round {
+        rate: pairs / took,
+        client_us: micros(own_cpu() - client_cpu) / pairs,
+        server_us: micros(server.cpu().await? - server_cpu) / pairs,
+    })
+}
+
+async fn pairs(client: Client, task: usize, until: Instant) -> Result<usize, Failure> {
+    let mut lock = client.mutex(&format!("pairs-{task}"));
+    let mut pairs = 0;
+    while Instant::now() < until {
+        lock.acquire().await?.release().await?;
+        pairs += 1;
+    }
+    Ok(pairs)
+}
+
+/// Half of the acquires a second that the server's own bench reaches over one connection,
+/// with as many commands under way; nothing if it is not there.
+async fn server_limit(
+    server: &Watched,
+    tasks: usize,
+    count: usize,
+) -> Result<Option<f64>, Failure> {
+    server.clear().await?;
+    let hash = commands::load(&server.redis(), script::MUTEX_ACQUIRE).await?;
+    // It puts a random number for each of these: so keys and ids are fresh.
+    let any = "__rand_int__";
+    let keys = script::keys(script::MUTEX_KEYS, any);
+    let output = Command::new("redis-benchmark")
+        .args(["-p", &server.port().to_string(), "-c", "1", "-P", &tasks.to_string()])
+        .args(["-n", &count.to_string(), "-r", "1000000000", "--csv"])
+        .args(["EVALSHA", &hash, "3"])
+        .args(keys)
+        .args([&format!("{:0<22}{any}", "bench"), "30000", "0", "0", "", script::WAKE])
+        .output();
+    let Ok(output) = output else { return Ok(None) };
+    let output = String::from_utf8_lossy(&output.stdout).into_owned();
+    let rate = output.lines().last().and_then(|line| line.split("\",\"").nth(1)?.parse().ok());
+    Ok(rate.map(|rate: f64| rate / 2.0))
+}

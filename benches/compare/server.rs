@@ -1,0 +1,84 @@
+//! What the server says of itself.
+
+use leasehold_tests::server::Server;
+use redis::aio::MultiplexedConnection;
+use std::time::Duration;
+
+use crate::Failure;
+
+/// A connection like the one that ours keeps: RESP3, and one for all tasks.
+pub(crate) async fn connect(url: &str) -> Result<MultiplexedConnection, Failure> {
+    let config = redis::AsyncConnectionConfig::new().set_response_timeout(None);
+    let client = redis::Client::open(format!("{url}?protocol=resp3"))?;
+    Ok(client.get_multiplexed_async_connection_with_config(&config).await?)
+}
+
+/// A server, and a connection to watch it by.
+#[derive(Debug)]
+pub(crate) struct Watched {
+    server: Server,
+    redis: MultiplexedConnection,
+}
+
+impl Watched {
+    pub(crate) async fn start() -> Result<Self, Failure> {
+        // A thousand waiters, each with a client of its own, and some peers' besides.
+        let server = Server::start_with(&["--maxclients", "5000"]);
+        let redis = connect(&server.url()).await?;
+        Ok(Self { server, redis })
+    }
+
+    pub(crate) fn url(&self) -> String {
+        self.server.url()
+    }
+
+    pub(crate) fn port(&self) -> u16 {
+        self.server.port()
+    }
+
+    pub(crate) fn redis(&self) -> MultiplexedConnection {
+        self.redis.clone()
+    }
+
+    /// How much processor time the server has used.
+    pub(crate) async fn cpu(&self) -> Result<Duration, Failure> {
+        let info = self.info("cpu").await?;
+        let used = |name: &str| -> Result<f64, Failure> {
+            let value = info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+            Ok(value.ok_or("INFO cpu lacks a line")?.trim().parse()?)
+        };
+        Ok(Duration::from_secs_f64(used("used_cpu_user")? + used("used_cpu_sys")?))
+    }
+
+    /// How many commands the server ran since its statistics began anew: those whose
+    /// name passes, inside of scripts too.
+    pub(crate) async fn calls(&self, is_meant: impl Fn(&str) -> bool) -> Result<usize, Failure> {
+        let info = self.info("commandstats").await?;
+        let mut sum = 0;
+        for line in info.lines() {
+            let Some((name, rest)) =
+                line.strip_prefix("cmdstat_").and_then(|line| line.split_once(":calls="))
+            else {
+                continue;
+            };
+            if is_meant(name) {
+                sum += rest.split(',').next().unwrap_or_default().parse::<usize>()?;
+            }
+        }
+        Ok(sum)
+    }
+
+    /// Lets the counts begin anew.
+    pub(crate) async fn forget_calls(&self) -> Result<(), Failure> {
+        Ok(redis::cmd("CONFIG").arg("RESETSTAT").exec_async(&mut self.redis()).await?)
+    }
+
+    /// Forgets all keys, so that no contender pays for those of another.
+    pub(crate) async fn clear(&self) -> Result<(), Failure> {
+        Ok(redis::cmd("FLUSHALL").arg("SYNC").exec_async(&mut self.redis()).await?)
+    }
+
+    async fn info(&self, section: &str) -> Result<String, Failure> {
+        Ok(redis::cmd("INFO").arg(section).query_async(&mut self.redis()).await?)
+    }
+}
