@@ -4,6 +4,9 @@ use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::contender::Contender;
+use crate::contest::Who;
+use crate::foreign::Program;
 use crate::table::Table;
 use crate::{Failure, machine};
 
@@ -12,6 +15,8 @@ pub(crate) struct Bench {
     pub(crate) is_quick: bool,
     /// Where files go.
     pub(crate) folder: PathBuf,
+    /// Peers in other languages.
+    pub(crate) foreign: Vec<Program>,
     tables: Vec<Table>,
     violations: Vec<String>,
 }
@@ -19,7 +24,15 @@ pub(crate) struct Bench {
 impl Bench {
     pub(crate) fn new(is_quick: bool, folder: PathBuf) -> Result<Self, Failure> {
         fs::create_dir_all(&folder)?;
-        Ok(Self { is_quick, folder, tables: Vec::new(), violations: Vec::new() })
+        let (tables, violations) = (Vec::new(), Vec::new());
+        Ok(Self { is_quick, folder, foreign: Vec::new(), tables, violations })
+    }
+
+    /// Ours, and all who wait for a mutex.
+    pub(crate) fn mutex_contenders(&self) -> Vec<Who> {
+        let contenders = [Contender::Ours].into_iter().chain(Contender::MUTEX_PEERS);
+        let foreign = self.foreign.iter().cloned().map(Who::Foreign);
+        contenders.map(Who::Contender).chain(foreign).collect()
     }
 
     /// One of two: for a quick run, or for a full one.

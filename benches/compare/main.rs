@@ -3,12 +3,18 @@
 mod bench;
 mod clock;
 mod contender;
+mod contest;
+mod crew;
+mod foreign;
 mod machine;
+mod plot;
+mod records;
 mod scenario;
 mod script;
 mod server;
 mod stats;
 mod table;
+mod worker;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -17,6 +23,7 @@ use clap::{Parser, ValueEnum};
 
 use crate::bench::Bench;
 use crate::scenario::Scenario;
+use crate::worker::Work;
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
@@ -32,14 +39,23 @@ struct Arguments {
     /// Lists the scenarios
     #[arg(long)]
     list: bool,
+    /// Peers in other languages too, installed below `target/bench`; a full run has them
+    #[arg(long)]
+    foreign: bool,
     /// What `cargo bench` says to each bench
     #[arg(long, hide = true)]
     bench: bool,
+    #[command(subcommand)]
+    work: Option<Work>,
 }
 
 #[tokio::main]
 async fn main() -> Result<ExitCode, Failure> {
     let arguments = Arguments::parse();
+    if let Some(work) = arguments.work {
+        work.run().await?;
+        return Ok(ExitCode::SUCCESS);
+    }
     if arguments.list {
         for scenario in Scenario::value_variants() {
             println!("{}", scenario.title());
@@ -47,6 +63,12 @@ async fn main() -> Result<ExitCode, Failure> {
         return Ok(ExitCode::SUCCESS);
     }
     let mut bench = Bench::new(arguments.quick, folder())?;
+    if arguments.foreign || !arguments.quick {
+        eprintln!("== installing peers in other languages");
+        let (programs, missing) = foreign::install(&bench.folder);
+        missing.iter().for_each(|why| println!("{why}"));
+        bench.foreign = programs;
+    }
     let chosen = if arguments.only.is_empty() { Scenario::all() } else { arguments.only };
     for scenario in chosen {
         eprintln!("== {}", scenario.title());

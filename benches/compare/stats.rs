@@ -66,7 +66,17 @@ impl Times {
         self.per_mille(990)
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
+    /// The points of its distribution: so many of a thousand, and within what time.
+    pub(crate) fn distribution(&self) -> impl Iterator<Item = (usize, Duration)> {
+        let parts = (0..=1000).filter(|_| !self.is_empty());
+        parts.map(|part| (part, self.per_mille(part)))
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 }

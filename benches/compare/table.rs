@@ -1,6 +1,7 @@
 //! Tables, as text and as Markdown.
 
 use std::fmt::{self, Write};
+use std::time::Duration;
 
 /// What one scenario found.
 #[derive(Debug)]
@@ -61,6 +62,11 @@ impl fmt::Display for Table {
         }
         self.notes.iter().try_for_each(|note| writeln!(f, "  {note}"))
     }
+}
+
+/// A time in milliseconds.
+pub(crate) fn show_ms(time: Duration) -> String {
+    format!("{:.2}", time.as_secs_f64() * 1e3)
 }
 
 /// A number that is to be reached, or kept below.

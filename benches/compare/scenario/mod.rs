@@ -1,6 +1,12 @@
 //! The scenarios: what is compared, and what is aimed at.
 
+mod growth;
+mod handover;
+mod hot;
 mod pairs;
+mod processes;
+mod renewal;
+mod semaphore;
 
 use clap::ValueEnum;
 
@@ -11,6 +17,18 @@ use crate::bench::Bench;
 pub(crate) enum Scenario {
     /// acquire and release without contention
     Pairs,
+    /// one lock that all tasks of a process want
+    Hot,
+    /// one lock that the tasks of four processes want, for a millisecond each
+    Processes,
+    /// from a release to the next process that has the lock
+    Handover,
+    /// commands of the server for each grant, by the number of waiters
+    Growth,
+    /// a limit of 64 for 512 tasks in four processes
+    Semaphore,
+    /// processor time for each renewal of 50,000 leases
+    Renewal,
 }
 
 impl Scenario {
@@ -29,6 +47,12 @@ impl Scenario {
     pub(crate) async fn run(self, bench: &mut Bench) -> Result<(), Failure> {
         match self {
             Self::Pairs => pairs::run(bench, self.title()).await,
+            Self::Hot => hot::run(bench, self.title()).await,
+            Self::Processes => processes::run(bench, self.title()).await,
+            Self::Handover => handover::run(bench, self.title()).await,
+            Self::Growth => growth::run(bench, self.title()).await,
+            Self::Semaphore => semaphore::run(bench, self.title()).await,
+            Self::Renewal => renewal::run(bench, self.title()).await,
         }
     }
 }

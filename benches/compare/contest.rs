@@ -1,0 +1,156 @@
+//! Sections under one lock, by one contender after another, in turns.
+
+use std::ops::Range;
+use std::process::Command;
+use std::time::Duration;
+
+use crate::Failure;
+use crate::bench::{Bench, progress};
+use crate::contender::Contender;
+use crate::crew::{Crew, ourselves};
+use crate::foreign::Program;
+use crate::records::Records;
+use crate::server::Watched;
+use crate::stats::real;
+use crate::worker::Sections;
+
+/// Who takes part.
+#[derive(Clone, Debug)]
+pub(crate) enum Who {
+    Contender(Contender),
+    /// A program in another language.
+    Foreign(Program),
+}
+
+impl Who {
+    pub(crate) fn name(&self) -> String {
+        match self {
+            Self::Contender(contender) => contender.name(),
+            Self::Foreign(program) => program.name.to_owned(),
+        }
+    }
+
+    pub(crate) fn is_ours(&self) -> bool {
+        matches!(self, Self::Contender(Contender::Ours))
+    }
+
+    fn command(&self, work: &Sections) -> Result<Command, Failure> {
+        let mut command = match self {
+            Self::Contender(contender) => {
+                let mut command = ourselves("sections")?;
+                command.args(["--contender", &contender.name()]);
+                command
+            }
+            Self::Foreign(program) => program.command(),
+        };
+        command.args(work.arguments());
+        Ok(command)
+    }
+}
+
+/// What all are to do.
+pub(crate) struct Contest {
+    pub(crate) processes: usize,
+    pub(crate) work: Sections,
+    /// Not counted: from the beginning of each run.
+    pub(crate) warm_up: Duration,
+    pub(crate) rounds: usize,
+}
+
+/// How one of them did.
+pub(crate) struct Entry {
+    pub(crate) who: Who,
+    pub(crate) rounds: Vec<Round>,
+    /// Why it has no rounds, or what was wrong in them.
+    pub(crate) remark: String,
+}
+
+/// One run of one of them.
+pub(crate) struct Round {
+    pub(crate) records: Records,
+    /// What counts: after the warm-up, and while new sections begin.
+    pub(crate) window: Range<Duration>,
+    /// PINGs, paced as the sections are, and one after another.
+    pub(crate) pings: [Duration; 2],
+    /// Calls of scripts by clients, over all grants.
+    pub(crate) scripts_a_grant: f64,
+    /// Everything that the server ran, over all grants.
+    pub(crate) commands_a_grant: f64,
+}
+
+impl Round {
+    /// Grants a second.
+    pub(crate) fn rate(&self) -> f64 {
+        let seconds = (self.window.end - self.window.start).as_secs_f64();
+        real(self.records.within(&self.window).len()) / seconds
+    }
+}
+
+impl Contest {
+    /// Runs all in turns.
+    pub(crate) async fn run(&self, bench: &mut Bench, who: &[Who]) -> Result<Vec<Entry>, Failure> {
+        let server = Watched::start().await?;
+        let entry =
+            |who: &Who| Entry { who: who.clone(), rounds: Vec::new(), remark: String::new() };
+        let mut entries: Vec<_> = who.iter().map(entry).collect();
+        for round in 1..=self.rounds {
+            for entry in &mut entries {
+                progress!("{}, round {round} of {}", entry.who.name(), self.rounds);
+                match self.once(&server, &entry.who).await {
+                    Ok(round) => {
+                        self.check(bench, entry, &round.records);
+                        entry.rounds.push(round);
+                    }
+                    Err(error) if entry.who.is_ours() => return Err(error),
+                    Err(error) => entry.remark = format!("failed: {error}"),
+                }
+            }
+        }
+        Ok(entries)
+    }
+
+    /// Whether no more were inside than may be.
+    fn check(&self, bench: &mut Bench, entry: &mut Entry, records: &Records) {
+        let (most, limit) = (records.most_at_once(), self.work.limit.unwrap_or(1));
+        if self.work.own_keys || most <= limit as usize {
+            return;
+        }
+        entry.remark = format!("violated: {most} inside at once");
+        if entry.who.is_ours() {
+            bench.violated(format!("{most} inside at once, where {limit} may be"));
+        }
+    }
+
+    async fn once(&self, server: &Watched, who: &Who) -> Result<Round, Failure> {
+        server.clear().await?;
+        let work = Sections { url: server.url(), ..self.work.clone() };
+        let mut crew = Crew::start(self.processes, || who.command(&work))?;
+        let pings = crew.pings().unwrap_or_default();
+        server.forget_calls().await?;
+        let begun = crew.go()?;
+        let records = crew.records()?;
+        let is_ours = |name: &str| name.starts_with("config") || name.starts_with("info");
+        let scripts = server.calls(|name| name.starts_with("eval")).await?;
+        let commands = server.calls(|name| !is_ours(name)).await?;
+        let grants = real(records.len()).max(1.0);
+        Ok(Round {
+            window: begun + self.warm_up..begun + Duration::from_millis(work.run_ms),
+            pings,
+            scripts_a_grant: real(scripts) / grants,
+            commands_a_grant: real(commands) / grants,
+            records,
+        })
+    }
+}
+
+/// The rates of an entry's rounds.
+pub(crate) fn rates(entry: &Entry) -> Vec<f64> {
+    entry.rounds.iter().map(Round::rate).collect()
+}
+
+/// The entry of the others with the greatest median rate.
+pub(crate) fn best_of_others(entries: &[Entry]) -> Option<&Entry> {
+    let median = |entry: &Entry| crate::stats::Spread::of(rates(entry)).median;
+    let others = entries.iter().filter(|entry| !entry.who.is_ours() && !entry.rounds.is_empty());
+    others.max_by(|a, b| median(a).total_cmp(&median(b)))
+}

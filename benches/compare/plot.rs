@@ -1,0 +1,74 @@
+//! Plots, as SVG.
+
+use std::path::Path;
+
+use plotters::prelude::*;
+
+use crate::Failure;
+use crate::stats::{Times, real};
+
+const SIZE: (u32, u32) = (960, 560);
+
+/// A line of a plot.
+pub(crate) struct Line {
+    pub(crate) name: String,
+    pub(crate) points: Vec<(f64, f64)>,
+}
+
+impl Line {
+    /// How many are served within how many milliseconds, in percent.
+    pub(crate) fn distribution(name: String, times: &Times) -> Self {
+        let points = times
+            .distribution()
+            .map(|(part, time)| (time.as_secs_f64().max(1e-6) * 1e3, real(part) / 10.0));
+        Self { name, points: points.collect() }
+    }
+}
+
+/// What is on the axes of a plot; x is logarithmic.
+pub(crate) struct Axes {
+    pub(crate) title: &'static str,
+    pub(crate) x: &'static str,
+    pub(crate) y: &'static str,
+    /// Whether y is logarithmic too.
+    pub(crate) is_log_y: bool,
+}
+
+/// Draws lines over a logarithmic axis.
+pub(crate) fn draw(file: &Path, axes: &Axes, lines: &[Line]) -> Result<(), Failure> {
+    let points = || lines.iter().flat_map(|line| &line.points);
+    let least = |of: fn(&(f64, f64)) -> f64| points().map(of).fold(f64::INFINITY, f64::min);
+    let most = |of: fn(&(f64, f64)) -> f64| points().map(of).fold(0.0, f64::max);
+    let x = least(|point| point.0)..most(|point| point.0);
+    let y = least(|point| point.1)..most(|point| point.1);
+    if x.is_empty() || y.is_empty() {
+        return Ok(());
+    }
+    let root = SVGBackend::new(file, SIZE).into_drawing_area();
+    root.fill(&WHITE)?;
+    let mut builder = ChartBuilder::on(&root);
+    builder.caption(axes.title, ("sans-serif", 22)).margin(16);
+    builder.x_label_area_size(44).y_label_area_size(64);
+    // The two have different types, and so each is drawn by code of its own.
+    macro_rules! chart {
+        ($y:expr) => {{
+            let mut chart = builder.build_cartesian_2d(x.log_scale(), $y)?;
+            chart.configure_mesh().x_desc(axes.x).y_desc(axes.y).draw()?;
+            for (n, line) in lines.iter().enumerate() {
+                let color = Palette99::pick(n).stroke_width(2);
+                let series = LineSeries::new(line.points.iter().copied(), color);
+                let key = move |(x, y)| PathElement::new([(x, y), (x + 18, y)], color);
+                chart.draw_series(series)?.label(&line.name).legend(key);
+            }
+            let mut labels = chart.configure_series_labels();
+            labels.background_style(WHITE.mix(0.8)).border_style(BLACK);
+            labels.position(SeriesLabelPosition::UpperLeft).draw()?;
+        }};
+    }
+    if axes.is_log_y {
+        chart!(y.log_scale());
+    } else {
+        chart!(0.0..y.end);
+    }
+    Ok(root.present()?)
+}

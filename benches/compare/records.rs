@@ -1,0 +1,87 @@
+//! When each section began and ended, and what follows from it.
+
+use std::collections::HashMap;
+use std::ops::Range;
+use std::time::Duration;
+
+use crate::stats::{Spread, Times, real};
+
+/// One stay under a lock, by the clock that all processes share.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Record {
+    pub(crate) process: usize,
+    pub(crate) task: usize,
+    /// Before it asked.
+    pub(crate) asked: Duration,
+    /// After it was let in.
+    pub(crate) start: Duration,
+    /// Before it began to leave.
+    pub(crate) end: Duration,
+}
+
+/// The stays of all processes, by their start.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Records(Vec<Record>);
+
+impl Records {
+    pub(crate) fn new(mut records: Vec<Record>) -> Self {
+        records.sort_unstable_by_key(|record| record.start);
+        Self(records)
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// How many were inside at the same time at most.
+    pub(crate) fn most_at_once(&self) -> usize {
+        let mut ends: Vec<_> = self.0.iter().map(|record| record.end).collect();
+        ends.sort_unstable();
+        let (mut most, mut gone) = (0, 0);
+        for (come, record) in self.0.iter().enumerate() {
+            // Who leaves in the same nanosecond has left.
+            while ends[gone] <= record.start && gone < come {
+                gone += 1;
+            }
+            most = most.max(come + 1 - gone);
+        }
+        most
+    }
+
+    /// Those that began in this time.
+    pub(crate) fn within(&self, time: &Range<Duration>) -> Self {
+        Self(self.0.iter().filter(|record| time.contains(&record.start)).copied().collect())
+    }
+
+    /// From asking to being let in.
+    pub(crate) fn waits(&self) -> Times {
+        self.0.iter().map(|record| record.start - record.asked).collect()
+    }
+
+    /// How long they stayed, at the mean.
+    pub(crate) fn mean_hold(&self) -> Duration {
+        let sum: Duration = self.0.iter().map(|record| record.end - record.start).sum();
+        sum.div_f64(real(self.len()).max(1.0))
+    }
+
+    /// From one's leaving to the next one's being let in, where that is another process.
+    pub(crate) fn hand_overs(&self) -> Times {
+        let pairs = self.0.windows(2).filter(|pair| pair[0].process != pair[1].process);
+        // Who was let in before the other had left did not get it from there.
+        pairs.filter_map(|pair| pair[1].start.checked_sub(pair[0].end)).collect()
+    }
+
+    /// How often the task that came oftenest was let in, over the one that came least; `of`
+    /// so many tasks. Infinite if one never was.
+    pub(crate) fn unfairness(&self, of: usize) -> f64 {
+        let mut counts = HashMap::<_, usize>::new();
+        for record in &self.0 {
+            *counts.entry((record.process, record.task)).or_default() += 1;
+        }
+        if counts.len() < of {
+            return f64::INFINITY;
+        }
+        let counts = Spread::of(counts.into_values().map(real));
+        counts.most / counts.least
+    }
+}

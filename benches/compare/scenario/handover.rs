@@ -1,0 +1,85 @@
+//! From a release to the next process that has the lock.
+
+use crate::Failure;
+use crate::bench::Bench;
+use crate::contest::{Contest, Round};
+use crate::plot::{self, Axes, Line};
+use crate::stats::Spread;
+use crate::table::{Table, Target, show_ms};
+use crate::worker::Sections;
+
+pub(crate) async fn run(bench: &mut Bench, title: String) -> Result<(), Failure> {
+    let contest = Contest {
+        processes: 2,
+        // Long enough that the other is surely waiting when it is released.
+        work: Sections {
+            run_ms: bench.pick(1200, 5000),
+            hold_us: 2000,
+            ping: true,
+            ..Sections::new(1)
+        },
+        warm_up: bench.millis(200, 500),
+        rounds: bench.pick(1, 5),
+    };
+    let entries = contest.run(bench, &bench.mutex_contenders()).await?;
+    let head = [
+        "who",
+        "hand-overs",
+        "p50 ms",
+        "p90",
+        "p99",
+        "PING p50 ms",
+        "busy PING p50 ms",
+        "p50 / PING",
+        "target",
+        "remark",
+    ];
+    let mut table = Table::new(title, &head);
+    let mut lines = Vec::new();
+    for entry in &entries {
+        let Some(last) = entry.rounds.last() else {
+            let mut row = [(); 10].map(|()| String::new());
+            [row[0], row[9]] = [entry.who.name(), entry.remark.clone()];
+            table.row(row);
+            continue;
+        };
+        let times = |round: &Round| round.records.within(&round.window).hand_overs();
+        let ratio = Spread::of(
+            entry
+                .rounds
+                .iter()
+                .map(|round| times(round).p50().as_secs_f64() / round.pings[0].as_secs_f64()),
+        );
+        let of_last = times(last);
+        let has_pings = !last.pings[0].is_zero();
+        table.row([
+            entry.who.name(),
+            of_last.len().to_string(),
+            show_ms(of_last.p50()),
+            show_ms(of_last.per_mille(900)),
+            show_ms(of_last.p99()),
+            show_ms(last.pings[0]),
+            show_ms(last.pings[1]),
+            if has_pings { ratio.show(2) } else { "-".to_owned() },
+            if entry.who.is_ours() {
+                Target::AtMost(2.0).judge(ratio.median)
+            } else {
+                String::new()
+            },
+            entry.remark.clone(),
+        ]);
+        lines.push(Line::distribution(entry.who.name(), &of_last));
+    }
+    table.note(
+        "PING: over a connection that is quiet for 2 ms before each, as the lock's are; busy: one \
+         after another. Times are those of the last round, the ratio is of all.",
+    );
+    bench.add(table)?;
+    let axes = Axes {
+        title: "From a release to the next process that has the lock",
+        x: "ms",
+        y: "handed over within, %",
+        is_log_y: false,
+    };
+    plot::draw(&bench.folder.join("handover.svg"), &axes, &lines)
+}

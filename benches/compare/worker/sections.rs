@@ -1,0 +1,134 @@
+//! Tasks that come and go under one lock, and write down when.
+
+use std::io::Write;
+use std::time::Duration;
+
+use clap::Args;
+use tokio::task::JoinSet;
+
+use super::{ping, ready};
+use crate::Failure;
+use crate::clock::{nanos, now};
+use crate::contender::{Client, Contender};
+
+/// What each of some processes is to do.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct Sections {
+    #[arg(long)]
+    pub(crate) url: String,
+    #[arg(long, value_enum)]
+    pub(crate) contender: Contender,
+    /// So many clients, each with a connection of its own
+    #[arg(long, default_value_t = 1)]
+    pub(crate) clients: usize,
+    /// So many tasks of each client
+    #[arg(long)]
+    pub(crate) tasks: usize,
+    /// For so long it begins new sections
+    #[arg(long)]
+    pub(crate) run_ms: u64,
+    /// For so long it stays in each
+    #[arg(long)]
+    pub(crate) hold_us: u64,
+    /// A semaphore with this limit; without, a mutex
+    #[arg(long)]
+    pub(crate) limit: Option<u32>,
+    /// Measures PINGs before
+    #[arg(long)]
+    pub(crate) ping: bool,
+    /// A mutex for each task
+    #[arg(long)]
+    pub(crate) own_keys: bool,
+}
+
+impl Sections {
+    /// So many tasks with one mutex, and nothing to do under it.
+    pub(crate) fn new(tasks: usize) -> Self {
+        Self {
+            url: String::new(),
+            contender: Contender::Ours,
+            clients: 1,
+            tasks,
+            run_ms: 0,
+            hold_us: 0,
+            limit: None,
+            ping: false,
+            own_keys: false,
+        }
+    }
+
+    /// The same as a command line, for a program that knows these options.
+    pub(crate) fn arguments(&self) -> Vec<String> {
+        let mut arguments = vec!["--url".to_owned(), self.url.clone()];
+        let numbers = [
+            ("--clients", self.clients as u64),
+            ("--tasks", self.tasks as u64),
+            ("--run-ms", self.run_ms),
+            ("--hold-us", self.hold_us),
+        ];
+        for (name, number) in numbers {
+            arguments.extend([name.to_owned(), number.to_string()]);
+        }
+        if let Some(limit) = self.limit {
+            arguments.extend(["--limit".to_owned(), limit.to_string()]);
+        }
+        arguments.extend(self.ping.then(|| "--ping".to_owned()));
+        arguments.extend(self.own_keys.then(|| "--own-keys".to_owned()));
+        arguments
+    }
+
+    pub(super) async fn run(self) -> Result<(), Failure> {
+        let hold = Duration::from_micros(self.hold_us);
+        if self.ping {
+            let paced = nanos(ping(&self.url, hold).await?);
+            let at_once = nanos(ping(&self.url, Duration::ZERO).await?);
+            println!("{{\"ping\":[{paced},{at_once}]}}");
+        }
+        let mut clients = Vec::new();
+        for _ in 0..self.clients {
+            clients.push(self.contender.connect(&self.url).await?);
+        }
+        ready().await?;
+        let until = now() + Duration::from_millis(self.run_ms);
+        let mut running = JoinSet::new();
+        for task in 0..self.clients * self.tasks {
+            let client = clients[task / self.tasks].clone();
+            running.spawn(self.clone().come_and_go(client, task, until));
+        }
+        let mut output = std::io::stdout().lock();
+        for (task, records) in running.join_all().await.into_iter().enumerate() {
+            for [asked, start, end] in records? {
+                writeln!(output, "[{task},{asked},{start},{end}]")?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn come_and_go(
+        self,
+        client: Client,
+        task: usize,
+        until: Duration,
+    ) -> Result<Vec<[u64; 3]>, Failure> {
+        let mut lock = match self.limit {
+            Some(limit) => client.semaphore("bench", limit),
+            None if self.own_keys => client.mutex(&format!("bench-{task}")),
+            None => client.mutex("bench"),
+        };
+        let mut records = Vec::new();
+        loop {
+            let asked = now();
+            if asked >= until {
+                return Ok(records);
+            }
+            let held = lock.acquire().await?;
+            let start = now();
+            if self.hold_us > 0 {
+                tokio::time::sleep(Duration::from_micros(self.hold_us)).await;
+            }
+            let end = now();
+            held.release().await?;
+            records.push([asked, start, end].map(nanos));
+        }
+    }
+}
