@@ -24,7 +24,8 @@ impl Spread {
         let mut sorted: Vec<_> = numbers.into_iter().collect();
         sorted.sort_by(f64::total_cmp);
         let (least, most) = (sorted[0], sorted[sorted.len() - 1]);
-        Self { least, median: sorted[(sorted.len() - 1) / 2], most }
+        let median = f64::midpoint(sorted[(sorted.len() - 1) / 2], sorted[sorted.len() / 2]);
+        Self { least, median, most }
     }
 
     /// `median (least to most)`.

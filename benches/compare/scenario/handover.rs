@@ -37,21 +37,21 @@ pub(crate) async fn run(bench: &mut Bench, title: String) -> Result<(), Failure>
     let mut table = Table::new(title, &head);
     let mut lines = Vec::new();
     for entry in &entries {
-        let Some(last) = entry.rounds.last() else {
-            let mut row = [(); 10].map(|()| String::new());
-            [row[0], row[9]] = [entry.who.name(), entry.remark.clone()];
+        let times = |round: &Round| round.records.within(&round.window).hand_overs();
+        let of_last = entry.rounds.last().map(times).unwrap_or_default();
+        let Some(last) = entry.rounds.last().filter(|_| of_last.len() > 0) else {
+            let mut row = [(); 10].map(|()| "-".to_owned());
+            row[0] = entry.who.name();
+            row[9].clone_from(&entry.remark);
             table.row(row);
             continue;
         };
-        let times = |round: &Round| round.records.within(&round.window).hand_overs();
         let ratio = Spread::of(
             entry
                 .rounds
                 .iter()
                 .map(|round| times(round).p50().as_secs_f64() / round.pings[0].as_secs_f64()),
         );
-        let of_last = times(last);
-        let has_pings = !last.pings[0].is_zero();
         table.row([
             entry.who.name(),
             of_last.len().to_string(),
@@ -60,7 +60,7 @@ pub(crate) async fn run(bench: &mut Bench, title: String) -> Result<(), Failure>
             show_ms(of_last.p99()),
             show_ms(last.pings[0]),
             show_ms(last.pings[1]),
-            if has_pings { ratio.show(2) } else { "-".to_owned() },
+            ratio.show(2),
             if entry.who.is_ours() {
                 Target::AtMost(2.0).judge(ratio.median)
             } else {

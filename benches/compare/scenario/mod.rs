@@ -3,6 +3,8 @@
 mod growth;
 mod handover;
 mod hot;
+mod instructions;
+mod layer;
 mod pairs;
 mod processes;
 mod renewal;
@@ -29,12 +31,17 @@ pub(crate) enum Scenario {
     Semaphore,
     /// processor time for each renewal of 50,000 leases
     Renewal,
+    /// the layer beside tower's own limit
+    Layer,
+    /// instructions of the server for each script, by callgrind; runs if it is asked for
+    Instructions,
 }
 
 impl Scenario {
     /// All that run unless others are asked for.
     pub(crate) fn all() -> Vec<Self> {
-        Self::value_variants().to_vec()
+        let all = Self::value_variants().iter().copied();
+        all.filter(|&scenario| scenario != Self::Instructions).collect()
     }
 
     /// Its name, and what it is.
@@ -53,6 +60,8 @@ impl Scenario {
             Self::Growth => growth::run(bench, self.title()).await,
             Self::Semaphore => semaphore::run(bench, self.title()).await,
             Self::Renewal => renewal::run(bench, self.title()).await,
+            Self::Layer => layer::run(bench, self.title()).await,
+            Self::Instructions => instructions::run(bench, self.title()).await,
         }
     }
 }

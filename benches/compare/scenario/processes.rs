@@ -69,7 +69,8 @@ fn row(entry: &Entry) -> [String; 12] {
     let empty = String::new;
     if entry.rounds.is_empty() {
         let mut row = [(); 12].map(|()| empty());
-        [row[0], row[11]] = [entry.who.name(), entry.remark.clone()];
+        row[0] = entry.who.name();
+        row[11].clone_from(&entry.remark);
         return row;
     }
     let spread = |of: &dyn Fn(&Round) -> f64| Spread::of(entry.rounds.iter().map(of));

@@ -1,0 +1,132 @@
+//! The layer beside tower's own limit, around the same app: in memory, and never full.
+
+use std::time::{Duration, Instant};
+
+use axum::Router;
+use axum::body::Body;
+use axum::routing::get;
+use http::Request;
+use leasehold::{LockLayer, Locks};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinSet;
+use tower::ServiceExt;
+use tower::limit::GlobalConcurrencyLimitLayer;
+
+use crate::Failure;
+use crate::bench::{Bench, progress};
+use crate::stats::{Spread, ratios, real};
+use crate::table::{Table, Target};
+
+const CONNECTIONS: usize = 64;
+/// More than there are connections: nobody waits.
+const LIMIT: u32 = 1000;
+const NAMES: [&str; 3] = ["ours", "tower", "no layer"];
+
+pub(crate) async fn run(bench: &mut Bench, title: String) -> Result<(), Failure> {
+    let app = || Router::new().route("/", get(|| async { "ok" }));
+    let apps = [
+        app().layer(LockLayer::semaphore(&Locks::in_memory(), "bench", LIMIT)),
+        app().layer(GlobalConcurrencyLimitLayer::new(LIMIT as usize)),
+        app(),
+    ];
+    let mut addresses = Vec::new();
+    for app in apps.clone() {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
+        addresses.push(listener.local_addr()?);
+        tokio::spawn(axum::serve(listener, app).into_future());
+    }
+    let (rounds, time) = (bench.pick(4, 9), bench.millis(400, 1500));
+    let (mut requests, mut calls) = (NAMES.map(|_| Vec::new()), NAMES.map(|_| Vec::new()));
+    for round in 0..=rounds {
+        progress!("round {round} of {rounds}");
+        for turn in 0..NAMES.len() {
+            let who = (turn + round) % NAMES.len();
+            let request_rate = request_rate(addresses[who], time).await?;
+            let call_rate = call_rate(&apps[who], time / 2).await?;
+            // The first round warms up.
+            if round > 0 {
+                requests[who].push(request_rate);
+                calls[who].push(call_rate);
+            }
+        }
+    }
+    let mut table = Table::new(title, &["how", "who", "a second", "ours / who", "target"]);
+    for (how, rates) in [("HTTP/1.1", &requests), ("call", &calls)] {
+        for (name, of) in NAMES.into_iter().zip(rates) {
+            let ratio = ratios(&rates[0], of);
+            let is_aimed_at = how == "HTTP/1.1" && name == "tower";
+            let aim = is_aimed_at.then(|| Target::AtLeast(0.85).judge(ratio.median));
+            table.row([
+                how.to_owned(),
+                name.to_owned(),
+                Spread::of(of.iter().copied()).show(0),
+                if name == "ours" { String::new() } else { ratio.show(2) },
+                aim.unwrap_or_default(),
+            ]);
+        }
+    }
+    table.note(format!(
+        "HTTP/1.1: {CONNECTIONS} connections that are kept, client and server in one process. \
+         call: one after another, without a network."
+    ));
+    bench.add(table)
+}
+
+/// Requests a second over connections that are kept.
+async fn request_rate(address: std::net::SocketAddr, time: Duration) -> Result<f64, Failure> {
+    let begun = Instant::now();
+    let mut running = JoinSet::new();
+    for _ in 0..CONNECTIONS {
+        running.spawn(requests(address, begun + time));
+    }
+    let mut count = 0;
+    while let Some(done) = running.join_next().await {
+        count += done??;
+    }
+    Ok(real(count) / begun.elapsed().as_secs_f64())
+}
+
+/// A client that does next to nothing, so that the server is what is measured.
+async fn requests(address: std::net::SocketAddr, until: Instant) -> Result<usize, Failure> {
+    const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nhost: bench\r\n\r\n";
+    let mut stream = TcpStream::connect(address).await?;
+    stream.set_nodelay(true)?;
+    let mut response = vec![0; 1024];
+    stream.write_all(REQUEST).await?;
+    let mut length = 0;
+    while !response[..length].ends_with(b"\r\n\r\nok") {
+        match stream.read(&mut response[length..]).await? {
+            0 => return Err("not the answer that was expected".into()),
+            more => length += more,
+        }
+    }
+    // All answers have the same length.
+    let first = response[..length].to_vec();
+    let mut count = 1;
+    while Instant::now() < until {
+        stream.write_all(REQUEST).await?;
+        stream.read_exact(&mut response[..length]).await?;
+        if response[..15] != first[..15] {
+            return Err("a request was refused".into());
+        }
+        count += 1;
+    }
+    Ok(count)
+}
+
+/// Calls a second of the service itself.
+async fn call_rate(app: &Router, time: Duration) -> Result<f64, Failure> {
+    let (begun, mut count) = (Instant::now(), 0);
+    while begun.elapsed() < time {
+        // The clock is not what is measured.
+        for _ in 0..100 {
+            let response = app.clone().oneshot(Request::new(Body::empty())).await?;
+            if !response.status().is_success() {
+                return Err("a call was refused".into());
+            }
+        }
+        count += 100;
+    }
+    Ok(real(count) / begun.elapsed().as_secs_f64())
+}
