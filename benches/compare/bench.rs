@@ -1,5 +1,6 @@
 //! One run of the benches: how long it may take, and what it found.
 
+use std::fmt::Write;
 use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -70,7 +71,7 @@ impl Bench {
         let tables: Vec<_> = self.tables.iter().map(Table::to_markdown).collect();
         let mut text = format!("# Results\n\n{head}\n\n{}", tables.join("\n"));
         for violation in &self.violations {
-            text += &format!("\n**Violated: {violation}**\n");
+            writeln!(text, "\n**Violated: {violation}**")?;
         }
         Ok(fs::write(self.folder.join("results.md"), text)?)
     }

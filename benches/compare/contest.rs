@@ -81,7 +81,7 @@ pub(crate) struct Round {
 impl Round {
     /// Grants a second.
     pub(crate) fn rate(&self) -> f64 {
-        let seconds = (self.window.end - self.window.start).as_secs_f64();
+        let seconds = self.window.end.saturating_sub(self.window.start).as_secs_f64();
         real(self.records.within(&self.window).len()) / seconds
     }
 }

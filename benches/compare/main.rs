@@ -29,6 +29,7 @@ type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 /// The same work done by peers, by the bare commands and by leasehold, in one run
 #[derive(Parser)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 struct Arguments {
     /// Fewer and shorter rounds: about two minutes in all
     #[arg(long)]
@@ -66,7 +67,9 @@ async fn main() -> Result<ExitCode, Failure> {
     if arguments.foreign || !arguments.quick {
         eprintln!("== installing peers in other languages");
         let (programs, missing) = foreign::install(&bench.folder);
-        missing.iter().for_each(|why| println!("{why}"));
+        for why in missing {
+            println!("{why}");
+        }
         bench.foreign = programs;
     }
     let chosen = if arguments.only.is_empty() { Scenario::all() } else { arguments.only };

@@ -55,12 +55,13 @@ impl Records {
 
     /// From asking to being let in.
     pub(crate) fn waits(&self) -> Times {
-        self.0.iter().map(|record| record.start - record.asked).collect()
+        self.0.iter().map(|record| record.start.saturating_sub(record.asked)).collect()
     }
 
     /// How long they stayed, at the mean.
     pub(crate) fn mean_hold(&self) -> Duration {
-        let sum: Duration = self.0.iter().map(|record| record.end - record.start).sum();
+        let sum: Duration =
+            self.0.iter().map(|record| record.end.saturating_sub(record.start)).sum();
         sum.div_f64(real(self.len()).max(1.0))
     }
 

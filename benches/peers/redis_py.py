@@ -4,6 +4,7 @@ prints what they print."""
 import argparse
 import asyncio
 import json
+import os
 import sys
 import time
 
@@ -43,14 +44,20 @@ async def main():
     await asyncio.to_thread(sys.stdin.readline)
     until = time.monotonic_ns() + options.run_ms * 1_000_000
     records = []
-    await asyncio.gather(
-        *(
+    tasks = [
+        asyncio.create_task(
             come_and_go(clients[task // options.tasks], options, task, until, records)
-            for task in range(options.clients * options.tasks)
         )
-    )
+        for task in range(options.clients * options.tasks)
+    ]
+    # Those who still wait a second after the end, wait no more.
+    done, _ = await asyncio.wait(tasks, timeout=options.run_ms / 1000 + 1)
+    for task in done:
+        task.result()
     for record in records:
         print(json.dumps(record))
+    sys.stdout.flush()
+    os._exit(0)
 
 
 asyncio.run(main())

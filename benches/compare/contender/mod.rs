@@ -79,7 +79,7 @@ impl Contender {
                 let is_quick = self == Self::AsyncRedisLockQuick;
                 let options = if is_quick { options.retry(QUICK) } else { options };
                 let locker = async_redis_lock::Locker::from_redis_url(url).await?;
-                Client::AsyncRedisLock(locker, options)
+                Client::AsyncRedisLock(Box::new(locker), options)
             }
             Self::PollingZset => {
                 let pause = Duration::from_millis(10)..Duration::from_millis(50);
@@ -101,7 +101,7 @@ pub(crate) enum Client {
     SetNx(SetNx),
     Rslock(rslock::LockManager),
     Distkit(redis::aio::ConnectionManager, Option<Duration>),
-    AsyncRedisLock(async_redis_lock::Locker, async_redis_lock::Options),
+    AsyncRedisLock(Box<async_redis_lock::Locker>, async_redis_lock::Options),
     PollingZset(redis::aio::MultiplexedConnection, std::ops::Range<Duration>),
 }
 
@@ -116,13 +116,12 @@ impl Client {
             Self::Distkit(connection, pause) => {
                 let key = DistkitRedisKey::new_or_panic(name.to_owned());
                 let options = LockOptions::builder(key, connection.clone()).ttl(TTL);
-                let options = pause
-                    .into_iter()
-                    .fold(options, |options, &pause| options.retry_interval(pause));
+                let options =
+                    pause.iter().fold(options, |options, &pause| options.retry_interval(pause));
                 Lock::Distkit(distkit::lock::Mutex::new(options.build()))
             }
             Self::AsyncRedisLock(locker, options) => {
-                Lock::AsyncRedisLock(locker.clone(), options.clone(), name.to_owned())
+                Lock::AsyncRedis(locker.as_ref().clone(), options.clone(), name.to_owned())
             }
             Self::PollingZset(..) => unreachable!("it is a semaphore alone"),
         }
@@ -150,11 +149,20 @@ pub(crate) enum Lock {
     SetNx(set_nx::Lock),
     Rslock(rslock::LockManager, String),
     Distkit(std::sync::Arc<distkit::lock::Mutex>),
-    AsyncRedisLock(async_redis_lock::Locker, async_redis_lock::Options, String),
+    AsyncRedis(async_redis_lock::Locker, async_redis_lock::Options, String),
     PollingZset(PollingZset),
 }
 
 impl Lock {
+    /// Takes a lock that is free, in the way that is made for it where there is one.
+    pub(crate) async fn acquire_free(&mut self) -> Result<Held<'_>, Failure> {
+        match self {
+            // Its `lock` first waits for a timer.
+            Self::Distkit(mutex) => Ok(Held::Distkit(mutex.try_lock().await?)),
+            _ => self.acquire().await,
+        }
+    }
+
     /// Waits until it has the lock.
     pub(crate) async fn acquire(&mut self) -> Result<Held<'_>, Failure> {
         Ok(match self {
@@ -170,8 +178,9 @@ impl Lock {
             }
             Self::Rslock(manager, name) => Held::Rslock(manager.acquire(name.as_str(), TTL).await?),
             Self::Distkit(mutex) => Held::Distkit(mutex.lock().await?),
-            Self::AsyncRedisLock(locker, options, name) => {
-                Held::AsyncRedisLock(locker.acquire_with_options(options, name.as_str()).await?)
+            Self::AsyncRedis(locker, options, name) => {
+                let lock = locker.acquire_with_options(options, name.as_str()).await?;
+                Held::AsyncRedisLock(Box::new(lock))
             }
             Self::PollingZset(semaphore) => {
                 semaphore.acquire().await?;
@@ -188,7 +197,7 @@ pub(crate) enum Held<'a> {
     SetNx(&'a mut set_nx::Lock),
     Rslock(rslock::LockGuard),
     Distkit(distkit::lock::MutexGuard),
-    AsyncRedisLock(async_redis_lock::Lock),
+    AsyncRedisLock(Box<async_redis_lock::Lock>),
     PollingZset(&'a mut PollingZset),
 }
 

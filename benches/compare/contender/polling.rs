@@ -50,7 +50,7 @@ impl PollingZset {
                 return Ok(());
             }
             let Range { start, end } = self.pause;
-            tokio::time::sleep(start + (end - start).mul_f64(fastrand::f64())).await;
+            tokio::time::sleep(start + end.saturating_sub(start).mul_f64(fastrand::f64())).await;
         }
     }
 

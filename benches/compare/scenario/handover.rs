@@ -39,7 +39,7 @@ pub(crate) async fn run(bench: &mut Bench, title: String) -> Result<(), Failure>
     for entry in &entries {
         let times = |round: &Round| round.records.within(&round.window).hand_overs();
         let of_last = entry.rounds.last().map(times).unwrap_or_default();
-        let Some(last) = entry.rounds.last().filter(|_| of_last.len() > 0) else {
+        let Some(last) = entry.rounds.last().filter(|_| !of_last.is_empty()) else {
             let mut row = [(); 10].map(|()| "-".to_owned());
             row[0] = entry.who.name();
             row[9].clone_from(&entry.remark);

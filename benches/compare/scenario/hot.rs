@@ -14,7 +14,7 @@ pub(crate) async fn run(bench: &mut Bench, title: String) -> Result<(), Failure>
         processes: 1,
         work: Sections { run_ms: bench.pick(600, 3000), ..Sections::new(TASKS) },
         warm_up: bench.millis(100, 500),
-        rounds: bench.pick(2, 5),
+        rounds: bench.pick(1, 5),
     };
     let entries = contest.run(bench, &bench.mutex_contenders()).await?;
     let head = ["who", "grants/s", "most / least a task", "ours / who", "target", "remark"];

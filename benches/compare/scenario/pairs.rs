@@ -9,10 +9,12 @@ use crate::Failure;
 use crate::bench::{Bench, progress};
 use crate::clock::{micros, own_cpu};
 use crate::contender::{Client, Contender, commands};
+use crate::contest::{Contest, Who, rates};
 use crate::script;
 use crate::server::Watched;
 use crate::stats::{Spread, ratios, real};
 use crate::table::{Table, Target};
+use crate::worker::Sections;
 
 const CONTENDERS: [Contender; 6] = [
     Contender::Raw,
@@ -37,7 +39,7 @@ pub(crate) async fn run(bench: &mut Bench, title: String) -> Result<(), Failure>
     for contender in CONTENDERS {
         clients.push(contender.connect(&server.url()).await?);
     }
-    let rounds = bench.pick(3, 7);
+    let rounds = bench.pick(2, 7);
     let time = bench.millis(250, 1000);
     let head = ["tasks", "who", "pairs/s", "client us", "server us", "ours / who", "target"];
     let mut table = Table::new(title, &head);
@@ -62,6 +64,9 @@ pub(crate) async fn run(bench: &mut Bench, title: String) -> Result<(), Failure>
             "redis-benchmark".to_owned(),
             limit.map_or("not run".to_owned(), |pairs| format!("{pairs:.0}")),
         ]);
+    }
+    if !bench.foreign.is_empty() {
+        foreign(bench, &mut table).await?;
     }
     table.note("us: processor time a pair. redis-benchmark: half the acquires of our script.");
     bench.add(table)
@@ -91,6 +96,31 @@ fn show(table: &mut Table, tasks: usize, results: &[Vec<Round>]) {
     }
 }
 
+/// Programs in other languages, and ours again as they are: each in a process of its own.
+async fn foreign(bench: &mut Bench, table: &mut Table) -> Result<(), Failure> {
+    let contest = Contest {
+        processes: 1,
+        work: Sections { run_ms: bench.pick(600, 3000), own_keys: true, ..Sections::new(64) },
+        warm_up: bench.millis(100, 500),
+        rounds: bench.pick(1, 5),
+    };
+    let foreign = bench.foreign.iter().cloned().map(Who::Foreign);
+    let who: Vec<_> = [Who::Contender(Contender::Ours)].into_iter().chain(foreign).collect();
+    let entries = contest.run(bench, &who).await?;
+    for entry in entries.iter().skip(1).filter(|entry| !entry.rounds.is_empty()) {
+        table.row([
+            "64".to_owned(),
+            entry.who.name(),
+            Spread::of(rates(entry)).show(0),
+            String::new(),
+            String::new(),
+            ratios(&rates(&entries[0]), &rates(entry)).show(2),
+            entry.remark.clone(),
+        ]);
+    }
+    Ok(())
+}
+
 async fn measure(
     server: &Watched,
     client: &Client,
@@ -111,8 +141,8 @@ async fn measure(
     let (pairs, took) = (real(pairs), begun.elapsed().as_secs_f64());
     Ok(Round {
         rate: pairs / took,
-        client_us: micros(own_cpu() - client_cpu) / pairs,
-        server_us: micros(server.cpu().await? - server_cpu) / pairs,
+        client_us: micros(own_cpu().saturating_sub(client_cpu)) / pairs,
+        server_us: micros(server.cpu().await?.saturating_sub(server_cpu)) / pairs,
     })
 }
 
@@ -120,7 +150,7 @@ async fn pairs(client: Client, task: usize, until: Instant) -> Result<usize, Fai
     let mut lock = client.mutex(&format!("pairs-{task}"));
     let mut pairs = 0;
     while Instant::now() < until {
-        lock.acquire().await?.release().await?;
+        lock.acquire_free().await?.release().await?;
         pairs += 1;
     }
     Ok(pairs)

@@ -77,7 +77,7 @@ async fn measure(raw: bool, window: Duration) -> Result<Round, Failure> {
     let before = server.cpu().await?;
     crew.go()?;
     let answer = tokio::task::spawn_blocking(|| crew.answer()).await??;
-    let used = server.cpu().await? - before;
+    let used = server.cpu().await?.saturating_sub(before);
     let is_expiry = |name: &str| name == "pexpire";
     let expiries = server.calls(is_expiry).await?;
     let &[client, held] = &answer[..] else { return Err("it said something else".into()) };

@@ -50,7 +50,7 @@ async fn ping(url: &str, pause: Duration) -> Result<Duration, Failure> {
         }
         let sent = now();
         redis::cmd("PING").exec_async(&mut redis).await?;
-        times.push(now() - sent);
+        times.push(now().saturating_sub(sent));
     }
     // The first ones find cold caches.
     Ok(times.drain(20..).collect::<Times>().p50())

@@ -68,7 +68,7 @@ impl Renewals {
         ready().await?;
         let before = own_cpu();
         sleep(Duration::from_millis(self.window_ms)).await;
-        Ok(nanos(own_cpu() - before))
+        Ok(nanos(own_cpu().saturating_sub(before)))
     }
 
     async fn acquire(&self) -> Result<Vec<Lease>, Failure> {

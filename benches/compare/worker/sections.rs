@@ -1,15 +1,21 @@
 //! Tasks that come and go under one lock, and write down when.
 
-use std::io::Write;
+use std::io::{BufWriter, Write};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use clap::Args;
 use tokio::task::JoinSet;
+use tokio::time::timeout;
 
 use super::{ping, ready};
 use crate::Failure;
 use crate::clock::{nanos, now};
 use crate::contender::{Client, Contender};
+
+/// So long those who wait at the end may go on: enough where each has its turn. Peers that
+/// starve some of their tasks would take many seconds.
+const DRAIN: Duration = Duration::from_secs(1);
 
 /// What each of some processes is to do.
 #[derive(Args, Clone, Debug)]
@@ -90,18 +96,33 @@ impl Sections {
         }
         ready().await?;
         let until = now() + Duration::from_millis(self.run_ms);
-        let mut running = JoinSet::new();
+        let (mut running, mut all) = (JoinSet::new(), Vec::new());
         for task in 0..self.clients * self.tasks {
             let client = clients[task / self.tasks].clone();
-            running.spawn(self.clone().come_and_go(client, task, until));
+            let written = Arc::<Mutex<Vec<_>>>::default();
+            all.push(written.clone());
+            running.spawn(self.clone().come_and_go(client, task, until, written));
         }
-        let mut output = std::io::stdout().lock();
-        for (task, records) in running.join_all().await.into_iter().enumerate() {
-            for [asked, start, end] in records? {
+        let drain = until.saturating_sub(now()) + DRAIN;
+        let finish = async {
+            while let Some(done) = running.join_next().await {
+                done??;
+            }
+            Ok::<_, Failure>(())
+        };
+        if let Ok(finished) = timeout(drain, finish).await {
+            finished?;
+        }
+        let mut output = BufWriter::new(std::io::stdout().lock());
+        for (task, written) in all.into_iter().enumerate() {
+            let written = written.lock().unwrap_or_else(PoisonError::into_inner);
+            for [asked, start, end] in &*written {
                 writeln!(output, "[{task},{asked},{start},{end}]")?;
             }
         }
-        Ok(())
+        output.flush()?;
+        // Those who still wait, wait no more.
+        std::process::exit(0)
     }
 
     async fn come_and_go(
@@ -109,17 +130,17 @@ impl Sections {
         client: Client,
         task: usize,
         until: Duration,
-    ) -> Result<Vec<[u64; 3]>, Failure> {
+        written: Arc<Mutex<Vec<[u64; 3]>>>,
+    ) -> Result<(), Failure> {
         let mut lock = match self.limit {
             Some(limit) => client.semaphore("bench", limit),
             None if self.own_keys => client.mutex(&format!("bench-{task}")),
             None => client.mutex("bench"),
         };
-        let mut records = Vec::new();
         loop {
             let asked = now();
             if asked >= until {
-                return Ok(records);
+                return Ok(());
             }
             let held = lock.acquire().await?;
             let start = now();
@@ -128,7 +149,8 @@ impl Sections {
             }
             let end = now();
             held.release().await?;
-            records.push([asked, start, end].map(nanos));
+            let record = [asked, start, end].map(nanos);
+            written.lock().unwrap_or_else(PoisonError::into_inner).push(record);
         }
     }
 }
