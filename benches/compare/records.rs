@@ -35,7 +35,10 @@ impl Records {
 
     /// How many were inside at the same time at most.
     pub(crate) fn most_at_once(&self) -> usize {
-        let mut ends: Vec<_> = self.0.iter().map(|record| record.end).collect();
+        // Even the shortest stay is one, or it would count as gone when it comes.
+        let least = Duration::from_nanos(1);
+        let end = |record: &Record| record.end.max(record.start + least);
+        let mut ends: Vec<_> = self.0.iter().map(end).collect();
         ends.sort_unstable();
         let (mut most, mut gone) = (0, 0);
         for (come, record) in self.0.iter().enumerate() {

@@ -1,8 +1,9 @@
 //! What the server says of itself.
 
+use std::time::Duration;
+
 use leasehold_tests::server::Server;
 use redis::aio::MultiplexedConnection;
-use std::time::Duration;
 
 use crate::Failure;
 
@@ -11,6 +12,15 @@ pub(crate) async fn connect(url: &str) -> Result<MultiplexedConnection, Failure>
     let config = redis::AsyncConnectionConfig::new().set_response_timeout(None);
     let client = redis::Client::open(format!("{url}?protocol=resp3"))?;
     Ok(client.get_multiplexed_async_connection_with_config(&config).await?)
+}
+
+/// The same, driven by a thread and a runtime of its own.
+pub(crate) async fn connect_on_a_thread(url: &str) -> Result<MultiplexedConnection, Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let (handle, url) = (runtime.handle().clone(), url.to_owned());
+    // It ends with the process.
+    std::thread::spawn(move || runtime.block_on(std::future::pending::<()>()));
+    handle.spawn(async move { connect(&url).await }).await?
 }
 
 /// A server, and a connection to watch it by.

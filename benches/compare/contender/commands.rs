@@ -8,7 +8,7 @@ use redis::aio::MultiplexedConnection;
 use redis::{Cmd, Value};
 
 use crate::contender::TTL;
-use crate::{Failure, script, server};
+use crate::{Failure, script};
 
 /// The connection, and the scripts as the server knows them.
 #[derive(Clone)]
@@ -20,8 +20,7 @@ pub(crate) struct Commands {
 }
 
 impl Commands {
-    pub(super) async fn connect(url: &str) -> Result<Self, Failure> {
-        let redis = server::connect(url).await?;
+    pub(super) async fn over(redis: MultiplexedConnection) -> Result<Self, Failure> {
         let acquire = load(&redis, script::MUTEX_ACQUIRE).await?;
         let release = load(&redis, script::MUTEX_RELEASE).await?;
         Ok(Self { redis, acquire, release, count: Arc::default() })

@@ -28,6 +28,8 @@ const QUICK: Duration = Duration::from_millis(5);
 pub(crate) enum Contender {
     Ours,
     Raw,
+    /// The same, with the connection on a thread of its own, as ours has it.
+    RawThread,
     SetNx,
     Rslock,
     RslockQuick,
@@ -60,7 +62,11 @@ impl Contender {
     pub(crate) async fn connect(self, url: &str) -> Result<Client, Failure> {
         Ok(match self {
             Self::Ours => Client::Ours(Locks::connect(url).await?),
-            Self::Raw => Client::Commands(Commands::connect(url).await?),
+            Self::Raw => Client::Commands(Commands::over(server::connect(url).await?).await?),
+            Self::RawThread => {
+                let redis = server::connect_on_a_thread(url).await?;
+                Client::Commands(Commands::over(redis).await?)
+            }
             Self::SetNx => Client::SetNx(SetNx::connect(url).await?),
             Self::Rslock => Client::Rslock(rslock::LockManager::new(vec![url])),
             Self::RslockQuick => {

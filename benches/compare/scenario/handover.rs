@@ -13,7 +13,7 @@ pub(crate) async fn run(bench: &mut Bench, title: String) -> Result<(), Failure>
         processes: 2,
         // Long enough that the other is surely waiting when it is released.
         work: Sections {
-            run_ms: bench.pick(1200, 5000),
+            run_ms: bench.pick(800, 5000),
             hold_us: 2000,
             ping: true,
             ..Sections::new(1)

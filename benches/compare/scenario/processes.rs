@@ -18,7 +18,7 @@ pub(crate) async fn run(bench: &mut Bench, title: String) -> Result<(), Failure>
     let contest = Contest {
         processes: PROCESSES,
         work: Sections {
-            run_ms: bench.pick(1500, 6000),
+            run_ms: bench.pick(2500, 6000),
             hold_us: 1000,
             ping: true,
             ..Sections::new(TASKS)

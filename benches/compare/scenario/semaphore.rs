@@ -19,6 +19,7 @@ pub(crate) async fn run(bench: &mut Bench, title: String) -> Result<(), Failure>
         "hold",
         "who",
         "permits/s",
+        "most at once",
         "most / least a task",
         "wait p99 ms",
         "ours / who",
@@ -45,12 +46,14 @@ pub(crate) async fn run(bench: &mut Bench, title: String) -> Result<(), Failure>
             let waits = counted().map(|records| records.waits().p99().as_secs_f64());
             let waits = std::time::Duration::from_secs_f64(Spread::of(waits).median);
             let unfairness = counted().map(|records| records.unfairness(PROCESSES * TASKS));
+            let most = entry.rounds.iter().map(|round| round.records.most_at_once()).max();
             let ratio = ratios(&rates(&entries[0]), &rates(entry));
             let is_best = best == Some(entry.who.name());
             table.row([
                 hold.to_owned(),
                 entry.who.name(),
                 Spread::of(rates(entry)).show(0),
+                most.unwrap_or_default().to_string(),
                 Spread::of(unfairness).show(1),
                 show_ms(waits),
                 if entry.who.is_ours() { String::new() } else { ratio.show(1) },
