@@ -39,7 +39,8 @@ pub(crate) fn draw(file: &Path, axes: &Axes, lines: &[Line]) -> Result<(), Failu
     let points = || lines.iter().flat_map(|line| &line.points);
     let least = |of: fn(&(f64, f64)) -> f64| points().map(of).fold(f64::INFINITY, f64::min);
     let most = |of: fn(&(f64, f64)) -> f64| points().map(of).fold(0.0, f64::max);
-    let x = least(|point| point.0)..most(|point| point.0);
+    // The labels have their place beside the lines.
+    let x = least(|point| point.0)..most(|point| point.0) * 8.0;
     let y = least(|point| point.1)..most(|point| point.1);
     if x.is_empty() || y.is_empty() {
         return Ok(());
@@ -61,8 +62,8 @@ pub(crate) fn draw(file: &Path, axes: &Axes, lines: &[Line]) -> Result<(), Failu
                 chart.draw_series(series)?.label(&line.name).legend(key);
             }
             let mut labels = chart.configure_series_labels();
-            labels.background_style(WHITE.mix(0.8)).border_style(BLACK);
-            labels.position(SeriesLabelPosition::UpperLeft).draw()?;
+            labels.background_style(WHITE).border_style(BLACK);
+            labels.position(SeriesLabelPosition::MiddleRight).draw()?;
         }};
     }
     if axes.is_log_y {

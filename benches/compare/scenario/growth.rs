@@ -25,7 +25,7 @@ pub(crate) async fn run(bench: &mut Bench, title: String) -> Result<(), Failure>
     for (processes, clients) in sizes {
         let contest = Contest {
             processes,
-            work: Sections { run_ms: bench.pick(1000, 3000), clients, ..Sections::new(1) },
+            work: Sections { run_ms: bench.pick(1000, 2000), clients, ..Sections::new(1) },
             warm_up: bench.millis(200, 500),
             rounds: bench.pick(1, 3),
         };

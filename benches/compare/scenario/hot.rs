@@ -12,7 +12,7 @@ const TASKS: usize = 64;
 pub(crate) async fn run(bench: &mut Bench, title: String) -> Result<(), Failure> {
     let contest = Contest {
         processes: 1,
-        work: Sections { run_ms: bench.pick(600, 3000), ..Sections::new(TASKS) },
+        work: Sections { run_ms: bench.pick(600, 2000), ..Sections::new(TASKS) },
         warm_up: bench.millis(100, 500),
         rounds: bench.pick(1, 5),
     };

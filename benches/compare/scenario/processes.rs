@@ -18,13 +18,13 @@ pub(crate) async fn run(bench: &mut Bench, title: String) -> Result<(), Failure>
     let contest = Contest {
         processes: PROCESSES,
         work: Sections {
-            run_ms: bench.pick(2500, 6000),
+            run_ms: bench.pick(2500, 5000),
             hold_us: 1000,
             ping: true,
             ..Sections::new(TASKS)
         },
         warm_up: bench.millis(300, 1000),
-        rounds: bench.pick(1, 5),
+        rounds: bench.pick(1, 3),
     };
     let entries = contest.run(bench, &bench.mutex_contenders()).await?;
     let head = [
