@@ -72,8 +72,9 @@ pub(crate) async fn run(bench: &mut Bench, title: String) -> Result<(), Failure>
     }
     table.note(
         "PING: over a connection that is quiet for 2 ms before each, as the lock's are; busy: one \
-         after another. Times are those of the last round, the ratio is of all. A peer that polls hands over \
-         only when the other's try falls between a release and the next ask: seldom, and then soon.",
+         after another. Times are those of the last round, the ratio is of all. A peer that polls \
+         hands over only when the other's try falls between a release and the next ask: seldom, \
+         and then soon.",
     );
     bench.add(table)?;
     let axes = Axes {
