@@ -1,21 +1,15 @@
---- include/hand_over: who has a mutex next. Goes after include/queue.
+--- include/hand_over: who has a mutex next. Goes after include/queue and include/free.
 
 -- Whether a request has the mutex, or was offered it.
 local function holds(rec, id)
   return string.find(rec, '^M[HO]') ~= nil and string.sub(rec, 3, 36) == id
 end
 
-local function grant(lock, id, owner, last, flag, ended, ttl_ms, now)
-  local token = next_token(last, now)
-  redis.call('SET', lock, 'MH' .. id .. token .. flag .. ended .. owner, 'PX', ttl_ms)
-  return {1, tonumber(token)}
-end
-
 -- Offers the mutex to a waiter, until it would be taken for dead: so one that has
 -- died costs no more than that. Its first renewal makes it held.
-local function offer(lock, queue, waiters, wake, first, said, left_ms, last, ended, now)
+local function offer(lock, queue, waiters, wake, first, said, left_ms, last, ended)
   leave(queue, waiters, first)
-  local token = next_token(last, now)
+  local token = next_token(last)
   local owner = string.sub(said, 15)
   redis.call('SET', lock, 'MO' .. first .. token .. flag_for(queue) .. ended .. owner, 'PX', left_ms)
   tell(wake, first, token, said)
@@ -24,10 +18,10 @@ end
 -- To the first who waits; or, if nobody does, it is free. Those who wait for
 -- another kind of lock are left alone; but what was held is free even then.
 local function hand_over(lock, queue, waiters, wake, rec, ended)
-  local now, last = clock(), rec and string.sub(rec, 37, 52) or NO_TOKEN
-  local first, said, left_ms = first_waiter(queue, waiters, to_ms(now))
+  local last = rec and string.sub(rec, 37, 52) or NO_TOKEN
+  local first, said, left_ms = first_waiter(queue, waiters, to_ms(clock()))
   if first and string.sub(said, 14, 14) == 'M' then
-    offer(lock, queue, waiters, wake, first, said, left_ms, last, ended, now)
+    offer(lock, queue, waiters, wake, first, said, left_ms, last, ended)
   elseif not first or rec then
     redis.call('SET', lock, 'MF' .. NOBODY .. last .. flag_for(queue) .. ended, 'PX', GRACE_MS)
   end
@@ -38,6 +32,6 @@ local function finish(lock, queue, waiters, wake, rec, id)
   if string.sub(rec, 53, 53) == '1' then
     hand_over(lock, queue, waiters, wake, rec, id)
   else
-    redis.call('SET', lock, 'MF' .. NOBODY .. string.sub(rec, 37, 52) .. '0' .. id, 'PX', GRACE_MS)
+    free(lock, rec, id)
   end
 end

@@ -10,7 +10,7 @@ end
 -- The lock's fencing token once this one has it, and its own: the owner keeps his,
 -- unless the record was deleted, and his token with it.
 local function fence(holders, _, token, now)
-  if token == NO_TOKEN or not ends_at(holders, to_ms(now)) then token = next_token(token, now) end
+  if token == NO_TOKEN or not ends_at(holders, to_ms(now)) then token = next_token(token) end
   return token, token
 end
 

@@ -24,10 +24,10 @@ local function is_sole_reader(holders, holder, now_ms)
 end
 
 -- The lock's fencing token once this one has it, and its own: readers have none.
-local function fence(holders, holder, token, now)
+local function fence(holders, holder, token)
   if not is_writer(holder) then return token, NO_TOKEN end
   if token == NO_TOKEN or not redis.call('ZSCORE', holders, holder) then
-    token = next_token(token, now)
+    token = next_token(token)
   end
   return token, token
 end

@@ -5,6 +5,8 @@
 --- who waits is told to ask, and is served then.
 ---
 --- INCLUDE record
+--- INCLUDE token
+--- INCLUDE fields
 --- INCLUDE queue
 --- INCLUDE holders
 ---
@@ -50,7 +52,7 @@ redis.call('ZREMRANGEBYSCORE', forced, '-inf', now_ms)
 local last = redis.call('ZRANGE', forced, -1, -1, 'WITHSCORES')[2]
 if last then redis.call('PEXPIRE', forced, last - now_ms) end
 local last_token, _, ended = fields(rec)
-local token = next_token(last_token, now)
+local token = next_token(last_token)
 local free = string.sub(rec, 1, 1) .. 'F' .. NOBODY .. token .. flag .. ended
 redis.call('SET', lock, free, 'PX', GRACE_MS)
 if first then tell(wake, first, '', '') end

@@ -4,6 +4,8 @@
 --- them; the first of each, and how many there are.
 ---
 --- INCLUDE record
+--- INCLUDE token
+--- INCLUDE fields
 ---
 --- KEYS
 ---   1  lock     string   the record

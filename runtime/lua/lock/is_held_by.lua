@@ -3,6 +3,8 @@
 --- Safe to send twice. Forgets holders who ended.
 ---
 --- INCLUDE record
+--- INCLUDE token
+--- INCLUDE fields
 --- INCLUDE holders
 ---
 --- KEYS

@@ -5,7 +5,11 @@
 --- TTLs start anew.
 ---
 --- INCLUDE record
+--- INCLUDE token
+--- INCLUDE grant
+--- INCLUDE fields
 --- INCLUDE queue
+--- INCLUDE free
 --- INCLUDE hand_over
 ---
 --- KEYS, for each mutex
@@ -33,13 +37,13 @@ for each = 1, #KEYS / 2 do
   if not is_held and not nobody_waits(flag, queue) then return {0, each} end
   taken[each] = {lock = lock, id = id, rec = is_held and rec, last = last, ended = ended}
 end
-local tokens, now = {}, clock()
+local tokens = {}
 for each, mutex in ipairs(taken) do
   if mutex.rec then
     redis.call('SET', mutex.lock, 'MH' .. string.sub(mutex.rec, 3), 'PX', ttl_ms)
     tokens[each] = tonumber(mutex.last)
   else
-    tokens[each] = grant(mutex.lock, mutex.id, '', mutex.last, '0', mutex.ended, ttl_ms, now)[2]
+    tokens[each] = grant(mutex.lock, mutex.id, '', mutex.last, '0', mutex.ended, ttl_ms)[2]
   end
 end
 return tokens

@@ -5,7 +5,11 @@
 --- before still sends is refused, as of one that ended.
 ---
 --- INCLUDE record
+--- INCLUDE token
+--- INCLUDE grant
+--- INCLUDE fields
 --- INCLUDE queue
+--- INCLUDE free
 --- INCLUDE hand_over
 ---
 --- KEYS
@@ -29,6 +33,6 @@ if holds(rec, id) then
   redis.call('SET', lock, 'MH' .. string.sub(rec, 3), 'PX', ttl_ms)
   return {1, tonumber(last)}
 elseif ended ~= id and holds(rec, from) then
-  return grant(lock, id, string.sub(rec, 88), last, flag, from, ttl_ms, clock())
+  return grant(lock, id, string.sub(rec, 88), last, flag, from, ttl_ms)
 end
 return {2}

@@ -4,6 +4,9 @@
 --- remembers the request, and an acquire that comes late is refused.
 ---
 --- INCLUDE record
+--- INCLUDE token
+--- INCLUDE free
+--- INCLUDE fields
 --- INCLUDE queue
 --- INCLUDE hand_over
 ---

@@ -5,38 +5,49 @@
 --- stays for a minute, free, so that the fencing tokens go on from it.
 ---
 --- INCLUDE record
+--- INCLUDE free
+--- INCLUDE let_go
+--- INCLUDE token
+--- INCLUDE fields
 --- INCLUDE queue
 --- INCLUDE hand_over
+--- INCLUDE for_each
 ---
---- KEYS
+--- KEYS, for each request
 ---   1  lock     string   the record
 ---   2  queue    zset     request id by ticket
 ---   3  waiters  hash     request id to what it said last
---- ARGV
+--- ARGV, for each request
 ---   1  id       string   the request
 ---   2  keep_ms  integer  keep it held, without a holder, for this long; or 0
 ---   3  wake     string   where waiters are told, but for the client's id
---- RETURN
+--- RETURN, for several requests an array of
 ---   1  released, now or before
 ---   0  expired: nobody has it
 ---   2  taken: another request has it, or had it since
 ---   3  kept, now or before: it is held for the rest of its keep_ms
 --- COST  O(log waiters)
 
-local lock, queue, waiters = KEYS[1], KEYS[2], KEYS[3]
-local id, keep_ms, wake = ARGV[1], tonumber(ARGV[2]), ARGV[3]
+local function release(each, rec)
+  local lock, queue, waiters = unpack(KEYS, 3 * each - 2, 3 * each)
+  local id, keep_ms, wake = unpack(ARGV, 3 * each - 2, 3 * each)
+  if not rec or not holds(rec, id) then
+    -- A late copy of an ask may have queued it again.
+    leave(queue, waiters, id)
+    if not rec then return 0 end
+    if string.sub(rec, 54, 87) ~= id then return 2 end
+    return string.sub(rec, 2, 2) == 'K' and 3 or 1
+  end
+  if tonumber(keep_ms) > 0 then
+    redis.call('SET', lock, 'MK' .. id .. string.sub(rec, 37, 53) .. id, 'PX', keep_ms)
+    return 3
+  end
+  finish(lock, queue, waiters, wake, rec, id)
+  return 1
+end
 
-local rec = redis.call('GET', lock)
-if not rec or not holds(rec, id) then
-  -- A late copy of an ask may have queued it again.
-  leave(queue, waiters, id)
-  if not rec then return 0 end
-  if string.sub(rec, 54, 87) ~= id then return 2 end
-  return string.sub(rec, 2, 2) == 'K' and 3 or 1
-end
-if keep_ms > 0 then
-  redis.call('SET', lock, 'MK' .. id .. string.sub(rec, 37, 53) .. id, 'PX', keep_ms)
-  return 3
-end
-finish(lock, queue, waiters, wake, rec, id)
-return 1
+if #KEYS == 3 then return release(1, found) end
+return for_each(#KEYS / 3, function(each)
+  local freed, rec = free_at_once(each)
+  return freed or release(each, rec)
+end)

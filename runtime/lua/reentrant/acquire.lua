@@ -7,6 +7,8 @@
 --- an owner who comes again: whoever waits, waits for him.
 ---
 --- INCLUDE record
+--- INCLUDE token
+--- INCLUDE fields
 --- INCLUDE queue
 --- INCLUDE holders
 --- INCLUDE owner

@@ -6,6 +6,8 @@
 --- The token is the owner's if he has other holds, and a new one if this was his only.
 ---
 --- INCLUDE record
+--- INCLUDE token
+--- INCLUDE fields
 --- INCLUDE holders
 --- INCLUDE owner
 --- INCLUDE adopt

@@ -7,6 +7,8 @@
 --- reads, if he does not wait for it.
 ---
 --- INCLUDE record
+--- INCLUDE token
+--- INCLUDE fields
 --- INCLUDE queue
 --- INCLUDE holders
 --- INCLUDE readers

@@ -5,6 +5,8 @@
 --- waits: what was in their way may be gone.
 ---
 --- INCLUDE record
+--- INCLUDE token
+--- INCLUDE fields
 --- INCLUDE queue
 --- INCLUDE holders
 --- INCLUDE readers

@@ -4,6 +4,8 @@
 --- released as long as no other was released since. Others who read go on.
 ---
 --- INCLUDE record
+--- INCLUDE token
+--- INCLUDE fields
 --- INCLUDE queue
 --- INCLUDE holders
 --- INCLUDE readers

@@ -6,6 +6,8 @@
 --- sends it again to say that it lives. Nothing overtakes one who lives.
 ---
 --- INCLUDE record
+--- INCLUDE token
+--- INCLUDE fields
 --- INCLUDE queue
 --- INCLUDE holders
 --- INCLUDE limit

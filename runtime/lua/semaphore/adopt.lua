@@ -5,6 +5,8 @@
 --- sends is refused, as of one that ended.
 ---
 --- INCLUDE record
+--- INCLUDE token
+--- INCLUDE fields
 --- INCLUDE holders
 --- INCLUDE limit
 --- INCLUDE adopt

@@ -4,6 +4,8 @@
 --- was released as long as no other was released since.
 ---
 --- INCLUDE record
+--- INCLUDE token
+--- INCLUDE fields
 --- INCLUDE queue
 --- INCLUDE holders
 --- INCLUDE limit

@@ -5,6 +5,8 @@
 --- another may last longer.
 ---
 --- INCLUDE record
+--- INCLUDE token
+--- INCLUDE fields
 --- INCLUDE holders
 ---
 --- KEYS

@@ -15,6 +15,8 @@ pub(super) struct Script {
     includes: &'static [&'static str],
     #[cfg(test)]
     args: &'static [&'static str],
+    /// One call takes several requests, one behind the other.
+    pub(super) takes_several: bool,
     pub(super) body: &'static str,
     hash: LazyLock<String>,
 }
@@ -40,8 +42,17 @@ macro_rules! shebang {
     };
 }
 
+macro_rules! takes {
+    () => {
+        false
+    };
+    (several) => {
+        true
+    };
+}
+
 macro_rules! scripts {
-    ($($name:ident = $file:literal $flags:ident [$($include:literal),*]
+    ($($name:ident = $file:literal $flags:ident $($several:ident)? [$($include:literal),*]
        ($($key:ident),*; $($arg:ident),*);)*) => {
         $(pub(super) static $name: Script = Script {
             #[cfg(test)]
@@ -51,6 +62,7 @@ macro_rules! scripts {
             includes: &[$($include),*],
             #[cfg(test)]
             args: &[$(stringify!($arg)),*],
+            takes_several: takes!($($several)?),
             body: concat!(
                 shebang!($flags),
                 $(include_str!(concat!("../../../lua/include/", $include, ".lua")), "\n",)*
@@ -65,52 +77,57 @@ macro_rules! scripts {
 }
 
 scripts! {
-    MUTEX_ACQUIRE = "mutex/acquire" grants ["record", "queue", "hand_over"]
+    MUTEX_ACQUIRE = "mutex/acquire" grants several
+        ["record", "token", "grant", "at_once", "fields", "queue", "free", "hand_over", "for_each"]
         (lock, queue, waiters; id, ttl_ms, live_ms, ticket, owner, wake);
-    MUTEX_ACQUIRE_ALL = "mutex/acquire_all" grants ["record", "queue", "hand_over"]
+    MUTEX_ACQUIRE_ALL = "mutex/acquire_all" grants
+        ["record", "token", "grant", "fields", "queue", "free", "hand_over"]
         (lock, queue; ttl_ms);
-    MUTEX_RENEW = "mutex/renew" frees [] (lock; id, ttl_ms);
-    MUTEX_RELEASE = "mutex/release" frees ["record", "queue", "hand_over"]
+    MUTEX_RENEW = "mutex/renew" frees several ["for_each"] (lock; id, ttl_ms);
+    MUTEX_RELEASE = "mutex/release" frees several
+        ["record", "free", "let_go", "token", "fields", "queue", "hand_over", "for_each"]
         (lock, queue, waiters; id, keep_ms, wake);
-    MUTEX_CANCEL = "mutex/cancel" frees ["record", "queue", "hand_over"]
+    MUTEX_CANCEL = "mutex/cancel" frees ["record", "token", "free", "fields", "queue", "hand_over"]
         (lock, queue, waiters; id, wake);
-    MUTEX_ADOPT = "mutex/adopt" frees ["record", "queue", "hand_over"] (lock; id, from, ttl_ms);
+    MUTEX_ADOPT = "mutex/adopt" frees
+        ["record", "token", "grant", "fields", "queue", "free", "hand_over"]
+        (lock; id, from, ttl_ms);
     REENTRANT_ACQUIRE = "reentrant/acquire" grants
-        ["record", "queue", "holders", "owner", "serve", "ask"]
+        ["record", "token", "fields", "queue", "holders", "owner", "serve", "ask"]
         (lock, holders, queue, waiters; holder, ttl_ms, live_ms, ticket, wake);
-    REENTRANT_RENEW = "reentrant/renew" frees ["record", "holders"] (lock, holders; holder, ttl_ms);
+    REENTRANT_RENEW = "reentrant/renew" frees ["record", "token", "fields", "holders"] (lock, holders; holder, ttl_ms);
     REENTRANT_RELEASE = "reentrant/release" frees
-        ["record", "queue", "holders", "owner", "serve", "give_back"]
+        ["record", "token", "fields", "queue", "holders", "owner", "serve", "give_back"]
         (lock, holders, queue, waiters; holder, wake);
     REENTRANT_CANCEL = "reentrant/cancel" frees
-        ["record", "queue", "holders", "owner", "serve", "give_back"]
+        ["record", "token", "fields", "queue", "holders", "owner", "serve", "give_back"]
         (lock, holders, queue, waiters; holder, wake);
-    REENTRANT_ADOPT = "reentrant/adopt" frees ["record", "holders", "owner", "adopt"]
+    REENTRANT_ADOPT = "reentrant/adopt" frees ["record", "token", "fields", "holders", "owner", "adopt"]
         (lock, holders; holder, from, ttl_ms);
     SEMAPHORE_ACQUIRE = "semaphore/acquire" grants
-        ["record", "queue", "holders", "limit", "serve", "ask"]
+        ["record", "token", "fields", "queue", "holders", "limit", "serve", "ask"]
         (lock, holders, queue, waiters; holder, ttl_ms, limit, live_ms, ticket, wake);
-    SEMAPHORE_RENEW = "semaphore/renew" frees ["record", "holders"] (lock, holders; holder, ttl_ms);
+    SEMAPHORE_RENEW = "semaphore/renew" frees ["record", "token", "fields", "holders"] (lock, holders; holder, ttl_ms);
     SEMAPHORE_RELEASE = "semaphore/release" frees
-        ["record", "queue", "holders", "limit", "serve", "give_back"]
+        ["record", "token", "fields", "queue", "holders", "limit", "serve", "give_back"]
         (lock, holders, queue, waiters; holder, wake);
     SEMAPHORE_CANCEL = "semaphore/cancel" frees
-        ["record", "queue", "holders", "limit", "serve", "give_back"]
+        ["record", "token", "fields", "queue", "holders", "limit", "serve", "give_back"]
         (lock, holders, queue, waiters; holder, wake);
-    SEMAPHORE_ADOPT = "semaphore/adopt" frees ["record", "holders", "limit", "adopt"]
+    SEMAPHORE_ADOPT = "semaphore/adopt" frees ["record", "token", "fields", "holders", "limit", "adopt"]
         (lock, holders; holder, from, ttl_ms);
-    RW_ACQUIRE = "rw/acquire" grants ["record", "queue", "holders", "readers", "serve", "ask"]
+    RW_ACQUIRE = "rw/acquire" grants ["record", "token", "fields", "queue", "holders", "readers", "serve", "ask"]
         (lock, holders, queue, waiters; holder, ttl_ms, live_ms, ticket, wake);
-    RW_RENEW = "rw/renew" frees ["record", "holders", "readers"] (lock, holders; holder, ttl_ms);
-    RW_RELEASE = "rw/release" frees ["record", "queue", "holders", "readers", "serve", "give_back"]
+    RW_RENEW = "rw/renew" frees ["record", "token", "fields", "holders", "readers"] (lock, holders; holder, ttl_ms);
+    RW_RELEASE = "rw/release" frees ["record", "token", "fields", "queue", "holders", "readers", "serve", "give_back"]
         (lock, holders, queue, waiters; holder, wake);
-    RW_CANCEL = "rw/cancel" frees ["record", "queue", "holders", "readers", "serve", "give_back"]
+    RW_CANCEL = "rw/cancel" frees ["record", "token", "fields", "queue", "holders", "readers", "serve", "give_back"]
         (lock, holders, queue, waiters; holder, wake);
-    RW_ADOPT = "rw/adopt" frees ["record", "holders", "readers", "adopt"]
+    RW_ADOPT = "rw/adopt" frees ["record", "token", "fields", "holders", "readers", "adopt"]
         (lock, holders; holder, from, ttl_ms);
-    LOCK_INSPECT = "lock/inspect" reads ["record"] (lock, holders, queue, waiters; most);
-    LOCK_IS_HELD_BY = "lock/is_held_by" frees ["record", "holders"] (lock, holders; owner);
-    LOCK_FORCE_RELEASE = "lock/force_release" frees ["record", "queue", "holders"]
+    LOCK_INSPECT = "lock/inspect" reads ["record", "token", "fields"] (lock, holders, queue, waiters; most);
+    LOCK_IS_HELD_BY = "lock/is_held_by" frees ["record", "token", "fields", "holders"] (lock, holders; owner);
+    LOCK_FORCE_RELEASE = "lock/force_release" frees ["record", "token", "fields", "queue", "holders"]
         (lock, holders, queue, waiters, forced; wake);
     LOCK_WAS_FORCED = "lock/was_forced" reads [] (forced; holder);
     CLIENT_INTRODUCE = "client/introduce" grants [] (client; service, host, process, ttl_ms);
@@ -171,10 +188,13 @@ mod tests {
             assert!(header.starts_with(&format!("--- {name}: ")), "{name}");
             assert_eq!(names(header, "KEYS"), script.keys, "{name}");
             assert_eq!(names(header, "ARGV"), script.args, "{name}");
-            let keys = if header.contains("--- KEYS, for each ") { 0 } else { script.keys.len() };
-            assert_eq!(used(body, "KEYS"), keys, "{name}");
-            assert_eq!(used(body, "ARGV"), script.args.len(), "{name}");
-            assert!(header.contains("\n--- RETURN\n") && header.contains("\n--- COST  "), "{name}");
+            for (list, names) in [("KEYS", script.keys), ("ARGV", script.args)] {
+                // Of a list that comes several times, the places are computed.
+                let is_single = !header.contains(&format!("--- {list}, for each "));
+                assert_eq!(used(body, list), if is_single { names.len() } else { 0 }, "{name}");
+            }
+            assert_eq!(header.contains("--- ARGV, for each request\n"), script.takes_several);
+            assert!(header.contains("\n--- RETURN") && header.contains("\n--- COST  "), "{name}");
             let included: Vec<_> =
                 header.lines().filter_map(|line| line.strip_prefix("--- INCLUDE ")).collect();
             assert_eq!(included, script.includes, "{name}");

@@ -1,0 +1,28 @@
+--- include/fields: how the record of a lock is read. Goes after include/record.
+
+local function is_record(rec)
+  return #rec >= 87 and string.find(rec, '^[MESR][HOKF]') ~= nil
+end
+
+-- Its token, flag, and the request that ended last.
+local function fields(rec)
+  return string.sub(rec, 37, 52), string.sub(rec, 53, 53), string.sub(rec, 54, 87)
+end
+
+-- Whether the name is held as another kind of lock. What is free may change its
+-- kind, unless somebody waits for it: the queue says so.
+local function is_other(rec, kind)
+  return string.sub(rec, 1, 1) ~= kind and string.sub(rec, 2, 2) ~= 'F'
+end
+
+local function to_ms(now)
+  return tonumber(string.sub(now, 1, 13))
+end
+
+-- Somebody has it, for so long; what has no expiry gets one.
+local function busy(lock, ttl_ms)
+  local left_ms = redis.call('PTTL', lock)
+  if left_ms >= 0 then return {0, left_ms} end
+  redis.call('PEXPIRE', lock, ttl_ms)
+  return {4, tonumber(ttl_ms)}
+end
