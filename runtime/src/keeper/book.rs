@@ -36,6 +36,8 @@ pub(super) struct Book {
     /// Jobs that are queued or running.
     unfinished: BTreeSet<Ticket>,
     numbers: u64,
+    /// When the keeper looks again, if it is not woken before.
+    looks_at: Option<Instant>,
     has_ended: bool,
 }
 
@@ -77,10 +79,14 @@ impl Shared {
             book.timetable.remove(&before);
         }
         book.timetable.insert(slot, term.clone());
-        let is_next = book.timetable.first_key_value().is_some_and(|(first, _)| *first == slot);
+        // What comes later is seen when it looks. To wake another thread for each lease
+        // of a caller that has one at a time would cost more than the rest of this.
+        let is_sooner = book.looks_at.is_none_or(|looks_at| when < looks_at);
+        if is_sooner {
+            book.looks_at = Some(when);
+        }
         drop(book);
-        // The keeper sleeps until the next one: nothing before it, no need to wake it.
-        if is_next {
+        if is_sooner {
             self.changed.notify_one();
         }
     }
@@ -164,9 +170,12 @@ impl Book {
         std::mem::take(&mut self.jobs)
     }
 
-    /// When the next lease is due.
-    pub(super) fn next(&self) -> Option<Instant> {
-        self.timetable.first_key_value().map(|(slot, _)| slot.0)
+    /// When the next lease is due: the keeper looks again then, unless it `waits` for
+    /// something else.
+    pub(super) fn next(&mut self, waits: bool) -> Option<Instant> {
+        let next = self.timetable.first_key_value().map(|(slot, _)| slot.0);
+        self.looks_at = next.filter(|_| !waits);
+        self.looks_at
     }
 
     /// Whether the client has ended, and all is done.
@@ -190,10 +199,45 @@ impl Drop for Done {
 
 #[cfg(test)]
 mod tests {
+    use std::pin::pin;
+    use std::sync::atomic::AtomicU64;
+    use std::task::{Context, Waker};
+
     use tokio::sync::Semaphore;
 
     use super::*;
+    use crate::LockKey;
+    use crate::options::Options;
     use crate::store::memory::MemoryStore;
+    use crate::store::{ClientId, Kind, Request, RequestId};
+    use crate::term::Grant;
+
+    #[test]
+    fn the_keeper_is_woken_for_what_is_sooner_than_its_next_look() {
+        let store = Arc::new(MemoryStore::default());
+        let shared = Shared::new(store, Arc::new(Semaphore::new(1)), Arc::default());
+        let term = |n: &str| {
+            let id = RequestId::next(ClientId::random(), &AtomicU64::new(0));
+            let (key, ttl) = (LockKey::new(n).unwrap(), Duration::from_secs(30));
+            let request = Request { key, id, kind: Kind::Mutex, owner: None, ttl };
+            let grant = Grant::by_command(Instant::now(), ttl);
+            let store = shared.store.clone();
+            Arc::new(Term::new(store, Arc::default(), request, None, grant, &Options::default()))
+        };
+        let wakes = |when| {
+            shared.schedule(&term("a"), when);
+            let woken = pin!(shared.changed.notified());
+            woken.poll(&mut Context::from_waker(Waker::noop())).is_ready()
+        };
+        let at = |seconds| Instant::now() + Duration::from_secs(seconds);
+        assert!(wakes(at(10)), "it has nothing to wait for");
+        assert!(!wakes(at(20)));
+        assert!(wakes(at(5)));
+        assert!(shared.book().next(false).is_some());
+        assert!(!wakes(at(6)));
+        assert!(shared.book().next(true).is_none(), "it waits for something else");
+        assert!(wakes(at(30)), "and what it does then is not known");
+    }
 
     #[test]
     fn a_drain_does_not_wait_for_later_jobs() {

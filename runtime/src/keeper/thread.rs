@@ -117,7 +117,7 @@ async fn work(shared: &Arc<Shared>) {
                 return;
             }
             // With no room for more, the end of one is what is waited for.
-            book.next().filter(|_| pipelines.len() < PIPELINES)
+            book.next(pipelines.len() >= PIPELINES)
         };
         let timer = async {
             match next {
