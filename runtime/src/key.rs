@@ -73,9 +73,14 @@ impl LockKey {
     #[doc(hidden)]
     #[must_use]
     pub fn in_store(&self, prefix: &str, role: &str) -> String {
+        self.parts_in_store(prefix, role).concat()
+    }
+
+    /// What a key of the store is put together from.
+    pub(crate) fn parts_in_store<'a>(&'a self, prefix: &'a str, role: &'a str) -> [&'a str; 6] {
         match &self.slotted {
-            Some(slotted) => [prefix, ":", role, ":", slotted].concat(),
-            None => [prefix, ":", role, ":{", &self.name, "}"].concat(),
+            Some(slotted) => [prefix, ":", role, ":", slotted, ""],
+            None => [prefix, ":", role, ":{", &self.name, "}"],
         }
     }
 

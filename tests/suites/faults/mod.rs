@@ -17,4 +17,6 @@ mod lost_messages;
 mod processes;
 #[cfg(feature = "servers")]
 mod servers;
+#[cfg(feature = "servers")]
+mod together;
 mod waiting;

@@ -8,7 +8,8 @@ use redis::Value;
 
 #[cfg(feature = "cluster")]
 use super::cluster;
-use super::command::{Command, integers, is_wrong_type, limit, run, unreadable};
+use super::command::{Command, integers, is_wrong_type, limit, unreadable};
+use super::pump::Entry;
 use super::script::Script;
 use super::{RedisStore, Servers, fault};
 use crate::LockKey;
@@ -30,12 +31,12 @@ impl RedisStore {
     /// Where the scripts tell a waiter that it was offered the lock: they put its
     /// client's id behind it.
     #[cfg_attr(not(feature = "cluster"), expect(unused_variables, reason = "one for all locks"))]
-    pub(super) fn wake(&self, key: &LockKey) -> String {
+    pub(super) fn wake(&self, key: &LockKey) -> Cow<'_, str> {
         match &self.servers {
-            Servers::One(_) => format!("{}:wake:", self.prefix),
+            Servers::One(_) => Cow::Borrowed(&self.wake),
             // A script may publish into its own slot alone.
             #[cfg(feature = "cluster")]
-            Servers::Cluster(_) => format!("{}:", key.in_store(&self.prefix, "wake")),
+            Servers::Cluster(_) => Cow::Owned(format!("{}:", key.in_store(&self.prefix, "wake"))),
         }
     }
 
@@ -72,12 +73,19 @@ impl RedisStore {
     where
         T: Send + 'static,
     {
-        let running = match self.servers.clone() {
-            Servers::One(connections) => self.runtime.spawn(run(connections, command, limit)),
+        let pump = match &self.servers {
+            Servers::One(pump) => pump,
             #[cfg(feature = "cluster")]
-            Servers::Cluster(cluster) => self.runtime.spawn(cluster::run(cluster, command, limit)),
+            Servers::Cluster(cluster) => {
+                let running = self.runtime.spawn(cluster::run(cluster.clone(), command, limit));
+                return Box::pin(async move {
+                    read(running.await.unwrap_or_else(|_| Err(fault::shut_down())))
+                });
+            }
         };
-        Box::pin(async move { read(running.await.unwrap_or_else(|_| Err(fault::shut_down()))) })
+        let (entry, answer) = Entry::new(command, limit);
+        pump.push([entry]);
+        Box::pin(async move { read(answer.await.unwrap_or_else(|_| Err(fault::shut_down()))) })
     }
 }
 

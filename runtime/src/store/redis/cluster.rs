@@ -12,7 +12,7 @@ use tokio::runtime::Handle;
 use tokio::time::timeout;
 
 use super::attendance::Hub;
-use super::command::Command;
+use super::command::{Command, call};
 use super::connection::CONNECT;
 use super::fault;
 use super::hints::Ears;
@@ -77,9 +77,9 @@ pub(super) async fn run(
 ) -> Result<Value, StoreError> {
     let mut connection = cluster.commands.clone();
     let answer = async {
-        match send(&mut connection, &command.cmd).await {
+        match send(&mut connection, &call(&[&command], false)).await {
             Err(error) if error.code() == Some("NOSCRIPT") => {
-                send(&mut connection, &command.with_body()).await
+                send(&mut connection, &call(&[&command], true)).await
             }
             answer => answer,
         }

@@ -1,97 +1,92 @@
-//! One command: a script call, its time, and how its answer is read.
+//! One command: what a script is asked, and how its answer is read.
 
-use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::ops::Deref;
+use std::time::Duration;
 
 use redis::{Cmd, ErrorKind, RedisError, Value};
-use tokio::time::{Instant as Timer, timeout_at};
 
-use super::connection::{Connections, PATIENCE};
-use super::fault::{self, Fault};
+use super::connection::PATIENCE;
 use super::script::Script;
+use super::words::Words;
 use crate::store::{Request, StoreError};
 use crate::{LockKey, Outcome};
 
-/// A script call that is ready to be sent.
+/// What a script is asked: its keys and its arguments.
+#[derive(Debug)]
 pub(super) struct Command {
     script: &'static Script,
-    pub(super) cmd: Cmd,
+    /// The keys, then the arguments.
+    words: Words,
+    keys: usize,
+    /// Stands for the lock: all commands of one have the same.
+    pub(super) lock: u64,
 }
 
 impl Command {
     pub(super) fn new(script: &'static Script) -> Self {
-        Self::for_each(script, 1)
-    }
-
-    /// For a script that takes its keys as often as there are locks.
-    pub(super) fn for_each(script: &'static Script, locks: usize) -> Self {
-        let mut cmd = redis::cmd("EVALSHA");
-        cmd.arg(script.hash()).arg(script.keys.len() * locks);
-        Self { script, cmd }
+        Self { script, words: Words::new(), keys: 0, lock: 0 }
     }
 
     /// Adds the script's keys of a lock.
     pub(super) fn keys(mut self, key: &LockKey, prefix: &str) -> Self {
         for role in self.script.keys {
-            self.cmd.arg(key.in_store(prefix, role));
+            self.words.push_parts(&key.parts_in_store(prefix, role).map(str::as_bytes));
         }
+        self.keys = self.words.len();
+        let mut hasher = DefaultHasher::new();
+        key.hash(&mut hasher);
+        self.lock = hasher.finish();
         self
     }
 
-    pub(super) fn arg(mut self, arg: impl redis::ToRedisArgs) -> Self {
-        self.cmd.arg(arg);
+    /// Adds a key that is no lock's.
+    pub(super) fn key(mut self, key: &str) -> Self {
+        self.words.push(key.as_bytes());
+        self.keys = self.words.len();
+        self
+    }
+
+    pub(super) fn arg(mut self, arg: impl AsRef<[u8]>) -> Self {
+        self.words.push(arg.as_ref());
+        self
+    }
+
+    pub(super) fn number(mut self, number: impl Into<u64>) -> Self {
+        self.words.push_number(number.into());
         self
     }
 
     pub(super) fn millis(self, time: Duration) -> Self {
-        self.arg(u64::try_from(time.as_millis()).unwrap_or(u64::MAX))
+        self.number(u64::try_from(time.as_millis()).unwrap_or(u64::MAX))
     }
 
-    /// The same with the whole body, for a server that has forgotten the script.
-    pub(super) fn with_body(&self) -> Cmd {
-        let mut cmd = redis::cmd("EVAL");
-        cmd.arg(self.script.body);
-        for arg in self.cmd.args_iter().skip(2) {
-            if let redis::Arg::Simple(arg) = arg {
-                cmd.arg(arg);
-            }
-        }
-        cmd
+    /// Whether one call takes this and the other.
+    pub(super) fn goes_with(&self, other: &Self) -> bool {
+        self.script.takes_several && std::ptr::eq(self.script, other.script)
     }
 }
 
-/// Sends one command and waits for its answer, for at most `limit`.
-pub(super) async fn run(
-    connections: Arc<Connections>,
-    command: Command,
-    limit: Duration,
-) -> Result<Value, StoreError> {
-    let deadline = Timer::now() + limit;
-    let mut link = match timeout_at(deadline, connections.get()).await {
-        Ok(link) => link?,
-        Err(_) => return Err(connections.no_connection()),
-    };
-    // That a connection had to be made first is not its silence.
-    let sent = Instant::now();
-    let answer = timeout_at(deadline, async {
-        match link.send(&command.cmd).await {
-            // Loading and calling again would be two commands, and the server
-            // may forget between them.
-            Err(error) if error.code() == Some("NOSCRIPT") => link.send(&command.with_body()).await,
-            answer => answer,
+/// One call of the script of these commands: by its hash, or with the whole body, for
+/// a server that has forgotten it.
+pub(super) fn call(commands: &[&Command], with_body: bool) -> Cmd {
+    let sum = |size: fn(&Words) -> usize| commands.iter().map(|it| size(&it.words)).sum::<usize>();
+    let mut cmd = Cmd::with_capacity(3 + sum(Words::len), 64 + sum(Words::size));
+    if let Some(first) = commands.first() {
+        if with_body {
+            cmd.arg("EVAL").arg(first.script.body);
+        } else {
+            cmd.arg("EVALSHA").arg(first.script.hash());
         }
-    })
-    .await;
-    let (fault, answer) = match answer {
-        Ok(Ok(value)) => (Fault::Answered, Ok(value)),
-        Ok(Err(error)) => {
-            let (fault, error) = fault::sort(error);
-            (fault, Err(error))
-        }
-        Err(_) => (Fault::Silent, Err(fault::silent())),
-    };
-    connections.judge(&link, sent, fault);
-    answer
+    }
+    cmd.arg(commands.iter().map(|command| command.keys).sum::<usize>());
+    for command in commands {
+        command.words.iter().take(command.keys).for_each(|key| _ = cmd.arg(key));
+    }
+    for command in commands {
+        command.words.iter().skip(command.keys).for_each(|arg| _ = cmd.arg(arg));
+    }
+    cmd
 }
 
 /// The least that a command may take: a third of the shortest TTL. The rest of a lease
@@ -104,18 +99,45 @@ pub(super) fn limit(request: &Request) -> Duration {
     (request.ttl / 3).clamp(LEAST, PATIENCE)
 }
 
+/// The integers of an answer: few have their place here, and need no memory.
+pub(super) enum Integers {
+    Few([u64; 4], usize),
+    Many(Vec<u64>),
+}
+
+impl Deref for Integers {
+    type Target = [u64];
+
+    fn deref(&self) -> &[u64] {
+        match self {
+            Self::Few(numbers, count) => &numbers[..*count],
+            Self::Many(numbers) => numbers,
+        }
+    }
+}
+
 /// A script's answer: an integer, or some in an array. What can't be one of ours
 /// is empty.
-pub(super) fn integers(answer: &Value) -> Vec<u64> {
+pub(super) fn integers(answer: &Value) -> Integers {
     let integer = |value: &Value| match *value {
         Value::Int(number) => u64::try_from(number).ok(),
         _ => None,
     };
-    match answer {
-        Value::Array(values) => values.iter().map(integer).collect::<Option<_>>(),
-        value => integer(value).map(|number| vec![number]),
+    let values = match answer {
+        Value::Array(values) => values,
+        value => std::slice::from_ref(value),
+    };
+    let mut few = [0; 4];
+    if values.len() > few.len() {
+        return Integers::Many(
+            values.iter().map(integer).collect::<Option<_>>().unwrap_or_default(),
+        );
     }
-    .unwrap_or_default()
+    for (place, value) in few.iter_mut().zip(values) {
+        let Some(number) = integer(value) else { return Integers::Few(few, 0) };
+        *place = number;
+    }
+    Integers::Few(few, values.len())
 }
 
 /// A value of another type stands under a key of the lock.

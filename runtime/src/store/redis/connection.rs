@@ -6,12 +6,12 @@
 //! connection is broken: the commands say so, or the driver when it is closed.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use bb8_redis::bb8::{ManageConnection, Pool, RunError};
 use redis::aio::MultiplexedConnection;
-use redis::{Cmd, ConnectionInfo, ErrorKind, Pipeline, RedisResult, Value};
+use redis::{Cmd, ConnectionInfo, ErrorKind, RedisResult, Value};
 use tokio::task::AbortHandle;
 
 use super::dial::Manager;
@@ -32,6 +32,8 @@ pub(super) const CONNECT: Duration = Duration::from_secs(1);
 pub(super) struct Connections {
     pool: Pool<Manager>,
     manager: Manager,
+    /// The last one that was had, so that most commands do without the pool.
+    last: Mutex<Option<Link>>,
     keeping: AbortHandle,
 }
 
@@ -52,15 +54,26 @@ impl Connections {
         let _ = pool.add(first);
         let hearing = manager.clone();
         let keeping = tokio::spawn(async move { subscriber::keep(&hearing).await });
-        Ok(Self { pool, manager, keeping: keeping.abort_handle() })
+        Ok(Self { pool, manager, last: Mutex::default(), keeping: keeping.abort_handle() })
     }
 
     /// A connection that is not known to be broken.
     pub(super) async fn get(&self) -> Result<Link, StoreError> {
+        {
+            let mut last = lock(&self.last);
+            // One that was given up is closed when nobody keeps it.
+            last.take_if(|link| link.is_given_up());
+            if let Some(link) = &*last {
+                return Ok(link.clone());
+            }
+        }
         loop {
             match self.pool.get().await {
                 Ok(link) if link.is_given_up() => {} // put back, the pool drops it
-                Ok(link) => return Ok(link.clone()),
+                Ok(link) => {
+                    *lock(&self.last) = Some(link.clone());
+                    return Ok(link.clone());
+                }
                 Err(RunError::User(error)) => return Err(fault::not_run(error)),
                 Err(RunError::TimedOut) => return Err(self.no_connection()),
             }
@@ -127,21 +140,18 @@ impl Link {
         Self { connection, health }
     }
 
+    /// Sends a command; a server's error is an answer like any other.
     pub(super) async fn send(&mut self, command: &Cmd) -> RedisResult<Value> {
-        // The driver hands a server's error over as a value.
-        self.connection.send_packed_command(command).await?.extract_error()
-    }
-
-    /// Sends several commands, which have as many answers.
-    pub(super) async fn send_all(
-        &mut self,
-        commands: &Pipeline,
-        count: usize,
-    ) -> RedisResult<Vec<Value>> {
-        self.connection.send_packed_commands(commands, 0, count).await
+        self.connection.send_packed_command(command).await
     }
 
     pub(super) fn is_given_up(&self) -> bool {
         self.health.is_given_up()
+    }
+
+    /// Whether it is known to lead to one server. A proxy that spreads keys over several,
+    /// by the first key of a call, has no answer to what a connection is called.
+    pub(super) fn is_direct(&self) -> bool {
+        self.health.name.get().is_some()
     }
 }

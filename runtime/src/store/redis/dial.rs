@@ -74,10 +74,10 @@ impl Manager {
 
     /// Connects, by RESP3 if the server speaks it.
     async fn open(&self, health: &Arc<Health>) -> RedisResult<MultiplexedConnection> {
-        // Each command has a time-out of its own, which is shorter.
+        // Whatever is sent has a time-out of its own.
         let config = AsyncConnectionConfig::new()
             .set_connection_timeout(Some(CONNECT))
-            .set_response_timeout(Some(CONNECT));
+            .set_response_timeout(None);
         if !self.is_resp2() {
             let (shared, health) = (self.shared.clone(), health.clone());
             let config = config.clone().set_push_sender(move |push: PushInfo| {

@@ -6,8 +6,8 @@ use redis::{ErrorKind, RedisError};
 use crate::Outcome;
 use crate::store::StoreError;
 
-/// What a command says of the connection it was sent on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What a command says of the connection it was sent on; the greater the worse.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Fault {
     /// The server answered, be it with an error.
     Answered,

@@ -18,7 +18,8 @@ use crate::{Fence, LockKey};
 
 impl RedisStore {
     pub(super) async fn look_at(&self, key: &LockKey) -> Result<LockInfo, StoreError> {
-        let command = Command::new(&script::LOCK_INSPECT).keys(key, &self.prefix).arg(MOST);
+        let command =
+            Command::new(&script::LOCK_INSPECT).keys(key, &self.prefix).number(MOST as u64);
         let answer = self.send(command, PATIENCE, |answer| answer).await;
         let answer = match answer {
             Err(error) if is_wrong_type(&error) => return Ok(foreign()),
@@ -52,7 +53,7 @@ impl RedisStore {
         clients: Vec<ClientId>,
     ) -> Result<HashMap<ClientId, ClientInfo>, StoreError> {
         let described = clients.into_iter().map(async |id| {
-            let command = Command::new(&script::CLIENT_DESCRIBE).arg(self.client(id));
+            let command = Command::new(&script::CLIENT_DESCRIBE).key(&self.client(id));
             let answer = self.send(command, PATIENCE, |answer| answer).await?;
             let known: Vec<_> = array(&answer).iter().map(text).collect();
             match &known[..] {

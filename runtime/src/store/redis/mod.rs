@@ -10,12 +10,15 @@ mod command;
 mod connection;
 mod dial;
 mod fault;
+mod flight;
 mod health;
 mod hints;
 mod inspect;
+mod pump;
 mod renewals;
 mod script;
 mod subscriber;
+mod words;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
@@ -27,6 +30,7 @@ use self::call::{by, holder};
 use self::command::{Command, integers, is_wrong_type, limit, unreadable};
 use self::connection::{Connections, PATIENCE};
 use self::hints::Ears;
+use self::pump::Pump;
 #[cfg(feature = "cluster")]
 use super::Attendance;
 use super::{
@@ -38,7 +42,7 @@ use crate::{Fence, LockError, LockKey, LossReason};
 /// What a store is connected to.
 #[derive(Clone, Debug)]
 enum Servers {
-    One(Arc<Connections>),
+    One(Arc<Pump>),
     #[cfg(feature = "cluster")]
     Cluster(Arc<cluster::Cluster>),
 }
@@ -48,6 +52,8 @@ enum Servers {
 pub struct RedisStore {
     servers: Servers,
     prefix: Arc<str>,
+    /// Where one server's scripts publish, but for the client's id.
+    wake: Arc<str>,
     /// Drives the connections and times the commands, so that neither depends
     /// on the runtime of whoever asks.
     runtime: Handle,
@@ -74,8 +80,8 @@ impl RedisStore {
         let opened = runtime.spawn(Connections::open(info, ears)).await;
         let connections = opened.map_err(|_| LockError::ShutDown)?;
         let connections = connections.map_err(|error| not_connected(server, error))?;
-        let servers = Servers::One(Arc::new(connections));
-        Ok(Self { servers, prefix: prefix.into(), runtime })
+        let servers = Servers::One(Arc::new(Pump::start(connections, &runtime)));
+        Ok(Self::on(servers, prefix, runtime))
     }
 
     /// Connects to a cluster by the URLs of some of its nodes.
@@ -99,7 +105,12 @@ impl RedisStore {
         let opened = opened.map_err(|_| LockError::ShutDown)?;
         let opened = opened.map_err(|error| not_connected(names.join(", "), error))?;
         let servers = Servers::Cluster(Arc::new(opened));
-        Ok(Self { servers, prefix: prefix.into(), runtime })
+        Ok(Self::on(servers, prefix, runtime))
+    }
+
+    fn on(servers: Servers, prefix: &str, runtime: Handle) -> Self {
+        let wake = format!("{prefix}:wake:").into();
+        Self { servers, prefix: prefix.into(), wake, runtime }
     }
 }
 
@@ -111,22 +122,26 @@ impl Store for RedisStore {
     fn acquire(&self, request: &Request, waiting: Option<Waiting>) -> StoreFuture<Attempt> {
         let mut command = self.of(request, &script::ACQUIRE).millis(request.ttl);
         if let Kind::Semaphore { limit, .. } = request.kind {
-            command = command.arg(limit);
+            command = command.number(limit);
         }
         command = match waiting {
-            None => command.arg(0).arg(0),
+            None => command.number(0_u8).number(0_u8),
             Some(Waiting { live, ticket: Ticket::Told(ticket) }) => {
-                command.millis(live).arg(ticket)
+                command.millis(live).number(ticket)
             }
             Some(Waiting { live, ticket: Ticket::New { age } }) => {
-                let age = i64::try_from(age.as_micros()).unwrap_or(i64::MAX);
-                command.millis(live).arg(-age)
+                let command = command.millis(live);
+                if age.is_zero() {
+                    command.number(0_u8)
+                } else {
+                    command.arg(format!("-{}", age.as_micros()))
+                }
             }
         };
         if request.kind == Kind::Mutex {
             command = command.arg(by(request.owner.as_ref()));
         }
-        let command = command.arg(self.wake(&request.key));
+        let command = command.arg(&*self.wake(&request.key));
         self.ask(command, request, Attempt::WrongKind, |answer| {
             Some(match *answer {
                 [1, token] => Attempt::Granted { token },
@@ -153,7 +168,7 @@ impl Store for RedisStore {
         {
             return None;
         }
-        let mut command = Command::for_each(&script::MUTEX_ACQUIRE_ALL, count);
+        let mut command = Command::new(&script::MUTEX_ACQUIRE_ALL);
         for request in requests {
             command = command.keys(&request.key, &self.prefix);
         }
@@ -195,7 +210,7 @@ impl Store for RedisStore {
         if request.kind == Kind::Mutex {
             command = command.millis(keep);
         }
-        let command = command.arg(self.wake(&request.key));
+        let command = command.arg(&*self.wake(&request.key));
         self.ask(command, request, Ended::NotHeld(LossReason::Taken), |answer| {
             Some(match *answer {
                 [1] | [1, 0] => Ended::Released,
@@ -209,7 +224,7 @@ impl Store for RedisStore {
     }
 
     fn cancel(&self, request: &Request) -> StoreFuture<bool> {
-        let command = self.of(request, &script::CANCEL).arg(self.wake(&request.key));
+        let command = self.of(request, &script::CANCEL).arg(&*self.wake(&request.key));
         self.ask(command, request, false, |answer| match *answer {
             [held @ (0 | 1)] => Some(held == 1),
             _ => None,
@@ -230,7 +245,7 @@ impl Store for RedisStore {
 
     fn force_release(&self, key: &LockKey) -> StoreFuture<Forced> {
         let command = Command::new(&script::LOCK_FORCE_RELEASE).keys(key, &self.prefix);
-        self.send(command.arg(self.wake(key)), PATIENCE, |answer| match answer {
+        self.send(command.arg(&*self.wake(key)), PATIENCE, |answer| match answer {
             Err(error) if is_wrong_type(&error) => Ok(Forced::Foreign),
             answer => {
                 let answer = answer?;
@@ -253,14 +268,14 @@ impl Store for RedisStore {
     }
 
     fn introduce(&self, client: &ClientInfo, lasts: Duration) -> StoreFuture<()> {
-        let command = Command::new(&script::CLIENT_INTRODUCE).arg(self.client(client.id));
-        let command = command.arg(&client.service).arg(&client.host).arg(client.process);
+        let command = Command::new(&script::CLIENT_INTRODUCE).key(&self.client(client.id));
+        let command = command.arg(&client.service).arg(&client.host).number(client.process);
         self.send(command.millis(lasts), PATIENCE, |answer| answer.map(|_| ()))
     }
 
     fn listen(&self, _: ClientId, listener: Weak<dyn Listener>) {
         match &self.servers {
-            Servers::One(connections) => connections.ears().listen(listener),
+            Servers::One(pump) => pump.connections.ears().listen(listener),
             #[cfg(feature = "cluster")]
             Servers::Cluster(cluster) => cluster.hub.ears.listen(listener),
         }
@@ -268,7 +283,7 @@ impl Store for RedisStore {
 
     fn gives_hints(&self) -> bool {
         match &self.servers {
-            Servers::One(connections) => connections.ears().are_open(),
+            Servers::One(pump) => pump.connections.ears().are_open(),
             #[cfg(feature = "cluster")]
             Servers::Cluster(cluster) => cluster.hub.is_open(),
         }
@@ -279,7 +294,7 @@ impl Store for RedisStore {
         match &self.servers {
             Servers::One(_) => None,
             Servers::Cluster(cluster) => {
-                Some(Box::pin(cluster.hub.clone().attend(self.wake(&request.key))))
+                Some(Box::pin(cluster.hub.clone().attend(self.wake(&request.key).into_owned())))
             }
         }
     }

@@ -1,0 +1,368 @@
+//! Commands that are sent together: each is answered as it would be alone, and none is
+//! the worse for the others.
+
+use std::collections::HashMap;
+use std::sync::atomic::AtomicU64;
+use std::time::{Duration, Instant};
+
+use futures_util::future::join_all;
+use leasehold::store::redis::RedisStore;
+use leasehold::store::{
+    Attempt, ClientId, Ended, Kind, Renewal, Request, RequestId, Store, StoreError,
+};
+use leasehold::{LockKey, LossReason, Outcome};
+use leasehold_tests::server::Server;
+use redis::aio::MultiplexedConnection;
+use tokio::runtime::Handle;
+use tokio::time::sleep;
+
+const LONG: Duration = Duration::from_secs(30);
+
+async fn store(server: &Server) -> RedisStore {
+    let client = ClientId::random();
+    RedisStore::connect(&server.url(), "leasehold", client, Handle::current()).await.unwrap()
+}
+
+fn request(name: &str, ttl: Duration) -> Request {
+    let id = RequestId::next(ClientId::random(), &AtomicU64::new(0));
+    Request { key: LockKey::new(name).unwrap(), id, kind: Kind::Mutex, owner: None, ttl }
+}
+
+async fn ask(redis: &mut MultiplexedConnection, line: &str) {
+    let mut words = line.split(' ');
+    let mut command = redis::cmd(words.next().expect("a command"));
+    command.arg(words.collect::<Vec<_>>()).exec_async(redis).await.expect(line);
+}
+
+/// Locks in every state that a request may find, and who asks for each.
+async fn found(store: &RedisStore, redis: &mut MultiplexedConnection, round: &str) -> Vec<Request> {
+    let at = |what: &str| request(&format!("{what}:{round}"), LONG);
+    let (own, ended, left) = (at("own"), at("ended"), at("left"));
+    for held in [&own, &at("held"), &ended, &left] {
+        store.acquire(held, None).await.unwrap();
+    }
+    store.acquire(&Request { kind: Kind::Read, ..at("read") }, None).await.unwrap();
+    for done in [&ended, &left] {
+        let _ = store.release(done, Duration::ZERO).await.unwrap();
+    }
+    for put in ["RPUSH leasehold:lock:{list:?} a", "SET leasehold:queue:{odd:?} a"] {
+        ask(redis, &put.replace('?', round)).await;
+    }
+    ask(redis, &format!("SET leasehold:lock:{{foreign:{round}}} mine PX 9000")).await;
+    vec![
+        at("free"),
+        at("held"),
+        at("list"),
+        own,
+        ended,
+        at("odd"),
+        at("left"),
+        at("foreign"),
+        at("read"),
+        at("also free"),
+    ]
+}
+
+/// What was answered, but for tokens and times.
+fn attempts(answers: Vec<Result<Attempt, StoreError>>) -> Vec<String> {
+    let said = |answer: Result<Attempt, StoreError>| match answer {
+        Ok(Attempt::Granted { .. }) => "granted".to_owned(),
+        Ok(Attempt::Busy { repaired: false, .. }) => "busy".to_owned(),
+        Ok(other) => format!("{other:?}"),
+        Err(error) => error.source.to_string(),
+    };
+    answers.into_iter().map(said).collect()
+}
+
+fn said<T: std::fmt::Debug>(answers: Vec<Result<T, StoreError>>) -> Vec<String> {
+    answers.into_iter().map(|answer| format!("{:?}", answer.unwrap())).collect()
+}
+
+#[tokio::test]
+async fn each_is_answered_as_it_would_be_alone() {
+    let server = Server::start();
+    let (store, mut redis) = (store(&server).await, server.redis().await);
+    let mut alone = [Vec::new(), Vec::new(), Vec::new()];
+    for request in &found(&store, &mut redis, "alone").await {
+        alone[0].extend(attempts(vec![store.acquire(request, None).await]));
+        alone[1].extend(said(vec![store.renew(request).await]));
+        alone[2].extend(said(vec![store.release(request, Duration::ZERO).await]));
+    }
+    let expected = [
+        "granted",
+        "busy",
+        "WrongKind",
+        "granted",
+        "Ended",
+        "WrongKind",
+        "granted",
+        "busy",
+        "WrongKind",
+        "granted",
+    ];
+    assert_eq!(alone[0], expected);
+    for forgotten in [false, true] {
+        let requests = found(&store, &mut redis, if forgotten { "eval" } else { "sha" }).await;
+        for (nth, alone) in alone.iter().enumerate() {
+            if forgotten {
+                ask(&mut redis, "SCRIPT FLUSH").await;
+            }
+            server.forget_stats().await;
+            let together = match nth {
+                0 => attempts(join_all(requests.iter().map(|it| store.acquire(it, None))).await),
+                1 => said(store.renew_all(&requests).await),
+                _ => {
+                    let release = |request| store.release(request, Duration::ZERO);
+                    said(join_all(requests.iter().map(release)).await)
+                }
+            };
+            assert_eq!(together, *alone, "{nth}");
+            let calls = (server.stats("evalsha").await.0, server.stats("eval").await.0);
+            assert_eq!(calls, (1, u64::from(forgotten)), "one call, and its body if forgotten");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_full_server_answers_each_that_it_refuses_and_frees() {
+    let server = Server::start();
+    let (store, mut redis) = (store(&server).await, server.redis().await);
+    let held: Vec<_> = (0..9).map(|n| request(&format!("held:{n}"), LONG)).collect();
+    let new: Vec<_> = (0..9).map(|n| request(&format!("new:{n}"), LONG)).collect();
+    join_all(held.iter().map(|it| store.acquire(it, None))).await;
+    ask(&mut redis, "CONFIG SET maxmemory 1").await;
+    let renewed = store.renew_all(&held);
+    let acquired = join_all(new.iter().map(|it| store.acquire(it, None)));
+    let released = join_all(held.iter().map(|it| store.release(it, Duration::ZERO)));
+    for answer in renewed.await {
+        assert_eq!(answer.unwrap(), Renewal::Renewed);
+    }
+    for answer in acquired.await {
+        let error = answer.unwrap_err();
+        assert_eq!((error.outcome, error.is_passing), (Outcome::NotRun, false));
+        assert!(error.source.to_string().contains("memory is full"), "{}", error.source);
+    }
+    for answer in released.await {
+        assert_eq!(answer.unwrap(), Ended::Released);
+    }
+}
+
+/// A user who may use some of the keys has what he may.
+#[tokio::test]
+async fn a_key_that_is_forbidden_is_no_answer_to_the_others() {
+    let server = Server::start();
+    let mut redis = server.redis().await;
+    ask(&mut redis, "ACL SETUSER some on >pw ~leasehold:*:{may:*} &* +@all").await;
+    let url = server.url().replace("redis://", "redis://some:pw@");
+    let client = ClientId::random();
+    let store = RedisStore::connect(&url, "leasehold", client, Handle::current()).await.unwrap();
+    let names = ["may:1", "not:1", "may:2", "not:2"];
+    let requests = names.map(|name| request(name, LONG));
+    let answers = join_all(requests.iter().map(|it| store.acquire(it, None))).await;
+    for (name, answer) in names.iter().zip(answers) {
+        assert_eq!(
+            name.starts_with("may"),
+            matches!(answer, Ok(Attempt::Granted { .. })),
+            "{name}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_short_limit_fails_no_other() {
+    let server = Server::start();
+    let store = store(&server).await;
+    let (short, long) = (Duration::from_millis(150), LONG);
+    let requests: Vec<_> =
+        (0..40).map(|n| request(&n.to_string(), if n % 2 == 0 { short } else { long })).collect();
+    let frozen = server.freeze().await;
+    let answers = join_all(requests.iter().map(|it| store.acquire(it, None)));
+    let thawed = async {
+        sleep(Duration::from_millis(250)).await;
+        drop(frozen);
+    };
+    let (answers, ()) = tokio::join!(answers, thawed);
+    for (request, answer) in requests.iter().zip(answers) {
+        match answer {
+            Ok(answer) => {
+                assert!(matches!(answer, Attempt::Granted { .. }), "{answer:?}");
+                assert_eq!(request.ttl, long);
+            }
+            Err(error) => {
+                assert_eq!((request.ttl, error.outcome), (short, Outcome::Unknown));
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_silent_server_fails_each_at_its_limit() {
+    let server = Server::start();
+    let store = store(&server).await;
+    let _frozen = server.freeze().await;
+    let begun = Instant::now();
+    let ttls = [150, 600, 30_000].map(Duration::from_millis);
+    let limits = [50, 200, 500].map(Duration::from_millis);
+    let ask = async |nth: usize| {
+        let answer = store.acquire(&request(&nth.to_string(), ttls[nth % 3]), None).await;
+        assert_eq!(answer.unwrap_err().outcome, Outcome::Unknown);
+        let (took, limit) = (begun.elapsed(), limits[nth % 3]);
+        assert!(
+            took >= limit && took < limit + Duration::from_millis(140),
+            "{took:?} of {limit:?}"
+        );
+    };
+    join_all((0..60).map(ask)).await;
+}
+
+#[tokio::test]
+async fn those_that_are_ready_together_are_few_calls() {
+    let server = Server::start();
+    let store = store(&server).await;
+    let requests: Vec<_> = (0..100).map(|n| request(&n.to_string(), LONG)).collect();
+    server.forget_stats().await;
+    join_all(requests.iter().map(|it| store.acquire(it, None))).await;
+    // A script must not keep the server for long, so it is not one either.
+    assert_eq!(server.stats("evalsha").await.0, 4);
+    join_all(requests.iter().map(|it| store.release(it, Duration::ZERO))).await;
+    assert_eq!(server.stats("evalsha").await.0, 8);
+}
+
+/// What does not know a connection by a name may be a proxy, and lead one call to one
+/// server for keys that are at home on several.
+#[tokio::test]
+async fn where_a_connection_has_no_name_each_is_a_call() {
+    let server = Server::start();
+    let mut redis = server.redis().await;
+    ask(&mut redis, "ACL SETUSER some on >pw ~* &* +@all -client|info").await;
+    let url = server.url().replace("redis://", "redis://some:pw@");
+    let client = ClientId::random();
+    let store = RedisStore::connect(&url, "leasehold", client, Handle::current()).await.unwrap();
+    let requests: Vec<_> = (0..20).map(|n| request(&n.to_string(), LONG)).collect();
+    server.forget_stats().await;
+    let answers = join_all(requests.iter().map(|it| store.acquire(it, None))).await;
+    assert!(answers.iter().all(|answer| matches!(answer, Ok(Attempt::Granted { .. }))));
+    assert_eq!(server.stats("evalsha").await.0, 20);
+}
+
+#[tokio::test]
+async fn a_command_is_sent_though_nobody_waits_for_it() {
+    let server = Server::start();
+    let store = store(&server).await;
+    let requests: Vec<_> = (0..50).map(|n| request(&n.to_string(), LONG)).collect();
+    let mut cancelled = Vec::new();
+    for request in &requests {
+        drop(store.acquire(request, None));
+        cancelled.push(store.cancel(request));
+    }
+    for (request, cancelled) in requests.iter().zip(cancelled) {
+        assert!(cancelled.await.unwrap(), "behind its acquire");
+        assert_eq!(store.acquire(request, None).await.unwrap(), Attempt::Ended);
+    }
+}
+
+/// A lock, as its commands leave it one after another.
+#[derive(Default)]
+struct Model {
+    holder: Option<RequestId>,
+    ended: Option<RequestId>,
+}
+
+impl Model {
+    fn answer(&mut self, what: u32, id: RequestId) -> String {
+        let (is_held, has_ended) = (self.holder == Some(id), self.ended == Some(id));
+        match what {
+            0..4 if has_ended => "Ended".to_owned(),
+            0..4 if self.holder.is_none() || is_held => {
+                self.holder = Some(id);
+                "Granted".to_owned()
+            }
+            0..4 => "Busy".to_owned(),
+            4 if is_held => format!("{:?}", Renewal::Renewed),
+            4 => format!("{:?}", Renewal::NotHeld(LossReason::Taken)),
+            5 if !is_held => format!("{is_held}"),
+            _ if is_held || has_ended => {
+                if is_held {
+                    (self.holder, self.ended) = (None, Some(id));
+                }
+                format!("{:?}", Ended::Released)
+            }
+            _ => format!("{:?}", Ended::NotHeld(LossReason::Taken)),
+        }
+    }
+}
+
+/// Whatever goes together, the commands of a lock have the answers that they would have
+/// one after another, in the order they were sent in.
+#[tokio::test]
+async fn the_commands_of_a_lock_stay_in_order() {
+    for seed in 0..20 {
+        let mut random = fastrand::Rng::with_seed(seed);
+        let server = Server::start();
+        let store = store(&server).await;
+        let mut locks: HashMap<usize, (Model, Vec<Request>)> = HashMap::new();
+        for n in 0..8 {
+            // A record to begin with.
+            let first = request(&n.to_string(), LONG);
+            store.acquire(&first, None).await.unwrap();
+            let _ = store.release(&first, Duration::ZERO).await.unwrap();
+            let model = Model { holder: None, ended: Some(first.id) };
+            locks.insert(n, (model, vec![first]));
+        }
+        for _ in 0..40 {
+            let (mut expected, mut answers) = (Vec::new(), Vec::new());
+            for _ in 0..random.usize(1..150) {
+                let n = random.usize(0..8);
+                let (model, requests) = locks.get_mut(&n).expect("all are there");
+                if random.u32(0..3) == 0 {
+                    requests.push(request(&n.to_string(), LONG));
+                }
+                let recent = requests.len().saturating_sub(3);
+                let request = requests[random.usize(recent..requests.len())].clone();
+                let what = random.u32(0..8);
+                if what == 5 && model.holder != Some(request.id) {
+                    continue; // it would be noted as ended: that is the cancel's own test
+                }
+                expected.push((
+                    n,
+                    what,
+                    model.answer(if what == 5 { 6 } else { what }, request.id),
+                ));
+                answers.push(send(&store, what, &request));
+            }
+            for ((n, what, expected), answer) in expected.into_iter().zip(join_all(answers).await) {
+                let expected = if what == 5 { "true".to_owned() } else { expected };
+                assert_eq!(answer, expected, "seed {seed}, lock {n}, command {what}");
+            }
+        }
+    }
+}
+
+/// Sends a command at once, and says what it was answered.
+fn send(
+    store: &RedisStore,
+    what: u32,
+    request: &Request,
+) -> std::pin::Pin<Box<dyn Future<Output = String>>> {
+    match what {
+        0..4 => {
+            let answer = store.acquire(request, None);
+            Box::pin(async move {
+                let said = format!("{:?}", answer.await.unwrap());
+                said.split(' ').next().unwrap_or_default().to_owned()
+            })
+        }
+        4 => {
+            let answer = store.renew(request);
+            Box::pin(async move { format!("{:?}", answer.await.unwrap()) })
+        }
+        5 => {
+            let answer = store.cancel(request);
+            Box::pin(async move { format!("{:?}", answer.await.unwrap()) })
+        }
+        _ => {
+            let answer = store.release(request, Duration::ZERO);
+            Box::pin(async move { format!("{:?}", answer.await.unwrap()) })
+        }
+    }
+}
