@@ -20,10 +20,10 @@
 //! and messages come at any time.
 //!
 //! **Left out**: that a release forgets after a minute, the bound of 64 dead
-//! waiters in one run, blocks of tokens, turns inside a process, and renewals
-//! but the one that claims an offer: they change an expiry, and here expiries
-//! have no length. The model follows the scripts by hand; that both do the same
-//! is what the other suites are for.
+//! waiters in one run, how long [turns] last, and renewals but those that claim
+//! an offer: they change an expiry, and here expiries have no length. The model
+//! follows the scripts by hand; that both do the same is what the other suites
+//! are for.
 
 mod client;
 mod effects;
@@ -33,6 +33,7 @@ mod properties;
 mod server;
 mod steps;
 mod tickets;
+mod turns;
 
 use stateright::{Checker, HasDiscoveries, Model};
 
@@ -58,6 +59,8 @@ struct Faults {
     forces: u8,
     /// Leases that are detached, for others to adopt.
     detaches: u8,
+    /// Leases that go to another task of their client.
+    turns: u8,
 }
 
 impl Faults {
@@ -70,6 +73,7 @@ impl Faults {
         failovers: 0,
         forces: 0,
         detaches: 0,
+        turns: 0,
     };
     const PAUSE: Self = Self { pauses: 1, ..Self::NONE };
     const LOSS: Self = Self { losses: 1, ..Self::NONE };
@@ -79,6 +83,7 @@ impl Faults {
     const FAILOVER: Self = Self { failovers: 1, ..Self::NONE };
     const FORCE: Self = Self { forces: 1, ..Self::NONE };
     const DETACH: Self = Self { detaches: 1, ..Self::NONE };
+    const TURN: Self = Self { turns: 1, ..Self::NONE };
     const EACH: Self = Self {
         losses: 1,
         messages: 1,

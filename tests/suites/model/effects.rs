@@ -63,7 +63,7 @@ impl Protocol {
         } else {
             Command::Renew
         };
-        client.loose.push(Sent { id: client.id, command, is_awaited: false });
+        client.loose.push(Sent { id: client.id, command, is_awaited: true });
     }
 
     pub(super) fn renewed(&self, state: &mut State, at: usize, answer: Answer) {

@@ -10,6 +10,8 @@
 //! tells him, or is granted it anew by a late ask of his own: nothing but his token
 //! is left to stop him, and it does.
 //!
+//! A permit may go from one task of a client to the next, for a [turn](super::turns).
+//!
 //! **Left out**, beside what is left out of a mutex's: weights, that no more than 64
 //! are purged at once, and force beside a lease that is detached: a late ask of the one
 //! before may then stay in the queue, for a heartbeat.
@@ -26,7 +28,7 @@ mod server;
 use stateright::{Checker, HasDiscoveries, Model, Property};
 
 use self::mistake::Mistake;
-use self::rule::{Bond, Role};
+use self::rule::{Bond, Mode, Role};
 use self::server::Server;
 use super::Faults;
 use super::client::{Client, Phase, Sent};
@@ -59,6 +61,8 @@ enum Action {
     Hear(usize, usize),
     Poll(usize),
     Release(usize),
+    HandOver(usize),
+    TakeBack(usize),
     Detach(usize),
     Adopt(usize, RequestId),
     Cancel(usize),
@@ -128,7 +132,7 @@ impl State {
         if accepts {
             let stamp = client.stamp.take().unwrap_or_default();
             client.hold(message.token, stamp);
-            client.loose.push(Sent { id: client.id, command: Command::Renew, is_awaited: false });
+            client.loose.push(Sent { id: client.id, command: Command::Renew, is_awaited: true });
         } else {
             client.ask();
         }
@@ -171,6 +175,9 @@ impl Model for Protocol {
             when(client.phase == Phase::Idle && self.may_start(state, at), Action::Start(at));
             when(client.phase == Phase::Asleep, Action::Poll(at));
             when(client.is_holder() && self.may_go(state, at), Action::Release(at));
+            let is_permit = self.roles[at].mode == Mode::Permit;
+            when(is_permit && self.may_hand_over(state, client), Action::HandOver(at));
+            when(client.is_in_turn, Action::TakeBack(at));
             let may_detach = state.believes(client) && client.requests.is_empty();
             when(left.detaches > 0 && may_detach, Action::Detach(at));
             for from in state.tickets.ids().filter(|from| self.may_adopt(client, *from)) {
@@ -211,6 +218,8 @@ impl Model for Protocol {
             }
             Action::Poll(at) => state.clients[at].ask(),
             Action::Release(at) => state.clients[at].release(),
+            Action::HandOver(at) => state.hand_over(at, self.mistake),
+            Action::TakeBack(at) => state.clients[at].cancel(),
             Action::Detach(at) => {
                 state.left.detaches -= 1;
                 state.tickets.write(state.clients[at].id);

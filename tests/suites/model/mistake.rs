@@ -67,6 +67,23 @@ pub(super) enum Mistake {
     DetachesWhatIsLost,
     /// A good answer to a claim opens a window that had run out.
     RenewalRevives,
+
+    /// A grant reserves no tokens for those who have it within its turn.
+    NoBlock,
+    /// A turn goes on when its block is used up.
+    OutrunsBlock,
+    /// The next in a turn goes on with the token of the one before.
+    SameTokenInTurn,
+    /// What is handed over is not looked at: it may be lost.
+    HandsOverWhatIsLost,
+    /// The same, and who has it next begins a window of its own.
+    NewWindowInTurn,
+    /// Who hands over releases as well.
+    ReleasesToo,
+    /// What was handed over is taken back though somebody has it.
+    TakesBack,
+    /// What was handed over, and not taken up, is left as it is.
+    NotTakenBack,
 }
 
 impl Mistake {

@@ -1,6 +1,7 @@
 //! The server: the record, the queue, and the scripts, each of them one step.
 
 use super::mistake::Mistake;
+use super::turns::BLOCK;
 
 /// One acquisition: whose, and which of its.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -118,11 +119,13 @@ pub(super) struct Store {
     pub(super) server: Server,
     /// A copy that lags behind, and takes over in a failover.
     pub(super) replica: Server,
-    /// The greatest token ever granted. The clock is always past it, since
-    /// time passes between grants …
+    /// The greatest token ever granted. The clock is always past its block,
+    /// since time passes between grants …
     pub(super) granted: u8,
     /// … unless this server's clock is behind.
     pub(super) behind: u8,
+    /// The greatest token that anybody has had: within a turn they are counted up.
+    pub(super) used: u8,
     /// The last ticket.
     ticket: u8,
     /// For each request, how often a window of its ran out at the server: that
@@ -142,6 +145,7 @@ impl Store {
             replica: Server::EMPTY,
             granted: 0,
             behind: 0,
+            used: 0,
             ticket: 0,
             stamps: vec![[0; Self::SERIALS]; usize::from(clients)],
             flaw: None,
@@ -311,16 +315,18 @@ impl Store {
     }
 
     fn grant(&mut self, lock: Lock, ticket: u8, mistake: Mistake) {
-        let counted = self.server.token + 1;
-        let now = (self.granted + 1).saturating_sub(self.behind);
+        let block = if mistake == Mistake::NoBlock { 1 } else { BLOCK };
+        let counted = self.server.token + block;
+        let now = (self.granted + block).saturating_sub(self.behind);
         let token = if mistake == Mistake::CountedTokens { counted } else { counted.max(now) };
-        if token <= self.granted {
+        if token <= self.used {
             self.flaw = Some(Flaw::RepeatedToken);
         }
         if self.server.queue.iter().any(|waiter| waiter.is_live && waiter.ticket < ticket) {
             self.flaw = Some(Flaw::Overtaken);
         }
         self.granted = self.granted.max(token);
+        self.used = self.used.max(token);
         self.server.token = token;
         self.server.lock = lock;
     }

@@ -7,6 +7,7 @@ use super::mistake::Mistake;
 use super::properties;
 use super::server::{Lock, RequestId, Store};
 use super::tickets::Tickets;
+use super::turns::BLOCK;
 use super::{Faults, Protocol};
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -22,7 +23,7 @@ pub(super) struct State {
     pub(super) late_writes: Vec<LateWrite>,
 }
 
-/// A write that is on its way to the resource when its lease was detached.
+/// A write that is on its way to the resource when its lease was detached or handed over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct LateWrite {
     pub(super) token: u8,
@@ -36,22 +37,26 @@ impl State {
         client.is_holder() && self.has_window(client)
     }
 
+    /// What it has written by then may come late.
+    pub(super) fn leave_write(&mut self, at: usize) {
+        let client = &self.clients[at];
+        if client.phase == Phase::HasRead {
+            let write = LateWrite { token: client.token, is_fresh: client.is_fresh };
+            self.late_writes.push(write);
+        }
+    }
+
     /// Its client lives, and is at work on it.
     pub(super) fn keeps_alive(&self, id: RequestId) -> bool {
         let client = &self.clients[usize::from(id.client)];
         client.phase != Phase::Dead && client.knows(id)
     }
 
-    /// What it has written by then may come late.
     pub(super) fn detach(&mut self, at: usize) {
         self.left.detaches -= 1;
-        let client = &mut self.clients[at];
-        if client.phase == Phase::HasRead {
-            let write = LateWrite { token: client.token, is_fresh: client.is_fresh };
-            self.late_writes.push(write);
-        }
-        self.tickets.write(client.id);
-        client.detach();
+        self.leave_write(at);
+        self.tickets.write(self.clients[at].id);
+        self.clients[at].detach();
     }
 
     pub(super) fn has_window(&self, client: &Client) -> bool {
@@ -76,7 +81,11 @@ pub(super) enum Action {
     /// Leaves its lease to whoever adopts it.
     Detach(usize),
     Adopt(usize, RequestId),
-    /// The resource is reached by a write of one that detached its lease.
+    /// Leaves its lease to another task of its client.
+    HandOver(usize),
+    /// Who was to have it next in its turn is gone.
+    TakeBack(usize),
+    /// The resource is reached by a write of one that had the lease before.
     WriteLate(usize),
     /// Sees that its window has run out, and stops.
     Notice(usize),
@@ -141,7 +150,8 @@ impl Model for Protocol {
             Action::RunLoose(at) => {
                 let sent = state.clients[at].loose.remove(0);
                 let answer = self.run(&mut state, sent);
-                if state.clients[at].id == sent.id && state.clients[at].is_holder() {
+                let is_known = state.clients[at].id == sent.id && sent.is_awaited;
+                if is_known && state.clients[at].is_holder() {
                     self.renewed(&mut state, at, answer);
                 }
             }
@@ -157,6 +167,8 @@ impl Model for Protocol {
             Action::Read(at) => self.read(&mut state, at),
             Action::Write(at) => self.write(&mut state, at),
             Action::Detach(at) => state.detach(at),
+            Action::HandOver(at) => self.hand_over(&mut state, at),
+            Action::TakeBack(at) => self.take_back(&mut state.clients[at]),
             Action::Adopt(at, from) => {
                 state.clients[at].rounds -= 1;
                 state.clients[at].adopt(from);
@@ -191,7 +203,7 @@ impl Model for Protocol {
                 state.has_failed_over = true;
                 state.store.server = state.store.replica.clone();
                 if self.mistake == Mistake::ClockBehind {
-                    state.store.behind = 2;
+                    state.store.behind = 2 * BLOCK;
                 }
             }
             Action::Start(at) => {
@@ -251,6 +263,12 @@ impl Protocol {
         }
         if state.left.detaches > 0 && client.is_holder() && self.may_detach(state, client) {
             actions.push(Action::Detach(at));
+        }
+        if state.left.turns > 0 && self.may_hand_over(state, client) {
+            actions.push(Action::HandOver(at));
+        }
+        if client.is_in_turn && client.phase == Phase::Holding {
+            actions.push(Action::TakeBack(at));
         }
         let is_under_way = matches!(client.phase, Phase::Asking | Phase::Adopting | Phase::Asleep);
         if state.left.cancels > 0 && is_under_way {

@@ -16,6 +16,11 @@ pub(super) enum Mistake {
     SkipsHead,
     /// A message does not say which heartbeat its offer goes by.
     NoStamp,
+    /// Who hands over to another task of its client releases as well.
+    ReleasesToo,
+    /// What is handed over is not looked at, and who has it next begins a window of its
+    /// own.
+    NewWindowInTurn,
     /// A renewal brings back a lease that ended.
     RenewalCreates,
     /// All have one deadline, which each renewal moves.

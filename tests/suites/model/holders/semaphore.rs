@@ -3,11 +3,37 @@
 use super::mistake::Mistake;
 use super::properties::{LOST_TURN, OVERTAKEN, TOGETHER};
 use super::rule::Role;
-use super::{Faults, Protocol};
+use super::{Faults, Protocol, State};
+use crate::model::client::{Client, Sent};
+use crate::model::server::Command;
 
 const THREE: Protocol = Protocol::new(&[Role::PERMIT; 3]);
 const FOUR: Protocol = Protocol::new(&[Role::PERMIT; 4]);
 const DEATHS: Faults = Faults { deaths: 2, ..Faults::NONE };
+
+impl Protocol {
+    pub(super) fn may_hand_over(&self, state: &State, client: &Client) -> bool {
+        let looks = self.mistake != Mistake::NewWindowInTurn;
+        state.left.turns > 0 && client.is_holder() && (state.believes(client) || !looks)
+    }
+}
+
+impl State {
+    /// Another task of the client goes on with its permit.
+    pub(super) fn hand_over(&mut self, at: usize, mistake: Mistake) {
+        self.left.turns -= 1;
+        let window = self.server.stamp(self.clients[at].id);
+        let client = &mut self.clients[at];
+        client.hand_over(client.token);
+        if mistake == Mistake::NewWindowInTurn {
+            client.stamp = Some(window);
+        }
+        if mistake == Mistake::ReleasesToo {
+            let release = Sent { id: client.id, command: Command::Release, is_awaited: false };
+            client.requests.push(release);
+        }
+    }
+}
 
 #[test]
 fn the_design_holds_among_three() {
@@ -23,6 +49,13 @@ fn the_design_holds_when_a_permit_is_adopted() {
 }
 
 #[test]
+fn the_design_holds_within_a_turn() {
+    THREE.holds(Faults { pauses: 1, ..Faults::TURN });
+    THREE.holds(Faults { losses: 1, cancels: 1, ..Faults::TURN });
+    THREE.holds(Faults { detaches: 1, ..Faults::TURN });
+}
+
+#[test]
 #[ignore = "takes a minute: for the night"]
 fn the_design_holds_among_four() {
     THREE.twice().holds(Faults::DETACH);
@@ -30,6 +63,7 @@ fn the_design_holds_among_four() {
     FOUR.holds(Faults::PAUSE);
     FOUR.holds(DEATHS);
     FOUR.holds(Faults::FORCE);
+    FOUR.holds(Faults { pauses: 1, ..Faults::TURN });
 }
 
 #[test]
@@ -65,4 +99,14 @@ fn adopter_is_added() {
 #[test]
 fn adopts_anyway() {
     FOUR.breaks(TOGETHER, Mistake::AdoptsAnyway, Faults::DETACH);
+}
+
+#[test]
+fn releases_too() {
+    THREE.breaks(TOGETHER, Mistake::ReleasesToo, Faults::TURN);
+}
+
+#[test]
+fn new_window_in_turn() {
+    THREE.breaks(TOGETHER, Mistake::NewWindowInTurn, Faults { pauses: 1, ..Faults::TURN });
 }
