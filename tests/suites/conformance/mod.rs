@@ -12,6 +12,7 @@ mod reentrant;
 mod renewals;
 mod rw;
 mod semaphore;
+mod turns;
 mod waiting;
 
 use std::sync::atomic::AtomicU64;
@@ -39,6 +40,7 @@ macro_rules! conformance {
         super::renewals::cases!(crate::conformance::case);
         super::rw::cases!(crate::conformance::case);
         super::semaphore::cases!(crate::conformance::case);
+        super::turns::cases!(crate::conformance::case);
         super::waiting::cases!(crate::conformance::case);
     };
 }
