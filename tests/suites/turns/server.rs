@@ -9,15 +9,16 @@ use leasehold::Locks;
 use leasehold_tests::server::Server;
 use tokio::task::JoinSet;
 
-const TASKS: u32 = 32;
-const TIMES: u32 = 100;
+const TASKS: usize = 32;
+const TIMES: usize = 100;
 
-/// Each task takes the lock so often; how many script calls that cost.
-async fn calls(server: &Server, locks: Locks, name: &'static str) -> u64 {
+/// Each task takes the lock so often; how many script calls that cost. The tasks are of
+/// these clients by turns.
+async fn calls(server: &Server, clients: &[Locks], name: &'static str) -> u64 {
     let before = server.stats("evalsha").await.0;
     let (inside, last) = (Arc::<AtomicU64>::default(), Arc::<AtomicU64>::default());
     let mut tasks = JoinSet::new();
-    for _ in 0..TASKS {
+    for locks in clients.iter().cycle().take(TASKS) {
         let (mutex, inside, last) = (locks.mutex(name), inside.clone(), last.clone());
         tasks.spawn(async move {
             for _ in 0..TIMES {
@@ -39,12 +40,21 @@ async fn calls(server: &Server, locks: Locks, name: &'static str) -> u64 {
 async fn a_crowd_in_one_process_costs_the_server_little() {
     let server = Server::start();
     let locks = Locks::connect(&server.url()).await.unwrap();
-    let cost = calls(&server, locks, "a").await;
-    println!("{cost} script calls for {} grants", TASKS * TIMES);
-    assert!(cost <= u64::from(TASKS * TIMES / 5), "{cost} script calls");
+    let (cost, grants) = (calls(&server, &[locks], "a").await, (TASKS * TIMES) as u64);
+    println!("{cost} script calls for {grants} grants");
+    assert!(cost <= grants / 5, "{cost} script calls");
     let without = Locks::builder().hand_over_in_process(false).connect(&server.url()).await;
-    let cost = calls(&server, without.unwrap(), "b").await;
-    assert!(cost >= u64::from(TASKS * TIMES * 2), "{cost} script calls");
+    let cost = calls(&server, &[without.unwrap()], "b").await;
+    assert!(cost >= grants * 2, "{cost} script calls");
+}
+
+/// Each of them has it again and again, though one has turns and the other has none.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_client_without_turns_goes_along_with_one_that_has_them() {
+    let server = Server::start();
+    let with = Locks::connect(&server.url()).await.unwrap();
+    let without = Locks::builder().hand_over_in_process(false).connect(&server.url()).await;
+    calls(&server, &[with, without.unwrap()], "a").await;
 }
 
 /// Whoever is to have it next can't take it up, since its thread is blocked: it is taken
