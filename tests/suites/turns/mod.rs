@@ -2,6 +2,7 @@
 
 mod bound;
 mod handing;
+mod random;
 #[cfg(feature = "servers")]
 mod server;
 
