@@ -5,6 +5,7 @@ mod handing;
 mod random;
 #[cfg(feature = "servers")]
 mod server;
+mod unless;
 
 use std::sync::Arc;
 use std::time::Duration;

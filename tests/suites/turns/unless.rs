@@ -1,0 +1,220 @@
+//! What does not go on within a turn, and what is left of it then.
+
+use std::time::Duration;
+
+use leasehold::{Fault, Locks, LossReason, Step};
+use leasehold_tests::polls::is_pending;
+use tokio::time::{Instant, advance, sleep, timeout};
+
+use super::{SECOND, TTL, TURN, another, in_turn, mutex, settle, waiter};
+
+const TOKENS: u64 = leasehold::store::TOKENS;
+
+/// What does not go on lets the next one ask at once, be the store slow.
+#[tokio::test(start_paused = true)]
+async fn who_gets_nothing_asks_at_once() {
+    for is_dropped in [true, false] {
+        let (locks, faults) = Locks::in_memory_with_faults();
+        let longer = mutex(&locks).ttl(TTL * 2);
+        let (first, [second]) = in_turn(&locks, [longer]).await;
+        faults.on(Step::Release).next(Fault::Delay(SECOND));
+        let begun = Instant::now();
+        if is_dropped {
+            drop(first);
+        } else {
+            tokio::spawn(first.release());
+        }
+        assert!(second.await.unwrap().unwrap().is_held());
+        assert_eq!(begun.elapsed(), Duration::ZERO, "dropped: {is_dropped}");
+    }
+}
+
+/// By its time, though nobody was awake to end it.
+#[tokio::test(start_paused = true)]
+async fn a_turn_that_is_over_does_not_go_on_after_a_standstill() {
+    let (locks, faults) = Locks::in_memory_with_faults();
+    let (first, [second]) = in_turn(&locks, [mutex(&locks)]).await;
+    faults.store().log();
+    // Nobody is polled before it is dropped.
+    let standstill = Box::pin(advance(TURN));
+    futures_util::FutureExt::now_or_never(standstill);
+    drop(first);
+    assert!(second.await.unwrap().unwrap().is_held());
+    assert!(faults.store().log().starts_with(&["release", "acquire"]));
+}
+
+/// The time to hold it was over before the next took it up: it asks the store.
+#[tokio::test(start_paused = true)]
+async fn what_is_over_when_it_is_taken_up_is_asked_for() {
+    let (locks, _faults) = Locks::in_memory_with_faults();
+    let (first, [second, third]) = in_turn(&locks, [mutex(&locks), mutex(&locks)]).await;
+    let token = first.fence().unwrap().get();
+    drop(first);
+    let standstill = Box::pin(advance(TTL));
+    futures_util::FutureExt::now_or_never(standstill);
+    let second = second.await.unwrap().unwrap();
+    assert!(second.is_held());
+    assert!(second.fence().unwrap().get() >= token + TOKENS);
+    second.release().await.unwrap();
+    assert!(third.await.unwrap().unwrap().is_held());
+}
+
+/// Each turn ends in time, not only the first of a line.
+#[tokio::test(start_paused = true)]
+async fn one_turn_after_the_other_ends_in_time() {
+    let (locks, faults) = Locks::in_memory_with_faults();
+    let (mut lease, waiters) = in_turn(&locks, [(); 5].map(|()| mutex(&locks))).await;
+    let queued = async || another(faults.store()).inspect("m").await.unwrap().waiting;
+    for waiter in waiters {
+        assert_eq!(queued().await, 0, "the turn has begun");
+        sleep(TURN * 2).await;
+        assert_eq!(queued().await, u64::from(!waiter.is_finished()), "it is over");
+        lease.release().await.unwrap();
+        lease = waiter.await.unwrap().unwrap();
+        settle().await;
+    }
+}
+
+/// Of one who was told and did not take it up: the client's end waits until it is freed.
+#[tokio::test(start_paused = true)]
+async fn what_is_not_taken_up_is_waited_for_at_the_end() {
+    let (locks, faults) = Locks::in_memory_with_faults();
+    let (first, []) = in_turn(&locks, []).await;
+    let next = waiter(mutex(&locks)).await;
+    let silent_mutex = mutex(&locks);
+    let mut silent = Box::pin(silent_mutex.lock());
+    assert!(is_pending(&mut silent).await);
+    first.release().await.unwrap();
+    let next = next.await.unwrap().unwrap();
+    settle().await;
+    next.release().await.unwrap();
+    assert!(another(faults.store()).mutex("m").try_lock().await.is_err(), "it was told");
+    let report = locks.shut_down().await;
+    assert_eq!(report.left, 0);
+    assert!(another(faults.store()).mutex("m").try_lock().await.is_ok());
+    drop(silent);
+}
+
+/// One who comes too late to what was handed over asks as any other: those behind wait.
+#[tokio::test(start_paused = true)]
+async fn who_comes_too_late_asks_as_one() {
+    let (locks, faults) = Locks::in_memory_with_faults();
+    let (first, []) = in_turn(&locks, []).await;
+    let next = waiter(mutex(&locks)).await;
+    let silent_mutex = mutex(&locks);
+    let mut silent = Box::pin(silent_mutex.lock());
+    assert!(is_pending(&mut silent).await);
+    first.release().await.unwrap();
+    let next = next.await.unwrap().unwrap();
+    settle().await;
+    next.release().await.unwrap();
+    sleep(TURN * 2).await;
+    let other = another(faults.store()).mutex("m").try_lock().await.unwrap();
+    assert!(is_pending(&mut silent).await);
+    let behind = waiter(mutex(&locks)).await;
+    let waiting = another(faults.store()).inspect("m").await.unwrap().waiting;
+    assert_eq!(waiting, 1);
+    // And what it is granted goes on.
+    let silent = async { silent.await.unwrap() };
+    let (lease, ()) = tokio::join!(silent, async { drop(other) });
+    settle().await;
+    faults.store().log();
+    lease.release().await.unwrap();
+    let _behind = behind.await.unwrap().unwrap();
+    assert!(faults.store().log().is_empty());
+}
+
+/// That it is not held is known, and how it was lost is not.
+#[tokio::test(start_paused = true)]
+async fn what_has_vanished_is_not_handed_over() {
+    let (locks, faults) = Locks::in_memory_with_faults();
+    let (first, [second]) = in_turn(&locks, [mutex(&locks)]).await;
+    let token = first.fence().unwrap().get();
+    let _ = another(faults.store()).force_release("m").await.unwrap();
+    faults.always(Fault::Delay(TURN / 10));
+    assert!(timeout(TURN * 3 / 20, first.renew()).await.is_err());
+    assert!(!first.is_held());
+    let released = first.release().await;
+    assert!(released.is_err(), "{released:?}");
+    assert!(second.await.unwrap().unwrap().fence().unwrap().get() >= token + TOKENS);
+}
+
+/// There is time enough for the next, or it asks: the answer to the grant was slow.
+#[tokio::test(start_paused = true)]
+async fn what_ends_soon_is_not_handed_over() {
+    let (locks, faults) = Locks::in_memory_with_faults();
+    faults.on(Step::Acquire).next(Fault::Delay(TTL * 6 / 10));
+    let first = waiter(mutex(&locks).renew(false)).await;
+    let second = waiter(mutex(&locks)).await;
+    let first = first.await.unwrap().unwrap();
+    assert!(first.remaining() < TTL / 2);
+    faults.store().log();
+    first.release().await.unwrap();
+    let second = second.await.unwrap().unwrap();
+    assert!(faults.store().log().starts_with(&["release", "acquire"]));
+    assert!(second.remaining() > TTL * 9 / 10);
+}
+
+/// An offer that was not confirmed goes on as one: the next confirms it at once, or else
+/// it would end as soon as a heartbeat does.
+#[tokio::test(start_paused = true)]
+async fn an_offer_goes_on_as_an_offer() {
+    let ttl = SECOND * 30;
+    for (wait, goes_on) in [(ttl, true), (SECOND * 3 / 10, false)] {
+        let (locks, faults) = Locks::in_memory_with_faults();
+        let before = mutex(&locks).lock().await.unwrap();
+        let first = waiter(mutex(&locks).ttl(ttl).wait(wait)).await;
+        let second = waiter(mutex(&locks).ttl(ttl)).await;
+        faults.on(Step::Renew).next(Fault::Delay(TURN * 3 / 4));
+        before.release().await.unwrap();
+        let first = first.await.unwrap().unwrap();
+        assert!(first.remaining() < SECOND * 7, "it is an offer");
+        faults.store().log();
+        drop(first);
+        let second = second.await.unwrap().unwrap();
+        settle().await;
+        // What lasts no longer than a moment does not go on.
+        let asked = faults.store().log().contains(&"acquire");
+        assert_eq!(asked, !goes_on);
+        sleep(ttl / 3 - SECOND).await;
+        assert!(second.is_held());
+        sleep(ttl * 3).await;
+        assert!(second.is_held());
+    }
+}
+
+/// What several have, or one again and again, goes through the store.
+#[tokio::test(start_paused = true)]
+async fn only_mutexes_and_permits_have_turns() {
+    let (locks, faults) = Locks::in_memory_with_faults();
+    let lock = || locks.rw_lock("rw").ttl(TTL).wait(TTL * 100);
+    let before = lock().write().await.unwrap();
+    let writers = [(); 2].map(|()| lock());
+    let [first, second] = writers.map(|lock| tokio::spawn(async move { lock.write().await }));
+    settle().await;
+    before.release().await.unwrap();
+    let first = first.await.unwrap().unwrap();
+    settle().await;
+    faults.store().log();
+    first.release().await.unwrap();
+    assert!(second.await.unwrap().unwrap().is_held());
+    assert_eq!(faults.store().log().first(), Some(&"release"));
+}
+
+/// Who has it when it is over is told so, by the deadline of who had it first.
+#[tokio::test(start_paused = true)]
+async fn what_is_not_renewed_ends_with_the_first_ones_time() {
+    let (locks, faults) = Locks::in_memory_with_faults();
+    let waiters = [(); 8].map(|()| mutex(&locks));
+    let (first, waiters) = in_turn(&locks, waiters).await;
+    let ends = Instant::now() + first.remaining();
+    faults.on(Step::Renew).always(Fault::Unreachable);
+    let mut lease = first;
+    for waiter in waiters {
+        sleep(TURN / 10).await;
+        lease.release().await.unwrap();
+        lease = waiter.await.unwrap().unwrap();
+    }
+    assert_eq!(lease.lost().await, LossReason::Expired);
+    assert!(Instant::now() <= ends + Duration::from_millis(2), "{:?}", Instant::now() - ends);
+}
