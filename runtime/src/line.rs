@@ -46,7 +46,7 @@ const MOST: u32 = 64;
 /// The lines of a client, one for each lock that somebody asks for.
 pub(crate) struct Lines {
     all: Mutex<All>,
-    /// Makes generations and turns, which are never the same.
+    /// Makes generations, turns and places, which are never the same.
     numbers: AtomicU64,
     hands_over: bool,
 }
@@ -68,11 +68,11 @@ struct Line {
     /// What the store has granted, and those who wait may have next.
     turns: Turns,
     waiting: VecDeque<Place>,
-    /// The number of the next place.
-    next: u64,
 }
 
 struct Place {
+    /// No other has it, in no other line of the name either: some come back to one that is
+    /// not there any more.
     number: u64,
     what: What,
     ttl: Duration,
@@ -106,8 +106,7 @@ impl Lines {
             return Entry::Admitted(Admission::asker(client, name, what, generation));
         }
         let (admit, admitted) = oneshot::channel();
-        let number = line.next;
-        line.next += 1;
+        let number = client.lines.number();
         line.waiting.push_back(Place { number, what: what.clone(), ttl, admit });
         Entry::Behind(Behind::new(client, name, what, number, admitted))
     }
@@ -121,7 +120,6 @@ impl Lines {
             generation: self.number(),
             turns: Turns::default(),
             waiting: VecDeque::new(),
-            next: 0,
         })
     }
 

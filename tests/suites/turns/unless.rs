@@ -124,6 +124,32 @@ async fn who_comes_too_late_asks_as_one() {
     assert!(faults.store().log().is_empty());
 }
 
+/// One who was told, and comes or goes when there is another line, is in nobody's place.
+#[tokio::test(start_paused = true)]
+async fn who_goes_too_late_takes_nobody_with_him() {
+    let (locks, faults) = Locks::in_memory_with_faults();
+    let (first, []) = in_turn(&locks, []).await;
+    first.release().await.unwrap();
+    let before = mutex(&locks).lock().await.unwrap();
+    let next = waiter(mutex(&locks)).await;
+    let silent_mutex = mutex(&locks);
+    let mut silent = Box::pin(silent_mutex.lock());
+    assert!(is_pending(&mut silent).await);
+    before.release().await.unwrap();
+    let next = next.await.unwrap().unwrap();
+    settle().await;
+    next.release().await.unwrap();
+    sleep(TURN * 2).await;
+    assert!(another(faults.store()).mutex("m").try_lock().await.is_ok(), "it was taken back");
+    let lease = mutex(&locks).lock().await.unwrap();
+    let waiters = [waiter(mutex(&locks)).await, waiter(mutex(&locks)).await];
+    drop(silent);
+    lease.release().await.unwrap();
+    for waiter in waiters {
+        waiter.await.unwrap().unwrap().release().await.unwrap();
+    }
+}
+
 /// That it is not held is known, and how it was lost is not.
 #[tokio::test(start_paused = true)]
 async fn what_has_vanished_is_not_handed_over() {
