@@ -28,9 +28,8 @@ const TOGETHER: usize = 32;
 pub(super) async fn run(connections: Arc<Connections>, entries: Vec<Entry>, limit: Duration) {
     let deadline = Timer::now() + limit;
     let mut flight = Flight::new(entries);
-    let link = match timeout_at(deadline, connections.get()).await {
-        Ok(Ok(link)) => link,
-        Ok(Err(_)) | Err(_) => return flight.fail(|| connections.no_connection()),
+    let Ok(Ok(link)) = timeout_at(deadline, connections.get()).await else {
+        return flight.fail(|| connections.no_connection());
     };
     // That a connection had to be made first is not its silence.
     let sent = Instant::now();
@@ -115,7 +114,9 @@ impl Flight {
                 return (faults.max().unwrap_or(Fault::Answered), Vec::new());
             }
             (answer, _) => {
-                places.iter().for_each(|place| self.settle(*place, Err(unreadable(&answer))));
+                for place in places {
+                    self.settle(place, Err(unreadable(&answer)));
+                }
                 return (Fault::Answered, Vec::new());
             }
         };
