@@ -53,8 +53,8 @@ pub(super) struct Client {
     pub(super) is_lost: bool,
     /// It goes by a window longer than the server's, which is a mistake.
     pub(super) is_overlong: bool,
-    /// Another task had it before, and the store does not know.
-    pub(super) is_in_turn: bool,
+    /// How many tasks had it before, of which the store does not know.
+    pub(super) turns: u8,
 
     /// The connection: commands run in this order.
     pub(super) requests: Vec<Sent>,
@@ -78,7 +78,7 @@ impl Client {
             is_fresh: false,
             is_lost: false,
             is_overlong: false,
-            is_in_turn: false,
+            turns: 0,
             requests: Vec::new(),
             answers: Vec::new(),
             loose: Vec::new(),
@@ -177,7 +177,7 @@ impl Client {
         self.is_fresh = false;
         self.is_lost = false;
         self.is_overlong = false;
-        self.is_in_turn = false;
+        self.turns = 0;
     }
 
     pub(super) const fn is_holder(&self) -> bool {

@@ -177,7 +177,7 @@ impl Model for Protocol {
             when(client.is_holder() && self.may_go(state, at), Action::Release(at));
             let is_permit = self.roles[at].mode == Mode::Permit;
             when(is_permit && self.may_hand_over(state, client), Action::HandOver(at));
-            when(client.is_in_turn, Action::TakeBack(at));
+            when(client.turns > 0, Action::TakeBack(at));
             let may_detach = state.believes(client) && client.requests.is_empty();
             when(left.detaches > 0 && may_detach, Action::Detach(at));
             for from in state.tickets.ids().filter(|from| self.may_adopt(client, *from)) {

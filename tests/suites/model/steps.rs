@@ -267,7 +267,7 @@ impl Protocol {
         if state.left.turns > 0 && self.may_hand_over(state, client) {
             actions.push(Action::HandOver(at));
         }
-        if client.is_in_turn && client.phase == Phase::Holding {
+        if client.turns > 0 && client.phase == Phase::Holding {
             actions.push(Action::TakeBack(at));
         }
         let is_under_way = matches!(client.phase, Phase::Asking | Phase::Adopting | Phase::Asleep);

@@ -38,7 +38,7 @@ impl Client {
         self.phase = Phase::Holding;
         self.token = token;
         self.is_fresh = false;
-        self.is_in_turn = true;
+        self.turns += 1;
         let is_offer = self.loose.iter().any(|sent| sent.is_awaited);
         for claim in &mut self.loose {
             claim.is_awaited = false;
@@ -56,7 +56,7 @@ impl Protocol {
         let has_it = state.has_window(client) && !client.is_lost;
         let looks =
             !matches!(self.mistake, Mistake::HandsOverWhatIsLost | Mistake::NewWindowInTurn);
-        let has_token = (client.token + 1) % BLOCK != 0;
+        let has_token = !(client.token + 1).is_multiple_of(BLOCK);
         let counts = !matches!(self.mistake, Mistake::NoBlock | Mistake::OutrunsBlock);
         client.is_holder() && (has_it || !looks) && (has_token || !counts)
     }

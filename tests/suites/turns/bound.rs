@@ -47,7 +47,8 @@ async fn a_turn_ends_in_time() {
 #[tokio::test(start_paused = true)]
 async fn a_turn_ends_by_its_block_of_tokens() {
     let (locks, faults) = Locks::in_memory_with_faults();
-    let (first, waiters) = in_turn(&locks, [(); 100].map(|()| mutex(&locks))).await;
+    let crowd = [(); 100].map(|()| mutex(&locks));
+    let (first, waiters) = Box::pin(in_turn(&locks, crowd)).await;
     let other = waiter(mutex(&another(faults.store()))).await;
     faults.store().log();
     let (mut lease, mut count) = (first, 1);
