@@ -58,7 +58,7 @@ struct Ask {
 #[derive(Clone, Debug)]
 enum Step {
     Ask(Which, Ask),
-    /// So many ask for the same.
+    /// So many ask for the same; if futures are kept, then every third.
     Crowd(Which, Ask, usize),
     Poll(Which),
     /// One that waits is gone.
@@ -120,12 +120,12 @@ fn step() -> impl Strategy<Value = Step> {
     let any_time = millis(&[1, 6, 20, 60, 400, 3_000, 7_000, 12_000]);
     prop_oneof![
         6 => (which(), ask()).prop_map(|(client, ask)| Step::Ask(client, ask)),
-        4 => (which(), ask(), 2..6_usize).prop_map(|(client, ask, n)| Step::Crowd(client, ask, n)),
+        6 => (which(), ask(), 2..10_usize).prop_map(|(client, ask, n)| Step::Crowd(client, ask, n)),
         3 => which().prop_map(Step::Poll),
         2 => which().prop_map(Step::Abort),
         4 => which().prop_map(Step::Release),
         3 => which().prop_map(Step::Drop),
-        5 => (name.clone(), 1..12_usize, while_()).prop_map(|(name, n, each)| {
+        8 => (name.clone(), 1..20_usize, while_()).prop_map(|(name, n, each)| {
             Step::Churn(name, n, each)
         }),
         3 => some.prop_map(Step::Sleep),

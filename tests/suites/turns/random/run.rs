@@ -83,19 +83,17 @@ impl Run {
 
     async fn step(&mut self, step: Step) -> Result<(), TestCaseError> {
         match step {
-            Step::Ask(client, ask) => self.ask(client.index(3), &ask),
+            Step::Ask(client, ask) => self.ask(client.index(3), ask).await?,
             Step::Crowd(client, ask, count) => {
-                for _ in 0..count {
-                    self.ask(client.index(3), &ask);
+                for n in 0..count {
+                    let is_kept = ask.is_kept && n % 3 == 1;
+                    self.ask(client.index(3), Ask { is_kept, ..ask.clone() }).await?;
                     settle().await;
                 }
             }
             Step::Poll(which) if !self.kept.is_empty() => {
-                let (ask, mut future) = self.kept.remove(which.index(self.kept.len()));
-                match drop_after(1, &mut future).await {
-                    Some(outcome) => self.got(ask, outcome)?,
-                    None => self.kept.push((ask, future)),
-                }
+                let (ask, future) = self.kept.remove(which.index(self.kept.len()));
+                self.poll(ask, future).await?;
             }
             Step::Abort(which) if !self.tasks.is_empty() || !self.kept.is_empty() => {
                 let at = which.index(self.tasks.len() + self.kept.len());
@@ -145,14 +143,23 @@ impl Run {
         Ok(())
     }
 
-    fn ask(&mut self, client: usize, ask: &Ask) {
+    async fn ask(&mut self, client: usize, ask: Ask) -> Result<(), TestCaseError> {
         let locks = &self.clients[client % self.clients.len()];
-        let future = acquiring(locks, ask, self.begun.clone());
+        let future = acquiring(locks, &ask, self.begun.clone());
         if ask.is_kept {
-            self.kept.push((ask.clone(), future));
-        } else {
-            self.tasks.push((ask.clone(), tokio::spawn(future)));
+            return self.poll(ask, future).await;
         }
+        self.tasks.push((ask, tokio::spawn(future)));
+        Ok(())
+    }
+
+    /// Goes on with what is kept, and keeps it on if that is not all.
+    async fn poll(&mut self, ask: Ask, mut future: Acquiring) -> Result<(), TestCaseError> {
+        match drop_after(1, &mut future).await {
+            Some(got) => self.got(ask, got)?,
+            None => self.kept.push((ask, future)),
+        }
+        Ok(())
     }
 
     fn got(&mut self, ask: Ask, got: Result<Lease, LockError>) -> Result<(), TestCaseError> {
