@@ -1,30 +1,36 @@
 //! The bare commands: our own scripts, sent without our client.
 
-macro_rules! include_script {
-    ($flags:literal, [$($include:literal),*], $file:literal) => {
-        concat!(
-            "#!lua", $flags, "\n",
-            $(include_str!(concat!("../../runtime/lua/include/", $include, ".lua")), "\n",)*
-            include_str!(concat!("../../runtime/lua/", $file, ".lua")),
-        )
+use std::fs;
+use std::path::Path;
+use std::sync::LazyLock;
+
+type Script = LazyLock<String>;
+
+pub(crate) static MUTEX_ACQUIRE: Script = LazyLock::new(|| ours("", "mutex/acquire"));
+pub(crate) static MUTEX_RELEASE: Script =
+    LazyLock::new(|| ours(" flags=allow-oom", "mutex/release"));
+pub(crate) static MUTEX_RENEW: Script = LazyLock::new(|| ours(" flags=allow-oom", "mutex/renew"));
+pub(crate) static SEMAPHORE_ACQUIRE: Script = LazyLock::new(|| ours("", "semaphore/acquire"));
+pub(crate) static SEMAPHORE_RELEASE: Script =
+    LazyLock::new(|| ours(" flags=allow-oom", "semaphore/release"));
+
+/// A script as our client sends it: with the includes that its header names.
+///
+/// # Panics
+///
+/// If the sources are not there any more.
+fn ours(flags: &str, file: &str) -> String {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../runtime/lua");
+    let read = |file: &str| {
+        fs::read_to_string(folder.join(file)).expect("the scripts are where they were built")
     };
+    let body = read(&format!("{file}.lua"));
+    let includes = body.lines().filter_map(|line| line.strip_prefix("--- INCLUDE "));
+    let includes: String =
+        includes.map(|include| read(&format!("include/{include}.lua")) + "\n").collect();
+    format!("#!lua{flags}\n{includes}{body}")
 }
 
-pub(crate) const MUTEX_ACQUIRE: &str =
-    include_script!("", ["record", "queue", "hand_over"], "mutex/acquire");
-pub(crate) const MUTEX_RELEASE: &str =
-    include_script!(" flags=allow-oom", ["record", "queue", "hand_over"], "mutex/release");
-pub(crate) const MUTEX_RENEW: &str = include_script!(" flags=allow-oom", [], "mutex/renew");
-pub(crate) const SEMAPHORE_ACQUIRE: &str = include_script!(
-    "",
-    ["record", "queue", "holders", "limit", "serve", "ask"],
-    "semaphore/acquire"
-);
-pub(crate) const SEMAPHORE_RELEASE: &str = include_script!(
-    " flags=allow-oom",
-    ["record", "queue", "holders", "limit", "serve", "give_back"],
-    "semaphore/release"
-);
 pub(crate) const COMPARE_AND_DELETE: &str =
     "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0";
 pub(crate) const COMPARE_AND_EXPIRE: &str = "if redis.call('GET', KEYS[1]) == ARGV[1] then \

@@ -21,8 +21,8 @@ pub(crate) struct Commands {
 
 impl Commands {
     pub(super) async fn over(redis: MultiplexedConnection) -> Result<Self, Failure> {
-        let acquire = load(&redis, script::MUTEX_ACQUIRE).await?;
-        let release = load(&redis, script::MUTEX_RELEASE).await?;
+        let acquire = load(&redis, &script::MUTEX_ACQUIRE).await?;
+        let release = load(&redis, &script::MUTEX_RELEASE).await?;
         Ok(Self { redis, acquire, release, count: Arc::default() })
     }
 

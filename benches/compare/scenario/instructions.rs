@@ -132,13 +132,13 @@ impl Scripts {
         Ok(Self {
             empty: load("return 1").await?,
             mutex: [
-                load(script::MUTEX_ACQUIRE).await?,
-                load(script::MUTEX_RENEW).await?,
-                load(script::MUTEX_RELEASE).await?,
+                load(&script::MUTEX_ACQUIRE).await?,
+                load(&script::MUTEX_RENEW).await?,
+                load(&script::MUTEX_RELEASE).await?,
             ],
             semaphore: [
-                load(script::SEMAPHORE_ACQUIRE).await?,
-                load(script::SEMAPHORE_RELEASE).await?,
+                load(&script::SEMAPHORE_ACQUIRE).await?,
+                load(&script::SEMAPHORE_RELEASE).await?,
             ],
         })
     }

@@ -166,7 +166,7 @@ async fn server_limit(
     count: usize,
 ) -> Result<Option<f64>, Failure> {
     server.clear().await?;
-    let hash = commands::load(&server.redis(), script::MUTEX_ACQUIRE).await?;
+    let hash = commands::load(&server.redis(), &script::MUTEX_ACQUIRE).await?;
     // It puts a random number for each of these: so keys and ids are fresh.
     let any = "__rand_int__";
     let keys = script::keys(script::MUTEX_KEYS, any);
