@@ -22,7 +22,7 @@ use crate::store::StoreError;
 pub(super) const MOST: usize = 100;
 
 /// The most requests of a call: while a script runs, the server does nothing else.
-const TOGETHER: usize = 32;
+const TOGETHER: usize = 16;
 
 /// Sends commands, and answers each within `limit`.
 pub(super) async fn run(connections: Arc<Connections>, entries: Vec<Entry>, limit: Duration) {
