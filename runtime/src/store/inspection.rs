@@ -59,7 +59,8 @@ pub struct Holder {
     pub is_writer: bool,
     /// How much of a semaphore's limit it takes; 1 for all other locks.
     pub weight: u32,
-    /// The fencing token, if it has one.
+    /// The fencing token, if it has one. Where a lease went from task to task inside of a
+    /// process, it is the first one's: theirs are up to 63 greater.
     pub fence: Option<Fence>,
     /// For how long it has held it; nothing for a permit or a reader, of whom that
     /// is not stored.
