@@ -5,7 +5,7 @@ local function for_each(count, request)
   local answers = {}
   for each = 1, count do
     local is_ok, said = pcall(request, each)
-    answers[each] = is_ok and said or {err = said}
+    answers[each] = (is_ok or type(said) == 'table') and said or {err = said}
   end
   return answers
 end

@@ -5,27 +5,37 @@
 ---
 --- INCLUDE record
 --- INCLUDE token
+--- INCLUDE permit_back
 --- INCLUDE fields
 --- INCLUDE queue
 --- INCLUDE holders
 --- INCLUDE limit
 --- INCLUDE serve
 --- INCLUDE give_back
+--- INCLUDE for_each
 ---
---- KEYS
+--- KEYS, for each request
 ---   1  lock     string  the record
 ---   2  holders  zset    holder by deadline
 ---   3  queue    zset    request id by ticket
 ---   4  waiters  hash    request id to what it said last
---- ARGV
+--- ARGV, for each request
 ---   1  holder   string  the request, and how it holds
 ---   2  wake     string  where waiters are told, but for the client's id
---- RETURN
+--- RETURN, for several requests an array of
 ---   1  released, now or before
 ---   0  expired
 --- COST  O(log holders + log waiters) for each that is served
 
-local keys = {lock = KEYS[1], holders = KEYS[2], queue = KEYS[3], waiters = KEYS[4], wake = ARGV[2]}
-local holder = ARGV[1]
+local function release(each)
+  local lock, holders, queue, waiters = unpack(KEYS, 4 * each - 3, 4 * each)
+  local holder, wake = ARGV[2 * each - 1], ARGV[2 * each]
+  local keys = {lock = lock, holders = holders, queue = queue, waiters = waiters, wake = wake}
 
-return give_back(keys, holder, clock()) and 1 or 0
+  return give_back(keys, holder, clock()) and 1 or 0
+end
+
+if #KEYS == 4 then return release(1) end
+return for_each(#KEYS / 4, function(each)
+  return back_at_once(each) or release(each)
+end)

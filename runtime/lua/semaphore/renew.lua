@@ -6,20 +6,30 @@
 ---
 --- INCLUDE record
 --- INCLUDE token
---- INCLUDE fields
---- INCLUDE holders
+--- INCLUDE for_each
 ---
---- KEYS
+--- KEYS, for each request
 ---   1  lock     string  the record
 ---   2  holders  zset    holder by deadline
---- ARGV
+--- ARGV, for each request
 ---   1  holder   string   the request, and how it holds
 ---   2  ttl_ms   integer  how long the lease lasts from now
---- RETURN
+--- RETURN, for several requests an array of
 ---   1  renewed
 ---   0  expired
 --- COST  O(log holders)
 
-local lock, holders, holder, ttl_ms = KEYS[1], KEYS[2], ARGV[1], tonumber(ARGV[2])
+local function renew(each)
+  local lock, holders, holder, ttl_ms = KEYS[2 * each - 1], KEYS[2 * each], ARGV[2 * each - 1], ARGV[2 * each]
+  local now_ms = tonumber(string.sub(clock(), 1, 13))
 
-return last_anew(lock, holders, holder, ttl_ms) and 1 or 0
+  local deadline_ms = redis.call('ZSCORE', holders, holder)
+  if not deadline_ms or tonumber(deadline_ms) <= now_ms then return 0 end
+  redis.call('ZADD', holders, now_ms + ttl_ms, holder)
+  redis.call('PEXPIRE', holders, ttl_ms, 'GT')
+  redis.call('PEXPIRE', lock, ttl_ms, 'GT')
+  return 1
+end
+
+if #KEYS == 2 then return renew(1) end
+return for_each(#KEYS / 2, renew)

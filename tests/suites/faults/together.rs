@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 use futures_util::future::join_all;
 use leasehold::store::redis::RedisStore;
 use leasehold::store::{
-    Attempt, ClientId, Ended, Kind, Renewal, Request, RequestId, Store, StoreError,
+    Attempt, ClientId, Ended, Kind, Owner, Renewal, Request, RequestId, Store, StoreError, Ticket,
+    Waiting,
 };
 use leasehold::{LockKey, LossReason, Outcome};
 use leasehold_tests::server::Server;
@@ -26,6 +27,10 @@ async fn store(server: &Server) -> RedisStore {
 fn request(name: &str, ttl: Duration) -> Request {
     let id = RequestId::next(ClientId::random(), &AtomicU64::new(0));
     Request { key: LockKey::new(name).unwrap(), id, kind: Kind::Mutex, owner: None, ttl }
+}
+
+fn permit(name: &str, limit: u32, weight: u32) -> Request {
+    Request { kind: Kind::Semaphore { limit, weight }, ..request(name, LONG) }
 }
 
 async fn ask(redis: &mut MultiplexedConnection, line: &str) {
@@ -223,9 +228,131 @@ async fn those_that_are_ready_together_are_few_calls() {
     server.forget_stats().await;
     join_all(requests.iter().map(|it| store.acquire(it, None))).await;
     // A script must not keep the server for long, so it is not one either.
-    assert_eq!(server.stats("evalsha").await.0, 4);
+    assert_eq!(server.stats("evalsha").await.0, 7);
     join_all(requests.iter().map(|it| store.release(it, Duration::ZERO))).await;
-    assert_eq!(server.stats("evalsha").await.0, 8);
+    assert_eq!(server.stats("evalsha").await.0, 14);
+}
+
+/// Many tasks that want one limit are few calls as well.
+#[tokio::test]
+async fn the_permits_of_a_semaphore_are_few_calls() {
+    let server = Server::start();
+    let (store, mut redis) = (store(&server).await, server.redis().await);
+    let requests: Vec<_> = (0..20).map(|_| permit("a", 18, 1)).collect();
+    server.forget_stats().await;
+    let answers = join_all(requests.iter().map(|it| store.acquire(it, None))).await;
+    let mut expected = ["granted"; 20];
+    expected[18..].fill("busy");
+    assert_eq!(attempts(answers), expected, "in their order, and no more than there are");
+    let held = &requests[..18];
+    assert_eq!(said(store.renew_all(held).await), ["Renewed"; 18]);
+    let released = join_all(held.iter().map(|it| store.release(it, Duration::ZERO))).await;
+    assert_eq!(said(released), ["Released"; 18]);
+    assert_eq!(server.stats("evalsha").await.0, 6);
+    let left: u64 =
+        redis::cmd("EXISTS").arg("leasehold:holders:{a}").query_async(&mut redis).await.unwrap();
+    assert_eq!(left, 0);
+}
+
+/// Semaphores in every state that a request may find, and who asks for each.
+async fn semaphores(
+    store: &RedisStore,
+    redis: &mut MultiplexedConnection,
+    round: &str,
+) -> Vec<Request> {
+    let at = |what: &str, limit, weight| permit(&format!("{what}:{round}"), limit, weight);
+    let by = |name: &str, request| Request { owner: Some(Owner::new(name).unwrap()), ..request };
+    let (own, full, ended, waited) =
+        (at("own", 1, 1), at("full", 1, 1), at("ended", 2, 1), at("waited", 1, 1));
+    let heavy = at("heavy", 3, 2);
+    let mutex = |what: &str| request(&format!("{what}:{round}"), LONG);
+    let others = [&at("shared", 3, 1), &heavy, &mutex("mutex"), &mutex("left"), &mutex("waiting")];
+    let left = mutex("left again");
+    for held in [&own, &full, &ended, &waited, &left].into_iter().chain(others) {
+        store.acquire(held, None).await.unwrap();
+    }
+    for done in [&ended, &left] {
+        let _ = store.release(done, Duration::ZERO).await.unwrap();
+    }
+    // One waits where somebody has it, and one where the record is gone.
+    let waiting =
+        Waiting { live: Duration::from_secs(9), ticket: Ticket::New { age: Duration::ZERO } };
+    for waiter in [at("waited", 1, 1), at("waiting", 1, 1)] {
+        let kind = if waiter.key == waited.key { waiter.kind } else { Kind::Mutex };
+        let waiter = Request { kind, ..waiter };
+        store.acquire(&waiter, Some(waiting)).await.unwrap();
+    }
+    for put in [
+        "DEL leasehold:lock:{waiting:?}",
+        "RPUSH leasehold:holders:{list:?} a",
+        "SET leasehold:queue:{odd:?} a",
+        "SET leasehold:lock:{foreign:?} mine PX 9000",
+        "SET leasehold:lock:{alike:?} SHORT0123456789012345678901234567890123456789ab0 PX 9000",
+    ] {
+        ask(redis, &put.replace('?', round)).await;
+    }
+    vec![
+        at("free", 1, 1),
+        own,
+        at("full", 1, 1),
+        at("shared", 3, 1),
+        by("bob", at("shared", 3, 1)),
+        at("shared", 3, 1),
+        at("heavy", 3, 1),
+        at("heavy", 3, 1),
+        ended,
+        at("ended", 2, 2),
+        at("waited", 2, 1),
+        at("mutex", 1, 1),
+        at("left again", 1, 1),
+        at("waiting", 1, 1),
+        at("list", 1, 1),
+        at("odd", 1, 1),
+    ]
+}
+
+#[tokio::test]
+async fn each_permit_is_answered_as_it_would_be_alone() {
+    let server = Server::start();
+    let (store, mut redis) = (store(&server).await, server.redis().await);
+    let mut alone = [Vec::new(), Vec::new(), Vec::new()];
+    let requests = semaphores(&store, &mut redis, "alone").await;
+    for request in &requests {
+        alone[0].extend(attempts(vec![store.acquire(request, None).await]));
+    }
+    for request in &requests {
+        alone[1].extend(said(vec![store.renew(request).await]));
+    }
+    for request in &requests {
+        alone[2].extend(said(vec![store.release(request, Duration::ZERO).await]));
+    }
+    let expected = [
+        "granted",
+        "granted",
+        "busy",
+        "granted",
+        "granted",
+        "busy",
+        "granted",
+        "busy",
+        "Ended",
+        "granted",
+        "busy",
+        "WrongKind",
+        "granted",
+        "WrongKind",
+        "WrongKind",
+        "WrongKind",
+    ];
+    assert_eq!(alone[0], expected);
+    let requests = semaphores(&store, &mut redis, "together").await;
+    server.forget_stats().await;
+    let acquired = attempts(join_all(requests.iter().map(|it| store.acquire(it, None))).await);
+    let renewed = said(store.renew_all(&requests).await);
+    let release = |request| store.release(request, Duration::ZERO);
+    let released = said(join_all(requests.iter().map(release)).await);
+    assert_eq!([acquired, renewed, released], alone);
+    assert_eq!(server.stats("evalsha").await.0, 3);
 }
 
 /// What does not know a connection by a name may be a proxy, and lead one call to one

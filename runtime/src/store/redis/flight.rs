@@ -161,8 +161,8 @@ impl Flight {
     }
 }
 
-/// Which commands are one call. Those of one lock stay in order, and are never in the
-/// same call.
+/// Which commands are one call. Those of one lock stay in order: a call answers its
+/// requests one behind the other, and takes none that would overtake an earlier call's.
 fn plan(commands: &[Command], together: usize) -> Vec<Call> {
     let mut calls: Vec<Call> = Vec::new();
     // By place: the lock, and the call it is in.
@@ -170,7 +170,7 @@ fn plan(commands: &[Command], together: usize) -> Vec<Call> {
     let mut of: Vec<usize> = Vec::with_capacity(commands.len());
     for (place, command) in commands.iter().enumerate() {
         let before = locks.iter().rposition(|lock| *lock == command.lock).map(|last| of[last]);
-        let first = before.map_or(0, |before| before + 1);
+        let first = before.unwrap_or(0);
         let joins = |call: &Call| {
             call.places.len() < together && command.goes_with(&commands[call.places[0]])
         };

@@ -104,12 +104,12 @@ scripts! {
         (lock, holders, queue, waiters; holder, wake);
     REENTRANT_ADOPT = "reentrant/adopt" frees ["record", "token", "fields", "holders", "owner", "adopt"]
         (lock, holders; holder, from, ttl_ms);
-    SEMAPHORE_ACQUIRE = "semaphore/acquire" grants
-        ["record", "token", "fields", "queue", "holders", "limit", "serve", "ask"]
+    SEMAPHORE_ACQUIRE = "semaphore/acquire" grants several
+        ["record", "token", "permit", "fields", "queue", "holders", "limit", "serve", "ask", "for_each"]
         (lock, holders, queue, waiters; holder, ttl_ms, limit, live_ms, ticket, wake);
-    SEMAPHORE_RENEW = "semaphore/renew" frees ["record", "token", "fields", "holders"] (lock, holders; holder, ttl_ms);
-    SEMAPHORE_RELEASE = "semaphore/release" frees
-        ["record", "token", "fields", "queue", "holders", "limit", "serve", "give_back"]
+    SEMAPHORE_RENEW = "semaphore/renew" frees several ["record", "token", "for_each"] (lock, holders; holder, ttl_ms);
+    SEMAPHORE_RELEASE = "semaphore/release" frees several
+        ["record", "token", "permit_back", "fields", "queue", "holders", "limit", "serve", "give_back", "for_each"]
         (lock, holders, queue, waiters; holder, wake);
     SEMAPHORE_CANCEL = "semaphore/cancel" frees
         ["record", "token", "fields", "queue", "holders", "limit", "serve", "give_back"]

@@ -1,0 +1,35 @@
+--- include/permit: the short way of semaphore/acquire, before all that is needed only
+--- where somebody waits or little is free: to define that costs the server more than a
+--- grant. Goes after include/token.
+
+-- Lets one of weight 1 and of no owner in, where nobody waits and there is room without
+-- forgetting who ended. Else it does nothing.
+local function permit_at_once(each)
+  local lock, holders, queue = unpack(KEYS, 4 * each - 3, 4 * each - 1)
+  local id, ttl_ms, limit = unpack(ARGV, 6 * each - 5, 6 * each - 3)
+  if #id > 34 then return nil end
+  local rec, token, ended = redis.call('GET', lock), NO_TOKEN, NOBODY
+  if rec then
+    token, ended = string.sub(rec, 37, 52), string.sub(rec, 54, 87)
+    if not string.find(rec, '^S[HF]') or #rec < 87 then return nil end
+    if string.sub(rec, 53, 53) ~= '0' or ended == id then return nil end
+  elseif redis.call('EXISTS', queue) == 1 then
+    return nil
+  end
+  -- It counts what is no holder as well. Who has it already has it anew.
+  local count = redis.call('ZCARD', holders)
+  if count >= tonumber(limit) or count > 0 and redis.call('ZSCORE', holders, '+') then return nil end
+  local expiry_ms, now = ttl_ms, clock()
+  -- The expiry before the member: a user who may not set one leaves nothing.
+  local is_raised = redis.call('PEXPIRE', holders, ttl_ms, 'GT') == 1
+  if not is_raised and count > 0 then expiry_ms = math.max(redis.call('PTTL', holders), ttl_ms) end
+  redis.call('ZADD', holders, string.sub(now, 1, 13) + ttl_ms, id)
+  if not is_raised then redis.call('PEXPIRE', holders, expiry_ms) end
+  redis.call('SET', lock, 'SH' .. NOBODY .. token .. '0' .. ended, 'PX', expiry_ms)
+  return {1, 0}
+end
+
+if #KEYS == 4 then
+  local answer = permit_at_once(1)
+  if answer then return answer end
+end
