@@ -3,14 +3,16 @@
 //!
 //! Over Redis it runs on a thread of its own, which also drives all
 //! connections: renewals go on while the caller's runtime is blocked, and
-//! releases are sent when that is gone. In memory each lease is renewed by a
-//! task on the runtime it was acquired on, by whose clock it lives.
+//! releases are sent when that is gone. In memory each lease is renewed on the
+//! runtime it was acquired on, by whose clock it lives.
 
 #[cfg(feature = "redis")]
 mod book;
+mod guest;
 mod jobs;
 #[cfg(feature = "redis")]
 mod thread;
+mod timetable;
 
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
@@ -20,6 +22,7 @@ use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 use tokio::time::sleep;
 
+use self::guest::Guest;
 pub(crate) use self::jobs::{Doubt, Judged, renew, why};
 use self::jobs::{Gate, Job};
 #[cfg(feature = "redis")]
@@ -48,7 +51,7 @@ const AT_ONCE: usize = 128;
 #[derive(Clone, Debug)]
 enum Place {
     /// On the runtime of whoever calls.
-    Guest,
+    Guest(Arc<Guest>),
     /// On a thread of its own.
     #[cfg(feature = "redis")]
     Thread(Arc<book::Shared>, Handle),
@@ -58,7 +61,7 @@ impl Place {
     /// Does a job after a while.
     fn finish_later(self, job: Job, after: Duration) {
         match self {
-            Self::Guest => {
+            Self::Guest(_) => {
                 // Outside of a runtime, where a job may begin, nothing can wait.
                 if let Ok(runtime) = Handle::try_current() {
                     runtime.spawn(async move {
@@ -76,8 +79,9 @@ impl Place {
 impl Keeper {
     /// A keeper that works on its callers' runtimes.
     pub(crate) fn as_guest(store: Arc<dyn Store>) -> Self {
-        let gate = Arc::new(Semaphore::new(AT_ONCE));
-        Self { store, shutdown: Arc::default(), gate, place: Place::Guest }
+        let (gate, shutdown) = (Arc::new(Semaphore::new(AT_ONCE)), Arc::<Shutdown>::default());
+        let guest = Guest::new(store.clone(), gate.clone(), shutdown.clone());
+        Self { store, shutdown, gate, place: Place::Guest(Arc::new(guest)) }
     }
 
     /// A keeper that works on a thread of its own.
@@ -99,7 +103,7 @@ impl Keeper {
     /// Runs a task that goes by the clock. False where there is no runtime for it.
     pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) -> bool {
         let runtime = match &self.place {
-            Place::Guest => Handle::try_current().ok(),
+            Place::Guest(_) => Handle::try_current().ok(),
             #[cfg(feature = "redis")]
             Place::Thread(_, runtime) => Some(runtime.clone()),
         };
@@ -110,13 +114,7 @@ impl Keeper {
     /// when it was held for as long as it may be.
     pub(crate) fn watch(&self, term: &Arc<Term>, first: Instant) {
         match &self.place {
-            Place::Guest => {
-                if let Ok(runtime) = Handle::try_current() {
-                    let (store, gate) = (self.store.clone(), self.gate.clone());
-                    let (shutdown, term) = (self.shutdown.clone(), term.clone());
-                    runtime.spawn(jobs::tend_until_over(store, gate, shutdown, term, first));
-                }
-            }
+            Place::Guest(guest) => guest.schedule(term, first),
             #[cfg(feature = "redis")]
             Place::Thread(shared, _) => {
                 shared.schedule(term, first);
@@ -126,11 +124,9 @@ impl Keeper {
     }
 
     /// Looks after a lease no more, since its term is over.
-    #[cfg_attr(not(feature = "redis"), expect(unused_variables, reason = "a guest's task sees it"))]
     pub(crate) fn forget(&self, term: &Term) {
         match &self.place {
-            // Its task has seen it.
-            Place::Guest => {}
+            Place::Guest(guest) => guest.unschedule(term),
             #[cfg(feature = "redis")]
             Place::Thread(shared, _) => shared.unschedule(term),
         }
@@ -166,7 +162,7 @@ impl Keeper {
 
     fn finish(&self, mut job: Job) {
         match &self.place {
-            Place::Guest => {
+            Place::Guest(_) => {
                 // What is done in one step needs no runtime, which may be gone.
                 let mut context = Context::from_waker(Waker::noop());
                 if let Poll::Pending = job.as_mut().poll(&mut context)
@@ -186,7 +182,7 @@ impl Keeper {
     /// No more work comes; what there is, is finished.
     pub(crate) fn end(&self) {
         match &self.place {
-            Place::Guest => {}
+            Place::Guest(guest) => guest.end(),
             #[cfg(feature = "redis")]
             Place::Thread(shared, _) => shared.end(),
         }

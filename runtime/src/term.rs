@@ -20,7 +20,6 @@ use crate::{Fence, LossReason, telemetry};
 
 /// The place of a lease in the keeper's timetable: when, and a number that makes it
 /// unique.
-#[cfg(feature = "redis")]
 pub(crate) type Slot = (Instant, u64);
 
 /// One lease, as its holder knows it.
@@ -38,7 +37,6 @@ pub(crate) struct Term {
     state: State,
     changed: Notify,
     /// When the keeper looks after it next.
-    #[cfg(feature = "redis")]
     pub(crate) slot: std::sync::Mutex<Option<Slot>>,
 }
 
@@ -64,7 +62,6 @@ impl Term {
             is_settled: AtomicBool::new(false),
             state: State::default(),
             changed: Notify::new(),
-            #[cfg(feature = "redis")]
             slot: std::sync::Mutex::default(),
         }
     }
@@ -78,6 +75,11 @@ impl Term {
     /// then: to renew it, or to end it.
     pub(crate) fn next(&self, sent: Instant) -> Option<Instant> {
         self.times.next(sent)
+    }
+
+    /// Whether it was offered, and no renewal has confirmed it yet.
+    pub(crate) fn is_offer(&self) -> bool {
+        self.times.is_offer()
     }
 
     pub(crate) fn is_renewed(&self) -> bool {
@@ -154,7 +156,6 @@ impl Term {
     }
 
     /// Whether its release has begun.
-    #[cfg(feature = "redis")]
     pub(crate) fn has_ended(&self) -> bool {
         self.state.has_ended()
     }

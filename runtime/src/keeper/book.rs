@@ -1,15 +1,16 @@
 //! What the keeper has to do: a timetable of leases, and jobs.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
 
 use super::jobs::{Gate, Job};
+use super::timetable::{Timetable, slot_of};
 use crate::shutdown::Shutdown;
 use crate::store::Store;
-use crate::term::{Slot, Term};
+use crate::term::Term;
 
 /// The number of a job: later ones have greater ones.
 pub(super) type Ticket = u64;
@@ -31,13 +32,11 @@ pub(super) struct Shared {
 
 #[derive(Default)]
 pub(super) struct Book {
-    timetable: BTreeMap<Slot, Arc<Term>>,
+    pub(super) timetable: Timetable,
     jobs: Vec<(Ticket, Job)>,
     /// Jobs that are queued or running.
     unfinished: BTreeSet<Ticket>,
     numbers: u64,
-    /// When the keeper looks again, if it is not woken before.
-    looks_at: Option<Instant>,
     has_ended: bool,
 }
 
@@ -70,21 +69,9 @@ impl Shared {
     /// Puts a lease into the timetable, unless its holder has ended it.
     pub(super) fn schedule(&self, term: &Arc<Term>, when: Instant) {
         let mut book = self.book();
-        if term.has_ended() {
-            return;
-        }
         book.numbers += 1;
         let slot = (when, book.numbers);
-        if let Some(before) = slot_of(term).replace(slot) {
-            book.timetable.remove(&before);
-        }
-        book.timetable.insert(slot, term.clone());
-        // What comes later is seen when it looks. To wake another thread for each lease
-        // of a caller that has one at a time would cost more than the rest of this.
-        let is_sooner = book.looks_at.is_none_or(|looks_at| when < looks_at);
-        if is_sooner {
-            book.looks_at = Some(when);
-        }
+        let is_sooner = book.timetable.put_in(term, slot);
         drop(book);
         if is_sooner {
             self.changed.notify_one();
@@ -94,7 +81,7 @@ impl Shared {
     pub(super) fn unschedule(&self, term: &Term) {
         let mut book = self.book();
         if let Some(slot) = slot_of(term).take() {
-            book.timetable.remove(&slot);
+            book.timetable.take_out(slot);
         }
     }
 
@@ -140,10 +127,6 @@ impl Shared {
     }
 }
 
-fn slot_of(term: &Term) -> MutexGuard<'_, Option<Slot>> {
-    term.slot.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl Book {
     /// The number of a job that is to be done.
     fn ticket(&mut self) -> Ticket {
@@ -152,30 +135,9 @@ impl Book {
         self.numbers
     }
 
-    /// Takes out the leases that are due, at most so many.
-    pub(super) fn due(&mut self, now: Instant, most: usize) -> Vec<Arc<Term>> {
-        let mut due = Vec::new();
-        while due.len() < most
-            && let Some(first) = self.timetable.first_entry().filter(|first| first.key().0 <= now)
-        {
-            let term = first.remove();
-            *slot_of(&term) = None;
-            due.push(term);
-        }
-        due
-    }
-
     /// Takes out the jobs.
     pub(super) fn take_jobs(&mut self) -> Vec<(Ticket, Job)> {
         std::mem::take(&mut self.jobs)
-    }
-
-    /// When the next lease is due: the keeper looks again then, unless it `waits` for
-    /// something else.
-    pub(super) fn next(&mut self, waits: bool) -> Option<Instant> {
-        let next = self.timetable.first_key_value().map(|(slot, _)| slot.0);
-        self.looks_at = next.filter(|_| !waits);
-        self.looks_at
     }
 
     /// Whether the client has ended, and all is done.
@@ -233,9 +195,9 @@ mod tests {
         assert!(wakes(at(10)), "it has nothing to wait for");
         assert!(!wakes(at(20)));
         assert!(wakes(at(5)));
-        assert!(shared.book().next(false).is_some());
+        assert!(shared.book().timetable.next(false).is_some());
         assert!(!wakes(at(6)));
-        assert!(shared.book().next(true).is_none(), "it waits for something else");
+        assert!(shared.book().timetable.next(true).is_none(), "it waits for something else");
         assert!(wakes(at(30)), "and what it does then is not known");
     }
 

@@ -100,7 +100,7 @@ async fn work(shared: &Arc<Shared>) {
             if now >= looked + TICK {
                 looked = now;
                 while pipelines.len() < PIPELINES
-                    && let due = book.due(now, TOGETHER)
+                    && let due = book.timetable.due(now, TOGETHER)
                     && !due.is_empty()
                 {
                     pipelines.spawn(tend(shared.clone(), due));
@@ -117,7 +117,7 @@ async fn work(shared: &Arc<Shared>) {
                 return;
             }
             // With no room for more, the end of one is what is waited for.
-            book.next(pipelines.len() >= PIPELINES)
+            book.timetable.next(pipelines.len() >= PIPELINES)
         };
         let timer = async {
             match next {

@@ -33,7 +33,6 @@ impl State {
     }
 
     /// Whether its release has begun.
-    #[cfg(feature = "redis")]
     pub(super) fn has_ended(&self) -> bool {
         self.get() == ENDED
     }

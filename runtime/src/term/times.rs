@@ -106,6 +106,11 @@ impl Times {
         self.is_renewed.then(|| sent + self.ttl / 3)
     }
 
+    /// Whether no renewal has confirmed it yet.
+    pub(super) fn is_offer(&self) -> bool {
+        self.is_offer.load(Ordering::Acquire)
+    }
+
     /// For how long the lock is to stay held after it was released.
     pub(super) fn keep(&self, now: Instant) -> Duration {
         self.keep_until.map_or(Duration::ZERO, |until| until.saturating_duration_since(now))
@@ -125,7 +130,7 @@ impl Times {
     /// renewal, and none of it is to be kept. It runs no longer than for this one.
     pub(super) fn rest_of_grant(&self, now: Instant) -> Option<Grant> {
         // Read before the deadline, which is set before it.
-        let is_offer = self.is_offer.load(Ordering::Acquire);
+        let is_offer = self.is_offer();
         let deadline = self.deadline();
         let least = if is_offer { CONFIRMATION } else { self.ttl / 2 };
         let is_enough = now + least <= deadline && self.keep(now).is_zero();
