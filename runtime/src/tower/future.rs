@@ -48,6 +48,7 @@ pin_project! {
         Refused { refusal: Refusal },
         Acquiring { acquire: Acquire, call: Option<(S, Request<A>)> },
         // Dropped in this order: the lock is free when its work has stopped.
+        // The loss is listened for once the response has to be waited for.
         Running { #[pin] response: S::Future, loss: Option<Loss>, lease: Option<Lease> },
         Done,
     }
@@ -97,22 +98,20 @@ where
                 StateProj::Running { response, loss, lease } => {
                     // The deadline is looked at before each poll: a handler that
                     // was stopped past it does not go on.
-                    match loss.as_mut().map(|loss| loss.as_mut().poll(cx)) {
-                        Some(Poll::Ready(reason)) => {
-                            State::Refused { refusal: Refusal::Lost(reason) }
-                        }
-                        // It is lost, and how will be known soon.
-                        Some(Poll::Pending) if lease.as_ref().is_some_and(|it| !it.is_held()) => {
-                            return Poll::Pending;
-                        }
-                        Some(Poll::Pending) | None => {
-                            let response = ready!(under(lease.as_ref(), || response.poll(cx)));
-                            let lease = lease.take();
-                            this.state.set(State::Done);
-                            let hold = |body| LeaseBody::new(body, lease);
-                            return Poll::Ready(response.map(|response| response.map(hold)));
-                        }
+                    if lease.as_ref().is_none_or(Lease::is_held)
+                        && let Poll::Ready(response) = under(lease.as_ref(), || response.poll(cx))
+                    {
+                        let lease = lease.take();
+                        this.state.set(State::Done);
+                        let hold = |body| LeaseBody::new(body, lease);
+                        return Poll::Ready(response.map(|response| response.map(hold)));
                     }
+                    let Some(lease) = lease else { return Poll::Pending };
+                    // A handler that is ready at once needs no timer. What is lost, and not
+                    // known how, is pending until it is.
+                    let loss = loss.get_or_insert_with(|| lost(lease));
+                    let reason = ready!(loss.as_mut().poll(cx));
+                    State::Refused { refusal: Refusal::Lost(reason) }
                 }
                 StateProj::Refused { refusal } => {
                     let response = this.policy.answer(refusal);
@@ -131,14 +130,17 @@ where
     S: Service<Request<A>>,
 {
     fn run(mut inner: S, mut request: Request<A>, lease: Option<Lease>) -> Self {
-        let loss = lease.as_ref().map(|lease| {
-            let handle = lease.handle();
-            request.extensions_mut().insert(handle.clone());
-            Box::pin(async move { handle.lost().await }) as Loss
-        });
+        if let Some(lease) = &lease {
+            request.extensions_mut().insert(lease.handle());
+        }
         let response = under(lease.as_ref(), || inner.call(request));
-        Self::Running { response, loss, lease }
+        Self::Running { response, loss: None, lease }
     }
+}
+
+fn lost(lease: &Lease) -> Loss {
+    let handle = lease.handle();
+    Box::pin(async move { handle.lost().await })
 }
 
 impl<S, A> fmt::Debug for ResponseFuture<S, A>
