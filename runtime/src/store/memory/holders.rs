@@ -125,11 +125,20 @@ impl Holders {
         self.by_deadline.first().map(|(first, _)| *first)
     }
 
+    /// As new, but for the room: the next comes soon.
+    fn clear(&mut self) {
+        let Self { by_deadline, by_id, weight, owners, written_until, until } = self;
+        by_deadline.clear();
+        by_id.clear();
+        owners.clear();
+        (*weight, *written_until, *until) = (0, None, None);
+    }
+
     /// When the last of them ends. If nobody is left, those who ended are forgotten.
     pub(super) fn ends_at(&mut self, now: Instant) -> Option<Instant> {
         let last = self.by_deadline.last().map(|(last, _)| *last).filter(|last| *last > now);
         if last.is_none() {
-            *self = Self::default();
+            self.clear();
         }
         last
     }

@@ -54,6 +54,9 @@ impl Queue {
     }
 
     pub(super) fn leave(&mut self, id: RequestId) {
+        if self.is_empty() {
+            return;
+        }
         if let Some(waiter) = self.waiters.remove(&id) {
             self.places.remove(&(waiter.ticket, id));
         }
