@@ -9,7 +9,7 @@ mod several;
 mod together;
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tokio::time::timeout;
 
@@ -54,7 +54,7 @@ pub(crate) async fn acquire(
     options.check()?;
     let (begun, kind) = (client.store.now(), wanted.kind);
     let result = acquire_since(begun, client, wanted, options).await;
-    telemetry::acquired(kind, client.store.now().saturating_duration_since(begun), &result);
+    telemetry::acquired(kind, || client.store.now().saturating_duration_since(begun), &result);
     result
 }
 
@@ -130,7 +130,9 @@ impl Acquisition {
             if asking.is_shut_down() {
                 return Err(LockError::ShutDown);
             }
-            let refusal = match asking.ask(pace.left(asking.now())).await {
+            // Who tries need not look at the clock for that.
+            let left = if pace.is_try() { Duration::ZERO } else { pace.left(asking.now()) };
+            let refusal = match asking.ask(left).await {
                 Ok(Attempt::Granted { token }) => match asking.granted(token, &options) {
                     Some(lease) => return Ok(in_turn(lease, self.admission.take(), &options)),
                     // The answer came when the lease was over: this process, or

@@ -294,9 +294,9 @@ impl Lease {
     /// Gives what has just ended to the next who waits in this process. False if it is to
     /// be released.
     fn hand_over(&mut self) -> bool {
-        let Some((turn, rest)) = self.turn.zip(self.term().rest_of_grant()) else { return false };
-        let next = Lines::hand_over(&self.client, turn, self.term(), rest);
-        let Some(next) = next else { return false };
+        let term = self.term();
+        let next = |turn| Lines::hand_over(&self.client, turn, term, term.rest_of_grant()?);
+        let Some(next) = self.turn.and_then(next) else { return false };
         // Before others are woken, whatever that does.
         (self.turn, self.rest) = (None, Rest::Nothing);
         self.term().settle(true);

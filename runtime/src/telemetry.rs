@@ -5,7 +5,7 @@
 //! `kind` is `mutex`, `reentrant_mutex`, `semaphore`, `read` or `write`. The names of locks are no label: there
 //! may be any number of them, and they may be personal.
 //!
-//! Without the feature `metrics` the functions here do nothing.
+//! Without the feature `metrics` the functions here do nothing, and look at no clock.
 #![cfg_attr(not(feature = "metrics"), allow(unused_variables, reason = "they do nothing then"))]
 
 use std::time::Duration;
@@ -25,12 +25,16 @@ fn label(kind: Kind) -> &'static str {
 }
 
 /// An acquisition has ended.
-pub(crate) fn acquired<T>(kind: Kind, waited: Duration, result: &Result<T, LockError>) {
+pub(crate) fn acquired<T>(
+    kind: Kind,
+    waited: impl FnOnce() -> Duration,
+    result: &Result<T, LockError>,
+) {
     #[cfg(feature = "metrics")]
     match result {
         Ok(_) => {
             metrics::counter!("leasehold_acquired_total", "kind" => label(kind)).increment(1);
-            metrics::histogram!("leasehold_wait_seconds", "kind" => label(kind)).record(waited);
+            metrics::histogram!("leasehold_wait_seconds", "kind" => label(kind)).record(waited());
         }
         Err(error) => {
             let reason = if error.is_held_by_another() { "held" } else { "failed" };
@@ -41,10 +45,10 @@ pub(crate) fn acquired<T>(kind: Kind, waited: Duration, result: &Result<T, LockE
 }
 
 /// A lease has ended: it was released, or lost.
-pub(crate) fn ended(kind: Kind, held: Duration, loss: Option<LossReason>) {
+pub(crate) fn ended(kind: Kind, held: impl FnOnce() -> Duration, loss: Option<LossReason>) {
     #[cfg(feature = "metrics")]
     {
-        metrics::histogram!("leasehold_hold_seconds", "kind" => label(kind)).record(held);
+        metrics::histogram!("leasehold_hold_seconds", "kind" => label(kind)).record(held());
         if let Some(reason) = loss {
             let reason = match reason {
                 LossReason::Expired => "expired",

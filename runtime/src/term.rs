@@ -51,7 +51,7 @@ impl Term {
         options: &Options,
     ) -> Self {
         shutdown.lease_begins();
-        let times = Times::new(grant, request.ttl, options, store.now());
+        let times = Times::new(grant, request.ttl, options, || store.now());
         Self {
             request,
             fence,
@@ -109,7 +109,8 @@ impl Term {
 
     /// For how long the lock is to stay held after it was released.
     pub(crate) fn keep(&self) -> Duration {
-        self.times.keep(self.store.now())
+        // Most are not to be kept, and need no look at the clock.
+        if self.times.is_kept() { self.times.keep(self.store.now()) } else { Duration::ZERO }
     }
 
     /// The options of who takes it up elsewhere.
@@ -216,7 +217,7 @@ impl Term {
             if reason != LossReason::ShutDown {
                 self.settle(false);
             }
-            telemetry::ended(self.request.kind, self.age(), Some(reason));
+            telemetry::ended(self.request.kind, || self.age(), Some(reason));
             tracing::warn!(%reason, "a lease was lost");
             tracing::debug!(key = %self.request.key, "the lease that was lost");
         }
@@ -228,7 +229,7 @@ impl Term {
         let is_ended = self.is_held() && self.state.finish();
         if is_ended {
             self.changed.notify_waiters();
-            telemetry::ended(self.request.kind, self.age(), None);
+            telemetry::ended(self.request.kind, || self.age(), None);
         }
         is_ended
     }

@@ -30,7 +30,7 @@ pub(crate) async fn adopt(client: &Arc<Client>, ticket: Ticket) -> Result<Lease,
     let begun = client.store.now();
     let kind = ticket.kind;
     let result = Adopting::new(client, ticket).adopt().await;
-    telemetry::acquired(kind, client.store.now().saturating_duration_since(begun), &result);
+    telemetry::acquired(kind, || client.store.now().saturating_duration_since(begun), &result);
     result
 }
 

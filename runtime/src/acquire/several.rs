@@ -90,7 +90,7 @@ impl Several<'_> {
                 Ok(Ok(leases)) => {
                     let waited = self.waited();
                     for _ in self.keys {
-                        telemetry::acquired(Kind::Mutex, waited, &Ok(()));
+                        telemetry::acquired(Kind::Mutex, || waited, &Ok(()));
                     }
                     return Ok(Some(leases));
                 }
@@ -159,7 +159,7 @@ impl Several<'_> {
     async fn pause(&mut self, refusal: Refusal, key: &LockKey) -> Result<(), LockError> {
         let Some(pause) = self.pace.next(self.client.store.now(), &refusal, true) else {
             let refused = Err(refusal.into_error(key.clone(), &self.pace));
-            telemetry::acquired(Kind::Mutex, self.waited(), &refused);
+            telemetry::acquired(Kind::Mutex, || self.waited(), &refused);
             return refused;
         };
         // A try needs no timer.

@@ -276,8 +276,8 @@ async fn persist<T>(
     command: impl Fn() -> StoreFuture<T>,
 ) -> Option<T> {
     // An offer, and a place in the queue, last as long as a waiter may live.
-    let end = store.now() + request.ttl.max(LIVE_MOST);
-    let mut refusals = 0;
+    let lasts = request.ttl.max(LIVE_MOST);
+    let (mut end, mut refusals) = (None, 0);
     loop {
         let answer = {
             // It is never closed.
@@ -291,7 +291,8 @@ async fn persist<T>(
         refusals += u32::from(!error.is_passing);
         // Outside of a runtime, where a guest's job may begin, nothing can wait.
         let is_hopeless = error.is_shut_down || Handle::try_current().is_err();
-        if is_hopeless || refusals >= REFUSALS || store.now() >= end {
+        let now = store.now();
+        if is_hopeless || refusals >= REFUSALS || now >= *end.get_or_insert(now + lasts) {
             tracing::warn!(error = %error.source, "a lease could not be {done}; time ends it");
             return None;
         }

@@ -48,7 +48,12 @@ pub(super) struct Times {
 
 impl Times {
     /// Of a grant whose requests are for this TTL, and which was received only then.
-    pub(super) fn new(grant: Grant, ttl: Duration, options: &Options, received: Instant) -> Self {
+    pub(super) fn new(
+        grant: Grant,
+        ttl: Duration,
+        options: &Options,
+        received: impl FnOnce() -> Instant,
+    ) -> Self {
         let keep = Some(options.hold_at_least).filter(|keep| !keep.is_zero());
         Self {
             start: grant.sent,
@@ -57,7 +62,7 @@ impl Times {
             ttl,
             is_renewed: options.renew,
             // Here the later stamp is the safe one.
-            keep_until: keep.map(|keep| received + keep),
+            keep_until: keep.map(|keep| received() + keep),
             most: options.max_hold.map(|most| grant.sent + most),
         }
     }
@@ -109,6 +114,11 @@ impl Times {
     /// Whether no renewal has confirmed it yet.
     pub(super) fn is_offer(&self) -> bool {
         self.is_offer.load(Ordering::Acquire)
+    }
+
+    /// Whether the lock is to stay held for a least time.
+    pub(super) fn is_kept(&self) -> bool {
+        self.keep_until.is_some()
     }
 
     /// For how long the lock is to stay held after it was released.
@@ -171,7 +181,7 @@ mod tests {
     fn times(ttl: Duration, options: Options) -> (Times, Instant) {
         let sent = Instant::now();
         let ttl = Options { ttl, ..options }.first_ttl();
-        (Times::new(Grant::by_command(sent, ttl), ttl, &options, sent + SECOND), sent)
+        (Times::new(Grant::by_command(sent, ttl), ttl, &options, || sent + SECOND), sent)
     }
 
     #[test]
