@@ -78,11 +78,15 @@ async fn acquire_since(
             Entry::Admitted(admission) => admission,
             Entry::Behind(behind) => {
                 let shutdown = &client.keeper.shutdown;
-                let admission = tokio::select! {
-                    biased;
-                    () = shutdown.begun() => return Err(LockError::ShutDown),
-                    admission = behind_others(behind, options.wait) => admission,
-                };
+                // Boxed, as what follows for who waits: all others carry no room for it.
+                let admission = Box::pin(async {
+                    tokio::select! {
+                        biased;
+                        () = shutdown.begun() => Err(LockError::ShutDown),
+                        admission = behind_others(behind, options.wait) => Ok(admission),
+                    }
+                });
+                let admission = admission.await?;
                 let Some(admission) = admission else {
                     let pace = pace.end(client.store.now());
                     return Err(Refusal::Behind.into_error(wanted.key, pace));
@@ -175,7 +179,7 @@ impl Acquisition {
             };
             // Who was not answered asks again soon, whatever it hears.
             let is_faulty = matches!(refusal, Refusal::Fault(_));
-            if let Some(token) = asking.hear(pause, is_faulty).await
+            if let Some(token) = Box::pin(asking.hear(pause, is_faulty)).await
                 && let Some(lease) = asking.offered(token, &options)
             {
                 return Ok(in_turn(lease, self.admission.take(), &options));
@@ -195,7 +199,9 @@ fn in_turn(mut lease: Lease, admission: Option<Admission>, options: &Options) ->
 
 impl Drop for Acquisition {
     fn drop(&mut self) {
-        if let (Some(admission), Some(asking)) = (self.admission.take(), self.asking.take())
+        // In a line, there may be one to go on with it.
+        if let Some(admission) = self.admission.take()
+            && let Some(asking) = self.asking.take()
             && asking.is_begun()
         {
             admission.leave_behind(asking);
