@@ -119,7 +119,8 @@ impl<K: RequestKey + 'static> LockLayer<K> {
     }
 
     fn new(locks: &Locks, key: K, kind: Kind) -> Self {
-        if let Some(name) = <dyn Any>::downcast_ref::<&'static str>(&key) {
+        let name = <dyn Any>::downcast_ref::<&'static str>(&key);
+        if let Some(name) = name {
             let has_placeholder = name.find('{').is_some_and(|open| name[open..].contains('}'));
             assert!(
                 !has_placeholder,
@@ -129,6 +130,7 @@ impl<K: RequestKey + 'static> LockLayer<K> {
         }
         let policy = Policy {
             locks: locks.clone(),
+            name: name.and_then(|name| LockKey::new(name).ok()),
             kind,
             ttl: None,
             wait: Wait::For(Duration::ZERO),
@@ -242,6 +244,8 @@ enum Kind {
 #[derive(Clone)]
 pub(super) struct Policy {
     locks: Locks,
+    /// The key's, if that is one plain name: it is the same for all requests.
+    pub(super) name: Option<LockKey>,
     kind: Kind,
     ttl: Option<Duration>,
     wait: Wait,

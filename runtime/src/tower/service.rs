@@ -45,9 +45,12 @@ where
     }
 
     fn call(&mut self, request: Request<A>) -> Self::Future {
-        let (mut parts, body) = request.into_parts();
-        let key = self.key.lock_key(&mut parts);
-        let request = Request::from_parts(parts, body);
+        let (key, request) = if let Some(name) = &self.policy.name {
+            (Ok(Some(name.clone())), request)
+        } else {
+            let (mut parts, body) = request.into_parts();
+            (self.key.lock_key(&mut parts), Request::from_parts(parts, body))
+        };
         let policy = self.policy.clone();
         // The key is known only now, so the lock is acquired in the future and
         // not in `poll_ready`.
