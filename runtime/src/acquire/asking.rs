@@ -204,17 +204,16 @@ impl Asking {
     }
 
     fn send(&mut self, live: Option<Duration>) {
-        let now = self.now();
-        let waiting = live.map(|live| Waiting { live, ticket: self.ticket(now) });
-        self.first.get_or_insert(now);
+        let waiting = live.map(|live| Waiting { live, ticket: self.ticket() });
         (self.live, self.ttl) = (live.unwrap_or_default(), self.request.ttl);
         self.flight.send(|store| Some(store.acquire(&self.request, waiting)));
+        self.first.get_or_insert(self.flight.sent);
     }
 
-    fn ticket(&self, now: Instant) -> Ticket {
+    fn ticket(&self) -> Ticket {
         match (self.ticket, self.first) {
             (Some(ticket), _) => Ticket::Told(ticket),
-            (None, Some(first)) => Ticket::New { age: now.saturating_duration_since(first) },
+            (None, Some(first)) => Ticket::New { age: self.now().saturating_duration_since(first) },
             (None, None) => Ticket::New { age: Duration::ZERO },
         }
     }
