@@ -18,7 +18,7 @@ async fn free_ones_cost_one_command() {
     let leases = locks.all(&names).lock().await.unwrap();
     assert_eq!(server.stats("evalsha").await.0, 1);
     leases.release().await.unwrap();
-    assert_eq!(server.stats("evalsha").await.0, 1 + 2, "releases go 32 together");
+    assert_eq!(server.stats("evalsha").await.0, 1 + 4, "releases go 16 together");
     assert_eq!(server.stats("publish").await.0, 0);
 }
 
