@@ -267,7 +267,7 @@ async fn semaphores(
     for held in [&own, &ended, &left, &mutex("mutex"), &mutex("waiting")] {
         store.acquire(held, None).await.unwrap();
     }
-    for held in [at("full", 1, 1), at("shared", 3, 1), at("heavy", 3, 2), at("waited", 1, 1)] {
+    for held in [at("full", 1, 1), at("shared", 3, 1), at("heavy", 4, 3), at("waited", 1, 1)] {
         store.acquire(&held, None).await.unwrap();
     }
     for done in [&ended, &left] {
@@ -296,8 +296,8 @@ async fn semaphores(
         at("shared", 3, 1),
         by("bob", at("shared", 3, 1)),
         at("shared", 3, 1),
-        at("heavy", 3, 1),
-        at("heavy", 3, 1),
+        at("heavy", 4, 1),
+        at("heavy", 4, 1),
         ended,
         at("ended", 2, 2),
         at("waited", 2, 1),
