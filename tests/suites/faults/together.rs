@@ -254,6 +254,24 @@ async fn the_permits_of_a_semaphore_are_few_calls() {
     assert_eq!(left, 0);
 }
 
+/// The token of a name is kept while it is a semaphore's: the next mutex counts from it.
+#[tokio::test]
+async fn a_permit_keeps_the_token_of_its_name() {
+    let server = Server::start();
+    let (store, mut redis) = (store(&server).await, server.redis().await);
+    let nobody = "-".repeat(34);
+    ask(
+        &mut redis,
+        &format!("SET leasehold:lock:{{a}} SF{nobody}80000000000000000{nobody} PX 9000"),
+    )
+    .await;
+    let permit = permit("a", 2, 1);
+    store.acquire(&permit, None).await.unwrap();
+    let _ = store.release(&permit, Duration::ZERO).await.unwrap();
+    let mutex = store.acquire(&request("a", LONG), None).await.unwrap();
+    assert_eq!(mutex, Attempt::Granted { token: 8_000_000_000_000_064 });
+}
+
 /// Semaphores in every state that a request may find, and who asks for each.
 async fn semaphores(
     store: &RedisStore,
