@@ -73,6 +73,10 @@ impl RedisStore {
     where
         T: Send + 'static,
     {
+        #[cfg_attr(
+            not(feature = "cluster"),
+            expect(clippy::infallible_destructuring_match, reason = "a cluster is the other")
+        )]
         let pump = match &self.servers {
             Servers::One(pump) => pump,
             #[cfg(feature = "cluster")]

@@ -54,8 +54,9 @@ pub struct RedisStore {
     prefix: Arc<str>,
     /// Where one server's scripts publish, but for the client's id.
     wake: Arc<str>,
-    /// Drives the connections and times the commands, so that neither depends
-    /// on the runtime of whoever asks.
+    /// Drives the connections to a cluster and times the commands, so that neither
+    /// depends on the runtime of whoever asks.
+    #[cfg(feature = "cluster")]
     runtime: Handle,
 }
 
@@ -81,7 +82,7 @@ impl RedisStore {
         let connections = opened.map_err(|_| LockError::ShutDown)?;
         let connections = connections.map_err(|error| not_connected(server, error))?;
         let servers = Servers::One(Arc::new(Pump::start(connections, &runtime)));
-        Ok(Self::on(servers, prefix, runtime))
+        Ok(Self::on(servers, prefix, &runtime))
     }
 
     /// Connects to a cluster by the URLs of some of its nodes.
@@ -105,12 +106,19 @@ impl RedisStore {
         let opened = opened.map_err(|_| LockError::ShutDown)?;
         let opened = opened.map_err(|error| not_connected(names.join(", "), error))?;
         let servers = Servers::Cluster(Arc::new(opened));
-        Ok(Self::on(servers, prefix, runtime))
+        Ok(Self::on(servers, prefix, &runtime))
     }
 
-    fn on(servers: Servers, prefix: &str, runtime: Handle) -> Self {
+    #[cfg_attr(not(feature = "cluster"), expect(unused_variables, reason = "a pump has its own"))]
+    fn on(servers: Servers, prefix: &str, runtime: &Handle) -> Self {
         let wake = format!("{prefix}:wake:").into();
-        Self { servers, prefix: prefix.into(), wake, runtime }
+        Self {
+            servers,
+            prefix: prefix.into(),
+            wake,
+            #[cfg(feature = "cluster")]
+            runtime: runtime.clone(),
+        }
     }
 }
 

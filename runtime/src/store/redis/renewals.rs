@@ -14,6 +14,10 @@ impl RedisStore {
     pub(super) fn renew_together(&self, requests: &[Request]) -> Renewals {
         // The shortest lease must not wait for the others' answers.
         let limit = requests.iter().map(limit).min().unwrap_or(PATIENCE);
+        #[cfg_attr(
+            not(feature = "cluster"),
+            expect(clippy::infallible_destructuring_match, reason = "a cluster is the other")
+        )]
         let pump = match &self.servers {
             Servers::One(pump) => pump,
             // They are on several nodes: the driver sorts them, command by command.
