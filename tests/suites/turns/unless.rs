@@ -1,8 +1,9 @@
 //! What does not go on within a turn, and what is left of it then.
 
+use std::pin::Pin;
 use std::time::Duration;
 
-use leasehold::{Fault, Locks, LossReason, Step};
+use leasehold::{Fault, Lease, LockError, Locks, LossReason, Step};
 use leasehold_tests::polls::is_pending;
 use tokio::time::{Instant, advance, sleep, timeout};
 
@@ -78,19 +79,25 @@ async fn one_turn_after_the_other_ends_in_time() {
     }
 }
 
-/// Of one who was told and did not take it up: the client's end waits until it is freed.
-#[tokio::test(start_paused = true)]
-async fn what_is_not_taken_up_is_waited_for_at_the_end() {
-    let (locks, faults) = Locks::in_memory_with_faults();
-    let (first, []) = in_turn(&locks, []).await;
-    let next = waiter(mutex(&locks)).await;
-    let silent_mutex = mutex(&locks);
-    let mut silent = Box::pin(silent_mutex.lock());
+/// One who waits, was told that it is his turn, and is not polled.
+async fn told(locks: &Locks) -> Pin<Box<impl Future<Output = Result<Lease, LockError>> + use<>>> {
+    let first = mutex(locks).lock().await.unwrap();
+    let next = waiter(mutex(locks)).await;
+    let silent = mutex(locks);
+    let mut silent = Box::pin(async move { silent.lock().await });
     assert!(is_pending(&mut silent).await);
     first.release().await.unwrap();
     let next = next.await.unwrap().unwrap();
     settle().await;
     next.release().await.unwrap();
+    silent
+}
+
+/// Of one who was told and did not take it up: the client's end waits until it is freed.
+#[tokio::test(start_paused = true)]
+async fn what_is_not_taken_up_is_waited_for_at_the_end() {
+    let (locks, faults) = Locks::in_memory_with_faults();
+    let silent = told(&locks).await;
     assert!(another(faults.store()).mutex("m").try_lock().await.is_err(), "it was told");
     let report = locks.shut_down().await;
     assert_eq!(report.left, 0);
@@ -102,15 +109,7 @@ async fn what_is_not_taken_up_is_waited_for_at_the_end() {
 #[tokio::test(start_paused = true)]
 async fn who_comes_too_late_asks_as_one() {
     let (locks, faults) = Locks::in_memory_with_faults();
-    let (first, []) = in_turn(&locks, []).await;
-    let next = waiter(mutex(&locks)).await;
-    let silent_mutex = mutex(&locks);
-    let mut silent = Box::pin(silent_mutex.lock());
-    assert!(is_pending(&mut silent).await);
-    first.release().await.unwrap();
-    let next = next.await.unwrap().unwrap();
-    settle().await;
-    next.release().await.unwrap();
+    let mut silent = told(&locks).await;
     sleep(TURN * 2).await;
     let other = another(faults.store()).mutex("m").try_lock().await.unwrap();
     assert!(is_pending(&mut silent).await);
@@ -131,17 +130,7 @@ async fn who_comes_too_late_asks_as_one() {
 #[tokio::test(start_paused = true)]
 async fn who_goes_too_late_takes_nobody_with_him() {
     let (locks, faults) = Locks::in_memory_with_faults();
-    let (first, []) = in_turn(&locks, []).await;
-    first.release().await.unwrap();
-    let before = mutex(&locks).lock().await.unwrap();
-    let next = waiter(mutex(&locks)).await;
-    let silent_mutex = mutex(&locks);
-    let mut silent = Box::pin(silent_mutex.lock());
-    assert!(is_pending(&mut silent).await);
-    before.release().await.unwrap();
-    let next = next.await.unwrap().unwrap();
-    settle().await;
-    next.release().await.unwrap();
+    let silent = told(&locks).await;
     sleep(TURN * 2).await;
     assert!(another(faults.store()).mutex("m").try_lock().await.is_ok(), "it was taken back");
     let lease = mutex(&locks).lock().await.unwrap();
