@@ -52,6 +52,7 @@ pub(crate) async fn acquire(
     options: Options,
 ) -> Result<Lease, LockError> {
     options.check()?;
+    options.check_longest(client.store.longest_ttl())?;
     let (begun, kind) = (client.store.now(), wanted.kind);
     let result = acquire_since(begun, client, wanted, options).await;
     telemetry::acquired(kind, || client.store.now().saturating_duration_since(begun), &result);
@@ -64,7 +65,7 @@ async fn acquire_since(
     wanted: Wanted,
     options: Options,
 ) -> Result<Lease, LockError> {
-    let mut pace = Pace::new(begun, options.wait);
+    let mut pace = Pace::of(&*client.store, begun, options.wait);
     let ttl = options.first_ttl();
     let mut acquisition = if pace.is_try() {
         // An owner who has it comes in again, whoever waits: that, the store knows.

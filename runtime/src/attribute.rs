@@ -4,7 +4,7 @@ use std::future::Future;
 use std::time::Duration;
 
 use crate::error::Quiet;
-use crate::{IntoLockKey, Lease, LeaseHandle, LockError, LockKey, Locks, Wait};
+use crate::{Counting, IntoLockKey, Lease, LeaseHandle, LockError, LockKey, Locking, Locks, Wait};
 
 /// A key from an expression.
 ///
@@ -77,9 +77,14 @@ impl Call {
     }
 
     /// The client; else the scope's, else the installed one.
-    pub fn locks(mut self, locks: &Locks) -> Self {
-        self.locks = Some(locks.clone());
+    pub fn locks(mut self, locks: &impl Locking) -> Self {
+        self.locks = Some(locks.locks().clone());
         self
+    }
+
+    /// The client of permits.
+    pub fn counting(self, locks: &impl Counting) -> Self {
+        self.locks(locks)
     }
 
     /// Makes it a semaphore.

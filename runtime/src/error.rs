@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use crate::LockKey;
 use crate::store::StoreError;
+use crate::store::quorum::NoMajority;
 
 /// Why a lock was not acquired, or is no longer held.
 #[derive(Debug, thiserror::Error)]
@@ -119,6 +120,24 @@ pub enum LockError {
          `locks = …`"
     )]
     NotInstalled,
+    /// Too few servers of a quorum agreed, since too many of them failed.
+    #[error("could not {step} {what}: {source}")]
+    #[non_exhaustive]
+    Quorum {
+        /// What was asked.
+        step: Step,
+        /// The lock, in backticks.
+        what: String,
+        /// What each server answered.
+        source: Box<NoMajority>,
+    },
+    /// What was asked can't be done where the lock is kept.
+    #[error("{what} is not possible on a quorum of servers; keep the lock on one server")]
+    #[non_exhaustive]
+    Unsupported {
+        /// What was asked.
+        what: &'static str,
+    },
     /// The client was shut down.
     #[error("the lock client was shut down; nothing is acquired by it any more")]
     ShutDown,
@@ -137,8 +156,11 @@ impl LockError {
         if error.is_shut_down {
             return Self::ShutDown;
         }
-        let StoreError { outcome, source, .. } = error;
-        Self::Store { step, what: format!("`{key}`"), outcome, source }
+        let (StoreError { outcome, source, .. }, what) = (error, format!("`{key}`"));
+        match source.downcast() {
+            Ok(source) => Self::Quorum { step, what, source },
+            Err(source) => Self::Store { step, what, outcome, source },
+        }
     }
 
     /// Whether others hold the lock: the quiet case, in which a job that
@@ -157,6 +179,7 @@ impl fmt::Display for Quiet<'_> {
         match self.0 {
             LockError::Lost { reason, .. } => reason.fmt(f),
             LockError::Store { source, .. } => source.fmt(f),
+            LockError::Quorum { source, .. } => source.fmt(f),
             LockError::Busy { .. } | LockError::TimedOut { .. } => f.write_str("held by another"),
             LockError::InvalidKey { problem, .. } => f.write_str(problem),
             LockError::WrongKind { .. } => {

@@ -213,8 +213,12 @@ impl Lease {
     ///
     /// # Errors
     ///
-    /// [`LockError::Lost`] if the lease had ended before.
+    /// - [`LockError::Lost`] if the lease had ended before.
+    /// - [`LockError::Unsupported`] on a quorum; the lease is released.
     pub fn detach(mut self) -> Result<Ticket, LockError> {
+        if !self.client.store.has_queue() {
+            return Err(LockError::Unsupported { what: "handing a lease to another process" });
+        }
         let ticket = Ticket::of(self.term());
         if !self.stop()
             && let Some(reason) = self.term().loss_so_far()

@@ -60,6 +60,22 @@ impl Options {
         self.max_hold.map_or(self.ttl, |most| most.min(self.ttl))
     }
 
+    /// Refuses what lasts longer than the store can remember.
+    pub(crate) fn check_longest(&self, longest: Duration) -> Result<(), LockError> {
+        let options = [("ttl", self.ttl), ("hold_at_least", self.hold_at_least)];
+        match options.into_iter().find(|(_, time)| *time > longest) {
+            None => Ok(()),
+            Some((option, time)) => Err(LockError::InvalidOption {
+                option,
+                problem: format!(
+                    "{time:?} is more than the {longest:?} after which a server of the quorum \
+                     counts again that has lost its memory; choose less, or a longer \
+                     `longest_ttl` when connecting"
+                ),
+            }),
+        }
+    }
+
     /// Refuses what makes no sense, before a command is sent.
     pub(crate) fn check(&self) -> Result<(), LockError> {
         if self.ttl < SHORTEST_TTL || self.ttl > LONGEST {

@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 
 use self::state::State;
+pub(crate) use self::times::Grant;
 use self::times::Times;
-pub(crate) use self::times::{Grant, validity};
 use crate::options::Options;
 use crate::shutdown::Shutdown;
 use crate::store::{Request, Store};

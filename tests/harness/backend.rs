@@ -10,6 +10,7 @@ use leasehold::store::redis::RedisStore;
 use leasehold::store::{ClientId, Store};
 use tokio::runtime::Handle;
 
+use crate::members::Members;
 use crate::server::Server;
 
 /// A store, and how its time goes by.
@@ -53,6 +54,37 @@ impl Backend for Memory {
     async fn until_queued(&self, _: &str, _: u64) {
         // A command is done when its future is made: who was polled is there.
         tokio::task::yield_now().await;
+    }
+
+    async fn pass(&self, time: Duration) {
+        tokio::time::advance(time).await;
+    }
+}
+
+/// Three stores in memory as one, on the same clock.
+#[derive(Debug)]
+pub struct QuorumInMemory {
+    members: Members,
+    store: Arc<dyn Store>,
+}
+
+impl Backend for QuorumInMemory {
+    async fn start() -> Self {
+        tokio::time::pause();
+        let members = Members::start(3, Duration::from_secs(60), Duration::ZERO);
+        Self { store: members.store(), members }
+    }
+
+    fn store(&self) -> &Arc<dyn Store> {
+        &self.store
+    }
+
+    async fn locks(&self) -> Locks {
+        Locks::over(self.members.store())
+    }
+
+    async fn until_queued(&self, _: &str, _: u64) {
+        unreachable!("nobody is queued")
     }
 
     async fn pass(&self, time: Duration) {

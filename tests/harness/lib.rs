@@ -8,6 +8,7 @@ pub mod backend;
 pub mod cluster;
 pub mod hearing;
 pub mod kinds;
+pub mod members;
 pub mod polls;
 pub mod process;
 pub mod remains;

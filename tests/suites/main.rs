@@ -18,6 +18,7 @@ mod model;
 mod multi;
 #[cfg(feature = "servers")]
 mod over_http;
+mod quorum;
 mod seeds;
 #[cfg(all(feature = "servers", target_os = "linux"))]
 mod state_machine;

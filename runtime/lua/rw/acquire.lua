@@ -14,6 +14,7 @@
 --- INCLUDE readers
 --- INCLUDE serve
 --- INCLUDE ask
+--- INCLUDE read_or_write
 ---
 --- KEYS
 ---   1  lock     string   the record
@@ -39,19 +40,4 @@
 local keys = {lock = KEYS[1], holders = KEYS[2], queue = KEYS[3], waiters = KEYS[4], wake = ARGV[5]}
 local holder, ttl_ms, live_ms, ticket = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4]
 
-local refusal, token, flag, ended = look(keys.lock, string.sub(holder, 1, 34), ttl_ms)
-if refusal then return refusal end
-local now = clock()
-local now_ms, nobody = to_ms(now), nobody_waits(flag, keys.queue)
-local has_it = is_live(redis.call('ZSCORE', keys.holders, holder), now_ms)
-local owned = not has_it and owns(keys.holders, holder, now_ms)
-if owned and is_writer(holder) and (live_ms > 0 or not is_sole_reader(keys.holders, holder, now_ms)) then
-  leave(keys.queue, keys.waiters, string.sub(holder, 1, 34))
-  -- With more there who ended than were forgotten, it is not known: ask again.
-  return redis.call('ZCOUNT', keys.holders, 0, now_ms) > 0 and {0, 0} or {6}
-elseif has_it or owned or nobody and fits(keys.holders, holder, nil, now_ms) then
-  return let_in(keys, holder, ttl_ms, token, nobody and '0' or '1', ended, now)
-elseif nobody and live_ms == 0 then
-  return {0, free_in(keys.holders, now_ms)}
-end
-return line_up(keys, holder, '', ttl_ms, live_ms, ticket, token, flag, ended, now)
+return read_or_write(keys, holder, ttl_ms, live_ms, ticket)

@@ -13,9 +13,9 @@ use crate::lease::Lease;
 use crate::locks::Client;
 use crate::options::Options;
 use crate::store::{
-    Attempt, Attendance, Kind, Request, Stamp, StoreError, StoreFuture, Ticket, Waiting,
+    Attempt, Attendance, Kind, Request, Stamp, StoreError, StoreFuture, Ticket, Waiting, validity,
 };
-use crate::term::{Grant, validity};
+use crate::term::Grant;
 use crate::wakeups::{News, Route};
 use crate::{Fence, LockKey, Outcome};
 
@@ -35,6 +35,7 @@ const CONFIRMATION: Duration = Duration::from_millis(50);
 pub(crate) struct Asking {
     pub(super) flight: Flight<Attempt>,
     request: Request,
+    is_waiting: bool,
     /// Where it hears of offers; a call that does not wait hears nothing.
     route: Option<Route>,
     /// When it first asked.
@@ -77,6 +78,7 @@ impl Asking {
         Self {
             flight: Flight::new(client),
             request,
+            is_waiting: false,
             route: None,
             first: None,
             live: Duration::ZERO,
@@ -92,7 +94,10 @@ impl Asking {
     /// sent: an offer may arrive before the answer does.
     pub(super) fn waiting(client: &Arc<Client>, wanted: Wanted, ttl: Duration) -> Self {
         let mut asking = Self::new(client, wanted, ttl);
-        asking.route = Some(client.wakeups.route(asking.request.id));
+        asking.is_waiting = true;
+        if client.store.has_queue() {
+            asking.route = Some(client.wakeups.route(asking.request.id));
+        }
         if let Some(subscription) = client.store.attend(&asking.request) {
             asking.subscribing = Subscribing::Later(subscription);
         }
@@ -142,7 +147,7 @@ impl Asking {
         // Who reads may try to write, and not wait for it: by a try it would be had. So
         // who waits for that never asks as one who tries.
         let may_upgrade = self.request.kind == Kind::Write && self.request.owner.is_some();
-        let is_waiting = self.route.is_some() && (may_upgrade || !left.is_zero());
+        let is_waiting = self.is_waiting && (may_upgrade || !left.is_zero());
         if let Subscribing::Later(_) = self.subscribing {
             if !may_upgrade {
                 let answer = self.ask_once(None).await;
@@ -190,6 +195,8 @@ impl Asking {
                         self.start_anew();
                     }
                 }
+                // It has taken it back, and knows it no more.
+                _ if !self.client().store.has_queue() => self.start_anew(),
                 // Refused; but an earlier copy may still be on its way.
                 _ => {}
             }

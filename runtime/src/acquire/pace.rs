@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::store::StoreError;
+use crate::store::{Store, StoreError};
 use crate::{LockError, LockKey, Step, Wait};
 
 /// How long a store that fails is asked again, even by a call that does not
@@ -53,6 +53,8 @@ pub(super) struct Pace {
     own_since: Option<Duration>,
     /// How often it may still ask again at once, where the store says so.
     repeats: u32,
+    /// How long a store that fails is asked again at least.
+    faults: Duration,
 }
 
 impl Pace {
@@ -67,7 +69,14 @@ impl Pace {
             pause: Self::FIRST,
             own_since: None,
             repeats: 64,
+            faults: FAULTS,
         }
+    }
+
+    /// The same for a store that has asked several: who does not wait asks once.
+    pub(super) fn of(store: &dyn Store, begun: Instant, wait: Wait) -> Self {
+        let faults = if store.has_queue() { FAULTS } else { Duration::ZERO };
+        Self { faults, ..Self::new(begun, wait) }
     }
 
     pub(super) fn is_try(&self) -> bool {
@@ -129,7 +138,7 @@ impl Pace {
     pub(super) fn after_fault(&mut self, now: Instant) -> Option<Duration> {
         self.end(now);
         let left = match self.wait {
-            Wait::For(wait) => wait.max(FAULTS).saturating_sub(self.waited),
+            Wait::For(wait) => wait.max(self.faults).saturating_sub(self.waited),
             Wait::Forever => Duration::MAX,
         };
         (!left.is_zero()).then(|| self.random().min(left))

@@ -9,6 +9,8 @@
 pub mod faulty;
 mod inspection;
 pub mod memory;
+mod node;
+pub mod quorum;
 #[cfg(feature = "redis")]
 pub mod redis;
 mod request;
@@ -21,6 +23,7 @@ use std::sync::Weak;
 use std::time::{Duration, Instant};
 
 pub use self::inspection::{ClientInfo, Forced, Holder, LockInfo, LockKind, Waiter};
+pub use self::node::{Mended, Node};
 pub use self::request::{ClientId, Kind, Owner, Request, RequestId};
 use crate::{LockKey, LossReason, Outcome};
 
@@ -44,6 +47,13 @@ pub const TOKENS: u64 = 64;
 
 /// The longest that a waiter may be taken to live without asking again.
 pub const LIVE_MOST: Duration = Duration::from_secs(15);
+
+/// How long a grant may be relied on: its TTL less the drift between two
+/// clocks, after Redlock.
+#[must_use]
+pub fn validity(ttl: Duration) -> Duration {
+    ttl.saturating_sub(ttl / 100 + Duration::from_millis(2))
+}
 
 /// A waiter's place in the queue: by the store's time when it first asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -274,6 +284,18 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     fn attend(&self, request: &Request) -> Option<StoreFuture<Attendance>> {
         let _ = request;
         None
+    }
+
+    /// Whether those who wait stand in a queue of the store. If not, each ask is a request
+    /// of its own, which the store takes back itself where it is not granted; and who
+    /// does not wait asks once, also where the store fails.
+    fn has_queue(&self) -> bool {
+        true
+    }
+
+    /// The longest that a lease may last, or be kept after it.
+    fn longest_ttl(&self) -> Duration {
+        Duration::MAX
     }
 
     /// The clock that this client's deadlines are read from.

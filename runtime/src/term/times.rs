@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::options::Options;
+use crate::store::validity;
 
 /// How a lease came.
 #[derive(Clone, Copy, Debug)]
@@ -160,12 +161,6 @@ impl Times {
             ..Options::default()
         }
     }
-}
-
-/// How long a grant may be relied on: its TTL less the drift between two
-/// clocks, after Redlock.
-pub(crate) fn validity(ttl: Duration) -> Duration {
-    ttl.saturating_sub(ttl / 100 + Duration::from_millis(2))
 }
 
 fn nanos(time: Duration) -> u64 {

@@ -15,7 +15,7 @@ use super::body::LeaseBody;
 use super::key::RequestKey;
 use super::reject::{Refusal, cause};
 use super::service::LockService;
-use crate::{Lease, LockError, LockKey, Locks, Mutex, RwLock, Semaphore, Wait};
+use crate::{Counting, Lease, LockError, LockKey, Locking, Locks, Mutex, RwLock, Semaphore, Wait};
 
 /// Longer than a request takes that is not stuck.
 const MAX_HOLD: Duration = Duration::from_secs(10 * 60);
@@ -60,8 +60,8 @@ impl<K: RequestKey + 'static> LockLayer<K> {
     /// If the key is a plain string that looks like a template, such as
     /// `"order:{id}"`, which would be one lock for all orders: when the app is
     /// built. `path_key` makes a key of a template.
-    pub fn mutex(locks: &Locks, key: K) -> Self {
-        Self::new(locks, key, Kind::Mutex)
+    pub fn mutex(locks: &impl Locking, key: K) -> Self {
+        Self::new(locks.locks(), key, Kind::Mutex)
     }
 
     /// At most `limit` requests at a time for each key: others are refused
@@ -70,8 +70,8 @@ impl<K: RequestKey + 'static> LockLayer<K> {
     /// # Panics
     ///
     /// As of [`mutex`](Self::mutex).
-    pub fn semaphore(locks: &Locks, key: K, limit: u32) -> Self {
-        Self::new(locks, key, Kind::Semaphore { limit })
+    pub fn semaphore(locks: &impl Counting, key: K, limit: u32) -> Self {
+        Self::new(locks.locks(), key, Kind::Semaphore { limit })
     }
 
     /// For each key, requests that read together, or one that writes: others are
@@ -114,8 +114,8 @@ impl<K: RequestKey + 'static> LockLayer<K> {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn rw_lock(locks: &Locks, key: K) -> Self {
-        Self::new(locks, key, Kind::RwLock)
+    pub fn rw_lock(locks: &impl Locking, key: K) -> Self {
+        Self::new(locks.locks(), key, Kind::RwLock)
     }
 
     fn new(locks: &Locks, key: K, kind: Kind) -> Self {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use leasehold::LossReason::{Expired, Taken};
-use leasehold::store::{Attempt, Ended, Renewal};
+use leasehold::store::{Attempt, Ended, Kind, Renewal};
 use leasehold_tests::backend::Backend;
 
 use super::{Client, LONG, SHORT, acquire, busy, granted};
@@ -213,16 +213,20 @@ pub(super) async fn a_kept_lock_is_free_in_time(backend: &impl Backend) {
 
 pub(super) async fn two_kinds_do_not_share_a_name(backend: &impl Backend) {
     let client = Client::new();
-    let permit = client.permit(3, LONG);
-    granted(backend, &permit).await;
+    let reader = client.request(Kind::Read, LONG);
+    granted(backend, &reader).await;
     assert_eq!(acquire(backend, &client.mutex(LONG)).await, Attempt::WrongKind);
-    let _ = backend.store().release(&permit, Duration::ZERO).await.unwrap();
+    let _ = backend.store().release(&reader, Duration::ZERO).await.unwrap();
 
     let mutex = client.mutex(LONG);
     granted(backend, &mutex).await;
-    assert_eq!(acquire(backend, &client.permit(3, LONG)).await, Attempt::WrongKind);
+    assert_eq!(acquire(backend, &client.request(Kind::Read, LONG)).await, Attempt::WrongKind);
     let _ = backend.store().release(&mutex, LONG).await.unwrap();
-    assert_eq!(acquire(backend, &client.permit(3, LONG)).await, Attempt::WrongKind, "it is kept");
+    assert_eq!(
+        acquire(backend, &client.request(Kind::Read, LONG)).await,
+        Attempt::WrongKind,
+        "it is kept"
+    );
 }
 
 pub(super) async fn a_released_name_may_change_its_kind(backend: &impl Backend) {
@@ -234,11 +238,11 @@ pub(super) async fn a_released_name_may_change_its_kind(backend: &impl Backend) 
         assert!(token > last);
         last = token;
         let _ = backend.store().release(&mutex, Duration::ZERO).await.unwrap();
-        let permit = client.permit(3, LONG);
-        granted(backend, &permit).await;
+        let reader = client.request(Kind::Read, LONG);
+        granted(backend, &reader).await;
         assert_eq!(acquire(backend, &mutex).await, Attempt::Ended);
-        let _ = backend.store().release(&permit, Duration::ZERO).await.unwrap();
-        assert_eq!(acquire(backend, &permit).await, Attempt::Ended);
+        let _ = backend.store().release(&reader, Duration::ZERO).await.unwrap();
+        assert_eq!(acquire(backend, &reader).await, Attempt::Ended);
     }
 }
 

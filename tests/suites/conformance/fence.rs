@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use leasehold::LockError;
 use leasehold_tests::backend::Backend;
 
 use super::{Client, LONG, SHORT, granted};
@@ -15,7 +14,6 @@ macro_rules! cases {
             tokens_grow_across_expiry,
             a_burst_of_grants_does_not_outrun_the_next_token,
             a_lease_tells_its_token,
-            a_permit_has_no_token,
         }
     };
 }
@@ -66,10 +64,4 @@ pub(super) async fn a_lease_tells_its_token(backend: &impl Backend) {
     let second = locks.mutex("a").lock().await.unwrap();
     assert!(second.fence().unwrap() > token);
     second.release().await.unwrap();
-}
-
-pub(super) async fn a_permit_has_no_token(backend: &impl Backend) {
-    let permit = backend.locks().await.semaphore("a", 2).acquire().await.unwrap();
-    assert!(matches!(permit.fence(), Err(LockError::NotFenced { .. })));
-    permit.release().await.unwrap();
 }

@@ -11,6 +11,7 @@ mod queue;
 mod reentrant;
 mod renewals;
 mod rw;
+mod rw_queue;
 mod semaphore;
 mod turns;
 mod waiting;
@@ -39,9 +40,21 @@ macro_rules! conformance {
         super::reentrant::cases!(crate::conformance::case);
         super::renewals::cases!(crate::conformance::case);
         super::rw::cases!(crate::conformance::case);
+        super::rw_queue::cases!(crate::conformance::case);
         super::semaphore::cases!(crate::conformance::case);
         super::turns::cases!(crate::conformance::case);
         super::waiting::cases!(crate::conformance::case);
+    };
+}
+
+/// The same for one without a queue, that keeps mutexes and read-write locks alone.
+macro_rules! without_queue {
+    ($backend:ident) => {
+        use leasehold_tests::backend::$backend as Store;
+
+        super::core::cases!(crate::conformance::case);
+        super::fence::cases!(crate::conformance::case);
+        super::rw::cases!(crate::conformance::case);
     };
 }
 
@@ -63,6 +76,10 @@ use case;
 
 mod memory {
     conformance!(Memory);
+}
+
+mod quorum_in_memory {
+    without_queue!(QuorumInMemory);
 }
 
 #[cfg(feature = "servers")]

@@ -1,4 +1,4 @@
-//! The read-write lock, command by command.
+//! The read-write lock, command by command, where nobody waits in a queue.
 
 use std::time::Duration;
 
@@ -6,10 +6,7 @@ use leasehold::LossReason::{Expired, Taken};
 use leasehold::store::{Attempt, Ended, Kind, Renewal, Request};
 use leasehold_tests::backend::Backend;
 
-use super::{
-    Client, FIRST, LIVE, LONG, SHORT, acquire, ask, busy, cancelled, claims, granted, released,
-    renewed, waits,
-};
+use super::{Client, LONG, SHORT, acquire, busy, cancelled, granted, released, renewed};
 
 macro_rules! cases {
     ($case:path) => {
@@ -23,40 +20,25 @@ macro_rules! cases {
             a_live_reader_does_not_prolong_a_dead_one,
             a_reader_releases_only_himself,
             a_writer_that_ended_is_told_so,
-            a_writer_waits_for_the_last_reader,
-            nobody_overtakes_a_writer_who_waits,
-            a_run_of_readers_is_let_in_together,
-            writers_are_served_one_by_one,
-            a_cancelled_writer_lets_the_readers_behind_him_in,
-            a_dead_writer_lets_the_readers_behind_him_in,
-            an_offer_ends_with_the_heartbeat,
-            an_owner_reads_again_past_a_writer_who_waits,
-            a_stranger_does_not_read_again,
-            a_writer_may_read_and_goes_on_reading,
             a_stranger_does_not_read_beside_a_writer,
-            a_sole_reader_may_write,
             one_of_several_readers_may_not_write,
-            who_would_wait_for_himself_is_told,
             a_reader_who_ended_does_not_keep_another_from_writing,
-            after_an_upgrade_the_others_wait_for_both,
-            a_writer_who_ended_does_not_let_others_in_beside_the_next,
             a_writer_is_renewed,
-            an_owner_of_whom_nothing_is_left_does_not_wait_for_himself,
         }
     };
 }
 pub(super) use cases;
 
-fn read(client: &Client, ttl: Duration) -> Request {
+pub(super) fn read(client: &Client, ttl: Duration) -> Request {
     client.request(Kind::Read, ttl)
 }
 
-fn write(client: &Client, ttl: Duration) -> Request {
+pub(super) fn write(client: &Client, ttl: Duration) -> Request {
     client.request(Kind::Write, ttl)
 }
 
 /// What one owner asks for: to read, to read again, and to write.
-fn own(client: &Client) -> [Request; 3] {
+pub(super) fn own(client: &Client) -> [Request; 3] {
     [Kind::Read, Kind::Read, Kind::Write].map(|kind| client.owned(kind, "me", LONG))
 }
 
@@ -166,156 +148,6 @@ pub(super) async fn a_writer_that_ended_is_told_so(backend: &impl Backend) {
     busy(backend, &read(&client, LONG)).await;
 }
 
-pub(super) async fn a_writer_waits_for_the_last_reader(backend: &impl Backend) {
-    let client = Client::new();
-    let readers = [(); 3].map(|()| read(&client, LONG));
-    for reader in &readers {
-        granted(backend, reader).await;
-    }
-    let writer = write(&Client::new(), LONG);
-    waits(backend, &writer, LIVE).await;
-    for reader in &readers {
-        assert_eq!(renewed(backend, &writer).await, Renewal::NotHeld(Expired));
-        let _ = released(backend, reader).await;
-    }
-    claims(backend, &writer).await;
-    busy(backend, &read(&client, LONG)).await;
-}
-
-pub(super) async fn nobody_overtakes_a_writer_who_waits(backend: &impl Backend) {
-    let client = Client::new();
-    let reader = read(&client, LONG);
-    granted(backend, &reader).await;
-    let (writer, later) = (write(&Client::new(), LONG), read(&Client::new(), LONG));
-    waits(backend, &writer, LIVE).await;
-    busy(backend, &read(&client, LONG)).await;
-    waits(backend, &later, LIVE).await;
-    let _ = released(backend, &reader).await;
-    claims(backend, &writer).await;
-    assert_eq!(renewed(backend, &later).await, Renewal::NotHeld(Taken));
-    let _ = released(backend, &writer).await;
-    claims(backend, &later).await;
-}
-
-pub(super) async fn a_run_of_readers_is_let_in_together(backend: &impl Backend) {
-    let writer = write(&Client::new(), LONG);
-    granted(backend, &writer).await;
-    let run = [(); 5].map(|()| read(&Client::new(), LONG));
-    for reader in &run {
-        waits(backend, reader, LIVE).await;
-    }
-    let (next, behind) = (write(&Client::new(), LONG), read(&Client::new(), LONG));
-    waits(backend, &next, LIVE).await;
-    waits(backend, &behind, LIVE).await;
-    let _ = released(backend, &writer).await;
-    for reader in &run {
-        claims(backend, reader).await;
-    }
-    assert_eq!(renewed(backend, &behind).await, Renewal::NotHeld(Expired));
-    for reader in &run {
-        let _ = released(backend, reader).await;
-    }
-    claims(backend, &next).await;
-    let _ = released(backend, &next).await;
-    claims(backend, &behind).await;
-}
-
-pub(super) async fn writers_are_served_one_by_one(backend: &impl Backend) {
-    let writers = [(); 4].map(|()| write(&Client::new(), LONG));
-    let mut last = granted(backend, &writers[0]).await;
-    for writer in &writers[1..] {
-        waits(backend, writer, LIVE).await;
-    }
-    for pair in writers.windows(2) {
-        let _ = released(backend, &pair[0]).await;
-        claims(backend, &pair[1]).await;
-        let token = granted(backend, &pair[1]).await;
-        assert!(token > last);
-        last = token;
-    }
-}
-
-pub(super) async fn a_cancelled_writer_lets_the_readers_behind_him_in(backend: &impl Backend) {
-    granted(backend, &read(&Client::new(), LONG)).await;
-    let (writer, behind) = (write(&Client::new(), LONG), read(&Client::new(), LONG));
-    waits(backend, &writer, LIVE).await;
-    waits(backend, &behind, LIVE).await;
-    assert!(!cancelled(backend, &writer).await);
-    claims(backend, &behind).await;
-}
-
-pub(super) async fn a_dead_writer_lets_the_readers_behind_him_in(backend: &impl Backend) {
-    granted(backend, &read(&Client::new(), LONG)).await;
-    let (writer, behind) = (write(&Client::new(), LONG), read(&Client::new(), LONG));
-    waits(backend, &writer, SHORT).await;
-    waits(backend, &behind, LIVE).await;
-    backend.pass(SHORT).await;
-    // One who tries serves who waits.
-    busy(backend, &read(&Client::new(), LONG)).await;
-    claims(backend, &behind).await;
-    granted(backend, &read(&Client::new(), LONG)).await;
-}
-
-pub(super) async fn an_offer_ends_with_the_heartbeat(backend: &impl Backend) {
-    let reader = read(&Client::new(), LONG);
-    granted(backend, &reader).await;
-    let dead = write(&Client::new(), LONG);
-    waits(backend, &dead, SHORT).await;
-    let _ = released(backend, &reader).await;
-    busy(backend, &read(&Client::new(), LONG)).await;
-    backend.pass(SHORT).await;
-    granted(backend, &read(&Client::new(), LONG)).await;
-    assert_eq!(renewed(backend, &dead).await, Renewal::NotHeld(Expired));
-}
-
-pub(super) async fn an_owner_reads_again_past_a_writer_who_waits(backend: &impl Backend) {
-    let client = Client::new();
-    let [first, second, _] = own(&client);
-    let elsewhere = Client::new().owned(Kind::Read, "me", LONG);
-    granted(backend, &first).await;
-    let writer = write(&Client::new(), LONG);
-    waits(backend, &writer, LIVE).await;
-    granted(backend, &second).await;
-    assert_eq!(ask(backend, &elsewhere, LIVE, FIRST).await, Attempt::Granted { token: 0 });
-    for reader in [first, second, elsewhere] {
-        assert_eq!(renewed(backend, &writer).await, Renewal::NotHeld(Expired));
-        let _ = released(backend, &reader).await;
-    }
-    claims(backend, &writer).await;
-}
-
-pub(super) async fn a_stranger_does_not_read_again(backend: &impl Backend) {
-    let client = Client::new();
-    let [first, second, _] = own(&client);
-    let other = client.owned(Kind::Read, "other", LONG);
-    granted(backend, &first).await;
-    waits(backend, &write(&Client::new(), LONG), LIVE).await;
-    busy(backend, &other).await;
-    let _ = released(backend, &first).await;
-    busy(backend, &second).await;
-}
-
-pub(super) async fn a_writer_may_read_and_goes_on_reading(backend: &impl Backend) {
-    let client = Client::new();
-    let [first, second, writer] = own(&client);
-    granted(backend, &writer).await;
-    let (next, behind) = (write(&Client::new(), LONG), read(&Client::new(), LONG));
-    waits(backend, &behind, LIVE).await;
-    waits(backend, &next, LIVE).await;
-    granted(backend, &first).await;
-    assert_eq!(renewed(backend, &behind).await, Renewal::NotHeld(Taken));
-    // Without a gap: he only reads from now on, and so do those at the head.
-    assert_eq!(released(backend, &writer).await, Ended::Released);
-    claims(backend, &behind).await;
-    assert_eq!(renewed(backend, &first).await, Renewal::Renewed);
-    assert_eq!(renewed(backend, &next).await, Renewal::NotHeld(Expired));
-    granted(backend, &second).await;
-    for reader in [first, second, behind] {
-        let _ = released(backend, &reader).await;
-    }
-    claims(backend, &next).await;
-}
-
 pub(super) async fn a_stranger_does_not_read_beside_a_writer(backend: &impl Backend) {
     let client = Client::new();
     let [.., writer] = own(&client);
@@ -323,23 +155,6 @@ pub(super) async fn a_stranger_does_not_read_beside_a_writer(backend: &impl Back
     busy(backend, &read(&client, LONG)).await;
     busy(backend, &client.owned(Kind::Read, "other", LONG)).await;
     busy(backend, &client.owned(Kind::Read, "m", LONG)).await;
-}
-
-pub(super) async fn a_sole_reader_may_write(backend: &impl Backend) {
-    let client = Client::new();
-    let [first, second, writer] = own(&client);
-    let before = write(&client, LONG);
-    let token = granted(backend, &before).await;
-    let _ = released(backend, &before).await;
-    granted(backend, &first).await;
-    granted(backend, &second).await;
-    waits(backend, &write(&Client::new(), LONG), LIVE).await;
-    assert!(granted(backend, &writer).await > token);
-    busy(backend, &read(&client, LONG)).await;
-    let _ = released(backend, &writer).await;
-    for reader in [first, second] {
-        assert_eq!(renewed(backend, &reader).await, Renewal::Renewed);
-    }
 }
 
 pub(super) async fn one_of_several_readers_may_not_write(backend: &impl Backend) {
@@ -351,21 +166,6 @@ pub(super) async fn one_of_several_readers_may_not_write(backend: &impl Backend)
     assert_eq!(acquire(backend, &writer).await, Attempt::WouldDeadlock);
     let _ = released(backend, &other).await;
     granted(backend, &writer).await;
-}
-
-pub(super) async fn who_would_wait_for_himself_is_told(backend: &impl Backend) {
-    let client = Client::new();
-    let [first, _, writer] = own(&client);
-    let again = client.owned(Kind::Write, "me", LONG);
-    granted(backend, &first).await;
-    assert_eq!(ask(backend, &writer, LIVE, FIRST).await, Attempt::WouldDeadlock);
-    let _ = released(backend, &first).await;
-    granted(backend, &writer).await;
-    assert_eq!(ask(backend, &again, LIVE, FIRST).await, Attempt::WouldDeadlock);
-    assert_eq!(acquire(backend, &again).await, Attempt::WouldDeadlock);
-    // He is in nobody's way.
-    let _ = released(backend, &writer).await;
-    granted(backend, &read(&client, LONG)).await;
 }
 
 pub(super) async fn a_reader_who_ended_does_not_keep_another_from_writing(backend: &impl Backend) {
@@ -381,21 +181,6 @@ pub(super) async fn a_reader_who_ended_does_not_keep_another_from_writing(backen
     assert_eq!(renewed(backend, &dead).await, Renewal::NotHeld(Taken));
 }
 
-pub(super) async fn after_an_upgrade_the_others_wait_for_both(backend: &impl Backend) {
-    let client = Client::new();
-    let [first, _, writer] = own(&client);
-    granted(backend, &first).await;
-    granted(backend, &writer).await;
-    let (next, later) = (write(&Client::new(), LONG), write(&Client::new(), LONG));
-    waits(backend, &next, LIVE).await;
-    waits(backend, &later, LIVE).await;
-    let _ = released(backend, &first).await;
-    assert_eq!(renewed(backend, &writer).await, Renewal::Renewed);
-    assert_eq!(renewed(backend, &next).await, Renewal::NotHeld(Taken));
-    let _ = released(backend, &writer).await;
-    claims(backend, &next).await;
-}
-
 pub(super) async fn a_writer_is_renewed(backend: &impl Backend) {
     let client = Client::new();
     let mut writer = write(&client, SHORT);
@@ -405,52 +190,4 @@ pub(super) async fn a_writer_is_renewed(backend: &impl Backend) {
     backend.pass(SHORT).await;
     busy(backend, &read(&client, LONG)).await;
     assert_eq!(renewed(backend, &writer).await, Renewal::Renewed);
-}
-
-/// More of an owner's have ended than are forgotten at once, a writer among them; he
-/// writes anew, and what becomes of the former writer changes nothing.
-pub(super) async fn a_writer_who_ended_does_not_let_others_in_beside_the_next(
-    backend: &impl Backend,
-) {
-    let client = Client::new();
-    let me = |kind, ttl| client.owned(kind, "me", ttl);
-    granted(backend, &me(Kind::Read, LONG)).await;
-    for _ in 0..70 {
-        granted(backend, &me(Kind::Read, SHORT)).await;
-    }
-    // It ends after them, and so is not among those who are forgotten first.
-    let former = me(Kind::Write, SHORT * 10);
-    granted(backend, &former).await;
-    backend.pass(SHORT * 10).await;
-    let writer = me(Kind::Write, LONG);
-    granted(backend, &writer).await;
-    let stranger = read(&Client::new(), LONG);
-    assert!(!cancelled(backend, &former).await);
-    busy(backend, &stranger).await;
-    // All who ended are forgotten.
-    let owner = former.owner.as_ref().expect("it was given one");
-    assert!(backend.store().is_held_by(&former.key, owner).await.unwrap());
-    busy(backend, &stranger).await;
-    assert_eq!(renewed(backend, &writer).await, Renewal::Renewed);
-}
-
-pub(super) async fn an_owner_of_whom_nothing_is_left_does_not_wait_for_himself(
-    backend: &impl Backend,
-) {
-    let client = Client::new();
-    granted(backend, &read(&client, LONG)).await;
-    // More than one command forgets.
-    for _ in 0..140 {
-        granted(backend, &client.owned(Kind::Read, "me", SHORT * 4)).await;
-    }
-    backend.pass(SHORT * 4).await;
-    let writer = client.owned(Kind::Write, "me", LONG);
-    for _ in 0..5 {
-        match ask(backend, &writer, LIVE, FIRST).await {
-            Attempt::Busy { retry_after: Duration::ZERO, repaired: false } => {}
-            Attempt::Queued { .. } => return,
-            other => panic!("{other:?}"),
-        }
-    }
-    panic!("it was told to ask at once again and again");
 }

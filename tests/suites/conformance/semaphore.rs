@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use leasehold::LockError;
 use leasehold::LossReason::Expired;
 use leasehold::store::{Attempt, Ended, Renewal};
 use leasehold_tests::backend::Backend;
@@ -31,6 +32,7 @@ macro_rules! cases {
             a_cancel_takes_one_permit_back,
             busy_tells_when_the_first_permit_ends,
             many_dead_permits_are_passed_over,
+            a_permit_has_no_token,
         }
     };
 }
@@ -251,4 +253,10 @@ pub(super) async fn many_dead_permits_are_passed_over(backend: &impl Backend) {
     }
     assert!(asked <= 2, "{asked}");
     busy(backend, &client.permit(2, LONG)).await;
+}
+
+pub(super) async fn a_permit_has_no_token(backend: &impl Backend) {
+    let permit = backend.locks().await.semaphore("a", 2).acquire().await.unwrap();
+    assert!(matches!(permit.fence(), Err(LockError::NotFenced { .. })));
+    permit.release().await.unwrap();
 }

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use super::super::{Attempt, Kind, LockKind, Owner, Request, RequestId, Waiting};
 use super::forced::Forced;
 use super::holders::Holders;
+use super::node::Intent;
 use super::queue::Queue;
 use super::shared::{Shared, Token};
 
@@ -22,6 +23,7 @@ pub(super) struct Lock {
     pub(super) holders: Holders,
     pub(super) queue: Queue,
     pub(super) forced: Forced,
+    pub(super) intent: Option<Intent>,
 }
 
 #[derive(Clone, Debug)]
@@ -114,6 +116,7 @@ impl Lock {
         self.holders.expire(now);
         self.queue.expire(now);
         self.forced.expire(now);
+        self.intent.take_if(|mark| mark.until <= now);
     }
 
     /// Drops what is held, as when its time is over: the queue stays, and its first has
@@ -129,7 +132,8 @@ impl Lock {
     /// Whether there is nothing to remember.
     pub(super) fn is_blank(&self) -> bool {
         let is_unheld = self.record.is_none() && self.holders.is_empty();
-        is_unheld && self.queue.is_empty() && self.forced.is_empty()
+        let is_unmarked = self.forced.is_empty() && self.intent.is_none();
+        is_unheld && is_unmarked && self.queue.is_empty()
     }
 
     /// After an expiry the record is gone, with its flag, and the queue is not.

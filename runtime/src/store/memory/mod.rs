@@ -6,6 +6,7 @@ mod holders;
 mod inspect;
 mod lock;
 mod mutex;
+mod node;
 mod queue;
 mod reentrant;
 mod rules;
@@ -24,8 +25,8 @@ use futures_util::future::join_all;
 
 use self::table::Table;
 use super::{
-    Adoption, All, Attempt, ClientId, ClientInfo, Ended, Forced, Hint, Listener, LockInfo, Owner,
-    Renewal, Renewals, Request, RequestId, Store, StoreFuture, Waiting,
+    Adoption, All, Attempt, ClientId, ClientInfo, Ended, Forced, Hint, Listener, LockInfo, Mended,
+    Node, Owner, Renewal, Renewals, Request, RequestId, Store, StoreFuture, Waiting,
 };
 use crate::LockKey;
 
@@ -152,6 +153,16 @@ impl Store for MemoryStore {
 
     fn now(&self) -> Instant {
         tokio::time::Instant::now().into_std()
+    }
+}
+
+impl Node for MemoryStore {
+    fn vote(&self, request: &Request, again: Duration) -> StoreFuture<Attempt> {
+        self.run(|table, now| table.vote(request, again, now))
+    }
+
+    fn mend(&self, request: &Request, token: u64, lasts: Duration) -> StoreFuture<Mended> {
+        self.run(|table, now| table.mend(request, token, lasts, now))
     }
 }
 

@@ -66,6 +66,14 @@ impl Shared {
         Token { number: self.last_token, since: Some(self.now) }
     }
 
+    /// Raises a token: all that are given from now on are greater.
+    pub(super) fn raise(&mut self, token: &mut Token, least: u64) {
+        if token.number < least {
+            *token = Token { number: least, since: Some(self.now) };
+            self.last_token = self.last_token.max(least);
+        }
+    }
+
     /// The ticket of one who first asked so long ago. No two that ask now have
     /// the same, even where the clock stands still.
     pub(super) fn next_ticket(&mut self, age: Duration) -> u64 {

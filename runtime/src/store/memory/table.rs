@@ -4,12 +4,12 @@ use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use super::super::{
-    Adoption, All, Attempt, ClientId, ClientInfo, Ended, Forced, Hint, Kind, LockInfo, Owner,
-    Renewal, Request, RequestId, Waiting,
+    Adoption, All, Attempt, ClientId, ClientInfo, Ended, Forced, Hint, Kind, LockInfo, Mended,
+    Owner, Renewal, Request, RequestId, Waiting,
 };
 use super::lock::Lock;
 use super::shared::Shared;
-use super::{forced, inspect, mutex, reentrant, rw, semaphore, serve};
+use super::{forced, inspect, mutex, node, reentrant, rw, semaphore, serve};
 use crate::LockKey;
 
 /// All locks. A command finds none of what ended before it.
@@ -48,6 +48,20 @@ impl Table {
             self.with(&request.key, now, |lock, shared| mutex::take(lock, request, shared))
         };
         Ok(requests.iter().map(take).collect())
+    }
+
+    pub(super) fn vote(&mut self, request: &Request, again: Duration, now: Instant) -> Attempt {
+        self.with(&request.key, now, |lock, shared| node::vote(lock, request, again, shared))
+    }
+
+    pub(super) fn mend(
+        &mut self,
+        request: &Request,
+        token: u64,
+        lasts: Duration,
+        now: Instant,
+    ) -> Mended {
+        self.with(&request.key, now, |lock, shared| node::mend(lock, request, token, lasts, shared))
     }
 
     pub(super) fn renew(&mut self, request: &Request, now: Instant) -> Renewal {

@@ -14,6 +14,7 @@ mod flight;
 mod health;
 mod hints;
 mod inspect;
+mod node;
 mod pump;
 mod renewals;
 mod script;
@@ -126,6 +127,23 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// What an acquire was answered.
+fn attempt(answer: &[u64]) -> Option<Attempt> {
+    Some(match *answer {
+        [1, token] => Attempt::Granted { token },
+        [code @ (0 | 4), millis] => {
+            Attempt::Busy { retry_after: Duration::from_millis(millis), repaired: code == 4 }
+        }
+        [2] => Attempt::Ended,
+        [3] => Attempt::WrongKind,
+        [6] => Attempt::WouldDeadlock,
+        [5, ticket, until, again] => {
+            Attempt::Queued { ticket, until, ask_again: Duration::from_millis(again) }
+        }
+        _ => return None,
+    })
+}
+
 impl Store for RedisStore {
     fn acquire(&self, request: &Request, waiting: Option<Waiting>) -> StoreFuture<Attempt> {
         let mut command = self.of(request, &script::ACQUIRE).millis(request.ttl);
@@ -150,22 +168,7 @@ impl Store for RedisStore {
             command = command.arg(by(request.owner.as_ref()));
         }
         let command = command.arg(&*self.wake(&request.key));
-        self.ask(command, request, Attempt::WrongKind, |answer| {
-            Some(match *answer {
-                [1, token] => Attempt::Granted { token },
-                [code @ (0 | 4), millis] => Attempt::Busy {
-                    retry_after: Duration::from_millis(millis),
-                    repaired: code == 4,
-                },
-                [2] => Attempt::Ended,
-                [3] => Attempt::WrongKind,
-                [6] => Attempt::WouldDeadlock,
-                [5, ticket, until, again] => {
-                    Attempt::Queued { ticket, until, ask_again: Duration::from_millis(again) }
-                }
-                _ => return None,
-            })
-        })
+        self.ask(command, request, Attempt::WrongKind, attempt)
     }
 
     fn acquire_all(&self, requests: &[Request]) -> Option<StoreFuture<All>> {

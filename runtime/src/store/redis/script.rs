@@ -92,6 +92,7 @@ scripts! {
     MUTEX_ADOPT = "mutex/adopt" frees
         ["record", "token", "grant", "fields", "queue", "free", "hand_over"]
         (lock; id, from, ttl_ms);
+    MUTEX_MEND = "mutex/mend" frees ["record", "token", "fields", "raise"] (lock; id, token, lasts_ms, owner);
     REENTRANT_ACQUIRE = "reentrant/acquire" grants
         ["record", "token", "fields", "queue", "holders", "owner", "serve", "ask"]
         (lock, holders, queue, waiters; holder, ttl_ms, live_ms, ticket, wake);
@@ -116,8 +117,14 @@ scripts! {
         (lock, holders, queue, waiters; holder, wake);
     SEMAPHORE_ADOPT = "semaphore/adopt" frees ["record", "token", "fields", "holders", "limit", "adopt"]
         (lock, holders; holder, from, ttl_ms);
-    RW_ACQUIRE = "rw/acquire" grants ["record", "token", "fields", "queue", "holders", "readers", "serve", "ask"]
+    RW_ACQUIRE = "rw/acquire" grants
+        ["record", "token", "fields", "queue", "holders", "readers", "serve", "ask", "read_or_write"]
         (lock, holders, queue, waiters; holder, ttl_ms, live_ms, ticket, wake);
+    RW_VOTE = "rw/vote" grants
+        ["record", "token", "fields", "queue", "holders", "readers", "serve", "ask", "read_or_write"]
+        (lock, holders, queue, waiters, intent; holder, ttl_ms, again_ms);
+    RW_MEND = "rw/mend" frees ["record", "token", "fields", "holders", "readers", "raise"]
+        (lock, holders; holder, token, lasts_ms);
     RW_RENEW = "rw/renew" frees ["record", "token", "fields", "holders", "readers"] (lock, holders; holder, ttl_ms);
     RW_RELEASE = "rw/release" frees ["record", "token", "fields", "queue", "holders", "readers", "serve", "give_back"]
         (lock, holders, queue, waiters; holder, wake);

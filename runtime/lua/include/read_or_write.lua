@@ -1,0 +1,28 @@
+--- include/read_or_write: what rw/acquire and rw/vote have in common. Goes after
+--- include/ask and include/readers.
+
+-- Whether it has it already, or its owner does: all who wait, wait for them.
+local function may_return(keys, holder)
+  local now_ms = to_ms(clock())
+  return is_live(redis.call('ZSCORE', keys.holders, holder), now_ms) or owns(keys.holders, holder, now_ms)
+end
+
+local function read_or_write(keys, holder, ttl_ms, live_ms, ticket)
+  local id = string.sub(holder, 1, 34)
+  local refusal, token, flag, ended = look(keys.lock, id, ttl_ms)
+  if refusal then return refusal end
+  local now = clock()
+  local now_ms, nobody = to_ms(now), nobody_waits(flag, keys.queue)
+  local has_it = is_live(redis.call('ZSCORE', keys.holders, holder), now_ms)
+  local owned = not has_it and owns(keys.holders, holder, now_ms)
+  if owned and is_writer(holder) and (live_ms > 0 or not is_sole_reader(keys.holders, holder, now_ms)) then
+    leave(keys.queue, keys.waiters, id)
+    -- With more there who ended than were forgotten, it is not known: ask again.
+    return redis.call('ZCOUNT', keys.holders, 0, now_ms) > 0 and {0, 0} or {6}
+  elseif has_it or owned or nobody and fits(keys.holders, holder, nil, now_ms) then
+    return let_in(keys, holder, ttl_ms, token, nobody and '0' or '1', ended, now)
+  elseif nobody and live_ms == 0 then
+    return {0, free_in(keys.holders, now_ms)}
+  end
+  return line_up(keys, holder, '', ttl_ms, live_ms, ticket, token, flag, ended, now)
+end

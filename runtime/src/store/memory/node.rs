@@ -1,0 +1,92 @@
+//! What a store in memory answers as one of several: the scripts `vote` and `mend`.
+
+use std::time::{Duration, Instant};
+
+use super::super::{Attempt, ClientId, Kind, Mended, Request};
+use super::lock::{Demand, Lock, Record, State};
+use super::shared::Shared;
+use super::{mutex, rw};
+
+/// The mark of a writer who was refused, and comes again.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Intent {
+    client: ClientId,
+    pub(super) until: Instant,
+}
+
+pub(super) fn vote(
+    lock: &mut Lock,
+    request: &Request,
+    again: Duration,
+    shared: &mut Shared,
+) -> Attempt {
+    let (now, client) = (shared.now, request.id.client());
+    let mark = lock.intent;
+    match request.kind {
+        Kind::Read => {
+            if let Some(mark) = mark.filter(|mark| mark.client != client)
+                && !lock.holders.is_live(request.id, now)
+                && !lock.holders.owns(request.owner.as_ref(), now)
+            {
+                return Attempt::Busy { retry_after: mark.until - now, repaired: false };
+            }
+            rw::acquire(lock, request, None, shared)
+        }
+        Kind::Write => {
+            let answer = rw::acquire(lock, request, None, shared);
+            match answer {
+                Attempt::Busy { .. } if !again.is_zero() => {
+                    lock.intent = Some(Intent { client, until: now + again });
+                }
+                Attempt::Granted { .. } => {
+                    lock.intent.take_if(|mark| mark.client == client);
+                }
+                _ => {}
+            }
+            answer
+        }
+        _ => mutex::acquire(lock, request, None, shared),
+    }
+}
+
+/// There is one counter of tokens, which is no clock: nothing is ever behind it.
+pub(super) fn mend(
+    lock: &mut Lock,
+    request: &Request,
+    token: u64,
+    lasts: Duration,
+    shared: &mut Shared,
+) -> Mended {
+    let (id, how, now) = (request.id, Demand::of(request), shared.now);
+    let kind = how.lock();
+    let is_mutex = request.kind == Kind::Mutex;
+    let holds = |lock: &Lock| {
+        let has_record = lock.record.as_ref().is_some_and(|record| record.holds(id));
+        if is_mutex { has_record } else { lock.holders.is_live(id, now) }
+    };
+    if let Some(record) = &lock.record
+        && record.is_other(kind)
+    {
+        return Mended::NotHeld;
+    }
+    if !holds(lock) {
+        let is_free = match &lock.record {
+            Some(record) if is_mutex => matches!(record.state, State::Free),
+            _ => lock.holders.fits(&how, now),
+        };
+        if lasts.is_zero() || lock.ended() == Some(id) || !is_free {
+            return Mended::NotHeld;
+        }
+        let (mut until, mut state) = (now + lasts, State::Several);
+        if is_mutex {
+            state = State::One { id, how };
+        } else {
+            until = lock.holders.put_in(id, how, until);
+        }
+        let (token, is_awaited, ended) = (lock.token(), !lock.queue.is_empty(), lock.ended());
+        lock.record = Some(Record { kind, state, token, is_awaited, ended, until });
+    }
+    let Some(record) = &mut lock.record else { return Mended::NotHeld };
+    shared.raise(&mut record.token, token);
+    Mended::Held { token: record.token.number }
+}

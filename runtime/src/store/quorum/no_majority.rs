@@ -1,0 +1,73 @@
+//! Why there was no majority: what each server answered.
+
+use std::fmt;
+
+use crate::store::{Attempt, Renewal, StoreError};
+
+/// What each server of a quorum answered, where that did not make a majority.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NoMajority {
+    pub(super) answers: Vec<ServerAnswer>,
+    pub(super) needed: usize,
+}
+
+/// One server of a quorum, and what it answered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ServerAnswer {
+    /// Its host and port.
+    pub server: String,
+    /// What it answered, or why it did not.
+    pub answer: String,
+}
+
+impl NoMajority {
+    /// What each server answered, in the order they were given in.
+    #[must_use]
+    pub fn answers(&self) -> &[ServerAnswer] {
+        &self.answers
+    }
+
+    /// How many of them have to agree.
+    #[must_use]
+    pub fn needed(&self) -> usize {
+        self.needed
+    }
+}
+
+impl ServerAnswer {
+    pub(super) fn new(server: &str, answer: impl fmt::Display) -> Self {
+        Self { server: server.to_owned(), answer: answer.to_string() }
+    }
+}
+
+impl fmt::Display for NoMajority {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { answers, needed } = self;
+        write!(f, "{needed} of {} servers have to agree", answers.len())?;
+        answers.iter().try_for_each(|it| write!(f, "; {}: {}", it.server, it.answer))
+    }
+}
+
+impl std::error::Error for NoMajority {}
+
+/// An attempt in words.
+pub(super) fn attempt(answer: &Attempt) -> String {
+    match answer {
+        Attempt::Granted { .. } => "granted".to_owned(),
+        Attempt::Busy { retry_after, .. } => format!("held by another for {retry_after:.1?}"),
+        Attempt::Queued { .. } => "queued".to_owned(),
+        Attempt::Ended => "the request had ended".to_owned(),
+        Attempt::WrongKind => "the name is in use by another kind of lock".to_owned(),
+        Attempt::WouldDeadlock => "its owner has it already".to_owned(),
+    }
+}
+
+/// A renewal in words.
+pub(super) fn renewal(answer: &Result<Renewal, StoreError>) -> String {
+    match answer {
+        Ok(Renewal::Renewed) => "renewed".to_owned(),
+        Ok(Renewal::NotHeld(reason)) => reason.to_string(),
+        Err(error) => error.source.to_string(),
+    }
+}

@@ -1,0 +1,155 @@
+//! Releases and cancels: on all stores, answered for by a majority. What the others do
+//! not answer is taken back from them when they do.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
+use tokio::runtime::Handle;
+
+use super::debts::{Member, owe};
+use super::majority;
+use super::no_majority::{NoMajority, ServerAnswer};
+use crate::store::{Ended, Request, StoreError, StoreFuture};
+use crate::{LossReason, Outcome};
+
+/// Ends a lease.
+pub(super) fn release(
+    members: &Arc<[Arc<Member>]>,
+    request: &Request,
+    keep: Duration,
+    runtime: &Handle,
+) -> StoreFuture<Ended> {
+    let asked = all(members, |member| member.store.release(request, keep));
+    let (request, runtime, members) = (request.clone(), runtime.clone(), members.clone());
+    Box::pin(async move {
+        let (mut tally, mut asked) = (Tally::new(&members), asked);
+        let (mut released, mut lost, mut ended) = (0, 0, Ended::Released);
+        let mut reason = LossReason::Expired;
+        let needed = majority(&members);
+        while released < needed
+            && lost < needed
+            && let Some((place, answer)) = asked.next().await
+        {
+            match tally.take(place, answer) {
+                Some(Ended::NotHeld(why)) => {
+                    lost += 1;
+                    if why != LossReason::Expired {
+                        reason = why;
+                    }
+                }
+                Some(answer) => (released, ended) = (released + 1, answer),
+                None => {}
+            }
+        }
+        if lost >= needed {
+            ended = Ended::NotHeld(reason);
+        } else if released < needed {
+            return Err(tally.failure(|ended| match ended {
+                Ended::NotHeld(reason) => reason.to_string(),
+                _ => "released".to_owned(),
+            }));
+        }
+        tally.settle(asked, &request, &runtime);
+        Ok(ended)
+    })
+}
+
+/// Takes an acquisition back.
+pub(super) fn cancel(
+    members: &Arc<[Arc<Member>]>,
+    request: &Request,
+    runtime: &Handle,
+) -> StoreFuture<bool> {
+    let asked = all(members, |member| member.store.cancel(request));
+    let (request, runtime, members) = (request.clone(), runtime.clone(), members.clone());
+    Box::pin(async move {
+        let (mut tally, mut asked) = (Tally::new(&members), asked);
+        let (mut answered, mut was_granted) = (0, false);
+        while answered < majority(&members)
+            && let Some((place, answer)) = asked.next().await
+        {
+            let answer = tally.take(place, answer);
+            answered += usize::from(answer.is_some());
+            was_granted |= answer == Some(true);
+        }
+        if answered < majority(&members) {
+            return Err(tally.failure(|_| "taken back".to_owned()));
+        }
+        tally.settle(asked, &request, &runtime);
+        Ok(was_granted)
+    })
+}
+
+type Asked<T> = FuturesUnordered<Answer<T>>;
+type Answer<T> = std::pin::Pin<Box<dyn Future<Output = (usize, Result<T, StoreError>)> + Send>>;
+
+fn all<T: Send + 'static>(
+    members: &Arc<[Arc<Member>]>,
+    command: impl Fn(&Member) -> StoreFuture<T>,
+) -> Asked<T> {
+    let ask = |(place, member): (usize, &Arc<Member>)| -> Answer<T> {
+        let answer = command(member);
+        Box::pin(async move { (place, answer.await) })
+    };
+    members.iter().enumerate().map(ask).collect()
+}
+
+/// What the stores answered, by place.
+struct Tally<T> {
+    members: Arc<[Arc<Member>]>,
+    answers: Vec<Option<Result<T, StoreError>>>,
+}
+
+impl<T: Copy + Send + 'static> Tally<T> {
+    fn new(members: &Arc<[Arc<Member>]>) -> Self {
+        Self { members: members.clone(), answers: members.iter().map(|_| None).collect() }
+    }
+
+    fn take(&mut self, place: usize, answer: Result<T, StoreError>) -> Option<T> {
+        let said = answer.as_ref().ok().copied();
+        self.answers[place] = Some(answer);
+        said
+    }
+
+    /// Sees to it that those who failed, or have not answered yet, do it later.
+    fn settle(self, mut asked: Asked<T>, request: &Request, runtime: &Handle) {
+        for (member, answer) in self.members.iter().zip(&self.answers) {
+            if let Some(Err(_)) = answer {
+                owe(member, request, runtime);
+            }
+        }
+        if asked.is_empty() {
+            return;
+        }
+        let (members, request, within) = (self.members, request.clone(), runtime.clone());
+        runtime.spawn(async move {
+            while let Some((place, answer)) = asked.next().await {
+                if answer.is_err() {
+                    owe(&members[place], &request, &within);
+                }
+            }
+        });
+    }
+
+    fn failure(&self, in_words: impl Fn(&T) -> String) -> StoreError {
+        let answer = |(member, answer): (&Arc<Member>, &Option<Result<T, StoreError>>)| {
+            let answer = match answer {
+                None => "no answer yet".to_owned(),
+                Some(Ok(answer)) => in_words(answer),
+                Some(Err(error)) => error.source.to_string(),
+            };
+            ServerAnswer::new(&member.name, answer)
+        };
+        let errors = || self.answers.iter().flatten().filter_map(|answer| answer.as_ref().err());
+        let needed = majority(&self.members);
+        let answers = self.members.iter().zip(&self.answers).map(answer).collect();
+        StoreError {
+            outcome: Outcome::Unknown,
+            is_passing: errors().filter(|error| !error.is_passing).count() < needed,
+            is_shut_down: errors().any(|error| error.is_shut_down),
+            source: Box::new(NoMajority { answers, needed }),
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! Renewals: a lease goes on where a majority still has it.
+//!
+//! A store that lost it (it was restarted, or could not be reached when it was acquired)
+//! is given it again, for as long as the holder may rely on it: else one after another
+//! could be restarted, and take the lease with it, though a majority had it all the time.
+//! That is no vote for this renewal, only for those to come.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use futures_util::StreamExt;
+use futures_util::future::join_all;
+use futures_util::stream::FuturesUnordered;
+use tokio::runtime::Handle;
+
+use super::debts::Member;
+use super::majority;
+use super::no_majority::{self, NoMajority, ServerAnswer};
+use crate::store::{Mended, Renewal, Renewals, Request, StoreError, validity};
+use crate::{LossReason, Outcome};
+
+/// What the stores answered for one lease, by place.
+type Answers = Vec<Option<Result<Renewal, StoreError>>>;
+
+/// Renews leases on all stores, and answers when a majority has decided on each.
+pub(super) fn renew_all(
+    members: &Arc<[Arc<Member>]>,
+    requests: &[Request],
+    runtime: &Handle,
+) -> Renewals {
+    let Some(first) = members.first() else { return Box::pin(async { Vec::new() }) };
+    // Before anything is sent: what is given back may not outlast what this renews.
+    let sent = first.store.now();
+    let mut asked: FuturesUnordered<_> = members
+        .iter()
+        .enumerate()
+        .map(|(place, member)| {
+            let renewals = member.store.renew_all(requests);
+            async move { (place, renewals.await) }
+        })
+        .collect();
+    let (members, requests, runtime) = (members.clone(), requests.to_vec(), runtime.clone());
+    Box::pin(async move {
+        let mut answers: Vec<Answers> =
+            requests.iter().map(|_| members.iter().map(|_| None).collect()).collect();
+        while answers.iter().any(|of_one| verdict(of_one).is_none())
+            && let Some((place, said)) = asked.next().await
+        {
+            note(&mut answers, place, said);
+        }
+        let judge = |of_one| match verdict(of_one) {
+            Some(Ok(renewal)) => Ok(renewal),
+            _ => Err(failure(&members, of_one)),
+        };
+        let verdicts = answers.iter().map(judge).collect();
+        if !asked.is_empty() || answers.iter().any(is_to_be_healed) {
+            runtime.spawn(async move {
+                // A slow one may have lost it as well.
+                while let Some((place, said)) = asked.next().await {
+                    note(&mut answers, place, said);
+                }
+                let lost = requests.iter().zip(&answers).filter(|(_, it)| is_to_be_healed(it));
+                join_all(lost.map(|(request, it)| heal(&members, request, it, sent))).await;
+            });
+        }
+        verdicts
+    })
+}
+
+fn note(answers: &mut [Answers], place: usize, said: Vec<Result<Renewal, StoreError>>) {
+    for (of_one, answer) in answers.iter_mut().zip(said) {
+        of_one[place] = Some(answer);
+    }
+}
+
+/// Whether a majority has it, and somebody lost it.
+fn is_to_be_healed(answers: &Answers) -> bool {
+    let is_lost = |answer: &Option<_>| matches!(answer, Some(Ok(Renewal::NotHeld(_))));
+    matches!(verdict(answers), Some(Ok(Renewal::Renewed))) && answers.iter().any(is_lost)
+}
+
+/// What a majority says, or that there will be none; nothing as long as it is open.
+fn verdict(answers: &Answers) -> Option<Result<Renewal, ()>> {
+    let needed = answers.len() / 2 + 1;
+    let (mut renewed, mut lost, mut open, mut reason) = (0, 0, 0, LossReason::Expired);
+    for answer in answers {
+        match answer {
+            Some(Ok(Renewal::Renewed)) => renewed += 1,
+            Some(Ok(Renewal::NotHeld(why))) => {
+                lost += 1;
+                if *why != LossReason::Expired {
+                    reason = *why;
+                }
+            }
+            Some(Err(_)) => {}
+            None => open += 1,
+        }
+    }
+    if renewed >= needed {
+        Some(Ok(Renewal::Renewed))
+    } else if lost >= needed {
+        Some(Ok(Renewal::NotHeld(reason)))
+    } else if renewed + open < needed && lost + open < needed {
+        Some(Err(()))
+    } else {
+        None
+    }
+}
+
+/// Gives a lease back to those who lost it.
+async fn heal(members: &[Arc<Member>], request: &Request, answers: &Answers, sent: Instant) {
+    let said = |which: fn(&Renewal) -> bool| {
+        let said = members.iter().zip(answers).filter(move |(_, answer)| {
+            answer.as_ref().is_some_and(|answer| answer.as_ref().is_ok_and(which))
+        });
+        said.map(|(member, _)| &member.store)
+    };
+    let healthy = said(|answer| *answer == Renewal::Renewed);
+    let known = healthy.map(|store| store.mend(request, 0, Duration::ZERO));
+    let tokens = join_all(known).await.into_iter().filter_map(|answer| match answer {
+        Ok(Mended::Held { token }) => Some(token),
+        _ => None,
+    });
+    // None: it was released meanwhile.
+    let Some(token) = tokens.max() else { return };
+    let now = members[0].store.now();
+    let lasts = validity(request.ttl).saturating_sub(now.saturating_duration_since(sent));
+    if lasts >= Duration::from_millis(1) {
+        let lost = said(|answer| *answer != Renewal::Renewed);
+        join_all(lost.map(|store| store.mend(request, token, lasts))).await;
+    }
+}
+
+fn failure(members: &[Arc<Member>], answers: &Answers) -> StoreError {
+    let answer = |(member, answer): (&Arc<Member>, &Option<_>)| {
+        let answer = answer.as_ref().map_or_else(|| "no answer yet".into(), no_majority::renewal);
+        ServerAnswer::new(&member.name, answer)
+    };
+    let errors = || answers.iter().flatten().filter_map(|answer| answer.as_ref().err());
+    let lasting = errors().filter(|error| !error.is_passing).count();
+    StoreError {
+        outcome: Outcome::Unknown,
+        is_passing: lasting < majority(members),
+        is_shut_down: errors().any(|error| error.is_shut_down),
+        source: Box::new(NoMajority {
+            answers: members.iter().zip(answers).map(answer).collect(),
+            needed: majority(members),
+        }),
+    }
+}

@@ -1,0 +1,262 @@
+//! One round: all stores are asked for a lock, and what a majority says is the answer.
+//!
+//! A round is one request. One that is not granted is taken back wherever it may be
+//! held, and is never asked again: so what is taken back is of no later round, whatever
+//! comes late, and in whatever order.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use futures_util::future::join_all;
+use futures_util::stream::FuturesUnordered;
+use tokio::runtime::Handle;
+
+use super::debts::{Member, owe};
+use super::majority;
+use super::no_majority::{self, NoMajority, ServerAnswer};
+use crate::Outcome;
+use crate::store::{Attempt, Mended, Request, StoreError};
+
+/// How long to wait at least before a lock is asked for again that several want at once.
+const LEAST: Duration = Duration::from_millis(20);
+
+/// What is known of a store's vote.
+enum Vote {
+    /// It has not answered.
+    Open,
+    /// It granted, with this token.
+    Granted(u64),
+    /// It grants no smaller token to anybody after this one.
+    Settled,
+    Refused(Attempt),
+    /// It did not answer, or not as it should.
+    Failed(Failure),
+}
+
+struct Failure {
+    why: String,
+    /// It may hold the lease all the same.
+    may_hold: bool,
+    /// Whether the same may well succeed a little later.
+    is_passing: bool,
+    is_shut_down: bool,
+}
+
+impl Failure {
+    fn said(why: String) -> Self {
+        Self { why, may_hold: true, is_passing: true, is_shut_down: false }
+    }
+
+    fn met(error: &StoreError, may_hold: bool) -> Self {
+        let StoreError { is_passing, is_shut_down, .. } = *error;
+        Self { why: error.source.to_string(), may_hold, is_passing, is_shut_down }
+    }
+}
+
+/// What a store says.
+enum Said {
+    Vote(Result<Attempt, StoreError>),
+    Mend(Result<Mended, StoreError>),
+}
+
+type Answer = Pin<Box<dyn Future<Output = (usize, Said)> + Send>>;
+
+/// A round under way.
+pub(super) struct Round {
+    members: Arc<[Arc<Member>]>,
+    request: Request,
+    runtime: Handle,
+    votes: Vec<Vote>,
+    answers: FuturesUnordered<Answer>,
+    /// The greatest of the majority's tokens, once there is a majority.
+    token: Option<u64>,
+}
+
+impl Round {
+    /// Asks all stores.
+    pub(super) fn begin(
+        members: &Arc<[Arc<Member>]>,
+        request: &Request,
+        again: Duration,
+        runtime: &Handle,
+    ) -> Self {
+        let ask = |(place, member): (usize, &Arc<Member>)| -> Answer {
+            let vote = member.store.vote(request, again);
+            Box::pin(async move { (place, Said::Vote(vote.await)) })
+        };
+        Self {
+            answers: members.iter().enumerate().map(ask).collect(),
+            members: members.clone(),
+            request: request.clone(),
+            runtime: runtime.clone(),
+            votes: members.iter().map(|_| Vote::Open).collect(),
+            token: None,
+        }
+    }
+
+    /// Waits until a majority has decided. What is not granted is taken back before this
+    /// returns, from all who said that they granted it; from others in the background.
+    pub(super) async fn run(mut self) -> Result<Attempt, StoreError> {
+        loop {
+            let (granted, settled) = (self.count(is_granted), self.count(is_settled));
+            let open = self.count(|vote| matches!(vote, Vote::Open));
+            let needed = majority(&self.members);
+            if !self.request.kind.is_fenced() && granted >= needed {
+                return Ok(Attempt::Granted { token: 0 });
+            }
+            if let Some(token) = self.token.filter(|_| settled >= needed) {
+                return Ok(Attempt::Granted { token });
+            }
+            if granted + settled + open < needed {
+                return self.give_up().await;
+            }
+            if self.token.is_none() && granted >= needed {
+                self.settle_on_a_token();
+                continue;
+            }
+            // As long as something is open, there is an answer to come.
+            let Some((place, said)) = self.answers.next().await else {
+                return self.give_up().await;
+            };
+            self.take(place, said);
+        }
+    }
+
+    fn count(&self, which: impl Fn(&Vote) -> bool) -> usize {
+        self.votes.iter().filter(|vote| which(vote)).count()
+    }
+
+    /// The token is the greatest; and a majority has to know it, or one of the next
+    /// majority might grant a smaller one.
+    fn settle_on_a_token(&mut self) {
+        let tokens = self.votes.iter().filter_map(|vote| match vote {
+            Vote::Granted(token) => Some(*token),
+            _ => None,
+        });
+        self.token = tokens.max();
+        for place in 0..self.votes.len() {
+            self.settle(place);
+        }
+    }
+
+    /// Lets a store that granted know the token, if there is one and its own is smaller.
+    fn settle(&mut self, place: usize) {
+        let (Vote::Granted(own), Some(token)) = (&self.votes[place], self.token) else { return };
+        if *own >= token {
+            self.votes[place] = Vote::Settled;
+            return;
+        }
+        let mend = self.members[place].store.mend(&self.request, token, Duration::ZERO);
+        self.answers.push(Box::pin(async move { (place, Said::Mend(mend.await)) }));
+    }
+
+    fn take(&mut self, place: usize, said: Said) {
+        self.votes[place] = match said {
+            Said::Vote(Ok(Attempt::Granted { token })) => Vote::Granted(token),
+            Said::Vote(Ok(refusal)) => Vote::Refused(refusal),
+            Said::Vote(Err(error)) => {
+                Vote::Failed(Failure::met(&error, error.outcome == Outcome::Unknown))
+            }
+            Said::Mend(Ok(Mended::Held { .. })) => Vote::Settled,
+            Said::Mend(Ok(Mended::NotHeld)) => {
+                Vote::Failed(Failure::said("it lost the lease at once".to_owned()))
+            }
+            Said::Mend(Ok(Mended::Behind(time))) => Vote::Failed(Failure::said(format!(
+                "its clock is behind the others' by {time:.1?} more than the lease lasts"
+            ))),
+            Said::Mend(Err(error)) => Vote::Failed(Failure::met(&error, true)),
+        };
+        self.settle(place);
+    }
+
+    /// Takes the request back, and says why it was not granted.
+    async fn give_up(self) -> Result<Attempt, StoreError> {
+        let mut undone = Vec::new();
+        for (member, vote) in self.members.iter().zip(&self.votes) {
+            match vote {
+                Vote::Granted(_) | Vote::Settled => undone.push(async {
+                    if member.store.cancel(&self.request).await.is_err() {
+                        owe(member, &self.request, &self.runtime);
+                    }
+                }),
+                Vote::Open | Vote::Failed(Failure { may_hold: true, .. }) => {
+                    owe(member, &self.request, &self.runtime);
+                }
+                Vote::Refused(_) | Vote::Failed(_) => {}
+            }
+        }
+        join_all(undone).await;
+        self.answer()
+    }
+
+    fn answer(&self) -> Result<Attempt, StoreError> {
+        let needed = majority(&self.members);
+        if self.failures().count() >= needed {
+            return Err(self.no_majority());
+        }
+        for verdict in [Attempt::Ended, Attempt::WrongKind, Attempt::WouldDeadlock] {
+            if self.count(|vote| matches!(vote, Vote::Refused(said) if *said == verdict)) >= needed
+            {
+                return Ok(verdict);
+            }
+        }
+        let (mut lefts, mut repaired) = (Vec::new(), false);
+        for vote in &self.votes {
+            match vote {
+                Vote::Refused(Attempt::Busy { retry_after, repaired: is_repaired }) => {
+                    lefts.push(*retry_after);
+                    repaired |= is_repaired;
+                }
+                Vote::Refused(_) => lefts.push(self.request.ttl),
+                _ => {}
+            }
+        }
+        // So many of those who refuse have to let go before there can be a majority.
+        lefts.sort_unstable();
+        let missing =
+            needed.saturating_sub(self.votes.len() - lefts.len() - self.failures().count());
+        let retry_after = missing.checked_sub(1).and_then(|nth| lefts.get(nth).copied());
+        // If none: several want it at once, and each had its part.
+        Ok(Attempt::Busy { retry_after: retry_after.unwrap_or(LEAST).max(LEAST), repaired })
+    }
+
+    fn failures(&self) -> impl Iterator<Item = &Failure> {
+        self.votes.iter().filter_map(|vote| match vote {
+            Vote::Failed(failure) => Some(failure),
+            _ => None,
+        })
+    }
+
+    fn no_majority(&self) -> StoreError {
+        let answer = |(member, vote): (&Arc<Member>, &Vote)| {
+            let answer = match vote {
+                Vote::Open => "no answer yet".to_owned(),
+                Vote::Granted(_) | Vote::Settled => "granted, and taken back".to_owned(),
+                Vote::Refused(refusal) => no_majority::attempt(refusal),
+                Vote::Failed(failure) => failure.why.clone(),
+            };
+            ServerAnswer::new(&member.name, answer)
+        };
+        let answers = self.members.iter().zip(&self.votes).map(answer).collect();
+        let source = Box::new(NoMajority { answers, needed: majority(&self.members) });
+        let lasting = self.failures().filter(|failure| !failure.is_passing).count();
+        StoreError {
+            // It is taken back wherever it may be held.
+            outcome: Outcome::NotRun,
+            is_passing: lasting < majority(&self.members),
+            is_shut_down: self.failures().any(|failure| failure.is_shut_down),
+            source,
+        }
+    }
+}
+
+fn is_granted(vote: &Vote) -> bool {
+    matches!(vote, Vote::Granted(_))
+}
+
+fn is_settled(vote: &Vote) -> bool {
+    matches!(vote, Vote::Settled)
+}

@@ -1,0 +1,301 @@
+//! A quorum in memory, each of whose stores a test can stop, freeze, restart empty, or
+//! make lose and delay what it is told.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::{Duration, Instant};
+
+use futures_util::future::join_all;
+use leasehold::store::memory::MemoryStore;
+use leasehold::store::quorum::Quorum;
+use leasehold::store::{
+    Adoption, All, Attempt, ClientId, ClientInfo, Ended, Forced, Listener, LockInfo, Mended, Node,
+    Owner, Renewal, Renewals, Request, RequestId, Store, StoreError, StoreFuture, Waiting,
+};
+use leasehold::{LockKey, Locks, Outcome, QuorumLocks};
+use tokio::runtime::Handle;
+use tokio::time::sleep;
+
+/// The time-out of a command.
+pub const TIME_OUT: Duration = Duration::from_millis(50);
+
+/// The stores of a quorum.
+#[derive(Clone, Debug)]
+pub struct Members {
+    members: Vec<Arc<Member>>,
+    longest_ttl: Duration,
+}
+
+impl Members {
+    /// Starts so many, empty, each of which grants nothing for `counts_after` when it was
+    /// restarted.
+    #[must_use]
+    pub fn start(count: usize, longest_ttl: Duration, counts_after: Duration) -> Self {
+        let member = |_| Arc::new(Member::new(counts_after));
+        Self { members: (0..count).map(member).collect(), longest_ttl }
+    }
+
+    /// All of them as one store.
+    #[must_use]
+    pub fn store(&self) -> Arc<dyn Store> {
+        let name = |place: usize| format!("server {place}");
+        let nodes = self.members.iter().enumerate();
+        let nodes = nodes.map(|(place, it)| (name(place), it.clone() as Arc<dyn Node>));
+        Arc::new(Quorum::new(nodes, self.longest_ttl, Handle::current()))
+    }
+
+    /// A new client.
+    #[must_use]
+    pub fn locks(&self) -> QuorumLocks {
+        QuorumLocks::of(Locks::over(self.store()))
+    }
+
+    /// One of them.
+    #[must_use]
+    pub fn member(&self, place: usize) -> &Member {
+        &self.members[place]
+    }
+
+    /// All of them, in order.
+    pub fn iter(&self) -> impl Iterator<Item = &Member> {
+        self.members.iter().map(|member| &**member)
+    }
+}
+
+/// One store, as it is reached over a network.
+pub struct Member {
+    counts_after: Duration,
+    state: Mutex<State>,
+}
+
+struct State {
+    store: Arc<MemoryStore>,
+    is_dead: bool,
+    /// What it is told while it is frozen, in order.
+    backlog: Option<Vec<Late>>,
+    restarted: Option<Instant>,
+    /// What happens to commands, one after the other.
+    faults: Vec<Fault>,
+    log: Vec<&'static str>,
+}
+
+type Late = Box<dyn FnOnce(&MemoryStore) + Send>;
+
+/// What happens to a command.
+#[derive(Clone, Copy, Debug)]
+pub enum Fault {
+    /// It never arrives.
+    LoseCommand,
+    /// It is done, and nobody hears of it.
+    LoseReply,
+    /// It arrives so much later, be it after its time-out.
+    Late(Duration),
+}
+
+impl Member {
+    fn new(counts_after: Duration) -> Self {
+        let state = State {
+            store: Arc::default(),
+            is_dead: false,
+            backlog: None,
+            restarted: None,
+            faults: Vec::new(),
+            log: Vec::new(),
+        };
+        Self { counts_after, state: Mutex::new(state) }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What it has, to look behind the scenes.
+    #[must_use]
+    pub fn store(&self) -> Arc<MemoryStore> {
+        self.state().store.clone()
+    }
+
+    /// It can't be reached from now on, and keeps what it has.
+    pub fn kill(&self) {
+        self.state().is_dead = true;
+    }
+
+    /// It can be reached again.
+    pub fn revive(&self) {
+        self.state().is_dead = false;
+    }
+
+    /// It answers nothing from now on.
+    pub fn freeze(&self) {
+        self.state().backlog.get_or_insert_default();
+    }
+
+    /// It does what it was told meanwhile, and answers again.
+    pub fn thaw(&self) {
+        let mut state = self.state();
+        for command in state.backlog.take().unwrap_or_default() {
+            command(&state.store);
+        }
+    }
+
+    /// It forgets everything, also what it was told while it was frozen. Its tokens go on
+    /// from a clock: as those of a server, they are greater than all before.
+    ///
+    /// # Panics
+    ///
+    /// Never: memory answers.
+    pub async fn restart_empty(&self, token: u64) {
+        let store = Arc::new(MemoryStore::default());
+        let request = Request {
+            key: LockKey::new("the clock").expect("a name"),
+            id: RequestId::next(ClientId::random(), &0.into()),
+            kind: leasehold::store::Kind::Mutex,
+            owner: None,
+            ttl: Duration::from_secs(1),
+        };
+        store.mend(&request, token, request.ttl).await.expect("memory answers");
+        let mut state = self.state();
+        state.store = store;
+        state.backlog = None;
+        state.is_dead = false;
+        state.restarted = Some(tokio::time::Instant::now().into_std());
+    }
+
+    /// Plans what happens to the next command that is not planned.
+    pub fn plan(&self, fault: Fault) {
+        self.state().faults.insert(0, fault);
+    }
+
+    /// The commands it was told since the last call, by name.
+    pub fn log(&self) -> Vec<&'static str> {
+        std::mem::take(&mut self.state().log)
+    }
+
+    fn ask<T: Send + 'static>(
+        &self,
+        name: &'static str,
+        command: impl FnOnce(&MemoryStore) -> StoreFuture<T> + Send + 'static,
+    ) -> StoreFuture<T> {
+        let mut state = self.state();
+        state.log.push(name);
+        if state.is_dead {
+            return Box::pin(async { Err(failure(Outcome::NotRun, "is it running?")) });
+        }
+        if let Some(backlog) = &mut state.backlog {
+            // In memory a command is done when its future is made.
+            backlog.push(Box::new(|store| drop(command(store))));
+            return no_answer();
+        }
+        match state.faults.pop() {
+            None => return command(&state.store),
+            Some(Fault::LoseCommand) => {}
+            Some(Fault::LoseReply) => drop(command(&state.store)),
+            Some(Fault::Late(time)) => {
+                let store = state.store.clone();
+                tokio::spawn(async move {
+                    sleep(time).await;
+                    drop(command(&store));
+                });
+            }
+        }
+        no_answer()
+    }
+}
+
+fn no_answer<T: Send + 'static>() -> StoreFuture<T> {
+    Box::pin(async {
+        sleep(TIME_OUT).await;
+        Err(failure(Outcome::Unknown, "no answer in time"))
+    })
+}
+
+fn failure(outcome: Outcome, why: &str) -> StoreError {
+    StoreError { outcome, is_passing: true, is_shut_down: false, source: why.into() }
+}
+
+impl fmt::Debug for Member {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Member").finish_non_exhaustive()
+    }
+}
+
+impl Node for Member {
+    fn vote(&self, request: &Request, again: Duration) -> StoreFuture<Attempt> {
+        let restarted = self.state().restarted;
+        if restarted.is_some_and(|at| self.now() < at + self.counts_after) {
+            return Box::pin(async {
+                Err(failure(Outcome::NotRun, "it started a moment ago, and may have lost locks"))
+            });
+        }
+        let request = request.clone();
+        self.ask("vote", move |store| store.vote(&request, again))
+    }
+
+    fn mend(&self, request: &Request, token: u64, lasts: Duration) -> StoreFuture<Mended> {
+        let request = request.clone();
+        self.ask("mend", move |store| store.mend(&request, token, lasts))
+    }
+}
+
+impl Store for Member {
+    fn acquire(&self, _: &Request, _: Option<Waiting>) -> StoreFuture<Attempt> {
+        unreachable!("it is one of several")
+    }
+
+    fn acquire_all(&self, _: &[Request]) -> Option<StoreFuture<All>> {
+        None
+    }
+
+    fn renew(&self, request: &Request) -> StoreFuture<Renewal> {
+        let request = request.clone();
+        self.ask("renew", move |store| store.renew(&request))
+    }
+
+    fn renew_all(&self, requests: &[Request]) -> Renewals {
+        Box::pin(join_all(requests.iter().map(|request| self.renew(request)).collect::<Vec<_>>()))
+    }
+
+    fn adopt(&self, _: RequestId, _: &Request) -> StoreFuture<Adoption> {
+        unreachable!("it is one of several")
+    }
+
+    fn release(&self, request: &Request, keep: Duration) -> StoreFuture<Ended> {
+        let request = request.clone();
+        self.ask("release", move |store| store.release(&request, keep))
+    }
+
+    fn cancel(&self, request: &Request) -> StoreFuture<bool> {
+        let request = request.clone();
+        self.ask("cancel", move |store| store.cancel(&request))
+    }
+
+    fn inspect(&self, key: &LockKey) -> StoreFuture<LockInfo> {
+        self.store().inspect(key)
+    }
+
+    fn is_held_by(&self, _: &LockKey, _: &Owner) -> StoreFuture<bool> {
+        unreachable!("it is one of several")
+    }
+
+    fn force_release(&self, _: &LockKey) -> StoreFuture<Forced> {
+        unreachable!("it is one of several")
+    }
+
+    fn was_forced(&self, _: &Request) -> StoreFuture<bool> {
+        unreachable!("it is one of several")
+    }
+
+    fn introduce(&self, client: &ClientInfo, lasts: Duration) -> StoreFuture<()> {
+        self.store().introduce(client, lasts)
+    }
+
+    fn listen(&self, _: ClientId, _: Weak<dyn Listener>) {}
+
+    fn gives_hints(&self) -> bool {
+        false
+    }
+
+    fn now(&self) -> Instant {
+        tokio::time::Instant::now().into_std()
+    }
+}

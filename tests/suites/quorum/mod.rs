@@ -1,0 +1,10 @@
+//! Several stores as one: what a majority grants is held, by one at a time, whatever
+//! becomes of the others.
+
+mod memory;
+mod random;
+
+use std::time::Duration;
+
+/// Longer than any test takes.
+const LONG: Duration = Duration::from_secs(30);

@@ -1,0 +1,196 @@
+//! Clients of one quorum do what they like, and its servers do what they should not: they
+//! die, freeze, forget, lose commands and replies, and take some late.
+//!
+//! At each grant nobody else believes to hold what excludes it, and its token is greater
+//! than all before; in the end everybody is served, and nothing is left.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use fastrand::Rng;
+use leasehold::store::Store;
+use leasehold::{Lease, LeaseHandle, LockError, LockKey, QuorumLocks};
+use leasehold_tests::members::{Fault, Members};
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
+
+/// The longest lease, and how long a server that forgot does not count.
+const LONGEST: Duration = Duration::from_millis(900);
+
+const NAMES: [&str; 2] = ["mutex", "rw"];
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum What {
+    Mutex,
+    Read,
+    Write,
+}
+
+/// All who were granted something, and what went wrong.
+#[derive(Default)]
+struct Records {
+    granted: Mutex<Vec<(What, LeaseHandle)>>,
+    wrong: Mutex<Option<String>>,
+    /// The greatest token.
+    token: AtomicU64,
+    grants: AtomicU64,
+}
+
+impl Records {
+    /// Notes a grant, beside which nobody may hold.
+    fn note(&self, what: What, lease: &Lease) {
+        let mut granted = self.granted.lock().unwrap_or_else(PoisonError::into_inner);
+        granted.retain(|(_, handle)| handle.is_held());
+        let excludes = |other: What| match what {
+            What::Mutex => other == What::Mutex,
+            What::Read => other == What::Write,
+            What::Write => other != What::Mutex,
+        };
+        if lease.is_held()
+            && let Some((other, _)) = granted.iter().find(|(other, _)| excludes(*other))
+        {
+            self.fail(format!("{what:?} beside {other:?}"));
+        }
+        if let Ok(fence) = lease.fence() {
+            let fence = u64::from(fence);
+            let before = self.token.fetch_max(fence, Ordering::Relaxed);
+            // The two locks share what is remembered here, and need not.
+            if before >= fence && granted.iter().all(|(other, _)| *other == what) {
+                self.fail(format!("{what:?} with {fence} after {before}"));
+            }
+        }
+        granted.push((what, lease.handle()));
+        self.grants.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn fail(&self, what: String) {
+        self.wrong.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(what);
+    }
+
+    fn wrong(&self) -> Option<String> {
+        self.wrong.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+fn millis(rng: &mut Rng, range: std::ops::Range<u64>) -> Duration {
+    Duration::from_millis(rng.u64(range))
+}
+
+async fn ask(
+    locks: &QuorumLocks,
+    what: What,
+    ttl: Duration,
+    wait: Duration,
+) -> Result<Lease, LockError> {
+    match what {
+        What::Mutex => locks.mutex(NAMES[0]).ttl(ttl).wait(wait).lock().await,
+        What::Read => locks.rw_lock(NAMES[1]).ttl(ttl).wait(wait).read().await,
+        What::Write => locks.rw_lock(NAMES[1]).ttl(ttl).wait(wait).write().await,
+    }
+}
+
+/// One who asks, holds, and releases or is dropped somewhere.
+async fn client(locks: QuorumLocks, records: Arc<Records>, mut rng: Rng) {
+    loop {
+        sleep(millis(&mut rng, 0..60)).await;
+        let what = [What::Mutex, What::Mutex, What::Read, What::Write][rng.usize(..4)];
+        let (ttl, wait) = (millis(&mut rng, 150..900), millis(&mut rng, 0..800));
+        // Some are dropped on their way.
+        let patience = if rng.u8(..8) == 0 { wait / 2 } else { Duration::from_secs(60) };
+        let Ok(Ok(lease)) = timeout(patience, ask(&locks, what, ttl, wait)).await else { continue };
+        records.note(what, &lease);
+        sleep(if rng.u8(..4) == 0 { millis(&mut rng, 0..1500) } else { millis(&mut rng, 0..40) })
+            .await;
+        if rng.bool() {
+            let _ = lease.release().await;
+        }
+    }
+}
+
+/// What happens to the servers.
+async fn nemesis(members: Members, records: Arc<Records>, mut rng: Rng) {
+    loop {
+        sleep(millis(&mut rng, 5..150)).await;
+        let member = members.member(rng.usize(..members.iter().count()));
+        match rng.u8(..10) {
+            0 => member.kill(),
+            1 => member.freeze(),
+            2 | 3 => member.thaw(),
+            4 | 5 => member.revive(),
+            // As its clock would be beyond all that was granted.
+            6 => member.restart_empty(records.token.load(Ordering::Relaxed) + 1_000_000).await,
+            7 => member.plan(Fault::LoseCommand),
+            8 => member.plan(Fault::LoseReply),
+            _ => member.plan(Fault::Late(millis(&mut rng, 1..1000))),
+        }
+    }
+}
+
+/// One run; what went wrong, and how often something was granted.
+async fn run(seed: u64, count: usize, counts_after: Duration) -> (Option<String>, u64) {
+    let mut rng = Rng::with_seed(seed);
+    fastrand::seed(rng.u64(..));
+    let (members, records) =
+        (Members::start(count, LONGEST, counts_after), Arc::<Records>::default());
+    let mut tasks = JoinSet::new();
+    for _ in 0..4 {
+        tasks.spawn(client(members.locks(), records.clone(), rng.fork()));
+    }
+    tasks.spawn(nemesis(members.clone(), records.clone(), rng.fork()));
+    sleep(Duration::from_secs(20)).await;
+    tasks.shutdown().await;
+    for member in members.iter() {
+        member.revive();
+        member.thaw();
+    }
+    // All is well again: what is left ends, and everybody is served.
+    sleep(3 * LONGEST).await;
+    for place in 0..count {
+        for name in NAMES {
+            let info = members.member(place).store().inspect(&LockKey::new(name).unwrap()).await;
+            let info = info.expect("memory answers");
+            if !info.holders.is_empty() {
+                records.fail(format!("left behind on {place}: {info:?}"));
+            }
+        }
+    }
+    let locks = members.locks();
+    for what in [What::Mutex, What::Write, What::Read] {
+        match ask(&locks, what, LONGEST, Duration::from_secs(2)).await {
+            Ok(lease) => records.note(what, &lease),
+            Err(error) => records.fail(error.to_string()),
+        }
+    }
+    (records.wrong(), records.grants.load(Ordering::Relaxed))
+}
+
+/// `SEEDS` runs more of them.
+fn seeds() -> u64 {
+    std::env::var("SEEDS").ok().and_then(|seeds| seeds.parse().ok()).unwrap_or(12)
+}
+
+#[tokio::test(start_paused = true)]
+async fn nobody_holds_beside_another_whatever_the_servers_do() {
+    let mut grants = 0;
+    for seed in 0..seeds() {
+        for count in [3, 5] {
+            let (wrong, granted) = run(seed, count, LONGEST).await;
+            assert_eq!(wrong, None, "seed {seed}, {count} servers");
+            grants += granted;
+        }
+    }
+    assert!(grants > seeds() * 20, "{grants} grants prove little");
+}
+
+/// That the test bites: a server that was restarted empty, and counts at once.
+#[tokio::test(start_paused = true)]
+async fn a_server_that_forgets_and_counts_at_once_is_found_out() {
+    for seed in 0..200 {
+        if let (Some(wrong), _) = run(seed, 3, Duration::ZERO).await {
+            assert!(wrong.contains("beside"), "{wrong}");
+            return;
+        }
+    }
+    panic!("no second holder in 200 runs");
+}
