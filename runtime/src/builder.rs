@@ -1,9 +1,13 @@
 //! Chooses what a client is called and how its keys begin, and connects it.
 
 use std::sync::Arc;
+use std::time::Duration;
+
+use bb8_redis::RedisConnectionManager;
+use bb8_redis::bb8::Pool;
 
 use crate::keeper::{Keeper, Thread};
-use crate::store::redis::RedisStore;
+use crate::store::redis::{RedisStore, Settings};
 use crate::store::{ClientId, ClientInfo, Store};
 use crate::{LockError, Locks};
 
@@ -11,20 +15,20 @@ use crate::{LockError, Locks};
 #[derive(Clone, Debug)]
 #[must_use = "it does nothing until it connects"]
 pub struct Builder {
-    prefix: String,
+    settings: Settings,
     service: Option<String>,
     hands_over: bool,
 }
 
 impl Builder {
     pub(crate) fn new() -> Self {
-        Self { prefix: "leasehold".to_owned(), service: None, hands_over: true }
+        Self { settings: Settings::default(), service: None, hands_over: true }
     }
 
     /// How all keys on the server begin, by default `leasehold`. Clients with
     /// different prefixes have different locks. Braces are refused.
     pub fn prefix(mut self, prefix: impl Into<String>) -> Self {
-        self.prefix = prefix.into();
+        self.settings.prefix = prefix.into();
         self
     }
 
@@ -47,37 +51,102 @@ impl Builder {
         self
     }
 
-    /// Connects, as [`Locks::connect`] does.
+    /// How many connections carry the commands, 1 to 16; by default one, which carries
+    /// many commands at once.
+    ///
+    /// All commands of a lock go by the same one, chosen by the lock's name. With more
+    /// than one, [`Locks::all`] asks for locks of several connections one after another.
+    /// On a cluster it changes nothing: there is one to each node.
+    pub fn connections(mut self, count: usize) -> Self {
+        self.settings.connections = count;
+        self
+    }
+
+    /// How long making a connection may take, from 33 ms to 60 s; by default 1 s. The
+    /// handshake is part of it, and so is asking sentinels where the master is.
+    pub fn connect_timeout(mut self, timeout: Duration) -> Self {
+        self.settings.connect_timeout = timeout;
+        self
+    }
+
+    /// How long the server has to answer a command, from 33 ms to 60 s; by default
+    /// 500 ms. A command of a lock has no longer than a third of its TTL, so that there
+    /// is time for another.
+    ///
+    /// What was not answered in time may have run. It is sent again with the same id, or
+    /// taken back.
+    pub fn command_timeout(mut self, timeout: Duration) -> Self {
+        self.settings.command_timeout = timeout;
+        self
+    }
+
+    /// Connects to the Redis or Valkey server of a URL:
+    ///
+    /// | URL | leads to |
+    /// |---|---|
+    /// | `redis://user:password@host:port/db` | one server; all but the host may be left out |
+    /// | `rediss://…` | the same by TLS (feature `tls`) |
+    /// | `unix:///path?db=1&user=…&pass=…` | one server, by a socket of the file system |
+    /// | `redis://user:password@a:7000,b:7001` | a cluster, by some of its nodes (feature `cluster`) |
+    /// | `redis+sentinel://user:password@a,b:26379/name/db` | the master of this name, as the sentinels at these hosts know it; `rediss+sentinel://` speaks TLS to both |
+    ///
+    /// A single host that says that it is a node of a cluster is taken for the cluster.
+    /// User and password are those of the servers; a sentinel's own are the options
+    /// `?sentinel_user=…&sentinel_password=…`. What is special in them is
+    /// percent-encoded. `?protocol=resp2` is for a server, or a proxy before it, that
+    /// does not take to RESP3.
+    ///
+    /// When the connection breaks or the server turns out to be a replica, sentinels are
+    /// asked again. So a failover costs the time that they need for it.
+    ///
+    /// On connecting, warnings (events of `tracing`) say what makes the server a bad
+    /// place for locks, such as a policy of evicting keys.
     ///
     /// # Errors
     ///
     /// As of [`Locks::connect`]; [`LockError::InvalidOption`] also for a prefix
-    /// that is empty, or has a brace or a control character in it.
+    /// that is empty, or has a brace or a control character in it, and for numbers and
+    /// times out of their range.
     ///
     /// # Cancel safety
     ///
     /// Safe: the connection is closed.
     pub async fn connect(self, url: &str) -> Result<Locks, LockError> {
         let (thread, id) = (Thread::start()?, ClientId::random());
-        let store = RedisStore::connect(url, &self.prefix, id, thread.runtime()).await?;
+        let store = RedisStore::connect(url, &self.settings, id, thread.runtime()).await?;
         Ok(self.keep(thread, Arc::new(store), id))
     }
 
-    /// Connects to a cluster by the URLs of some of its nodes.
+    /// Connects by a pool that the program has already (of bb8-redis 0.26), to one server
+    /// that is no node of a cluster.
+    ///
+    /// A connection is taken, cloned and put back at once; the clone is used until it
+    /// breaks. A pool does not see that a connection is dead: when the one it hands out
+    /// does not answer, another is made by the pool's manager beside the pool. Prefer
+    /// [`connect`](Self::connect) where you can:
+    ///
+    /// - No messages come by such connections, so who waits asks the server often, every
+    ///   5 to 200 ms.
+    /// - A connection that the pool made is driven by the runtime on which it was made. While
+    ///   that is blocked nothing is renewed; when it ends, another connection is made.
+    /// - The server answers in order: a slow command that others send by the same
+    ///   connection holds up the locks' ones. No command that blocks may be sent by it.
     ///
     /// # Errors
     ///
-    /// As of [`connect`](Self::connect).
+    /// - [`LockError::Store`] if no connection is to be had, or the server refuses.
+    /// - [`LockError::InvalidOption`] if the server is a node of a cluster, and as of
+    ///   [`connect`](Self::connect).
     ///
     /// # Cancel safety
     ///
-    /// Safe: the connections are closed.
-    #[cfg(feature = "cluster")]
-    #[doc(hidden)]
-    pub async fn connect_cluster(self, nodes: &[String]) -> Result<Locks, LockError> {
+    /// Safe: the pool is left as it was.
+    pub async fn connect_pool(
+        self,
+        pool: Pool<RedisConnectionManager>,
+    ) -> Result<Locks, LockError> {
         let (thread, id) = (Thread::start()?, ClientId::random());
-        let runtime = thread.runtime();
-        let store = RedisStore::connect_cluster(nodes, &self.prefix, id, runtime).await?;
+        let store = RedisStore::connect_pool(pool, &self.settings, id, thread.runtime()).await?;
         Ok(self.keep(thread, Arc::new(store), id))
     }
 

@@ -126,8 +126,8 @@ impl Locks {
         Self::new(store, keeper, id, true)
     }
 
-    /// Locks on the Redis or Valkey server of a URL, such as
-    /// `redis://127.0.0.1:6379` or `redis://user:password@host/0`.
+    /// Locks on the Redis or Valkey server of a URL, such as `redis://127.0.0.1:6379`,
+    /// or by Sentinel or on a cluster: [`Builder::connect`] lists the URLs.
     ///
     /// Deadlines are those of the system's clock: do not pause tokio's, as tests
     /// do, with locks on a server.
@@ -136,7 +136,8 @@ impl Locks {
     ///
     /// - [`LockError::Store`] if the server can't be reached within 2 seconds, or
     ///   refuses. It names host and port, and never the password.
-    /// - [`LockError::InvalidOption`] if the URL makes no sense.
+    /// - [`LockError::InvalidOption`] if the URL makes no sense, or needs a feature that is
+    ///   missing.
     ///
     /// # Cancel safety
     ///

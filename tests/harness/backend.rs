@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use leasehold::Locks;
 use leasehold::store::memory::MemoryStore;
-use leasehold::store::redis::RedisStore;
+use leasehold::store::redis::{RedisStore, Settings};
 use leasehold::store::{ClientId, Store};
 use tokio::runtime::Handle;
 
@@ -100,7 +100,8 @@ impl Backend for QuorumInMemory {
 /// If the server can't be reached.
 pub async fn light_client(server: &Server) -> Locks {
     let id = ClientId::random();
-    let store = RedisStore::connect(&server.url(), "leasehold", id, Handle::current()).await;
+    let store =
+        RedisStore::connect(&server.url(), &Settings::default(), id, Handle::current()).await;
     Locks::over_as(Arc::new(store.expect("the server is there")), id)
 }
 
@@ -116,7 +117,8 @@ impl Backend for Redis {
         let server = Server::start();
         let url = server.url();
         let store =
-            RedisStore::connect(&url, "leasehold", ClientId::random(), Handle::current()).await;
+            RedisStore::connect(&url, &Settings::default(), ClientId::random(), Handle::current())
+                .await;
         Self { store: Arc::new(store.expect("the server is there")), server }
     }
 

@@ -71,10 +71,17 @@ impl Cluster {
         &self.nodes
     }
 
-    /// The URLs for clients.
+    /// The URL for clients.
     #[must_use]
-    pub fn urls(&self) -> Vec<String> {
-        self.nodes.iter().map(Server::url).collect()
+    pub fn url(&self) -> String {
+        self.url_as("")
+    }
+
+    /// The same with a login, such as `user:password@`.
+    #[must_use]
+    pub fn url_as(&self, login: &str) -> String {
+        let nodes = self.nodes.iter().map(|node| format!("127.0.0.1:{}", node.port()));
+        format!("redis://{login}{}", nodes.collect::<Vec<_>>().join(","))
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
-use leasehold::store::redis::RedisStore;
+use leasehold::store::redis::{RedisStore, Settings};
 use leasehold::store::{
     Adoption, Attempt, Attendance, ClientId, Ended, Hint, Kind, Renewal, Request, RequestId, Store,
     Ticket, Waiting,
@@ -30,12 +30,12 @@ struct Client {
 
 impl Client {
     async fn connect(cluster: &Cluster) -> Self {
-        Self::to(&cluster.urls()).await
+        Self::to(&cluster.url()).await
     }
 
-    async fn to(urls: &[String]) -> Self {
+    async fn to(url: &str) -> Self {
         let id = ClientId::random();
-        let store = RedisStore::connect_cluster(urls, "leasehold", id, Handle::current()).await;
+        let store = RedisStore::connect(url, &Settings::default(), id, Handle::current()).await;
         let store = store.unwrap();
         let hearing = Hearing::of(&store, id);
         Self { store, id, requests: AtomicU64::new(0), hearing }
@@ -177,7 +177,7 @@ async fn a_subscription_is_shared_and_ended() {
 #[tokio::test]
 async fn locks_work_and_keep_their_keys_together() {
     let cluster = Cluster::start().await;
-    let locks = async || Locks::builder().connect_cluster(&cluster.urls()).await.unwrap();
+    let locks = async || Locks::builder().connect(&cluster.url()).await.unwrap();
     let (first, second) = (locks().await, locks().await);
     let mut slots = HashSet::new();
     for name in (0..12).map(|n| format!("order:{n}")).chain(["{tag}:a".into(), "a{b}{c}".into()]) {
@@ -269,9 +269,7 @@ async fn hints_follow_a_slot_that_moves() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_kind_is_there() {
     let cluster = Cluster::start().await;
-    let urls: Vec<_> =
-        cluster.nodes().iter().map(|node| format!("redis://127.0.0.1:{}/", node.port())).collect();
-    let locks = Locks::builder().service("billing").connect_cluster(&urls).await.unwrap();
+    let locks = Locks::builder().service("billing").connect(&cluster.url()).await.unwrap();
     crate::kinds::every_kind_and_question(&locks).await;
     let lease = locks.rw_lock("known").read().await.unwrap();
     // The client writes down who it is in the background.
@@ -320,12 +318,8 @@ async fn the_rights_of_the_docs_are_enough() {
     let cluster = Cluster::start().await;
     let line = format!("{} {more}", line.replace("PASSWORD", "p"));
     let _ = ask_all::<String>(&cluster, &line).await;
-    let urls = cluster
-        .nodes()
-        .iter()
-        .map(|node| format!("redis://leasehold:p@127.0.0.1:{}/", node.port()));
-    let urls: Vec<_> = urls.collect();
-    let (first, mut second) = (Client::to(&urls).await, Client::to(&urls).await);
+    let url = cluster.url_as("leasehold:p@");
+    let (first, mut second) = (Client::to(&url).await, Client::to(&url).await);
     for name in ["a", "b", "c", "d", "e", "f"] {
         second.is_handed(&first, name).await;
     }
@@ -339,7 +333,7 @@ async fn the_rights_of_the_docs_are_enough() {
 async fn who_reads_does_not_wait_to_write() {
     let cluster = Cluster::start().await;
     let builder = Locks::builder();
-    let locks = builder.connect_cluster(&cluster.urls()).await.unwrap();
+    let locks = builder.connect(&cluster.url()).await.unwrap();
     let mine = locks.rw_lock("a").owner("me");
     let read = mine.read().await.unwrap();
     let refused = mine.write().await;

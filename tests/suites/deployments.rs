@@ -125,7 +125,7 @@ mod on_servers {
     use std::sync::atomic::AtomicU64;
 
     use leasehold::LockKey;
-    use leasehold::store::redis::RedisStore;
+    use leasehold::store::redis::{RedisStore, Settings};
     use leasehold::store::{
         Adoption, ClientId, ClientInfo, Kind, Owner, Request, RequestId, Store,
     };
@@ -292,10 +292,14 @@ mod on_servers {
     #[tokio::test]
     async fn a_cancel_leaves_somebody_elses_string_alone() {
         let server = Server::start();
-        let store =
-            RedisStore::connect(&server.url(), "leasehold", ClientId::random(), Handle::current())
-                .await
-                .unwrap();
+        let store = RedisStore::connect(
+            &server.url(),
+            &Settings::default(),
+            ClientId::random(),
+            Handle::current(),
+        )
+        .await
+        .unwrap();
         let mut redis = server.redis().await;
         let set =
             redis::cmd("SET").arg(&["leasehold:lock:{a}", "somebody's", "PX", "60000"]).clone();
@@ -318,10 +322,14 @@ mod on_servers {
             acl.arg(&["SETUSER", "u", "on", ">p", "~*", "+@all", &format!("-{missing}")]);
             acl.exec_async(&mut redis).await.unwrap();
             let url = format!("redis://u:p@127.0.0.1:{}/", server.port());
-            let store =
-                RedisStore::connect(&url, "leasehold", ClientId::random(), Handle::current())
-                    .await
-                    .unwrap();
+            let store = RedisStore::connect(
+                &url,
+                &Settings::default(),
+                ClientId::random(),
+                Handle::current(),
+            )
+            .await
+            .unwrap();
             for kind in [Kind::Mutex, Kind::Semaphore { limit: 2, weight: 1 }] {
                 let name = if kind == Kind::Mutex { "a" } else { "s" };
                 let _ = store.acquire(&request(name, kind, Duration::from_secs(9)), None).await;
@@ -350,8 +358,9 @@ mod on_servers {
             acl.exec_async(&mut redis).await.unwrap();
             let url = format!("redis://u:p@127.0.0.1:{}/", server.port());
             let id = ClientId::random();
-            let store =
-                RedisStore::connect(&url, "leasehold", id, Handle::current()).await.unwrap();
+            let store = RedisStore::connect(&url, &Settings::default(), id, Handle::current())
+                .await
+                .unwrap();
             let client = ClientInfo::new(id, "a".into(), String::new(), 1);
             let _ = store.introduce(&client, Duration::from_secs(9)).await;
             let kinds = [
@@ -417,10 +426,14 @@ mod on_servers {
                 permit.release().await.unwrap();
             }
             // What was taken back, and what expired.
-            let store =
-                RedisStore::connect(&url, "leasehold", ClientId::random(), Handle::current())
-                    .await
-                    .unwrap();
+            let store = RedisStore::connect(
+                &url,
+                &Settings::default(),
+                ClientId::random(),
+                Handle::current(),
+            )
+            .await
+            .unwrap();
             store.cancel(&request("t", Kind::Mutex, Duration::from_secs(9))).await.unwrap();
             let limit = Kind::Semaphore { limit: 1, weight: 1 };
             let dead = request("t", limit, Duration::from_millis(100));

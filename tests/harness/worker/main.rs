@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use leasehold::store::ClientId;
 use leasehold::store::faulty::Faulty;
-use leasehold::store::redis::RedisStore;
+use leasehold::store::redis::{RedisStore, Settings};
 use leasehold::{Fault, LockError, Locks, Wait};
 use tokio::runtime::Handle;
 
@@ -86,7 +86,7 @@ async fn read(url: &str, key: &str, ttl_ms: u64) -> Result<(), Failure> {
 #[tokio::main(flavor = "current_thread")]
 async fn reenter(url: &str, key: &str, owner: &str, count: u32) -> Result<(), Failure> {
     let id = ClientId::random();
-    let store = RedisStore::connect(url, "leasehold", id, Handle::current()).await?;
+    let store = RedisStore::connect(url, &Settings::default(), id, Handle::current()).await?;
     let store = Arc::new(Faulty::over(Arc::new(store)));
     let locks = Locks::over_as(store.clone(), id);
     let mut holds = Vec::new();

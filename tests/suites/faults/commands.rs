@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use leasehold::LockKey;
 use leasehold::LossReason::Taken;
-use leasehold::store::redis::RedisStore;
+use leasehold::store::redis::{RedisStore, Settings};
 use leasehold::store::{
     Adoption, Attempt, ClientId, Kind, Owner, Renewal, Request, RequestId, Store,
 };
@@ -23,7 +23,9 @@ const KINDS: [Kind; 5] = [
 
 async fn store(server: &Server) -> RedisStore {
     let client = ClientId::random();
-    RedisStore::connect(&server.url(), "leasehold", client, Handle::current()).await.unwrap()
+    RedisStore::connect(&server.url(), &Settings::default(), client, Handle::current())
+        .await
+        .unwrap()
 }
 
 fn request(name: &str, kind: Kind) -> Request {

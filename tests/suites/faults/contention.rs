@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
-use leasehold::store::redis::RedisStore;
+use leasehold::store::redis::{RedisStore, Settings};
 use leasehold::store::{
     Adoption, All, Attempt, ClientId, ClientInfo, Ended, Forced, Listener, LockInfo, Owner,
     Renewal, Renewals, Request, RequestId, Store, StoreFuture, Waiting,
@@ -208,8 +208,9 @@ async fn every_command_may_arrive_twice() {
     let mut clients = Vec::new();
     for _ in 0..6 {
         let id = ClientId::random();
-        let store =
-            RedisStore::connect(&server.url(), "leasehold", id, Handle::current()).await.unwrap();
+        let store = RedisStore::connect(&server.url(), &Settings::default(), id, Handle::current())
+            .await
+            .unwrap();
         clients.push(Locks::over_as(Arc::new(Twice(store)), id));
     }
     let inside = contend(&clients, 40).await;

@@ -5,7 +5,7 @@ use std::fmt::Debug;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
-use leasehold::store::redis::RedisStore;
+use leasehold::store::redis::{RedisStore, Settings};
 use leasehold::store::{
     Attempt, ClientId, Ended, Hint, Kind, Request, RequestId, Stamp, Store, StoreFuture, Ticket,
     Waiting,
@@ -33,7 +33,8 @@ struct Client {
 impl Client {
     async fn connect(url: &str) -> Self {
         let id = ClientId::random();
-        let store = RedisStore::connect(url, "leasehold", id, Handle::current()).await.unwrap();
+        let store =
+            RedisStore::connect(url, &Settings::default(), id, Handle::current()).await.unwrap();
         let hearing = Hearing::of(&store, id);
         Self { store, id, requests: AtomicU64::new(0), hearing }
     }

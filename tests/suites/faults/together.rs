@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
-use leasehold::store::redis::RedisStore;
+use leasehold::store::redis::{RedisStore, Settings};
 use leasehold::store::{
     Attempt, ClientId, Ended, Kind, Owner, Renewal, Request, RequestId, Store, StoreError, Ticket,
     Waiting,
@@ -21,7 +21,9 @@ const LONG: Duration = Duration::from_secs(30);
 
 async fn store(server: &Server) -> RedisStore {
     let client = ClientId::random();
-    RedisStore::connect(&server.url(), "leasehold", client, Handle::current()).await.unwrap()
+    RedisStore::connect(&server.url(), &Settings::default(), client, Handle::current())
+        .await
+        .unwrap()
 }
 
 fn request(name: &str, ttl: Duration) -> Request {
@@ -160,7 +162,8 @@ async fn a_key_that_is_forbidden_is_no_answer_to_the_others() {
     ask(&mut redis, "ACL SETUSER some on >pw ~leasehold:*:{may:*} &* +@all").await;
     let url = server.url().replace("redis://", "redis://some:pw@");
     let client = ClientId::random();
-    let store = RedisStore::connect(&url, "leasehold", client, Handle::current()).await.unwrap();
+    let store =
+        RedisStore::connect(&url, &Settings::default(), client, Handle::current()).await.unwrap();
     let names = ["may:1", "not:1", "may:2", "not:2"];
     let requests = names.map(|name| request(name, LONG));
     let answers = join_all(requests.iter().map(|it| store.acquire(it, None))).await;
@@ -384,7 +387,8 @@ async fn where_a_connection_has_no_name_each_is_a_call() {
     ask(&mut redis, "ACL SETUSER some on >pw ~* &* +@all -client|info").await;
     let url = server.url().replace("redis://", "redis://some:pw@");
     let client = ClientId::random();
-    let store = RedisStore::connect(&url, "leasehold", client, Handle::current()).await.unwrap();
+    let store =
+        RedisStore::connect(&url, &Settings::default(), client, Handle::current()).await.unwrap();
     let requests: Vec<_> = (0..20).map(|n| request(&n.to_string(), LONG)).collect();
     server.forget_stats().await;
     let answers = join_all(requests.iter().map(|it| store.acquire(it, None))).await;

@@ -3,7 +3,7 @@
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
-use leasehold::store::redis::RedisStore;
+use leasehold::store::redis::{RedisStore, Settings};
 use leasehold::store::{ClientId, Kind, Request, RequestId, Store};
 use leasehold::{LockKey, Locks, Wait};
 use leasehold_tests::cluster::Cluster;
@@ -14,7 +14,7 @@ use tokio::time::timeout;
 const SOON: Duration = Duration::from_secs(30);
 
 async fn connect(cluster: &Cluster) -> Locks {
-    Locks::builder().connect_cluster(&cluster.urls()).await.unwrap()
+    Locks::builder().connect(&cluster.url()).await.unwrap()
 }
 
 fn requests<const N: usize>(names: [&str; N]) -> Vec<Request> {
@@ -32,8 +32,8 @@ fn requests<const N: usize>(names: [&str; N]) -> Vec<Request> {
 #[tokio::test]
 async fn what_shares_a_slot_is_taken_by_one_command() {
     let cluster = Cluster::start().await;
-    let (urls, id) = (cluster.urls(), ClientId::random());
-    let store = RedisStore::connect_cluster(&urls, "leasehold", id, Handle::current()).await;
+    let (url, id) = (cluster.url(), ClientId::random());
+    let store = RedisStore::connect(&url, &Settings::default(), id, Handle::current()).await;
     let store = store.unwrap();
     for names in [["a", "b"], ["order:{1}:a", "order:{2}:a"], ["{1}", "order:{1}:a"]] {
         assert!(store.acquire_all(&requests(names)).is_none(), "{names:?}");

@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use leasehold::LockKey;
 use leasehold::store::memory::MemoryStore;
-use leasehold::store::redis::RedisStore;
+use leasehold::store::redis::{RedisStore, Settings};
 use leasehold::store::{Attempt, ClientId, Kind, Owner, Request, RequestId, Ticket, Waiting};
 use leasehold_tests::server::Server;
 use proptest::test_runner::{Config, TestCaseError, TestError, TestRunner};
@@ -77,7 +77,8 @@ impl World {
         let handle = runtime.handle().clone();
         let (redis, raw) = runtime.block_on(async {
             let client = ClientId::random();
-            let store = RedisStore::connect(&server.url(), "leasehold", client, handle).await;
+            let store =
+                RedisStore::connect(&server.url(), &Settings::default(), client, handle).await;
             (store.expect("the server is there"), server.redis().await)
         });
         server.stop_clock();

@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use leasehold::LockKey;
-use leasehold::store::redis::RedisStore;
+use leasehold::store::redis::{RedisStore, Settings};
 use leasehold::store::{
     Attempt, ClientId, Ended, Kind, Renewal, Request, RequestId, Store, Ticket, Waiting,
 };
@@ -61,7 +61,8 @@ struct Requests {
 impl Requests {
     async fn start(server: &Server) -> Self {
         let id = ClientId::random();
-        let store = RedisStore::connect(&server.url(), "leasehold", id, Handle::current()).await;
+        let store =
+            RedisStore::connect(&server.url(), &Settings::default(), id, Handle::current()).await;
         Self { store: Arc::new(store.unwrap()), id, counter: AtomicU64::new(0) }
     }
 

@@ -1,19 +1,22 @@
-//! What a user gives to connect, and what is said when it won't do.
+//! What a user gives to connect: one grammar of URLs for a server, the nodes of a
+//! cluster, and sentinels. No error repeats any of it: it may hold a password.
 
 use redis::{ConnectionInfo, IntoConnectionInfo, ProtocolVersion, RedisError};
 
 use super::fault;
+use super::place::Place;
+use super::sentinel::Sentinels;
 use crate::store::StoreError;
 use crate::{LockError, Step};
 
-pub(super) fn check_prefix(prefix: &str) -> Result<(), LockError> {
-    if prefix.is_empty() || prefix.contains(['{', '}']) || prefix.contains(char::is_control) {
-        return Err(LockError::InvalidOption {
-            option: "prefix",
-            problem: format!("{prefix:?} is empty, or has a brace or a control character in it"),
-        });
-    }
-    Ok(())
+/// Where a URL leads.
+#[derive(Clone, Debug)]
+pub(super) enum Address {
+    /// To one server, be it the master that sentinels name.
+    One(Box<Place>),
+    /// To nodes of a cluster.
+    #[cfg(feature = "cluster")]
+    Cluster(Vec<ConnectionInfo>),
 }
 
 pub(super) fn not_connected(what: String, error: RedisError) -> LockError {
@@ -21,16 +24,209 @@ pub(super) fn not_connected(what: String, error: RedisError) -> LockError {
     LockError::Store { step: Step::Connect, what, outcome, source }
 }
 
-/// Reads a URL, and never repeats it in an error: it may hold a password.
-pub(super) fn connection_info(url: &str) -> Result<ConnectionInfo, LockError> {
-    let info = url.into_connection_info().map_err(|error| LockError::InvalidOption {
+fn invalid<T>(problem: &str) -> Result<T, LockError> {
+    Err(LockError::InvalidOption {
         option: "url",
         problem: format!(
-            "{}; write redis://host:port, redis://user:password@host, rediss://host (with the \
-             feature `tls`) or redis+unix:///path",
-            error.category()
+            "{problem}; write redis://host:port, redis://user:password@host, redis://host,host \
+             for a cluster (with the feature `cluster`), redis+sentinel://host,host/NAME for the \
+             master of this name, rediss://host for TLS (with the feature `tls`) or unix:///path"
         ),
-    })?;
+    })
+}
+
+/// Reads a URL.
+pub(super) fn read(url: &str) -> Result<Address, LockError> {
+    let url = url.trim();
+    if url.contains(char::is_control) {
+        // The driver would leave it out, also where it was meant.
+        return invalid("it has a control character in it");
+    }
+    let Some((scheme, rest)) = url.split_once("://") else { return invalid("it is no URL") };
+    let scheme = scheme.to_ascii_lowercase();
+    let parts = Parts::of(rest)?;
+    match scheme.as_str() {
+        "unix" | "redis+unix" | "valkey+unix" => {
+            parts.check(&["db", "user", "pass", "protocol"], false)?;
+            one(&format!("{scheme}://{rest}")).map(fixed)
+        }
+        "redis" | "valkey" => parts.servers(&scheme, false),
+        "rediss" | "valkeys" => parts.servers(&scheme, true),
+        "redis+sentinel" => parts.sentinels("redis", false),
+        "rediss+sentinel" => parts.sentinels("rediss", true),
+        _ => invalid("it begins with what is not known"),
+    }
+}
+
+/// A URL behind its scheme, as it is written.
+struct Parts<'a> {
+    /// User and password, with the `@` behind them.
+    login: &'a str,
+    hosts: Vec<&'a str>,
+    /// With the slash before it.
+    path: &'a str,
+    options: Vec<(&'a str, &'a str)>,
+    fragment: &'a str,
+}
+
+impl<'a> Parts<'a> {
+    fn of(rest: &'a str) -> Result<Self, LockError> {
+        let (rest, fragment) = rest.split_once('#').unwrap_or((rest, ""));
+        let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
+        let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+        let (login, hosts) = authority.split_at(authority.rfind('@').map_or(0, |at| at + 1));
+        if login.matches('@').count() > 1 && login.contains(',') {
+            return invalid(
+                "user and password stand once, before the first host, and an @ in them is %40",
+            );
+        }
+        let options = query.split('&').filter(|option| !option.is_empty());
+        Ok(Self {
+            login,
+            hosts: hosts.split(',').collect(),
+            path,
+            options: options.map(|it| it.split_once('=').unwrap_or((it, ""))).collect(),
+            fragment,
+        })
+    }
+
+    /// That nothing is asked for that would be left out in silence.
+    fn check(&self, known: &[&str], is_tls: bool) -> Result<(), LockError> {
+        if !self.options.iter().all(|(name, _)| known.contains(name)) {
+            let known = known.join(", ");
+            return invalid(&format!("it has an option other than those known here: {known}"));
+        }
+        let is_protocol = |it: &str| matches!(it, "2" | "3" | "resp2" | "resp3");
+        if self.options.iter().any(|(name, it)| *name == "protocol" && !is_protocol(it)) {
+            return invalid("the protocol is neither resp2 nor resp3");
+        }
+        if is_tls && !cfg!(feature = "tls") {
+            return invalid("for TLS the feature `tls` is missing");
+        }
+        if !(self.fragment.is_empty() || is_tls && self.fragment == "insecure") {
+            return invalid("what stands behind the # is not known; is it part of a password? %23");
+        }
+        Ok(())
+    }
+
+    /// The server at a host, if all else is said of it.
+    fn at(
+        &self,
+        scheme: &str,
+        login: &str,
+        host: &str,
+        path: &str,
+    ) -> Result<ConnectionInfo, LockError> {
+        if host.is_empty() {
+            return invalid("a host is missing");
+        }
+        let mut url = format!("{scheme}://{login}{host}{path}");
+        if let Some((_, protocol)) = self.options.iter().rfind(|(name, _)| *name == "protocol") {
+            url.extend(["?protocol=", protocol]);
+        }
+        if !self.fragment.is_empty() {
+            url.extend(["#", self.fragment]);
+        }
+        one(&url)
+    }
+
+    /// One server, or several nodes of a cluster.
+    fn servers(&self, scheme: &str, is_tls: bool) -> Result<Address, LockError> {
+        self.check(&["protocol"], is_tls)?;
+        if let [host] = self.hosts[..] {
+            let server = self.at(scheme, self.login, host, self.path)?;
+            return Ok(fixed(server));
+        }
+        let at = |host: &&str| self.at(scheme, self.login, host, self.path);
+        let nodes = self.hosts.iter().map(at).collect::<Result<Vec<_>, _>>()?;
+        #[cfg(feature = "cluster")]
+        {
+            nodes.iter().try_for_each(check_node)?;
+            Ok(Address::Cluster(nodes))
+        }
+        #[cfg(not(feature = "cluster"))]
+        {
+            let _ = nodes;
+            invalid("several hosts are a cluster, for which the feature `cluster` is missing")
+        }
+    }
+
+    fn sentinels(&self, scheme: &str, is_tls: bool) -> Result<Address, LockError> {
+        self.check(&["protocol", "sentinel_user", "sentinel_password"], is_tls)?;
+        let mut path = self.path.trim_matches('/').split('/');
+        let (name, db) = (path.next().unwrap_or_default(), path.next().unwrap_or("0"));
+        if name.is_empty() {
+            return invalid("the name of the master is missing");
+        }
+        let is_named_so = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
+        if !name.chars().all(is_named_so) || path.next().is_some() {
+            return invalid("behind the hosts stand the master's name and a database's number");
+        }
+        let option = |name| self.options.iter().rfind(|it| it.0 == name).map(|it| in_login(it.1));
+        let login = match (option("sentinel_user"), option("sentinel_password")) {
+            (None, None) => String::new(),
+            (user, Some(password)) => format!("{}:{password}@", user.unwrap_or_default()),
+            (Some(_), None) => return invalid("sentinel_password is missing"),
+        };
+        let sentinel = |host: &&str| {
+            let has_port = host.rsplit(']').next().is_some_and(|end| end.contains(':'));
+            let port = if has_port || host.is_empty() { "" } else { ":26379" };
+            let info = self.at(scheme, &login, &format!("{host}{port}"), "")?;
+            // Every sentinel speaks it, and is asked one thing.
+            let settings = info.redis_settings().clone().set_protocol(ProtocolVersion::RESP2);
+            Ok(info.set_redis_settings(settings))
+        };
+        let sentinels = self.hosts.iter().map(sentinel).collect::<Result<Vec<_>, _>>()?;
+        let master = self.at(scheme, self.login, "master", &format!("/{db}"))?;
+        let sentinels = Sentinels::new(sentinels, name.to_owned(), master);
+        Ok(Address::One(Box::new(Place::Sentinel(sentinels))))
+    }
+}
+
+fn fixed(server: ConnectionInfo) -> Address {
+    Address::One(Box::new(Place::Fixed(server)))
+}
+
+/// A value of an option, where a URL has a user or a password.
+fn in_login(value: &str) -> String {
+    let escape = |c: char| match c {
+        '@' => "%40".to_owned(),
+        ':' => "%3A".to_owned(),
+        '/' => "%2F".to_owned(),
+        '?' => "%3F".to_owned(),
+        c => c.to_string(),
+    };
+    value.chars().map(escape).collect()
+}
+
+/// What a node of a cluster can't have.
+#[cfg(feature = "cluster")]
+pub(super) fn check_node(node: &ConnectionInfo) -> Result<(), LockError> {
+    if node.redis_settings().db() != 0 {
+        return invalid("a cluster has no database but 0");
+    }
+    if !node.redis_settings().protocol().supports_resp3() {
+        return invalid("a cluster is spoken to by RESP3");
+    }
+    Ok(())
+}
+
+/// One node of a cluster has the locks of its own slots alone.
+pub(super) fn no_cluster() -> LockError {
+    LockError::InvalidOption {
+        option: "url",
+        problem: "it leads to a node of a cluster; connect to that, redis://host,host, with the \
+                  feature `cluster`"
+            .to_owned(),
+    }
+}
+
+/// Reads the URL of one server.
+fn one(url: &str) -> Result<ConnectionInfo, LockError> {
+    let Ok(info) = url.into_connection_info() else {
+        // The driver's own words may repeat a part of it.
+        return invalid("a host, a port, a database or a login is none that can be read");
+    };
     #[cfg(feature = "tls")]
     if matches!(info.addr(), redis::ConnectionAddr::TcpTls { .. }) {
         // The driver takes the process's cryptography, and panics without one.
@@ -39,10 +235,13 @@ pub(super) fn connection_info(url: &str) -> Result<ConnectionInfo, LockError> {
     }
     // By RESP3 hints come on the same connection, unless the URL says otherwise:
     // the driver's own default is RESP2.
-    let options = url.split_once('?').map_or("", |(_, options)| options).split(['&', '#']);
-    let is_resp2 = options.into_iter().any(|it| matches!(it, "protocol=2" | "protocol=resp2"));
-    let protocol = if is_resp2 { ProtocolVersion::RESP2 } else { ProtocolVersion::RESP3 };
+    let is_chosen = url.contains("?protocol=") || url.contains("&protocol=");
+    let protocol =
+        if is_chosen { info.redis_settings().protocol() } else { ProtocolVersion::RESP3 };
     let settings = info.redis_settings().clone().set_protocol(protocol);
     let tcp = info.tcp_settings().clone().set_nodelay(true);
     Ok(info.set_tcp_settings(tcp).set_redis_settings(settings))
 }
+
+#[cfg(test)]
+mod tests;

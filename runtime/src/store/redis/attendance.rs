@@ -12,8 +12,9 @@ use tokio::runtime::Handle;
 use tokio::sync::{Mutex as AsyncMutex, OnceCell};
 use tokio::time::{sleep, timeout};
 
-use super::connection::{CONNECT, Pauses};
+use super::connection::Pauses;
 use super::hints::Ears;
+use super::settings::Settings;
 use super::{cluster, fault, lock};
 use crate::store::{Attendance, Hint, StoreError};
 
@@ -21,6 +22,7 @@ use crate::store::{Attendance, Hint, StoreError};
 pub(super) struct Hub {
     pub(super) ears: Ears,
     nodes: Vec<ConnectionInfo>,
+    settings: Settings,
     /// Made when somebody first waits.
     connection: OnceCell<ClusterConnection>,
     channels: Mutex<HashMap<String, Channel>>,
@@ -51,10 +53,16 @@ enum State {
 }
 
 impl Hub {
-    pub(super) fn new(nodes: Vec<ConnectionInfo>, ears: Ears, runtime: Handle) -> Self {
+    pub(super) fn new(
+        nodes: Vec<ConnectionInfo>,
+        ears: Ears,
+        settings: Settings,
+        runtime: Handle,
+    ) -> Self {
         Self {
             ears,
             nodes,
+            settings,
             connection: OnceCell::new(),
             channels: Mutex::default(),
             has_failed: AtomicBool::new(false),
@@ -71,10 +79,11 @@ impl Hub {
     /// the future is dropped.
     pub(super) async fn attend(self: Arc<Self>, wake: String) -> Result<Attendance, StoreError> {
         let (hub, name) = (self.clone(), format!("{wake}{}", self.ears.client));
+        let limit = self.settings.connect_timeout;
         let attending = self.runtime.spawn(async move {
             lock(&hub.channels).entry(name.clone()).or_default().waiting += 1;
             let attending = Attending { hub, name };
-            let settled = timeout(CONNECT, attending.hub.settle(&attending.name, false)).await;
+            let settled = timeout(limit, attending.hub.settle(&attending.name, false)).await;
             let failed = match settled {
                 Ok(Ok(())) => None,
                 Ok(Err(error)) => Some(fault::in_cluster(error)),
@@ -160,7 +169,11 @@ impl Hub {
                 }
                 Ok::<_, ()>(())
             };
-            cluster::builder(&self.nodes).push_sender(take).build()?.get_async_connection().await
+            cluster::builder(&self.nodes, &self.settings)
+                .push_sender(take)
+                .build()?
+                .get_async_connection()
+                .await
         };
         self.connection.get_or_try_init(connect).await.cloned()
     }

@@ -54,7 +54,7 @@ impl RedisStore {
         foreign: T,
         read: impl FnOnce(&[u64]) -> Option<T> + Send + 'static,
     ) -> StoreFuture<T> {
-        self.send(command, limit(request), move |answer| match answer {
+        self.send(command, limit(request, self.command_timeout), move |answer| match answer {
             Err(error) if is_wrong_type(&error) => Ok(foreign),
             answer => {
                 let answer = answer?;
@@ -77,8 +77,8 @@ impl RedisStore {
             not(feature = "cluster"),
             expect(clippy::infallible_destructuring_match, reason = "a cluster is the other")
         )]
-        let pump = match &self.servers {
-            Servers::One(pump) => pump,
+        let pumps = match &self.servers {
+            Servers::One(pumps) => pumps,
             #[cfg(feature = "cluster")]
             Servers::Cluster(cluster) => {
                 let running = self.runtime.spawn(cluster::run(cluster.clone(), command, limit));
@@ -88,7 +88,7 @@ impl RedisStore {
             }
         };
         let (entry, answer) = Entry::new(command, limit);
-        pump.push([entry]);
+        pumps.push([entry]);
         Box::pin(async move { read(answer.await.unwrap_or_else(|_| Err(fault::shut_down()))) })
     }
 }

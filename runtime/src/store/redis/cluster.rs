@@ -13,10 +13,10 @@ use tokio::time::timeout;
 
 use super::attendance::Hub;
 use super::command::{Command, call};
-use super::connection::CONNECT;
 use super::fault;
 use super::hints::Ears;
 use super::script;
+use super::settings::Settings;
 use crate::store::StoreError;
 
 /// The connections to a cluster.
@@ -33,9 +33,10 @@ impl Cluster {
     pub(super) async fn open(
         nodes: Vec<ConnectionInfo>,
         ears: Ears,
+        settings: &Settings,
         runtime: Handle,
     ) -> RedisResult<Self> {
-        let client = builder(&nodes).build()?;
+        let client = builder(&nodes, settings).build()?;
         let mut commands = client.get_async_connection().await?;
         for script in script::ALL {
             // Where it is not allowed, each script is loaded by its first EVAL.
@@ -43,7 +44,7 @@ impl Cluster {
             load.arg("LOAD").arg(script.body);
             let _ = commands.req_packed_command(&load).await;
         }
-        Ok(Self { commands, hub: Arc::new(Hub::new(nodes, ears, runtime)) })
+        Ok(Self { commands, hub: Arc::new(Hub::new(nodes, ears, settings.clone(), runtime)) })
     }
 }
 
@@ -54,12 +55,13 @@ impl fmt::Debug for Cluster {
 }
 
 /// What all connections to the cluster have in common.
-pub(super) fn builder(nodes: &[ConnectionInfo]) -> ClusterClientBuilder {
+pub(super) fn builder(nodes: &[ConnectionInfo], settings: &Settings) -> ClusterClientBuilder {
     let builder = ClusterClient::builder(nodes.iter().cloned())
         .use_protocol(ProtocolVersion::RESP3)
-        .connection_timeout(CONNECT)
-        .response_timeout(CONNECT)
-        // Enough for a slot that moves; whoever asks has a time-out of its own.
+        .connection_timeout(settings.connect_timeout)
+        // Whoever asks has a time-out of its own.
+        .response_timeout(settings.connect_timeout.max(settings.command_timeout))
+        // Enough for a slot that moves.
         .retries(4)
         .min_retry_wait(10)
         .max_retry_wait(100);

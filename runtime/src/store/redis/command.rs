@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use redis::{Cmd, ErrorKind, RedisError, Value};
 
-use super::connection::PATIENCE;
 use super::script::Script;
 use super::words::Words;
 use crate::store::{Request, StoreError};
@@ -34,9 +33,7 @@ impl Command {
             self.words.push_parts(&key.parts_in_store(prefix, role).map(str::as_bytes));
         }
         self.keys = self.words.len();
-        let mut hasher = DefaultHasher::new();
-        key.hash(&mut hasher);
-        self.lock = hasher.finish();
+        self.lock = number_of(key);
         self
     }
 
@@ -61,10 +58,22 @@ impl Command {
         self.number(u64::try_from(time.as_millis()).unwrap_or(u64::MAX))
     }
 
+    /// Whether it may grant what was not granted before.
+    pub(super) fn grants(&self) -> bool {
+        self.script.grants
+    }
+
     /// Whether one call takes this and the other.
     pub(super) fn goes_with(&self, other: &Self) -> bool {
         self.script.takes_several && std::ptr::eq(self.script, other.script)
     }
+}
+
+/// What stands for a lock.
+pub(super) fn number_of(key: &LockKey) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    key.hash(&mut hasher);
+    hasher.finish()
 }
 
 /// One call of the script of these commands: by its hash, or with the whole body, for
@@ -91,12 +100,12 @@ pub(super) fn call(commands: &[&Command], with_body: bool) -> Cmd {
 
 /// The least that a command may take: a third of the shortest TTL. The rest of a lease
 /// that is not to be held for longer may be shorter than that.
-const LEAST: Duration = Duration::from_millis(33);
+pub(super) const LEAST: Duration = Duration::from_millis(33);
 
 /// The time a command has: enough for a slow answer, and little enough that a
 /// lease outlives two of them.
-pub(super) fn limit(request: &Request) -> Duration {
-    (request.ttl / 3).clamp(LEAST, PATIENCE)
+pub(super) fn limit(request: &Request, most: Duration) -> Duration {
+    (request.ttl / 3).min(most).max(LEAST)
 }
 
 /// The integers of an answer: few have their place here, and need no memory.

@@ -6,12 +6,13 @@
 //! connection is broken: the commands say so, or the driver when it is closed.
 
 use std::fmt;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use bb8_redis::bb8::{ManageConnection, Pool, RunError};
 use redis::aio::MultiplexedConnection;
-use redis::{Cmd, ConnectionInfo, ErrorKind, RedisResult, Value};
+use redis::{Cmd, ErrorKind, RedisResult, Value};
 use tokio::task::AbortHandle;
 
 use super::dial::Manager;
@@ -21,40 +22,36 @@ use super::hints::Ears;
 use super::{lock, subscriber};
 use crate::store::StoreError;
 
-/// How long a connection may be silent before it is given up, and the most that
-/// a command may take.
-pub(super) const PATIENCE: Duration = Duration::from_millis(500);
-
-/// How long making a connection may take, with its handshake.
-pub(super) const CONNECT: Duration = Duration::from_secs(1);
-
-/// The connections to one server.
+/// A connection to one server, and those after it. Where a client has several at a
+/// time, each has one of these.
 pub(super) struct Connections {
     pool: Pool<Manager>,
     manager: Manager,
     /// The last one that was had, so that most commands do without the pool.
     last: Mutex<Option<Link>>,
-    keeping: AbortHandle,
+    /// Hints by RESP2.
+    keeping: Option<AbortHandle>,
 }
 
 impl Connections {
     /// Makes the first connection, and fails if that fails.
-    pub(super) async fn open(info: ConnectionInfo, ears: Ears) -> RedisResult<Self> {
-        let manager = Manager::new(info, ears)?;
+    pub(super) async fn open(manager: Manager) -> RedisResult<Self> {
         let first = manager.connect().await?;
         let pool = Pool::builder()
             .max_size(1)
             .test_on_check_out(false)
             .max_lifetime(None)
             .idle_timeout(None)
-            .connection_timeout(CONNECT)
+            .connection_timeout(manager.shared.settings.connect_timeout)
             .error_sink(Box::new(manager.clone()))
             .build_unchecked(manager.clone());
         // The pool is empty, so there is room; if not, it makes its own.
         let _ = pool.add(first);
-        let hearing = manager.clone();
-        let keeping = tokio::spawn(async move { subscriber::keep(&hearing).await });
-        Ok(Self { pool, manager, last: Mutex::default(), keeping: keeping.abort_handle() })
+        let keeping = manager.hears.then(|| {
+            let hearing = manager.clone();
+            tokio::spawn(async move { subscriber::keep(&hearing).await }).abort_handle()
+        });
+        Ok(Self { pool, manager, last: Mutex::default(), keeping })
     }
 
     /// A connection that is not known to be broken.
@@ -96,11 +93,37 @@ impl Connections {
     pub(super) fn ears(&self) -> &Ears {
         &self.manager.shared.ears
     }
+
+    /// Whether the server says that it is a node of a cluster.
+    pub(super) fn lead_to_cluster(&self) -> bool {
+        self.manager.shared.is_of_cluster.load(Ordering::Relaxed)
+    }
+
+    /// Why the server may grant nothing now: it was started a moment ago, and may have
+    /// lost what it had granted before.
+    pub(super) fn why_not_to_grant(&self, link: &Link) -> Option<String> {
+        let counts_after = self.manager.shared.settings.counts_after?;
+        match link.health.up_since().map(|since| since.elapsed()) {
+            Some(up) if up >= counts_after => None,
+            Some(up) => Some(format!(
+                "the server started {} s ago and may have lost locks; it counts after \
+                 {counts_after:?}",
+                up.as_secs()
+            )),
+            None => Some(
+                "the server does not say since when it is up, and may have lost locks; allow the \
+                 user +info"
+                    .to_owned(),
+            ),
+        }
+    }
 }
 
 impl Drop for Connections {
     fn drop(&mut self) {
-        self.keeping.abort();
+        if let Some(keeping) = &self.keeping {
+            keeping.abort();
+        }
     }
 }
 

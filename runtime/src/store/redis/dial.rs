@@ -1,24 +1,24 @@
-//! Making a connection: the protocol, the handshake, and what is left to be done
-//! about the connections before it.
+//! Making a connection: to whom, by which protocol, and how soon after the last.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use bb8_redis::bb8::{self, ManageConnection};
-use futures_util::future::join_all;
 use redis::aio::MultiplexedConnection;
 use redis::{
-    AsyncConnectionConfig, Client, Cmd, ConnectionInfo, ErrorKind, ProtocolVersion, PushInfo,
-    PushKind, RedisError, RedisResult, Value,
+    AsyncConnectionConfig, Client, ConnectionInfo, ErrorKind, ProtocolVersion, PushInfo, PushKind,
+    RedisError, RedisResult, Value,
 };
 use tokio::sync::SetOnce;
 use tokio::time::{sleep, timeout};
 
-use super::connection::{CONNECT, Link};
-use super::health::{Health, Name, Shared};
+use super::connection::Link;
+use super::health::{Health, Shared};
 use super::hints::Ears;
-use super::{lock, script};
+use super::lock;
+use super::place::Place;
+use super::settings::Settings;
 
 /// The least time from one connection to the next.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -26,36 +26,33 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// Makes connections for the pool, and knows the broken ones.
 #[derive(Clone, Debug)]
 pub(super) struct Manager {
-    client: Client,
-    /// The same server by RESP2, where hints need a connection of their own.
-    by_resp2: Client,
+    pub(super) place: Place,
     pub(super) shared: Arc<Shared>,
-    flags: Arc<Flags>,
+    pub(super) flags: Arc<Flags>,
+    /// Hints come by its connections.
+    pub(super) hears: bool,
 }
 
-#[derive(Debug)]
-struct Flags {
+#[derive(Debug, Default)]
+pub(super) struct Flags {
     /// The server does not speak RESP3, or the URL says that it should not.
     resp2: SetOnce<()>,
     /// It was said that there will be no hints.
     is_silence_told: AtomicBool,
+    /// It was looked at for what is to be warned of.
+    pub(super) is_looked_at: AtomicBool,
 }
 
 impl Manager {
-    pub(super) fn new(info: ConnectionInfo, ears: Ears) -> RedisResult<Self> {
-        let shared = Shared::new(info.addr().to_string(), ears);
-        let protocol = info.redis_settings().protocol();
-        let by_resp2 = info.redis_settings().clone().set_protocol(ProtocolVersion::RESP2);
-        let flags = Flags {
-            resp2: SetOnce::new_with((!protocol.supports_resp3()).then_some(())),
-            is_silence_told: AtomicBool::new(false),
-        };
-        Ok(Self {
-            by_resp2: Client::open(info.clone().set_redis_settings(by_resp2))?,
-            client: Client::open(info)?,
-            shared,
-            flags: Arc::new(flags),
-        })
+    pub(super) fn new(place: Place, settings: Settings, ears: Arc<Ears>, hears: bool) -> Self {
+        let is_resp2 = place.protocol().is_some_and(|protocol| !protocol.supports_resp3());
+        let resp2 = SetOnce::new_with(is_resp2.then_some(()));
+        Self {
+            shared: Shared::new(place.describe(), settings, ears),
+            place,
+            flags: Arc::new(Flags { resp2, ..Flags::default() }),
+            hears,
+        }
     }
 
     fn is_resp2(&self) -> bool {
@@ -67,16 +64,25 @@ impl Manager {
         self.flags.resp2.wait().await;
     }
 
-    /// The server, by RESP2.
-    pub(super) fn by_resp2(&self) -> &Client {
-        &self.by_resp2
+    /// The server as it is found now, by RESP2.
+    pub(super) async fn resp2_client(&self) -> RedisResult<Client> {
+        Client::open(by_resp2(self.find().await?))
+    }
+
+    /// Where the server is now. Sentinels get a part of the time that there is to connect.
+    async fn find(&self) -> RedisResult<ConnectionInfo> {
+        self.place.find(self.shared.settings.connect_timeout / 3).await
     }
 
     /// Connects, by RESP3 if the server speaks it.
-    async fn open(&self, health: &Arc<Health>) -> RedisResult<MultiplexedConnection> {
+    async fn open(
+        &self,
+        info: ConnectionInfo,
+        health: &Arc<Health>,
+    ) -> RedisResult<MultiplexedConnection> {
         // Whatever is sent has a time-out of its own.
         let config = AsyncConnectionConfig::new()
-            .set_connection_timeout(Some(CONNECT))
+            .set_connection_timeout(Some(self.shared.settings.connect_timeout))
             .set_response_timeout(None);
         if !self.is_resp2() {
             let (shared, health) = (self.shared.clone(), health.clone());
@@ -87,12 +93,14 @@ impl Manager {
                 }
                 Ok::<_, ()>(())
             });
-            match self.client.get_multiplexed_async_connection_with_config(&config).await {
+            let client = Client::open(info.clone())?;
+            match client.get_multiplexed_async_connection_with_config(&config).await {
                 Err(error) if is_no_resp3(&error) => {}
                 opened => return opened,
             }
         }
-        let opened = self.by_resp2.get_multiplexed_async_connection_with_config(&config).await?;
+        let client = Client::open(by_resp2(info))?;
+        let opened = client.get_multiplexed_async_connection_with_config(&config).await?;
         if self.flags.resp2.set(()).is_ok() {
             tracing::info!(server = %self.shared.server, "the lock store does not speak RESP3; RESP2 will do");
         }
@@ -100,63 +108,29 @@ impl Manager {
     }
 
     async fn dial(&self) -> RedisResult<Link> {
-        let health = Arc::new(Health::default());
-        let connection = self.open(&health).await?;
-        // All of it in one round trip.
-        let ask = |command: Cmd| {
-            let mut connection = connection.clone();
-            async move { command.query_async::<Value>(&mut connection).await }
-        };
-        let info = ask(redis::cmd("CLIENT").arg("INFO").clone());
-        // Bytes of a connection that was given up may still be on their way,
-        // and would act after everything that is sent on this one.
-        let abandoned = lock(&self.shared.abandoned).clone();
-        let kills = join_all(abandoned.iter().map(|Name { id, address }| {
-            ask(redis::cmd("CLIENT").arg(&["KILL", "ID", id, "ADDR", address]).clone())
-        }));
-        // Before anything is asked, so that no answer to it is missed.
-        let subscribed = self.subscribe(connection.clone(), &health);
-        // Loaded so, a script is not forgotten to make room for others. Where it
-        // is not allowed, each script is loaded by its first EVAL.
-        let loads = join_all(
-            script::ALL
-                .iter()
-                .map(|script| ask(redis::cmd("SCRIPT").arg("LOAD").arg(script.body).clone())),
-        );
-        let (info, kills, subscribed, _) = tokio::join!(info, kills, subscribed, loads);
-        subscribed?;
-        match info {
-            Ok(info) => {
-                if let Some(name) = Name::read(&redis::from_redis_value::<String>(info)?) {
-                    let _ = health.name.set(name); // it has none yet
-                }
-            }
-            // Not allowed, or taken away by who runs the server.
-            Err(error) if matches!(error.code(), Some("NOPERM" | "ERR")) => {}
-            Err(error) => return Err(error),
+        if let Place::Lent(pool) = &self.place {
+            return self.borrow(pool).await;
         }
-        let is_done = |kill: &RedisResult<Value>| match kill {
-            Ok(_) => true,
-            Err(error) => error.code().is_some(),
-        };
-        let done: Vec<_> = abandoned
-            .iter()
-            .zip(&kills)
-            .filter(|(_, kill)| is_done(kill))
-            .map(|(name, _)| name)
-            .collect();
-        lock(&self.shared.abandoned).retain(|old| !done.contains(&old));
-        Ok(Link::new(connection, health))
+        let info = self.find().await?;
+        let health = Arc::new(Health::new(self.hears, false));
+        let server = info.addr().to_string();
+        let connection = self.open(info, &health).await?;
+        self.shared.address.send_if_modified(|known| {
+            let has_moved = *known != server;
+            known.clone_from(&server);
+            has_moved
+        });
+        self.greet(connection, health, &server).await
     }
 
     /// Subscribes to the client's channel; without the right to, it goes on
     /// without hints.
-    async fn subscribe(
+    pub(super) async fn subscribe(
         &self,
         mut connection: MultiplexedConnection,
         health: &Arc<Health>,
     ) -> RedisResult<()> {
-        if self.is_resp2() {
+        if self.is_resp2() || !self.hears || matches!(self.place, Place::Lent(_)) {
             return Ok(());
         }
         let ears = &self.shared.ears;
@@ -189,6 +163,12 @@ impl Manager {
     }
 }
 
+/// The same server by RESP2.
+pub(super) fn by_resp2(info: ConnectionInfo) -> ConnectionInfo {
+    let settings = info.redis_settings().clone().set_protocol(ProtocolVersion::RESP2);
+    info.set_redis_settings(settings)
+}
+
 /// Whether the server refused the protocol, and not the client.
 fn is_no_resp3(error: &RedisError) -> bool {
     // Proxies have words of their own for a command that they do not know.
@@ -213,7 +193,8 @@ impl ManageConnection for Manager {
             sleep(PAUSE.saturating_sub(made.elapsed())).await;
         }
         let silent = || (ErrorKind::Io, "no answer in time", self.shared.server.clone()).into();
-        let link = timeout(CONNECT, self.dial()).await.unwrap_or_else(|_| Err(silent()))?;
+        let limit = self.shared.settings.connect_timeout;
+        let link = timeout(limit, self.dial()).await.unwrap_or_else(|_| Err(silent()))?;
         // Whatever a later failure is, this is not its cause any more.
         *lock(&self.shared.last_error) = None;
         *lock(&self.shared.made) = Some(Instant::now());

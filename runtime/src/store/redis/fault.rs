@@ -69,6 +69,16 @@ pub(super) fn silent() -> StoreError {
     unknown((ErrorKind::Io, "no answer in time").into())
 }
 
+/// The command was not sent, for a reason of our own that passes.
+pub(super) fn not_yet(problem: &str) -> StoreError {
+    StoreError {
+        outcome: Outcome::NotRun,
+        is_passing: true,
+        is_shut_down: false,
+        source: problem.into(),
+    }
+}
+
 /// The runtime that drives the connections has ended.
 pub(super) fn shut_down() -> StoreError {
     let error = unknown((ErrorKind::Io, "the client has ended").into());

@@ -25,12 +25,17 @@ pub(super) const MOST: usize = 100;
 const TOGETHER: usize = 16;
 
 /// Sends commands, and answers each within `limit`.
-pub(super) async fn run(connections: Arc<Connections>, entries: Vec<Entry>, limit: Duration) {
+pub(super) async fn run(connections: Arc<Connections>, mut entries: Vec<Entry>, limit: Duration) {
     let deadline = Timer::now() + limit;
-    let mut flight = Flight::new(entries);
     let Ok(Ok(link)) = timeout_at(deadline, connections.get()).await else {
-        return flight.fail(|| connections.no_connection());
+        return Flight::new(entries).fail(|| connections.no_connection());
     };
+    if let Some(problem) = connections.why_not_to_grant(&link) {
+        for entry in entries.extract_if(.., |entry| entry.command.grants()) {
+            let _ = entry.answer.send(Err(fault::not_yet(&problem)));
+        }
+    }
+    let mut flight = Flight::new(entries);
     // That a connection had to be made first is not its silence.
     let sent = Instant::now();
     match timeout_at(deadline, flight.send(&connections, &link, sent)).await {

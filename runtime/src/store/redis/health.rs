@@ -3,38 +3,54 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use redis::RedisError;
+use tokio::sync::watch;
 
-use super::connection::PATIENCE;
 use super::fault::Fault;
 use super::hints::Ears;
 use super::lock;
+use super::server::{Run, Server};
+use super::settings::Settings;
 use crate::store::Hint;
+
+/// How long a connection may be silent before it is given up, at least.
+const PATIENCE: Duration = Duration::from_millis(500);
 
 /// One server, as all its connections know it.
 #[derive(Debug)]
 pub(super) struct Shared {
-    /// Host and port, without credentials.
+    /// Host and port, without credentials; or what else it is found by.
     pub(super) server: String,
+    pub(super) settings: Settings,
     start: Instant,
+    /// Where the last connection led.
+    pub(super) address: watch::Sender<String>,
+    /// It is a node of a cluster, which has to be spoken to as a whole.
+    pub(super) is_of_cluster: AtomicBool,
     /// Connections that were given up, and may still hold commands of ours.
     pub(super) abandoned: Mutex<Vec<Name>>,
     pub(super) last_error: Mutex<Option<RedisError>>,
-    pub(super) ears: Ears,
+    pub(super) ears: Arc<Ears>,
+    /// Its last start that was seen, and the connection that it was seen by.
+    run: Mutex<Option<(Run, Arc<Health>)>>,
     /// When the last connection was made.
     pub(super) made: Mutex<Option<Instant>>,
 }
 
 impl Shared {
-    pub(super) fn new(server: String, ears: Ears) -> Arc<Self> {
+    pub(super) fn new(server: String, settings: Settings, ears: Arc<Ears>) -> Arc<Self> {
         Arc::new(Self {
             server,
+            settings,
             start: Instant::now(),
+            address: watch::Sender::default(),
+            is_of_cluster: AtomicBool::new(false),
             abandoned: Mutex::default(),
             last_error: Mutex::default(),
             ears,
+            run: Mutex::default(),
             made: Mutex::default(),
         })
     }
@@ -57,7 +73,8 @@ impl Shared {
                 // A connection that answers, slowly, is not silent.
                 let since = since.max(health.answered.load(Ordering::Relaxed));
                 let silent = self.millis(Instant::now()).saturating_sub(since);
-                if u128::from(silent) >= PATIENCE.as_millis() {
+                let patience = self.settings.command_timeout.max(PATIENCE);
+                if u128::from(silent) >= patience.as_millis() {
                     self.give_up(health);
                 }
             }
@@ -68,11 +85,30 @@ impl Shared {
     pub(super) fn give_up(&self, health: &Health) {
         if !health.is_given_up.swap(true, Ordering::Relaxed) {
             tracing::warn!(server = %self.server, "the connection to the lock store is given up; making another");
-            lock(&self.abandoned).extend(health.name.get().cloned());
+            if !health.is_lent {
+                lock(&self.abandoned).extend(health.name.get().cloned());
+            }
             // What is told from now on is told to nobody. Who waits asks again, and
             // so makes another connection; where nobody does, there is no need.
-            self.ears.tell(Hint::Missed);
+            if health.hears {
+                self.ears.tell(Hint::Missed);
+            }
         }
+    }
+
+    /// Notes which start of the server a new connection leads to.
+    pub(super) fn meet(&self, server: Option<&Server>, health: &Arc<Health>) {
+        let now = Instant::now();
+        health.answered.fetch_max(self.millis(now), Ordering::Relaxed);
+        let mut known = lock(&self.run);
+        let Some(server) = server else { return };
+        let before = known.as_ref().map(|(run, by)| {
+            let answered = Duration::from_millis(by.answered.load(Ordering::Relaxed));
+            (run, self.start + answered)
+        });
+        let run = Run::new(server, now, before);
+        let _ = health.up_since.set(run.up_since); // it has none yet
+        *known = Some((run, health.clone()));
     }
 
     fn millis(&self, time: Instant) -> u64 {
@@ -85,6 +121,12 @@ impl Shared {
 pub(super) struct Health {
     /// What the server calls it, if we may ask.
     pub(super) name: OnceLock<Name>,
+    /// Hints come by it.
+    pub(super) hears: bool,
+    /// Others use it too: it is not ours to end.
+    pub(super) is_lent: bool,
+    /// Since when its server is up, if that is known.
+    up_since: OnceLock<Option<Instant>>,
     is_given_up: AtomicBool,
     /// When the first command of those that still have no answer was sent; 0:
     /// there is none.
@@ -94,8 +136,17 @@ pub(super) struct Health {
 }
 
 impl Health {
+    pub(super) fn new(hears: bool, is_lent: bool) -> Self {
+        Self { hears, is_lent, ..Self::default() }
+    }
+
     pub(super) fn is_given_up(&self) -> bool {
         self.is_given_up.load(Ordering::Relaxed)
+    }
+
+    /// Since when the server is up, at the latest; nothing if it did not say.
+    pub(super) fn up_since(&self) -> Option<Instant> {
+        self.up_since.get().copied().flatten()
     }
 }
 
@@ -105,12 +156,15 @@ impl Health {
 pub(super) struct Name {
     pub(super) id: String,
     pub(super) address: String,
+    /// The server that calls it so: another has its own names.
+    pub(super) server: String,
 }
 
 impl Name {
     /// Reads it off `CLIENT INFO`.
-    pub(super) fn read(info: &str) -> Option<Self> {
+    pub(super) fn read(info: &str, server: &str) -> Option<Self> {
         let field = |name| info.split(' ').find_map(|field| field.strip_prefix(name));
-        Some(Self { id: field("id=")?.to_owned(), address: field("addr=")?.to_owned() })
+        let (id, address) = (field("id=")?.to_owned(), field("addr=")?.to_owned());
+        Some(Self { id, address, server: server.to_owned() })
     }
 }

@@ -8,7 +8,6 @@ use redis::Value;
 
 use super::RedisStore;
 use super::command::{Command, integers, is_wrong_type, unreadable};
-use super::connection::PATIENCE;
 use super::script;
 use crate::store::inspection::MOST;
 use crate::store::{
@@ -20,7 +19,7 @@ impl RedisStore {
     pub(super) async fn look_at(&self, key: &LockKey) -> Result<LockInfo, StoreError> {
         let command =
             Command::new(&script::LOCK_INSPECT).keys(key, &self.prefix).number(MOST as u64);
-        let answer = self.send(command, PATIENCE, |answer| answer).await;
+        let answer = self.send(command, self.command_timeout, |answer| answer).await;
         let answer = match answer {
             Err(error) if is_wrong_type(&error) => return Ok(foreign()),
             answer => answer?,
@@ -34,7 +33,7 @@ impl RedisStore {
     pub(super) async fn is_owned_by(&self, key: &LockKey, owner: &str) -> Result<bool, StoreError> {
         loop {
             let command = Command::new(&script::LOCK_IS_HELD_BY).keys(key, &self.prefix).arg(owner);
-            let answer = self.send(command, PATIENCE, |answer| answer).await;
+            let answer = self.send(command, self.command_timeout, |answer| answer).await;
             let answer = match answer {
                 Err(error) if is_wrong_type(&error) => return Ok(false),
                 answer => answer?,
@@ -54,7 +53,7 @@ impl RedisStore {
     ) -> Result<HashMap<ClientId, ClientInfo>, StoreError> {
         let described = clients.into_iter().map(async |id| {
             let command = Command::new(&script::CLIENT_DESCRIBE).key(&self.client(id));
-            let answer = self.send(command, PATIENCE, |answer| answer).await?;
+            let answer = self.send(command, self.command_timeout, |answer| answer).await?;
             let known: Vec<_> = array(&answer).iter().map(text).collect();
             match &known[..] {
                 [service, host, process] => Ok(process.parse().ok().map(|process| {

@@ -11,39 +11,45 @@ mod connection;
 mod dial;
 mod fault;
 mod flight;
+mod handshake;
 mod health;
 mod hints;
 mod inspect;
+mod lent;
 mod node;
+mod open;
+mod place;
 mod pump;
 mod renewals;
 mod script;
+mod sentinel;
+mod server;
+mod settings;
 mod subscriber;
 mod words;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
+#[cfg(feature = "cluster")]
 use tokio::runtime::Handle;
 
-use self::address::{check_prefix, connection_info, not_connected};
 use self::call::{by, holder};
 use self::command::{Command, integers, is_wrong_type, limit, unreadable};
-use self::connection::{Connections, PATIENCE};
-use self::hints::Ears;
-use self::pump::Pump;
+use self::pump::Pumps;
+pub use self::settings::Settings;
 #[cfg(feature = "cluster")]
 use super::Attendance;
 use super::{
     Adoption, All, Attempt, ClientId, ClientInfo, Ended, Forced, Kind, Listener, LockInfo, Owner,
     Renewal, Renewals, Request, RequestId, Store, StoreFuture, Ticket, Waiting,
 };
-use crate::{Fence, LockError, LockKey, LossReason};
+use crate::{Fence, LockKey, LossReason};
 
 /// What a store is connected to.
 #[derive(Clone, Debug)]
 enum Servers {
-    One(Arc<Pump>),
+    One(Arc<Pumps>),
     #[cfg(feature = "cluster")]
     Cluster(Arc<cluster::Cluster>),
 }
@@ -55,72 +61,12 @@ pub struct RedisStore {
     prefix: Arc<str>,
     /// Where one server's scripts publish, but for the client's id.
     wake: Arc<str>,
+    /// The most that a command may take.
+    command_timeout: Duration,
     /// Drives the connections to a cluster and times the commands, so that neither
     /// depends on the runtime of whoever asks.
     #[cfg(feature = "cluster")]
     runtime: Handle,
-}
-
-impl RedisStore {
-    /// Connects, and keeps all connections on `runtime`; hints for the waiters of
-    /// `client` come by them.
-    ///
-    /// # Errors
-    ///
-    /// [`LockError::InvalidOption`] for a URL or a prefix that makes no sense,
-    /// [`LockError::Store`] if the server can't be reached or refuses.
-    pub async fn connect(
-        url: &str,
-        prefix: &str,
-        client: ClientId,
-        runtime: Handle,
-    ) -> Result<Self, LockError> {
-        check_prefix(prefix)?;
-        let info = connection_info(url)?;
-        let server = info.addr().to_string();
-        let ears = Ears::new(client, format!("{prefix}:wake:{client}"));
-        let opened = runtime.spawn(Connections::open(info, ears)).await;
-        let connections = opened.map_err(|_| LockError::ShutDown)?;
-        let connections = connections.map_err(|error| not_connected(server, error))?;
-        let servers = Servers::One(Arc::new(Pump::start(connections, &runtime)));
-        Ok(Self::on(servers, prefix, &runtime))
-    }
-
-    /// Connects to a cluster by the URLs of some of its nodes.
-    ///
-    /// # Errors
-    ///
-    /// As of [`connect`](Self::connect).
-    #[cfg(feature = "cluster")]
-    pub async fn connect_cluster(
-        nodes: &[String],
-        prefix: &str,
-        client: ClientId,
-        runtime: Handle,
-    ) -> Result<Self, LockError> {
-        check_prefix(prefix)?;
-        let infos: Vec<_> =
-            nodes.iter().map(|url| connection_info(url)).collect::<Result<_, _>>()?;
-        let names: Vec<_> = infos.iter().map(|info| info.addr().to_string()).collect();
-        let ears = Ears::new(client, String::new());
-        let opened = runtime.spawn(cluster::Cluster::open(infos, ears, runtime.clone())).await;
-        let opened = opened.map_err(|_| LockError::ShutDown)?;
-        let opened = opened.map_err(|error| not_connected(names.join(", "), error))?;
-        let servers = Servers::Cluster(Arc::new(opened));
-        Ok(Self::on(servers, prefix, &runtime))
-    }
-
-    #[cfg_attr(not(feature = "cluster"), expect(unused_variables, reason = "a pump has its own"))]
-    fn on(servers: Servers, prefix: &str, runtime: &Handle) -> Self {
-        let wake = format!("{prefix}:wake:").into();
-        Self {
-            servers,
-            prefix: prefix.into(),
-            wake,
-            #[cfg(feature = "cluster")]
-            runtime: runtime.clone(),
-        }
-    }
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -173,10 +119,13 @@ impl Store for RedisStore {
 
     fn acquire_all(&self, requests: &[Request]) -> Option<StoreFuture<All>> {
         let (first, count) = (requests.first()?, requests.len());
-        #[cfg(feature = "cluster")]
-        if let Servers::Cluster(_) = self.servers
-            && !requests.iter().all(|request| request.key.shares_slot(&first.key))
-        {
+        let is_one_call = |request: &Request| match &self.servers {
+            // What takes one back must not overtake it, by another connection.
+            Servers::One(pumps) => pumps.have_together(&request.key, &first.key),
+            #[cfg(feature = "cluster")]
+            Servers::Cluster(_) => request.key.shares_slot(&first.key),
+        };
+        if !requests.iter().all(is_one_call) {
             return None;
         }
         let mut command = Command::new(&script::MUTEX_ACQUIRE_ALL);
@@ -195,7 +144,7 @@ impl Store for RedisStore {
     }
 
     fn renew(&self, request: &Request) -> StoreFuture<Renewal> {
-        self.send(self.renewal(request), limit(request), renewals::read)
+        self.send(self.renewal(request), limit(request, self.command_timeout), renewals::read)
     }
 
     fn renew_all(&self, requests: &[Request]) -> Renewals {
@@ -256,7 +205,7 @@ impl Store for RedisStore {
 
     fn force_release(&self, key: &LockKey) -> StoreFuture<Forced> {
         let command = Command::new(&script::LOCK_FORCE_RELEASE).keys(key, &self.prefix);
-        self.send(command.arg(&*self.wake(key)), PATIENCE, |answer| match answer {
+        self.send(command.arg(&*self.wake(key)), self.command_timeout, |answer| match answer {
             Err(error) if is_wrong_type(&error) => Ok(Forced::Foreign),
             answer => {
                 let answer = answer?;
@@ -281,12 +230,12 @@ impl Store for RedisStore {
     fn introduce(&self, client: &ClientInfo, lasts: Duration) -> StoreFuture<()> {
         let command = Command::new(&script::CLIENT_INTRODUCE).key(&self.client(client.id));
         let command = command.arg(&client.service).arg(&client.host).number(client.process);
-        self.send(command.millis(lasts), PATIENCE, |answer| answer.map(|_| ()))
+        self.send(command.millis(lasts), self.command_timeout, |answer| answer.map(|_| ()))
     }
 
     fn listen(&self, _: ClientId, listener: Weak<dyn Listener>) {
         match &self.servers {
-            Servers::One(pump) => pump.connections.ears().listen(listener),
+            Servers::One(pumps) => pumps.ears().listen(listener),
             #[cfg(feature = "cluster")]
             Servers::Cluster(cluster) => cluster.hub.ears.listen(listener),
         }
@@ -294,7 +243,7 @@ impl Store for RedisStore {
 
     fn gives_hints(&self) -> bool {
         match &self.servers {
-            Servers::One(pump) => pump.connections.ears().are_open(),
+            Servers::One(pumps) => pumps.ears().are_open(),
             #[cfg(feature = "cluster")]
             Servers::Cluster(cluster) => cluster.hub.is_open(),
         }

@@ -14,9 +14,11 @@ use redis::Value;
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
-use super::command::Command;
+use super::command::{Command, number_of};
 use super::connection::Connections;
+use super::hints::Ears;
 use super::{flight, lock};
+use crate::LockKey;
 use crate::store::StoreError;
 
 /// What a command was answered; nothing if the runtime of the pump has ended.
@@ -38,11 +40,51 @@ impl Entry {
     }
 }
 
-/// Where commands are given to the pump of one server. When it is dropped, the pump
+/// The pumps of one server, one for each connection. All commands of a lock go through
+/// the same one, and so keep their order.
+#[derive(Debug)]
+pub(super) struct Pumps(Vec<Pump>);
+
+impl Pumps {
+    /// Starts a pump for each; there is at least one.
+    pub(super) fn start(connections: Vec<Connections>, runtime: &Handle) -> Self {
+        Self(connections.into_iter().map(|it| Pump::start(it, runtime)).collect())
+    }
+
+    /// What tells hints.
+    pub(super) fn ears(&self) -> &Ears {
+        self.0[0].connections.ears()
+    }
+
+    fn place(&self, lock: u64) -> usize {
+        usize::try_from(lock % self.0.len() as u64).unwrap_or_default()
+    }
+
+    /// Whether the commands of two locks go through the same pump.
+    pub(super) fn have_together(&self, first: &LockKey, second: &LockKey) -> bool {
+        self.place(number_of(first)) == self.place(number_of(second))
+    }
+
+    /// Queues commands, in this order.
+    pub(super) fn push(&self, entries: impl IntoIterator<Item = Entry>) {
+        if let [pump] = &self.0[..] {
+            return pump.push(entries);
+        }
+        let mut sorted: Vec<Vec<_>> = self.0.iter().map(|_| Vec::new()).collect();
+        for entry in entries {
+            sorted[self.place(entry.command.lock)].push(entry);
+        }
+        for (pump, entries) in self.0.iter().zip(sorted).filter(|(_, it)| !it.is_empty()) {
+            pump.push(entries);
+        }
+    }
+}
+
+/// Where commands are given to the pump of one connection. When it is dropped, the pump
 /// sends what there is, and ends.
 #[derive(Debug)]
-pub(super) struct Pump {
-    pub(super) connections: Arc<Connections>,
+struct Pump {
+    connections: Arc<Connections>,
     queue: Arc<Mutex<Queue>>,
 }
 
@@ -57,7 +99,7 @@ struct Queue {
 
 impl Pump {
     /// Starts a pump on the runtime that drives the connections.
-    pub(super) fn start(connections: Connections, runtime: &Handle) -> Self {
+    fn start(connections: Connections, runtime: &Handle) -> Self {
         let (connections, queue) = (Arc::new(connections), Arc::default());
         // Made before the task: a runtime that has ended drops it unpolled.
         let end = End(Arc::clone(&queue));
@@ -66,7 +108,7 @@ impl Pump {
     }
 
     /// Queues commands, in this order.
-    pub(super) fn push(&self, entries: impl IntoIterator<Item = Entry>) {
+    fn push(&self, entries: impl IntoIterator<Item = Entry>) {
         let mut queue = lock(&self.queue);
         if queue.is_closed {
             // Whoever waits for an answer hears that there will be none.

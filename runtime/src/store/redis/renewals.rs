@@ -4,7 +4,6 @@ use futures_util::future::join_all;
 use redis::Value;
 
 use super::command::{Command, integers, is_wrong_type, limit, unreadable};
-use super::connection::PATIENCE;
 use super::pump::Entry;
 use super::{RedisStore, Servers, fault, script};
 use crate::LossReason;
@@ -13,13 +12,14 @@ use crate::store::{Renewal, Renewals, Request, StoreError};
 impl RedisStore {
     pub(super) fn renew_together(&self, requests: &[Request]) -> Renewals {
         // The shortest lease must not wait for the others' answers.
-        let limit = requests.iter().map(limit).min().unwrap_or(PATIENCE);
+        let most = self.command_timeout;
+        let limit = requests.iter().map(|it| limit(it, most)).min().unwrap_or(most);
         #[cfg_attr(
             not(feature = "cluster"),
             expect(clippy::infallible_destructuring_match, reason = "a cluster is the other")
         )]
-        let pump = match &self.servers {
-            Servers::One(pump) => pump,
+        let pumps = match &self.servers {
+            Servers::One(pumps) => pumps,
             // They are on several nodes: the driver sorts them, command by command.
             #[cfg(feature = "cluster")]
             Servers::Cluster(_) => {
@@ -29,7 +29,7 @@ impl RedisStore {
         };
         let renew = |request| Entry::new(self.renewal(request), limit);
         let (entries, answers): (Vec<_>, Vec<_>) = requests.iter().map(renew).unzip();
-        pump.push(entries);
+        pumps.push(entries);
         Box::pin(async move {
             let answers = join_all(answers).await.into_iter();
             answers.map(|answer| read(answer.unwrap_or_else(|_| Err(fault::shut_down())))).collect()

@@ -17,6 +17,8 @@ pub(super) struct Script {
     args: &'static [&'static str],
     /// One call takes several requests, one behind the other.
     pub(super) takes_several: bool,
+    /// It may grant a lease that was not granted before.
+    pub(super) grants: bool,
     pub(super) body: &'static str,
     hash: LazyLock<String>,
 }
@@ -29,9 +31,13 @@ impl Script {
 }
 
 /// With a first line `#!lua` the server refuses a key that was not declared.
-/// What frees, renews or reads may run while the memory is full; what grants may not.
+/// What frees, renews or reads may run while the memory is full; what grants, or notes
+/// what can be done without, may not.
 macro_rules! shebang {
     (grants) => {
+        "#!lua\n"
+    };
+    (notes) => {
         "#!lua\n"
     };
     (frees) => {
@@ -39,6 +45,15 @@ macro_rules! shebang {
     };
     (reads) => {
         "#!lua flags=no-writes\n"
+    };
+}
+
+macro_rules! grants {
+    (grants) => {
+        true
+    };
+    ($other:ident) => {
+        false
     };
 }
 
@@ -63,6 +78,7 @@ macro_rules! scripts {
             #[cfg(test)]
             args: &[$(stringify!($arg)),*],
             takes_several: takes!($($several)?),
+            grants: grants!($flags),
             body: concat!(
                 shebang!($flags),
                 $(include_str!(concat!("../../../lua/include/", $include, ".lua")), "\n",)*
@@ -137,7 +153,7 @@ scripts! {
     LOCK_FORCE_RELEASE = "lock/force_release" frees ["record", "token", "fields", "queue", "holders"]
         (lock, holders, queue, waiters, forced; wake);
     LOCK_WAS_FORCED = "lock/was_forced" reads [] (forced; holder);
-    CLIENT_INTRODUCE = "client/introduce" grants [] (client; service, host, process, ttl_ms);
+    CLIENT_INTRODUCE = "client/introduce" notes [] (client; service, host, process, ttl_ms);
     CLIENT_DESCRIBE = "client/describe" reads [] (client;);
 }
 

@@ -7,7 +7,7 @@ use futures_util::StreamExt;
 use redis::{ErrorKind, RedisResult};
 use tokio::time::{sleep, timeout};
 
-use super::connection::{CONNECT, Pauses};
+use super::connection::Pauses;
 use super::dial::{Manager, is_full};
 use super::health::Health;
 use crate::store::Hint;
@@ -45,10 +45,12 @@ pub(super) async fn keep(manager: &Manager) {
 
 /// Subscribes, and listens until the connection ends.
 async fn subscribe(manager: &Manager) -> RedisResult<()> {
-    let ears = &manager.shared.ears;
-    let connection = in_time(manager.by_resp2().get_async_pubsub()).await?;
+    let (ears, limit) = (&manager.shared.ears, manager.shared.settings.connect_timeout);
+    let mut address = manager.shared.address.subscribe();
+    let connect = async { manager.resp2_client().await?.get_async_pubsub().await };
+    let connection = in_time(limit, connect).await?;
     let (mut sink, mut messages) = connection.split();
-    in_time(sink.subscribe(&ears.channel)).await?;
+    in_time(limit, sink.subscribe(&ears.channel)).await?;
     ears.hear_by(Some(Arc::new(Health::default())));
     ears.tell(Hint::Missed);
     loop {
@@ -57,16 +59,20 @@ async fn subscribe(manager: &Manager) -> RedisResult<()> {
                 ears.take_message(message.get_payload_bytes());
             }
         };
-        if timeout(CHECK, listening).await.is_ok() {
+        // Where the commands go is where it is told.
+        let ended = async {
+            tokio::select! { () = listening => {}, _ = address.changed() => {} }
+        };
+        if timeout(CHECK, ended).await.is_ok() {
             return Ok(());
         }
         // Subscribing again changes nothing, is answered, and needs no right that
         // the first time did not need.
-        in_time(sink.subscribe(&ears.channel)).await?;
+        in_time(limit, sink.subscribe(&ears.channel)).await?;
     }
 }
 
-async fn in_time<T>(work: impl Future<Output = RedisResult<T>>) -> RedisResult<T> {
+async fn in_time<T>(limit: Duration, work: impl Future<Output = RedisResult<T>>) -> RedisResult<T> {
     let silent = |_| Err((ErrorKind::Io, "no answer in time").into());
-    timeout(CONNECT, work).await.unwrap_or_else(silent)
+    timeout(limit, work).await.unwrap_or_else(silent)
 }

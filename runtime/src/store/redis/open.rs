@@ -1,0 +1,150 @@
+//! Connecting: from what a user gives to a store.
+
+use std::sync::Arc;
+
+use bb8_redis::RedisConnectionManager;
+use bb8_redis::bb8::Pool;
+use futures_util::future::try_join_all;
+use redis::RedisError;
+use tokio::runtime::Handle;
+
+use super::address::{self, Address, not_connected};
+#[cfg(feature = "cluster")]
+use super::cluster::Cluster;
+use super::connection::Connections;
+use super::dial::Manager;
+use super::hints::Ears;
+use super::place::Place;
+use super::pump::Pumps;
+use super::{RedisStore, Servers, Settings};
+use crate::LockError;
+use crate::store::ClientId;
+
+impl RedisStore {
+    /// Connects, and keeps all connections on `runtime`; hints for the waiters of
+    /// `client` come by them.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::InvalidOption`] for a URL or a setting that makes no sense,
+    /// [`LockError::Store`] if the server can't be reached or refuses.
+    pub async fn connect(
+        url: &str,
+        settings: &Settings,
+        client: ClientId,
+        runtime: Handle,
+    ) -> Result<Self, LockError> {
+        settings.check()?;
+        match address::read(url)? {
+            Address::One(place) => {
+                let pumps = open((*place).clone(), settings, client, &runtime).await?;
+                match pumps {
+                    Some(pumps) => Ok(Self::on(Servers::One(Arc::new(pumps)), settings, &runtime)),
+                    #[cfg(not(feature = "cluster"))]
+                    None => Err(address::no_cluster()),
+                    #[cfg(feature = "cluster")]
+                    None => Self::connect_node(*place, settings, client, runtime).await,
+                }
+            }
+            #[cfg(feature = "cluster")]
+            Address::Cluster(nodes) => Self::connect_nodes(nodes, settings, client, runtime).await,
+        }
+    }
+
+    /// The same by connections of a pool that others use too. No hints come by them.
+    ///
+    /// # Errors
+    ///
+    /// As of [`connect`](Self::connect).
+    pub async fn connect_pool(
+        pool: Pool<RedisConnectionManager>,
+        settings: &Settings,
+        client: ClientId,
+        runtime: Handle,
+    ) -> Result<Self, LockError> {
+        settings.check()?;
+        match open(Place::Lent(pool), settings, client, &runtime).await? {
+            Some(pumps) => Ok(Self::on(Servers::One(Arc::new(pumps)), settings, &runtime)),
+            None => Err(LockError::InvalidOption {
+                option: "pool",
+                problem: "it leads to one node of a cluster; connect by a URL, with the feature \
+                          `cluster`"
+                    .to_owned(),
+            }),
+        }
+    }
+
+    /// Connects to the cluster that a server is a node of.
+    #[cfg(feature = "cluster")]
+    async fn connect_node(
+        place: Place,
+        settings: &Settings,
+        client: ClientId,
+        runtime: Handle,
+    ) -> Result<Self, LockError> {
+        match place {
+            Place::Fixed(node) => {
+                address::check_node(&node)?;
+                Self::connect_nodes(vec![node], settings, client, runtime).await
+            }
+            _ => Err(address::no_cluster()),
+        }
+    }
+
+    #[cfg(feature = "cluster")]
+    async fn connect_nodes(
+        nodes: Vec<redis::ConnectionInfo>,
+        settings: &Settings,
+        client: ClientId,
+        runtime: Handle,
+    ) -> Result<Self, LockError> {
+        let names: Vec<_> = nodes.iter().map(|info| info.addr().to_string()).collect();
+        let ears = Ears::new(client, String::new());
+        let (own, handle) = (settings.clone(), runtime.clone());
+        let opening = async move { Cluster::open(nodes, ears, &own, handle).await };
+        let opened = runtime.spawn(opening).await.map_err(|_| LockError::ShutDown)?;
+        let opened = opened.map_err(|error| not_connected(names.join(", "), error))?;
+        Ok(Self::on(Servers::Cluster(Arc::new(opened)), settings, &runtime))
+    }
+
+    #[cfg_attr(not(feature = "cluster"), expect(unused_variables, reason = "a pump has its own"))]
+    fn on(servers: Servers, settings: &Settings, runtime: &Handle) -> Self {
+        let wake = format!("{}:wake:", settings.prefix).into();
+        Self {
+            servers,
+            prefix: settings.prefix.as_str().into(),
+            wake,
+            command_timeout: settings.command_timeout,
+            #[cfg(feature = "cluster")]
+            runtime: runtime.clone(),
+        }
+    }
+}
+
+/// Opens the connections to one server; none if it is a node of a cluster.
+async fn open(
+    place: Place,
+    settings: &Settings,
+    client: ClientId,
+    runtime: &Handle,
+) -> Result<Option<Pumps>, LockError> {
+    let ears = Arc::new(Ears::new(client, format!("{}:wake:{client}", settings.prefix)));
+    let what = place.describe();
+    let settings = settings.clone();
+    let opening = async move {
+        // Hints come by the first, from which more are not made until it is clear that
+        // they lead to the right place.
+        let manager = |hears| Manager::new(place.clone(), settings.clone(), ears.clone(), hears);
+        let first = Connections::open(manager(true)).await?;
+        if first.lead_to_cluster() {
+            return Ok::<_, RedisError>(None);
+        }
+        let more = (1..settings.connections).map(|_| Connections::open(manager(false)));
+        let mut all = vec![first];
+        all.extend(try_join_all(more).await?);
+        Ok(Some(all))
+    };
+    let opened = runtime.spawn(opening).await.map_err(|_| LockError::ShutDown)?;
+    let opened = opened.map_err(|error| not_connected(what, error))?;
+    Ok(opened.map(|connections| Pumps::start(connections, runtime)))
+}

@@ -1,0 +1,106 @@
+//! Sentinels: who is the master now?
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
+use redis::{
+    AsyncConnectionConfig, Client, ConnectionAddr, ConnectionInfo, ErrorKind, ProtocolVersion,
+    RedisError, RedisResult,
+};
+use tokio::time::timeout;
+
+/// Sentinels, and what they are asked for.
+#[derive(Clone, Debug)]
+pub(super) struct Sentinels {
+    all: Vec<ConnectionInfo>,
+    /// What they call the master.
+    name: String,
+    /// The master, but for its host and port.
+    master: ConnectionInfo,
+}
+
+impl Sentinels {
+    pub(super) fn new(all: Vec<ConnectionInfo>, name: String, master: ConnectionInfo) -> Self {
+        Self { all, name, master }
+    }
+
+    #[cfg(test)]
+    pub(super) fn parts(&self) -> (&str, &ConnectionInfo, &[ConnectionInfo]) {
+        (&self.name, &self.master, &self.all)
+    }
+
+    /// What is said of them in errors.
+    pub(super) fn describe(&self) -> String {
+        let hosts: Vec<_> = self.all.iter().map(|it| it.addr().to_string()).collect();
+        format!("{} of the sentinels {}", self.name, hosts.join(", "))
+    }
+
+    /// What the master is to be spoken to by.
+    pub(super) fn protocol(&self) -> ProtocolVersion {
+        self.master.redis_settings().protocol()
+    }
+
+    /// Asks all at once: one that is dead costs nothing as long as most are there. During
+    /// a failover, or cut off, one may name a master that was: so the answer is that of
+    /// more than half, or else, in the end, what most say of those that answered.
+    pub(super) async fn find(&self, limit: Duration) -> RedisResult<ConnectionInfo> {
+        let ask = |sentinel: &ConnectionInfo| {
+            let (sentinel, name) = (sentinel.clone(), self.name.clone());
+            async move {
+                let silent = |_| Err((ErrorKind::Io, "no answer in time").into());
+                let answer = timeout(limit, ask(&sentinel, &name)).await.unwrap_or_else(silent);
+                (sentinel.addr().to_string(), answer)
+            }
+        };
+        let mut answers: FuturesUnordered<_> = self.all.iter().map(ask).collect();
+        let (mut votes, mut failures) = (HashMap::<_, usize>::new(), Vec::new());
+        while let Some((sentinel, answer)) = answers.next().await {
+            match answer {
+                Ok(Some(master)) => {
+                    let votes = votes.entry(master.clone()).or_default();
+                    *votes += 1;
+                    if *votes * 2 > self.all.len() {
+                        return Ok(self.at(master));
+                    }
+                }
+                Ok(None) => failures.push(format!("{sentinel} knows no master of this name")),
+                Err(error) => failures.push(format!("{sentinel}: {}", explain(&error))),
+            }
+        }
+        match votes.into_iter().max_by_key(|(_, votes)| *votes) {
+            Some((master, _)) => Ok(self.at(master)),
+            None => Err((ErrorKind::Io, "no sentinel names a master", failures.join("; ")).into()),
+        }
+    }
+
+    fn at(&self, (host, port): (String, u16)) -> ConnectionInfo {
+        let address = match self.master.addr().clone() {
+            ConnectionAddr::TcpTls { insecure, tls_params, .. } => {
+                ConnectionAddr::TcpTls { host, port, insecure, tls_params }
+            }
+            _ => ConnectionAddr::Tcp(host, port),
+        };
+        self.master.clone().set_addr(address)
+    }
+}
+
+/// What a sentinel takes for the master.
+async fn ask(sentinel: &ConnectionInfo, name: &str) -> RedisResult<Option<(String, u16)>> {
+    let config =
+        AsyncConnectionConfig::new().set_connection_timeout(None).set_response_timeout(None);
+    let client = Client::open(sentinel.clone())?;
+    let mut connection = client.get_multiplexed_async_connection_with_config(&config).await?;
+    let mut command = redis::cmd("SENTINEL");
+    command.arg("GET-MASTER-ADDR-BY-NAME").arg(name).query_async(&mut connection).await
+}
+
+fn explain(error: &RedisError) -> String {
+    match error.code() {
+        Some("NOAUTH") => {
+            format!("{error}; a sentinel's own password is the URL's option sentinel_password")
+        }
+        _ => error.to_string(),
+    }
+}

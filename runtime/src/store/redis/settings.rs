@@ -1,0 +1,68 @@
+//! What is chosen about the connections of a client, and what may be chosen.
+
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+use crate::LockError;
+
+/// How a client uses its server.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// How all its keys begin.
+    pub prefix: String,
+    /// How many connections carry commands, 1 to 16.
+    pub connections: usize,
+    /// How long making a connection may take, with its handshake.
+    pub connect_timeout: Duration,
+    /// The most that a command may take.
+    pub command_timeout: Duration,
+    /// A server that started less than this ago grants nothing: it may have lost locks.
+    pub counts_after: Option<Duration>,
+}
+
+const CONNECTIONS: RangeInclusive<usize> = 1..=16;
+
+/// Shorter than the least, a slow answer would be taken for none; see
+/// [`LEAST`](super::command::LEAST).
+const TIMEOUTS: RangeInclusive<Duration> = super::command::LEAST..=Duration::from_secs(60);
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            prefix: "leasehold".to_owned(),
+            connections: 1,
+            connect_timeout: Duration::from_secs(1),
+            command_timeout: Duration::from_millis(500),
+            counts_after: None,
+        }
+    }
+}
+
+impl Settings {
+    /// The usual ones, for keys that begin so.
+    #[must_use]
+    pub fn new(prefix: impl Into<String>) -> Self {
+        Self { prefix: prefix.into(), ..Self::default() }
+    }
+
+    pub(super) fn check(&self) -> Result<(), LockError> {
+        let wrong = |option, problem| Err(LockError::InvalidOption { option, problem });
+        let prefix = &*self.prefix;
+        if prefix.is_empty() || prefix.contains(['{', '}']) || prefix.contains(char::is_control) {
+            let problem =
+                format!("{prefix:?} is empty, or has a brace or a control character in it");
+            return wrong("prefix", problem);
+        }
+        if !CONNECTIONS.contains(&self.connections) {
+            return wrong("connections", format!("{} is not 1 to 16", self.connections));
+        }
+        let timeouts =
+            [("connect_timeout", self.connect_timeout), ("command_timeout", self.command_timeout)];
+        for (option, time) in timeouts {
+            if !TIMEOUTS.contains(&time) {
+                return wrong(option, format!("{time:?} is not 33 ms to 60 s"));
+            }
+        }
+        Ok(())
+    }
+}
