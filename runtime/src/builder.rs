@@ -7,22 +7,33 @@ use bb8_redis::RedisConnectionManager;
 use bb8_redis::bb8::Pool;
 
 use crate::keeper::{Keeper, Thread};
+use crate::quorum::connect_quorum;
 use crate::store::redis::{RedisStore, Settings};
 use crate::store::{ClientId, ClientInfo, Store};
-use crate::{LockError, Locks};
+use crate::{LockError, Locks, QuorumLocks};
 
 /// A client to be, from [`Locks::builder`].
 #[derive(Clone, Debug)]
 #[must_use = "it does nothing until it connects"]
 pub struct Builder {
     settings: Settings,
+    command_timeout: Option<Duration>,
+    longest_ttl: Duration,
+    is_durable: bool,
     service: Option<String>,
     hands_over: bool,
 }
 
 impl Builder {
     pub(crate) fn new() -> Self {
-        Self { settings: Settings::default(), service: None, hands_over: true }
+        Self {
+            settings: Settings::default(),
+            command_timeout: None,
+            longest_ttl: Duration::from_secs(60),
+            is_durable: false,
+            service: None,
+            hands_over: true,
+        }
     }
 
     /// How all keys on the server begin, by default `leasehold`. Clients with
@@ -70,13 +81,30 @@ impl Builder {
     }
 
     /// How long the server has to answer a command, from 33 ms to 60 s; by default
-    /// 500 ms. A command of a lock has no longer than a third of its TTL, so that there
+    /// 500 ms, and 50 ms for each server of a quorum. A command of a lock has no longer than a third of its TTL, so that there
     /// is time for another.
     ///
     /// What was not answered in time may have run. It is sent again with the same id, or
     /// taken back.
     pub fn command_timeout(mut self, timeout: Duration) -> Self {
-        self.settings.command_timeout = timeout;
+        self.command_timeout = Some(timeout);
+        self
+    }
+
+    /// For a quorum: the longest TTL that its leases may have, and the longest time that a
+    /// lock is held at least; by default 60 s. A server that was started less than this
+    /// ago may have lost locks that it granted, and does not count until it is over.
+    pub fn longest_ttl(mut self, ttl: Duration) -> Self {
+        self.longest_ttl = ttl;
+        self
+    }
+
+    /// For a quorum: that its servers lose nothing when they are started anew, and so
+    /// count at once. That is so with `appendonly yes` *and* `appendfsync always`, and
+    /// for servers that are new and have granted nothing yet, such as those of a test.
+    /// By default they are taken to lose everything.
+    pub fn assume_durable(mut self, is_durable: bool) -> Self {
+        self.is_durable = is_durable;
         self
     }
 
@@ -113,7 +141,8 @@ impl Builder {
     /// Safe: the connection is closed.
     pub async fn connect(self, url: &str) -> Result<Locks, LockError> {
         let (thread, id) = (Thread::start()?, ClientId::random());
-        let store = RedisStore::connect(url, &self.settings, id, thread.runtime()).await?;
+        let settings = self.settings(Duration::from_millis(500));
+        let store = RedisStore::connect(url, &settings, id, thread.runtime()).await?;
         Ok(self.keep(thread, Arc::new(store), id))
     }
 
@@ -146,8 +175,41 @@ impl Builder {
         pool: Pool<RedisConnectionManager>,
     ) -> Result<Locks, LockError> {
         let (thread, id) = (Thread::start()?, ClientId::random());
-        let store = RedisStore::connect_pool(pool, &self.settings, id, thread.runtime()).await?;
+        let settings = self.settings(Duration::from_millis(500));
+        let store = RedisStore::connect_pool(pool, &settings, id, thread.runtime()).await?;
         Ok(self.keep(thread, Arc::new(store), id))
+    }
+
+    /// Connects to several servers that know nothing of each other, by a URL for each: an
+    /// odd number of masters without replicas, three at least. A minority of them may be
+    /// down, now or later.
+    ///
+    /// # Errors
+    ///
+    /// - [`LockError::Quorum`] if no majority of them can be reached, with what each
+    ///   answered.
+    /// - [`LockError::InvalidOption`] for an even number of them, for one that is given
+    ///   twice, or that is no single server; and as of [`connect`](Self::connect).
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe: the connections are closed.
+    pub async fn connect_quorum<U: AsRef<str>>(
+        self,
+        urls: impl IntoIterator<Item = U>,
+    ) -> Result<QuorumLocks, LockError> {
+        let urls: Vec<U> = urls.into_iter().collect();
+        let (thread, id) = (Thread::start()?, ClientId::random());
+        let mut settings = self.settings(Duration::from_millis(50));
+        settings.counts_after = (!self.is_durable).then_some(self.longest_ttl);
+        let store = connect_quorum(&urls, &settings, self.longest_ttl, id, thread.runtime());
+        let store = store.await?;
+        Ok(QuorumLocks::of(self.keep(thread, Arc::new(store), id)))
+    }
+
+    fn settings(&self, command_timeout: Duration) -> Settings {
+        let command_timeout = self.command_timeout.unwrap_or(command_timeout);
+        Settings { command_timeout, ..self.settings.clone() }
     }
 
     fn keep(self, thread: Thread, store: Arc<dyn Store>, id: ClientId) -> Locks {

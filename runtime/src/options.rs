@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::LockError;
 
 pub(crate) const SHORTEST_TTL: Duration = Duration::from_millis(100);
-const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
+pub(crate) const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
 const LONGEST_HOLD: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
 /// How long to wait for a lock.

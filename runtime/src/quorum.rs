@@ -1,8 +1,13 @@
 //! The client of a quorum, and what takes that or another client.
 
+#[cfg(feature = "redis")]
+mod connect;
+
 use std::fmt;
 use std::ops::Deref;
 
+#[cfg(feature = "redis")]
+pub(crate) use self::connect::connect_quorum;
 use crate::{IntoLockKey, Locks, Mutex, RwLock, ShutDownReport};
 
 /// A client whose locks are held where a majority of several servers says so: an odd

@@ -7,8 +7,8 @@ use crate::store::{Attempt, Renewal, StoreError};
 /// What each server of a quorum answered, where that did not make a majority.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NoMajority {
-    pub(super) answers: Vec<ServerAnswer>,
-    pub(super) needed: usize,
+    answers: Vec<ServerAnswer>,
+    needed: usize,
 }
 
 /// One server of a quorum, and what it answered.
@@ -22,6 +22,13 @@ pub struct ServerAnswer {
 }
 
 impl NoMajority {
+    /// What these servers answered.
+    pub(crate) fn of(answers: impl Iterator<Item = (String, String)>) -> Self {
+        let answers: Vec<_> =
+            answers.map(|(server, answer)| ServerAnswer { server, answer }).collect();
+        Self { needed: answers.len() / 2 + 1, answers }
+    }
+
     /// What each server answered, in the order they were given in.
     #[must_use]
     pub fn answers(&self) -> &[ServerAnswer] {
@@ -32,12 +39,6 @@ impl NoMajority {
     #[must_use]
     pub fn needed(&self) -> usize {
         self.needed
-    }
-}
-
-impl ServerAnswer {
-    pub(super) fn new(server: &str, answer: impl fmt::Display) -> Self {
-        Self { server: server.to_owned(), answer: answer.to_string() }
     }
 }
 

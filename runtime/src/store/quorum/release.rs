@@ -10,7 +10,7 @@ use tokio::runtime::Handle;
 
 use super::debts::{Member, owe};
 use super::majority;
-use super::no_majority::{NoMajority, ServerAnswer};
+use super::no_majority::NoMajority;
 use crate::store::{Ended, Request, StoreError, StoreFuture};
 use crate::{LossReason, Outcome};
 
@@ -140,16 +140,16 @@ impl<T: Copy + Send + 'static> Tally<T> {
                 Some(Ok(answer)) => in_words(answer),
                 Some(Err(error)) => error.source.to_string(),
             };
-            ServerAnswer::new(&member.name, answer)
+            (member.name.clone(), answer)
         };
         let errors = || self.answers.iter().flatten().filter_map(|answer| answer.as_ref().err());
         let needed = majority(&self.members);
-        let answers = self.members.iter().zip(&self.answers).map(answer).collect();
+        let answers = self.members.iter().zip(&self.answers).map(answer);
         StoreError {
             outcome: Outcome::Unknown,
             is_passing: errors().filter(|error| !error.is_passing).count() < needed,
             is_shut_down: errors().any(|error| error.is_shut_down),
-            source: Box::new(NoMajority { answers, needed }),
+            source: Box::new(NoMajority::of(answers)),
         }
     }
 }

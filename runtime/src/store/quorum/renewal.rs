@@ -15,7 +15,7 @@ use tokio::runtime::Handle;
 
 use super::debts::Member;
 use super::majority;
-use super::no_majority::{self, NoMajority, ServerAnswer};
+use super::no_majority::{self, NoMajority};
 use crate::store::{Mended, Renewal, Renewals, Request, StoreError, validity};
 use crate::{LossReason, Outcome};
 
@@ -134,7 +134,7 @@ async fn heal(members: &[Arc<Member>], request: &Request, answers: &Answers, sen
 fn failure(members: &[Arc<Member>], answers: &Answers) -> StoreError {
     let answer = |(member, answer): (&Arc<Member>, &Option<_>)| {
         let answer = answer.as_ref().map_or_else(|| "no answer yet".into(), no_majority::renewal);
-        ServerAnswer::new(&member.name, answer)
+        (member.name.clone(), answer)
     };
     let errors = || answers.iter().flatten().filter_map(|answer| answer.as_ref().err());
     let lasting = errors().filter(|error| !error.is_passing).count();
@@ -142,9 +142,6 @@ fn failure(members: &[Arc<Member>], answers: &Answers) -> StoreError {
         outcome: Outcome::Unknown,
         is_passing: lasting < majority(members),
         is_shut_down: errors().any(|error| error.is_shut_down),
-        source: Box::new(NoMajority {
-            answers: members.iter().zip(answers).map(answer).collect(),
-            needed: majority(members),
-        }),
+        source: Box::new(NoMajority::of(members.iter().zip(answers).map(answer))),
     }
 }

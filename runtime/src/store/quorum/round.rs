@@ -16,7 +16,7 @@ use tokio::runtime::Handle;
 
 use super::debts::{Member, owe};
 use super::majority;
-use super::no_majority::{self, NoMajority, ServerAnswer};
+use super::no_majority::{self, NoMajority};
 use crate::Outcome;
 use crate::store::{Attempt, Mended, Request, StoreError};
 
@@ -238,10 +238,10 @@ impl Round {
                 Vote::Refused(refusal) => no_majority::attempt(refusal),
                 Vote::Failed(failure) => failure.why.clone(),
             };
-            ServerAnswer::new(&member.name, answer)
+            (member.name.clone(), answer)
         };
-        let answers = self.members.iter().zip(&self.votes).map(answer).collect();
-        let source = Box::new(NoMajority { answers, needed: majority(&self.members) });
+        let answers = self.members.iter().zip(&self.votes).map(answer);
+        let source = Box::new(NoMajority::of(answers));
         let lasting = self.failures().filter(|failure| !failure.is_passing).count();
         StoreError {
             // It is taken back wherever it may be held.

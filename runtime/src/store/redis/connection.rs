@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use bb8_redis::bb8::{ManageConnection, Pool, RunError};
 use redis::aio::MultiplexedConnection;
-use redis::{Cmd, ErrorKind, RedisResult, Value};
+use redis::{Cmd, ErrorKind, RedisError, RedisResult, Value};
 use tokio::task::AbortHandle;
 
 use super::dial::Manager;
@@ -36,7 +36,15 @@ pub(super) struct Connections {
 impl Connections {
     /// Makes the first connection, and fails if that fails.
     pub(super) async fn open(manager: Manager) -> RedisResult<Self> {
-        let first = manager.connect().await?;
+        match Self::open_or_later(manager).await {
+            (connections, None) => Ok(connections),
+            (_, Some(error)) => Err(error),
+        }
+    }
+
+    /// Makes the first connection; if that fails, with what it met, it is made later.
+    pub(super) async fn open_or_later(manager: Manager) -> (Self, Option<RedisError>) {
+        let first = manager.connect().await;
         let pool = Pool::builder()
             .max_size(1)
             .test_on_check_out(false)
@@ -45,13 +53,19 @@ impl Connections {
             .connection_timeout(manager.shared.settings.connect_timeout)
             .error_sink(Box::new(manager.clone()))
             .build_unchecked(manager.clone());
-        // The pool is empty, so there is room; if not, it makes its own.
-        let _ = pool.add(first);
+        let error = match first {
+            Ok(first) => {
+                // The pool is empty, so there is room; if not, it makes its own.
+                let _ = pool.add(first);
+                None
+            }
+            Err(error) => Some(error),
+        };
         let keeping = manager.hears.then(|| {
             let hearing = manager.clone();
             tokio::spawn(async move { subscriber::keep(&hearing).await }).abort_handle()
         });
-        Ok(Self { pool, manager, last: Mutex::default(), keeping })
+        (Self { pool, manager, last: Mutex::default(), keeping }, error)
     }
 
     /// A connection that is not known to be broken.
@@ -92,6 +106,11 @@ impl Connections {
 
     pub(super) fn ears(&self) -> &Ears {
         &self.manager.shared.ears
+    }
+
+    /// What tells the server's last start that was seen from any other.
+    pub(super) fn run(&self) -> Option<String> {
+        self.manager.shared.run()
     }
 
     /// Whether the server says that it is a node of a cluster.

@@ -111,6 +111,11 @@ impl Shared {
         *known = Some((run, health.clone()));
     }
 
+    /// What tells its last start that was seen from any other.
+    pub(super) fn run(&self) -> Option<String> {
+        lock(&self.run).as_ref().map(|(run, _)| run.id().to_owned())
+    }
+
     fn millis(&self, time: Instant) -> u64 {
         u64::try_from(time.saturating_duration_since(self.start).as_millis()).unwrap_or(u64::MAX)
     }

@@ -16,6 +16,7 @@ mod health;
 mod hints;
 mod inspect;
 mod lent;
+mod member;
 mod node;
 mod open;
 mod place;
@@ -36,6 +37,7 @@ use tokio::runtime::Handle;
 
 use self::call::{by, holder};
 use self::command::{Command, integers, is_wrong_type, limit, unreadable};
+pub use self::member::Member;
 use self::pump::Pumps;
 pub use self::settings::Settings;
 #[cfg(feature = "cluster")]

@@ -108,7 +108,7 @@ impl RedisStore {
     }
 
     #[cfg_attr(not(feature = "cluster"), expect(unused_variables, reason = "a pump has its own"))]
-    fn on(servers: Servers, settings: &Settings, runtime: &Handle) -> Self {
+    pub(super) fn on(servers: Servers, settings: &Settings, runtime: &Handle) -> Self {
         let wake = format!("{}:wake:", settings.prefix).into();
         Self {
             servers,

@@ -44,6 +44,10 @@ pub(super) struct Run {
 }
 
 impl Run {
+    pub(super) fn id(&self) -> &str {
+        &self.id
+    }
+
     /// The start of the server that a connection was made to just now; `before` is the
     /// one that was known, and when it was last seen to answer.
     ///

@@ -1,0 +1,71 @@
+//! Connecting to a quorum: which servers it may be made of, and how many have to be there.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::try_join_all;
+use tokio::runtime::Handle;
+
+use crate::options::{LONGEST, SHORTEST_TTL};
+use crate::store::quorum::{NoMajority, Quorum};
+use crate::store::redis::{Member, RedisStore, Settings};
+use crate::store::{ClientId, Node};
+use crate::{LockError, Step};
+
+/// Connects to each server, and fails unless a majority of them is there.
+pub(crate) async fn connect_quorum<U: AsRef<str>>(
+    urls: &[U],
+    settings: &Settings,
+    longest_ttl: Duration,
+    id: ClientId,
+    runtime: Handle,
+) -> Result<Quorum, LockError> {
+    if urls.len() < 3 || urls.len().is_multiple_of(2) {
+        let problem = format!(
+            "{} of them; a quorum is of 3, 5 or another odd number: one more makes an even number \
+             survive no more failures, and half of them is no majority",
+            urls.len()
+        );
+        return Err(LockError::InvalidOption { option: "servers", problem });
+    }
+    if longest_ttl < SHORTEST_TTL || longest_ttl > LONGEST {
+        let problem = format!("{longest_ttl:?} is not between 100 ms and 24 h");
+        return Err(LockError::InvalidOption { option: "longest_ttl", problem });
+    }
+    let connect = |url: &U| {
+        let (url, runtime) = (url.as_ref().to_owned(), runtime.clone());
+        async move { RedisStore::connect_member(&url, settings, id, runtime).await }
+    };
+    let members = try_join_all(urls.iter().map(connect)).await?;
+    for (nth, member) in members.iter().enumerate() {
+        let is_same = |other: &&Member| {
+            other.server == member.server || other.run.is_some() && other.run == member.run
+        };
+        if let Some(other) = members[..nth].iter().find(is_same) {
+            let problem = format!("{} and {} are one", other.server, member.server);
+            return Err(LockError::InvalidOption { option: "servers", problem });
+        }
+    }
+    let failed = members.iter().filter(|member| member.error.is_some()).count();
+    if failed > members.len() / 2 {
+        let answer = |member: &Member| {
+            let answer = match &member.error {
+                None => "connected".to_owned(),
+                Some(LockError::Store { source, .. }) => source.to_string(),
+                Some(error) => error.to_string(),
+            };
+            (member.server.clone(), answer)
+        };
+        let source = Box::new(NoMajority::of(members.iter().map(answer)));
+        let what = "a majority of the servers".to_owned();
+        return Err(LockError::Quorum { step: Step::Connect, what, source });
+    }
+    for member in &members {
+        if let Some(error) = &member.error {
+            tracing::warn!(%error, "a server of the quorum is done without until it can be reached");
+        }
+    }
+    let nodes =
+        members.into_iter().map(|member| (member.server, Arc::new(member.store) as Arc<dyn Node>));
+    Ok(Quorum::new(nodes, longest_ttl, runtime))
+}

@@ -1,0 +1,85 @@
+//! Connecting to one server of several: one that is not there now may be there later.
+
+use std::sync::Arc;
+
+use redis::RedisError;
+use tokio::runtime::Handle;
+
+use super::address::{self, Address, not_connected};
+use super::connection::Connections;
+use super::dial::Manager;
+use super::hints::Ears;
+use super::place::Place;
+use super::pump::Pumps;
+use super::{RedisStore, Servers, Settings};
+use crate::LockError;
+use crate::store::ClientId;
+
+/// A server of several, connected to or not.
+#[derive(Debug)]
+pub struct Member {
+    /// Its host and port.
+    pub server: String,
+    /// The store on it, which connects when it can.
+    pub store: RedisStore,
+    /// Why it could not be connected to, if so.
+    pub error: Option<LockError>,
+    /// What tells this start of the server from any other, if it says so.
+    pub run: Option<String>,
+}
+
+impl RedisStore {
+    /// Connects to a server that is one of several. No hints come from it.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::InvalidOption`] for a URL or a setting that makes no sense, and for a
+    /// server that does not stand alone.
+    pub async fn connect_member(
+        url: &str,
+        settings: &Settings,
+        client: ClientId,
+        runtime: Handle,
+    ) -> Result<Member, LockError> {
+        settings.check()?;
+        let place = match address::read(url)? {
+            Address::One(place) => match *place {
+                fixed @ Place::Fixed(_) => fixed,
+                Place::Sentinel(_) | Place::Lent(_) => return Err(not_alone()),
+            },
+            #[cfg(feature = "cluster")]
+            Address::Cluster(_) => return Err(not_alone()),
+        };
+        let (server, own) = (place.describe(), settings.clone());
+        let opening = async move {
+            let ears = Arc::new(Ears::new(client, String::new()));
+            let manager = || Manager::new(place.clone(), own.clone(), ears.clone(), false);
+            let (first, error) = Connections::open_or_later(manager()).await;
+            let mut all = vec![first];
+            for _ in 1..own.connections {
+                all.push(Connections::open_or_later(manager()).await.0);
+            }
+            (all, error)
+        };
+        let opened = runtime.spawn(opening).await;
+        let (connections, error): (Vec<Connections>, Option<RedisError>) =
+            opened.map_err(|_| LockError::ShutDown)?;
+        if connections[0].lead_to_cluster() {
+            return Err(not_alone());
+        }
+        let run = connections[0].run();
+        let servers = Servers::One(Arc::new(Pumps::start(connections, &runtime)));
+        let store = Self::on(servers, settings, &runtime);
+        let error = error.map(|error| not_connected(server.clone(), error));
+        Ok(Member { server, store, error, run })
+    }
+}
+
+fn not_alone() -> LockError {
+    LockError::InvalidOption {
+        option: "url",
+        problem: "a quorum is made of single servers that know nothing of each other: no \
+                  cluster, no sentinels; write redis://host:port for each"
+            .to_owned(),
+    }
+}
