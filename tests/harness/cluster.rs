@@ -1,71 +1,108 @@
-//! A cluster of a test's own: three masters, which share the slots.
+//! A cluster of a test's own: three masters, which share the slots, and their replicas.
+
+mod slots;
 
 use std::net::TcpListener;
-use std::path::PathBuf;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
+use tokio::time::{sleep, timeout};
 
+use crate::sentinel::until_linked;
 use crate::server::{Server, free_port};
 
-/// Three masters without replicas, on the loopback interface. They end when this
-/// is dropped, and the folder of their tables goes.
+/// Three masters on the loopback interface, each with as many replicas. They end when
+/// this is dropped.
 #[derive(Debug)]
 pub struct Cluster {
+    /// The masters as they were in the beginning, then the replicas.
     nodes: Vec<Server>,
-    folder: PathBuf,
 }
 
 const SLOTS: [[u16; 2]; 3] = [[0, 5460], [5461, 10922], [10923, 16383]];
 
+/// Far longer than it takes them to agree.
+const SOON: Duration = Duration::from_secs(30);
+
+const PAUSE: Duration = Duration::from_millis(20);
+
 impl Cluster {
-    /// Starts the servers, and waits until each takes the cluster for whole.
+    /// Starts three masters without replicas, and waits until each takes the cluster
+    /// for whole.
     ///
     /// # Panics
     ///
     /// If they do not start, or do not find each other.
     pub async fn start() -> Self {
-        static NEXT: AtomicU32 = AtomicU32::new(0);
-        let name = format!("{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
-        let folder = std::env::temp_dir().join(format!("leasehold-cluster-{name}"));
-        std::fs::create_dir_all(&folder).expect("a folder");
-        let mut cluster = Self { nodes: Vec::new(), folder };
+        // Nobody could take the place of one that is slow.
+        Self::start_with(0, Duration::from_secs(15)).await
+    }
+
+    /// Starts three masters with so many replicas each, one of which takes over when its
+    /// master has not answered for this long.
+    ///
+    /// # Panics
+    ///
+    /// If they do not start, or do not find each other.
+    pub async fn start_with(replicas: usize, dead_after: Duration) -> Self {
+        let mut cluster = Self { nodes: Vec::new() };
         for slots in SLOTS {
-            let node = cluster.start_node();
+            let node = start_node(dead_after);
             let mut redis = node.redis().await;
             command(&mut redis, &["ADDSLOTSRANGE"], &slots).await;
             // Of two nodes with the same epoch one would have to find another.
             command(&mut redis, &["SET-CONFIG-EPOCH"], &[slots[1]]).await;
-            if let Some(first) = cluster.nodes.first() {
-                command(&mut redis, &["MEET", "127.0.0.1"], &[first.port()]).await;
-            }
-            cluster.nodes.push(node);
+            cluster.join(node).await;
         }
-        let whole = async {
+        for _ in 0..replicas * SLOTS.len() {
+            cluster.join(start_node(dead_after)).await;
+        }
+        cluster.until("cluster_size:3").await;
+        cluster.until(&format!("cluster_known_nodes:{}", cluster.nodes.len())).await;
+        let (masters, others) = cluster.nodes.split_at(SLOTS.len());
+        for (replica, master) in others.iter().zip(masters.iter().cycle()) {
+            let id = id(master).await;
+            command(&mut replica.redis().await, &["REPLICATE", &id], &[]).await;
+        }
+        for replica in others {
+            until_linked(replica).await;
+        }
+        // Who is to vote for a replica must know that it is one.
+        let known = async {
             for node in &cluster.nodes {
-                while !is_whole(&mut node.redis().await).await {
-                    tokio::time::sleep(Duration::from_millis(20)).await;
+                while nodes(&mut node.redis().await).await.matches("slave ").count() != others.len()
+                {
+                    sleep(PAUSE).await;
                 }
             }
         };
-        tokio::time::timeout(Duration::from_secs(30), whole).await.expect("they find each other");
+        timeout(SOON, known).await.expect("all know the replicas");
+        cluster.until("cluster_state:ok").await;
         cluster
     }
 
-    fn start_node(&self) -> Server {
-        // Another process may take a port between the two binds.
-        let start = |_| {
-            let port = port_with_a_bus();
-            let table = self.folder.join(format!("{port}.conf"));
-            let table = table.to_str().expect("UTF-8");
-            let arguments = ["--cluster-enabled", "yes", "--cluster-config-file", table];
-            Server::try_start(port, &arguments, None)
-        };
-        (0..10).find_map(start).expect("a redis-server with a cluster's bus")
+    /// Takes a node in, which the first of the others is told of.
+    async fn join(&mut self, node: Server) {
+        if let Some(first) = self.nodes.first() {
+            command(&mut node.redis().await, &["MEET", "127.0.0.1"], &[first.port()]).await;
+        }
+        self.nodes.push(node);
     }
 
-    /// The masters.
+    /// Waits until each node says this of the cluster.
+    async fn until(&self, line: &str) {
+        let said = async {
+            for node in &self.nodes {
+                while !info(&mut node.redis().await).await.lines().any(|said| said == line) {
+                    sleep(PAUSE).await;
+                }
+            }
+        };
+        timeout(SOON, said).await.expect(line);
+    }
+
+    /// The masters, as they were in the beginning, and then their replicas: the first
+    /// of the first, the first of the second and so on.
     #[must_use]
     pub fn nodes(&self) -> &[Server] {
         &self.nodes
@@ -85,11 +122,15 @@ impl Cluster {
     }
 }
 
-impl Drop for Cluster {
-    fn drop(&mut self) {
-        self.nodes.clear();
-        let _ = std::fs::remove_dir_all(&self.folder);
-    }
+fn start_node(dead_after: Duration) -> Server {
+    let timeout = dead_after.as_millis().to_string();
+    let arguments = [
+        &["--cluster-enabled", "yes", "--cluster-node-timeout", &timeout][..],
+        &["--repl-diskless-sync-delay", "0"],
+    ];
+    // Another process may take a port between the two binds.
+    let start = |_| Server::try_start(port_with_a_bus(), &arguments.concat(), None);
+    (0..10).find_map(start).expect("a redis-server with a cluster's bus")
 }
 
 async fn command(redis: &mut MultiplexedConnection, words: &[&str], numbers: &[u16]) {
@@ -97,13 +138,20 @@ async fn command(redis: &mut MultiplexedConnection, words: &[&str], numbers: &[u
     command.arg(words).arg(numbers).exec_async(redis).await.expect("a node of a cluster");
 }
 
-/// Whether a node knows who has each slot, and that they are there.
-async fn is_whole(redis: &mut MultiplexedConnection) -> bool {
-    let info: String =
-        redis::cmd("CLUSTER").arg("INFO").query_async(redis).await.expect("a node of a cluster");
-    ["cluster_state:ok", "cluster_slots_ok:16384", "cluster_size:3"]
-        .iter()
-        .all(|line| info.contains(line))
+/// What a node says of the cluster.
+async fn info(redis: &mut MultiplexedConnection) -> String {
+    redis::cmd("CLUSTER").arg("INFO").query_async(redis).await.expect("a node of a cluster")
+}
+
+/// The nodes, as one of them knows them.
+async fn nodes(redis: &mut MultiplexedConnection) -> String {
+    redis::cmd("CLUSTER").arg("NODES").query_async(redis).await.expect("a node of a cluster")
+}
+
+/// What a node is called.
+async fn id(node: &Server) -> String {
+    let mut redis = node.redis().await;
+    redis::cmd("CLUSTER").arg("MYID").query_async(&mut redis).await.expect("a node of a cluster")
 }
 
 /// A port that nobody listens on, nor 10,000 above, where the nodes talk.

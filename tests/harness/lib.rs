@@ -8,11 +8,14 @@ pub mod backend;
 pub mod cluster;
 pub mod hearing;
 pub mod kinds;
+pub mod masters;
 pub mod members;
 pub mod polls;
 pub mod process;
 pub mod remains;
+pub mod sentinel;
 pub mod server;
+mod shell;
 pub mod skew;
 
 /// The README's examples compile.

@@ -1,11 +1,12 @@
 //! A redis-server of a test's own.
 
-use std::io::{BufRead, BufReader, Read};
 use std::net::TcpListener;
-use std::process::{Child, Command, Stdio};
-use std::thread;
+use std::process::Command;
 use std::time::Duration;
 
+use redis::aio::MultiplexedConnection;
+
+use crate::shell::Shell;
 use crate::skew::{Clock, micros};
 
 /// A server on a free port of the loopback interface, empty, without
@@ -13,14 +14,10 @@ use crate::skew::{Clock, micros};
 #[derive(Debug)]
 pub struct Server {
     port: u16,
-    /// A shell between us and the server: it kills the server when its input
-    /// ends, which it does however this process ends.
-    shell: Child,
+    shell: Shell,
     /// Its wall clock, where that is the test's.
     clock: Option<Clock>,
 }
-
-const SHELL: &str = r#"redis-server "$@" & read -r _; kill -9 $! 2>/dev/null"#;
 
 impl Server {
     /// Starts a server.
@@ -102,30 +99,18 @@ impl Server {
     }
 
     pub(crate) fn try_start(port: u16, arguments: &[&str], clock: Option<Clock>) -> Option<Self> {
-        let mut command = Command::new("sh");
-        if let Some(clock) = &clock {
-            clock.govern(&mut command);
-        }
-        let mut shell = command
-            .args(["-c", SHELL, "sh", "--bind", "127.0.0.1", "--port", &port.to_string()])
-            .args(["--save", "", "--appendonly", "no", "--dir", "/tmp"])
-            .args(arguments)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .expect("there is a shell");
-        let log = shell.stdout.take();
-        let server = Self { port, shell, clock };
-        let mut log = BufReader::new(log.expect("it is piped"));
-        let is_ready = log.by_ref().lines().map_while(Result::ok).find_map(|line| match &line {
-            line if line.contains("Ready to accept connections") => Some(true),
-            line if line.contains("Failed listening") || line.contains("# Fatal") => Some(false),
-            _ => None,
-        });
-        // The server must never wait for somebody to read its log.
-        thread::spawn(move || log.read_to_end(&mut Vec::new()));
-        (is_ready == Some(true)).then_some(server)
+        let port_text = port.to_string();
+        let own = ["--bind", "127.0.0.1", "--port", &port_text, "--save", "", "--appendonly", "no"];
+        let all: Vec<_> = own.iter().chain(arguments).map(|&text| text.to_owned()).collect();
+        let shell = Shell::start("", &all, clock.as_ref())?;
+        Some(Self { port, shell, clock })
+    }
+
+    /// Starts a sentinel, which keeps what it learns in its configuration's file.
+    pub(crate) fn try_start_sentinel(port: u16, config: &str) -> Option<Self> {
+        let config = format!("bind 127.0.0.1\nport {port}\n{config}");
+        let shell = Shell::start(&config, &["--sentinel".to_owned()], None)?;
+        Some(Self { port, shell, clock: None })
     }
 
     /// The port.
@@ -145,9 +130,27 @@ impl Server {
     /// # Panics
     ///
     /// If the server can't be reached.
-    pub async fn redis(&self) -> redis::aio::MultiplexedConnection {
+    pub async fn redis(&self) -> MultiplexedConnection {
         let client = redis::Client::open(self.url()).expect("a URL");
         client.get_multiplexed_async_connection().await.expect("the server is there")
+    }
+
+    /// The same to a server that may be dead or frozen.
+    ///
+    /// # Errors
+    ///
+    /// If it can't be reached within a quarter of a second.
+    ///
+    /// # Panics
+    ///
+    /// Never: its URL is one.
+    pub async fn try_redis(&self) -> redis::RedisResult<MultiplexedConnection> {
+        let client = redis::Client::open(self.url()).expect("a URL");
+        let patience = Some(Duration::from_millis(250));
+        let config = redis::AsyncConnectionConfig::new()
+            .set_connection_timeout(patience)
+            .set_response_timeout(patience);
+        client.get_multiplexed_async_connection_with_config(&config).await
     }
 
     /// How often the server ran a command, and for how long in microseconds,
@@ -185,24 +188,25 @@ impl Server {
     ///
     /// # Panics
     ///
-    /// If the server can't be asked for its process id, or there is no `kill`.
+    /// If there is no `kill`.
+    #[expect(clippy::unused_async, reason = "a test awaits what happens to servers")]
     pub async fn freeze(&self) -> Frozen {
-        let info: String = redis::cmd("INFO")
-            .arg("server")
-            .query_async(&mut self.redis().await)
-            .await
-            .expect("INFO");
-        let pid = info.lines().find_map(|line| line.strip_prefix("process_id:")).expect("a pid");
-        let frozen = Frozen { pid: pid.trim().to_owned() };
+        let frozen = Frozen { pid: self.shell.pid().to_owned() };
         signal("-STOP", &frozen.pid);
         frozen
     }
-}
 
-impl Drop for Server {
-    fn drop(&mut self) {
-        drop(self.shell.stdin.take());
-        let _ = self.shell.wait();
+    /// Kills the server with SIGKILL, frozen or not, and waits until nobody listens on
+    /// its port.
+    ///
+    /// # Panics
+    ///
+    /// If there is no `kill`.
+    pub async fn kill(&self) {
+        signal("-KILL", self.shell.pid());
+        while tokio::net::TcpStream::connect(("127.0.0.1", self.port)).await.is_ok() {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
     }
 }
 

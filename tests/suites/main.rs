@@ -20,6 +20,8 @@ mod multi;
 mod over_http;
 mod quorum;
 mod seeds;
+#[cfg(feature = "servers")]
+mod servers;
 #[cfg(all(feature = "servers", target_os = "linux"))]
 mod state_machine;
 mod telemetry;

@@ -15,6 +15,7 @@ use leasehold::store::ClientId;
 use leasehold::store::faulty::Faulty;
 use leasehold::store::redis::{RedisStore, Settings};
 use leasehold::{Fault, LockError, Locks, Wait};
+use leasehold_tests::server::Server;
 use tokio::runtime::Handle;
 
 type Failure = Box<dyn std::error::Error>;
@@ -42,6 +43,7 @@ fn main() -> Result<(), Failure> {
         }
         [url, "log"] => log_to_the_end(url),
         ["-", "env"] => environment(),
+        ["-", "serve"] => serve(),
         _ => Err("worker URL hold KEY TTL_MS | drop COUNT HOW | count KEY TIMES".into()),
     }
 }
@@ -121,6 +123,18 @@ async fn log_to_the_end(url: &str) -> Result<(), Failure> {
     ready();
     drop(lease);
     tracing::info!("the end");
+    Ok(())
+}
+
+/// Starts a server, and says its port and its folder.
+#[tokio::main(flavor = "current_thread")]
+async fn serve() -> Result<(), Failure> {
+    let server = Server::start();
+    let mut config = redis::cmd("CONFIG");
+    let config = config.arg("GET").arg("dir");
+    let [_, folder]: [String; 2] = config.query_async(&mut server.redis().await).await?;
+    println!("{}\n{folder}", server.port());
+    ready();
     Ok(())
 }
 

@@ -1,0 +1,124 @@
+//! Who has a slot, and how it comes to another.
+
+use redis::aio::MultiplexedConnection;
+use tokio::time::{sleep, timeout};
+
+use super::{Cluster, PAUSE, SOON, command, id};
+use crate::server::Server;
+
+impl Cluster {
+    /// The slot of a lock's name.
+    ///
+    /// # Panics
+    ///
+    /// If the first node can't be asked.
+    pub async fn slot(&self, name: &str) -> u16 {
+        let mut redis = self.nodes[0].redis().await;
+        let key = format!("{{{name}}}");
+        let mut command = redis::cmd("CLUSTER");
+        command.arg("KEYSLOT").arg(key).query_async(&mut redis).await.expect("a slot")
+    }
+
+    /// The master of a slot, as it says itself; none while its master is gone.
+    pub async fn master_of(&self, slot: u16) -> Option<&Server> {
+        for node in &self.nodes {
+            if owner(node, slot).await.is_some_and(|owner| owner.is_itself) {
+                return Some(node);
+            }
+        }
+        None
+    }
+
+    /// Waits until another than `former` is the master of a slot.
+    ///
+    /// # Panics
+    ///
+    /// If that does not come about.
+    pub async fn until_taken_over(&self, slot: u16, former: &Server) -> &Server {
+        let taken = async {
+            loop {
+                match self.master_of(slot).await {
+                    Some(master) if master.port() != former.port() => return master,
+                    _ => sleep(PAUSE).await,
+                }
+            }
+        };
+        timeout(SOON, taken).await.expect("a replica takes over")
+    }
+
+    /// Moves a slot and all its keys to a master, under whatever load there is.
+    ///
+    /// # Panics
+    ///
+    /// If a node refuses.
+    pub async fn migrate(&self, slot: u16, to: &Server) {
+        let from = self.master_of(slot).await.expect("somebody has it");
+        if from.port() == to.port() {
+            return;
+        }
+        let (mut source, mut target) = (from.redis().await, to.redis().await);
+        let ids = [id(from).await, id(to).await];
+        let text = slot.to_string();
+        command(&mut target, &["SETSLOT", &text, "IMPORTING", &ids[0]], &[]).await;
+        command(&mut source, &["SETSLOT", &text, "MIGRATING", &ids[1]], &[]).await;
+        while move_keys(&mut source, slot, to.port()).await {}
+        // Who gets it is told first, or nobody would have it meanwhile.
+        for redis in [&mut target, &mut source] {
+            command(redis, &["SETSLOT", &text, "NODE", &ids[1]], &[]).await;
+        }
+        // The others hear of it, and clients ask any of them.
+        let known = async {
+            for node in &self.nodes {
+                while owner(node, slot).await.is_some_and(|owner| owner.port != to.port()) {
+                    sleep(PAUSE).await;
+                }
+            }
+        };
+        timeout(SOON, known).await.expect("all hear of it");
+    }
+}
+
+/// Moves some keys of a slot; whether there were any.
+async fn move_keys(source: &mut MultiplexedConnection, slot: u16, port: u16) -> bool {
+    let mut some = redis::cmd("CLUSTER");
+    some.arg("GETKEYSINSLOT").arg(slot).arg(100);
+    let keys: Vec<String> = some.query_async(source).await.expect("the keys");
+    if keys.is_empty() {
+        return false;
+    }
+    let mut migrate = redis::cmd("MIGRATE");
+    migrate.arg("127.0.0.1").arg(port).arg("").arg(0).arg(5_000).arg("KEYS").arg(&keys);
+    // What expired meanwhile is no error: the answer is NOKEY.
+    let moved: String = migrate.query_async(source).await.expect("the keys are moved");
+    assert!(moved == "OK" || moved == "NOKEY", "{moved}");
+    true
+}
+
+/// The master of a slot, as a node knows it.
+struct Owner {
+    port: u16,
+    /// Whether it is the node itself.
+    is_itself: bool,
+}
+
+/// Nothing if the node does not answer, or knows of nobody.
+async fn owner(node: &Server, slot: u16) -> Option<Owner> {
+    let mut redis = node.try_redis().await.ok()?;
+    let nodes: String = redis::cmd("CLUSTER").arg("NODES").query_async(&mut redis).await.ok()?;
+    nodes.lines().find_map(|line| {
+        // Its id, address, flags, master, two times, epoch, link; and its slots.
+        let fields: Vec<_> = line.split(' ').collect();
+        fields.iter().skip(8).find(|range| is_in(slot, range))?;
+        let (host, _) = fields[1].split_once('@')?;
+        let (_, port) = host.rsplit_once(':')?;
+        Some(Owner { port: port.parse().ok()?, is_itself: fields[2].contains("myself") })
+    })
+}
+
+/// Whether a slot is in a range such as `17` or `0-5460`. One that is on its way is
+/// written in brackets, beside the range it is in.
+fn is_in(slot: u16, range: &str) -> bool {
+    let (first, last) = range.split_once('-').unwrap_or((range, range));
+    first.parse().is_ok_and(|first: u16| first <= slot)
+        && last.parse().is_ok_and(|last: u16| slot <= last)
+}

@@ -1,0 +1,164 @@
+//! A master that is watched, and replaced when it is gone.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use redis::aio::MultiplexedConnection;
+use tokio::time::{sleep, timeout};
+
+use crate::server::{Server, free_port};
+
+/// One master, its replicas and three sentinels, on the loopback interface. They end
+/// when this is dropped.
+#[derive(Debug)]
+pub struct Sentinel {
+    servers: Vec<Server>,
+    sentinels: Vec<Server>,
+}
+
+/// What the sentinels call the master.
+pub const NAME: &str = "mymaster";
+
+/// Far longer than it takes them to find each other.
+const SOON: Duration = Duration::from_secs(30);
+
+const PAUSE: Duration = Duration::from_millis(10);
+
+impl Sentinel {
+    /// Starts them, and waits until the sentinels know each other and the replicas, and
+    /// these follow the master. It is held for dead after so long without an answer.
+    ///
+    /// # Panics
+    ///
+    /// If they do not start, or do not find each other.
+    pub async fn start(replicas: usize, dead_after: Duration) -> Self {
+        let at_once = ["--repl-diskless-sync-delay", "0"];
+        let master = Server::start_with(&at_once);
+        let of = format!("127.0.0.1 {}", master.port());
+        let mut servers = vec![master];
+        for _ in 0..replicas {
+            servers.push(Server::start_with(&[&at_once[..], &["--replicaof", &of]].concat()));
+        }
+        for replica in &servers[1..] {
+            until_linked(replica).await;
+        }
+        let millis = dead_after.as_millis();
+        let config = [
+            format!("sentinel monitor {NAME} {of} 2"),
+            format!("sentinel down-after-milliseconds {NAME} {millis}"),
+            // By when it tries again if one of them fails at it.
+            format!("sentinel failover-timeout {NAME} {}", millis * 4),
+        ];
+        let config = config.join("\n");
+        let start = |_| {
+            let start = |_| Server::try_start_sentinel(free_port(), &config);
+            (0..10).find_map(start).expect("redis-server starts as a sentinel")
+        };
+        let sentinel = Self { servers, sentinels: (0..3).map(start).collect() };
+        let known = async {
+            for each in &sentinel.sentinels {
+                while !knows(&mut each.redis().await, replicas).await {
+                    sleep(PAUSE).await;
+                }
+            }
+        };
+        timeout(SOON, known).await.expect("they find each other");
+        sentinel
+    }
+
+    /// The URL for clients.
+    #[must_use]
+    pub fn url(&self) -> String {
+        let hosts = self.sentinels.iter().map(|each| format!("127.0.0.1:{}", each.port()));
+        format!("redis+sentinel://{}/{NAME}", hosts.collect::<Vec<_>>().join(","))
+    }
+
+    /// The master and its replicas, in the order they were started.
+    #[must_use]
+    pub fn servers(&self) -> &[Server] {
+        &self.servers
+    }
+
+    /// The sentinels.
+    #[must_use]
+    pub fn sentinels(&self) -> &[Server] {
+        &self.sentinels
+    }
+
+    /// Who is the master now, as most sentinels say and as it says itself; none while
+    /// they are at it.
+    pub async fn master(&self) -> Option<&Server> {
+        let mut votes = HashMap::<u16, usize>::new();
+        for each in &self.sentinels {
+            if let Some(port) = named(each).await {
+                *votes.entry(port).or_default() += 1;
+            }
+        }
+        let (port, _) = votes.into_iter().find(|(_, votes)| *votes >= 2)?;
+        let server = self.servers.iter().find(|server| server.port() == port)?;
+        let mut redis = server.try_redis().await.ok()?;
+        let role: Vec<redis::Value> = redis::cmd("ROLE").query_async(&mut redis).await.ok()?;
+        let role: String = redis::from_redis_value(role.into_iter().next()?).ok()?;
+        (role == "master").then_some(server)
+    }
+
+    /// Waits until another than `former` is the master.
+    ///
+    /// # Panics
+    ///
+    /// If that does not come about.
+    pub async fn until_replaced(&self, former: &Server) -> &Server {
+        let replaced = async {
+            loop {
+                match self.master().await {
+                    Some(master) if master.port() != former.port() => return master,
+                    _ => sleep(PAUSE).await,
+                }
+            }
+        };
+        timeout(SOON, replaced).await.expect("another becomes the master")
+    }
+}
+
+/// The port of the master that a sentinel names.
+async fn named(sentinel: &Server) -> Option<u16> {
+    let mut redis = sentinel.try_redis().await.ok()?;
+    let mut command = redis::cmd("SENTINEL");
+    let address: (String, u16) =
+        command.arg("GET-MASTER-ADDR-BY-NAME").arg(NAME).query_async(&mut redis).await.ok()?;
+    Some(address.1)
+}
+
+/// Whether a sentinel knows of the two others, and of replicas that follow.
+async fn knows(redis: &mut MultiplexedConnection, replicas: usize) -> bool {
+    let of = |what: &str| redis::cmd("SENTINEL").arg(what).arg(NAME).clone();
+    let master: HashMap<String, String> = of("MASTER").query_async(redis).await.expect("MASTER");
+    let all: Vec<HashMap<String, String>> =
+        of("REPLICAS").query_async(redis).await.expect("REPLICAS");
+    let follows = |replica: &&HashMap<String, String>| {
+        let is = |field, value| replica.get(field).is_some_and(|is: &String| is == value);
+        is("flags", "slave") && is("master-link-status", "ok")
+    };
+    master.get("num-other-sentinels").is_some_and(|others| others == "2")
+        && all.iter().filter(follows).count() == replicas
+}
+
+/// Waits until a replica has all that its master has.
+///
+/// # Panics
+///
+/// If that does not come about.
+pub(crate) async fn until_linked(replica: &Server) {
+    let mut redis = replica.redis().await;
+    let linked = async {
+        loop {
+            let info: String =
+                redis::cmd("INFO").arg("replication").query_async(&mut redis).await.expect("INFO");
+            if info.contains("master_link_status:up") {
+                return;
+            }
+            sleep(PAUSE).await;
+        }
+    };
+    timeout(SOON, linked).await.expect("it follows its master");
+}

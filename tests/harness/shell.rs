@@ -1,0 +1,82 @@
+//! A server's process, under a shell of its own.
+
+use std::io::{BufRead, BufReader, Read};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+
+use crate::skew::Clock;
+
+/// Makes a folder and runs the server in it. Its input is ours: when that ends, however
+/// this process ends, it kills the server and removes the folder. Nobody else holds the
+/// log open, so that it ends with a server that does not start.
+const SCRIPT: &str = r#"
+trap '' INT
+folder=$(mktemp -d "${TMPDIR:-/tmp}/leasehold-server.XXXXXX") && cd "$folder" || exit 1
+printf '%s\n' "$LEASEHOLD_TEST_CONFIG" > server.conf
+"${LEASEHOLD_REDIS_SERVER:-redis-server}" server.conf "$@" &
+echo "pid $!"
+exec >/dev/null
+read -r _
+kill -9 $!
+wait
+cd / && rm -rf "$folder"
+"#;
+
+/// A server that runs until this is dropped, and what it writes is gone then.
+#[derive(Debug)]
+pub(crate) struct Shell {
+    shell: Child,
+    pid: String,
+}
+
+impl Shell {
+    /// Starts `redis-server`, or the program that `LEASEHOLD_REDIS_SERVER` names; if it
+    /// does not get as far as to serve, nothing.
+    pub(crate) fn start(config: &str, arguments: &[String], clock: Option<&Clock>) -> Option<Self> {
+        let mut command = Command::new("sh");
+        if let Some(clock) = clock {
+            clock.govern(&mut command);
+        }
+        let mut shell = command
+            .args(["-c", SCRIPT, "sh"])
+            .args(arguments)
+            .env("LEASEHOLD_TEST_CONFIG", config)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("there is a shell");
+        let log = shell.stdout.take().expect("it is piped");
+        let mut server = Self { shell, pid: String::new() };
+        let mut log = BufReader::new(log);
+        let mut is_ready = false;
+        // Whichever the shell and the server say first.
+        for line in log.by_ref().lines().map_while(Result::ok) {
+            if let Some(pid) = line.strip_prefix("pid ") {
+                pid.clone_into(&mut server.pid);
+            }
+            // A sentinel says who it is when it listens.
+            is_ready |= ["Ready to accept connections", "Sentinel ID is"]
+                .iter()
+                .any(|sign| line.contains(sign));
+            if is_ready && !server.pid.is_empty() {
+                // It must never wait for somebody to read its log.
+                thread::spawn(move || std::io::copy(&mut log, &mut std::io::sink()));
+                return Some(server);
+            }
+        }
+        None
+    }
+
+    /// The server's process id.
+    pub(crate) fn pid(&self) -> &str {
+        &self.pid
+    }
+}
+
+impl Drop for Shell {
+    fn drop(&mut self) {
+        drop(self.shell.stdin.take());
+        let _ = self.shell.wait();
+    }
+}
