@@ -1,5 +1,7 @@
 //! The stores under test, each empty and with a client of its own.
 
+mod shared;
+
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,6 +12,9 @@ use leasehold::store::redis::{RedisStore, Settings};
 use leasehold::store::{ClientId, Store};
 use tokio::runtime::Handle;
 
+pub use self::shared::{
+    Cluster, LeastRights, Quorum, QuorumOfFive, QuorumWithoutMinority, Redis, Resp2, Sentinel,
+};
 use crate::members::Members;
 use crate::server::Server;
 
@@ -26,6 +31,11 @@ pub trait Backend: Sized {
 
     /// Waits until so many are in a lock's queue.
     fn until_queued(&self, name: &str, count: u64) -> impl Future<Output = ()>;
+
+    /// Whether this is the token of a repeated acquire whose first answer had `first`.
+    fn is_repeated(&self, first: u64, token: u64) -> bool {
+        token == first
+    }
 
     /// Lets this much of the store's time go by.
     fn pass(&self, time: Duration) -> impl Future<Output = ()>;
@@ -87,6 +97,11 @@ impl Backend for QuorumInMemory {
         unreachable!("nobody is queued")
     }
 
+    /// Of another majority it is another, and greater.
+    fn is_repeated(&self, first: u64, token: u64) -> bool {
+        token >= first
+    }
+
     async fn pass(&self, time: Duration) {
         tokio::time::advance(time).await;
     }
@@ -103,47 +118,4 @@ pub async fn light_client(server: &Server) -> Locks {
     let store =
         RedisStore::connect(&server.url(), &Settings::default(), id, Handle::current()).await;
     Locks::over_as(Arc::new(store.expect("the server is there")), id)
-}
-
-/// One redis-server.
-#[derive(Debug)]
-pub struct Redis {
-    store: Arc<dyn Store>,
-    server: Server,
-}
-
-impl Backend for Redis {
-    async fn start() -> Self {
-        let server = Server::start();
-        let url = server.url();
-        let store =
-            RedisStore::connect(&url, &Settings::default(), ClientId::random(), Handle::current())
-                .await;
-        Self { store: Arc::new(store.expect("the server is there")), server }
-    }
-
-    fn store(&self) -> &Arc<dyn Store> {
-        &self.store
-    }
-
-    async fn locks(&self) -> Locks {
-        Locks::connect(&self.server.url()).await.expect("the server is there")
-    }
-
-    async fn until_queued(&self, name: &str, count: u64) {
-        let mut redis = self.server.redis().await;
-        while redis::cmd("ZCARD")
-            .arg(format!("leasehold:queue:{{{name}}}"))
-            .query_async(&mut redis)
-            .await
-            != Ok(count)
-        {
-            tokio::time::sleep(Duration::from_millis(1)).await;
-        }
-    }
-
-    async fn pass(&self, time: Duration) {
-        // The server counts in whole milliseconds, and begins when it is asked.
-        tokio::time::sleep(time + Duration::from_millis(10)).await;
-    }
 }

@@ -17,6 +17,7 @@ pub mod sentinel;
 pub mod server;
 mod shell;
 pub mod skew;
+pub mod tls;
 
 /// The README's examples compile.
 #[cfg(doctest)]

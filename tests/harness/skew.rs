@@ -98,7 +98,7 @@ pub fn micros(time: Duration) -> i64 {
 }
 
 /// The folder of the build, in which the test's program is.
-fn folder() -> &'static Path {
+pub(crate) fn folder() -> &'static Path {
     static FOLDER: OnceLock<PathBuf> = OnceLock::new();
     FOLDER.get_or_init(|| {
         let test = std::env::current_exe().expect("a test runs");

@@ -57,7 +57,7 @@ pub(super) async fn an_expired_lease_is_free(backend: &impl Backend) {
 pub(super) async fn an_acquire_sent_twice_has_the_first_answer(backend: &impl Backend) {
     let request = Client::new().mutex(LONG);
     let token = granted(backend, &request).await;
-    assert_eq!(granted(backend, &request).await, token);
+    assert!(backend.is_repeated(token, granted(backend, &request).await));
     let ended = backend.store().release(&request, Duration::ZERO).await.unwrap();
     assert_eq!(ended, Ended::Released);
     granted(backend, &Client::new().mutex(LONG)).await;

@@ -7,6 +7,8 @@ mod fence;
 mod leases;
 mod multi;
 mod operator;
+#[cfg(feature = "servers")]
+mod over_tls;
 mod queue;
 mod reentrant;
 mod renewals;
@@ -85,6 +87,41 @@ mod quorum_in_memory {
 #[cfg(feature = "servers")]
 mod redis {
     conformance!(Redis);
+}
+
+#[cfg(feature = "servers")]
+mod sentinel {
+    conformance!(Sentinel);
+}
+
+#[cfg(feature = "servers")]
+mod quorum {
+    without_queue!(Quorum);
+}
+
+#[cfg(feature = "servers")]
+mod quorum_of_five {
+    without_queue!(QuorumOfFive);
+}
+
+#[cfg(feature = "servers")]
+mod quorum_without_its_minority {
+    without_queue!(QuorumWithoutMinority);
+}
+
+#[cfg(feature = "servers")]
+mod resp2 {
+    conformance!(Resp2);
+}
+
+#[cfg(feature = "servers")]
+mod least_rights {
+    conformance!(LeastRights);
+}
+
+#[cfg(feature = "servers")]
+mod cluster {
+    conformance!(Cluster);
 }
 
 /// Longer than any test: a slow machine must not turn a lease into a lost one.

@@ -39,8 +39,18 @@ macro_rules! cases {
 }
 pub(super) use cases;
 
+/// A lock beside others: on a cluster, all of one script are in one slot.
+fn key(name: &str) -> LockKey {
+    LockKey::new(format!("of:{{one}}:{name}")).unwrap()
+}
+
 fn of(client: &Client, name: &str, ttl: Duration) -> Request {
-    Request { key: LockKey::new(name).unwrap(), ..client.mutex(ttl) }
+    Request { key: key(name), ..client.mutex(ttl) }
+}
+
+/// Another request for the same lock.
+fn like(request: &Request, client: &Client) -> Request {
+    Request { key: request.key.clone(), ..client.mutex(LONG) }
 }
 
 fn several<const N: usize>(client: &Client, names: [&str; N], ttl: Duration) -> [Request; N] {
@@ -65,7 +75,7 @@ async fn none(backend: &impl Backend, requests: &[Request], free: &[usize]) {
     assert!(refused < requests.len());
     let client = Client::new();
     for at in free {
-        let free = of(&client, requests[*at].key.name(), LONG);
+        let free = like(&requests[*at], &client);
         granted(backend, &free).await;
         ended(backend, &free).await;
     }
@@ -80,7 +90,7 @@ pub(super) async fn free_locks_are_granted_together(backend: &impl Backend) {
     let requests = several(&client, ["a", "b", "c"], LONG);
     let tokens = all(backend, &requests).await;
     for (request, token) in requests.iter().zip(tokens) {
-        let left = busy(backend, &of(&client, request.key.name(), LONG)).await;
+        let left = busy(backend, &like(request, &client)).await;
         assert!(left <= LONG && left > LONG / 2, "{left:?}");
         assert_eq!(granted(backend, request).await, token, "it is a lease like any other");
         ended(backend, request).await;
@@ -99,7 +109,7 @@ pub(super) async fn one_that_is_held_refuses_all(backend: &impl Backend) {
     for held in 0..3 {
         let client = Client::new();
         let requests = several(&client, ["a", "b", "c"], LONG);
-        let holder = of(&client, requests[held].key.name(), LONG);
+        let holder = like(&requests[held], &client);
         granted(backend, &holder).await;
         let others: Vec<_> = (0..3).filter(|at| *at != held).collect();
         none(backend, &requests, &others).await;
@@ -126,7 +136,7 @@ pub(super) async fn sent_twice_they_have_the_first_answer(backend: &impl Backend
     assert_eq!(all(backend, &requests).await, tokens);
     for request in &requests {
         ended(backend, request).await;
-        granted(backend, &of(&client, request.key.name(), LONG)).await;
+        granted(backend, &like(request, &client)).await;
     }
 }
 
@@ -194,10 +204,8 @@ pub(super) async fn a_cancelled_request_refuses_all(backend: &impl Backend) {
 
 pub(super) async fn another_kind_refuses_all(backend: &impl Backend) {
     let client = Client::new();
-    let permit = Request {
-        key: LockKey::new("b").unwrap(),
-        ..client.request(Kind::Semaphore { limit: 3, weight: 1 }, LONG)
-    };
+    let permit =
+        Request { key: key("b"), ..client.request(Kind::Semaphore { limit: 3, weight: 1 }, LONG) };
     granted(backend, &permit).await;
     none(backend, &several(&client, ["a", "b"], LONG), &[0]).await;
     assert_eq!(renewed(backend, &permit).await, Renewal::Renewed);
@@ -205,11 +213,12 @@ pub(super) async fn another_kind_refuses_all(backend: &impl Backend) {
 
 pub(super) async fn a_name_that_is_free_may_change_its_kind(backend: &impl Backend) {
     let client = Client::new();
-    let permit = client.permit(3, LONG);
-    granted(backend, &permit).await;
-    ended(backend, &permit).await;
+    let permit = || Request { key: key("a"), ..client.permit(3, LONG) };
+    let first = permit();
+    granted(backend, &first).await;
+    ended(backend, &first).await;
     all(backend, &several(&client, ["a", "b"], LONG)).await;
-    assert_eq!(acquire(backend, &client.permit(3, LONG)).await, Attempt::WrongKind);
+    assert_eq!(acquire(backend, &permit()).await, Attempt::WrongKind);
 }
 
 pub(super) async fn a_kept_lock_refuses_all(backend: &impl Backend) {
@@ -276,7 +285,7 @@ pub(super) async fn each_is_handed_over(backend: &impl Backend) {
     let requests = several(&client, ["a", "b"], LONG);
     all(backend, &requests).await;
     for request in &requests {
-        let next = of(&client, request.key.name(), LONG);
+        let next = like(request, &client);
         waits(backend, &next, LIVE).await;
         ended(backend, request).await;
         claims(backend, &next).await;
@@ -294,7 +303,7 @@ pub(super) async fn tokens_of_each_grow(backend: &impl Backend) {
         {
             assert!(token > *last && token < 1 << 53, "{token} after {last}");
             ended(backend, request).await;
-            let alone = of(&client, request.key.name(), LONG);
+            let alone = like(request, &client);
             *last = granted(backend, &alone).await;
             assert!(*last > token, "{last} after {token}");
             ended(backend, &alone).await;

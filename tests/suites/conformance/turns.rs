@@ -167,7 +167,8 @@ pub(super) async fn force_leaves_a_block(backend: &impl Backend) {
 }
 
 pub(super) async fn locks_granted_together_leave_a_block_each(backend: &impl Backend) {
-    let names = ["a", "b", "c"];
+    // On a cluster, all of one script are in one slot.
+    let names = ["of:{one}:a", "of:{one}:b", "of:{one}:c"];
     let mut tokens = names.map(|_| Tokens(0));
     for _ in 0..5 {
         let client = Client::new();

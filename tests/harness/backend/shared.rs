@@ -1,0 +1,286 @@
+//! Servers that all cases of a process share, since some take seconds to start. Each case
+//! has keys of its own, by a prefix, and clients of its own, since each has a runtime.
+
+use std::fmt::Debug;
+use std::future::Future;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use leasehold::store::quorum;
+use leasehold::store::redis::{RedisStore, Settings};
+use leasehold::store::{ClientId, Node, Store};
+use leasehold::{LockError, LockKey, Locks};
+use tokio::runtime::Handle;
+use tokio::sync::OnceCell;
+
+use super::Backend;
+use crate::masters::Masters;
+use crate::server::Server;
+use crate::{cluster, sentinel};
+
+/// What is started once in a process, and ends with it.
+pub trait Deployment: Debug + Sized + Send + Sync + 'static {
+    /// Where it is kept.
+    fn shared() -> &'static OnceCell<Self>;
+
+    /// Starts it.
+    fn start() -> impl Future<Output = Self> + Send;
+
+    /// Whether a repeated acquire has the token of the first.
+    const REPEATS_TOKENS: bool = true;
+
+    /// The URL for clients whose keys begin with `prefix`.
+    fn url(&self, prefix: &str) -> impl Future<Output = String> + Send;
+
+    /// A store on it, driven by the case's own runtime.
+    fn store(
+        &self,
+        prefix: &str,
+        id: ClientId,
+    ) -> impl Future<Output = Result<Arc<dyn Store>, LockError>> + Send {
+        async move {
+            let (url, settings) = (self.url(prefix).await, Settings::new(prefix));
+            let store = RedisStore::connect(&url, &settings, id, Handle::current()).await?;
+            Ok(Arc::new(store) as Arc<dyn Store>)
+        }
+    }
+
+    /// A client of it.
+    fn locks(&self, prefix: &str) -> impl Future<Output = Result<Locks, LockError>> + Send {
+        async move { Locks::builder().prefix(prefix).connect(&self.url(prefix).await).await }
+    }
+}
+
+/// A case's own part of what all share.
+#[derive(Debug)]
+pub struct On<D: Deployment> {
+    deployment: &'static D,
+    prefix: String,
+    store: Arc<dyn Store>,
+}
+
+impl<D: Deployment> Backend for On<D> {
+    async fn start() -> Self {
+        static CASES: AtomicU32 = AtomicU32::new(0);
+        let prefix = format!("case-{}", CASES.fetch_add(1, Ordering::Relaxed));
+        let deployment = D::shared().get_or_init(D::start).await;
+        let store = deployment.store(&prefix, ClientId::random()).await;
+        Self { deployment, prefix, store: store.expect("the server is there") }
+    }
+
+    fn store(&self) -> &Arc<dyn Store> {
+        &self.store
+    }
+
+    async fn locks(&self) -> Locks {
+        self.deployment.locks(&self.prefix).await.expect("the server is there")
+    }
+
+    async fn until_queued(&self, name: &str, count: u64) {
+        let key = LockKey::new(name).expect("a name");
+        while self.store.inspect(&key).await.expect("the store answers").waiting != count {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    }
+
+    fn is_repeated(&self, first: u64, token: u64) -> bool {
+        token == first || !D::REPEATS_TOKENS && token > first
+    }
+
+    async fn pass(&self, time: Duration) {
+        // The server counts in whole milliseconds, and begins when it is asked.
+        tokio::time::sleep(time + Duration::from_millis(10)).await;
+    }
+}
+
+/// One server; or the one at `LEASEHOLD_TEST_URL`, by which these cases are run over TLS.
+pub type Redis = On<One>;
+
+/// One server that is spoken to by RESP2, with a second connection for hints.
+pub type Resp2 = On<OneByResp2>;
+
+/// One server, as a user with no more rights than docs/keys.md lists.
+pub type LeastRights = On<OneWithUsers>;
+
+/// A cluster of three masters and their replicas.
+pub type Cluster = On<cluster::Cluster>;
+
+/// A master with a replica, found by way of three sentinels.
+pub type Sentinel = On<sentinel::Sentinel>;
+
+/// Three masters that know nothing of each other.
+pub type Quorum = On<Three>;
+
+/// Five of them.
+pub type QuorumOfFive = On<Five>;
+
+/// Five of them, two of which are dead.
+pub type QuorumWithoutMinority = On<FiveTwoDead>;
+
+/// See [`Redis`].
+#[derive(Debug)]
+pub struct One {
+    url: String,
+    _server: Option<Server>,
+}
+
+impl Deployment for One {
+    fn shared() -> &'static OnceCell<Self> {
+        static ONE: OnceCell<One> = OnceCell::const_new();
+        &ONE
+    }
+
+    async fn start() -> Self {
+        if let Ok(url) = std::env::var("LEASEHOLD_TEST_URL") {
+            return Self { url, _server: None };
+        }
+        let server = Server::start();
+        Self { url: server.url(), _server: Some(server) }
+    }
+
+    async fn url(&self, _: &str) -> String {
+        self.url.clone()
+    }
+}
+
+/// See [`Resp2`].
+#[derive(Debug)]
+pub struct OneByResp2(Server);
+
+impl Deployment for OneByResp2 {
+    fn shared() -> &'static OnceCell<Self> {
+        static ONE: OnceCell<OneByResp2> = OnceCell::const_new();
+        &ONE
+    }
+
+    async fn start() -> Self {
+        Self(Server::start())
+    }
+
+    async fn url(&self, _: &str) -> String {
+        format!("{}?protocol=resp2", self.0.url())
+    }
+}
+
+/// See [`LeastRights`].
+#[derive(Debug)]
+pub struct OneWithUsers(Server);
+
+impl Deployment for OneWithUsers {
+    fn shared() -> &'static OnceCell<Self> {
+        static ONE: OnceCell<OneWithUsers> = OnceCell::const_new();
+        &ONE
+    }
+
+    async fn start() -> Self {
+        Self(Server::start())
+    }
+
+    /// The page's line as it stands, but for the prefix, which is also the user's name.
+    async fn url(&self, prefix: &str) -> String {
+        let page = include_str!("../../../docs/keys.md");
+        let line = page.lines().find_map(|line| line.strip_prefix("ACL ")).expect("the rights");
+        let line = line.replace("leasehold", prefix).replace("PASSWORD", "p");
+        let mut acl = redis::cmd("ACL");
+        acl.arg(line.split(' ').collect::<Vec<_>>());
+        acl.exec_async(&mut self.0.redis().await).await.expect("a user");
+        format!("redis://{prefix}:p@127.0.0.1:{}/", self.0.port())
+    }
+}
+
+impl Deployment for cluster::Cluster {
+    fn shared() -> &'static OnceCell<Self> {
+        static CLUSTER: OnceCell<cluster::Cluster> = OnceCell::const_new();
+        &CLUSTER
+    }
+
+    async fn start() -> Self {
+        // No replica is to take over because the machine is busy; and the longer this is,
+        // the longer they take to hear of each other.
+        Self::start_with(1, Duration::from_secs(5)).await
+    }
+
+    async fn url(&self, _: &str) -> String {
+        self.url()
+    }
+}
+
+impl Deployment for sentinel::Sentinel {
+    fn shared() -> &'static OnceCell<Self> {
+        static SENTINEL: OnceCell<sentinel::Sentinel> = OnceCell::const_new();
+        &SENTINEL
+    }
+
+    async fn start() -> Self {
+        // As above.
+        Self::start(1, Duration::from_secs(5)).await
+    }
+
+    async fn url(&self, _: &str) -> String {
+        self.url()
+    }
+}
+
+/// A store on masters that count at once, as the new servers that they are.
+async fn quorum(
+    masters: &Masters,
+    prefix: &str,
+    id: ClientId,
+) -> Result<Arc<dyn Store>, LockError> {
+    let settings = Settings { command_timeout: SOON, ..Settings::new(prefix) };
+    let mut nodes = Vec::new();
+    for url in masters.urls() {
+        let member = RedisStore::connect_member(&url, &settings, id, Handle::current()).await?;
+        nodes.push((member.server, Arc::new(member.store) as Arc<dyn Node>));
+    }
+    Ok(Arc::new(quorum::Quorum::new(nodes, Duration::from_secs(60), Handle::current())))
+}
+
+/// What a server has to answer within: the machine may be busy.
+const SOON: Duration = Duration::from_millis(500);
+
+macro_rules! masters {
+    ($($name:ident: $count:literal, and dead are $dead:expr;)*) => {$(
+        #[doc = concat!("So many masters, of which these are dead: ", stringify!($dead))]
+        #[derive(Debug)]
+        pub struct $name(Masters);
+
+        impl Deployment for $name {
+            /// Of another majority it is another, and greater.
+            const REPEATS_TOKENS: bool = false;
+
+            fn shared() -> &'static OnceCell<Self> {
+                static MASTERS: OnceCell<$name> = OnceCell::const_new();
+                &MASTERS
+            }
+
+            async fn start() -> Self {
+                let masters = Masters::start($count);
+                for dead in $dead {
+                    masters.kill(dead).await;
+                }
+                Self(masters)
+            }
+
+            async fn url(&self, _: &str) -> String {
+                unreachable!("each has its own")
+            }
+
+            async fn store(&self, prefix: &str, id: ClientId) -> Result<Arc<dyn Store>, LockError> {
+                quorum(&self.0, prefix, id).await
+            }
+
+            async fn locks(&self, prefix: &str) -> Result<Locks, LockError> {
+                let id = ClientId::random();
+                Ok(Locks::over_as(self.store(prefix, id).await?, id))
+            }
+        }
+    )*};
+}
+
+masters! {
+    Three: 3, and dead are [0_usize; 0];
+    Five: 5, and dead are [0_usize; 0];
+    FiveTwoDead: 5, and dead are [1, 4];
+}

@@ -1,0 +1,82 @@
+//! A server that speaks TLS, and who signed for it.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+use crate::server::{Server, free_port};
+use crate::skew::folder;
+
+/// A server with a certificate of the tests' own authority.
+#[derive(Debug)]
+pub struct Tls {
+    /// It listens on a second port without TLS.
+    _server: Server,
+    port: u16,
+}
+
+impl Tls {
+    /// Starts it.
+    ///
+    /// # Panics
+    ///
+    /// If it does not start.
+    #[must_use]
+    pub fn start() -> Self {
+        let [cert, key] = ["server.crt", "server.key"].map(|file| text(&certificates().join(file)));
+        let authority = authority();
+        // Another process may take the port between the two binds.
+        let start = |_| {
+            let port = free_port();
+            let of_port = port.to_string();
+            let arguments = [
+                ["--tls-port", &of_port],
+                ["--tls-cert-file", &cert],
+                ["--tls-key-file", &key],
+                ["--tls-ca-cert-file", &authority],
+                ["--tls-auth-clients", "no"],
+            ];
+            let server = Server::try_start(free_port(), &arguments.concat(), None)?;
+            Some(Self { _server: server, port })
+        };
+        (0..10).find_map(start).expect("a redis-server that can TLS")
+    }
+
+    /// The URL for clients.
+    #[must_use]
+    pub fn url(&self) -> String {
+        format!("rediss://127.0.0.1:{}/", self.port)
+    }
+}
+
+/// The file of the authority's certificate: who has it in `SSL_CERT_FILE`, from its
+/// start on, trusts these servers.
+///
+/// # Panics
+///
+/// If it can't be made.
+#[must_use]
+pub fn authority() -> String {
+    text(&certificates().join("ca.crt"))
+}
+
+fn text(path: &Path) -> String {
+    path.to_str().expect("UTF-8").to_owned()
+}
+
+/// The folder of the certificates, which do not end. They are made once in a target
+/// folder; where other processes do so at the same time, the first has its way.
+fn certificates() -> &'static Path {
+    static FOLDER: OnceLock<PathBuf> = OnceLock::new();
+    FOLDER.get_or_init(|| {
+        let whole = folder().join("certificates");
+        if !whole.exists() {
+            let draft = folder().join(format!("certificates-{}", std::process::id()));
+            redis_server_wrapper::tls::generate_test_certs(&draft).expect("certificates");
+            if fs::rename(&draft, &whole).is_err() {
+                fs::remove_dir_all(&draft).expect("our own folder");
+            }
+        }
+        whole
+    })
+}
