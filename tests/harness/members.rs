@@ -88,6 +88,8 @@ pub enum Fault {
     LoseCommand,
     /// It is done, and nobody hears of it.
     LoseReply,
+    /// It is done at once, and the answer takes so long.
+    Slow(Duration),
     /// It arrives so much later, be it after its time-out.
     Late(Duration),
 }
@@ -190,6 +192,13 @@ impl Member {
             None => return command(&state.store),
             Some(Fault::LoseCommand) => {}
             Some(Fault::LoseReply) => drop(command(&state.store)),
+            Some(Fault::Slow(time)) => {
+                let answer = command(&state.store);
+                return Box::pin(async move {
+                    sleep(time).await;
+                    answer.await
+                });
+            }
             Some(Fault::Late(time)) => {
                 let store = state.store.clone();
                 tokio::spawn(async move {

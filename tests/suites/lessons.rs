@@ -6,10 +6,13 @@ use std::time::Duration;
 
 use leasehold::store::memory::MemoryStore;
 use leasehold::{Fault, KeyTemplate, LockError, LockKey, Locks, Released, Wait};
+use leasehold_tests::members::{Fault as Member, Members};
 use proptest::prelude::*;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 const TTL: Duration = Duration::from_secs(9);
+
+const LONG: Duration = Duration::from_secs(60);
 
 /// After one renewal that failed, all later locks of the name went without.
 #[tokio::test(start_paused = true)]
@@ -75,6 +78,61 @@ async fn a_release_that_is_sent_again_mints_no_permit() {
     let third = semaphore.try_acquire().await.unwrap();
     assert!(semaphore.try_acquire().await.is_err());
     drop((second, third));
+}
+
+/// With an even number of servers and an even vote, a call never returned. Here such a
+/// number is refused; and where as many say yes as no, the answer is there.
+#[tokio::test(start_paused = true)]
+async fn an_even_vote_is_an_answer() {
+    let members = Members::start(3, LONG, LONG);
+    members.member(2).kill();
+    let one = members.locks().mutex("a").try_lock().await.unwrap();
+    members.member(1).kill();
+    members.member(2).revive();
+    // One has it, one has not, and one is not there.
+    let answered = timeout(TTL, members.locks().mutex("a").try_lock()).await;
+    let answer = answered.expect("it returns");
+    assert!(matches!(answer, Err(LockError::Busy { .. })), "{answer:?}");
+    drop(one);
+}
+
+/// A lock was returned 108 ms after it had expired: the validity was not looked at last.
+#[tokio::test(start_paused = true)]
+async fn a_quorums_lock_is_not_returned_when_it_has_expired() {
+    let members = Members::start(3, TTL, TTL);
+    for place in 0..3 {
+        members.member(place).plan(Member::Slow(Duration::from_millis(150)));
+    }
+    let ttl = Duration::from_millis(100);
+    let lease = members.locks().mutex("a").ttl(ttl).wait(TTL).lock().await.unwrap();
+    assert!(lease.is_held(), "it asked again");
+    assert!(lease.remaining() > Duration::from_millis(90));
+}
+
+/// What was won on a minority stood in the way of the next try.
+#[tokio::test(start_paused = true)]
+async fn what_a_minority_granted_does_not_vote_against_the_next_try() {
+    let members = Members::start(3, LONG, LONG);
+    members.member(1).plan(Member::LoseCommand);
+    members.member(2).plan(Member::LoseCommand);
+    let locks = members.locks();
+    let failed = locks.mutex("a").try_lock().await;
+    assert!(matches!(failed, Err(LockError::Quorum { .. })), "{failed:?}");
+    locks.mutex("a").try_lock().await.unwrap().release().await.unwrap();
+}
+
+/// One server was restarted, and the next renewal dropped a lock that still had its
+/// majority.
+#[tokio::test(start_paused = true)]
+async fn a_server_that_was_restarted_takes_no_lock_with_it() {
+    let members = Members::start(3, TTL, TTL);
+    let lease = members.locks().mutex("a").ttl(TTL).lock().await.unwrap();
+    for place in [0, 1, 2] {
+        members.member(place).restart_empty(1 << 40).await;
+        sleep(TTL).await;
+        assert!(lease.is_held());
+    }
+    lease.release().await.unwrap();
 }
 
 /// The renewals of a reader that lived kept those that had died.

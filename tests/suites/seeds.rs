@@ -12,6 +12,10 @@ use leasehold::{Forced, LeaseState, LockError, Locks, LossReason, Released, Wait
 #[cfg(feature = "servers")]
 use leasehold_tests::backend::light_client;
 #[cfg(feature = "servers")]
+use leasehold_tests::cluster::Cluster;
+#[cfg(feature = "servers")]
+use leasehold_tests::masters::Masters;
+#[cfg(feature = "servers")]
 use leasehold_tests::polls::is_pending;
 #[cfg(feature = "servers")]
 use leasehold_tests::process::{Process, example};
@@ -21,6 +25,9 @@ use leasehold_tests::server::Server;
 use leasehold_tests::skew::Clock;
 #[cfg(feature = "servers")]
 use tokio::time::timeout;
+
+#[cfg(feature = "servers")]
+use crate::quorum::servers as quorum;
 
 /// A row that is marked must have every test it names.
 #[test]
@@ -606,4 +613,99 @@ async fn a_stuck_task_loses_its_lock_and_is_stopped() {
     let next = locks.mutex("a").lock().await.unwrap();
     assert!(next.fence().unwrap() > fence, "the resource tells the two apart");
     next.release().await.unwrap();
+}
+
+/// Row 15: five masters, two of which are dead or frozen.
+#[cfg(feature = "servers")]
+#[tokio::test]
+async fn redlock_works_with_two_of_five_down() {
+    let masters = Masters::start(5);
+    let (one, other) = (quorum::connect(&masters).await, quorum::connect(&masters).await);
+    for is_dead in [false, true] {
+        let mut frozen = Vec::new();
+        for place in [1, 3] {
+            if is_dead {
+                masters.kill(place).await;
+            } else {
+                frozen.push(masters.freeze(place).await);
+            }
+        }
+        let lease = one.mutex("order:42").lock().await.unwrap();
+        let refused = other.mutex("order:42").try_lock().await;
+        assert!(matches!(refused, Err(LockError::Busy { .. })), "{refused:?}");
+        let fence = lease.fence().unwrap();
+        lease.renew().await.unwrap();
+        lease.release().await.unwrap();
+        let next = other.mutex("order:42").lock().await.unwrap();
+        assert!(next.fence().unwrap() > fence);
+        next.release().await.unwrap();
+    }
+}
+
+/// Row 15: three of them.
+#[cfg(feature = "servers")]
+#[tokio::test]
+async fn redlock_refuses_with_three_of_five_down_and_leaves_nothing() {
+    let mut masters = Masters::start(5);
+    let locks = quorum::connect(&masters).await;
+    let lease = locks.mutex("order:42").ttl(Duration::from_secs(1)).lock().await.unwrap();
+    let down = [0, 2, 4];
+    for place in down {
+        masters.kill(place).await;
+    }
+    let refused = locks.mutex("order:43").try_lock().await;
+    assert!(matches!(refused, Err(LockError::Quorum { .. })), "{refused:?}");
+    assert!(!quorum::held(&masters, &down).await.join(" ").contains("order:43"));
+    assert_eq!(lease.lost().await, LossReason::Expired);
+    for place in down {
+        masters.restart_empty(place).await;
+    }
+    let lease = locks.mutex("order:43").lock().await.unwrap();
+    lease.release().await.unwrap();
+}
+
+/// Row 22: on a cluster, all that is kept of a lock is on one node; readers and writers
+/// have TTLs of their own, and only who has a lease ends it.
+#[cfg(feature = "servers")]
+#[tokio::test]
+async fn rw_lock_in_one_slot() {
+    let cluster = Cluster::start().await;
+    let (one, other) = (
+        Locks::connect(&cluster.url()).await.unwrap(),
+        Locks::connect(&cluster.url()).await.unwrap(),
+    );
+    let lock = |locks: &Locks| {
+        let lock = locks.rw_lock("catalogue").read_ttl(Duration::from_secs(20));
+        lock.write_ttl(Duration::from_secs(5))
+    };
+    let (reader, second) = (lock(&one).read().await.unwrap(), lock(&other).read().await.unwrap());
+    assert!(reader.remaining() > Duration::from_secs(10));
+    let waiting = tokio::spawn({
+        let lock = lock(&other);
+        async move { lock.write().await }
+    });
+    // With holders and a queue there is most to keep.
+    let keys = async {
+        loop {
+            let mut places = Vec::new();
+            for (place, node) in cluster.nodes().iter().enumerate() {
+                let mut redis = node.redis().await;
+                let keys: Vec<String> =
+                    redis::cmd("KEYS").arg("*{catalogue}").query_async(&mut redis).await.unwrap();
+                places.extend(keys.iter().map(|_| place));
+            }
+            if places.len() == 4 {
+                return places;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    let places = timeout(Duration::from_secs(10), keys).await.expect("record, holders and queue");
+    assert!(places.iter().all(|place| *place == places[0]), "{places:?}");
+    reader.release().await.unwrap();
+    assert!(second.is_held() && !waiting.is_finished(), "one ends his own lease alone");
+    second.release().await.unwrap();
+    let writer = waiting.await.unwrap().unwrap();
+    assert!(writer.remaining() <= Duration::from_secs(5));
+    writer.release().await.unwrap();
 }

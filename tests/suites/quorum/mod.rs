@@ -3,6 +3,8 @@
 
 mod memory;
 mod random;
+#[cfg(feature = "servers")]
+pub(crate) mod servers;
 
 use std::time::Duration;
 

@@ -27,10 +27,8 @@ const LEAST: Duration = Duration::from_millis(20);
 enum Vote {
     /// It has not answered.
     Open,
-    /// It granted, with this token.
+    /// It granted, and grants nobody a smaller token than this after it.
     Granted(u64),
-    /// It grants no smaller token to anybody after this one.
-    Settled,
     Refused(Attempt),
     /// It did not answer, or not as it should.
     Failed(Failure),
@@ -59,7 +57,8 @@ impl Failure {
 /// What a store says.
 enum Said {
     Vote(Result<Attempt, StoreError>),
-    Mend(Result<Mended, StoreError>),
+    /// To this token.
+    Mend(u64, Result<Mended, StoreError>),
 }
 
 type Answer = Pin<Box<dyn Future<Output = (usize, Said)> + Send>>;
@@ -73,6 +72,8 @@ pub(super) struct Round {
     answers: FuturesUnordered<Answer>,
     /// The greatest of the majority's tokens, once there is a majority.
     token: Option<u64>,
+    /// A store took that for its own.
+    is_known: bool,
 }
 
 impl Round {
@@ -94,6 +95,7 @@ impl Round {
             runtime: runtime.clone(),
             votes: members.iter().map(|_| Vote::Open).collect(),
             token: None,
+            is_known: false,
         }
     }
 
@@ -101,16 +103,19 @@ impl Round {
     /// returns, from all who said that they granted it; from others in the background.
     pub(super) async fn run(mut self) -> Result<Attempt, StoreError> {
         loop {
-            let (granted, settled) = (self.count(is_granted), self.count(is_settled));
+            let granted = self.count(|vote| matches!(vote, Vote::Granted(_)));
             let open = self.count(|vote| matches!(vote, Vote::Open));
             let needed = majority(&self.members);
             if !self.request.kind.is_fenced() && granted >= needed {
                 return Ok(Attempt::Granted { token: 0 });
             }
-            if let Some(token) = self.token.filter(|_| settled >= needed) {
-                return Ok(Attempt::Granted { token });
+            if let Some(token) = self.token {
+                let is_settled = |vote: &Vote| matches!(vote, Vote::Granted(own) if *own >= token);
+                if self.count(is_settled) >= needed {
+                    return Ok(Attempt::Granted { token });
+                }
             }
-            if granted + settled + open < needed {
+            if granted + open < needed {
                 return self.give_up().await;
             }
             if self.token.is_none() && granted >= needed {
@@ -136,7 +141,7 @@ impl Round {
             Vote::Granted(token) => Some(*token),
             _ => None,
         });
-        self.token = tokens.max();
+        (self.token, self.is_known) = (tokens.max(), false);
         for place in 0..self.votes.len() {
             self.settle(place);
         }
@@ -146,30 +151,53 @@ impl Round {
     fn settle(&mut self, place: usize) {
         let (Vote::Granted(own), Some(token)) = (&self.votes[place], self.token) else { return };
         if *own >= token {
-            self.votes[place] = Vote::Settled;
             return;
         }
         let mend = self.members[place].store.mend(&self.request, token, Duration::ZERO);
-        self.answers.push(Box::pin(async move { (place, Said::Mend(mend.await)) }));
+        self.answers.push(Box::pin(async move { (place, Said::Mend(token, mend.await)) }));
     }
 
     fn take(&mut self, place: usize, said: Said) {
         self.votes[place] = match said {
+            // It does not count any more.
+            Said::Mend(..) if !matches!(self.votes[place], Vote::Granted(_)) => return,
             Said::Vote(Ok(Attempt::Granted { token })) => Vote::Granted(token),
             Said::Vote(Ok(refusal)) => Vote::Refused(refusal),
             Said::Vote(Err(error)) => {
                 Vote::Failed(Failure::met(&error, error.outcome == Outcome::Unknown))
             }
-            Said::Mend(Ok(Mended::Held { .. })) => Vote::Settled,
-            Said::Mend(Ok(Mended::NotHeld)) => {
+            Said::Mend(_, Ok(Mended::Held { token })) => {
+                self.is_known |= self.token.is_some_and(|sought| token >= sought);
+                Vote::Granted(token)
+            }
+            Said::Mend(_, Ok(Mended::NotHeld)) => {
                 Vote::Failed(Failure::said("it lost the lease at once".to_owned()))
             }
-            Said::Mend(Ok(Mended::Behind(time))) => Vote::Failed(Failure::said(format!(
-                "its clock is behind the others' by {time:.1?} more than the lease lasts"
-            ))),
-            Said::Mend(Err(error)) => Vote::Failed(Failure::met(&error, true)),
+            // Of a token that is not sought any more.
+            Said::Mend(asked, Ok(Mended::Behind(_))) if self.token != Some(asked) => return,
+            Said::Mend(_, Ok(Mended::Behind(time))) => {
+                if self.do_without_who_is_ahead(time) {
+                    return;
+                }
+                Vote::Failed(Failure::said(format!("its clock is {time:.1?} too far behind")))
+            }
+            Said::Mend(_, Err(error)) => Vote::Failed(Failure::met(&error, true)),
         };
         self.settle(place);
+    }
+
+    /// Where one clock is further ahead of another than the lease lasts, the one that is
+    /// ahead does not count, and the token is sought anew; if nobody took it yet.
+    fn do_without_who_is_ahead(&mut self, time: Duration) -> bool {
+        let Some(token) = self.token.filter(|_| !self.is_known) else { return false };
+        for vote in &mut self.votes {
+            if matches!(vote, Vote::Granted(own) if *own >= token) {
+                let why = format!("its clock is {time:.1?} too far ahead of the others'");
+                *vote = Vote::Failed(Failure::said(why));
+            }
+        }
+        self.token = None;
+        true
     }
 
     /// Takes the request back, and says why it was not granted.
@@ -177,7 +205,7 @@ impl Round {
         let mut undone = Vec::new();
         for (member, vote) in self.members.iter().zip(&self.votes) {
             match vote {
-                Vote::Granted(_) | Vote::Settled => undone.push(async {
+                Vote::Granted(_) => undone.push(async {
                     if member.store.cancel(&self.request).await.is_err() {
                         owe(member, &self.request, &self.runtime);
                     }
@@ -234,7 +262,7 @@ impl Round {
         let answer = |(member, vote): (&Arc<Member>, &Vote)| {
             let answer = match vote {
                 Vote::Open => "no answer yet".to_owned(),
-                Vote::Granted(_) | Vote::Settled => "granted, and taken back".to_owned(),
+                Vote::Granted(_) => "granted, and taken back".to_owned(),
                 Vote::Refused(refusal) => no_majority::attempt(refusal),
                 Vote::Failed(failure) => failure.why.clone(),
             };
@@ -251,12 +279,4 @@ impl Round {
             source,
         }
     }
-}
-
-fn is_granted(vote: &Vote) -> bool {
-    matches!(vote, Vote::Granted(_))
-}
-
-fn is_settled(vote: &Vote) -> bool {
-    matches!(vote, Vote::Settled)
 }

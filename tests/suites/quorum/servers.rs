@@ -1,0 +1,218 @@
+//! On real servers that know nothing of each other: dead, frozen, forgetful, and with
+//! clocks that jump.
+
+use std::time::Duration;
+
+use leasehold::{LockError, Locks, LossReason, QuorumLocks, Step};
+use leasehold_tests::masters::Masters;
+use leasehold_tests::server::{Server, free_port};
+use tokio::time::{Instant, timeout};
+
+use super::LONG;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// What a server has to answer within: the machine may be busy.
+const PATIENCE: Duration = Duration::from_millis(500);
+
+/// A client of servers that are new, and so have nothing to forget.
+pub(crate) async fn connect(masters: &Masters) -> QuorumLocks {
+    let builder = Locks::builder().assume_durable(true).command_timeout(PATIENCE);
+    builder.connect_quorum(masters.urls()).await.expect("a majority is there")
+}
+
+/// What the servers have, but for what is remembered of locks that are free.
+pub(crate) async fn held(masters: &Masters, dead: &[usize]) -> Vec<String> {
+    let mut held = Vec::new();
+    for (place, server) in masters.nodes().iter().enumerate() {
+        if dead.contains(&place) {
+            continue;
+        }
+        let mut redis = server.redis().await;
+        let keys: Vec<String> = redis::cmd("KEYS").arg("*").query_async(&mut redis).await.unwrap();
+        for key in keys.into_iter().filter(|key| key.starts_with("leasehold:lock:")) {
+            let record: String = redis::cmd("GET").arg(&key).query_async(&mut redis).await.unwrap();
+            if !record[1..].starts_with('F') {
+                held.push(format!("{place}: {key}"));
+            }
+        }
+    }
+    held
+}
+
+#[tokio::test]
+async fn a_minority_that_is_frozen_is_not_waited_for() {
+    let masters = Masters::start(5);
+    // Longer than the test: who waits for one that is frozen does not come back.
+    let patient = Locks::builder().assume_durable(true).command_timeout(LONG * 2);
+    let locks = patient.connect_quorum(masters.urls()).await.unwrap();
+    let frozen = [masters.freeze(0).await, masters.freeze(1).await];
+    let work = async {
+        for _ in 0..20 {
+            let lease = locks.mutex("a").ttl(LONG).lock().await.unwrap();
+            lease.release().await.unwrap();
+            let write = locks.rw_lock("r").ttl(LONG).write().await.unwrap();
+            write.renew().await.unwrap();
+            write.release().await.unwrap();
+        }
+    };
+    timeout(LONG, work).await.expect("three of five have answered");
+    drop(frozen);
+}
+
+/// Half of the servers are frozen in the middle of it, and thaw when all is over.
+#[tokio::test]
+async fn what_was_asked_of_a_frozen_majority_is_taken_back() {
+    let masters = Masters::start(5);
+    let locks = connect(&masters).await;
+    let frozen = [masters.freeze(0).await, masters.freeze(2).await, masters.freeze(4).await];
+    let begun = Instant::now();
+    let error = locks.mutex("a").try_lock().await.unwrap_err();
+    // Two time-outs, and what a busy machine takes.
+    assert!(begun.elapsed() < 2 * PATIENCE + SECOND, "{:?}", begun.elapsed());
+    let LockError::Quorum { source, .. } = &error else { panic!("{error:?}") };
+    assert_eq!(source.answers().len(), 5);
+    for (place, answer) in source.answers().iter().enumerate() {
+        assert_eq!(answer.server, format!("127.0.0.1:{}", masters.nodes()[place].port()));
+        let is_silent = answer.answer.contains("no answer in time");
+        assert_eq!(is_silent, place % 2 == 0, "{answer:?}");
+    }
+    drop(frozen);
+    let gone = async {
+        while !held(&masters, &[]).await.is_empty() {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    timeout(10 * SECOND, gone).await.expect("it is taken back long before its TTL is over");
+    locks.mutex("a").lock().await.unwrap().release().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_lease_outlives_a_minority_and_is_lost_with_the_majority() {
+    let mut masters = Masters::start(3);
+    let locks = connect(&masters).await;
+    let lease = locks.mutex("a").ttl(SECOND).lock().await.unwrap();
+    masters.restart_empty(0).await;
+    tokio::time::sleep(SECOND).await;
+    assert_eq!(held(&masters, &[]).await.len(), 3, "it was given back to who forgot it");
+    masters.restart_empty(1).await;
+    tokio::time::sleep(SECOND).await;
+    assert!(lease.is_held());
+    masters.kill(0).await;
+    masters.kill(2).await;
+    assert_eq!(lease.lost().await, LossReason::Expired);
+}
+
+/// A server that was restarted empty does not count until what it may have granted has
+/// ended; then it does.
+#[tokio::test]
+async fn a_server_that_was_restarted_counts_later() {
+    let mut masters = Masters::start(3);
+    // New servers count neither; one second is lost by counting in whole ones.
+    let builder = || Locks::builder().longest_ttl(3 * SECOND).command_timeout(PATIENCE);
+    let locks = builder().connect_quorum(masters.urls()).await.unwrap();
+    let error = locks.mutex("a").ttl(SECOND).try_lock().await.unwrap_err();
+    assert!(error.to_string().contains("may have lost locks; it counts after 3s"), "{error}");
+    let mutex = locks.mutex("a").ttl(SECOND);
+    let lease = mutex.lock().await.expect("they count in time");
+    masters.kill(2).await;
+    masters.restart_empty(1).await;
+    // One of three has it, one has forgotten it, and one was not asked for it: the next
+    // majority would be the last two.
+    masters.restart_empty(2).await;
+    let other = builder().connect_quorum(masters.urls()).await.unwrap();
+    let begun = Instant::now();
+    let second = other.mutex("a").ttl(SECOND).lock().await.unwrap();
+    assert!(!lease.is_held(), "the first has ended");
+    assert!(begun.elapsed() > SECOND, "{:?}", begun.elapsed());
+    second.release().await.unwrap();
+}
+
+#[tokio::test]
+async fn too_few_at_the_start_are_named() {
+    let masters = Masters::start(1);
+    let mut urls = masters.urls();
+    for _ in 0..2 {
+        urls.push(format!("redis://user:canary-password@127.0.0.1:{}/", free_port()));
+    }
+    let error = Locks::quorum(&urls).await.unwrap_err();
+    let LockError::Quorum { step: Step::Connect, source, .. } = &error else { panic!("{error:?}") };
+    assert_eq!(source.answers()[0].answer, "connected");
+    assert!(source.answers()[2].answer.contains("is the server running"), "{source}");
+    assert!(!format!("{error} {error:?}").contains("canary"), "{error:?}");
+}
+
+#[tokio::test]
+async fn what_makes_no_quorum_is_refused() {
+    let masters = Masters::start(3);
+    let one = masters.urls().remove(0);
+    let same = one.replace("127.0.0.1", "localhost");
+    let other = masters.urls().remove(1);
+    for (servers, words) in [
+        (vec![], "0 of them"),
+        (vec![one.clone(); 2], "2 of them"),
+        (masters.urls().into_iter().chain(["redis://h/".to_owned()]).collect(), "4 of them"),
+        (vec![one.clone(), other.clone(), one.clone()], "are one"),
+        (vec![one.clone(), other.clone(), same], "are one"),
+        (vec![one.clone(), other.clone(), "redis://a,b/".to_owned()], "single servers"),
+        (vec![one, other, "redis+sentinel://a/m".to_owned()], "single servers"),
+    ] {
+        let error = Locks::quorum(&servers).await.unwrap_err();
+        assert!(matches!(error, LockError::InvalidOption { .. }), "{error}");
+        assert!(error.to_string().contains(words), "{error}");
+    }
+    for longest in [Duration::ZERO, Duration::MAX] {
+        let refused = Locks::builder().longest_ttl(longest).connect_quorum(masters.urls()).await;
+        assert!(matches!(refused, Err(LockError::InvalidOption { option: "longest_ttl", .. })));
+    }
+}
+
+/// One clock of five that jumps takes nothing with it; of three, tokens tell who is late.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn clocks_that_jump() {
+    let servers: Vec<_> = (0..5).map(|_| Server::start_skewed()).collect();
+    let urls: Vec<_> = servers.iter().map(Server::url).collect();
+    let builder = || Locks::builder().assume_durable(true).command_timeout(PATIENCE);
+    let locks = builder().connect_quorum(&urls).await.unwrap();
+    let other = builder().connect_quorum(&urls).await.unwrap();
+    let lease = locks.mutex("a").ttl(LONG).lock().await.unwrap();
+    let first = lease.fence().unwrap();
+    servers[0].jump(LONG + SECOND);
+    let refused = other.mutex("a").ttl(LONG).try_lock().await;
+    assert!(matches!(refused, Err(LockError::Busy { .. })), "{refused:?}");
+    servers[1].jump(LONG + SECOND);
+    servers[2].jump(LONG + SECOND);
+    let second = other.mutex("a").ttl(LONG).try_lock().await.unwrap();
+    assert!(lease.is_held(), "it can't know");
+    assert!(second.fence().unwrap() > first);
+    // By the next renewal it does.
+    assert!(matches!(lease.renew().await, Err(LockError::Lost { .. })));
+    second.release().await.unwrap();
+    // Back by an hour: tokens do not go back for that, as long as it is remembered.
+    for server in &servers {
+        server.jump_back(Duration::from_secs(3600));
+    }
+    let third = locks.mutex("a").ttl(LONG).lock().await.unwrap();
+    assert!(third.fence().unwrap() > first);
+}
+
+/// A token that a server's clock is far behind would be forgotten with the lease.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn clocks_that_differ_by_more_than_a_lease_lasts() {
+    let servers: Vec<_> = (0..3).map(|_| Server::start_skewed()).collect();
+    let urls: Vec<_> = servers.iter().map(Server::url).collect();
+    let builder = Locks::builder().assume_durable(true).command_timeout(PATIENCE);
+    let locks = builder.connect_quorum(&urls).await.unwrap();
+    servers[0].jump(10 * SECOND);
+    // The one ahead is done without, where there are two others.
+    let lease = locks.mutex("a").ttl(LONG).lock().await.unwrap();
+    lease.release().await.unwrap();
+    let mutex = locks.mutex("b").ttl(SECOND);
+    mutex.try_lock().await.unwrap().release().await.unwrap();
+    let frozen = servers[2].freeze().await;
+    let error = mutex.try_lock().await.unwrap_err();
+    assert!(error.to_string().contains("too far ahead of the others'"), "{error}");
+    drop(frozen);
+}
