@@ -1,6 +1,15 @@
 //! Where locks are kept, and what is said when they can't be: every error is
 //! typed, says what to do, and repeats no password.
 
+#[cfg(feature = "servers")]
+mod errors;
+#[cfg(feature = "servers")]
+mod pools;
+#[cfg(feature = "servers")]
+mod sentinel;
+#[cfg(feature = "servers")]
+mod servers;
+
 use std::time::Duration;
 
 use leasehold::{LockError, Locks, Step};

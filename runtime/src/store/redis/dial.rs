@@ -145,7 +145,7 @@ impl Manager {
         );
         match subscribed.and(published.map(drop)) {
             Ok(()) => ears.hear_by(Some(health.clone())),
-            Err(error) if error.code().is_some() => {
+            Err(error) if matches!(error.code(), Some("NOPERM" | "ERR")) => {
                 ears.hear_by(None);
                 self.tell_silence(&error);
             }

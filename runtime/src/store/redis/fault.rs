@@ -18,8 +18,7 @@ pub(super) enum Fault {
 }
 
 /// Errors with which a server refuses a command before it runs, for now.
-const PASSING: [&str; 7] =
-    ["LOADING", "BUSY", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "NOREPLICAS", "MISCONF"];
+const PASSING: [&str; 6] = ["LOADING", "BUSY", "CLUSTERDOWN", "TRYAGAIN", "NOREPLICAS", "MISCONF"];
 
 /// Errors with which a server refuses a command before it runs, for good.
 const LASTING: [&str; 8] =
@@ -28,10 +27,14 @@ const LASTING: [&str; 8] =
 /// Sorts an error that a command met.
 pub(super) fn sort(error: RedisError) -> (Fault, StoreError) {
     match error.code() {
-        // After a failover the address may lead to the new master.
-        Some("READONLY") => (Fault::Broken, refused(error, true)),
+        // It is a replica: after a failover the address may lead to the new master.
+        Some("READONLY" | "MASTERDOWN") => (Fault::Broken, refused(error, true)),
         Some(code) if PASSING.contains(&code) => (Fault::Answered, refused(error, true)),
         Some(code) if LASTING.contains(&code) => (Fault::Answered, refused(error, false)),
+        // Only a script that has written nothing can be killed.
+        Some("ERR") if says(&error, "Script killed") => (Fault::Answered, refused(error, true)),
+        // The user may not call it at all.
+        Some("NOPERM") if !says(&error, "script") => (Fault::Answered, refused(error, false)),
         // A script that failed in its middle, be it for want of a right, has
         // done what came before; and a proxy may say anything.
         Some(_) => {
@@ -59,7 +62,7 @@ pub(super) fn in_cluster(error: RedisError) -> StoreError {
 
 /// An error that was met before the command was sent.
 pub(super) fn not_run(error: RedisError) -> StoreError {
-    let is_lasting = matches!(error.code(), Some("NOAUTH" | "WRONGPASS" | "NOPERM"))
+    let is_lasting = matches!(error.code(), Some("NOAUTH" | "WRONGPASS" | "NOPERM" | "DENIED"))
         || error.kind() == ErrorKind::AuthenticationFailed;
     refused(error, !is_lasting)
 }
@@ -103,6 +106,10 @@ fn refused(error: RedisError, is_passing: bool) -> StoreError {
     }
 }
 
+fn says(error: &RedisError, words: &str) -> bool {
+    error.detail().is_some_and(|text| text.contains(words))
+}
+
 /// What to do, where the server's own words do not say it.
 pub(super) fn advice(error: &RedisError) -> Option<&'static str> {
     Some(match error.code() {
@@ -111,17 +118,36 @@ pub(super) fn advice(error: &RedisError) -> Option<&'static str> {
         }
         Some("WRONGPASS") => "the user name or the password in the URL is wrong",
         Some("NOPERM") => "the user may not do this; docs/keys.md lists the rights it needs",
-        Some("MOVED" | "ASK" | "CROSSSLOT") => {
-            "this is a node of a cluster, to which URLs do not lead yet; use a server of its own"
+        Some("ERR") if says(error, "The user executing the script can't") => {
+            "docs/keys.md lists the rights that the user needs"
         }
-        Some("ERR") if error.detail().is_some_and(|text| text.contains("compiling script")) => {
+        Some("MOVED" | "ASK" | "CROSSSLOT") => {
+            "this is a node of a cluster; name two of its nodes in the URL, redis://host,host, \
+             with the feature `cluster`, or allow the user +info"
+        }
+        Some("CLUSTERDOWN") => "the cluster lacks nodes, or has given its slots to none",
+        Some("READONLY" | "MASTERDOWN") => {
+            "the server is a replica; give the master's address, or that of the sentinels"
+        }
+        Some("NOREPLICAS") => "fewer replicas follow than the server's min-replicas-to-write",
+        Some("MISCONF") => "the server takes no writes, since it could not save to its disk",
+        Some("BUSY") => "somebody's script runs for very long; SCRIPT KILL ends it",
+        Some("ERR") if says(error, "compiling script") => {
             "is the server older than Redis 7.0 or Valkey 7.2?"
+        }
+        Some("ERR") if says(error, "max number of clients") => {
+            "the server has room for no more clients; its maxclients says for how many"
         }
         Some("OOM") => "the server's memory is full; held locks can still be renewed and released",
         None if error.kind() == ErrorKind::AuthenticationFailed => {
             "the user name or the password in the URL is wrong"
         }
         _ if error.is_connection_refusal() => "is the server running, and is this its address?",
+        // An error of the system's, and none of our own.
+        _ if error.is_connection_dropped() && std::error::Error::source(error).is_some() => {
+            "the server closed the connection; has it no room for more clients (maxclients), or \
+             does one of the two speak TLS and the other not?"
+        }
         _ => return None,
     })
 }
@@ -146,7 +172,19 @@ mod tests {
             ("READONLY You can't write against a read only replica.", Broken, NotRun, true),
             ("NOREPLICAS Not enough good replicas to write.", Answered, NotRun, true),
             ("OOM command not allowed when used memory > 'maxmemory'.", Answered, NotRun, false),
-            ("NOPERM this user has no permissions", Answered, Unknown, false),
+            ("MASTERDOWN Link with MASTER is down", Broken, NotRun, true),
+            ("CLUSTERDOWN Hash slot not served", Answered, NotRun, true),
+            ("TRYAGAIN Multiple keys request during rehashing of slot", Answered, NotRun, true),
+            ("MISCONF Redis is configured to save RDB snapshots", Answered, NotRun, true),
+            ("ERR Script killed by user with SCRIPT KILL...", Answered, NotRun, true),
+            ("CROSSSLOT Keys in request don't hash to the same slot", Answered, NotRun, false),
+            ("ASK 3999 127.0.0.1:6381", Answered, NotRun, false),
+            ("NOAUTH Authentication required.", Answered, NotRun, false),
+            ("NOPERM this user has no permissions", Answered, NotRun, false),
+            ("NOPERM ACL failure in script: No permissions", Answered, Unknown, false),
+            ("ERR The user executing the script can't run this", Answered, Unknown, false),
+            ("ERR increment or decrement would overflow", Answered, Unknown, false),
+            ("SOMETHING else", Answered, Unknown, false),
             ("ERR user_script:3: attempt to index a nil value", Answered, Unknown, false),
         ] {
             let (met, error) = sort(said(line));

@@ -1,0 +1,278 @@
+//! What servers refuse with, each provoked on a real one: whether the command may have
+//! run, whether asking again may help, and what the user is told.
+
+use std::sync::atomic::AtomicU64;
+use std::time::Duration;
+
+use leasehold::store::redis::{RedisStore, Settings};
+use leasehold::store::{
+    Attempt, ClientId, Ended, Kind, Renewal, Request, RequestId, Store, StoreError,
+};
+use leasehold::{LockError, LockKey, Locks, Outcome};
+use leasehold_tests::kinds::EVERY_KIND;
+use leasehold_tests::server::{Server, free_port};
+use redis::aio::MultiplexedConnection;
+use tokio::runtime::Handle;
+use tokio::time::{sleep, timeout};
+
+/// Much longer than anything here takes.
+const SOON: Duration = Duration::from_secs(10);
+
+const TTL: Duration = Duration::from_secs(30);
+
+/// Runs a command; a `_` is a blank that belongs to a word.
+pub(super) async fn run(redis: &mut MultiplexedConnection, command: &str) {
+    let words: Vec<_> = command.split(' ').map(|word| word.replace('_', " ")).collect();
+    redis::cmd(&words[0]).arg(&words[1..]).exec_async(redis).await.expect(command);
+}
+
+async fn store(url: &str) -> RedisStore {
+    let (settings, id) = (Settings::default(), ClientId::random());
+    RedisStore::connect(url, &settings, id, Handle::current()).await.unwrap()
+}
+
+fn request(name: &str) -> Request {
+    let id = RequestId::next(ClientId::random(), &AtomicU64::new(0));
+    Request { key: LockKey::new(name).unwrap(), id, kind: Kind::Mutex, owner: None, ttl: TTL }
+}
+
+/// What an acquire is refused with, by the store and by the user's face of it.
+struct Refused {
+    error: StoreError,
+    told: LockError,
+}
+
+async fn refused(url: &str) -> Refused {
+    let (store, locks) = (store(url).await, Locks::connect(url).await.unwrap());
+    refused_to(&store, &locks).await
+}
+
+async fn refused_to(store: &RedisStore, locks: &Locks) -> Refused {
+    let error = store.acquire(&request("order:42"), None).await.unwrap_err();
+    let told = locks.mutex("order:42").try_lock().await.unwrap_err();
+    Refused { error, told }
+}
+
+impl Refused {
+    /// It surely did not run; `is_passing`: it may work a little later. The user is told
+    /// which lock it is about, and these words.
+    fn is(&self, is_passing: bool, words: &[&str]) {
+        let Self { error, told } = self;
+        assert_eq!((error.outcome, error.is_passing), (Outcome::NotRun, is_passing), "{error:?}");
+        let text = told.to_string();
+        for word in words.iter().chain(&["`order:42`"]) {
+            assert!(text.contains(word), "no {word:?} in: {text}");
+        }
+        assert!(matches!(told, LockError::Store { outcome: Outcome::NotRun, .. }), "{told:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_forgotten_script_is_no_error() {
+    let server = Server::start();
+    let store = store(&server.url()).await;
+    run(&mut server.redis().await, "SCRIPT FLUSH").await;
+    let granted = store.acquire(&request("a"), None).await;
+    assert!(matches!(granted, Ok(Attempt::Granted { .. })), "{granted:?}");
+}
+
+#[tokio::test]
+async fn a_replica_refuses_for_now() {
+    let server = Server::start();
+    let (store, locks) = (store(&server.url()).await, Locks::connect(&server.url()).await.unwrap());
+    let mut redis = server.redis().await;
+    run(&mut redis, "REPLICAOF 127.0.0.1 1").await;
+    refused_to(&store, &locks).await.is(true, &["read only replica", "is a replica"]);
+    run(&mut redis, "CONFIG SET replica-serve-stale-data no").await;
+    // What writes is refused as before, what reads by other words.
+    let error = store.inspect(&LockKey::new("order:42").unwrap()).await.unwrap_err();
+    let told = locks.inspect("order:42").await.unwrap_err();
+    Refused { error, told }.is(true, &["Link with MASTER", "is a replica"]);
+    run(&mut redis, "REPLICAOF NO ONE").await;
+    locks.mutex("order:42").lock().await.unwrap().release().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_master_without_its_replicas_refuses_for_now() {
+    let server = Server::start();
+    run(&mut server.redis().await, "CONFIG SET min-replicas-to-write 1").await;
+    refused(&server.url()).await.is(true, &["good replicas", "min-replicas-to-write"]);
+}
+
+#[tokio::test]
+async fn a_server_that_cannot_save_refuses_for_now() {
+    let folder = std::env::temp_dir().join(format!("leasehold-misconf-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let server = Server::start_with(&["--dir", folder.to_str().unwrap()]);
+    let mut redis = server.redis().await;
+    // What is to be saved can't take the place of a folder.
+    std::fs::create_dir_all(folder.join("dump.rdb")).unwrap();
+    run(&mut redis, "BGSAVE").await;
+    let failed = async {
+        let info = redis::cmd("INFO").arg("persistence").clone();
+        while !info
+            .query_async::<String>(&mut redis)
+            .await
+            .unwrap()
+            .contains("rdb_last_bgsave_status:err")
+        {
+            sleep(Duration::from_millis(5)).await;
+        }
+    };
+    timeout(SOON, failed).await.expect("it fails");
+    run(&mut redis, "CONFIG SET save 3600_1").await;
+    refused(&server.url()).await.is(true, &["save to its disk"]);
+    drop(server);
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
+#[tokio::test]
+async fn a_server_that_runs_anothers_script_refuses_for_now() {
+    let server = Server::start();
+    let (store, locks) = (store(&server.url()).await, Locks::connect(&server.url()).await.unwrap());
+    let (mut redis, mut other) = (server.redis().await, server.redis().await);
+    run(&mut redis, "CONFIG SET busy-reply-threshold 10").await;
+    let endless = tokio::spawn(async move {
+        let _ = redis::cmd("EVAL").arg("while true do end").arg(0).exec_async(&mut other).await;
+    });
+    let is_busy = async {
+        while redis::cmd("PING").exec_async(&mut redis).await.is_ok() {
+            sleep(Duration::from_millis(5)).await;
+        }
+    };
+    timeout(SOON, is_busy).await.expect("it is busy");
+    refused_to(&store, &locks).await.is(true, &["running a script", "SCRIPT KILL ends it"]);
+    run(&mut redis, "SCRIPT KILL").await;
+    endless.await.unwrap();
+    locks.mutex("order:42").lock().await.unwrap().release().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_server_that_loads_its_data_refuses_for_now() {
+    let folder = std::env::temp_dir().join(format!("leasehold-loading-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let server = Server::start_with(&[
+        "--dir",
+        folder.to_str().unwrap(),
+        "--enable-debug-command",
+        "yes",
+        "--loading-process-events-interval-bytes",
+        "1024",
+    ]);
+    let (store, locks) = (store(&server.url()).await, Locks::connect(&server.url()).await.unwrap());
+    let (mut redis, mut other) = (server.redis().await, server.redis().await);
+    run(&mut redis, "DEBUG POPULATE 2000").await;
+    run(&mut redis, "CONFIG SET key-load-delay 1000").await;
+    let reloading = tokio::spawn(async move {
+        let _ = redis::cmd("DEBUG").arg("RELOAD").exec_async(&mut other).await;
+    });
+    let is_loading = async {
+        while redis::cmd("GET").arg("x").exec_async(&mut redis).await.is_ok() {
+            sleep(Duration::from_millis(5)).await;
+        }
+    };
+    timeout(SOON, is_loading).await.expect("it loads");
+    refused_to(&store, &locks).await.is(true, &["loading the dataset"]);
+    run(&mut redis, "CONFIG SET key-load-delay 0").await;
+    timeout(SOON, reloading).await.expect("it ends").unwrap();
+    locks.mutex("order:42").lock().await.unwrap().release().await.unwrap();
+    drop(server);
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
+/// A full server grants nothing; what is held is renewed and released, of every kind.
+#[tokio::test]
+async fn a_full_server_keeps_what_it_has() {
+    let server = Server::start();
+    let locks = Locks::connect(&server.url()).await.unwrap();
+    let mut guards = Vec::new();
+    for (nth, kind) in EVERY_KIND.into_iter().enumerate() {
+        guards.push(kind.lock(&locks, &format!("held:{nth}"), TTL).await.unwrap());
+    }
+    let store = store(&server.url()).await;
+    let held = request("held");
+    assert!(matches!(store.acquire(&held, None).await, Ok(Attempt::Granted { .. })));
+    run(&mut server.redis().await, "CONFIG SET maxmemory 1").await;
+
+    refused(&server.url()).await.is(false, &["memory is full"]);
+    for kind in EVERY_KIND {
+        let error = kind.lock(&locks, "more", TTL).await.unwrap_err();
+        assert!(error.to_string().contains("memory is full"), "{kind:?}: {error}");
+    }
+    assert!(matches!(store.renew(&held).await, Ok(Renewal::Renewed)));
+    assert!(matches!(store.release(&held, Duration::ZERO).await, Ok(Ended::Released)));
+    for guard in guards {
+        for lease in guard.leases() {
+            lease.renew().await.unwrap();
+        }
+        guard.release().await.unwrap();
+    }
+    run(&mut server.redis().await, "CONFIG SET maxmemory 0").await;
+    for (nth, kind) in EVERY_KIND.into_iter().enumerate() {
+        kind.rival().try_lock(&locks, &format!("held:{nth}"), TTL).await.expect("it is free");
+    }
+}
+
+#[tokio::test]
+async fn a_user_who_may_not_is_told_what_is_missing() {
+    let server = Server::start();
+    let mut redis = server.redis().await;
+    run(&mut redis, "ACL SETUSER nobody on >p ~leasehold:* &* +@all -evalsha -eval").await;
+    run(&mut redis, "ACL SETUSER elsewhere on >p ~other:* &* +@all").await;
+    run(&mut redis, "ACL SETUSER half on >p ~* &* +@all -time -set").await;
+    let url = |user| format!("redis://{user}:p@127.0.0.1:{}/", server.port());
+    for user in ["nobody", "elsewhere"] {
+        refused(&url(user)).await.is(false, &["docs/keys.md"]);
+    }
+    // In the middle of a script it may have done what came before.
+    let Refused { error, told } = refused(&url("half")).await;
+    assert_eq!((error.outcome, error.is_passing), (Outcome::Unknown, false));
+    assert!(told.to_string().contains("docs/keys.md"), "{told}");
+}
+
+#[tokio::test]
+async fn a_server_without_room_for_clients_says_so() {
+    let server = Server::start();
+    let mut redis = server.redis().await;
+    run(&mut redis, "CONFIG SET maxclients 1").await;
+    // It says so and closes, and the driver may see that first.
+    for _ in 0..10 {
+        let error = Locks::connect(&server.url()).await.unwrap_err();
+        super::assert_error_has(&error, &["maxclients"]);
+        assert!(matches!(error, LockError::Store { outcome: Outcome::NotRun, .. }), "{error:?}");
+    }
+    run(&mut redis, "CONFIG SET maxclients 9").await;
+    Locks::connect(&server.url()).await.unwrap();
+}
+
+/// A node that may not be asked what it is: it answers with what only a cluster says.
+#[tokio::test]
+async fn a_node_of_a_cluster_in_disguise_is_found_out() {
+    let table = std::env::temp_dir().join(format!("leasehold-node-{}", free_port()));
+    let table_name = table.to_str().unwrap();
+    let server =
+        Server::start_with(&["--cluster-enabled", "yes", "--cluster-config-file", table_name]);
+    let mut redis = server.redis().await;
+    run(&mut redis, "ACL SETUSER u on >p ~* &* +@all -info").await;
+    let url = format!("redis://u:p@127.0.0.1:{}/", server.port());
+    refused(&url).await.is(true, &["Hash slot not served", "lacks nodes"]);
+
+    // It has but the first slot, and knows nobody who has the others.
+    run(&mut redis, "CONFIG SET cluster-require-full-coverage no").await;
+    run(&mut redis, "CLUSTER ADDSLOTSRANGE 0 16383").await;
+    let whole = async {
+        let info = redis::cmd("CLUSTER").arg("INFO").clone();
+        while !info.query_async::<String>(&mut redis).await.unwrap().contains("state:ok") {
+            sleep(Duration::from_millis(5)).await;
+        }
+    };
+    timeout(SOON, whole).await.expect("it has all slots");
+    let store = store(&url).await;
+    let several = store.acquire_all(&[request("a"), request("b")]).expect("one command");
+    let error = several.await.unwrap_err();
+    assert_eq!((error.outcome, error.is_passing), (Outcome::NotRun, false));
+    let text = error.source.to_string();
+    assert!(text.contains("same slot") && text.contains("with the feature `cluster`"), "{text}");
+    drop(server);
+    let _ = std::fs::remove_file(table);
+}

@@ -1,0 +1,130 @@
+//! Locks by a pool that the program has already.
+
+use std::time::Duration;
+
+use bb8_redis::RedisConnectionManager;
+use bb8_redis::bb8::Pool;
+use leasehold::{LockError, Locks, Wait};
+use leasehold_tests::cluster::Cluster;
+use leasehold_tests::server::{Server, free_port};
+use tokio::time::{sleep, timeout};
+
+use super::errors::run;
+use super::{CANARY, assert_no_secret};
+
+/// Much longer than anything here takes.
+const SOON: Duration = Duration::from_secs(10);
+
+/// As many pools are set up: connections are not tried before they are handed out.
+async fn pool(url: &str, size: u32) -> Pool<RedisConnectionManager> {
+    let manager = RedisConnectionManager::new(url).unwrap();
+    let builder = Pool::builder().max_size(size).test_on_check_out(false);
+    builder.connection_timeout(Duration::from_millis(500)).build(manager).await.unwrap()
+}
+
+async fn connect(pool: &Pool<RedisConnectionManager>) -> Locks {
+    Locks::builder().connect_pool(pool.clone()).await.unwrap()
+}
+
+#[tokio::test]
+async fn every_kind_works_by_a_pool() {
+    let server = Server::start_with(&["--requirepass", CANARY]);
+    let pool = pool(&format!("redis://:{CANARY}@127.0.0.1:{}", server.port()), 2).await;
+    let locks = connect(&pool).await;
+    assert_no_secret(&locks);
+    crate::kinds::every_kind_and_question(&locks).await;
+    assert_eq!(pool.state().connections, pool.state().idle_connections, "all are put back");
+}
+
+/// No message comes, so who waits asks often.
+#[tokio::test]
+async fn who_waits_by_a_pool_is_served() {
+    let server = Server::start();
+    let (one, two) = (pool(&server.url(), 1).await, pool(&server.url(), 1).await);
+    let (one, two) = (connect(&one).await, connect(&two).await);
+    for _ in 0..3 {
+        let lease = one.mutex("a").lock().await.unwrap();
+        let mutex = two.mutex("a").wait(Wait::Forever);
+        let waiting = tokio::spawn(async move { mutex.lock().await });
+        sleep(Duration::from_millis(100)).await;
+        lease.release().await.unwrap();
+        let next = timeout(Duration::from_secs(1), waiting).await.expect("it asks often");
+        next.unwrap().unwrap().release().await.unwrap();
+    }
+}
+
+/// A pool hands a dead connection out again and again.
+#[tokio::test]
+async fn dead_connections_of_a_pool_are_done_without() {
+    let server = Server::start();
+    let pool = pool(&server.url(), 3).await;
+    let locks = connect(&pool).await;
+    let lease = locks.mutex("held").ttl(Duration::from_secs(2)).lock().await.unwrap();
+    for _ in 0..3 {
+        run(&mut server.redis().await, "CLIENT KILL SKIPME yes").await;
+        let again = async {
+            while let Err(error) = locks.mutex("a").lock().await {
+                assert!(matches!(error, LockError::Store { .. }), "{error}");
+            }
+        };
+        timeout(SOON, again).await.expect("there is another");
+    }
+    sleep(Duration::from_secs(2)).await;
+    assert!(lease.is_held(), "it is renewed");
+    lease.release().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_restarted_server_is_found_again() {
+    let port = free_port();
+    let server = Server::start_on(port);
+    let pool = pool(&server.url(), 1).await;
+    let locks = connect(&pool).await;
+    locks.mutex("a").lock().await.unwrap().release().await.unwrap();
+    drop(server);
+    let error = locks.mutex("a").try_lock().await.unwrap_err();
+    assert!(matches!(error, LockError::Store { .. }), "{error}");
+    let server = Server::start_on(port);
+    locks.mutex("a").lock().await.unwrap().release().await.unwrap();
+    drop(server);
+}
+
+/// The program keeps all of them for itself.
+#[tokio::test]
+async fn a_pool_that_is_used_up_costs_a_connection() {
+    let server = Server::start();
+    let pool = pool(&server.url(), 1).await;
+    let kept = pool.get().await.unwrap();
+    let locks = connect(&pool).await;
+    locks.mutex("a").lock().await.unwrap().release().await.unwrap();
+    drop(kept);
+}
+
+#[tokio::test]
+async fn a_pool_of_one_node_of_a_cluster_is_refused() {
+    let cluster = Cluster::start().await;
+    let pool = pool(&cluster.nodes()[0].url(), 1).await;
+    let error = Locks::builder().connect_pool(pool).await.unwrap_err();
+    assert!(matches!(error, LockError::InvalidOption { option: "pool", .. }), "{error}");
+}
+
+/// Connections that the pool made are driven by the runtime they were made on; when it
+/// has ended, others are made.
+#[test]
+fn a_pool_outlives_the_runtime_it_was_made_on() {
+    let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let server = Server::start();
+    let first = runtime();
+    let pool = first.block_on(pool(&server.url(), 1));
+    let locks = first.block_on(connect(&pool));
+    first.block_on(async { locks.mutex("a").lock().await.unwrap().release().await.unwrap() });
+    drop(first);
+    runtime().block_on(async {
+        let again = async {
+            while let Err(error) = locks.mutex("a").lock().await {
+                assert!(matches!(error, LockError::Store { .. }), "{error}");
+            }
+        };
+        timeout(SOON, again).await.expect("there is another");
+    });
+}

@@ -1,0 +1,259 @@
+//! The master is who the sentinels say it is. The servers here are real; the sentinels
+//! are not, so that they say what a test wants, or nothing.
+
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use leasehold::{LockError, Locks, Step, Wait};
+use leasehold_tests::server::{Server, free_port};
+use redis::aio::MultiplexedConnection;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::AbortHandle;
+use tokio::time::{sleep, timeout};
+
+use super::errors::run;
+use super::{CANARY, assert_error_has};
+
+/// Much longer than anything here takes.
+const SOON: Duration = Duration::from_secs(10);
+
+/// What a sentinel says when it is asked for the master.
+#[derive(Clone, Copy, Debug)]
+enum Says {
+    Port(u16),
+    Unknown,
+    /// That it wants to know who asks.
+    Who,
+    /// Nothing, ever.
+    Silence,
+}
+
+struct Sentinel {
+    port: u16,
+    says: Arc<Mutex<Says>>,
+    serving: AbortHandle,
+}
+
+impl Drop for Sentinel {
+    fn drop(&mut self) {
+        self.serving.abort();
+    }
+}
+
+impl Sentinel {
+    async fn start(says: Says) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let says = Arc::new(Mutex::new(says));
+        let said = says.clone();
+        let serving = tokio::spawn(async move {
+            loop {
+                let (stream, _) = listener.accept().await.unwrap();
+                tokio::spawn(serve(stream, said.clone()));
+            }
+        });
+        Self { port, says, serving: serving.abort_handle() }
+    }
+
+    fn say(&self, says: Says) {
+        *self.says.lock().unwrap() = says;
+    }
+}
+
+/// Answers each command; what sets up the connection is fine.
+async fn serve(mut stream: TcpStream, says: Arc<Mutex<Says>>) {
+    let (mut text, mut chunk) = (String::new(), [0; 1024]);
+    while let Ok(read @ 1..) = stream.read(&mut chunk).await {
+        text.push_str(std::str::from_utf8(&chunk[..read]).unwrap());
+        // Each command is whole when its last word is: they are short, and none is cut.
+        let mut answers = Vec::new();
+        for command in text.split('*').skip(1) {
+            let says = *says.lock().unwrap();
+            answers.push(match says {
+                Says::Silence => String::new(),
+                Says::Who => "-NOAUTH Authentication required.\r\n".to_owned(),
+                _ if !command.contains("GET-MASTER-ADDR-BY-NAME") => "+OK\r\n".to_owned(),
+                Says::Unknown => "*-1\r\n".to_owned(),
+                Says::Port(port) => {
+                    let port = port.to_string();
+                    format!("*2\r\n$9\r\n127.0.0.1\r\n${}\r\n{port}\r\n", port.len())
+                }
+            });
+        }
+        text.clear();
+        if stream.write_all(answers.concat().as_bytes()).await.is_err() {
+            return;
+        }
+    }
+}
+
+fn url(sentinels: &[Sentinel]) -> String {
+    let hosts = sentinels.iter().map(|it| format!("127.0.0.1:{}", it.port));
+    format!("redis+sentinel://{}/main", hosts.collect::<Vec<_>>().join(","))
+}
+
+async fn sentinels<const N: usize>(says: [Says; N]) -> [Sentinel; N] {
+    let started = futures_util::future::join_all(says.map(Sentinel::start)).await;
+    started.try_into().unwrap_or_else(|_| unreachable!())
+}
+
+/// A master and its replica, in step.
+async fn pair() -> [Server; 2] {
+    let (master, replica) = (Server::start(), Server::start());
+    let mut redis = replica.redis().await;
+    run(&mut redis, &format!("REPLICAOF 127.0.0.1 {}", master.port())).await;
+    until_linked(&mut redis).await;
+    [master, replica]
+}
+
+async fn until_linked(redis: &mut MultiplexedConnection) {
+    let linked = async {
+        let info = redis::cmd("INFO").arg("replication").clone();
+        while !info.query_async::<String>(redis).await.unwrap().contains("master_link_status:up") {
+            sleep(Duration::from_millis(10)).await;
+        }
+    };
+    timeout(SOON * 2, linked).await.expect("it follows");
+}
+
+/// What sentinels do when they have agreed.
+async fn fail_over(from: &Server, to: &Server, sentinels: &[Sentinel]) {
+    let mut redis = from.redis().await;
+    run(&mut redis, "WAIT 1 5000").await;
+    run(&mut to.redis().await, "REPLICAOF NO ONE").await;
+    run(&mut redis, &format!("REPLICAOF 127.0.0.1 {}", to.port())).await;
+    for sentinel in sentinels {
+        sentinel.say(Says::Port(to.port()));
+    }
+}
+
+#[tokio::test]
+async fn a_lease_survives_a_failover() {
+    for resp in ["", "?protocol=resp2"] {
+        let [first, second] = pair().await;
+        let sentinels = sentinels([Says::Port(first.port()); 3]).await;
+        let url = url(&sentinels) + resp;
+        let (locks, other) =
+            (Locks::connect(&url).await.unwrap(), Locks::connect(&url).await.unwrap());
+        let lease = locks.mutex("a").ttl(Duration::from_secs(3)).lock().await.unwrap();
+        fail_over(&first, &second, &sentinels).await;
+        sleep(Duration::from_secs(4)).await;
+        assert!(lease.is_held(), "{resp} it is renewed at the new master");
+
+        // Who waits is told there, too: far sooner than he would ask again.
+        let mut waits = Vec::new();
+        let mut lease = lease;
+        for _ in 0..5 {
+            let mutex = other.mutex("a").wait(Wait::Forever);
+            let waiting = tokio::spawn(async move { mutex.lock().await });
+            sleep(Duration::from_millis(100)).await;
+            let released = Instant::now();
+            lease.release().await.unwrap();
+            let next = timeout(SOON, waiting).await.expect("it is served").unwrap().unwrap();
+            waits.push(released.elapsed());
+            next.release().await.unwrap();
+            lease = locks.mutex("a").lock().await.unwrap();
+        }
+        waits.sort_unstable();
+        assert!(waits[2] < Duration::from_millis(300), "{resp} {waits:?}");
+        assert_eq!(second.stats("client|kill").await.0, 0, "nobody there is to be ended");
+    }
+}
+
+#[tokio::test]
+async fn a_master_that_died_is_replaced() {
+    let [first, second] = pair().await;
+    let sentinels = sentinels([Says::Port(first.port()); 3]).await;
+    let locks = Locks::connect(&url(&sentinels)).await.unwrap();
+    locks.mutex("a").lock().await.unwrap().release().await.unwrap();
+    drop(first);
+    run(&mut second.redis().await, "REPLICAOF NO ONE").await;
+    let waiting = tokio::spawn({
+        let mutex = locks.mutex("a").wait(SOON);
+        async move { mutex.lock().await }
+    });
+    sleep(Duration::from_millis(500)).await;
+    for sentinel in &sentinels {
+        sentinel.say(Says::Port(second.port()));
+    }
+    timeout(SOON, waiting).await.unwrap().unwrap().unwrap().release().await.unwrap();
+}
+
+/// One that does not answer is not waited for, as long as most do.
+#[tokio::test]
+async fn a_dead_sentinel_costs_little() {
+    let server = Server::start();
+    let [dead, ..] = sentinels([Says::Silence]).await;
+    let [one, two] = sentinels([Says::Port(server.port()); 2]).await;
+    let mut all = [dead, one, two];
+    let begun = Instant::now();
+    let locks = Locks::connect(&url(&all)).await.unwrap();
+    assert!(begun.elapsed() < Duration::from_millis(250), "{:?}", begun.elapsed());
+    locks.mutex("a").lock().await.unwrap().release().await.unwrap();
+
+    // Most are dead, one of them silent: the one that is left is believed.
+    let gone = free_port();
+    all[2].port = gone;
+    let begun = Instant::now();
+    Locks::connect(&url(&all)).await.unwrap();
+    assert!(begun.elapsed() < Duration::from_millis(900), "{:?}", begun.elapsed());
+}
+
+/// A sentinel that was cut off may be the first to answer.
+#[tokio::test]
+async fn most_sentinels_are_believed() {
+    let [master, was] = [Server::start(), Server::start()];
+    let [one, two, three] =
+        sentinels([Says::Port(was.port()), Says::Port(master.port()), Says::Port(master.port())])
+            .await;
+    for _ in 0..10 {
+        Locks::connect(&url(&[one_of(&one), one_of(&two), one_of(&three)])).await.unwrap();
+    }
+    assert_eq!(was.stats("subscribe").await.0, 0);
+    assert_eq!(master.stats("subscribe").await.0, 10);
+}
+
+fn one_of(sentinel: &Sentinel) -> Sentinel {
+    let nothing = tokio::spawn(async {}).abort_handle();
+    Sentinel { port: sentinel.port, says: sentinel.says.clone(), serving: nothing }
+}
+
+#[tokio::test]
+async fn a_replica_that_is_named_is_refused() {
+    let [_master, replica] = pair().await;
+    let sentinels = sentinels([Says::Port(replica.port()); 3]).await;
+    let error = Locks::connect(&url(&sentinels)).await.unwrap_err();
+    assert!(matches!(error, LockError::Store { step: Step::Connect, .. }), "{error}");
+    assert_error_has(
+        &error,
+        &["main of the sentinels", "is no master", &replica.port().to_string()],
+    );
+}
+
+#[tokio::test]
+async fn what_no_sentinel_says_is_told() {
+    let all = sentinels([Says::Unknown]).await;
+    let error = Locks::connect(&url(&all)).await.unwrap_err();
+    assert_error_has(&error, &["knows no master of this name", &all[0].port.to_string()]);
+
+    let port = free_port();
+    let login = format!("user:{CANARY}@");
+    let url = format!("redis+sentinel://{login}127.0.0.1:{port}/main?sentinel_password={CANARY}");
+    let error = Locks::connect(&url).await.unwrap_err();
+    assert_error_has(&error, &["no sentinel names a master", &port.to_string()]);
+}
+
+/// A login is the servers'; a sentinel has its own.
+#[tokio::test]
+async fn sentinels_have_a_password_of_their_own() {
+    let server = Server::start_with(&["--requirepass", CANARY]);
+    let port = server.port();
+    let refusing = sentinels([Says::Who]).await;
+    let error = Locks::connect(&url(&refusing)).await.unwrap_err();
+    assert_error_has(&error, &["option sentinel_password"]);
+    let sentinels = sentinels([Says::Port(port)]).await;
+    let url = url(&sentinels).replace("//", &format!("//:{CANARY}@"));
+    let locks = Locks::connect(&format!("{url}?sentinel_password=other")).await.unwrap();
+    locks.mutex("a").lock().await.unwrap().release().await.unwrap();
+}

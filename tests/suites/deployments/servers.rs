@@ -1,0 +1,266 @@
+//! How a client is connected to one server, and what it makes of what the server says
+//! of itself.
+
+use std::io;
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use leasehold::store::redis::{RedisStore, Settings};
+use leasehold::store::{Attempt, ClientId, Kind, Renewal, Request, RequestId, Store};
+use leasehold::{LockError, LockKey, Locks, Outcome};
+use leasehold_tests::cluster::Cluster;
+use leasehold_tests::server::{Server, free_port};
+use tokio::runtime::Handle;
+use tokio::time::{sleep, timeout};
+
+use super::errors::run;
+
+/// Much longer than anything here takes.
+const SOON: Duration = Duration::from_secs(10);
+
+fn request(name: &str) -> Request {
+    let id = RequestId::next(ClientId::random(), &AtomicU64::new(0));
+    let ttl = Duration::from_secs(30);
+    Request { key: LockKey::new(name).unwrap(), id, kind: Kind::Mutex, owner: None, ttl }
+}
+
+async fn store(url: &str, settings: &Settings) -> RedisStore {
+    RedisStore::connect(url, settings, ClientId::random(), Handle::current()).await.unwrap()
+}
+
+#[tokio::test]
+async fn numbers_and_times_out_of_range_are_refused() {
+    let builder = Locks::builder;
+    let (ms, minute) = (Duration::from_millis(1), Duration::from_secs(60));
+    for (builder, name) in [
+        (builder().connections(0), "connections"),
+        (builder().connections(17), "connections"),
+        (builder().connect_timeout(Duration::ZERO), "connect_timeout"),
+        (builder().connect_timeout(minute + ms), "connect_timeout"),
+        (builder().command_timeout(32 * ms), "command_timeout"),
+        (builder().command_timeout(Duration::MAX), "command_timeout"),
+    ] {
+        let error = builder.connect("redis://127.0.0.1:1").await.unwrap_err();
+        assert!(
+            matches!(error, LockError::InvalidOption { option, .. } if option == name),
+            "{error}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn the_time_outs_are_those_that_were_chosen() {
+    let server = Server::start();
+    let short = Settings { command_timeout: Duration::from_millis(50), ..Settings::default() };
+    let long = Settings { command_timeout: Duration::from_secs(1), ..Settings::default() };
+    let (short, long) = (store(&server.url(), &short).await, store(&server.url(), &long).await);
+    let frozen = server.freeze().await;
+    let begun = Instant::now();
+    short.acquire(&request("a"), None).await.unwrap_err();
+    assert!(begun.elapsed() < Duration::from_millis(400), "{:?}", begun.elapsed());
+    let begun = Instant::now();
+    long.acquire(&request("a"), None).await.unwrap_err();
+    assert!(begun.elapsed() >= Duration::from_secs(1), "{:?}", begun.elapsed());
+    drop(frozen);
+
+    let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("redis://{}", silent.local_addr().unwrap());
+    let begun = Instant::now();
+    let builder = Locks::builder().connect_timeout(Duration::from_millis(100));
+    builder.connect(&url).await.unwrap_err();
+    assert!(begun.elapsed() < Duration::from_millis(600), "{:?}", begun.elapsed());
+}
+
+#[tokio::test]
+async fn several_connections_share_the_work() {
+    let server = Server::start();
+    let locks = Locks::builder().connections(4).connect(&server.url()).await.unwrap();
+    let mut redis = server.redis().await;
+    let list: String = redis::cmd("CLIENT").arg("LIST").query_async(&mut redis).await.unwrap();
+    assert_eq!(list.lines().count(), 5, "{list}");
+    assert_eq!(list.matches(" sub=1 ").count(), 1, "hints come by one: {list}");
+
+    crate::kinds::every_kind_and_question(&locks).await;
+    let several = locks.all(["a", "b", "c", "d", "e"]).lock().await.unwrap();
+    locks.all(["x", "c"]).try_lock().await.unwrap_err();
+    several.release().await.unwrap();
+    let many = (0..64).map(|n| locks.mutex(format!("m:{n}")));
+    let many = many.map(|mutex| async move { mutex.lock().await?.release().await });
+    futures_util::future::try_join_all(many).await.unwrap();
+    let list: String = redis::cmd("CLIENT").arg("LIST").query_async(&mut redis).await.unwrap();
+    let used = list.lines().filter(|line| line.contains("cmd=evalsha")).count();
+    assert_eq!(used, 4, "{list}");
+}
+
+/// All of them are made anew.
+#[tokio::test]
+async fn several_connections_that_break_are_replaced() {
+    let server = Server::start();
+    let locks = Locks::builder().connections(3).connect(&server.url()).await.unwrap();
+    for _ in 0..3 {
+        run(&mut server.redis().await, "CLIENT KILL SKIPME yes").await;
+        for n in 0..12 {
+            locks.mutex(format!("m:{n}")).lock().await.unwrap().release().await.unwrap();
+        }
+    }
+}
+
+/// What takes several locks back must not overtake what asked for them.
+#[tokio::test]
+async fn locks_of_several_connections_are_not_one_command() {
+    let server = Server::start();
+    let all: Vec<_> = ["a", "b", "c", "d", "e", "f", "g", "h"].map(request).into();
+    let one = store(&server.url(), &Settings::default()).await;
+    assert!(one.acquire_all(&all).is_some());
+    let several = store(&server.url(), &Settings { connections: 16, ..Settings::default() }).await;
+    assert!(several.acquire_all(&all).is_none());
+    assert!(several.acquire_all(&all[..1]).is_some());
+}
+
+/// One node is enough to know it by, also where it has an address of its own.
+#[tokio::test]
+async fn a_node_of_a_cluster_leads_to_the_cluster() {
+    let cluster = Cluster::start().await;
+    let locks = Locks::connect(&cluster.nodes()[1].url()).await.unwrap();
+    for name in ["a", "b", "c", "d", "e", "f"] {
+        locks.mutex(name).lock().await.unwrap().release().await.unwrap();
+    }
+    for node in cluster.nodes() {
+        assert!(node.stats("evalsha").await.0 > 0, "each node has some");
+    }
+    let error = Locks::connect(&format!("{}3", cluster.nodes()[0].url())).await.unwrap_err();
+    assert!(error.to_string().contains("SELECT"), "{error}");
+}
+
+#[tokio::test]
+async fn a_server_that_was_just_started_grants_nothing() {
+    let port = free_port();
+    let server = Server::start_on(port);
+    let counts_after = Some(Duration::from_secs(3));
+    let store = store(&server.url(), &Settings { counts_after, ..Settings::default() }).await;
+    let is_young = async || {
+        let error = store.acquire(&request("a"), None).await.unwrap_err();
+        assert_eq!((error.outcome, error.is_passing), (Outcome::NotRun, true), "{error:?}");
+        let text = error.source.to_string();
+        assert!(text.contains("may have lost locks; it counts after 3s"), "{text}");
+    };
+    is_young().await;
+    let held = request("a");
+    // What ends or prolongs a lease goes through.
+    assert!(matches!(store.renew(&held).await, Ok(Renewal::NotHeld(_))));
+    assert!(!store.cancel(&held).await.unwrap());
+    let counts = async |request: &Request| {
+        let granted = async {
+            loop {
+                match store.acquire(request, None).await {
+                    Ok(Attempt::Granted { .. }) => break,
+                    Ok(other) => panic!("{other:?}"),
+                    Err(error) => assert_eq!(error.outcome, Outcome::NotRun),
+                }
+                sleep(Duration::from_millis(20)).await;
+            }
+        };
+        timeout(SOON, granted).await.expect("it counts");
+    };
+    let (held, begun) = (request("a"), Instant::now());
+    counts(&held).await;
+    assert!(begun.elapsed() > Duration::from_millis(1_500), "{:?}", begun.elapsed());
+
+    drop(server);
+    let server = Server::start_on(port);
+    let begun = Instant::now();
+    while store.renew(&held).await.is_err() {
+        sleep(Duration::from_millis(20)).await;
+    }
+    is_young().await;
+    counts(&request("a")).await;
+    assert!(begun.elapsed() > Duration::from_millis(1_500), "{:?}", begun.elapsed());
+    drop(server);
+}
+
+/// A lease that others wait for, or that was never refused, has nothing to do with it.
+#[tokio::test]
+async fn a_server_of_unknown_age_grants_nothing_where_that_counts() {
+    let server = Server::start_with(&["--rename-command", "INFO", ""]);
+    let counts_after = Some(Duration::from_secs(1));
+    let settings = Settings { counts_after, ..Settings::default() };
+    let error =
+        store(&server.url(), &settings).await.acquire(&request("a"), None).await.unwrap_err();
+    assert!(error.source.to_string().contains("+info"), "{error:?}");
+    let usual = store(&server.url(), &Settings::default()).await;
+    assert!(matches!(usual.acquire(&request("a"), None).await, Ok(Attempt::Granted { .. })));
+}
+
+/// The warnings of this thread.
+#[derive(Clone, Default)]
+struct Warnings(Arc<Mutex<Vec<u8>>>);
+
+impl io::Write for Warnings {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().extend(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Warnings {
+    fn collect() -> (Self, tracing::subscriber::DefaultGuard) {
+        let warnings = Self::default();
+        let writer = warnings.clone();
+        let subscriber = tracing_subscriber::fmt()
+            .with_max_level(tracing::Level::WARN)
+            .with_ansi(false)
+            .with_writer(move || writer.clone())
+            .finish();
+        (warnings, tracing::subscriber::set_default(subscriber))
+    }
+
+    fn take(&self) -> String {
+        String::from_utf8(std::mem::take(&mut *self.0.lock().unwrap())).unwrap()
+    }
+}
+
+/// Once a client, and not for each connection.
+#[tokio::test]
+async fn a_server_that_is_set_up_badly_is_warned_of() {
+    let (warnings, _guard) = Warnings::collect();
+    let server = Server::start_with(&["--maxmemory-policy", "allkeys-lru"]);
+    let settings = Settings { connections: 3, ..Settings::default() };
+    let client = store(&server.url(), &settings).await;
+    let said = warnings.take();
+    assert_eq!(said.lines().count(), 1, "{said}");
+    for word in ["allkeys-lru", "noeviction", &server.port().to_string()] {
+        assert!(said.contains(word), "{said}");
+    }
+    run(&mut server.redis().await, "CLIENT KILL SKIPME yes").await;
+    while client.acquire(&request("a"), None).await.is_err() {}
+    assert!(!warnings.take().contains("set up badly"));
+
+    let counts_after = Some(Duration::from_secs(60));
+    let quorum = Settings { counts_after, ..Settings::default() };
+    store(&server.url(), &quorum).await;
+    let said = warnings.take();
+    assert!(said.contains("keeps nothing on disk") && said.contains("allkeys-lru"), "{said}");
+}
+
+#[tokio::test]
+async fn a_server_that_is_set_up_well_or_says_nothing_is_not_warned_of() {
+    let (warnings, _guard) = Warnings::collect();
+    let counts_after = Some(Duration::from_secs(60));
+    let quorum = Settings { counts_after, ..Settings::default() };
+    let server = Server::start();
+    store(&server.url(), &Settings::default()).await;
+    let mut redis = server.redis().await;
+    run(&mut redis, "CONFIG SET save 3600_1").await;
+    store(&server.url(), &quorum).await;
+
+    let silent = Server::start_with(&["--maxmemory-policy", "allkeys-lru"]);
+    let mut redis = silent.redis().await;
+    run(&mut redis, "ACL SETUSER u on >p ~* &* +@all -info -config").await;
+    store(&format!("redis://u:p@127.0.0.1:{}", silent.port()), &quorum).await;
+    assert_eq!(warnings.take(), "");
+}
