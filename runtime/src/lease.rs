@@ -213,13 +213,10 @@ impl Lease {
     ///
     /// # Errors
     ///
-    /// - [`LockError::Lost`] if the lease had ended before.
-    /// - [`LockError::Unsupported`] on a quorum; the lease is released.
+    /// [`LockError::Lost`] if the lease had ended before, [`LockError::Unsupported`] on a
+    /// quorum: it is released then.
     pub fn detach(mut self) -> Result<Ticket, LockError> {
-        if !self.client.store.has_queue() {
-            return Err(LockError::Unsupported { what: "handing a lease to another process" });
-        }
-        let ticket = Ticket::of(self.term());
+        let ticket = Ticket::of(self.term(), &*self.client.store)?;
         if !self.stop()
             && let Some(reason) = self.term().loss_so_far()
         {
@@ -238,8 +235,7 @@ impl Lease {
     ///
     /// - [`LockError::Lost`] if the lease had ended before: the work was not
     ///   protected to its end.
-    /// - [`LockError::Store`] if the store failed. The keeper goes on trying
-    ///   until the TTL is over.
+    /// - [`LockError::Store`] if the store failed. The keeper goes on until the TTL is over.
     ///
     /// # Cancel safety
     ///

@@ -6,8 +6,6 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, PoisonError, Weak};
 use std::time::Duration;
 
-#[cfg(feature = "redis")]
-use crate::QuorumLocks;
 use crate::acquire::adopt;
 #[cfg(feature = "redis")]
 use crate::builder::Builder;
@@ -157,40 +155,6 @@ impl Locks {
     #[cfg(feature = "redis")]
     pub async fn connect(url: &str) -> Result<Self, LockError> {
         Self::builder().connect(url).await
-    }
-
-    /// Locks on a quorum of several servers that know nothing of each other: an odd number
-    /// of masters without replicas, three at least, each by its URL. A minority of them
-    /// may be down.
-    ///
-    /// A server that was started less than a minute ago does not count, since it may have
-    /// forgotten locks: so new servers are of use after a minute, unless
-    /// [`Builder::assume_durable`] says that they forget nothing.
-    ///
-    /// # Errors
-    ///
-    /// As of [`Builder::connect_quorum`].
-    ///
-    /// # Cancel safety
-    ///
-    /// Safe: the connections are closed.
-    ///
-    /// # Examples
-    ///
-    /// ```no_run
-    /// # async fn example() -> Result<(), leasehold::LockError> {
-    /// let servers = ["redis://lock-1/", "redis://lock-2/", "redis://lock-3/"];
-    /// let locks = leasehold::Locks::quorum(servers).await?;
-    /// let lease = locks.mutex("invoice:42").lock().await?;
-    /// lease.release().await?;
-    /// # Ok(())
-    /// # }
-    /// ```
-    #[cfg(feature = "redis")]
-    pub async fn quorum<U: AsRef<str>>(
-        urls: impl IntoIterator<Item = U>,
-    ) -> Result<QuorumLocks, LockError> {
-        Self::builder().connect_quorum(urls).await
     }
 
     /// Chooses what a client is called and how its keys begin.

@@ -9,7 +9,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_core::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::options::Options;
-use crate::store::{Kind, Owner, RequestId};
+use crate::store::{Kind, Owner, RequestId, Store};
 use crate::term::Term;
 use crate::{LockError, LockKey};
 
@@ -55,10 +55,13 @@ pub struct Ticket {
 const VERSION: &str = "1";
 
 impl Ticket {
-    pub(crate) fn of(term: &Term) -> Self {
+    pub(crate) fn of(term: &Term, store: &dyn Store) -> Result<Self, LockError> {
+        if !store.has_queue() {
+            return Err(LockError::Unsupported { what: "handing a lease to another process" });
+        }
         let request = &term.request;
         let (key, owner) = (request.key.clone(), request.owner.clone());
-        Self { key, id: request.id, kind: request.kind, owner, options: term.rest() }
+        Ok(Self { key, id: request.id, kind: request.kind, owner, options: term.rest() })
     }
 
     /// The lock.

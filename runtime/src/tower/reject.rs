@@ -41,7 +41,9 @@ impl Refusal {
                 Self::Full(error)
             }
             LockError::Busy { .. } | LockError::TimedOut { .. } => Self::Held(error),
-            LockError::Store { .. } | LockError::ShutDown => Self::Unavailable(error),
+            LockError::Store { .. } | LockError::Quorum { .. } | LockError::ShutDown => {
+                Self::Unavailable(error)
+            }
             LockError::InvalidKey { .. } => Self::NoKey(KeyError::new(error)),
             error => Self::Misconfigured(error),
         }
@@ -136,6 +138,7 @@ impl Refusal {
 pub(super) fn cause(error: &LockError) -> String {
     match error {
         LockError::Store { source, .. } => source.to_string(),
+        LockError::Quorum { source, .. } => source.to_string(),
         LockError::WrongKind { .. } => "the name is in use by another kind of lock".to_owned(),
         error => error.to_string(),
     }

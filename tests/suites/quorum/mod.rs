@@ -5,6 +5,7 @@ mod memory;
 mod random;
 #[cfg(feature = "servers")]
 pub(crate) mod servers;
+mod users;
 
 use std::time::Duration;
 
