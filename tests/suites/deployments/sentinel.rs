@@ -157,6 +157,14 @@ async fn a_lease_survives_a_failover() {
         }
         waits.sort_unstable();
         assert!(waits[2] < Duration::from_millis(300), "{resp} {waits:?}");
+        let mut redis = second.redis().await;
+        let told: String = redis::cmd("CLIENT")
+            .arg(&["LIST", "TYPE", "pubsub"])
+            .query_async(&mut redis)
+            .await
+            .unwrap();
+        let ours = told.lines().filter(|line| line.contains("flags=P")).count();
+        assert_eq!(ours, 2, "{resp} hints come from the new master: {told}");
         assert_eq!(second.stats("client|kill").await.0, 0, "nobody there is to be ended");
     }
 }
