@@ -108,6 +108,25 @@ impl Builder {
         self
     }
 
+    /// How many replicas must have a grant before it counts, and how long they have for
+    /// that, 1 ms to 60 s; by default none. An acquisition that they do not have in time
+    /// is taken back, and tried again until its wait is over.
+    ///
+    /// Redis copies to replicas after it has answered, so a failover can lose a grant
+    /// that was just made, and a second holder is let in. This makes that rare, and not
+    /// impossible: a replica that has it need not be the one that is promoted, and
+    /// renewals, releases and tickets that are taken up do not wait. The fencing token is
+    /// what holds then.
+    ///
+    /// It costs what the replicas take, for each acquisition, and at most 16 are under way
+    /// at a time, each by a connection of its own. Leases that pass from task to task
+    /// inside this process cost nothing. With `connect_pool` and on a cluster it is
+    /// refused. A restricted user needs `+wait`.
+    pub fn sync_replicas(mut self, count: usize, timeout: Duration) -> Self {
+        self.settings.sync_replicas = Some((count, timeout));
+        self
+    }
+
     /// Connects to the Redis or Valkey server of a URL:
     ///
     /// | URL | leads to |

@@ -6,6 +6,8 @@ mod errors;
 #[cfg(feature = "servers")]
 mod pools;
 #[cfg(feature = "servers")]
+mod replicas;
+#[cfg(feature = "servers")]
 mod sentinel;
 #[cfg(feature = "servers")]
 mod servers;

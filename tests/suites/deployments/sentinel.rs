@@ -99,8 +99,10 @@ async fn sentinels<const N: usize>(says: [Says; N]) -> [Sentinel; N] {
 }
 
 /// A master and its replica, in step.
-async fn pair() -> [Server; 2] {
-    let (master, replica) = (Server::start(), Server::start());
+pub(super) async fn pair() -> [Server; 2] {
+    // A replica that comes later could wait with it for its copy.
+    let [master, replica] =
+        [(); 2].map(|()| Server::start_with(&["--repl-diskless-sync-delay", "0"]));
     let mut redis = replica.redis().await;
     run(&mut redis, &format!("REPLICAOF 127.0.0.1 {}", master.port())).await;
     until_linked(&mut redis).await;

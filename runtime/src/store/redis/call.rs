@@ -11,7 +11,8 @@ use super::cluster;
 use super::command::{Command, integers, is_wrong_type, limit, unreadable};
 use super::pump::Entry;
 use super::script::Script;
-use super::{RedisStore, Servers, fault};
+use super::synced::Granting;
+use super::{RedisStore, Servers, fault, script};
 use crate::LockKey;
 use crate::store::{ClientId, Kind, Owner, Request, StoreError, StoreFuture};
 
@@ -54,13 +55,38 @@ impl RedisStore {
         foreign: T,
         read: impl FnOnce(&[u64]) -> Option<T> + Send + 'static,
     ) -> StoreFuture<T> {
-        self.send(command, limit(request, self.command_timeout), move |answer| match answer {
-            Err(error) if is_wrong_type(&error) => Ok(foreign),
-            answer => {
-                let answer = answer?;
-                read(&integers(&answer)).ok_or_else(|| unreadable(&answer))
-            }
+        let limit = limit(request, self.command_timeout);
+        self.send(command, limit, move |answer| understand(answer, foreign, read))
+    }
+
+    /// Sends what may grant `requests`; with replicas that are to have it, it is granted
+    /// when they do.
+    pub(super) fn grant<T: Send + 'static>(
+        &self,
+        command: Command,
+        requests: &[Request],
+        is_grant: fn(&[u64]) -> bool,
+        foreign: T,
+        read: impl FnOnce(&[u64]) -> Option<T> + Send + 'static,
+    ) -> StoreFuture<T> {
+        let limits = requests.iter().map(|request| limit(request, self.command_timeout));
+        let limit = limits.min().unwrap_or(self.command_timeout);
+        let Some(synced) = &self.synced else {
+            return self.send(command, limit, move |answer| understand(answer, foreign, read));
+        };
+        let cancels = requests.iter().map(|request| self.cancellation(request)).collect();
+        let granting = Granting { command, cancels, is_grant, limit };
+        // Sent now, and not when it is polled first.
+        let granted = synced.start(granting);
+        Box::pin(async move {
+            let answer = granted.await.unwrap_or_else(|_| Err(fault::shut_down()));
+            understand(answer, foreign, read)
         })
+    }
+
+    /// What takes a request back.
+    pub(super) fn cancellation(&self, request: &Request) -> Command {
+        self.of(request, &script::CANCEL).arg(&*self.wake(&request.key))
     }
 
     /// Sends a command; it goes on if the future is dropped.
@@ -90,6 +116,21 @@ impl RedisStore {
         let (entry, answer) = Entry::new(command, limit);
         pumps.push([entry]);
         Box::pin(async move { read(answer.await.unwrap_or_else(|_| Err(fault::shut_down()))) })
+    }
+}
+
+/// Reads the numbers of an answer.
+fn understand<T>(
+    answer: Result<Value, StoreError>,
+    foreign: T,
+    read: impl FnOnce(&[u64]) -> Option<T>,
+) -> Result<T, StoreError> {
+    match answer {
+        Err(error) if is_wrong_type(&error) => Ok(foreign),
+        answer => {
+            let answer = answer?;
+            read(&integers(&answer)).ok_or_else(|| unreadable(&answer))
+        }
     }
 }
 

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use bb8_redis::bb8::{ManageConnection, Pool, RunError};
 use redis::aio::MultiplexedConnection;
-use redis::{Cmd, ErrorKind, RedisError, RedisResult, Value};
+use redis::{Cmd, RedisError, RedisResult, Value};
 use tokio::task::AbortHandle;
 
 use super::dial::Manager;
@@ -91,12 +91,9 @@ impl Connections {
         }
     }
 
-    /// Why there is no connection: what the last try to make one met.
+    /// Why there is no connection.
     pub(super) fn no_connection(&self) -> StoreError {
-        let error = lock(&self.manager.shared.last_error).clone();
-        fault::not_run(error.unwrap_or_else(|| {
-            (ErrorKind::Io, "no connection in time", self.manager.shared.server.clone()).into()
-        }))
+        self.manager.shared.no_connection()
     }
 
     /// Notes what a command on the connection met.
@@ -118,23 +115,9 @@ impl Connections {
         self.manager.shared.is_of_cluster.load(Ordering::Relaxed)
     }
 
-    /// Why the server may grant nothing now: it was started a moment ago, and may have
-    /// lost what it had granted before.
+    /// See [`Shared::why_not_to_grant`](super::health::Shared::why_not_to_grant).
     pub(super) fn why_not_to_grant(&self, link: &Link) -> Option<String> {
-        let counts_after = self.manager.shared.settings.counts_after?;
-        match link.health.up_since().map(|since| since.elapsed()) {
-            Some(up) if up >= counts_after => None,
-            Some(up) => Some(format!(
-                "the server started {} s ago and may have lost locks; it counts after \
-                 {counts_after:?}",
-                up.as_secs()
-            )),
-            None => Some(
-                "the server does not say since when it is up, and may have lost locks; allow the \
-                 user +info"
-                    .to_owned(),
-            ),
-        }
+        self.manager.shared.why_not_to_grant(&link.health)
     }
 }
 
@@ -174,7 +157,7 @@ impl Pauses {
 #[derive(Clone)]
 pub(super) struct Link {
     connection: MultiplexedConnection,
-    health: Arc<Health>,
+    pub(super) health: Arc<Health>,
 }
 
 impl Link {

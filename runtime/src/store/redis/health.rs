@@ -5,15 +5,15 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
-use redis::RedisError;
+use redis::{ErrorKind, RedisError};
 use tokio::sync::watch;
 
-use super::fault::Fault;
+use super::fault::{self, Fault};
 use super::hints::Ears;
 use super::lock;
 use super::server::{Run, Server};
 use super::settings::Settings;
-use crate::store::Hint;
+use crate::store::{Hint, StoreError};
 
 /// How long a connection may be silent before it is given up, at least.
 const PATIENCE: Duration = Duration::from_millis(500);
@@ -94,6 +94,33 @@ impl Shared {
                 self.ears.tell(Hint::Missed);
             }
         }
+    }
+
+    /// Why the server may grant nothing now: it was started a moment ago, and may have
+    /// lost what it had granted before.
+    pub(super) fn why_not_to_grant(&self, health: &Health) -> Option<String> {
+        let counts_after = self.settings.counts_after?;
+        match health.up_since().map(|since| since.elapsed()) {
+            Some(up) if up >= counts_after => None,
+            Some(up) => Some(format!(
+                "the server started {} s ago and may have lost locks; it counts after \
+                 {counts_after:?}",
+                up.as_secs()
+            )),
+            None => Some(
+                "the server does not say since when it is up, and may have lost locks; allow the \
+                 user +info"
+                    .to_owned(),
+            ),
+        }
+    }
+
+    /// Why there is no connection: what the last try to make one met.
+    pub(super) fn no_connection(&self) -> StoreError {
+        let error = lock(&self.last_error).clone();
+        fault::not_run(error.unwrap_or_else(|| {
+            (ErrorKind::Io, "no connection in time", self.server.clone()).into()
+        }))
     }
 
     /// Notes which start of the server a new connection leads to.

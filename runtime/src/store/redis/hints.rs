@@ -15,6 +15,8 @@ pub(super) struct Ears {
     pub(super) client: ClientId,
     /// What the scripts publish to.
     pub(super) channel: String,
+    /// What is offered is to be asked for again, and not taken as it is.
+    are_wary: bool,
     listener: Mutex<Option<Weak<dyn Listener>>>,
     /// The connection that is subscribed.
     source: Mutex<Option<Arc<Health>>>,
@@ -22,7 +24,13 @@ pub(super) struct Ears {
 
 impl Ears {
     pub(super) fn new(client: ClientId, channel: String) -> Self {
-        Self { client, channel, listener: Mutex::default(), source: Mutex::default() }
+        let (listener, source) = (Mutex::default(), Mutex::default());
+        Self { client, channel, are_wary: false, listener, source }
+    }
+
+    /// The same, for a client that asks for what it is offered.
+    pub(super) fn wary(self, are_wary: bool) -> Self {
+        Self { are_wary, ..self }
     }
 
     /// From now on hints go to `listener`.
@@ -60,7 +68,10 @@ impl Ears {
     /// Takes a message of our channel.
     pub(super) fn take_message(&self, message: &[u8]) {
         if let Some(hint) = read(message).filter(|(id, _)| id.client() == self.client) {
-            self.tell(hint.1);
+            self.tell(match hint.1 {
+                Hint::Offered { id, .. } if self.are_wary => Hint::Free { id },
+                hint => hint,
+            });
         }
     }
 }

@@ -42,6 +42,7 @@ impl RedisStore {
         runtime: Handle,
     ) -> Result<Member, LockError> {
         settings.check()?;
+        settings.check_no_sync("on a quorum, whose servers have no replicas")?;
         let place = match address::read(url)? {
             Address::One(place) => match *place {
                 fixed @ Place::Fixed(_) => fixed,

@@ -27,6 +27,7 @@ mod sentinel;
 mod server;
 mod settings;
 mod subscriber;
+mod synced;
 mod words;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -40,6 +41,7 @@ use self::command::{Command, integers, is_wrong_type, limit, unreadable};
 pub use self::member::Member;
 use self::pump::Pumps;
 pub use self::settings::Settings;
+use self::synced::Synced;
 #[cfg(feature = "cluster")]
 use super::Attendance;
 use super::{
@@ -65,6 +67,8 @@ pub struct RedisStore {
     wake: Arc<str>,
     /// The most that a command may take.
     command_timeout: Duration,
+    /// What grants goes by these, if replicas are to have it.
+    synced: Option<Arc<Synced>>,
     /// Drives the connections to a cluster and times the commands, so that neither
     /// depends on the runtime of whoever asks.
     #[cfg(feature = "cluster")]
@@ -116,7 +120,9 @@ impl Store for RedisStore {
             command = command.arg(by(request.owner.as_ref()));
         }
         let command = command.arg(&*self.wake(&request.key));
-        self.ask(command, request, Attempt::WrongKind, attempt)
+        let of_one = std::slice::from_ref(request);
+        let is_grant = |answer: &[u64]| matches!(*answer, [1, _]);
+        self.grant(command, of_one, is_grant, Attempt::WrongKind, attempt)
     }
 
     fn acquire_all(&self, requests: &[Request]) -> Option<StoreFuture<All>> {
@@ -139,7 +145,8 @@ impl Store for RedisStore {
             command = command.arg(request.id.as_bytes());
         }
         // A value of another type is found, and named, by who asks for it alone.
-        Some(self.ask(command, first, Err(None), move |answer| match *answer {
+        let is_grant = |answer: &[u64]| answer.first() != Some(&0);
+        Some(self.grant(command, requests, is_grant, Err(None), move |answer| match *answer {
             [0, place] => Some(Err(usize::try_from(place).ok()?.checked_sub(1))),
             _ => (answer.len() == count).then(|| Ok(answer.to_vec())),
         }))
@@ -186,8 +193,7 @@ impl Store for RedisStore {
     }
 
     fn cancel(&self, request: &Request) -> StoreFuture<bool> {
-        let command = self.of(request, &script::CANCEL).arg(&*self.wake(&request.key));
-        self.ask(command, request, false, |answer| match *answer {
+        self.ask(self.cancellation(request), request, false, |answer| match *answer {
             [held @ (0 | 1)] => Some(held == 1),
             _ => None,
         })

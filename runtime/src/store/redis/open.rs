@@ -16,6 +16,7 @@ use super::dial::Manager;
 use super::hints::Ears;
 use super::place::Place;
 use super::pump::Pumps;
+use super::synced::Synced;
 use super::{RedisStore, Servers, Settings};
 use crate::LockError;
 use crate::store::ClientId;
@@ -37,9 +38,18 @@ impl RedisStore {
         settings.check()?;
         match address::read(url)? {
             Address::One(place) => {
+                let synced = settings.sync_replicas.map(|how| {
+                    // Nothing is heard by these.
+                    let ears = Arc::new(Ears::new(client, String::new()));
+                    let manager = Manager::new((*place).clone(), settings.clone(), ears, false);
+                    Arc::new(Synced::new(manager, how, runtime.clone()))
+                });
                 let pumps = open((*place).clone(), settings, client, &runtime).await?;
                 match pumps {
-                    Some(pumps) => Ok(Self::on(Servers::One(Arc::new(pumps)), settings, &runtime)),
+                    Some(pumps) => {
+                        let store = Self::on(Servers::One(Arc::new(pumps)), settings, &runtime);
+                        Ok(Self { synced, ..store })
+                    }
                     #[cfg(not(feature = "cluster"))]
                     None => Err(address::no_cluster()),
                     #[cfg(feature = "cluster")]
@@ -63,6 +73,7 @@ impl RedisStore {
         runtime: Handle,
     ) -> Result<Self, LockError> {
         settings.check()?;
+        settings.check_no_sync("by a pool that others use too: WAIT would hold them up")?;
         match open(Place::Lent(pool), settings, client, &runtime).await? {
             Some(pumps) => Ok(Self::on(Servers::One(Arc::new(pumps)), settings, &runtime)),
             None => Err(LockError::InvalidOption {
@@ -98,6 +109,7 @@ impl RedisStore {
         client: ClientId,
         runtime: Handle,
     ) -> Result<Self, LockError> {
+        settings.check_no_sync("on a cluster")?;
         let names: Vec<_> = nodes.iter().map(|info| info.addr().to_string()).collect();
         let ears = Ears::new(client, String::new());
         let (own, handle) = (settings.clone(), runtime.clone());
@@ -115,6 +127,7 @@ impl RedisStore {
             prefix: settings.prefix.as_str().into(),
             wake,
             command_timeout: settings.command_timeout,
+            synced: None,
             #[cfg(feature = "cluster")]
             runtime: runtime.clone(),
         }
@@ -128,7 +141,8 @@ async fn open(
     client: ClientId,
     runtime: &Handle,
 ) -> Result<Option<Pumps>, LockError> {
-    let ears = Arc::new(Ears::new(client, format!("{}:wake:{client}", settings.prefix)));
+    let ears = Ears::new(client, format!("{}:wake:{client}", settings.prefix));
+    let ears = Arc::new(ears.wary(settings.sync_replicas.is_some()));
     let what = place.describe();
     let settings = settings.clone();
     let opening = async move {

@@ -16,6 +16,8 @@ pub struct Settings {
     pub connect_timeout: Duration,
     /// The most that a command may take.
     pub command_timeout: Duration,
+    /// How many replicas are to have a grant, and how long they have for it.
+    pub sync_replicas: Option<(usize, Duration)>,
     /// A server that started less than this ago grants nothing: it may have lost locks.
     pub counts_after: Option<Duration>,
 }
@@ -24,7 +26,9 @@ const CONNECTIONS: RangeInclusive<usize> = 1..=16;
 
 /// Shorter than the least, a slow answer would be taken for none; see
 /// [`LEAST`](super::command::LEAST).
-const TIMEOUTS: RangeInclusive<Duration> = super::command::LEAST..=Duration::from_secs(60);
+const TIMEOUTS: RangeInclusive<Duration> = super::command::LEAST..=LONGEST;
+
+const LONGEST: Duration = Duration::from_secs(60);
 
 impl Default for Settings {
     fn default() -> Self {
@@ -33,6 +37,7 @@ impl Default for Settings {
             connections: 1,
             connect_timeout: Duration::from_secs(1),
             command_timeout: Duration::from_millis(500),
+            sync_replicas: None,
             counts_after: None,
         }
     }
@@ -63,6 +68,23 @@ impl Settings {
                 return wrong(option, format!("{time:?} is not 33 ms to 60 s"));
             }
         }
+        if let Some((replicas, time)) = self.sync_replicas
+            && (replicas == 0 || !(Duration::from_millis(1)..=LONGEST).contains(&time))
+        {
+            let problem = format!("{replicas} in {time:?} is not at least 1 in 1 ms to 60 s");
+            return wrong("sync_replicas", problem);
+        }
         Ok(())
+    }
+
+    /// For connections that may not be waited on.
+    pub(super) fn check_no_sync(&self, where_: &str) -> Result<(), LockError> {
+        match self.sync_replicas {
+            None => Ok(()),
+            Some(_) => Err(LockError::InvalidOption {
+                option: "sync_replicas",
+                problem: format!("it is not to be had {where_}"),
+            }),
+        }
     }
 }

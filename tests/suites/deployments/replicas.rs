@@ -1,0 +1,137 @@
+//! `sync_replicas`: a grant counts when replicas have it.
+
+use std::time::{Duration, Instant};
+
+use leasehold::{LockError, Locks, Outcome, Wait};
+use leasehold_tests::cluster::Cluster;
+use leasehold_tests::kinds::EVERY_KIND;
+use leasehold_tests::server::Server;
+use tokio::time::{sleep, timeout};
+
+use super::errors::run;
+use super::sentinel::pair;
+
+/// Much longer than anything here takes.
+const SOON: Duration = Duration::from_secs(10);
+
+const TTL: Duration = Duration::from_secs(30);
+
+const TIME: Duration = Duration::from_millis(200);
+
+async fn connect(server: &Server) -> Locks {
+    Locks::builder().sync_replicas(1, TIME).connect(&server.url()).await.unwrap()
+}
+
+async fn keys(server: &Server) -> Vec<String> {
+    let mut redis = server.redis().await;
+    redis::cmd("KEYS").arg("leasehold:lock:*").query_async(&mut redis).await.unwrap()
+}
+
+/// As soon as it is granted, the replica has it.
+#[tokio::test]
+async fn what_is_granted_is_at_the_replica() {
+    let [master, replica] = pair().await;
+    let locks = connect(&master).await;
+    for (nth, kind) in EVERY_KIND.into_iter().enumerate() {
+        let name = format!("a:{nth}");
+        let guard = kind.lock(&locks, &name, TTL).await.unwrap();
+        let there = keys(&replica).await;
+        assert!(there.contains(&format!("leasehold:lock:{{{name}}}")), "{kind:?}: {there:?}");
+        guard.release().await.unwrap();
+    }
+    assert!(master.stats("wait").await.0 >= EVERY_KIND.len() as u64);
+}
+
+/// The replica stands still: what it does not have in time is taken back.
+#[tokio::test]
+async fn what_the_replica_lacks_is_not_granted() {
+    let [master, replica] = pair().await;
+    let (locks, other) = (connect(&master).await, Locks::connect(&master.url()).await.unwrap());
+    let frozen = replica.freeze().await;
+    for (nth, kind) in EVERY_KIND.into_iter().enumerate() {
+        let name = format!("a:{nth}");
+        let error = kind.try_lock(&locks, &name, TTL).await.unwrap_err();
+        assert!(matches!(error, LockError::Store { outcome: Outcome::NotRun, .. }), "{error:?}");
+        super::assert_error_has(&error, &["only 0 of 1 replicas have it", "sync_replicas"]);
+        let free = kind.rival().try_lock(&other, &name, TTL).await;
+        free.expect("it was taken back").release().await.unwrap();
+    }
+    // Who waits has it when the replica goes on.
+    let mutex = locks.mutex("a:0").wait(SOON);
+    let waiting = tokio::spawn(async move { mutex.lock().await });
+    sleep(Duration::from_millis(500)).await;
+    drop(frozen);
+    waiting.await.unwrap().unwrap().release().await.unwrap();
+}
+
+/// WAIT holds up nobody else: another lock is renewed and released meanwhile.
+#[tokio::test]
+async fn others_are_not_held_up() {
+    let [master, replica] = pair().await;
+    let locks =
+        Locks::builder().sync_replicas(1, Duration::from_secs(2)).connect(&master.url()).await;
+    let locks = locks.unwrap();
+    let lease = locks.mutex("held").ttl(TTL).lock().await.unwrap();
+    let frozen = replica.freeze().await;
+    let mutex = locks.mutex("a").wait(SOON);
+    let waiting = tokio::spawn(async move { mutex.lock().await });
+    sleep(Duration::from_millis(200)).await;
+    let begun = Instant::now();
+    lease.renew().await.unwrap();
+    lease.release().await.unwrap();
+    assert!(begun.elapsed() < Duration::from_millis(500), "{:?}", begun.elapsed());
+    drop(frozen);
+    waiting.await.unwrap().unwrap().release().await.unwrap();
+}
+
+/// What a release hands over has no WAIT behind it: whoever is told asks, and so waits
+/// for the replicas.
+#[tokio::test]
+async fn what_is_handed_over_is_at_the_replica() {
+    let [master, replica] = pair().await;
+    let (one, two) = (connect(&master).await, connect(&master).await);
+    let lease = one.mutex("a").lock().await.unwrap();
+    let mutex = two.mutex("a").wait(Wait::Forever);
+    let waiting = tokio::spawn(async move { mutex.lock().await });
+    sleep(Duration::from_millis(200)).await;
+    let waited = master.stats("wait").await.0;
+    let frozen = replica.freeze().await;
+    lease.release().await.unwrap();
+    sleep(Duration::from_millis(700)).await;
+    assert!(!waiting.is_finished(), "the replica does not know that he has it");
+    drop(frozen);
+    let lease = timeout(SOON, waiting).await.unwrap().unwrap().unwrap();
+    assert!(master.stats("wait").await.0 > waited);
+    lease.release().await.unwrap();
+}
+
+#[tokio::test]
+async fn where_it_is_not_to_be_had_it_is_refused() {
+    let builder = || Locks::builder().sync_replicas(1, TIME);
+    let server = Server::start();
+    let cluster = Cluster::start().await;
+    let manager = bb8_redis::RedisConnectionManager::new(server.url()).unwrap();
+    let pool = bb8_redis::bb8::Pool::builder().build(manager).await.unwrap();
+    for error in [
+        builder().connect(&cluster.url()).await.unwrap_err(),
+        builder().connect(&cluster.nodes()[0].url()).await.unwrap_err(),
+        builder().connect_pool(pool).await.unwrap_err(),
+        builder().sync_replicas(0, TIME).connect(&server.url()).await.unwrap_err(),
+        builder().sync_replicas(1, Duration::ZERO).connect(&server.url()).await.unwrap_err(),
+    ] {
+        let is_it = matches!(error, LockError::InvalidOption { option: "sync_replicas", .. });
+        assert!(is_it, "{error}");
+    }
+}
+
+#[tokio::test]
+async fn without_the_right_to_wait_nothing_is_left_behind() {
+    let [master, _replica] = pair().await;
+    run(&mut master.redis().await, "ACL SETUSER u on >p ~* &* +@all -wait").await;
+    let url = format!("redis://u:p@127.0.0.1:{}/", master.port());
+    let locks = Locks::builder().sync_replicas(1, TIME).connect(&url).await.unwrap();
+    let error = locks.mutex("a").try_lock().await.unwrap_err();
+    super::assert_error_has(&error, &["docs/keys.md"]);
+    let other = Locks::connect(&master.url()).await.unwrap();
+    other.mutex("a").try_lock().await.unwrap().release().await.unwrap();
+}
