@@ -6,6 +6,8 @@ mod attribute;
 mod cluster;
 mod conformance;
 mod deployments;
+#[cfg(feature = "servers")]
+mod failover;
 mod faults;
 #[cfg(feature = "servers")]
 mod kinds;

@@ -78,10 +78,11 @@ impl Cluster {
     }
 }
 
-/// Moves some keys of a slot; whether there were any.
+/// Moves some keys of a slot; whether there were any. They are few, so that those of a
+/// lock are on two nodes for a while.
 async fn move_keys(source: &mut MultiplexedConnection, slot: u16, port: u16) -> bool {
     let mut some = redis::cmd("CLUSTER");
-    some.arg("GETKEYSINSLOT").arg(slot).arg(100);
+    some.arg("GETKEYSINSLOT").arg(slot).arg(2);
     let keys: Vec<String> = some.query_async(source).await.expect("the keys");
     if keys.is_empty() {
         return false;

@@ -1,0 +1,139 @@
+//! Many who add to a number under one lock, in a store that checks their tokens.
+
+use std::collections::HashSet;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use leasehold::{Fence, LockError, Locks, Wait};
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
+
+/// The lock.
+pub(super) const NAME: &str = "counter";
+
+/// Shorter than a failover takes: what is held meanwhile is lost.
+const TTL: Duration = Duration::from_secs(1);
+
+const TASKS: usize = 8;
+
+/// Much longer than any of them waits.
+const SOON: Duration = Duration::from_secs(20);
+
+/// A number that is neither read nor written by who is older than the newest who was
+/// there. A server that lost its last writes may give a lock to a second holder, and
+/// the number stands for all that such a holder could do wrong.
+#[derive(Default)]
+struct Resource {
+    newest: Option<Fence>,
+    number: u64,
+    /// The tokens of all who came.
+    tokens: HashSet<Fence>,
+}
+
+impl Resource {
+    fn read(&mut self, fence: Fence) -> Option<u64> {
+        assert!(self.tokens.insert(fence), "{fence:?} was given twice");
+        let is_newest = self.newest <= Some(fence);
+        is_newest.then(|| {
+            self.newest = Some(fence);
+            self.number
+        })
+    }
+
+    fn write(&mut self, fence: Fence, number: u64) -> bool {
+        let is_newest = self.newest <= Some(fence);
+        if is_newest {
+            (self.newest, self.number) = (Some(fence), number);
+        }
+        is_newest
+    }
+}
+
+#[derive(Default)]
+struct Shared {
+    resource: Mutex<Resource>,
+    acknowledged: AtomicU64,
+    /// How often each was granted the lock.
+    grants: [AtomicU64; TASKS],
+    stop: AtomicBool,
+}
+
+/// Eight tasks of some clients, which add until they are told to stop.
+pub(super) struct Counter {
+    shared: Arc<Shared>,
+    tasks: JoinSet<()>,
+}
+
+impl Counter {
+    /// Sets them to work.
+    pub(super) fn start(clients: &[Locks]) -> Self {
+        let (shared, mut tasks) = (Arc::<Shared>::default(), JoinSet::new());
+        for (task, locks) in (0..TASKS).zip(clients.iter().cycle()) {
+            tasks.spawn(add(shared.clone(), locks.clone(), task));
+        }
+        Self { shared, tasks }
+    }
+
+    fn grants(&self) -> [u64; TASKS] {
+        self.shared.grants.each_ref().map(|grants| grants.load(Ordering::SeqCst))
+    }
+
+    /// Waits until somebody was granted the lock so many times more; for how long.
+    pub(super) async fn goes_on(&self, times: u64) -> Duration {
+        let (begun, before) = (Instant::now(), self.grants().iter().sum::<u64>());
+        let granted = async {
+            while self.grants().iter().sum::<u64>() < before + times {
+                sleep(Duration::from_millis(1)).await;
+            }
+        };
+        timeout(SOON, granted).await.expect("somebody is granted the lock");
+        begun.elapsed()
+    }
+
+    /// Waits until each was granted the lock once more.
+    pub(super) async fn all_are_served(&self) {
+        let before = self.grants();
+        let served = async {
+            while self.grants().iter().zip(before).any(|(now, before)| *now == before) {
+                sleep(Duration::from_millis(1)).await;
+            }
+        };
+        timeout(SOON, served).await.unwrap_or_else(|_| {
+            panic!("somebody is not served: {before:?}, {:?}", self.grants());
+        });
+    }
+
+    /// Stops them; what was acknowledged is there, and nothing else.
+    pub(super) async fn end_exact(mut self) {
+        self.shared.stop.store(true, Ordering::SeqCst);
+        while let Some(ended) = timeout(SOON, self.tasks.join_next()).await.expect("they end") {
+            ended.unwrap();
+        }
+        let acknowledged = self.shared.acknowledged.load(Ordering::SeqCst);
+        assert_eq!(self.shared.resource.lock().unwrap().number, acknowledged);
+        assert!(acknowledged > 0);
+    }
+}
+
+async fn add(shared: Arc<Shared>, locks: Locks, task: usize) {
+    let mutex = locks.mutex(NAME).ttl(TTL).wait(Wait::Forever);
+    while !shared.stop.load(Ordering::SeqCst) {
+        let lease = mutex.lock().await.unwrap();
+        shared.grants[task].fetch_add(1, Ordering::SeqCst);
+        if let Ok(fence) = lease.fence() {
+            let read = shared.resource.lock().unwrap().read(fence);
+            sleep(Duration::from_millis(1)).await;
+            if let Some(number) = read
+                && shared.resource.lock().unwrap().write(fence, number + 1)
+            {
+                shared.acknowledged.fetch_add(1, Ordering::SeqCst);
+            }
+        }
+        match lease.release().await {
+            // It ran out meanwhile, or nobody answers: the failover's business.
+            Ok(_) | Err(LockError::Lost { .. } | LockError::Store { .. }) => {}
+            Err(other) => panic!("{other}"),
+        }
+    }
+}
