@@ -6,10 +6,11 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
+use futures_util::future::join_all;
 use redis::cluster_async::ClusterConnection;
 use redis::{ConnectionInfo, PushInfo, PushKind, RedisResult, Value};
 use tokio::runtime::Handle;
-use tokio::sync::{Mutex as AsyncMutex, OnceCell};
+use tokio::sync::Mutex as AsyncMutex;
 use tokio::time::{sleep, timeout};
 
 use super::connection::Pauses;
@@ -24,7 +25,7 @@ pub(super) struct Hub {
     nodes: Vec<ConnectionInfo>,
     settings: Settings,
     /// Made when somebody first waits.
-    connection: OnceCell<ClusterConnection>,
+    connection: AsyncMutex<Option<ClusterConnection>>,
     channels: Mutex<HashMap<String, Channel>>,
     /// The last try to subscribe failed.
     has_failed: AtomicBool,
@@ -63,7 +64,7 @@ impl Hub {
             ears,
             nodes,
             settings,
-            connection: OnceCell::new(),
+            connection: AsyncMutex::default(),
             channels: Mutex::default(),
             has_failed: AtomicBool::new(false),
             runtime,
@@ -161,21 +162,33 @@ impl Hub {
     }
 
     async fn connection(self: &Arc<Self>) -> RedisResult<ClusterConnection> {
-        let connect = async || {
-            let hub = Arc::downgrade(self);
-            let take = move |push: PushInfo| {
-                if let Some(hub) = hub.upgrade() {
-                    hub.take(&push);
-                }
-                Ok::<_, ()>(())
-            };
-            cluster::builder(&self.nodes, &self.settings)
-                .push_sender(take)
-                .build()?
-                .get_async_connection()
-                .await
+        let mut connection = self.connection.lock().await;
+        if let Some(connection) = &*connection {
+            return Ok(connection.clone());
+        }
+        let hub = Arc::downgrade(self);
+        let take = move |push: PushInfo| {
+            if let Some(hub) = hub.upgrade() {
+                hub.take(&push);
+            }
+            Ok::<_, ()>(())
         };
-        self.connection.get_or_try_init(connect).await.cloned()
+        let client = cluster::builder(&self.nodes, &self.settings).push_sender(take).build()?;
+        let made = client.get_async_connection().await?;
+        *connection = Some(made.clone());
+        Ok(made)
+    }
+
+    /// Subscribes to everything again, on new connections.
+    pub(super) fn renew(self: &Arc<Self>) {
+        let hub = self.clone();
+        self.runtime.spawn(async move {
+            if hub.connection.lock().await.take().is_none() {
+                return;
+            }
+            let names: Vec<_> = lock(&hub.channels).keys().cloned().collect();
+            join_all(names.iter().map(|name| hub.resubscribe(name))).await;
+        });
     }
 
     /// Takes what the driver was pushed.

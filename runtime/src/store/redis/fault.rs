@@ -56,8 +56,17 @@ pub(super) fn in_cluster(error: RedisError) -> StoreError {
         Some("MOVED" | "ASK") => {
             StoreError { source: Box::new(error.clone()), ..refused(error, true) }
         }
+        // A key that the script has emptied is gone to the slot's new node for all that
+        // the server knows. What came before is done; by the next time the slot has moved.
+        Some("ERR") if says(&error, "non local key") => unknown(error),
         _ => sort(error).1,
     }
+}
+
+/// Whether a cluster refuses a command since its slot moves, or has lost its node.
+#[cfg(feature = "cluster")]
+pub(super) fn is_moving(error: &RedisError) -> bool {
+    matches!(error.code(), Some("TRYAGAIN" | "MOVED" | "ASK" | "CLUSTERDOWN"))
 }
 
 /// An error that was met before the command was sent.
