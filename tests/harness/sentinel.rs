@@ -148,7 +148,7 @@ async fn knows(redis: &mut MultiplexedConnection, replicas: usize) -> bool {
 /// # Panics
 ///
 /// If that does not come about.
-pub(crate) async fn until_linked(replica: &Server) {
+pub async fn until_linked(replica: &Server) {
     let mut redis = replica.redis().await;
     let linked = async {
         loop {

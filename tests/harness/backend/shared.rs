@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use bb8_redis::{RedisConnectionManager, bb8};
 use leasehold::store::quorum;
 use leasehold::store::redis::{RedisStore, Settings};
 use leasehold::store::{ClientId, Node, Store};
@@ -103,6 +104,9 @@ pub type Resp2 = On<OneByResp2>;
 /// One server, as a user with no more rights than docs/keys.md lists.
 pub type LeastRights = On<OneWithUsers>;
 
+/// One server, by a pool of the program's own, from which no hints come.
+pub type Pool = On<OneByPool>;
+
 /// A cluster of three masters and their replicas.
 pub type Cluster = On<cluster::Cluster>;
 
@@ -186,6 +190,42 @@ impl Deployment for OneWithUsers {
         acl.arg(line.split(' ').collect::<Vec<_>>());
         acl.exec_async(&mut self.0.redis().await).await.expect("a user");
         format!("redis://{prefix}:p@127.0.0.1:{}/", self.0.port())
+    }
+}
+
+/// See [`Pool`].
+#[derive(Debug)]
+pub struct OneByPool(Server);
+
+impl OneByPool {
+    async fn pool(&self) -> bb8::Pool<RedisConnectionManager> {
+        let manager = RedisConnectionManager::new(self.0.url()).expect("a URL");
+        bb8::Pool::builder().max_size(4).build(manager).await.expect("the server is there")
+    }
+}
+
+impl Deployment for OneByPool {
+    fn shared() -> &'static OnceCell<Self> {
+        static ONE: OnceCell<OneByPool> = OnceCell::const_new();
+        &ONE
+    }
+
+    async fn start() -> Self {
+        Self(Server::start())
+    }
+
+    async fn url(&self, _: &str) -> String {
+        self.0.url()
+    }
+
+    async fn store(&self, prefix: &str, id: ClientId) -> Result<Arc<dyn Store>, LockError> {
+        let (pool, settings) = (self.pool().await, Settings::new(prefix));
+        let store = RedisStore::connect_pool(pool, &settings, id, Handle::current()).await?;
+        Ok(Arc::new(store))
+    }
+
+    async fn locks(&self, prefix: &str) -> Result<Locks, LockError> {
+        Locks::builder().prefix(prefix).connect_pool(self.pool().await).await
     }
 }
 

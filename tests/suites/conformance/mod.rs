@@ -90,6 +90,11 @@ mod redis {
 }
 
 #[cfg(feature = "servers")]
+mod pool {
+    conformance!(Pool);
+}
+
+#[cfg(feature = "servers")]
 mod sentinel {
     conformance!(Sentinel);
 }

@@ -66,13 +66,19 @@ pub(super) struct Counter {
 }
 
 impl Counter {
-    /// Sets them to work.
-    pub(super) fn start(clients: &[Locks]) -> Self {
+    /// Sets them to work, and waits until they are at it.
+    pub(super) async fn start(url: &str) -> Self {
+        let mut clients = Vec::new();
+        for _ in 0..3 {
+            clients.push(Locks::connect(url).await.unwrap());
+        }
         let (shared, mut tasks) = (Arc::<Shared>::default(), JoinSet::new());
         for (task, locks) in (0..TASKS).zip(clients.iter().cycle()) {
             tasks.spawn(add(shared.clone(), locks.clone(), task));
         }
-        Self { shared, tasks }
+        let counter = Self { shared, tasks };
+        counter.goes_on(100).await;
+        counter
     }
 
     fn grants(&self) -> [u64; TASKS] {
