@@ -106,7 +106,20 @@ pub(super) async fn pair() -> [Server; 2] {
     let mut redis = replica.redis().await;
     run(&mut redis, &format!("REPLICAOF 127.0.0.1 {}", master.port())).await;
     until_linked(&mut redis).await;
+    until_copied(&mut master.redis().await).await;
     [master, replica]
+}
+
+/// Waits until a replica has what its master has: it may be linked, and sent nothing
+/// until it has said so.
+async fn until_copied(master: &mut MultiplexedConnection) {
+    let copied = async {
+        // What is waited for is what the same connection wrote, and all before it.
+        run(master, "SET x 1").await;
+        let wait = redis::cmd("WAIT").arg(&[1, 100]).clone();
+        while wait.query_async::<u32>(master).await.unwrap() == 0 {}
+    };
+    timeout(SOON, copied).await.expect("it follows");
 }
 
 async fn until_linked(redis: &mut MultiplexedConnection) {
@@ -122,7 +135,7 @@ async fn until_linked(redis: &mut MultiplexedConnection) {
 /// What sentinels do when they have agreed.
 async fn fail_over(from: &Server, to: &Server, sentinels: &[Sentinel]) {
     let mut redis = from.redis().await;
-    run(&mut redis, "WAIT 1 5000").await;
+    until_copied(&mut redis).await;
     run(&mut to.redis().await, "REPLICAOF NO ONE").await;
     run(&mut redis, &format!("REPLICAOF 127.0.0.1 {}", to.port())).await;
     for sentinel in sentinels {
