@@ -14,6 +14,7 @@ use leasehold_tests::server::{Server, free_port};
 use tokio::runtime::Handle;
 use tokio::time::{sleep, timeout};
 
+use super::CANARY;
 use super::errors::run;
 
 /// Much longer than anything here takes.
@@ -93,6 +94,40 @@ async fn several_connections_share_the_work() {
     assert_eq!(used, 4, "{list}");
 }
 
+/// Those that are due together go by the connections of their locks.
+#[tokio::test]
+async fn leases_of_several_connections_are_renewed() {
+    let server = Server::start();
+    let locks = Locks::builder().connections(4).connect(&server.url()).await.unwrap();
+    let ttl = Duration::from_millis(900);
+    let leases = (0..24).map(|n| locks.mutex(format!("m:{n}")).ttl(ttl));
+    let leases = leases.map(|mutex| async move { mutex.lock().await });
+    let leases = futures_util::future::try_join_all(leases).await.unwrap();
+    sleep(2 * ttl).await;
+    for lease in leases {
+        assert!(lease.is_held());
+        lease.release().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_socket_of_the_file_system_will_do() {
+    let socket = std::env::temp_dir().join(format!("leasehold,{}.sock", free_port()));
+    let path = socket.to_str().unwrap();
+    let server = Server::start_with(&["--unixsocket", path, "--requirepass", CANARY]);
+    for url in [
+        format!("unix://{path}?pass={CANARY}&db=3"),
+        format!("redis+unix://{path}?user=default&pass={CANARY}&protocol=resp2"),
+    ] {
+        let locks = Locks::connect(&url).await.unwrap();
+        locks.mutex("a").lock().await.unwrap().release().await.unwrap();
+    }
+    let error = Locks::connect(&format!("unix://{path}?pass=wrong")).await.unwrap_err();
+    super::assert_error_has(&error, &[path, "password in the URL is wrong"]);
+    drop(server);
+    let _ = std::fs::remove_file(socket);
+}
+
 /// All of them are made anew.
 #[tokio::test]
 async fn several_connections_that_break_are_replaced() {
@@ -131,6 +166,14 @@ async fn a_node_of_a_cluster_leads_to_the_cluster() {
     }
     let error = Locks::connect(&format!("{}3", cluster.nodes()[0].url())).await.unwrap_err();
     assert!(error.to_string().contains("SELECT"), "{error}");
+
+    let settings = Settings { counts_after: Some(Duration::from_secs(1)), ..Settings::default() };
+    for url in [cluster.url(), cluster.nodes()[0].url()] {
+        let client = ClientId::random();
+        let error = RedisStore::connect(&url, &settings, client, Handle::current()).await;
+        let text = error.unwrap_err().to_string();
+        assert!(text.contains("no server of a quorum"), "{text}");
+    }
 }
 
 #[tokio::test]

@@ -110,6 +110,12 @@ impl RedisStore {
         runtime: Handle,
     ) -> Result<Self, LockError> {
         settings.check_no_sync("on a cluster")?;
+        if settings.counts_after.is_some() {
+            return Err(LockError::InvalidOption {
+                option: "url",
+                problem: "it leads to a cluster, which is no server of a quorum".to_owned(),
+            });
+        }
         let names: Vec<_> = nodes.iter().map(|info| info.addr().to_string()).collect();
         let ears = Ears::new(client, String::new());
         let (own, handle) = (settings.clone(), runtime.clone());
