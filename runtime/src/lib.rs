@@ -41,7 +41,7 @@
 //! | `axum` | no | keys from axum's routes, and `LeaseHandle` as an extractor |
 //! | `metrics` | no | waits, holds, refusals, losses and renewals, by the `metrics` facade |
 //! | `tls` | no | `rediss://` URLs |
-//! | `cluster` | no | a Redis Cluster as the store: young, and not covered by the promises yet |
+//! | `cluster` | no | a Redis Cluster as the store: URLs of several nodes, or of one |
 //!
 //! The in-memory store is always there, and so are its [`Faults`], for tests.
 #![cfg_attr(docsrs, feature(doc_cfg))]

@@ -23,3 +23,8 @@ pub mod tls;
 #[cfg(doctest)]
 #[doc = include_str!("../../README.md")]
 struct Readme;
+
+/// And those of what it leads to.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/deployments.md")]
+struct Deployments;

@@ -7,6 +7,10 @@ use std::sync::OnceLock;
 use crate::server::{Server, free_port};
 use crate::skew::folder;
 
+/// What a server is started with goes behind this. Beside TLS, the tests' one has a port
+/// by which they can look behind the scenes.
+const DOCUMENTED: &str = "redis-server --port 0 ";
+
 /// A server with a certificate of the tests' own authority.
 #[derive(Debug)]
 pub struct Tls {
@@ -25,18 +29,22 @@ impl Tls {
     pub fn start() -> Self {
         let [cert, key] = ["server.crt", "server.key"].map(|file| text(&certificates().join(file)));
         let authority = authority();
+        let page = include_str!("../../docs/deployments.md");
         // Another process may take the port between the two binds.
         let start = |_| {
             let port = free_port();
             let of_port = port.to_string();
-            let arguments = [
-                ["--tls-port", &of_port],
-                ["--tls-cert-file", &cert],
-                ["--tls-key-file", &key],
-                ["--tls-ca-cert-file", &authority],
-                ["--tls-auth-clients", "no"],
-            ];
-            let server = Server::try_start(free_port(), &arguments.concat(), None)?;
+            let line = page.lines().find_map(|line| line.strip_prefix(DOCUMENTED));
+            let line = line.expect("docs/deployments.md says how");
+            let filled = |word| match word {
+                "6379" => &of_port,
+                "server.crt" => &cert,
+                "server.key" => &key,
+                "ca.crt" => &authority,
+                word => word,
+            };
+            let arguments: Vec<_> = line.split(' ').map(filled).collect();
+            let server = Server::try_start(free_port(), &arguments, None)?;
             Some(Self { _server: server, port })
         };
         (0..10).find_map(start).expect("a redis-server that can TLS")
