@@ -94,6 +94,9 @@ impl Builder {
     /// For a quorum: the longest TTL that its leases may have, and the longest time that a
     /// lock is held at least; by default 60 s. A server that was started less than this
     /// ago may have lost locks that it granted, and does not count until it is over.
+    ///
+    /// All clients of the same servers have to choose the same: one that counts a server
+    /// sooner than another's leases end lets a second holder in.
     pub fn longest_ttl(mut self, ttl: Duration) -> Self {
         self.longest_ttl = ttl;
         self
@@ -102,7 +105,8 @@ impl Builder {
     /// For a quorum: that its servers lose nothing when they are started anew, and so
     /// count at once. That is so with `appendonly yes` *and* `appendfsync always`, and
     /// for servers that are new and have granted nothing yet, such as those of a test.
-    /// By default they are taken to lose everything.
+    /// By default they are taken to lose everything. As with
+    /// [`longest_ttl`](Self::longest_ttl), all clients have to say the same.
     pub fn assume_durable(mut self, is_durable: bool) -> Self {
         self.is_durable = is_durable;
         self

@@ -132,7 +132,13 @@ impl Server {
     /// If the server can't be reached.
     pub async fn redis(&self) -> MultiplexedConnection {
         let client = redis::Client::open(self.url()).expect("a URL");
-        client.get_multiplexed_async_connection().await.expect("the server is there")
+        // The machine may be busy.
+        let patience = Some(Duration::from_secs(10));
+        let config = redis::AsyncConnectionConfig::new()
+            .set_connection_timeout(patience)
+            .set_response_timeout(patience);
+        let connected = client.get_multiplexed_async_connection_with_config(&config).await;
+        connected.expect("the server is there")
     }
 
     /// The same to a server that may be dead or frozen.

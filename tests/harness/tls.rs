@@ -27,6 +27,16 @@ impl Tls {
     /// If it does not start.
     #[must_use]
     pub fn start() -> Self {
+        Self::start_with(&[])
+    }
+
+    /// Starts it with further arguments.
+    ///
+    /// # Panics
+    ///
+    /// If it does not start.
+    #[must_use]
+    pub fn start_with(more: &[&str]) -> Self {
         let [cert, key] = ["server.crt", "server.key"].map(|file| text(&certificates().join(file)));
         let authority = authority();
         let page = include_str!("../../docs/deployments.md");
@@ -43,7 +53,8 @@ impl Tls {
                 "ca.crt" => &authority,
                 word => word,
             };
-            let arguments: Vec<_> = line.split(' ').map(filled).collect();
+            let mut arguments: Vec<_> = line.split(' ').map(filled).collect();
+            arguments.extend(more);
             let server = Server::try_start(free_port(), &arguments, None)?;
             Some(Self { _server: server, port })
         };
@@ -53,7 +64,13 @@ impl Tls {
     /// The URL for clients.
     #[must_use]
     pub fn url(&self) -> String {
-        format!("rediss://127.0.0.1:{}/", self.port)
+        self.url_as("")
+    }
+
+    /// The same with a login, such as `:password@`.
+    #[must_use]
+    pub fn url_as(&self, login: &str) -> String {
+        format!("rediss://{login}127.0.0.1:{}/", self.port)
     }
 }
 

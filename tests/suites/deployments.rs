@@ -142,6 +142,7 @@ mod on_servers {
     };
     use leasehold_tests::process::Process;
     use leasehold_tests::server::Server;
+    use leasehold_tests::tls::{Tls, authority};
     use tokio::runtime::Handle;
 
     use super::*;
@@ -266,38 +267,18 @@ mod on_servers {
     /// which one process trusts and the other does not.
     #[tokio::test]
     async fn tls_is_spoken_and_checked() {
-        let folder = format!("/tmp/leasehold-tls-{}", std::process::id());
-        let certs = redis_server_wrapper::tls::generate_test_certs(&folder).unwrap();
-        let path = |file: &std::path::Path| file.to_str().unwrap().to_owned();
-        let port = leasehold_tests::server::free_port().to_string();
-        let [ca, cert, key] =
-            [&certs.ca_cert_file, &certs.cert_file, &certs.key_file].map(|file| path(file));
-        let server = Server::start_with(&[
-            "--tls-port",
-            &port,
-            "--tls-cert-file",
-            &cert,
-            "--tls-key-file",
-            &key,
-            "--tls-ca-cert-file",
-            &ca,
-            "--tls-auth-clients",
-            "no",
-            "--requirepass",
-            CANARY,
-        ]);
-        let worker = |ca: Option<&str>| {
+        let server = Tls::start_with(&["--requirepass", CANARY]);
+        let url = server.url_as(&format!(":{CANARY}@"));
+        let worker = |ca: Option<String>| {
             let mut command = Command::new(env!("CARGO_BIN_EXE_worker"));
-            let url = format!("rediss://:{CANARY}@127.0.0.1:{port}/");
-            command.args(["-", "env"]).env("REDIS_URL", url).env_remove("SSL_CERT_DIR");
+            command.args(["-", "env"]).env("REDIS_URL", &url).env_remove("SSL_CERT_DIR");
             Process::start(command.envs(ca.map(|ca| ("SSL_CERT_FILE", ca)))).rest().join("\n")
         };
-        assert_eq!(worker(Some(&ca)), "from_env: locked\nor_in_memory: locked");
+        assert_eq!(worker(Some(authority())), "from_env: locked\nor_in_memory: locked");
         let said = worker(None);
-        assert!(said.contains(&format!("connect to 127.0.0.1:{port}")), "{said}");
+        let address = url.rsplit('@').next().unwrap().trim_end_matches('/');
+        assert!(said.contains(&format!("connect to {address}")), "{said}");
         assert!(said.contains("certificate") && !said.contains(CANARY), "{said}");
-        drop(server);
-        std::fs::remove_dir_all(folder).unwrap();
     }
 
     #[tokio::test]

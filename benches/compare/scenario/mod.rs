@@ -7,6 +7,7 @@ mod instructions;
 mod layer;
 mod pairs;
 mod processes;
+mod quorum;
 mod renewal;
 mod semaphore;
 
@@ -33,6 +34,8 @@ pub(crate) enum Scenario {
     Renewal,
     /// the layer beside tower's own limit
     Layer,
+    /// five masters, some of which are dead or frozen
+    Quorum,
     /// instructions of the server for each script, by callgrind; runs if it is asked for
     Instructions,
 }
@@ -61,6 +64,7 @@ impl Scenario {
             Self::Semaphore => semaphore::run(bench, self.title()).await,
             Self::Renewal => renewal::run(bench, self.title()).await,
             Self::Layer => layer::run(bench, self.title()).await,
+            Self::Quorum => quorum::run(bench, self.title()).await,
             Self::Instructions => instructions::run(bench, self.title()).await,
         }
     }

@@ -12,15 +12,18 @@ local function is_to_be_had(rec, id)
   return is_record(rec) and string.sub(rec, 2, 2) == 'F' and string.sub(rec, 54, 87) ~= id
 end
 
+-- By how much the clock may be behind a token.
+local BEHIND_MS = 100
+
 -- Raises the token of a record that is held. When the record ends, the token goes with
--- it, or, if it is released, a minute later: the clock must be there by then.
+-- it: the clock must be there by then, also if what comes next lasts as short as it may.
 local function raise(lock, rec, token)
   local last = string.sub(rec, 37, 52)
   local own = at_least(last, token)
   if own == last then return {1, tonumber(own)} end
   local _, now_us = clock()
-  local least_ms = math.min(redis.call('PTTL', lock), tonumber(GRACE_MS))
-  local behind_us = tonumber(own) + BLOCK - now_us - least_ms * 1000
+  local lasts_ms = math.min(redis.call('PTTL', lock), BEHIND_MS)
+  local behind_us = tonumber(own) + BLOCK - now_us - lasts_ms * 1000
   if behind_us > 0 then return {2, math.ceil(behind_us / 1000)} end
   redis.call('SETRANGE', lock, 36, own)
   return {1, tonumber(own)}

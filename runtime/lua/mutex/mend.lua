@@ -19,7 +19,7 @@
 --- RETURN
 ---   {1, token}   it holds the mutex here, with this token
 ---   {0}          it does not
----   {2, ms}      the clock is behind the token by so much more than the lease lasts
+---   {2, ms}      the clock is behind the token, by so much more than it may be
 --- COST  O(1)
 
 local lock, id, token, lasts_ms, owner = KEYS[1], ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4]

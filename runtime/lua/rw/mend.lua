@@ -21,7 +21,7 @@
 --- RETURN
 ---   {1, token}   it holds the lock here, and this is the lock's token
 ---   {0}          it does not
----   {2, ms}      the clock is behind the token by so much more than the lease lasts
+---   {2, ms}      the clock is behind the token, by so much more than it may be
 --- COST  O(log holders)
 
 local lock, holders, holder, token, lasts_ms = KEYS[1], KEYS[2], ARGV[1], ARGV[2], tonumber(ARGV[3])

@@ -38,7 +38,7 @@ local keys = {lock = KEYS[1], holders = KEYS[2], queue = KEYS[3], waiters = KEYS
 local intent, holder, ttl_ms, again_ms = KEYS[5], ARGV[1], tonumber(ARGV[2]), ARGV[3]
 
 local client, marked = string.sub(holder, 1, 22), redis.call('GET', intent)
-if marked and marked ~= client and not is_writer(holder) and not may_return(keys, holder) then
+if marked and not is_writer(holder) and not may_return(keys, holder) then
   return {0, redis.call('PTTL', intent)}
 end
 local answer = read_or_write(keys, holder, ttl_ms, 0, '0')

@@ -53,8 +53,8 @@ pub(super) struct Pace {
     own_since: Option<Duration>,
     /// How often it may still ask again at once, where the store says so.
     repeats: u32,
-    /// How long a store that fails is asked again at least.
-    faults: Duration,
+    /// It asks a store that has asked several, and has no queue.
+    has_no_queue: bool,
 }
 
 impl Pace {
@@ -69,14 +69,13 @@ impl Pace {
             pause: Self::FIRST,
             own_since: None,
             repeats: 64,
-            faults: FAULTS,
+            has_no_queue: false,
         }
     }
 
     /// The same for a store that has asked several: who does not wait asks once.
     pub(super) fn of(store: &dyn Store, begun: Instant, wait: Wait) -> Self {
-        let faults = if store.has_queue() { FAULTS } else { Duration::ZERO };
-        Self { faults, ..Self::new(begun, wait) }
+        Self { has_no_queue: !store.has_queue(), ..Self::new(begun, wait) }
     }
 
     pub(super) fn is_try(&self) -> bool {
@@ -126,6 +125,10 @@ impl Pace {
         let pause = match refusal {
             // A little later than the store says, where the lock then ends.
             Refusal::Queued(again) if hears => (*again + Duration::from_millis(1)).max(Self::FIRST),
+            // Without a queue, those who ask together would go on doing so.
+            Refusal::Held(again) if self.has_no_queue => {
+                random.min(*again + self.pause.mul_f64(fastrand::f64()))
+            }
             Refusal::Queued(again) | Refusal::Held(again) => {
                 random.min(*again + Duration::from_millis(1))
             }
@@ -138,7 +141,10 @@ impl Pace {
     pub(super) fn after_fault(&mut self, now: Instant) -> Option<Duration> {
         self.end(now);
         let left = match self.wait {
-            Wait::For(wait) => wait.max(self.faults).saturating_sub(self.waited),
+            Wait::For(wait) => {
+                let least = if self.has_no_queue { Duration::ZERO } else { FAULTS };
+                wait.max(least).saturating_sub(self.waited)
+            }
             Wait::Forever => Duration::MAX,
         };
         (!left.is_zero()).then(|| self.random().min(left))

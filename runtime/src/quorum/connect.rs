@@ -96,6 +96,10 @@ pub(crate) async fn connect_quorum<U: AsRef<str>>(
         return Err(LockError::Quorum { step: Step::Connect, what, source });
     }
     for member in &members {
+        if settings.counts_after.is_some() && member.error.is_none() && member.run.is_none() {
+            let server = &member.server;
+            tracing::warn!(%server, "a server of the quorum does not say since when it is up, and so never counts; allow the user +info");
+        }
         if let Some(error) = &member.error {
             tracing::warn!(%error, "a server of the quorum is done without until it can be reached");
         }

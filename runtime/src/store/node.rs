@@ -14,8 +14,8 @@ pub enum Mended {
     },
     /// It does not, and was not given the lock: another has it, or it ended here.
     NotHeld,
-    /// The token was not raised: the lease, or what is remembered of it, would end before
-    /// the clock here is where the token is, and smaller ones be granted then.
+    /// The token was not raised: the clock here is further behind it than it may be, and
+    /// would grant smaller ones when the lease, and with it the token, is forgotten.
     Behind(Duration),
 }
 

@@ -33,6 +33,10 @@ use crate::{LockKey, Outcome};
 /// longest pause before it.
 const AGAIN: Duration = Duration::from_millis(400);
 
+/// By how much the clocks of two stores may differ: as the script `include/raise` has it.
+/// No lease is shorter.
+const AHEAD: Duration = Duration::from_millis(100);
+
 /// Keeps mutexes and read-write locks on an odd number of stores that know nothing of
 /// each other.
 ///
@@ -113,6 +117,8 @@ impl Store for Quorum {
     }
 
     fn release(&self, request: &Request, keep: Duration) -> StoreFuture<Ended> {
+        // A token is at most so far ahead of a server's clock, and is not to end before.
+        let keep = if keep.is_zero() { keep } else { keep.max(AHEAD) };
         release::release(&self.members, request, keep, &self.runtime)
     }
 

@@ -323,6 +323,29 @@ async fn a_writer_is_not_starved_by_readers() {
     assert!(!info.holders.is_empty(), "they read again");
 }
 
+/// Also where they are tasks of his own process, which stand in a line of their own.
+#[tokio::test(start_paused = true)]
+async fn a_writer_is_not_starved_by_readers_of_his_process() {
+    let members = members(3);
+    let locks = members.locks();
+    for nth in 0..4 {
+        let lock = locks.rw_lock("r").wait(LONG);
+        tokio::spawn(async move {
+            sleep(Duration::from_millis(25 * nth)).await;
+            loop {
+                let lease = lock.read().await.unwrap();
+                sleep(Duration::from_millis(100)).await;
+                lease.release().await.unwrap();
+            }
+        });
+    }
+    sleep(SECOND).await;
+    let begun = Instant::now();
+    let lease = locks.rw_lock("r").wait(LONG).write().await.unwrap();
+    assert!(begun.elapsed() < 2 * SECOND, "{:?}", begun.elapsed());
+    lease.release().await.unwrap();
+}
+
 /// A writer who does not come again keeps nobody out.
 #[tokio::test(start_paused = true)]
 async fn a_writer_who_only_tries_leaves_no_mark() {
@@ -388,4 +411,57 @@ async fn a_release_that_a_server_misses_is_made_up_for() {
     lease.release().await.unwrap();
     sleep(SECOND).await;
     assert_eq!(holding(&members, "a").await, 0);
+}
+
+/// Nobody is sure to come before another; but all come to it, and soon.
+#[tokio::test(start_paused = true)]
+async fn all_who_want_it_come_to_it() {
+    let members = members(5);
+    let mut tasks = tokio::task::JoinSet::new();
+    for _ in 0..8 {
+        let locks = members.locks();
+        tasks.spawn(async move {
+            for _ in 0..20 {
+                let lease = locks.mutex("a").wait(LONG).lock().await.unwrap();
+                sleep(Duration::from_millis(1)).await;
+                lease.release().await.unwrap();
+                sleep(Duration::from_millis(5)).await;
+            }
+        });
+    }
+    let begun = Instant::now();
+    while let Some(ended) = tasks.join_next().await {
+        ended.unwrap();
+    }
+    // 160 stays of a millisecond, and the pauses between tries.
+    assert!(begun.elapsed() < 10 * SECOND, "{:?}", begun.elapsed());
+}
+
+/// What gives a lease to a server that lost it may come after the release, and finds its
+/// trace.
+#[tokio::test(start_paused = true)]
+async fn what_heals_too_late_heals_nothing() {
+    for kind in ["mutex", "read", "write"] {
+        let members = members(3);
+        let locks = members.locks();
+        let (mutex, rw) = (locks.mutex("a").ttl(SECOND), locks.rw_lock("a").ttl(SECOND));
+        let lease = match kind {
+            "mutex" => mutex.lock().await,
+            "read" => rw.read().await,
+            _ => rw.write().await,
+        };
+        let lease = lease.unwrap();
+        let forgetful = members.member(0);
+        forgetful.restart_empty(1 << 40).await;
+        // The renewal, and then the mend, which is late.
+        forgetful.plan(Fault::Slow(Duration::ZERO));
+        forgetful.plan(Fault::Late(SECOND / 4));
+        forgetful.log();
+        while !forgetful.log().contains(&"mend") {
+            sleep(Duration::from_millis(1)).await;
+        }
+        lease.release().await.unwrap();
+        sleep(SECOND / 2).await;
+        assert_eq!(holding(&members, "a").await, 0, "{kind}");
+    }
 }

@@ -200,19 +200,98 @@ async fn clocks_that_jump() {
 /// A token that a server's clock is far behind would be forgotten with the lease.
 #[cfg(target_os = "linux")]
 #[tokio::test]
-async fn clocks_that_differ_by_more_than_a_lease_lasts() {
+async fn clocks_that_differ_by_more_than_a_tenth_of_a_second() {
     let servers: Vec<_> = (0..3).map(|_| Server::start_skewed()).collect();
     let urls: Vec<_> = servers.iter().map(Server::url).collect();
     let builder = Locks::builder().assume_durable(true).command_timeout(PATIENCE);
     let locks = builder.connect_quorum(&urls).await.unwrap();
-    servers[0].jump(10 * SECOND);
+    servers[0].jump(SECOND);
     // The one ahead is done without, where there are two others.
-    let lease = locks.mutex("a").ttl(LONG).lock().await.unwrap();
-    lease.release().await.unwrap();
-    let mutex = locks.mutex("b").ttl(SECOND);
-    mutex.try_lock().await.unwrap().release().await.unwrap();
+    for _ in 0..20 {
+        locks.mutex("a").ttl(LONG).lock().await.unwrap().release().await.unwrap();
+        locks.rw_lock("r").ttl(LONG).write().await.unwrap().release().await.unwrap();
+    }
     let frozen = servers[2].freeze().await;
-    let error = mutex.try_lock().await.unwrap_err();
-    assert!(error.to_string().contains("too far ahead of the others'"), "{error}");
+    for ttl in [LONG, SECOND] {
+        let error = locks.mutex("a").ttl(ttl).try_lock().await.unwrap_err();
+        assert!(error.to_string().contains("too far ahead of the others'"), "{error}");
+    }
     drop(frozen);
+}
+
+/// However soon what is remembered of a token ends, the next is greater, also of servers
+/// whose clocks are behind.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn tokens_grow_though_clocks_differ_and_nothing_is_remembered() {
+    let servers: Vec<_> = (0..3).map(|_| Server::start_skewed()).collect();
+    let urls: Vec<_> = servers.iter().map(Server::url).collect();
+    let builder = Locks::builder().assume_durable(true).command_timeout(PATIENCE);
+    let locks = builder.connect_quorum(&urls).await.unwrap();
+    servers[0].jump(Duration::from_millis(90));
+    let mut last = None;
+    let mut grow = |lease: &leasehold::Lease| {
+        let fence = lease.fence().unwrap();
+        assert!(last < Some(fence), "{fence:?} after {last:?}");
+        last = Some(fence);
+    };
+    let mutex = locks.mutex("a").hold_at_least(Duration::from_millis(1));
+    // Now with the one ahead, now without.
+    for (turn, silent) in [2, 0, 2, 0, 1, 0].into_iter().enumerate() {
+        let frozen = servers[silent].freeze().await;
+        let ttl = if turn % 2 == 0 { LONG } else { SECOND };
+        let lease = mutex.clone().ttl(ttl).lock().await.unwrap();
+        grow(&lease);
+        lease.release().await.unwrap();
+        drop(frozen);
+    }
+    let rw = locks.rw_lock("r").read_ttl(Duration::from_millis(100)).write_ttl(LONG).renew(false);
+    for silent in [2, 0, 2, 0] {
+        let frozen = servers[silent].freeze().await;
+        let lease = rw.write().await.unwrap();
+        grow(&lease);
+        lease.release().await.unwrap();
+        // A reader's lease is what it is remembered by then.
+        rw.read().await.unwrap().lost().await;
+        drop(frozen);
+    }
+}
+
+/// A server that may have forgotten is up for as long as the longest lease at least, be
+/// it that both clocks are of whole seconds.
+#[tokio::test]
+async fn no_server_counts_before_a_lease_has_ended() {
+    let mut masters = Masters::start(3);
+    let builder = || Locks::builder().longest_ttl(SECOND).command_timeout(PATIENCE);
+    let locks = builder().connect_quorum(masters.urls()).await.unwrap();
+    for turn in 0..6_u32 {
+        let mutex = locks.mutex(format!("a:{turn}")).ttl(SECOND).renew(false);
+        masters.kill(2).await;
+        let lease = mutex.wait(LONG).lock().await.unwrap();
+        masters.restart_empty(2).await;
+        // At another part of the second each time.
+        tokio::time::sleep(Duration::from_millis(u64::from(turn) * 140)).await;
+        let other = builder().connect_quorum(masters.urls()).await.unwrap();
+        masters.restart_empty(1).await;
+        let mutex = other.mutex(format!("a:{turn}")).ttl(SECOND);
+        let second = mutex.wait(LONG).lock().await.unwrap();
+        assert!(!lease.is_held(), "turn {turn}");
+        second.release().await.unwrap();
+    }
+}
+
+/// What is wrong with a server, and one that is none.
+#[tokio::test]
+async fn a_replica_is_no_server_of_a_quorum() {
+    let masters = Masters::start(4);
+    let mut follow = redis::cmd("REPLICAOF");
+    follow.arg("127.0.0.1").arg(masters.nodes()[3].port());
+    follow.exec_async(&mut masters.nodes()[0].redis().await).await.unwrap();
+    let builder = || Locks::builder().assume_durable(true).command_timeout(PATIENCE);
+    let urls = &masters.urls()[..3];
+    let locks = builder().connect_quorum(urls).await.unwrap();
+    locks.mutex("a").lock().await.unwrap().release().await.unwrap();
+    follow.exec_async(&mut masters.nodes()[1].redis().await).await.unwrap();
+    let error = builder().connect_quorum(urls).await.unwrap_err();
+    assert!(error.to_string().contains("is a replica"), "{error}");
 }

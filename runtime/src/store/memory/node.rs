@@ -24,7 +24,7 @@ pub(super) fn vote(
     let mark = lock.intent;
     match request.kind {
         Kind::Read => {
-            if let Some(mark) = mark.filter(|mark| mark.client != client)
+            if let Some(mark) = mark
                 && !lock.holders.is_live(request.id, now)
                 && !lock.holders.owns(request.owner.as_ref(), now)
             {

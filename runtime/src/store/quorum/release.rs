@@ -51,7 +51,7 @@ pub(super) fn release(
                 _ => "released".to_owned(),
             }));
         }
-        tally.settle(asked, &request, &runtime);
+        tally.settle(asked, &request, &runtime, |ended| matches!(ended, Ended::NotHeld(_)));
         Ok(ended)
     })
 }
@@ -77,7 +77,7 @@ pub(super) fn cancel(
         if answered < majority(&members) {
             return Err(tally.failure(|_| "taken back".to_owned()));
         }
-        tally.settle(asked, &request, &runtime);
+        tally.settle(asked, &request, &runtime, |_| false);
         Ok(was_granted)
     })
 }
@@ -113,10 +113,20 @@ impl<T: Copy + Send + 'static> Tally<T> {
         said
     }
 
-    /// Sees to it that those who failed, or have not answered yet, do it later.
-    fn settle(self, mut asked: Asked<T>, request: &Request, runtime: &Handle) {
+    /// Sees to it that those who failed, or have not answered yet, do it later; and so do
+    /// those who did not have it: what was to give it to them may come late, and find no
+    /// trace of the release.
+    fn settle(
+        self,
+        mut asked: Asked<T>,
+        request: &Request,
+        runtime: &Handle,
+        had_it_not: fn(&T) -> bool,
+    ) {
+        let is_owed =
+            move |answer: &Result<T, StoreError>| answer.as_ref().map_or(true, had_it_not);
         for (member, answer) in self.members.iter().zip(&self.answers) {
-            if let Some(Err(_)) = answer {
+            if answer.as_ref().is_some_and(is_owed) {
                 owe(member, request, runtime);
             }
         }
@@ -126,7 +136,7 @@ impl<T: Copy + Send + 'static> Tally<T> {
         let (members, request, within) = (self.members, request.clone(), runtime.clone());
         runtime.spawn(async move {
             while let Some((place, answer)) = asked.next().await {
-                if answer.is_err() {
+                if is_owed(&answer) {
                     owe(&members[place], &request, &within);
                 }
             }

@@ -186,8 +186,8 @@ impl Round {
         self.settle(place);
     }
 
-    /// Where one clock is further ahead of another than the lease lasts, the one that is
-    /// ahead does not count, and the token is sought anew; if nobody took it yet.
+    /// Where one clock is too far ahead of another, the one that is ahead does not count,
+    /// and the token is sought anew; if nobody took it yet.
     fn do_without_who_is_ahead(&mut self, time: Duration) -> bool {
         let Some(token) = self.token.filter(|_| !self.is_known) else { return false };
         for vote in &mut self.votes {

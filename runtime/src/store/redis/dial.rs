@@ -31,6 +31,8 @@ pub(super) struct Manager {
     pub(super) flags: Arc<Flags>,
     /// Hints come by its connections.
     pub(super) hears: bool,
+    /// It looks at the server for what is to be warned of.
+    pub(super) looks: bool,
 }
 
 #[derive(Debug, Default)]
@@ -52,6 +54,7 @@ impl Manager {
             place,
             flags: Arc::new(Flags { resp2, ..Flags::default() }),
             hears,
+            looks: hears,
         }
     }
 

@@ -32,10 +32,10 @@ impl Manager {
         let name = ask(&["CLIENT", "INFO"]);
         let about = ask(&["INFO", "server"]);
         let role = async {
-            match self.place {
-                Place::Sentinel(_) => Some(ask(&["ROLE"]).await),
-                _ => None,
-            }
+            // A replica would refuse all that is asked of it.
+            let is_to_be_master =
+                matches!(self.place, Place::Sentinel(_)) || self.shared.settings.is_member;
+            if is_to_be_master { Some(ask(&["ROLE"]).await) } else { None }
         };
         // Bytes of a connection that was given up may still be on their way, and would
         // act after everything that is sent on this one. On another server they find
@@ -88,7 +88,7 @@ impl Manager {
     where
         F: Future<Output = RedisResult<Value>>,
     {
-        if !self.hears || self.flags.is_looked_at.load(Ordering::Relaxed) {
+        if !self.looks || self.flags.is_looked_at.load(Ordering::Relaxed) {
             return None;
         }
         let none = async || Ok(Value::Nil);
@@ -136,7 +136,7 @@ fn check_role(role: &[Value], server: &str) -> RedisResult<()> {
     match role.first() {
         Some(Value::BulkString(role)) if role != b"master" => Err(RedisError::from((
             ErrorKind::Io,
-            "the server that sentinels name is no master",
+            "the server is a replica, and no master",
             server.to_owned(),
         ))),
         _ => Ok(()),

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use futures_util::future::join_all;
 use redis::RedisError;
 use tokio::runtime::Handle;
 
@@ -51,16 +52,17 @@ impl RedisStore {
             #[cfg(feature = "cluster")]
             Address::Cluster(_) => return Err(not_alone()),
         };
-        let (server, own) = (place.describe(), settings.clone());
+        let own = Settings { is_member: true, ..settings.clone() };
+        let server = place.describe();
         let opening = async move {
             let ears = Arc::new(Ears::new(client, String::new()));
-            let manager = || Manager::new(place.clone(), own.clone(), ears.clone(), false);
-            let (first, error) = Connections::open_or_later(manager()).await;
-            let mut all = vec![first];
-            for _ in 1..own.connections {
-                all.push(Connections::open_or_later(manager()).await.0);
-            }
-            (all, error)
+            let managers = (0..own.connections).map(|nth| Manager {
+                looks: nth == 0,
+                ..Manager::new(place.clone(), own.clone(), ears.clone(), false)
+            });
+            let (connections, mut errors): (Vec<_>, Vec<_>) =
+                join_all(managers.map(Connections::open_or_later)).await.into_iter().unzip();
+            (connections, errors.swap_remove(0))
         };
         let opened = runtime.spawn(opening).await;
         let (connections, error): (Vec<Connections>, Option<RedisError>) =

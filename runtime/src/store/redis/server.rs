@@ -55,7 +55,10 @@ impl Run {
     /// instant is the safe one; and if the server was started since it last answered, it
     /// was no earlier than that.
     pub(super) fn new(server: &Server, now: Instant, before: Option<(&Self, Instant)>) -> Self {
-        let by_clock = now.checked_sub(server.up);
+        // Two clocks of whole seconds are compared there, and it may say one too many. Who
+        // is up for longer than this machine counts from now.
+        let up = server.up.saturating_sub(Duration::from_secs(1));
+        let by_clock = Some(now.checked_sub(up).unwrap_or(now));
         let up_since = match before {
             None => by_clock,
             Some((before, _)) if before.id == server.run => by_clock.max(before.up_since),
@@ -128,15 +131,16 @@ mod tests {
         let now = start + Duration::from_secs(10_000);
         let ago = |seconds: u64| Some(start + Duration::from_secs(10_000 - seconds));
         let first = Run::new(&server("a", 100), now, None);
-        assert_eq!(first.up_since, ago(100));
+        assert_eq!(first.up_since, ago(99));
         let answered = ago(7).unwrap();
         for (run, up, up_since) in [
-            ("a", 100, ago(100)),
+            ("a", 100, ago(99)),
             // Its clock was put on, or back.
-            ("a", 3600, ago(100)),
-            ("a", 5, ago(5)),
+            ("a", 3600, ago(99)),
+            ("a", 5, ago(4)),
+            ("a", 0, ago(0)),
             // Another start; its clock was put on.
-            ("b", 3, ago(3)),
+            ("b", 3, ago(2)),
             ("b", 3600, ago(7)),
         ] {
             let next = Run::new(&server(run, up), now, Some((&first, answered)));

@@ -18,6 +18,8 @@ pub struct Settings {
     pub command_timeout: Duration,
     /// How many replicas are to have a grant, and how long they have for it.
     pub sync_replicas: Option<(usize, Duration)>,
+    /// It is one of a quorum.
+    pub is_member: bool,
     /// A server that started less than this ago grants nothing: it may have lost locks.
     pub counts_after: Option<Duration>,
 }
@@ -38,6 +40,7 @@ impl Default for Settings {
             connect_timeout: Duration::from_secs(1),
             command_timeout: Duration::from_millis(500),
             sync_replicas: None,
+            is_member: false,
             counts_after: None,
         }
     }

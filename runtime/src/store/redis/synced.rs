@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use bb8_redis::bb8::{ManageConnection, Pool};
+use bb8_redis::bb8::{ManageConnection, Pool, PooledConnection, RunError};
 use redis::{Cmd, RedisError, RedisResult, Value};
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
@@ -76,7 +76,7 @@ impl Synced {
     }
 
     async fn run(&self, granting: &Granting) -> Result<Value, StoreError> {
-        let Ok(Ok(mut link)) = timeout(granting.limit, self.pool.get()).await else {
+        let Ok(Ok(mut link)) = timeout(granting.limit, self.get()).await else {
             return Err(self.manager.shared.no_connection());
         };
         if let Some(problem) = self.manager.shared.why_not_to_grant(&link.health) {
@@ -107,6 +107,16 @@ impl Synced {
             }
         }
         Err(StoreError { outcome: Outcome::NotRun, ..few })
+    }
+
+    /// A connection that is not known to be broken: after a failover all of them are.
+    async fn get(&self) -> Result<PooledConnection<'_, Manager>, RunError<RedisError>> {
+        loop {
+            let link = self.pool.get().await?;
+            if !link.is_given_up() {
+                return Ok(link);
+            }
+        }
     }
 
     /// Calls a script, be it one that the server has forgotten.
