@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use leasehold::store::Store;
-use leasehold::{LockError, LockInfo, LockKey, LossReason};
+use leasehold::{Lease, LockError, LockInfo, LockKey, LossReason, QuorumLocks};
 use leasehold_tests::members::{Fault, Members, TIME_OUT};
 use tokio::time::{Instant, advance, sleep};
 
@@ -27,6 +27,17 @@ async fn holding(members: &Members, name: &str) -> usize {
         count += usize::from(!shown(members, place, name).await.holders.is_empty());
     }
     count
+}
+
+/// A lease of this kind of lock.
+async fn take(locks: &QuorumLocks, kind: &str) -> Lease {
+    let (mutex, rw) = (locks.mutex("a").ttl(SECOND), locks.rw_lock("a").ttl(SECOND));
+    let lease = match kind {
+        "mutex" => mutex.lock().await,
+        "read" => rw.read().await,
+        _ => rw.write().await,
+    };
+    lease.unwrap()
 }
 
 #[tokio::test(start_paused = true)]
@@ -171,13 +182,7 @@ async fn who_lost_the_lock_is_given_it_again_while_a_majority_stands() {
     for kind in ["mutex", "read", "write"] {
         let members = members(3);
         let locks = members.locks();
-        let (mutex, rw) = (locks.mutex("a").ttl(SECOND), locks.rw_lock("a").ttl(SECOND));
-        let lease = match kind {
-            "mutex" => mutex.lock().await,
-            "read" => rw.read().await,
-            _ => rw.write().await,
-        };
-        let lease = lease.unwrap();
+        let lease = take(&locks, kind).await;
         for place in [0, 1, 2, 0] {
             members.member(place).restart_empty(1 << 40).await;
             assert_eq!(holding(&members, "a").await, 2);
@@ -444,13 +449,7 @@ async fn what_heals_too_late_heals_nothing() {
     for kind in ["mutex", "read", "write"] {
         let members = members(3);
         let locks = members.locks();
-        let (mutex, rw) = (locks.mutex("a").ttl(SECOND), locks.rw_lock("a").ttl(SECOND));
-        let lease = match kind {
-            "mutex" => mutex.lock().await,
-            "read" => rw.read().await,
-            _ => rw.write().await,
-        };
-        let lease = lease.unwrap();
+        let lease = take(&locks, kind).await;
         let forgetful = members.member(0);
         forgetful.restart_empty(1 << 40).await;
         // The renewal, and then the mend, which is late.

@@ -257,29 +257,6 @@ async fn tokens_grow_though_clocks_differ_and_nothing_is_remembered() {
     }
 }
 
-/// A server that may have forgotten is up for as long as the longest lease at least, be
-/// it that both clocks are of whole seconds.
-#[tokio::test]
-async fn no_server_counts_before_a_lease_has_ended() {
-    let mut masters = Masters::start(3);
-    let builder = || Locks::builder().longest_ttl(SECOND).command_timeout(PATIENCE);
-    let locks = builder().connect_quorum(masters.urls()).await.unwrap();
-    for turn in 0..6_u32 {
-        let mutex = locks.mutex(format!("a:{turn}")).ttl(SECOND).renew(false);
-        masters.kill(2).await;
-        let lease = mutex.wait(LONG).lock().await.unwrap();
-        masters.restart_empty(2).await;
-        // At another part of the second each time.
-        tokio::time::sleep(Duration::from_millis(u64::from(turn) * 140)).await;
-        let other = builder().connect_quorum(masters.urls()).await.unwrap();
-        masters.restart_empty(1).await;
-        let mutex = other.mutex(format!("a:{turn}")).ttl(SECOND);
-        let second = mutex.wait(LONG).lock().await.unwrap();
-        assert!(!lease.is_held(), "turn {turn}");
-        second.release().await.unwrap();
-    }
-}
-
 /// What is wrong with a server, and one that is none.
 #[tokio::test]
 async fn a_replica_is_no_server_of_a_quorum() {
