@@ -19,11 +19,11 @@ impl Locks {
     ///
     /// A server that was started less than a minute ago does not count, since it may have
     /// forgotten locks: so new servers are of use after a minute, unless
-    /// [`Builder::assume_durable`] says that they forget nothing.
+    /// [`Builder::assume_durable`](crate::Builder::assume_durable) says that they forget nothing.
     ///
     /// # Errors
     ///
-    /// As of [`Builder::connect_quorum`].
+    /// As of [`Builder::connect_quorum`](crate::Builder::connect_quorum).
     ///
     /// # Cancel safety
     ///
