@@ -104,7 +104,8 @@ impl Builder {
 
     /// For a quorum: that its servers lose nothing when they are started anew, and so
     /// count at once. That is so with `appendonly yes` *and* `appendfsync always`, and
-    /// for servers that are new and have granted nothing yet, such as those of a test.
+    /// for a quorum that is all new, such as that of a test; not for a server that takes
+    /// another's place, of which the others may have granted locks with that.
     /// By default they are taken to lose everything. As with
     /// [`longest_ttl`](Self::longest_ttl), all clients have to say the same.
     pub fn assume_durable(mut self, is_durable: bool) -> Self {
@@ -122,10 +123,13 @@ impl Builder {
     /// renewals, releases and tickets that are taken up do not wait. The fencing token is
     /// what holds then.
     ///
+    /// While fewer replicas follow, nothing is granted; what is held goes on. So have one
+    /// more than you ask for.
+    ///
     /// It costs what the replicas take, for each acquisition, and at most 16 are under way
     /// at a time, each by a connection of its own. Leases that pass from task to task
-    /// inside this process cost nothing. With `connect_pool` and on a cluster it is
-    /// refused. A restricted user needs `+wait`.
+    /// inside this process cost nothing. With `connect_pool`, on a cluster and on a
+    /// quorum it is refused. A restricted user needs `+wait`.
     pub fn sync_replicas(mut self, count: usize, timeout: Duration) -> Self {
         self.settings.sync_replicas = Some((count, timeout));
         self

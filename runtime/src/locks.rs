@@ -134,7 +134,7 @@ impl Locks {
     ///
     /// # Errors
     ///
-    /// - [`LockError::Store`] if the server can't be reached within 2 seconds, or
+    /// - [`LockError::Store`] if the server can't be reached within a second, or
     ///   refuses. It names host and port, and never the password.
     /// - [`LockError::InvalidOption`] if the URL makes no sense, or needs a feature that is
     ///   missing.

@@ -8,7 +8,7 @@ use std::ops::Deref;
 
 #[cfg(feature = "redis")]
 pub(crate) use self::connect::connect_quorum;
-use crate::{IntoLockKey, Locks, Mutex, RwLock, ShutDownReport};
+use crate::{IntoLockKey, LeaseHandle, LockError, Locks, Mutex, RwLock, ShutDownReport};
 
 /// A client whose locks are held where a majority of several servers says so: an odd
 /// number of masters that know nothing of each other. From [`Locks::quorum`].
@@ -60,6 +60,23 @@ impl QuorumLocks {
     /// waits keeps later readers out, so that they do not starve him.
     pub fn rw_lock(&self, key: impl IntoLockKey) -> RwLock {
         self.locks.rw_lock(key)
+    }
+
+    /// Runs a future on one process at a time: see [`Locks::lead`].
+    ///
+    /// # Errors
+    ///
+    /// As of [`Mutex::lead`].
+    ///
+    /// # Cancel safety
+    ///
+    /// As of [`Mutex::lead`].
+    pub async fn lead<W: Future>(
+        &self,
+        key: impl IntoLockKey,
+        work: impl FnMut(LeaseHandle) -> W,
+    ) -> Result<W::Output, LockError> {
+        self.locks.lead(key, work).await
     }
 
     /// Ends the client in order: see [`Locks::shut_down`].

@@ -77,7 +77,7 @@ pub(crate) async fn connect_quorum<U: AsRef<str>>(
             other.server == member.server || other.run.is_some() && other.run == member.run
         };
         if let Some(other) = members[..nth].iter().find(is_same) {
-            let problem = format!("{} and {} are one", other.server, member.server);
+            let problem = format!("{} and {} are one; name each once", other.server, member.server);
             return Err(LockError::InvalidOption { option: "servers", problem });
         }
     }
@@ -96,9 +96,9 @@ pub(crate) async fn connect_quorum<U: AsRef<str>>(
         return Err(LockError::Quorum { step: Step::Connect, what, source });
     }
     for member in &members {
-        if settings.counts_after.is_some() && member.error.is_none() && member.run.is_none() {
+        if let Some(why) = &member.counts_not_yet {
             let server = &member.server;
-            tracing::warn!(%server, "a server of the quorum does not say since when it is up, and so never counts; allow the user +info");
+            tracing::warn!(%server, "a server of the quorum does not count yet: {why}");
         }
         if let Some(error) = &member.error {
             tracing::warn!(%error, "a server of the quorum is done without until it can be reached");

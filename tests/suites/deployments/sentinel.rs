@@ -250,7 +250,7 @@ async fn a_replica_that_is_named_is_refused() {
     assert!(matches!(error, LockError::Store { step: Step::Connect, .. }), "{error}");
     assert_error_has(
         &error,
-        &["main of the sentinels", "is no master", &replica.port().to_string()],
+        &["main of the sentinels", "is a replica", &replica.port().to_string()],
     );
 }
 

@@ -73,7 +73,7 @@ async fn one_leads_while_there_is_a_majority() {
     let members = members();
     let leading = Arc::new(AtomicUsize::new(0));
     for _ in 0..3 {
-        let (mutex, leading) = (members.locks().mutex("leader"), leading.clone());
+        let (locks, leading) = (members.locks(), leading.clone());
         tokio::spawn(async move {
             let work = |_| {
                 let count = Count::up(&leading);
@@ -82,7 +82,7 @@ async fn one_leads_while_there_is_a_majority() {
                     std::future::pending::<()>().await;
                 }
             };
-            mutex.ttl(Duration::from_secs(3)).lead(work).await
+            locks.lead("leader", work).await
         });
     }
     let until = async |count| {

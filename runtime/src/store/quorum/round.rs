@@ -179,7 +179,9 @@ impl Round {
                 if self.do_without_who_is_ahead(time) {
                     return;
                 }
-                Vote::Failed(Failure::said(format!("its clock is {time:.1?} too far behind")))
+                Vote::Failed(Failure::said(format!(
+                    "its clock is {time:.1?} too far behind; set clocks by NTP"
+                )))
             }
             Said::Mend(_, Err(error)) => Vote::Failed(Failure::met(&error, true)),
         };
@@ -192,7 +194,9 @@ impl Round {
         let Some(token) = self.token.filter(|_| !self.is_known) else { return false };
         for vote in &mut self.votes {
             if matches!(vote, Vote::Granted(own) if *own >= token) {
-                let why = format!("its clock is {time:.1?} too far ahead of the others'");
+                let why = format!(
+                    "its clock is {time:.1?} too far ahead of the others'; set clocks by NTP"
+                );
                 *vote = Vote::Failed(Failure::said(why));
             }
         }

@@ -105,6 +105,12 @@ impl Connections {
         &self.manager.shared.ears
     }
 
+    /// Why the server may grant nothing now, if it can be reached.
+    pub(super) async fn why_nothing_is_granted(&self) -> Option<String> {
+        let link = self.get().await.ok()?;
+        self.manager.shared.why_not_to_grant(&link.health)
+    }
+
     /// What tells the server's last start that was seen from any other.
     pub(super) fn run(&self) -> Option<String> {
         self.manager.shared.run()

@@ -78,7 +78,7 @@ pub(super) fn not_run(error: RedisError) -> StoreError {
 
 /// The command was sent, and had no answer in time.
 pub(super) fn silent() -> StoreError {
-    unknown((ErrorKind::Io, "no answer in time").into())
+    unknown((ErrorKind::Io, "no answer in time; is it overloaded, or cut off?").into())
 }
 
 /// The command was not sent, for a reason of our own that passes.
@@ -134,12 +134,16 @@ pub(super) fn advice(error: &RedisError) -> Option<&'static str> {
             "this is a node of a cluster; name two of its nodes in the URL, redis://host,host, \
              with the feature `cluster`, or allow the user +info"
         }
-        Some("CLUSTERDOWN") => "the cluster lacks nodes, or has given its slots to none",
+        Some("CLUSTERDOWN") => {
+            "the cluster lacks nodes, or has given its slots to none; see CLUSTER INFO"
+        }
         Some("READONLY" | "MASTERDOWN") => {
             "the server is a replica; give the master's address, or that of the sentinels"
         }
-        Some("NOREPLICAS") => "fewer replicas follow than the server's min-replicas-to-write",
-        Some("MISCONF") => "the server takes no writes, since it could not save to its disk",
+        Some("NOREPLICAS") => {
+            "fewer replicas follow than its min-replicas-to-write; start one, or lower that"
+        }
+        Some("MISCONF") => "it takes no writes, since it could not save to its disk; is that full?",
         Some("BUSY") => "somebody's script runs for very long; SCRIPT KILL ends it",
         Some("ERR") if says(error, "compiling script") => {
             "is the server older than Redis 7.0 or Valkey 7.2?"
@@ -147,7 +151,9 @@ pub(super) fn advice(error: &RedisError) -> Option<&'static str> {
         Some("ERR") if says(error, "max number of clients") => {
             "the server has room for no more clients; its maxclients says for how many"
         }
-        Some("OOM") => "the server's memory is full; held locks can still be renewed and released",
+        Some("OOM") => {
+            "its memory is full; raise maxmemory; held locks can still be renewed and released"
+        }
         None if error.kind() == ErrorKind::AuthenticationFailed => {
             "the user name or the password in the URL is wrong"
         }

@@ -136,7 +136,7 @@ fn check_role(role: &[Value], server: &str) -> RedisResult<()> {
     match role.first() {
         Some(Value::BulkString(role)) if role != b"master" => Err(RedisError::from((
             ErrorKind::Io,
-            "the server is a replica, and no master",
+            "the server is a replica; give the address of a master",
             server.to_owned(),
         ))),
         _ => Ok(()),

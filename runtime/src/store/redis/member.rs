@@ -25,6 +25,8 @@ pub struct Member {
     pub store: RedisStore,
     /// Why it could not be connected to, if so.
     pub error: Option<LockError>,
+    /// Why it grants nothing yet, if so.
+    pub counts_not_yet: Option<String>,
     /// What tells this start of the server from any other, if it says so.
     pub run: Option<String>,
 }
@@ -62,10 +64,13 @@ impl RedisStore {
             });
             let (connections, mut errors): (Vec<_>, Vec<_>) =
                 join_all(managers.map(Connections::open_or_later)).await.into_iter().unzip();
-            (connections, errors.swap_remove(0))
+            let error = errors.swap_remove(0);
+            let why =
+                if error.is_none() { connections[0].why_nothing_is_granted().await } else { None };
+            (connections, error, why)
         };
         let opened = runtime.spawn(opening).await;
-        let (connections, error): (Vec<Connections>, Option<RedisError>) =
+        let (connections, error, counts_not_yet): (Vec<Connections>, Option<RedisError>, _) =
             opened.map_err(|_| LockError::ShutDown)?;
         if connections[0].lead_to_cluster() {
             return Err(not_alone());
@@ -74,7 +79,7 @@ impl RedisStore {
         let servers = Servers::One(Arc::new(Pumps::start(connections, &runtime)));
         let store = Self::on(servers, settings, &runtime);
         let error = error.map(|error| not_connected(server.clone(), error));
-        Ok(Member { server, store, error, run })
+        Ok(Member { server, store, error, counts_not_yet, run })
     }
 }
 

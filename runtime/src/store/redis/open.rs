@@ -113,7 +113,9 @@ impl RedisStore {
         if settings.counts_after.is_some() {
             return Err(LockError::InvalidOption {
                 option: "url",
-                problem: "it leads to a cluster, which is no server of a quorum".to_owned(),
+                problem: "it leads to a cluster, which is no server of a quorum; write \
+                          redis://host:port of single servers"
+                    .to_owned(),
             });
         }
         let names: Vec<_> = nodes.iter().map(|info| info.addr().to_string()).collect();

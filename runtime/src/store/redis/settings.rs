@@ -86,7 +86,7 @@ impl Settings {
             None => Ok(()),
             Some(_) => Err(LockError::InvalidOption {
                 option: "sync_replicas",
-                problem: format!("it is not to be had {where_}"),
+                problem: format!("it is not to be had {where_}; leave it out"),
             }),
         }
     }
