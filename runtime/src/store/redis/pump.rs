@@ -5,6 +5,7 @@
 //! is queued when it is sent, not when its future is polled, and goes on when that is
 //! dropped.
 
+use std::fmt;
 use std::future::poll_fn;
 use std::sync::{Arc, Mutex};
 use std::task::{Poll, Waker};
@@ -25,7 +26,6 @@ use crate::store::StoreError;
 pub(super) type Answer = oneshot::Receiver<Result<Value, StoreError>>;
 
 /// A command on its way.
-#[derive(Debug)]
 pub(super) struct Entry {
     pub(super) command: Command,
     pub(super) answer: oneshot::Sender<Result<Value, StoreError>>,
@@ -82,13 +82,12 @@ impl Pumps {
 
 /// Where commands are given to the pump of one connection. When it is dropped, the pump
 /// sends what there is, and ends.
-#[derive(Debug)]
 struct Pump {
     connections: Arc<Connections>,
     queue: Arc<Mutex<Queue>>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct Queue {
     entries: Vec<Entry>,
     /// The pump, where it sleeps.
@@ -120,6 +119,13 @@ impl Pump {
         if let Some(sleeper) = sleeper {
             sleeper.wake();
         }
+    }
+}
+
+/// What is queued is left out: it names locks.
+impl fmt::Debug for Pump {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.connections.fmt(f)
     }
 }
 
