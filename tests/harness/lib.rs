@@ -5,6 +5,7 @@
 //! if that is killed.
 
 pub mod backend;
+pub mod canary;
 pub mod cluster;
 pub mod hearing;
 pub mod kinds;

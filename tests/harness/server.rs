@@ -141,6 +141,17 @@ impl Server {
         connected.expect("the server is there")
     }
 
+    /// The same to a server that asks for a password.
+    ///
+    /// # Panics
+    ///
+    /// If the server can't be reached, or the password is another.
+    pub async fn redis_as(&self, password: &str) -> MultiplexedConnection {
+        let url = self.url().replace("//", &format!("//:{password}@"));
+        let client = redis::Client::open(url).expect("a URL");
+        client.get_multiplexed_async_connection().await.expect("the server is there")
+    }
+
     /// The same to a server that may be dead or frozen.
     ///
     /// # Errors

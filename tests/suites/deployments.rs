@@ -2,6 +2,8 @@
 //! typed, says what to do, and repeats no password.
 
 #[cfg(feature = "servers")]
+mod canary;
+#[cfg(feature = "servers")]
 mod errors;
 #[cfg(feature = "servers")]
 mod pools;

@@ -3,6 +3,7 @@
 //! `worker URL COMMAND …`; each prints `ready` when it holds what it is to
 //! hold, and goes on when its input ends.
 
+mod canary;
 mod cost;
 mod ending;
 mod stopped;
@@ -44,6 +45,7 @@ fn main() -> Result<(), Failure> {
         [url, "log"] => log_to_the_end(url),
         ["-", "env"] => environment(),
         ["-", "serve"] => serve(),
+        ["-", "canary"] => canary::run(),
         _ => Err("worker URL hold KEY TTL_MS | drop COUNT HOW | count KEY TIMES".into()),
     }
 }
