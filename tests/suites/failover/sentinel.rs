@@ -1,11 +1,24 @@
 //! A master dies, and the sentinels make a replica the master.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use leasehold::{Builder, Lease, LockError, Locks};
 use leasehold_tests::sentinel::{Sentinel, until_linked};
 use leasehold_tests::server::Server;
 use redis_server_wrapper::{Direction, FaultProxy};
+use tokio::task::JoinSet;
+use tokio::time::sleep;
 
 use super::counter::{Counter, NAME};
 use super::{BOUND, BOUND_BEHIND, DEAD, after_another_took_over};
+
+/// No lease ends in the meantime.
+const LONG: Duration = Duration::from_secs(60);
+
+/// How long a replica has for a grant, and who asks for it.
+const WAIT: Duration = Duration::from_millis(200);
 
 /// Lets a counter go on while the master is taken away.
 async fn while_the_master_goes(away: impl AsyncFnOnce(&Server)) {
@@ -29,18 +42,16 @@ async fn a_master_that_is_frozen_costs_no_update() {
     while_the_master_goes(async |master| frozen = Some(master.freeze().await)).await;
 }
 
-/// The last token that a server knows.
-async fn token(server: &Server) -> u64 {
-    let key = format!("leasehold:lock:{{{NAME}}}");
+/// The last token of a lock that a server knows.
+async fn token(server: &Server, name: &str) -> u64 {
+    let key = format!("leasehold:lock:{{{name}}}");
     let record: Option<String> =
         redis::cmd("GET").arg(key).query_async(&mut server.redis().await).await.unwrap();
     record.map_or(0, |record| record[36..52].parse().unwrap())
 }
 
-/// The replica lacks the last writes when it becomes the master: it may grant a lock that
-/// somebody has, and grants that it knows nothing of had tokens too.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn writes_that_the_replica_lacks_cost_no_update() {
+/// A master and a replica whose copying a test can stop.
+async fn with_a_link() -> (Sentinel, FaultProxy) {
     let sentinel = Sentinel::start(1, DEAD).await;
     let [master, replica] = sentinel.servers() else { panic!("there are two") };
     let proxy = FaultProxy::spawn(("127.0.0.1", master.port())).await.unwrap();
@@ -48,12 +59,86 @@ async fn writes_that_the_replica_lacks_cost_no_update() {
     follow.arg("127.0.0.1").arg(proxy.addr().port());
     follow.exec_async(&mut replica.redis().await).await.unwrap();
     until_linked(replica).await;
+    (sentinel, proxy)
+}
+
+/// The replica lacks the last writes when it becomes the master: it may grant a lock that
+/// somebody has, and grants that it knows nothing of had tokens too.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn writes_that_the_replica_lacks_cost_no_update() {
+    let (sentinel, proxy) = with_a_link().await;
+    let [master, replica] = sentinel.servers() else { panic!("there are two") };
     let counter = Counter::start(&sentinel.url()).await;
     proxy.set_stall(Direction::UpstreamToClient);
     counter.goes_on(100).await;
-    assert!(token(replica).await < token(master).await);
+    assert!(token(replica, NAME).await < token(master, NAME).await);
     master.kill().await;
     drop(proxy);
     sentinel.until_replaced(master).await;
     after_another_took_over(counter, BOUND_BEHIND).await;
+}
+
+/// Takes one lock after another until there is no master, and keeps them.
+async fn take(
+    builder: Builder,
+    url: String,
+    task: usize,
+    stop: Arc<AtomicBool>,
+) -> (Vec<Lease>, u32) {
+    let locks = builder.connect(&url).await.unwrap();
+    let (mut leases, mut refused) = (Vec::new(), 0);
+    while !stop.load(Ordering::SeqCst) {
+        let mutex = locks.mutex(format!("{task}:{}", leases.len())).ttl(LONG);
+        match mutex.wait(WAIT).lock().await {
+            Ok(lease) => leases.push(lease),
+            Err(LockError::Store { .. } | LockError::TimedOut { .. }) => refused += 1,
+            Err(other) => panic!("{other}"),
+        }
+        sleep(Duration::from_millis(2)).await;
+    }
+    (leases, refused)
+}
+
+/// Copying stops, and then the master is killed: how many leases were granted that the
+/// new master knows, how many that it does not, and how often none was granted.
+async fn known_and_lost(builder: impl Fn() -> Builder) -> (u32, u32, u32) {
+    let (sentinel, proxy) = with_a_link().await;
+    let [master, replica] = sentinel.servers() else { panic!("there are two") };
+    let (stop, mut tasks) = (Arc::<AtomicBool>::default(), JoinSet::new());
+    for task in 0..4 {
+        tasks.spawn(take(builder(), sentinel.url(), task, stop.clone()));
+    }
+    sleep(DEAD).await;
+    proxy.set_stall(Direction::UpstreamToClient);
+    sleep(DEAD).await;
+    master.kill().await;
+    stop.store(true, Ordering::SeqCst);
+    drop(proxy);
+    sentinel.until_replaced(master).await;
+    let (mut known, mut lost, mut refused) = (0, 0, 0);
+    while let Some(ended) = tasks.join_next().await {
+        let (leases, of_task) = ended.unwrap();
+        refused += of_task;
+        for lease in leases {
+            let fence = u64::from(lease.fence().unwrap());
+            let is_known = token(replica, lease.key().as_ref()).await == fence;
+            *(if is_known { &mut known } else { &mut lost }) += 1;
+            // Many of them: what is not released ends with the servers.
+            std::mem::forget(lease);
+        }
+    }
+    println!("{known} known, {lost} lost, {refused} refused");
+    (known, lost, refused)
+}
+
+/// With `sync_replicas` a lease that was granted is one that the replica has; without it
+/// some are not, which shows that the test would find them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_replica_was_to_have_first_is_not_lost_with_the_master() {
+    let synced = || Locks::builder().sync_replicas(1, WAIT);
+    let (known, lost, refused) = known_and_lost(synced).await;
+    assert!(known > 50 && refused > 0, "{known} and {refused} prove little");
+    assert_eq!(lost, 0);
+    let (_, lost, _) = known_and_lost(Locks::builder).await;
+    assert!(lost > 0, "nothing was lost without it, either");
 }
