@@ -2,6 +2,8 @@
 //! becomes of the others.
 
 mod memory;
+#[cfg(feature = "servers")]
+mod partitions;
 mod random;
 #[cfg(feature = "servers")]
 pub(crate) mod servers;

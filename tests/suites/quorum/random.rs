@@ -21,7 +21,7 @@ const LONGEST: Duration = Duration::from_millis(900);
 const NAMES: [&str; 2] = ["mutex", "rw"];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum What {
+pub(super) enum What {
     Mutex,
     Read,
     Write,
@@ -29,7 +29,7 @@ enum What {
 
 /// All who were granted something, and what went wrong.
 #[derive(Default)]
-struct Records {
+pub(super) struct Records {
     granted: Mutex<Vec<(What, LeaseHandle)>>,
     wrong: Mutex<Option<String>>,
     /// The greatest token.
@@ -39,7 +39,7 @@ struct Records {
 
 impl Records {
     /// Notes a grant, beside which nobody may hold.
-    fn note(&self, what: What, lease: &Lease) {
+    pub(super) fn note(&self, what: What, lease: &Lease) {
         let mut granted = self.granted.lock().unwrap_or_else(PoisonError::into_inner);
         granted.retain(|(_, handle)| handle.is_held());
         let excludes = |other: What| match what {
@@ -68,7 +68,13 @@ impl Records {
         self.wrong.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(what);
     }
 
-    fn wrong(&self) -> Option<String> {
+    /// How often something was granted.
+    pub(super) fn grants(&self) -> u64 {
+        self.grants.load(Ordering::Relaxed)
+    }
+
+    /// What went wrong first.
+    pub(super) fn wrong(&self) -> Option<String> {
         self.wrong.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
@@ -162,7 +168,7 @@ async fn run(seed: u64, count: usize, counts_after: Duration) -> (Option<String>
             Err(error) => records.fail(error.to_string()),
         }
     }
-    (records.wrong(), records.grants.load(Ordering::Relaxed))
+    (records.wrong(), records.grants())
 }
 
 /// `SEEDS` runs more of them.

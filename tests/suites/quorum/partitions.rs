@@ -1,0 +1,142 @@
+//! Each client reaches other servers than the next: the links are cut, one by one, and
+//! the servers and the clients know nothing of it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use leasehold::{LockError, Locks, LossReason, QuorumLocks};
+use leasehold_tests::masters::Masters;
+use redis_server_wrapper::{Direction, FaultProxy};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep, timeout};
+
+use super::random::{Records, What};
+
+const TTL: Duration = Duration::from_secs(1);
+
+/// What a server has to answer within.
+const PATIENCE: Duration = Duration::from_millis(200);
+
+/// Much longer than anything here takes.
+const SOON: Duration = Duration::from_secs(15);
+
+/// A client, and what lies between it and each server.
+struct Client {
+    locks: QuorumLocks,
+    links: Vec<FaultProxy>,
+}
+
+impl Client {
+    async fn of(masters: &Masters) -> Self {
+        let mut links = Vec::new();
+        for server in masters.nodes() {
+            links.push(FaultProxy::spawn(("127.0.0.1", server.port())).await.unwrap());
+        }
+        let urls = links.iter().map(|link| format!("redis://{}/", link.addr()));
+        let builder = Locks::builder().assume_durable(true).command_timeout(PATIENCE);
+        let locks = builder.connect_quorum(urls.collect::<Vec<_>>()).await.unwrap();
+        Self { locks, links }
+    }
+
+    /// Nothing gets through from now on but to and from these. What is on its way
+    /// arrives when the link is there again.
+    fn reaches(&self, which: impl Fn(usize) -> bool) {
+        for (place, link) in self.links.iter().enumerate() {
+            for direction in [Direction::ClientToUpstream, Direction::UpstreamToClient] {
+                if which(place) {
+                    link.clear_stall(direction);
+                } else {
+                    link.set_stall(direction);
+                }
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn only_the_side_with_the_majority_is_served() {
+    let masters = Masters::start(5);
+    let (few, many) = (Client::of(&masters).await, Client::of(&masters).await);
+    let lease = few.locks.mutex("a").ttl(TTL).lock().await.unwrap();
+    let first = lease.fence().unwrap();
+    let (waiting, mutex) = (Instant::now(), many.locks.mutex("a").ttl(TTL).wait(SOON));
+    few.reaches(|place| place < 2);
+    many.reaches(|place| place >= 2);
+    let next = mutex.lock().await.unwrap();
+    assert!(!lease.is_held(), "its time was over before");
+    assert!(waiting.elapsed() < 3 * TTL, "{:?}", waiting.elapsed());
+    assert!(next.fence().unwrap() > first);
+    assert_eq!(lease.lost().await, LossReason::Expired);
+    // What a minority of them renewed for him last ends there, too.
+    drop(lease);
+    sleep(2 * TTL).await;
+    for _ in 0..3 {
+        let refused = few.locks.mutex("a").try_lock().await;
+        assert!(matches!(refused, Err(LockError::Quorum { .. })), "{refused:?}");
+        assert!(next.is_held());
+    }
+    next.release().await.unwrap();
+    many.locks.mutex("a").lock().await.unwrap().release().await.unwrap();
+    few.reaches(|_| true);
+    let served = few.locks.mutex("a").wait(SOON).lock().await.unwrap();
+    served.release().await.unwrap();
+}
+
+/// Comes and goes for ever.
+async fn come_and_go(locks: QuorumLocks, records: Arc<Records>) {
+    loop {
+        let asked = locks.mutex("a").ttl(TTL).wait(TTL).lock().await;
+        match asked {
+            Ok(lease) => {
+                records.note(What::Mutex, &lease);
+                if fastrand::u8(..20) == 0 {
+                    // Too long for who can't renew.
+                    sleep(TTL * 2).await;
+                } else {
+                    sleep(Duration::from_millis(fastrand::u64(..20))).await;
+                }
+                let _ = lease.release().await;
+            }
+            Err(LockError::Quorum { .. } | LockError::TimedOut { .. }) => {}
+            Err(other) => panic!("{other}"),
+        }
+    }
+}
+
+/// Both sides may reach the majority's common server, or none of them a majority; and
+/// what was asked of a server that can't be reached gets there later.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn links_that_come_and_go_let_nobody_in_beside_another() {
+    let masters = Masters::start(5);
+    let clients = [Client::of(&masters).await, Client::of(&masters).await];
+    let (records, mut tasks) = (Arc::<Records>::default(), JoinSet::new());
+    for client in &clients {
+        for _ in 0..2 {
+            tasks.spawn(come_and_go(client.locks.clone(), records.clone()));
+        }
+    }
+    let until = Instant::now() + Duration::from_secs(10);
+    let mut rng = fastrand::Rng::new();
+    println!("seed {}", rng.get_seed());
+    while Instant::now() < until {
+        let client = &clients[rng.usize(..2)];
+        let reached = [(); 5].map(|()| rng.u8(..10) < 7);
+        client.reaches(|place| reached[place]);
+        sleep(Duration::from_millis(rng.u64(50..600))).await;
+        assert_eq!(records.wrong(), None);
+    }
+    for client in &clients {
+        client.reaches(|_| true);
+    }
+    tasks.shutdown().await;
+    for client in &clients {
+        let again = timeout(SOON, client.locks.mutex("a").wait(SOON).lock()).await;
+        let lease = again.expect("it is served").unwrap();
+        records.note(What::Mutex, &lease);
+        lease.release().await.unwrap();
+    }
+    assert_eq!(records.wrong(), None);
+    let grants = records.grants();
+    println!("{grants} grants");
+    assert!(grants > 50, "{grants} grants prove little");
+}
