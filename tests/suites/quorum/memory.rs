@@ -1,8 +1,10 @@
 //! Case by case, on stores in memory and a clock that stands still.
 
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
-use leasehold::store::Store;
+use leasehold::store::memory::MemoryStore;
+use leasehold::store::{ClientId, Kind, Mended, Node, Renewal, Request, RequestId, Store};
 use leasehold::{Lease, LockError, LockInfo, LockKey, LossReason, QuorumLocks};
 use leasehold_tests::members::{Fault, Members, TIME_OUT};
 use tokio::time::{Instant, advance, sleep};
@@ -153,9 +155,13 @@ async fn a_token_that_is_not_written_back_is_not_granted() {
     members.member(2).kill();
     // It answers the vote, and not the mend.
     let member = members.member(1);
+    member.plan(Fault::Slow(Duration::ZERO));
     member.plan(Fault::LoseCommand);
     let error = locks.mutex("a").try_lock().await.unwrap_err();
     assert!(matches!(error, LockError::Quorum { .. }), "{error}");
+    assert_eq!(member.log()[..2], ["vote", "mend"]);
+    sleep(SECOND).await;
+    assert_eq!(holding(&members, "a").await, 0, "it is taken back");
     member.log();
     let lease = locks.mutex("a").try_lock().await.unwrap();
     assert_eq!(member.log(), ["vote", "mend"]);
@@ -406,6 +412,153 @@ async fn a_keeping_is_kept_by_all() {
     assert!(members.locks().mutex("job").try_lock().await.is_err());
     sleep(6 * SECOND).await;
     drop(members.locks().mutex("job").try_lock().await.unwrap());
+}
+
+/// The next majority may be of those who were all restarted meanwhile.
+#[tokio::test(start_paused = true)]
+async fn who_is_given_the_lock_again_is_told_its_token() {
+    let members = members(3);
+    let locks = members.locks();
+    members.member(0).restart_empty(1_000_000).await;
+    let lease = locks.mutex("a").ttl(SECOND).lock().await.unwrap();
+    let first = lease.fence().unwrap();
+    for place in 0..3 {
+        // Its clock is behind.
+        members.member(place).restart_empty(0).await;
+        sleep(SECOND / 2).await;
+    }
+    lease.release().await.unwrap();
+    assert!(locks.mutex("a").try_lock().await.unwrap().fence().unwrap() > first);
+}
+
+/// The holder relies on it until then, and who comes after need not wait for longer.
+#[tokio::test(start_paused = true)]
+async fn what_is_given_back_ends_with_what_was_renewed() {
+    let members = members(3);
+    let _lease = members.locks().mutex("a").ttl(SECOND).lock().await.unwrap();
+    members.member(0).restart_empty(1 << 40).await;
+    // All answers to the renewal are slow.
+    let slow = Duration::from_millis(30);
+    for member in members.iter() {
+        member.plan(Fault::Slow(slow));
+    }
+    sleep(SECOND / 2).await;
+    let lasts = async |place| shown(&members, place, "a").await.holders[0].remaining;
+    let (healed, renewed) = (lasts(0).await, lasts(1).await);
+    // Less the drift between two clocks.
+    assert!(healed + SECOND / 100 <= renewed, "{healed:?}, {renewed:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_given_to_who_was_told_of_its_end_or_over_another() {
+    let [request, other] = [(); 2].map(|()| Request {
+        key: LockKey::new("a").unwrap(),
+        id: RequestId::next(ClientId::random(), &AtomicU64::new(0)),
+        kind: Kind::Mutex,
+        owner: None,
+        ttl: LONG,
+    });
+    for kind in [Kind::Mutex, Kind::Read, Kind::Write] {
+        let (request, store) = (Request { kind, ..request.clone() }, MemoryStore::default());
+        store.vote(&request, Duration::ZERO).await.unwrap();
+        store.cancel(&request).await.unwrap();
+        let mended = store.mend(&request, 1, SECOND).await.unwrap();
+        assert_eq!(mended, Mended::NotHeld, "{kind:?} has ended");
+
+        let rival = if kind == Kind::Mutex { Kind::Mutex } else { Kind::Write };
+        let (rival, store) = (Request { kind: rival, ..other.clone() }, MemoryStore::default());
+        store.vote(&rival, Duration::ZERO).await.unwrap();
+        let mended = store.mend(&request, 1, SECOND).await.unwrap();
+        assert_eq!(mended, Mended::NotHeld, "{kind:?} beside {rival:?}");
+        assert!(matches!(store.renew(&rival).await, Ok(Renewal::Renewed)));
+    }
+}
+
+/// One has another's record for good, as that one has died: it stays so, until it ends.
+#[tokio::test(start_paused = true)]
+async fn a_record_of_another_stays_through_renewals() {
+    let members = members(3);
+    let lease = members.locks().mutex("a").ttl(SECOND).lock().await.unwrap();
+    members.member(0).restart_empty(1 << 40).await;
+    let id = RequestId::next(ClientId::random(), &AtomicU64::new(0));
+    let key = LockKey::new("a").unwrap();
+    let dead = Request { key, id, kind: Kind::Mutex, owner: None, ttl: 5 * SECOND };
+    members.member(0).store().vote(&dead, Duration::ZERO).await.unwrap();
+    sleep(4 * SECOND).await;
+    assert!(matches!(members.member(0).store().renew(&dead).await, Ok(Renewal::Renewed)));
+    sleep(6 * SECOND).await;
+    assert!(lease.is_held());
+    assert!(!matches!(members.member(0).store().renew(&dead).await, Ok(Renewal::Renewed)));
+    assert_eq!(holding(&members, "a").await, 3, "it is given back when the other has ended");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_minority_says_of_a_release_is_no_answer() {
+    let members = members(3);
+    let locks = members.locks();
+    let lease = locks.mutex("a").lock().await.unwrap();
+    members.member(1).kill();
+    members.member(2).kill();
+    let error = lease.release().await.unwrap_err();
+    assert!(matches!(error, LockError::Quorum { .. }), "{error}");
+    members.member(1).revive();
+    members.member(2).revive();
+    sleep(SECOND).await;
+    let lease = locks.mutex("a").lock().await.unwrap();
+    members.member(0).restart_empty(1 << 40).await;
+    lease.release().await.expect("one of three has forgotten it");
+}
+
+/// It is dead while it is to take back, and for long after; and its answer comes first.
+#[tokio::test(start_paused = true)]
+async fn what_a_dead_server_holds_is_taken_back_when_it_is_there_again() {
+    for way in ["release", "undo"] {
+        let members = members(3);
+        let lease = members.locks().mutex("a").lock().await.unwrap();
+        let dead = members.member(0);
+        if way == "release" {
+            dead.kill();
+            lease.release().await.unwrap();
+        } else {
+            lease.release().await.unwrap();
+            members.member(1).kill();
+            members.member(2).kill();
+            // It grants, and does not hear that this is taken back, be it told thrice.
+            dead.plan(Fault::Slow(Duration::ZERO));
+            (0..3).for_each(|_| dead.plan(Fault::LoseCommand));
+            members.locks().mutex("a").try_lock().await.unwrap_err();
+        }
+        sleep(SECOND).await;
+        assert!(dead.log().contains(&"vote"));
+        dead.revive();
+        sleep(SECOND).await;
+        assert_eq!(holding(&members, "a").await, 0, "{way}");
+    }
+}
+
+/// The mark of a writer goes when it is served, and keeps out neither those of the same
+/// client nor an owner who is in.
+#[tokio::test(start_paused = true)]
+async fn a_writers_mark_is_for_others_until_it_is_served() {
+    let members = members(3);
+    let (locks, other) = (members.locks(), members.locks());
+    let mine = locks.rw_lock("r").owner("me");
+    let read = mine.read().await.unwrap();
+    let refused = other.rw_lock("r").wait(Duration::from_millis(50)).write().await;
+    assert!(matches!(refused, Err(LockError::TimedOut { .. })), "{refused:?}");
+    let again = mine.try_read().await.expect("the owner is in");
+    let beside = other.rw_lock("r").try_read().await.expect("it was the same client's writer");
+    let third = members.locks();
+    let kept_out = third.rw_lock("r").try_read().await;
+    assert!(matches!(kept_out, Err(LockError::Busy { .. })), "{kept_out:?}");
+    again.release().await.unwrap();
+    beside.release().await.unwrap();
+
+    let writing = tokio::spawn(async move { other.rw_lock("r").write().await.unwrap() });
+    sleep(SECOND).await;
+    read.release().await.unwrap();
+    writing.await.unwrap().release().await.unwrap();
+    drop(third.rw_lock("r").try_read().await.expect("the mark is gone"));
 }
 
 #[tokio::test(start_paused = true)]
