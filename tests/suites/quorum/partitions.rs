@@ -118,7 +118,8 @@ async fn links_that_come_and_go_let_nobody_in_beside_another() {
     let until = Instant::now() + Duration::from_secs(10);
     let mut rng = fastrand::Rng::new();
     println!("seed {}", rng.get_seed());
-    while Instant::now() < until {
+    // On a busy machine it takes longer until that proves something.
+    while Instant::now() < until || records.grants() < 50 {
         let client = &clients[rng.usize(..2)];
         let reached = [(); 5].map(|()| rng.u8(..10) < 7);
         client.reaches(|place| reached[place]);
@@ -136,7 +137,4 @@ async fn links_that_come_and_go_let_nobody_in_beside_another() {
         lease.release().await.unwrap();
     }
     assert_eq!(records.wrong(), None);
-    let grants = records.grants();
-    println!("{grants} grants");
-    assert!(grants > 50, "{grants} grants prove little");
 }
