@@ -168,6 +168,25 @@ async fn a_token_that_is_not_written_back_is_not_granted() {
     assert!(u64::from(lease.fence().unwrap()) > 1_000_000);
 }
 
+/// Whoever grants after the token was settled is told it, and takes the place of one who
+/// does not answer that.
+#[tokio::test(start_paused = true)]
+async fn who_votes_late_is_told_the_token() {
+    let members = members(5);
+    members.member(0).restart_empty(1_000_000).await;
+    members.member(4).kill();
+    // It grants, and is not told what the token is.
+    members.member(2).plan(Fault::Slow(Duration::ZERO));
+    members.member(2).plan(Fault::LoseCommand);
+    let late = members.member(3);
+    late.plan(Fault::Slow(TIME_OUT / 5));
+    let begun = Instant::now();
+    let lease = members.locks().mutex("a").try_lock().await.unwrap();
+    assert!(begun.elapsed() < TIME_OUT, "{:?}", begun.elapsed());
+    assert_eq!(late.log(), ["vote", "mend"]);
+    assert!(u64::from(lease.fence().unwrap()) > 1_000_000);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_lease_lasts_as_long_as_a_majority_renews_it() {
     let members = members(5);
