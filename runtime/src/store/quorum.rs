@@ -14,10 +14,12 @@ mod round;
 
 use std::fmt;
 use std::future::ready;
+use std::pin::Pin;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
+use futures_util::stream::FuturesUnordered;
 use tokio::runtime::Handle;
 
 use self::debts::Member;
@@ -74,6 +76,21 @@ impl Quorum {
 /// How many of them are a majority: so many grant, and so many refuse.
 fn majority(members: &[Arc<Member>]) -> usize {
     members.len() / 2 + 1
+}
+
+/// What the stores answer, each with its place.
+type Asked<T> = FuturesUnordered<Pin<Box<dyn Future<Output = (usize, T)> + Send>>>;
+
+/// Asks all of them.
+fn ask<T, F>(members: &[Arc<Member>], command: impl Fn(&Member) -> F) -> Asked<T>
+where
+    F: Future<Output = T> + Send + 'static,
+{
+    let asked = members.iter().enumerate().map(|(place, member)| {
+        let answer = command(member);
+        Box::pin(async move { (place, answer.await) }) as Pin<Box<_>>
+    });
+    asked.collect()
 }
 
 /// What several stores can't do together.

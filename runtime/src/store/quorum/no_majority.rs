@@ -1,7 +1,10 @@
 //! Why there was no majority: what each server answered.
 
 use std::fmt;
+use std::sync::Arc;
 
+use super::debts::Member;
+use crate::Outcome;
 use crate::store::{Attempt, Renewal, StoreError};
 
 /// What each server of a quorum answered, where that did not make a majority.
@@ -52,6 +55,49 @@ impl fmt::Display for NoMajority {
 
 impl std::error::Error for NoMajority {}
 
+/// The error where there was none; `failures` are those who gave no answer that counts:
+/// whether that may pass, and whether it is for good, since all ends.
+pub(super) fn error(
+    outcome: Outcome,
+    answers: impl Iterator<Item = (String, String)>,
+    failures: impl Iterator<Item = (bool, bool)>,
+) -> StoreError {
+    let source = NoMajority::of(answers);
+    let (mut lasting, mut is_shut_down) = (0, false);
+    for (is_passing, is_end) in failures {
+        lasting += usize::from(!is_passing);
+        is_shut_down |= is_end;
+    }
+    StoreError {
+        outcome,
+        is_passing: lasting < source.needed,
+        is_shut_down,
+        source: Box::new(source),
+    }
+}
+
+/// The same of answers by place, each with its words.
+pub(super) fn among<T: Copy>(
+    members: &[Arc<Member>],
+    answers: &[Option<Result<T, StoreError>>],
+    in_words: impl Fn(T) -> String,
+) -> StoreError {
+    let answer = |(member, answer): (&Arc<Member>, &Option<Result<T, StoreError>>)| {
+        let answer = match answer {
+            None => "no answer yet".to_owned(),
+            Some(Ok(answer)) => in_words(*answer),
+            Some(Err(error)) => error.source.to_string(),
+        };
+        (member.name.clone(), answer)
+    };
+    let failures = answers.iter().flatten().filter_map(|answer| answer.as_ref().err());
+    error(
+        Outcome::Unknown,
+        members.iter().zip(answers).map(answer),
+        failures.map(|error| (error.is_passing, error.is_shut_down)),
+    )
+}
+
 /// An attempt in words.
 pub(super) fn attempt(answer: &Attempt) -> String {
     match answer {
@@ -65,10 +111,9 @@ pub(super) fn attempt(answer: &Attempt) -> String {
 }
 
 /// A renewal in words.
-pub(super) fn renewal(answer: &Result<Renewal, StoreError>) -> String {
+pub(super) fn renewal(answer: Renewal) -> String {
     match answer {
-        Ok(Renewal::Renewed) => "renewed".to_owned(),
-        Ok(Renewal::NotHeld(reason)) => reason.to_string(),
-        Err(error) => error.source.to_string(),
+        Renewal::Renewed => "renewed".to_owned(),
+        Renewal::NotHeld(reason) => reason.to_string(),
     }
 }

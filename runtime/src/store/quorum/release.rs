@@ -5,14 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::StreamExt;
-use futures_util::stream::FuturesUnordered;
 use tokio::runtime::Handle;
 
 use super::debts::{Member, owe};
-use super::majority;
-use super::no_majority::NoMajority;
+use super::{Asked, ask, majority, no_majority};
+use crate::LossReason;
 use crate::store::{Ended, Request, StoreError, StoreFuture};
-use crate::{LossReason, Outcome};
 
 /// Ends a lease.
 pub(super) fn release(
@@ -21,7 +19,7 @@ pub(super) fn release(
     keep: Duration,
     runtime: &Handle,
 ) -> StoreFuture<Ended> {
-    let asked = all(members, |member| member.store.release(request, keep));
+    let asked = ask(members, |member| member.store.release(request, keep));
     let (request, runtime, members) = (request.clone(), runtime.clone(), members.clone());
     Box::pin(async move {
         let (mut tally, mut asked) = (Tally::new(&members), asked);
@@ -46,7 +44,7 @@ pub(super) fn release(
         if lost >= needed {
             ended = Ended::NotHeld(reason);
         } else if released < needed {
-            return Err(tally.failure(|ended| match ended {
+            return Err(no_majority::among(&members, &tally.answers, |ended| match ended {
                 Ended::NotHeld(reason) => reason.to_string(),
                 _ => "released".to_owned(),
             }));
@@ -62,7 +60,7 @@ pub(super) fn cancel(
     request: &Request,
     runtime: &Handle,
 ) -> StoreFuture<bool> {
-    let asked = all(members, |member| member.store.cancel(request));
+    let asked = ask(members, |member| member.store.cancel(request));
     let (request, runtime, members) = (request.clone(), runtime.clone(), members.clone());
     Box::pin(async move {
         let (mut tally, mut asked) = (Tally::new(&members), asked);
@@ -75,25 +73,12 @@ pub(super) fn cancel(
             was_granted |= answer == Some(true);
         }
         if answered < majority(&members) {
-            return Err(tally.failure(|_| "taken back".to_owned()));
+            let taken_back = |_: bool| "taken back".to_owned();
+            return Err(no_majority::among(&members, &tally.answers, taken_back));
         }
         tally.settle(asked, &request, &runtime, |_| false);
         Ok(was_granted)
     })
-}
-
-type Asked<T> = FuturesUnordered<Answer<T>>;
-type Answer<T> = std::pin::Pin<Box<dyn Future<Output = (usize, Result<T, StoreError>)> + Send>>;
-
-fn all<T: Send + 'static>(
-    members: &Arc<[Arc<Member>]>,
-    command: impl Fn(&Member) -> StoreFuture<T>,
-) -> Asked<T> {
-    let ask = |(place, member): (usize, &Arc<Member>)| -> Answer<T> {
-        let answer = command(member);
-        Box::pin(async move { (place, answer.await) })
-    };
-    members.iter().enumerate().map(ask).collect()
 }
 
 /// What the stores answered, by place.
@@ -118,7 +103,7 @@ impl<T: Copy + Send + 'static> Tally<T> {
     /// trace of the release.
     fn settle(
         self,
-        mut asked: Asked<T>,
+        mut asked: Asked<Result<T, StoreError>>,
         request: &Request,
         runtime: &Handle,
         had_it_not: fn(&T) -> bool,
@@ -141,25 +126,5 @@ impl<T: Copy + Send + 'static> Tally<T> {
                 }
             }
         });
-    }
-
-    fn failure(&self, in_words: impl Fn(&T) -> String) -> StoreError {
-        let answer = |(member, answer): (&Arc<Member>, &Option<Result<T, StoreError>>)| {
-            let answer = match answer {
-                None => "no answer yet".to_owned(),
-                Some(Ok(answer)) => in_words(answer),
-                Some(Err(error)) => error.source.to_string(),
-            };
-            (member.name.clone(), answer)
-        };
-        let errors = || self.answers.iter().flatten().filter_map(|answer| answer.as_ref().err());
-        let needed = majority(&self.members);
-        let answers = self.members.iter().zip(&self.answers).map(answer);
-        StoreError {
-            outcome: Outcome::Unknown,
-            is_passing: errors().filter(|error| !error.is_passing).count() < needed,
-            is_shut_down: errors().any(|error| error.is_shut_down),
-            source: Box::new(NoMajority::of(answers)),
-        }
     }
 }

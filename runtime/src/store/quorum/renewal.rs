@@ -10,14 +10,12 @@ use std::time::{Duration, Instant};
 
 use futures_util::StreamExt;
 use futures_util::future::join_all;
-use futures_util::stream::FuturesUnordered;
 use tokio::runtime::Handle;
 
 use super::debts::Member;
-use super::majority;
-use super::no_majority::{self, NoMajority};
+use super::{ask, no_majority};
+use crate::LossReason;
 use crate::store::{Mended, Renewal, Renewals, Request, StoreError, validity};
-use crate::{LossReason, Outcome};
 
 /// What the stores answered for one lease, by place.
 type Answers = Vec<Option<Result<Renewal, StoreError>>>;
@@ -31,14 +29,7 @@ pub(super) fn renew_all(
     let Some(first) = members.first() else { return Box::pin(async { Vec::new() }) };
     // Before anything is sent: what is given back may not outlast what this renews.
     let sent = first.store.now();
-    let mut asked: FuturesUnordered<_> = members
-        .iter()
-        .enumerate()
-        .map(|(place, member)| {
-            let renewals = member.store.renew_all(requests);
-            async move { (place, renewals.await) }
-        })
-        .collect();
+    let mut asked = ask(members, |member| member.store.renew_all(requests));
     let (members, requests, runtime) = (members.clone(), requests.to_vec(), runtime.clone());
     Box::pin(async move {
         let mut answers: Vec<Answers> =
@@ -50,7 +41,7 @@ pub(super) fn renew_all(
         }
         let judge = |of_one| match verdict(of_one) {
             Some(Ok(renewal)) => Ok(renewal),
-            _ => Err(failure(&members, of_one)),
+            _ => Err(no_majority::among(&members, of_one, no_majority::renewal)),
         };
         let verdicts = answers.iter().map(judge).collect();
         if !asked.is_empty() || answers.iter().any(is_to_be_healed) {
@@ -128,20 +119,5 @@ async fn heal(members: &[Arc<Member>], request: &Request, answers: &Answers, sen
     if lasts >= Duration::from_millis(1) {
         let lost = said(|answer| *answer != Renewal::Renewed);
         join_all(lost.map(|store| store.mend(request, token, lasts))).await;
-    }
-}
-
-fn failure(members: &[Arc<Member>], answers: &Answers) -> StoreError {
-    let answer = |(member, answer): (&Arc<Member>, &Option<_>)| {
-        let answer = answer.as_ref().map_or_else(|| "no answer yet".into(), no_majority::renewal);
-        (member.name.clone(), answer)
-    };
-    let errors = || answers.iter().flatten().filter_map(|answer| answer.as_ref().err());
-    let lasting = errors().filter(|error| !error.is_passing).count();
-    StoreError {
-        outcome: Outcome::Unknown,
-        is_passing: lasting < majority(members),
-        is_shut_down: errors().any(|error| error.is_shut_down),
-        source: Box::new(NoMajority::of(members.iter().zip(answers).map(answer))),
     }
 }

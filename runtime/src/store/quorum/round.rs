@@ -4,19 +4,15 @@
 //! held, and is never asked again: so what is taken back is of no later round, whatever
 //! comes late, and in whatever order.
 
-use std::future::Future;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::StreamExt;
 use futures_util::future::join_all;
-use futures_util::stream::FuturesUnordered;
+use futures_util::{FutureExt, StreamExt};
 use tokio::runtime::Handle;
 
 use super::debts::{Member, owe};
-use super::majority;
-use super::no_majority::{self, NoMajority};
+use super::{Asked, ask, majority, no_majority};
 use crate::Outcome;
 use crate::store::{Attempt, Mended, Request, StoreError};
 
@@ -61,15 +57,13 @@ enum Said {
     Mend(u64, Result<Mended, StoreError>),
 }
 
-type Answer = Pin<Box<dyn Future<Output = (usize, Said)> + Send>>;
-
 /// A round under way.
 pub(super) struct Round {
     members: Arc<[Arc<Member>]>,
     request: Request,
     runtime: Handle,
     votes: Vec<Vote>,
-    answers: FuturesUnordered<Answer>,
+    answers: Asked<Said>,
     /// The greatest of the majority's tokens, once there is a majority.
     token: Option<u64>,
     /// A store took that for its own.
@@ -84,12 +78,9 @@ impl Round {
         again: Duration,
         runtime: &Handle,
     ) -> Self {
-        let ask = |(place, member): (usize, &Arc<Member>)| -> Answer {
-            let vote = member.store.vote(request, again);
-            Box::pin(async move { (place, Said::Vote(vote.await)) })
-        };
+        let vote = |member: &Member| member.store.vote(request, again).map(Said::Vote);
         Self {
-            answers: members.iter().enumerate().map(ask).collect(),
+            answers: ask(members, vote),
             members: members.clone(),
             request: request.clone(),
             runtime: runtime.clone(),
@@ -273,14 +264,8 @@ impl Round {
             (member.name.clone(), answer)
         };
         let answers = self.members.iter().zip(&self.votes).map(answer);
-        let source = Box::new(NoMajority::of(answers));
-        let lasting = self.failures().filter(|failure| !failure.is_passing).count();
-        StoreError {
-            // It is taken back wherever it may be held.
-            outcome: Outcome::NotRun,
-            is_passing: lasting < majority(&self.members),
-            is_shut_down: self.failures().any(|failure| failure.is_shut_down),
-            source,
-        }
+        let failures = self.failures().map(|failure| (failure.is_passing, failure.is_shut_down));
+        // It is taken back wherever it may be held.
+        no_majority::error(Outcome::NotRun, answers, failures)
     }
 }

@@ -1,0 +1,203 @@
+//! Taking a lock: who votes, who is done without, and the token.
+
+use std::time::Duration;
+
+use leasehold::LockError;
+use leasehold_tests::members::{Fault, Members, TIME_OUT};
+use tokio::time::{Instant, sleep};
+
+use super::{SECOND, holding, members};
+use crate::quorum::LONG;
+
+#[tokio::test(start_paused = true)]
+async fn one_at_a_time_and_free_again() {
+    let members = members(3);
+    let (one, other) = (members.locks(), members.locks());
+    let lease = one.mutex("a").lock().await.unwrap();
+    let refused = other.mutex("a").try_lock().await;
+    assert!(matches!(refused, Err(LockError::Busy { .. })), "{refused:?}");
+    let first = lease.fence().unwrap();
+    lease.release().await.unwrap();
+    assert_eq!(holding(&members, "a").await, 0);
+    let lease = other.mutex("a").try_lock().await.unwrap();
+    assert!(lease.fence().unwrap() > first);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_minority_that_is_dead_or_frozen_is_done_without() {
+    let members = members(5);
+    members.member(0).kill();
+    members.member(1).freeze();
+    let locks = members.locks();
+    let begun = Instant::now();
+    let lease = locks.mutex("a").try_lock().await.unwrap();
+    let read = locks.rw_lock("r").try_read().await.unwrap();
+    assert_eq!(begun.elapsed(), Duration::ZERO, "three have answered, and are enough");
+    lease.release().await.unwrap();
+    read.release().await.unwrap();
+    assert_eq!(begun.elapsed(), Duration::ZERO);
+    members.member(1).thaw();
+    sleep(SECOND).await;
+    assert_eq!(holding(&members, "a").await + holding(&members, "r").await, 0);
+}
+
+/// Nothing is left, not even where it was asked for and never answered.
+#[tokio::test(start_paused = true)]
+async fn without_a_majority_there_is_an_error_with_each_answer() {
+    let members = members(5);
+    members.member(0).kill();
+    members.member(1).freeze();
+    members.member(2).freeze();
+    let locks = members.locks();
+    let begun = Instant::now();
+    let error = locks.mutex("a").try_lock().await.unwrap_err();
+    assert!(begun.elapsed() <= 2 * TIME_OUT, "{:?}", begun.elapsed());
+    let LockError::Quorum { source, .. } = &error else { panic!("{error:?}") };
+    let answers: Vec<_> = source.answers().iter().map(|it| &*it.answer).collect();
+    assert!(source.needed() == 3 && answers.len() == 5, "{source}");
+    assert_eq!(answers[0], "is it running?");
+    assert_eq!(answers[1..3], ["no answer in time"; 2]);
+    assert_eq!(answers[3..], ["granted, and taken back"; 2]);
+    let text = error.to_string();
+    assert!(text.contains("`a`") && text.contains("server 1: no answer in time"), "{text}");
+
+    assert_eq!(holding(&members, "a").await, 0, "what was granted is taken back at once");
+    members.member(1).thaw();
+    members.member(2).thaw();
+    sleep(SECOND).await;
+    assert_eq!(holding(&members, "a").await, 0, "and the rest when it can be");
+    locks.mutex("a").try_lock().await.unwrap().release().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_waits_asks_until_there_is_a_majority_again() {
+    let members = members(3);
+    members.member(0).kill();
+    members.member(1).kill();
+    let locks = members.locks();
+    let waiting = tokio::spawn(async move { locks.mutex("a").lock().await });
+    sleep(5 * SECOND).await;
+    members.member(1).revive();
+    waiting.await.unwrap().unwrap().release().await.unwrap();
+
+    members.member(1).kill();
+    let begun = Instant::now();
+    let error = members.locks().mutex("a").wait(2 * SECOND).lock().await.unwrap_err();
+    assert!(matches!(error, LockError::Quorum { .. }), "{error}");
+    assert!(begun.elapsed() >= 2 * SECOND && begun.elapsed() < 3 * SECOND);
+}
+
+/// A later majority may have but one store of an earlier one, and that one may have given
+/// the smallest of the earlier tokens.
+#[tokio::test(start_paused = true)]
+async fn tokens_grow_from_one_majority_to_the_next() {
+    for kind in ["mutex", "write"] {
+        let members = members(3);
+        let locks = members.locks();
+        let grant = async || match kind {
+            "mutex" => locks.mutex("a").try_lock().await.unwrap(),
+            _ => locks.rw_lock("a").try_write().await.unwrap(),
+        };
+        // The first is far ahead of the others: as if its clock were.
+        members.member(0).restart_empty(1_000_000).await;
+        let mut last = None;
+        for dead in [2, 0, 1, 2, 0, 0, 1] {
+            members.member(dead).kill();
+            let lease = grant().await;
+            let fence = lease.fence().unwrap();
+            assert!(last < Some(fence), "{last:?}, {fence:?}");
+            last = Some(fence);
+            lease.release().await.unwrap();
+            members.member(dead).revive();
+        }
+    }
+}
+
+/// A token that only one of three knows is no token: the next majority may be without it.
+#[tokio::test(start_paused = true)]
+async fn a_token_that_is_not_written_back_is_not_granted() {
+    let members = members(3);
+    let locks = members.locks();
+    members.member(0).restart_empty(1_000_000).await;
+    members.member(2).kill();
+    // It answers the vote, and not the mend.
+    let member = members.member(1);
+    member.plan(Fault::Slow(Duration::ZERO));
+    member.plan(Fault::LoseCommand);
+    let error = locks.mutex("a").try_lock().await.unwrap_err();
+    assert!(matches!(error, LockError::Quorum { .. }), "{error}");
+    assert_eq!(member.log()[..2], ["vote", "mend"]);
+    sleep(SECOND).await;
+    assert_eq!(holding(&members, "a").await, 0, "it is taken back");
+    member.log();
+    let lease = locks.mutex("a").try_lock().await.unwrap();
+    assert_eq!(member.log(), ["vote", "mend"]);
+    assert!(u64::from(lease.fence().unwrap()) > 1_000_000);
+}
+
+/// Whoever grants after the token was settled is told it, and takes the place of one who
+/// does not answer that.
+#[tokio::test(start_paused = true)]
+async fn who_votes_late_is_told_the_token() {
+    let members = members(5);
+    members.member(0).restart_empty(1_000_000).await;
+    members.member(4).kill();
+    // It grants, and is not told what the token is.
+    members.member(2).plan(Fault::Slow(Duration::ZERO));
+    members.member(2).plan(Fault::LoseCommand);
+    let late = members.member(3);
+    late.plan(Fault::Slow(TIME_OUT / 5));
+    let begun = Instant::now();
+    let lease = members.locks().mutex("a").try_lock().await.unwrap();
+    assert!(begun.elapsed() < TIME_OUT, "{:?}", begun.elapsed());
+    assert_eq!(late.log(), ["vote", "mend"]);
+    assert!(u64::from(lease.fence().unwrap()) > 1_000_000);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_lasts_longer_than_a_store_is_waited_for_is_refused() {
+    let members = Members::start(3, SECOND, SECOND);
+    let mutex = members.locks().mutex("a");
+    for (option, refused) in [
+        ("ttl", mutex.clone().ttl(2 * SECOND).lock().await),
+        ("hold_at_least", mutex.clone().ttl(SECOND).hold_at_least(2 * SECOND).lock().await),
+    ] {
+        let Err(LockError::InvalidOption { option: named, .. }) = refused else {
+            panic!("{refused:?}")
+        };
+        assert_eq!(named, option);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_name_is_one_kind_of_lock() {
+    let members = members(3);
+    let locks = members.locks();
+    let _lease = locks.mutex("a").lock().await.unwrap();
+    let error = locks.rw_lock("a").try_read().await.unwrap_err();
+    assert!(matches!(error, LockError::WrongKind { .. }), "{error}");
+}
+
+/// Nobody is sure to come before another; but all come to it, and soon.
+#[tokio::test(start_paused = true)]
+async fn all_who_want_it_come_to_it() {
+    let members = members(5);
+    let mut tasks = tokio::task::JoinSet::new();
+    for _ in 0..8 {
+        let locks = members.locks();
+        tasks.spawn(async move {
+            for _ in 0..20 {
+                let lease = locks.mutex("a").wait(LONG).lock().await.unwrap();
+                sleep(Duration::from_millis(1)).await;
+                lease.release().await.unwrap();
+                sleep(Duration::from_millis(5)).await;
+            }
+        });
+    }
+    let begun = Instant::now();
+    while let Some(ended) = tasks.join_next().await {
+        ended.unwrap();
+    }
+    // 160 stays of a millisecond, and the pauses between tries.
+    assert!(begun.elapsed() < 10 * SECOND, "{:?}", begun.elapsed());
+}

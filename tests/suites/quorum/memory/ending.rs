@@ -1,0 +1,119 @@
+//! Releases, and taking back what was asked for.
+
+use std::time::Duration;
+
+use leasehold::LockError;
+use leasehold_tests::members::Fault;
+use tokio::time::sleep;
+
+use super::{SECOND, holding, members};
+
+/// Late copies of what was given up do not count for, nor against, what came after.
+#[tokio::test(start_paused = true)]
+async fn what_comes_late_is_of_no_later_round() {
+    let members = members(3);
+    for late in [1, 60, 200, 999] {
+        let late = Fault::Late(Duration::from_millis(late));
+        members.member(0).plan(late);
+        members.member(1).plan(late);
+        let error = members.locks().mutex("a").ttl(SECOND).try_lock().await.unwrap_err();
+        assert!(matches!(error, LockError::Quorum { .. }), "{error}");
+        let lease = members.locks().mutex("a").ttl(SECOND).wait(3 * SECOND).lock().await.unwrap();
+        sleep(2 * SECOND).await;
+        assert!(lease.is_held() && members.locks().mutex("a").try_lock().await.is_err());
+        lease.release().await.unwrap();
+        sleep(SECOND).await;
+        assert_eq!(holding(&members, "a").await, 0);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_acquisition_that_is_dropped_leaves_nothing() {
+    let members = members(3);
+    members.member(0).freeze();
+    members.member(1).freeze();
+    let locks = members.locks();
+    let waiting = tokio::spawn(async move { locks.mutex("a").lock().await });
+    sleep(Duration::from_millis(10)).await;
+    waiting.abort();
+    members.member(0).thaw();
+    members.member(1).thaw();
+    sleep(SECOND).await;
+    assert_eq!(holding(&members, "a").await, 0);
+    drop(members.locks().mutex("a").try_lock().await.unwrap());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_is_not_handed_to_another_process() {
+    let members = members(3);
+    let lease = members.locks().mutex("a").lock().await.unwrap();
+    let error = lease.detach().unwrap_err();
+    assert!(matches!(error, LockError::Unsupported { .. }), "{error}");
+    sleep(SECOND).await;
+    assert_eq!(holding(&members, "a").await, 0, "it is released");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_keeping_is_kept_by_all() {
+    let members = members(3);
+    let mutex = members.locks().mutex("job").hold_at_least(5 * SECOND);
+    mutex.lock().await.unwrap().release().await.unwrap();
+    members.member(0).kill();
+    assert!(members.locks().mutex("job").try_lock().await.is_err());
+    sleep(6 * SECOND).await;
+    drop(members.locks().mutex("job").try_lock().await.unwrap());
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_minority_says_of_a_release_is_no_answer() {
+    let members = members(3);
+    let locks = members.locks();
+    let lease = locks.mutex("a").lock().await.unwrap();
+    members.member(1).kill();
+    members.member(2).kill();
+    let error = lease.release().await.unwrap_err();
+    assert!(matches!(error, LockError::Quorum { .. }), "{error}");
+    members.member(1).revive();
+    members.member(2).revive();
+    sleep(SECOND).await;
+    let lease = locks.mutex("a").lock().await.unwrap();
+    members.member(0).restart_empty(1 << 40).await;
+    lease.release().await.expect("one of three has forgotten it");
+}
+
+/// It is dead while it is to take back, and for long after; and its answer comes first.
+#[tokio::test(start_paused = true)]
+async fn what_a_dead_server_holds_is_taken_back_when_it_is_there_again() {
+    for way in ["release", "undo"] {
+        let members = members(3);
+        let lease = members.locks().mutex("a").lock().await.unwrap();
+        let dead = members.member(0);
+        if way == "release" {
+            dead.kill();
+            lease.release().await.unwrap();
+        } else {
+            lease.release().await.unwrap();
+            members.member(1).kill();
+            members.member(2).kill();
+            // It grants, and does not hear that this is taken back, be it told thrice.
+            dead.plan(Fault::Slow(Duration::ZERO));
+            (0..3).for_each(|_| dead.plan(Fault::LoseCommand));
+            members.locks().mutex("a").try_lock().await.unwrap_err();
+        }
+        sleep(SECOND).await;
+        assert!(dead.log().contains(&"vote"));
+        dead.revive();
+        sleep(SECOND).await;
+        assert_eq!(holding(&members, "a").await, 0, "{way}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_release_that_a_server_misses_is_made_up_for() {
+    let members = members(3);
+    let lease = members.locks().mutex("a").lock().await.unwrap();
+    members.member(0).plan(Fault::LoseCommand);
+    lease.release().await.unwrap();
+    sleep(SECOND).await;
+    assert_eq!(holding(&members, "a").await, 0);
+}

@@ -1,0 +1,204 @@
+//! Renewing a lease, and giving it back to who lost it.
+
+use std::sync::atomic::AtomicU64;
+use std::time::Duration;
+
+use leasehold::store::memory::MemoryStore;
+use leasehold::store::{ClientId, Kind, Mended, Node, Renewal, Request, RequestId, Store};
+use leasehold::{LockKey, LossReason};
+use leasehold_tests::members::{Fault, Members};
+use tokio::time::{Instant, advance, sleep};
+
+use super::{SECOND, holding, members, shown, take};
+use crate::quorum::LONG;
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_lasts_as_long_as_a_majority_renews_it() {
+    let members = members(5);
+    let lease = members.locks().mutex("a").ttl(SECOND).lock().await.unwrap();
+    members.member(0).kill();
+    members.member(1).freeze();
+    sleep(10 * SECOND).await;
+    assert!(lease.is_held());
+    members.member(2).freeze();
+    let begun = Instant::now();
+    assert_eq!(lease.lost().await, LossReason::Expired);
+    assert!(begun.elapsed() <= SECOND, "{:?}", begun.elapsed());
+}
+
+/// One after the other forgets, and is given it again before the next does.
+#[tokio::test(start_paused = true)]
+async fn who_lost_the_lock_is_given_it_again_while_a_majority_stands() {
+    for kind in ["mutex", "read", "write"] {
+        let members = members(3);
+        let locks = members.locks();
+        let lease = take(&locks, kind).await;
+        for place in [0, 1, 2, 0] {
+            members.member(place).restart_empty(1 << 40).await;
+            assert_eq!(holding(&members, "a").await, 2);
+            sleep(SECOND / 2).await;
+            assert_eq!(holding(&members, "a").await, 3, "{kind}");
+        }
+        assert!(lease.is_held());
+        let other = members.locks();
+        assert!(other.rw_lock("a").try_write().await.is_err());
+        lease.release().await.unwrap();
+        assert_eq!(holding(&members, "a").await, 0);
+        drop(other.rw_lock("a").try_write().await.unwrap());
+    }
+}
+
+/// What is given back is no vote for the renewal that found it lost.
+#[tokio::test(start_paused = true)]
+async fn what_a_majority_has_lost_is_lost() {
+    let members = members(3);
+    let lease = members.locks().mutex("a").ttl(SECOND).lock().await.unwrap();
+    members.member(0).restart_empty(1 << 40).await;
+    members.member(1).restart_empty(1 << 40).await;
+    assert_eq!(lease.lost().await, LossReason::Expired);
+    assert_eq!(holding(&members, "a").await, 1, "and it is given to nobody");
+    let _next = members.locks().mutex("a").try_lock().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_another_has_won_is_not_given_back() {
+    let members = members(3);
+    let lease = members.locks().mutex("a").ttl(SECOND).lock().await.unwrap();
+    // One forgets, and another has it there: no majority, and no healing.
+    let store = members.member(0);
+    store.restart_empty(1 << 40).await;
+    members.member(1).freeze();
+    members.member(2).freeze();
+    let other = members.locks();
+    let waiting = tokio::spawn(async move { other.mutex("a").ttl(SECOND).try_lock().await });
+    tokio::task::yield_now().await;
+    let holder = shown(&members, 0, "a").await.holders.pop().unwrap();
+    members.member(1).thaw();
+    members.member(2).thaw();
+    advance(SECOND / 3).await;
+    tokio::task::yield_now().await;
+    let still = shown(&members, 0, "a").await.holders.pop();
+    assert!(still.is_none_or(|still| still.client == holder.client));
+    assert!(waiting.await.unwrap().is_err());
+    assert!(lease.is_held());
+}
+
+/// A server that was restarted empty never makes a second holder: it does not count until
+/// all that it may have forgotten has ended.
+#[tokio::test(start_paused = true)]
+async fn a_store_that_forgot_counts_when_all_it_knew_has_ended() {
+    for (counts_after, is_safe) in [(SECOND, true), (Duration::ZERO, false)] {
+        let members = Members::start(3, SECOND, counts_after);
+        members.member(2).kill();
+        let lease = members.locks().mutex("a").ttl(SECOND).lock().await.unwrap();
+        members.member(2).revive();
+        members.member(1).restart_empty(1 << 40).await;
+        let second = members.locks().mutex("a").ttl(SECOND).try_lock().await;
+        assert_eq!(lease.is_held() && second.is_ok(), !is_safe, "without the guard there are two");
+        drop((lease, second));
+        sleep(2 * SECOND).await;
+        members.member(0).kill();
+        drop(members.locks().mutex("a").ttl(SECOND).try_lock().await.unwrap());
+    }
+}
+
+/// The next majority may be of those who were all restarted meanwhile.
+#[tokio::test(start_paused = true)]
+async fn who_is_given_the_lock_again_is_told_its_token() {
+    let members = members(3);
+    let locks = members.locks();
+    members.member(0).restart_empty(1_000_000).await;
+    let lease = locks.mutex("a").ttl(SECOND).lock().await.unwrap();
+    let first = lease.fence().unwrap();
+    for place in 0..3 {
+        // Its clock is behind.
+        members.member(place).restart_empty(0).await;
+        sleep(SECOND / 2).await;
+    }
+    lease.release().await.unwrap();
+    assert!(locks.mutex("a").try_lock().await.unwrap().fence().unwrap() > first);
+}
+
+/// The holder relies on it until then, and who comes after need not wait for longer.
+#[tokio::test(start_paused = true)]
+async fn what_is_given_back_ends_with_what_was_renewed() {
+    let members = members(3);
+    let _lease = members.locks().mutex("a").ttl(SECOND).lock().await.unwrap();
+    members.member(0).restart_empty(1 << 40).await;
+    // All answers to the renewal are slow.
+    let slow = Duration::from_millis(30);
+    for member in members.iter() {
+        member.plan(Fault::Slow(slow));
+    }
+    sleep(SECOND / 2).await;
+    let lasts = async |place| shown(&members, place, "a").await.holders[0].remaining;
+    let (healed, renewed) = (lasts(0).await, lasts(1).await);
+    // Less the drift between two clocks.
+    assert!(healed + SECOND / 100 <= renewed, "{healed:?}, {renewed:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_given_to_who_was_told_of_its_end_or_over_another() {
+    let [request, other] = [(); 2].map(|()| Request {
+        key: LockKey::new("a").unwrap(),
+        id: RequestId::next(ClientId::random(), &AtomicU64::new(0)),
+        kind: Kind::Mutex,
+        owner: None,
+        ttl: LONG,
+    });
+    for kind in [Kind::Mutex, Kind::Read, Kind::Write] {
+        let (request, store) = (Request { kind, ..request.clone() }, MemoryStore::default());
+        store.vote(&request, Duration::ZERO).await.unwrap();
+        store.cancel(&request).await.unwrap();
+        let mended = store.mend(&request, 1, SECOND).await.unwrap();
+        assert_eq!(mended, Mended::NotHeld, "{kind:?} has ended");
+
+        let rival = if kind == Kind::Mutex { Kind::Mutex } else { Kind::Write };
+        let (rival, store) = (Request { kind: rival, ..other.clone() }, MemoryStore::default());
+        store.vote(&rival, Duration::ZERO).await.unwrap();
+        let mended = store.mend(&request, 1, SECOND).await.unwrap();
+        assert_eq!(mended, Mended::NotHeld, "{kind:?} beside {rival:?}");
+        assert!(matches!(store.renew(&rival).await, Ok(Renewal::Renewed)));
+    }
+}
+
+/// One has another's record for good, as that one has died: it stays so, until it ends.
+#[tokio::test(start_paused = true)]
+async fn a_record_of_another_stays_through_renewals() {
+    let members = members(3);
+    let lease = members.locks().mutex("a").ttl(SECOND).lock().await.unwrap();
+    members.member(0).restart_empty(1 << 40).await;
+    let id = RequestId::next(ClientId::random(), &AtomicU64::new(0));
+    let key = LockKey::new("a").unwrap();
+    let dead = Request { key, id, kind: Kind::Mutex, owner: None, ttl: 5 * SECOND };
+    members.member(0).store().vote(&dead, Duration::ZERO).await.unwrap();
+    sleep(4 * SECOND).await;
+    assert!(matches!(members.member(0).store().renew(&dead).await, Ok(Renewal::Renewed)));
+    sleep(6 * SECOND).await;
+    assert!(lease.is_held());
+    assert!(!matches!(members.member(0).store().renew(&dead).await, Ok(Renewal::Renewed)));
+    assert_eq!(holding(&members, "a").await, 3, "it is given back when the other has ended");
+}
+
+/// What gives a lease to a server that lost it may come after the release, and finds its
+/// trace.
+#[tokio::test(start_paused = true)]
+async fn what_heals_too_late_heals_nothing() {
+    for kind in ["mutex", "read", "write"] {
+        let members = members(3);
+        let locks = members.locks();
+        let lease = take(&locks, kind).await;
+        let forgetful = members.member(0);
+        forgetful.restart_empty(1 << 40).await;
+        // The renewal, and then the mend, which is late.
+        forgetful.plan(Fault::Slow(Duration::ZERO));
+        forgetful.plan(Fault::Late(SECOND / 4));
+        forgetful.log();
+        while !forgetful.log().contains(&"mend") {
+            sleep(Duration::from_millis(1)).await;
+        }
+        lease.release().await.unwrap();
+        sleep(SECOND / 2).await;
+        assert_eq!(holding(&members, "a").await, 0, "{kind}");
+    }
+}
