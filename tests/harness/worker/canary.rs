@@ -346,6 +346,8 @@ async fn a_cluster() -> Result<(), Failure> {
     show("client", &locks);
     let held = locks.mutex(KEY).ttl(TTL).lock().await?;
     heard(locks.mutex(KEY).try_lock().await);
+    // Who waits has the driver connect, too, and that logs by itself.
+    heard(locks.mutex(KEY).wait(MOMENT).lock().await);
     let mut frozen = Vec::new();
     for node in cluster.nodes() {
         frozen.push(node.freeze().await);

@@ -53,7 +53,7 @@ const PROVOKED: [&str; 29] = [
     "of 3 servers have to agree",
     "replicas have it",
     "option sentinel_password",
-    "a node of the lock store's cluster is silent",
+    "no node of the lock store's cluster says who has what",
     "TimedOut",
     "Busy",
     "Lost",
