@@ -46,6 +46,21 @@ impl Cluster {
         timeout(SOON, taken).await.expect("a replica takes over")
     }
 
+    /// Moves the keys of a slot to another master, and leaves the slot where it is: who
+    /// asks its master for them is sent on.
+    ///
+    /// # Panics
+    ///
+    /// If a node refuses.
+    pub async fn begin_to_migrate(&self, slot: u16, to: &Server) {
+        let from = self.master_of(slot).await.expect("somebody has it");
+        let (mut source, mut target) = (from.redis().await, to.redis().await);
+        let (text, ids) = (slot.to_string(), [id(from).await, id(to).await]);
+        command(&mut target, &["SETSLOT", &text, "IMPORTING", &ids[0]], &[]).await;
+        command(&mut source, &["SETSLOT", &text, "MIGRATING", &ids[1]], &[]).await;
+        while move_keys(&mut source, slot, to.port()).await {}
+    }
+
     /// Moves a slot and all its keys to a master, under whatever load there is.
     ///
     /// # Panics
@@ -56,15 +71,11 @@ impl Cluster {
         if from.port() == to.port() {
             return;
         }
-        let (mut source, mut target) = (from.redis().await, to.redis().await);
-        let ids = [id(from).await, id(to).await];
-        let text = slot.to_string();
-        command(&mut target, &["SETSLOT", &text, "IMPORTING", &ids[0]], &[]).await;
-        command(&mut source, &["SETSLOT", &text, "MIGRATING", &ids[1]], &[]).await;
-        while move_keys(&mut source, slot, to.port()).await {}
+        self.begin_to_migrate(slot, to).await;
         // Who gets it is told first, or nobody would have it meanwhile.
-        for redis in [&mut target, &mut source] {
-            command(redis, &["SETSLOT", &text, "NODE", &ids[1]], &[]).await;
+        for node in [to, from] {
+            let slot = slot.to_string();
+            command(&mut node.redis().await, &["SETSLOT", &slot, "NODE", &id(to).await], &[]).await;
         }
         // The others hear of it, and clients ask any of them.
         let known = async {

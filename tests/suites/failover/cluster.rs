@@ -1,7 +1,12 @@
 //! A cluster's master dies, and its replica takes its slots over.
 
+use std::time::Duration;
+
+use leasehold::Locks;
 use leasehold_tests::cluster::Cluster;
 use leasehold_tests::server::Server;
+use redis::aio::MultiplexedConnection;
+use tokio::time::{sleep, timeout};
 
 use super::counter::{Counter, NAME};
 use super::{BOUND, DEAD, after_another_took_over};
@@ -27,4 +32,47 @@ async fn a_master_that_is_killed_costs_no_update() {
 async fn a_master_that_is_frozen_costs_no_update() {
     let mut frozen = None;
     while_the_master_goes(async |master| frozen = Some(master.freeze().await)).await;
+}
+
+async fn tell(redis: &mut [MultiplexedConnection], command: &str) {
+    for redis in redis {
+        let mut words = redis::Cmd::new();
+        words.arg(command.split(' ').collect::<Vec<_>>());
+        words.exec_async(redis).await.unwrap();
+    }
+}
+
+/// After a failover all clients connect anew at once. That a node has no room for one says
+/// nothing of what was asked of it, and passes.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_waits_outlasts_nodes_that_are_full() {
+    let cluster = Cluster::start().await;
+    let locks = Locks::connect(&cluster.url()).await.unwrap();
+    let mut nodes = Vec::new();
+    for node in cluster.nodes() {
+        nodes.push(node.redis().await);
+    }
+    tell(&mut nodes, "CONFIG SET maxclients 1").await;
+    tell(&mut nodes, "CLIENT KILL TYPE normal SKIPME yes").await;
+    let waiting = locks.mutex("full").wait(Duration::from_secs(20));
+    let waiting = tokio::spawn(async move { waiting.lock().await });
+    let refused = async {
+        loop {
+            for node in &mut nodes {
+                let stats: String =
+                    redis::cmd("INFO").arg("stats").query_async(node).await.unwrap();
+                let refusals =
+                    stats.lines().find_map(|it| it.strip_prefix("rejected_connections:"));
+                // The second comes of who asks again.
+                if refusals.unwrap().trim().parse::<u32>().unwrap() > 1 {
+                    return;
+                }
+            }
+            assert!(!waiting.is_finished(), "it does not wait");
+            sleep(Duration::from_millis(5)).await;
+        }
+    };
+    timeout(BOUND * 3, refused).await.expect("it is refused");
+    tell(&mut nodes, "CONFIG SET maxclients 100").await;
+    waiting.await.unwrap().unwrap().release().await.unwrap();
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
-use leasehold::Locks;
+use leasehold::{Lease, Locks};
 use leasehold_tests::cluster::Cluster;
 use leasehold_tests::kinds::Kind::{self, All, Mutex, Permits, Read, Reentrant, Write};
 use leasehold_tests::kinds::LIMIT;
@@ -73,16 +73,6 @@ async fn give_up(locks: Locks, name: String, kind: Kind, stop: Arc<AtomicBool>) 
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nothing_is_noticed_of_a_slot_that_moves() {
-    while_a_slot_moves(false).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "a release may have no answer in three tries, and says so"]
-async fn nothing_is_noticed_of_others_who_give_up_either() {
-    while_a_slot_moves(true).await;
-}
-
-async fn while_a_slot_moves(some_give_up: bool) {
     let cluster = Cluster::start().await;
     let (stop, mut tasks) = (Arc::<AtomicBool>::default(), JoinSet::new());
     let connect = async || Locks::connect(&cluster.url()).await.unwrap();
@@ -97,10 +87,8 @@ async fn while_a_slot_moves(some_give_up: bool) {
                 let (inside, ending) = ((inside.clone(), room), (own, stop.clone()));
                 tasks.spawn(come_and_go(locks.clone(), name, kind, inside, ending));
             }
-            if some_give_up {
-                let (name, stop) = (format!("of:{{moving}}:{lock}"), stop.clone());
-                tasks.spawn(give_up(locks.clone(), name, kinds[0], stop));
-            }
+            let (name, stop) = (format!("of:{{moving}}:{lock}"), stop.clone());
+            tasks.spawn(give_up(locks.clone(), name, kinds[0], stop));
         }
     }
     // Each move of the slot takes a while.
@@ -128,5 +116,30 @@ async fn while_a_slot_moves(some_give_up: bool) {
     stop.store(true, Ordering::SeqCst);
     while let Some(ended) = timeout(SOON, tasks.join_next()).await.expect("they end") {
         ended.unwrap();
+    }
+}
+
+/// Half way, commands for a key that has gone are sent on one by one, and there are many at
+/// a time.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn leases_are_renewed_while_their_slot_stands_half_way() {
+    const SHORT: Duration = Duration::from_secs(1);
+    let cluster = Cluster::start().await;
+    let locks = Locks::connect(&cluster.url()).await.unwrap();
+    let mut leases = Vec::new();
+    for n in 0..50 {
+        let mutex = locks.mutex(format!("of:{{moving}}:{n}")).ttl(SHORT);
+        leases.push(mutex.lock().await.unwrap());
+    }
+    let slot = cluster.slot("moving").await;
+    let master = cluster.master_of(slot).await.expect("a master").port();
+    let other = cluster.nodes().iter().find(|node| node.port() != master).expect("another");
+    cluster.begin_to_migrate(slot, other).await;
+    // What is not renewed has ended by then.
+    sleep(SHORT * 3).await;
+    assert!(leases.iter().all(Lease::is_held), "some were not renewed");
+    cluster.migrate(slot, other).await;
+    for lease in leases {
+        lease.release().await.unwrap();
     }
 }

@@ -1,9 +1,8 @@
 //! What a user gives to connect: one grammar of URLs for a server, the nodes of a
 //! cluster, and sentinels. No error repeats any of it: it may hold a password.
 
-use redis::{ConnectionInfo, IntoConnectionInfo, ProtocolVersion, RedisError};
+use redis::{ConnectionInfo, IntoConnectionInfo, ProtocolVersion};
 
-use super::fault;
 use super::place::Place;
 use super::sentinel::Sentinels;
 use crate::store::StoreError;
@@ -19,8 +18,8 @@ pub(super) enum Address {
     Cluster(Vec<ConnectionInfo>),
 }
 
-pub(super) fn not_connected(what: String, error: RedisError) -> LockError {
-    let StoreError { outcome, source, .. } = fault::not_run(error);
+pub(super) fn not_connected(what: String, error: StoreError) -> LockError {
+    let StoreError { outcome, source, .. } = error;
     LockError::Store { step: Step::Connect, what, outcome, source }
 }
 

@@ -7,17 +7,22 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use futures_util::future::join_all;
+use redis::cluster::{ClusterClient, ClusterClientBuilder};
 use redis::cluster_async::ClusterConnection;
-use redis::{ConnectionInfo, PushInfo, PushKind, RedisResult, Value};
+use redis::{ConnectionInfo, ErrorKind, ProtocolVersion, PushInfo, PushKind, RedisResult, Value};
 use tokio::runtime::Handle;
-use tokio::sync::Mutex as AsyncMutex;
+use tokio::sync::{Mutex as AsyncMutex, Semaphore};
 use tokio::time::{sleep, timeout};
 
 use super::connection::Pauses;
 use super::hints::Ears;
 use super::settings::Settings;
-use super::{cluster, fault, lock};
+use super::{fault, lock};
 use crate::store::{Attendance, Hint, StoreError};
+
+/// Few enough for the driver: with some dozens of commands under way its connection to a
+/// cluster may stand still for good (ARCHITECTURE.md, decision 66).
+const TURNS: usize = 8;
 
 /// A client's subscriptions on a cluster.
 pub(super) struct Hub {
@@ -27,6 +32,8 @@ pub(super) struct Hub {
     /// Made when somebody first waits.
     connection: AsyncMutex<Option<ClusterConnection>>,
     channels: Mutex<HashMap<String, Channel>>,
+    /// So many commands are under way at a time.
+    turns: Semaphore,
     /// The last try to subscribe failed.
     has_failed: AtomicBool,
     runtime: Handle,
@@ -66,6 +73,7 @@ impl Hub {
             settings,
             connection: AsyncMutex::default(),
             channels: Mutex::default(),
+            turns: Semaphore::new(TURNS),
             has_failed: AtomicBool::new(false),
             runtime,
         }
@@ -87,7 +95,7 @@ impl Hub {
             let settled = timeout(limit, attending.hub.settle(&attending.name, false)).await;
             let failed = match settled {
                 Ok(Ok(())) => None,
-                Ok(Err(error)) => Some(fault::in_cluster(error)),
+                Ok(Err(error)) => Some(fault::in_cluster(fault::sort(error).1)),
                 Err(_) => Some(fault::silent()),
             };
             attending.hub.has_failed.store(failed.is_some(), Ordering::Relaxed);
@@ -115,7 +123,8 @@ impl Hub {
             self.subscribe(name).await?;
             *state = State::Subscribed;
         } else if !is_wanted && *state != State::Unsubscribed {
-            let result = async { self.connection().await?.sunsubscribe(name).await }.await;
+            let ending = async { self.connection().await?.sunsubscribe(name).await };
+            let result = self.limited(ending).await;
             *state = State::Unsubscribed;
             self.forget(name);
             return result;
@@ -148,11 +157,22 @@ impl Hub {
     async fn subscribe(self: &Arc<Self>, name: &str) -> RedisResult<()> {
         let mut connection = self.connection().await?;
         self.expect(name, 1);
-        let result = connection.ssubscribe(name).await;
+        let result = self.limited(connection.ssubscribe(name)).await;
         if result.is_err() {
             self.expect(name, 0);
         }
         result
+    }
+
+    /// Waits for its turn, and for the answer, for a while: the driver waits for a node that
+    /// is gone, and with many commands under way it may wait for itself.
+    async fn limited(&self, answer: impl Future<Output = RedisResult<()>>) -> RedisResult<()> {
+        let answer = async {
+            let _turn = self.turns.acquire().await;
+            answer.await
+        };
+        let silent = |_| Err((ErrorKind::Io, "no answer in time").into());
+        timeout(self.settings.connect_timeout, answer).await.unwrap_or_else(silent)
     }
 
     fn expect(&self, name: &str, confirmations: usize) {
@@ -173,10 +193,24 @@ impl Hub {
             }
             Ok::<_, ()>(())
         };
-        let client = cluster::builder(&self.nodes, &self.settings).push_sender(take).build()?;
+        let client = self.builder().push_sender(take).build()?;
         let made = client.get_async_connection().await?;
         *connection = Some(made.clone());
         Ok(made)
+    }
+
+    fn builder(&self) -> ClusterClientBuilder {
+        let builder = ClusterClient::builder(self.nodes.iter().cloned())
+            .use_protocol(ProtocolVersion::RESP3)
+            .connection_timeout(self.settings.connect_timeout)
+            .response_timeout(self.settings.connect_timeout)
+            .retries(4)
+            .min_retry_wait(10)
+            .max_retry_wait(100);
+        match self.nodes.first() {
+            Some(node) => builder.tcp_settings(node.tcp_settings().clone()),
+            None => builder,
+        }
     }
 
     /// Subscribes to everything again, on new connections.

@@ -107,7 +107,12 @@ impl RedisStore {
             Servers::One(pumps) => pumps,
             #[cfg(feature = "cluster")]
             Servers::Cluster(cluster) => {
-                let running = self.runtime.spawn(cluster::run(cluster.clone(), command, limit));
+                let running = self.runtime.spawn(cluster::run(
+                    cluster.clone(),
+                    command,
+                    limit,
+                    cluster::patience(limit),
+                ));
                 return Box::pin(async move {
                     read(running.await.unwrap_or_else(|_| Err(fault::shut_down())))
                 });

@@ -1,176 +1,240 @@
-//! A cluster: the driver's own connection, which finds the node of a key, makes
-//! its connections anew and follows slots that move.
+//! A cluster: each slot has its node, which is spoken to like a single server.
+//!
+//! The driver's own connection to a cluster is used for hints alone: with some dozens of
+//! commands under way it stands still for good when a slot moves, and of several that a
+//! node sends on to another at once it leads one there (decision 66).
 
-use std::collections::HashMap;
+mod map;
+mod node;
+mod slots;
+
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use redis::cluster::{ClusterClient, ClusterClientBuilder};
-use redis::cluster_async::ClusterConnection;
-use redis::{Cmd, ConnectionInfo, ProtocolVersion, RedisResult, Value, aio::ConnectionLike};
+use futures_util::StreamExt;
+use futures_util::future::join_all;
+use futures_util::stream::FuturesUnordered;
+use redis::{ConnectionInfo, RedisError, Value};
 use tokio::runtime::Handle;
-use tokio::time::{sleep, timeout};
+use tokio::time::sleep;
 
+use self::map::Map;
+use self::node::{Common, Node};
+use self::slots::Range;
 use super::attendance::Hub;
-use super::command::{Command, call};
-use super::fault;
+use super::command::Command;
 use super::hints::Ears;
 use super::settings::Settings;
-use super::{lock, script};
-use crate::store::StoreError;
+use super::{fault, lock};
+use crate::store::{ClientId, StoreError};
 
-/// How long a lock's commands may be without an answer until all connections are made
-/// anew: the driver asks a node that is silent, and not closed, for ever.
-const PATIENCE: Duration = Duration::from_millis(500);
+/// The least time from asking the nodes who has the slots to asking them again.
+const REST: Duration = Duration::from_millis(100);
 
-/// How many times as long as a command may take, it is sent again while its slot moves.
-const MOVING: u32 = 4;
+/// How many times as long as a command may take, it is sent again while its slot moves;
+/// and how long at the most.
+const MOVING: (u32, Duration) = (4, Duration::from_secs(2));
+
+/// How long a node has to say who has the slots.
+const ANSWER: Duration = Duration::from_millis(500);
 
 /// The pauses between these.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// The connections to a cluster.
+/// The nodes of a cluster.
 pub(super) struct Cluster {
-    client: ClusterClient,
-    commands: Mutex<ClusterConnection>,
-    silences: Mutex<Silences>,
-    /// There are some.
-    is_silent: AtomicBool,
+    common: Common,
+    map: Mutex<Map>,
+    is_looking: AtomicBool,
     /// Subscriptions have a connection of their own: when a slot moves, a server
     /// ends those of its channels unasked, which the driver takes for the answer
     /// to a command that is under way, and gives all later ones to the wrong ones.
     pub(super) hub: Arc<Hub>,
 }
 
-/// Which locks' nodes do not answer.
-#[derive(Default)]
-struct Silences {
-    /// When the first command of a lock was sent that had no answer since.
-    since: HashMap<u64, Instant>,
-    is_renewing: bool,
-}
-
 impl Cluster {
     /// Connects to the nodes that are there.
     pub(super) async fn open(
         nodes: Vec<ConnectionInfo>,
-        ears: Ears,
-        settings: &Settings,
+        client: ClientId,
+        settings: Settings,
         runtime: Handle,
-    ) -> RedisResult<Self> {
-        let client = builder(&nodes, settings).build()?;
-        let mut commands = client.get_async_connection().await?;
-        for script in script::ALL {
-            // Where it is not allowed, each script is loaded by its first EVAL.
-            let mut load = redis::cmd("SCRIPT");
-            load.arg("LOAD").arg(script.body);
-            let _ = commands.req_packed_command(&load).await;
-        }
-        Ok(Self {
-            client,
-            commands: Mutex::new(commands),
-            silences: Mutex::default(),
-            is_silent: AtomicBool::new(false),
-            hub: Arc::new(Hub::new(nodes, ears, settings.clone(), runtime)),
-        })
+    ) -> Result<Self, StoreError> {
+        let ears = Ears::new(client, String::new());
+        let hub = Hub::new(nodes.clone(), ears, settings.clone(), runtime.clone());
+        let deaf = Arc::new(Ears::new(client, String::new()));
+        let common = Common::new(nodes[0].clone(), settings, deaf, runtime);
+        let seed = |(nth, info)| Arc::new(Node::named(info, &common, nth == 0));
+        let seeds = nodes.iter().enumerate().map(seed).collect();
+        let cluster = Self {
+            map: Mutex::new(Map::new(seeds)),
+            common,
+            is_looking: AtomicBool::new(false),
+            hub: Arc::new(hub),
+        };
+        // They have to be connected to first.
+        cluster.assign(&cluster.ask(cluster.common.settings.connect_timeout + ANSWER).await?);
+        // A master that is not there now may be there later, or another in its place.
+        let masters = lock(&cluster.map).nodes().to_vec();
+        join_all(masters.iter().map(|node| node.connect())).await;
+        Ok(cluster)
     }
 
-    /// Notes that a lock's node has answered.
-    fn hear(&self, lock_number: u64) {
-        if self.is_silent.load(Ordering::Relaxed) {
-            let mut silences = lock(&self.silences);
-            silences.since.remove(&lock_number);
-            self.is_silent.store(!silences.since.is_empty(), Ordering::Relaxed);
-        }
+    fn master_of(&self, slot: u16) -> Option<Arc<Node>> {
+        lock(&self.map).master_of(slot).cloned()
     }
 
-    /// Notes that it has not, and makes all connections anew if it has not for long.
-    fn miss(self: &Arc<Self>, lock_number: u64, sent: Instant) {
-        let mut silences = lock(&self.silences);
-        self.is_silent.store(true, Ordering::Relaxed);
-        let since = *silences.since.entry(lock_number).or_insert(sent);
-        if since.elapsed() >= PATIENCE && !std::mem::replace(&mut silences.is_renewing, true) {
-            tracing::warn!("a node of the lock store's cluster is silent; connecting anew");
-            let cluster = self.clone();
-            tokio::spawn(async move { cluster.renew().await });
-        }
-    }
-
-    /// Whoever has taken a silent node's slots over is found by new connections.
-    async fn renew(self: Arc<Self>) {
-        let made = self.client.get_async_connection().await;
-        let mut silences = lock(&self.silences);
-        *silences = Silences::default();
-        self.is_silent.store(false, Ordering::Relaxed);
-        drop(silences);
-        match made {
-            Ok(made) => {
-                *lock(&self.commands) = made;
-                self.hub.renew();
+    /// Asks all nodes that are known who has the slots, and goes by what most say: one
+    /// that is cut off from the others may know less.
+    async fn ask(&self, limit: Duration) -> Result<Vec<Range>, StoreError> {
+        let nodes = lock(&self.map).nodes().to_vec();
+        let mut answers: FuturesUnordered<_> = nodes.iter().map(|node| node.slots(limit)).collect();
+        // In the order of the answers.
+        let (mut said, mut failed) = (Vec::<(Vec<Range>, usize)>::new(), None);
+        while let Some(answer) = answers.next().await {
+            let ranges = match answer {
+                Ok(Some(ranges)) => ranges,
+                Ok(None) => continue,
+                Err(error) => {
+                    failed = Some(error);
+                    continue;
+                }
+            };
+            let place = said.iter().position(|(known, _)| *known == ranges).unwrap_or_else(|| {
+                said.push((ranges, 0));
+                said.len() - 1
+            });
+            said[place].1 += 1;
+            if said[place].1 * 2 > nodes.len() {
+                break;
             }
-            Err(error) => tracing::debug!(%error, "the cluster can't be connected to anew"),
+        }
+        // Of several that are as many, who answered first.
+        let most = said.into_iter().rev().max_by_key(|(_, count)| *count);
+        most.map(|(ranges, _)| ranges).ok_or_else(|| failed.unwrap_or_else(no_slots))
+    }
+
+    /// Goes by what the nodes say.
+    fn assign(&self, ranges: &[Range]) {
+        let is_replaced = lock(&self.map).assign(ranges, &self.common);
+        if is_replaced {
+            // Its subscriptions are gone with it; the driver would wait for it.
+            self.hub.renew();
         }
     }
+
+    /// Asks the nodes again who has what, unless that was done just now.
+    fn look(self: &Arc<Self>) {
+        if self.is_looking.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        let cluster = self.clone();
+        self.common.runtime.spawn(async move {
+            match cluster.ask(ANSWER).await {
+                Ok(ranges) => cluster.assign(&ranges),
+                Err(error) => {
+                    tracing::debug!(error = %error.source, "no node of the lock store's cluster says who has what");
+                }
+            }
+            sleep(REST).await;
+            cluster.is_looking.store(false, Ordering::Relaxed);
+        });
+    }
+
+    /// Where the command goes next that `node` refused so; nowhere, if it was for another
+    /// reason.
+    fn follow(self: &Arc<Self>, slot: u16, node: &Node, refusal: &RedisError) -> Option<Next> {
+        let other = |map: &mut Map| {
+            let (host, port) = node.other(refusal)?;
+            Some(map.node_at(&self.common.at(host, port), &self.common))
+        };
+        match refusal.code()? {
+            "MOVED" => {
+                let mut map = lock(&self.map);
+                let other = other(&mut map)?;
+                map.give(slot, other);
+            }
+            "ASK" => return Some(Next::Asking(other(&mut lock(&self.map))?)),
+            "TRYAGAIN" => {}
+            "CLUSTERDOWN" => self.look(),
+            _ => return None,
+        }
+        Some(Next::Master)
+    }
+}
+
+/// Who a command goes to.
+enum Next {
+    /// To the master of its slot.
+    Master,
+    /// To the node that the slot is on the way to.
+    Asking(Arc<Node>),
 }
 
 impl fmt::Debug for Cluster {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Cluster").finish_non_exhaustive()
+        let map = lock(&self.map);
+        let nodes: Vec<_> = map.nodes().iter().map(|node| &node.address).collect();
+        f.debug_struct("Cluster").field("nodes", &nodes).finish_non_exhaustive()
     }
 }
 
-/// What all connections to the cluster have in common.
-pub(super) fn builder(nodes: &[ConnectionInfo], settings: &Settings) -> ClusterClientBuilder {
-    let builder = ClusterClient::builder(nodes.iter().cloned())
-        .use_protocol(ProtocolVersion::RESP3)
-        .connection_timeout(settings.connect_timeout)
-        // Whoever asks has a time-out of its own.
-        .response_timeout(settings.connect_timeout.max(settings.command_timeout))
-        // Enough for a slot that moves.
-        .retries(4)
-        .min_retry_wait(10)
-        .max_retry_wait(100);
-    match nodes.first() {
-        Some(node) => builder.tcp_settings(node.tcp_settings().clone()),
-        None => builder,
-    }
+/// How long a command that may take `limit` is sent again while its slot moves.
+pub(super) fn patience(limit: Duration) -> Duration {
+    let (times, most) = MOVING;
+    (limit * times).min(most)
 }
 
-/// Sends one command and waits for its answer, for at most `limit`; or longer, while its
-/// slot moves.
+/// Sends one command to the node of its slot and waits for its answer, for at most
+/// `limit`; and again for so long, while its slot moves.
 pub(super) async fn run(
     cluster: Arc<Cluster>,
     command: Command,
     limit: Duration,
+    patience: Duration,
 ) -> Result<Value, StoreError> {
-    let begun = Instant::now();
+    let (begun, slot) = (Instant::now(), slots::of(command.first_key()));
+    let (mut next, mut tries) = (Next::Master, 0_u32);
     loop {
-        let (sent, mut connection) = (Instant::now(), lock(&cluster.commands).clone());
-        let answer = async {
-            match send(&mut connection, &call(&[&command], false)).await {
-                Err(error) if error.code() == Some("NOSCRIPT") => {
-                    send(&mut connection, &call(&[&command], true)).await
-                }
-                answer => answer,
-            }
+        let is_late = begun.elapsed() >= patience;
+        let (node, is_asking) = match std::mem::replace(&mut next, Next::Master) {
+            Next::Asking(node) => (Some(node), true),
+            Next::Master => (cluster.master_of(slot), false),
         };
-        let Ok(answer) = timeout(limit, answer).await else {
-            cluster.miss(command.lock, sent);
-            return Err(fault::silent());
-        };
-        cluster.hear(command.lock);
-        match answer {
-            // It did not run, and will soon: the node is there, and so is the next one.
-            Err(error) if fault::is_moving(&error) && begun.elapsed() < limit * MOVING => {
-                sleep(PAUSE).await;
+        let Some(node) = node else {
+            cluster.look();
+            if is_late {
+                return Err(no_slots());
             }
-            answer => return answer.map_err(fault::in_cluster),
+            sleep(PAUSE).await;
+            continue;
+        };
+        let error = match node.send(command.to(slot, is_asking), limit).await {
+            Ok(answer) => return Ok(answer),
+            Err(error) => error,
+        };
+        let refusal = fault::of(&error);
+        let Some(other) = refusal.and_then(|refusal| cluster.follow(slot, &node, refusal)) else {
+            if error.is_passing {
+                // Another may have its slots by now.
+                cluster.look();
+            }
+            return Err(fault::in_cluster(error));
+        };
+        if is_late && tries >= 2 {
+            return Err(fault::in_cluster(error));
+        }
+        // Sent on once or twice it gets there; else it takes a moment.
+        let is_sent_on = refusal.is_some_and(|it| matches!(it.code(), Some("MOVED" | "ASK")));
+        (next, tries) = (other, tries + 1);
+        if !is_sent_on || tries > 2 {
+            sleep(PAUSE).await;
         }
     }
 }
 
-async fn send(connection: &mut ClusterConnection, command: &Cmd) -> RedisResult<Value> {
-    connection.req_packed_command(command).await?.extract_error()
+fn no_slots() -> StoreError {
+    fault::not_yet("the cluster has given the slot to no node; see CLUSTER INFO")
 }

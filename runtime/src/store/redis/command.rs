@@ -6,13 +6,14 @@ use std::time::Duration;
 
 use redis::{Cmd, ErrorKind, RedisError, Value};
 
+use super::fault;
 use super::script::Script;
 use super::words::Words;
 use crate::store::{Request, StoreError};
 use crate::{LockKey, Outcome};
 
 /// What a script is asked: its keys and its arguments.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Command {
     script: &'static Script,
     /// The keys, then the arguments.
@@ -20,11 +21,15 @@ pub(super) struct Command {
     keys: usize,
     /// Stands for the lock: all commands of one have the same.
     pub(super) lock: u64,
+    /// On a cluster: the slot that its keys are in.
+    slot: u16,
+    /// On a cluster: its slot is on the way to the node that it is sent to.
+    pub(super) is_asking: bool,
 }
 
 impl Command {
     pub(super) fn new(script: &'static Script) -> Self {
-        Self { script, words: Words::new(), keys: 0, lock: 0 }
+        Self { script, words: Words::new(), keys: 0, lock: 0, slot: 0, is_asking: false }
     }
 
     /// Adds the script's keys of a lock.
@@ -65,7 +70,21 @@ impl Command {
 
     /// Whether one call takes this and the other.
     pub(super) fn goes_with(&self, other: &Self) -> bool {
-        self.script.takes_several && std::ptr::eq(self.script, other.script)
+        self.script.takes_several
+            && std::ptr::eq(self.script, other.script)
+            && (self.slot, self.is_asking) == (other.slot, other.is_asking)
+    }
+
+    /// The first of its keys: all of them are in its slot.
+    #[cfg(feature = "cluster")]
+    pub(super) fn first_key(&self) -> &[u8] {
+        self.words.iter().next().unwrap_or_default()
+    }
+
+    /// The same for a node of a cluster.
+    #[cfg(feature = "cluster")]
+    pub(super) fn to(&self, slot: u16, is_asking: bool) -> Self {
+        Self { slot, is_asking, ..self.clone() }
     }
 }
 
@@ -151,8 +170,7 @@ pub(super) fn integers(answer: &Value) -> Integers {
 
 /// A value of another type stands under a key of the lock.
 pub(super) fn is_wrong_type(error: &StoreError) -> bool {
-    let error = error.source.downcast_ref::<RedisError>();
-    error.is_some_and(|error| error.code() == Some("WRONGTYPE"))
+    fault::of(error).is_some_and(|error| error.code() == Some("WRONGTYPE"))
 }
 
 /// A server of the same protocol whose scripts are not ours can't answer so.

@@ -6,19 +6,19 @@
 //! connection is broken: the commands say so, or the driver when it is closed.
 
 use std::fmt;
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use bb8_redis::bb8::{ManageConnection, Pool, RunError};
+#[cfg(feature = "cluster")]
+use redis::ErrorKind;
 use redis::aio::MultiplexedConnection;
 use redis::{Cmd, RedisError, RedisResult, Value};
 use tokio::task::AbortHandle;
 
 use super::dial::Manager;
 use super::fault::{self, Fault};
-use super::health::Health;
-use super::hints::Ears;
+use super::health::{Health, Shared};
 use super::{lock, subscriber};
 use crate::store::StoreError;
 
@@ -45,6 +45,20 @@ impl Connections {
     /// Makes the first connection; if that fails, with what it met, it is made later.
     pub(super) async fn open_or_later(manager: Manager) -> (Self, Option<RedisError>) {
         let first = manager.connect().await;
+        let connections = Self::later(manager);
+        let error = match first {
+            Ok(first) => {
+                // The pool is empty, so there is room; if not, it makes its own.
+                let _ = connections.pool.add(first);
+                None
+            }
+            Err(error) => Some(error),
+        };
+        (connections, error)
+    }
+
+    /// Makes the first connection when it is needed.
+    pub(super) fn later(manager: Manager) -> Self {
         let pool = Pool::builder()
             .max_size(1)
             .test_on_check_out(false)
@@ -53,19 +67,11 @@ impl Connections {
             .connection_timeout(manager.shared.settings.connect_timeout)
             .error_sink(Box::new(manager.clone()))
             .build_unchecked(manager.clone());
-        let error = match first {
-            Ok(first) => {
-                // The pool is empty, so there is room; if not, it makes its own.
-                let _ = pool.add(first);
-                None
-            }
-            Err(error) => Some(error),
-        };
         let keeping = manager.hears.then(|| {
             let hearing = manager.clone();
             tokio::spawn(async move { subscriber::keep(&hearing).await }).abort_handle()
         });
-        (Self { pool, manager, last: Mutex::default(), keeping }, error)
+        Self { pool, manager, last: Mutex::default(), keeping }
     }
 
     /// A connection that is not known to be broken.
@@ -86,44 +92,19 @@ impl Connections {
                     return Ok(link.clone());
                 }
                 Err(RunError::User(error)) => return Err(fault::not_run(error)),
-                Err(RunError::TimedOut) => return Err(self.no_connection()),
+                Err(RunError::TimedOut) => return Err(self.manager.shared.no_connection()),
             }
         }
     }
 
-    /// Why there is no connection.
-    pub(super) fn no_connection(&self) -> StoreError {
-        self.manager.shared.no_connection()
+    /// What is known of the server.
+    pub(super) fn shared(&self) -> &Shared {
+        &self.manager.shared
     }
 
     /// Notes what a command on the connection met.
     pub(super) fn judge(&self, link: &Link, sent: Instant, fault: Fault) {
         self.manager.shared.judge(&link.health, sent, fault);
-    }
-
-    pub(super) fn ears(&self) -> &Ears {
-        &self.manager.shared.ears
-    }
-
-    /// Why the server may grant nothing now, if it can be reached.
-    pub(super) async fn why_nothing_is_granted(&self) -> Option<String> {
-        let link = self.get().await.ok()?;
-        self.manager.shared.why_not_to_grant(&link.health)
-    }
-
-    /// What tells the server's last start that was seen from any other.
-    pub(super) fn run(&self) -> Option<String> {
-        self.manager.shared.run()
-    }
-
-    /// Whether the server says that it is a node of a cluster.
-    pub(super) fn lead_to_cluster(&self) -> bool {
-        self.manager.shared.is_of_cluster.load(Ordering::Relaxed)
-    }
-
-    /// See [`Shared::why_not_to_grant`](super::health::Shared::why_not_to_grant).
-    pub(super) fn why_not_to_grant(&self, link: &Link) -> Option<String> {
-        self.manager.shared.why_not_to_grant(&link.health)
     }
 }
 
@@ -174,6 +155,18 @@ impl Link {
     /// Sends a command; a server's error is an answer like any other.
     pub(super) async fn send(&mut self, command: &Cmd) -> RedisResult<Value> {
         self.connection.send_packed_command(command).await
+    }
+
+    /// Sends a command to a node that its slot is on the way to. Nothing comes between the
+    /// two.
+    #[cfg(feature = "cluster")]
+    pub(super) async fn send_asking(&mut self, command: &Cmd) -> RedisResult<Value> {
+        let mut both = redis::pipe();
+        both.cmd("ASKING").add_command(command.clone());
+        let answers = self.connection.send_packed_commands(&both, 0, 2).await?;
+        // That it may not ask is the reason for whatever comes of the other.
+        let answer = answers.into_iter().find(|it| *it != Value::Okay);
+        answer.ok_or_else(|| (ErrorKind::Client, "no answer").into())
     }
 
     pub(super) fn is_given_up(&self) -> bool {

@@ -48,25 +48,26 @@ pub(super) fn sort(error: RedisError) -> (Fault, StoreError) {
     }
 }
 
-/// Sorts an error that a command met on a cluster. A slot that was still moving
-/// after some tries has moved a little later.
+/// What an error of a command says on a cluster. A slot that was still moving after some
+/// tries has moved a little later.
 #[cfg(feature = "cluster")]
-pub(super) fn in_cluster(error: RedisError) -> StoreError {
-    match error.code() {
-        Some("MOVED" | "ASK") => {
-            StoreError { source: Box::new(error.clone()), ..refused(error, true) }
+pub(super) fn in_cluster(error: StoreError) -> StoreError {
+    match of(&error).map(|it| (it.code(), it)) {
+        Some((Some("MOVED" | "ASK"), refusal)) => {
+            let source = Box::new(refusal.clone());
+            StoreError { source, is_passing: true, ..error }
         }
         // A key that the script has emptied is gone to the slot's new node for all that
         // the server knows. What came before is done; by the next time the slot has moved.
-        Some("ERR") if says(&error, "non local key") => unknown(error),
-        _ => sort(error).1,
+        Some((Some("ERR"), refusal)) if says(refusal, "non local key") => unknown(refusal.clone()),
+        _ => error,
     }
 }
 
-/// Whether a cluster refuses a command since its slot moves, or has lost its node.
-#[cfg(feature = "cluster")]
-pub(super) fn is_moving(error: &RedisError) -> bool {
-    matches!(error.code(), Some("TRYAGAIN" | "MOVED" | "ASK" | "CLUSTERDOWN"))
+/// What the server said, or the driver.
+pub(super) fn of(error: &StoreError) -> Option<&RedisError> {
+    let advised = || Some(&error.source.downcast_ref::<Advised>()?.error);
+    error.source.downcast_ref().or_else(advised)
 }
 
 /// An error that was met before the command was sent.
@@ -109,10 +110,18 @@ fn refused(error: RedisError, is_passing: bool) -> StoreError {
         is_passing,
         is_shut_down: false,
         source: match advice(&error) {
-            Some(advice) => format!("{error}; {advice}").into(),
+            Some(advice) => Box::new(Advised { error, advice }),
             None => Box::new(error),
         },
     }
+}
+
+/// An error, and what to do.
+#[derive(Debug, thiserror::Error)]
+#[error("{error}; {advice}")]
+struct Advised {
+    error: RedisError,
+    advice: &'static str,
 }
 
 fn says(error: &RedisError, words: &str) -> bool {
@@ -209,6 +218,26 @@ mod tests {
                 "{line}"
             );
         }
+    }
+
+    #[cfg(feature = "cluster")]
+    #[test]
+    fn on_a_cluster_a_slot_that_moves_is_no_end() {
+        let sorted = |error| {
+            let StoreError { outcome, is_passing, .. } = in_cluster(error);
+            (outcome, is_passing)
+        };
+        for moving in ["MOVED 3999 127.0.0.1:6381", "ASK 3999 127.0.0.1:6381"] {
+            let error = in_cluster(sort(said(moving)).1);
+            assert_eq!((error.outcome, error.is_passing), (Outcome::NotRun, true), "{moving}");
+            assert!(!error.source.to_string().contains("this is a node"), "{moving}");
+        }
+        let cut_short = "ERR user_script: Script attempted to access a non local key in a cluster";
+        assert_eq!(sorted(sort(said(cut_short)).1), (Outcome::Unknown, true));
+        // What was met on the way to a node says nothing of the command.
+        let full = not_run(said("ERR max number of clients reached"));
+        assert_eq!(sorted(full), (Outcome::NotRun, true));
+        assert_eq!(sorted(sort(said("ERR something else")).1), (Outcome::Unknown, false));
     }
 
     #[test]

@@ -28,9 +28,9 @@ const TOGETHER: usize = 16;
 pub(super) async fn run(connections: Arc<Connections>, mut entries: Vec<Entry>, limit: Duration) {
     let deadline = Timer::now() + limit;
     let Ok(Ok(link)) = timeout_at(deadline, connections.get()).await else {
-        return Flight::new(entries).fail(|| connections.no_connection());
+        return Flight::new(entries).fail(|| connections.shared().no_connection());
     };
-    if let Some(problem) = connections.why_not_to_grant(&link) {
+    if let Some(problem) = connections.shared().why_not_to_grant(&link.health) {
         for entry in entries.extract_if(.., |entry| entry.command.grants()) {
             let _ = entry.answer.send(Err(fault::not_yet(&problem)));
         }
@@ -100,8 +100,15 @@ impl Flight {
         call: Call,
     ) -> impl Future<Output = (Call, RedisResult<Value>)> + use<> {
         let commands: Vec<_> = call.places.iter().map(|place| &self.commands[*place]).collect();
+        #[cfg(feature = "cluster")]
+        let is_asking = commands[0].is_asking;
         let (mut link, cmd) = (link.clone(), command::call(&commands, call.with_body));
         async move {
+            #[cfg(feature = "cluster")]
+            if is_asking {
+                let answer = link.send_asking(&cmd).await;
+                return (call, answer);
+            }
             let answer = link.send(&cmd).await;
             (call, answer)
         }

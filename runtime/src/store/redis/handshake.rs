@@ -65,9 +65,6 @@ impl Manager {
         }
         let about = allowed::<String>(about)?.and_then(|about| Server::read(&about));
         self.shared.meet(about.as_ref(), &health);
-        self.shared
-            .is_of_cluster
-            .store(about.as_ref().is_some_and(|about| about.is_of_cluster), Ordering::Relaxed);
         self.warn(about.as_ref(), warnings);
         let is_done = |kill: &RedisResult<Value>| match kill {
             Ok(_) => true,

@@ -28,7 +28,7 @@ pub(super) struct Shared {
     /// Where the last connection led.
     pub(super) address: watch::Sender<String>,
     /// It is a node of a cluster, which has to be spoken to as a whole.
-    pub(super) is_of_cluster: AtomicBool,
+    is_of_cluster: AtomicBool,
     /// Connections that were given up, and may still hold commands of ours.
     pub(super) abandoned: Mutex<Vec<Name>>,
     pub(super) last_error: Mutex<Option<RedisError>>,
@@ -128,6 +128,7 @@ impl Shared {
         let now = Instant::now();
         health.answered.fetch_max(self.millis(now), Ordering::Relaxed);
         let mut known = lock(&self.run);
+        self.is_of_cluster.store(server.is_some_and(|it| it.is_of_cluster), Ordering::Relaxed);
         let Some(server) = server else { return };
         let before = known.as_ref().map(|(run, by)| {
             let answered = Duration::from_millis(by.answered.load(Ordering::Relaxed));
@@ -136,6 +137,11 @@ impl Shared {
         let run = Run::new(server, now, before);
         let _ = health.up_since.set(run.up_since); // it has none yet
         *known = Some((run, health.clone()));
+    }
+
+    /// Whether it says that it is a node of a cluster.
+    pub(super) fn is_of_cluster(&self) -> bool {
+        self.is_of_cluster.load(Ordering::Relaxed)
     }
 
     /// What tells its last start that was seen from any other.

@@ -12,7 +12,7 @@ use super::dial::Manager;
 use super::hints::Ears;
 use super::place::Place;
 use super::pump::Pumps;
-use super::{RedisStore, Servers, Settings};
+use super::{RedisStore, Servers, Settings, fault};
 use crate::LockError;
 use crate::store::ClientId;
 
@@ -65,20 +65,20 @@ impl RedisStore {
             let (connections, mut errors): (Vec<_>, Vec<_>) =
                 join_all(managers.map(Connections::open_or_later)).await.into_iter().unzip();
             let error = errors.swap_remove(0);
-            let why =
-                if error.is_none() { connections[0].why_nothing_is_granted().await } else { None };
+            let link = if error.is_none() { connections[0].get().await.ok() } else { None };
+            let why = link.and_then(|it| connections[0].shared().why_not_to_grant(&it.health));
             (connections, error, why)
         };
         let opened = runtime.spawn(opening).await;
         let (connections, error, counts_not_yet): (Vec<Connections>, Option<RedisError>, _) =
             opened.map_err(|_| LockError::ShutDown)?;
-        if connections[0].lead_to_cluster() {
+        if connections[0].shared().is_of_cluster() {
             return Err(not_alone());
         }
-        let run = connections[0].run();
+        let run = connections[0].shared().run();
         let servers = Servers::One(Arc::new(Pumps::start(connections, &runtime)));
         let store = Self::on(servers, settings, &runtime);
-        let error = error.map(|error| not_connected(server.clone(), error));
+        let error = error.map(|error| not_connected(server.clone(), fault::not_run(error)));
         Ok(Member { server, store, error, counts_not_yet, run })
     }
 }

@@ -243,7 +243,7 @@ impl Store for RedisStore {
 
     fn listen(&self, _: ClientId, listener: Weak<dyn Listener>) {
         match &self.servers {
-            Servers::One(pumps) => pumps.ears().listen(listener),
+            Servers::One(pumps) => pumps.connections().shared().ears.listen(listener),
             #[cfg(feature = "cluster")]
             Servers::Cluster(cluster) => cluster.hub.ears.listen(listener),
         }
@@ -251,7 +251,7 @@ impl Store for RedisStore {
 
     fn gives_hints(&self) -> bool {
         match &self.servers {
-            Servers::One(pumps) => pumps.ears().are_open(),
+            Servers::One(pumps) => pumps.connections().shared().ears.are_open(),
             #[cfg(feature = "cluster")]
             Servers::Cluster(cluster) => cluster.hub.is_open(),
         }

@@ -17,7 +17,7 @@ use super::hints::Ears;
 use super::place::Place;
 use super::pump::Pumps;
 use super::synced::Synced;
-use super::{RedisStore, Servers, Settings};
+use super::{RedisStore, Servers, Settings, fault};
 use crate::LockError;
 use crate::store::ClientId;
 
@@ -119,9 +119,7 @@ impl RedisStore {
             });
         }
         let names: Vec<_> = nodes.iter().map(|info| info.addr().to_string()).collect();
-        let ears = Ears::new(client, String::new());
-        let (own, handle) = (settings.clone(), runtime.clone());
-        let opening = async move { Cluster::open(nodes, ears, &own, handle).await };
+        let opening = Cluster::open(nodes, client, settings.clone(), runtime.clone());
         let opened = runtime.spawn(opening).await.map_err(|_| LockError::ShutDown)?;
         let opened = opened.map_err(|error| not_connected(names.join(", "), error))?;
         Ok(Self::on(Servers::Cluster(Arc::new(opened)), settings, &runtime))
@@ -158,7 +156,7 @@ async fn open(
         // they lead to the right place.
         let manager = |hears| Manager::new(place.clone(), settings.clone(), ears.clone(), hears);
         let first = Connections::open(manager(true)).await?;
-        if first.lead_to_cluster() {
+        if first.shared().is_of_cluster() {
             return Ok::<_, RedisError>(None);
         }
         let more = (1..settings.connections).map(|_| Connections::open(manager(false)));
@@ -167,6 +165,6 @@ async fn open(
         Ok(Some(all))
     };
     let opened = runtime.spawn(opening).await.map_err(|_| LockError::ShutDown)?;
-    let opened = opened.map_err(|error| not_connected(what, error))?;
+    let opened = opened.map_err(|error| not_connected(what, fault::not_run(error)))?;
     Ok(opened.map(|connections| Pumps::start(connections, runtime)))
 }

@@ -17,7 +17,6 @@ use tokio::sync::oneshot;
 
 use super::command::{Command, number_of};
 use super::connection::Connections;
-use super::hints::Ears;
 use super::{flight, lock};
 use crate::LockKey;
 use crate::store::StoreError;
@@ -51,9 +50,9 @@ impl Pumps {
         Self(connections.into_iter().map(|it| Pump::start(it, runtime)).collect())
     }
 
-    /// What tells hints.
-    pub(super) fn ears(&self) -> &Ears {
-        self.0[0].connections.ears()
+    /// The connection that hints come by, and whatever else is asked of the server.
+    pub(super) fn connections(&self) -> &Connections {
+        &self.0[0].connections
     }
 
     fn place(&self, lock: u64) -> usize {

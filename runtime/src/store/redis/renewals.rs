@@ -1,8 +1,13 @@
 //! Renewals that are due together, and an answer to each.
 
+#[cfg(feature = "cluster")]
+use std::time::Duration;
+
 use futures_util::future::join_all;
 use redis::Value;
 
+#[cfg(feature = "cluster")]
+use super::cluster;
 use super::command::{Command, integers, is_wrong_type, limit, unreadable};
 use super::pump::Entry;
 use super::{RedisStore, Servers, fault, script};
@@ -20,11 +25,24 @@ impl RedisStore {
         )]
         let pumps = match &self.servers {
             Servers::One(pumps) => pumps,
-            // They are on several nodes: the driver sorts them, command by command.
+            // They are on several nodes: each goes to that of its slot.
             #[cfg(feature = "cluster")]
-            Servers::Cluster(_) => {
-                let renew = |request| self.send(self.renewal(request), limit, read);
-                return Box::pin(join_all(requests.iter().map(renew).collect::<Vec<_>>()));
+            Servers::Cluster(cluster) => {
+                let renew = |request| {
+                    // One whose slot moves is sent again with the next, and holds up nobody.
+                    let renewal = self.renewal(request);
+                    self.runtime.spawn(cluster::run(
+                        cluster.clone(),
+                        renewal,
+                        limit,
+                        Duration::ZERO,
+                    ))
+                };
+                let running: Vec<_> = requests.iter().map(renew).collect();
+                let answers = running.into_iter().map(async |running| {
+                    read(running.await.unwrap_or_else(|_| Err(fault::shut_down())))
+                });
+                return Box::pin(join_all(answers.collect::<Vec<_>>()));
             }
         };
         let renew = |request| Entry::new(self.renewal(request), limit);

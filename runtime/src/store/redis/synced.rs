@@ -164,5 +164,5 @@ impl Synced {
 }
 
 fn is_forgotten(error: &StoreError) -> bool {
-    error.source.downcast_ref::<RedisError>().is_some_and(|it| it.code() == Some("NOSCRIPT"))
+    fault::of(error).is_some_and(|it| it.code() == Some("NOSCRIPT"))
 }

@@ -1,7 +1,7 @@
 //! The words of a command, one behind the other in one piece of memory.
 
 /// Words that are keys, then words that are arguments.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Words {
     text: Vec<u8>,
     /// Where each word ends.

@@ -1,0 +1,130 @@
+//! Which node has which slot, as far as is known.
+
+use std::sync::Arc;
+
+use redis::ConnectionInfo;
+
+use super::node::{Common, Node};
+use super::slots::{COUNT, Range};
+
+/// All nodes that are known, and the slots.
+pub(super) struct Map {
+    nodes: Vec<Arc<Node>>,
+    /// By slot.
+    masters: Vec<Option<Arc<Node>>>,
+}
+
+impl Map {
+    /// Where these nodes are all that is known.
+    pub(super) fn new(nodes: Vec<Arc<Node>>) -> Self {
+        Self { nodes, masters: vec![None; COUNT] }
+    }
+
+    pub(super) fn nodes(&self) -> &[Arc<Node>] {
+        &self.nodes
+    }
+
+    pub(super) fn master_of(&self, slot: u16) -> Option<&Arc<Node>> {
+        self.masters.get(usize::from(slot))?.as_ref()
+    }
+
+    /// The node with this address, be it a new one.
+    pub(super) fn node_at(&mut self, info: &ConnectionInfo, common: &Common) -> Arc<Node> {
+        let address = info.addr().to_string();
+        if let Some(node) = self.nodes.iter().find(|node| node.address == address) {
+            return node.clone();
+        }
+        let node = Arc::new(Node::new(info, common));
+        self.nodes.push(node.clone());
+        node
+    }
+
+    /// Notes that one slot has gone to `node`.
+    pub(super) fn give(&mut self, slot: u16, node: Arc<Node>) {
+        if let Some(master) = self.masters.get_mut(usize::from(slot)) {
+            *master = Some(node);
+        }
+    }
+
+    /// Goes by what the nodes say; whether somebody who had slots has none any more.
+    pub(super) fn assign(&mut self, ranges: &[Range], common: &Common) -> bool {
+        let mut masters = vec![None; COUNT];
+        for Range { first, last, host, port } in ranges {
+            let node = self.node_at(&common.at(host, *port), common);
+            if let Some(slots) = masters.get_mut(usize::from(*first)..=usize::from(*last)) {
+                slots.fill(Some(node));
+            }
+        }
+        let before = std::mem::replace(&mut self.masters, masters);
+        let now = distinct(&self.masters);
+        let is_replaced = distinct(&before).iter().any(|node| !now.contains(node));
+        drop(before);
+        // Somebody asks it just now, or others send commands on to it.
+        let is_in_use = |node: &Arc<Node>| Arc::strong_count(node) > 1;
+        self.nodes.retain(|node| node.is_named || is_in_use(node));
+        is_replaced
+    }
+}
+
+/// The masters, at least once each.
+fn distinct(masters: &[Option<Arc<Node>>]) -> Vec<*const Node> {
+    let mut distinct: Vec<_> = masters.iter().flatten().map(Arc::as_ptr).collect();
+    distinct.dedup();
+    distinct
+}
+
+#[cfg(test)]
+mod tests {
+    use redis::IntoConnectionInfo;
+    use tokio::runtime::Handle;
+
+    use super::*;
+    use crate::store::ClientId;
+    use crate::store::redis::Settings;
+    use crate::store::redis::hints::Ears;
+
+    fn range(first: u16, last: u16, port: u16) -> Range {
+        Range { first, last, host: "h".to_owned(), port }
+    }
+
+    #[tokio::test]
+    async fn the_map_follows_what_is_told() {
+        let named = "redis://h:1".into_connection_info().unwrap();
+        let ears = Arc::new(Ears::new(ClientId::random(), String::new()));
+        let common = Common::new(named.clone(), Settings::default(), ears, Handle::current());
+        let mut map = Map::new(vec![Arc::new(Node::named(&named, &common, false))]);
+        let known = |map: &Map| {
+            let mut known: Vec<_> = map.nodes().iter().map(|node| node.address.clone()).collect();
+            known.sort();
+            known.join(" ")
+        };
+        let master = |map: &Map, slot| map.master_of(slot).map(|node| node.address.clone());
+        assert_eq!(master(&map, 7), None);
+
+        let two = [range(0, 9, 1), range(10, 16_383, 2)];
+        assert!(!map.assign(&two, &common));
+        assert!(!map.assign(&two, &common));
+        assert_eq!(master(&map, 9).unwrap(), "h:1");
+        assert_eq!(master(&map, 10).unwrap(), "h:2");
+        assert_eq!(master(&map, 16_384), None);
+        let kept = map.master_of(10).unwrap().clone();
+
+        // A slot that has moved is told of again, or not yet.
+        let node = map.node_at(&common.at("h", 3), &common);
+        map.give(12, node);
+        assert_eq!(master(&map, 12).unwrap(), "h:3");
+        assert_eq!(known(&map), "h:1 h:2 h:3");
+        assert!(map.assign(&two, &common), "h:3 has nothing any more");
+        assert_eq!(known(&map), "h:1 h:2");
+        assert!(Arc::ptr_eq(&kept, map.master_of(10).unwrap()), "its connections are kept");
+
+        let moved = [range(0, 19, 1), range(20, 16_383, 2)];
+        assert!(!map.assign(&moved, &common));
+        // One that is asked just now is kept, and so is one that was named.
+        assert!(map.assign(&[range(0, 16_383, 4)], &common));
+        assert_eq!(known(&map), "h:1 h:2 h:4");
+        drop(kept);
+        assert!(!map.assign(&[range(0, 9, 4)], &common));
+        assert_eq!((known(&map), master(&map, 10)), ("h:1 h:4".to_owned(), None));
+    }
+}
