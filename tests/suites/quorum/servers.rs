@@ -21,23 +21,25 @@ pub(crate) async fn connect(masters: &Masters) -> QuorumLocks {
     builder.connect_quorum(masters.urls()).await.expect("a majority is there")
 }
 
-/// What the servers have, but for what is remembered of locks that are free.
-pub(crate) async fn held(masters: &Masters, dead: &[usize]) -> Vec<String> {
+/// What is held on the servers, each with the place of its server.
+async fn held(servers: &[Server]) -> Vec<String> {
     let mut held = Vec::new();
-    for (place, server) in masters.nodes().iter().enumerate() {
-        if dead.contains(&place) {
-            continue;
-        }
-        let mut redis = server.redis().await;
-        let keys: Vec<String> = redis::cmd("KEYS").arg("*").query_async(&mut redis).await.unwrap();
-        for key in keys.into_iter().filter(|key| key.starts_with("leasehold:lock:")) {
-            let record: String = redis::cmd("GET").arg(&key).query_async(&mut redis).await.unwrap();
-            if !record[1..].starts_with('F') {
-                held.push(format!("{place}: {key}"));
-            }
-        }
+    for (place, server) in servers.iter().enumerate() {
+        held.extend(server.unfree().await.into_iter().map(|key| format!("{place}: {key}")));
     }
     held
+}
+
+/// Waits until so many hold something, well before a TTL of `LONG` is over: a majority is
+/// answer enough for a client, so what the others do comes later.
+async fn until_held(servers: &[Server], count: usize) {
+    let waited = async {
+        while held(servers).await.len() != count {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    let is_in_time = timeout(10 * SECOND, waited).await.is_ok();
+    assert!(is_in_time, "{count} should be held, and {:?} are", held(servers).await);
 }
 
 #[tokio::test]
@@ -78,12 +80,8 @@ async fn what_was_asked_of_a_frozen_majority_is_taken_back() {
         assert_eq!(is_silent, place % 2 == 0, "{answer:?}");
     }
     drop(frozen);
-    let gone = async {
-        while !held(&masters, &[]).await.is_empty() {
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-    };
-    timeout(10 * SECOND, gone).await.expect("it is taken back long before its TTL is over");
+    // Taken back long before its TTL is over.
+    until_held(masters.nodes(), 0).await;
     locks.mutex("a").lock().await.unwrap().release().await.unwrap();
 }
 
@@ -92,11 +90,11 @@ async fn a_lease_outlives_a_minority_and_is_lost_with_the_majority() {
     let mut masters = Masters::start(3);
     let locks = connect(&masters).await;
     let lease = locks.mutex("a").ttl(SECOND).lock().await.unwrap();
-    masters.restart_empty(0).await;
-    tokio::time::sleep(SECOND).await;
-    assert_eq!(held(&masters, &[]).await.len(), 3, "it was given back to who forgot it");
-    masters.restart_empty(1).await;
-    tokio::time::sleep(SECOND).await;
+    for forgetful in [0, 1] {
+        masters.restart_empty(forgetful).await;
+        // Given back to who forgot it.
+        until_held(masters.nodes(), 3).await;
+    }
     assert!(lease.is_held());
     masters.kill(0).await;
     masters.kill(2).await;
@@ -178,9 +176,12 @@ async fn clocks_that_jump() {
     let other = builder().connect_quorum(&urls).await.unwrap();
     let lease = locks.mutex("a").ttl(LONG).lock().await.unwrap();
     let first = lease.fence().unwrap();
+    until_held(&servers, 5).await;
     servers[0].jump(LONG + SECOND);
     let refused = other.mutex("a").ttl(LONG).try_lock().await;
     assert!(matches!(refused, Err(LockError::Busy { .. })), "{refused:?}");
+    // What the one that jumped granted is taken back.
+    until_held(&servers, 4).await;
     servers[1].jump(LONG + SECOND);
     servers[2].jump(LONG + SECOND);
     let second = other.mutex("a").ttl(LONG).try_lock().await.unwrap();
