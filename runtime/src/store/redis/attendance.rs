@@ -26,7 +26,7 @@ const TURNS: usize = 8;
 
 /// A client's subscriptions on a cluster.
 pub(super) struct Hub {
-    pub(super) ears: Ears,
+    pub(super) ears: Arc<Ears>,
     nodes: Vec<ConnectionInfo>,
     settings: Settings,
     /// Made when somebody first waits.
@@ -63,7 +63,7 @@ enum State {
 impl Hub {
     pub(super) fn new(
         nodes: Vec<ConnectionInfo>,
-        ears: Ears,
+        ears: Arc<Ears>,
         settings: Settings,
         runtime: Handle,
     ) -> Self {

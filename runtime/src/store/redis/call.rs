@@ -107,15 +107,8 @@ impl RedisStore {
             Servers::One(pumps) => pumps,
             #[cfg(feature = "cluster")]
             Servers::Cluster(cluster) => {
-                let running = self.runtime.spawn(cluster::run(
-                    cluster.clone(),
-                    command,
-                    limit,
-                    cluster::patience(limit),
-                ));
-                return Box::pin(async move {
-                    read(running.await.unwrap_or_else(|_| Err(fault::shut_down())))
-                });
+                let answer = cluster.send(command, limit, cluster::patience(limit));
+                return Box::pin(async move { read(answer.await) });
             }
         };
         let (entry, answer) = Entry::new(command, limit);

@@ -37,11 +37,11 @@ const REST: Duration = Duration::from_millis(100);
 /// and how long at the most.
 const MOVING: (u32, Duration) = (4, Duration::from_secs(2));
 
+/// The pauses between these tries.
+const PAUSE: Duration = Duration::from_millis(20);
+
 /// How long a node has to say who has the slots.
 const ANSWER: Duration = Duration::from_millis(500);
-
-/// The pauses between these.
-const PAUSE: Duration = Duration::from_millis(20);
 
 /// The nodes of a cluster.
 pub(super) struct Cluster {
@@ -62,10 +62,9 @@ impl Cluster {
         settings: Settings,
         runtime: Handle,
     ) -> Result<Self, StoreError> {
-        let ears = Ears::new(client, String::new());
-        let hub = Hub::new(nodes.clone(), ears, settings.clone(), runtime.clone());
-        let deaf = Arc::new(Ears::new(client, String::new()));
-        let common = Common::new(nodes[0].clone(), settings, deaf, runtime);
+        let ears = Arc::new(Ears::new(client, String::new()));
+        let hub = Hub::new(nodes.clone(), ears.clone(), settings.clone(), runtime.clone());
+        let common = Common::new(nodes[0].clone(), settings, ears, runtime);
         let seed = |(nth, info)| Arc::new(Node::named(info, &common, nth == 0));
         let seeds = nodes.iter().enumerate().map(seed).collect();
         let cluster = Self {
@@ -157,18 +156,37 @@ impl Cluster {
                 map.give(slot, other);
             }
             "ASK" => return Some(Next::Asking(other(&mut lock(&self.map))?)),
-            "TRYAGAIN" => {}
-            "CLUSTERDOWN" => self.look(),
+            "TRYAGAIN" => return Some(Next::Later),
+            "CLUSTERDOWN" => {
+                self.look();
+                return Some(Next::Later);
+            }
             _ => return None,
         }
         Some(Next::Master)
     }
+
+    /// Sends one command to the node of its slot, and gives its answer within `limit`; it
+    /// is sent again for so long as `patience`, while its slot moves. It goes on if what
+    /// this gives is dropped.
+    pub(super) fn send(
+        self: &Arc<Self>,
+        command: Command,
+        limit: Duration,
+        patience: Duration,
+    ) -> impl Future<Output = Result<Value, StoreError>> + Send + use<> {
+        let running = run(self.clone(), command, limit, patience);
+        let running = self.common.runtime.spawn(running);
+        async move { running.await.unwrap_or_else(|_| Err(fault::shut_down())) }
+    }
 }
 
-/// Who a command goes to.
+/// Where a command goes.
 enum Next {
     /// To the master of its slot.
     Master,
+    /// The same, after a pause.
+    Later,
     /// To the node that the slot is on the way to.
     Asking(Arc<Node>),
 }
@@ -187,9 +205,8 @@ pub(super) fn patience(limit: Duration) -> Duration {
     (limit * times).min(most)
 }
 
-/// Sends one command to the node of its slot and waits for its answer, for at most
-/// `limit`; and again for so long, while its slot moves.
-pub(super) async fn run(
+/// See [`Cluster::send`].
+async fn run(
     cluster: Arc<Cluster>,
     command: Command,
     limit: Duration,
@@ -198,25 +215,28 @@ pub(super) async fn run(
     let (begun, slot) = (Instant::now(), slots::of(command.first_key()));
     let (mut next, mut tries) = (Next::Master, 0_u32);
     loop {
+        // Sent on once or twice it gets there; else it takes a moment.
+        if matches!(next, Next::Later) || tries > 2 {
+            sleep(PAUSE).await;
+        }
         let is_late = begun.elapsed() >= patience;
-        let (node, is_asking) = match std::mem::replace(&mut next, Next::Master) {
+        let (node, is_asking) = match std::mem::replace(&mut next, Next::Later) {
             Next::Asking(node) => (Some(node), true),
-            Next::Master => (cluster.master_of(slot), false),
+            Next::Master | Next::Later => (cluster.master_of(slot), false),
         };
         let Some(node) = node else {
             cluster.look();
             if is_late {
                 return Err(no_slots());
             }
-            sleep(PAUSE).await;
             continue;
         };
         let error = match node.send(command.to(slot, is_asking), limit).await {
             Ok(answer) => return Ok(answer),
             Err(error) => error,
         };
-        let refusal = fault::of(&error);
-        let Some(other) = refusal.and_then(|refusal| cluster.follow(slot, &node, refusal)) else {
+        let other = fault::of(&error).and_then(|refusal| cluster.follow(slot, &node, refusal));
+        let Some(other) = other else {
             if error.is_passing {
                 // Another may have its slots by now.
                 cluster.look();
@@ -226,12 +246,7 @@ pub(super) async fn run(
         if is_late && tries >= 2 {
             return Err(fault::in_cluster(error));
         }
-        // Sent on once or twice it gets there; else it takes a moment.
-        let is_sent_on = refusal.is_some_and(|it| matches!(it.code(), Some("MOVED" | "ASK")));
         (next, tries) = (other, tries + 1);
-        if !is_sent_on || tries > 2 {
-            sleep(PAUSE).await;
-        }
     }
 }
 

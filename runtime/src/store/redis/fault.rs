@@ -1,7 +1,7 @@
 //! What an error of the driver or the server means: whether the command may
 //! have run, whether asking again may help, and what it says of the connection.
 
-use redis::{ErrorKind, RedisError};
+use redis::{ErrorKind, RedisError, RedisResult, Value};
 
 use crate::Outcome;
 use crate::store::StoreError;
@@ -45,6 +45,17 @@ pub(super) fn sort(error: RedisError) -> (Fault, StoreError) {
             (Fault::Broken, refused(error, false))
         }
         None => (Fault::Broken, unknown(error)),
+    }
+}
+
+/// Sorts what a command was answered.
+pub(super) fn sorted(answer: RedisResult<Value>) -> (Fault, Result<Value, StoreError>) {
+    match answer.and_then(Value::extract_error) {
+        Ok(answer) => (Fault::Answered, Ok(answer)),
+        Err(error) => {
+            let (fault, error) = sort(error);
+            (fault, Err(error))
+        }
     }
 }
 

@@ -147,13 +147,7 @@ impl Flight {
     }
 
     fn answer(&mut self, place: usize, answer: Value) -> Fault {
-        let (fault, answer) = match answer.extract_error() {
-            Ok(answer) => (Fault::Answered, Ok(answer)),
-            Err(error) => {
-                let (fault, error) = fault::sort(error);
-                (fault, Err(error))
-            }
-        };
+        let (fault, answer) = fault::sorted(Ok(answer));
         self.settle(place, answer);
         fault
     }

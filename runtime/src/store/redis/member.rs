@@ -77,7 +77,7 @@ impl RedisStore {
         }
         let run = connections[0].shared().run();
         let servers = Servers::One(Arc::new(Pumps::start(connections, &runtime)));
-        let store = Self::on(servers, settings, &runtime);
+        let store = Self::on(servers, settings);
         let error = error.map(|error| not_connected(server.clone(), fault::not_run(error)));
         Ok(Member { server, store, error, counts_not_yet, run })
     }

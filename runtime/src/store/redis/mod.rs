@@ -34,8 +34,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 #[cfg(feature = "cluster")]
-use tokio::runtime::Handle;
-
 use self::call::{by, holder};
 use self::command::{Command, integers, is_wrong_type, limit, unreadable};
 pub use self::member::Member;
@@ -69,10 +67,6 @@ pub struct RedisStore {
     command_timeout: Duration,
     /// What grants goes by these, if replicas are to have it.
     synced: Option<Arc<Synced>>,
-    /// Drives the connections to a cluster and times the commands, so that neither
-    /// depends on the runtime of whoever asks.
-    #[cfg(feature = "cluster")]
-    runtime: Handle,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

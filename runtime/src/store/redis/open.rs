@@ -47,7 +47,7 @@ impl RedisStore {
                 let pumps = open((*place).clone(), settings, client, &runtime).await?;
                 match pumps {
                     Some(pumps) => {
-                        let store = Self::on(Servers::One(Arc::new(pumps)), settings, &runtime);
+                        let store = Self::on(Servers::One(Arc::new(pumps)), settings);
                         Ok(Self { synced, ..store })
                     }
                     #[cfg(not(feature = "cluster"))]
@@ -75,7 +75,7 @@ impl RedisStore {
         settings.check()?;
         settings.check_no_sync("by a pool that others use too: WAIT would hold them up")?;
         match open(Place::Lent(pool), settings, client, &runtime).await? {
-            Some(pumps) => Ok(Self::on(Servers::One(Arc::new(pumps)), settings, &runtime)),
+            Some(pumps) => Ok(Self::on(Servers::One(Arc::new(pumps)), settings)),
             None => Err(LockError::InvalidOption {
                 option: "pool",
                 problem: "it leads to one node of a cluster; connect by a URL, with the feature \
@@ -122,11 +122,10 @@ impl RedisStore {
         let opening = Cluster::open(nodes, client, settings.clone(), runtime.clone());
         let opened = runtime.spawn(opening).await.map_err(|_| LockError::ShutDown)?;
         let opened = opened.map_err(|error| not_connected(names.join(", "), error))?;
-        Ok(Self::on(Servers::Cluster(Arc::new(opened)), settings, &runtime))
+        Ok(Self::on(Servers::Cluster(Arc::new(opened)), settings))
     }
 
-    #[cfg_attr(not(feature = "cluster"), expect(unused_variables, reason = "a pump has its own"))]
-    pub(super) fn on(servers: Servers, settings: &Settings, runtime: &Handle) -> Self {
+    pub(super) fn on(servers: Servers, settings: &Settings) -> Self {
         let wake = format!("{}:wake:", settings.prefix).into();
         Self {
             servers,
@@ -134,8 +133,6 @@ impl RedisStore {
             wake,
             command_timeout: settings.command_timeout,
             synced: None,
-            #[cfg(feature = "cluster")]
-            runtime: runtime.clone(),
         }
     }
 }

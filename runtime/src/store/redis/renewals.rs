@@ -6,8 +6,6 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use redis::Value;
 
-#[cfg(feature = "cluster")]
-use super::cluster;
 use super::command::{Command, integers, is_wrong_type, limit, unreadable};
 use super::pump::Entry;
 use super::{RedisStore, Servers, fault, script};
@@ -30,19 +28,10 @@ impl RedisStore {
             Servers::Cluster(cluster) => {
                 let renew = |request| {
                     // One whose slot moves is sent again with the next, and holds up nobody.
-                    let renewal = self.renewal(request);
-                    self.runtime.spawn(cluster::run(
-                        cluster.clone(),
-                        renewal,
-                        limit,
-                        Duration::ZERO,
-                    ))
+                    let answer = cluster.send(self.renewal(request), limit, Duration::ZERO);
+                    async move { read(answer.await) }
                 };
-                let running: Vec<_> = requests.iter().map(renew).collect();
-                let answers = running.into_iter().map(async |running| {
-                    read(running.await.unwrap_or_else(|_| Err(fault::shut_down())))
-                });
-                return Box::pin(join_all(answers.collect::<Vec<_>>()));
+                return Box::pin(join_all(requests.iter().map(renew)));
             }
         };
         let renew = |request| Entry::new(self.renewal(request), limit);

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bb8_redis::bb8::{ManageConnection, Pool, PooledConnection, RunError};
-use redis::{Cmd, RedisError, RedisResult, Value};
+use redis::{Cmd, RedisError, Value};
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
@@ -141,13 +141,8 @@ impl Synced {
         limit: Duration,
     ) -> Result<Value, StoreError> {
         let sent = Instant::now();
-        let answer: Result<RedisResult<Value>, _> = timeout(limit, link.send(command)).await;
-        let (fault, answer) = match answer.map(|it| it.and_then(Value::extract_error)) {
-            Ok(Ok(answer)) => (Fault::Answered, Ok(answer)),
-            Ok(Err(error)) => {
-                let (fault, error) = fault::sort(error);
-                (fault, Err(error))
-            }
+        let (fault, answer) = match timeout(limit, link.send(command)).await {
+            Ok(answer) => fault::sorted(answer),
             // It carries this one command, which is all that can be known of it.
             Err(_) => (Fault::Broken, Err(fault::silent())),
         };

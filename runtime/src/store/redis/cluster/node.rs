@@ -122,7 +122,6 @@ impl Node {
     /// The node that it sent a command on to, by the words of its refusal.
     pub(super) fn other<'a>(&'a self, error: &'a redis::RedisError) -> Option<(&'a str, u16)> {
         let (host, port) = error.redirect_node()?.0.rsplit_once(':')?;
-        let host = if matches!(host, "" | "?") { &self.host } else { host };
-        Some((host, port.parse().ok()?))
+        Some((slots::known(host, &self.host), port.parse().ok()?))
     }
 }

@@ -17,7 +17,7 @@ pub(super) fn of(key: &[u8]) -> u16 {
 }
 
 /// Slots that are one behind the other, and their master.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Range {
     pub(super) first: u16,
     pub(super) last: u16,
@@ -43,18 +43,22 @@ fn range(range: &Value, own: &str) -> Option<Range> {
         _ => None,
     };
     let is_slot = |slot: &u16| *slot < MOST;
-    // A node that does not know its own address leaves it out, or names none.
     let host = match host {
-        Value::BulkString(host) if !matches!(&host[..], b"" | b"?") => str::from_utf8(host).ok()?,
-        Value::BulkString(_) | Value::Nil => own,
+        Value::BulkString(host) => str::from_utf8(host).ok()?,
+        Value::Nil => "",
         _ => return None,
     };
     Some(Range {
         first: number(first).filter(is_slot)?,
         last: number(last).filter(is_slot)?,
-        host: host.to_owned(),
+        host: known(host, own).to_owned(),
         port: number(port)?,
     })
+}
+
+/// The host that a node at `own` names: itself, if it knows none.
+pub(super) fn known<'a>(host: &'a str, own: &'a str) -> &'a str {
+    if matches!(host, "" | "?") { own } else { host }
 }
 
 #[cfg(test)]
@@ -70,12 +74,12 @@ mod tests {
             ("leasehold:lock:{foo}", 12_182),
             ("{foo}{bar}", 12_182),
             ("a}{foo}", 12_182),
-            ("{}foo", of(b"{}foo")),
+            // What is no tag is of the key, braces and all.
+            ("{}foo", 9_500),
+            ("{foo", 13_308),
         ] {
             assert_eq!(of(key.as_bytes()), slot, "{key}");
         }
-        assert_ne!(of(b"{}foo"), of(b""));
-        assert_eq!(of(b"{foo"), of(b"{foo"));
     }
 
     #[test]
