@@ -50,7 +50,17 @@ impl Server {
     /// If it does not start.
     #[must_use]
     pub fn start_on(port: u16) -> Self {
-        Self::try_start(port, &[], None).expect("the port is free again")
+        Self::start_on_with(port, &[])
+    }
+
+    /// The same with further arguments.
+    ///
+    /// # Panics
+    ///
+    /// If it does not start.
+    #[must_use]
+    pub fn start_on_with(port: u16, arguments: &[&str]) -> Self {
+        Self::try_start(port, arguments, None).expect("the port is free again")
     }
 
     /// Starts a server whose wall clock is moved by [`jump`](Self::jump): by it go

@@ -8,7 +8,7 @@ use leasehold::store::redis::{RedisStore, Settings};
 use leasehold::store::{
     Attempt, ClientId, Ended, Kind, Renewal, Request, RequestId, Store, StoreError,
 };
-use leasehold::{LockError, LockKey, Locks, Outcome};
+use leasehold::{LockError, LockKey, Locks, LossReason, Outcome};
 use leasehold_tests::kinds::EVERY_KIND;
 use leasehold_tests::server::{Server, free_port};
 use redis::aio::MultiplexedConnection;
@@ -95,8 +95,18 @@ async fn a_replica_refuses_for_now() {
 #[tokio::test]
 async fn a_master_without_its_replicas_refuses_for_now() {
     let server = Server::start();
-    run(&mut server.redis().await, "CONFIG SET min-replicas-to-write 1").await;
+    let (mut redis, locks) = (server.redis().await, Locks::connect(&server.url()).await.unwrap());
+    let kept = locks.mutex("kept").ttl(TTL).lock().await.unwrap();
+    let lost = locks.mutex("lost").ttl(TTL / 30).lock().await.unwrap();
+    run(&mut redis, "CONFIG SET min-replicas-to-write 1").await;
     refused(&server.url()).await.is(true, &["good replicas", "min-replicas-to-write"]);
+    // Renewals are refused too, so leases end at their deadlines, and not before.
+    assert_eq!(timeout(SOON, lost.lost()).await.expect("it ends"), LossReason::Expired);
+    assert!(kept.is_held());
+    run(&mut redis, "CONFIG SET min-replicas-to-write 0").await;
+    kept.renew().await.unwrap();
+    kept.release().await.unwrap();
+    locks.mutex("lost").try_lock().await.unwrap().release().await.unwrap();
 }
 
 #[tokio::test]

@@ -299,6 +299,23 @@ async fn a_server_that_is_set_up_badly_is_warned_of() {
     assert!(said.contains("keeps nothing on disk") && said.contains("allkeys-lru"), "{said}");
 }
 
+/// Once as well, by however many hosts it is named.
+#[tokio::test]
+async fn a_cluster_that_is_set_up_badly_is_warned_of() {
+    let cluster = leasehold_tests::cluster::Cluster::start().await;
+    for node in cluster.nodes() {
+        run(&mut node.redis().await, "CONFIG SET maxmemory-policy allkeys-lru").await;
+    }
+    let [one, other, ..] = cluster.nodes() else { panic!("there are three") };
+    let (warnings, _guard) = Warnings::collect();
+    for url in [one.url(), format!("redis://127.0.0.1:{},127.0.0.1:{}", one.port(), other.port())] {
+        store(&url, &Settings::default()).await;
+        let said = warnings.take();
+        assert_eq!(said.lines().count(), 1, "{said}");
+        assert!(said.contains("allkeys-lru") && said.contains(&one.port().to_string()), "{said}");
+    }
+}
+
 #[tokio::test]
 async fn a_server_that_is_set_up_well_or_says_nothing_is_not_warned_of() {
     let (warnings, _guard) = Warnings::collect();

@@ -24,7 +24,7 @@ const SOON: Duration = Duration::from_secs(20);
 /// there. A server that lost its last writes may give a lock to a second holder, and
 /// the number stands for all that such a holder could do wrong.
 #[derive(Default)]
-struct Resource {
+pub(super) struct Resource {
     newest: Option<Fence>,
     number: u64,
     /// The tokens of all who came.
@@ -32,7 +32,7 @@ struct Resource {
 }
 
 impl Resource {
-    fn read(&mut self, fence: Fence) -> Option<u64> {
+    pub(super) fn read(&mut self, fence: Fence) -> Option<u64> {
         assert!(self.tokens.insert(fence), "{fence:?} was given twice");
         let is_newest = self.newest <= Some(fence);
         is_newest.then(|| {
@@ -41,7 +41,7 @@ impl Resource {
         })
     }
 
-    fn write(&mut self, fence: Fence, number: u64) -> bool {
+    pub(super) fn write(&mut self, fence: Fence, number: u64) -> bool {
         let is_newest = self.newest <= Some(fence);
         if is_newest {
             (self.newest, self.number) = (Some(fence), number);
@@ -108,6 +108,18 @@ impl Counter {
         timeout(SOON, served).await.unwrap_or_else(|_| {
             panic!("somebody is not served: {before:?}, {:?}", self.grants());
         });
+    }
+
+    /// Waits until another update is accepted.
+    pub(super) async fn grows(&self) {
+        let acknowledged = || self.shared.acknowledged.load(Ordering::SeqCst);
+        let before = acknowledged();
+        let grown = async {
+            while acknowledged() == before {
+                sleep(Duration::from_millis(1)).await;
+            }
+        };
+        timeout(SOON, grown).await.expect("tokens go on where they were");
     }
 
     /// Stops them; what was acknowledged is there, and nothing else.

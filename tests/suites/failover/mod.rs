@@ -26,6 +26,7 @@ async fn after_another_took_over(counter: Counter, bound: Duration) {
     println!("the first grant came {waited:?} after the other had taken over");
     assert!(waited < bound, "{waited:?}");
     counter.goes_on(100).await;
+    counter.grows().await;
     counter.all_are_served().await;
     counter.end_exact().await;
 }

@@ -11,7 +11,7 @@ use redis_server_wrapper::{Direction, FaultProxy};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
-use super::counter::{Counter, NAME};
+use super::counter::{Counter, NAME, Resource};
 use super::{BOUND, BOUND_BEHIND, DEAD, after_another_took_over};
 
 /// No lease ends in the meantime.
@@ -76,6 +76,32 @@ async fn writes_that_the_replica_lacks_cost_no_update() {
     drop(proxy);
     sentinel.until_replaced(master).await;
     after_another_took_over(counter, BOUND_BEHIND).await;
+}
+
+/// A lease that the new master knows nothing of, and another's beside it: whoever checks
+/// tokens refuses the older one.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_two_holders_the_older_is_known_by_his_token() {
+    let (sentinel, proxy) = with_a_link().await;
+    let [master, _] = sentinel.servers() else { panic!("there are two") };
+    let one = Locks::connect(&sentinel.url()).await.unwrap();
+    let other = Locks::connect(&sentinel.url()).await.unwrap();
+    proxy.set_stall(Direction::UpstreamToClient);
+    let older = one.mutex(NAME).ttl(LONG).renew(false).lock().await.unwrap();
+    master.kill().await;
+    drop(proxy);
+    sentinel.until_replaced(master).await;
+    let newer = other.mutex(NAME).ttl(LONG).wait(LONG / 2).lock().await.unwrap();
+    assert!(older.is_held() && newer.is_held(), "both hold it for all they know");
+
+    let (mut resource, fence, next) =
+        (Resource::default(), older.fence().unwrap(), newer.fence().unwrap());
+    let read = resource.read(fence).unwrap();
+    let read_next = resource.read(next).expect("his token is greater");
+    assert!(resource.write(next, read_next + 1));
+    assert!(!resource.write(fence, read + 1), "it would undo the other's update");
+    assert!(matches!(older.renew().await, Err(LockError::Lost { .. })));
+    newer.release().await.unwrap();
 }
 
 /// Takes one lock after another until there is no master, and keeps them.

@@ -4,8 +4,12 @@ use std::time::{Duration, Instant};
 
 use leasehold::{LockError, Locks, LossReason, Outcome, Wait};
 use leasehold_tests::backend::light_client;
+use leasehold_tests::kinds::{EVERY_KIND, Guard};
 use leasehold_tests::server::{Server, free_port};
 use redis_server_wrapper::{Delay, Direction, FaultProxy};
+
+/// No lease ends in the meantime.
+const LONG: Duration = Duration::from_secs(60);
 
 #[tokio::test]
 async fn connections_that_are_killed_are_replaced() {
@@ -35,6 +39,39 @@ async fn a_server_that_restarts_is_used_again() {
     assert!(lease.fence().unwrap() > before, "though the server lost its data");
     lease.release().await.unwrap();
     drop(server);
+}
+
+/// A server that keeps all on disk forgets nothing: who held the lock holds it, and the
+/// others wait for it.
+#[tokio::test]
+async fn a_server_that_keeps_all_on_disk_may_restart() {
+    let folder = std::env::temp_dir().join(format!("leasehold-aof-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let (port, dir) = (free_port(), folder.to_str().unwrap());
+    let durable = ["--appendonly", "yes", "--appendfsync", "always", "--dir", dir];
+    let server = Server::start_on_with(port, &durable);
+    let one = Locks::connect(&server.url()).await.unwrap();
+    let other = Locks::connect(&server.url()).await.unwrap();
+    let mut leases = Vec::new();
+    for kind in EVERY_KIND {
+        leases.push(kind.lock(&one, &format!("{kind:?}"), LONG).await.unwrap());
+    }
+    server.kill().await;
+    drop(server);
+    let server = Server::start_on_with(port, &durable);
+    // The first commands find the connections gone.
+    let there = async { while other.inspect("a").await.is_err() {} };
+    tokio::time::timeout(LONG / 2, there).await.expect("it is there again");
+    for kind in EVERY_KIND {
+        assert!(other.inspect(format!("{kind:?}")).await.unwrap().held > 0, "{kind:?}");
+    }
+    let refused = other.mutex("Mutex").try_lock().await;
+    assert!(matches!(refused, Err(LockError::Busy { .. })), "{refused:?}");
+    for lease in leases.iter().flat_map(Guard::leases) {
+        lease.renew().await.unwrap();
+    }
+    drop((leases, one, server));
+    std::fs::remove_dir_all(folder).unwrap();
 }
 
 /// A thousand releases while the server does not answer: only so many are

@@ -165,6 +165,36 @@ async fn what_makes_no_quorum_is_refused() {
     }
 }
 
+/// By default a server of a quorum has a tenth of the time to answer that a single one has:
+/// who has the quorum's default is told before who waits for half a second.
+#[tokio::test]
+async fn a_majority_that_is_frozen_costs_little_by_default() {
+    let masters = Masters::start(3);
+    let builder = || Locks::builder().assume_durable(true);
+    let usual = builder().connect_quorum(masters.urls()).await.unwrap();
+    let patient = builder().command_timeout(PATIENCE).connect_quorum(masters.urls()).await.unwrap();
+    let frozen = [masters.freeze(0).await, masters.freeze(1).await];
+    let (usual, patient) = (usual.mutex("a"), patient.mutex("b"));
+    let (first, second) = (usual.try_lock(), patient.try_lock());
+    let told = tokio::select! {
+        biased;
+        told = first => told,
+        _ = second => panic!("its time-out is no shorter"),
+    };
+    assert!(matches!(told, Err(LockError::Quorum { .. })), "{told:?}");
+    drop(frozen);
+    until_held(masters.nodes(), 0).await;
+}
+
+/// Nor does a server count that was started less than a minute ago.
+#[tokio::test]
+async fn servers_do_not_count_in_their_first_minute_by_default() {
+    let masters = Masters::start(3);
+    let locks = Locks::quorum(masters.urls()).await.unwrap();
+    let error = locks.mutex("a").try_lock().await.unwrap_err();
+    assert!(error.to_string().contains("counts after 60s"), "{error}");
+}
+
 /// One clock of five that jumps takes nothing with it; of three, tokens tell who is late.
 #[cfg(target_os = "linux")]
 #[tokio::test]

@@ -100,6 +100,10 @@ impl Manager {
 
     fn warn(&self, about: Option<&Server>, answers: Option<[RedisResult<Value>; 3]>) {
         let Some([memory, persistence, saves]) = answers else { return };
+        if self.hears && self.shared.is_of_cluster() {
+            // Connected to anew as a node, which is looked at then.
+            return;
+        }
         if self.flags.is_looked_at.swap(true, Ordering::Relaxed) {
             return;
         }
