@@ -41,7 +41,7 @@ pub trait Deployment: Debug + Sized + Send + Sync + 'static {
         id: ClientId,
     ) -> impl Future<Output = Result<Arc<dyn Store>, LockError>> + Send {
         async move {
-            let (url, settings) = (self.url(prefix).await, Settings::new(prefix));
+            let (url, settings) = (self.url(prefix).await, settings(prefix));
             let store = RedisStore::connect(&url, &settings, id, Handle::current()).await?;
             Ok(Arc::new(store) as Arc<dyn Store>)
         }
@@ -219,7 +219,7 @@ impl Deployment for OneByPool {
     }
 
     async fn store(&self, prefix: &str, id: ClientId) -> Result<Arc<dyn Store>, LockError> {
-        let (pool, settings) = (self.pool().await, Settings::new(prefix));
+        let (pool, settings) = (self.pool().await, settings(prefix));
         let store = RedisStore::connect_pool(pool, &settings, id, Handle::current()).await?;
         Ok(Arc::new(store))
     }
@@ -268,7 +268,7 @@ async fn quorum(
     prefix: &str,
     id: ClientId,
 ) -> Result<Arc<dyn Store>, LockError> {
-    let settings = Settings { command_timeout: SOON, ..Settings::new(prefix) };
+    let settings = settings(prefix);
     let mut nodes = Vec::new();
     for url in masters.urls() {
         let member = RedisStore::connect_member(&url, &settings, id, Handle::current()).await?;
@@ -278,7 +278,11 @@ async fn quorum(
 }
 
 /// What a server has to answer within: the machine may be busy.
-const SOON: Duration = Duration::from_millis(500);
+const SOON: Duration = Duration::from_secs(5);
+
+fn settings(prefix: &str) -> Settings {
+    Settings { command_timeout: SOON, ..Settings::new(prefix) }
+}
 
 macro_rules! masters {
     ($($name:ident: $count:literal, and dead are $dead:expr;)*) => {$(
