@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
-use leasehold::{Lease, Locks};
+use leasehold::{Lease, LockError, Locks};
 use leasehold_tests::cluster::Cluster;
 use leasehold_tests::kinds::Kind::{self, All, Mutex, Permits, Read, Reentrant, Write};
 use leasehold_tests::kinds::LIMIT;
@@ -58,14 +58,19 @@ async fn come_and_go(
     }
 }
 
-/// Asks, and most often gives up on the way. What that leaves behind would be in the way
-/// of all others for a TTL: a cancel that was overtaken by an acquire which was sent on to
-/// another node.
+/// Asks, and most often gives up on the way, and asks without waiting. What that leaves
+/// behind would be in the way of all others for a TTL: a cancel that was overtaken by an
+/// acquire which was sent on to another node.
 async fn give_up(locks: Locks, name: String, kind: Kind, stop: Arc<AtomicBool>) {
     while !stop.load(Ordering::SeqCst) {
         let patience = Duration::from_micros(fastrand::u64(..3000));
         if let Ok(guard) = timeout(patience, kind.lock(&locks, &name, TTL)).await {
             guard.unwrap().release().await.unwrap();
+        }
+        match kind.try_lock(&locks, &name, TTL).await {
+            Ok(guard) => guard.release().await.unwrap(),
+            Err(LockError::Busy { .. }) => {}
+            Err(other) => panic!("{other}"),
         }
         sleep(Duration::from_millis(1)).await;
     }

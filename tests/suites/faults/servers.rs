@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use leasehold::{LockError, Locks, LossReason, Outcome, Wait};
+use leasehold::{Forced, LockError, Locks, LossReason, Outcome, Wait};
 use leasehold_tests::backend::light_client;
 use leasehold_tests::kinds::{EVERY_KIND, Guard};
 use leasehold_tests::server::{Server, free_port};
@@ -169,6 +169,34 @@ async fn tokens_grow_when_the_servers_clock_goes_back() {
         assert_eq!(lease.fence().unwrap().get(), ahead + n * 64);
         lease.release().await.unwrap();
     }
+}
+
+/// A lock that nobody renews lasts for so much longer, and can be ended; what is renewed
+/// notices nothing, and leaves nothing.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_clock_that_goes_back_keeps_the_locks_of_the_dead() {
+    const TTL: Duration = Duration::from_secs(1);
+    let server = Server::start_skewed();
+    let locks = Locks::connect(&server.url()).await.unwrap();
+    let held = locks.mutex("held").ttl(TTL).lock().await.unwrap();
+    let renewed = locks.mutex("renewed").ttl(TTL).renew(false).lock().await.unwrap();
+    let dead = locks.mutex("dead").ttl(TTL).renew(false).lock().await.unwrap();
+    server.jump_back(Duration::from_secs(3600));
+    // By the clock as it is now, so that it ends with its TTL when it is not renewed again.
+    renewed.renew().await.unwrap();
+    std::mem::forget(renewed);
+    assert_eq!(dead.lost().await, LossReason::Expired);
+    assert!(held.is_held());
+    let refused = locks.mutex("dead").ttl(TTL).try_lock().await;
+    assert!(matches!(refused, Err(LockError::Busy { .. })), "{refused:?}");
+    let forced = locks.force_release("dead").await.unwrap();
+    assert!(matches!(forced, Forced::Released { held: 1, .. }), "{forced:?}");
+    for name in ["dead", "renewed"] {
+        let mutex = locks.mutex(name).ttl(TTL).wait(TTL * 20);
+        mutex.lock().await.unwrap().release().await.unwrap();
+    }
+    held.release().await.unwrap();
 }
 
 #[tokio::test]

@@ -21,8 +21,7 @@ pub(super) enum Fault {
 const PASSING: [&str; 6] = ["LOADING", "BUSY", "CLUSTERDOWN", "TRYAGAIN", "NOREPLICAS", "MISCONF"];
 
 /// Errors with which a server refuses a command before it runs, for good.
-const LASTING: [&str; 8] =
-    ["NOSCRIPT", "NOAUTH", "WRONGPASS", "OOM", "CROSSSLOT", "MOVED", "ASK", "WRONGTYPE"];
+const LASTING: [&str; 7] = ["NOSCRIPT", "NOAUTH", "WRONGPASS", "OOM", "CROSSSLOT", "MOVED", "ASK"];
 
 /// Sorts an error that a command met.
 pub(super) fn sort(error: RedisError) -> (Fault, StoreError) {
@@ -35,8 +34,8 @@ pub(super) fn sort(error: RedisError) -> (Fault, StoreError) {
         Some("ERR") if says(&error, "Script killed") => (Fault::Answered, refused(error, true)),
         // The user may not call it at all.
         Some("NOPERM") if !says(&error, "script") => (Fault::Answered, refused(error, false)),
-        // A script that failed in its middle, be it for want of a right, has
-        // done what came before; and a proxy may say anything.
+        // A script that failed in its middle, be it for want of a right or at a key of
+        // another type, has done what came before; and a proxy may say anything.
         Some(_) => {
             let error = StoreError { outcome: Outcome::Unknown, ..refused(error, false) };
             (Fault::Answered, error)
@@ -219,6 +218,7 @@ mod tests {
             ("NOPERM ACL failure in script: No permissions", Answered, Unknown, false),
             ("ERR The user executing the script can't run this", Answered, Unknown, false),
             ("ERR increment or decrement would overflow", Answered, Unknown, false),
+            ("WRONGTYPE Operation against a key", Answered, Unknown, false),
             ("SOMETHING else", Answered, Unknown, false),
             ("ERR user_script:3: attempt to index a nil value", Answered, Unknown, false),
         ] {
