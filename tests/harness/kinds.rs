@@ -114,6 +114,29 @@ impl Kind {
     }
 }
 
+/// Each kind, which one has in turn, renews, and hands over to another.
+///
+/// # Panics
+///
+/// If any of it fails.
+pub async fn hand_over_each(first: &Locks, second: &Locks) {
+    const TTL: Duration = Duration::from_secs(30);
+    for (nth, kind) in EVERY_KIND.into_iter().enumerate() {
+        let name = format!("each:{nth}");
+        let guard = kind.rival().lock(first, &name, TTL).await.expect("it is free");
+        for lease in guard.leases() {
+            lease.renew().await.expect("it is held");
+        }
+        let waiting = tokio::spawn(kind.lock(second, &name, TTL));
+        while first.inspect(&name).await.expect("an answer").waiting == 0 {
+            tokio::task::yield_now().await;
+        }
+        guard.release().await.expect("it is held");
+        let guard = waiting.await.expect("no panic").expect("it is handed over");
+        guard.release().await.expect("it is held");
+    }
+}
+
 /// The mutexes of [`Kind::All`]. A name that begins with a letter is between the two
 /// others, so that some are had when it is waited for, and some are not asked for yet.
 fn names(name: &str) -> [String; 3] {

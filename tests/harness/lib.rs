@@ -14,6 +14,7 @@ pub mod members;
 pub mod polls;
 pub mod process;
 pub mod remains;
+pub mod rights;
 pub mod sentinel;
 pub mod server;
 mod shell;

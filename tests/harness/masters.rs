@@ -29,7 +29,13 @@ impl Masters {
     /// The URLs for clients.
     #[must_use]
     pub fn urls(&self) -> Vec<String> {
-        self.nodes.iter().map(Server::url).collect()
+        self.urls_as("")
+    }
+
+    /// The same with a login, such as `user:password@`.
+    #[must_use]
+    pub fn urls_as(&self, login: &str) -> Vec<String> {
+        self.nodes.iter().map(|node| node.url_as(login)).collect()
     }
 
     /// Stops one, until what this gives is dropped.

@@ -69,8 +69,14 @@ impl Sentinel {
     /// The URL for clients.
     #[must_use]
     pub fn url(&self) -> String {
+        self.url_as("")
+    }
+
+    /// The same with a login for the servers, such as `user:password@`.
+    #[must_use]
+    pub fn url_as(&self, login: &str) -> String {
         let hosts = self.sentinels.iter().map(|each| format!("127.0.0.1:{}", each.port()));
-        format!("redis+sentinel://{}/{NAME}", hosts.collect::<Vec<_>>().join(","))
+        format!("redis+sentinel://{login}{}/{NAME}", hosts.collect::<Vec<_>>().join(","))
     }
 
     /// The master and its replicas, in the order they were started.

@@ -132,7 +132,13 @@ impl Server {
     /// The URL for clients.
     #[must_use]
     pub fn url(&self) -> String {
-        format!("redis://127.0.0.1:{}/", self.port)
+        self.url_as("")
+    }
+
+    /// The same with a login, such as `user:password@`.
+    #[must_use]
+    pub fn url_as(&self, login: &str) -> String {
+        format!("redis://{login}127.0.0.1:{}/", self.port)
     }
 
     /// A connection of the test's own, to look behind the scenes.
@@ -157,7 +163,7 @@ impl Server {
     ///
     /// If the server can't be reached, or the password is another.
     pub async fn redis_as(&self, password: &str) -> MultiplexedConnection {
-        let url = self.url().replace("//", &format!("//:{password}@"));
+        let url = self.url_as(&format!(":{password}@"));
         let client = redis::Client::open(url).expect("a URL");
         client.get_multiplexed_async_connection().await.expect("the server is there")
     }

@@ -10,6 +10,8 @@ mod pools;
 #[cfg(feature = "servers")]
 mod replicas;
 #[cfg(feature = "servers")]
+mod rights;
+#[cfg(feature = "servers")]
 mod sentinel;
 #[cfg(feature = "servers")]
 mod servers;
@@ -143,6 +145,7 @@ mod on_servers {
         Adoption, ClientId, ClientInfo, Kind, Owner, Request, RequestId, Store,
     };
     use leasehold_tests::process::Process;
+    use leasehold_tests::rights::{LOGIN, Rights, assert_nothing_was_refused};
     use leasehold_tests::server::Server;
     use leasehold_tests::tls::{Tls, authority};
     use tokio::runtime::Handle;
@@ -392,16 +395,10 @@ mod on_servers {
     /// Exactly the rights that docs/keys.md lists.
     #[tokio::test]
     async fn the_rights_of_the_docs_are_enough() {
-        let page = include_str!("../../docs/keys.md");
-        let rights = page.lines().find_map(|line| line.strip_prefix("ACL ")).expect("the rights");
-        let rights = rights.replace("PASSWORD", CANARY);
         for more in ["", " -client|info -client|kill -script|load"] {
             let server = Server::start();
-            let mut redis = server.redis().await;
-            let mut acl = redis::cmd("ACL");
-            acl.arg(rights.split(' ').chain(more.split_whitespace()).collect::<Vec<_>>());
-            acl.exec_async(&mut redis).await.unwrap();
-            let url = format!("redis://leasehold:{CANARY}@127.0.0.1:{}/", server.port());
+            Rights::of_the_docs().and(more).give(&server).await;
+            let url = server.url_as(LOGIN);
             let locks = Locks::connect(&url).await.unwrap();
             for _ in 0..2 {
                 let lease = locks.mutex("a").ttl(Duration::from_millis(300)).lock().await.unwrap();
@@ -461,9 +458,9 @@ mod on_servers {
                 assert!(matches!(adopted, Adoption::Adopted { .. }), "{kind:?}: {adopted:?}");
             }
             crate::kinds::every_kind_and_question(&locks).await;
-            let denied: Vec<redis::Value> =
-                redis::cmd("ACL").arg("LOG").query_async(&mut redis).await.unwrap();
-            assert!(!more.is_empty() || denied.is_empty(), "{denied:?}");
+            if more.is_empty() {
+                assert_nothing_was_refused([&server]).await;
+            }
         }
     }
 

@@ -17,6 +17,7 @@ use tokio::sync::OnceCell;
 
 use super::Backend;
 use crate::masters::Masters;
+use crate::rights::Rights;
 use crate::server::Server;
 use crate::{cluster, sentinel};
 
@@ -183,12 +184,7 @@ impl Deployment for OneWithUsers {
 
     /// The page's line as it stands, but for the prefix, which is also the user's name.
     async fn url(&self, prefix: &str) -> String {
-        let page = include_str!("../../../docs/keys.md");
-        let line = page.lines().find_map(|line| line.strip_prefix("ACL ")).expect("the rights");
-        let line = line.replace("leasehold", prefix).replace("PASSWORD", "p");
-        let mut acl = redis::cmd("ACL");
-        acl.arg(line.split(' ').collect::<Vec<_>>());
-        acl.exec_async(&mut self.0.redis().await).await.expect("a user");
+        Rights::of_the_docs().with_prefix(prefix).give(&self.0).await;
         format!("redis://{prefix}:p@127.0.0.1:{}/", self.0.port())
     }
 }

@@ -1,0 +1,86 @@
+//! The user that docs/keys.md describes: what it may is read there, and repeated nowhere.
+
+use redis::Value;
+
+use crate::server::Server;
+
+const PAGE: &str = include_str!("../../docs/keys.md");
+
+/// Name and password of who has the rights for servers, as URLs have them.
+pub const LOGIN: &str = "leasehold:p@";
+
+/// A user, and what it may: the words behind `ACL`.
+#[derive(Clone, Debug)]
+pub struct Rights(String);
+
+impl Rights {
+    /// What the page lists for one server.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such line.
+    #[must_use]
+    pub fn of_the_docs() -> Self {
+        let line = PAGE.lines().find_map(|line| line.strip_prefix("ACL ")).expect("the rights");
+        Self(line.replace("PASSWORD", "p"))
+    }
+
+    /// The same for locks of another prefix, which is also the user's name.
+    #[must_use]
+    pub fn with_prefix(self, prefix: &str) -> Self {
+        Self(self.0.replace("leasehold", prefix))
+    }
+
+    /// What is needed on sentinels, by a user of another name and password.
+    #[must_use]
+    pub fn on_sentinels() -> Self {
+        let nothing = Self("SETUSER asker on >q -@all".to_owned());
+        nothing.also("on the sentinels themselves a user needs `…`,")
+    }
+
+    /// With what stands for the `…` of a sentence of the page.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such sentence.
+    #[must_use]
+    pub fn also(self, sentence: &str) -> Self {
+        let (before, behind) = sentence.split_once("`…`").expect("a gap");
+        let gap = |(at, _): (usize, &str)| {
+            let (rights, rest) = PAGE[at + before.len()..].strip_prefix('`')?.split_once('`')?;
+            rest.starts_with(behind).then_some(rights)
+        };
+        let rights = PAGE.match_indices(before).find_map(gap).expect(sentence);
+        self.and(rights)
+    }
+
+    /// With these words more, which may also take rights away.
+    #[must_use]
+    pub fn and(self, more: &str) -> Self {
+        Self(format!("{} {more}", self.0))
+    }
+
+    /// Makes the user on a server.
+    ///
+    /// # Panics
+    ///
+    /// If it refuses.
+    pub async fn give(&self, server: &Server) {
+        let mut acl = redis::cmd("ACL");
+        acl.arg(self.0.split_whitespace().collect::<Vec<_>>());
+        acl.exec_async(&mut server.redis().await).await.expect(&self.0);
+    }
+}
+
+/// That the servers have refused nothing to anybody.
+///
+/// # Panics
+///
+/// If they have.
+pub async fn assert_nothing_was_refused(servers: impl IntoIterator<Item = &Server>) {
+    for server in servers {
+        let refused: Vec<Value> =
+            redis::cmd("ACL").arg("LOG").query_async(&mut server.redis().await).await.expect("ACL");
+        assert!(refused.is_empty(), "{refused:?}");
+    }
+}

@@ -1,0 +1,104 @@
+//! The rights that docs/keys.md lists are enough: each place gets a user with exactly
+//! those, and nothing is refused to it. (One server: `on_servers`; a cluster: `cluster`.)
+
+use std::time::Duration;
+
+use leasehold::{LockError, Locks, Outcome, QuorumLocks};
+use leasehold_tests::kinds::{EVERY_KIND, hand_over_each};
+use leasehold_tests::masters::Masters;
+use leasehold_tests::rights::{LOGIN, Rights, assert_nothing_was_refused};
+use leasehold_tests::sentinel::Sentinel;
+use leasehold_tests::server::Server;
+
+use super::assert_error_has;
+use super::sentinel::pair;
+
+/// A server that is older than this counts.
+const SHORT: Duration = Duration::from_secs(3);
+
+/// Longer than anything here takes.
+const LONG: Duration = Duration::from_secs(60);
+
+/// What Sentinel and a quorum need beside the rights for one server.
+fn of_a_named_master() -> Rights {
+    Rights::of_the_docs().also("With Sentinel and a quorum also `…` (")
+}
+
+async fn give(rights: &Rights, servers: &[Server]) {
+    for server in servers {
+        rights.give(server).await;
+    }
+}
+
+/// Servers and sentinels have users of their own.
+#[tokio::test]
+async fn those_with_sentinels_are_enough() {
+    let sentinel = Sentinel::start(1, LONG).await;
+    give(&of_a_named_master(), sentinel.servers()).await;
+    give(&Rights::on_sentinels(), sentinel.sentinels()).await;
+    let url = sentinel.url_as(LOGIN) + "?sentinel_user=asker&sentinel_password=q";
+    let (first, second) =
+        (Locks::connect(&url).await.unwrap(), Locks::connect(&url).await.unwrap());
+    hand_over_each(&first, &second).await;
+    crate::kinds::every_kind_and_question(&first).await;
+    assert_nothing_was_refused(sentinel.servers().iter().chain(sentinel.sentinels())).await;
+}
+
+/// All that a quorum has, each acquired, renewed and released.
+async fn use_a_quorum(locks: &QuorumLocks) {
+    let rw = locks.rw_lock("r").ttl(SHORT).wait(LONG);
+    let mutex = locks.mutex("a").ttl(SHORT).wait(LONG).lock().await.unwrap();
+    mutex.renew().await.unwrap();
+    mutex.release().await.unwrap();
+    for write in [true, false] {
+        let lease = if write { rw.write().await } else { rw.read().await }.unwrap();
+        lease.renew().await.unwrap();
+        lease.release().await.unwrap();
+    }
+}
+
+/// New servers do not count at first, so that their age is asked for.
+#[tokio::test]
+async fn those_of_a_quorum_are_enough() {
+    let masters = Masters::start(3);
+    let user = of_a_named_master().also("`…` is used by the quorum alone");
+    give(&user, masters.nodes()).await;
+    let builder = Locks::builder().longest_ttl(SHORT).command_timeout(LONG);
+    let locks = builder.connect_quorum(masters.urls_as(LOGIN)).await.unwrap();
+    use_a_quorum(&locks).await;
+    assert_nothing_was_refused(masters.nodes()).await;
+}
+
+#[tokio::test]
+async fn those_with_replicas_are_enough() {
+    let servers = pair().await;
+    let user = Rights::of_the_docs().also("`…` is for `sync_replicas`");
+    give(&user, &servers).await;
+    let connect = async || {
+        let builder = Locks::builder().sync_replicas(1, Duration::from_secs(10));
+        builder.connect(&servers[0].url_as(LOGIN)).await.unwrap()
+    };
+    let (first, second) = (connect().await, connect().await);
+    hand_over_each(&first, &second).await;
+    crate::kinds::every_kind_and_question(&first).await;
+    assert_nothing_was_refused(&servers).await;
+}
+
+/// Nothing counts that no replica is known to have, and the user is told why.
+#[tokio::test]
+async fn those_with_replicas_are_needed() {
+    let [master, _replica] = pair().await;
+    Rights::of_the_docs().give(&master).await;
+    let url = master.url_as(LOGIN);
+    let builder = Locks::builder().sync_replicas(1, Duration::from_secs(10));
+    let (locks, other) =
+        (builder.connect(&url).await.unwrap(), Locks::connect(&url).await.unwrap());
+    for (nth, kind) in EVERY_KIND.into_iter().enumerate() {
+        let name = format!("a:{nth}");
+        let error = kind.try_lock(&locks, &name, LONG).await.unwrap_err();
+        assert!(matches!(error, LockError::Store { outcome: Outcome::NotRun, .. }), "{error:?}");
+        assert_error_has(&error, &["'wait'", "docs/keys.md lists the rights it needs"]);
+        let free = kind.rival().try_lock(&other, &name, LONG).await;
+        free.expect("it was taken back").release().await.unwrap();
+    }
+}
