@@ -12,6 +12,8 @@ use leasehold::store::{
 use leasehold::{LockError, LockKey, Locks, Wait};
 use leasehold_tests::cluster::Cluster;
 use leasehold_tests::hearing::Hearing;
+use leasehold_tests::kinds::{self, EVERY_KIND, Guard, hand_over_each};
+use leasehold_tests::rights::{LOGIN, Rights, assert_nothing_was_refused};
 use redis::FromRedisValue;
 use tokio::runtime::Handle;
 use tokio::time::{sleep, timeout};
@@ -308,24 +310,62 @@ async fn leases_are_adopted_and_renewed_together_on_any_node() {
     }
 }
 
-/// Exactly the rights that docs/keys.md lists for a cluster.
+/// A cluster with a user who has exactly the rights that docs/keys.md lists for one, and
+/// the URL for it.
+async fn with_few_rights() -> (Cluster, String) {
+    let cluster = Cluster::start().await;
+    let user = Rights::of_the_docs().also("On a cluster also `…`");
+    for node in cluster.nodes() {
+        user.give(node).await;
+    }
+    let url = cluster.url_as(LOGIN);
+    (cluster, url)
+}
+
 #[tokio::test]
 async fn the_rights_of_the_docs_are_enough() {
-    let page = include_str!("../../docs/keys.md");
-    let line = page.lines().find(|line| line.starts_with("ACL SETUSER")).expect("the rights");
-    let more = page.lines().find_map(|line| line.strip_prefix("On a cluster also `"));
-    let more = more.and_then(|rest| rest.split('`').next()).expect("more rights");
-    let cluster = Cluster::start().await;
-    let line = format!("{} {more}", line.replace("PASSWORD", "p"));
-    let _ = ask_all::<String>(&cluster, &line).await;
-    let url = cluster.url_as("leasehold:p@");
+    let (cluster, url) = with_few_rights().await;
     let (first, mut second) = (Client::to(&url).await, Client::to(&url).await);
     for name in ["a", "b", "c", "d", "e", "f"] {
         second.is_handed(&first, name).await;
     }
-    for denied in ask_all::<Vec<redis::Value>>(&cluster, "ACL LOG").await {
-        assert!(denied.is_empty(), "{denied:?}");
+    let (first, second) =
+        (Locks::connect(&url).await.unwrap(), Locks::connect(&url).await.unwrap());
+    hand_over_each(&first, &second).await;
+    crate::kinds::every_kind_and_question(&first).await;
+    assert_nothing_was_refused(cluster.nodes()).await;
+}
+
+/// Who asks its master for what has gone already is sent on. What needs keys that are in
+/// neither place is refused by both until the slot is there.
+#[tokio::test]
+async fn the_rights_of_the_docs_are_enough_where_a_slot_stands_half_way() {
+    const LONG: Duration = Duration::from_secs(60);
+    let (cluster, url) = with_few_rights().await;
+    let locks = Locks::connect(&url).await.unwrap();
+    let mut guards = Vec::new();
+    for (nth, kind) in EVERY_KIND.into_iter().enumerate() {
+        guards.push(kind.lock(&locks, &format!("{{moving}}:{nth}"), LONG).await.unwrap());
     }
+    let slot = cluster.slot("moving").await;
+    let master = cluster.master_of(slot).await.expect("a master").port();
+    let other = cluster.nodes().iter().find(|node| node.port() != master).expect("another");
+    cluster.begin_to_migrate(slot, other).await;
+    for lease in guards.iter().flat_map(Guard::leases) {
+        lease.renew().await.unwrap();
+    }
+    let (asked, _) = other.stats("asking").await;
+    assert!(asked >= guards.len() as u64, "it was asked {asked} times");
+    let acquiring = tokio::spawn(kinds::Kind::Mutex.lock(&locks, "{moving}:new", LONG));
+    while other.stats("asking").await.0 == asked {
+        tokio::task::yield_now().await;
+    }
+    cluster.migrate(slot, other).await;
+    acquiring.await.unwrap().unwrap().release().await.unwrap();
+    for guard in guards {
+        guard.release().await.unwrap();
+    }
+    assert_nothing_was_refused(cluster.nodes()).await;
 }
 
 /// Who reads may try to write, and not wait for it, on a cluster as elsewhere.
