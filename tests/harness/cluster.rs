@@ -10,6 +10,7 @@ use tokio::time::{sleep, timeout};
 
 use crate::sentinel::until_linked;
 use crate::server::{Server, free_port};
+use crate::tls::Wire;
 
 /// Three masters on the loopback interface, each with as many replicas. They end when
 /// this is dropped.
@@ -17,6 +18,7 @@ use crate::server::{Server, free_port};
 pub struct Cluster {
     /// The masters as they were in the beginning, then the replicas.
     nodes: Vec<Server>,
+    wire: Wire,
 }
 
 const SLOTS: [[u16; 2]; 3] = [[0, 5460], [5461, 10922], [10923, 16383]];
@@ -45,9 +47,18 @@ impl Cluster {
     ///
     /// If they do not start, or do not find each other.
     pub async fn start_with(replicas: usize, dead_after: Duration) -> Self {
-        let mut cluster = Self { nodes: Vec::new() };
+        Self::start_by(Wire::Plain, replicas, dead_after).await
+    }
+
+    /// The same, where they speak so with each other and with clients.
+    ///
+    /// # Panics
+    ///
+    /// If they do not start, or do not find each other.
+    pub async fn start_by(wire: Wire, replicas: usize, dead_after: Duration) -> Self {
+        let mut cluster = Self { nodes: Vec::new(), wire };
         for slots in SLOTS {
-            let node = start_node(dead_after);
+            let node = start_node(wire, dead_after);
             let mut redis = node.redis().await;
             command(&mut redis, &["ADDSLOTSRANGE"], &slots).await;
             // Of two nodes with the same epoch one would have to find another.
@@ -55,7 +66,7 @@ impl Cluster {
             cluster.join(node).await;
         }
         for _ in 0..replicas * SLOTS.len() {
-            cluster.join(start_node(dead_after)).await;
+            cluster.join(start_node(wire, dead_after)).await;
         }
         cluster.until("cluster_size:3").await;
         cluster.until(&format!("cluster_known_nodes:{}", cluster.nodes.len())).await;
@@ -84,7 +95,7 @@ impl Cluster {
     /// Takes a node in, which the first of the others is told of.
     async fn join(&mut self, node: Server) {
         if let Some(first) = self.nodes.first() {
-            command(&mut node.redis().await, &["MEET", "127.0.0.1"], &[first.port()]).await;
+            command(&mut node.redis().await, &["MEET", "127.0.0.1"], &[first.public_port()]).await;
         }
         self.nodes.push(node);
     }
@@ -117,19 +128,20 @@ impl Cluster {
     /// The same with a login, such as `user:password@`.
     #[must_use]
     pub fn url_as(&self, login: &str) -> String {
-        let nodes = self.nodes.iter().map(|node| format!("127.0.0.1:{}", node.port()));
-        format!("redis://{login}{}", nodes.collect::<Vec<_>>().join(","))
+        let nodes = self.nodes.iter().map(|node| format!("127.0.0.1:{}", node.public_port()));
+        let (scheme, nodes) = (self.wire.scheme(), nodes.collect::<Vec<_>>().join(","));
+        format!("{scheme}://{login}{nodes}")
     }
 }
 
-fn start_node(dead_after: Duration) -> Server {
+fn start_node(wire: Wire, dead_after: Duration) -> Server {
     let timeout = dead_after.as_millis().to_string();
     let arguments = [
         &["--cluster-enabled", "yes", "--cluster-node-timeout", &timeout][..],
         &["--repl-diskless-sync-delay", "0"],
     ];
     // Another process may take a port between the two binds.
-    let start = |_| Server::try_start(port_with_a_bus(), &arguments.concat(), None);
+    let start = |_| wire.try_start(port_with_a_bus(), &arguments.concat());
     (0..10).find_map(start).expect("a redis-server with a cluster's bus")
 }
 

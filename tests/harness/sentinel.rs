@@ -7,6 +7,7 @@ use redis::aio::MultiplexedConnection;
 use tokio::time::{sleep, timeout};
 
 use crate::server::{Server, free_port};
+use crate::tls::Wire;
 
 /// One master, its replicas and three sentinels, on the loopback interface. They end
 /// when this is dropped.
@@ -14,6 +15,7 @@ use crate::server::{Server, free_port};
 pub struct Sentinel {
     servers: Vec<Server>,
     sentinels: Vec<Server>,
+    wire: Wire,
 }
 
 /// What the sentinels call the master.
@@ -32,13 +34,19 @@ impl Sentinel {
     ///
     /// If they do not start, or do not find each other.
     pub async fn start(replicas: usize, dead_after: Duration) -> Self {
-        let at_once = ["--repl-diskless-sync-delay", "0"];
-        let master = Server::start_with(&at_once);
-        let of = format!("127.0.0.1 {}", master.port());
+        Self::start_by(Wire::Plain, replicas, dead_after).await
+    }
+
+    /// The same, where they speak so with each other and with clients.
+    ///
+    /// # Panics
+    ///
+    /// If they do not start, or do not find each other.
+    pub async fn start_by(wire: Wire, replicas: usize, dead_after: Duration) -> Self {
+        let master = start_server(wire, &[]);
+        let of = format!("127.0.0.1 {}", master.public_port());
         let mut servers = vec![master];
-        for _ in 0..replicas {
-            servers.push(Server::start_with(&[&at_once[..], &["--replicaof", &of]].concat()));
-        }
+        servers.extend((0..replicas).map(|_| start_server(wire, &["--replicaof", &of])));
         for replica in &servers[1..] {
             until_linked(replica).await;
         }
@@ -51,10 +59,10 @@ impl Sentinel {
         ];
         let config = config.join("\n");
         let start = |_| {
-            let start = |_| Server::try_start_sentinel(free_port(), &config);
+            let start = |_| Server::try_start_sentinel(free_port(), &config, wire);
             (0..10).find_map(start).expect("redis-server starts as a sentinel")
         };
-        let sentinel = Self { servers, sentinels: (0..3).map(start).collect() };
+        let sentinel = Self { servers, sentinels: (0..3).map(start).collect(), wire };
         let known = async {
             for each in &sentinel.sentinels {
                 while !knows(&mut each.redis().await, replicas).await {
@@ -75,8 +83,9 @@ impl Sentinel {
     /// The same with a login for the servers, such as `user:password@`.
     #[must_use]
     pub fn url_as(&self, login: &str) -> String {
-        let hosts = self.sentinels.iter().map(|each| format!("127.0.0.1:{}", each.port()));
-        format!("redis+sentinel://{login}{}/{NAME}", hosts.collect::<Vec<_>>().join(","))
+        let hosts = self.sentinels.iter().map(|each| format!("127.0.0.1:{}", each.public_port()));
+        let (scheme, hosts) = (self.wire.scheme(), hosts.collect::<Vec<_>>().join(","));
+        format!("{scheme}+sentinel://{login}{hosts}/{NAME}")
     }
 
     /// The master and its replicas, in the order they were started.
@@ -101,7 +110,7 @@ impl Sentinel {
             }
         }
         let (port, _) = votes.into_iter().find(|(_, votes)| *votes >= 2)?;
-        let server = self.servers.iter().find(|server| server.port() == port)?;
+        let server = self.servers.iter().find(|server| server.public_port() == port)?;
         let mut redis = server.try_redis().await.ok()?;
         let role: Vec<redis::Value> = redis::cmd("ROLE").query_async(&mut redis).await.ok()?;
         let role: String = redis::from_redis_value(role.into_iter().next()?).ok()?;
@@ -124,6 +133,12 @@ impl Sentinel {
         };
         timeout(SOON, replaced).await.expect("another becomes the master")
     }
+}
+
+fn start_server(wire: Wire, arguments: &[&str]) -> Server {
+    let arguments = [&["--repl-diskless-sync-delay", "0"], arguments].concat();
+    let start = |_| wire.try_start(free_port(), &arguments);
+    (0..10).find_map(start).expect("redis-server starts")
 }
 
 /// The port of the master that a sentinel names.

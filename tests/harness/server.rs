@@ -8,12 +8,15 @@ use redis::aio::MultiplexedConnection;
 
 use crate::shell::Shell;
 use crate::skew::{Clock, micros};
+use crate::tls::{self, Wire};
 
 /// A server on a free port of the loopback interface, empty, without
 /// persistence. It ends when this is dropped.
 #[derive(Debug)]
 pub struct Server {
     port: u16,
+    /// Where it speaks TLS, if it does.
+    tls_port: Option<u16>,
     shell: Shell,
     /// Its wall clock, where that is the test's.
     clock: Option<Clock>,
@@ -113,20 +116,37 @@ impl Server {
         let own = ["--bind", "127.0.0.1", "--port", &port_text, "--save", "", "--appendonly", "no"];
         let all: Vec<_> = own.iter().chain(arguments).map(|&text| text.to_owned()).collect();
         let shell = Shell::start("", &all, clock.as_ref())?;
-        Some(Self { port, shell, clock })
+        Some(Self { port, tls_port: None, shell, clock })
+    }
+
+    /// Starts a server that speaks TLS on this port. It has another without, by which
+    /// tests look behind the scenes.
+    pub(crate) fn try_start_tls(tls_port: u16, arguments: &[&str]) -> Option<Self> {
+        let of_tls = tls::arguments(tls_port);
+        let all = of_tls.iter().map(String::as_str).chain(arguments.iter().copied());
+        let server = Self::try_start(free_port(), &all.collect::<Vec<_>>(), None)?;
+        Some(Self { tls_port: Some(tls_port), ..server })
     }
 
     /// Starts a sentinel, which keeps what it learns in its configuration's file.
-    pub(crate) fn try_start_sentinel(port: u16, config: &str) -> Option<Self> {
+    pub(crate) fn try_start_sentinel(port: u16, config: &str, wire: Wire) -> Option<Self> {
         let config = format!("bind 127.0.0.1\nport {port}\n{config}");
-        let shell = Shell::start(&config, &["--sentinel".to_owned()], None)?;
-        Some(Self { port, shell, clock: None })
+        let tls_port = (wire == Wire::Tls).then(free_port);
+        let mut arguments = vec!["--sentinel".to_owned()];
+        arguments.extend(tls_port.into_iter().flat_map(tls::arguments));
+        let shell = Shell::start(&config, &arguments, None)?;
+        Some(Self { port, tls_port, shell, clock: None })
     }
 
     /// The port.
     #[must_use]
     pub fn port(&self) -> u16 {
         self.port
+    }
+
+    /// Where clients and other servers find it: by TLS, if it speaks that.
+    pub(crate) fn public_port(&self) -> u16 {
+        self.tls_port.unwrap_or(self.port)
     }
 
     /// The URL for clients.

@@ -11,13 +11,39 @@ use crate::skew::folder;
 /// by which they can look behind the scenes.
 const DOCUMENTED: &str = "redis-server --port 0 ";
 
+/// And behind this what those need beside it that speak with each other.
+const DOCUMENTED_BETWEEN: &str = "speak TLS with each other by `";
+
+/// By what servers speak with each other and with clients.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wire {
+    /// As it comes.
+    Plain,
+    /// Encrypted.
+    Tls,
+}
+
+impl Wire {
+    /// Starts a server that others find on this port.
+    pub(crate) fn try_start(self, port: u16, arguments: &[&str]) -> Option<Server> {
+        match self {
+            Self::Plain => Server::try_start(port, arguments, None),
+            Self::Tls => Server::try_start_tls(port, arguments),
+        }
+    }
+
+    /// How URLs begin.
+    pub(crate) fn scheme(self) -> &'static str {
+        match self {
+            Self::Plain => "redis",
+            Self::Tls => "rediss",
+        }
+    }
+}
+
 /// A server with a certificate of the tests' own authority.
 #[derive(Debug)]
-pub struct Tls {
-    /// It listens on a second port without TLS.
-    _server: Server,
-    port: u16,
-}
+pub struct Tls(Server);
 
 impl Tls {
     /// Starts it.
@@ -37,28 +63,9 @@ impl Tls {
     /// If it does not start.
     #[must_use]
     pub fn start_with(more: &[&str]) -> Self {
-        let [cert, key] = ["server.crt", "server.key"].map(|file| text(&certificates().join(file)));
-        let authority = authority();
-        let page = include_str!("../../docs/deployments.md");
         // Another process may take the port between the two binds.
-        let start = |_| {
-            let port = free_port();
-            let of_port = port.to_string();
-            let line = page.lines().find_map(|line| line.strip_prefix(DOCUMENTED));
-            let line = line.expect("docs/deployments.md says how");
-            let filled = |word| match word {
-                "6379" => &of_port,
-                "server.crt" => &cert,
-                "server.key" => &key,
-                "ca.crt" => &authority,
-                word => word,
-            };
-            let mut arguments: Vec<_> = line.split(' ').map(filled).collect();
-            arguments.extend(more);
-            let server = Server::try_start(free_port(), &arguments, None)?;
-            Some(Self { _server: server, port })
-        };
-        (0..10).find_map(start).expect("a redis-server that can TLS")
+        let start = |_| Server::try_start_tls(free_port(), more);
+        Self((0..10).find_map(start).expect("a redis-server that can TLS"))
     }
 
     /// The URL for clients.
@@ -70,8 +77,24 @@ impl Tls {
     /// The same with a login, such as `:password@`.
     #[must_use]
     pub fn url_as(&self, login: &str) -> String {
-        format!("rediss://{login}127.0.0.1:{}/", self.port)
+        format!("rediss://{login}127.0.0.1:{}/", self.0.public_port())
     }
+}
+
+/// What a server or a sentinel is started with, to speak TLS on this port.
+pub(crate) fn arguments(port: u16) -> Vec<String> {
+    let page = include_str!("../../docs/deployments.md");
+    let line = page.lines().find_map(|line| line.strip_prefix(DOCUMENTED));
+    let between = page.lines().find_map(|line| line.split_once(DOCUMENTED_BETWEEN));
+    let between = between.and_then(|(_, rest)| rest.split('`').next());
+    let (line, between) = line.zip(between).expect("docs/deployments.md says how");
+    let filled = |word| match word {
+        "6379" => port.to_string(),
+        "server.crt" | "server.key" => text(&certificates().join(word)),
+        "ca.crt" => authority(),
+        word => word.to_owned(),
+    };
+    line.split(' ').chain(between.split(' ')).map(filled).collect()
 }
 
 /// The file of the authority's certificate: who has it in `SSL_CERT_FILE`, from its

@@ -15,6 +15,8 @@ mod rights;
 mod sentinel;
 #[cfg(feature = "servers")]
 mod servers;
+#[cfg(feature = "servers")]
+mod tls;
 
 use std::time::Duration;
 

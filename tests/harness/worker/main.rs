@@ -16,6 +16,7 @@ use leasehold::store::ClientId;
 use leasehold::store::faulty::Faulty;
 use leasehold::store::redis::{RedisStore, Settings};
 use leasehold::{Fault, LockError, Locks, Wait};
+use leasehold_tests::kinds::hand_over_each;
 use leasehold_tests::server::Server;
 use tokio::runtime::Handle;
 
@@ -42,6 +43,7 @@ fn main() -> Result<(), Failure> {
             let time = Duration::from_secs(seconds.parse()?);
             sets(url, of.parse()?, names.parse()?, time).inspect_err(|error| println!("{error}"))
         }
+        [url, "each"] => each(url),
         [url, "log"] => log_to_the_end(url),
         ["-", "env"] => environment(),
         ["-", "serve"] => serve(),
@@ -73,6 +75,15 @@ async fn permit(url: &str, key: &str, limit: u32, ttl_ms: u64) -> Result<(), Fai
     let semaphore = locks.semaphore(key, limit).ttl(Duration::from_millis(ttl_ms));
     let _permit = semaphore.acquire().await?;
     ready();
+    Ok(())
+}
+
+/// Has a lock of each kind, and hands it over from one client to another.
+#[tokio::main(flavor = "current_thread")]
+async fn each(url: &str) -> Result<(), Failure> {
+    let (first, second) = (Locks::connect(url).await?, Locks::connect(url).await?);
+    hand_over_each(&first, &second).await;
+    println!("each was handed over");
     Ok(())
 }
 

@@ -1,0 +1,49 @@
+//! TLS where servers name others: those are spoken to by it as well. Whom a process
+//! trusts is read from its environment, so that another process is the client.
+
+use std::process::Command;
+use std::time::Duration;
+
+use leasehold_tests::cluster::Cluster;
+use leasehold_tests::process::Process;
+use leasehold_tests::sentinel::Sentinel;
+use leasehold_tests::server::Server;
+use leasehold_tests::tls::{Wire, authority};
+
+/// Nobody is held for dead because the machine is busy.
+const LONG: Duration = Duration::from_secs(60);
+
+/// That a process which trusts the servers can have each kind of lock there.
+fn assert_each_is_handed_over(url: &str) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_worker"));
+    command.args([url, "each"]).env("SSL_CERT_FILE", authority()).env_remove("SSL_CERT_DIR");
+    let said = Process::start(&mut command).rest();
+    assert_eq!(said, ["each was handed over"], "{url}");
+}
+
+/// That clients were told when a lock was theirs.
+async fn assert_hints_came(servers: &[Server], subscribe: &str) {
+    let mut count = 0;
+    for server in servers {
+        count += server.stats(subscribe).await.0;
+    }
+    assert!(count > 0, "nobody has subscribed");
+}
+
+#[tokio::test]
+async fn a_cluster_is_spoken_to_by_tls() {
+    let cluster = Cluster::start_by(Wire::Tls, 0, Duration::from_secs(15)).await;
+    let url = cluster.url();
+    assert_each_is_handed_over(&url);
+    assert_hints_came(cluster.nodes(), "ssubscribe").await;
+    // It is recognised by one of its nodes.
+    let (one, _) = url.split_once(',').expect("several");
+    assert_each_is_handed_over(one);
+}
+
+#[tokio::test]
+async fn sentinels_and_whom_they_name_are_spoken_to_by_tls() {
+    let sentinel = Sentinel::start_by(Wire::Tls, 1, LONG).await;
+    assert_each_is_handed_over(&sentinel.url());
+    assert_hints_came(sentinel.servers(), "subscribe").await;
+}
