@@ -1,6 +1,6 @@
 //! The user that docs/keys.md describes: what it may is read there, and repeated nowhere.
 
-use redis::Value;
+use redis::{RedisResult, Value};
 
 use crate::server::Server;
 
@@ -60,15 +60,22 @@ impl Rights {
         Self(format!("{} {more}", self.0))
     }
 
-    /// Makes the user on a server.
+    /// Makes the user on a server, with what the page adds for new ones if it is one.
     ///
     /// # Panics
     ///
     /// If it refuses.
     pub async fn give(&self, server: &Server) {
+        let on_new_ones = self.clone().also("Since Redis and Valkey 7.2 also `…`,");
+        if on_new_ones.try_give(server).await.is_err() {
+            self.try_give(server).await.expect(&self.0);
+        }
+    }
+
+    async fn try_give(&self, server: &Server) -> RedisResult<()> {
         let mut acl = redis::cmd("ACL");
         acl.arg(self.0.split_whitespace().collect::<Vec<_>>());
-        acl.exec_async(&mut server.redis().await).await.expect(&self.0);
+        acl.exec_async(&mut server.redis().await).await
     }
 }
 
