@@ -12,6 +12,7 @@ use leasehold::store::{
 };
 use leasehold::{LockKey, Locks, Wait};
 use leasehold_tests::hearing::Hearing;
+use leasehold_tests::rights::{LOGIN, Rights, assert_nothing_was_refused};
 use leasehold_tests::server::Server;
 use redis::aio::MultiplexedConnection;
 use redis::{FromRedisValue, cmd};
@@ -397,18 +398,14 @@ async fn without_the_right_to_subscribe_locks_work() {
 /// Exactly the rights that docs/keys.md lists.
 #[tokio::test]
 async fn hints_are_within_the_rights_of_the_docs() {
-    let page = include_str!("../../../docs/keys.md");
-    let line = page.lines().find(|line| line.starts_with("ACL SETUSER")).expect("the rights");
     let server = Server::start();
-    let mut redis = server.redis().await;
-    let _: String = ask(&mut redis, &line.replace("PASSWORD", "p")).await;
-    let url = format!("redis://leasehold:p@127.0.0.1:{}/", server.port());
+    Rights::of_the_docs().give(&server).await;
+    let url = format!("redis://{LOGIN}127.0.0.1:{}/", server.port());
     let (first, mut second) = (Client::connect(&url).await, Client::hearing(&url).await);
     for kind in [Kind::Mutex, PERMIT] {
         hand_over(&first, &mut second, kind).await;
     }
-    let denied: Vec<redis::Value> = ask(&mut redis, "ACL LOG").await;
-    assert!(denied.is_empty(), "{denied:?}");
+    assert_nothing_was_refused([&server]).await;
 }
 
 #[tokio::test]

@@ -23,6 +23,9 @@ const PASSING: [&str; 6] = ["LOADING", "BUSY", "CLUSTERDOWN", "TRYAGAIN", "NOREP
 /// Errors with which a server refuses a command before it runs, for good.
 const LASTING: [&str; 7] = ["NOSCRIPT", "NOAUTH", "WRONGPASS", "OOM", "CROSSSLOT", "MOVED", "ASK"];
 
+const MOVING: &str = "the lock's slot is on its way to another node; if it stays half way, \
+                      `redis-cli --cluster fix` ends that";
+
 /// Sorts an error that a command met.
 pub(super) fn sort(error: RedisError) -> (Fault, StoreError) {
     match error.code() {
@@ -64,7 +67,7 @@ pub(super) fn sorted(answer: RedisResult<Value>) -> (Fault, Result<Value, StoreE
 pub(super) fn in_cluster(error: StoreError) -> StoreError {
     match of(&error).map(|it| (it.code(), it)) {
         Some((Some("MOVED" | "ASK"), refusal)) => {
-            let source = Box::new(refusal.clone());
+            let source = Box::new(Advised { error: refusal.clone(), advice: MOVING });
             StoreError { source, is_passing: true, ..error }
         }
         // A key that the script has emptied is gone to the slot's new node for all that
@@ -153,6 +156,7 @@ pub(super) fn advice(error: &RedisError) -> Option<&'static str> {
             "this is a node of a cluster; name two of its nodes in the URL, redis://host,host, \
              with the feature `cluster`, or allow the user +info"
         }
+        Some("TRYAGAIN") => MOVING,
         Some("CLUSTERDOWN") => {
             "the cluster lacks nodes, or has given its slots to none; see CLUSTER INFO"
         }
@@ -241,7 +245,8 @@ mod tests {
         for moving in ["MOVED 3999 127.0.0.1:6381", "ASK 3999 127.0.0.1:6381"] {
             let error = in_cluster(sort(said(moving)).1);
             assert_eq!((error.outcome, error.is_passing), (Outcome::NotRun, true), "{moving}");
-            assert!(!error.source.to_string().contains("this is a node"), "{moving}");
+            let told = error.source.to_string();
+            assert!(told.contains("half way") && !told.contains("this is a node"), "{told}");
         }
         let cut_short = "ERR user_script: Script attempted to access a non local key in a cluster";
         assert_eq!(sorted(sort(said(cut_short)).1), (Outcome::Unknown, true));
@@ -256,6 +261,7 @@ mod tests {
         for (line, words) in [
             ("NOAUTH Authentication required.", "asks for a password"),
             ("MOVED 3999 127.0.0.1:6381", "node of a cluster"),
+            ("TRYAGAIN Multiple keys request during rehashing of slot", "half way"),
             (
                 "ERR Error compiling script (new function): user_script:1: unexpected symbol",
                 "older than",
