@@ -1,9 +1,11 @@
 //! Whether two answers are alike.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
-use leasehold::store::{Adoption, All, Attempt, Ended, Forced, Holder, LockInfo, Renewal, Waiter};
+use leasehold::store::{
+    Adoption, All, Attempt, Ended, Forced, Holder, LockInfo, Mended, Renewal, Waiter,
+};
 
 use super::commands::{Command, What};
 
@@ -17,6 +19,7 @@ pub(super) enum Answer {
     Ended(Ended),
     Cancelled(bool),
     Introduced,
+    Mended(Mended),
     Info(LockInfo),
     IsHeld(bool),
     Forced(Forced),
@@ -31,6 +34,8 @@ const GRAIN: Duration = Duration::from_millis(1);
 pub(super) struct Likeness {
     /// The tokens of each lock, in pairs.
     tokens: HashMap<String, Vec<(u64, u64)>>,
+    /// The locks whose tokens may be of another server: they don't say since when.
+    mended: HashSet<String>,
     /// What the server's clock is ahead of memory's, in microseconds.
     ahead: Option<u64>,
 }
@@ -58,6 +63,10 @@ impl Likeness {
                     && [memory.len(), redis.len()] == [2, 2]
             }
             (Answer::Renewal(memory), Answer::Renewal(redis)) => memory == redis,
+            (Answer::Mended(memory), Answer::Mended(redis)) => {
+                self.mended.insert(name.to_owned());
+                self.are_mends_alike(name, *memory, *redis)
+            }
             (
                 Answer::Adoption(Adoption::Adopted { token: memory }),
                 Answer::Adoption(Adoption::Adopted { token: redis }),
@@ -78,6 +87,35 @@ impl Likeness {
             _ => false,
         };
         if is_alike { Ok(()) } else { Err(format!("memory {memory:?}, redis {redis:?}")) }
+    }
+
+    /// The greatest tokens of a lock: memory's, Redis's.
+    pub(super) fn greatest(&self, name: &str) -> [u64; 2] {
+        self.told(name).max().map_or([0; 2], |(memory, redis)| [memory, redis])
+    }
+
+    /// Those that were told so many answers before the last.
+    pub(super) fn token(&self, name: &str, ago: usize) -> [u64; 2] {
+        self.told(name).nth_back(ago).map_or([0; 2], |(memory, redis)| [memory, redis])
+    }
+
+    /// Whether these two are among those that were told what each is to the other store:
+    /// not if others were granted since they were made up, and they were not used.
+    pub(super) fn are_one(&self, name: &str, [memory, redis]: [u64; 2]) -> bool {
+        self.told(name).all(|(first, second)| memory.cmp(&first) == redis.cmp(&second))
+    }
+
+    fn told(&self, name: &str) -> impl DoubleEndedIterator<Item = (u64, u64)> {
+        self.tokens.get(name).into_iter().flatten().copied()
+    }
+
+    fn are_mends_alike(&mut self, name: &str, memory: Mended, redis: Mended) -> bool {
+        match (memory, redis) {
+            (Mended::Held { token: memory }, Mended::Held { token: redis }) => {
+                self.same_token(name, memory, redis)
+            }
+            (memory, redis) => memory == redis,
+        }
     }
 
     fn are_attempts_alike(&mut self, name: &str, memory: Attempt, redis: Attempt) -> bool {
@@ -122,16 +160,15 @@ impl Likeness {
             && memory.client == redis.client
             && memory.owner == redis.owner
             && (memory.is_writer, memory.weight) == (redis.is_writer, redis.weight)
-            && are_same(memory.held_for, redis.held_for)
+            && (self.mended.contains(name) || are_same(memory.held_for, redis.held_for))
             && is_same(memory.remaining, redis.remaining)
     }
 
     /// The same or new in both, and in the same order.
     fn same_token(&mut self, name: &str, memory: u64, redis: u64) -> bool {
-        let seen = self.tokens.entry(name.to_owned()).or_default();
-        let is_same = seen.iter().all(|(first, second)| memory.cmp(first) == redis.cmp(second));
-        seen.push((memory, redis));
-        is_same
+        let are_one = self.are_one(name, [memory, redis]);
+        self.tokens.entry(name.to_owned()).or_default().push((memory, redis));
+        are_one
     }
 
     fn same_time(&mut self, memory: u64, redis: u64) -> bool {

@@ -3,7 +3,9 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use leasehold::store::{Adoption, Attempt, Ended, Forced, Kind, Renewal, Request, RequestId};
+use leasehold::store::{
+    Adoption, Attempt, Ended, Forced, Kind, Mended, Renewal, Request, RequestId,
+};
 
 use super::answers::Answer;
 use super::commands::{Command, What};
@@ -45,6 +47,10 @@ impl Beliefs {
             self.grant(request, now);
         }
         let mine = self.all.iter().position(|belief| belief.request.id == request.id);
+        if let Some(lasts) = command.mended(answer).filter(|_| mine.is_none()) {
+            self.grant_for(request, now + lasts);
+            return self.are_exclusive(request);
+        }
         let is_live = mine.is_some_and(|mine| !self.all[mine].is_kept);
         let is_true = match (answer, &command.what) {
             (Answer::Ended(Ended::Kept), &What::Release(keep)) => {
@@ -77,9 +83,12 @@ impl Beliefs {
                 Answer::Renewal(Renewal::NotHeld(_))
                 | Answer::Adoption(Adoption::NotHeld(_))
                 | Answer::Ended(Ended::NotHeld(_))
-                | Answer::Cancelled(false),
+                | Answer::Cancelled(false)
+                | Answer::Mended(Mended::NotHeld),
                 _,
             ) => !is_live,
+            // What is kept has no holder.
+            (Answer::Mended(_), _) => is_live,
             _ => true,
         };
         ensure(is_true, || format!("{:?} was told otherwise before", request.id))?;
@@ -92,8 +101,11 @@ impl Beliefs {
     }
 
     fn grant(&mut self, request: &Request, now: Duration) {
+        self.grant_for(request, now + request.ttl);
+    }
+
+    fn grant_for(&mut self, request: &Request, until: Duration) {
         self.all.retain(|belief| belief.request.id != request.id);
-        let until = now + request.ttl;
         self.all.push(Belief { request: request.clone(), until, is_kept: false });
     }
 

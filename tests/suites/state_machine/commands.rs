@@ -4,7 +4,8 @@ use std::fmt;
 use std::time::Duration;
 
 use leasehold::store::{
-    Adoption, Attempt, ClientInfo, Owner, Request, Store, StoreError, StoreFuture, Ticket, Waiting,
+    Adoption, Attempt, ClientInfo, Mended, Node, Owner, Request, StoreError, StoreFuture, Ticket,
+    Waiting,
 };
 
 use super::answers::Answer;
@@ -30,14 +31,24 @@ pub(super) enum What {
     Release(Duration),
     Cancel,
     Introduce(Duration),
+    /// He comes again within this time.
+    Vote(Duration),
+    Mend(Mend),
     Inspect,
     IsHeldBy(Owner),
     ForceRelease,
     WasForced,
 }
 
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Mend {
+    /// As each store counts them: memory, Redis.
+    pub(super) tokens: [u64; 2],
+    pub(super) lasts: Duration,
+}
+
 impl Command {
-    pub(super) async fn send(&self, store: &dyn Store, nth: usize) -> Result<Answer, StoreError> {
+    pub(super) async fn send(&self, store: &dyn Node, nth: usize) -> Result<Answer, StoreError> {
         let (request, key) = (&self.request, &self.request.key);
         Ok(match &self.what {
             What::Acquire => Answer::Attempt(store.acquire(request, None).await?),
@@ -59,6 +70,10 @@ impl Command {
                 let info = ClientInfo::new(id, service, host, process);
                 store.introduce(&info, *lasts).await?;
                 Answer::Introduced
+            }
+            What::Vote(again) => Answer::Attempt(store.vote(request, *again).await?),
+            What::Mend(Mend { tokens, lasts }) => {
+                Answer::Mended(store.mend(request, tokens[nth], *lasts).await?)
             }
             What::Inspect => Answer::Info(store.inspect(key).await?),
             What::IsHeldBy(owner) => Answer::IsHeld(store.is_held_by(key, owner).await?),
@@ -84,6 +99,14 @@ impl Command {
             (Answer::Adoption(Adoption::Adopted { token }), What::Adopt(from)) => {
                 Some((from, *token))
             }
+            _ => None,
+        }
+    }
+
+    /// For how long an answer gives back what was lost, if it did not have it.
+    pub(super) fn mended(&self, answer: &Answer) -> Option<Duration> {
+        match (answer, &self.what) {
+            (Answer::Mended(Mended::Held { .. }), What::Mend(mend)) => Some(mend.lasts),
             _ => None,
         }
     }

@@ -1,5 +1,7 @@
 //! What is stored on the server after each step, and what must be so.
 
+mod mends;
+
 use std::collections::HashMap;
 
 use leasehold::LockKey;
@@ -17,6 +19,7 @@ use super::stored::{How, Lock, ROLES};
 #[derive(Default)]
 pub(super) struct Remains {
     now_ms: u64,
+    now_us: u64,
     pub(super) keys: Vec<String>,
     locks: HashMap<String, Lock>,
     /// The greatest token that each lock has had.
@@ -24,13 +27,18 @@ pub(super) struct Remains {
 }
 
 impl Remains {
+    /// The server's clock, in microseconds.
+    pub(super) fn clock(&self) -> u64 {
+        self.now_us
+    }
+
     pub(super) async fn look(raw: &mut MultiplexedConnection) -> Result<Self, RedisError> {
         let mut commands = redis::pipe();
         commands.cmd("TIME").cmd("KEYS").arg("*");
         for name in NAMES {
             let key = LockKey::new(name).expect("a name");
             let keys = ROLES.map(|role| key.in_store("leasehold", role));
-            let [lock, holders, queue, waiters, forced] = &keys;
+            let [lock, holders, queue, waiters, forced, _] = &keys;
             commands.cmd("GET").arg(lock).cmd("HGETALL").arg(waiters);
             for set in [holders, queue, forced] {
                 commands.cmd("ZRANGE").arg(set).arg(0).arg(-1).arg("WITHSCORES");
@@ -43,7 +51,8 @@ impl Remains {
         let mut answers = answers.into_iter();
         let mut next = move || answers.next().expect("one answer a command");
         let (seconds, micros): (u64, u64) = redis::from_redis_value(next())?;
-        let now_ms = seconds * 1000 + micros / 1000;
+        let now_us = seconds * 1_000_000 + micros;
+        let now_ms = now_us / 1000;
         let keys = redis::from_redis_value(next())?;
         let (mut locks, mut greatest) = (HashMap::new(), HashMap::new());
         for name in NAMES {
@@ -63,7 +72,7 @@ impl Remains {
             greatest.insert(name.to_owned(), lock.token());
             locks.insert(name.to_owned(), lock);
         }
-        Ok(Self { now_ms, keys, locks, greatest })
+        Ok(Self { now_ms, now_us, keys, locks, greatest })
     }
 
     /// Remembers what was there before.
@@ -124,6 +133,9 @@ impl Remains {
             (Answer::Adoption(adoption), What::Adopt(from)) => {
                 self.adopts(before, (from, request), *adoption, greatest)
             }
+            (Answer::Mended(mended), What::Mend(mend)) => {
+                self.mends(before, request, *mend, *mended)
+            }
             (Answer::Attempt(Attempt::Queued { .. } | Attempt::Busy { .. }), _) => {
                 let how = How::of(request);
                 let is_owners = how.is_writer && before.is_owners(how.owner, now_ms);
@@ -135,7 +147,7 @@ impl Remains {
                 let how = How::of(request);
                 let is_owners = before.is_owners(how.owner, now_ms) && how.is_writer;
                 let may_try = before.is_sole_reader(how.owner, now_ms)
-                    && matches!(command.what, What::Acquire);
+                    && matches!(command.what, What::Acquire | What::Vote(_));
                 ensure(is_owners && !may_try, || format!("{id} might have waited"))?;
                 lock.lacks(&id, now_ms)
             }

@@ -65,6 +65,19 @@ pub(super) enum Step {
         who: usize,
         lasts: Duration,
     },
+    /// Somebody acquires, where this store is one of several.
+    Vote {
+        who: usize,
+        is_new: bool,
+        /// Within how long he comes again.
+        again: Duration,
+    },
+    /// Somebody is said to hold the lock on most of several stores.
+    Mend {
+        whose: Whose,
+        token: Token,
+        lasts: Duration,
+    },
     Ask(usize, Question),
     /// The command that was sent so many commands before the last.
     Again(usize),
@@ -87,6 +100,17 @@ pub(super) enum Ticket {
     Wrong,
     /// It was given up before, and taken back.
     GivenUp,
+}
+
+/// What token a mend says.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Token {
+    /// It only asks for this store's.
+    None,
+    /// The one that was told so many answers before the last.
+    Told(usize),
+    /// A greater one than all: of a server whose clock is so far ahead of this one's.
+    Ahead(Duration),
 }
 
 /// What is asked about the lock of somebody.
@@ -117,20 +141,36 @@ enum Sort {
 
 const SLOTS: usize = 5;
 
+/// So little is left of a lease of whole seconds after this time. No case of such steps is
+/// as long, or a command would come when something ends, in the same millisecond.
+const LITTLE: Duration = Duration::from_millis(70);
+
 pub(super) fn case() -> impl Strategy<Value = Case> {
+    // What fails is made smaller by leaving steps out, and not by other means: each
+    // try runs the case.
+    let steps = prop_oneof![9 => vec(step().no_shrink(), 1..120), 1 => crowded()];
+    (slots(sort().boxed()).no_shrink(), steps).prop_map(|(slots, steps)| Case { slots, steps })
+}
+
+/// What a store is asked that is one of several: for mutexes, readers and writers, and
+/// for none to wait.
+pub(super) fn case_of_several() -> impl Strategy<Value = Case> {
+    let sort = prop_oneof![2 => Just(Sort::Mutex), 3 => Just(Sort::Rw)];
+    let steps = vec(step_of_several().no_shrink(), 1..60);
+    (slots(sort.boxed()).no_shrink(), steps).prop_map(|(slots, steps)| Case { slots, steps })
+}
+
+fn slots(sort: BoxedStrategy<Sort>) -> impl Strategy<Value = Vec<Slot>> {
+    let sorts = [sort.clone(), sort.clone()];
     // Mostly they are at one lock, where they meet.
-    let slots = (prop::bool::weighted(0.7), [sort(), sort()]).prop_flat_map(|(is_one, sorts)| {
-        vec(slot(if is_one { 1 } else { NAMES.len() }, sorts), SLOTS)
+    let slots = (prop::bool::weighted(0.7), sorts).prop_flat_map(move |(is_one, sorts)| {
+        vec(slot(if is_one { 1 } else { NAMES.len() }, sort.clone(), sorts), SLOTS)
     });
     let pair = seconds(&[10, 15]).prop_map(|ttl| {
         let slot = move |name| Slot { name, kind: Kind::Mutex, owner: None, ttl };
         [0, 1].map(slot)
     });
-    let slots = (slots, pair).prop_map(|(slots, pair)| [slots, pair.into()].concat());
-    // What fails is made smaller by leaving steps out, and not by other means: each
-    // try runs the case.
-    let steps = prop_oneof![9 => vec(step().no_shrink(), 1..120), 1 => crowded()];
-    (slots.no_shrink(), steps).prop_map(|(slots, steps)| Case { slots, steps })
+    (slots, pair).prop_map(|(slots, pair)| [slots, pair.into()].concat())
 }
 
 fn seconds(of: &'static [u64]) -> impl Strategy<Value = Duration> {
@@ -147,8 +187,8 @@ fn sort() -> impl Strategy<Value = Sort> {
 }
 
 /// Somebody at one of these locks, each of which is mostly of one kind.
-fn slot(names: usize, sorts: [Sort; 2]) -> impl Strategy<Value = Slot> {
-    let unusual = option::weighted(0.1, sort());
+fn slot(names: usize, sort: BoxedStrategy<Sort>, sorts: [Sort; 2]) -> impl Strategy<Value = Slot> {
+    let unusual = option::weighted(0.1, sort);
     let permit = (1_u32..=4).prop_flat_map(|limit| (Just(limit), 1..=limit));
     let (owner, is_owned, is_writer) =
         (0..OWNERS.len(), prop::bool::weighted(0.6), prop::bool::weighted(0.4));
@@ -179,16 +219,21 @@ fn crowded() -> impl Strategy<Value = Vec<Step>> {
     vec(prop_oneof![30 => step(), 1 => crowd].no_shrink(), 1..120)
 }
 
+fn whose() -> impl Strategy<Value = Whose> {
+    (who(), prop::bool::weighted(0.6)).prop_map(|(who, is_holder)| Whose { who, is_holder })
+}
+
+fn keep() -> impl Strategy<Value = Duration> {
+    prop_oneof![4 => Just(Duration::ZERO), 1 => seconds(&[5])]
+}
+
 fn step() -> impl Strategy<Value = Step> {
-    let whose =
-        || (who(), prop::bool::weighted(0.6)).prop_map(|(who, is_holder)| Whose { who, is_holder });
     let is_new = prop::bool::weighted(0.3);
     // The longest is more than a waiter is believed.
     let asked = (seconds(&[2, 6, 14, 14, 20]), prop::bool::weighted(0.8))
         .prop_map(|(live, knows_ticket)| Asked { live, knows_ticket });
     let wait = option::weighted(0.7, asked);
     let more = prop_oneof![4 => Just(0_u32), 1 => 1_u32..3];
-    let keep = prop_oneof![4 => Just(Duration::ZERO), 1 => seconds(&[5])];
     let ticket =
         prop_oneof![8 => Just(Ticket::Good), 1 => Just(Ticket::Wrong), 1 => Just(Ticket::GivenUp)];
     let question = prop_oneof![
@@ -204,12 +249,43 @@ fn step() -> impl Strategy<Value = Step> {
         6 => whose().prop_map(Step::Renew),
         5 => (0..SLOTS, whose(), ticket)
             .prop_map(|(who, from, ticket)| Step::Adopt { who, from, ticket }),
-        8 => (whose(), keep).prop_map(|(whose, keep)| Step::Release { whose, keep }),
+        8 => (whose(), keep()).prop_map(|(whose, keep)| Step::Release { whose, keep }),
         4 => whose().prop_map(Step::Cancel),
         1 => (who(), seconds(&[7, 200])).prop_map(|(who, lasts)| Step::Introduce { who, lasts }),
         7 => (who(), question).prop_map(|(who, question)| Step::Ask(who, question)),
         4 => Just(Step::Again(0)),
         4 => (1_usize..12).prop_map(Step::Again),
         6 => seconds(&[1, 3, 3, 7, 7, 20, 70]).prop_map(Step::Pass),
+    ]
+}
+
+fn step_of_several() -> impl Strategy<Value = Step> {
+    let again = prop_oneof![Just(Duration::ZERO), seconds(&[3])];
+    let ahead = prop::sample::select(vec![0, 80, 300]).prop_map(Duration::from_millis);
+    let token = prop_oneof![
+        1 => Just(Token::None),
+        4 => (0_usize..4).prop_map(Token::Told),
+        4 => ahead.prop_map(Token::Ahead),
+    ];
+    // Some are longer than any TTL.
+    let lasts = prop_oneof![2 => Just(Duration::ZERO), 4 => seconds(&[1, 1, 5, 50])];
+    let question = prop_oneof![
+        3 => Just(Question::Inspect),
+        1 => (0..OWNERS.len()).prop_map(Question::IsHeldBy),
+    ];
+    let nearly = Just(Duration::from_secs(1).saturating_sub(LITTLE));
+    prop_oneof![
+        20 => (who(), prop::bool::weighted(0.3), again)
+            .prop_map(|(who, is_new, again)| Step::Vote { who, is_new, again }),
+        16 => (whose(), token, lasts)
+            .prop_map(|(whose, token, lasts)| Step::Mend { whose, token, lasts }),
+        4 => whose().prop_map(Step::Renew),
+        6 => (whose(), keep()).prop_map(|(whose, keep)| Step::Release { whose, keep }),
+        4 => whose().prop_map(Step::Cancel),
+        6 => (who(), question).prop_map(|(who, question)| Step::Ask(who, question)),
+        3 => Just(Step::Again(0)),
+        3 => (1_usize..12).prop_map(Step::Again),
+        5 => seconds(&[1, 3, 3, 7, 20, 70]).prop_map(Step::Pass),
+        3 => nearly.prop_map(Step::Pass),
     ]
 }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use leasehold::store::{Kind, LIVE_MOST, Owner, Request};
 
-pub(super) const ROLES: [&str; 5] = ["lock", "holders", "queue", "waiters", "forced"];
+pub(super) const ROLES: [&str; 6] = ["lock", "holders", "queue", "waiters", "forced", "intent"];
 
 #[derive(Default)]
 pub(super) struct Lock {

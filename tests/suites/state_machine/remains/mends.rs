@@ -1,0 +1,81 @@
+//! What may follow on a mend.
+
+use leasehold::store::{Mended, Request};
+
+use super::super::beliefs::ensure;
+use super::super::commands::Mend;
+use super::super::stored::{How, Lock};
+use super::Remains;
+
+/// By how much a server's clock may be behind a token.
+const BEHIND_MS: u64 = 100;
+
+/// The numbers of a grant.
+const BLOCK: u64 = 64;
+
+impl Remains {
+    /// Whether this is the answer, by the contract, and this one's lease and token are all
+    /// that is changed.
+    pub(super) fn mends(
+        &self,
+        then: &Lock,
+        request: &Request,
+        mend: Mend,
+        mended: Mended,
+    ) -> Result<(), String> {
+        let (lock, now_ms) = (&self.locks[request.key.name()], self.now_ms);
+        let id = format!("{:?}", request.id);
+        let token = |lock: &Lock| lock.record_at(now_ms).map_or(0, |_| lock.token());
+        let (had_it, last) = (then.has(&id, now_ms), token(then));
+        let raised = last.max(mend.tokens[1]);
+        let answer = if had_it {
+            self.raised(then, last, raised)
+        } else if !mend.lasts.is_zero() && then.is_to_be_had(request, now_ms) {
+            Mended::Held { token: raised }
+        } else {
+            Mended::NotHeld
+        };
+        ensure(answer == mended, || format!("{id} was to be told {answer:?}"))?;
+
+        let others = |lock: &Lock| {
+            let others = lock.live(now_ms).filter(|(it, _)| *it != id);
+            others.map(|(it, how)| format!("{it} {how:?}")).collect::<Vec<_>>()
+        };
+        ensure(others(lock) == others(then), || format!("{:?} were there", others(then)))?;
+        let Mended::Held { token: told } = mended else {
+            let is_same = lock.record_at(now_ms) == then.record_at(now_ms);
+            return ensure(is_same, || format!("{:?} was there", then.record));
+        };
+        let lasts_ms = u64::try_from(mend.lasts.as_millis()).expect("less than a minute");
+        let end = if had_it { then.end_of(&id) } else { Some(now_ms + lasts_ms) };
+        let is_right = lock.end_of(&id) == end && token(lock) == told;
+        ensure(is_right, || format!("{id} was to end at {end:?}"))?;
+        let last = lock.live(now_ms).filter_map(|(it, _)| lock.end_of(it)).max();
+        // It may last longer: a lease can be asked for anew with less.
+        ensure(last <= Some(lock.ends_ms), || format!("{} before {last:?}", lock.ends_ms))?;
+        let is_same = then.record_at(now_ms).is_none_or(|_| then.ended() == lock.ended());
+        ensure(is_same, || format!("{} had ended", then.ended()))
+    }
+
+    /// The answer to one who has it: with the record goes its token, and by then the clock
+    /// must have come to it.
+    fn raised(&self, then: &Lock, last: u64, token: u64) -> Mended {
+        let in_time = self.now_us + (then.ends_ms - self.now_ms).min(BEHIND_MS) * 1000;
+        let behind = (token + BLOCK).saturating_sub(in_time);
+        if token == last || behind == 0 {
+            return Mended::Held { token };
+        }
+        Mended::Behind(std::time::Duration::from_millis(behind.div_ceil(1000)))
+    }
+}
+
+impl Lock {
+    /// Whether one who has lost it may have it again: nobody else does, or only those it
+    /// may be beside, and it was not ended here.
+    fn is_to_be_had(&self, request: &Request, now_ms: u64) -> bool {
+        let (how, state) = (How::of(request), self.state_at(now_ms));
+        let is_ended = !state.is_empty() && self.ended() == format!("{:?}", request.id);
+        let is_like = state.is_empty() || state.ends_with('F') || state.starts_with(how.kind);
+        !is_ended && is_like && self.has_room(how, now_ms)
+    }
+}
