@@ -1,6 +1,7 @@
 //! What is stored on the server after each step, and what must be so.
 
 mod mends;
+mod votes;
 
 use std::collections::HashMap;
 
@@ -38,8 +39,9 @@ impl Remains {
         for name in NAMES {
             let key = LockKey::new(name).expect("a name");
             let keys = ROLES.map(|role| key.in_store("leasehold", role));
-            let [lock, holders, queue, waiters, forced, _] = &keys;
+            let [lock, holders, queue, waiters, forced, intent] = &keys;
             commands.cmd("GET").arg(lock).cmd("HGETALL").arg(waiters);
+            commands.cmd("GET").arg(intent);
             for set in [holders, queue, forced] {
                 commands.cmd("ZRANGE").arg(set).arg(0).arg(-1).arg("WITHSCORES");
             }
@@ -60,6 +62,7 @@ impl Remains {
                 record: redis::from_redis_value(next())?,
                 ends_ms: 0,
                 waiters: redis::from_redis_value(next())?,
+                intent: redis::from_redis_value(next())?,
                 holders: redis::from_redis_value(next())?,
                 queue: redis::from_redis_value(next())?,
                 forced: redis::from_redis_value(next())?,
@@ -113,6 +116,7 @@ impl Remains {
         for (request, token) in command.granted(answer) {
             self.allows(before, request, token, command)?;
         }
+        self.is_marked(before, command, answer)?;
         let (request, now_ms) = (&command.request, self.now_ms);
         let id = format!("{:?}", request.id);
         let name = request.key.name();

@@ -260,7 +260,7 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 fn step_of_several() -> impl Strategy<Value = Step> {
-    let again = prop_oneof![Just(Duration::ZERO), seconds(&[3])];
+    let again = prop_oneof![1 => Just(Duration::ZERO), 2 => seconds(&[3, 10])];
     let ahead = prop::sample::select(vec![0, 80, 300]).prop_map(Duration::from_millis);
     let token = prop_oneof![
         1 => Just(Token::None),

@@ -16,6 +16,8 @@ pub(super) struct Lock {
     pub(super) queue: Vec<(String, i64)>,
     pub(super) waiters: HashMap<String, String>,
     pub(super) forced: Vec<(String, i64)>,
+    /// The client of a writer who was refused, and comes again.
+    pub(super) intent: Option<String>,
     /// For each role.
     pub(super) left_ms: Vec<i64>,
 }
@@ -74,6 +76,12 @@ impl Lock {
 
     pub(super) fn token(&self) -> u64 {
         self.record.as_ref().map_or(0, |record| record[36..52].parse().expect("16 digits"))
+    }
+
+    /// The mark of a writer, if it lasts longer than that.
+    pub(super) fn mark_at(&self, looked_ms: u64, at_ms: u64) -> Option<&str> {
+        let is_live = looked_ms.saturating_add_signed(self.left_ms[5]) > at_ms;
+        self.intent.as_deref().filter(|_| is_live)
     }
 
     /// The request that ended last.
