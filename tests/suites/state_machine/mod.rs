@@ -145,7 +145,9 @@ impl<'a> Run<'a> {
             .block_on(redis::cmd("FLUSHALL").exec_async(&mut raw))
             .map_err(|error| TestCaseError::reject(error.to_string()))?;
         for slot in case.slots {
-            let client = ClientId::random();
+            // The first two are of one process.
+            let other = run.actors.first().filter(|_| run.actors.len() == 1);
+            let client = other.map_or_else(ClientId::random, |other| other.client);
             let request = run.request(&slot, client);
             run.actors.push(Actor {
                 slot,

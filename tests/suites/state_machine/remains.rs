@@ -20,7 +20,7 @@ use super::stored::{How, Lock, ROLES};
 #[derive(Default)]
 pub(super) struct Remains {
     now_ms: u64,
-    now_us: u64,
+    clock_us: u64,
     pub(super) keys: Vec<String>,
     locks: HashMap<String, Lock>,
     /// The greatest token that each lock has had.
@@ -30,7 +30,7 @@ pub(super) struct Remains {
 impl Remains {
     /// The server's clock, in microseconds.
     pub(super) fn clock(&self) -> u64 {
-        self.now_us
+        self.clock_us
     }
 
     pub(super) async fn look(raw: &mut MultiplexedConnection) -> Result<Self, RedisError> {
@@ -53,8 +53,8 @@ impl Remains {
         let mut answers = answers.into_iter();
         let mut next = move || answers.next().expect("one answer a command");
         let (seconds, micros): (u64, u64) = redis::from_redis_value(next())?;
-        let now_us = seconds * 1_000_000 + micros;
-        let now_ms = now_us / 1000;
+        let clock_us = seconds * 1_000_000 + micros;
+        let now_ms = clock_us / 1000;
         let keys = redis::from_redis_value(next())?;
         let (mut locks, mut greatest) = (HashMap::new(), HashMap::new());
         for name in NAMES {
@@ -75,7 +75,7 @@ impl Remains {
             greatest.insert(name.to_owned(), lock.token());
             locks.insert(name.to_owned(), lock);
         }
-        Ok(Self { now_ms, now_us, keys, locks, greatest })
+        Ok(Self { now_ms, clock_us, keys, locks, greatest })
     }
 
     /// Remembers what was there before.

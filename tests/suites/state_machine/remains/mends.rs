@@ -60,7 +60,7 @@ impl Remains {
     /// The answer to one who has it: with the record goes its token, and by then the clock
     /// must have come to it.
     fn raised(&self, then: &Lock, last: u64, token: u64) -> Mended {
-        let in_time = self.now_us + (then.ends_ms - self.now_ms).min(BEHIND_MS) * 1000;
+        let in_time = self.clock_us + (then.ends_ms - self.now_ms).min(BEHIND_MS) * 1000;
         let behind = (token + BLOCK).saturating_sub(in_time);
         if token == last || behind == 0 {
             return Mended::Held { token };
