@@ -3,6 +3,8 @@
 
 mod memory;
 #[cfg(feature = "servers")]
+mod node;
+#[cfg(feature = "servers")]
 mod partitions;
 mod random;
 #[cfg(feature = "servers")]

@@ -1,0 +1,82 @@
+//! What a server is asked as one of several, where memory has nothing like it. All else is
+//! asked of both stores, in `state_machine`.
+
+use std::sync::atomic::AtomicU64;
+use std::time::Duration;
+
+use leasehold::LockKey;
+use leasehold::store::redis::{RedisStore, Settings};
+use leasehold::store::{
+    Attempt, ClientId, Kind, Mended, Node, Owner, Renewal, Request, RequestId, Store,
+};
+use leasehold_tests::server::Server;
+use redis::aio::MultiplexedConnection;
+use tokio::runtime::Handle;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// A server whose clock stands still, a store on it, and another way to it.
+async fn start() -> (Server, RedisStore, MultiplexedConnection) {
+    let server = Server::start_skewed();
+    let (url, settings) = (server.url(), Settings::default());
+    let store = RedisStore::connect(&url, &settings, ClientId::random(), Handle::current()).await;
+    let raw = server.redis().await;
+    server.stop_clock();
+    (server, store.expect("the server is there"), raw)
+}
+
+fn request(kind: Kind, owner: Option<&str>) -> Request {
+    let id = RequestId::next(ClientId::random(), &AtomicU64::new(0));
+    let owner = owner.map(|name| Owner::new(name).expect("a name"));
+    Request { key: LockKey::new("a").unwrap(), id, kind, owner, ttl: SECOND }
+}
+
+fn record(request: &Request) -> String {
+    request.key.in_store("leasehold", "lock")
+}
+
+#[tokio::test]
+async fn a_string_of_others_is_neither_given_nor_written_over() {
+    let (_server, store, mut raw) = start().await;
+    // The second looks free, and the third is as long as a record as well.
+    for theirs in ["theirs", "xF", &format!("xF{:90}", "")] {
+        for kind in [Kind::Mutex, Kind::Read, Kind::Write] {
+            let request = request(kind, None);
+            let key = record(&request);
+            redis::cmd("SET").arg(&key).arg(theirs).exec_async(&mut raw).await.unwrap();
+            let mended = store.mend(&request, 1, SECOND).await.unwrap();
+            assert_eq!(mended, Mended::NotHeld, "{kind:?} over {theirs:?}");
+            let vote = store.vote(&request, SECOND).await.unwrap();
+            assert!(matches!(vote, Attempt::Busy { repaired: true, .. }), "{kind:?}: {vote:?}");
+            let still: String = redis::cmd("GET").arg(&key).query_async(&mut raw).await.unwrap();
+            assert_eq!(still, theirs, "{kind:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_is_no_string_is_another_kind() {
+    let (_server, store, mut raw) = start().await;
+    let key = record(&request(Kind::Mutex, None));
+    redis::cmd("HSET").arg(&key).arg("theirs").arg(1).exec_async(&mut raw).await.unwrap();
+    for kind in [Kind::Mutex, Kind::Read, Kind::Write] {
+        let request = request(kind, None);
+        assert_eq!(store.mend(&request, 1, SECOND).await.unwrap(), Mended::NotHeld, "{kind:?}");
+        let vote = store.vote(&request, SECOND).await.unwrap();
+        assert!(matches!(vote, Attempt::WrongKind), "{kind:?}: {vote:?}");
+    }
+}
+
+/// It may be evicted alone, and those who read are still there.
+#[tokio::test]
+async fn a_record_that_is_gone_is_given_back_with_its_token() {
+    let (_server, store, mut raw) = start().await;
+    let request = request(Kind::Read, None);
+    store.vote(&request, Duration::ZERO).await.unwrap();
+    redis::cmd("UNLINK").arg(record(&request)).exec_async(&mut raw).await.unwrap();
+    let mended = store.mend(&request, 7, SECOND).await.unwrap();
+    assert_eq!(mended, Mended::Held { token: 7 });
+    assert!(matches!(store.renew(&request).await, Ok(Renewal::Renewed)));
+    let mended = store.mend(&request, 0, Duration::ZERO).await.unwrap();
+    assert_eq!(mended, Mended::Held { token: 7 }, "it is known again");
+}
