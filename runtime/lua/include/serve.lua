@@ -29,11 +29,14 @@ local function serve(keys, me, ttl_ms, token, now)
 end
 
 -- Writes the record: held as long as anybody holds it, then free for a minute.
--- Who ended goes then, or the next one would last as long as they are kept.
+-- Who ended goes then, or the next one would last as long as they are kept. A token
+-- that another server's clock gave stays until the clock of this one is there.
 local function settle(keys, token, ended, now_ms)
   local state, expiry_ms, last = 'F', GRACE_MS, ends_at(keys.holders, now_ms)
   if last then
-    state, expiry_ms = 'H', last - now_ms
+    local _, now_us = clock()
+    local ahead_ms = math.ceil((token + BLOCK - now_us) / 1000)
+    state, expiry_ms = 'H', math.max(last - now_ms, ahead_ms)
     redis.call('PEXPIRE', keys.holders, expiry_ms)
   end
   local rec = KIND .. state .. NOBODY .. token .. flag_for(keys.queue) .. ended

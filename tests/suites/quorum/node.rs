@@ -7,7 +7,7 @@ use std::time::Duration;
 use leasehold::LockKey;
 use leasehold::store::redis::{RedisStore, Settings};
 use leasehold::store::{
-    Attempt, ClientId, Kind, Mended, Node, Owner, Renewal, Request, RequestId, Store,
+    Attempt, ClientId, Ended, Kind, Mended, Node, Owner, Renewal, Request, RequestId, Store,
 };
 use leasehold_tests::server::Server;
 use redis::aio::MultiplexedConnection;
@@ -79,4 +79,24 @@ async fn a_record_that_is_gone_is_given_back_with_its_token() {
     assert!(matches!(store.renew(&request).await, Ok(Renewal::Renewed)));
     let mended = store.mend(&request, 0, Duration::ZERO).await.unwrap();
     assert_eq!(mended, Mended::Held { token: 7 }, "it is known again");
+}
+
+/// An owner who reads, and has written, may leave little of the record's time: the clock is
+/// behind the token then, as another server's was ahead of it.
+#[tokio::test]
+async fn a_token_is_not_forgotten_before_the_clock_is_there() {
+    let (server, store, _raw) = start().await;
+    let [read, write] = [Kind::Read, Kind::Write].map(|kind| request(kind, Some("me")));
+    store.vote(&read, Duration::ZERO).await.unwrap();
+    server.jump(Duration::from_millis(980));
+    let vote = store.vote(&write, Duration::ZERO).await.unwrap();
+    let Attempt::Granted { token } = vote else { panic!("{vote:?}") };
+    let token = token + 80_000;
+    let mended = store.mend(&write, token, Duration::ZERO).await.unwrap();
+    assert_eq!(mended, Mended::Held { token });
+    assert!(matches!(store.release(&write, Duration::ZERO).await, Ok(Ended::Released)));
+    server.jump(Duration::from_millis(30));
+    let vote = store.vote(&request(Kind::Write, None), Duration::ZERO).await.unwrap();
+    let Attempt::Granted { token: next } = vote else { panic!("{vote:?}") };
+    assert!(next > token, "{next} after {token}");
 }
