@@ -1,5 +1,5 @@
-//! What a server is asked as one of several, where memory has nothing like it. All else is
-//! asked of both stores, in `state_machine`.
+//! What a server is asked as one of several, where memory has nothing like it, or where
+//! random cases seldom come to it. All else is asked of both stores, in `state_machine`.
 
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
@@ -99,4 +99,46 @@ async fn a_token_is_not_forgotten_before_the_clock_is_there() {
     let vote = store.vote(&request(Kind::Write, None), Duration::ZERO).await.unwrap();
     let Attempt::Granted { token: next } = vote else { panic!("{vote:?}") };
     assert!(next > token, "{next} after {token}");
+}
+
+/// With the lease goes its token: by then the clock must be there, and no later than a
+/// lease that comes next may end.
+#[tokio::test]
+async fn a_token_is_refused_that_the_clock_does_not_come_to_in_time() {
+    for kind in [Kind::Mutex, Kind::Write] {
+        let (server, store, _raw) = start().await;
+        let request = request(kind, None);
+        let vote = store.vote(&request, Duration::ZERO).await.unwrap();
+        let Attempt::Granted { token: first } = vote else { panic!("{vote:?}") };
+        // There are 64 numbers in a grant: so it takes a part of a millisecond more.
+        for (later_ms, ahead_ms, behind_ms) in [(0, 250, 151), (950, 80, 31)] {
+            server.jump(Duration::from_millis(later_ms));
+            let token = first + (later_ms + ahead_ms) * 1000;
+            let mended = store.mend(&request, token, Duration::ZERO).await.unwrap();
+            let behind = Duration::from_millis(behind_ms);
+            assert_eq!(mended, Mended::Behind(behind), "{kind:?}, {ahead_ms} ms ahead");
+        }
+        let token = first + 990_000;
+        let mended = store.mend(&request, token, Duration::ZERO).await.unwrap();
+        assert_eq!(mended, Mended::Held { token }, "{kind:?}");
+    }
+}
+
+/// It is for the writer alone, and not for who reads in his process.
+#[tokio::test]
+async fn a_mark_stays_when_another_of_the_writers_process_reads() {
+    let (_server, store, _raw) = start().await;
+    let write = request(Kind::Write, None);
+    let mut again = request(Kind::Read, Some("me"));
+    again.id = RequestId::next(write.id.client(), &AtomicU64::new(1));
+    for (asks, is_granted) in [
+        (request(Kind::Read, Some("me")), true),
+        (write, false),
+        // Its owner is in.
+        (again, true),
+        (request(Kind::Read, None), false),
+    ] {
+        let vote = store.vote(&asks, SECOND).await.unwrap();
+        assert_eq!(matches!(vote, Attempt::Granted { .. }), is_granted, "{asks:?}: {vote:?}");
+    }
 }
