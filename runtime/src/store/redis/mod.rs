@@ -33,7 +33,6 @@ mod words;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-#[cfg(feature = "cluster")]
 use self::call::{by, holder};
 use self::command::{Command, integers, is_wrong_type, limit, unreadable};
 pub use self::member::Member;
