@@ -34,9 +34,8 @@ end
 local function settle(keys, token, ended, now_ms)
   local state, expiry_ms, last = 'F', GRACE_MS, ends_at(keys.holders, now_ms)
   if last then
-    local _, now_us = clock()
-    local ahead_ms = math.ceil((token + BLOCK - now_us) / 1000)
-    state, expiry_ms = 'H', math.max(last - now_ms, ahead_ms)
+    local known_ms = math.ceil((token + BLOCK) / 1000)
+    state, expiry_ms = 'H', math.max(last, known_ms) - now_ms
     redis.call('PEXPIRE', keys.holders, expiry_ms)
   end
   local rec = KIND .. state .. NOBODY .. token .. flag_for(keys.queue) .. ended
