@@ -115,8 +115,7 @@ async fn a_server_that_was_restarted_counts_later() {
     let lease = mutex.lock().await.expect("they count in time");
     masters.kill(2).await;
     masters.restart_empty(1).await;
-    // One of three has it, one has forgotten it, and one was not asked for it: the next
-    // majority would be the last two.
+    // One of three has it, and two have forgotten it: they would be the next majority.
     masters.restart_empty(2).await;
     let other = builder().connect_quorum(masters.urls()).await.unwrap();
     let begun = Instant::now();
