@@ -53,7 +53,7 @@ mod values;
 /// | `renew` | `false` lets the lease end with its `ttl` | `true` |
 /// | `on_lost` | when the lease is lost: `"cancel"` stops the body, `"finish"` lets it come to its end | `"cancel"` |
 /// | `lease` | the name that the body has for the `LeaseHandle` of its lease | none |
-/// | `locks` | the client: an expression of type `Locks` or `&Locks` | see below |
+/// | `locks` | the client: a `Locks` or a `QuorumLocks`, or a reference to one; with `permits` a `Locks` | see below |
 ///
 /// A duration is a string with units, such as `"500ms"`, `"10s"` or
 /// `"1m 30s"`, checked when compiling; or an expression of type `Duration`.
