@@ -128,9 +128,7 @@ impl Cluster {
     /// The same with a login, such as `user:password@`.
     #[must_use]
     pub fn url_as(&self, login: &str) -> String {
-        let nodes = self.nodes.iter().map(|node| format!("127.0.0.1:{}", node.public_port()));
-        let (scheme, nodes) = (self.wire.scheme(), nodes.collect::<Vec<_>>().join(","));
-        format!("{scheme}://{login}{nodes}")
+        self.wire.url("", login, &self.nodes)
     }
 }
 

@@ -60,15 +60,17 @@ impl Rights {
         Self(format!("{} {more}", self.0))
     }
 
-    /// Makes the user on a server, with what the page adds for new ones if it is one.
+    /// Makes the user on servers, with what the page adds for new ones on those.
     ///
     /// # Panics
     ///
-    /// If it refuses.
-    pub async fn give(&self, server: &Server) {
+    /// If one refuses.
+    pub async fn give(&self, servers: impl IntoIterator<Item = &Server>) {
         let on_new_ones = self.clone().also("Since Redis and Valkey 7.2 also `…`,");
-        if on_new_ones.try_give(server).await.is_err() {
-            self.try_give(server).await.expect(&self.0);
+        for server in servers {
+            if on_new_ones.try_give(server).await.is_err() {
+                self.try_give(server).await.expect(&self.0);
+            }
         }
     }
 

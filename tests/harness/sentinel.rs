@@ -83,9 +83,7 @@ impl Sentinel {
     /// The same with a login for the servers, such as `user:password@`.
     #[must_use]
     pub fn url_as(&self, login: &str) -> String {
-        let hosts = self.sentinels.iter().map(|each| format!("127.0.0.1:{}", each.public_port()));
-        let (scheme, hosts) = (self.wire.scheme(), hosts.collect::<Vec<_>>().join(","));
-        format!("{scheme}+sentinel://{login}{hosts}/{NAME}")
+        format!("{}/{NAME}", self.wire.url("+sentinel", login, &self.sentinels))
     }
 
     /// The master and its replicas, in the order they were started.

@@ -32,12 +32,14 @@ impl Wire {
         }
     }
 
-    /// How URLs begin.
-    pub(crate) fn scheme(self) -> &'static str {
-        match self {
+    /// The URL of several, which are of this sort.
+    pub(crate) fn url(self, sort: &str, login: &str, servers: &[Server]) -> String {
+        let scheme = match self {
             Self::Plain => "redis",
             Self::Tls => "rediss",
-        }
+        };
+        let hosts = servers.iter().map(|server| format!("127.0.0.1:{}", server.public_port()));
+        format!("{scheme}{sort}://{login}{}", hosts.collect::<Vec<_>>().join(","))
     }
 }
 

@@ -315,9 +315,7 @@ async fn leases_are_adopted_and_renewed_together_on_any_node() {
 async fn with_few_rights() -> (Cluster, String) {
     let cluster = Cluster::start().await;
     let user = Rights::of_the_docs().also("On a cluster also `…`");
-    for node in cluster.nodes() {
-        user.give(node).await;
-    }
+    user.give(cluster.nodes()).await;
     let url = cluster.url_as(LOGIN);
     (cluster, url)
 }

@@ -399,7 +399,7 @@ mod on_servers {
     async fn the_rights_of_the_docs_are_enough() {
         for more in ["", " -client|info -client|kill -script|load"] {
             let server = Server::start();
-            Rights::of_the_docs().and(more).give(&server).await;
+            Rights::of_the_docs().and(more).give([&server]).await;
             let url = server.url_as(LOGIN);
             let locks = Locks::connect(&url).await.unwrap();
             for _ in 0..2 {

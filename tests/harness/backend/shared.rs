@@ -184,7 +184,7 @@ impl Deployment for OneWithUsers {
 
     /// The page's line as it stands, but for the prefix, which is also the user's name.
     async fn url(&self, prefix: &str) -> String {
-        Rights::of_the_docs().with_prefix(prefix).give(&self.0).await;
+        Rights::of_the_docs().with_prefix(prefix).give([&self.0]).await;
         format!("redis://{prefix}:p@127.0.0.1:{}/", self.0.port())
     }
 }

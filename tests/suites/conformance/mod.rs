@@ -169,13 +169,13 @@ impl Client {
 /// Asks again where there was no answer in time, as a client would: for a short lease a
 /// server has little time, and the machine may be busy.
 async fn acquire(backend: &impl Backend, request: &Request) -> Attempt {
-    for _ in 0..9 {
+    let mut more = 0..9;
+    loop {
         match backend.store().acquire(request, None).await {
-            Err(error) if error.outcome == Outcome::Unknown => {}
+            Err(error) if error.outcome == Outcome::Unknown && more.next().is_some() => {}
             answer => return answer.expect("the store answers"),
         }
     }
-    backend.store().acquire(request, None).await.expect("the store answers")
 }
 
 /// The token of a request that must be granted.

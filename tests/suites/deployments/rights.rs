@@ -8,7 +8,6 @@ use leasehold_tests::kinds::{EVERY_KIND, hand_over_each};
 use leasehold_tests::masters::Masters;
 use leasehold_tests::rights::{LOGIN, Rights, assert_nothing_was_refused};
 use leasehold_tests::sentinel::Sentinel;
-use leasehold_tests::server::Server;
 
 use super::assert_error_has;
 use super::sentinel::pair;
@@ -24,18 +23,12 @@ fn of_a_named_master() -> Rights {
     Rights::of_the_docs().also("With Sentinel and a quorum also `…` (")
 }
 
-async fn give(rights: &Rights, servers: &[Server]) {
-    for server in servers {
-        rights.give(server).await;
-    }
-}
-
 /// Servers and sentinels have users of their own.
 #[tokio::test]
 async fn those_with_sentinels_are_enough() {
     let sentinel = Sentinel::start(1, LONG).await;
-    give(&of_a_named_master(), sentinel.servers()).await;
-    give(&Rights::on_sentinels(), sentinel.sentinels()).await;
+    of_a_named_master().give(sentinel.servers()).await;
+    Rights::on_sentinels().give(sentinel.sentinels()).await;
     let url = sentinel.url_as(LOGIN) + "?sentinel_user=asker&sentinel_password=q";
     let (first, second) =
         (Locks::connect(&url).await.unwrap(), Locks::connect(&url).await.unwrap());
@@ -62,7 +55,7 @@ async fn use_a_quorum(locks: &QuorumLocks) {
 async fn those_of_a_quorum_are_enough() {
     let masters = Masters::start(3);
     let user = of_a_named_master().also("`…` is used by the quorum alone");
-    give(&user, masters.nodes()).await;
+    user.give(masters.nodes()).await;
     let builder = Locks::builder().longest_ttl(SHORT).command_timeout(LONG);
     let locks = builder.connect_quorum(masters.urls_as(LOGIN)).await.unwrap();
     use_a_quorum(&locks).await;
@@ -73,7 +66,7 @@ async fn those_of_a_quorum_are_enough() {
 async fn those_with_replicas_are_enough() {
     let servers = pair().await;
     let user = Rights::of_the_docs().also("`…` is for `sync_replicas`");
-    give(&user, &servers).await;
+    user.give(&servers).await;
     let connect = async || {
         let builder = Locks::builder().sync_replicas(1, Duration::from_secs(10));
         builder.connect(&servers[0].url_as(LOGIN)).await.unwrap()
@@ -88,7 +81,7 @@ async fn those_with_replicas_are_enough() {
 #[tokio::test]
 async fn those_with_replicas_are_needed() {
     let [master, _replica] = pair().await;
-    Rights::of_the_docs().give(&master).await;
+    Rights::of_the_docs().give([&master]).await;
     let url = master.url_as(LOGIN);
     let builder = Locks::builder().sync_replicas(1, Duration::from_secs(10));
     let (locks, other) =

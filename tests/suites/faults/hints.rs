@@ -399,7 +399,7 @@ async fn without_the_right_to_subscribe_locks_work() {
 #[tokio::test]
 async fn hints_are_within_the_rights_of_the_docs() {
     let server = Server::start();
-    Rights::of_the_docs().give(&server).await;
+    Rights::of_the_docs().give([&server]).await;
     let url = format!("redis://{LOGIN}127.0.0.1:{}/", server.port());
     let (first, mut second) = (Client::connect(&url).await, Client::hearing(&url).await);
     for kind in [Kind::Mutex, PERMIT] {
