@@ -9,6 +9,10 @@ use crate::store::StoreError;
 use crate::store::quorum::NoMajority;
 
 /// Why a lock was not acquired, or is no longer held.
+///
+/// Its text says the cause too, and [`source`](Error::source) is `None`: one line
+/// of a log (`error = %error`) says everything, and a printed chain
+/// (`{:#}` of `anyhow`) says nothing twice.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LockError {
@@ -51,10 +55,9 @@ pub enum LockError {
     },
     /// The store could not be asked, or refused.
     ///
-    /// The driver's own error is the [`source`](Error::source): it is no part
-    /// of this crate's interface, so that a new major version of a driver
-    /// breaks nobody.
-    #[error("the lock store failed to {step} {what}: {source}")]
+    /// The text ends with the driver's own error. Its type is no part of this
+    /// crate's interface, so that a new major version of a driver breaks nobody.
+    #[error("the lock store failed to {step} {what}: {cause}")]
     #[non_exhaustive]
     Store {
         /// What was to be done.
@@ -65,7 +68,7 @@ pub enum LockError {
         /// back in the background.
         outcome: Outcome,
         /// The driver's error.
-        source: Box<dyn Error + Send + Sync>,
+        cause: Box<dyn Error + Send + Sync>,
     },
     /// The name is not one a lock can have.
     #[error("{name:?} cannot be the name of a lock: {problem}")]
@@ -121,7 +124,7 @@ pub enum LockError {
     )]
     NotInstalled,
     /// Too few servers of a quorum agreed, since too many of them failed.
-    #[error("could not {step} {what}: {source}")]
+    #[error("could not {step} {what}: {cause}")]
     #[non_exhaustive]
     Quorum {
         /// What was asked.
@@ -129,7 +132,7 @@ pub enum LockError {
         /// The lock, in backticks.
         what: String,
         /// What each server answered.
-        source: Box<NoMajority>,
+        cause: Box<NoMajority>,
     },
     /// What was asked can't be done where the lock is kept.
     #[error("{what} is not possible on a quorum of servers; keep the lock on one server")]
@@ -158,8 +161,8 @@ impl LockError {
         }
         let (StoreError { outcome, source, .. }, what) = (error, format!("`{key}`"));
         match source.downcast() {
-            Ok(source) => Self::Quorum { step, what, source },
-            Err(source) => Self::Store { step, what, outcome, source },
+            Ok(cause) => Self::Quorum { step, what, cause },
+            Err(cause) => Self::Store { step, what, outcome, cause },
         }
     }
 
@@ -168,6 +171,14 @@ impl LockError {
     #[must_use]
     pub fn is_held_by_another(&self) -> bool {
         matches!(self, Self::Busy { .. } | Self::TimedOut { .. })
+    }
+
+    /// Whether the lock store failed: it could not be reached, did not answer, or
+    /// refused; or too few servers of a quorum agreed. Whether the lock is held is
+    /// not known then.
+    #[must_use]
+    pub fn is_store_failure(&self) -> bool {
+        matches!(self, Self::Store { .. } | Self::Quorum { .. })
     }
 }
 
@@ -178,8 +189,8 @@ impl fmt::Display for Quiet<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
             LockError::Lost { reason, .. } => reason.fmt(f),
-            LockError::Store { source, .. } => source.fmt(f),
-            LockError::Quorum { source, .. } => source.fmt(f),
+            LockError::Store { cause, .. } => cause.fmt(f),
+            LockError::Quorum { cause, .. } => cause.fmt(f),
             LockError::Busy { .. } | LockError::TimedOut { .. } => f.write_str("held by another"),
             LockError::InvalidKey { problem, .. } => f.write_str(problem),
             LockError::WrongKind { .. } => {
@@ -262,3 +273,6 @@ pub enum Outcome {
     /// It may have.
     Unknown,
 }
+
+#[cfg(test)]
+mod tests;

@@ -94,7 +94,7 @@ impl Mutex {
         loop {
             let lease = match campaign.lock().await {
                 Ok(lease) => lease,
-                Err(error @ (LockError::Store { .. } | LockError::Quorum { .. })) => {
+                Err(error) if error.is_store_failure() => {
                     tracing::warn!(error = %Quiet(&error), "whoever is to lead can't be found out; trying again");
                     tokio::select! {
                         () = shutdown.begun() => return Err(LockError::ShutDown),

@@ -44,7 +44,7 @@ impl Thread {
             step: Step::Connect,
             what: "anything: the keeper's thread did not start".to_owned(),
             outcome: Outcome::NotRun,
-            source: Box::new(error),
+            cause: Box::new(error),
         };
         let runtime = Builder::new_current_thread().enable_all().build().map_err(failed)?;
         let handle = runtime.handle().clone();

@@ -86,14 +86,14 @@ pub(crate) async fn connect_quorum<U: AsRef<str>>(
         let answer = |member: &Member| {
             let answer = match &member.error {
                 None => "connected".to_owned(),
-                Some(LockError::Store { source, .. }) => source.to_string(),
+                Some(LockError::Store { cause, .. }) => cause.to_string(),
                 Some(error) => error.to_string(),
             };
             (member.server.clone(), answer)
         };
-        let source = Box::new(NoMajority::of(members.iter().map(answer)));
+        let cause = Box::new(NoMajority::of(members.iter().map(answer)));
         let what = "a majority of the servers".to_owned();
-        return Err(LockError::Quorum { step: Step::Connect, what, source });
+        return Err(LockError::Quorum { step: Step::Connect, what, cause });
     }
     for member in &members {
         if let Some(why) = &member.counts_not_yet {

@@ -13,8 +13,9 @@ use tower::Layer;
 
 use super::body::LeaseBody;
 use super::key::RequestKey;
-use super::reject::{Refusal, cause};
+use super::reject::Refusal;
 use super::service::LockService;
+use crate::error::Quiet;
 use crate::{Counting, Lease, LockError, LockKey, Locking, Locks, Mutex, RwLock, Semaphore, Wait};
 
 /// Longer than a request takes that is not stuck.
@@ -289,7 +290,7 @@ impl Policy {
         match Refusal::of(error, matches!(self.kind, Kind::Semaphore { .. })) {
             Refusal::Unavailable(error) if self.fails_open => {
                 tracing::warn!(
-                    error = cause(&error),
+                    error = %Quiet(&error),
                     "a request passes without its lock: the lock store failed"
                 );
                 Ok(())

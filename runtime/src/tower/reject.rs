@@ -9,6 +9,7 @@ use http::{HeaderValue, Response, StatusCode};
 use problem_details::{JsonProblemDetails, ProblemDetails};
 
 use super::key::KeyError;
+use crate::error::Quiet;
 use crate::{LockError, LossReason};
 
 /// When to come back if nobody can say when: `Retry-After` knows nothing
@@ -41,9 +42,8 @@ impl Refusal {
                 Self::Full(error)
             }
             LockError::Busy { .. } | LockError::TimedOut { .. } => Self::Held(error),
-            LockError::Store { .. } | LockError::Quorum { .. } | LockError::ShutDown => {
-                Self::Unavailable(error)
-            }
+            LockError::ShutDown => Self::Unavailable(error),
+            error if error.is_store_failure() => Self::Unavailable(error),
             LockError::InvalidKey { .. } => Self::NoKey(KeyError::new(error)),
             error => Self::Misconfigured(error),
         }
@@ -118,29 +118,20 @@ impl Refusal {
                 tracing::debug!(%error, "a request is refused");
             }
             Self::Unavailable(error) => {
-                tracing::warn!(error = cause(error), "a request is refused: the lock store failed");
+                let error = Quiet(error);
+                tracing::warn!(%error, "a request is refused: the lock store failed");
             }
             Self::Lost(reason) => {
                 tracing::warn!(%reason, "a request was stopped: its lock was lost");
             }
             Self::Misconfigured(error) => {
                 tracing::error!(
-                    error = cause(error),
+                    error = %Quiet(error),
                     "a request is refused: its lock is not set up as it should be"
                 );
                 tracing::debug!(%error, "the lock that is not set up as it should be");
             }
         }
-    }
-}
-
-/// An error's text without the key's name.
-pub(super) fn cause(error: &LockError) -> String {
-    match error {
-        LockError::Store { source, .. } => source.to_string(),
-        LockError::Quorum { source, .. } => source.to_string(),
-        LockError::WrongKind { .. } => "the name is in use by another kind of lock".to_owned(),
-        error => error.to_string(),
     }
 }
 

@@ -72,9 +72,9 @@ async fn what_was_asked_of_a_frozen_majority_is_taken_back() {
     let error = locks.mutex("a").try_lock().await.unwrap_err();
     // Two time-outs, and what a busy machine takes.
     assert!(begun.elapsed() < 2 * PATIENCE + SECOND, "{:?}", begun.elapsed());
-    let LockError::Quorum { source, .. } = &error else { panic!("{error:?}") };
-    assert_eq!(source.answers().len(), 5);
-    for (place, answer) in source.answers().iter().enumerate() {
+    let LockError::Quorum { cause, .. } = &error else { panic!("{error:?}") };
+    assert_eq!(cause.answers().len(), 5);
+    for (place, answer) in cause.answers().iter().enumerate() {
         assert_eq!(answer.server, format!("127.0.0.1:{}", masters.nodes()[place].port()));
         let is_silent = answer.answer.contains("no answer in time");
         assert_eq!(is_silent, place % 2 == 0, "{answer:?}");
@@ -133,9 +133,9 @@ async fn too_few_at_the_start_are_named() {
         urls.push(format!("redis://user:canary-password@127.0.0.1:{}/", free_port()));
     }
     let error = Locks::quorum(&urls).await.unwrap_err();
-    let LockError::Quorum { step: Step::Connect, source, .. } = &error else { panic!("{error:?}") };
-    assert_eq!(source.answers()[0].answer, "connected");
-    assert!(source.answers()[2].answer.contains("is the server running"), "{source}");
+    let LockError::Quorum { step: Step::Connect, cause, .. } = &error else { panic!("{error:?}") };
+    assert_eq!(cause.answers()[0].answer, "connected");
+    assert!(cause.answers()[2].answer.contains("is the server running"), "{cause}");
     assert!(!format!("{error} {error:?}").contains("canary"), "{error:?}");
 }
 

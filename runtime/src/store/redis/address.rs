@@ -19,8 +19,8 @@ pub(super) enum Address {
 }
 
 pub(super) fn not_connected(what: String, error: StoreError) -> LockError {
-    let StoreError { outcome, source, .. } = error;
-    LockError::Store { step: Step::Connect, what, outcome, source }
+    let StoreError { outcome, source: cause, .. } = error;
+    LockError::Store { step: Step::Connect, what, outcome, cause }
 }
 
 fn invalid<T>(problem: &str) -> Result<T, LockError> {

@@ -52,9 +52,9 @@ async fn without_a_majority_there_is_an_error_with_each_answer() {
     let begun = Instant::now();
     let error = locks.mutex("a").try_lock().await.unwrap_err();
     assert!(begun.elapsed() <= 2 * TIME_OUT, "{:?}", begun.elapsed());
-    let LockError::Quorum { source, .. } = &error else { panic!("{error:?}") };
-    let answers: Vec<_> = source.answers().iter().map(|it| &*it.answer).collect();
-    assert!(source.needed() == 3 && answers.len() == 5, "{source}");
+    let LockError::Quorum { cause, .. } = &error else { panic!("{error:?}") };
+    let answers: Vec<_> = cause.answers().iter().map(|it| &*it.answer).collect();
+    assert!(cause.needed() == 3 && answers.len() == 5, "{cause}");
     assert_eq!(answers[0], "is it running?");
     assert_eq!(answers[1..3], ["no answer in time"; 2]);
     assert_eq!(answers[3..], ["granted, and taken back"; 2]);

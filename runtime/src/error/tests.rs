@@ -1,0 +1,70 @@
+//! What an error says, and to whom.
+
+use super::*;
+
+/// As a driver's: it prints its source, and returns it as well.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+struct Twice(#[source] std::io::Error);
+
+fn all() -> Vec<LockError> {
+    use LockError::{
+        Busy, InvalidOption, Lost, NotFenced, NotInstalled, Quorum, ShutDown, Store, TimedOut,
+        Unsupported, WouldDeadlock, WrongKind,
+    };
+    let key = || LockKey::new("order:42").unwrap();
+    let answers = [("redis-1:6379", "connection refused"), ("redis-2:6379", "granted")];
+    let no_majority = NoMajority::of(answers.map(|(a, b)| (a.into(), b.into())).into_iter());
+    vec![
+        Busy { key: key(), retry_after: Duration::from_secs(1) },
+        TimedOut { key: key(), waited: Duration::from_secs(1) },
+        Lost { key: key(), reason: LossReason::Expired },
+        Store {
+            step: Step::Acquire,
+            what: "`order:42`".into(),
+            outcome: Outcome::NotRun,
+            cause: Box::new(Twice(std::io::Error::other("connection refused"))),
+        },
+        LockError::invalid_key("", "it is empty"),
+        InvalidOption { option: "ttl", problem: "it is zero".into() },
+        WrongKind { key: key() },
+        WouldDeadlock { key: key() },
+        NotFenced { key: key() },
+        NotInstalled,
+        Quorum { step: Step::Renew, what: "`order:42`".into(), cause: Box::new(no_majority) },
+        Unsupported { what: "a semaphore" },
+        ShutDown,
+    ]
+}
+
+#[test]
+fn a_chain_says_the_cause_once() {
+    for error in all() {
+        let mut chain = String::new();
+        let mut next: Option<&dyn Error> = Some(&error);
+        while let Some(error) = next {
+            let text = error.to_string();
+            assert!(!chain.contains(&text), "{text:?} is said again: {chain}");
+            chain = format!("{chain}: {text}");
+            next = error.source();
+        }
+        assert_eq!(chain.contains("connection refused"), error.is_store_failure(), "{chain}");
+    }
+}
+
+#[test]
+fn one_line_says_the_cause() {
+    for error in all() {
+        let (whole, quiet) = (error.to_string(), Quiet(&error).to_string());
+        for text in [whole, quiet] {
+            assert_eq!(text.contains("connection refused"), error.is_store_failure(), "{text}");
+        }
+    }
+}
+
+#[test]
+fn a_store_that_fails_is_told_from_a_held_lock() {
+    let failures = all().iter().filter(|error| error.is_store_failure()).count();
+    assert_eq!(failures, 2);
+    assert!(all().iter().all(|it| !(it.is_store_failure() && it.is_held_by_another())));
+}
