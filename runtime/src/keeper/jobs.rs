@@ -1,11 +1,14 @@
 //! What the keeper does: renew, release, cancel.
 
+use std::collections::BTreeMap;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use futures_util::StreamExt;
 use futures_util::future::join_all;
+use futures_util::stream::FuturesUnordered;
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 use tokio::time::{sleep, sleep_until, timeout};
@@ -41,7 +44,8 @@ pub(super) async fn tend(
     mut again: impl FnMut(&Arc<Term>, Instant),
     mut over: impl FnMut(Arc<Term>),
 ) {
-    let (mut terms, mut requests) = (Vec::new(), Vec::new());
+    // Those of a TTL go together: a short lease does not wait for the others' answers.
+    let mut batches = BTreeMap::<_, (Vec<_>, Vec<_>)>::new();
     for term in due {
         if !term.is_held() {
             match term.end() {
@@ -50,21 +54,28 @@ pub(super) async fn tend(
                 None => {}
             }
         } else if let Some((sent, request)) = term.renewal().filter(|_| !term.is_final()) {
+            let (terms, requests) = batches.entry(request.ttl).or_default();
             terms.push((term, sent));
             requests.push(request);
         } else {
             again(&term, term.deadline());
         }
     }
-    let answers = if requests.is_empty() { Vec::new() } else { store.renew_all(&requests).await };
+    let ask = |(ttl, (terms, requests)): (_, (_, Vec<_>))| {
+        let answers = store.renew_all(&requests);
+        async move { (ttl, terms, answers.await) }
+    };
+    let mut asked: FuturesUnordered<_> = batches.into_iter().map(ask).collect();
     let (mut gone, mut failures) = (Vec::new(), Vec::new());
-    for (((term, sent), request), answer) in terms.into_iter().zip(&requests).zip(answers) {
-        match judge(&term, sent, request.ttl, answer) {
-            Ok(Judged::Held(next)) => next.into_iter().for_each(|next| again(&term, next)),
-            Ok(Judged::Gone(reason)) => gone.push((term, reason)),
-            Err(error) => {
-                again(&term, store.now() + pause(term.request.ttl).min(term.remaining()));
-                failures.push(error.source);
+    while let Some((ttl, terms, answers)) = asked.next().await {
+        for ((term, sent), answer) in terms.into_iter().zip(answers) {
+            match judge(&term, sent, ttl, answer) {
+                Ok(Judged::Held(next)) => next.into_iter().for_each(|next| again(&term, next)),
+                Ok(Judged::Gone(reason)) => gone.push((term, reason)),
+                Err(error) => {
+                    again(&term, store.now() + pause(term.request.ttl).min(term.remaining()));
+                    failures.push(error.source);
+                }
             }
         }
     }
@@ -299,3 +310,6 @@ async fn persist<T>(
         sleep(pause(request.ttl)).await;
     }
 }
+
+#[cfg(test)]
+mod tests;

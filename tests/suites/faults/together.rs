@@ -130,6 +130,26 @@ async fn each_is_answered_as_it_would_be_alone() {
     }
 }
 
+/// A lease with a short TTL gives up early, and is no reason for the others to.
+#[tokio::test]
+async fn a_short_lease_makes_no_other_renewal_fail() {
+    let server = Server::start();
+    let settings = Settings { command_timeout: Duration::from_secs(10), ..Settings::default() };
+    let (client, runtime) = (ClientId::random(), Handle::current());
+    let store = RedisStore::connect(&server.url(), &settings, client, runtime).await.unwrap();
+    let mut held: Vec<_> = (0..99).map(|n| request(&format!("long:{n}"), LONG)).collect();
+    held.insert(50, request("short", Duration::from_millis(100)));
+    join_all(held.iter().map(|it| store.acquire(it, None))).await;
+    let frozen = server.freeze().await;
+    let renewed = store.renew_all(&held);
+    sleep(Duration::from_millis(60)).await;
+    drop(frozen);
+    let mut answers = renewed.await;
+    let error = answers.remove(50).unwrap_err();
+    assert_eq!(error.outcome, Outcome::Unknown, "{}", error.source);
+    assert_eq!(said(answers), ["Renewed"; 99]);
+}
+
 #[tokio::test]
 async fn a_full_server_answers_each_that_it_refuses_and_frees() {
     let server = Server::start();

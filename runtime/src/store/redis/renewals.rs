@@ -14,9 +14,7 @@ use crate::store::{Renewal, Renewals, Request, StoreError};
 
 impl RedisStore {
     pub(super) fn renew_together(&self, requests: &[Request]) -> Renewals {
-        // The shortest lease must not wait for the others' answers.
-        let most = self.command_timeout;
-        let limit = requests.iter().map(|it| limit(it, most)).min().unwrap_or(most);
+        let limit = |request: &Request| limit(request, self.command_timeout);
         #[cfg_attr(
             not(feature = "cluster"),
             expect(clippy::infallible_destructuring_match, reason = "a cluster is the other")
@@ -28,13 +26,14 @@ impl RedisStore {
             Servers::Cluster(cluster) => {
                 let renew = |request| {
                     // One whose slot moves is sent again with the next, and holds up nobody.
-                    let answer = cluster.send(self.renewal(request), limit, Duration::ZERO);
+                    let answer =
+                        cluster.send(self.renewal(request), limit(request), Duration::ZERO);
                     async move { read(answer.await) }
                 };
                 return Box::pin(join_all(requests.iter().map(renew)));
             }
         };
-        let renew = |request| Entry::new(self.renewal(request), limit);
+        let renew = |request| Entry::new(self.renewal(request), limit(request));
         let (entries, answers): (Vec<_>, Vec<_>) = requests.iter().map(renew).unzip();
         pumps.push(entries);
         Box::pin(async move {

@@ -1,0 +1,42 @@
+//! What the keeper does, on a store of the test's own.
+
+use std::cell::RefCell;
+use std::sync::atomic::AtomicU64;
+
+use super::*;
+use crate::options::Options;
+use crate::store::faulty::{Fault, Faulty};
+use crate::store::memory::MemoryStore;
+use crate::store::{ClientId, Kind, RequestId};
+use crate::term::Grant;
+use crate::{LockKey, Step};
+
+/// Its answer is there when the others' are not yet, and is all the time it has.
+#[tokio::test(start_paused = true)]
+async fn a_short_lease_does_not_wait_for_the_others_answers() {
+    let faulty = Arc::new(Faulty::over(Arc::new(MemoryStore::default())));
+    let store: Arc<dyn Store> = faulty.clone();
+    let mut due = Vec::new();
+    for (name, ttl) in [("long", 30_000), ("short", 100), ("also long", 30_000)] {
+        let id = RequestId::next(ClientId::random(), &AtomicU64::new(0));
+        let (key, ttl) = (LockKey::new(name).unwrap(), Duration::from_millis(ttl));
+        let request = Request { key, id, kind: Kind::Mutex, owner: None, ttl };
+        let _ = store.acquire(&request, None).await.unwrap();
+        let (grant, options) = (Grant::by_command(store.now(), ttl), Options::default());
+        let term = Term::new(store.clone(), Arc::default(), request, None, grant, &options);
+        due.push(Arc::new(term));
+    }
+    let begun = store.now();
+    // The shortest is asked for first.
+    faulty.next(Some(Step::Renew), None);
+    faulty.next(Some(Step::Renew), Some(Fault::Delay(Duration::from_millis(400))));
+    let renewed = RefCell::new(Vec::new());
+    let again = |term: &Arc<Term>, _| {
+        let key = term.request.key.name().to_owned();
+        let took = store.now().saturating_duration_since(begun);
+        renewed.borrow_mut().push((key, took.as_millis()));
+    };
+    tend(&store, due, again, |_| {}).await;
+    let in_order = [("short", 0), ("long", 400), ("also long", 400)];
+    assert_eq!(renewed.into_inner(), in_order.map(|(key, took)| (key.to_owned(), took)));
+}
