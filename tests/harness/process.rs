@@ -1,9 +1,8 @@
 //! Processes of a test's own: the worker beside this file, and the examples.
 
 use std::io::{BufRead, BufReader, Lines};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
-use std::sync::OnceLock;
 
 /// A process whose output is read line by line, and which is killed when this
 /// is dropped.
@@ -84,25 +83,17 @@ impl Drop for Process {
     }
 }
 
-/// An example's program. The first call builds them all.
+/// An example's program, which `cargo test --workspace` has built beside the tests.
 ///
 /// # Panics
 ///
-/// If they can't be built.
+/// If it was not built: a build inside a test would take as long as it likes.
 #[must_use]
 pub fn example(name: &str) -> Command {
-    static FOLDER: OnceLock<PathBuf> = OnceLock::new();
-    let folder = FOLDER.get_or_init(|| {
-        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-        let built = Command::new(env!("CARGO"))
-            .args(["build", "--quiet", "--package", "leasehold-examples", "--examples"])
-            .current_dir(root)
-            .status()
-            .expect("there is cargo");
-        assert!(built.success(), "the examples do not build");
-        let test = std::env::current_exe().expect("a test runs");
-        let profile = test.parent().and_then(Path::parent).expect("target/PROFILE/deps/test");
-        profile.join("examples")
-    });
-    Command::new(folder.join(name))
+    let test = std::env::current_exe().expect("a test runs");
+    let profile = test.parent().and_then(Path::parent).expect("target/PROFILE/deps/test");
+    let program = profile.join("examples").join(name);
+    let build = "cargo build -p leasehold-examples --examples";
+    assert!(program.exists(), "{} is not there; run `{build}` first", program.display());
+    Command::new(program)
 }
