@@ -16,7 +16,6 @@ mod layer;
 mod leases;
 mod lessons;
 mod lifetimes;
-mod model;
 mod multi;
 #[cfg(feature = "servers")]
 mod over_http;

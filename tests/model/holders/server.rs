@@ -3,8 +3,8 @@
 use super::Protocol;
 use super::mistake::Mistake;
 use super::rule::Mode;
-use crate::model::client::Sent;
-use crate::model::server::{Answer, Command, Message, RequestId, Waiter};
+use crate::client::Sent;
+use crate::server::{Answer, Command, Message, RequestId, Waiter};
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Hold {

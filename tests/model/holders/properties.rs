@@ -5,9 +5,9 @@ use stateright::{Model, Property};
 use super::rule::{Bond, Role, go_together};
 use super::server::Flaw;
 use super::{Action, Protocol, State};
-use crate::model::Faults;
-use crate::model::client::{Client, Phase, Sent};
-use crate::model::server::{Answer, Command};
+use crate::Faults;
+use crate::client::{Client, Phase, Sent};
+use crate::server::{Answer, Command};
 
 pub(super) const TOGETHER: &str = "only those hold together who may";
 pub(super) const LOST_TURN: &str = "whoever has his turn is let in";

@@ -1,0 +1,1 @@
+//! The model is in `main.rs`, and is a test.
