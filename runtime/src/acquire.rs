@@ -175,7 +175,8 @@ impl Acquisition {
                 tracing::warn!(%error, "the lock store fails; it is asked again until it answers");
             }
             is_told &= matches!(refusal, Refusal::Fault(_));
-            let Some(pause) = pace.next(asking.now(), &refusal, asking.hears()) else {
+            let hears = !pace.is_try() && asking.hears();
+            let Some(pause) = pace.next(asking.now(), &refusal, hears) else {
                 return Err(refusal.into_error(asking.key().clone(), pace));
             };
             // Who was not answered asks again soon, whatever it hears.

@@ -276,7 +276,8 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// there.
     fn listen(&self, client: ClientId, listener: Weak<dyn Listener>);
 
-    /// Whether hints can be expected now. If not, who waits must ask often.
+    /// Whether hints can be expected now. If not, who waits must ask often. Only who waits
+    /// asks this: a connection for hints that is lost is made anew for it.
     fn gives_hints(&self) -> bool;
 
     /// Where hints are subscribed to lock by lock, a subscription to the

@@ -3,9 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use leasehold::store::ClientId;
+use leasehold::store::redis::{RedisStore, Settings};
 use leasehold::{Locks, Wait};
 use leasehold_tests::backend::light_client;
 use leasehold_tests::server::Server;
+use redis::aio::MultiplexedConnection;
+use tokio::runtime::Handle;
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
@@ -77,6 +81,88 @@ async fn a_lost_connection_makes_who_waits_ask_at_once() {
         held.release().await.unwrap();
         waits.await.unwrap().release().await.unwrap();
         assert!(begun.elapsed() < ASK_AGAIN / 2, "{:?}", begun.elapsed());
+    }
+}
+
+/// A client with several connections: hints come by one of them.
+async fn client_of_four(server: &Server) -> Locks {
+    let settings = Settings { connections: 4, ..Settings::default() };
+    let id = ClientId::random();
+    let store = RedisStore::connect(&server.url(), &settings, id, Handle::current()).await;
+    Locks::over_as(Arc::new(store.unwrap()), id)
+}
+
+/// What the server says of the connections that are subscribed.
+async fn subscribed(redis: &mut MultiplexedConnection) -> Vec<String> {
+    let list: String = redis::cmd("CLIENT").arg("LIST").query_async(redis).await.unwrap();
+    let lines = list.lines().filter(|line| line.contains(" sub=1 "));
+    lines.map(str::to_owned).collect()
+}
+
+/// Names of locks whose commands do not go by the connection that hints come by: the same
+/// for each client of four.
+async fn elsewhere(server: &Server, count: usize) -> Vec<&'static str> {
+    const NAMES: [&str; 12] = ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l"];
+    let mut names = Vec::new();
+    for name in NAMES {
+        let locks = client_of_four(server).await;
+        locks.mutex(name).lock().await.unwrap().release().await.unwrap();
+        let hearing = subscribed(&mut server.redis().await).await;
+        if hearing.iter().all(|line| !line.contains(" cmd=evalsha")) {
+            names.push(name);
+        }
+        drop(locks);
+        while !subscribed(&mut server.redis().await).await.is_empty() {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    }
+    assert!(names.len() >= count, "three of four are elsewhere: {names:?}");
+    names.truncate(count);
+    names
+}
+
+/// The connection that hints come by is lost, and no lock that is waited for is on it: it
+/// is made anew all the same.
+#[tokio::test]
+async fn a_lost_connection_for_hints_comes_back_while_somebody_waits() {
+    let server = Server::start();
+    let names = elsewhere(&server, 3).await;
+    let mut redis = server.redis().await;
+    let (holder, locks) =
+        (Locks::connect(&server.url()).await.unwrap(), client_of_four(&server).await);
+    let (mut held, mut waiting) = (Vec::new(), Vec::new());
+    for name in names {
+        held.push(holder.mutex(name).lock().await.unwrap());
+        waiting.push(super::waiter(locks.clone(), name));
+        until_queued(&mut redis, name, 1).await;
+    }
+    for round in 1..=3 {
+        let before = subscribed(&mut redis).await;
+        assert_eq!(before.len(), 2, "{before:?}");
+        let mut kill = redis::cmd("CLIENT");
+        kill.arg(&["KILL", "TYPE", "pubsub"]).exec_async(&mut redis).await.unwrap();
+        drop(holder.mutex("z").lock().await.unwrap()); // by which the holder's comes back
+        let back = async {
+            while subscribed(&mut redis).await.len() < 2 {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        let is_back = tokio::time::timeout(Duration::from_secs(10), back).await;
+        is_back.unwrap_or_else(|_| panic!("nobody hears in round {round}"));
+    }
+    // What asked often before it was back rests now, and is told.
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    server.forget_stats().await;
+    tokio::time::sleep(ASK_AGAIN).await;
+    let asks = server.stats("evalsha").await.0;
+    assert!(asks <= 3 * 2, "{asks} asks of three in {ASK_AGAIN:?}");
+    for (lease, waiter) in held.into_iter().zip(waiting) {
+        server.forget_stats().await;
+        lease.release().await.unwrap();
+        waiter.await.unwrap().release().await.unwrap();
+        let calls = server.stats("evalsha").await.0;
+        // Two releases, a confirmation, and what the others ask meanwhile.
+        assert!(calls <= 5, "{calls} calls for a release that is told");
     }
 }
 

@@ -6,6 +6,7 @@
 //! connection is broken: the commands say so, or the driver when it is closed.
 
 use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -14,6 +15,7 @@ use bb8_redis::bb8::{ManageConnection, Pool, RunError};
 use redis::ErrorKind;
 use redis::aio::MultiplexedConnection;
 use redis::{Cmd, RedisError, RedisResult, Value};
+use tokio::runtime::Handle;
 use tokio::task::AbortHandle;
 
 use super::dial::Manager;
@@ -29,6 +31,8 @@ pub(super) struct Connections {
     manager: Manager,
     /// The last one that was had, so that most commands do without the pool.
     last: Mutex<Option<Link>>,
+    /// It is made anew though no command goes by it.
+    is_recovering: AtomicBool,
     /// Hints by RESP2.
     keeping: Option<AbortHandle>,
 }
@@ -71,7 +75,13 @@ impl Connections {
             let hearing = manager.clone();
             tokio::spawn(async move { subscriber::keep(&hearing).await }).abort_handle()
         });
-        Self { pool, manager, last: Mutex::default(), keeping }
+        Self {
+            pool,
+            manager,
+            last: Mutex::default(),
+            is_recovering: AtomicBool::default(),
+            keeping,
+        }
     }
 
     /// A connection that is not known to be broken.
@@ -95,6 +105,19 @@ impl Connections {
                 Err(RunError::TimedOut) => return Err(self.manager.shared.no_connection()),
             }
         }
+    }
+
+    /// Makes it anew if it is lost, as the next command would.
+    pub(super) fn recover(self: &Arc<Self>, runtime: &Handle) {
+        let is_there = lock(&self.last).as_ref().is_some_and(|link| !link.is_given_up());
+        if is_there || self.is_recovering.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        let connections = self.clone();
+        runtime.spawn(async move {
+            let _ = connections.get().await; // who waits comes again
+            connections.is_recovering.store(false, Ordering::Relaxed);
+        });
     }
 
     /// What is known of the server.

@@ -244,7 +244,7 @@ impl Store for RedisStore {
 
     fn gives_hints(&self) -> bool {
         match &self.servers {
-            Servers::One(pumps) => pumps.connections().shared().ears.are_open(),
+            Servers::One(pumps) => pumps.hear(),
             #[cfg(feature = "cluster")]
             Servers::Cluster(cluster) => cluster.hub.is_open(),
         }

@@ -55,6 +55,17 @@ impl Pumps {
         &self.0[0].connections
     }
 
+    /// Whether hints can be expected, for who waits. The connection that they come by is made
+    /// anew if it is lost: the lock that is waited for may be another's.
+    pub(super) fn hear(&self) -> bool {
+        let Pump { connections, runtime, .. } = &self.0[0];
+        let is_open = connections.shared().ears.are_open();
+        if !is_open {
+            connections.recover(runtime);
+        }
+        is_open
+    }
+
     fn place(&self, lock: u64) -> usize {
         usize::try_from(lock % self.0.len() as u64).unwrap_or_default()
     }
@@ -83,6 +94,7 @@ impl Pumps {
 /// sends what there is, and ends.
 struct Pump {
     connections: Arc<Connections>,
+    runtime: Handle,
     queue: Arc<Mutex<Queue>>,
 }
 
@@ -102,7 +114,7 @@ impl Pump {
         // Made before the task: a runtime that has ended drops it unpolled.
         let end = End(Arc::clone(&queue));
         runtime.spawn(run(end, connections.clone()));
-        Self { connections, queue }
+        Self { connections, runtime: runtime.clone(), queue }
     }
 
     /// Queues commands, in this order.
