@@ -73,8 +73,12 @@ mod values;
 /// - `{{` and `}}` are braces.
 ///
 /// There are no format specs and no calls. What a placeholder names implements
-/// `KeyPart`: integers, strings, `Uuid` and the like. It is escaped, so that
-/// different values never make the same key.
+/// `KeyPart`: integers, strings, `Uuid` and the like. Of its text, ASCII letters and
+/// digits, `-`, `_` and `.` stay; all else is percent-escaped.
+///
+/// Between two placeholders stands at least one character that is escaped in values,
+/// such as a `:`, so that different values never make the same key: `"{a}-{b}"` does
+/// not compile.
 ///
 /// For any other key write an expression without quotes, of a type that
 /// implements `IntoLockKey`: a string, a `LockKey`, or the `Result` of making

@@ -62,7 +62,35 @@ fn pieces(template: &str) -> Result<Vec<Piece>, String> {
     if !text.is_empty() {
         pieces.push(Piece::Text(text));
     }
+    kept_apart(&pieces)?;
     Ok(pieces)
+}
+
+/// Between two placeholders stands what no value has, or different values could make
+/// one key.
+fn kept_apart(pieces: &[Piece]) -> Result<(), String> {
+    let mut open: Option<&str> = None;
+    for piece in pieces {
+        match piece {
+            Piece::Text(text) if text.contains(is_in_no_value) => open = None,
+            Piece::Text(_) => {}
+            Piece::Placeholder(Placeholder { source, .. }) => {
+                if let Some(before) = open.replace(source) {
+                    return Err(format!(
+                        "nothing keeps the values of `{{{before}}}` and `{{{source}}}` apart: \
+                         write `{{{before}}}:{{{source}}}`, or between them another character but \
+                         ASCII letters and digits, `-`, `_`, `.` and `%`, which can be in values"
+                    ));
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// As `KeyTemplate` has it: a `%` begins what is escaped in a value.
+fn is_in_no_value(c: char) -> bool {
+    !(c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | '%'))
 }
 
 fn placeholder(source: &str) -> Result<Placeholder, String> {
@@ -118,6 +146,8 @@ fn identifier(segment: &str) -> Option<Ident> {
 
 #[cfg(test)]
 mod tests {
+    use leasehold::{KeyTemplate, LockError, LockKey};
+    use proptest::prelude::*;
     use quote::quote;
 
     use super::*;
@@ -138,7 +168,7 @@ mod tests {
         assert_eq!(shown("report").unwrap(), ["report"]);
         let pieces = shown("invoice:{id}:{order.lines.0.id}!").unwrap();
         assert_eq!(pieces, ["invoice:", "<id>", ":", "<order. lines . 0 . id>", "!"]);
-        assert_eq!(shown("{a}{self.b}").unwrap(), ["<a>", "<self. b>"]);
+        assert_eq!(shown("{a}:{self.b}").unwrap(), ["<a>", ":", "<self. b>"]);
     }
 
     #[test]
@@ -186,6 +216,77 @@ mod tests {
         ] {
             let text = shown(template).unwrap_err();
             assert!(text.starts_with(beginning), "{template}: {text}");
+        }
+    }
+
+    #[test]
+    fn values_are_kept_apart_by_what_they_cannot_have() {
+        for between in ["", "-", "_", ".", "%", "a", "x-y_z.0", "%3A", "%25", "-%-"] {
+            let text = shown(&format!("a:{{a}}:{{b.0}}{between}{{c}}")).unwrap_err();
+            let told = "nothing keeps the values of `{b.0}` and `{c}` apart: write `{b.0}:{c}`";
+            assert!(text.starts_with(told), "{between}: {text}");
+        }
+        for between in [":", "/", ",", "|", "#", "@", " ", "{{", "}}", "ö", "→", "-:-", "%:3A"] {
+            assert!(shown(&format!("{{a}}{between}{{b}}")).is_ok(), "{between}");
+        }
+        assert!(shown("a-{a}-b").is_ok(), "the ends need not be kept apart");
+    }
+
+    #[derive(Clone, Debug)]
+    enum Written {
+        Text(String),
+        Placeholder,
+    }
+
+    fn written() -> impl Strategy<Value = Written> {
+        prop_oneof![
+            "[-_.%:/{}0Aaö→ ]{0,3}".prop_map(Written::Text),
+            Just(Written::Text("%3A".to_owned())),
+            Just(Written::Placeholder),
+        ]
+    }
+
+    fn key(pieces: &[Piece], values: &[String]) -> Result<LockKey, LockError> {
+        let (mut key, mut values) = (KeyTemplate::new(), values.iter());
+        for piece in pieces {
+            key = match piece {
+                Piece::Text(text) => key.text(text),
+                Piece::Placeholder(_) => key.part("id", values.next().expect("a value each")),
+            };
+        }
+        key.finish()
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(5_000))]
+
+        /// The builder's own test shows that no two lists of values make one key of what
+        /// it accepts.
+        #[test]
+        fn what_compiles_is_what_the_builder_accepts(
+            written in prop::collection::vec(written(), 1..8),
+            values in prop::collection::vec("[-a%:{ö]{1,3}", 8),
+        ) {
+            let (mut template, mut direct, mut parts) = (String::new(), KeyTemplate::new(), values.iter());
+            for piece in &written {
+                match piece {
+                    Written::Text(text) => {
+                        template.push_str(&text.replace('{', "{{").replace('}', "}}"));
+                        direct = direct.text(text);
+                    }
+                    Written::Placeholder => {
+                        template.push_str("{id}");
+                        direct = direct.part("id", parts.next().expect("a value each"));
+                    }
+                }
+            }
+            match (pieces(&template), direct.finish()) {
+                (Ok(pieces), Ok(direct)) => prop_assert_eq!(key(&pieces, &values).unwrap(), direct),
+                (Err(_), Err(_)) => {}
+                (compiled, built) => prop_assert!(
+                    false, "{}: it compiles: {}; {:?}", template, compiled.is_ok(), built
+                ),
+            }
         }
     }
 

@@ -122,12 +122,15 @@ fn slotted(name: &str) -> String {
     out
 }
 
+/// Escapes braces, and a `%` only where it would be read as one of these escapes: most
+/// others come from a template's values, which are escaped already.
 fn escape_braces(text: &str, out: &mut String) {
-    for c in text.chars() {
+    for (at, c) in text.char_indices() {
+        let is_like_ours = || ["%7B", "%7D", "%25"].iter().any(|it| text[at..].starts_with(it));
         match c {
             '{' => out.push_str("%7B"),
             '}' => out.push_str("%7D"),
-            '%' => out.push_str("%25"),
+            '%' if is_like_ours() => out.push_str("%25"),
             _ => out.push(c),
         }
     }
@@ -211,6 +214,8 @@ mod tests {
         assert_eq!(stored("x"), "p:lock:{x}");
         assert_eq!(stored("{x}"), "p:lock:{%7Bx%7D}");
         assert_eq!(stored("%7Bx%7D"), "p:lock:{%257Bx%257D}");
+        assert_eq!(stored("a%20b"), "p:lock:{a%20b}");
+        assert_eq!(stored("%{7B"), "p:lock:{%%7B7B}");
         assert_eq!(stored("order:{42}:pdf"), "p:lock:order:{42}:pdf");
         assert_eq!(stored("{}x"), "p:lock:{%7B%7Dx}");
         assert_eq!(stored("a{b}c{d}"), "p:lock:a{b}c%7Bd%7D");

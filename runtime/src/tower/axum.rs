@@ -18,10 +18,11 @@ use crate::{KeyTemplate, LeaseHandle, LockKey};
 /// A key from a template over the parameters of axum's route, such as
 /// `"order:{id}"` for the route `/orders/{id}`.
 ///
-/// Values are percent-decoded as axum does it, and then escaped, so that
-/// different values always make different keys, and none can name a lock of
-/// another template. `{{` and `}}` are braces. A wildcard `{*path}` of the route
-/// is `{path}` here.
+/// Values are percent-decoded as axum does it, and then escaped as by
+/// [`KeyTemplate`]: a `/` in a value is `%2F` in the key. Between two parameters
+/// stands a character that no value has, such as a `:`, so that different values
+/// always make different keys. `{{` and `}}` are braces. A wildcard `{*path}` of
+/// the route is `{path}` here.
 ///
 /// They are the text in the URL, and not what the handler parses: `1`, `01` and `+1`
 /// are three locks for one number. Refuse all spellings but one before the layer, or
@@ -40,8 +41,9 @@ use crate::{KeyTemplate, LeaseHandle, LockKey};
 ///
 /// # Panics
 ///
-/// If the template is malformed, or makes names that no lock can have: when the
-/// app is built, as `Router::route` does.
+/// If the template is malformed, has nothing between two parameters that keeps
+/// their values apart (`"{a}-{b}"`), or makes names that no lock can have: when
+/// the app is built, as `Router::route` does.
 ///
 /// # Examples
 ///
@@ -243,6 +245,12 @@ mod tests {
     #[should_panic(expected = r#"the key template "order:{id": a `{` without its `}`"#)]
     fn a_malformed_template_panics_when_the_app_is_built() {
         let _ = path_key("order:{id");
+    }
+
+    #[test]
+    #[should_panic(expected = "`{a}` and `{b}` apart: write `{a}:{b}`")]
+    fn a_template_that_mixes_its_values_panics_too() {
+        let _ = path_key("files:{a}/{c}:{a}-{b}");
     }
 
     #[test]

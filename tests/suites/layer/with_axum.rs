@@ -59,7 +59,7 @@ async fn a_value_cannot_name_another_lock() {
     }
     assert_eq!(
         keys,
-        ["x%3Ay:z", "x:y%3Az", "x%3Ay:z", "x/y:z", "x%252Fy:z", "x%7By%7D:z", "x%20y:z"],
+        ["x%3Ay:z", "x:y%3Az", "x%3Ay:z", "x%2Fy:z", "x%252Fy:z", "x%7By%7D:z", "x%20y:z"],
     );
 }
 
@@ -67,7 +67,7 @@ async fn a_value_cannot_name_another_lock() {
 async fn a_slash_in_a_value_is_not_the_paths() {
     let locks = Locks::in_memory();
     let app = orders(&locks);
-    let _lease = locks.mutex("order:a/b").lock().await.unwrap();
+    let _lease = locks.mutex("order:a%2Fb").lock().await.unwrap();
     assert_eq!(status(&app, "/orders/a%2Fb").await, StatusCode::CONFLICT);
     assert_eq!(status(&app, "/orders/a").await, StatusCode::OK);
     assert_eq!(status(&app, "/orders/a%252Fb").await, StatusCode::OK);
@@ -110,7 +110,7 @@ async fn nested_routes_share_their_parameters() {
     let layer = LockLayer::mutex(&locks, path_key("{tenant}:{path}"));
     let inner = Router::new().route("/files/{*path}", put(async || "put").layer(layer));
     let app = Router::new().nest("/tenants/{tenant}", inner);
-    let _lease = locks.mutex("t:a/b").lock().await.unwrap();
+    let _lease = locks.mutex("t:a%2Fb").lock().await.unwrap();
     assert_eq!(status(&app, "/tenants/t/files/a/b").await, StatusCode::CONFLICT);
     assert_eq!(status(&app, "/tenants/u/files/a/b").await, StatusCode::OK);
 }
