@@ -45,7 +45,7 @@ fn guarded(args: TokenStream, item: TokenStream) -> Result<TokenStream> {
         let body = body(&output, lease.as_ref(), &block);
         quote_spanned! {site=>
             let __call = #private::Call::new(#key)#options;
-            let __body = async move #body;
+            let __body = #private::pin!(#private::body(async move #body));
             #run
         }
     }))

@@ -1,6 +1,8 @@
 //! What the attribute's expansion calls: the only part of the crate it knows.
 
 use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use crate::error::Quiet;
@@ -23,6 +25,28 @@ pub fn key<K: IntoLockKey>(key: K) -> Result<LockKey, LockError> {
 #[must_use]
 pub fn lease() -> LeaseHandle {
     LeaseHandle::current().expect("a body runs under its lease")
+}
+
+/// A body, to be pinned where the function is: all below carry a pointer to it.
+pub fn body<F: Future>(body: F) -> Option<F> {
+    Some(body)
+}
+
+/// A pinned body, which ends with this: before the lease that it runs under.
+struct Body<'a, F>(Pin<&'a mut Option<F>>);
+
+impl<F: Future> Future for Body<'_, F> {
+    type Output = F::Output;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
+        self.0.as_mut().as_pin_mut().expect("it is there until this is dropped").poll(cx)
+    }
+}
+
+impl<F> Drop for Body<'_, F> {
+    fn drop(&mut self) {
+        self.0.set(None);
+    }
 }
 
 /// One call of an annotated function.
@@ -148,20 +172,26 @@ impl Call {
     }
 
     /// Runs the body under the lock, or returns why it was not acquired.
-    pub async fn run<R: Guarded, F: Future<Output = R>>(self, body: F) -> R {
+    pub async fn run<R: Guarded, F>(self, body: Pin<&mut Option<F>>) -> R
+    where
+        F: Future<Output = R>,
+    {
         let on_lost = self.on_lost;
-        match self.acquire().await {
-            Ok(lease) => guard(lease, on_lost, body).await.unwrap_or_else(R::refused),
+        match Box::pin(self.acquire()).await {
+            Ok(lease) => guard(lease, on_lost, Body(body)).await.unwrap_or_else(R::refused),
             Err(error) => R::refused(error),
         }
     }
 
     /// Runs the body under the lock, or skips it if another holds that.
-    pub async fn run_or_skip<R: Skippable, F: Future<Output = R>>(mut self, body: F) -> R {
+    pub async fn run_or_skip<R: Skippable, F>(mut self, body: Pin<&mut Option<F>>) -> R
+    where
+        F: Future<Output = R>,
+    {
         self.wait = self.wait.or(Some(Wait::For(Duration::ZERO)));
         let on_lost = self.on_lost;
-        match self.acquire().await {
-            Ok(lease) => guard(lease, on_lost, body).await.unwrap_or_else(R::failed),
+        match Box::pin(self.acquire()).await {
+            Ok(lease) => guard(lease, on_lost, Body(body)).await.unwrap_or_else(R::failed),
             Err(error) if error.is_held_by_another() => {
                 tracing::debug!(%error, "a run is skipped: another holds the lock");
                 R::skipped()
@@ -170,6 +200,7 @@ impl Call {
         }
     }
 
+    /// Its future is large, and is to be boxed: every caller would carry room for it.
     async fn acquire(self) -> Result<Lease, LockError> {
         let key = self.key?;
         let locks = self.locks.map_or_else(Locks::current, Ok)?;
@@ -200,7 +231,11 @@ impl Call {
 
 /// Runs the body, and releases before its result is returned. An error of the
 /// release never takes the result's place.
-async fn guard<F: Future>(lease: Lease, on_lost: OnLost, body: F) -> Result<F::Output, LockError> {
+async fn guard<F: Future>(
+    lease: Lease,
+    on_lost: OnLost,
+    body: Body<'_, F>,
+) -> Result<F::Output, LockError> {
     let result = match on_lost {
         OnLost::Cancel => lease.run(body).await?,
         OnLost::Finish => lease.handle().scope(body).await,

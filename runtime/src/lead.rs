@@ -104,10 +104,12 @@ impl Mutex {
                 Err(error) => return Err(error),
             };
             // Whatever ends it, the future is dropped before the lock goes to another.
+            // Boxed, as whatever holds it by value on its way would grow by it each time.
+            let working = Box::pin(async { work(lease.handle()).await });
             let led = tokio::select! {
                 biased;
                 () = shutdown.begun() => Err(LockError::ShutDown),
-                led = lease.run(async { work(lease.handle()).await }) => led,
+                led = lease.run(working) => led,
             };
             match led {
                 Err(LockError::Lost { .. }) if !shutdown.has_begun() => drop(lease),

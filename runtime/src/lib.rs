@@ -113,5 +113,6 @@ pub use leasehold_macros::distributed_lock;
 #[doc(hidden)]
 pub mod __private {
     pub use crate::KeyTemplate;
-    pub use crate::attribute::{Call, Guarded, Skippable, key, lease};
+    pub use crate::attribute::{Call, Guarded, Skippable, body, key, lease};
+    pub use std::pin::pin;
 }
