@@ -3,6 +3,8 @@
 
 use std::time::Duration;
 
+use tokio::task::consume_budget;
+
 use crate::acquire::{Wanted, acquire};
 use crate::options::Options;
 use crate::store::{Kind, Owner};
@@ -46,6 +48,8 @@ impl Face {
     }
 
     async fn acquire_with(&self, kind: Kind, options: Options) -> Result<Lease, LockError> {
+        // Some are refused without the store.
+        consume_budget().await;
         let key = self.key.get()?;
         let owner = self.owner.as_deref().map(Owner::new).transpose()?;
         acquire(self.locks.client(), Wanted { key, kind, owner }, options).await

@@ -14,12 +14,14 @@ mod jobs;
 mod thread;
 mod timetable;
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
+use tokio::task::coop::unconstrained;
 use tokio::time::sleep;
 
 use self::guest::Guest;
@@ -165,7 +167,9 @@ impl Keeper {
             Place::Guest(_) => {
                 // What is done in one step needs no runtime, which may be gone.
                 let mut context = Context::from_waker(Waker::noop());
-                if let Poll::Pending = job.as_mut().poll(&mut context)
+                // Nor a turn of a task that has used up its own.
+                let first = pin!(unconstrained(job.as_mut())).poll(&mut context);
+                if let Poll::Pending = first
                     && let Ok(runtime) = Handle::try_current()
                 {
                     runtime.spawn(job);

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use tokio::task::consume_budget;
+
 use crate::acquire::acquire_all;
 use crate::face::{Key, lifetime_options};
 use crate::options::Options;
@@ -110,6 +112,8 @@ impl MultiLock {
     }
 
     async fn acquire(&self, options: Options) -> Result<Leases, LockError> {
+        // Some are refused without the store.
+        consume_budget().await;
         let keys = self.keys.iter().map(Key::get).collect::<Result<_, _>>()?;
         acquire_all(self.locks.client(), keys, options).await
     }

@@ -1,6 +1,7 @@
 //! For how long a lease runs, by its holder's own clock, and whether it was
 //! lost. Shared by the guard, its handles and the keeper.
 
+mod loss;
 mod state;
 mod times;
 
@@ -236,41 +237,6 @@ impl Term {
 
     fn age(&self) -> Duration {
         self.store.now().saturating_duration_since(self.times.start)
-    }
-
-    /// Resolves when somebody has seen that it is not held any more.
-    pub(crate) async fn over(&self) {
-        let mut changed = std::pin::pin!(self.changed.notified());
-        changed.as_mut().enable();
-        if self.is_held() {
-            tokio::select! {
-                () = changed => {}
-                () = self.shutdown.over() => {}
-            }
-        }
-    }
-
-    /// Resolves when it is lost; never, if it is released before.
-    ///
-    /// Needs no answer of the store: the deadline is enough.
-    pub(crate) async fn lost(&self) -> LossReason {
-        loop {
-            let mut changed = std::pin::pin!(self.changed.notified());
-            changed.as_mut().enable();
-            if let Some(reason) = self.loss() {
-                return reason;
-            }
-            if self.is_held() || self.state.gone().is_some() {
-                let left = self.deadline().saturating_duration_since(self.store.now());
-                tokio::select! {
-                    () = changed => {}
-                    () = tokio::time::sleep(left) => {}
-                    () = self.shutdown.over() => {}
-                }
-            } else {
-                changed.await;
-            }
-        }
     }
 }
 

@@ -29,3 +29,4 @@ mod telemetry;
 mod turns;
 #[cfg(feature = "servers")]
 mod waiting;
+mod yielding;

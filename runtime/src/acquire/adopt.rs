@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::task::consume_budget;
 use tokio::time::sleep;
 
 use super::flight::Flight;
@@ -23,6 +24,8 @@ use crate::{Fence, LockError, LossReason, Step, Wait, telemetry};
 /// Dropping it at any point leaves nothing held by this client: what it has begun is
 /// taken back by the keeper, and the ticket may be spent.
 pub(crate) async fn adopt(client: &Arc<Client>, ticket: Ticket) -> Result<Lease, LockError> {
+    // Some are refused without the store.
+    consume_budget().await;
     if ticket.options.max_hold.is_some_and(|most| most < SHORTEST_TTL) {
         return Err(LockError::Lost { key: ticket.key, reason: LossReason::MaxHold });
     }

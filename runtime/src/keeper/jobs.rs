@@ -11,6 +11,7 @@ use futures_util::future::join_all;
 use futures_util::stream::FuturesUnordered;
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
+use tokio::task::consume_budget;
 use tokio::time::{sleep, sleep_until, timeout};
 
 use crate::shutdown::{Shutdown, Stay};
@@ -123,7 +124,10 @@ fn judge(
 
 /// Renews one lease.
 pub(crate) async fn renew(store: &Arc<dyn Store>, term: &Term) -> Result<Judged, StoreError> {
-    let Some((sent, request)) = term.renewal() else { return Ok(Judged::Held(None)) };
+    let Some((sent, request)) = term.renewal() else {
+        consume_budget().await;
+        return Ok(Judged::Held(None));
+    };
     judge(term, sent, request.ttl, store.renew(&request).await)
 }
 

@@ -2,7 +2,7 @@
 //! planned for.
 
 use std::collections::VecDeque;
-use std::future::{pending, ready};
+use std::future::pending;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
@@ -12,7 +12,7 @@ use tokio::time::sleep;
 
 use super::{
     Adoption, All, Attempt, ClientId, ClientInfo, Ended, Forced, Hint, Listener, LockInfo, Owner,
-    Renewal, Renewals, Request, RequestId, Store, StoreError, StoreFuture, Waiting,
+    Renewal, Renewals, Request, RequestId, Store, StoreError, StoreFuture, Waiting, at_once,
 };
 use crate::{LockKey, Outcome, Step};
 
@@ -179,13 +179,13 @@ impl Faulty {
         match fault {
             Fault::Unreachable => {
                 let error = failure(Outcome::NotRun, true, "the store cannot be reached");
-                Box::pin(ready(Err(error)))
+                at_once(Err(error))
             }
             Fault::Refuse => {
                 let error = failure(Outcome::NotRun, false, "the store refuses the command");
-                Box::pin(ready(Err(error)))
+                at_once(Err(error))
             }
-            Fault::LoseCommand => Box::pin(ready(Err(unanswered("the command was lost")))),
+            Fault::LoseCommand => at_once(Err(unanswered("the command was lost"))),
             Fault::LoseReply => {
                 let done = command();
                 Box::pin(async move {

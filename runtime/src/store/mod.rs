@@ -22,6 +22,8 @@ use std::pin::Pin;
 use std::sync::Weak;
 use std::time::{Duration, Instant};
 
+use tokio::task::consume_budget;
+
 pub use self::inspection::{ClientInfo, Forced, Holder, LockInfo, LockKind, Waiter};
 pub use self::node::{Mended, Node};
 pub use self::request::{ClientId, Kind, Owner, Request, RequestId};
@@ -30,6 +32,15 @@ use crate::{LockKey, LossReason, Outcome};
 /// The answer to a command. It owns what it needs, so that a command whose
 /// caller went away can be finished by the keeper.
 pub type StoreFuture<T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send>>;
+
+/// An answer that is there already. It costs its task a unit of tokio's budget: or a loop
+/// that is never made to wait would keep its thread from timers and from all others.
+fn at_once<T: Send + 'static>(answer: Result<T, StoreError>) -> StoreFuture<T> {
+    Box::pin(async {
+        consume_budget().await;
+        answer
+    })
+}
 
 /// How a request waits in the queue, if it can't be granted at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -13,7 +13,6 @@ mod renewal;
 mod round;
 
 use std::fmt;
-use std::future::ready;
 use std::pin::Pin;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
@@ -27,7 +26,7 @@ pub use self::no_majority::{NoMajority, ServerAnswer};
 use self::round::Round;
 use super::{
     Adoption, All, Attempt, ClientId, ClientInfo, Ended, Forced, Kind, Listener, LockInfo, Node,
-    Owner, Renewal, Renewals, Request, RequestId, Store, StoreError, StoreFuture, Waiting,
+    Owner, Renewal, Renewals, Request, RequestId, Store, StoreError, StoreFuture, Waiting, at_once,
 };
 use crate::{LockKey, Outcome};
 
@@ -100,7 +99,7 @@ fn unsupported(what: &str) -> StoreError {
 }
 
 fn refuse<T: Send + 'static>(what: &str) -> StoreFuture<T> {
-    Box::pin(ready(Err(unsupported(what))))
+    at_once(Err(unsupported(what)))
 }
 
 impl Store for Quorum {
@@ -156,7 +155,7 @@ impl Store for Quorum {
     }
 
     fn was_forced(&self, _: &Request) -> StoreFuture<bool> {
-        Box::pin(ready(Ok(false)))
+        at_once(Ok(false))
     }
 
     fn introduce(&self, client: &ClientInfo, lasts: Duration) -> StoreFuture<()> {

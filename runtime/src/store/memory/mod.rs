@@ -17,7 +17,6 @@ mod shared;
 mod table;
 
 use std::collections::HashMap;
-use std::future::ready;
 use std::sync::{Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
@@ -26,14 +25,15 @@ use futures_util::future::join_all;
 use self::table::Table;
 use super::{
     Adoption, All, Attempt, ClientId, ClientInfo, Ended, Forced, Hint, Listener, LockInfo, Mended,
-    Node, Owner, Renewal, Renewals, Request, RequestId, Store, StoreFuture, Waiting,
+    Node, Owner, Renewal, Renewals, Request, RequestId, Store, StoreFuture, Waiting, at_once,
 };
 use crate::LockKey;
 
 /// Keeps leases in memory. Each store is a world of its own.
 ///
 /// Its clock is tokio's: where a test pauses that, leases live by the paused
-/// clock. A command is done, and its hints are told, when its future is made.
+/// clock. A command is done, and its hints are told, when its future is made; only the
+/// answer may wait for the task's next turn.
 #[derive(Debug, Default)]
 pub struct MemoryStore {
     table: Mutex<Table>,
@@ -62,7 +62,7 @@ impl MemoryStore {
         for (id, hint) in hints {
             self.tell(id, hint);
         }
-        Box::pin(ready(Ok(answer)))
+        at_once(Ok(answer))
     }
 
     /// With no lock of ours held: a listener may ask at once, and the last of a
