@@ -11,6 +11,8 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
 
+#[cfg(feature = "redis")]
+pub(crate) use self::loss::LOOK;
 use self::state::State;
 pub(crate) use self::times::Grant;
 use self::times::Times;

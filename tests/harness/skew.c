@@ -1,9 +1,10 @@
 /*
- * A wall clock that a test moves: preloaded into a redis-server.
+ * Clocks that a test moves: preloaded into a redis-server, or a worker.
  *
- * The file named by SKEWED_CLOCK holds two integers of 64 bits: by how many
- * microseconds the clock is off, and, unless it is 0, the time in microseconds at
- * which it stands still. The monotonic clock is left alone: the server's own
+ * The file named by SKEWED_CLOCK holds three integers of 64 bits: by how many
+ * microseconds the wall clock is off; unless it is 0, the time in microseconds at
+ * which that stands still; and for how many microseconds the monotonic clock stood
+ * still, as while the system is suspended. A server's is left alone, so that its
  * timers go on.
  */
 #define _GNU_SOURCE
@@ -16,14 +17,19 @@
 #include <time.h>
 #include <unistd.h>
 
-static int64_t now_us(void) {
+static volatile const int64_t *skew(void) {
     static volatile const int64_t *clock;
     if (!clock) {
         int file = open(getenv("SKEWED_CLOCK"), O_RDONLY | O_CLOEXEC);
-        void *page = mmap(NULL, 16, PROT_READ, MAP_SHARED, file, 0);
+        void *page = mmap(NULL, 24, PROT_READ, MAP_SHARED, file, 0);
         if (page == MAP_FAILED) abort();
         clock = page;
     }
+    return clock;
+}
+
+static int64_t now_us(void) {
+    volatile const int64_t *clock = skew();
     if (clock[1]) return clock[1] + clock[0];
     struct timespec real;
     syscall(SYS_clock_gettime, CLOCK_REALTIME, &real);
@@ -31,6 +37,13 @@ static int64_t now_us(void) {
 }
 
 int clock_gettime(clockid_t id, struct timespec *time) {
+    if (id == CLOCK_MONOTONIC) {
+        int64_t ns = skew()[2] * 1000;
+        syscall(SYS_clock_gettime, id, time);
+        ns = time->tv_sec * 1000000000LL + time->tv_nsec - ns;
+        *time = (struct timespec){ns / 1000000000, ns % 1000000000};
+        return 0;
+    }
     if (id != CLOCK_REALTIME) return syscall(SYS_clock_gettime, id, time);
     int64_t us = now_us();
     *time = (struct timespec){us / 1000000, us % 1000000 * 1000};

@@ -1,4 +1,4 @@
-//! A server's wall clock, to be moved by a test: `skew.c`, built with the
+//! Clocks of a server, or of a worker, to be moved by a test: `skew.c`, built with the
 //! system's compiler and preloaded.
 
 use std::collections::hash_map::DefaultHasher;
@@ -14,7 +14,7 @@ use std::time::{Duration, SystemTime};
 
 const SOURCE: &str = include_str!("skew.c");
 
-/// The clock of one server.
+/// The clocks of one process.
 #[derive(Debug)]
 pub struct Clock {
     file: File,
@@ -41,8 +41,9 @@ impl Clock {
         let path = folder().join(format!("clock-{}-{number}", std::process::id()));
         let file = File::create(&path).expect("a file in the target folder");
         let clock = Self { file, path, offset: AtomicI64::new(0) };
-        clock.write(0, 0);
-        clock.write(8, 0);
+        for at in [0, 8, 16] {
+            clock.write(at, 0);
+        }
         clock
     }
 
@@ -73,6 +74,15 @@ impl Clock {
     pub fn stop(&self) {
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).expect("after 1970");
         self.write(8, micros(Duration::from_secs(now.as_secs())));
+    }
+
+    /// Lets the monotonic clock stand still for so long, all in all.
+    ///
+    /// # Panics
+    ///
+    /// If its file can't be written.
+    pub fn suspend(&self, time: Duration) {
+        self.write(16, micros(time));
     }
 
     /// The server has mapped the file, and sees the change at its next look.

@@ -4,7 +4,7 @@
 use std::cell::RefCell;
 use std::sync::{Arc, Weak};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::oneshot;
@@ -15,7 +15,7 @@ use super::book::{Done, Shared};
 use super::jobs;
 use crate::shutdown::Stay;
 use crate::store::{ClientInfo, Store};
-use crate::term::Term;
+use crate::term::{LOOK, Term};
 use crate::{LockError, Outcome, Step};
 
 /// How many renewals go together, and how many such pipelines are under way at a time.
@@ -93,7 +93,7 @@ async fn run(shared: Arc<Shared>, info: ClientInfo) {
 /// Does what is due, until the client has ended and all is done.
 async fn work(shared: &Arc<Shared>) {
     let (mut pipelines, mut jobs) = (JoinSet::new(), JoinSet::new());
-    let mut looked = Instant::now();
+    let mut looked = shared.store.now();
     loop {
         let next = {
             let (mut book, now) = (shared.book(), shared.store.now());
@@ -121,7 +121,11 @@ async fn work(shared: &Arc<Shared>) {
         };
         let timer = async {
             match next {
-                Some(next) => tokio::time::sleep_until(next.max(looked + TICK).into()).await,
+                Some(next) => {
+                    let left =
+                        next.max(looked + TICK).saturating_duration_since(shared.store.now());
+                    tokio::time::sleep(left.min(LOOK)).await;
+                }
                 None => std::future::pending().await,
             }
         };
@@ -194,22 +198,33 @@ impl Drop for AtExit {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Instant;
+
+    use tokio::time::timeout;
+
     use super::*;
-    use crate::Locks;
     use crate::keeper::Keeper;
     use crate::store::ClientId;
+    use crate::store::faulty::Faulty;
     use crate::store::memory::MemoryStore;
+    use crate::{Locks, LossReason};
 
     const TTL: Duration = Duration::from_secs(2);
+
+    /// A client with a keeper on this thread.
+    fn client(thread: Thread) -> (Locks, Arc<Faulty>) {
+        let (store, id) =
+            (Arc::new(Faulty::over(Arc::<MemoryStore>::default())), ClientId::random());
+        let keeper = Keeper::on(thread, store.clone(), ClientInfo::of_process(id, None));
+        (Locks::new(store.clone(), keeper, id, true), store)
+    }
 
     /// A task costs more than what is known of a lease, and a timer.
     #[tokio::test]
     async fn many_leases_cost_no_task_each() {
-        let (thread, id) = (Thread::start().unwrap(), ClientId::random());
+        let thread = Thread::start().unwrap();
         let runtime = thread.runtime();
-        let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
-        let keeper = Keeper::on(thread, store.clone(), ClientInfo::of_process(id, None));
-        let locks = Locks::new(store, keeper, id, true);
+        let (locks, _store) = client(thread);
         let mut leases = Vec::new();
         for n in 0..1_000 {
             let mutex = locks.mutex(format!("lock:{n}")).ttl(TTL);
@@ -224,5 +239,26 @@ mod tests {
         // The introduction, and renewals under way.
         assert!(most <= 1 + PIPELINES, "{most} tasks");
         assert_eq!(tokio::runtime::Handle::current().metrics().num_alive_tasks(), 0);
+    }
+
+    /// The keeper looks at the clock often enough, whatever its timers say; and goes on by
+    /// them when it is that far ahead.
+    #[tokio::test]
+    async fn a_lease_that_ended_in_a_suspension_is_lost_soon_after_it() {
+        const LONG: Duration = Duration::from_secs(3_600);
+        let (locks, store) = client(Thread::start().unwrap());
+        let lease = locks.mutex("a").ttl(LONG).lock().await.unwrap();
+        let unrenewed = locks.mutex("b").ttl(LONG).renew(false).lock().await.unwrap();
+        let (handle, other) = (lease.handle(), unrenewed.handle());
+        let lost = tokio::spawn(async move { tokio::join!(handle.lost(), other.lost()) });
+        // All sleep by now.
+        tokio::time::sleep(TTL / 10).await;
+        store.suspend(LONG);
+        let lost = timeout(Duration::from_secs(30), lost).await.expect("its timers are late");
+        assert_eq!(lost.unwrap(), (LossReason::Expired, LossReason::Expired));
+
+        let later = locks.mutex("c").ttl(TTL).lock().await.unwrap();
+        let lost = timeout(TTL * 2, later.lost()).await;
+        assert!(lost.is_err(), "it is renewed in time: {lost:?}");
     }
 }

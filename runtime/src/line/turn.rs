@@ -13,7 +13,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use tokio::time::sleep_until;
+use tokio::time::sleep;
 
 use super::{Admission, Line, Lines, Name, Place, What, name, weight};
 use crate::keeper::Doubt;
@@ -121,7 +121,7 @@ impl Lines {
             ends_of_all.in_order.push_back((ends, name.clone(), id));
             std::mem::replace(&mut ends_of_all.is_timed, true)
         };
-        if !is_timed && !client.keeper.spawn(end_in_time(Timer(Arc::downgrade(client)), ends)) {
+        if !is_timed && !client.keeper.spawn(end_in_time(Timer(Arc::downgrade(client)))) {
             // Without timers it would not end in time.
             client.lines.all().ends.is_timed = false;
             drop(Self::change(client, name, None, |line| line.turns.end(id)));
@@ -240,9 +240,10 @@ impl Drop for Timer {
 
 /// Ends turns when their time is over, be it that a lease is held for longer or that
 /// who is to have it does not take it up: then others are let in to ask the store.
-async fn end_in_time(mut timer: Timer, mut next: Instant) {
+async fn end_in_time(mut timer: Timer) {
+    let mut left = TURN;
     loop {
-        sleep_until(next.into()).await;
+        sleep(left).await;
         let Some(client) = timer.0.upgrade() else { return };
         let now = client.store.now();
         while let Some((name, id)) = client.lines.next_over(now) {
@@ -250,7 +251,7 @@ async fn end_in_time(mut timer: Timer, mut next: Instant) {
         }
         let ends = &mut client.lines.all().ends;
         if let Some((first, ..)) = ends.in_order.front() {
-            next = *first;
+            left = first.saturating_duration_since(now);
         } else {
             ends.is_timed = false;
             timer.0 = Weak::new();

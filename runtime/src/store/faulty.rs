@@ -55,6 +55,7 @@ pub struct Faulty {
     inner: Arc<dyn Store>,
     plan: Mutex<Plan>,
     ears: Mutex<Vec<Arc<Ear>>>,
+    suspended: Mutex<Duration>,
 }
 
 /// What a client hears, and may hear later.
@@ -116,7 +117,7 @@ impl Faulty {
     /// Another store, without faults yet.
     #[must_use]
     pub fn over(inner: Arc<dyn Store>) -> Self {
-        Self { inner, plan: Mutex::default(), ears: Mutex::default() }
+        Self { inner, plan: Mutex::default(), ears: Mutex::default(), suspended: Mutex::default() }
     }
 
     /// Plans one command: the next that has no plan, of all or of one step.
@@ -136,6 +137,12 @@ impl Faulty {
         if only.is_none() {
             plan.of_one.clear();
         }
+    }
+
+    /// Lets the holder's clock go on for a time in which no timer did, as when the system
+    /// was suspended.
+    pub fn suspend(&self, time: Duration) {
+        *lock(&self.suspended) += time;
     }
 
     /// The commands that were sent since the last call, by name.
@@ -301,6 +308,6 @@ impl Store for Faulty {
     }
 
     fn now(&self) -> Instant {
-        self.inner.now()
+        self.inner.now() + *lock(&self.suspended)
     }
 }

@@ -310,6 +310,8 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
         Duration::MAX
     }
 
-    /// The clock that this client's deadlines are read from.
+    /// The clock that this client's deadlines are read from. It may go on while the
+    /// system is suspended and timers stand still: what is to come by it is slept for as
+    /// what is left, and not until then.
     fn now(&self) -> Instant;
 }

@@ -1,9 +1,15 @@
 //! Waiting for the end of a lease.
 
+use std::time::Duration;
+
 use tokio::task::consume_budget;
 
 use super::Term;
 use crate::LossReason;
+
+/// How long a timer may be set while a lease is held. Timers stand still while the system
+/// is suspended; the store's clock, by which the lease ends, does not.
+pub(crate) const LOOK: Duration = Duration::from_secs(1);
 
 impl Term {
     /// Resolves when somebody has seen that it is not held any more.
@@ -31,6 +37,8 @@ impl Term {
             }
             if self.is_held() || self.state.gone().is_some() {
                 let left = self.deadline().saturating_duration_since(self.store.now());
+                // Who renews it looks at it as well.
+                let left = if self.is_renewed() { left } else { left.min(LOOK) };
                 tokio::select! {
                     () = changed => {}
                     () = tokio::time::sleep(left) => {}

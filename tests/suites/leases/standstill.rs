@@ -1,14 +1,16 @@
 //! A runtime that is blocked, and a process that stands still.
 
+use std::process::Command;
 use std::sync::{Arc, Barrier};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use leasehold::{Lease, Locks, Wait};
 use leasehold_tests::kinds::{EVERY_KIND, Guard};
+use leasehold_tests::process::Process;
 use leasehold_tests::server::{Server, signal};
 use tokio::runtime::Builder;
 
-use super::{ready, worker};
+use super::worker;
 
 /// Renewed within the second, and not lost where the machine is busy for another.
 const TTL: Duration = Duration::from_secs(3);
@@ -68,10 +70,30 @@ fn a_runtime_that_is_blocked_loses_nothing() {
 /// the server; the work has no turn; and its release is none of the other's.
 #[tokio::test]
 async fn a_process_that_was_stopped_past_its_ttl_does_not_go_on() {
+    stop_past_the_ttl(|_| {}, |_| {}).await;
+}
+
+/// The same where the clock of its timers, and of [`Instant`](std::time::Instant), stood
+/// still as well.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_system_that_was_suspended_past_the_ttl_does_not_go_on() {
+    let clock = leasehold_tests::skew::Clock::new();
+    stop_past_the_ttl(|command| clock.govern(command), |time| clock.suspend(time)).await;
+}
+
+async fn stop_past_the_ttl(
+    prepare: impl FnOnce(&mut Command),
+    before_it_goes_on: impl FnOnce(Duration),
+) {
     let server = Server::start();
     let locks = Locks::connect(&server.url()).await.unwrap();
-    let mut holder = ready(&server, &["run", "a", "1500"]);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_worker"));
+    prepare(&mut command);
+    let mut holder = Process::start(command.arg(server.url()).args(["run", "a", "1500"]));
+    assert_eq!(holder.line().as_deref(), Some("ready"));
     signal("-STOP", &holder.pid());
+    let stopped = Instant::now();
     let lease = locks.mutex("a").wait(Wait::Forever).lock().await.unwrap();
     let mut redis = server.redis().await;
     let mut record = redis::cmd("GET");
@@ -80,6 +102,7 @@ async fn a_process_that_was_stopped_past_its_ttl_does_not_go_on() {
     let before: String = before.unwrap();
     assert!(before.starts_with("MH"), "{before}");
     holder.go_on();
+    before_it_goes_on(stopped.elapsed());
     signal("-CONT", &holder.pid());
     // Held no more when it is asked; told lost; the work stopped, as an error; and the
     // release refused.

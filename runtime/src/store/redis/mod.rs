@@ -4,6 +4,7 @@ mod address;
 #[cfg(feature = "cluster")]
 mod attendance;
 mod call;
+mod clock;
 #[cfg(feature = "cluster")]
 mod cluster;
 mod command;
@@ -261,6 +262,6 @@ impl Store for RedisStore {
     }
 
     fn now(&self) -> Instant {
-        Instant::now()
+        clock::now()
     }
 }

@@ -1,0 +1,30 @@
+//! The clock that a holder reads its deadlines from. It goes on while the system is
+//! suspended, where the system has such a clock: the lease ends on the server meanwhile.
+
+use std::time::Instant;
+
+/// The time now. Only to be compared with other times of this clock: after a suspension
+/// it is ahead of [`Instant::now`], and so of all timers.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+pub(super) fn now() -> Instant {
+    use std::sync::OnceLock;
+    use std::time::Duration;
+
+    use rustix::time::{DynamicClockId, clock_gettime_dynamic};
+
+    /// Nothing where the system keeps that clock from this process.
+    fn since_boot() -> Option<Duration> {
+        clock_gettime_dynamic(DynamicClockId::Boottime).ok()?.try_into().ok()
+    }
+
+    static START: OnceLock<Option<(Instant, Duration)>> = OnceLock::new();
+    let start = *START.get_or_init(|| Some((Instant::now(), since_boot()?)));
+    let now = start.and_then(|(start, then)| Some(start + since_boot()?.saturating_sub(then)));
+    now.unwrap_or_else(Instant::now)
+}
+
+/// The time now. It stands still while the system is suspended, where [`Instant`] does.
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+pub(super) fn now() -> Instant {
+    Instant::now()
+}
