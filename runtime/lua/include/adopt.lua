@@ -3,7 +3,7 @@
 
 -- Puts it there for its whole TTL from now. The one before counts as ended.
 local function adopt(lock, holders, holder, from, ttl_ms)
-  local rec, now = redis.call('GET', lock), clock()
+  local rec, now = redis.call('GET', lock) or restored(lock, holders), clock()
   if not rec then return {0} end
   if not is_record(rec) or is_other(rec, KIND) then return {2} end
   local token, flag, ended = fields(rec)

@@ -1,15 +1,20 @@
 --- include/ask: what the acquires of a lock that several may hold have in common.
 --- `keys` as of include/serve, after which it goes.
 
--- The record's token, flag and ended request; or why there can be no lease.
-local function look(lock, id, ttl_ms)
-  local rec = redis.call('GET', lock)
-  if not rec then return nil, NO_TOKEN, nil, NOBODY end
-  if not is_record(rec) then return busy(lock, ttl_ms) end
+-- The record's token, flag and ended request, and whether nobody waits; or why there
+-- can be no lease.
+local function look(keys, id, ttl_ms)
+  local rec = redis.call('GET', keys.lock)
+  if not rec then
+    local left = redis.call('EXISTS', keys.holders, keys.queue)
+    rec = left > 0 and restored(keys.lock, keys.holders)
+    if not rec then return nil, NO_TOKEN, nil, NOBODY, left == 0 or nobody_waits(nil, keys.queue) end
+  end
+  if not is_record(rec) then return busy(keys.lock, ttl_ms) end
   local token, flag, ended = fields(rec)
   if ended == id then return {2} end
   if is_other(rec, KIND) then return {3} end
-  return nil, token, flag, ended
+  return nil, token, flag, ended, flag == '0'
 end
 
 -- Lets a holder in, or starts its TTL anew.

@@ -5,11 +5,12 @@
 -- Grants a mutex that is free and that nobody waits for. Else it does nothing, and
 -- says what the record is.
 local function grant_at_once(each)
-  local lock, queue = KEYS[3 * each - 2], KEYS[3 * each - 1]
+  local lock, holders, queue = unpack(KEYS, 4 * each - 3, 4 * each - 1)
   local id, ttl_ms, _, _, owner = unpack(ARGV, 6 * each - 5, 6 * each - 1)
   local rec = redis.call('GET', lock)
   if not rec then
-    if redis.call('EXISTS', queue) == 1 then return nil end
+    -- The record may be gone, and not those who wait, or hold another kind of lock.
+    if redis.call('EXISTS', holders, queue) > 0 then return nil end
     return grant(lock, id, owner, NO_TOKEN, '0', NOBODY, ttl_ms)
   end
   local flag, ended = string.sub(rec, 53, 53), string.sub(rec, 54, 87)
@@ -18,7 +19,7 @@ local function grant_at_once(each)
 end
 
 local answer, found
-if #KEYS == 3 then
+if #KEYS == 4 then
   answer, found = grant_at_once(1)
   if answer then return answer end
 end

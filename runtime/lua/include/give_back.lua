@@ -3,6 +3,7 @@
 
 -- After a holder or a waiter went: serves who waits, and remembers whose it was.
 local function move_on(keys, rec, id, now)
+  rec = rec or restored(keys.lock, keys.holders)
   -- A name that is in use for something else is left alone.
   if rec and (not is_record(rec) or is_other(rec, KIND)) then return end
   local now_ms, first, said = to_ms(now), nil, nil

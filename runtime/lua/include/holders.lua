@@ -1,12 +1,12 @@
 --- include/holders: who holds a lock that several may hold.
 ---
 --- A sorted set, holder by deadline in the server's milliseconds. A holder is the
---- request id and how it holds: `:3` a weight above 1, `w` as a writer, then `@`
---- and the owner's name if it was given one. A deadline at or before now means
---- absent. Some members are no holders, have negative scores, and end with the
---- set: `+`, by how much the weights are more than the number of holders; `@` and a
---- name, how many of them are that owner's; `!`, when the writer's lease ends.
---- Goes after include/record.
+--- request id and how it holds: `:3` a weight above 1, `e` a reentrant mutex, `r` as a
+--- reader, `w` as a writer, then `@` and the owner's name if it was given one. A
+--- deadline at or before now means absent. Some members are no holders, have negative
+--- scores, and end with the set: `+`, by how much the weights are more than the number
+--- of holders; `@` and a name, how many of them are that owner's; `!`, when the
+--- writer's lease ends. Goes after include/record.
 
 -- By how much it weighs more than 1.
 local function excess(holder)

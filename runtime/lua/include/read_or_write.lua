@@ -9,10 +9,10 @@ end
 
 local function read_or_write(keys, holder, ttl_ms, live_ms, ticket)
   local id = string.sub(holder, 1, 34)
-  local refusal, token, flag, ended = look(keys.lock, id, ttl_ms)
+  local refusal, token, flag, ended, nobody = look(keys, id, ttl_ms)
   if refusal then return refusal end
   local now = clock()
-  local now_ms, nobody = to_ms(now), nobody_waits(flag, keys.queue)
+  local now_ms = to_ms(now)
   local has_it = is_live(redis.call('ZSCORE', keys.holders, holder), now_ms)
   local owned = not has_it and owns(keys.holders, holder, now_ms)
   if owned and is_writer(holder) and (live_ms > 0 or not is_sole_reader(keys.holders, holder, now_ms)) then

@@ -7,6 +7,7 @@
 --- INCLUDE record
 --- INCLUDE token
 --- INCLUDE fields
+--- INCLUDE remains
 --- INCLUDE queue
 --- INCLUDE holders
 ---
@@ -27,7 +28,7 @@
 local lock, holders, queue, waiters, forced = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local wake = ARGV[1]
 
-local rec = redis.call('GET', lock)
+local rec = redis.call('GET', lock) or restored(lock, holders)
 if not rec then return {0} end
 if not is_record(rec) then return {3} end
 if string.sub(rec, 2, 2) == 'F' then return {0} end

@@ -6,6 +6,7 @@
 --- INCLUDE record
 --- INCLUDE token
 --- INCLUDE fields
+--- INCLUDE remains
 ---
 --- KEYS
 ---   1  lock     string   the record
@@ -23,7 +24,7 @@
 local lock, holders, queue, waiters = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local most = tonumber(ARGV[1])
 
-local now, rec = clock(), redis.call('GET', lock) or ''
+local now, rec = clock(), redis.call('GET', lock) or rebuilt(holders) or ''
 local live = '(' .. string.sub(now, 1, 13)
 local held = redis.call('ZCOUNT', holders, live, '+inf')
 local named = redis.call('ZRANGE', holders, live, '+inf', 'BYSCORE', 'LIMIT', 0, most, 'WITHSCORES')

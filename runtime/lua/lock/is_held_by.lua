@@ -23,9 +23,8 @@ local lock, holders = KEYS[1], KEYS[2]
 local owner = ARGV[1]
 
 local rec = redis.call('GET', lock)
-if not rec then return 0 end
-if not is_record(rec) then return 3 end
-if string.sub(rec, 1, 1) == 'M' then
+if rec and not is_record(rec) then return 3 end
+if rec and string.sub(rec, 1, 1) == 'M' then
   return string.find(rec, '^M[HO]') and string.sub(rec, 88) == owner and 1 or 0
 end
 if purge(holders, to_ms(clock())) == 64 then return 2 end

@@ -10,6 +10,7 @@
 --- INCLUDE grant
 --- INCLUDE at_once
 --- INCLUDE fields
+--- INCLUDE remains
 --- INCLUDE queue
 --- INCLUDE free
 --- INCLUDE hand_over
@@ -17,8 +18,9 @@
 ---
 --- KEYS, for each request
 ---   1  lock     string   the record
----   2  queue    zset     request id by ticket
----   3  waiters  hash     request id to what it said last
+---   2  holders  zset     who holds another kind of lock, by deadline
+---   3  queue    zset     request id by ticket
+---   4  waiters  hash     request id to what it said last
 --- ARGV, for each request
 ---   1  id       string   the request
 ---   2  ttl_ms   integer  how long the lease lasts
@@ -36,9 +38,10 @@
 --- COST  O(log waiters)
 
 local function acquire(each, rec)
-  local lock, queue, waiters = unpack(KEYS, 3 * each - 2, 3 * each)
+  local lock, holders, queue, waiters = unpack(KEYS, 4 * each - 3, 4 * each)
   local id, ttl_ms, live_ms, ticket, owner, wake = unpack(ARGV, 6 * each - 5, 6 * each)
   live_ms = tonumber(live_ms)
+  rec = rec or restored(lock, holders)
 
   local last, ended, flag, is_free = NO_TOKEN, NOBODY, nil, true
   if rec then
@@ -73,8 +76,8 @@ local function acquire(each, rec)
   return queued(queue, id, place, until_ms, live_ms, held[2])
 end
 
-if #KEYS == 3 then return acquire(1, found) end
-return for_each(#KEYS / 3, function(each)
+if #KEYS == 4 then return acquire(1, found) end
+return for_each(#KEYS / 4, function(each)
   local granted, rec = grant_at_once(each)
   return granted or acquire(each, rec)
 end)

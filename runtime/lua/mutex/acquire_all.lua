@@ -13,8 +13,9 @@
 --- INCLUDE hand_over
 ---
 --- KEYS, for each mutex
----   1  lock    string   the record
----   2  queue   zset     request id by ticket
+---   1  lock     string  the record
+---   2  holders  zset    who holds another kind of lock, by deadline
+---   3  queue    zset    request id by ticket
 --- ARGV, and then the request of each mutex
 ---   1  ttl_ms  integer  how long the leases last
 --- RETURN
@@ -25,16 +26,19 @@
 local ttl_ms = ARGV[1]
 
 local taken = {}
-for each = 1, #KEYS / 2 do
-  local lock, queue, id = KEYS[2 * each - 1], KEYS[2 * each], ARGV[1 + each]
+for each = 1, #KEYS / 3 do
+  local lock, holders, queue = unpack(KEYS, 3 * each - 2, 3 * each)
+  local id = ARGV[1 + each]
   local rec, last, ended, flag, is_held = redis.call('GET', lock), NO_TOKEN, NOBODY, nil, false
   if rec then
     if not is_record(rec) or is_other(rec, 'M') then return {0, each} end
     last, flag, ended = fields(rec)
     is_held = holds(rec, id)
     if ended == id or not is_held and string.sub(rec, 2, 2) ~= 'F' then return {0, each} end
+    if not is_held and flag ~= '0' then return {0, each} end
+  elseif redis.call('EXISTS', holders, queue) > 0 then
+    return {0, each}
   end
-  if not is_held and not nobody_waits(flag, queue) then return {0, each} end
   taken[each] = {lock = lock, id = id, rec = is_held and rec, last = last, ended = ended}
 end
 local tokens = {}

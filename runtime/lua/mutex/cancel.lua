@@ -7,13 +7,15 @@
 --- INCLUDE token
 --- INCLUDE free
 --- INCLUDE fields
+--- INCLUDE remains
 --- INCLUDE queue
 --- INCLUDE hand_over
 ---
 --- KEYS
 ---   1  lock     string  the record
----   2  queue    zset    request id by ticket
----   3  waiters  hash    request id to what it said last
+---   2  holders  zset    who holds another kind of lock, by deadline
+---   3  queue    zset    request id by ticket
+---   4  waiters  hash    request id to what it said last
 --- ARGV
 ---   1  id       string  the request
 ---   2  wake     string  where waiters are told, but for the client's id
@@ -22,10 +24,10 @@
 ---   0  it held nothing
 --- COST  O(log waiters)
 
-local lock, queue, waiters = KEYS[1], KEYS[2], KEYS[3]
+local lock, holders, queue, waiters = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local id, wake = ARGV[1], ARGV[2]
 
-local rec = redis.call('GET', lock)
+local rec = redis.call('GET', lock) or restored(lock, holders)
 if rec and holds(rec, id) then
   finish(lock, queue, waiters, wake, rec, id)
   return 1

@@ -7,10 +7,12 @@
 --- INCLUDE record
 --- INCLUDE token
 --- INCLUDE fields
+--- INCLUDE remains
 --- INCLUDE raise
 ---
 --- KEYS
 ---   1  lock      string   the record
+---   2  holders   zset     who holds another kind of lock, by deadline
 --- ARGV
 ---   1  id        string   the request
 ---   2  token     integer  its token, for all servers together; 0 if only this one's is asked
@@ -22,9 +24,9 @@
 ---   {2, ms}      the clock is behind the token, by so much more than it may be
 --- COST  O(1)
 
-local lock, id, token, lasts_ms, owner = KEYS[1], ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4]
+local lock, holders, id, token, lasts_ms, owner = KEYS[1], KEYS[2], ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4]
 
-local rec = redis.call('GET', lock)
+local rec = redis.call('GET', lock) or restored(lock, holders)
 if rec and string.sub(rec, 1, 36) == 'MH' .. id then return raise(lock, rec, token) end
 if lasts_ms == 0 or rec and not is_to_be_had(rec, id) then return {0} end
 local last, flag, ended = NO_TOKEN, '0', NOBODY

@@ -9,6 +9,7 @@
 --- INCLUDE record
 --- INCLUDE token
 --- INCLUDE fields
+--- INCLUDE remains
 --- INCLUDE queue
 --- INCLUDE holders
 --- INCLUDE owner
@@ -38,10 +39,10 @@
 local keys = {lock = KEYS[1], holders = KEYS[2], queue = KEYS[3], waiters = KEYS[4], wake = ARGV[5]}
 local holder, ttl_ms, live_ms, ticket = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4]
 
-local refusal, token, flag, ended = look(keys.lock, string.sub(holder, 1, 34), ttl_ms)
+local refusal, token, flag, ended, nobody = look(keys, string.sub(holder, 1, 34), ttl_ms)
 if refusal then return refusal end
 local now = clock()
-local now_ms, nobody = to_ms(now), nobody_waits(flag, keys.queue)
+local now_ms = to_ms(now)
 if owns(keys.holders, holder, now_ms) or nobody and fits(keys.holders, holder, nil, now_ms) then
   return let_in(keys, holder, ttl_ms, token, nobody and '0' or '1', ended, now)
 elseif nobody and live_ms == 0 then

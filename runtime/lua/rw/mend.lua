@@ -7,6 +7,7 @@
 --- INCLUDE record
 --- INCLUDE token
 --- INCLUDE fields
+--- INCLUDE remains
 --- INCLUDE holders
 --- INCLUDE readers
 --- INCLUDE raise
@@ -26,7 +27,7 @@
 
 local lock, holders, holder, token, lasts_ms = KEYS[1], KEYS[2], ARGV[1], ARGV[2], tonumber(ARGV[3])
 
-local rec, now_ms = redis.call('GET', lock), to_ms(clock())
+local rec, now_ms = redis.call('GET', lock) or restored(lock, holders), to_ms(clock())
 if rec and (not is_record(rec) or is_other(rec, KIND)) then return {0} end
 if rec and is_live(redis.call('ZSCORE', holders, holder), now_ms) then return raise(lock, rec, token) end
 local last, flag, ended = NO_TOKEN, '0', NOBODY

@@ -9,6 +9,7 @@
 --- INCLUDE token
 --- INCLUDE permit
 --- INCLUDE fields
+--- INCLUDE remains
 --- INCLUDE queue
 --- INCLUDE holders
 --- INCLUDE limit
@@ -43,10 +44,10 @@ local function acquire(each)
   local keys = {lock = lock, holders = holders, queue = queue, waiters = waiters, wake = wake}
   ttl_ms, live_ms = tonumber(ttl_ms), tonumber(live_ms)
 
-  local refusal, token, flag, ended = look(lock, string.sub(holder, 1, 34), ttl_ms)
+  local refusal, token, flag, ended, nobody = look(keys, string.sub(holder, 1, 34), ttl_ms)
   if refusal then return refusal end
   local now = clock()
-  local now_ms, nobody = to_ms(now), nobody_waits(flag, queue)
+  local now_ms = to_ms(now)
   local has_it = is_live(redis.call('ZSCORE', holders, holder), now_ms)
   if has_it or nobody and fits(holders, holder, limit, now_ms) then
     return let_in(keys, holder, ttl_ms, token, nobody and '0' or '1', ended, now)

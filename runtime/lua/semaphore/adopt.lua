@@ -7,6 +7,7 @@
 --- INCLUDE record
 --- INCLUDE token
 --- INCLUDE fields
+--- INCLUDE remains
 --- INCLUDE holders
 --- INCLUDE limit
 --- INCLUDE adopt

@@ -7,6 +7,7 @@
 --- INCLUDE token
 --- INCLUDE permit_back
 --- INCLUDE fields
+--- INCLUDE remains
 --- INCLUDE queue
 --- INCLUDE holders
 --- INCLUDE limit

@@ -3,6 +3,7 @@
 
 mod force;
 mod reentrant;
+mod remains;
 mod rw;
 
 use std::time::Duration;

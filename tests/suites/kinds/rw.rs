@@ -87,7 +87,7 @@ async fn is_served_among(crowd: Mode, one: Mode, clients: &[Locks], server: &Ser
         }
         let mine = AtomicU32::new(0);
         let mut turn = std::pin::pin!(section(&locks, one, &inside, &mine));
-        let demand = if one == Mode::Read { "R" } else { "Rw" };
+        let demand = if one == Mode::Read { "Rr" } else { "Rw" };
         let queued = async {
             tokio::select! {
                 () = until_waits(&mut redis, "a", demand) => count(&sections),

@@ -16,7 +16,8 @@ pub(super) const AT_ONCE: usize = 64;
 /// How long a free record is remembered.
 pub(super) const GRACE: Duration = Duration::from_secs(60);
 
-/// What the keys of a lock hold on a server. Each part ends by itself.
+/// What the keys of a lock hold on a server. Each part ends by itself, and nobody deletes
+/// one: where there are holders, there is a record.
 #[derive(Debug, Default)]
 pub(super) struct Lock {
     pub(super) record: Option<Record>,

@@ -132,15 +132,20 @@ fn understand<T>(
     }
 }
 
-/// What a request is called among those who hold: a mutex, of which there is one, by
-/// its id alone.
+/// What a request is called among those who hold: by its id and how it holds, which also
+/// tells the kinds apart where the record is gone. A mutex, of which there is one, by its
+/// id alone.
 pub(super) fn holder(request: &Request) -> Cow<'_, [u8]> {
     let mut how = match request.kind {
         Kind::Mutex => return Cow::Borrowed(request.id.as_bytes()),
         Kind::Semaphore { weight, .. } if weight > 1 => format!(":{weight}"),
+        Kind::Semaphore { .. } if request.owner.is_none() => {
+            return Cow::Borrowed(request.id.as_bytes());
+        }
+        Kind::Semaphore { .. } => String::new(),
+        Kind::Reentrant => "e".to_owned(),
+        Kind::Read => "r".to_owned(),
         Kind::Write => "w".to_owned(),
-        _ if request.owner.is_none() => return Cow::Borrowed(request.id.as_bytes()),
-        _ => String::new(),
     };
     how += &by(request.owner.as_ref());
     Cow::Owned([request.id.as_bytes(), how.as_bytes()].concat())

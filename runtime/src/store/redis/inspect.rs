@@ -201,13 +201,15 @@ impl Read {
         };
         let kind = record.kind();
         let since_grant = Duration::from_micros(self.now.saturating_sub(record.token));
+        // Where the record was gone, its token is.
+        let has_token = |is_fenced| is_fenced && record.token > 0;
         let holder = |member: Member, remaining, is_fenced: bool| Holder {
             client: client(member.id),
             owner: member.owner,
             is_writer: member.is_writer,
             weight: member.weight,
-            fence: is_fenced.then(|| Fence::new(record.token)),
-            held_for: is_fenced.then_some(since_grant),
+            fence: has_token(is_fenced).then(|| Fence::new(record.token)),
+            held_for: has_token(is_fenced).then_some(since_grant),
             remaining,
         };
         let mutex = self.mutex_holder().map(|member| holder(member, self.left, true));
