@@ -7,7 +7,7 @@ use bb8_redis::RedisConnectionManager;
 use bb8_redis::bb8::Pool;
 
 use crate::keeper::{Keeper, Thread};
-use crate::quorum::connect_quorum;
+use crate::quorum::{connect_quorum, connect_quorum_lazy};
 use crate::store::redis::{RedisStore, Settings};
 use crate::store::{ClientId, ClientInfo, Store};
 use crate::{LockError, Locks, QuorumLocks};
@@ -173,6 +173,47 @@ impl Builder {
         Ok(self.keep(thread, Arc::new(store), id))
     }
 
+    /// Gives a client at once, and connects in the background: for a service that is to
+    /// start while the server is away. The URLs are those of [`connect`](Self::connect).
+    ///
+    /// Until the server is there, locks behave as in an outage. An acquisition that waits
+    /// waits on, one that does not fails after about a second with
+    /// [`LockError::Store`], which says what the last try to connect met. A warning says
+    /// once that the client is not connected yet, and an event of level INFO that it is. A
+    /// wrong password, or a right that is missing, is no error here: it is in that warning
+    /// and in the error of each acquisition.
+    ///
+    /// The client tries again for as long as it lives, at most 5 s after the last try, and
+    /// at most 500 ms while somebody asks for a lock. The pauses are random in part.
+    ///
+    /// Prefer [`connect`](Self::connect) where a program that can't reach its server should
+    /// end at once.
+    ///
+    /// # Errors
+    ///
+    /// - [`LockError::InvalidOption`] for a URL or an option that makes no sense. What only
+    ///   the server can tell, such as that `sync_replicas` meets a cluster, is the error of
+    ///   each acquisition instead.
+    /// - [`LockError::Store`] if the system refuses the client's thread.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # fn main() -> Result<(), leasehold::LockError> {
+    /// use leasehold::Locks;
+    ///
+    /// let locks = Locks::builder().service("billing").connect_lazy("redis://127.0.0.1/")?;
+    /// locks.install();
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn connect_lazy(self, url: &str) -> Result<Locks, LockError> {
+        let (thread, id) = (Thread::start()?, ClientId::random());
+        let settings = self.settings(Duration::from_millis(500));
+        let store = RedisStore::connect_lazy(url, &settings, id, thread.runtime())?;
+        Ok(self.keep(thread, Arc::new(store), id))
+    }
+
     /// Connects by a pool that the program has already (of bb8-redis 0.26), to one server
     /// that is no node of a cluster.
     ///
@@ -227,11 +268,35 @@ impl Builder {
     ) -> Result<QuorumLocks, LockError> {
         let urls: Vec<U> = urls.into_iter().collect();
         let (thread, id) = (Thread::start()?, ClientId::random());
-        let mut settings = self.settings(Duration::from_millis(50));
-        settings.counts_after = (!self.is_durable).then_some(self.longest_ttl);
+        let settings = self.settings_of_quorum();
         let store = connect_quorum(&urls, &settings, self.longest_ttl, id, thread.runtime());
         let store = store.await?;
         Ok(QuorumLocks::of(self.keep(thread, Arc::new(store), id)))
+    }
+
+    /// Gives the client of a quorum at once, and connects in the background: to
+    /// [`connect_quorum`](Self::connect_quorum) what [`connect_lazy`](Self::connect_lazy) is
+    /// to [`connect`](Self::connect). Once a majority of the servers is there, so are the
+    /// locks.
+    ///
+    /// # Errors
+    ///
+    /// As of [`connect_lazy`](Self::connect_lazy); [`LockError::InvalidOption`] also for an
+    /// even number of servers, and for one that is given twice or is no single server.
+    pub fn connect_quorum_lazy<U: AsRef<str>>(
+        self,
+        urls: impl IntoIterator<Item = U>,
+    ) -> Result<QuorumLocks, LockError> {
+        let urls = urls.into_iter().map(|url| url.as_ref().to_owned()).collect();
+        let (thread, id) = (Thread::start()?, ClientId::random());
+        let settings = self.settings_of_quorum();
+        let store = connect_quorum_lazy(urls, settings, self.longest_ttl, id, thread.runtime())?;
+        Ok(QuorumLocks::of(self.keep(thread, Arc::new(store), id)))
+    }
+
+    fn settings_of_quorum(&self) -> Settings {
+        let counts_after = (!self.is_durable).then_some(self.longest_ttl);
+        Settings { counts_after, ..self.settings(Duration::from_millis(50)) }
     }
 
     fn settings(&self, command_timeout: Duration) -> Settings {

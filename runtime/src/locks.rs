@@ -157,6 +157,18 @@ impl Locks {
         Self::builder().connect(url).await
     }
 
+    /// The same, given at once and connected in the background, for a service that is to
+    /// start while the server is away: see [`Builder::connect_lazy`].
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::InvalidOption`] if the URL makes no sense, or needs a feature that is
+    /// missing.
+    #[cfg(feature = "redis")]
+    pub fn connect_lazy(url: &str) -> Result<Self, LockError> {
+        Self::builder().connect_lazy(url)
+    }
+
     /// Chooses what a client is called and how its keys begin.
     #[cfg(feature = "redis")]
     pub fn builder() -> Builder {

@@ -7,7 +7,7 @@ use std::fmt;
 use std::ops::Deref;
 
 #[cfg(feature = "redis")]
-pub(crate) use self::connect::connect_quorum;
+pub(crate) use self::connect::{connect_quorum, connect_quorum_lazy};
 use crate::{IntoLockKey, LeaseHandle, LockError, Locks, Mutex, RwLock, ShutDownReport};
 
 /// A client whose locks are held where a majority of several servers says so: an odd

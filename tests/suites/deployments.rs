@@ -6,6 +6,8 @@ mod canary;
 #[cfg(feature = "servers")]
 mod errors;
 #[cfg(feature = "servers")]
+mod lazy;
+#[cfg(feature = "servers")]
 mod pools;
 #[cfg(feature = "servers")]
 mod replicas;

@@ -8,8 +8,8 @@ use tokio::runtime::Handle;
 
 use crate::options::{LONGEST, SHORTEST_TTL};
 use crate::store::quorum::{NoMajority, Quorum};
-use crate::store::redis::{Member, RedisStore, Settings};
-use crate::store::{ClientId, Node};
+use crate::store::redis::{Lazy, Member, RedisStore, Settings};
+use crate::store::{ClientId, Node, Store};
 use crate::{LockError, Locks, QuorumLocks, Step};
 
 impl Locks {
@@ -47,6 +47,54 @@ impl Locks {
     }
 }
 
+/// That so many may be a quorum, for so long.
+fn check(count: usize, longest_ttl: Duration) -> Result<(), LockError> {
+    if count < 3 || count.is_multiple_of(2) {
+        let problem = format!(
+            "{count} of them; a quorum is of 3, 5 or another odd number: one more makes an even \
+             number survive no more failures, and half of them is no majority"
+        );
+        return Err(LockError::InvalidOption { option: "servers", problem });
+    }
+    if longest_ttl < SHORTEST_TTL || longest_ttl > LONGEST {
+        let problem = format!("{longest_ttl:?} is not between 100 ms and 24 h");
+        return Err(LockError::InvalidOption { option: "longest_ttl", problem });
+    }
+    Ok(())
+}
+
+fn named_twice(server: &str, other: &str) -> LockError {
+    let problem = format!("{server} and {other} are one; name each once");
+    LockError::InvalidOption { option: "servers", problem }
+}
+
+/// Connects to each server in the background, until a majority of them is there.
+pub(crate) fn connect_quorum_lazy(
+    urls: Vec<String>,
+    settings: Settings,
+    longest_ttl: Duration,
+    id: ClientId,
+    runtime: Handle,
+) -> Result<Lazy, LockError> {
+    check(urls.len(), longest_ttl)?;
+    let name = |url: &String| RedisStore::name_of_member(url, &settings);
+    let names = urls.iter().map(name).collect::<Result<Vec<_>, _>>()?;
+    for (nth, name) in names.iter().enumerate() {
+        if names[..nth].contains(name) {
+            return Err(named_twice(name, name));
+        }
+    }
+    let (command_timeout, own) = (settings.command_timeout, runtime.clone());
+    let connect = move || {
+        let (urls, settings, runtime) = (urls.clone(), settings.clone(), own.clone());
+        async move {
+            let quorum = connect_quorum(&urls, &settings, longest_ttl, id, runtime).await?;
+            Ok(Arc::new(quorum) as Arc<dyn Store>)
+        }
+    };
+    Ok(Lazy::start(names.join(", "), command_timeout, Some(longest_ttl), runtime, connect))
+}
+
 /// Connects to each server, and fails unless a majority of them is there.
 pub(crate) async fn connect_quorum<U: AsRef<str>>(
     urls: &[U],
@@ -55,18 +103,7 @@ pub(crate) async fn connect_quorum<U: AsRef<str>>(
     id: ClientId,
     runtime: Handle,
 ) -> Result<Quorum, LockError> {
-    if urls.len() < 3 || urls.len().is_multiple_of(2) {
-        let problem = format!(
-            "{} of them; a quorum is of 3, 5 or another odd number: one more makes an even number \
-             survive no more failures, and half of them is no majority",
-            urls.len()
-        );
-        return Err(LockError::InvalidOption { option: "servers", problem });
-    }
-    if longest_ttl < SHORTEST_TTL || longest_ttl > LONGEST {
-        let problem = format!("{longest_ttl:?} is not between 100 ms and 24 h");
-        return Err(LockError::InvalidOption { option: "longest_ttl", problem });
-    }
+    check(urls.len(), longest_ttl)?;
     let connect = |url: &U| {
         let (url, runtime) = (url.as_ref().to_owned(), runtime.clone());
         async move { RedisStore::connect_member(&url, settings, id, runtime).await }
@@ -77,8 +114,7 @@ pub(crate) async fn connect_quorum<U: AsRef<str>>(
             other.server == member.server || other.run.is_some() && other.run == member.run
         };
         if let Some(other) = members[..nth].iter().find(is_same) {
-            let problem = format!("{} and {} are one; name each once", other.server, member.server);
-            return Err(LockError::InvalidOption { option: "servers", problem });
+            return Err(named_twice(&other.server, &member.server));
         }
     }
     let failed = members.iter().filter(|member| member.error.is_some()).count();

@@ -17,6 +17,7 @@ use std::time::Duration;
 
 use bb8_redis::RedisConnectionManager;
 use bb8_redis::bb8::Pool;
+use futures_util::future::join_all;
 use http::{Request, Response};
 use http_body_util::BodyExt;
 use leasehold::tower::key_by;
@@ -150,7 +151,15 @@ async fn no_connection() -> Result<(), Failure> {
         assert!(heard(hopeless().connect(url).await).is_none(), "{url} is no server");
         heard(hopeless().connect_quorum([url; 3]).await);
     }
-    heard(hopeless().connect_quorum(urls.last_chunk::<3>().expect("there are more")).await);
+    let several = urls.last_chunk::<3>().expect("there are more");
+    heard(hopeless().connect_quorum(several).await);
+    heard(hopeless().connect_quorum_lazy(several));
+    let later = urls.iter().filter_map(|url| heard(hopeless().connect_lazy(url)));
+    join_all(later.map(|locks| async move {
+        heard(locks.mutex(KEY).wait(MOMENT).lock().await);
+        show("client", &locks);
+    }))
+    .await;
     Ok(())
 }
 

@@ -29,11 +29,12 @@ fn may_name_the_lock(line: &str) -> bool {
 }
 
 /// What has to have happened, or nothing is proved.
-const PROVOKED: [&str; 29] = [
+const PROVOKED: [&str; 30] = [
     "password in the URL is wrong",
     "asks for a password",
     "is the server running",
     "no answer in time",
+    "not connected to the lock store yet",
     "redis://host:port",
     "the lock store is set up badly",
     "the connection to the lock store is given up",

@@ -32,6 +32,15 @@ pub struct Member {
 }
 
 impl RedisStore {
+    /// What a server that is to be one of several is called.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::InvalidOption`] for a URL or a setting that makes no sense.
+    pub fn name_of_member(url: &str, settings: &Settings) -> Result<String, LockError> {
+        place_of_member(url, settings).map(|place| place.describe())
+    }
+
     /// Connects to a server that is one of several. No hints come from it.
     ///
     /// # Errors
@@ -44,16 +53,7 @@ impl RedisStore {
         client: ClientId,
         runtime: Handle,
     ) -> Result<Member, LockError> {
-        settings.check()?;
-        settings.check_no_sync("on a quorum, whose servers have no replicas")?;
-        let place = match address::read(url)? {
-            Address::One(place) => match *place {
-                fixed @ Place::Fixed(_) => fixed,
-                Place::Sentinel(_) | Place::Lent(_) => return Err(not_alone()),
-            },
-            #[cfg(feature = "cluster")]
-            Address::Cluster(_) => return Err(not_alone()),
-        };
+        let place = place_of_member(url, settings)?;
         let own = Settings { is_member: true, ..settings.clone() };
         let server = place.describe();
         let opening = async move {
@@ -80,6 +80,19 @@ impl RedisStore {
         let store = Self::on(servers, settings);
         let error = error.map(|error| not_connected(server.clone(), fault::not_run(error)));
         Ok(Member { server, store, error, counts_not_yet, run })
+    }
+}
+
+fn place_of_member(url: &str, settings: &Settings) -> Result<Place, LockError> {
+    settings.check()?;
+    settings.check_no_sync("on a quorum, whose servers have no replicas")?;
+    match address::read(url)? {
+        Address::One(place) => match *place {
+            fixed @ Place::Fixed(_) => Ok(fixed),
+            Place::Sentinel(_) | Place::Lent(_) => Err(not_alone()),
+        },
+        #[cfg(feature = "cluster")]
+        Address::Cluster(_) => Err(not_alone()),
     }
 }
 

@@ -16,6 +16,7 @@ mod handshake;
 mod health;
 mod hints;
 mod inspect;
+mod lazy;
 mod lent;
 mod member;
 mod node;
@@ -36,6 +37,7 @@ use std::time::{Duration, Instant};
 
 use self::call::{by, holder};
 use self::command::{Command, integers, is_wrong_type, limit, unreadable};
+pub use self::lazy::Lazy;
 pub use self::member::Member;
 use self::pump::Pumps;
 pub use self::settings::Settings;

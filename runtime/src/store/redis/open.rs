@@ -17,9 +17,9 @@ use super::hints::Ears;
 use super::place::Place;
 use super::pump::Pumps;
 use super::synced::Synced;
-use super::{RedisStore, Servers, Settings, fault};
+use super::{Lazy, RedisStore, Servers, Settings, fault};
 use crate::LockError;
-use crate::store::ClientId;
+use crate::store::{ClientId, Store};
 
 impl RedisStore {
     /// Connects, and keeps all connections on `runtime`; hints for the waiters of
@@ -59,6 +59,39 @@ impl RedisStore {
             #[cfg(feature = "cluster")]
             Address::Cluster(nodes) => Self::connect_nodes(nodes, settings, client, runtime).await,
         }
+    }
+
+    /// The same in the background: what is asked of it meanwhile waits, as long as a command
+    /// may take.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::InvalidOption`] for a URL or a setting that makes no sense.
+    pub fn connect_lazy(
+        url: &str,
+        settings: &Settings,
+        client: ClientId,
+        runtime: Handle,
+    ) -> Result<Lazy, LockError> {
+        settings.check()?;
+        let server = match address::read(url)? {
+            Address::One(place) => place.describe(),
+            #[cfg(feature = "cluster")]
+            Address::Cluster(nodes) => {
+                settings.check_no_sync("on a cluster")?;
+                names(&nodes)
+            }
+        };
+        let (url, settings) = (url.to_owned(), settings.clone());
+        let (command_timeout, own) = (settings.command_timeout, runtime.clone());
+        let connect = move || {
+            let (url, settings, runtime) = (url.clone(), settings.clone(), own.clone());
+            async move {
+                let store = Self::connect(&url, &settings, client, runtime).await?;
+                Ok(Arc::new(store) as Arc<dyn Store>)
+            }
+        };
+        Ok(Lazy::start(server, command_timeout, None, runtime, connect))
     }
 
     /// The same by connections of a pool that others use too. No hints come by them.
@@ -118,10 +151,10 @@ impl RedisStore {
                     .to_owned(),
             });
         }
-        let names: Vec<_> = nodes.iter().map(|info| info.addr().to_string()).collect();
+        let names = names(&nodes);
         let opening = Cluster::open(nodes, client, settings.clone(), runtime.clone());
         let opened = runtime.spawn(opening).await.map_err(|_| LockError::ShutDown)?;
-        let opened = opened.map_err(|error| not_connected(names.join(", "), error))?;
+        let opened = opened.map_err(|error| not_connected(names, error))?;
         Ok(Self::on(Servers::Cluster(Arc::new(opened)), settings))
     }
 
@@ -135,6 +168,12 @@ impl RedisStore {
             synced: None,
         }
     }
+}
+
+#[cfg(feature = "cluster")]
+fn names(nodes: &[redis::ConnectionInfo]) -> String {
+    let names: Vec<_> = nodes.iter().map(|info| info.addr().to_string()).collect();
+    names.join(", ")
 }
 
 /// Opens the connections to one server; none if it is a node of a cluster.

@@ -1,0 +1,328 @@
+//! A client that is there before its server.
+
+use std::convert::Infallible;
+use std::io;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{Request, Response, StatusCode};
+use http_body_util::Full;
+use leasehold::store::ClientId;
+use leasehold::store::redis::{RedisStore, Settings};
+use leasehold::{Lease, LockError, LockLayer, Locks, Outcome, QuorumLocks, Step, Wait};
+use leasehold_tests::cluster::Cluster;
+use leasehold_tests::sentinel::{NAME, Sentinel};
+use leasehold_tests::server::{Server, free_port};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::runtime::Handle;
+use tokio::task::{AbortHandle, JoinHandle};
+use tokio::time::{Instant, sleep, timeout};
+use tower::{Layer, ServiceExt, service_fn};
+
+use super::errors::run;
+use super::{CANARY, assert_error_has, assert_no_secret};
+
+/// Much longer than anything here takes.
+const SOON: Duration = Duration::from_secs(20);
+
+fn url(port: u16) -> String {
+    format!("redis://127.0.0.1:{port}/")
+}
+
+/// Waits for a mutex; and that it does wait.
+async fn waits(locks: &Locks, name: &'static str) -> JoinHandle<Lease> {
+    let mutex = locks.mutex(name).wait(Wait::Forever);
+    let waiting = tokio::spawn(async move { mutex.lock().await.expect("it is served") });
+    sleep(Duration::from_millis(700)).await;
+    assert!(!waiting.is_finished(), "there is no server");
+    waiting
+}
+
+async fn granted(waiting: JoinHandle<Lease>) -> Lease {
+    timeout(SOON, waiting).await.expect("it is granted").unwrap()
+}
+
+/// A way to a server that is opened when the test says so.
+struct Gate(AbortHandle);
+
+impl Gate {
+    async fn open(port: u16, upstream: u16) -> Self {
+        let listener = TcpListener::bind(("127.0.0.1", port)).await.unwrap();
+        let serving = tokio::spawn(async move {
+            while let Ok((mut client, _)) = listener.accept().await {
+                tokio::spawn(async move {
+                    let mut server = TcpStream::connect(("127.0.0.1", upstream)).await.unwrap();
+                    let _ = tokio::io::copy_bidirectional(&mut client, &mut server).await;
+                });
+            }
+        });
+        Self(serving.abort_handle())
+    }
+}
+
+impl Drop for Gate {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+#[tokio::test]
+async fn who_waits_is_served_once_the_server_is_there() {
+    let port = free_port();
+    let locks = Locks::connect_lazy(&url(port)).unwrap();
+    let (first, second) = (waits(&locks, "a").await, waits(&locks, "b").await);
+    let server = Server::start_on(port);
+    granted(first).await.release().await.unwrap();
+    let held = granted(second).await;
+    // Its record of itself, all kinds, and several at once.
+    let told = locks.inspect("b").await.unwrap();
+    assert!(told.holders[0].client.is_some(), "{told:?}");
+    crate::kinds::every_kind_and_question(&locks).await;
+    locks.all(["x", "y"]).lock().await.unwrap().release().await.unwrap();
+    held.release().await.unwrap();
+    drop(server);
+}
+
+/// Of two who came before the server, one waits for the other.
+#[tokio::test]
+async fn who_came_before_the_server_hears_of_a_release() {
+    for connections in [1, 4] {
+        let port = free_port();
+        let client = || Locks::builder().connections(connections).connect_lazy(&url(port));
+        let clients = [client().unwrap(), client().unwrap()];
+        let (mut one, mut two) = (waits(&clients[0], "a").await, waits(&clients[1], "a").await);
+        let server = Server::start_on(port);
+        let (held, other) = tokio::select! {
+            held = &mut one => (held.unwrap(), two),
+            held = &mut two => (held.unwrap(), one),
+        };
+        let mut redis = server.redis().await;
+        let queued = async {
+            let count = redis::cmd("ZCARD").arg("leasehold:queue:{a}").clone();
+            while count.query_async::<u32>(&mut redis).await.unwrap() < 1 {
+                sleep(Duration::from_millis(5)).await;
+            }
+        };
+        timeout(SOON, queued).await.expect("it waits in the queue");
+        // Where hints came late, it asks often until then.
+        sleep(Duration::from_millis(500)).await;
+        let begun = Instant::now();
+        held.release().await.unwrap();
+        granted(other).await.release().await.unwrap();
+        // It would ask again after two seconds.
+        assert!(begun.elapsed() < Duration::from_secs(1), "{:?}", begun.elapsed());
+    }
+}
+
+#[tokio::test]
+async fn who_does_not_wait_fails_in_about_a_second() {
+    let port = free_port();
+    let locks = Locks::connect_lazy(&url(port)).unwrap();
+    let begun = Instant::now();
+    let error = timeout(SOON, locks.mutex("order:42").try_lock()).await.unwrap().unwrap_err();
+    let took = begun.elapsed();
+    let expected = Duration::from_millis(900)..Duration::from_secs(5);
+    assert!(expected.contains(&took), "{took:?}");
+    let is_it =
+        matches!(error, LockError::Store { step: Step::Acquire, outcome: Outcome::NotRun, .. });
+    assert!(is_it, "{error:?}");
+    assert_error_has(&error, &["`order:42`", "is the server running"]);
+    // It is the store's failure for the layer as well.
+    let ask = async |layer: LockLayer<&'static str>| {
+        let service = layer.layer(service_fn(async |_: Request<()>| {
+            Ok::<_, Infallible>(Response::new(Full::new(Bytes::from("done"))))
+        }));
+        service.oneshot(Request::new(())).await.unwrap().status()
+    };
+    let layer = || LockLayer::mutex(&locks, "a");
+    assert_eq!(ask(layer()).await, StatusCode::SERVICE_UNAVAILABLE);
+    assert_eq!(ask(layer().fail_open()).await, StatusCode::OK);
+    // And whoever leads waits.
+    let leading = locks.lead("leader", async |_| 42);
+    tokio::pin!(leading);
+    assert!(timeout(Duration::from_millis(1500), &mut leading).await.is_err());
+    let _server = Server::start_on(port);
+    assert_eq!(timeout(SOON, leading).await.unwrap().unwrap(), 42);
+}
+
+#[tokio::test]
+async fn what_makes_no_sense_is_refused_at_once() {
+    for url in ["", "localhost", "http://u:canary-password@host/", "redis://h:x/"] {
+        let error = Locks::connect_lazy(url).unwrap_err();
+        assert!(matches!(error, LockError::InvalidOption { option: "url", .. }), "{error}");
+        assert_no_secret(&error);
+    }
+    let lazy = |builder: leasehold::Builder| builder.connect_lazy("redis://h/,i/").unwrap_err();
+    assert!(matches!(
+        lazy(Locks::builder().prefix("{")),
+        LockError::InvalidOption { option: "prefix", .. }
+    ));
+    let one = Duration::from_secs(1);
+    let error = Locks::builder().sync_replicas(1, one).connect_lazy("redis://h,i/").unwrap_err();
+    assert!(matches!(error, LockError::InvalidOption { option: "sync_replicas", .. }), "{error}");
+    let quorum = |urls: &[&str]| Locks::builder().connect_quorum_lazy(urls).unwrap_err();
+    for urls in [&["redis://a", "redis://b"][..], &["redis://a", "redis://b", "redis://a"]] {
+        let error = quorum(urls);
+        assert!(matches!(error, LockError::InvalidOption { option: "servers", .. }), "{error}");
+    }
+    for other in ["redis://b,c", "redis+sentinel://b/m", "b"] {
+        let error = quorum(&["redis://a", other, "redis://d"]);
+        assert!(matches!(error, LockError::InvalidOption { option: "url", .. }), "{error}");
+    }
+}
+
+/// What is said at INFO and above.
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl io::Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Log {
+    fn listen() -> (Self, tracing::subscriber::DefaultGuard) {
+        let log = Self::default();
+        let writer = log.clone();
+        let subscriber =
+            tracing_subscriber::fmt().with_ansi(false).with_writer(move || writer.clone());
+        (log, tracing::subscriber::set_default(subscriber.finish()))
+    }
+
+    fn lines(&self, word: &str) -> Vec<String> {
+        let text = String::from_utf8(self.0.lock().unwrap().clone()).unwrap();
+        assert!(!text.contains(CANARY), "{text}");
+        text.lines().filter(|line| line.contains(word)).map(str::to_owned).collect()
+    }
+}
+
+/// On the test's runtime, where its log is heard.
+fn client(url: &str) -> Locks {
+    let (id, settings) = (ClientId::random(), Settings::default());
+    let store = RedisStore::connect_lazy(url, &settings, id, Handle::current()).unwrap();
+    Locks::over_as(Arc::new(store), id)
+}
+
+#[tokio::test]
+async fn the_log_says_once_that_it_waits_and_once_that_it_is_there() {
+    let (log, _guard) = Log::listen();
+    let port = free_port();
+    let locks = client(&format!("redis://:{CANARY}@127.0.0.1:{port}/"));
+    for _ in 0..2 {
+        locks.mutex("a").try_lock().await.unwrap_err();
+    }
+    let server = Server::start_on_with(port, &["--requirepass", CANARY]);
+    locks.mutex("a").wait(SOON).lock().await.unwrap().release().await.unwrap();
+    drop(server);
+    locks.mutex("a").try_lock().await.unwrap_err();
+    let waits = log.lines("not connected to the lock store yet");
+    assert_eq!(waits.len(), 1, "{waits:?}");
+    for word in ["WARN", &port.to_string(), "is the server running"] {
+        assert!(waits[0].contains(word), "{waits:?}");
+    }
+    let there = log.lines(": connected to the lock store");
+    assert_eq!(there.len(), 1, "{there:?}");
+    assert!(there[0].contains("INFO") && there[0].contains(&port.to_string()), "{there:?}");
+}
+
+#[tokio::test]
+async fn a_wrong_password_is_told_and_may_be_mended() {
+    let (log, _guard) = Log::listen();
+    let port = free_port();
+    let locks = client(&format!("redis://:{CANARY}@127.0.0.1:{port}/"));
+    locks.mutex("a").try_lock().await.unwrap_err();
+    let server = Server::start_on_with(port, &["--requirepass", "another"]);
+    let error = timeout(SOON, async {
+        loop {
+            let error = locks.mutex("a").wait(SOON).lock().await.unwrap_err();
+            if error.to_string().contains("password in the URL is wrong") {
+                return error;
+            }
+        }
+    });
+    let error = error.await.expect("it is told, and not waited for");
+    assert!(matches!(error, LockError::Store { outcome: Outcome::NotRun, .. }), "{error:?}");
+    assert_no_secret(&error);
+    let waits = log.lines("not connected to the lock store yet");
+    assert_eq!(waits.len(), 2, "away, and then refused: {waits:?}");
+    assert!(waits[1].contains("password in the URL is wrong"), "{waits:?}");
+    run(&mut server.redis_as("another").await, &format!("CONFIG SET requirepass {CANARY}")).await;
+    let mended = async { while locks.mutex("a").try_lock().await.is_err() {} };
+    timeout(SOON, mended).await.expect("the password is right now");
+}
+
+#[tokio::test]
+async fn sentinels_may_come_later() {
+    let port = free_port();
+    let locks = Locks::connect_lazy(&format!("redis+sentinel://127.0.0.1:{port}/{NAME}")).unwrap();
+    let waiting = waits(&locks, "a").await;
+    let sentinel = Sentinel::start(0, Duration::from_secs(5)).await;
+    let _gate = Gate::open(port, sentinel.sentinels()[0].port()).await;
+    granted(waiting).await.release().await.unwrap();
+}
+
+/// By several of its nodes, and by one that says what it is when it is there.
+#[tokio::test]
+async fn a_cluster_may_come_later() {
+    let ports = [free_port(), free_port()];
+    let several = format!("redis://127.0.0.1:{},127.0.0.1:{}", ports[0], ports[1]);
+    let clients = [several, url(ports[0])].map(|url| Locks::connect_lazy(&url).unwrap());
+    let mut early = Vec::new();
+    for (locks, name) in clients.iter().zip(["a", "b"]) {
+        early.push(waits(locks, name).await);
+    }
+    let cluster = Cluster::start().await;
+    let _gate = Gate::open(ports[0], cluster.nodes()[0].port()).await;
+    for waiting in early {
+        granted(waiting).await.release().await.unwrap();
+    }
+    for locks in clients {
+        for name in ["c", "d", "e", "f"] {
+            let held = locks.mutex(name).lock().await.unwrap();
+            let next = locks.mutex(name).wait(SOON);
+            let next = tokio::spawn(async move { next.lock().await.unwrap() });
+            sleep(Duration::from_millis(50)).await;
+            held.release().await.unwrap();
+            granted(next).await.release().await.unwrap();
+        }
+    }
+    // What it may not be told of a cluster, it hears only now.
+    let sync = Locks::builder().sync_replicas(1, Duration::from_secs(1));
+    let sync = sync.connect_lazy(&url(ports[0])).unwrap();
+    let error = sync.mutex("a").wait(SOON).lock().await.unwrap_err();
+    assert_error_has(&error, &["sync_replicas", "on a cluster"]);
+}
+
+#[tokio::test]
+async fn a_quorum_may_come_later() {
+    let ports = [free_port(), free_port(), free_port()];
+    let builder = Locks::builder().assume_durable(true);
+    let locks: QuorumLocks = builder.connect_quorum_lazy(ports.map(url)).unwrap();
+    let error = locks.mutex("a").try_lock().await.unwrap_err();
+    assert!(error.is_store_failure(), "{error:?}");
+    let mutex = locks.mutex("a").wait(Wait::Forever);
+    let waiting = tokio::spawn(async move { mutex.lock().await.unwrap() });
+    let first = Server::start_on(ports[0]);
+    let no_majority = async {
+        loop {
+            match locks.mutex("b").try_lock().await.unwrap_err() {
+                LockError::Quorum { cause, .. } => return cause,
+                error => assert!(matches!(error, LockError::Store { .. }), "{error:?}"),
+            }
+        }
+    };
+    let cause = timeout(SOON, no_majority).await.expect("each is told of");
+    assert_eq!(cause.answers().len(), 3);
+    assert!(!waiting.is_finished());
+    let _second = Server::start_on(ports[1]);
+    let lease = granted(waiting).await;
+    assert!(lease.fence().is_ok());
+    lease.release().await.unwrap();
+    drop(first);
+}
