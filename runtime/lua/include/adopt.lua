@@ -22,6 +22,7 @@ local function adopt(lock, holders, holder, from, ttl_ms)
   -- The one before may have been the last to end.
   local expiry_ms = rest_ms(holders, now_ms)
   redis.call('PEXPIRE', holders, expiry_ms)
-  redis.call('SET', lock, KIND .. 'H' .. NOBODY .. token .. flag .. ended, 'PX', expiry_ms)
+  local rec_ms = stays_ms(token, expiry_ms, now_ms)
+  redis.call('SET', lock, KIND .. 'H' .. NOBODY .. token .. flag .. ended, 'PX', rec_ms)
   return {1, tonumber(own)}
 end

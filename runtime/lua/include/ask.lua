@@ -23,7 +23,8 @@ local function let_in(keys, holder, ttl_ms, token, flag, ended, now)
   -- An owner who has it comes in again past his own place in the queue.
   if flag == '1' then leave(keys.queue, keys.waiters, string.sub(holder, 1, 34)) end
   token, own = fence(keys.holders, holder, token, now)
-  local expiry_ms = put_in(keys.holders, holder, ttl_ms, to_ms(now))
+  local now_ms = to_ms(now)
+  local expiry_ms = stays_ms(token, put_in(keys.holders, holder, ttl_ms, now_ms), now_ms)
   redis.call('SET', keys.lock, KIND .. 'H' .. NOBODY .. token .. flag .. ended, 'PX', expiry_ms)
   return {1, tonumber(own)}
 end

@@ -71,6 +71,13 @@ local function ends_at(holders, now_ms)
   if last then redis.call('PEXPIRE', holders, 0) end
 end
 
+-- For how long a record stays whose last holder ends in so long. A token ahead of the
+-- clock, which another server's clock gave, or this one's before it went back, stays
+-- until the clock is there.
+local function stays_ms(token, lasts_ms, now_ms)
+  return math.max(lasts_ms, math.ceil((token + BLOCK) / 1000) - now_ms)
+end
+
 -- How long until the last of them ends.
 local function rest_ms(holders, now_ms)
   return (ends_at(holders, now_ms) or now_ms) - now_ms

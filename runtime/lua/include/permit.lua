@@ -13,6 +13,8 @@ local function permit_at_once(each)
     token, ended = string.sub(rec, 37, 52), string.sub(rec, 54, 87)
     if not string.find(rec, '^S[HF]') or #rec < 87 then return nil end
     if string.sub(rec, 53, 53) ~= '0' or ended == id then return nil end
+    -- It is to stay until the clock is there.
+    if token ~= NO_TOKEN and token > clock() then return nil end
   elseif redis.call('EXISTS', holders, queue) > 0 then
     return nil
   end

@@ -8,6 +8,8 @@ local function back_at_once(each)
   local lock, holders, id = KEYS[4 * each - 3], KEYS[4 * each - 2], ARGV[2 * each - 1]
   local rec = #id == 34 and redis.call('GET', lock)
   if not rec or not string.find(rec, '^SH') or #rec < 87 or string.sub(rec, 53, 53) ~= '0' then return nil end
+  -- A token ahead of the clock is to stay until that is there.
+  if string.sub(rec, 37, 52) > clock() then return nil end
   local now_ms = tonumber(string.sub(clock(), 1, 13))
   local deadline_ms = redis.call('ZSCORE', holders, id)
   if not deadline_ms or tonumber(deadline_ms) <= now_ms then return nil end

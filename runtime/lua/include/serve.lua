@@ -29,13 +29,11 @@ local function serve(keys, me, ttl_ms, token, now)
 end
 
 -- Writes the record: held as long as anybody holds it, then free for a minute.
--- Who ended goes then, or the next one would last as long as they are kept. A token
--- that another server's clock gave stays until the clock of this one is there.
+-- Who ended goes then, or the next one would last as long as they are kept.
 local function settle(keys, token, ended, now_ms)
   local state, expiry_ms, last = 'F', GRACE_MS, ends_at(keys.holders, now_ms)
   if last then
-    local known_ms = math.ceil((token + BLOCK) / 1000)
-    state, expiry_ms = 'H', math.max(last, known_ms) - now_ms
+    state, expiry_ms = 'H', stays_ms(token, last - now_ms, now_ms)
     redis.call('PEXPIRE', keys.holders, expiry_ms)
   end
   local rec = KIND .. state .. NOBODY .. token .. flag_for(keys.queue) .. ended

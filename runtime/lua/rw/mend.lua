@@ -36,6 +36,6 @@ if lasts_ms == 0 or ended == string.sub(holder, 1, 34) or not fits(holders, hold
   return {0}
 end
 local own = at_least(last, token)
-local expiry_ms = put_in(holders, holder, lasts_ms, now_ms)
+local expiry_ms = stays_ms(own, put_in(holders, holder, lasts_ms, now_ms), now_ms)
 redis.call('SET', lock, KIND .. 'H' .. NOBODY .. own .. flag .. ended, 'PX', expiry_ms)
 return {1, tonumber(own)}

@@ -1,6 +1,8 @@
 //! The kinds of locks beside mutex and semaphore on real servers: what their users rely
 //! on, under load.
 
+#[cfg(target_os = "linux")]
+mod clock;
 mod force;
 mod reentrant;
 mod remains;
