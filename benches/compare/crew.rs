@@ -72,9 +72,14 @@ impl Crew {
     }
 
     /// Waits for the only one, and for the only row of numbers that it says.
-    pub(crate) fn answer(mut self) -> Result<Vec<u64>, Failure> {
-        let worker = self.workers.first_mut().ok_or("there is no worker")?;
-        worker.rows()?.pop().ok_or_else(|| "it said nothing".into())
+    pub(crate) fn answer(self) -> Result<Vec<u64>, Failure> {
+        self.answers()?.pop().ok_or_else(|| "it said nothing".into())
+    }
+
+    /// Waits for all of them, and for the rows of numbers that they say.
+    pub(crate) fn answers(mut self) -> Result<Vec<Vec<u64>>, Failure> {
+        let rows = self.workers.iter_mut().map(Worker::rows).collect::<Result<Vec<_>, _>>()?;
+        Ok(rows.concat())
     }
 }
 

@@ -6,6 +6,7 @@ use leasehold_tests::server::Server;
 use redis::aio::MultiplexedConnection;
 
 use crate::Failure;
+use crate::clock::now;
 
 /// A connection like the one that ours keeps: RESP3, and one for all tasks.
 pub(crate) async fn connect(url: &str) -> Result<MultiplexedConnection, Failure> {
@@ -81,6 +82,33 @@ impl Watched {
     /// Lets the counts begin anew.
     pub(crate) async fn forget_calls(&self) -> Result<(), Failure> {
         Ok(redis::cmd("CONFIG").arg("RESETSTAT").exec_async(&mut self.redis()).await?)
+    }
+
+    /// How many bytes the server has read.
+    pub(crate) async fn input(&self) -> Result<usize, Failure> {
+        self.number("stats", "total_net_input_bytes").await
+    }
+
+    /// How many clients it has, but for this one.
+    pub(crate) async fn clients(&self) -> Result<usize, Failure> {
+        Ok(self.number("clients", "connected_clients").await? - 1)
+    }
+
+    async fn number(&self, section: &str, name: &str) -> Result<usize, Failure> {
+        let info = self.info(section).await?;
+        let value = info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+        Ok(value.ok_or("INFO lacks a line")?.trim().parse()?)
+    }
+
+    /// Ends all connections but this one, and says when; it may forget the scripts first.
+    pub(crate) async fn end_connections(&self, forgets: bool) -> Result<Duration, Failure> {
+        let mut redis = self.redis();
+        if forgets {
+            redis::cmd("SCRIPT").arg("FLUSH").exec_async(&mut redis).await?;
+        }
+        let ended = now();
+        redis::cmd("CLIENT").arg(&["KILL", "SKIPME", "yes"]).exec_async(&mut redis).await?;
+        Ok(ended)
     }
 
     /// Forgets all keys, so that no contender pays for those of another.

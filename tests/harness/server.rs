@@ -206,6 +206,22 @@ impl Server {
         client.get_multiplexed_async_connection_with_config(&config).await
     }
 
+    /// A number that the server says of itself.
+    ///
+    /// # Panics
+    ///
+    /// If the server can't be asked, or does not say it.
+    pub async fn info(&self, section: &str, name: &str) -> u64 {
+        let info = self.sections(&[section]).await;
+        let value = info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+        value.expect(name).trim().parse().expect("a number")
+    }
+
+    async fn sections(&self, names: &[&str]) -> String {
+        let mut info = redis::cmd("INFO");
+        info.arg(names).query_async(&mut self.redis().await).await.expect("INFO")
+    }
+
     /// How often the server ran a command, and for how long in microseconds,
     /// since its start or the last `forget_stats`.
     ///
@@ -213,18 +229,21 @@ impl Server {
     ///
     /// If the server can't be asked.
     pub async fn stats(&self, command: &str) -> (u64, u64) {
-        let info: String = redis::cmd("INFO")
-            .arg("commandstats")
-            .query_async(&mut self.redis().await)
-            .await
-            .expect("INFO");
-        let name = format!("cmdstat_{command}:");
-        let line = info.lines().find_map(|line| line.strip_prefix(&*name)).unwrap_or_default();
-        let field = |field: &str| {
-            let value = line.split(',').find_map(|part| part.strip_prefix(field));
-            value.map_or(0, |value| value.parse().expect("a number"))
-        };
-        (field("calls="), field("usec="))
+        let (info, line) = (self.sections(&["commandstats"]).await, format!("cmdstat_{command}"));
+        (field(&info, &line, "calls="), field(&info, &line, "usec="))
+    }
+
+    /// The same of calls of scripts: one that the server did not know was refused, and came
+    /// again with its body.
+    ///
+    /// # Panics
+    ///
+    /// If the server can't be asked.
+    pub async fn script_calls(&self) -> u64 {
+        let info = self.sections(&["commandstats", "errorstats"]).await;
+        let calls = |line| field(&info, line, "calls=");
+        let refused = field(&info, "errorstat_NOSCRIPT", "count=");
+        calls("cmdstat_evalsha") + calls("cmdstat_eval") - refused
     }
 
     /// Lets the counts of `stats` begin anew.
@@ -261,6 +280,13 @@ impl Server {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
     }
+}
+
+/// A number in a line of the server's statistics; 0 if there is no such line.
+fn field(info: &str, line: &str, name: &str) -> u64 {
+    let line = info.lines().find_map(|it| it.strip_prefix(line)?.strip_prefix(':'));
+    let value = line.unwrap_or_default().split(',').find_map(|part| part.strip_prefix(name));
+    value.map_or(0, |value| value.trim().parse().expect("a number"))
 }
 
 /// A server that is stopped until this is dropped.

@@ -440,7 +440,7 @@ mod on_servers {
         server.until_all_is_free().await;
         server.forget_stats().await;
         tokio::time::sleep(TTL).await;
-        assert_eq!(server.stats("evalsha").await.0, 0);
+        assert_eq!(server.script_calls().await, 0);
     }
 
     /// `extend` brought back a lock that had expired; and `extend` and `unlock` of one

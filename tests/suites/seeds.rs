@@ -227,7 +227,7 @@ async fn try_lock_answers_at_once() {
     server.forget_stats().await;
     let refused = locks.mutex("a").try_lock().await;
     assert!(matches!(refused, Err(LockError::Busy { .. })), "{refused:?}");
-    assert_eq!(server.stats("evalsha").await.0, 1);
+    assert_eq!(server.script_calls().await, 1);
     held.release().await.unwrap();
     locks.mutex("a").try_lock().await.unwrap().release().await.unwrap();
 }
@@ -247,7 +247,7 @@ async fn waiting_costs_no_polling() {
         (lease, std::time::Instant::now())
     });
     tokio::time::sleep(Duration::from_secs(5)).await;
-    let asked = server.stats("evalsha").await.0;
+    let asked = server.script_calls().await;
     assert!((1..=3).contains(&asked), "{asked} commands in 5 seconds");
     held.release().await.unwrap();
     let released = std::time::Instant::now();
@@ -282,11 +282,11 @@ async fn release_wakes_exactly_one() {
     held.release().await.unwrap();
     let lease = grants.recv().await.unwrap();
     // Its own confirmation.
-    while server.stats("evalsha").await.0 < 2 {
+    while server.script_calls().await < 2 {
         tokio::task::yield_now().await;
     }
     assert_eq!(server.stats("publish").await.0, 1);
-    assert_eq!(server.stats("evalsha").await.0, 2, "a release and a confirmation");
+    assert_eq!(server.script_calls().await, 2, "a release and a confirmation");
     assert!(is_pending(&mut Box::pin(grants.recv())).await);
     lease.release().await.unwrap();
     grants.recv().await.unwrap().release().await.unwrap();
@@ -515,9 +515,9 @@ async fn renewal_keeps_a_long_task_covered() {
     assert_eq!(waits.line().as_deref(), Some("ready"));
     assert!(waits.is_success());
     // And what is released is renewed no more.
-    let sent = server.stats("evalsha").await.0;
+    let sent = server.script_calls().await;
     tokio::time::sleep(TTL).await;
-    assert_eq!(server.stats("evalsha").await.0, sent);
+    assert_eq!(server.script_calls().await, sent);
 }
 
 /// Renewed until then, and not a moment longer: its holder is told why, and the lock is

@@ -2,6 +2,7 @@
 
 mod growth;
 mod handover;
+mod herd;
 mod hot;
 mod instructions;
 mod layer;
@@ -32,6 +33,8 @@ pub(crate) enum Scenario {
     Semaphore,
     /// processor time for each renewal of 50,000 leases
     Renewal,
+    /// many clients that lose their connections at once, and come back
+    Herd,
     /// the layer beside tower's own limit
     Layer,
     /// five masters, some of which are dead or frozen
@@ -63,6 +66,7 @@ impl Scenario {
             Self::Growth => growth::run(bench, self.title()).await,
             Self::Semaphore => semaphore::run(bench, self.title()).await,
             Self::Renewal => renewal::run(bench, self.title()).await,
+            Self::Herd => herd::run(bench, self.title()).await,
             Self::Layer => layer::run(bench, self.title()).await,
             Self::Quorum => quorum::run(bench, self.title()).await,
             Self::Instructions => instructions::run(bench, self.title()).await,

@@ -1,6 +1,7 @@
 //! A process that the benches start: themselves, with a hidden command. It prints `ready`,
 //! waits for a line, works, and prints what it did as JSON lines.
 
+mod herd;
 mod renewals;
 mod sections;
 
@@ -9,6 +10,7 @@ use std::time::Duration;
 
 use clap::Subcommand;
 
+pub(crate) use self::herd::Herd;
 pub(crate) use self::renewals::Renewals;
 pub(crate) use self::sections::Sections;
 use crate::clock::now;
@@ -21,6 +23,8 @@ pub(crate) enum Work {
     Sections(Sections),
     /// Holds many leases, and lets them be renewed
     Renewals(Renewals),
+    /// Has many clients, which lose their connections
+    Herd(Herd),
 }
 
 impl Work {
@@ -28,6 +32,7 @@ impl Work {
         match self {
             Self::Sections(sections) => sections.run().await,
             Self::Renewals(renewals) => renewals.run().await,
+            Self::Herd(herd) => herd.run().await,
         }
     }
 }

@@ -41,11 +41,13 @@ local function line_up(keys, holder, limit, ttl_ms, live_ms, ticket, token, flag
   local is_alone = not first and redis.call('EXISTS', keys.queue) == 0
   if not is_alone and (not first or string.sub(said, 14, 14) ~= KIND) then
     leave(keys.queue, keys.waiters, id)
-    return first and {3} or {0, 0} -- with more dead ones there: ask again
+    -- With more dead ones there: ask again.
+    return first and {3} or {0, 0}
   end
   local own, offers
   own, token, offers = serve(keys, holder, ttl_ms, token, now)
-  if is_alone and fits(keys.holders, holder, limit, now_ms) then -- only dead ones were there
+  -- Only dead ones were there.
+  if is_alone and fits(keys.holders, holder, limit, now_ms) then
     token, own = fence(keys.holders, holder, token, now)
     put_in(keys.holders, holder, ttl_ms, now_ms)
   end

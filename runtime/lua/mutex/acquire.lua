@@ -64,7 +64,8 @@ local function acquire(each, rec)
       leave(queue, waiters, id)
       if first and first ~= id then return {3} end
       local rest = flag_for(queue)
-      if first == nil and rest == '1' then return {0, 0} end -- more dead ones: ask again
+      -- More dead ones: ask again.
+      if first == nil and rest == '1' then return {0, 0} end
       return grant(lock, id, owner, last, rest, ended, ttl_ms)
     end
     offer(lock, queue, waiters, wake, first, said, left_ms, last, ended)

@@ -126,10 +126,7 @@ async fn a_slow_network_is_reconnected_to_once() {
 
 /// How many connections the server has accepted.
 async fn connections(server: &Server) -> u64 {
-    let mut redis = server.redis().await;
-    let stats: String = redis::cmd("INFO").arg("stats").query_async(&mut redis).await.unwrap();
-    let count = stats.lines().find_map(|line| line.strip_prefix("total_connections_received:"));
-    count.unwrap().trim().parse().unwrap()
+    server.info("stats", "total_connections_received").await
 }
 
 /// After a restart the server counts its connections from the beginning: the
@@ -285,7 +282,7 @@ async fn a_record_without_expiry_is_repaired_for_who_waits() {
     server.forget_stats().await;
     let mutex = locks.mutex("a").ttl(Duration::from_millis(700)).wait(Duration::from_secs(9));
     let next = mutex.lock().await.unwrap();
-    let asked = server.stats("evalsha").await.0;
+    let asked = server.script_calls().await;
     assert!(asked < 10, "{asked} commands");
     next.release().await.unwrap();
     assert!(lease.release().await.is_err(), "it was taken from one that counted as dead");

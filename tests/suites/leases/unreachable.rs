@@ -107,12 +107,12 @@ async fn what_is_not_to_be_renewed_is_not() {
     server.forget_stats().await;
     let lost = timeout(ttl * 20, lease.lost()).await.expect("nobody renewed it");
     assert_eq!(lost, LossReason::Expired);
-    assert_eq!(server.stats("evalsha").await.0, 0, "nobody renewed it");
+    assert_eq!(server.script_calls().await, 0, "nobody renewed it");
     // By hand it is, for as long as the TTL.
     let before = by_hand.remaining();
     assert!(before < ttl * 20, "{before:?}");
     by_hand.renew().await.unwrap();
     assert!(by_hand.remaining() > before);
-    assert_eq!(server.stats("evalsha").await.0, 1);
+    assert_eq!(server.script_calls().await, 1);
     by_hand.release().await.unwrap();
 }

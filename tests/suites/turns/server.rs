@@ -15,7 +15,7 @@ const TIMES: usize = 100;
 /// Each task takes the lock so often; how many script calls that cost. The tasks are of
 /// these clients by turns.
 async fn calls(server: &Server, clients: &[Locks], name: &'static str) -> u64 {
-    let before = server.stats("evalsha").await.0;
+    let before = server.script_calls().await;
     let (inside, last) = (Arc::<AtomicU64>::default(), Arc::<AtomicU64>::default());
     let mut tasks = JoinSet::new();
     for locks in clients.iter().cycle().take(TASKS) {
@@ -33,7 +33,7 @@ async fn calls(server: &Server, clients: &[Locks], name: &'static str) -> u64 {
         });
     }
     tasks.join_all().await;
-    server.stats("evalsha").await.0 - before
+    server.script_calls().await - before
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -41,7 +41,7 @@ async fn a_grant_costs_three_commands_however_many_wait() {
         until_queued(&mut redis, "a", count.into()).await;
         held.release().await.unwrap();
         waiting.join_all().await;
-        let calls = server.stats("evalsha").await.0 + server.stats("eval").await.0;
+        let calls = server.script_calls().await;
         let took = begun.elapsed();
         let a_grant = f64::from(u32::try_from(calls).unwrap()) / f64::from(count);
         println!("{count} waiters: {a_grant:.3} script calls a grant, in {took:?}");
@@ -198,7 +198,7 @@ async fn a_try_that_is_refused_does_not_ask_for_the_time() {
     server.forget_stats().await;
     let refused = requests.store.acquire(&requests.next("a", Kind::Mutex), None).await.unwrap();
     assert!(matches!(refused, Attempt::Busy { .. }), "{refused:?}");
-    assert_eq!(server.stats("evalsha").await.0, 1);
+    assert_eq!(server.script_calls().await, 1);
     assert_eq!(server.stats("time").await.0, 0);
     assert_eq!((server.stats("get").await.0, server.stats("pttl").await.0), (1, 1));
 }

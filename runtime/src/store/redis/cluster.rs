@@ -77,7 +77,8 @@ impl Cluster {
         cluster.assign(&cluster.ask(cluster.common.settings.connect_timeout + ANSWER).await?);
         // A master that is not there now may be there later, or another in its place.
         let masters = lock(&cluster.map).nodes().to_vec();
-        join_all(masters.iter().map(|node| node.connect())).await;
+        join_all(masters.iter().map(|node| node.connect(cluster.common.settings.connect_timeout)))
+            .await;
         Ok(cluster)
     }
 

@@ -102,7 +102,7 @@ pub(super) fn call(commands: &[&Command], with_body: bool) -> Cmd {
     let mut cmd = Cmd::with_capacity(3 + sum(Words::len), 64 + sum(Words::size));
     if let Some(first) = commands.first() {
         if with_body {
-            cmd.arg("EVAL").arg(first.script.body);
+            cmd.arg("EVAL").arg(first.script.body());
         } else {
             cmd.arg("EVALSHA").arg(first.script.hash());
         }

@@ -17,6 +17,7 @@ use redis::aio::MultiplexedConnection;
 use redis::{Cmd, RedisError, RedisResult, Value};
 use tokio::runtime::Handle;
 use tokio::task::AbortHandle;
+use tokio::time::sleep_until;
 
 use super::dial::Manager;
 use super::fault::{self, Fault};
@@ -84,8 +85,8 @@ impl Connections {
         }
     }
 
-    /// A connection that is not known to be broken.
-    pub(super) async fn get(&self) -> Result<Link, StoreError> {
+    /// A connection that is not known to be broken, for a command that may take `limit`.
+    pub(super) async fn get(&self, limit: Duration) -> Result<Link, StoreError> {
         {
             let mut last = lock(&self.last);
             // One that was given up is closed when nobody keeps it.
@@ -94,6 +95,8 @@ impl Connections {
                 return Ok(link.clone());
             }
         }
+        let may_connect = self.manager.shared.may_connect(Instant::now(), limit);
+        sleep_until(may_connect.into()).await;
         loop {
             match self.pool.get().await {
                 Ok(link) if link.is_given_up() => {} // put back, the pool drops it
@@ -115,7 +118,8 @@ impl Connections {
         }
         let connections = self.clone();
         runtime.spawn(async move {
-            let _ = connections.get().await; // who waits comes again
+            let limit = connections.manager.shared.settings.command_timeout;
+            let _ = connections.get(limit).await; // who waits comes again
             connections.is_recovering.store(false, Ordering::Relaxed);
         });
     }

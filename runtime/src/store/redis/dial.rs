@@ -201,6 +201,7 @@ impl ManageConnection for Manager {
         // Whatever a later failure is, this is not its cause any more.
         *lock(&self.shared.last_error) = None;
         *lock(&self.shared.made) = Some(Instant::now());
+        *lock(&self.shared.due) = None;
         Ok(link)
     }
 

@@ -27,7 +27,7 @@ const TOGETHER: usize = 16;
 /// Sends commands, and answers each within `limit`.
 pub(super) async fn run(connections: Arc<Connections>, mut entries: Vec<Entry>, limit: Duration) {
     let deadline = Timer::now() + limit;
-    let Ok(Ok(link)) = timeout_at(deadline, connections.get()).await else {
+    let Ok(Ok(link)) = timeout_at(deadline, connections.get(limit)).await else {
         return Flight::new(entries).fail(|| connections.shared().no_connection());
     };
     if let Some(problem) = connections.shared().why_not_to_grant(&link.health) {

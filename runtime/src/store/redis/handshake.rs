@@ -1,5 +1,6 @@
 //! What is asked of a server on each new connection before the first command, all of it
-//! in one round trip: who it is, what it calls us, and what has to be done first.
+//! in one round trip: who it is, what it calls us, and what has to be done first. It is
+//! short: after a restart of the server all its clients send it at once.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,9 +13,9 @@ use redis::{Cmd, ErrorKind, FromRedisValue, RedisError, RedisResult, Value};
 use super::connection::Link;
 use super::dial::Manager;
 use super::health::{Health, Name};
+use super::lock;
 use super::place::Place;
 use super::server::{self, Server};
-use super::{lock, script};
 
 impl Manager {
     /// Makes a connection to `server` one that commands may be sent on.
@@ -50,11 +51,8 @@ impl Manager {
         }));
         // Before anything is asked, so that no answer to it is missed.
         let subscribed = self.subscribe(connection.clone(), &health);
-        // Loaded so, a script is not forgotten to make room for others. Where it
-        // is not allowed, each script is loaded by its first EVAL.
-        let loads = join_all(script::ALL.iter().map(|it| ask(&["SCRIPT", "LOAD", it.body])));
-        let (name, about, role, kills, subscribed, _, warnings) =
-            tokio::join!(name, about, role, kills, subscribed, loads, self.look(&ask));
+        let (name, about, role, kills, subscribed, warnings) =
+            tokio::join!(name, about, role, kills, subscribed, self.look(&ask));
         subscribed?;
         if let Some(name) = allowed::<String>(name)? {
             let name = Name::read(&name, server);

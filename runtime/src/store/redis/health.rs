@@ -18,6 +18,10 @@ use crate::store::{Hint, StoreError};
 /// How long a connection may be silent before it is given up, at least.
 const PATIENCE: Duration = Duration::from_millis(500);
 
+/// Over how long the clients that lost their connections together make new ones: a server
+/// has room for 511 that it has not accepted yet, and the next are tried again a second later.
+const SPREAD: Duration = Duration::from_millis(250);
+
 /// One server, as all its connections know it.
 #[derive(Debug)]
 pub(super) struct Shared {
@@ -37,6 +41,8 @@ pub(super) struct Shared {
     run: Mutex<Option<(Run, Arc<Health>)>>,
     /// When the last connection was made.
     pub(super) made: Mutex<Option<Instant>>,
+    /// When the next may be made, once one that was there is missed.
+    pub(super) due: Mutex<Option<Instant>>,
 }
 
 impl Shared {
@@ -52,6 +58,7 @@ impl Shared {
             ears,
             run: Mutex::default(),
             made: Mutex::default(),
+            due: Mutex::default(),
         })
     }
 
@@ -113,6 +120,17 @@ impl Shared {
                     .to_owned(),
             ),
         }
+    }
+
+    /// When a connection may be made in the place of one that was lost: a moment later, of
+    /// random length, since the server's other clients have lost theirs, too. That is short
+    /// beside what the command may take that needs it, and so beside the rest of a short lease.
+    pub(super) fn may_connect(&self, now: Instant, limit: Duration) -> Instant {
+        if lock(&self.made).is_none() {
+            return now;
+        }
+        let due = *lock(&self.due).get_or_insert_with(|| now + SPREAD.mul_f64(fastrand::f64()));
+        due.min(now + limit / 2)
     }
 
     /// Why there is no connection: what the last try to make one met.
@@ -204,5 +222,48 @@ impl Name {
         let field = |name| info.split(' ').find_map(|field| field.strip_prefix(name));
         let (id, address) = (field("id=")?.to_owned(), field("addr=")?.to_owned());
         Some(Self { id, address, server: server.to_owned() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::ClientId;
+
+    fn server() -> Arc<Shared> {
+        let ears = Arc::new(Ears::new(ClientId::random(), String::new()));
+        Shared::new(String::new(), Settings::default(), ears)
+    }
+
+    #[test]
+    fn who_loses_a_connection_together_makes_another_alone() {
+        let (begun, limit) = (Instant::now(), Duration::from_millis(500));
+        let mut times: Vec<_> = (0..100)
+            .map(|_| {
+                let server = server();
+                assert_eq!(server.may_connect(begun, limit), begun, "none was lost");
+                *lock(&server.made) = Some(begun);
+                let due = server.may_connect(begun, limit);
+                for _ in 0..100 {
+                    assert_eq!(server.may_connect(begun, limit), due, "one moment a client");
+                }
+                due - begun
+            })
+            .collect();
+        times.sort();
+        assert!(times[99] <= SPREAD, "{times:?}");
+        assert!(times[25] < SPREAD / 2 && times[75] > SPREAD / 2, "{times:?}");
+    }
+
+    /// A lease of 100 ms has commands of 33, and some 60 ms until its end when one fails.
+    #[test]
+    fn a_short_lease_does_not_wait() {
+        let (begun, short) = (Instant::now(), Duration::from_millis(33));
+        for _ in 0..100 {
+            let server = server();
+            *lock(&server.made) = Some(begun);
+            server.may_connect(begun, Duration::from_millis(500));
+            assert!(server.may_connect(begun, short) <= begun + short / 2);
+        }
     }
 }

@@ -65,7 +65,11 @@ impl RedisStore {
             let (connections, mut errors): (Vec<_>, Vec<_>) =
                 join_all(managers.map(Connections::open_or_later)).await.into_iter().unzip();
             let error = errors.swap_remove(0);
-            let link = if error.is_none() { connections[0].get().await.ok() } else { None };
+            let link = if error.is_none() {
+                connections[0].get(own.connect_timeout).await.ok()
+            } else {
+                None
+            };
             let why = link.and_then(|it| connections[0].shared().why_not_to_grant(&it.health));
             (connections, error, why)
         };

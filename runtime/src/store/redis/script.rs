@@ -19,15 +19,42 @@ pub(super) struct Script {
     pub(super) takes_several: bool,
     /// It may grant a lease that was not granted before.
     pub(super) grants: bool,
-    pub(super) body: &'static str,
-    hash: LazyLock<String>,
+    /// The first line, the includes and the file.
+    source: &'static str,
+    sent: LazyLock<Sent>,
+}
+
+/// A script without what is there for readers, and what the server knows it by.
+#[derive(Debug)]
+struct Sent {
+    body: String,
+    hash: String,
 }
 
 impl Script {
+    /// What is sent to a server that does not know it.
+    pub(super) fn body(&self) -> &str {
+        &self.sent.body
+    }
+
     /// What the server knows it by.
     pub(super) fn hash(&self) -> &str {
-        &self.hash
+        &self.sent.hash
     }
+}
+
+impl Sent {
+    fn of(source: &str) -> Self {
+        let body = without_comments(source);
+        let hash = redis::Script::new(&body).get_hash().to_owned();
+        Self { body, hash }
+    }
+}
+
+/// Leaves out indents, empty lines and comments, each of which has its lines for itself.
+fn without_comments(source: &str) -> String {
+    let is_code = |line: &&str| !line.is_empty() && !line.starts_with("--");
+    source.lines().map(str::trim).filter(is_code).collect::<Vec<_>>().join("\n")
 }
 
 /// With a first line `#!lua` the server refuses a key that was not declared.
@@ -79,16 +106,17 @@ macro_rules! scripts {
             args: &[$(stringify!($arg)),*],
             takes_several: takes!($($several)?),
             grants: grants!($flags),
-            body: concat!(
+            source: concat!(
                 shebang!($flags),
                 $(include_str!(concat!("../../../lua/include/", $include, ".lua")), "\n",)*
                 include_str!(concat!("../../../lua/", $file, ".lua")),
             ),
-            hash: LazyLock::new(|| redis::Script::new($name.body).get_hash().to_owned()),
+            sent: LazyLock::new(|| Sent::of($name.source)),
         };)*
 
-        /// All of them, to be loaded when a connection is made.
-        pub(super) static ALL: &[&Script] = &[$(&$name),*];
+        /// All of them.
+        #[cfg(test)]
+        static ALL: &[&Script] = &[$(&$name),*];
     };
 }
 
@@ -238,14 +266,38 @@ mod tests {
         }
     }
 
+    /// The server reports mistakes by the lines of what it was sent, and comments by none.
+    #[test]
+    fn what_is_sent_lacks_only_what_readers_need() {
+        for Script { name, source, sent, .. } in ALL {
+            let mut left = sent.body.lines().peekable();
+            for line in source.lines() {
+                if left.next_if(|sent| *sent == line.trim()).is_none() {
+                    let is_for_readers = line.trim().is_empty() || line.trim().starts_with("--");
+                    assert!(is_for_readers, "{name} is sent without {line:?}");
+                }
+            }
+            assert_eq!(left.next(), None, "{name}");
+            assert!(sent.body.starts_with("#!lua"), "{name}");
+            // Of these a line is no whole, be it one of code or of a comment.
+            for several in ["[[", "[=", "\\\n"] {
+                assert!(!source.contains(several), "{name} has what goes over several lines");
+            }
+            for line in sent.body.lines() {
+                let code: String = line.split('\'').step_by(2).collect();
+                assert!(!code.contains("--"), "{name} has a comment beside code: {line}");
+            }
+        }
+    }
+
     #[test]
     fn the_stored_format_is_written_down() {
-        // FNV-1a of all bodies. When it differs: is docs/keys.md still true, and
+        // FNV-1a of all bodies, as they are sent. When it differs: is docs/keys.md still true, and
         // can servers that run the old scripts work beside those that run these?
         // Say so in CHANGELOG.md, then put the new number into docs/keys.md.
         let hash = ALL
             .iter()
-            .flat_map(|script| script.body.bytes())
+            .flat_map(|script| script.body().bytes())
             .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
                 (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
             });

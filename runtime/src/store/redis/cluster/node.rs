@@ -97,14 +97,14 @@ impl Node {
     }
 
     /// Connects, unless it is connected to.
-    pub(super) async fn connect(&self) -> Result<(), StoreError> {
-        self.pumps.connections().get().await.map(drop)
+    pub(super) async fn connect(&self, limit: Duration) -> Result<(), StoreError> {
+        self.pumps.connections().get(limit).await.map(drop)
     }
 
     /// Who has the slots, as far as it knows.
     pub(super) async fn slots(&self, limit: Duration) -> Result<Option<Vec<Range>>, StoreError> {
         let (deadline, connections) = (Timer::now() + limit, self.pumps.connections());
-        let Ok(link) = timeout_at(deadline, connections.get()).await else {
+        let Ok(link) = timeout_at(deadline, connections.get(limit)).await else {
             return Err(connections.shared().no_connection());
         };
         let (mut link, sent, mut ask) = (link?, Instant::now(), redis::cmd("CLUSTER"));

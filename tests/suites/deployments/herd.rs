@@ -1,0 +1,113 @@
+//! Connections are made with little: by many at once, through a slow link, from far away.
+
+use std::time::Duration;
+
+use futures_util::future::{join_all, try_join_all};
+use leasehold::store::ClientId;
+use leasehold::store::redis::{RedisStore, Settings};
+use leasehold::{LockError, Locks};
+use leasehold_tests::server::Server;
+use redis_server_wrapper::{Delay, Direction, FaultProxy};
+use tokio::runtime::Handle;
+use tokio::time::timeout;
+
+use super::errors::run;
+
+/// The most that a server reads of a connection before its first command.
+const HANDSHAKE: u64 = 4096;
+
+/// Much longer than anything here takes.
+const LONG: Duration = Duration::from_secs(60);
+
+/// How many bytes the server has read.
+async fn read(server: &Server) -> u64 {
+    server.info("stats", "total_net_input_bytes").await
+}
+
+#[tokio::test]
+async fn a_handshake_is_short() {
+    let server = Server::start();
+    let usual = Settings::default();
+    let of_a_quorum = Settings { counts_after: Some(LONG), ..Settings::default() };
+    let resp2 = server.url() + "?protocol=resp2";
+    let before = read(&server).await;
+    let connect = async |url: &str| {
+        let (id, runtime) = (ClientId::random(), Handle::current());
+        RedisStore::connect(url, &usual, id, runtime).await.unwrap();
+    };
+    connect(&server.url()).await;
+    let by_resp3 = read(&server).await - before;
+    connect(&resp2).await;
+    let by_resp2 = read(&server).await - before - by_resp3;
+    let (id, runtime) = (ClientId::random(), Handle::current());
+    RedisStore::connect_member(&server.url(), &of_a_quorum, id, runtime).await.unwrap();
+    let of_a_member = read(&server).await - before - by_resp3 - by_resp2;
+    for bytes in [by_resp3, by_resp2, of_a_member] {
+        assert!(bytes <= HANDSHAKE, "{by_resp3}, {by_resp2}, {of_a_member}");
+    }
+}
+
+/// All lose their connections, hold what they hold, and go on; be it that the server has
+/// forgotten the scripts, of which each then sends those that it uses.
+#[tokio::test]
+async fn a_herd_comes_back() {
+    const MANY: u64 = 40;
+    let server = Server::start();
+    let clients = (0..MANY).map(async |n| {
+        let locks = Locks::connect(&server.url()).await?;
+        let lease = locks.mutex(format!("held:{n}")).ttl(LONG / 10).lock().await?;
+        Ok::<_, LockError>((locks, lease))
+    });
+    let clients = try_join_all(clients).await.unwrap();
+    let come_back = async || {
+        let before = read(&server).await;
+        run(&mut server.redis().await, "CLIENT KILL SKIPME yes").await;
+        join_all(clients.iter().enumerate().map(async |(n, (locks, lease))| {
+            let mutex = locks.mutex(format!("next:{n}")).wait(LONG);
+            mutex.lock().await.unwrap().release().await.unwrap();
+            lease.renew().await.unwrap();
+        }))
+        .await;
+        (read(&server).await - before) / MANY
+    };
+    // The first time scripts may be sent that were not used before.
+    come_back().await;
+    let bytes = come_back().await;
+    assert!(bytes <= HANDSHAKE, "{bytes} bytes a client");
+    run(&mut server.redis().await, "SCRIPT FLUSH").await;
+    let bytes = come_back().await;
+    assert!(bytes <= HANDSHAKE + 16_384, "{bytes} bytes a client");
+}
+
+/// Connects by a proxy, locks, and is alone.
+async fn assert_can_lock(proxy: &FaultProxy) {
+    let url = format!("redis://{}/", proxy.addr());
+    let lock = async {
+        let locks = Locks::connect(&url).await.unwrap();
+        let lease = locks.mutex("a").lock().await.unwrap();
+        assert!(locks.mutex("a").try_lock().await.unwrap_err().is_held_by_another());
+        lease.release().await.unwrap();
+    };
+    timeout(LONG, lock).await.expect("it ends");
+}
+
+/// Of 250 kB a second.
+#[tokio::test]
+async fn a_slow_link_will_do() {
+    let server = Server::start();
+    let proxy = FaultProxy::spawn(("127.0.0.1", server.port())).await.unwrap();
+    proxy.set_chunk_size(1_000);
+    proxy.set_chunk_delay(Duration::from_millis(4));
+    assert_can_lock(&proxy).await;
+}
+
+/// Of 200 ms there and back.
+#[tokio::test]
+async fn a_long_way_will_do() {
+    let server = Server::start();
+    let proxy = FaultProxy::spawn(("127.0.0.1", server.port())).await.unwrap();
+    for direction in [Direction::ClientToUpstream, Direction::UpstreamToClient] {
+        proxy.set_delay(direction, Delay::Fixed(Duration::from_millis(100)));
+    }
+    assert_can_lock(&proxy).await;
+}
