@@ -17,7 +17,7 @@ pub(crate) use self::adopt::adopt;
 pub(crate) use self::asking::{Asking, LIVE};
 use self::pace::{Pace, Refusal};
 pub(crate) use self::several::acquire_all;
-use crate::lease::Lease;
+use crate::lease::{Lease, LeaseHandle};
 use crate::line::{Admission, Behind, Entry, Lines};
 use crate::locks::Client;
 use crate::options::Options;
@@ -54,7 +54,10 @@ pub(crate) async fn acquire(
     options.check()?;
     options.check_longest(client.store.longest_ttl())?;
     let (begun, kind) = (client.store.now(), wanted.kind);
-    let result = acquire_since(begun, client, wanted, options).await;
+    let mut result = acquire_since(begun, client, wanted, options).await;
+    if let Err(LockError::TimedOut { key, held_by_caller, .. }) = &mut result {
+        *held_by_caller = LeaseHandle::is_around(client.id, key);
+    }
     telemetry::acquired(kind, || client.store.now().saturating_duration_since(begun), &result);
     result
 }

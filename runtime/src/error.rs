@@ -31,7 +31,12 @@ pub enum LockError {
     },
     /// Others held it, or were before it, for the whole wait.
     #[error(
-        "`{key}` was held for all of the {waited:.1?} that were waited for it; wait longer, or hold it for less long; or does the caller hold it already? A mutex is not reentrant"
+        "`{key}` was held for all of the {waited:.1?} that were waited for it; {}",
+        if *held_by_caller {
+            "the code that waited holds it itself, for it runs under a lease of it: take it once, around both, or use a `reentrant_mutex` by one owner"
+        } else {
+            "wait longer, or hold it for less long; or does the caller hold it already? A mutex is not reentrant"
+        }
     )]
     #[non_exhaustive]
     TimedOut {
@@ -39,6 +44,10 @@ pub enum LockError {
         key: LockKey,
         /// How long was waited.
         waited: Duration,
+        /// Whether the code that waited runs under a held lease of the same lock, by the
+        /// same client, as [`LeaseHandle::current`](crate::LeaseHandle::current) or around
+        /// that: it waited for itself. A lease that no work was run under is not seen.
+        held_by_caller: bool,
     },
     /// The lease ended before its holder released it.
     ///

@@ -37,7 +37,7 @@ pub(crate) struct Client {
     pub(crate) keeper: Keeper,
     pub(crate) lines: Lines,
     pub(crate) wakeups: Arc<Wakeups>,
-    id: ClientId,
+    pub(crate) id: ClientId,
     requests: AtomicU64,
 }
 

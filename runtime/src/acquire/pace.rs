@@ -35,7 +35,7 @@ impl Refusal {
             Self::Fault(error) => LockError::store(Step::Acquire, &key, error),
             Self::Own => LockError::WouldDeadlock { key },
             Self::Held(retry_after) if pace.is_try() => LockError::Busy { key, retry_after },
-            _ => LockError::TimedOut { key, waited: pace.waited },
+            _ => LockError::TimedOut { key, waited: pace.waited, held_by_caller: false },
         }
     }
 }

@@ -12,7 +12,7 @@ use tokio::time::sleep;
 use super::pace::{Pace, Refusal};
 use super::together::Together;
 use super::{Wanted, acquire};
-use crate::lease::Lease;
+use crate::lease::{Lease, LeaseHandle};
 use crate::leases::Leases;
 use crate::line::Lines;
 use crate::locks::Client;
@@ -149,7 +149,8 @@ impl Several<'_> {
             LockError::Busy { key, .. } | LockError::TimedOut { key, .. }
                 if !self.pace.is_try() =>
             {
-                LockError::TimedOut { key, waited: self.waited() }
+                let held_by_caller = LeaseHandle::is_around(self.client.id, &key);
+                LockError::TimedOut { key, waited: self.waited(), held_by_caller }
             }
             error => error,
         }

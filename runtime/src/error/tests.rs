@@ -17,7 +17,7 @@ fn all() -> Vec<LockError> {
     let no_majority = NoMajority::of(answers.map(|(a, b)| (a.into(), b.into())).into_iter());
     vec![
         Busy { key: key(), retry_after: Duration::from_secs(1) },
-        TimedOut { key: key(), waited: Duration::from_secs(1) },
+        TimedOut { key: key(), waited: Duration::from_secs(1), held_by_caller: false },
         Lost { key: key(), reason: LossReason::Expired },
         Store {
             step: Step::Acquire,

@@ -5,6 +5,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::store::ClientId;
 use crate::term::Term;
 use crate::{Fence, LockError, LockKey, LossReason};
 
@@ -33,8 +34,15 @@ pub enum LeaseState {
     Released,
 }
 
+/// The lease that code runs under, and those around it.
+#[derive(Clone)]
+struct Scope {
+    lease: LeaseHandle,
+    outer: Option<Arc<Scope>>,
+}
+
 tokio::task_local! {
-    static CURRENT: LeaseHandle;
+    static CURRENT: Scope;
 }
 
 impl LeaseHandle {
@@ -72,7 +80,25 @@ impl LeaseHandle {
     /// ```
     #[must_use]
     pub fn current() -> Option<Self> {
-        CURRENT.try_with(Clone::clone).ok()
+        CURRENT.try_with(|scope| scope.lease.clone()).ok()
+    }
+
+    /// Whether the calling code runs under a lease of this lock, however far out, that
+    /// this client has: then who waits for the lock waits for itself.
+    pub(crate) fn is_around(client: ClientId, key: &LockKey) -> bool {
+        let is_of = |scope: &Scope| {
+            let lease = &scope.lease;
+            lease.term.request.id.client() == client && lease.key() == key && lease.is_held()
+        };
+        let in_any = |scope: &Scope| {
+            std::iter::successors(Some(scope), |scope| scope.outer.as_deref()).any(is_of)
+        };
+        CURRENT.try_with(in_any).unwrap_or(false)
+    }
+
+    fn inside(&self) -> Scope {
+        let outer = CURRENT.try_with(|scope| Arc::new(scope.clone())).ok();
+        Scope { lease: self.clone(), outer }
     }
 
     /// Runs a future in which [`current`](Self::current) is this one. It does not keep
@@ -82,13 +108,13 @@ impl LeaseHandle {
     ///
     /// As safe as the future: it is dropped with this one.
     pub fn scope<F: Future>(&self, work: F) -> impl Future<Output = F::Output> + use<F> {
-        CURRENT.scope(self.clone(), work)
+        CURRENT.scope(self.inside(), work)
     }
 
     /// Runs a function in which [`current`](Self::current) is this one: for futures that
     /// are polled by hand.
     pub fn sync_scope<R>(&self, work: impl FnOnce() -> R) -> R {
-        CURRENT.sync_scope(self.clone(), work)
+        CURRENT.sync_scope(self.inside(), work)
     }
 
     /// The lock.
