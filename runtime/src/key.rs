@@ -18,7 +18,8 @@ const LONGEST: usize = 512;
 /// Equal names are the same lock, on every server that uses the same store.
 /// On a Redis Cluster all keys of a lock live in one slot. Locks whose names
 /// carry the same `{tag}` with something around it, such as `order:{42}:pdf`
-/// and `order:{42}:mail`, share a slot; braces anywhere else mean nothing.
+/// and `order:{42}:mail`, share a slot; braces anywhere else mean nothing. Where a
+/// `&str` stands for a key, braces around a name are [refused](IntoLockKey).
 ///
 /// # Examples
 ///
@@ -158,6 +159,30 @@ impl AsRef<str> for LockKey {
 ///
 /// A name that is not allowed is reported by the call that acquires, before a
 /// command is sent.
+///
+/// A `&str` that looks like a template nobody filled in, such as `"order:{id}"`, is
+/// not allowed: it would be one lock for all orders. It looks like one if it has `{}`
+/// in it, or braces around a name (`{id}`, `{order.id}`, `{id:?}`). Other braces are
+/// part of the name, as in `"order:{42}:pdf"`. A `String`, which code has made, is
+/// taken as it is, and so is everything by [`LockKey::new`].
+///
+/// # Examples
+///
+/// ```
+/// use leasehold::{LockError, LockKey, Locks};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), LockError> {
+/// let locks = Locks::in_memory();
+/// let refused = locks.mutex("order:{id}").lock().await;
+/// assert!(matches!(refused, Err(LockError::InvalidKey { .. })));
+///
+/// let id = 42;
+/// locks.mutex(format!("order:{id}")).lock().await?; // or leasehold::lock_key!("order:{id}")
+/// locks.mutex(LockKey::new("{queue}:mail")).lock().await?; // the braces are meant
+/// # Ok(())
+/// # }
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot name a lock",
     label = "not a name",
@@ -181,7 +206,29 @@ macro_rules! into_lock_key {
         }
     )*};
 }
-into_lock_key!(&str, String, &String, Cow<'_, str>, Arc<str>, Box<str>);
+into_lock_key!(String, &String, Cow<'_, str>, Arc<str>, Box<str>);
+
+impl IntoLockKey for &str {
+    fn into_lock_key(self) -> Result<LockKey, LockError> {
+        if has_placeholder(self) {
+            let problem = "it looks like a template that nobody filled in, so it would be one lock \
+                           for all values; make the key with `lock_key!`, `format!` or a \
+                           `KeyTemplate`; or with `LockKey::new`, if the braces belong to the name";
+            return Err(LockError::invalid_key(self, problem));
+        }
+        LockKey::new(self)
+    }
+}
+
+/// Whether there is a `{}`, `{name}`, `{name.field}` or one with `:?` in it.
+fn has_placeholder(name: &str) -> bool {
+    name.split('{').skip(1).filter_map(|rest| rest.split_once('}')).any(|(inside, _)| {
+        let inside = inside.strip_suffix(":?").unwrap_or(inside);
+        let is_of_a_name = |c: char| c.is_alphanumeric() || matches!(c, '_' | '.');
+        !inside.starts_with(|c: char| c.is_numeric() || c == '.')
+            && inside.chars().all(is_of_a_name)
+    })
+}
 
 impl IntoLockKey for LockKey {
     fn into_lock_key(self) -> Result<LockKey, LockError> {
@@ -220,6 +267,30 @@ mod tests {
         assert_eq!(stored("{}x"), "p:lock:{%7B%7Dx}");
         assert_eq!(stored("a{b}c{d}"), "p:lock:a{b}c%7Bd%7D");
         assert_eq!(stored("}a{b}"), "p:lock:%7Da{b}");
+    }
+
+    #[test]
+    fn what_looks_like_a_template_names_no_lock() {
+        for name in [
+            "order:{id}",
+            "{order.id}",
+            "a{id:?}b",
+            "{}",
+            "order:{}",
+            "{:?}",
+            "{{id}}",
+            "{42}{_a1}",
+            "größe:{größe}",
+        ] {
+            let error = name.into_lock_key().unwrap_err().to_string();
+            assert!(error.contains("`lock_key!`") && error.contains("`LockKey::new`"), "{error}");
+            assert_eq!(LockKey::new(name).unwrap().name(), name, "it says what it means");
+            assert_eq!(name.to_owned().into_lock_key().unwrap().name(), name, "code made it");
+        }
+        for name in ["order:{42}:pdf", "{0}", "{-}", "{a b}", "{x-y}", "}id{", "{id", "{1a}", "%7B"]
+        {
+            assert_eq!(name.into_lock_key().unwrap().name(), name);
+        }
     }
 
     #[test]

@@ -16,7 +16,10 @@ use super::key::RequestKey;
 use super::reject::Refusal;
 use super::service::LockService;
 use crate::error::Quiet;
-use crate::{Counting, Lease, LockError, LockKey, Locking, Locks, Mutex, RwLock, Semaphore, Wait};
+use crate::{
+    Counting, IntoLockKey, Lease, LockError, LockKey, Locking, Locks, Mutex, RwLock, Semaphore,
+    Wait,
+};
 
 /// Longer than a request takes that is not stuck.
 const MAX_HOLD: Duration = Duration::from_secs(10 * 60);
@@ -122,9 +125,9 @@ impl<K: RequestKey + 'static> LockLayer<K> {
     fn new(locks: &Locks, key: K, kind: Kind) -> Self {
         let name = <dyn Any>::downcast_ref::<&'static str>(&key);
         if let Some(name) = name {
-            let has_placeholder = name.find('{').is_some_and(|open| name[open..].contains('}'));
+            let is_template = LockKey::new(name).is_ok() && name.into_lock_key().is_err();
             assert!(
-                !has_placeholder,
+                !is_template,
                 "the key {name:?} is one lock for all requests: write `path_key({name:?})` (with \
                  the feature `axum`) or `key_by(…)` for one lock each"
             );
