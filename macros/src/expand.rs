@@ -6,9 +6,10 @@ use syn::{Error, Result, Type, ext::IdentExt, spanned::Spanned};
 
 use crate::{
     args::{Args, CallOption},
+    fenceless,
     function::Function,
     signature,
-    template::{Piece, Placeholder, Template},
+    template::{Placeholder, Template},
     values::{IfHeld, Key},
 };
 
@@ -27,6 +28,9 @@ fn guarded(args: TokenStream, item: TokenStream) -> Result<TokenStream> {
     let output = output(&function, if_held)?;
     let site = Span::mixed_site();
     let private = quote_spanned!(site=> #runtime::__private);
+    if let Some(name) = &lease {
+        fenceless::refuse(name, &options, &function.block())?;
+    }
     let lease = lease.map(|name| handle(&name, &function, &private)).transpose()?;
     let key = match key {
         Key::Template(template) => from_template(&template, &function, &private)?,
@@ -104,25 +108,17 @@ fn from_template(
     private: &TokenStream,
 ) -> Result<TokenStream> {
     let at = template.literal.span();
-    let site = Span::mixed_site().located_at(at);
     let arguments = signature::arguments(&function.signature);
-    let mut pieces = TokenStream::new();
-    for piece in &template.pieces {
-        pieces.extend(match piece {
-            Piece::Text(text) => quote_spanned!(site=> .text(#text)),
-            Piece::Placeholder(Placeholder { source, root, fields }) => {
-                let Some(argument) = arguments.iter().find(|name| name.unraw() == root) else {
-                    return Err(Error::new(at, no_argument(source, root, &arguments)));
-                };
-                // The argument's own name, so that it is found where a
-                // `macro_rules` macro wrote the function.
-                let mut root = argument.clone();
-                root.set_span(argument.span().located_at(at));
-                quote_spanned!(site=> .part(#source, &#root #(.#fields)*))
-            }
-        });
-    }
-    Ok(quote_spanned!(site=> #private::KeyTemplate::new()#pieces.finish()))
+    template.key(private, |Placeholder { source, root, .. }| {
+        let Some(argument) = arguments.iter().find(|name| name.unraw() == root) else {
+            return Err(Error::new(at, no_argument(source, root, &arguments)));
+        };
+        // The argument's own name, so that it is found where a `macro_rules` macro
+        // wrote the function.
+        let mut variable = argument.clone();
+        variable.set_span(argument.span().located_at(at));
+        Ok(variable)
+    })
 }
 
 fn no_argument(source: &str, root: &str, arguments: &[Ident]) -> String {

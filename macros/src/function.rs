@@ -52,6 +52,11 @@ impl Function {
         Ok(Self { head, body, shape, signature })
     }
 
+    /// What stands between its braces.
+    pub(crate) fn block(&self) -> TokenStream {
+        self.body.stream()
+    }
+
     /// The function, with the body that `guard` makes of its block.
     pub(crate) fn guarded_by(self, guard: impl FnOnce(Group) -> TokenStream) -> TokenStream {
         let mut function = self.head;

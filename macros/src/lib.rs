@@ -1,4 +1,4 @@
-//! The attribute of [`leasehold`], which re-exports it: depend on that crate,
+//! The macros of [`leasehold`], which re-exports it: depend on that crate,
 //! not on this one.
 //!
 //! [`leasehold`]: https://docs.rs/leasehold
@@ -9,7 +9,10 @@ mod args;
 mod contradictions;
 mod duration;
 mod expand;
+mod fenceless;
 mod function;
+mod key_part;
+mod lock_key;
 mod signature;
 mod template;
 mod values;
@@ -167,8 +170,9 @@ mod values;
 /// # async fn rows_changed_by(_: &str, _: i64, _: u64) -> u64 { 1 }
 /// ```
 ///
-/// A permit and a reader's lease have no token, since several are out at once: there,
-/// `fence()` is `LockError::NotFenced`, and `is_held()` says whether the lease is lost.
+/// A permit and a reader's lease have no token, since several are out at once:
+/// `lease.fence()` does not compile there, elsewhere it is `LockError::NotFenced`; and
+/// `is_held()` says whether the lease is lost.
 ///
 /// # Which client
 ///
@@ -248,7 +252,8 @@ mod values;
 /// the caller, it would be committed after the next holder has started.
 ///
 /// The lock is not reentrant: a call inside the body for the same key waits
-/// for its own caller, until `wait` is over. A reader inside a reader waits as
+/// for its own caller, until `wait` is over; the error then says that the caller
+/// holds it. A reader inside a reader waits as
 /// well, if a writer came in between.
 ///
 /// # When the lease is lost
@@ -327,4 +332,16 @@ mod values;
 #[proc_macro_attribute]
 pub fn distributed_lock(args: TokenStream, item: TokenStream) -> TokenStream {
     expand::distributed_lock(args.into(), &item.into()).into()
+}
+
+#[doc = include_str!("lock_key.md")]
+#[proc_macro]
+pub fn lock_key(template: TokenStream) -> TokenStream {
+    lock_key::lock_key(template.into()).into()
+}
+
+#[doc = include_str!("key_part.md")]
+#[proc_macro_derive(KeyPart)]
+pub fn derive_key_part(item: TokenStream) -> TokenStream {
+    key_part::derive(item.into()).into()
 }

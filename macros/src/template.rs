@@ -1,6 +1,7 @@
 //! The template of a key: text with placeholders, `"invoice:{invoice_id}"`.
 
-use proc_macro2::Ident;
+use proc_macro2::{Ident, Span, TokenStream};
+use quote::quote_spanned;
 use syn::{Error, LitStr, Member, ext::IdentExt, parse::Parser};
 
 /// A template that is well formed; what its placeholders name is seen later,
@@ -29,6 +30,28 @@ impl Template {
             Ok(pieces) => Ok(Self { literal, pieces }),
             Err(text) => Err(Error::new(literal.span(), text)),
         }
+    }
+
+    /// The expression that makes the key, with the variable that each placeholder begins
+    /// with.
+    pub(crate) fn key(
+        &self,
+        private: &TokenStream,
+        variable: impl Fn(&Placeholder) -> syn::Result<Ident>,
+    ) -> syn::Result<TokenStream> {
+        let site = Span::mixed_site().located_at(self.literal.span());
+        let mut pieces = TokenStream::new();
+        for piece in &self.pieces {
+            pieces.extend(match piece {
+                Piece::Text(text) => quote_spanned!(site=> .text(#text)),
+                Piece::Placeholder(placeholder) => {
+                    let root = variable(placeholder)?;
+                    let Placeholder { source, fields, .. } = placeholder;
+                    quote_spanned!(site=> .part(#source, &#root #(.#fields)*))
+                }
+            });
+        }
+        Ok(quote_spanned!(site=> #private::KeyTemplate::new()#pieces.finish()))
     }
 }
 

@@ -263,9 +263,29 @@ pub trait Guarded: Sized {
     fn refused(error: LockError) -> Self;
 }
 
-impl<T, E: From<LockError>> Guarded for Result<T, E> {
+impl<T, E: FromLockError> Guarded for Result<T, E> {
     fn refused(error: LockError) -> Self {
-        Err(error.into())
+        Err(E::from_lock_error(error))
+    }
+}
+
+/// An error that a [`LockError`] can become: a name of our own for `From`, so that
+/// rustc says what to write.
+#[diagnostic::on_unimplemented(
+    message = "the error `{Self}` cannot say that the lock was not acquired: it is not `From<leasehold::LockError>`",
+    label = "a function under `#[distributed_lock]` returns this error",
+    note = "if it is yours, give it a variant: with thiserror `#[error(transparent)] Lock(#[from] leasehold::LockError)`; by hand `impl From<leasehold::LockError> for {Self}`",
+    note = "if it is another crate's, as `sqlx::Error` is, return an enum of yours that has both: `Lock(#[from] leasehold::LockError)` and `Other(#[from] {Self})`"
+)]
+pub trait FromLockError: Sized {
+    /// The error that the function returns.
+    fn from_lock_error(error: LockError) -> Self;
+}
+
+#[diagnostic::do_not_recommend]
+impl<E: From<LockError>> FromLockError for E {
+    fn from_lock_error(error: LockError) -> Self {
+        error.into()
     }
 }
 
@@ -303,23 +323,23 @@ impl<T> Skippable for Option<T> {
     }
 }
 
-impl<E: From<LockError>> Skippable for Result<(), E> {
+impl<E: FromLockError> Skippable for Result<(), E> {
     fn skipped() -> Self {
         Ok(())
     }
 
     fn failed(error: LockError) -> Self {
-        Err(error.into())
+        Err(E::from_lock_error(error))
     }
 }
 
-impl<T, E: From<LockError>> Skippable for Result<Option<T>, E> {
+impl<T, E: FromLockError> Skippable for Result<Option<T>, E> {
     fn skipped() -> Self {
         Ok(None)
     }
 
     fn failed(error: LockError) -> Self {
-        Err(error.into())
+        Err(E::from_lock_error(error))
     }
 }
 

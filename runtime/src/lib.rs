@@ -35,7 +35,7 @@
 //!
 //! | feature | default | what |
 //! |---|---|---|
-//! | `macros` | yes | the attribute `#[distributed_lock]` |
+//! | `macros` | yes | the attribute `#[distributed_lock]`, `lock_key!`, `#[derive(KeyPart)]` |
 //! | `redis` | yes | the Redis store: `Locks::connect`, `Locks::from_env` |
 //! | `tower` | yes | `LockLayer`, for any Tower service that speaks HTTP |
 //! | `axum` | no | keys from axum's routes, and `LeaseHandle` as an extractor |
@@ -106,13 +106,14 @@ pub use crate::tower::LockLayer;
 #[cfg(feature = "axum")]
 pub use crate::tower::path_key;
 #[cfg(feature = "macros")]
-pub use leasehold_macros::distributed_lock;
+pub use leasehold_macros::{KeyPart, distributed_lock, lock_key};
 
-/// For the attribute's expansion alone.
+/// For what the macros expand to alone.
 #[cfg(feature = "macros")]
 #[doc(hidden)]
 pub mod __private {
-    pub use crate::KeyTemplate;
-    pub use crate::attribute::{Call, Guarded, Skippable, body, key, lease};
     pub use std::pin::pin;
+
+    pub use crate::attribute::{Call, FromLockError, Guarded, Skippable, body, key, lease};
+    pub use crate::{KeyPart, KeyTemplate};
 }

@@ -1,6 +1,6 @@
 //! What the tests ask of a lock, and how they call what is under it.
 
-use leasehold::{LockError, Locks};
+use leasehold::{LockError, LockKey, Locks};
 
 /// What a body says: whether it saw its lock held.
 pub(crate) type Held = Result<bool, LockError>;
@@ -12,7 +12,7 @@ pub(crate) type Held = Result<bool, LockError>;
 /// If the store can't be asked.
 pub(crate) async fn held(key: &str) -> bool {
     let locks = Locks::current().expect("the test runs in a scope");
-    match locks.mutex(key).try_lock().await {
+    match locks.mutex(LockKey::new(key)).try_lock().await {
         Ok(lease) => {
             lease.release().await.expect("it was granted just now");
             false

@@ -4,6 +4,7 @@ mod ending;
 mod functions;
 mod guarding;
 mod held;
+mod keys;
 mod methods;
 mod sizes;
 mod spans;

@@ -12,11 +12,14 @@ use crate::{LockError, LockKey};
 ///
 /// Integers, strings, `bool`, `char`, `Uuid`, and references to them. Not
 /// floats, whose text is not unique, nor `Option`, whose `None` would make one
-/// lock of many. For a type of your own, write what identifies it.
+/// lock of many. For a newtype of your own, `#[derive(KeyPart)]` (feature `macros`);
+/// for another type, write what identifies it.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be part of a lock's key",
     label = "not a key part",
-    note = "integers, strings, `bool`, `char` and `Uuid` can; use a field that identifies the value, or implement `leasehold::KeyPart`"
+    note = "integers, strings, `bool`, `char` and `Uuid` can, and a newtype of yours with `#[derive(leasehold::KeyPart)]`",
+    note = "of another value use a field that identifies it, such as `{{order.id}}`, or a text of it: in an attribute, `key = {{ let day = day.to_string(); lock_key!(\"report:{{day}}\") }}`",
+    note = "an `Option` can't, since its `None` would be one lock for many: take the value out of it before, and decide what is locked without one"
 )]
 pub trait KeyPart {
     /// Writes what identifies the value. It is escaped afterwards.

@@ -1,0 +1,118 @@
+//! `lease.fence()` where no lease has a fencing token.
+
+use proc_macro2::{Delimiter, Ident, TokenStream, TokenTree};
+use syn::{Error, Result};
+
+use crate::args::CallOption;
+
+/// Refuses `name.fence()` in the body of a function whose leases have no token. The body
+/// is tokens: what it calls the same by a `let` of its own is let pass.
+pub(crate) fn refuse(name: &Ident, options: &[CallOption], body: &TokenStream) -> Result<()> {
+    let text = options.iter().find_map(|option| match option.name.to_string().as_str() {
+        "permits" => Some(
+            "a permit has no fencing token, since several are out at once: `fence()` would always \
+             be `LockError::NotFenced`; ask `is_held()`, or remove `permits` where the resource \
+             checks tokens",
+        ),
+        "read" => Some(
+            "a reader has no fencing token, since several read at once: `fence()` would always be \
+             `LockError::NotFenced`; ask `is_held()`, or write with `mode = \"write\"`",
+        ),
+        _ => None,
+    });
+    let mut found = Found { name, fence: None, is_rebound: false };
+    found.look(body.clone());
+    match (text, found.fence) {
+        (Some(text), Some(fence)) if !found.is_rebound => Err(Error::new(fence.span(), text)),
+        _ => Ok(()),
+    }
+}
+
+struct Found<'a> {
+    name: &'a Ident,
+    /// The first call.
+    fence: Option<Ident>,
+    /// Something else may have the name.
+    is_rebound: bool,
+}
+
+impl Found<'_> {
+    fn look(&mut self, tokens: TokenStream) {
+        let tokens: Vec<_> = tokens.into_iter().collect();
+        for (at, token) in tokens.iter().enumerate() {
+            match token {
+                TokenTree::Group(group) => self.look(group.stream()),
+                TokenTree::Ident(word) if word == self.name => {
+                    let before = at.checked_sub(1).map(|at| &tokens[at]);
+                    self.name_at(before, &tokens[at + 1..]);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn name_at(&mut self, before: Option<&TokenTree>, after: &[TokenTree]) {
+        let is_used = matches!(after, [TokenTree::Punct(dot), ..] if dot.as_char() == '.');
+        match before {
+            // Another's field.
+            Some(TokenTree::Punct(dot)) if dot.as_char() == '.' => return,
+            Some(TokenTree::Ident(word)) => {
+                self.is_rebound |=
+                    ["let", "mut", "ref", "for"].iter().any(|it| word == it) && !is_used;
+            }
+            Some(TokenTree::Punct(bar)) => self.is_rebound |= bar.as_char() == '|' && !is_used,
+            _ => {}
+        }
+        if let [_, TokenTree::Ident(fence), TokenTree::Group(call), ..] = after
+            && is_used
+            && fence == "fence"
+            && call.delimiter() == Delimiter::Parenthesis
+        {
+            self.fence.get_or_insert_with(|| fence.clone());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::tests::parse;
+
+    fn is_refused(options: &str, body: &str) -> bool {
+        let args = parse(&format!("key = \"a\", lease = lease, {options}")).unwrap();
+        refuse(&args.lease.unwrap(), &args.options, &body.parse().unwrap()).is_err()
+    }
+
+    #[test]
+    fn a_token_is_asked_for_where_there_is_none() {
+        for body in [
+            "lease.fence()?",
+            "{ let a = || { f(lease.fence()) }; }",
+            "write!(f, \"{}\", lease.fence()?)",
+            "if a || lease.fence().is_ok() {}",
+            "f(&mut lease.fence())",
+        ] {
+            assert!(is_refused("permits = 4", body), "{body}");
+            assert!(is_refused("mode = \"read\"", body), "{body}");
+            assert!(!is_refused("mode = \"write\"", body), "{body}");
+            assert!(!is_refused("ttl = \"1s\"", body), "{body}");
+        }
+    }
+
+    #[test]
+    fn what_may_be_something_else_is_let_pass() {
+        for body in [
+            "lease.is_held()",
+            "fence(lease)",
+            "other.fence()",
+            "self.lease.fence()",
+            "lease.fence.a()",
+            "let lease = other(); lease.fence()",
+            "if let Some(mut lease) = other() { lease.fence() }",
+            "leases.map(|lease| lease.fence())",
+            "for lease in leases { lease.fence() }",
+        ] {
+            assert!(!is_refused("permits = 4", body), "{body}");
+        }
+    }
+}
