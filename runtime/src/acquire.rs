@@ -3,11 +3,13 @@
 
 mod adopt;
 mod asking;
+mod bound;
 mod flight;
 mod pace;
 mod several;
 mod together;
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -15,6 +17,7 @@ use tokio::time::timeout;
 
 pub(crate) use self::adopt::adopt;
 pub(crate) use self::asking::{Asking, LIVE};
+use self::bound::{silent, within};
 use self::pace::{Pace, Refusal};
 pub(crate) use self::several::acquire_all;
 use crate::lease::{Lease, LeaseHandle};
@@ -51,6 +54,8 @@ pub(crate) async fn acquire(
     wanted: Wanted,
     options: Options,
 ) -> Result<Lease, LockError> {
+    let check = client.keeper.check();
+    check.map_err(|error| LockError::store(Step::Acquire, &wanted.key, error))?;
     options.check()?;
     options.check_longest(client.store.longest_ttl())?;
     let (begun, kind) = (client.store.now(), wanted.kind);
@@ -107,7 +112,9 @@ async fn acquire_since(
         };
         Acquisition { asking: Some(asking), admission: Some(admission) }
     };
-    acquisition.ask_until_granted(&mut pace, options).await
+    let most = pace.most(&*client.store, ttl);
+    let asked = within(most, pin!(acquisition.ask_until_granted(&mut pace, options))).await;
+    asked.unwrap_or_else(|| Err(acquisition.had_no_answer()))
 }
 
 /// Waits for its turn among those of this process, while there is time.
@@ -127,6 +134,11 @@ struct Acquisition {
 }
 
 impl Acquisition {
+    fn had_no_answer(&self) -> LockError {
+        let Some(asking) = &self.asking else { return LockError::ShutDown };
+        LockError::store(Step::Acquire, asking.key(), silent())
+    }
+
     async fn ask_until_granted(
         &mut self,
         pace: &mut Pace,

@@ -2,7 +2,7 @@
 
 use crate::line::Lines;
 use crate::store::{Forced, LockInfo, Owner};
-use crate::{IntoLockKey, LockError, Locks, Step};
+use crate::{IntoLockKey, LockError, LockKey, Locks, Step};
 
 impl Locks {
     /// Who holds a lock, of whatever kind, and who waits for it.
@@ -32,6 +32,7 @@ impl Locks {
     /// ```
     pub async fn inspect(&self, key: impl IntoLockKey) -> Result<LockInfo, LockError> {
         let key = key.into_lock_key()?;
+        self.check(Step::Inspect, &key)?;
         let info = self.client().store.inspect(&key).await;
         info.map_err(|error| LockError::store(Step::Inspect, &key, error))
     }
@@ -56,6 +57,7 @@ impl Locks {
         owner: impl AsRef<str>,
     ) -> Result<bool, LockError> {
         let (key, owner) = (key.into_lock_key()?, Owner::new(owner.as_ref())?);
+        self.check(Step::Inspect, &key)?;
         let held = self.client().store.is_held_by(&key, &owner).await;
         held.map_err(|error| LockError::store(Step::Inspect, &key, error))
     }
@@ -99,6 +101,7 @@ impl Locks {
     /// ```
     pub async fn force_release(&self, key: impl IntoLockKey) -> Result<Forced, LockError> {
         let key = key.into_lock_key()?;
+        self.check(Step::ForceRelease, &key)?;
         let forced = self.client().store.force_release(&key).await;
         // What it was taken from in this process is not handed over any more.
         Lines::end_turns(self.client(), &key);
@@ -108,5 +111,9 @@ impl Locks {
             tracing::debug!(%key, "the lock that was taken by force");
         }
         Ok(forced)
+    }
+
+    fn check(&self, step: Step, key: &LockKey) -> Result<(), LockError> {
+        self.client().keeper.check().map_err(|error| LockError::store(step, key, error))
     }
 }

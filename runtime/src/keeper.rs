@@ -31,7 +31,7 @@ use self::jobs::{Gate, Job};
 pub(crate) use self::thread::Thread;
 use crate::LossReason;
 use crate::shutdown::{Shutdown, Stay};
-use crate::store::{Request, Store, StoreFuture};
+use crate::store::{Request, Store, StoreError, StoreFuture};
 use crate::term::Term;
 
 /// How long the end of a client, or of a thread, waits for releases.
@@ -100,6 +100,19 @@ impl Keeper {
         thread.keep(shared.clone(), info);
         thread::drain_at_exit(&shared);
         Self { store, shutdown, gate, place: Place::Thread(shared, runtime) }
+    }
+
+    /// An error in a process that was forked off: the keeper's thread is not there, and what
+    /// it had locked stays so. Asked first by all that needs it.
+    #[cfg_attr(not(feature = "redis"), expect(clippy::unused_self, clippy::unnecessary_wraps))]
+    pub(crate) fn check(&self) -> Result<(), StoreError> {
+        #[cfg(feature = "redis")]
+        if let Place::Thread(shared, _) = &self.place
+            && !shared.is_here()
+        {
+            return Err(thread::forked());
+        }
+        Ok(())
     }
 
     /// Runs a task that goes by the clock. False where there is no runtime for it.
@@ -185,6 +198,9 @@ impl Keeper {
 
     /// No more work comes; what there is, is finished.
     pub(crate) fn end(&self) {
+        if self.check().is_err() {
+            return;
+        }
         match &self.place {
             Place::Guest(guest) => guest.end(),
             #[cfg(feature = "redis")]

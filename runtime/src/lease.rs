@@ -1,6 +1,7 @@
 //! The guard: what acquiring gives, and what ends it.
 
 mod handle;
+mod released;
 
 use std::fmt;
 use std::future::{Future, poll_fn};
@@ -10,6 +11,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 pub use self::handle::{LeaseHandle, LeaseState};
+pub use self::released::Released;
 use crate::keeper::{Judged, renew, why};
 use crate::line::{Lines, TurnId};
 use crate::locks::Client;
@@ -177,6 +179,7 @@ impl Lease {
     ///
     /// Safe: it is renewed, or not, and holds either way.
     pub async fn renew(&self) -> Result<(), LockError> {
+        self.check(Step::Renew)?;
         for tries_left in (0..TRIES).rev() {
             if !self.is_held() {
                 break;
@@ -242,6 +245,7 @@ impl Lease {
     /// Safe: if the future is dropped, the lease inside it is dropped too, and
     /// the keeper releases the lock.
     pub async fn release(mut self) -> Result<Released, LockError> {
+        self.check(Step::Release)?;
         let was_held = self.stop();
         if !was_held && let Some(reason) = self.term().loss() {
             return Err(self.lost_by(reason));
@@ -287,6 +291,10 @@ impl Lease {
         self.handle.term()
     }
 
+    fn check(&self, step: Step) -> Result<(), LockError> {
+        self.client.keeper.check().map_err(|error| LockError::store(step, self.key(), error))
+    }
+
     fn lost_by(&self, reason: LossReason) -> LockError {
         LockError::Lost { key: self.key().clone(), reason }
     }
@@ -321,6 +329,10 @@ impl Lease {
 impl Drop for Lease {
     fn drop(&mut self) {
         if self.rest != Rest::Nothing {
+            // A copy in a process that was forked off is not the lease.
+            if self.client.keeper.check().is_err() {
+                return;
+            }
             let was_held = self.stop();
             if self.rest == Rest::TakeBack || !was_held || !self.hand_over() {
                 self.client.keeper.release_later(self.term(), self.rest == Rest::Release);
@@ -334,17 +346,4 @@ impl fmt::Debug for Lease {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.handle.show("Lease", f)
     }
-}
-
-/// What a release did.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Released {
-    /// The lease has ended, and the lock is free for others, or the next has it.
-    Free,
-    /// This hold has ended, and so many others of its owner are left: of a reentrant
-    /// mutex alone.
-    StillHeld(u32),
-    /// It stays held, without a holder, for the rest of `hold_at_least`.
-    Kept,
 }

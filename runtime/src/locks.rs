@@ -23,7 +23,9 @@ use crate::{
 ///
 /// Over Redis it has a thread of its own, which renews leases and drives the
 /// connection; it may live in a `static` and outlive the runtime it was made
-/// on. Waiting needs the timers of a tokio runtime, which `#[tokio::main]` has.
+/// on. Waiting needs the timers of a tokio runtime, which `#[tokio::main]` has. A process
+/// that is forked off without `exec` has no such thread: there every command fails at
+/// once, and a client of its own is to be connected.
 /// When the last clone and the last lease are gone, it finishes what is
 /// still to be released, for at most 2 seconds.
 #[derive(Clone)]
@@ -256,7 +258,8 @@ impl Locks {
     ///
     /// # Panics
     ///
-    /// If it has to ask again, outside of a tokio runtime with timers.
+    /// If it has to ask again outside of a tokio runtime with timers; and over Redis in a
+    /// tokio runtime without them.
     ///
     /// # Cancel safety
     ///

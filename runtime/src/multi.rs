@@ -64,7 +64,8 @@ impl MultiLock {
     ///
     /// # Panics
     ///
-    /// If one command can't take all of them, outside of a tokio runtime with timers.
+    /// If one command can't take all of them outside of a tokio runtime with timers; and
+    /// over Redis in a tokio runtime without them.
     ///
     /// # Cancel safety
     ///
@@ -102,7 +103,8 @@ impl MultiLock {
     ///
     /// # Panics
     ///
-    /// If it has to ask again, outside of a tokio runtime with timers.
+    /// If it has to ask again outside of a tokio runtime with timers; and over Redis in a
+    /// tokio runtime without them.
     ///
     /// # Cancel safety
     ///

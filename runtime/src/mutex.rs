@@ -76,7 +76,8 @@ impl Mutex {
     ///
     /// # Panics
     ///
-    /// If it has to wait outside of a tokio runtime with timers.
+    /// If it has to wait outside of a tokio runtime with timers; and over Redis in a tokio
+    /// runtime without them.
     ///
     /// # Cancel safety
     ///
@@ -112,7 +113,8 @@ impl Mutex {
     ///
     /// # Panics
     ///
-    /// If it has to ask again, outside of a tokio runtime with timers.
+    /// If it has to ask again outside of a tokio runtime with timers; and over Redis in a
+    /// tokio runtime without them.
     ///
     /// # Cancel safety
     ///

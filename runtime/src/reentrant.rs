@@ -105,7 +105,8 @@ impl ReentrantMutex {
     ///
     /// # Panics
     ///
-    /// If it has to ask again, outside of a tokio runtime with timers.
+    /// If it has to ask again outside of a tokio runtime with timers; and over Redis in a
+    /// tokio runtime without them.
     ///
     /// # Cancel safety
     ///

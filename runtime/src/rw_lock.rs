@@ -113,7 +113,8 @@ impl RwLock {
     ///
     /// # Panics
     ///
-    /// If it has to ask again, outside of a tokio runtime with timers.
+    /// If it has to ask again outside of a tokio runtime with timers; and over Redis in a
+    /// tokio runtime without them.
     ///
     /// # Cancel safety
     ///

@@ -66,7 +66,8 @@ impl Semaphore {
     ///
     /// # Panics
     ///
-    /// If it has to wait outside of a tokio runtime with timers.
+    /// If it has to wait outside of a tokio runtime with timers; and over Redis in a tokio
+    /// runtime without them.
     ///
     /// # Cancel safety
     ///
@@ -139,7 +140,8 @@ impl Semaphore {
     ///
     /// # Panics
     ///
-    /// If it has to ask again, outside of a tokio runtime with timers.
+    /// If it has to ask again outside of a tokio runtime with timers; and over Redis in a
+    /// tokio runtime without them.
     ///
     /// # Cancel safety
     ///

@@ -18,6 +18,7 @@ pub mod rights;
 pub mod sentinel;
 pub mod server;
 mod shell;
+pub mod shim;
 pub mod skew;
 pub mod tls;
 

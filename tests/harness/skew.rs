@@ -1,18 +1,15 @@
 //! Clocks of a server, or of a worker, to be moved by a test: `skew.c`, built with the
 //! system's compiler and preloaded.
 
-use std::collections::hash_map::DefaultHasher;
 use std::fs::{self, File};
-use std::hash::{Hash, Hasher};
-use std::io::Write;
 use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::path::PathBuf;
+use std::process::Command;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
-const SOURCE: &str = include_str!("skew.c");
+use crate::shim::{build, folder};
 
 /// The clocks of one process.
 #[derive(Debug)]
@@ -53,7 +50,9 @@ impl Clock {
     ///
     /// If there is no C compiler.
     pub fn govern(&self, command: &mut Command) {
-        command.env("LD_PRELOAD", shim()).env("SKEWED_CLOCK", &self.path);
+        static SHIM: OnceLock<PathBuf> = OnceLock::new();
+        let shim = SHIM.get_or_init(|| build("skew", include_str!("skew.c")));
+        command.env("LD_PRELOAD", shim).env("SKEWED_CLOCK", &self.path);
     }
 
     /// Moves it, by so many microseconds.
@@ -105,40 +104,4 @@ impl Drop for Clock {
 #[must_use]
 pub fn micros(time: Duration) -> i64 {
     i64::try_from(time.as_micros()).expect("less than 292,000 years")
-}
-
-/// The folder of the build, in which the test's program is.
-pub(crate) fn folder() -> &'static Path {
-    static FOLDER: OnceLock<PathBuf> = OnceLock::new();
-    FOLDER.get_or_init(|| {
-        let test = std::env::current_exe().expect("a test runs");
-        test.parent().expect("it is in a folder").to_owned()
-    })
-}
-
-/// The library. It is named after its source, and appears when it is whole: other
-/// processes may build it at the same time.
-fn shim() -> &'static Path {
-    static SHIM: OnceLock<PathBuf> = OnceLock::new();
-    SHIM.get_or_init(|| {
-        let mut hash = DefaultHasher::new();
-        SOURCE.hash(&mut hash);
-        let library = folder().join(format!("skew-{:016x}.so", hash.finish()));
-        if library.exists() {
-            return library;
-        }
-        let draft = library.with_extension(std::process::id().to_string());
-        let mut compiler = Command::new("cc")
-            .args(["-x", "c", "-", "-Wall", "-Werror", "-O1", "-shared", "-fPIC", "-o"])
-            .arg(&draft)
-            .stdin(Stdio::piped())
-            .spawn()
-            .expect("there is a C compiler, `cc`");
-        let mut input = compiler.stdin.take().expect("it is piped");
-        input.write_all(SOURCE.as_bytes()).expect("it reads its input");
-        drop(input);
-        assert!(compiler.wait().expect("it ends").success(), "skew.c does not compile");
-        fs::rename(draft, &library).expect("the target folder can be written to");
-        library
-    })
 }

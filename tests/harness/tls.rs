@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use crate::server::{Server, free_port};
-use crate::skew::folder;
+use crate::shim::folder;
 
 /// What a server is started with goes behind this. Beside TLS, the tests' one has a port
 /// by which they can look behind the scenes.

@@ -209,19 +209,18 @@ async fn requests_that_never_wait_use_up_no_permits() {
 async fn a_dropped_acquisition_leaves_nothing() {
     let (locks, faults) = Locks::in_memory_with_faults();
     let another = Locks::over(faults.store().clone());
-    let mut interrupted_at = [0, 0];
+    let mut interrupted = 0;
     for used in 0..=BUDGET {
         yield_now().await;
         for _ in 0..used {
             consume_budget().await;
         }
-        faults.store().log();
         let mutex = locks.mutex("m");
         if is_pending(&mut Box::pin(mutex.lock())).await {
-            interrupted_at[usize::from(faults.store().log().contains(&"acquire"))] += 1;
+            interrupted += 1;
         }
         let free = unconstrained(another.mutex("m").try_lock()).await;
         assert!(free.is_ok(), "after {used}: {free:?}");
     }
-    assert!(interrupted_at.iter().all(|times| *times > 0), "{interrupted_at:?}");
+    assert!(interrupted > 0, "the budget interrupts nothing");
 }

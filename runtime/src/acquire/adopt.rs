@@ -1,11 +1,13 @@
 //! Taking up a lease that was detached.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::task::consume_budget;
 use tokio::time::sleep;
 
+use super::bound::{silent, within};
 use super::flight::Flight;
 use super::pace::Pace;
 use crate::keeper::why;
@@ -30,6 +32,8 @@ pub(crate) async fn adopt(client: &Arc<Client>, ticket: Ticket) -> Result<Lease,
         return Err(LockError::Lost { key: ticket.key, reason: LossReason::MaxHold });
     }
     ticket.options.check()?;
+    let check = client.keeper.check();
+    check.map_err(|error| LockError::store(Step::Adopt, &ticket.key, error))?;
     let begun = client.store.now();
     let kind = ticket.kind;
     let result = Adopting::new(client, ticket).adopt().await;
@@ -64,7 +68,9 @@ impl Adopting {
             if client.keeper.shutdown.has_begun() {
                 return Err(LockError::ShutDown);
             }
-            let error = match self.ask().await {
+            let most = pace.most(&*client.store, self.request.ttl);
+            let asked = within(most, pin!(self.ask())).await;
+            let error = match asked.unwrap_or_else(|| Err(silent())) {
                 Ok(Adoption::Adopted { token }) => {
                     let lease = self.lease(token);
                     if lease.is_held() {

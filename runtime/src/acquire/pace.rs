@@ -9,6 +9,9 @@ use crate::{LockError, LockKey, Step, Wait};
 /// wait: enough for a connection that broke while it was idle.
 const FAULTS: Duration = Duration::from_secs(1);
 
+/// By how much later than the client's own thread a caller gives up an answer.
+const LATER: Duration = Duration::from_millis(500);
+
 /// How long an owner's own lease may be in his way: one that was dropped just before is
 /// released in the background.
 const OWN: Duration = Duration::from_millis(250);
@@ -82,6 +85,14 @@ impl Pace {
         self.wait == Wait::For(Duration::ZERO)
     }
 
+    /// How long its caller stays at most, if that is bounded: when the wait is over, the
+    /// last answer has its time.
+    pub(super) fn most(&mut self, store: &dyn Store, ttl: Duration) -> Option<Duration> {
+        let answer = store.answers_within(ttl)? + LATER;
+        self.end(store.now());
+        (self.wait != Wait::Forever).then(|| self.left_in_faults().saturating_add(answer))
+    }
+
     /// The time there is left to wait.
     pub(super) fn left(&self, now: Instant) -> Duration {
         match self.wait {
@@ -140,14 +151,15 @@ impl Pace {
     /// How long to pause when the store has failed; nothing when the wait is over.
     pub(super) fn after_fault(&mut self, now: Instant) -> Option<Duration> {
         self.end(now);
-        let left = match self.wait {
-            Wait::For(wait) => {
-                let least = if self.has_no_queue { Duration::ZERO } else { FAULTS };
-                wait.max(least).saturating_sub(self.waited)
-            }
-            Wait::Forever => Duration::MAX,
-        };
+        let left = self.left_in_faults();
         (!left.is_zero()).then(|| self.random().min(left))
+    }
+
+    /// The time there is left to wait for a store that fails.
+    fn left_in_faults(&self) -> Duration {
+        let Wait::For(wait) = self.wait else { return Duration::MAX };
+        let least = if self.has_no_queue { Duration::ZERO } else { FAULTS };
+        wait.max(least).saturating_sub(self.waited)
     }
 
     fn random(&mut self) -> Duration {

@@ -4,11 +4,13 @@
 //! each through its own queue, and in the same order by everybody: whoever waits for
 //! one has none that comes after it, so no two wait for each other.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::time::sleep;
 
+use super::bound::{silent, within};
 use super::pace::{Pace, Refusal};
 use super::together::Together;
 use super::{Wanted, acquire};
@@ -18,7 +20,7 @@ use crate::line::Lines;
 use crate::locks::Client;
 use crate::options::Options;
 use crate::store::Kind;
-use crate::{LockError, LockKey, Wait, telemetry};
+use crate::{LockError, LockKey, Step, Wait, telemetry};
 
 /// How many there may be: a script that takes more would keep the server from others.
 const MOST: usize = 64;
@@ -43,6 +45,8 @@ pub(crate) async fn acquire_all(
             problem: format!("{} of them; name from 1 to {MOST}", keys.len()),
         });
     }
+    let check = client.keeper.check();
+    check.map_err(|error| LockError::store(Step::Acquire, &keys[0], error))?;
     let begun = client.store.now();
     let pace = Pace::new(begun, options.wait);
     Several { client, keys: &keys, options, begun, pace }.acquire().await
@@ -86,7 +90,8 @@ impl Several<'_> {
             if self.keys.iter().any(|key| Lines::has_waiters(self.client, &wanted(key))) {
                 return Ok(None);
             }
-            match asking.ask().await {
+            let most = self.pace.most(&*self.client.store, self.options.first_ttl());
+            match within(most, pin!(asking.ask())).await.unwrap_or_else(|| Err(silent())) {
                 Ok(Ok(leases)) => {
                     let waited = self.waited();
                     for _ in self.keys {

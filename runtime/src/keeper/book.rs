@@ -21,6 +21,8 @@ pub(super) struct Shared {
     pub(super) store: Arc<dyn Store>,
     pub(super) gate: Gate,
     pub(super) shutdown: Arc<Shutdown>,
+    /// The process that the keeper's thread is in.
+    process: u32,
     book: Mutex<Book>,
     /// There is something to do sooner than the keeper knew.
     pub(super) changed: Notify,
@@ -55,11 +57,18 @@ impl Shared {
             store,
             gate,
             shutdown,
+            process: std::process::id(),
             book: Mutex::default(),
             changed: Notify::new(),
             ended: Notify::new(),
             finished: Condvar::new(),
         }
+    }
+
+    /// Whether the keeper's thread is in this process, and not in one that this was forked
+    /// off from.
+    pub(super) fn is_here(&self) -> bool {
+        self.process == std::process::id()
     }
 
     pub(super) fn book(&self) -> MutexGuard<'_, Book> {

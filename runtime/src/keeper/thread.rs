@@ -14,7 +14,7 @@ use super::DRAIN;
 use super::book::{Done, Shared};
 use super::jobs;
 use crate::shutdown::Stay;
-use crate::store::{ClientInfo, Store};
+use crate::store::{ClientInfo, Store, StoreError};
 use crate::term::{LOOK, Term};
 use crate::{LockError, Outcome, Step};
 
@@ -158,6 +158,18 @@ async fn introduce(store: Arc<dyn Store>, info: ClientInfo) {
     }
 }
 
+/// Why nothing is done in a process that was forked off.
+pub(super) fn forked() -> StoreError {
+    let source = "this process was forked, and the lock client's thread is not in it: \
+                  connect anew in the child";
+    StoreError {
+        outcome: Outcome::NotRun,
+        is_passing: false,
+        is_shut_down: false,
+        source: source.into(),
+    }
+}
+
 thread_local! {
     static AT_EXIT: RefCell<AtExit> = const { RefCell::new(AtExit(Vec::new())) };
 }
@@ -183,7 +195,8 @@ struct AtExit(Vec<Weak<Shared>>);
 
 impl Drop for AtExit {
     fn drop(&mut self) {
-        for keeper in self.0.drain(..).filter_map(|keeper| keeper.upgrade()) {
+        let keepers = self.0.drain(..).filter_map(|keeper| keeper.upgrade());
+        for keeper in keepers.filter(|keeper| keeper.is_here()) {
             let left = keeper.drain(DRAIN);
             if left > 0 {
                 // Whoever logs may use this thread's locals, which are gone: a

@@ -307,6 +307,10 @@ impl Store for Faulty {
         self.inner.gives_hints()
     }
 
+    fn answers_within(&self, ttl: Duration) -> Option<Duration> {
+        self.inner.answers_within(ttl)
+    }
+
     fn now(&self) -> Instant {
         self.inner.now() + *lock(&self.suspended)
     }

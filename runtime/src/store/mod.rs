@@ -310,6 +310,13 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
         Duration::MAX
     }
 
+    /// How long an answer to an acquire may take, time-outs and repeats included; nothing
+    /// where it is there at once.
+    fn answers_within(&self, ttl: Duration) -> Option<Duration> {
+        let _ = ttl;
+        None
+    }
+
     /// The clock that this client's deadlines are read from. It may go on while the
     /// system is suspended and timers stand still: what is to come by it is slept for as
     /// what is left, and not until then.

@@ -182,6 +182,11 @@ impl Store for Quorum {
         self.longest_ttl
     }
 
+    fn answers_within(&self, ttl: Duration) -> Option<Duration> {
+        // Votes, tokens, and what is given back.
+        Some(self.members.iter().filter_map(|it| it.store.answers_within(ttl)).max()? * 3)
+    }
+
     fn now(&self) -> Instant {
         // There are three at least.
         self.members.first().map_or_else(Instant::now, |member| member.store.now())

@@ -3,9 +3,11 @@
 //! `worker URL COMMAND …`; each prints `ready` when it holds what it is to
 //! hold, and goes on when its input ends.
 
+mod blocked;
 mod canary;
 mod cost;
 mod ending;
+mod forked;
 mod stopped;
 
 use std::io::Read;
@@ -45,6 +47,8 @@ fn main() -> Result<(), Failure> {
         }
         [url, "each"] => each(url),
         [url, "log"] => log_to_the_end(url),
+        [url, "blocked"] => blocked::acquire(url),
+        [url, "fork"] => forked::fork(url),
         ["-", "env"] => environment(),
         ["-", "serve"] => serve(),
         ["-", "canary"] => canary::run(),

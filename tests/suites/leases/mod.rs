@@ -2,6 +2,7 @@
 //! anything leaves nothing, how a client ends, who is told of a loss and when, and what
 //! many leases cost.
 
+mod alone;
 mod cancel;
 #[cfg(target_os = "linux")]
 mod cost;

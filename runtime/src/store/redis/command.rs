@@ -124,7 +124,12 @@ pub(super) const LEAST: Duration = Duration::from_millis(33);
 /// The time a command has: enough for a slow answer, and little enough that a
 /// lease outlives two of them.
 pub(super) fn limit(request: &Request, most: Duration) -> Duration {
-    (request.ttl / 3).min(most).max(LEAST)
+    limit_of(request.ttl, most)
+}
+
+/// The same for a request of this TTL.
+pub(super) fn limit_of(ttl: Duration, most: Duration) -> Duration {
+    (ttl / 3).min(most).max(LEAST)
 }
 
 /// The integers of an answer: few have their place here, and need no memory.

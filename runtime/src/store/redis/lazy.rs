@@ -11,7 +11,7 @@ use tokio::sync::{Notify, watch};
 use tokio::task::AbortHandle;
 use tokio::time::{sleep, timeout};
 
-use super::command::limit;
+use super::command::{limit, limit_of};
 use super::connection::Pauses;
 use super::{clock, fault, lock};
 use crate::store::quorum::NoMajority;
@@ -329,6 +329,14 @@ impl Store for Lazy {
 
     fn longest_ttl(&self) -> Duration {
         self.shared.longest_ttl.unwrap_or(Duration::MAX)
+    }
+
+    fn answers_within(&self, ttl: Duration) -> Option<Duration> {
+        match self.shared.store.get() {
+            Some(store) => store.answers_within(ttl),
+            // Until it is there, and then in any of the stores.
+            None => Some(limit_of(ttl, self.shared.command_timeout) * 5),
+        }
     }
 
     fn now(&self) -> Instant {

@@ -36,7 +36,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use self::call::{by, holder};
-use self::command::{Command, integers, is_wrong_type, limit, unreadable};
+use self::command::{Command, integers, is_wrong_type, limit, limit_of, unreadable};
 pub use self::lazy::Lazy;
 pub use self::member::Member;
 use self::pump::Pumps;
@@ -261,6 +261,16 @@ impl Store for RedisStore {
                 Some(Box::pin(cluster.hub.clone().attend(self.wake(&request.key).into_owned())))
             }
         }
+    }
+
+    fn answers_within(&self, ttl: Duration) -> Option<Duration> {
+        let limit = limit_of(ttl, self.command_timeout);
+        let once = match &self.servers {
+            Servers::One(_) => limit,
+            #[cfg(feature = "cluster")]
+            Servers::Cluster(_) => cluster::patience(limit),
+        };
+        Some(self.synced.as_ref().map_or(once, |synced| synced.patience(limit)))
     }
 
     fn now(&self) -> Instant {

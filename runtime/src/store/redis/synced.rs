@@ -66,6 +66,11 @@ impl Synced {
         Self { pool, manager, replicas, timeout, runtime }
     }
 
+    /// How long it may take: a connection, the grant, the replicas, and to take it back.
+    pub(super) fn patience(&self, limit: Duration) -> Duration {
+        limit * 4 + self.timeout
+    }
+
     /// Sends what may grant; it goes on if nobody waits for the answer.
     pub(super) fn start(
         self: &Arc<Self>,

@@ -1,0 +1,54 @@
+//! Libraries in C that a test preloads into a process: built with the system's compiler,
+//! once each.
+
+use std::collections::hash_map::DefaultHasher;
+use std::fs;
+use std::hash::{Hash, Hasher};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::OnceLock;
+
+/// Lets a worker fork, by reading the link `/leasehold-test/fork`.
+///
+/// # Panics
+///
+/// If there is no C compiler.
+pub fn let_fork(command: &mut Command) {
+    static SHIM: OnceLock<PathBuf> = OnceLock::new();
+    let shim = SHIM.get_or_init(|| build("fork", include_str!("fork.c")));
+    command.env("LD_PRELOAD", shim);
+}
+
+/// The folder of the build, in which the test's program is.
+pub(crate) fn folder() -> &'static Path {
+    static FOLDER: OnceLock<PathBuf> = OnceLock::new();
+    FOLDER.get_or_init(|| {
+        let test = std::env::current_exe().expect("a test runs");
+        test.parent().expect("it is in a folder").to_owned()
+    })
+}
+
+/// A library. It is named after its source, and appears when it is whole: other
+/// processes may build it at the same time.
+pub(crate) fn build(name: &str, source: &str) -> PathBuf {
+    let mut hash = DefaultHasher::new();
+    source.hash(&mut hash);
+    let library = folder().join(format!("{name}-{:016x}.so", hash.finish()));
+    if library.exists() {
+        return library;
+    }
+    let draft = library.with_extension(std::process::id().to_string());
+    let mut compiler = Command::new("cc")
+        .args(["-x", "c", "-", "-Wall", "-Werror", "-O1", "-shared", "-fPIC", "-o"])
+        .arg(&draft)
+        .stdin(Stdio::piped())
+        .spawn()
+        .expect("there is a C compiler, `cc`");
+    let mut input = compiler.stdin.take().expect("it is piped");
+    input.write_all(source.as_bytes()).expect("it reads its input");
+    drop(input);
+    assert!(compiler.wait().expect("it ends").success(), "{name}.c does not compile");
+    fs::rename(draft, &library).expect("the target folder can be written to");
+    library
+}

@@ -1,0 +1,89 @@
+//! A process that is forked while it holds a lock.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use leasehold::{Lease, LockError, Locks};
+use tokio::runtime::{Builder, Runtime};
+use tokio::time::{sleep, timeout};
+
+use super::Failure;
+
+/// Longer than anything may take here.
+const LONG: Duration = Duration::from_secs(20);
+
+const TTL: Duration = Duration::from_secs(2);
+
+fn runtime() -> Result<Runtime, Failure> {
+    Ok(Builder::new_current_thread().enable_all().build()?)
+}
+
+/// Forks. The child says what it is told by the client of its parent, connects anew, and
+/// ends; the parent says when that was, and what became of its lease.
+pub(super) fn fork(url: &str) -> Result<(), Failure> {
+    let parents = runtime()?;
+    let (locks, leases, many) = parents.block_on(async {
+        let locks = Locks::connect(url).await?;
+        let mut leases = Vec::new();
+        for name in ["held", "also", "more"] {
+            leases.push(locks.mutex(name).ttl(TTL).lock().await?);
+        }
+        let permits = locks.semaphore("many", 1_000);
+        let mut many = Vec::new();
+        for _ in 0..1_000 {
+            many.push(permits.acquire().await?);
+        }
+        Ok::<_, LockError>((locks, leases, many))
+    })?;
+    // They are still to be released when it is forked.
+    drop(many);
+    let child = std::fs::read_link("/leasehold-test/fork")?;
+    if child.as_os_str() == "0" {
+        let told = runtime()?.block_on(in_the_child(url, locks, leases));
+        println!("child ends {}", now());
+        return told;
+    }
+    let state = format!("/proc/{}/stat", child.display());
+    parents.block_on(async {
+        while !std::fs::read_to_string(&state)?.contains(") Z ") {
+            sleep(Duration::from_millis(5)).await;
+        }
+        println!("ended {}", now());
+        // Renewed, whatever the child did.
+        sleep(TTL).await;
+        for lease in leases {
+            println!("parent {} {}", lease.is_held(), lease.release().await.is_ok());
+        }
+        Ok(())
+    })
+}
+
+async fn in_the_child(url: &str, locks: Locks, leases: Vec<Lease>) -> Result<(), Failure> {
+    say("lock", locks.mutex("a").wait(LONG).lock()).await;
+    say("waiting", locks.mutex("held").wait(LONG).lock()).await;
+    say("try", locks.mutex("a").try_lock()).await;
+    say("permit", locks.semaphore("many", 1_000).acquire()).await;
+    say("all", locks.all(["a", "b"]).lock()).await;
+    say("inspect", locks.inspect("a")).await;
+    say("force", locks.force_release("held")).await;
+    let [held, also, more] = <[Lease; 3]>::try_from(leases).expect("there are three");
+    say("renew", held.renew()).await;
+    say("release", also.release()).await;
+    drop(more);
+    let own = Locks::connect(url).await?;
+    own.mutex("own").lock().await?.release().await?;
+    println!("child connected");
+    Ok(())
+}
+
+async fn say<T>(what: &str, asked: impl Future<Output = Result<T, LockError>>) {
+    match timeout(LONG, asked).await {
+        Ok(Ok(_)) => println!("child {what}: had"),
+        Ok(Err(error)) => println!("child {what}: {error}"),
+        Err(_) => println!("child {what}: hangs"),
+    }
+}
+
+/// Milliseconds by the clock that both have.
+fn now() -> u128 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_millis())
+}
