@@ -154,13 +154,13 @@ async fn a_lost_connection_for_hints_comes_back_while_somebody_waits() {
     tokio::time::sleep(Duration::from_millis(300)).await;
     server.forget_stats().await;
     tokio::time::sleep(ASK_AGAIN).await;
-    let asks = server.stats("evalsha").await.0;
+    let asks = server.script_calls().await;
     assert!(asks <= 3 * 2, "{asks} asks of three in {ASK_AGAIN:?}");
     for (lease, waiter) in held.into_iter().zip(waiting) {
         server.forget_stats().await;
         lease.release().await.unwrap();
         waiter.await.unwrap().release().await.unwrap();
-        let calls = server.stats("evalsha").await.0;
+        let calls = server.script_calls().await;
         // Two releases, a confirmation, and what the others ask meanwhile.
         assert!(calls <= 5, "{calls} calls for a release that is told");
     }
