@@ -155,6 +155,15 @@ impl Keeper {
         self.finish(jobs::release(store, gate, term.clone(), was_held, stay));
     }
 
+    /// Takes a lease that has ended back once more, if its acquisition was in doubt.
+    pub(crate) fn end_doubt(&self, term: &Arc<Term>) {
+        if term.in_doubt().is_some() {
+            let (store, gate) = (self.store.clone(), self.gate.clone());
+            let stay = Stay::new(&self.shutdown);
+            self.finish(jobs::end_doubt(store, gate, term.clone(), stay));
+        }
+    }
+
     /// Says how a lease was lost that is not held any more, as soon as that is known.
     pub(crate) fn tell_later(&self, term: &Arc<Term>, reason: LossReason) {
         self.finish(jobs::tell_once(self.store.clone(), term.clone(), reason));

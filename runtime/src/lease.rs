@@ -255,8 +255,7 @@ impl Lease {
             tokio::task::yield_now().await;
             return Ok(Released::Free);
         }
-        let mut tries_left = TRIES;
-        let mut is_unconfirmed = false;
+        let (mut tries_left, mut is_unconfirmed) = (TRIES, false);
         loop {
             tries_left -= 1;
             let answer = self.client.store.release(&self.term().request, self.term().keep());
@@ -269,6 +268,7 @@ impl Lease {
                 Err(error) => return Err(LockError::store(Step::Release, self.key(), error)),
                 Ok(answer) => {
                     self.rest = Rest::Nothing;
+                    self.client.keeper.end_doubt(self.term());
                     self.term().settle(!matches!(answer, Ended::NotHeld(_)));
                     return match answer {
                         Ended::Kept => Ok(Released::Kept),

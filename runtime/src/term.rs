@@ -121,6 +121,11 @@ impl Term {
         self.times.rest(self.store.now())
     }
 
+    /// When the first ask for it was sent that had no answer, if there was one.
+    pub(crate) fn in_doubt(&self) -> Option<Instant> {
+        self.times.in_doubt
+    }
+
     /// What the next in this process may have of it, once its holder has ended it.
     pub(crate) fn rest_of_grant(&self) -> Option<Grant> {
         let is_sure = !self.is_suspect() && !self.shutdown.has_begun();

@@ -107,7 +107,7 @@ impl Asking {
     /// Whether it may be asked for again with this TTL: an ask that had no answer could
     /// set another one at any time.
     pub(super) fn may_last(&self, ttl: Duration) -> bool {
-        ttl == self.request.ttl || !self.flight.is_in_doubt()
+        ttl == self.request.ttl || self.flight.in_doubt().is_none()
     }
 
     /// The same request for another acquisition.
@@ -281,12 +281,13 @@ impl Asking {
         if now + CONFIRMATION >= deadline {
             return None;
         }
-        self.lease(token, Grant { sent: now, deadline, is_offer: true }, options)
+        self.lease(token, Grant { sent: now, deadline, is_offer: true, in_doubt: None }, options)
     }
 
     fn lease(&mut self, token: u64, grant: Grant, options: &Options) -> Option<Lease> {
         let fence = self.request.kind.is_fenced().then(|| Fence::new(token));
         let (client, request) = (self.client().clone(), self.request.clone());
+        let grant = Grant { in_doubt: self.flight.in_doubt(), ..grant };
         let lease = Lease::new(client, request, fence, grant, options);
         self.flight.disarm();
         if lease.is_held() {

@@ -47,9 +47,10 @@ impl<T: Send + 'static> Flight<T> {
         self.command.is_some()
     }
 
-    /// Whether a command had no answer, and may be on its way.
-    pub(super) fn is_in_doubt(&self) -> bool {
-        self.unanswered.is_some()
+    /// When the first command was sent that had no answer, if there was one: it may be on
+    /// its way.
+    pub(super) fn in_doubt(&self) -> Option<Instant> {
+        self.unanswered
     }
 
     /// Sends a command; false if the store has none for it.

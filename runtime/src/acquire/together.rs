@@ -54,6 +54,7 @@ impl Together {
             return None;
         }
         let grant = Grant::by_command(self.flight.sent, self.options.first_ttl());
+        let grant = Grant { in_doubt: self.flight.in_doubt(), ..grant };
         let mut leases = Leases::new();
         for (request, token) in self.requests.drain(..).zip(tokens) {
             let fence = Some(Fence::new(*token));

@@ -198,13 +198,32 @@ pub(super) fn release(
     stay: Stay,
 ) -> Job {
     Box::pin(async move {
-        let _stay = stay;
         let keep = || if was_held { term.keep() } else { Duration::ZERO };
         let release = || store.release(&term.request, keep());
         if let Some(answer) = persist(&store, &gate, &term.request, "released", release).await {
             term.settle(!matches!(answer, Ended::NotHeld(_)));
         }
+        end_doubt(store, gate, term, stay).await;
     })
+}
+
+/// Takes a lease that has ended back once more, if its acquisition was in doubt: late bytes
+/// of it may have granted it anew, to nobody. No other lease has its request by now.
+pub(super) fn end_doubt(store: Arc<dyn Store>, gate: Gate, term: Arc<Term>, stay: Stay) -> Job {
+    Box::pin(async move {
+        let _stay = stay;
+        // Outside of a runtime, where a guest's job may begin, nothing can wait.
+        if let Some(since) = term.in_doubt().filter(|_| Handle::try_current().is_ok()) {
+            sleep(late(&store, since)).await;
+            cancel_all(&store, &gate, std::slice::from_ref(&term.request)).await;
+        }
+    })
+}
+
+/// When no late bytes are to be expected any more of a command that was sent then: what was
+/// lost on the way is sent again after twice the time, and twice that.
+fn late(store: &Arc<dyn Store>, sent: Instant) -> Duration {
+    store.now().saturating_duration_since(sent).clamp(LATE, LIVE_MOST)
 }
 
 /// What may be on its way yet of an acquisition.
@@ -250,8 +269,7 @@ pub(super) fn cancel<T: Send + 'static>(
         }
         cancel_all(&store, &gate, &requests).await;
         if doubt.is_certain {
-            // What was lost on the way is sent again after twice the time, and twice that.
-            let late = store.now().saturating_duration_since(doubt.since).clamp(LATE, LIVE_MOST);
+            let late = late(&store, doubt.since);
             let again = async move {
                 cancel_all(&store, &gate, &requests).await;
                 drop(stay);

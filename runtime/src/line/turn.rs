@@ -303,7 +303,7 @@ impl Baton {
 impl Drop for Baton {
     fn drop(&mut self) {
         if let Some(request) = self.request.take() {
-            let doubt = Doubt::new(None, self.client.store.now());
+            let doubt = Doubt::new(self.grant.in_doubt, self.client.store.now());
             self.client.keeper.cancel_later(vec![request], None::<StoreFuture<()>>, doubt);
         }
     }

@@ -17,12 +17,15 @@ pub(crate) struct Grant {
     pub(crate) deadline: Instant,
     /// An offer is to be confirmed at once, by a renewal.
     pub(crate) is_offer: bool,
+    /// When the first ask for it was sent that had no answer: a copy of it may be on its
+    /// way, and would grant it anew when it has ended.
+    pub(crate) in_doubt: Option<Instant>,
 }
 
 impl Grant {
     /// Of a command that was sent then, and set the TTL.
     pub(crate) fn by_command(sent: Instant, ttl: Duration) -> Self {
-        Self { sent, deadline: sent + validity(ttl), is_offer: false }
+        Self { sent, deadline: sent + validity(ttl), is_offer: false, in_doubt: None }
     }
 }
 
@@ -37,6 +40,7 @@ pub(super) struct Times {
     deadline: AtomicU64,
     /// No renewal has confirmed it yet.
     is_offer: AtomicBool,
+    pub(super) in_doubt: Option<Instant>,
     /// How long each renewal lets it last.
     ttl: Duration,
     pub(super) is_renewed: bool,
@@ -60,6 +64,7 @@ impl Times {
             start: grant.sent,
             deadline: AtomicU64::new(nanos(grant.deadline.saturating_duration_since(grant.sent))),
             is_offer: AtomicBool::new(grant.is_offer),
+            in_doubt: grant.in_doubt,
             ttl,
             is_renewed: options.renew,
             // Here the later stamp is the safe one.
@@ -148,7 +153,12 @@ impl Times {
         // All commands of the request are for the whole TTL: so none that comes late makes
         // it shorter for who has it then.
         let is_whole = self.most(now).is_none_or(|left| left >= self.ttl);
-        (is_enough && is_whole).then_some(Grant { sent: now, deadline, is_offer })
+        (is_enough && is_whole).then_some(Grant {
+            sent: now,
+            deadline,
+            is_offer,
+            in_doubt: self.in_doubt,
+        })
     }
 
     /// What is left of it to be given away.

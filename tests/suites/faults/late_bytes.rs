@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use leasehold::Locks;
 use leasehold_tests::polls::drop_after;
+use leasehold_tests::sentinel::until_linked;
 use leasehold_tests::server::Server;
 use redis::aio::MultiplexedConnection;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -83,17 +84,21 @@ async fn held(redis: &mut MultiplexedConnection) -> usize {
     held
 }
 
+/// Makes a user `u` with the password `p`, whose client may not end its old connections.
+/// Without `client|info` each acquisition is a call of its own, by which they are counted.
+async fn forbid_to_end_connections(redis: &mut MultiplexedConnection) {
+    let rights = "SETUSER u reset on >p ~* &* +@all -client|kill -client|info";
+    let mut command = redis::cmd("ACL");
+    command.arg(rights.split(' ').collect::<Vec<_>>()).exec_async(redis).await.unwrap();
+}
+
 /// A user whose client may not end its old connections takes its acquisitions back once
 /// more, when nothing of them can arrive any more.
 #[tokio::test]
 async fn late_acquires_leave_nothing_held_though_no_connection_may_be_ended() {
     let server = Server::start();
     let mut redis = server.redis().await;
-    // Without `client|info` each acquisition is a call of its own, by which they are counted.
-    let rights = "ACL SETUSER u reset on >p ~* &* +@all -client|kill -client|info";
-    let mut command = redis::cmd("ACL");
-    command.arg(rights.split(' ').skip(1).collect::<Vec<_>>());
-    command.exec_async(&mut redis).await.unwrap();
+    forbid_to_end_connections(&mut redis).await;
     let network = Network::to(&server).await;
     let locks = Locks::connect(&format!("redis://u:p@127.0.0.1:{}/", network.port)).await.unwrap();
     // The server must have its scripts, and the client its way.
@@ -132,5 +137,52 @@ async fn late_acquires_leave_nothing_held_though_no_connection_may_be_ended() {
         let left = held(&mut redis).await;
         assert!(begun.elapsed() < Duration::from_secs(5), "{left} are left");
         sleep(Duration::from_millis(5)).await;
+    }
+}
+
+/// It was granted by the second ask, while the first was on its way, and is released before
+/// that arrives: which grants it anew, to nobody, and not for the whole TTL.
+#[tokio::test]
+async fn a_lease_that_was_in_doubt_is_not_held_by_nobody() {
+    for waits_for_replicas in [false, true] {
+        let server = Server::start();
+        let of = format!("127.0.0.1 {}", server.port());
+        let replica = Server::start_with(&["--replicaof", &of]);
+        until_linked(&replica).await;
+        let mut redis = server.redis().await;
+        forbid_to_end_connections(&mut redis).await;
+        let network = Network::to(&server).await;
+        let mut builder = Locks::builder();
+        if waits_for_replicas {
+            builder = builder.sync_replicas(1, Duration::from_secs(5));
+        }
+        let url = format!("redis://u:p@127.0.0.1:{}/", network.port);
+        let locks = builder.connect(&url).await.unwrap();
+        locks.mutex("first").lock().await.unwrap().release().await.unwrap();
+
+        network.hold_back();
+        if waits_for_replicas {
+            // Releases go by another connection, and are not to be late as well.
+            while locks.inspect("a").await.is_err() {}
+        }
+        let wait = Duration::from_secs(20);
+        let lease = locks.mutex("a").ttl(3 * wait).wait(wait).lock().await.unwrap();
+        // The longer it was in doubt, the later it is taken back once more.
+        sleep(Duration::from_secs(2)).await;
+        lease.release().await.unwrap();
+        // So that the record does not say any more that it has ended.
+        let another = Locks::connect(&server.url()).await.unwrap();
+        another.mutex("a").lock().await.unwrap().release().await.unwrap();
+        assert_eq!(held(&mut redis).await, 0);
+        network.deliver();
+        let eventually = async |count: usize| {
+            while held(&mut redis.clone()).await != count {
+                sleep(Duration::from_millis(1)).await;
+            }
+        };
+        let late = tokio::time::timeout(wait, eventually(1)).await;
+        late.expect("the late bytes grant it to nobody");
+        let ended = tokio::time::timeout(wait, eventually(0)).await;
+        ended.expect("and that is taken back");
     }
 }

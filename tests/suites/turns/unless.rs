@@ -47,6 +47,36 @@ async fn a_turn_that_is_over_does_not_go_on_after_a_standstill() {
     assert!(faults.store().log().starts_with(&["release", "acquire"]));
 }
 
+/// All leases of a turn are one request: what is on its way of an ask that had no answer
+/// is taken back when the last of them has ended, and no sooner.
+#[tokio::test(start_paused = true)]
+async fn what_was_in_doubt_is_taken_back_once_the_last_has_ended() {
+    for is_dropped in [false, true] {
+        let (locks, faults) = Locks::in_memory_with_faults();
+        faults.on(Step::Acquire).pass(1);
+        faults.on(Step::Acquire).next(Fault::LoseReply);
+        let (first, [second]) = in_turn(&locks, [mutex(&locks)]).await;
+        faults.store().log();
+        drop(first);
+        let second = second.await.unwrap().unwrap();
+        assert_eq!(faults.store().log(), Vec::<&str>::new(), "it was handed over");
+        sleep(SECOND * 60).await;
+        assert!(second.is_held());
+        assert!(faults.store().log().iter().all(|sent| *sent == "renew"));
+        if is_dropped {
+            drop(second);
+        } else {
+            second.release().await.unwrap();
+        }
+        settle().await;
+        assert_eq!(faults.store().log(), ["release"]);
+        sleep(SECOND * 16).await;
+        assert_eq!(faults.store().log(), ["cancel"], "dropped: {is_dropped}");
+        sleep(SECOND * 60).await;
+        assert_eq!(faults.store().log(), Vec::<&str>::new());
+    }
+}
+
 /// The time to hold it was over before the next took it up: it asks the store.
 #[tokio::test(start_paused = true)]
 async fn what_is_over_when_it_is_taken_up_is_asked_for() {
