@@ -80,6 +80,10 @@ impl Locks {
     /// tokio's clock: in a test that pauses it, `tokio::time::advance` past the
     /// TTL lets them expire, while a `sleep` renews them on the way. Renewals
     /// run on the caller's runtime, so work that blocks it loses its lease.
+    ///
+    /// Pause the clock only where nothing in the test speaks to a real server: a paused
+    /// clock jumps to the next timer whenever all tasks wait, and so a pool of sqlx is
+    /// timed out while its connection is made.
     #[must_use]
     pub fn in_memory() -> Self {
         Self::over(Arc::new(MemoryStore::default()))

@@ -11,7 +11,8 @@ pub(crate) use self::connect::{connect_quorum, connect_quorum_lazy};
 use crate::{IntoLockKey, LeaseHandle, LockError, Locks, Mutex, RwLock, ShutDownReport};
 
 /// A client whose locks are held where a majority of several servers says so: an odd
-/// number of masters that know nothing of each other. From [`Locks::quorum`].
+/// number of masters that know nothing of each other. From
+/// `Locks::quorum`, which comes with the feature `redis`.
 ///
 /// What one server can't promise, this can: a server that dies, forgets or is cut off
 /// takes no lock with it, and makes no second holder, as long as a majority stands. After

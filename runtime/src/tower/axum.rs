@@ -32,11 +32,11 @@ use crate::{KeyTemplate, LeaseHandle, LockKey};
 /// of the template, or has it twice; or if the value is empty, is not UTF-8, or
 /// makes the name too long.
 ///
-/// Parameters are known to layers *on a route*: `put(update).route_layer(…)`,
-/// `Router::route_layer`, and the two `layer`s. Prefer `route_layer`, which
-/// leaves alone what no route answers: with `layer`, a wrong method takes the
-/// lock before it is answered with 405, and a wrong path is answered with 400
-/// instead of 404. Put around the finished router from outside
+/// Put the layer on the methods of a route: `put(update).route_layer(…)`. It leaves
+/// alone what no handler answers. Parameters are known to three other calls as well,
+/// under which a wrong method takes the lock before it is answered with 405 (or with
+/// 409 if another holds it): `put(update).layer(…)`, `Router::route_layer` and
+/// `Router::layer`. With the last a wrong path is answered with 400 instead of 404. Put around the finished router from outside
 /// (`layer.layer(router)`), it sees no parameters, and refuses everything.
 ///
 /// # Panics

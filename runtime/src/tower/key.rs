@@ -58,16 +58,33 @@ impl RequestKey for &'static str {
 /// # Examples
 ///
 /// ```
+/// use http::{HeaderValue, Request, Response, StatusCode};
 /// use leasehold::tower::key_by;
 /// use leasehold::{KeyTemplate, LockLayer, Locks};
+/// use tower::{Layer, ServiceExt};
+/// # use std::convert::Infallible;
 ///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let locks = Locks::in_memory();
 ///
-/// // One request at a time for each idempotency key; without one, no lock.
+/// // One request at a time for each idempotency key; without one, no lock. One that
+/// // is there and can't be read is an error: `None` would let it through.
 /// let by_header = LockLayer::mutex(&locks, key_by(|parts| {
-///     let key = parts.headers.get("idempotency-key")?;
-///     Some(KeyTemplate::new().text("request:").part("key", &key.to_str().ok()?).finish())
+///     let Some(key) = parts.headers.get("idempotency-key") else { return Ok(None) };
+///     let key = key.to_str().map_err(|_| "the header Idempotency-Key is not ASCII")?;
+///     let key = KeyTemplate::new().text("request:").part("key", key).finish();
+///     key.map(Some).map_err(|_| "the header Idempotency-Key has no value that names a request")
 /// }));
+/// let service = by_header.layer(tower::service_fn(|_: Request<()>| async {
+///     Ok::<_, Infallible>(Response::new(String::new()))
+/// }));
+/// let mut request = Request::new(());
+/// let response = service.clone().oneshot(request.clone()).await?;
+/// assert_eq!(response.status(), StatusCode::OK);
+/// request.headers_mut().insert("idempotency-key", HeaderValue::from_bytes("ké".as_bytes())?);
+/// let response = service.oneshot(request).await?;
+/// assert_eq!(response.status(), StatusCode::BAD_REQUEST);
 ///
 /// // Here, a request without the header is refused.
 /// let by_tenant = LockLayer::mutex(&locks, key_by(|parts| {
@@ -76,6 +93,8 @@ impl RequestKey for &'static str {
 ///     let key = KeyTemplate::new().text("tenant:").part("tenant", tenant).finish();
 ///     key.map_err(|_| "the header x-tenant has no value that names a tenant")
 /// }));
+/// # Ok(())
+/// # }
 /// ```
 pub fn key_by<F, T>(key: F) -> KeyBy<F>
 where

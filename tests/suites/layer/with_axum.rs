@@ -122,6 +122,13 @@ async fn route_layer_leaves_alone_what_no_route_answers() {
     let get = Request::get("/orders/1").body(Body::empty()).unwrap();
     let response = orders(&locks).oneshot(get).await.unwrap();
     assert_eq!(response.status(), StatusCode::METHOD_NOT_ALLOWED);
+
+    // axum puts a router's layers around the answer 405 as well.
+    let layer = LockLayer::mutex(&locks, path_key("order:{id}"));
+    let app = Router::new().route("/orders/{id}", put(async || "changed")).route_layer(layer);
+    let get = Request::get("/orders/1").body(Body::empty()).unwrap();
+    let response = app.oneshot(get).await.unwrap();
+    assert_eq!(response.status(), StatusCode::CONFLICT);
 }
 
 #[tokio::test]
