@@ -79,7 +79,7 @@ async fn acquire_since(
         // An owner who has it comes in again, whoever waits: that, the store knows.
         if !wanted.may_be_had_already() && Lines::has_waiters(client, &wanted) {
             // How long they take is not known; a lease of this TTL ends by then.
-            return Err(LockError::Busy { key: wanted.key, retry_after: options.ttl });
+            return Err(LockError::Busy { key: wanted.key, retry_after: options.ttl, kept: false });
         }
         Acquisition { asking: Some(Asking::new(client, wanted, ttl)), admission: None }
     } else {
@@ -160,12 +160,12 @@ impl Acquisition {
                     None => Refusal::Over,
                 },
                 Ok(Attempt::Queued { ask_again, .. }) => Refusal::Queued(ask_again),
-                Ok(Attempt::Busy { retry_after, repaired }) => {
+                Ok(Attempt::Busy { retry_after, repaired, kept }) => {
                     if repaired {
                         tracing::warn!("a lock was held without expiry, and was given the TTL");
                         tracing::debug!(key = %asking.key(), "the lock without expiry");
                     }
-                    Refusal::Held(retry_after)
+                    Refusal::Held { left: retry_after, kept }
                 }
                 Ok(Attempt::WrongKind) => {
                     return Err(LockError::WrongKind { key: asking.key().clone() });

@@ -28,6 +28,11 @@ pub enum LockError {
         /// nobody waits for it. Where others of this process wait, a guess: the
         /// TTL.
         retry_after: Duration,
+        /// Whether nobody holds it any more, and it is kept for the rest of its
+        /// holder's `hold_at_least`: `retry_after` is when that ends, then, and
+        /// nobody renews it. Else it may be free any moment, and may be held for
+        /// longer. Always false where others of this process wait.
+        kept: bool,
     },
     /// Others held it, or were before it, for the whole wait.
     #[error(

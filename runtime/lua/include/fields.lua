@@ -19,10 +19,10 @@ local function to_ms(now)
   return tonumber(string.sub(now, 1, 13))
 end
 
--- Somebody has it, for so long; what has no expiry gets one.
-local function busy(lock, ttl_ms)
+-- Somebody has it, for so long, which `code` or 0 says; what has no expiry gets one.
+local function busy(lock, ttl_ms, code)
   local left_ms = redis.call('PTTL', lock)
-  if left_ms >= 0 then return {0, left_ms} end
+  if left_ms >= 0 then return {code or 0, left_ms} end
   redis.call('PEXPIRE', lock, ttl_ms)
   return {4, tonumber(ttl_ms)}
 end

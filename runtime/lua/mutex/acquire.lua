@@ -35,6 +35,7 @@
 ---   {3}           wrong kind: the name is in use, or waited for, as another kind of lock
 ---   {4, ttl_ms}   busy, without an expiry until now: it was given the TTL
 ---   {5, ticket, until_ms, again_ms}  queued: known to live until, and to ask again in
+---   {7, left_ms}  busy: nobody has it, and it is kept for this much longer (hold-at-least)
 --- COST  O(log waiters)
 
 local function acquire(each, rec)
@@ -53,8 +54,9 @@ local function acquire(each, rec)
       redis.call('SET', lock, 'MH' .. string.sub(rec, 3), 'PX', ttl_ms)
       return {1, tonumber(last)}
     end
-    is_free = string.sub(rec, 2, 2) == 'F'
-    if not is_free and live_ms == 0 then return busy(lock, ttl_ms) end
+    local state = string.sub(rec, 2, 2)
+    is_free = state == 'F'
+    if not is_free and live_ms == 0 then return busy(lock, ttl_ms, state == 'K' and 7) end
   end
   local now, place, until_ms = clock(), nil, nil
   if live_ms > 0 then place, until_ms = join(queue, waiters, id, live_ms, ticket, 'M' .. owner, now) end

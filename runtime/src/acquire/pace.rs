@@ -20,8 +20,8 @@ const OWN: Duration = Duration::from_millis(250);
 pub(super) enum Refusal {
     /// It waits in the store's queue, and is to ask again in so long.
     Queued(Duration),
-    /// Others hold it, for so much longer, and it is in no queue.
-    Held(Duration),
+    /// Others hold it, or it is kept, for so much longer, and it is in no queue.
+    Held { left: Duration, kept: bool },
     /// Others of this process were before it for all of the wait.
     Behind,
     /// Its owner has it, and would wait for himself.
@@ -37,7 +37,9 @@ impl Refusal {
         match self {
             Self::Fault(error) => LockError::store(Step::Acquire, &key, error),
             Self::Own => LockError::WouldDeadlock { key },
-            Self::Held(retry_after) if pace.is_try() => LockError::Busy { key, retry_after },
+            Self::Held { left, kept } if pace.is_try() => {
+                LockError::Busy { key, retry_after: left, kept }
+            }
             _ => LockError::TimedOut { key, waited: pace.waited, held_by_caller: false },
         }
     }
@@ -117,7 +119,9 @@ impl Pace {
         self.end(now);
         // A semaphore forgets ended permits a few at a time, and what is over
         // when it comes is asked for anew: also by a call that does not wait.
-        if matches!(refusal, Refusal::Held(Duration::ZERO) | Refusal::Over) && self.repeats > 0 {
+        if matches!(refusal, Refusal::Held { left: Duration::ZERO, .. } | Refusal::Over)
+            && self.repeats > 0
+        {
             self.repeats -= 1;
             return Some(Duration::ZERO);
         }
@@ -137,10 +141,10 @@ impl Pace {
             // A little later than the store says, where the lock then ends.
             Refusal::Queued(again) if hears => (*again + Duration::from_millis(1)).max(Self::FIRST),
             // Without a queue, those who ask together would go on doing so.
-            Refusal::Held(again) if self.has_no_queue => {
+            Refusal::Held { left: again, .. } if self.has_no_queue => {
                 random.min(*again + self.pause.mul_f64(fastrand::f64()))
             }
-            Refusal::Queued(again) | Refusal::Held(again) => {
+            Refusal::Queued(again) | Refusal::Held { left: again, .. } => {
                 random.min(*again + Duration::from_millis(1))
             }
             _ => random,
@@ -173,14 +177,18 @@ impl Pace {
 mod tests {
     use super::*;
 
+    fn held(left: Duration) -> Refusal {
+        Refusal::Held { left, kept: false }
+    }
+
     #[test]
     fn it_asks_again_at_the_holders_deadline_at_the_latest() {
         let begun = Instant::now();
         let mut pace = Pace::new(begun, Wait::Forever);
         pace.pause = Pace::LONGEST;
-        let soon = Refusal::Held(Duration::from_millis(20));
+        let soon = held(Duration::from_millis(20));
         assert_eq!(pace.next(begun, &soon, true), Some(Duration::from_millis(21)));
-        let late = Refusal::Held(Duration::from_secs(20));
+        let late = held(Duration::from_secs(20));
         assert!(pace.next(begun, &late, true) <= Some(Pace::LONGEST));
     }
 
@@ -211,7 +219,7 @@ mod tests {
     #[test]
     fn the_wait_is_the_bound_and_a_try_does_not_wait() {
         let begun = Instant::now();
-        let held = Refusal::Held(Duration::from_secs(20));
+        let held = held(Duration::from_secs(20));
         let mut pace = Pace::new(begun, Wait::For(Duration::from_secs(1)));
         pace.pause = Pace::LONGEST;
         let nearly = begun + Duration::from_millis(999);

@@ -16,7 +16,7 @@ fn all() -> Vec<LockError> {
     let answers = [("redis-1:6379", "connection refused"), ("redis-2:6379", "granted")];
     let no_majority = NoMajority::of(answers.map(|(a, b)| (a.into(), b.into())).into_iter());
     vec![
-        Busy { key: key(), retry_after: Duration::from_secs(1) },
+        Busy { key: key(), retry_after: Duration::from_secs(1), kept: false },
         TimedOut { key: key(), waited: Duration::from_secs(1), held_by_caller: false },
         Lost { key: key(), reason: LossReason::Expired },
         Store {

@@ -105,6 +105,8 @@ pub enum Attempt {
         retry_after: Duration,
         /// What holds it had no expiry, and was given the request's TTL.
         repaired: bool,
+        /// Nobody holds it, and it is kept for so much longer: a mutex alone.
+        kept: bool,
     },
     /// The request was released or cancelled before: it is never granted again.
     Ended,

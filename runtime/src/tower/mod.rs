@@ -41,15 +41,15 @@
 //! | status | when | `Retry-After` |
 //! |---|---|---|
 //! | 400 | the request does not say what to lock | |
-//! | 409 | another holds the mutex, or reads or writes meanwhile | what is left of its lease, or of the last reader's |
-//! | 429 | the semaphore is full | when its next permit would expire |
+//! | 409 | another holds the mutex, or reads or writes meanwhile | 1; of a mutex that is [kept](crate::Mutex::hold_at_least) the rest, rounded up |
+//! | 429 | the semaphore is full | 1 |
 //! | 503 | the lock store failed | 1 |
 //! | 503 | the lock was lost while the request ran, or the request held it for its [`max_hold`](LockLayer::max_hold) | |
 //! | 500 | the layer has an option that makes no sense, or the name is in use by another kind of lock | |
 //!
-//! `Retry-After` is in seconds, rounded up, at least 1; after a
-//! [`wait`](LockLayer::wait) in vain it is 1. [`LockLayer::on_refused`] puts
-//! answers of your own in the place of these, all or some.
+//! `Retry-After` is in seconds. The rest of a lease would be no answer: its holder
+//! renews it, or releases it long before. [`LockLayer::on_refused`] puts answers of your
+//! own in the place of these, all or some.
 //!
 //! # For how long the lock is held
 //!

@@ -12,9 +12,8 @@ use super::key::KeyError;
 use crate::error::Quiet;
 use crate::{LockError, LossReason};
 
-/// When to come back if nobody can say when: `Retry-After` knows nothing
-/// shorter.
-const SOON: Duration = Duration::from_secs(1);
+/// When to come back if nobody can say when: `Retry-After` knows nothing shorter.
+const SOON: u64 = 1;
 
 /// Why the layer answers a request itself.
 #[derive(Debug)]
@@ -61,18 +60,21 @@ impl Refusal {
         }
     }
 
-    /// The seconds of `Retry-After` in the built-in answer, if it has one:
-    /// rounded up, and at least 1.
+    /// The seconds of `Retry-After` in the built-in answer, if it has one.
+    ///
+    /// One, but for a mutex that nobody holds and that is kept for the rest of its
+    /// `hold_at_least`: then it is that rest, rounded up. The rest of a lease says
+    /// nothing, since its holder renews it, or releases it long before.
     ///
     /// There is none where the same request would fail again, nor after a lock
     /// was lost: part of the work may have been done.
     #[must_use]
     pub fn retry_after(&self) -> Option<u64> {
         match self {
-            Self::Held(LockError::Busy { retry_after, .. })
-            | Self::Full(LockError::Busy { retry_after, .. }) => Some(whole_seconds(*retry_after)),
-            // Who waited in vain knows only that others held it all the time.
-            Self::Held(_) | Self::Full(_) | Self::Unavailable(_) => Some(whole_seconds(SOON)),
+            Self::Held(LockError::Busy { retry_after, kept: true, .. }) => {
+                Some(whole_seconds(*retry_after))
+            }
+            Self::Held(_) | Self::Full(_) | Self::Unavailable(_) => Some(SOON),
             Self::NoKey(_) | Self::Lost(_) | Self::Misconfigured(_) => None,
         }
     }
@@ -156,7 +158,7 @@ pub(super) fn problem(
 
 fn whole_seconds(time: Duration) -> u64 {
     let begun = u64::from(time.subsec_nanos() > 0);
-    time.as_secs().saturating_add(begun).max(1)
+    time.as_secs().saturating_add(begun).max(SOON)
 }
 
 #[cfg(test)]

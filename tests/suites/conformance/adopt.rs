@@ -8,8 +8,8 @@ use leasehold_tests::backend::Backend;
 
 use super::operator::{KINDS, forced, inspected, is_held_by, is_same, was_forced};
 use super::{
-    Client, FIRST, LIVE, LONG, SHORT, acquire, ask, busy, cancelled, claims, granted, released,
-    renewed, waits,
+    Client, FIRST, LIVE, LONG, SHORT, acquire, ask, busy, cancelled, claims, granted, kept,
+    released, renewed, waits,
 };
 
 macro_rules! cases {
@@ -297,7 +297,7 @@ pub(super) async fn what_is_kept_is_not_adopted(backend: &impl Backend) {
     assert_eq!(backend.store().release(&from, LONG).await.unwrap(), Ended::Kept);
     assert_eq!(refused(backend, &from, &heir(&from, LONG)).await, Taken);
     assert!(inspected(backend).await.kept.is_some());
-    busy(backend, &Client::new().mutex(LONG)).await;
+    kept(backend, &Client::new().mutex(LONG)).await;
 }
 
 pub(super) async fn another_kind_is_not_adopted(backend: &impl Backend) {

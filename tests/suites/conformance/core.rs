@@ -6,7 +6,7 @@ use leasehold::LossReason::{Expired, Taken};
 use leasehold::store::{Attempt, Ended, Kind, Renewal};
 use leasehold_tests::backend::Backend;
 
-use super::{Client, LONG, SHORT, acquire, busy, granted};
+use super::{Client, LONG, SHORT, acquire, busy, granted, kept};
 
 macro_rules! cases {
     ($case:path) => {
@@ -192,13 +192,13 @@ pub(super) async fn a_kept_lock_is_held_without_a_holder(backend: &impl Backend)
     let request = client.mutex(LONG);
     granted(backend, &request).await;
     assert_eq!(backend.store().release(&request, LONG).await.unwrap(), Ended::Kept);
-    let left = busy(backend, &client.mutex(LONG)).await;
+    let left = kept(backend, &client.mutex(LONG)).await;
     assert!(left > LONG / 2, "{left:?}");
     assert_eq!(acquire(backend, &request).await, Attempt::Ended);
     assert_eq!(backend.store().renew(&request).await.unwrap(), Renewal::NotHeld(Taken));
     let repeated = backend.store().release(&request, SHORT).await.unwrap();
     assert_eq!(repeated, Ended::Kept);
-    busy(backend, &client.mutex(LONG)).await;
+    kept(backend, &client.mutex(LONG)).await;
 }
 
 pub(super) async fn a_kept_lock_is_free_in_time(backend: &impl Backend) {
@@ -206,7 +206,7 @@ pub(super) async fn a_kept_lock_is_free_in_time(backend: &impl Backend) {
     let request = client.mutex(LONG);
     granted(backend, &request).await;
     let _ = backend.store().release(&request, SHORT).await.unwrap();
-    busy(backend, &client.mutex(LONG)).await;
+    kept(backend, &client.mutex(LONG)).await;
     backend.pass(SHORT).await;
     granted(backend, &client.mutex(LONG)).await;
 }

@@ -186,10 +186,19 @@ async fn granted(backend: &impl Backend, request: &Request) -> u64 {
     }
 }
 
-/// The time that a request must be told to wait.
+/// The time that a request must be told to wait, while another holds the lock.
 async fn busy(backend: &impl Backend, request: &Request) -> Duration {
+    refused(backend, request, false).await
+}
+
+/// The same, while nobody holds it and it is kept.
+async fn kept(backend: &impl Backend, request: &Request) -> Duration {
+    refused(backend, request, true).await
+}
+
+async fn refused(backend: &impl Backend, request: &Request, is_kept: bool) -> Duration {
     match acquire(backend, request).await {
-        Attempt::Busy { retry_after, repaired: false } => retry_after,
+        Attempt::Busy { retry_after, repaired: false, kept } if kept == is_kept => retry_after,
         other => panic!("{other:?}"),
     }
 }

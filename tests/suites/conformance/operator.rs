@@ -10,7 +10,7 @@ use leasehold_tests::backend::{Backend, Memory};
 use leasehold_tests::hearing::Hearing;
 
 use super::{
-    Client, FIRST, LIVE, LONG, SHORT, acquire, ask, busy, cancelled, claims, granted, queued,
+    Client, FIRST, LIVE, LONG, SHORT, acquire, ask, busy, cancelled, claims, granted, kept, queued,
     released, renewed, waits,
 };
 
@@ -369,7 +369,7 @@ pub(super) async fn a_kept_mutex_is_taken_by_force(backend: &impl Backend) {
     let mutex = client.mutex(LONG);
     granted(backend, &mutex).await;
     let _ = backend.store().release(&mutex, LONG).await.unwrap();
-    busy(backend, &client.mutex(LONG)).await;
+    kept(backend, &client.mutex(LONG)).await;
     assert!(matches!(forced(backend).await, Forced::Released { .. }));
     granted(backend, &client.mutex(LONG)).await;
 }

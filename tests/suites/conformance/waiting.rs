@@ -72,7 +72,7 @@ fn permit(client: &Client, limit: u32, weight: u32) -> Request {
 async fn persists(backend: &impl Backend, request: &Request) -> Attempt {
     for _ in 0..5 {
         let answer = acquire(backend, request).await;
-        if answer != (Attempt::Busy { retry_after: Duration::ZERO, repaired: false }) {
+        if !matches!(answer, Attempt::Busy { retry_after: Duration::ZERO, repaired: false, .. }) {
             return answer;
         }
     }

@@ -132,9 +132,9 @@ impl Likeness {
                     && is_same(ask_again, again)
             }
             (
-                Attempt::Busy { retry_after: first, repaired: false },
-                Attempt::Busy { retry_after: second, repaired: false },
-            ) => is_same(first, second),
+                Attempt::Busy { retry_after: first, repaired: false, kept: is_kept },
+                Attempt::Busy { retry_after: second, repaired: false, kept },
+            ) => kept == is_kept && is_same(first, second),
             _ => memory == redis,
         }
     }

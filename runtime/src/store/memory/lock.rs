@@ -174,5 +174,5 @@ impl Lock {
 
 /// The answer to one who is not in the queue.
 pub(super) fn busy(retry_after: Duration) -> Attempt {
-    Attempt::Busy { retry_after, repaired: false }
+    Attempt::Busy { retry_after, repaired: false, kept: false }
 }

@@ -28,7 +28,8 @@ pub(super) fn acquire(
         }
         is_free = matches!(record.state, State::Free);
         if !is_free && waiting.is_none() {
-            return busy(record.until - now);
+            let kept = matches!(record.state, State::Kept { .. });
+            return Attempt::Busy { retry_after: record.until - now, repaired: false, kept };
         }
     }
     if is_free && lock.nobody_waits() {

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::super::{Attempt, ClientId, Kind, Mended, Request};
-use super::lock::{Demand, Lock, Record, State};
+use super::lock::{Demand, Lock, Record, State, busy};
 use super::shared::Shared;
 use super::{mutex, rw};
 
@@ -28,7 +28,7 @@ pub(super) fn vote(
                 && !lock.holders.is_live(request.id, now)
                 && !lock.holders.owns(request.owner.as_ref(), now)
             {
-                return Attempt::Busy { retry_after: mark.until - now, repaired: false };
+                return busy(mark.until - now);
             }
             rw::acquire(lock, request, None, shared)
         }

@@ -226,12 +226,13 @@ impl Round {
                 return Ok(verdict);
             }
         }
-        let (mut lefts, mut repaired) = (Vec::new(), false);
+        let (mut lefts, mut repaired, mut keep) = (Vec::new(), false, 0);
         for vote in &self.votes {
             match vote {
-                Vote::Refused(Attempt::Busy { retry_after, repaired: is_repaired }) => {
+                Vote::Refused(Attempt::Busy { retry_after, repaired: is_repaired, kept }) => {
                     lefts.push(*retry_after);
                     repaired |= is_repaired;
+                    keep += usize::from(*kept);
                 }
                 Vote::Refused(_) => lefts.push(self.request.ttl),
                 _ => {}
@@ -243,7 +244,9 @@ impl Round {
             needed.saturating_sub(self.votes.len() - lefts.len() - self.failures().count());
         let retry_after = missing.checked_sub(1).and_then(|nth| lefts.get(nth).copied());
         // If none: several want it at once, and each had its part.
-        Ok(Attempt::Busy { retry_after: retry_after.unwrap_or(LEAST).max(LEAST), repaired })
+        let retry_after = retry_after.unwrap_or(LEAST).max(LEAST);
+        // A release is done when a majority keeps it.
+        Ok(Attempt::Busy { retry_after, repaired, kept: keep >= needed })
     }
 
     fn failures(&self) -> impl Iterator<Item = &Failure> {

@@ -79,8 +79,9 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 fn attempt(answer: &[u64]) -> Option<Attempt> {
     Some(match *answer {
         [1, token] => Attempt::Granted { token },
-        [code @ (0 | 4), millis] => {
-            Attempt::Busy { retry_after: Duration::from_millis(millis), repaired: code == 4 }
+        [code @ (0 | 4 | 7), millis] => {
+            let retry_after = Duration::from_millis(millis);
+            Attempt::Busy { retry_after, repaired: code == 4, kept: code == 7 }
         }
         [2] => Attempt::Ended,
         [3] => Attempt::WrongKind,
