@@ -196,8 +196,8 @@ impl Acquisition {
             };
             // Who was not answered asks again soon, whatever it hears.
             let is_faulty = matches!(refusal, Refusal::Fault(_));
-            if let Some(token) = Box::pin(asking.hear(pause, is_faulty)).await
-                && let Some(lease) = asking.offered(token, &options)
+            if let Some(offer) = Box::pin(asking.hear(pause, is_faulty)).await
+                && let Some(lease) = asking.offered(offer, &options)
             {
                 return Ok(in_turn(lease, self.admission.take(), &options));
             }

@@ -21,7 +21,7 @@ impl Mutex {
     /// How long the lease lasts unless it is renewed, which it is every third
     /// of this: 100 ms to 24 h, by default 30 s. A holder that dies keeps the
     /// lock for at most this long; one that dies in the moment when it is handed
-    /// over, for up to 6 s if that is longer.
+    /// over, for a second at most.
     pub fn ttl(mut self, ttl: Duration) -> Self {
         self.face.options.ttl = ttl;
         self

@@ -8,6 +8,7 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use tokio::sync::Notify;
 
@@ -38,6 +39,8 @@ struct Heard {
 pub(crate) struct Offer {
     pub(crate) token: u64,
     pub(crate) until: Stamp,
+    /// By how much sooner it ends.
+    pub(crate) early: Duration,
 }
 
 /// What was heard.
@@ -74,8 +77,8 @@ impl Wakeups {
 impl Listener for Wakeups {
     fn hear(&self, hint: Hint) {
         match hint {
-            Hint::Offered { id, token, until } => {
-                self.ring(id, |heard| heard.offer = Some(Offer { token, until }));
+            Hint::Offered { id, token, until, early } => {
+                self.ring(id, |heard| heard.offer = Some(Offer { token, until, early }));
             }
             Hint::Free { id } => self.ring(id, |heard| heard.is_free = true),
             Hint::Missed => {
@@ -142,18 +145,19 @@ mod tests {
     async fn a_hint_reaches_the_one_it_is_for() {
         let wakeups = Arc::new(Wakeups::default());
         let (client, counter) = (ClientId::random(), AtomicU64::new(0));
+        let early = Duration::ZERO;
         let ids = [(); 2].map(|()| RequestId::next(client, &counter));
         let routes = ids.map(|id| wakeups.route(id));
-        wakeups.hear(Hint::Offered { id: ids[1], token: 7, until: 8 });
+        wakeups.hear(Hint::Offered { id: ids[1], token: 7, until: 8, early });
         let first = tokio::time::timeout(std::time::Duration::ZERO, routes[0].news()).await;
         assert!(first.is_err());
-        assert!(matches!(routes[1].news().await, News::Offered(Offer { token: 7, until: 8 })));
+        assert!(matches!(routes[1].news().await, News::Offered(Offer { token: 7, until: 8, .. })));
         wakeups.hear(Hint::Missed);
         for route in &routes {
             assert!(matches!(route.news().await, News::Missed));
         }
         drop(routes);
         assert!(wakeups.bells().is_empty());
-        wakeups.hear(Hint::Offered { id: ids[0], token: 7, until: 8 });
+        wakeups.hear(Hint::Offered { id: ids[0], token: 7, until: 8, early });
     }
 }

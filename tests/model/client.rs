@@ -1,6 +1,6 @@
 //! A client: where it is in its acquisition, and what is under way for it.
 
-use super::server::{Answer, Command, Message, RequestId};
+use super::server::{Answer, Command, Message, RequestId, Stamp};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Phase {
@@ -43,7 +43,7 @@ pub(super) struct Client {
     pub(super) ticket: Option<u8>,
     /// The stamp of the last answer: as a waiter, of its heartbeat; as a
     /// holder, of its lease.
-    pub(super) stamp: Option<u8>,
+    pub(super) stamp: Option<Stamp>,
     pub(super) token: u8,
     /// Whose place it adopts.
     pub(super) from: Option<RequestId>,
@@ -150,7 +150,7 @@ impl Client {
     }
 
     /// Holds, with a lease or an offer that began under this stamp.
-    pub(super) fn hold(&mut self, token: u8, stamp: u8) {
+    pub(super) fn hold(&mut self, token: u8, stamp: Stamp) {
         self.stop_waiting();
         self.phase = Phase::Holding;
         self.token = token;

@@ -243,7 +243,7 @@ impl Model for Protocol {
             }
             Action::RunOut(id) => {
                 state.left.pauses -= u8::from(state.keeps_alive(id));
-                state.server.run_out(id);
+                state.server.run_out(id, self.mistake);
                 state.tickets.use_up(id);
             }
             Action::Force => {

@@ -10,7 +10,8 @@
 //!
 //! **Time** has no length. A window (of a lease, an offer or a heartbeat) runs
 //! out at the server at any moment, and then it is over for the client too,
-//! whose clock began it before the server did. A client that does not look at
+//! whose clock began it before the server did. An offer may run out before its
+//! waiter's heartbeat does, and its message says by how much. A client that does not look at
 //! its clock is one that is paused: it goes on, and the fence is there for it.
 //! That a command never brings the end of a window forward, and that clocks
 //! run at one rate, is taken for granted.
@@ -20,7 +21,7 @@
 //! and messages come at any time.
 //!
 //! **Left out**: that a release forgets after a minute, the bound of 64 dead
-//! waiters in one run, how long [turns] last, and renewals but those that claim
+//! waiters in one run, that those of a client which hears nothing are doubted, how long [turns] last, and renewals but those that claim
 //! an offer: they change an expiry, and here expiries have no length. The model
 //! follows the scripts by hand; that both do the same is what the other suites
 //! are for.
@@ -294,6 +295,12 @@ fn dropped_flag() {
 #[test]
 fn no_stamp() {
     TWICE.breaks(TWO_HOLDERS, Mistake::NoStamp, Faults::PAUSE);
+}
+
+/// The message of an offer that ran out comes while the waiter is known to live.
+#[test]
+fn goes_by_heartbeat() {
+    TWICE.breaks(TWO_HOLDERS, Mistake::GoesByHeartbeat, Faults::PAUSE);
 }
 
 /// A waiter starts on the message, and the lease that its claim began runs out

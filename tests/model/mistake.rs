@@ -50,6 +50,8 @@ pub(super) enum Mistake {
     DroppedFlag,
     /// A message does not say which heartbeat its offer goes by.
     NoStamp,
+    /// A waiter believes an offer for as long as its heartbeat lasts.
+    GoesByHeartbeat,
     /// A poll or a claim brings the end of a window forward: the TTL is shorter
     /// than the heartbeat, by which a waiter that starts on a message goes.
     WindowShrinks,

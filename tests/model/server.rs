@@ -10,6 +10,17 @@ pub(super) struct RequestId {
     pub(super) serial: u8,
 }
 
+/// How often windows of a request ran out, at the server. A window that began under
+/// earlier counts is over, on the client's clock too, whose windows begin before the
+/// server's.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct Stamp {
+    /// That of its lease, or of its heartbeat.
+    pub(super) heartbeat: u8,
+    /// That of an offer, which is over before the heartbeat is.
+    pub(super) offer: u8,
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Lock {
     Absent,
@@ -90,11 +101,11 @@ pub(super) enum Command {
 pub(super) enum Answer {
     Granted {
         token: u8,
-        stamp: u8,
+        stamp: Stamp,
     },
     Queued {
         ticket: u8,
-        stamp: u8,
+        stamp: Stamp,
     },
     NotHeld,
     /// Busy, or it would wait for itself: only to those who have other leases, or
@@ -109,8 +120,8 @@ pub(super) enum Answer {
 pub(super) struct Message {
     pub(super) id: RequestId,
     pub(super) token: u8,
-    /// The heartbeat that the offer lasts as long as.
-    pub(super) stamp: u8,
+    /// The heartbeat that the offer is for, and which offer of it.
+    pub(super) stamp: Stamp,
 }
 
 /// The server with what stands outside of its memory: time.
@@ -128,11 +139,8 @@ pub(super) struct Store {
     pub(super) used: u8,
     /// The last ticket.
     ticket: u8,
-    /// For each request, how often a window of its ran out at the server: that
-    /// of its lease, its offer, or its heartbeat. A window that began under an
-    /// earlier count is over, on the client's clock too, whose windows begin
-    /// before the server's.
-    stamps: Vec<[u8; Self::SERIALS]>,
+    /// For each request.
+    stamps: Vec<[Stamp; Self::SERIALS]>,
     pub(super) flaw: Option<Flaw>,
 }
 
@@ -147,18 +155,23 @@ impl Store {
             behind: 0,
             used: 0,
             ticket: 0,
-            stamps: vec![[0; Self::SERIALS]; usize::from(clients)],
+            stamps: vec![[Stamp::default(); Self::SERIALS]; usize::from(clients)],
             flaw: None,
         }
     }
 
-    pub(super) fn stamp(&self, id: RequestId) -> u8 {
+    pub(super) fn stamp(&self, id: RequestId) -> Stamp {
         self.stamps[usize::from(id.client)][usize::from(id.serial)]
     }
 
     /// Ends what the request has: its lease, its offer or its heartbeat.
     pub(super) fn run_out(&mut self, id: RequestId, mistake: Mistake) {
-        self.stamps[usize::from(id.client)][usize::from(id.serial)] += 1;
+        let stamp = &mut self.stamps[usize::from(id.client)][usize::from(id.serial)];
+        if self.server.lock != Lock::Offered(id) {
+            stamp.heartbeat += 1;
+        } else if mistake != Mistake::GoesByHeartbeat {
+            stamp.offer += 1;
+        }
         self.server.run_out(id, mistake);
         self.replica.run_out(id, mistake);
     }

@@ -56,7 +56,7 @@ local function line_up(keys, holder, limit, ttl_ms, live_ms, ticket, token, flag
   elseif flag == '0' then
     redis.call('SETRANGE', keys.lock, 52, '1')
   end
-  tell_all(keys.wake, offers)
+  tell_all(keys, offers)
   if own then return {1, tonumber(own)} end
   local left_ms = free_in(keys.holders, now_ms)
   if live_ms == 0 then return {0, left_ms} end

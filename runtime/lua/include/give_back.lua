@@ -15,7 +15,7 @@ local function move_on(keys, rec, id, now)
     _, token, offers = serve(keys, nil, nil, token, now)
   end
   settle(keys, token, id, now_ms)
-  tell_all(keys.wake, offers)
+  tell_all(keys, offers)
 end
 
 -- Ends what a holder has, and says whether it had it, or ended it before.

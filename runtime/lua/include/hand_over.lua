@@ -1,18 +1,18 @@
---- include/hand_over: who has a mutex next. Goes after include/queue and include/free.
+--- include/hand_over: who has a mutex next. Goes after include/tell and include/free.
 
 -- Whether a request has the mutex, or was offered it.
 local function holds(rec, id)
   return string.find(rec, '^M[HO]') ~= nil and string.sub(rec, 3, 36) == id
 end
 
--- Offers the mutex to a waiter, until it would be taken for dead: so one that has
--- died costs no more than that. Its first renewal makes it held.
+-- Offers the mutex to a waiter, for as long as an offer waits. Its first renewal makes it
+-- held.
 local function offer(lock, queue, waiters, wake, first, said, left_ms, last, ended)
   leave(queue, waiters, first)
-  local token = next_token(last)
+  local token, lasts_ms = next_token(last), math.min(left_ms, OFFER_MS)
   local owner = string.sub(said, 15)
-  redis.call('SET', lock, 'MO' .. first .. token .. flag_for(queue) .. ended .. owner, 'PX', left_ms)
-  tell(wake, first, token, said)
+  redis.call('SET', lock, 'MO' .. first .. token .. flag_for(queue) .. ended .. owner, 'PX', lasts_ms)
+  tell(wake, queue, waiters, first, token, said, left_ms)
 end
 
 -- To the first who waits; or, if nobody does, it is free. Those who wait for

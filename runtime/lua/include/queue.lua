@@ -7,7 +7,7 @@
 --- then is dead, and passed over; if it lives after all, its ticket brings it
 --- back to its place. Goes after include/record.
 
-local QUEUE_MS, LIVE_MOST_MS = 60000, 15000
+local QUEUE_MS, LIVE_MOST_MS, SPREAD_MS = 60000, 15000, 100
 
 -- After an expiry the record is gone, with its flag, and the queue is not.
 local function nobody_waits(flag, queue)
@@ -58,16 +58,27 @@ local function first_waiter(queue, waiters, now_ms)
   end
 end
 
--- Tells a waiter what it was offered. Where that may not be published, it learns
--- of it when it asks again.
-local function tell(wake, id, token, said)
-  local publish = string.find(wake, '{', 1, true) and 'SPUBLISH' or 'PUBLISH'
-  redis.pcall(publish, wake .. string.sub(id, 1, 22), id .. token .. string.sub(said, 1, 13))
+-- How many other clients have a waiter before this one: nothing where its own client has,
+-- or behind 64 of them.
+local function clients_before(queue, id)
+  local clients, seen = 0, {[string.sub(id, 1, 22)] = true}
+  for _, other in ipairs(redis.call('ZRANGE', queue, 0, 63)) do
+    local client = string.sub(other, 1, 22)
+    if other == id then return clients end
+    if not seen[client] then
+      seen[client], clients = true, clients + 1
+    elseif client == string.sub(id, 1, 22) then
+      return nil
+    end
+  end
 end
 
--- The first asks again when the lock may be free, all others to say they live.
+-- The first asks again when the lock may be free, and the first of each other client a
+-- little later, one after another: those before it may be dead. All others ask to say
+-- that they live.
 local function queued(queue, id, place, until_ms, live_ms, left_ms)
   local again_ms = math.floor(live_ms / 3)
-  if redis.call('ZRANK', queue, id) == 0 then again_ms = math.min(again_ms, left_ms) end
+  local before = left_ms < again_ms and clients_before(queue, id)
+  if before then again_ms = math.min(again_ms, left_ms + SPREAD_MS * before) end
   return {5, place, until_ms, again_ms}
 end

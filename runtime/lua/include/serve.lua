@@ -1,12 +1,12 @@
 --- include/serve: who has next a lock that several may hold, and what the record
---- says of it. Goes after include/queue and after one of limit, owner and readers,
+--- says of it. Goes after include/tell and after one of limit, owner and readers,
 --- which say whom it fits. `keys` are lock, holders, queue, waiters, and wake: where
 --- waiters are told, but for the client's id.
 
 -- Gives it to those who wait, in order, for as long as it fits the first: what is
 -- free may stay so behind a heavy one, and so nobody starves. They are offers,
--- which last as long as the waiter is known to live; its first renewal makes it a
--- holder like any other. `me` has it at once. Says with what token if it was among
+-- which wait for their waiter; its first renewal makes it a holder like any other.
+-- `me` has it at once. Says with what token if it was among
 -- them, the lock's token, and what others are to be told.
 local function serve(keys, me, ttl_ms, token, now)
   local now_ms, mine, offers = to_ms(now), nil, {}
@@ -18,12 +18,13 @@ local function serve(keys, me, ttl_ms, token, now)
     if not fits(keys.holders, holder, limit, now_ms) then break end
     leave(keys.queue, keys.waiters, first)
     token, own = fence(keys.holders, holder, token, now)
+    local lasts_ms = ttl_ms
     if holder == me then
-      mine, left_ms = own, ttl_ms
+      mine = own
     else
-      offers[#offers + 1] = {first, own, said}
+      offers[#offers + 1], lasts_ms = {first, own, said, left_ms}, math.min(left_ms, OFFER_MS)
     end
-    put_in(keys.holders, holder, left_ms, now_ms)
+    put_in(keys.holders, holder, lasts_ms, now_ms)
   end
   return mine, token, offers
 end
@@ -40,6 +41,8 @@ local function settle(keys, token, ended, now_ms)
   redis.call('SET', keys.lock, rec, 'PX', expiry_ms)
 end
 
-local function tell_all(wake, offers)
-  for _, offer in ipairs(offers) do tell(wake, offer[1], offer[2], offer[3]) end
+local function tell_all(keys, offers)
+  for _, offer in ipairs(offers) do
+    tell(keys.wake, keys.queue, keys.waiters, unpack(offer))
+  end
 end

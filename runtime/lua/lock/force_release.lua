@@ -9,6 +9,7 @@
 --- INCLUDE fields
 --- INCLUDE remains
 --- INCLUDE queue
+--- INCLUDE tell
 --- INCLUDE holders
 ---
 --- KEYS
@@ -56,5 +57,5 @@ local last_token, _, ended = fields(rec)
 local token = next_token(last_token)
 local free = string.sub(rec, 1, 1) .. 'F' .. NOBODY .. token .. flag .. ended
 redis.call('SET', lock, free, 'PX', GRACE_MS)
-if first then tell(wake, first, '', '') end
+if first then publish(wake, first, first) end
 return {1, held, tonumber(token)}

@@ -12,6 +12,7 @@
 --- INCLUDE fields
 --- INCLUDE remains
 --- INCLUDE queue
+--- INCLUDE tell
 --- INCLUDE free
 --- INCLUDE hand_over
 --- INCLUDE for_each

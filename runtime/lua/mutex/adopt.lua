@@ -9,6 +9,7 @@
 --- INCLUDE grant
 --- INCLUDE fields
 --- INCLUDE queue
+--- INCLUDE tell
 --- INCLUDE free
 --- INCLUDE hand_over
 ---

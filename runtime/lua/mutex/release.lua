@@ -10,6 +10,7 @@
 --- INCLUDE token
 --- INCLUDE fields
 --- INCLUDE queue
+--- INCLUDE tell
 --- INCLUDE hand_over
 --- INCLUDE for_each
 ---
@@ -40,6 +41,9 @@ local function release(each, rec)
   end
   if tonumber(keep_ms) > 0 then
     redis.call('SET', lock, 'MK' .. id .. string.sub(rec, 37, 53) .. id, 'PX', keep_ms)
+    -- Who is first asks, and learns when the keeping ends.
+    local first = string.sub(rec, 53, 53) == '1' and first_waiter(queue, waiters, to_ms(clock()))
+    if first then publish(wake, first, first) end
     return 3
   end
   finish(lock, queue, waiters, wake, rec, id)

@@ -9,6 +9,7 @@
 --- INCLUDE fields
 --- INCLUDE remains
 --- INCLUDE queue
+--- INCLUDE tell
 --- INCLUDE holders
 --- INCLUDE owner
 --- INCLUDE serve

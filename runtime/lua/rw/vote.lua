@@ -10,6 +10,7 @@
 --- INCLUDE fields
 --- INCLUDE remains
 --- INCLUDE queue
+--- INCLUDE tell
 --- INCLUDE holders
 --- INCLUDE readers
 --- INCLUDE serve

@@ -13,15 +13,15 @@ use crate::lease::Lease;
 use crate::locks::Client;
 use crate::options::Options;
 use crate::store::{
-    Attempt, Attendance, Kind, Request, Stamp, StoreError, StoreFuture, Ticket, Waiting, validity,
+    Attempt, Attendance, Kind, OFFER, Request, Stamp, StoreError, StoreFuture, Ticket, Waiting,
+    validity,
 };
 use crate::term::Grant;
-use crate::wakeups::{News, Route};
+use crate::wakeups::{News, Offer, Route};
 use crate::{Fence, LockKey, Outcome};
 
-/// For how long a waiter is known to live after it asked. A waiter that dies
-/// when it is offered the lock costs everybody up to this; and it asks three
-/// times in it, so a shorter one would cost the store more.
+/// For how long a waiter is known to live after it asked. It asks three times in it, so
+/// a shorter one would cost the store more.
 pub(crate) const LIVE: Duration = Duration::from_secs(6);
 
 /// A waiter whose wait ends before that leaves, and needs to be known for little
@@ -51,8 +51,7 @@ pub(crate) struct Asking {
     subscribing: Subscribing,
 }
 
-/// The last ask that was answered *queued*: while it lasts, an offer may be
-/// relied on.
+/// The last ask that was answered *queued*: by it an offer is known, and when it ends.
 #[derive(Clone, Copy)]
 struct Heartbeat {
     sent: Instant,
@@ -225,11 +224,11 @@ impl Asking {
         }
     }
 
-    /// Pauses until there is an offer (its token) or a reason to ask (nothing).
+    /// Pauses until there is an offer or a reason to ask (nothing).
     /// That something was missed is such a reason only while the store answers:
     /// else each connection that fails would wake all who wait, and they would
     /// make the next one.
-    pub(super) async fn hear(&mut self, pause: Duration, is_faulty: bool) -> Option<u64> {
+    pub(super) async fn hear(&mut self, pause: Duration, is_faulty: bool) -> Option<Offer> {
         let mut pause = pin!(sleep(pause));
         let Some(route) = &self.route else {
             tokio::select! {
@@ -247,7 +246,7 @@ impl Asking {
             };
             match (news, self.heartbeat) {
                 (News::Offered(offer), Some(heartbeat)) if offer.until >= heartbeat.until => {
-                    return Some(offer.token);
+                    return Some(offer);
                 }
                 // An offer that had ended when the request was queued again.
                 (News::Offered(_), Some(_)) => {}
@@ -268,20 +267,24 @@ impl Asking {
         self.lease(token, Grant::by_command(self.flight.sent, self.request.ttl), options)
     }
 
-    /// The lease of what was offered: it lasts as long as this waiter is known
-    /// to live, and longer once the keeper has confirmed it. That sets the TTL,
-    /// and may run long before its answer is here: so not beyond a TTL from now,
-    /// or from an earlier ask that may have confirmed it.
-    pub(super) fn offered(&mut self, token: u64, options: &Options) -> Option<Lease> {
+    /// The lease of what was offered: it lasts as long as the offer does, counted from
+    /// the ask that it is for, however late it was heard of; and longer once the keeper
+    /// has confirmed it. That sets the TTL, and may run long before its answer is here: so
+    /// not beyond a TTL from now, or from an earlier ask that may have confirmed it.
+    pub(super) fn offered(&mut self, offer: Offer, options: &Options) -> Option<Lease> {
         let Heartbeat { sent, live, .. } = self.heartbeat?;
         let now = self.now();
-        let deadline = (sent + validity(live)).min(now + validity(self.request.ttl));
+        // Where the server's clock has jumped since that ask, it ends sooner than by that.
+        let longest = OFFER.min(self.request.ttl);
+        let deadline = sent + validity(live.saturating_sub(offer.early));
+        let deadline = deadline.min(now + validity(longest));
         let deadline = self.confirmed_until.map_or(deadline, |until| deadline.min(until));
         // What has run out, or is about to, is asked for again by the same request.
         if now + CONFIRMATION >= deadline {
             return None;
         }
-        self.lease(token, Grant { sent: now, deadline, is_offer: true, in_doubt: None }, options)
+        let grant = Grant { sent: now, deadline, is_offer: true, in_doubt: None };
+        self.lease(offer.token, grant, options)
     }
 
     fn lease(&mut self, token: u64, grant: Grant, options: &Options) -> Option<Lease> {

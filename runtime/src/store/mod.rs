@@ -59,6 +59,10 @@ pub const TOKENS: u64 = 64;
 /// The longest that a waiter may be taken to live without asking again.
 pub const LIVE_MOST: Duration = Duration::from_secs(15);
 
+/// For how long an offer waits for its waiter at most. A client that lives confirms it in
+/// milliseconds; one that does not costs all others so much.
+pub const OFFER: Duration = Duration::from_secs(1);
+
 /// How long a grant may be relied on: its TTL less the drift between two
 /// clocks, after Redlock.
 #[must_use]
@@ -166,8 +170,8 @@ pub enum Ended {
 /// What a store tells a client unasked. Losing it costs time, and nothing else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hint {
-    /// A waiter was offered the lock: it has it until it would be taken for dead,
-    /// and for good once it was renewed.
+    /// A waiter was offered the lock: it has it for [`OFFER`], or until it would be
+    /// taken for dead if that is sooner, and for good once it was renewed.
     Offered {
         /// The waiter.
         id: RequestId,
@@ -176,6 +180,8 @@ pub enum Hint {
         /// Which of the waiter's asks the offer is for. What is older than its
         /// last answer was about an offer that ended.
         until: Stamp,
+        /// By how much sooner the offer ends than that heartbeat.
+        early: Duration,
     },
     /// What it waits for may be free: it should ask at once.
     Free {
@@ -232,8 +238,10 @@ pub struct StoreError {
 /// 7. nothing stays for ever: whatever a command leaves behind ends by itself;
 /// 8. nothing overtakes a waiter that is known to live: a lock that is released
 ///    goes to the first of the queue by the same command, as an offer that ends
-///    when the waiter would be taken for dead, and that its first renewal makes
-///    a lease for its whole TTL. An owner who has a lease overtakes all to another
+///    after [`OFFER`], or when the waiter would be taken for dead, and that its
+///    first renewal makes a lease for its whole TTL. Who did not confirm it in time
+///    comes back to its place; where its client hears nothing, its others are taken
+///    to live for no longer than the offer lasts, until they ask again. An owner who has a lease overtakes all to another
 ///    hold, to read once more, to read while he writes, or to write when he alone
 ///    reads: whoever waits, waits for him;
 /// 9. an adoption puts one request in the place of another that holds the lock, with

@@ -29,8 +29,9 @@ impl Grant {
     }
 }
 
-/// An offer that was not confirmed goes on to another only if there is ample time for it.
-const CONFIRMATION: Duration = Duration::from_secs(1);
+/// An offer that was not confirmed goes on to another only if there is ample time for it:
+/// half of what it lasts.
+const CONFIRMATION: Duration = Duration::from_millis(500);
 
 /// When what has to be done about a lease.
 #[derive(Debug)]

@@ -39,6 +39,7 @@ fn main() -> Result<(), Failure> {
         [url, "permit", key, limit, ttl_ms] => permit(url, key, limit.parse()?, ttl_ms.parse()?),
         [url, "read", key, ttl_ms] => read(url, key, ttl_ms.parse()?),
         [url, "wait", key] => wait(url, key),
+        [url, "crowd", ttl_ms, count] => crowd(url, ttl_ms.parse()?, count.parse()?),
         [url, "permits", key, limit, times] => permits(url, key, limit.parse()?, times.parse()?),
         [url, "reenter", key, owner, count] => reenter(url, key, owner, count.parse()?),
         [url, "sets", of, names, seconds] => {
@@ -129,6 +130,28 @@ async fn wait(url: &str, key: &str) -> Result<(), Failure> {
     let _lease = locks.mutex(key).wait(Wait::Forever).lock().await?;
     ready();
     Ok(())
+}
+
+/// Holds a mutex, a permit of four and a reentrant mutex, while so many of its tasks wait
+/// for each of them, those of the reentrant mutex by an owner of their own.
+#[tokio::main(flavor = "current_thread")]
+async fn crowd(url: &str, ttl_ms: u64, count: u32) -> Result<(), Failure> {
+    let (locks, ttl) = (Locks::connect(url).await?, Duration::from_millis(ttl_ms));
+    let mutex = locks.mutex("mutex").ttl(ttl).wait(Wait::Forever);
+    let semaphore = locks.semaphore("semaphore", 4).ttl(ttl).wait(Wait::Forever);
+    let owned = |n: u32| {
+        let reentrant = locks.reentrant_mutex("reentrant").ttl(ttl).wait(Wait::Forever);
+        reentrant.owner(n.to_string())
+    };
+    let _held = (mutex.lock().await?, semaphore.acquire().await?, owned(0).lock().await?);
+    for n in 1..=count {
+        let (mutex, semaphore, reentrant) = (mutex.clone(), semaphore.clone(), owned(n));
+        tokio::spawn(async move {
+            let _ = tokio::join!(mutex.lock(), semaphore.acquire(), reentrant.lock());
+        });
+    }
+    println!("ready");
+    std::future::pending().await
 }
 
 /// Drops a lease at its end, and logs on the same thread.

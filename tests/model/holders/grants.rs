@@ -22,6 +22,7 @@ impl Server {
             if head.is_live {
                 self.note(Flaw::CutShort, self.holds(head.id));
                 self.grant(head.id, head.ticket, design);
+                self.mark(head.id, true);
                 if let Answer::Granted { token, stamp } = self.granted(head.id, design) {
                     messages.push(Message { id: head.id, token, stamp });
                 }
@@ -107,7 +108,7 @@ impl Server {
         if design.mistake != Mistake::Counts {
             self.holds.retain(|hold| hold.id != id);
         }
-        self.holds.push(Hold { id, is_live: true });
+        self.holds.push(Hold { id, is_offer: false, is_live: true });
         self.holds.sort_unstable_by_key(|hold| hold.id.client);
     }
 

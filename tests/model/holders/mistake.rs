@@ -16,6 +16,8 @@ pub(super) enum Mistake {
     SkipsHead,
     /// A message does not say which heartbeat its offer goes by.
     NoStamp,
+    /// A waiter believes an offer for as long as its heartbeat lasts.
+    GoesByHeartbeat,
     /// Who hands over to another task of its client releases as well.
     ReleasesToo,
     /// What is handed over is not looked at, and who has it next begins a window of its

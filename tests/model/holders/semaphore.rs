@@ -92,6 +92,11 @@ fn no_stamp() {
 }
 
 #[test]
+fn goes_by_heartbeat() {
+    FOUR.breaks(TOGETHER, Mistake::GoesByHeartbeat, Faults::PAUSE);
+}
+
+#[test]
 fn adopter_is_added() {
     THREE.breaks(TOGETHER, Mistake::AdopterIsAdded, Faults::DETACH);
 }

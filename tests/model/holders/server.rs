@@ -4,11 +4,13 @@ use super::Protocol;
 use super::mistake::Mistake;
 use super::rule::Mode;
 use crate::client::Sent;
-use crate::server::{Answer, Command, Message, RequestId, Waiter};
+use crate::server::{Answer, Command, Message, RequestId, Stamp, Waiter};
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Hold {
     pub(super) id: RequestId,
+    /// It was not renewed yet.
+    pub(super) is_offer: bool,
     /// Its deadline has not passed. What ended stays until it is purged.
     pub(super) is_live: bool,
 }
@@ -38,7 +40,7 @@ pub(super) struct Server {
     pub(super) token: u8,
     pub(super) granted: u8,
     /// For each client, how often a window of its ran out.
-    stamps: Vec<u8>,
+    stamps: Vec<Stamp>,
     /// What was taken by force.
     pub(super) forced: Vec<RequestId>,
     pub(super) flaw: Option<Flaw>,
@@ -53,13 +55,13 @@ impl Server {
             ticket: 0,
             token: 0,
             granted: 0,
-            stamps: vec![0; clients],
+            stamps: vec![Stamp::default(); clients],
             forced: Vec::new(),
             flaw: None,
         }
     }
 
-    pub(super) fn stamp(&self, id: RequestId) -> u8 {
+    pub(super) fn stamp(&self, id: RequestId) -> Stamp {
         self.stamps[usize::from(id.client)]
     }
 
@@ -78,8 +80,14 @@ impl Server {
     }
 
     /// Ends what the request has: its lease, its offer or its heartbeat.
-    pub(super) fn run_out(&mut self, id: RequestId) {
-        self.stamps[usize::from(id.client)] += 1;
+    pub(super) fn run_out(&mut self, id: RequestId, mistake: Mistake) {
+        let stamp = &mut self.stamps[usize::from(id.client)];
+        let is_offer = self.holds.iter().any(|it| it.id == id && it.is_live && it.is_offer);
+        if !is_offer {
+            stamp.heartbeat += 1;
+        } else if mistake != Mistake::GoesByHeartbeat {
+            stamp.offer += 1;
+        }
         for hold in &mut self.holds {
             hold.is_live &= hold.id != id;
         }
@@ -148,6 +156,7 @@ impl Server {
         let ticket = if role.tries { 0 } else { self.queue(id, ticket) };
         let mut messages = self.hand_over(design);
         messages.retain(|message| message.id != id);
+        self.mark(id, false);
         if role.tries && self.queue.is_empty() && self.fits(id, design) {
             return (self.let_in(id, design), messages);
         }
@@ -159,6 +168,13 @@ impl Server {
             Answer::Queued { ticket, stamp: self.stamp(id) }
         };
         (answer, messages)
+    }
+
+    /// Whether what a request has is an offer.
+    pub(super) fn mark(&mut self, id: RequestId, is_offer: bool) {
+        for hold in self.holds.iter_mut().filter(|hold| hold.id == id) {
+            hold.is_offer = is_offer;
+        }
     }
 
     fn adopt(&mut self, id: RequestId, from: RequestId, design: &Protocol) -> Answer {
@@ -190,6 +206,7 @@ impl Server {
         if !self.holds(id) || design.mistake == Mistake::Counts {
             self.grant(id, u8::MAX, design);
         }
+        self.mark(id, false);
         self.granted(id, design)
     }
 
@@ -205,6 +222,7 @@ impl Server {
         if !self.holds(id) {
             return Answer::NotHeld;
         }
+        self.mark(id, false);
         if design.mistake == Mistake::RenewsAll {
             for hold in &mut self.holds {
                 hold.is_live = true;

@@ -6,6 +6,7 @@ mod core;
 mod fence;
 mod leases;
 mod multi;
+mod offers;
 mod operator;
 #[cfg(feature = "servers")]
 mod over_tls;
@@ -37,6 +38,7 @@ macro_rules! conformance {
         super::fence::cases!(crate::conformance::case);
         super::leases::cases!(crate::conformance::case);
         super::multi::cases!(crate::conformance::case);
+        super::offers::cases!(crate::conformance::case);
         super::operator::cases!(crate::conformance::case);
         super::queue::cases!(crate::conformance::case);
         super::reentrant::cases!(crate::conformance::case);

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use leasehold::LossReason::{Expired, Taken};
-use leasehold::store::{Attempt, Ended, Hint, Kind, Renewal, Request, Ticket};
+use leasehold::store::{Attempt, Ended, Hint, Kind, OFFER, Renewal, Request, Ticket};
 use leasehold_tests::backend::{Backend, Memory};
 use leasehold_tests::hearing::Hearing;
 
@@ -720,6 +720,7 @@ async fn who_is_offered_is_told_in_memory() {
     let backend = &Memory::start().await;
     let (client, other) = (Client::new(), Client::new());
     let mut hearing = Hearing::of(&**backend.store(), client.id);
+    let _others = Hearing::of(&**backend.store(), other.id);
     let [first, second] = [(); 2].map(|()| client.mutex(LONG));
     let (holder, foreign) = (other.mutex(LONG), other.mutex(LONG));
     granted(backend, &holder).await;
@@ -729,8 +730,8 @@ async fn who_is_offered_is_told_in_memory() {
     let _ = released(backend, &holder).await;
     let _ = released(backend, &foreign).await;
     match hearing.hints.recv().await.expect("it is told") {
-        Hint::Offered { id, token, until: of } => {
-            assert_eq!((id, of), (first.id, until));
+        Hint::Offered { id, token, until: of, early } => {
+            assert_eq!((id, of, early), (first.id, until, LIVE.saturating_sub(OFFER)));
             assert_eq!(granted(backend, &first).await, token);
         }
         other => panic!("{other:?}"),

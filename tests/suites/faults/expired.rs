@@ -83,6 +83,8 @@ async fn after(
     if keep {
         let _ = world.store().release(&holders[0], ttl).await.unwrap();
     }
+    // Who waits is to ask when the keeping ends; and of the end itself nobody is told.
+    assert_eq!(hearing.hints.try_recv().is_ok(), keep && is_waited_for);
     advance(SECOND).await;
     if let End::Expire = end {
         assert!(world.faults.expire("a"));

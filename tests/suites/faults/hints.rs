@@ -145,8 +145,12 @@ async fn hand_over(first: &Client, second: &mut Client, kind: Kind) {
     let held = first.take(kind).await;
     let (waiting, until) = second.queue(kind).await;
     first.release(&held).await;
-    let Hint::Offered { id, token, until: said } = second.offer().await else { unreachable!() };
+    let Hint::Offered { id, token, until: said, early } = second.offer().await else {
+        unreachable!()
+    };
     assert_eq!((id, said), (waiting.id, until));
+    // It waited for 14 seconds at most, and an offer for one.
+    assert!(early <= Duration::from_secs(13), "{early:?}");
     match second.store.acquire(&waiting, None).await.unwrap() {
         Attempt::Granted { token: granted } => assert_eq!(token, granted),
         other => panic!("{other:?}"),
@@ -217,6 +221,34 @@ async fn an_offer_after_an_expiry_is_heard() {
         let Hint::Offered { id, until: said, .. } = first.offer().await else { unreachable!() };
         assert_eq!((id, said), (waiting.id, until));
         first.release(&waiting).await;
+    }
+}
+
+/// A client that is gone hears nothing: who is next is told to ask, and so learns when the
+/// offer ends.
+#[tokio::test]
+async fn who_is_next_hears_of_an_offer_to_one_who_is_gone() {
+    for (server, url) in ways() {
+        let (first, mut next) = (Client::connect(&url).await, Client::hearing(&url).await);
+        for kind in [Kind::Mutex, PERMIT] {
+            let held = first.take(kind).await;
+            let dead = Client::hearing(&url).await;
+            let (channel, (gone, _)) = (dead.channel(), dead.queue(kind).await);
+            let (waiting, _) = next.queue(kind).await;
+            drop(dead);
+            until(async || subscribers(&mut server.redis().await, &channel).await == 0).await;
+            first.release(&held).await;
+            // Its connection may tell before that others were missed.
+            let mut heard = next.hint().await;
+            while heard == Hint::Missed {
+                heard = next.hint().await;
+            }
+            assert_eq!(heard, Hint::Free { id: waiting.id });
+            first.release(&gone).await;
+            let Hint::Offered { id, .. } = next.offer().await else { unreachable!() };
+            assert_eq!(id, waiting.id);
+            next.release(&waiting).await;
+        }
     }
 }
 
@@ -426,8 +458,8 @@ async fn what_others_publish_is_ignored() {
         let mut redis = server.redis().await;
         let other = first.request(Kind::Mutex).id;
         let long = "9".repeat(100_000);
-        let numbers = "0".repeat(29);
-        for message in ["", "x", &long[..63], &long, &format!("{other:?}{numbers}")] {
+        let numbers = "0".repeat(34);
+        for message in ["", "x", &long[..68], &long, &format!("{other:?}{numbers}")] {
             let mut publish = cmd("PUBLISH");
             publish.arg(second.channel()).arg(message);
             let heard: u32 = publish.query_async(&mut redis).await.unwrap();

@@ -121,6 +121,26 @@ async fn a_late_hint_of_an_offer_that_ended_is_not_believed() {
     waits.await.unwrap().release().await.unwrap();
 }
 
+/// The hint of an offer that went on comes when the waiter has not asked again, and is known
+/// to live: it knows when the offer ended.
+#[tokio::test(start_paused = true)]
+async fn a_late_hint_of_an_offer_that_went_on_is_not_believed() {
+    let (faults, [holder, locks]) = clients();
+    let held = holder.mutex("a").lock().await.unwrap();
+    let waits = tokio::spawn(take(&locks));
+    sleep(Duration::from_millis(50)).await;
+    faults.store().hold_hints();
+    held.release().await.unwrap();
+    // An offer waits for a second; and every two seconds the waiter asks.
+    sleep(Duration::from_millis(1050)).await;
+    let other = holder.mutex("a").try_lock().await.unwrap();
+    faults.store().deliver_hints();
+    sleep(Duration::from_millis(50)).await;
+    assert!(!waits.is_finished(), "two hold it");
+    other.release().await.unwrap();
+    waits.await.unwrap().release().await.unwrap();
+}
+
 /// An ask whose answer was lost has confirmed an offer, of which the waiter hears
 /// later: its lease runs from that ask, and not from when it heard.
 #[tokio::test(start_paused = true)]

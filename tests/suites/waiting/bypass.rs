@@ -20,7 +20,7 @@ const LIVE_MS: u64 = 60;
 const GRANTS: u32 = 600;
 const AT_MOST: Duration = Duration::from_secs(60);
 const CLIENTS: usize = 6;
-const KEYS: [&str; 3] = ["p:lock:{b}", "p:queue:{b}", "p:waiters:{b}"];
+const KEYS: [&str; 4] = ["p:lock:{b}", "p:holders:{b}", "p:queue:{b}", "p:waiters:{b}"];
 
 /// A script with what it includes, as it is sent.
 fn script(name: &str) -> String {
@@ -81,12 +81,12 @@ impl Check {
     async fn look(&mut self) -> (Queue, u64) {
         let (places, said, (seconds, micros)): (Value, Value, (u64, u64)) = redis::pipe()
             .cmd("ZRANGE")
-            .arg(KEYS[1])
+            .arg(KEYS[2])
             .arg(0)
             .arg(-1)
             .arg("WITHSCORES")
             .cmd("HGETALL")
-            .arg(KEYS[2])
+            .arg(KEYS[3])
             .cmd("TIME")
             .query_async(&mut self.redis)
             .await
@@ -97,7 +97,12 @@ impl Check {
     /// Runs a script, with a look before and after it in one transaction.
     async fn run(&mut self, name: &'static str, args: &[String]) -> Value {
         let (early, early_ms) = self.look().await;
-        let keys = if name == "renew" { &KEYS[..1] } else { &KEYS[..] };
+        let [lock, _, queue, waiters] = KEYS;
+        let keys: &[&str] = match name {
+            "renew" => &[lock],
+            "release" => &[lock, queue, waiters],
+            _ => &KEYS,
+        };
         let (before, places, said, answer, after, (seconds, micros)): (
             Option<String>,
             Value,
@@ -108,21 +113,21 @@ impl Check {
         ) = redis::pipe()
             .atomic()
             .cmd("GET")
-            .arg(KEYS[0])
+            .arg(lock)
             .cmd("ZRANGE")
-            .arg(KEYS[1])
+            .arg(queue)
             .arg(0)
             .arg(-1)
             .arg("WITHSCORES")
             .cmd("HGETALL")
-            .arg(KEYS[2])
+            .arg(waiters)
             .cmd("EVAL")
             .arg(&self.scripts[name])
             .arg(keys.len())
             .arg(keys)
             .arg(args)
             .cmd("GET")
-            .arg(KEYS[0])
+            .arg(lock)
             .cmd("TIME")
             .query_async(&mut self.redis)
             .await

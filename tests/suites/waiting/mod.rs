@@ -3,6 +3,7 @@
 mod bypass;
 mod cost;
 mod deaf;
+mod killed;
 mod order;
 mod process;
 #[cfg(target_os = "linux")]

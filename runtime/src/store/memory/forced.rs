@@ -58,7 +58,7 @@ pub(super) fn force_release(lock: &mut Lock, shared: &mut Shared) -> store::Forc
     let (state, is_awaited) = (State::Free, !lock.queue.is_empty());
     lock.record = Some(Record { kind, state, token, is_awaited, ended, until: now + GRACE });
     if let Some((first, _)) = first {
-        shared.wake(first);
+        shared.tell(first.client(), store::Hint::Free { id: first });
     }
     match u64::try_from(held).unwrap_or(u64::MAX) {
         0 => store::Forced::NotHeld,

@@ -2,16 +2,19 @@
 
 use std::time::{Duration, Instant};
 
-use super::super::{Attempt, Kind, LockKind, Owner, Request, RequestId, Waiting};
+use super::super::{Attempt, Hint, Kind, LockKind, Owner, Request, RequestId, Waiting};
 use super::forced::Forced;
 use super::holders::Holders;
 use super::node::Intent;
-use super::queue::Queue;
+use super::queue::{Queue, Waiter};
 use super::shared::{Shared, Token};
 
 /// How much one command goes through at most: dead waiters, holders who ended, those
 /// it serves.
 pub(super) const AT_ONCE: usize = 64;
+
+/// By how much later the first of each next client asks whether a lock is free.
+const SPREAD: Duration = Duration::from_millis(100);
 
 /// How long a free record is remembered.
 pub(super) const GRACE: Duration = Duration::from_secs(60);
@@ -155,8 +158,37 @@ impl Lock {
         self.record.as_ref().map_or(Duration::ZERO, |record| record.until - now)
     }
 
-    /// The answer to one who is in the queue: the first asks again when the lock
-    /// may be free, all others to say that they live.
+    /// Tells a waiter that was offered the lock until then. Where its client hears
+    /// nothing, it may be dead: its others are doubted, and the first client that hears it
+    /// is told to ask.
+    pub(super) fn tell(
+        &mut self,
+        (id, waiter): (RequestId, &Waiter),
+        token: u64,
+        shared: &mut Shared,
+    ) {
+        let ends = waiter.offer_ends(shared.now);
+        let (until, early) = (shared.stamp(waiter.until), waiter.until - ends);
+        if shared.tell(id.client(), Hint::Offered { id, token, until, early }) {
+            return;
+        }
+        self.queue.doubt(id.client(), ends);
+        let (mut deaf, mut asked) = (vec![id.client()], 0);
+        for other in self.queue.ids() {
+            let client = other.client();
+            if !deaf.contains(&client) {
+                deaf.push(client);
+                asked += 1;
+                if asked > 8 || shared.tell(client, Hint::Free { id: other }) {
+                    return;
+                }
+            }
+        }
+    }
+
+    /// The answer to one who is in the queue: the first asks again when the lock may be
+    /// free, and the first of each other client a little later, one after another: those
+    /// before it may be dead. All others ask to say that they live.
     pub(super) fn queued(
         &self,
         id: RequestId,
@@ -165,8 +197,10 @@ impl Lock {
         shared: &Shared,
     ) -> Attempt {
         let mut ask_again = waiting.live / 3;
-        if self.queue.is_first(id) {
-            ask_again = ask_again.min(left);
+        if left < ask_again
+            && let Some(before) = self.queue.clients_before(id)
+        {
+            ask_again = ask_again.min(left + SPREAD * before);
         }
         Attempt::Queued { ticket, until: shared.stamp(shared.now + waiting.live), ask_again }
     }

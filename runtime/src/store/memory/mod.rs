@@ -16,7 +16,6 @@ mod serve;
 mod shared;
 mod table;
 
-use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
@@ -24,8 +23,8 @@ use futures_util::future::join_all;
 
 use self::table::Table;
 use super::{
-    Adoption, All, Attempt, ClientId, ClientInfo, Ended, Forced, Hint, Listener, LockInfo, Mended,
-    Node, Owner, Renewal, Renewals, Request, RequestId, Store, StoreFuture, Waiting, at_once,
+    Adoption, All, Attempt, ClientId, ClientInfo, Ended, Forced, Listener, LockInfo, Mended, Node,
+    Owner, Renewal, Renewals, Request, RequestId, Store, StoreFuture, Waiting, at_once,
 };
 use crate::LockKey;
 
@@ -37,7 +36,6 @@ use crate::LockKey;
 #[derive(Debug, Default)]
 pub struct MemoryStore {
     table: Mutex<Table>,
-    listeners: Mutex<HashMap<ClientId, Weak<dyn Listener>>>,
 }
 
 impl MemoryStore {
@@ -59,27 +57,16 @@ impl MemoryStore {
             // the next.
             (command(&mut table, self.now()), table.take_hints())
         };
-        for (id, hint) in hints {
-            self.tell(id, hint);
+        // With no lock of ours held: a listener may ask at once, and the last of a
+        // client's parts may go with it.
+        for (listener, hint) in hints {
+            listener.hear(hint);
         }
         at_once(Ok(answer))
     }
 
-    /// With no lock of ours held: a listener may ask at once, and the last of a
-    /// client's parts may go with it.
-    fn tell(&self, client: ClientId, hint: Hint) {
-        let listener = self.listeners().get(&client).and_then(Weak::upgrade);
-        if let Some(listener) = listener {
-            listener.hear(hint);
-        }
-    }
-
     fn table(&self) -> MutexGuard<'_, Table> {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn listeners(&self) -> MutexGuard<'_, HashMap<ClientId, Weak<dyn Listener>>> {
-        self.listeners.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -134,17 +121,7 @@ impl Store for MemoryStore {
     }
 
     fn listen(&self, client: ClientId, listener: Weak<dyn Listener>) {
-        let gone: Vec<_> = {
-            let mut listeners = self.listeners();
-            let gone = listeners.extract_if(|_, listener| listener.strong_count() == 0);
-            let gone = gone.map(|(client, _)| client).collect();
-            listeners.insert(client, listener);
-            gone
-        };
-        let mut table = self.table();
-        for client in gone {
-            table.forget(client);
-        }
+        self.table().listen(client, listener, self.now());
     }
 
     fn gives_hints(&self) -> bool {
@@ -171,7 +148,7 @@ mod tests {
     use std::sync::Arc;
     use std::sync::atomic::AtomicU64;
 
-    use super::super::{Kind, RequestId};
+    use super::super::{Hint, Kind};
     use super::*;
 
     #[derive(Debug)]

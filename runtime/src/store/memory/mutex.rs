@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use super::super::{Adoption, Attempt, Ended, LockKind, Renewal, Request, RequestId, Waiting};
+use super::super::{
+    Adoption, Attempt, Ended, Hint, LockKind, Renewal, Request, RequestId, Waiting,
+};
 use super::lock::{Demand, GRACE, Lock, Record, State, busy};
 use super::queue::Waiter;
 use super::shared::Shared;
@@ -43,7 +45,7 @@ pub(super) fn acquire(
                     lock.queue.leave(id);
                     return Attempt::WrongKind;
                 }
-                offer(lock, first, waiter, lock.ended(), shared);
+                offer(lock, first, &waiter, lock.ended(), shared);
             }
             first => {
                 lock.queue.leave(id);
@@ -142,6 +144,10 @@ pub(super) fn release(
         record.state = State::Kept { id };
         record.ended = Some(id);
         record.until = shared.now + keep;
+        // Who is first asks, and learns when the keeping ends.
+        if let Some((first, _)) = lock.queue.first(shared.now) {
+            shared.tell(first.client(), Hint::Free { id: first });
+        }
         return Ended::Kept;
     }
     hand_over(lock, id, shared);
@@ -176,11 +182,11 @@ fn grant(lock: &mut Lock, request: &Request, shared: &mut Shared) -> u64 {
     token.number
 }
 
-/// Offers the mutex to a waiter, until it would be taken for dead.
+/// Offers the mutex to a waiter, for as long as an offer waits.
 fn offer(
     lock: &mut Lock,
     id: RequestId,
-    waiter: Waiter,
+    waiter: &Waiter,
     ended: Option<RequestId>,
     shared: &mut Shared,
 ) {
@@ -188,13 +194,13 @@ fn offer(
     let token = shared.next_token();
     lock.record = Some(Record {
         kind: LockKind::Mutex,
-        state: State::One { id, how: waiter.demand },
+        state: State::One { id, how: waiter.demand.clone() },
         token,
         is_awaited: !lock.queue.is_empty(),
         ended,
-        until: waiter.until,
+        until: waiter.offer_ends(shared.now),
     });
-    shared.tell(id, token.number, waiter.until);
+    lock.tell((id, waiter), token.number, shared);
 }
 
 /// To the first who waits; or, if nobody does, it is free. Those who wait for
@@ -202,7 +208,7 @@ fn offer(
 fn hand_over(lock: &mut Lock, ended: RequestId, shared: &mut Shared) {
     match lock.queue.first(shared.now) {
         Some((first, waiter)) if waiter.demand.lock() == LockKind::Mutex => {
-            offer(lock, first, waiter, Some(ended), shared);
+            offer(lock, first, &waiter, Some(ended), shared);
         }
         Some(_) if lock.record.is_none() => {}
         _ => {

@@ -1,9 +1,9 @@
 //! Who waits for a lock, in the order they came.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::time::{Duration, Instant};
 
-use super::super::{LIVE_MOST, Request, RequestId, Ticket, Waiting};
+use super::super::{ClientId, LIVE_MOST, OFFER, Request, RequestId, Ticket, Waiting};
 use super::lock::{AT_ONCE, Demand};
 use super::shared::Shared;
 
@@ -26,6 +26,13 @@ pub(super) struct Waiter {
     /// Until when it is known to live.
     pub(super) until: Instant,
     pub(super) demand: Demand,
+}
+
+impl Waiter {
+    /// When what it is offered now ends.
+    pub(super) fn offer_ends(&self, now: Instant) -> Instant {
+        self.until.min(now + OFFER)
+    }
 }
 
 impl Queue {
@@ -83,7 +90,34 @@ impl Queue {
         self.places.iter().filter_map(|(_, id)| Some((*id, self.waiters.get(id)?)))
     }
 
-    pub(super) fn is_first(&self, id: RequestId) -> bool {
-        self.places.first().is_some_and(|&(_, first)| first == id)
+    /// The first of them.
+    pub(super) fn ids(&self) -> impl Iterator<Item = RequestId> {
+        self.places.iter().take(AT_ONCE).map(|(_, id)| *id)
+    }
+
+    /// How many other clients have a waiter before this one: nothing where its own client
+    /// has, or far behind.
+    pub(super) fn clients_before(&self, id: RequestId) -> Option<u32> {
+        let (mut clients, mut seen) = (0, HashSet::new());
+        for other in self.ids() {
+            if other == id {
+                return Some(clients);
+            } else if other.client() == id.client() {
+                return None;
+            }
+            clients += u32::from(seen.insert(other.client()));
+        }
+        None
+    }
+
+    /// A client's waiters are known to live until then at most, unless they ask again.
+    pub(super) fn doubt(&mut self, client: ClientId, until: Instant) {
+        for (_, id) in self.places.iter().take(AT_ONCE) {
+            if id.client() == client
+                && let Some(waiter) = self.waiters.get_mut(id)
+            {
+                waiter.until = waiter.until.min(until);
+            }
+        }
     }
 }

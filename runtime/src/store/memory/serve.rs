@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use super::super::{Adoption, Attempt, LockKind, Renewal, Request, RequestId, Waiting};
 use super::lock::{AT_ONCE, Demand, GRACE, Lock, Record, State, busy};
+use super::queue::Waiter;
 use super::shared::{Shared, Token};
 use crate::LossReason;
 
@@ -13,12 +14,21 @@ use crate::LossReason;
 struct Served {
     /// The token of the one who asks, if it was among them.
     mine: Option<u64>,
-    has_others: bool,
+    /// Who is to be told what, when the record is written.
+    offers: Vec<(RequestId, Waiter, u64)>,
+}
+
+impl Served {
+    fn tell(&self, lock: &mut Lock, shared: &mut Shared) {
+        for (id, waiter, token) in &self.offers {
+            lock.tell((*id, waiter), *token, shared);
+        }
+    }
 }
 
 /// Gives it to those who wait, in order, for as long as it fits the first: what is
 /// free may stay so behind a heavy one, and so nobody starves. They are offers,
-/// which last as long as the waiter is known to live; `me` has it at once.
+/// which wait for their waiter; `me` has it at once.
 fn serve(
     lock: &mut Lock,
     kind: LockKind,
@@ -38,9 +48,8 @@ fn serve(
             served.mine = Some(own);
             now + me.ttl
         } else {
-            served.has_others = true;
-            shared.tell(first, own, waiter.until);
-            waiter.until
+            served.offers.push((first, waiter.clone(), own));
+            waiter.offer_ends(now)
         };
         lock.holders.put_in(first, waiter.demand, deadline);
     }
@@ -108,9 +117,12 @@ pub(super) fn line_up(
         lock.holders.put_in(id, demand, now + request.ttl);
     }
     match &mut lock.record {
-        Some(record) if served.mine.is_none() && !served.has_others => record.is_awaited = true,
+        Some(record) if served.mine.is_none() && served.offers.is_empty() => {
+            record.is_awaited = true;
+        }
         _ => settle(lock, kind, token, lock.ended(), now),
     }
+    served.tell(lock, shared);
     if let Some(token) = served.mine {
         return Attempt::Granted { token };
     }
@@ -130,11 +142,12 @@ fn move_on(lock: &mut Lock, kind: LockKind, id: RequestId, shared: &mut Shared) 
     if is_other {
         return;
     }
-    let mut token = lock.token();
+    let (mut token, mut served) = (lock.token(), Served::default());
     if !lock.nobody_waits() {
-        serve(lock, kind, None, &mut token, shared);
+        served = serve(lock, kind, None, &mut token, shared);
     }
     settle(lock, kind, token, Some(id), shared.now);
+    served.tell(lock, shared);
 }
 
 /// Puts a request in the place of a holder, for its whole TTL from now. The one before

@@ -2,9 +2,10 @@
 //! clients are.
 
 use std::collections::HashMap;
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use super::super::{ClientId, ClientInfo, Hint, RequestId, Stamp, TOKENS};
+use super::super::{ClientId, ClientInfo, Hint, Listener, RequestId, Stamp, TOKENS};
 
 /// The clock of a command, and what is kept for the whole store.
 #[derive(Debug)]
@@ -15,7 +16,9 @@ pub(super) struct Shared {
     /// One for all locks: it grows with each grant, and so with those of each.
     last_token: u64,
     last_ticket: u64,
-    hints: Vec<(ClientId, Hint)>,
+    /// Who hears hints, as long as it is there.
+    ears: HashMap<ClientId, Weak<dyn Listener>>,
+    hints: Vec<(Arc<dyn Listener>, Hint)>,
     clients: HashMap<ClientId, Known>,
 }
 
@@ -45,6 +48,7 @@ impl Shared {
             origin: now,
             last_token: 0,
             last_ticket: 0,
+            ears: HashMap::new(),
             hints: Vec::new(),
             clients: HashMap::new(),
         }
@@ -86,18 +90,26 @@ impl Shared {
         self.last_ticket
     }
 
-    /// Notes that a waiter is to be told of its offer when the command is done.
-    pub(super) fn tell(&mut self, id: RequestId, token: u64, until: Instant) {
-        let hint = Hint::Offered { id, token, until: self.stamp(until) };
-        self.hints.push((id.client(), hint));
+    /// Notes what a client is to be told when the command is done. False if it hears
+    /// nothing.
+    pub(super) fn tell(&mut self, client: ClientId, hint: Hint) -> bool {
+        let listener = self.ears.get(&client).and_then(Weak::upgrade);
+        let is_heard = listener.is_some();
+        self.hints.extend(listener.map(|listener| (listener, hint)));
+        is_heard
     }
 
-    /// Notes that a waiter is to be told to ask when the command is done.
-    pub(super) fn wake(&mut self, id: RequestId) {
-        self.hints.push((id.client(), Hint::Free { id }));
+    /// From now on a client hears what it is told; those that are gone are forgotten.
+    pub(super) fn listen(&mut self, client: ClientId, listener: Weak<dyn Listener>) {
+        let gone: Vec<_> =
+            self.ears.extract_if(|_, listener| listener.strong_count() == 0).collect();
+        for (client, _) in gone {
+            self.clients.remove(&client);
+        }
+        self.ears.insert(client, listener);
     }
 
-    pub(super) fn take_hints(&mut self) -> Vec<(ClientId, Hint)> {
+    pub(super) fn take_hints(&mut self) -> Vec<(Arc<dyn Listener>, Hint)> {
         std::mem::take(&mut self.hints)
     }
 
@@ -106,10 +118,6 @@ impl Shared {
         let now = self.now;
         self.clients.retain(|_, known| known.is_at(now));
         self.clients.insert(info.id, Known { info, until: now.checked_add(lasts) });
-    }
-
-    pub(super) fn forget(&mut self, client: ClientId) {
-        self.clients.remove(&client);
     }
 
     /// Whose request it is, if that is known.

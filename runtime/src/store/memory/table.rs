@@ -1,11 +1,12 @@
 //! All locks of a store, and what they share.
 
 use std::collections::HashMap;
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use super::super::{
-    Adoption, All, Attempt, ClientId, ClientInfo, Ended, Forced, Hint, Kind, LockInfo, Mended,
-    Owner, Renewal, Request, RequestId, Waiting,
+    Adoption, All, Attempt, ClientId, ClientInfo, Ended, Forced, Hint, Kind, Listener, LockInfo,
+    Mended, Owner, Renewal, Request, RequestId, Waiting,
 };
 use super::lock::Lock;
 use super::shared::Shared;
@@ -127,16 +128,14 @@ impl Table {
         })
     }
 
-    /// What the waiters of each client are to be told.
-    pub(super) fn take_hints(&mut self) -> Vec<(ClientId, Hint)> {
+    /// What clients are to be told.
+    pub(super) fn take_hints(&mut self) -> Vec<(Arc<dyn Listener>, Hint)> {
         self.shared.as_mut().map(Shared::take_hints).unwrap_or_default()
     }
 
-    /// Forgets who a client is.
-    pub(super) fn forget(&mut self, client: ClientId) {
-        if let Some(shared) = &mut self.shared {
-            shared.forget(client);
-        }
+    /// From now on a client hears what it is told.
+    pub(super) fn listen(&mut self, client: ClientId, listener: Weak<dyn Listener>, now: Instant) {
+        self.shared.get_or_insert_with(|| Shared::new(now)).listen(client, listener);
     }
 
     /// Runs a command on a lock, as it is now.

@@ -2,6 +2,7 @@
 //! does, and who hears them.
 
 use std::sync::{Arc, Mutex, Weak};
+use std::time::Duration;
 
 use redis::{PushInfo, PushKind, Value};
 
@@ -77,16 +78,18 @@ impl Ears {
 }
 
 /// Reads what the scripts tell: a request's id alone if it should ask, or with the
-/// token and until when the waiter is known to live, each of a fixed width. Anybody
-/// may have sent it.
+/// token, until when the waiter is known to live, and by how many milliseconds sooner the
+/// offer ends, each of a fixed width. Anybody may have sent it.
 fn read(message: &[u8]) -> Option<(RequestId, Hint)> {
     let (id, rest) = message.split_at_checked(RequestId::LENGTH)?;
     let id = RequestId::read(id)?;
     if rest.is_empty() {
         return Some((id, Hint::Free { id }));
     }
-    let (token, until) = rest.split_at_checked(16).filter(|(_, until)| until.len() == 13)?;
-    Some((id, Hint::Offered { id, token: number(token)?, until: number(until)? }))
+    let (token, rest) = rest.split_at_checked(16)?;
+    let (until, early) = rest.split_at_checked(13).filter(|(_, early)| early.len() == 5)?;
+    let (token, until) = (number(token)?, number(until)?);
+    Some((id, Hint::Offered { id, token, until, early: Duration::from_millis(number(early)?) }))
 }
 
 /// A number of digits alone, at most 19.
@@ -105,8 +108,9 @@ mod tests {
     #[test]
     fn only_what_the_scripts_send_is_read() {
         let id = RequestId::next(ClientId::random(), &AtomicU64::new(7));
-        let good = format!("{id:?}17000000000000641700000000123");
-        let hint = Hint::Offered { id, token: 1_700_000_000_000_064, until: 1_700_000_000_123 };
+        let good = format!("{id:?}1700000000000064170000000012304321");
+        let (token, until) = (1_700_000_000_000_064, 1_700_000_000_123);
+        let hint = Hint::Offered { id, token, until, early: Duration::from_millis(4321) };
         assert_eq!(read(good.as_bytes()), Some((id, hint)));
         for end in (0..good.len()).filter(|end| *end != RequestId::LENGTH) {
             assert_eq!(read(&good.as_bytes()[..end]), None, "{end} bytes");
@@ -116,7 +120,7 @@ mod tests {
         for bad in [format!("{good}4"), good.replace("123", "-23"), good.replace("64", "+4")] {
             assert_eq!(read(bad.as_bytes()), None, "{bad}");
         }
-        assert_eq!(read(&[0xff; 63]), None);
+        assert_eq!(read(&[0xff; 68]), None);
         assert_eq!(read(&[b'9'; 9999]), None);
     }
 }

@@ -122,63 +122,63 @@ macro_rules! scripts {
 
 scripts! {
     MUTEX_ACQUIRE = "mutex/acquire" grants several
-        ["record", "token", "grant", "at_once", "fields", "remains", "queue", "free", "hand_over", "for_each"]
+        ["record", "token", "grant", "at_once", "fields", "remains", "queue", "tell", "free", "hand_over", "for_each"]
         (lock, holders, queue, waiters; id, ttl_ms, live_ms, ticket, owner, wake);
     MUTEX_ACQUIRE_ALL = "mutex/acquire_all" grants
-        ["record", "token", "grant", "fields", "queue", "free", "hand_over"]
+        ["record", "token", "grant", "fields", "queue", "tell", "free", "hand_over"]
         (lock, holders, queue; ttl_ms);
     MUTEX_RENEW = "mutex/renew" frees several ["for_each"] (lock; id, ttl_ms);
     MUTEX_RELEASE = "mutex/release" frees several
-        ["record", "free", "let_go", "token", "fields", "queue", "hand_over", "for_each"]
+        ["record", "free", "let_go", "token", "fields", "queue", "tell", "hand_over", "for_each"]
         (lock, queue, waiters; id, keep_ms, wake);
-    MUTEX_CANCEL = "mutex/cancel" frees ["record", "token", "free", "fields", "remains", "queue", "hand_over"]
+    MUTEX_CANCEL = "mutex/cancel" frees ["record", "token", "free", "fields", "remains", "queue", "tell", "hand_over"]
         (lock, holders, queue, waiters; id, wake);
     MUTEX_ADOPT = "mutex/adopt" frees
-        ["record", "token", "grant", "fields", "queue", "free", "hand_over"]
+        ["record", "token", "grant", "fields", "queue", "tell", "free", "hand_over"]
         (lock; id, from, ttl_ms);
     MUTEX_MEND = "mutex/mend" frees ["record", "token", "fields", "remains", "raise"] (lock, holders; id, token, lasts_ms, owner);
     REENTRANT_ACQUIRE = "reentrant/acquire" grants
-        ["record", "token", "fields", "remains", "queue", "holders", "owner", "serve", "ask"]
+        ["record", "token", "fields", "remains", "queue", "tell", "holders", "owner", "serve", "ask"]
         (lock, holders, queue, waiters; holder, ttl_ms, live_ms, ticket, wake);
     REENTRANT_RENEW = "reentrant/renew" frees ["record", "token", "fields", "holders"] (lock, holders; holder, ttl_ms);
     REENTRANT_RELEASE = "reentrant/release" frees
-        ["record", "token", "fields", "remains", "queue", "holders", "owner", "serve", "give_back"]
+        ["record", "token", "fields", "remains", "queue", "tell", "holders", "owner", "serve", "give_back"]
         (lock, holders, queue, waiters; holder, wake);
     REENTRANT_CANCEL = "reentrant/cancel" frees
-        ["record", "token", "fields", "remains", "queue", "holders", "owner", "serve", "give_back"]
+        ["record", "token", "fields", "remains", "queue", "tell", "holders", "owner", "serve", "give_back"]
         (lock, holders, queue, waiters; holder, wake);
     REENTRANT_ADOPT = "reentrant/adopt" frees ["record", "token", "fields", "remains", "holders", "owner", "adopt"]
         (lock, holders; holder, from, ttl_ms);
     SEMAPHORE_ACQUIRE = "semaphore/acquire" grants several
-        ["record", "token", "permit", "fields", "remains", "queue", "holders", "limit", "serve", "ask", "for_each"]
+        ["record", "token", "permit", "fields", "remains", "queue", "tell", "holders", "limit", "serve", "ask", "for_each"]
         (lock, holders, queue, waiters; holder, ttl_ms, limit, live_ms, ticket, wake);
     SEMAPHORE_RENEW = "semaphore/renew" frees several ["record", "token", "for_each"] (lock, holders; holder, ttl_ms);
     SEMAPHORE_RELEASE = "semaphore/release" frees several
-        ["record", "token", "permit_back", "fields", "remains", "queue", "holders", "limit", "serve", "give_back", "for_each"]
+        ["record", "token", "permit_back", "fields", "remains", "queue", "tell", "holders", "limit", "serve", "give_back", "for_each"]
         (lock, holders, queue, waiters; holder, wake);
     SEMAPHORE_CANCEL = "semaphore/cancel" frees
-        ["record", "token", "fields", "remains", "queue", "holders", "limit", "serve", "give_back"]
+        ["record", "token", "fields", "remains", "queue", "tell", "holders", "limit", "serve", "give_back"]
         (lock, holders, queue, waiters; holder, wake);
     SEMAPHORE_ADOPT = "semaphore/adopt" frees ["record", "token", "fields", "remains", "holders", "limit", "adopt"]
         (lock, holders; holder, from, ttl_ms);
     RW_ACQUIRE = "rw/acquire" grants
-        ["record", "token", "fields", "remains", "queue", "holders", "readers", "serve", "ask", "read_or_write"]
+        ["record", "token", "fields", "remains", "queue", "tell", "holders", "readers", "serve", "ask", "read_or_write"]
         (lock, holders, queue, waiters; holder, ttl_ms, live_ms, ticket, wake);
     RW_VOTE = "rw/vote" grants
-        ["record", "token", "fields", "remains", "queue", "holders", "readers", "serve", "ask", "read_or_write"]
+        ["record", "token", "fields", "remains", "queue", "tell", "holders", "readers", "serve", "ask", "read_or_write"]
         (lock, holders, queue, waiters, intent; holder, ttl_ms, again_ms);
     RW_MEND = "rw/mend" frees ["record", "token", "fields", "remains", "holders", "readers", "raise"]
         (lock, holders; holder, token, lasts_ms);
     RW_RENEW = "rw/renew" frees ["record", "token", "fields", "holders", "readers"] (lock, holders; holder, ttl_ms);
-    RW_RELEASE = "rw/release" frees ["record", "token", "fields", "remains", "queue", "holders", "readers", "serve", "give_back"]
+    RW_RELEASE = "rw/release" frees ["record", "token", "fields", "remains", "queue", "tell", "holders", "readers", "serve", "give_back"]
         (lock, holders, queue, waiters; holder, wake);
-    RW_CANCEL = "rw/cancel" frees ["record", "token", "fields", "remains", "queue", "holders", "readers", "serve", "give_back"]
+    RW_CANCEL = "rw/cancel" frees ["record", "token", "fields", "remains", "queue", "tell", "holders", "readers", "serve", "give_back"]
         (lock, holders, queue, waiters; holder, wake);
     RW_ADOPT = "rw/adopt" frees ["record", "token", "fields", "remains", "holders", "readers", "adopt"]
         (lock, holders; holder, from, ttl_ms);
     LOCK_INSPECT = "lock/inspect" reads ["record", "token", "fields", "remains"] (lock, holders, queue, waiters; most);
     LOCK_IS_HELD_BY = "lock/is_held_by" frees ["record", "token", "fields", "holders"] (lock, holders; owner);
-    LOCK_FORCE_RELEASE = "lock/force_release" frees ["record", "token", "fields", "remains", "queue", "holders"]
+    LOCK_FORCE_RELEASE = "lock/force_release" frees ["record", "token", "fields", "remains", "queue", "tell", "holders"]
         (lock, holders, queue, waiters, forced; wake);
     LOCK_WAS_FORCED = "lock/was_forced" reads [] (forced; holder);
     CLIENT_INTRODUCE = "client/introduce" notes [] (client; service, host, process, ttl_ms);

@@ -1,0 +1,39 @@
+--- include/tell: what waiters are told unasked. Goes after include/queue.
+
+-- For how long an offer waits for its waiter at most. A client that lives confirms it in
+-- milliseconds; one that does not costs all others so much.
+local OFFER_MS = 1000
+
+-- Publishes to the client of a request, and says how many heard it.
+local function publish(wake, id, message)
+  local command = string.find(wake, '{', 1, true) and 'SPUBLISH' or 'PUBLISH'
+  return redis.pcall(command, wake .. string.sub(id, 1, 22), message)
+end
+
+-- A waiter's client hears nothing: it may be dead. Its other waiters are known to live for
+-- no longer than the offer lasts, unless they ask again; and the first client that hears
+-- it is told to ask, and so learns when that is. Of the first 64 waiters, and 8 clients.
+local function doubt(wake, queue, waiters, id, ends_ms)
+  local silent, deaf, is_told = string.sub(id, 1, 22), {}, false
+  for _, other in ipairs(redis.call('ZRANGE', queue, 0, 63)) do
+    local client = string.sub(other, 1, 22)
+    if client == silent then
+      local said = redis.call('HGET', waiters, other)
+      if said and tonumber(string.sub(said, 1, 13)) > ends_ms then
+        redis.call('HSET', waiters, other, ends_ms .. string.sub(said, 14))
+      end
+    elseif not is_told and not deaf[client] then
+      deaf[client], deaf[#deaf + 1] = true, client
+      is_told = #deaf > 8 or publish(wake, other, other) ~= 0
+    end
+  end
+end
+
+-- Tells a waiter what it was offered, and by how much sooner that ends than its heartbeat,
+-- which had `left_ms` left. Where that may not be published, it learns of it when it asks
+-- again.
+local function tell(wake, queue, waiters, id, token, said, left_ms)
+  local early_ms, until_ms = math.max(left_ms - OFFER_MS, 0), string.sub(said, 1, 13)
+  local heard = publish(wake, id, id .. token .. until_ms .. string.format('%05d', early_ms))
+  if heard == 0 then doubt(wake, queue, waiters, id, until_ms - early_ms) end
+end
