@@ -148,24 +148,25 @@ async fn an_offer_that_an_unanswered_ask_confirmed_runs_from_that_ask() {
     let (faults, [holder, locks]) = clients();
     let held = holder.mutex("a").lock().await.unwrap();
     let begun = Instant::now();
-    let mutex = locks.mutex("a").ttl(Duration::from_secs(1)).wait(Wait::Forever);
+    let mutex = locks.mutex("a").ttl(Duration::from_millis(300)).wait(Wait::Forever);
     let waits = tokio::spawn(async move {
         let lease = mutex.lock().await.unwrap();
         let lasts = lease.remaining();
         (lease, Instant::now() + lasts)
     });
-    sleep(Duration::from_millis(50)).await;
+    sleep(Duration::from_millis(1500)).await;
     faults.store().hold_hints();
     held.release().await.unwrap();
-    // It asks again after two seconds: that is done, and half a second later it is
-    // known that its answer is lost. Then nothing is answered any more.
-    faults.next(Fault::LoseReplyAfter(Duration::from_millis(500)));
-    sleep(Duration::from_millis(2400)).await;
+    // It asks again after two seconds, while the offer lasts: that is done, and a little
+    // later it is known that its answer is lost. Then nothing is answered any more.
+    faults.next(Fault::LoseReplyAfter(Duration::from_millis(100)));
     faults.always(Fault::LoseCommand);
+    sleep(Duration::from_millis(650)).await;
     faults.store().deliver_hints();
-    let (lease, deadline) = waits.await.unwrap();
+    let waits = timeout(Duration::from_secs(1), waits).await.expect("it is believed");
+    let (lease, deadline) = waits.unwrap();
     let confirmed = begun + Duration::from_secs(2);
-    let limit = confirmed + Duration::from_millis(1010);
+    let limit = confirmed + Duration::from_millis(310);
     assert!(deadline <= limit, "it believes {:?} too long", deadline - limit);
     drop(lease);
 }
@@ -184,14 +185,14 @@ async fn an_offer_that_was_confirmed_for_another_runs_by_his_ttl() {
         let lease = heir.lock().await.unwrap();
         (lease.remaining(), Instant::now())
     });
-    sleep(Duration::from_millis(50)).await;
+    let asked = Instant::now() + Duration::from_secs(2);
+    let _ = timeout(Duration::from_millis(1500), &mut first).await;
     // The first one's next ask confirms what he is offered, and is never answered;
     // then he goes, and whatever is asked for him from now on is lost.
     faults.store().hold_hints();
     held.release().await.unwrap();
     faults.next(Fault::LoseReplyAfter(Duration::from_millis(20)));
-    let asked = Instant::now() + Duration::from_secs(2);
-    let _ = timeout(Duration::from_millis(1960), &mut first).await;
+    let _ = timeout(Duration::from_millis(510), &mut first).await;
     drop(first);
     faults.always(Fault::LoseCommand);
     sleep(Duration::from_millis(100)).await;
