@@ -6,6 +6,7 @@
 mod blocked;
 mod canary;
 mod cost;
+mod cryptography;
 mod ending;
 mod forked;
 mod stopped;
@@ -18,7 +19,6 @@ use leasehold::store::ClientId;
 use leasehold::store::faulty::Faulty;
 use leasehold::store::redis::{RedisStore, Settings};
 use leasehold::{Fault, LockError, Locks, Wait};
-use leasehold_tests::kinds::hand_over_each;
 use leasehold_tests::server::Server;
 use tokio::runtime::Handle;
 
@@ -46,7 +46,7 @@ fn main() -> Result<(), Failure> {
             let time = Duration::from_secs(seconds.parse()?);
             sets(url, of.parse()?, names.parse()?, time).inspect_err(|error| println!("{error}"))
         }
-        [url, "each"] => each(url),
+        [url, "each"] => cryptography::each(url),
         [url, "log"] => log_to_the_end(url),
         [url, "blocked"] => blocked::acquire(url),
         [url, "fork"] => forked::fork(url),
@@ -80,15 +80,6 @@ async fn permit(url: &str, key: &str, limit: u32, ttl_ms: u64) -> Result<(), Fai
     let semaphore = locks.semaphore(key, limit).ttl(Duration::from_millis(ttl_ms));
     let _permit = semaphore.acquire().await?;
     ready();
-    Ok(())
-}
-
-/// Has a lock of each kind, and hands it over from one client to another.
-#[tokio::main(flavor = "current_thread")]
-async fn each(url: &str) -> Result<(), Failure> {
-    let (first, second) = (Locks::connect(url).await?, Locks::connect(url).await?);
-    hand_over_each(&first, &second).await;
-    println!("each was handed over");
     Ok(())
 }
 

@@ -1,5 +1,5 @@
-//! TLS where servers name others: those are spoken to by it as well. Whom a process
-//! trusts is read from its environment, so that another process is the client.
+//! TLS, with one server and where servers name others. Whom a process trusts is read from
+//! its environment, and its cryptography is installed once: so another process is the client.
 
 use std::process::Command;
 use std::time::Duration;
@@ -8,12 +8,13 @@ use leasehold_tests::cluster::Cluster;
 use leasehold_tests::process::Process;
 use leasehold_tests::sentinel::Sentinel;
 use leasehold_tests::server::Server;
-use leasehold_tests::tls::{Wire, authority};
+use leasehold_tests::tls::{Tls, Wire, authority};
 
 /// Nobody is held for dead because the machine is busy.
 const LONG: Duration = Duration::from_secs(60);
 
-/// That a process which trusts the servers can have each kind of lock there.
+/// That a process which trusts the servers can have each kind of lock there, and that no
+/// cryptography is installed for it, so that it can install its own.
 fn assert_each_is_handed_over(url: &str) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_worker"));
     command.args([url, "each"]).env("SSL_CERT_FILE", authority()).env_remove("SSL_CERT_DIR");
@@ -28,6 +29,13 @@ async fn assert_hints_came(servers: &[Server], subscribe: &str) {
         count += server.stats(subscribe).await.0;
     }
     assert!(count > 0, "nobody has subscribed");
+}
+
+#[test]
+fn one_server_is_spoken_to_by_tls() {
+    let server = Tls::start();
+    assert_each_is_handed_over(&server.url());
+    assert_each_is_handed_over(&server.url().replace("127.0.0.1", "localhost"));
 }
 
 #[tokio::test]
@@ -45,5 +53,13 @@ async fn a_cluster_is_spoken_to_by_tls() {
 async fn sentinels_and_whom_they_name_are_spoken_to_by_tls() {
     let sentinel = Sentinel::start_by(Wire::Tls, 1, LONG).await;
     assert_each_is_handed_over(&sentinel.url());
+    assert_hints_came(sentinel.servers(), "subscribe").await;
+}
+
+/// Hints come by a connection of their own.
+#[tokio::test]
+async fn resp2_is_spoken_by_tls() {
+    let sentinel = Sentinel::start_by(Wire::Tls, 0, LONG).await;
+    assert_each_is_handed_over(&format!("{}?protocol=resp2", sentinel.url()));
     assert_hints_came(sentinel.servers(), "subscribe").await;
 }

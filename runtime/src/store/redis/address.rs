@@ -102,7 +102,7 @@ impl<'a> Parts<'a> {
         if is_tls && !cfg!(feature = "tls") {
             return invalid("for TLS the feature `tls` is missing");
         }
-        if !(self.fragment.is_empty() || is_tls && self.fragment == "insecure") {
+        if !self.fragment.is_empty() {
             return invalid("what stands behind the # is not known; is it part of a password? %23");
         }
         Ok(())
@@ -122,9 +122,6 @@ impl<'a> Parts<'a> {
         let mut url = format!("{scheme}://{login}{host}{path}");
         if let Some((_, protocol)) = self.options.iter().rfind(|(name, _)| *name == "protocol") {
             url.extend(["?protocol=", protocol]);
-        }
-        if !self.fragment.is_empty() {
-            url.extend(["#", self.fragment]);
         }
         one(&url)
     }
@@ -226,12 +223,6 @@ fn one(url: &str) -> Result<ConnectionInfo, LockError> {
         // The driver's own words may repeat a part of it.
         return invalid("a host, a port, a database or a login is none that can be read");
     };
-    #[cfg(feature = "tls")]
-    if matches!(info.addr(), redis::ConnectionAddr::TcpTls { .. }) {
-        // The driver takes the process's cryptography, and panics without one.
-        // Where the program has chosen its own, that stays.
-        let _ = rustls::crypto::ring::default_provider().install_default();
-    }
     // By RESP3 hints come on the same connection, unless the URL says otherwise:
     // the driver's own default is RESP2.
     let is_chosen = url.contains("?protocol=") || url.contains("&protocol=");

@@ -17,6 +17,7 @@ use tokio::time::{sleep, timeout};
 use super::connection::Pauses;
 use super::hints::Ears;
 use super::settings::Settings;
+use super::wire::Wire;
 use super::{fault, lock};
 use crate::store::{Attendance, Hint, StoreError};
 
@@ -30,7 +31,7 @@ pub(super) struct Hub {
     nodes: Vec<ConnectionInfo>,
     settings: Settings,
     /// Made when somebody first waits.
-    connection: AsyncMutex<Option<ClusterConnection>>,
+    connection: AsyncMutex<Option<ClusterConnection<Wire>>>,
     channels: Mutex<HashMap<String, Channel>>,
     /// So many commands are under way at a time.
     turns: Semaphore,
@@ -181,7 +182,7 @@ impl Hub {
         }
     }
 
-    async fn connection(self: &Arc<Self>) -> RedisResult<ClusterConnection> {
+    async fn connection(self: &Arc<Self>) -> RedisResult<ClusterConnection<Wire>> {
         let mut connection = self.connection.lock().await;
         if let Some(connection) = &*connection {
             return Ok(connection.clone());
@@ -194,7 +195,7 @@ impl Hub {
             Ok::<_, ()>(())
         };
         let client = self.builder().push_sender(take).build()?;
-        let made = client.get_async_connection().await?;
+        let made = client.get_async_generic_connection::<Wire>().await?;
         *connection = Some(made.clone());
         Ok(made)
     }

@@ -13,7 +13,6 @@ use std::time::{Duration, Instant};
 use bb8_redis::bb8::{ManageConnection, Pool, RunError};
 #[cfg(feature = "cluster")]
 use redis::ErrorKind;
-use redis::aio::MultiplexedConnection;
 use redis::{Cmd, RedisError, RedisResult, Value};
 use tokio::runtime::Handle;
 use tokio::task::AbortHandle;
@@ -22,6 +21,7 @@ use tokio::time::sleep_until;
 use super::dial::Manager;
 use super::fault::{self, Fault};
 use super::health::{Health, Shared};
+use super::wire::Wire;
 use super::{lock, subscriber};
 use crate::store::StoreError;
 
@@ -170,18 +170,18 @@ impl Pauses {
 /// One connection; a clone is the same one.
 #[derive(Clone)]
 pub(super) struct Link {
-    connection: MultiplexedConnection,
+    wire: Wire,
     pub(super) health: Arc<Health>,
 }
 
 impl Link {
-    pub(super) fn new(connection: MultiplexedConnection, health: Arc<Health>) -> Self {
-        Self { connection, health }
+    pub(super) fn new(wire: Wire, health: Arc<Health>) -> Self {
+        Self { wire, health }
     }
 
     /// Sends a command; a server's error is an answer like any other.
     pub(super) async fn send(&mut self, command: &Cmd) -> RedisResult<Value> {
-        self.connection.send_packed_command(command).await
+        self.wire.connection.send_packed_command(command).await
     }
 
     /// Sends a command to a node that its slot is on the way to. Nothing comes between the
@@ -190,7 +190,7 @@ impl Link {
     pub(super) async fn send_asking(&mut self, command: &Cmd) -> RedisResult<Value> {
         let mut both = redis::pipe();
         both.cmd("ASKING").add_command(command.clone());
-        let answers = self.connection.send_packed_commands(&both, 0, 2).await?;
+        let answers = self.wire.connection.send_packed_commands(&both, 0, 2).await?;
         // That it may not ask is the reason for whatever comes of the other.
         let answer = answers.into_iter().find(|it| *it != Value::Okay);
         answer.ok_or_else(|| (ErrorKind::Client, "no answer").into())

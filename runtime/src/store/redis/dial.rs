@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use bb8_redis::bb8::{self, ManageConnection};
 use redis::aio::MultiplexedConnection;
 use redis::{
-    AsyncConnectionConfig, Client, ConnectionInfo, ErrorKind, ProtocolVersion, PushInfo, PushKind,
+    AsyncConnectionConfig, ConnectionInfo, ErrorKind, ProtocolVersion, PushInfo, PushKind,
     RedisError, RedisResult, Value,
 };
 use tokio::sync::SetOnce;
@@ -19,6 +19,7 @@ use super::hints::Ears;
 use super::lock;
 use super::place::Place;
 use super::settings::Settings;
+use super::wire::Wire;
 
 /// The least time from one connection to the next.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -68,8 +69,8 @@ impl Manager {
     }
 
     /// The server as it is found now, by RESP2.
-    pub(super) async fn resp2_client(&self) -> RedisResult<Client> {
-        Client::open(by_resp2(self.find().await?))
+    pub(super) async fn find_by_resp2(&self) -> RedisResult<ConnectionInfo> {
+        Ok(by_resp2(self.find().await?))
     }
 
     /// Where the server is now. Sentinels get a part of the time that there is to connect.
@@ -78,11 +79,7 @@ impl Manager {
     }
 
     /// Connects, by RESP3 if the server speaks it.
-    async fn open(
-        &self,
-        info: ConnectionInfo,
-        health: &Arc<Health>,
-    ) -> RedisResult<MultiplexedConnection> {
+    async fn open(&self, info: ConnectionInfo, health: &Arc<Health>) -> RedisResult<Wire> {
         // Whatever is sent has a time-out of its own.
         let config = AsyncConnectionConfig::new()
             .set_connection_timeout(Some(self.shared.settings.connect_timeout))
@@ -96,14 +93,12 @@ impl Manager {
                 }
                 Ok::<_, ()>(())
             });
-            let client = Client::open(info.clone())?;
-            match client.get_multiplexed_async_connection_with_config(&config).await {
+            match Wire::connect(info.clone(), config).await {
                 Err(error) if is_no_resp3(&error) => {}
                 opened => return opened,
             }
         }
-        let client = Client::open(by_resp2(info))?;
-        let opened = client.get_multiplexed_async_connection_with_config(&config).await?;
+        let opened = Wire::connect(by_resp2(info), config).await?;
         if self.flags.resp2.set(()).is_ok() {
             tracing::info!(server = %self.shared.server, "the lock store does not speak RESP3; RESP2 will do");
         }

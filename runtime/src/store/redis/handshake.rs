@@ -7,7 +7,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use futures_util::future::join_all;
-use redis::aio::MultiplexedConnection;
 use redis::{Cmd, ErrorKind, FromRedisValue, RedisError, RedisResult, Value};
 
 use super::connection::Link;
@@ -16,17 +15,18 @@ use super::health::{Health, Name};
 use super::lock;
 use super::place::Place;
 use super::server::{self, Server};
+use super::wire::Wire;
 
 impl Manager {
     /// Makes a connection to `server` one that commands may be sent on.
     pub(super) async fn greet(
         &self,
-        connection: MultiplexedConnection,
+        wire: Wire,
         health: Arc<Health>,
         server: &str,
     ) -> RedisResult<Link> {
         let ask = |words: &[&str]| {
-            let (mut connection, mut command) = (connection.clone(), Cmd::new());
+            let (mut connection, mut command) = (wire.connection.clone(), Cmd::new());
             command.arg(words);
             async move { command.query_async::<Value>(&mut connection).await }
         };
@@ -50,7 +50,7 @@ impl Manager {
             ask(&["CLIENT", "KILL", "ID", id.as_str(), "ADDR", address.as_str()])
         }));
         // Before anything is asked, so that no answer to it is missed.
-        let subscribed = self.subscribe(connection.clone(), &health);
+        let subscribed = self.subscribe(wire.connection.clone(), &health);
         let (name, about, role, kills, subscribed, warnings) =
             tokio::join!(name, about, role, kills, subscribed, self.look(&ask));
         subscribed?;
@@ -75,7 +75,7 @@ impl Manager {
             .map(|(name, _)| name)
             .collect();
         lock(&self.shared.abandoned).retain(|old| !done.contains(&old));
-        Ok(Link::new(connection, health))
+        Ok(Link::new(wire, health))
     }
 
     /// Asks, once a client, what its warnings are made of.

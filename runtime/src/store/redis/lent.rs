@@ -48,6 +48,6 @@ impl Manager {
     ) -> RedisResult<Link> {
         connection.set_response_timeout(LONG);
         let health = Health::new(self.hears, is_lent);
-        self.greet(connection, Arc::new(health), &self.shared.server).await
+        self.greet(connection.into(), Arc::new(health), &self.shared.server).await
     }
 }

@@ -30,6 +30,7 @@ mod server;
 mod settings;
 mod subscriber;
 mod synced;
+mod wire;
 mod words;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};

@@ -6,10 +6,12 @@ use std::time::Duration;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use redis::{
-    AsyncConnectionConfig, Client, ConnectionAddr, ConnectionInfo, ErrorKind, ProtocolVersion,
-    RedisError, RedisResult,
+    AsyncConnectionConfig, ConnectionAddr, ConnectionInfo, ErrorKind, ProtocolVersion, RedisError,
+    RedisResult,
 };
 use tokio::time::timeout;
+
+use super::wire::Wire;
 
 /// Sentinels, and what they are asked for.
 #[derive(Clone, Debug)]
@@ -90,8 +92,7 @@ impl Sentinels {
 async fn ask(sentinel: &ConnectionInfo, name: &str) -> RedisResult<Option<(String, u16)>> {
     let config =
         AsyncConnectionConfig::new().set_connection_timeout(None).set_response_timeout(None);
-    let client = Client::open(sentinel.clone())?;
-    let mut connection = client.get_multiplexed_async_connection_with_config(&config).await?;
+    let mut connection = Wire::connect(sentinel.clone(), config).await?;
     let mut command = redis::cmd("SENTINEL");
     command.arg("GET-MASTER-ADDR-BY-NAME").arg(name).query_async(&mut connection).await
 }

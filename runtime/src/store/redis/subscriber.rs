@@ -10,6 +10,7 @@ use tokio::time::{sleep, timeout};
 use super::connection::Pauses;
 use super::dial::{Manager, is_full};
 use super::health::Health;
+use super::wire::Wire;
 use crate::store::Hint;
 
 /// How often the connection is tried: it may be silent for hours, also when its
@@ -47,7 +48,7 @@ pub(super) async fn keep(manager: &Manager) {
 async fn subscribe(manager: &Manager) -> RedisResult<()> {
     let (ears, limit) = (&manager.shared.ears, manager.shared.settings.connect_timeout);
     let mut address = manager.shared.address.subscribe();
-    let connect = async { manager.resp2_client().await?.get_async_pubsub().await };
+    let connect = async { Wire::connect_pubsub(manager.find_by_resp2().await?).await };
     let connection = in_time(limit, connect).await?;
     let (mut sink, mut messages) = connection.split();
     in_time(limit, sink.subscribe(&ears.channel)).await?;

@@ -67,7 +67,7 @@ fn urls_lead_where_they_say() {
     #[cfg(feature = "tls")]
     for (url, to) in [
         ("rediss://host", "tls host:6379/0"),
-        ("rediss://host#insecure", "tls host:6379/0"),
+        ("rediss://[::1]", "tls ::1:6379/0"),
         ("rediss+sentinel://s/m", "m as tls master:6379/0 of tls s:26379/0 resp2"),
     ] {
         assert_eq!(leads(url), to, "{url}");
@@ -109,6 +109,8 @@ fn what_makes_no_sense_is_refused() {
         ("redis://host?db=3", "option other than"),
         ("redis://host?protocol=4", "neither resp2"),
         ("redis://host#insecure", "behind the #"),
+        #[cfg(feature = "tls")]
+        ("rediss://host/#insecure", "behind the #"),
         ("redis://:pa#ss@host", "behind the #"),
         ("redis://u:p@a,u:p@b", "stand once"),
         ("unix:///a?password=p", "option other than"),
