@@ -1,12 +1,12 @@
-//! A quorum in memory, each of whose stores a test can stop, freeze, restart empty, or
-//! make lose and delay what it is told.
+//! A quorum in memory, each of whose stores a test can stop, freeze, restart empty, make
+//! lose and delay what it is told, or set its clock.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
-use leasehold::store::memory::MemoryStore;
+use leasehold::store::memory::{Clock, MemoryStore};
 use leasehold::store::quorum::Quorum;
 use leasehold::store::{
     Adoption, All, Attempt, ClientId, ClientInfo, Ended, Forced, Listener, LockInfo, Mended, Node,
@@ -18,6 +18,9 @@ use tokio::time::sleep;
 
 /// The time-out of a command.
 pub const TIME_OUT: Duration = Duration::from_millis(50);
+
+/// What all clocks begin with, in microseconds.
+pub const BEGINNING: u64 = 1 << 50;
 
 /// The stores of a quorum.
 #[derive(Clone, Debug)]
@@ -65,6 +68,7 @@ impl Members {
 /// One store, as it is reached over a network.
 pub struct Member {
     counts_after: Duration,
+    clock: Arc<Clock>,
     state: Mutex<State>,
 }
 
@@ -96,15 +100,16 @@ pub enum Fault {
 
 impl Member {
     fn new(counts_after: Duration) -> Self {
+        let clock = Arc::new(Clock::new(BEGINNING));
         let state = State {
-            store: Arc::default(),
+            store: Arc::new(MemoryStore::by(clock.clone())),
             is_dead: false,
             backlog: None,
             restarted: None,
             faults: Vec::new(),
             log: Vec::new(),
         };
-        Self { counts_after, state: Mutex::new(state) }
+        Self { counts_after, clock, state: Mutex::new(state) }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -140,27 +145,20 @@ impl Member {
         }
     }
 
-    /// It forgets everything, also what it was told while it was frozen. Its tokens go on
-    /// from a clock: as those of a server, they are greater than all before.
-    ///
-    /// # Panics
-    ///
-    /// Never: memory answers.
-    pub async fn restart_empty(&self, token: u64) {
-        let store = Arc::new(MemoryStore::default());
-        let request = Request {
-            key: LockKey::new("the clock").expect("a name"),
-            id: RequestId::next(ClientId::random(), &0.into()),
-            kind: leasehold::store::Kind::Mutex,
-            owner: None,
-            ttl: Duration::from_secs(1),
-        };
-        store.mend(&request, token, request.ttl).await.expect("memory answers");
+    /// It forgets everything, also what it was told while it was frozen; but its clock
+    /// goes on.
+    pub fn restart_empty(&self) {
         let mut state = self.state();
-        state.store = store;
+        state.store = Arc::new(MemoryStore::by(self.clock.clone()));
         state.backlog = None;
         state.is_dead = false;
         state.restarted = Some(tokio::time::Instant::now().into_std());
+    }
+
+    /// Moves its clock, by which its leases end and its tokens grow: by so many
+    /// microseconds.
+    pub fn jump(&self, micros: i64) {
+        self.clock.jump(micros);
     }
 
     /// Plans what happens to the next command that is not planned.

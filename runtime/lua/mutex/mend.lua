@@ -31,6 +31,7 @@ if rec and string.sub(rec, 1, 36) == 'MH' .. id then return raise(lock, rec, tok
 if lasts_ms == 0 or rec and not is_to_be_had(rec, id) then return {0} end
 local last, flag, ended = NO_TOKEN, '0', NOBODY
 if rec then last, flag, ended = fields(rec) end
-local own = at_least(last, token)
+local own, refusal = raised(last, token, lasts_ms)
+if refusal then return refusal end
 redis.call('SET', lock, 'MH' .. id .. own .. flag .. ended .. owner, 'PX', lasts_ms)
 return {1, tonumber(own)}

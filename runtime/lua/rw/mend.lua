@@ -35,7 +35,8 @@ if rec then last, flag, ended = fields(rec) end
 if lasts_ms == 0 or ended == string.sub(holder, 1, 34) or not fits(holders, holder, nil, now_ms) then
   return {0}
 end
-local own = at_least(last, token)
+local own, refusal = raised(last, token, lasts_ms)
+if refusal then return refusal end
 local expiry_ms = stays_ms(own, put_in(holders, holder, lasts_ms, now_ms), now_ms)
 redis.call('SET', lock, KIND .. 'H' .. NOBODY .. own .. flag .. ended, 'PX', expiry_ms)
 return {1, tonumber(own)}

@@ -1,6 +1,7 @@
 //! Case by case, on stores in memory and a clock that stands still.
 
 mod asking;
+mod clocks;
 mod ending;
 mod renewing;
 mod writers;

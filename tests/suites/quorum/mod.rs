@@ -1,6 +1,9 @@
 //! Several stores as one: what a majority grants is held, by one at a time, whatever
 //! becomes of the others.
 
+#[cfg(all(feature = "servers", target_os = "linux"))]
+mod clocks;
+mod jumps;
 mod memory;
 #[cfg(feature = "servers")]
 mod node;

@@ -32,8 +32,8 @@ pub(super) enum What {
 pub(super) struct Records {
     granted: Mutex<Vec<(What, LeaseHandle)>>,
     wrong: Mutex<Option<String>>,
-    /// The greatest token.
-    token: AtomicU64,
+    /// The greatest token of each lock.
+    tokens: [AtomicU64; 2],
     grants: AtomicU64,
 }
 
@@ -54,9 +54,9 @@ impl Records {
         }
         if let Ok(fence) = lease.fence() {
             let fence = u64::from(fence);
-            let before = self.token.fetch_max(fence, Ordering::Relaxed);
-            // The two locks share what is remembered here, and need not.
-            if before >= fence && granted.iter().all(|(other, _)| *other == what) {
+            let of_lock = &self.tokens[usize::from(what != What::Mutex)];
+            let before = of_lock.fetch_max(fence, Ordering::Relaxed);
+            if before >= fence {
                 self.fail(format!("{what:?} with {fence} after {before}"));
             }
         }
@@ -79,11 +79,11 @@ impl Records {
     }
 }
 
-fn millis(rng: &mut Rng, range: std::ops::Range<u64>) -> Duration {
+pub(super) fn millis(rng: &mut Rng, range: std::ops::Range<u64>) -> Duration {
     Duration::from_millis(rng.u64(range))
 }
 
-async fn ask(
+pub(super) async fn ask(
     locks: &QuorumLocks,
     what: What,
     ttl: Duration,
@@ -115,7 +115,7 @@ async fn client(locks: QuorumLocks, records: Arc<Records>, mut rng: Rng) {
 }
 
 /// What happens to the servers.
-async fn nemesis(members: Members, records: Arc<Records>, mut rng: Rng) {
+async fn nemesis(members: Members, mut rng: Rng) {
     loop {
         sleep(millis(&mut rng, 5..150)).await;
         let member = members.member(rng.usize(..members.iter().count()));
@@ -124,8 +124,7 @@ async fn nemesis(members: Members, records: Arc<Records>, mut rng: Rng) {
             1 => member.freeze(),
             2 | 3 => member.thaw(),
             4 | 5 => member.revive(),
-            // As its clock would be beyond all that was granted.
-            6 => member.restart_empty(records.token.load(Ordering::Relaxed) + 1_000_000).await,
+            6 => member.restart_empty(),
             7 => member.plan(Fault::LoseCommand),
             8 => member.plan(Fault::LoseReply),
             _ => member.plan(Fault::Late(millis(&mut rng, 1..1000))),
@@ -143,7 +142,7 @@ async fn run(seed: u64, count: usize, counts_after: Duration) -> (Option<String>
     for _ in 0..4 {
         tasks.spawn(client(members.locks(), records.clone(), rng.fork()));
     }
-    tasks.spawn(nemesis(members.clone(), records.clone(), rng.fork()));
+    tasks.spawn(nemesis(members.clone(), rng.fork()));
     sleep(Duration::from_secs(20)).await;
     tasks.shutdown().await;
     for member in members.iter() {
@@ -172,7 +171,7 @@ async fn run(seed: u64, count: usize, counts_after: Duration) -> (Option<String>
 }
 
 /// `SEEDS` runs more of them.
-fn seeds() -> u64 {
+pub(super) fn seeds() -> u64 {
     std::env::var("SEEDS").ok().and_then(|seeds| seeds.parse().ok()).unwrap_or(12)
 }
 

@@ -26,14 +26,16 @@ pub(super) struct Beliefs {
 }
 
 impl Beliefs {
-    /// Holds an answer against what this one and others were told before.
+    /// Holds an answer against what this one and others were told before. Who had it may
+    /// not have known: its time was over, and the clock was set back.
     pub(super) fn hear(
         &mut self,
         command: &Command,
         answer: &Answer,
         now: Duration,
+        had_it: bool,
     ) -> Result<(), String> {
-        self.all.retain(|belief| belief.until > now);
+        self.pass(now);
         for (request, _) in command.granted(answer) {
             self.grant(request, now);
             self.are_exclusive(request)?;
@@ -48,6 +50,9 @@ impl Beliefs {
         }
         let mine = self.all.iter().position(|belief| belief.request.id == request.id);
         if let Some(lasts) = command.mended(answer).filter(|_| mine.is_none()) {
+            if had_it {
+                return Ok(());
+            }
             self.grant_for(request, now + lasts);
             return self.are_exclusive(request);
         }
@@ -88,11 +93,16 @@ impl Beliefs {
                 _,
             ) => !is_live,
             // What is kept has no holder.
-            (Answer::Mended(_), _) => is_live,
+            (Answer::Mended(Mended::Held { .. }), _) => is_live,
             _ => true,
         };
         ensure(is_true, || format!("{:?} was told otherwise before", request.id))?;
         self.are_exclusive(request)
+    }
+
+    /// Forgets what was believed until now.
+    pub(super) fn pass(&mut self, now: Duration) {
+        self.all.retain(|belief| belief.until > now);
     }
 
     /// One of those who were told that they hold something.

@@ -4,7 +4,8 @@
 //! when a step says so: so what is compared is exact, and no case takes longer
 //! than its commands. After each, what is stored and what clients were told must
 //! keep the contract of a store. What may differ is how tokens are counted (in memory for
-//! the whole store, on a server by the lock and its clock): their order may not.
+//! the whole store, on a server by the lock and its clock): their order may not. Where a
+//! store is one of several, memory has a clock as well, and both are set back at times.
 
 mod answers;
 mod beliefs;
@@ -15,16 +16,18 @@ mod steps;
 mod stored;
 
 use std::fmt::Write;
+use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use leasehold::LockKey;
-use leasehold::store::memory::MemoryStore;
+use leasehold::store::memory::{Clock, MemoryStore};
 use leasehold::store::redis::{RedisStore, Settings};
 use leasehold::store::{
-    Attempt, ClientId, Kind, Mended, Owner, Request, RequestId, Ticket, Waiting,
+    Attempt, ClientId, Kind, Owner, Request, RequestId, Store, Ticket, Waiting,
 };
 use leasehold_tests::server::Server;
+use leasehold_tests::skew::micros;
 use proptest::strategy::Strategy;
 use proptest::test_runner::{Config, TestCaseError, TestError, TestRunner};
 use tokio::runtime::{Builder, Runtime};
@@ -38,6 +41,9 @@ use self::steps::{self as step, Asked, Case, NAMES, OWNERS, Question, Slot, Step
 /// How much time goes by before each command: so no two are at the same time.
 const TICK: Duration = Duration::from_millis(1);
 
+/// When a case begins: it is set back by less.
+const BEGINNING: Duration = Duration::from_secs(1_000_000);
+
 /// By then nothing is left of what was done before.
 const LONG: Duration = Duration::from_secs(300);
 
@@ -49,15 +55,15 @@ const CASES: u32 = 100;
 
 #[test]
 fn both_stores_answer_alike() {
-    hold(&steps::case());
+    hold(&steps::case(), false);
 }
 
 #[test]
 fn both_stores_answer_alike_as_one_of_several() {
-    hold(&steps::case_of_several());
+    hold(&steps::case_of_several(), true);
 }
 
-fn hold(cases: &impl Strategy<Value = Case>) {
+fn hold(cases: &impl Strategy<Value = Case>, have_clocks: bool) {
     let config = match std::env::var_os("PROPTEST_CASES") {
         Some(_) => Config::default(),
         None => Config::with_cases(CASES),
@@ -65,7 +71,7 @@ fn hold(cases: &impl Strategy<Value = Case>) {
     // Cases are found anew each time: what they find belongs into `conformance`.
     let config = Config { failure_persistence: None, max_shrink_time: 60_000, ..config };
     let world = World::start();
-    let result = TestRunner::new(config).run(cases, |case| Run::of(&world, case));
+    let result = TestRunner::new(config).run(cases, |case| Run::of(&world, case, have_clocks));
     match result {
         Ok(()) => {}
         // It has the commands and their answers; the steps would say no more.
@@ -114,9 +120,13 @@ struct Run<'a> {
     world: &'a World,
     paused: Runtime,
     memory: MemoryStore,
+    /// Memory's, if it goes by one.
+    clock: Option<Arc<Clock>>,
     counter: AtomicU64,
     /// The time of this case so far.
     now: Duration,
+    /// By how much the clocks were set back.
+    jumped: Duration,
     actors: Vec<Actor>,
     sent: Vec<Command>,
     likeness: Likeness,
@@ -125,14 +135,16 @@ struct Run<'a> {
 }
 
 impl<'a> Run<'a> {
-    fn of(world: &'a World, case: Case) -> Result<(), TestCaseError> {
+    fn of(world: &'a World, case: Case, have_clocks: bool) -> Result<(), TestCaseError> {
         let paused = Builder::new_current_thread().enable_time().start_paused(true).build();
         let mut run = Self {
             world,
             paused: paused.unwrap(),
             memory: MemoryStore::default(),
+            clock: None,
             counter: AtomicU64::new(0),
-            now: Duration::ZERO,
+            now: BEGINNING,
+            jumped: Duration::ZERO,
             actors: Vec::new(),
             sent: Vec::new(),
             likeness: Likeness::default(),
@@ -159,6 +171,12 @@ impl<'a> Run<'a> {
             });
         }
         run.look()?;
+        if have_clocks {
+            let _paused = run.paused.enter();
+            let clock = Arc::new(Clock::new(run.remains.clock()));
+            run.memory = MemoryStore::by(clock.clone());
+            run.clock = Some(clock);
+        }
         let mut log = String::new();
         for step in case.steps {
             run.step(&step, &mut log).map_err(|error| match error {
@@ -166,7 +184,7 @@ impl<'a> Run<'a> {
                 reject @ TestCaseError::Reject(_) => reject,
             })?;
         }
-        run.pass(LONG);
+        run.pass(LONG + run.jumped);
         run.look()?;
         let left = &run.remains.keys;
         if left.is_empty() { Ok(()) } else { Err(TestCaseError::fail(format!("{left:?}\n{log}"))) }
@@ -184,11 +202,34 @@ impl<'a> Run<'a> {
         self.world.server.jump(time);
     }
 
+    /// Sets both clocks back.
+    fn jump_back(&mut self, time: Duration) {
+        self.beliefs.pass(self.now);
+        self.now = self.now.saturating_sub(time);
+        self.jumped += time;
+        self.world.server.jump_back(time);
+        if let Some(clock) = &self.clock {
+            // What has ended is gone, as on the server, where it was looked at.
+            self.paused.block_on(async {
+                for name in NAMES {
+                    let look = self.memory.inspect(&LockKey::new(name).unwrap());
+                    look.await.expect("memory answers");
+                }
+            });
+            clock.jump(-micros(time));
+        }
+    }
+
     fn step(&mut self, step: &Step, log: &mut String) -> Result<(), TestCaseError> {
         let command = match *step {
             Step::Pass(time) => {
                 self.pass(time);
                 let _ = writeln!(log, "{time:?} later");
+                return self.look().map(drop);
+            }
+            Step::JumpBack(time) => {
+                self.jump_back(time);
+                let _ = writeln!(log, "back by {time:?}");
                 return self.look().map(drop);
             }
             Step::Again(ago) => match self.sent.iter().nth_back(ago) {
@@ -234,17 +275,12 @@ impl<'a> Run<'a> {
                 TestCaseError::fail(format!("{command:?}: {error:?}"))
             }
         })?;
-        // Memory has no clock that could be behind: what this says is held against what is
-        // stored alone.
-        let memory = if let Answer::Mended(Mended::Behind(_)) = redis {
-            redis.clone()
-        } else {
-            self.paused.block_on(command.send(&self.memory, 0)).expect("it never fails")
-        };
+        let memory = self.paused.block_on(command.send(&self.memory, 0)).expect("it never fails");
         let _ = writeln!(log, "{command:?}\n    memory {memory:?}\n    redis  {redis:?}");
         self.likeness.check(&command, &memory, &redis).map_err(TestCaseError::fail)?;
         self.remember(&command, &memory, &redis);
-        self.beliefs.hear(&command, &redis, self.now).map_err(TestCaseError::fail)?;
+        let had_it = self.remains.has(&command.request);
+        self.beliefs.hear(&command, &redis, self.now, had_it).map_err(TestCaseError::fail)?;
         let before = self.look()?;
         self.remains.follows(&before, &command, &redis).map_err(TestCaseError::fail)?;
         self.sent.push(command);
@@ -340,6 +376,7 @@ impl<'a> Run<'a> {
             Token::None => [0; 2],
             Token::Told(ago) => self.likeness.token(name, ago),
             Token::Ahead(time) => self.greater_token(name, time),
+            Token::Now(ahead) => [self.remains.clock() + count(TICK + ahead); 2],
         };
         // What a majority gives back, has a token.
         let is_none = tokens == [0; 2] && request.kind.is_fenced() && !lasts.is_zero();
@@ -350,9 +387,9 @@ impl<'a> Run<'a> {
     /// One that is greater than all, of a server whose clock is so far ahead.
     fn greater_token(&self, name: &str, ahead: Duration) -> [u64; 2] {
         // It is sent a tick from now.
-        let ahead = u64::try_from((TICK + ahead).as_micros()).expect("less than a second");
+        let of_clock = self.remains.clock() + count(TICK + ahead);
         let [memory, redis] = self.likeness.greatest(name);
-        [memory + 1, (redis + 1).max(self.remains.clock() + ahead)]
+        [memory, redis].map(|token| of_clock.max(token + 1))
     }
 
     /// Not a token that was made up before others were granted.
@@ -395,6 +432,10 @@ impl<'a> Run<'a> {
         remains.check().map_err(TestCaseError::fail)?;
         Ok(std::mem::replace(&mut self.remains, remains))
     }
+}
+
+fn count(time: Duration) -> u64 {
+    u64::try_from(time.as_micros()).expect("less than a second")
 }
 
 fn owner(nth: usize) -> Owner {

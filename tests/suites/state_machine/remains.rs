@@ -33,6 +33,12 @@ impl Remains {
         self.clock_us
     }
 
+    /// Whether a request has what it asked for.
+    pub(super) fn has(&self, request: &Request) -> bool {
+        let id = format!("{:?}", request.id);
+        self.locks.get(request.key.name()).is_some_and(|lock| lock.has(&id, self.now_ms))
+    }
+
     pub(super) async fn look(raw: &mut MultiplexedConnection) -> Result<Self, RedisError> {
         let mut commands = redis::pipe();
         commands.cmd("TIME").cmd("KEYS").arg("*");
@@ -260,7 +266,12 @@ impl Remains {
         if request.kind.is_fenced() {
             let keeps = had_it || how.kind == 'E' && was_owners;
             let greatest = before.greatest[name];
-            let is_right = if keeps { token == then.token() } else { token > greatest };
+            let is_right = match command.what {
+                _ if keeps => token == then.token(),
+                // As one of several, it may have gone back from what a wrong clock gave.
+                What::Vote(_) => token == self.next_token(then),
+                _ => token > greatest,
+            };
             ensure(is_right && token == lock.token(), || {
                 format!("{id} has {token} after {greatest}")
             })?;

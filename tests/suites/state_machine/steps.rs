@@ -82,6 +82,8 @@ pub(super) enum Step {
     /// The command that was sent so many commands before the last.
     Again(usize),
     Pass(Duration),
+    /// The clocks are set back: leases last for so much longer.
+    JumpBack(Duration),
 }
 
 /// Whose request it is about.
@@ -111,6 +113,8 @@ pub(super) enum Token {
     Told(usize),
     /// A greater one than all: of a server whose clock is so far ahead of this one's.
     Ahead(Duration),
+    /// The same, whatever was granted before.
+    Now(Duration),
 }
 
 /// What is asked about the lock of somebody.
@@ -265,7 +269,8 @@ fn step_of_several() -> impl Strategy<Value = Step> {
     let token = prop_oneof![
         1 => Just(Token::None),
         4 => (0_usize..4).prop_map(Token::Told),
-        4 => ahead.prop_map(Token::Ahead),
+        4 => ahead.clone().prop_map(Token::Ahead),
+        3 => ahead.prop_map(Token::Now),
     ];
     // Some are longer than any TTL.
     let lasts = prop_oneof![2 => Just(Duration::ZERO), 4 => seconds(&[1, 1, 5, 50])];
@@ -273,6 +278,8 @@ fn step_of_several() -> impl Strategy<Value = Step> {
         3 => Just(Question::Inspect),
         1 => (0..OWNERS.len()).prop_map(Question::IsHeldBy),
     ];
+    let jump = prop::sample::select(vec![50, 150, 250, 31_000, 3_600_000]);
+    let jump = jump.prop_map(Duration::from_millis);
     let nearly = Just(Duration::from_secs(1).saturating_sub(LITTLE));
     prop_oneof![
         20 => (who(), prop::bool::weighted(0.3), again)
@@ -287,5 +294,6 @@ fn step_of_several() -> impl Strategy<Value = Step> {
         3 => (1_usize..12).prop_map(Step::Again),
         5 => seconds(&[1, 3, 3, 7, 20, 70]).prop_map(Step::Pass),
         3 => nearly.prop_map(Step::Pass),
+        1 => jump.prop_map(Step::JumpBack),
     ]
 }

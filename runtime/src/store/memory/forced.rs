@@ -54,7 +54,7 @@ pub(super) fn force_release(lock: &mut Lock, shared: &mut Shared) -> store::Forc
             holders.live(now).count()
         }
     };
-    let (first, token) = (lock.queue.first(now), shared.next_token());
+    let (first, token) = (lock.queue.first(now), shared.next_token(lock.token()));
     let (state, is_awaited) = (State::Free, !lock.queue.is_empty());
     lock.record = Some(Record { kind, state, token, is_awaited, ended, until: now + GRACE });
     if let Some((first, _)) = first {

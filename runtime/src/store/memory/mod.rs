@@ -1,6 +1,7 @@
 //! The store of one process: for users' tests, for examples, and for services
 //! that run alone.
 
+mod clock;
 mod forced;
 mod holders;
 mod inspect;
@@ -16,11 +17,12 @@ mod serve;
 mod shared;
 mod table;
 
-use std::sync::{Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
 
+pub use self::clock::Clock;
 use self::table::Table;
 use super::{
     Adoption, All, Attempt, ClientId, ClientInfo, Ended, Forced, Listener, LockInfo, Mended, Node,
@@ -36,14 +38,27 @@ use crate::LockKey;
 #[derive(Debug, Default)]
 pub struct MemoryStore {
     table: Mutex<Table>,
+    /// If it has one of its own.
+    clock: Option<Arc<Clock>>,
 }
 
 impl MemoryStore {
+    /// One of several, as a server is: its leases and its tokens go by this clock.
+    #[must_use]
+    pub fn by(clock: Arc<Clock>) -> Self {
+        let table = Mutex::new(Table::by(clock.epoch));
+        Self { table, clock: Some(clock) }
+    }
+
+    fn time(&self) -> Instant {
+        self.clock.as_ref().map_or_else(clock::real, |clock| clock.now())
+    }
+
     /// Ends all leases of a lock, and its keeping, as when their time is over: nobody is
     /// told. Whether it was held.
     pub fn expire(&self, key: &LockKey) -> bool {
         let mut table = self.table();
-        table.expire(key, self.now())
+        table.expire(key, self.time())
     }
 
     /// Runs a command, and then tells the waiters what they were offered.
@@ -55,7 +70,7 @@ impl MemoryStore {
             let mut table = self.table();
             // Read in here, so that time does not go back from one command to
             // the next.
-            (command(&mut table, self.now()), table.take_hints())
+            (command(&mut table, self.time()), table.take_hints())
         };
         // With no lock of ours held: a listener may ask at once, and the last of a
         // client's parts may go with it.
@@ -121,7 +136,7 @@ impl Store for MemoryStore {
     }
 
     fn listen(&self, client: ClientId, listener: Weak<dyn Listener>) {
-        self.table().listen(client, listener, self.now());
+        self.table().listen(client, listener, self.time());
     }
 
     fn gives_hints(&self) -> bool {
@@ -129,7 +144,7 @@ impl Store for MemoryStore {
     }
 
     fn now(&self) -> Instant {
-        tokio::time::Instant::now().into_std()
+        clock::real()
     }
 }
 
@@ -145,7 +160,6 @@ impl Node for MemoryStore {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
     use std::sync::atomic::AtomicU64;
 
     use super::super::{Hint, Kind};

@@ -112,7 +112,7 @@ pub(super) fn adopt(
         }
         _ => return Adoption::NotHeld(LossReason::Taken),
     }
-    record.token = shared.next_token();
+    record.token = shared.next_token(record.token);
     record.ended = Some(from);
     record.until = shared.now + request.ttl;
     Adoption::Adopted { token: record.token.number }
@@ -170,7 +170,7 @@ pub(super) fn cancel(lock: &mut Lock, request: &Request, shared: &mut Shared) ->
 }
 
 fn grant(lock: &mut Lock, request: &Request, shared: &mut Shared) -> u64 {
-    let token = shared.next_token();
+    let token = shared.next_token(lock.token());
     lock.record = Some(Record {
         kind: LockKind::Mutex,
         state: State::One { id: request.id, how: Demand::of(request) },
@@ -191,7 +191,7 @@ fn offer(
     shared: &mut Shared,
 ) {
     lock.queue.leave(id);
-    let token = shared.next_token();
+    let token = shared.next_token(lock.token());
     lock.record = Some(Record {
         kind: LockKind::Mutex,
         state: State::One { id, how: waiter.demand.clone() },

@@ -49,7 +49,6 @@ pub(super) fn vote(
     }
 }
 
-/// There is one counter of tokens, which is no clock: nothing is ever behind it.
 pub(super) fn mend(
     lock: &mut Lock,
     request: &Request,
@@ -69,24 +68,34 @@ pub(super) fn mend(
     {
         return Mended::NotHeld;
     }
-    if !holds(lock) {
-        let is_free = match &lock.record {
-            Some(record) if is_mutex => matches!(record.state, State::Free),
-            _ => lock.holders.fits(&how, now),
-        };
-        if lasts.is_zero() || lock.ended() == Some(id) || !is_free {
-            return Mended::NotHeld;
+    if holds(lock) {
+        let Some(record) = &mut lock.record else { return Mended::NotHeld };
+        if token > 0 {
+            match shared.raised(record.token, token, record.until - now) {
+                Err(behind) => return Mended::Behind(behind),
+                Ok(own) => record.token = own,
+            }
         }
-        let (mut until, mut state) = (now + lasts, State::Several);
-        if is_mutex {
-            state = State::One { id, how };
-        } else {
-            until = lock.holders.put_in(id, how, until);
-        }
-        let (token, is_awaited, ended) = (lock.token(), !lock.queue.is_empty(), lock.ended());
-        lock.record = Some(Record { kind, state, token, is_awaited, ended, until });
+        return Mended::Held { token: record.token.number };
     }
-    let Some(record) = &mut lock.record else { return Mended::NotHeld };
-    shared.raise(&mut record.token, token);
-    Mended::Held { token: record.token.number }
+    let is_free = match &lock.record {
+        Some(record) if is_mutex => matches!(record.state, State::Free),
+        _ => lock.holders.fits(&how, now),
+    };
+    if lasts.is_zero() || lock.ended() == Some(id) || !is_free {
+        return Mended::NotHeld;
+    }
+    let token = match shared.raised(lock.token(), token, lasts) {
+        Err(behind) => return Mended::Behind(behind),
+        Ok(token) => token,
+    };
+    let (mut until, mut state) = (now + lasts, State::Several);
+    if is_mutex {
+        state = State::One { id, how };
+    } else {
+        until = lock.holders.put_in(id, how, until).max(shared.comes_to(token));
+    }
+    let (is_awaited, ended) = (!lock.queue.is_empty(), lock.ended());
+    lock.record = Some(Record { kind, state, token, is_awaited, ended, until });
+    Mended::Held { token: token.number }
 }

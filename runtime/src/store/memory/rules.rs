@@ -56,7 +56,7 @@ impl Holders {
             Kind::Write => !self.has(id),
         };
         if is_new {
-            *token = shared.next_token();
+            *token = shared.next_token(*token);
         }
         token.number
     }

@@ -56,9 +56,17 @@ fn serve(
     served
 }
 
-/// Writes the record: held as long as anybody holds it, then free for a while.
-fn settle(lock: &mut Lock, kind: LockKind, token: Token, ended: Option<RequestId>, now: Instant) {
-    let last = lock.holders.settle(now);
+/// Writes the record: held as long as anybody holds it, then free for a while. A token that
+/// another store's clock gave stays until the clock of this one is there.
+fn settle(
+    lock: &mut Lock,
+    kind: LockKind,
+    token: Token,
+    ended: Option<RequestId>,
+    shared: &Shared,
+) {
+    let now = shared.now;
+    let last = lock.holders.settle(now).map(|last| last.max(shared.comes_to(token)));
     lock.record = Some(Record {
         kind,
         state: if last.is_some() { State::Several } else { State::Free },
@@ -86,6 +94,7 @@ pub(super) fn let_in(lock: &mut Lock, request: &Request, shared: &mut Shared) ->
     let (kind, mut token) = (how.lock(), lock.token());
     let own = lock.holders.fence(request.id, &how, &mut token, shared);
     let until = lock.holders.put_in(request.id, how, shared.now + request.ttl);
+    let until = until.max(shared.comes_to(token));
     let (state, ended) = (State::Several, lock.ended());
     lock.record = Some(Record { kind, state, token, is_awaited, ended, until });
     Attempt::Granted { token: own }
@@ -120,7 +129,7 @@ pub(super) fn line_up(
         Some(record) if served.mine.is_none() && served.offers.is_empty() => {
             record.is_awaited = true;
         }
-        _ => settle(lock, kind, token, lock.ended(), now),
+        _ => settle(lock, kind, token, lock.ended(), shared),
     }
     served.tell(lock, shared);
     if let Some(token) = served.mine {
@@ -146,7 +155,7 @@ fn move_on(lock: &mut Lock, kind: LockKind, id: RequestId, shared: &mut Shared) 
     if !lock.nobody_waits() {
         served = serve(lock, kind, None, &mut token, shared);
     }
-    settle(lock, kind, token, Some(id), shared.now);
+    settle(lock, kind, token, Some(id), shared);
     served.tell(lock, shared);
 }
 

@@ -6,6 +6,12 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use super::super::{ClientId, ClientInfo, Hint, Listener, RequestId, Stamp, TOKENS};
+use super::clock::Epoch;
+
+/// By how much a clock may be behind a token of another store's, in microseconds; and
+/// behind its own, if it was set back since.
+const BEHIND: u64 = 100_000;
+const OWN_BEHIND: u64 = 200_000;
 
 /// The clock of a command, and what is kept for the whole store.
 #[derive(Debug)]
@@ -13,7 +19,9 @@ pub(super) struct Shared {
     pub(super) now: Instant,
     /// When the store had its first command.
     origin: Instant,
-    /// One for all locks: it grows with each grant, and so with those of each.
+    /// By what clock the tokens go, where the store is one of several.
+    epoch: Option<Epoch>,
+    /// Else one for all locks: it grows with each grant, and so with those of each.
     last_token: u64,
     last_ticket: u64,
     /// Who hears hints, as long as it is there.
@@ -42,10 +50,11 @@ impl Shared {
     /// The first stamp, in microseconds: no waiter is older.
     const FIRST: u64 = 1 << 40;
 
-    pub(super) fn new(now: Instant) -> Self {
+    pub(super) fn new(now: Instant, epoch: Option<Epoch>) -> Self {
         Self {
             now,
             origin: now,
+            epoch,
             last_token: 0,
             last_ticket: 0,
             ears: HashMap::new(),
@@ -65,17 +74,54 @@ impl Shared {
         Duration::from_micros(self.stamp(self.now).saturating_sub(stamp))
     }
 
-    pub(super) fn next_token(&mut self) -> Token {
-        self.last_token += TOKENS;
-        Token { number: self.last_token, since: Some(self.now) }
+    /// The token that follows on a lock's last: as the script `include/token` has it.
+    pub(super) fn next_token(&mut self, last: Token) -> Token {
+        let number = match self.epoch {
+            None => {
+                self.last_token += TOKENS;
+                self.last_token
+            }
+            Some(epoch) => epoch.micros(self.now).max(last.number + TOKENS),
+        };
+        Token { number, since: Some(self.now) }
     }
 
-    /// Raises a token: all that are given from now on are greater.
-    pub(super) fn raise(&mut self, token: &mut Token, least: u64) {
-        if token.number < least {
-            *token = Token { number: least, since: Some(self.now) };
-            self.last_token = self.last_token.max(least);
+    /// The greater of a record's token and another; or by how much the clock is too far
+    /// behind that: as the script `include/raise` has it. One that only counts is never
+    /// behind: all that it gives from now on are greater.
+    pub(super) fn raised(
+        &mut self,
+        mut last: Token,
+        number: u64,
+        lasts: Duration,
+    ) -> Result<Token, Duration> {
+        if let Some(epoch) = self.epoch {
+            let mut from = epoch.micros(self.now);
+            if last.number + TOKENS > from + OWN_BEHIND {
+                if number < last.number {
+                    last = Token { number: from, since: Some(self.now) };
+                } else {
+                    from = last.number;
+                }
+            }
+            let lasts = u64::try_from(lasts.as_micros()).map_or(BEHIND, |it| it.min(BEHIND));
+            let behind = (number + TOKENS).saturating_sub(from + lasts);
+            if number > last.number && behind > 0 {
+                return Err(Duration::from_millis(behind.div_ceil(1000)));
+            }
         }
+        if number <= last.number {
+            return Ok(last);
+        }
+        self.last_token = self.last_token.max(number);
+        Ok(Token { number, since: Some(self.now) })
+    }
+
+    /// When the clock has come to a token; now, if it is no clock.
+    pub(super) fn comes_to(&self, token: Token) -> Instant {
+        let Some(epoch) = self.epoch else { return self.now };
+        let missing = (token.number + TOKENS).saturating_sub(epoch.micros(self.now));
+        self.now + Duration::from_millis(missing.div_ceil(1000))
     }
 
     /// The ticket of one who first asked so long ago. No two that ask now have

@@ -8,6 +8,7 @@ use super::super::{
     Adoption, All, Attempt, ClientId, ClientInfo, Ended, Forced, Hint, Kind, Listener, LockInfo,
     Mended, Owner, Renewal, Request, RequestId, Waiting,
 };
+use super::clock::Epoch;
 use super::lock::Lock;
 use super::shared::Shared;
 use super::{forced, inspect, mutex, node, reentrant, rw, semaphore, serve};
@@ -18,11 +19,16 @@ use crate::LockKey;
 pub(super) struct Table {
     locks: HashMap<LockKey, Lock>,
     shared: Option<Shared>,
+    epoch: Option<Epoch>,
     /// How many locks there may be before the ended ones are forgotten.
     sweep_above: usize,
 }
 
 impl Table {
+    pub(super) fn by(epoch: Epoch) -> Self {
+        Self { epoch: Some(epoch), ..Self::default() }
+    }
+
     pub(super) fn acquire(
         &mut self,
         request: &Request,
@@ -115,7 +121,7 @@ impl Table {
     }
 
     pub(super) fn introduce(&mut self, client: &ClientInfo, lasts: Duration, now: Instant) {
-        let shared = self.shared.get_or_insert_with(|| Shared::new(now));
+        let shared = self.shared.get_or_insert_with(|| Shared::new(now, self.epoch));
         shared.now = now;
         shared.introduce(client.clone(), lasts);
     }
@@ -135,7 +141,7 @@ impl Table {
 
     /// From now on a client hears what it is told.
     pub(super) fn listen(&mut self, client: ClientId, listener: Weak<dyn Listener>, now: Instant) {
-        self.shared.get_or_insert_with(|| Shared::new(now)).listen(client, listener);
+        self.shared.get_or_insert_with(|| Shared::new(now, self.epoch)).listen(client, listener);
     }
 
     /// Runs a command on a lock, as it is now.
@@ -145,7 +151,7 @@ impl Table {
         now: Instant,
         command: impl FnOnce(&mut Lock, &mut Shared) -> T,
     ) -> T {
-        let shared = self.shared.get_or_insert_with(|| Shared::new(now));
+        let shared = self.shared.get_or_insert_with(|| Shared::new(now, self.epoch));
         shared.now = now;
         if let Some(lock) = self.locks.get_mut(key) {
             lock.expire(now);

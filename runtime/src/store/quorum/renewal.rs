@@ -15,7 +15,7 @@ use tokio::runtime::Handle;
 use super::debts::Member;
 use super::{ask, no_majority};
 use crate::LossReason;
-use crate::store::{Mended, Renewal, Renewals, Request, StoreError, validity};
+use crate::store::{Mended, Node, Renewal, Renewals, Request, StoreError, validity};
 
 /// What the stores answered for one lease, by place.
 type Answers = Vec<Option<Result<Renewal, StoreError>>>;
@@ -106,18 +106,41 @@ async fn heal(members: &[Arc<Member>], request: &Request, answers: &Answers, sen
         });
         said.map(|(member, _)| &member.store)
     };
+    let is_fenced = request.kind.is_fenced();
     let healthy = said(|answer| *answer == Renewal::Renewed);
     let known = healthy.map(|store| store.mend(request, 0, Duration::ZERO));
-    let tokens = join_all(known).await.into_iter().filter_map(|answer| match answer {
-        Ok(Mended::Held { token }) => Some(token),
-        _ => None,
-    });
+    let mut tokens: Vec<_> = join_all(known)
+        .await
+        .into_iter()
+        .filter_map(|answer| match answer {
+            // A reader needs none.
+            Ok(Mended::Held { token }) => (token > 0 || !is_fenced).then_some(token),
+            _ => None,
+        })
+        .collect();
     // None: it was released meanwhile.
-    let Some(token) = tokens.max() else { return };
+    if tokens.is_empty() {
+        return;
+    }
+    if !is_fenced {
+        tokens.push(0);
+    }
+    tokens.sort_unstable();
     let now = members[0].store.now();
     let lasts = validity(request.ttl).saturating_sub(now.saturating_duration_since(sent));
     if lasts >= Duration::from_millis(1) {
         let lost = said(|answer| *answer != Renewal::Renewed);
-        join_all(lost.map(|store| store.mend(request, token, lasts))).await;
+        join_all(lost.map(|store| give_back(store, request, &tokens, lasts))).await;
+    }
+}
+
+/// Gives a lease back to a store, with the greatest of these tokens that its clock is not
+/// too far behind: one may be of a clock that is wrong.
+async fn give_back(store: &Arc<dyn Node>, request: &Request, tokens: &[u64], lasts: Duration) {
+    for token in tokens.iter().rev() {
+        match store.mend(request, *token, lasts).await {
+            Ok(Mended::Behind(_)) => {}
+            _ => return,
+        }
     }
 }

@@ -1,5 +1,11 @@
 //! One round: all stores are asked for a lock, and what a majority says is the answer.
 //!
+//! Its token is the least that is as great as those of a majority: so it is greater than
+//! all before, each of which a majority knew; and as long as most clocks are right, it is
+//! of one of those, or between two. And a majority has to know it, or one of the next
+//! majority might grant a smaller one: those count that gave one as great, or were told;
+//! not one whose own is far greater, for its clock may be set right.
+//!
 //! A round is one request. One that is not granted is taken back wherever it may be
 //! held, and is never asked again: so what is taken back is of no later round, whatever
 //! comes late, and in whatever order.
@@ -12,12 +18,14 @@ use futures_util::{FutureExt, StreamExt};
 use tokio::runtime::Handle;
 
 use super::debts::{Member, owe};
-use super::{Asked, ask, majority, no_majority};
+use super::{AHEAD, Asked, ask, majority, no_majority};
 use crate::Outcome;
 use crate::store::{Attempt, Mended, Request, StoreError};
 
 /// How long to wait at least before a lock is asked for again that several want at once.
 const LEAST: Duration = Duration::from_millis(20);
+
+const BY_NTP: &str = "set clocks by NTP";
 
 /// What is known of a store's vote.
 enum Vote {
@@ -50,11 +58,15 @@ impl Failure {
     }
 }
 
+/// Whether a store with this token of its own knows another.
+fn knows(own: u64, token: u64) -> bool {
+    own.checked_sub(token).is_some_and(|more| u128::from(more) <= 2 * AHEAD.as_micros())
+}
+
 /// What a store says.
 enum Said {
     Vote(Result<Attempt, StoreError>),
-    /// To this token.
-    Mend(u64, Result<Mended, StoreError>),
+    Mend(Result<Mended, StoreError>),
 }
 
 /// A round under way.
@@ -64,10 +76,10 @@ pub(super) struct Round {
     runtime: Handle,
     votes: Vec<Vote>,
     answers: Asked<Said>,
-    /// The greatest of the majority's tokens, once there is a majority.
-    token: Option<u64>,
-    /// A store took that for its own.
-    is_known: bool,
+    /// Who was told what the token is.
+    told: Vec<(usize, u64)>,
+    /// By how much the clock of each is behind a token that it was told.
+    behind: Vec<Option<Duration>>,
 }
 
 impl Round {
@@ -85,8 +97,8 @@ impl Round {
             request: request.clone(),
             runtime: runtime.clone(),
             votes: members.iter().map(|_| Vote::Open).collect(),
-            token: None,
-            is_known: false,
+            told: Vec::new(),
+            behind: vec![None; members.len()],
         }
     }
 
@@ -100,24 +112,22 @@ impl Round {
             if !self.request.kind.is_fenced() && granted >= needed {
                 return Ok(Attempt::Granted { token: 0 });
             }
-            if let Some(token) = self.token {
-                let is_settled = |vote: &Vote| matches!(vote, Vote::Granted(own) if *own >= token);
-                if self.count(is_settled) >= needed {
+            if let Some(token) = self.token() {
+                let is_known =
+                    |vote: &Vote| matches!(vote, Vote::Granted(own) if knows(*own, token));
+                if self.count(is_known) >= needed {
                     return Ok(Attempt::Granted { token });
                 }
+                self.tell(token);
             }
             if granted + open < needed {
                 return self.give_up().await;
             }
-            if self.token.is_none() && granted >= needed {
-                self.settle_on_a_token();
-                continue;
+            match self.answers.next().await {
+                Some((place, said)) => self.take(place, said),
+                None if self.doubt() => {}
+                None => return self.give_up().await,
             }
-            // As long as something is open, there is an answer to come.
-            let Some((place, said)) = self.answers.next().await else {
-                return self.give_up().await;
-            };
-            self.take(place, said);
         }
     }
 
@@ -125,78 +135,69 @@ impl Round {
         self.votes.iter().filter(|vote| which(vote)).count()
     }
 
-    /// The token is the greatest; and a majority has to know it, or one of the next
-    /// majority might grant a smaller one.
-    fn settle_on_a_token(&mut self) {
+    /// The least token that is as great as those of a majority, if so many granted.
+    fn token(&self) -> Option<u64> {
         let tokens = self.votes.iter().filter_map(|vote| match vote {
-            Vote::Granted(token) => Some(*token),
+            Vote::Granted(own) => Some(*own),
             _ => None,
         });
-        (self.token, self.is_known) = (tokens.max(), false);
-        for place in 0..self.votes.len() {
-            self.settle(place);
-        }
+        let mut tokens: Vec<_> = tokens.collect();
+        tokens.sort_unstable();
+        tokens.get(majority(&self.members) - 1).copied()
     }
 
-    /// Lets a store that granted know the token, if there is one and its own is smaller.
-    fn settle(&mut self, place: usize) {
-        let (Vote::Granted(own), Some(token)) = (&self.votes[place], self.token) else { return };
-        if *own >= token {
-            return;
+    /// Where some could not take the token, those with far greater ones may have them of
+    /// clocks that were wrong: whether there was any to tell so.
+    fn doubt(&mut self) -> bool {
+        let behind = self.votes.iter().zip(&self.behind).filter(|(_, behind)| behind.is_some());
+        let tokens = behind.filter_map(|(vote, _)| match vote {
+            Vote::Granted(own) => Some(*own),
+            _ => None,
+        });
+        tokens.max().is_some_and(|token| self.tell(token))
+    }
+
+    /// Lets those know a token who do not yet, and says whether there was any: they take
+    /// it if their clocks are not far behind it; or are far behind their own, which is
+    /// greater.
+    fn tell(&mut self, token: u64) -> bool {
+        let count = self.told.len();
+        for (place, vote) in self.votes.iter().enumerate() {
+            let is_news = matches!(vote, Vote::Granted(own) if !knows(*own, token));
+            if is_news && !self.told.contains(&(place, token)) {
+                self.told.push((place, token));
+                let mend = self.members[place].store.mend(&self.request, token, Duration::ZERO);
+                self.answers.push(Box::pin(async move { (place, Said::Mend(mend.await)) }));
+            }
         }
-        let mend = self.members[place].store.mend(&self.request, token, Duration::ZERO);
-        self.answers.push(Box::pin(async move { (place, Said::Mend(token, mend.await)) }));
+        self.told.len() > count
     }
 
     fn take(&mut self, place: usize, said: Said) {
         self.votes[place] = match said {
             // It does not count any more.
-            Said::Mend(..) if !matches!(self.votes[place], Vote::Granted(_)) => return,
-            Said::Vote(Ok(Attempt::Granted { token })) => Vote::Granted(token),
+            Said::Mend(_) if !matches!(self.votes[place], Vote::Granted(_)) => return,
+            Said::Vote(Ok(Attempt::Granted { token })) | Said::Mend(Ok(Mended::Held { token })) => {
+                Vote::Granted(token)
+            }
             Said::Vote(Ok(refusal)) => Vote::Refused(refusal),
             Said::Vote(Err(error)) => {
                 Vote::Failed(Failure::met(&error, error.outcome == Outcome::Unknown))
             }
-            Said::Mend(_, Ok(Mended::Held { token })) => {
-                self.is_known |= self.token.is_some_and(|sought| token >= sought);
-                Vote::Granted(token)
-            }
-            Said::Mend(_, Ok(Mended::NotHeld)) => {
+            Said::Mend(Ok(Mended::NotHeld)) => {
                 Vote::Failed(Failure::said("it lost the lease at once".to_owned()))
             }
-            // Of a token that is not sought any more.
-            Said::Mend(asked, Ok(Mended::Behind(_))) if self.token != Some(asked) => return,
-            Said::Mend(_, Ok(Mended::Behind(time))) => {
-                if self.do_without_who_is_ahead(time) {
-                    return;
-                }
-                Vote::Failed(Failure::said(format!(
-                    "its clock is {time:.1?} too far behind; set clocks by NTP"
-                )))
+            // It has the lease all the same.
+            Said::Mend(Ok(Mended::Behind(time))) => {
+                self.behind[place] = Some(time);
+                return;
             }
-            Said::Mend(_, Err(error)) => Vote::Failed(Failure::met(&error, true)),
+            Said::Mend(Err(error)) => Vote::Failed(Failure::met(&error, true)),
         };
-        self.settle(place);
-    }
-
-    /// Where one clock is too far ahead of another, the one that is ahead does not count,
-    /// and the token is sought anew; if nobody took it yet.
-    fn do_without_who_is_ahead(&mut self, time: Duration) -> bool {
-        let Some(token) = self.token.filter(|_| !self.is_known) else { return false };
-        for vote in &mut self.votes {
-            if matches!(vote, Vote::Granted(own) if *own >= token) {
-                let why = format!(
-                    "its clock is {time:.1?} too far ahead of the others'; set clocks by NTP"
-                );
-                *vote = Vote::Failed(Failure::said(why));
-            }
-        }
-        self.token = None;
-        true
     }
 
     /// Takes the request back, and says why it was not granted.
-    async fn give_up(self) -> Result<Attempt, StoreError> {
+    async fn give_up(mut self) -> Result<Attempt, StoreError> {
         let mut undone = Vec::new();
         for (member, vote) in self.members.iter().zip(&self.votes) {
             match vote {
@@ -212,7 +213,23 @@ impl Round {
             }
         }
         join_all(undone).await;
+        self.leave_out_who_is_ahead();
         self.answer()
+    }
+
+    /// Where a majority granted, and could not agree on a token, those have failed whose
+    /// clocks are ahead of the others'.
+    fn leave_out_who_is_ahead(&mut self) {
+        let Some((token, time)) = self.token().zip(self.behind.iter().flatten().max()) else {
+            return;
+        };
+        for vote in &mut self.votes {
+            if matches!(vote, Vote::Granted(own) if *own >= token) {
+                *vote = Vote::Failed(Failure::said(format!(
+                    "its clock is {time:.1?} too far ahead of another's; {BY_NTP}"
+                )));
+            }
+        }
     }
 
     fn answer(&self) -> Result<Attempt, StoreError> {
@@ -257,16 +274,19 @@ impl Round {
     }
 
     fn no_majority(&self) -> StoreError {
-        let answer = |(member, vote): (&Arc<Member>, &Vote)| {
+        let answer = |((member, vote), behind): ((&Arc<Member>, &Vote), &Option<Duration>)| {
             let answer = match vote {
                 Vote::Open => "no answer yet".to_owned(),
-                Vote::Granted(_) => "granted, and taken back".to_owned(),
+                Vote::Granted(_) => behind.map_or_else(
+                    || "granted, and taken back".to_owned(),
+                    |time| format!("its clock is {time:.1?} too far behind another's; {BY_NTP}"),
+                ),
                 Vote::Refused(refusal) => no_majority::attempt(refusal),
                 Vote::Failed(failure) => failure.why.clone(),
             };
             (member.name.clone(), answer)
         };
-        let answers = self.members.iter().zip(&self.votes).map(answer);
+        let answers = self.members.iter().zip(&self.votes).zip(&self.behind).map(answer);
         let failures = self.failures().map(|failure| (failure.is_passing, failure.is_shut_down));
         // It is taken back wherever it may be held.
         no_majority::error(Outcome::NotRun, answers, failures)

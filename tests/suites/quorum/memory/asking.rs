@@ -6,7 +6,7 @@ use leasehold::LockError;
 use leasehold_tests::members::{Fault, Members, TIME_OUT};
 use tokio::time::{Instant, sleep};
 
-use super::{SECOND, holding, members};
+use super::{SECOND, holding, members, shown};
 use crate::quorum::LONG;
 
 #[tokio::test(start_paused = true)]
@@ -87,6 +87,9 @@ async fn who_waits_asks_until_there_is_a_majority_again() {
     assert!(begun.elapsed() >= 2 * SECOND && begun.elapsed() < 3 * SECOND);
 }
 
+/// By how much a clock is ahead of the others', in microseconds.
+const AHEAD: i64 = 90_000;
+
 /// A later majority may have but one store of an earlier one, and that one may have given
 /// the smallest of the earlier tokens.
 #[tokio::test(start_paused = true)]
@@ -98,8 +101,8 @@ async fn tokens_grow_from_one_majority_to_the_next() {
             "mutex" => locks.mutex("a").try_lock().await.unwrap(),
             _ => locks.rw_lock("a").try_write().await.unwrap(),
         };
-        // The first is far ahead of the others: as if its clock were.
-        members.member(0).restart_empty(1_000_000).await;
+        // As far as it may be.
+        members.member(0).jump(AHEAD);
         let mut last = None;
         for dead in [2, 0, 1, 2, 0, 0, 1] {
             members.member(dead).kill();
@@ -118,7 +121,7 @@ async fn tokens_grow_from_one_majority_to_the_next() {
 async fn a_token_that_is_not_written_back_is_not_granted() {
     let members = members(3);
     let locks = members.locks();
-    members.member(0).restart_empty(1_000_000).await;
+    members.member(0).jump(AHEAD);
     members.member(2).kill();
     // It answers the vote, and not the mend.
     let member = members.member(1);
@@ -132,7 +135,10 @@ async fn a_token_that_is_not_written_back_is_not_granted() {
     member.log();
     let lease = locks.mutex("a").try_lock().await.unwrap();
     assert_eq!(member.log(), ["vote", "mend"]);
-    assert!(u64::from(lease.fence().unwrap()) > 1_000_000);
+    for place in [0, 1] {
+        let holder = shown(&members, place, "a").await.holders.pop().unwrap();
+        assert_eq!(holder.fence, Some(lease.fence().unwrap()));
+    }
 }
 
 /// Whoever grants after the token was settled is told it, and takes the place of one who
@@ -140,7 +146,7 @@ async fn a_token_that_is_not_written_back_is_not_granted() {
 #[tokio::test(start_paused = true)]
 async fn who_votes_late_is_told_the_token() {
     let members = members(5);
-    members.member(0).restart_empty(1_000_000).await;
+    members.member(0).jump(AHEAD);
     members.member(4).kill();
     // It grants, and is not told what the token is.
     members.member(2).plan(Fault::Slow(Duration::ZERO));
@@ -151,7 +157,10 @@ async fn who_votes_late_is_told_the_token() {
     let lease = members.locks().mutex("a").try_lock().await.unwrap();
     assert!(begun.elapsed() < TIME_OUT, "{:?}", begun.elapsed());
     assert_eq!(late.log(), ["vote", "mend"]);
-    assert!(u64::from(lease.fence().unwrap()) > 1_000_000);
+    for place in [0, 1, 3] {
+        let holder = shown(&members, place, "a").await.holders.pop().unwrap();
+        assert_eq!(holder.fence, Some(lease.fence().unwrap()));
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -7,8 +7,10 @@ use super::super::commands::Mend;
 use super::super::stored::{How, Lock};
 use super::Remains;
 
-/// By how much a server's clock may be behind a token.
-const BEHIND_MS: u64 = 100;
+/// By how much a server's clock may be behind a token, in microseconds; and behind its
+/// own.
+const BEHIND: u64 = 100_000;
+const OWN_BEHIND: u64 = 200_000;
 
 /// The numbers of a grant.
 const BLOCK: u64 = 64;
@@ -27,11 +29,14 @@ impl Remains {
         let id = format!("{:?}", request.id);
         let token = |lock: &Lock| lock.record_at(now_ms).map_or(0, |_| lock.token());
         let (had_it, last) = (then.has(&id, now_ms), token(then));
-        let raised = last.max(mend.tokens[1]);
-        let answer = if had_it {
-            self.raised(then, last, raised)
-        } else if !mend.lasts.is_zero() && then.is_to_be_had(request, now_ms) {
-            Mended::Held { token: raised }
+        let lasts_ms = u64::try_from(mend.lasts.as_millis()).expect("less than a minute");
+        let sought = mend.tokens[1];
+        let answer = if had_it && sought == 0 {
+            Mended::Held { token: last }
+        } else if had_it {
+            self.raised(then.ends_ms - now_ms, last, sought)
+        } else if lasts_ms > 0 && then.is_to_be_had(request, now_ms) {
+            self.raised(lasts_ms, last, sought)
         } else {
             Mended::NotHeld
         };
@@ -46,7 +51,6 @@ impl Remains {
             let is_same = lock.record_at(now_ms) == then.record_at(now_ms);
             return ensure(is_same, || format!("{:?} was there", then.record));
         };
-        let lasts_ms = u64::try_from(mend.lasts.as_millis()).expect("less than a minute");
         let end = if had_it { then.end_of(&id) } else { Some(now_ms + lasts_ms) };
         let is_right = lock.end_of(&id) == end && token(lock) == told;
         ensure(is_right, || format!("{id} was to end at {end:?}"))?;
@@ -57,15 +61,25 @@ impl Remains {
         ensure(is_same, || format!("{} had ended", then.ended()))
     }
 
-    /// The answer to one who has it: with the record goes its token, and by then the clock
-    /// must have come to it.
-    fn raised(&self, then: &Lock, last: u64, token: u64) -> Mended {
-        let in_time = self.clock_us + (then.ends_ms - self.now_ms).min(BEHIND_MS) * 1000;
-        let behind = (token + BLOCK).saturating_sub(in_time);
-        if token == last || behind == 0 {
-            return Mended::Held { token };
+    /// The answer to one who has it, or is given it: with the record goes its token, and by
+    /// then the clock must have come to it. Where it is far behind the one it has, that
+    /// goes on, or is given up.
+    fn raised(&self, lasts_ms: u64, last: u64, token: u64) -> Mended {
+        let (mut last, mut from) = (last, self.clock_us);
+        if last + BLOCK > from + OWN_BEHIND {
+            if token < last { last = from } else { from = last }
+        }
+        let behind = (token + BLOCK).saturating_sub(from + (lasts_ms * 1000).min(BEHIND));
+        if token <= last || behind == 0 {
+            return Mended::Held { token: token.max(last) };
         }
         Mended::Behind(std::time::Duration::from_millis(behind.div_ceil(1000)))
+    }
+
+    /// What is granted next.
+    pub(super) fn next_token(&self, then: &Lock) -> u64 {
+        let least = then.record_at(self.now_ms).map_or(0, |_| then.token() + BLOCK);
+        least.max(self.clock_us)
     }
 }
 
