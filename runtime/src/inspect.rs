@@ -65,9 +65,12 @@ impl Locks {
     /// Takes a lock, of whatever kind, from all who hold it, and lets the next one
     /// who waits have it: for an operator, when a holder is stuck.
     ///
-    /// A former holder learns of it by its next renewal, which comes within a third of
-    /// its TTL: its lease is lost, as [`LossReason::Forced`](crate::LossReason). Until
-    /// then two may be at work. Of a mutex, a reentrant mutex or a writer the fencing
+    /// The store tells the holders at once, of many the first 64: their leases are lost, as
+    /// [`LossReason::Forced`](crate::LossReason), and their work is cancelled, usually
+    /// within milliseconds. A holder that is not told learns of it from its next renewal,
+    /// within a third of its TTL, or with `renew(false)` at its deadline: if the message is
+    /// lost, on a cluster, on a quorum, and with a pool of your own. Until then two may be
+    /// at work. Of a mutex, a reentrant mutex or a writer the fencing
     /// token, which has moved on, keeps the former one from the resource; permits and
     /// readers have none. Who waits for the lock runs at once.
     ///

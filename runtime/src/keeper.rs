@@ -31,7 +31,7 @@ use self::jobs::{Gate, Job};
 pub(crate) use self::thread::Thread;
 use crate::LossReason;
 use crate::shutdown::{Shutdown, Stay};
-use crate::store::{Request, Store, StoreError, StoreFuture};
+use crate::store::{Request, RequestId, Store, StoreError, StoreFuture};
 use crate::term::Term;
 
 /// How long the end of a client, or of a thread, waits for releases.
@@ -144,6 +144,19 @@ impl Keeper {
             Place::Guest(guest) => guest.unschedule(term),
             #[cfg(feature = "redis")]
             Place::Thread(shared, _) => shared.unschedule(term),
+        }
+    }
+
+    /// Asks whether a request's lease was taken by force, and lets it be lost if so. A hint
+    /// has said that it was, which anybody may have sent.
+    pub(crate) fn ask_whether_forced(&self, id: RequestId) {
+        let term = match &self.place {
+            Place::Guest(guest) => guest.find(id),
+            #[cfg(feature = "redis")]
+            Place::Thread(shared, _) => shared.find(id),
+        };
+        if let Some(term) = term {
+            self.finish(jobs::check(self.store.clone(), term));
         }
     }
 

@@ -66,9 +66,7 @@ impl Lease {
     ) -> Self {
         let (store, shutdown) = (client.store.clone(), client.keeper.shutdown.clone());
         let term = Arc::new(Term::new(store, shutdown, request, fence, grant, options));
-        if let Some(first) = term.first(grant) {
-            client.keeper.watch(&term, first);
-        }
+        client.keeper.watch(&term, term.first(grant));
         Self { client, handle: LeaseHandle::new(term), rest: Rest::Release, turn: None }
     }
 
@@ -187,7 +185,7 @@ impl Lease {
             let was_final = self.term().is_final();
             match renew(&self.client.store, self.term()).await {
                 Ok(Judged::Held(next)) => {
-                    // Nobody looks after one that is not renewed, until it is to be ended.
+                    // One that is not renewed is looked at when it ends, which is later now.
                     let is_new = !was_final && !self.term().is_renewed();
                     if let Some(next) = next.filter(|_| is_new) {
                         self.client.keeper.watch(self.term(), next);

@@ -69,14 +69,14 @@ impl Term {
         }
     }
 
-    /// When the keeper has to look after it for the first time, if ever.
-    pub(crate) fn first(&self, grant: Grant) -> Option<Instant> {
+    /// When the keeper has to look after it for the first time.
+    pub(crate) fn first(&self, grant: Grant) -> Instant {
         self.times.first(grant)
     }
 
-    /// When the keeper has to look after it next, if ever, after a command that was sent
+    /// When the keeper has to look after it next, after a command that was sent
     /// then: to renew it, or to end it.
-    pub(crate) fn next(&self, sent: Instant) -> Option<Instant> {
+    pub(crate) fn next(&self, sent: Instant) -> Instant {
         self.times.next(sent)
     }
 
@@ -87,6 +87,12 @@ impl Term {
 
     pub(crate) fn is_renewed(&self) -> bool {
         self.times.is_renewed
+    }
+
+    /// Whether the keeper renews it when it looks: an offer to confirm it, whether it is
+    /// renewed after that or not.
+    pub(crate) fn is_to_be_renewed(&self) -> bool {
+        (self.is_renewed() || self.is_offer()) && !self.is_final()
     }
 
     /// Whether it lasts as long as it ever will.

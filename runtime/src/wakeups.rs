@@ -1,4 +1,5 @@
-//! Routes what the store tells a client to the acquisition that waits for it.
+//! Routes what the store tells a client to the acquisition that waits for it, and what
+//! concerns a lease to the keeper.
 //!
 //! One subscription a client, whatever it waits for (on a cluster one a client and
 //! lock). A *hint* is what the store says; a *route* leads it to a request, whose
@@ -12,11 +13,13 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
+use crate::keeper::Keeper;
 use crate::store::{Hint, Listener, RequestId, Stamp};
 
 /// The routes of a client.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Wakeups {
+    keeper: Keeper,
     bells: Mutex<HashMap<RequestId, Arc<Bell>>>,
 }
 
@@ -54,6 +57,10 @@ pub(crate) enum News {
 }
 
 impl Wakeups {
+    pub(crate) fn new(keeper: Keeper) -> Self {
+        Self { keeper, bells: Mutex::default() }
+    }
+
     /// A route for what concerns a request, from now on until it is dropped.
     pub(crate) fn route(self: &Arc<Self>, id: RequestId) -> Route {
         let bell = Arc::<Bell>::default();
@@ -81,6 +88,7 @@ impl Listener for Wakeups {
                 self.ring(id, |heard| heard.offer = Some(Offer { token, until, early }));
             }
             Hint::Free { id } => self.ring(id, |heard| heard.is_free = true),
+            Hint::Forced { id } => self.keeper.ask_whether_forced(id),
             Hint::Missed => {
                 // Whoever is woken may drop its route at once, which needs the map.
                 let bells: Vec<_> = self.bells().values().cloned().collect();
@@ -140,10 +148,12 @@ mod tests {
 
     use super::*;
     use crate::store::ClientId;
+    use crate::store::memory::MemoryStore;
 
     #[tokio::test]
     async fn a_hint_reaches_the_one_it_is_for() {
-        let wakeups = Arc::new(Wakeups::default());
+        let keeper = Keeper::as_guest(Arc::new(MemoryStore::default()));
+        let wakeups = Arc::new(Wakeups::new(keeper));
         let (client, counter) = (ClientId::random(), AtomicU64::new(0));
         let early = Duration::ZERO;
         let ids = [(); 2].map(|()| RequestId::next(client, &counter));

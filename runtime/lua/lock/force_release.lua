@@ -1,8 +1,8 @@
 --- lock/force_release: take a lock, of whatever kind, from all who hold it.
 ---
 --- Safe to send twice: the second finds it free, or held by the next. The fencing
---- token moves on, and whoever held it can ask whether it was forced. The first
---- who waits is told to ask, and is served then.
+--- token moves on, and whoever held it can ask whether it was forced: the first 64 are
+--- told to. The first who waits is told to ask, and is served then.
 ---
 --- INCLUDE record
 --- INCLUDE token
@@ -19,7 +19,7 @@
 ---   4  waiters  hash    request id to what it said last
 ---   5  forced   zset    holder that it was taken from, by its deadline
 --- ARGV
----   1  wake     string  where waiters are told, but for the client's id
+---   1  wake     string  where clients are told, but for their id
 --- RETURN
 ---   {1, held, token}  taken from so many; all later tokens are greater than this one
 ---   {0}               nobody holds it
@@ -41,10 +41,12 @@ redis.call('ZCARD', forced)
 -- The expiry before the entry: a user who may not set one leaves nothing.
 local expiry_ms = math.max(left_ms, redis.call('PTTL', forced))
 redis.call('PEXPIRE', forced, expiry_ms)
+local taken = {string.sub(rec, 3, 36)}
 if string.sub(rec, 1, 1) == 'M' then
-  redis.call('ZADD', forced, now_ms + left_ms, string.sub(rec, 3, 36))
+  redis.call('ZADD', forced, now_ms + left_ms, taken[1])
   redis.call('PEXPIRE', forced, expiry_ms)
 else
+  taken = redis.call('ZRANGE', holders, '(' .. now_ms, '+inf', 'BYSCORE', 'LIMIT', 0, 64)
   held = redis.call('ZCOUNT', holders, '(' .. now_ms, '+inf')
   redis.call('ZUNIONSTORE', forced, 2, forced, holders, 'AGGREGATE', 'MAX')
   redis.call('PEXPIRE', forced, expiry_ms)
@@ -57,5 +59,6 @@ local last_token, _, ended = fields(rec)
 local token = next_token(last_token)
 local free = string.sub(rec, 1, 1) .. 'F' .. NOBODY .. token .. flag .. ended
 redis.call('SET', lock, free, 'PX', GRACE_MS)
+for _, holder in ipairs(taken) do publish(wake, holder, string.sub(holder, 1, 34) .. 'F') end
 if first then publish(wake, first, first) end
 return {1, held, tonumber(token)}

@@ -9,7 +9,7 @@ use tokio::sync::Notify;
 use super::jobs::{Gate, Job};
 use super::timetable::{Timetable, slot_of};
 use crate::shutdown::Shutdown;
-use crate::store::Store;
+use crate::store::{RequestId, Store};
 use crate::term::Term;
 
 /// The number of a job: later ones have greater ones.
@@ -92,6 +92,11 @@ impl Shared {
         if let Some(slot) = slot_of(term).take() {
             book.timetable.take_out(slot);
         }
+    }
+
+    /// The lease of a request; not while a renewal of it is under way, which finds out too.
+    pub(super) fn find(&self, id: RequestId) -> Option<Arc<Term>> {
+        self.book().timetable.find(id)
     }
 
     pub(super) fn push(&self, job: Job) {

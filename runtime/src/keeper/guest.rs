@@ -4,6 +4,7 @@
 //! Most end before they are due for the first time, and cost a place in a timetable. Only
 //! what is due has a task of its own from then on.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
@@ -15,7 +16,7 @@ use tokio::time::sleep_until;
 use super::jobs::{self, Gate};
 use super::timetable::{Timetable, slot_of};
 use crate::shutdown::Shutdown;
-use crate::store::Store;
+use crate::store::{RequestId, Store};
 use crate::term::Term;
 
 /// How many leases one look takes out at a time.
@@ -30,6 +31,8 @@ pub(super) struct Guest {
     /// Makes slots and watches, which are never the same.
     numbers: AtomicU64,
     watches: Mutex<Vec<Watch>>,
+    /// Those that have a task of their own, by its number.
+    tended: Mutex<BTreeMap<u64, Arc<Term>>>,
 }
 
 /// What a runtime's task looks at.
@@ -44,7 +47,8 @@ struct Watch {
 
 impl Guest {
     pub(super) fn new(store: Arc<dyn Store>, gate: Gate, shutdown: Arc<Shutdown>) -> Self {
-        Self { store, gate, shutdown, numbers: AtomicU64::new(0), watches: Mutex::default() }
+        let (watches, tended) = (Mutex::default(), Mutex::default());
+        Self { store, gate, shutdown, numbers: AtomicU64::new(0), watches, tended }
     }
 
     fn number(&self) -> u64 {
@@ -53,6 +57,16 @@ impl Guest {
 
     fn watches(&self) -> MutexGuard<'_, Vec<Watch>> {
         self.watches.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn tended(&self) -> MutexGuard<'_, BTreeMap<u64, Arc<Term>>> {
+        self.tended.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The lease of a request, if it is looked after.
+    pub(super) fn find(&self, id: RequestId) -> Option<Arc<Term>> {
+        let later = self.watches().iter().find_map(|watch| watch.timetable.find(id));
+        later.or_else(|| self.tended().values().find(|term| term.request.id == id).cloned())
     }
 
     /// Looks after a lease from now on, on the runtime of whoever calls.
@@ -120,9 +134,15 @@ impl Guest {
     }
 
     /// Looks after a lease for as long as it is held.
-    fn tend(&self, term: Arc<Term>, first: Instant) -> impl Future<Output = ()> + use<> {
+    fn tend(self: &Arc<Self>, term: Arc<Term>, first: Instant) -> impl Future<Output = ()> + use<> {
         let (store, gate) = (self.store.clone(), self.gate.clone());
-        jobs::tend_until_over(store, gate, self.shutdown.clone(), term, first)
+        let tended = Tended { guest: self.clone(), number: self.number() };
+        self.tended().insert(tended.number, term.clone());
+        let tend = jobs::tend_until_over(store, gate, self.shutdown.clone(), term, first);
+        async move {
+            let _tended = tended;
+            tend.await;
+        }
     }
 }
 
@@ -140,6 +160,20 @@ async fn look(over: Over, changed: Arc<Notify>) {
             () = changed.notified() => {}
             () = sleep_until(next.into()) => {}
         }
+    }
+}
+
+/// Ends the entry of a lease with its task.
+struct Tended {
+    guest: Arc<Guest>,
+    number: u64,
+}
+
+impl Drop for Tended {
+    fn drop(&mut self) {
+        let term = self.guest.tended().remove(&self.number);
+        // What else goes with it may need the lock.
+        drop(term);
     }
 }
 

@@ -54,7 +54,7 @@ pub(super) async fn tend(
                 Some(_) => over(term),
                 None => {}
             }
-        } else if let Some((sent, request)) = term.renewal().filter(|_| !term.is_final()) {
+        } else if let Some((sent, request)) = term.renewal().filter(|_| term.is_to_be_renewed()) {
             let (terms, requests) = batches.entry(request.ttl).or_default();
             terms.push((term, sent));
             requests.push(request);
@@ -107,7 +107,7 @@ fn judge(
         Ok(Renewal::Renewed) => {
             telemetry::renewal("renewed");
             term.prolong(sent, ttl);
-            Ok(Judged::Held(term.next(sent).filter(|_| term.is_held())))
+            Ok(Judged::Held(term.is_held().then(|| term.next(sent))))
         }
         Ok(Renewal::NotHeld(reason)) => {
             telemetry::renewal("not_held");
@@ -134,6 +134,16 @@ pub(crate) async fn renew(store: &Arc<dyn Store>, term: &Term) -> Result<Judged,
 /// Says how a lease was lost that is not held any more.
 pub(super) fn tell_once(store: Arc<dyn Store>, term: Arc<Term>, reason: LossReason) -> Job {
     Box::pin(async move { tell(&store, &term, reason).await })
+}
+
+/// Lets a lease be lost if the store says that it was taken by force. Without an answer it
+/// is left to its next renewal.
+pub(super) fn check(store: Arc<dyn Store>, term: Arc<Term>) -> Job {
+    Box::pin(async move {
+        if let Ok(true) = store.was_forced(&term.request).await {
+            term.lose(LossReason::Forced);
+        }
+    })
 }
 
 /// Says how a lease was lost that is not held any more; as far as is known, if this is

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::Instant;
 
+use crate::store::RequestId;
 use crate::term::{Slot, Term};
 
 /// The leases of a keeper, by when they are due. Shared behind a lock.
@@ -37,6 +38,12 @@ impl Timetable {
     /// Takes the lease of a slot out, if it is in here.
     pub(super) fn take_out(&mut self, slot: Slot) -> Option<Arc<Term>> {
         self.places.remove(&slot)
+    }
+
+    /// The lease of a request, if it is in here. It looks at all of them: that happens
+    /// seldom, and so no lease has to be entered by its request as well.
+    pub(super) fn find(&self, id: RequestId) -> Option<Arc<Term>> {
+        self.places.values().find(|term| term.request.id == id).cloned()
     }
 
     /// Takes out the leases that are due, at most so many.

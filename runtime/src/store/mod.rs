@@ -188,6 +188,11 @@ pub enum Hint {
         /// The waiter.
         id: RequestId,
     },
+    /// What it holds may have been taken by force: it should ask.
+    Forced {
+        /// The holder.
+        id: RequestId,
+    },
     /// Hints may have been lost: whoever waits should ask again.
     Missed,
 }

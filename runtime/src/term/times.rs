@@ -99,23 +99,21 @@ impl Times {
         self.is_offer.store(false, Ordering::Release);
     }
 
-    /// When it is to be looked after for the first time, if ever.
-    pub(super) fn first(&self, grant: Grant) -> Option<Instant> {
+    /// When it is to be looked after for the first time.
+    pub(super) fn first(&self, grant: Grant) -> Instant {
         if grant.is_offer {
-            return Some(grant.sent);
+            return grant.sent;
         }
         // What was handed over goes on from the command that its deadline goes back to.
         let sent = grant.deadline.checked_sub(validity(self.ttl));
         self.next(sent.unwrap_or(grant.sent))
     }
 
-    /// When it is to be looked after next, if ever, after a command that was sent then: to
-    /// be renewed, or to be ended.
-    pub(super) fn next(&self, sent: Instant) -> Option<Instant> {
-        if self.is_final() {
-            return Some(self.deadline());
-        }
-        self.is_renewed.then(|| sent + self.ttl / 3)
+    /// When it is to be looked after next, after a command that was sent then: to be
+    /// renewed, or to be ended.
+    pub(super) fn next(&self, sent: Instant) -> Instant {
+        let is_left = self.is_final() || !self.is_renewed;
+        if is_left { self.deadline() } else { sent + self.ttl / 3 }
     }
 
     /// Whether no renewal has confirmed it yet.
@@ -203,7 +201,7 @@ mod tests {
         let options = Options { max_hold: Some(SECOND * 3), ..Options::default() };
         let (times, sent) = times(SECOND * 10, options);
         assert!(times.is_final());
-        assert_eq!(times.next(sent), Some(sent + Duration::from_millis(2_968)));
+        assert_eq!(times.next(sent), sent + Duration::from_millis(2_968));
     }
 
     #[test]
@@ -213,22 +211,22 @@ mod tests {
             let (times, sent) = times(SECOND * 10, options);
             let mut at = sent;
             while !times.is_final() {
-                at = times.next(at).unwrap();
+                at = times.next(at);
                 let ttl = times.next_ttl(at).unwrap();
                 assert!(at + ttl <= sent + max_hold);
                 times.prolong(at, ttl);
             }
             let early = (sent + max_hold).duration_since(times.deadline());
             assert!(early <= Duration::from_millis(102), "{max_hold:?}: {early:?} before its end");
-            assert_eq!(times.next(at), Some(times.deadline()), "it is to be ended then");
+            assert_eq!(times.next(at), times.deadline(), "it is to be ended then");
             assert_eq!(times.next_ttl(sent + max_hold), None);
         }
     }
 
     #[test]
-    fn what_is_not_renewed_is_left_alone() {
+    fn what_is_not_renewed_is_looked_at_when_it_ends() {
         let (times, sent) = times(SECOND * 10, Options { renew: false, ..Options::default() });
-        assert_eq!(times.next(sent), None);
+        assert_eq!(times.next(sent), times.deadline());
     }
 
     #[test]

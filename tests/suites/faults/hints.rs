@@ -103,7 +103,7 @@ impl Client {
     async fn offer(&mut self) -> Hint {
         loop {
             match self.hint().await {
-                Hint::Missed | Hint::Free { .. } => {}
+                Hint::Missed | Hint::Free { .. } | Hint::Forced { .. } => {}
                 offer @ Hint::Offered { .. } => return offer,
             }
         }

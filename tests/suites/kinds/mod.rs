@@ -4,6 +4,7 @@
 #[cfg(target_os = "linux")]
 mod clock;
 mod force;
+mod forced;
 mod reentrant;
 mod remains;
 mod rw;

@@ -94,7 +94,9 @@ async fn the_handler_stops_before_it_is_known_how_the_lock_was_lost() {
     }));
     let response = tokio::spawn(service.oneshot(request("/")));
     sleep(Duration::from_millis(9500)).await;
-    // The force, the renewal after ten seconds, and the question that follows it.
+    // It is not told; the force, the renewal after ten seconds, and the question that
+    // follows it.
+    faults.store().hold_hints();
     faults.pass(2);
     faults.next(Fault::Delay(Duration::from_secs(5)));
     let _ = locks.force_release("a").await.unwrap();

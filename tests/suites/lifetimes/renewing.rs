@@ -140,6 +140,7 @@ async fn a_released_one_is_told_released() {
 async fn a_renewal_inside_the_work_tells_that_it_was_forced() {
     let (locks, faults) = Locks::in_memory_with_faults();
     let lease = locks.mutex("m").ttl(TTL).lock().await.unwrap();
+    faults.store().hold_hints();
     let _ = another(faults.store()).force_release("m").await.unwrap();
     let begun = Instant::now();
     faults.always(Fault::Delay(SECOND / 2));

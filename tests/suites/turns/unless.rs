@@ -178,10 +178,12 @@ async fn what_has_vanished_is_not_handed_over() {
     let (locks, faults) = Locks::in_memory_with_faults();
     let (first, [second]) = in_turn(&locks, [mutex(&locks)]).await;
     let token = first.fence().unwrap().get();
+    faults.store().hold_hints();
     let _ = another(faults.store()).force_release("m").await.unwrap();
     faults.always(Fault::Delay(TURN / 10));
     assert!(timeout(TURN * 3 / 20, first.renew()).await.is_err());
     assert!(!first.is_held());
+    faults.store().deliver_hints();
     let released = first.release().await;
     assert!(released.is_err(), "{released:?}");
     assert!(second.await.unwrap().unwrap().fence().unwrap().get() >= token + TOKENS);

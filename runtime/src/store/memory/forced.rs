@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::time::Instant;
 
 use super::super::{self as store, RequestId};
-use super::lock::{GRACE, Lock, Record, State};
+use super::lock::{AT_ONCE, GRACE, Lock, Record, State};
 use super::shared::Shared;
 use crate::Fence;
 
@@ -46,11 +46,15 @@ pub(super) fn force_release(lock: &mut Lock, shared: &mut Shared) -> store::Forc
         State::Free => return store::Forced::NotHeld,
         State::One { id, .. } | State::Kept { id } => {
             lock.forced.note([(id, until)].into_iter(), now);
+            shared.tell(id.client(), store::Hint::Forced { id });
             1
         }
         State::Several => {
             let holders = std::mem::take(&mut lock.holders);
             lock.forced.note(holders.live(now).map(|(id, holder)| (id, holder.deadline)), now);
+            for (id, _) in holders.live(now).take(AT_ONCE) {
+                shared.tell(id.client(), store::Hint::Forced { id });
+            }
             holders.live(now).count()
         }
     };

@@ -77,14 +77,18 @@ impl Ears {
     }
 }
 
-/// Reads what the scripts tell: a request's id alone if it should ask, or with the
-/// token, until when the waiter is known to live, and by how many milliseconds sooner the
-/// offer ends, each of a fixed width. Anybody may have sent it.
+/// Reads what the scripts tell: a request's id alone if it should ask for the lock, with an
+/// `F` if it should ask whether it was forced; or with the token, until when the waiter is
+/// known to live, and by how many milliseconds sooner the offer ends, each of a fixed width.
+/// Anybody may have sent it.
 fn read(message: &[u8]) -> Option<(RequestId, Hint)> {
     let (id, rest) = message.split_at_checked(RequestId::LENGTH)?;
     let id = RequestId::read(id)?;
     if rest.is_empty() {
         return Some((id, Hint::Free { id }));
+    }
+    if rest == b"F" {
+        return Some((id, Hint::Forced { id }));
     }
     let (token, rest) = rest.split_at_checked(16)?;
     let (until, early) = rest.split_at_checked(13).filter(|(_, early)| early.len() == 5)?;
@@ -117,7 +121,14 @@ mod tests {
         }
         let id_alone = &good.as_bytes()[..RequestId::LENGTH];
         assert_eq!(read(id_alone), Some((id, Hint::Free { id })));
-        for bad in [format!("{good}4"), good.replace("123", "-23"), good.replace("64", "+4")] {
+        let forced = Some((id, Hint::Forced { id }));
+        assert_eq!(read(format!("{id:?}F").as_bytes()), forced);
+        for bad in [
+            format!("{id:?}FF"),
+            format!("{good}4"),
+            good.replace("123", "-23"),
+            good.replace("64", "+4"),
+        ] {
             assert_eq!(read(bad.as_bytes()), None, "{bad}");
         }
         assert_eq!(read(&[0xff; 68]), None);
