@@ -124,10 +124,13 @@ async fn a_lost_reply_is_asked_for_again() {
     for (name, token) in NAMES.iter().zip(tokens) {
         assert_eq!(holder.inspect(*name).await.unwrap().holders[0].fence, Some(token));
     }
+    sleep(TTL).await;
+    assert_eq!(count(&faults, "cancel"), 0, "they are held");
     leases.release().await.unwrap();
     are_free(&holder).await;
     sleep(TTL).await;
-    assert_eq!(count(&faults, "cancel"), 0);
+    // A copy of what had no answer may come late, and find nobody.
+    assert_eq!(count(&faults, "cancel"), NAMES.len());
 }
 
 /// An earlier copy is out when the store refuses: it may come late.
