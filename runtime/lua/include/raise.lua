@@ -10,11 +10,13 @@ end
 -- its own, if it was set back since.
 local BEHIND_US, OWN_BEHIND_US = 100000, 200000
 
--- The greater of a record's token and another, as 16 digits; or why it is not taken. When
+-- The greater of a record's token and another (0: none is given), as 16 digits; or why it
+-- is not taken. When
 -- the record ends, the token goes with it: the clock must be there by then, also if what
 -- comes next lasts as short as it may. A token that the clock is further behind is of a
 -- clock that was wrong: it goes on from there, or the clock's own takes its place.
 local function raised(last, token, lasts_ms)
+  if token == '0' then return last end
   local now, from_us = clock()
   if last + BLOCK > from_us + OWN_BEHIND_US then
     if tonumber(token) < tonumber(last) then last = now else from_us = last end
@@ -25,10 +27,9 @@ local function raised(last, token, lasts_ms)
   return string.format('%016.0f', token)
 end
 
--- Raises the token of a record that is held; if none is given, says what it is.
+-- Raises the token of a record that is held, and says what it is.
 local function raise(lock, rec, token)
   local last = string.sub(rec, 37, 52)
-  if token == '0' then return {1, tonumber(last)} end
   local own, refusal = raised(last, token, redis.call('PTTL', lock))
   if refusal then return refusal end
   if own ~= last then redis.call('SETRANGE', lock, 36, own) end

@@ -114,7 +114,7 @@ impl History {
 
     /// Somebody holds a lease for a moment, or for longer than a lease lasts, while servers freeze.
     async fn hold(&self, rng: &mut Rng) {
-        let is_long = self.phase() % 2 == 0 && rng.u8(..4) == 0;
+        let is_long = self.phase().is_multiple_of(2) && rng.u8(..4) == 0;
         sleep(millis(rng, if is_long { 0..2000 } else { 0..40 })).await;
     }
 }
@@ -173,14 +173,13 @@ async fn play(servers: &mut impl Servers, history: &History, pace: &Pace, rng: &
         while Instant::now() < until && history.wrong().is_none() {
             sleep(millis(rng, 5..300)).await;
             // Those with right clocks freeze in the first half alone.
-            let first = if turn % 2 == 0 { 0 } else { right };
+            let least = if turn % 2 == 0 { 0 } else { right };
             match rng.u8(..4) {
-                0 => servers.freeze(rng.usize(first..count)).await,
-                1 => servers.thaw(rng.usize(first..count)),
+                0 => servers.freeze(rng.usize(least..count)).await,
+                1 => servers.thaw(rng.usize(least..count)),
                 _ => {
-                    let (place, by) = (rng.usize(right..count), WRONG[rng.usize(..WRONG.len())]);
-                    servers
-                        .jump(place, (by - std::mem::replace(&mut wrong[place], by)) * 1_000_000);
+                    let (nth, by) = (rng.usize(right..count), WRONG[rng.usize(..WRONG.len())]);
+                    servers.jump(nth, (by - std::mem::replace(&mut wrong[nth], by)) * 1_000_000);
                 }
             }
         }
@@ -279,9 +278,9 @@ mod on_servers {
         fn jump(&self, place: usize, micros: i64) {
             let time = Duration::from_micros(micros.unsigned_abs());
             if micros < 0 {
-                self.servers[place].jump_back(time)
+                self.servers[place].jump_back(time);
             } else {
-                self.servers[place].jump(time)
+                self.servers[place].jump(time);
             }
         }
     }

@@ -36,6 +36,9 @@ pub(super) struct Likeness {
     tokens: HashMap<String, Vec<(u64, u64)>>,
     /// The locks whose tokens may be of another server: they don't say since when.
     mended: HashSet<String>,
+    /// The server's clock was set back: a token may be ahead of it, and says no more since
+    /// when.
+    pub(super) is_set_back: bool,
     /// What the server's clock is ahead of memory's, in microseconds.
     ahead: Option<u64>,
 }
@@ -160,7 +163,9 @@ impl Likeness {
             && memory.client == redis.client
             && memory.owner == redis.owner
             && (memory.is_writer, memory.weight) == (redis.is_writer, redis.weight)
-            && (self.mended.contains(name) || are_same(memory.held_for, redis.held_for))
+            && (self.is_set_back
+                || self.mended.contains(name)
+                || are_same(memory.held_for, redis.held_for))
             && is_same(memory.remaining, redis.remaining)
     }
 

@@ -230,6 +230,7 @@ impl<'a> Run<'a> {
             Step::JumpBack(time) => {
                 self.jump_back(time);
                 let _ = writeln!(log, "back by {time:?}");
+                self.likeness.is_set_back = true;
                 return self.look().map(drop);
             }
             Step::Again(ago) => match self.sent.iter().nth_back(ago) {

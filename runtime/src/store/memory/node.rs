@@ -70,11 +70,9 @@ pub(super) fn mend(
     }
     if holds(lock) {
         let Some(record) = &mut lock.record else { return Mended::NotHeld };
-        if token > 0 {
-            match shared.raised(record.token, token, record.until - now) {
-                Err(behind) => return Mended::Behind(behind),
-                Ok(own) => record.token = own,
-            }
+        match shared.raised(record.token, token, record.until - now) {
+            Err(behind) => return Mended::Behind(behind),
+            Ok(own) => record.token = own,
         }
         return Mended::Held { token: record.token.number };
     }

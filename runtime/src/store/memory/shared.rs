@@ -86,7 +86,7 @@ impl Shared {
         Token { number, since: Some(self.now) }
     }
 
-    /// The greater of a record's token and another; or by how much the clock is too far
+    /// The greater of a record's token and another (0: none is given); or by how much the clock is too far
     /// behind that: as the script `include/raise` has it. One that only counts is never
     /// behind: all that it gives from now on are greater.
     pub(super) fn raised(
@@ -95,6 +95,9 @@ impl Shared {
         number: u64,
         lasts: Duration,
     ) -> Result<Token, Duration> {
+        if number == 0 {
+            return Ok(last);
+        }
         if let Some(epoch) = self.epoch {
             let mut from = epoch.micros(self.now);
             if last.number + TOKENS > from + OWN_BEHIND {

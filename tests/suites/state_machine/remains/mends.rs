@@ -31,9 +31,7 @@ impl Remains {
         let (had_it, last) = (then.has(&id, now_ms), token(then));
         let lasts_ms = u64::try_from(mend.lasts.as_millis()).expect("less than a minute");
         let sought = mend.tokens[1];
-        let answer = if had_it && sought == 0 {
-            Mended::Held { token: last }
-        } else if had_it {
+        let answer = if had_it {
             self.raised(then.ends_ms - now_ms, last, sought)
         } else if lasts_ms > 0 && then.is_to_be_had(request, now_ms) {
             self.raised(lasts_ms, last, sought)
@@ -64,7 +62,11 @@ impl Remains {
     /// The answer to one who has it, or is given it: with the record goes its token, and by
     /// then the clock must have come to it. Where it is far behind the one it has, that
     /// goes on, or is given up.
+    /// Where none is given, it stays as it is.
     fn raised(&self, lasts_ms: u64, last: u64, token: u64) -> Mended {
+        if token == 0 {
+            return Mended::Held { token: last };
+        }
         let (mut last, mut from) = (last, self.clock_us);
         if last + BLOCK > from + OWN_BEHIND {
             if token < last { last = from } else { from = last }
