@@ -5,6 +5,7 @@ mod holding;
 mod keys;
 mod losing;
 mod max_hold;
+mod max_waiters;
 mod readers;
 mod readiness;
 mod refusals;

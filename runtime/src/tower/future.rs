@@ -14,7 +14,7 @@ use tower::Service;
 
 use super::body::{LeaseBody, under};
 use super::key::KeyError;
-use super::layer::{Acquire, Policy};
+use super::policy::{Acquire, Policy};
 use super::reject::Refusal;
 use crate::{Lease, LockKey, LossReason};
 
@@ -86,7 +86,9 @@ where
             let next = match this.state.as_mut().project() {
                 StateProj::Acquiring { acquire, call } => {
                     let answer = ready!(acquire.as_mut().poll(cx));
-                    match answer.map(Some).or_else(|error| this.policy.judge(error).map(|()| None))
+                    match answer
+                        .map(Some)
+                        .or_else(|denied| this.policy.judge(denied).map(|()| None))
                     {
                         Ok(lease) => {
                             let (inner, request) = call.take().expect("it is acquired once");

@@ -2,24 +2,19 @@
 
 use std::any::Any;
 use std::fmt;
-use std::future::Future;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{Method, Response};
+use http::Response;
 use tower::Layer;
 
-use super::body::LeaseBody;
 use super::key::RequestKey;
+use super::policy::{Kind, Policy};
 use super::reject::Refusal;
 use super::service::LockService;
-use crate::error::Quiet;
-use crate::{
-    Counting, IntoLockKey, Lease, LockError, LockKey, Locking, Locks, Mutex, RwLock, Semaphore,
-    Wait,
-};
+use super::waiters::Waiters;
+use crate::{Counting, IntoLockKey, LockKey, Locking, Locks, Wait};
 
 /// Longer than a request takes that is not stuck.
 const MAX_HOLD: Duration = Duration::from_secs(10 * 60);
@@ -138,6 +133,8 @@ impl<K: RequestKey + 'static> LockLayer<K> {
             kind,
             ttl: None,
             wait: Wait::For(Duration::ZERO),
+            max_waiters: None,
+            waiters: Waiters::default(),
             max_hold: Some(MAX_HOLD),
             fails_open: false,
             on_refused: None,
@@ -161,10 +158,30 @@ impl<K> LockLayer<K> {
     /// [`Wait::Forever`]. By default 0: it is refused at once.
     ///
     /// Requests that wait queue up in this server, each with its connection
-    /// and its memory. A client that goes away stops waiting.
+    /// and its memory, and no more of them than [`max_waiters`](Self::max_waiters).
+    /// A client that goes away stops waiting.
     #[must_use]
     pub fn wait(mut self, wait: impl Into<Wait>) -> Self {
         self.policy.wait = wait.into();
+        self
+    }
+
+    /// How many requests of one key wait in this process at most: by default 256,
+    /// and for a semaphore its limit and 256 more.
+    ///
+    /// The next request is refused at once: with status 429 by a semaphore, with 503
+    /// by the others, and `Retry-After: 1`. Nobody waits with 0: that is a
+    /// [`wait`](Self::wait) of 0, and without a wait nothing is counted.
+    ///
+    /// A request counts until it has its lock or is refused, or its client goes away.
+    /// Over Redis that includes the round trip in which a free lock is acquired, so a
+    /// small number also bounds how many requests acquire at the same time. Requests
+    /// that wait for a failing store count too: beyond the number they are refused
+    /// even with [`fail_open`](Self::fail_open). This layer and its clones count
+    /// together. Other layers and other processes count on their own.
+    #[must_use]
+    pub fn max_waiters(mut self, most: usize) -> Self {
+        self.policy.max_waiters = Some(most);
         self
     }
 
@@ -228,100 +245,5 @@ impl<K: fmt::Debug> fmt::Debug for LockLayer<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { key, policy } = self;
         f.debug_struct("LockLayer").field("key", key).field("policy", policy).finish()
-    }
-}
-
-/// An acquisition under way.
-pub(super) type Acquire = Pin<Box<dyn Future<Output = Result<Lease, LockError>> + Send>>;
-
-type OnRefused = Arc<dyn Fn(&Refusal) -> Response<Bytes> + Send + Sync>;
-
-/// Which kind of lock a layer takes.
-#[derive(Clone, Copy, Debug)]
-enum Kind {
-    Mutex,
-    Semaphore { limit: u32 },
-    RwLock,
-}
-
-/// All of a layer's options but the key.
-#[derive(Clone)]
-pub(super) struct Policy {
-    locks: Locks,
-    /// The key's, if that is one plain name: it is the same for all requests.
-    pub(super) name: Option<LockKey>,
-    kind: Kind,
-    ttl: Option<Duration>,
-    wait: Wait,
-    max_hold: Option<Duration>,
-    fails_open: bool,
-    on_refused: Option<OnRefused>,
-}
-
-impl Policy {
-    pub(super) fn acquire(&self, key: LockKey, method: &Method) -> Acquire {
-        match self.kind {
-            Kind::Mutex => {
-                let mutex = self.locks.mutex(key).wait(self.wait).max_hold(self.max_hold);
-                let mutex = self.ttl.into_iter().fold(mutex, Mutex::ttl);
-                Box::pin(async move { mutex.lock().await })
-            }
-            Kind::Semaphore { limit } => {
-                let semaphore = self.locks.semaphore(key, limit);
-                let semaphore = semaphore.wait(self.wait).max_hold(self.max_hold);
-                let semaphore = self.ttl.into_iter().fold(semaphore, Semaphore::ttl);
-                Box::pin(async move { semaphore.acquire().await })
-            }
-            Kind::RwLock => {
-                let lock = self.locks.rw_lock(key).wait(self.wait).max_hold(self.max_hold);
-                let lock = self.ttl.into_iter().fold(lock, RwLock::ttl);
-                if method.is_safe() {
-                    Box::pin(async move { lock.read().await })
-                } else {
-                    Box::pin(async move { lock.write().await })
-                }
-            }
-        }
-    }
-
-    /// Nothing, if the request passes without a lock.
-    ///
-    /// # Errors
-    ///
-    /// The refusal, if it does not.
-    pub(super) fn judge(&self, error: LockError) -> Result<(), Refusal> {
-        match Refusal::of(error, matches!(self.kind, Kind::Semaphore { .. })) {
-            Refusal::Unavailable(error) if self.fails_open => {
-                tracing::warn!(
-                    error = %Quiet(&error),
-                    "a request passes without its lock: the lock store failed"
-                );
-                Ok(())
-            }
-            refusal => Err(refusal),
-        }
-    }
-
-    /// The answer to a refused request.
-    pub(super) fn answer<B>(&self, refusal: &Refusal) -> Response<LeaseBody<B>> {
-        refusal.log();
-        let response = match &self.on_refused {
-            Some(answer) => answer(refusal),
-            None => refusal.to_response(),
-        };
-        response.map(LeaseBody::refusal)
-    }
-}
-
-impl fmt::Debug for Policy {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Policy")
-            .field("locks", &self.locks)
-            .field("kind", &self.kind)
-            .field("ttl", &self.ttl)
-            .field("wait", &self.wait)
-            .field("max_hold", &self.max_hold)
-            .field("fails_open", &self.fails_open)
-            .finish_non_exhaustive()
     }
 }

@@ -43,6 +43,7 @@
 //! | 400 | the request does not say what to lock | |
 //! | 409 | another holds the mutex, or reads or writes meanwhile | 1; of a mutex that is [kept](crate::Mutex::hold_at_least) the rest, rounded up |
 //! | 429 | the semaphore is full | 1 |
+//! | 429 or 503 | more requests wait for the semaphore, or for another lock, than [`max_waiters`](LockLayer::max_waiters) allows | 1 |
 //! | 503 | the lock store failed | 1 |
 //! | 503 | the lock was lost while the request ran, or the request held it for its [`max_hold`](LockLayer::max_hold) | |
 //! | 500 | the layer has an option that makes no sense, or the name is in use by another kind of lock | |
@@ -110,8 +111,10 @@ mod body;
 mod future;
 mod key;
 mod layer;
+mod policy;
 mod reject;
 mod service;
+mod waiters;
 
 #[cfg(feature = "axum")]
 pub use self::axum::{NoLease, PathKey, path_key};

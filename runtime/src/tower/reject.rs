@@ -10,7 +10,7 @@ use problem_details::{JsonProblemDetails, ProblemDetails};
 
 use super::key::KeyError;
 use crate::error::Quiet;
-use crate::{LockError, LossReason};
+use crate::{LockError, LockKey, LossReason};
 
 /// When to come back if nobody can say when: `Retry-After` knows nothing shorter.
 const SOON: u64 = 1;
@@ -25,6 +25,16 @@ pub enum Refusal {
     Held(LockError),
     /// All permits of the semaphore are out.
     Full(LockError),
+    /// As many requests wait for this lock as [`max_waiters`] allows.
+    ///
+    /// [`max_waiters`]: super::LockLayer::max_waiters
+    #[non_exhaustive]
+    Crowded {
+        /// The lock's.
+        key: LockKey,
+        /// Of the built-in answer: 429 for a semaphore, else 503.
+        status: StatusCode,
+    },
     /// The lock store failed.
     Unavailable(LockError),
     /// The lock was lost while the request ran, and the handler was dropped.
@@ -48,6 +58,16 @@ impl Refusal {
         }
     }
 
+    /// Too many wait.
+    pub(super) fn crowded(key: LockKey, is_semaphore: bool) -> Self {
+        let status = if is_semaphore {
+            StatusCode::TOO_MANY_REQUESTS
+        } else {
+            StatusCode::SERVICE_UNAVAILABLE
+        };
+        Self::Crowded { key, status }
+    }
+
     /// The status of the built-in answer.
     #[must_use]
     pub fn status(&self) -> StatusCode {
@@ -55,6 +75,7 @@ impl Refusal {
             Self::NoKey(_) => StatusCode::BAD_REQUEST,
             Self::Held(_) => StatusCode::CONFLICT,
             Self::Full(_) => StatusCode::TOO_MANY_REQUESTS,
+            Self::Crowded { status, .. } => *status,
             Self::Unavailable(_) | Self::Lost(_) => StatusCode::SERVICE_UNAVAILABLE,
             Self::Misconfigured(_) => StatusCode::INTERNAL_SERVER_ERROR,
         }
@@ -74,7 +95,9 @@ impl Refusal {
             Self::Held(LockError::Busy { retry_after, kept: true, .. }) => {
                 Some(whole_seconds(*retry_after))
             }
-            Self::Held(_) | Self::Full(_) | Self::Unavailable(_) => Some(SOON),
+            Self::Held(_) | Self::Full(_) | Self::Crowded { .. } | Self::Unavailable(_) => {
+                Some(SOON)
+            }
             Self::NoKey(_) | Self::Lost(_) | Self::Misconfigured(_) => None,
         }
     }
@@ -97,6 +120,7 @@ impl Refusal {
             }
             Self::Held(_) => "Another request holds the lock that this one needs.",
             Self::Full(_) => "As many requests as may run at a time are running.",
+            Self::Crowded { .. } => "Too many requests wait for the lock that this one needs.",
             Self::Unavailable(_) => {
                 "The lock that the request needs could not be acquired: the lock store failed."
             }
@@ -118,6 +142,9 @@ impl Refusal {
             Self::NoKey(error) => tracing::debug!(%error, "a request does not say what to lock"),
             Self::Held(error) | Self::Full(error) => {
                 tracing::debug!(%error, "a request is refused");
+            }
+            Self::Crowded { key, .. } => {
+                tracing::debug!(%key, "a request is refused: too many wait for its lock");
             }
             Self::Unavailable(error) => {
                 let error = Quiet(error);

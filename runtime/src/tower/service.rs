@@ -13,7 +13,7 @@ use tower::Service;
 use super::body::LeaseBody;
 use super::future::ResponseFuture;
 use super::key::RequestKey;
-use super::layer::Policy;
+use super::policy::Policy;
 
 /// A service whose requests are handled under a lock; from
 /// [`LockLayer`](super::LockLayer).

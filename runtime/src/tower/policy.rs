@@ -1,0 +1,137 @@
+//! All of a layer's options but the key, and what they make of a request.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{Method, Response};
+
+use super::body::LeaseBody;
+use super::reject::Refusal;
+use super::waiters::{Denied, Place, Waiters, bounded};
+use crate::error::Quiet;
+use crate::{Lease, LockKey, Locks, Mutex, RwLock, Semaphore, Wait};
+
+/// An acquisition under way.
+pub(super) type Acquire = Pin<Box<dyn Future<Output = Result<Lease, Denied>> + Send>>;
+
+pub(super) type OnRefused = Arc<dyn Fn(&Refusal) -> Response<Bytes> + Send + Sync>;
+
+/// How many requests may wait beyond the permits, unless it is said.
+const MAX_WAITERS: usize = 256;
+
+/// Which kind of lock a layer takes.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Kind {
+    Mutex,
+    Semaphore { limit: u32 },
+    RwLock,
+}
+
+/// All of a layer's options but the key.
+#[derive(Clone)]
+pub(super) struct Policy {
+    pub(super) locks: Locks,
+    /// The key's, if that is one plain name: it is the same for all requests.
+    pub(super) name: Option<LockKey>,
+    pub(super) kind: Kind,
+    pub(super) ttl: Option<Duration>,
+    pub(super) wait: Wait,
+    /// Nothing is the default.
+    pub(super) max_waiters: Option<usize>,
+    /// Those of this layer and all its clones.
+    pub(super) waiters: Waiters,
+    pub(super) max_hold: Option<Duration>,
+    pub(super) fails_open: bool,
+    pub(super) on_refused: Option<OnRefused>,
+}
+
+impl Policy {
+    pub(super) fn acquire(&self, key: LockKey, method: &Method) -> Acquire {
+        let most = self.max_waiters();
+        let wait = if most == 0 { Wait::For(Duration::ZERO) } else { self.wait };
+        let waits = wait != Wait::For(Duration::ZERO);
+        let place = waits.then(|| Place::new(&self.waiters, key.clone(), most));
+        match self.kind {
+            Kind::Mutex => {
+                let mutex = self.locks.mutex(key).wait(wait).max_hold(self.max_hold);
+                let mutex = self.ttl.into_iter().fold(mutex, Mutex::ttl);
+                bounded(place, async move { mutex.lock().await })
+            }
+            Kind::Semaphore { limit } => {
+                let semaphore = self.locks.semaphore(key, limit);
+                let semaphore = semaphore.wait(wait).max_hold(self.max_hold);
+                let semaphore = self.ttl.into_iter().fold(semaphore, Semaphore::ttl);
+                bounded(place, async move { semaphore.acquire().await })
+            }
+            Kind::RwLock => {
+                let lock = self.locks.rw_lock(key).wait(wait).max_hold(self.max_hold);
+                let lock = self.ttl.into_iter().fold(lock, RwLock::ttl);
+                if method.is_safe() {
+                    bounded(place, async move { lock.read().await })
+                } else {
+                    bounded(place, async move { lock.write().await })
+                }
+            }
+        }
+    }
+
+    fn max_waiters(&self) -> usize {
+        self.max_waiters.unwrap_or_else(|| match self.kind {
+            Kind::Semaphore { limit } => {
+                usize::try_from(limit).map_or(usize::MAX, |limit| limit.saturating_add(MAX_WAITERS))
+            }
+            Kind::Mutex | Kind::RwLock => MAX_WAITERS,
+        })
+    }
+
+    /// Nothing, if the request passes without a lock.
+    ///
+    /// # Errors
+    ///
+    /// The refusal, if it does not.
+    pub(super) fn judge(&self, denied: Denied) -> Result<(), Refusal> {
+        let is_semaphore = matches!(self.kind, Kind::Semaphore { .. });
+        let error = match denied {
+            Denied::Because(error) => error,
+            Denied::Crowded(key) => return Err(Refusal::crowded(key, is_semaphore)),
+        };
+        match Refusal::of(error, is_semaphore) {
+            Refusal::Unavailable(error) if self.fails_open => {
+                tracing::warn!(
+                    error = %Quiet(&error),
+                    "a request passes without its lock: the lock store failed"
+                );
+                Ok(())
+            }
+            refusal => Err(refusal),
+        }
+    }
+
+    /// The answer to a refused request.
+    pub(super) fn answer<B>(&self, refusal: &Refusal) -> Response<LeaseBody<B>> {
+        refusal.log();
+        let response = match &self.on_refused {
+            Some(answer) => answer(refusal),
+            None => refusal.to_response(),
+        };
+        response.map(LeaseBody::refusal)
+    }
+}
+
+impl fmt::Debug for Policy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Policy")
+            .field("locks", &self.locks)
+            .field("kind", &self.kind)
+            .field("ttl", &self.ttl)
+            .field("wait", &self.wait)
+            .field("max_waiters", &self.max_waiters())
+            .field("max_hold", &self.max_hold)
+            .field("fails_open", &self.fails_open)
+            .finish_non_exhaustive()
+    }
+}

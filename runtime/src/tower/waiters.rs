@@ -1,0 +1,107 @@
+//! How many requests wait for each lock, and the bound of that number.
+
+use std::collections::HashMap;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, ready};
+
+use pin_project_lite::pin_project;
+
+use super::policy::Acquire;
+use crate::{Lease, LockError, LockKey};
+
+/// How many wait for each lock; nobody waits for one that is not in here.
+#[derive(Clone, Default)]
+pub(super) struct Waiters(Arc<Mutex<HashMap<LockKey, usize>>>);
+
+impl Waiters {
+    fn all(&self) -> MutexGuard<'_, HashMap<LockKey, usize>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A request's place among those that wait, once it has taken it; given back when
+/// dropped.
+pub(super) struct Place {
+    waiters: Waiters,
+    key: LockKey,
+    most: usize,
+    is_taken: bool,
+}
+
+impl Place {
+    pub(super) fn new(waiters: &Waiters, key: LockKey, most: usize) -> Self {
+        Self { waiters: waiters.clone(), key, most, is_taken: false }
+    }
+
+    /// Whether it has a place now, or had it before.
+    fn take(&mut self) -> bool {
+        if !self.is_taken {
+            let mut all = self.waiters.all();
+            let waiting = all.get(&self.key).copied().unwrap_or(0);
+            if waiting < self.most {
+                all.insert(self.key.clone(), waiting + 1);
+                self.is_taken = true;
+            }
+        }
+        self.is_taken
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        if !self.is_taken {
+            return;
+        }
+        let mut all = self.waiters.all();
+        let Some(waiting) = all.get_mut(&self.key) else { return };
+        *waiting -= 1;
+        if *waiting == 0 {
+            all.remove(&self.key);
+        }
+    }
+}
+
+/// Why there is no lease.
+pub(super) enum Denied {
+    Because(LockError),
+    /// There is no place to wait for this lock.
+    Crowded(LockKey),
+}
+
+/// Acquires, and waits in a place if it has to wait. Without one, as many wait as come.
+pub(super) fn bounded(
+    place: Option<Place>,
+    acquire: impl Future<Output = Result<Lease, LockError>> + Send + 'static,
+) -> Acquire {
+    Box::pin(Bounded { acquire, place })
+}
+
+pin_project! {
+    // Dropped in this order: its place is free when it has stopped waiting.
+    struct Bounded<F> {
+        #[pin]
+        acquire: F,
+        place: Option<Place>,
+    }
+}
+
+impl<F: Future<Output = Result<Lease, LockError>>> Future for Bounded<F> {
+    type Output = Result<Lease, Denied>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.project();
+        let answer = this.acquire.poll(cx);
+        // What is granted at once needs no place.
+        if answer.is_pending()
+            && let Some(place) = this.place
+            && !place.take()
+        {
+            return Poll::Ready(Err(Denied::Crowded(place.key.clone())));
+        }
+        let answer = ready!(answer);
+        *this.place = None;
+        Poll::Ready(answer.map_err(Denied::Because))
+    }
+}
