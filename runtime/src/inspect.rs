@@ -89,15 +89,17 @@ impl Locks {
     /// # Examples
     ///
     /// ```
-    /// use leasehold::Forced;
+    /// use leasehold::{Forced, LossReason};
     ///
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), leasehold::LockError> {
     /// let locks = leasehold::Locks::in_memory();
     /// let stuck = locks.mutex("order:42").lock().await?;
+    /// let old = stuck.fence()?;
     ///
     /// let forced = locks.force_release("order:42").await?;
-    /// assert!(matches!(forced, Forced::Released { held: 1, fence } if fence > stuck.fence()?));
+    /// assert!(matches!(forced, Forced::Released { held: 1, fence } if fence > old));
+    /// assert_eq!(stuck.lost().await, LossReason::Forced);
     /// assert!(locks.mutex("order:42").try_lock().await.is_ok());
     /// # Ok(())
     /// # }

@@ -13,8 +13,7 @@ use tokio::time::Instant;
 use super::{LIVE, until_queued};
 
 /// Fifty who come one after another, a tenth of whom are killed while they wait:
-/// the others are served in the order they came, and the dead cost what one of
-/// them does.
+/// the others are served in the order they came. Each dead process costs a second.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn fifty_are_served_in_the_order_they_came() {
     let server = Server::start();
