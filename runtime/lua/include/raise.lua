@@ -11,10 +11,10 @@ end
 local BEHIND_US, OWN_BEHIND_US = 100000, 200000
 
 -- The greater of a record's token and another (0: none is given), as 16 digits; or why it
--- is not taken. When
--- the record ends, the token goes with it: the clock must be there by then, also if what
--- comes next lasts as short as it may. A token that the clock is further behind is of a
--- clock that was wrong: it goes on from there, or the clock's own takes its place.
+-- is not taken. When the record ends, the token goes with it: the clock must be there by
+-- then, also if what comes next lasts as short as it may. A token that the clock is further
+-- behind is of a clock that was wrong: it goes on from there, or the clock's own takes its
+-- place.
 local function raised(last, token, lasts_ms)
   if token == '0' then return last end
   local now, from_us = clock()

@@ -5,9 +5,9 @@
 
 -- Gives it to those who wait, in order, for as long as it fits the first: what is
 -- free may stay so behind a heavy one, and so nobody starves. They are offers,
--- which wait for their waiter; its first renewal makes it a holder like any other.
--- `me` has it at once. Says with what token if it was among
--- them, the lock's token, and what others are to be told.
+-- which wait for their waiter; its first renewal makes it a holder like any other. `me`
+-- has it at once. Says with what token if it was among them, the lock's token, and what
+-- others are to be told.
 local function serve(keys, me, ttl_ms, token, now)
   local now_ms, mine, offers = to_ms(now), nil, {}
   for _ = 1, 64 do
