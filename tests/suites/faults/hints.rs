@@ -206,7 +206,7 @@ async fn an_offer_after_an_expiry_is_heard() {
         Client::connect(&server.url()).await,
     );
     for kind in [Kind::Mutex, PERMIT] {
-        let held = Request { ttl: Duration::from_millis(150), ..dead.request(kind) };
+        let held = Request { ttl: Duration::from_secs(2), ..dead.request(kind) };
         let granted = dead.store.acquire(&held, None).await.unwrap();
         assert!(matches!(granted, Attempt::Granted { .. }), "{granted:?}");
         let (waiting, until) = first.queue(kind).await;
