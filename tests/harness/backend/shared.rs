@@ -50,7 +50,10 @@ pub trait Deployment: Debug + Sized + Send + Sync + 'static {
 
     /// A client of it.
     fn locks(&self, prefix: &str) -> impl Future<Output = Result<Locks, LockError>> + Send {
-        async move { Locks::builder().prefix(prefix).connect(&self.url(prefix).await).await }
+        async move {
+            let builder = Locks::builder().prefix(prefix).connect_timeout(SOON);
+            builder.connect(&self.url(prefix).await).await
+        }
     }
 }
 
@@ -277,7 +280,7 @@ async fn quorum(
 const SOON: Duration = Duration::from_secs(5);
 
 fn settings(prefix: &str) -> Settings {
-    Settings { command_timeout: SOON, ..Settings::new(prefix) }
+    Settings { command_timeout: SOON, connect_timeout: SOON, ..Settings::new(prefix) }
 }
 
 macro_rules! masters {
