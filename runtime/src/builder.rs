@@ -74,7 +74,8 @@ impl Builder {
     }
 
     /// How long making a connection may take, from 33 ms to 60 s; by default 1 s. The
-    /// handshake is part of it, and so is asking sentinels where the master is.
+    /// handshake is part of it, and so is asking sentinels where the master is. If a server
+    /// does not answer, two more TCP connections are tried, after 300 and after 600 ms.
     pub fn connect_timeout(mut self, timeout: Duration) -> Self {
         self.settings.connect_timeout = timeout;
         self

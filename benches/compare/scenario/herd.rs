@@ -18,6 +18,9 @@ const PROCESSES: usize = 5;
 
 const TTL: Duration = Duration::from_secs(3);
 
+/// Who has lost its lease does not come back.
+const LONGEST: Duration = Duration::from_secs(15);
+
 /// What brings a client back, and what the server has forgotten meanwhile.
 const WAYS: [(&str, bool, bool); 3] = [
     ("its next renewal", false, false),
@@ -81,7 +84,7 @@ async fn measure(clients: usize, asks: bool, forgets: bool) -> Result<Round, Fai
     let ended = server.end_connections(forgets).await?;
     crew.go()?;
     let mut back = Duration::ZERO;
-    while !asks && server.clients().await? < clients {
+    while !asks && back < ended + LONGEST && server.clients().await? < clients {
         tokio::time::sleep(Duration::from_millis(5)).await;
         back = now();
     }

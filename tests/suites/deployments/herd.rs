@@ -79,6 +79,66 @@ async fn a_herd_comes_back() {
     assert!(bytes <= HANDSHAKE + 16_384, "{bytes} bytes a client");
 }
 
+/// Whether a connection to this port is begun and not yet answered.
+#[cfg(target_os = "linux")]
+fn is_knocking(port: u16) -> bool {
+    const SYN_SENT: &str = "02";
+    let table = std::fs::read_to_string("/proc/net/tcp").unwrap();
+    table.contains(&format!(":{port:04X} {SYN_SENT} "))
+}
+
+/// The server's backlog is full when a client comes, whose first packet is dropped. The system
+/// sends that again after a second.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_full_backlog_does_not_cost_a_second() {
+    use tokio::net::{TcpSocket, TcpStream};
+    use tokio::time::sleep;
+
+    const LIMIT: Duration = Duration::from_millis(900);
+    const TICK: Duration = Duration::from_millis(5);
+    let server = Server::start();
+    let come = async || {
+        let door = TcpSocket::new_v4().unwrap();
+        door.bind(([127, 0, 0, 1], 0).into()).unwrap();
+        let door = door.listen(0).unwrap();
+        let address = door.local_addr().unwrap();
+        let mut ahead = Vec::new();
+        while let Ok(one) = timeout(LIMIT / 9, TcpStream::connect(address)).await {
+            ahead.push(one.unwrap());
+        }
+        let connecting = tokio::spawn(async move {
+            let url = format!("redis://{address}/");
+            Locks::builder().connect_timeout(LIMIT).connect(&url).await
+        });
+        while !is_knocking(address.port()) && !connecting.is_finished() {
+            sleep(TICK).await;
+        }
+        let upstream = ("127.0.0.1", server.port());
+        let accepting = tokio::spawn(async move {
+            loop {
+                let (mut client, _) = door.accept().await.unwrap();
+                let mut server = TcpStream::connect(upstream).await.unwrap();
+                tokio::spawn(async move {
+                    tokio::io::copy_bidirectional(&mut client, &mut server).await
+                });
+            }
+        });
+        let connected = connecting.await.unwrap();
+        while is_knocking(address.port()) {
+            sleep(TICK).await;
+        }
+        accepting.abort();
+        connected.map(drop)
+    };
+    // On a busy machine the next try may be late, too; the system's is never early.
+    let mut tries = Vec::new();
+    while tries.len() < 10 && tries.last().is_none_or(Result::is_err) {
+        tries.push(come().await);
+    }
+    assert!(tries.last().unwrap().is_ok(), "{tries:?}");
+}
+
 /// Connects by a proxy, locks, and is alone.
 async fn assert_can_lock(proxy: &FaultProxy) {
     let url = format!("redis://{}/", proxy.addr());

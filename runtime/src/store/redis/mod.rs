@@ -30,6 +30,7 @@ mod server;
 mod settings;
 mod subscriber;
 mod synced;
+mod tcp;
 mod wire;
 mod words;
 

@@ -1,54 +1,89 @@
-//! One connection to a server. The driver makes it, except for TLS: the driver would use the
-//! process's cryptography provider, and install one if there is none. A program that installs
-//! its own later would then panic. So the TLS stream is made here, by the program's provider
-//! or by ring, and nothing is installed.
+//! One connection to a server. The driver gets a stream that is made here. Over TCP it would
+//! try once alone: see `tcp.rs`. For TLS it would use the process's cryptography provider, and
+//! install one if there is none; a program that installs its own later would then panic. So
+//! TLS uses the program's provider or ring, and installs nothing.
 
-use redis::aio::{ConnectionLike, MultiplexedConnection, PubSub};
+use std::pin::Pin;
+use std::sync::Arc;
+
+use redis::aio::{AsyncStream, ConnectionLike, MultiplexedConnection, PubSub};
 use redis::{
-    AsyncConnectionConfig, Client, Cmd, ConnectionInfo, Pipeline, RedisFuture, RedisResult, Value,
+    AsyncConnectionConfig, Client, Cmd, ConnectionAddr, ConnectionInfo, Pipeline, RedisFuture,
+    RedisResult, Value,
 };
+use tokio::task::AbortHandle;
+
+use super::tcp;
 
 /// A connection; a clone is the same one. It is closed when the last clone is dropped.
 #[derive(Clone)]
 pub(super) struct Wire {
     pub(super) connection: MultiplexedConnection,
-    #[cfg(feature = "tls")]
-    _driver: Option<std::sync::Arc<tls::Driver>>,
+    /// None if the driver made the stream: it keeps its own.
+    _task: Option<Arc<Task>>,
 }
+
+/// The task that reads and writes a connection. It ends with the connection, even if an
+/// answer never comes.
+struct Task(AbortHandle);
+
+impl Drop for Task {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+type Stream = Pin<Box<dyn AsyncStream + Send + Sync>>;
 
 impl From<MultiplexedConnection> for Wire {
     /// Takes one that the driver has made.
     fn from(connection: MultiplexedConnection) -> Self {
-        Self {
-            connection,
-            #[cfg(feature = "tls")]
-            _driver: None,
-        }
+        Self { connection, _task: None }
     }
 }
 
 impl Wire {
-    /// Connects. By TLS `config`'s connection time-out does not count: the caller has one.
+    /// Connects. The caller has a time-out: `config`'s counts for Unix sockets alone.
     pub(super) async fn connect(
         info: ConnectionInfo,
         config: AsyncConnectionConfig,
     ) -> RedisResult<Self> {
-        #[cfg(feature = "tls")]
-        if tls::is_meant(&info) {
-            return tls::connect(&info, config).await;
-        }
+        let Some(stream) = stream(&info).await? else {
+            return Self::by_driver(info, &config).await;
+        };
+        let (connection, task) =
+            MultiplexedConnection::new_with_config(info.redis_settings(), stream, config).await?;
+        let task = Task(tokio::spawn(task).abort_handle());
+        Ok(Self { connection, _task: Some(Arc::new(task)) })
+    }
+
+    async fn by_driver(info: ConnectionInfo, config: &AsyncConnectionConfig) -> RedisResult<Self> {
         let client = Client::open(info)?;
-        Ok(client.get_multiplexed_async_connection_with_config(&config).await?.into())
+        Ok(client.get_multiplexed_async_connection_with_config(config).await?.into())
     }
 
     /// Connects for subscriptions by RESP2. The caller has a time-out.
     pub(super) async fn connect_pubsub(info: ConnectionInfo) -> RedisResult<PubSub> {
-        #[cfg(feature = "tls")]
-        if tls::is_meant(&info) {
-            return PubSub::new(info.redis_settings(), tls::stream(&info).await?).await;
+        match stream(&info).await? {
+            Some(stream) => PubSub::new(info.redis_settings(), stream).await,
+            None => Client::open(info)?.get_async_pubsub().await,
         }
-        Client::open(info)?.get_async_pubsub().await
     }
+}
+
+/// A stream to a server, unless that is the driver's to make.
+async fn stream(info: &ConnectionInfo) -> RedisResult<Option<Stream>> {
+    let settings = info.tcp_settings();
+    Ok(match info.addr() {
+        ConnectionAddr::Tcp(host, port) => {
+            Some(Box::pin(tcp::first(host, *port, |at| tcp::connect(at, settings)).await?))
+        }
+        #[cfg(feature = "tls")]
+        ConnectionAddr::TcpTls { host, port, .. } => {
+            Some(Box::pin(tls::connect(host, *port, settings).await?))
+        }
+        _ => None,
+    })
 }
 
 /// The driver's connection to a cluster is made of these.
@@ -73,6 +108,7 @@ impl ConnectionLike for Wire {
 
 #[cfg(feature = "cluster")]
 impl redis::cluster_async::Connect for Wire {
+    /// Connects to a node for hints.
     fn connect_with_config<'a, T>(info: T, config: AsyncConnectionConfig) -> RedisFuture<'a, Self>
     where
         T: redis::IntoConnectionInfo + Send + 'a,
@@ -80,91 +116,57 @@ impl redis::cluster_async::Connect for Wire {
         Box::pin(async move {
             let info = info.into_connection_info()?;
             #[cfg(feature = "tls")]
-            if tls::is_meant(&info) {
-                return tls::connect_in_time(&info, config).await;
+            if matches!(info.addr(), ConnectionAddr::TcpTls { .. }) {
+                return tls::in_time(Self::connect(info, config)).await;
             }
-            Self::connect(info, config).await
+            // The driver alone knows `config`'s time-out.
+            Self::by_driver(info, &config).await
         })
     }
 }
 
 #[cfg(feature = "tls")]
 mod tls {
-    use std::io::{Error, ErrorKind};
-    use std::net::SocketAddr;
+    use std::io::Error;
+    #[cfg(feature = "cluster")]
+    use std::io::ErrorKind;
     use std::sync::Arc;
 
-    use futures_util::future::select_ok;
-    use redis::aio::MultiplexedConnection;
-    use redis::{AsyncConnectionConfig, ConnectionAddr, ConnectionInfo, RedisResult};
+    use redis::RedisResult;
+    use redis::io::tcp::TcpSettings;
     use rustls::crypto::{CryptoProvider, ring};
     use rustls::pki_types::ServerName;
     use rustls::{ClientConfig, RootCertStore};
-    use tokio::net::{TcpStream, lookup_host};
-    use tokio::task::AbortHandle;
+    use tokio::net::TcpStream;
     use tokio_rustls::TlsConnector;
     use tokio_rustls::client::TlsStream;
 
-    use super::Wire;
+    use super::tcp;
 
-    /// The task that reads and writes a connection. It ends with the connection, even if an
-    /// answer never comes.
-    pub(super) struct Driver(AbortHandle);
-
-    impl Drop for Driver {
-        fn drop(&mut self) {
-            self.0.abort();
-        }
-    }
-
-    pub(super) fn is_meant(info: &ConnectionInfo) -> bool {
-        matches!(info.addr(), ConnectionAddr::TcpTls { .. })
-    }
-
-    pub(super) async fn connect(
-        info: &ConnectionInfo,
-        config: AsyncConnectionConfig,
-    ) -> RedisResult<Wire> {
-        let stream = stream(info).await?;
-        let (connection, driver) =
-            MultiplexedConnection::new_with_config(info.redis_settings(), stream, config).await?;
-        let driver = Driver(tokio::spawn(driver).abort_handle());
-        Ok(Wire { connection, _driver: Some(Arc::new(driver)) })
-    }
-
-    /// Connects to a node for hints.
+    /// Gives a node 5 s to connect.
     #[cfg(feature = "cluster")]
-    pub(super) async fn connect_in_time(
-        info: &ConnectionInfo,
-        config: AsyncConnectionConfig,
-    ) -> RedisResult<Wire> {
+    pub(super) async fn in_time<T>(
+        connecting: impl Future<Output = RedisResult<T>>,
+    ) -> RedisResult<T> {
         /// The driver keeps the client's own time-out to itself. Until a dead node is given
         /// up, waiters ask instead.
         const LIMIT: std::time::Duration = std::time::Duration::from_secs(5);
         let silent = |_| Err(Error::new(ErrorKind::TimedOut, "no answer in time").into());
-        tokio::time::timeout(LIMIT, connect(info, config)).await.unwrap_or_else(silent)
+        tokio::time::timeout(LIMIT, connecting).await.unwrap_or_else(silent)
     }
 
-    /// Tries all addresses of the host at once, as the driver does: some may be dead.
-    pub(super) async fn stream(info: &ConnectionInfo) -> RedisResult<TlsStream<TcpStream>> {
-        let ConnectionAddr::TcpTls { host, port, .. } = info.addr() else {
-            return Err(Error::other("the address is not one for TLS").into());
-        };
-        let name = ServerName::try_from(host.clone()).map_err(Error::other)?;
+    pub(super) async fn connect(
+        host: &str,
+        port: u16,
+        settings: &TcpSettings,
+    ) -> RedisResult<TlsStream<TcpStream>> {
+        let name = ServerName::try_from(host.to_owned()).map_err(Error::other)?;
         let connector = TlsConnector::from(Arc::new(config()?));
-        let open = |address: SocketAddr| {
-            let (connector, name) = (connector.clone(), name.clone());
-            Box::pin(async move {
-                let socket = TcpStream::connect(address).await?;
-                socket.set_nodelay(info.tcp_settings().nodelay())?;
-                connector.connect(name, socket).await
-            })
+        let open = async |address| {
+            let socket = tcp::connect(address, settings).await?;
+            connector.connect(name.clone(), socket).await
         };
-        let attempts: Vec<_> = lookup_host((&**host, *port)).await?.map(open).collect();
-        if attempts.is_empty() {
-            return Err(Error::new(ErrorKind::NotFound, "the host has no address").into());
-        }
-        Ok(select_ok(attempts).await?.0)
+        Ok(tcp::first(host, port, open).await?)
     }
 
     /// Trusts the authorities that the system trusts, or those that `SSL_CERT_FILE` and
