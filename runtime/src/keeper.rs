@@ -31,7 +31,7 @@ use self::jobs::{Gate, Job};
 pub(crate) use self::thread::Thread;
 use crate::LossReason;
 use crate::shutdown::{Shutdown, Stay};
-use crate::store::{Request, RequestId, Store, StoreError, StoreFuture};
+use crate::store::{Request, RequestId, Stamp, Store, StoreError, StoreFuture};
 use crate::term::Term;
 
 /// How long the end of a client, or of a thread, waits for releases.
@@ -158,6 +158,16 @@ impl Keeper {
         if let Some(term) = term {
             self.finish(jobs::check(self.store.clone(), term));
         }
+    }
+
+    /// Lets an offer last for as long as its waiter is known to live.
+    pub(crate) fn keep_offer(&self, request: Request, until: Stamp) {
+        let store = self.store.clone();
+        self.finish(Box::pin(async move {
+            if let Err(error) = store.keep_offer(&request, until).await {
+                tracing::debug!(key = %request.key, error = %error.source, "an offer was not kept");
+            }
+        }));
     }
 
     /// Releases a lease in the background; what was held is kept for the rest of its

@@ -62,7 +62,7 @@ impl Locks {
         id: ClientId,
         hands_over: bool,
     ) -> Self {
-        let wakeups = Arc::new(Wakeups::new(keeper.clone()));
+        let wakeups = Wakeups::new(keeper.clone());
         let listener: Weak<Wakeups> = Arc::downgrade(&wakeups);
         store.listen(id, listener);
         let (lines, requests) = (Lines::new(hands_over), AtomicU64::new(0));

@@ -95,7 +95,7 @@ impl Asking {
         let mut asking = Self::new(client, wanted, ttl);
         asking.is_waiting = true;
         if client.store.has_queue() {
-            asking.route = Some(client.wakeups.route(asking.request.id));
+            asking.route = Some(client.wakeups.route(&asking.request));
         }
         if let Some(subscription) = client.store.attend(&asking.request) {
             asking.subscribing = Subscribing::Later(subscription);
@@ -305,7 +305,7 @@ impl Asking {
     pub(super) fn start_anew(&mut self) {
         self.request.id = self.client().next_request();
         if self.route.is_some() {
-            self.route = Some(self.client().wakeups.route(self.request.id));
+            self.route = Some(self.client().wakeups.route(&self.request));
         }
         self.flight.start_anew();
         (self.first, self.ticket) = (None, None);

@@ -12,7 +12,7 @@ use tokio::time::sleep;
 
 use super::{
     Adoption, All, Attempt, ClientId, ClientInfo, Ended, Forced, Hint, Listener, LockInfo, Owner,
-    Renewal, Renewals, Request, RequestId, Store, StoreError, StoreFuture, Waiting, at_once,
+    Renewal, Renewals, Request, RequestId, Stamp, Store, StoreError, StoreFuture, Waiting, at_once,
 };
 use crate::{LockKey, Outcome, Step};
 
@@ -255,6 +255,10 @@ impl Store for Faulty {
     fn renew_all(&self, requests: &[Request]) -> Renewals {
         let renewals: Vec<_> = requests.iter().map(|request| self.renew(request)).collect();
         Box::pin(join_all(renewals))
+    }
+
+    fn keep_offer(&self, request: &Request, until: Stamp) -> StoreFuture<()> {
+        self.answer("keep_offer", None, || self.inner.keep_offer(request, until))
     }
 
     fn adopt(&self, from: RequestId, request: &Request) -> StoreFuture<Adoption> {

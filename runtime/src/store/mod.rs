@@ -82,8 +82,8 @@ pub enum Ticket {
     Told(u64),
 }
 
-/// Until when a waiter is known to live, by the store's clock. Only good for
-/// being compared with another of the same request.
+/// Until when a waiter is known to live, by the store's clock. Only good for being compared
+/// with another of the same request, and for being said to the store.
 pub type Stamp = u64;
 
 /// The answer to an acquire.
@@ -243,8 +243,9 @@ pub struct StoreError {
 /// 7. nothing stays for ever: whatever a command leaves behind ends by itself;
 /// 8. nothing overtakes a waiter that is known to live: a lock that is released
 ///    goes to the first of the queue by the same command, as an offer that ends
-///    after [`OFFER`], or when the waiter would be taken for dead, and that its
-///    first renewal makes a lease for its whole TTL. Who did not confirm it in time
+///    after [`OFFER`], or when the waiter would be taken for dead; that its client may
+///    have kept until then; and that its first renewal makes a lease for its whole TTL.
+///    Who did not confirm it in time
 ///    comes back to its place; where its client hears nothing, its others are taken
 ///    to live for no longer than the offer lasts, until they ask again. An owner who has a lease overtakes all to another
 ///    hold, to read once more, to read while he writes, or to write when he alone
@@ -270,6 +271,14 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// The same for several leases, in one go: whatever one is answered is no answer
     /// to the others.
     fn renew_all(&self, requests: &[Request]) -> Renewals;
+
+    /// Lets an offer last until that heartbeat of its waiter ends, and confirms nothing: what
+    /// was renewed, or ended, is not shortened, nor made anew. Nothing is done where no
+    /// offers are told.
+    fn keep_offer(&self, request: &Request, until: Stamp) -> StoreFuture<()> {
+        let _ = (request, until);
+        at_once(Ok(()))
+    }
 
     /// Puts a request that has never asked for the lock in the place of one that holds
     /// it, and whose kind and owner are the same.

@@ -3,7 +3,8 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use leasehold::store::{Attempt, Kind, Renewal, Request, Ticket};
+use leasehold::LockKey;
+use leasehold::store::{Attempt, Kind, LIVE_MOST, Renewal, Request, Stamp, Ticket};
 use leasehold_tests::backend::Backend;
 
 use super::{
@@ -16,6 +17,8 @@ macro_rules! cases {
         $case! {
             offers:
             an_offer_that_nobody_confirms_goes_on_and_its_waiter_comes_back,
+            an_offer_that_is_kept_lasts_as_long_as_its_waiters_heartbeat,
+            a_late_copy_of_a_keeping_shortens_nothing_and_makes_nothing_anew,
             the_others_of_a_client_that_hears_nothing_are_passed_over_with_it,
             the_first_of_each_client_asks_a_little_after_those_before_it,
         }
@@ -62,6 +65,92 @@ pub(super) async fn an_offer_that_nobody_confirms_goes_on_and_its_waiter_comes_b
         let _ = released(backend, &late).await;
         claims(backend, &third).await;
         let _ = released(backend, &third).await;
+    }
+}
+
+/// Lets an offer last until the waiter's heartbeat ends.
+async fn keeps(backend: &impl Backend, request: &Request, until: Stamp) {
+    backend.store().keep_offer(request, until).await.unwrap();
+}
+
+pub(super) async fn an_offer_that_is_kept_lasts_as_long_as_its_waiters_heartbeat(
+    backend: &impl Backend,
+) {
+    const LIVE: Duration = Duration::from_secs(4);
+    let mut all = Vec::new();
+    // Some ask again in time, and some stay silent.
+    for (nth, kind) in KINDS.into_iter().chain(KINDS).enumerate() {
+        let key = LockKey::new(format!("lock:{nth}")).unwrap();
+        let clients = [(); 4].map(|()| Client::new());
+        let request = |client| Request { key: key.clone(), ..request(client, kind) };
+        let [holder, slow, next, tries] = clients.each_ref().map(request);
+        granted(backend, &holder).await;
+        let (ticket, until, _) = queued(backend, &slow, LIVE, FIRST).await;
+        // What is not offered yet is not kept.
+        keeps(backend, &slow, until).await;
+        let place = waits(backend, &next, super::LIVE).await;
+        assert!(busy(backend, &tries).await > LIVE, "{kind:?}");
+        let _ = released(backend, &holder).await;
+        for _ in 0..2 {
+            keeps(backend, &slow, until).await;
+            let left = busy(backend, &tries).await;
+            assert!(left > OFFER && left <= LIVE, "{kind:?}: {left:?}");
+        }
+        all.push((slow, ticket, next, place, nth < KINDS.len()));
+    }
+    backend.pass(LIVE / 2).await;
+    for (slow, ticket, next, place, is_in_time) in &all {
+        let kind = slow.kind;
+        queued(backend, next, super::LIVE, Ticket::Told(*place)).await;
+        if *is_in_time {
+            let answer = ask(backend, slow, LIVE, Ticket::Told(*ticket)).await;
+            assert!(matches!(answer, Attempt::Granted { .. }), "{kind:?}: {answer:?}");
+            let _ = released(backend, slow).await;
+            claims(backend, next).await;
+        }
+    }
+    backend.pass(LIVE / 2).await;
+    for (slow, _, next, place, _) in all.iter().filter(|(.., is_in_time)| !is_in_time) {
+        assert_ne!(renewed(backend, slow).await, Renewal::Renewed, "{:?}", slow.kind);
+        let answer = ask(backend, next, LIVE, Ticket::Told(*place)).await;
+        assert!(matches!(answer, Attempt::Granted { .. }), "{:?}: {answer:?}", slow.kind);
+    }
+}
+
+pub(super) async fn a_late_copy_of_a_keeping_shortens_nothing_and_makes_nothing_anew(
+    backend: &impl Backend,
+) {
+    for kind in KINDS {
+        let clients = [(); 4].map(|()| Client::new());
+        let [holder, waiter, next, tries] = clients.each_ref().map(|client| request(client, kind));
+        granted(backend, &holder).await;
+        let (_, until, _) = queued(backend, &waiter, LIVE, FIRST).await;
+        let (_, of_next, _) = queued(backend, &next, LIVE, FIRST).await;
+        let _ = released(backend, &holder).await;
+        // Another's, and one that no waiter is believed, change nothing.
+        keeps(backend, &next, of_next).await;
+        keeps(backend, &holder, until).await;
+        // In microseconds or milliseconds: a store's own.
+        let much = u64::try_from(LIVE_MOST.as_micros()).unwrap();
+        keeps(backend, &waiter, until + much).await;
+        assert!(busy(backend, &tries).await <= OFFER, "{kind:?}");
+        // It was confirmed meanwhile.
+        claims(backend, &waiter).await;
+        keeps(backend, &waiter, until).await;
+        let left = busy(backend, &tries).await;
+        assert!(left > LIVE && left <= LONG, "{kind:?}: {left:?}");
+        // It has ended, and the next has the lock.
+        let _ = released(backend, &waiter).await;
+        keeps(backend, &waiter, until).await;
+        assert!(busy(backend, &tries).await <= OFFER, "{kind:?}");
+        assert_ne!(renewed(backend, &waiter).await, Renewal::Renewed, "{kind:?}");
+        claims(backend, &next).await;
+        let _ = released(backend, &next).await;
+        // Or nobody has it.
+        keeps(backend, &waiter, until).await;
+        keeps(backend, &next, of_next).await;
+        granted(backend, &tries).await;
+        let _ = released(backend, &tries).await;
     }
 }
 

@@ -15,6 +15,7 @@ pub(super) enum Answer {
     Attempt(Attempt),
     All(All),
     Renewal(Renewal),
+    Kept,
     Adoption(Adoption),
     Ended(Ended),
     Cancelled(bool),
@@ -56,7 +57,7 @@ impl Likeness {
                 self.are_attempts_alike(name, *memory, *redis)
             }
             (Answer::All(Err(memory)), Answer::All(Err(redis))) => memory == redis,
-            (Answer::Introduced, Answer::Introduced) => true,
+            (Answer::Introduced, Answer::Introduced) | (Answer::Kept, Answer::Kept) => true,
             (Answer::All(Ok(memory)), Answer::All(Ok(redis))) => {
                 let What::AcquireAll(other) = &command.what else { return Err("all?".into()) };
                 let names = [name, other.key.name()].into_iter();

@@ -4,8 +4,8 @@ use std::fmt;
 use std::time::Duration;
 
 use leasehold::store::{
-    Adoption, Attempt, ClientInfo, Mended, Node, Owner, Request, StoreError, StoreFuture, Ticket,
-    Waiting,
+    Adoption, Attempt, ClientInfo, Mended, Node, Owner, Request, Stamp, StoreError, StoreFuture,
+    Ticket, Waiting,
 };
 
 use super::answers::Answer;
@@ -26,6 +26,8 @@ pub(super) enum What {
     /// Together with this one.
     AcquireAll(Request),
     Renew,
+    /// Until the heartbeat that each store told: memory, Redis.
+    KeepOffer([Stamp; 2]),
     /// In the place of this one.
     Adopt(Request),
     Release(Duration),
@@ -61,6 +63,10 @@ impl Command {
                 Answer::All(all.expect("it can").await?)
             }
             What::Renew => Answer::Renewal(store.renew(request).await?),
+            What::KeepOffer(until) => {
+                store.keep_offer(request, until[nth]).await?;
+                Answer::Kept
+            }
             What::Adopt(from) => Answer::Adoption(store.adopt(from.id, request).await?),
             What::Release(keep) => Answer::Ended(store.release(request, *keep).await?),
             What::Cancel => Answer::Cancelled(store.cancel(request).await?),

@@ -24,7 +24,7 @@ use leasehold::LockKey;
 use leasehold::store::memory::{Clock, MemoryStore};
 use leasehold::store::redis::{RedisStore, Settings};
 use leasehold::store::{
-    Attempt, ClientId, Kind, Owner, Request, RequestId, Store, Ticket, Waiting,
+    Attempt, ClientId, Kind, Owner, Request, RequestId, Stamp, Store, Ticket, Waiting,
 };
 use leasehold_tests::server::Server;
 use leasehold_tests::skew::micros;
@@ -114,6 +114,8 @@ struct Actor {
     first_asked: Option<Duration>,
     /// The tickets it was told, by memory and by Redis.
     tickets: Option<[u64; 2]>,
+    /// And until when it was known to live, be it as another request.
+    heartbeats: Option<[Stamp; 2]>,
 }
 
 struct Run<'a> {
@@ -168,6 +170,7 @@ impl<'a> Run<'a> {
                 adopts: false,
                 first_asked: None,
                 tickets: None,
+                heartbeats: None,
             });
         }
         run.look()?;
@@ -241,6 +244,10 @@ impl<'a> Run<'a> {
             Step::Crowd { who, wait } => return self.crowd(who, wait, log),
             Step::AcquireAll { are_new } => self.ask_for_all(are_new),
             Step::Renew(whose) => self.command_of(whose, What::Renew),
+            Step::KeepOffer(who) => match self.actors[who].heartbeats {
+                Some(until) => self.command(who, What::KeepOffer(until)),
+                None => return Ok(()),
+            },
             Step::Adopt { who, from, ticket } => return self.adopt(who, from, ticket, log),
             Step::Release { whose, keep } => self.command_of(whose, What::Release(keep)),
             Step::Cancel(whose) => self.command_of(whose, What::Cancel),
@@ -413,11 +420,12 @@ impl<'a> Run<'a> {
         let actor = self.actors.iter_mut().find(|actor| actor.request.id == command.request.id);
         if let (
             Some(actor),
-            Answer::Attempt(Attempt::Queued { ticket: first, .. }),
-            Answer::Attempt(Attempt::Queued { ticket: second, .. }),
+            Answer::Attempt(Attempt::Queued { ticket: first, until, .. }),
+            Answer::Attempt(Attempt::Queued { ticket: second, until: until_ms, .. }),
         ) = (actor, memory, redis)
         {
             actor.tickets = Some([*first, *second]);
+            actor.heartbeats = Some([*until, *until_ms]);
         }
     }
 

@@ -1,6 +1,7 @@
 //! What is stored on the server after each step, and what must be so.
 
 mod mends;
+mod offers;
 mod votes;
 
 use std::collections::HashMap;
@@ -139,6 +140,9 @@ impl Remains {
                 let is_held =
                     had_it && lock.has(&id, now_ms) && lock.state_at(now_ms).ends_with('H');
                 ensure(is_held, || format!("{id} has nothing to renew"))
+            }
+            (Answer::Kept, What::KeepOffer([_, until])) => {
+                lock.is_kept(before, &id, *until, now_ms)
             }
             (Answer::Adoption(adoption), What::Adopt(from)) => {
                 self.adopts(before, (from, request), *adoption, greatest)

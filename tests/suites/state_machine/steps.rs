@@ -50,6 +50,8 @@ pub(super) enum Step {
         are_new: bool,
     },
     Renew(Whose),
+    /// Until its last heartbeat ends.
+    KeepOffer(usize),
     /// Somebody takes up what another holds.
     Adopt {
         who: usize,
@@ -251,6 +253,7 @@ fn step() -> impl Strategy<Value = Step> {
             .prop_map(|(who, is_new, wait, more)| Step::Acquire { who, is_new, wait, more }),
         2 => prop::bool::ANY.prop_map(|are_new| Step::AcquireAll { are_new }),
         6 => whose().prop_map(Step::Renew),
+        5 => who().prop_map(Step::KeepOffer),
         5 => (0..SLOTS, whose(), ticket)
             .prop_map(|(who, from, ticket)| Step::Adopt { who, from, ticket }),
         8 => (whose(), keep()).prop_map(|(whose, keep)| Step::Release { whose, keep }),

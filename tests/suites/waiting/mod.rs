@@ -1,5 +1,6 @@
 //! Waiting on real servers: who is served when, at what cost, and what is left.
 
+mod blocked;
 mod bypass;
 mod cost;
 mod deaf;

@@ -158,6 +158,13 @@ impl Holders {
         self.count_of(owner) > 0
     }
 
+    /// Lets a lease last until then at least, unless it ended, and says whether it had not.
+    pub(super) fn keep(&mut self, id: RequestId, until: Instant, now: Instant) -> bool {
+        let holder = self.by_id.get(&id).filter(|holder| holder.deadline > now);
+        let later = holder.map(|holder| holder.deadline.max(until));
+        later.is_some_and(|later| self.last_anew(id, later, now).is_some())
+    }
+
     /// Lets a lease last anew, unless it ended, and says when the last of all ends.
     pub(super) fn last_anew(
         &mut self,

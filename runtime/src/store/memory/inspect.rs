@@ -34,7 +34,7 @@ pub(super) fn inspect(lock: &Lock, shared: &Shared) -> LockInfo {
         }
     };
     let (holders, held) = match &record.state {
-        State::One { id, how } => (vec![holder(*id, how, record.until)], 1),
+        State::One { id, how, .. } => (vec![holder(*id, how, record.until)], 1),
         State::Several => {
             let holders = lock.holders.live(now).map(|(id, is)| holder(id, &is.how, is.deadline));
             (holders.take(MOST).collect(), count(lock.holders.live(now)))

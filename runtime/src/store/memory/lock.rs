@@ -55,6 +55,7 @@ pub(super) enum State {
     One {
         id: RequestId,
         how: Demand,
+        is_offer: bool,
     },
     /// Any other lock: held by those who are among the holders.
     Several,

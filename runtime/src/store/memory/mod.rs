@@ -26,7 +26,7 @@ pub use self::clock::Clock;
 use self::table::Table;
 use super::{
     Adoption, All, Attempt, ClientId, ClientInfo, Ended, Forced, Listener, LockInfo, Mended, Node,
-    Owner, Renewal, Renewals, Request, RequestId, Store, StoreFuture, Waiting, at_once,
+    Owner, Renewal, Renewals, Request, RequestId, Stamp, Store, StoreFuture, Waiting, at_once,
 };
 use crate::LockKey;
 
@@ -96,6 +96,10 @@ impl Store for MemoryStore {
 
     fn renew_all(&self, requests: &[Request]) -> Renewals {
         Box::pin(join_all(requests.iter().map(|request| self.renew(request)).collect::<Vec<_>>()))
+    }
+
+    fn keep_offer(&self, request: &Request, until: Stamp) -> StoreFuture<()> {
+        self.run(|table, now| table.keep_offer(request, until, now))
     }
 
     fn adopt(&self, from: RequestId, request: &Request) -> StoreFuture<Adoption> {

@@ -76,11 +76,19 @@ pub(super) fn is_to_be_had(lock: &Lock, request: &Request) -> bool {
 pub(super) fn take(lock: &mut Lock, request: &Request, shared: &mut Shared) -> u64 {
     match &mut lock.record {
         Some(record) if record.holds(request.id) => {
-            record.until = shared.now + request.ttl;
+            hold(record, request, shared);
             record.token.number
         }
         _ => grant(lock, request, shared),
     }
+}
+
+/// Lets a lease, or what was an offer until now, run for its whole TTL from now.
+fn hold(record: &mut Record, request: &Request, shared: &Shared) {
+    if let State::One { is_offer, .. } = &mut record.state {
+        *is_offer = false;
+    }
+    record.until = shared.now + request.ttl;
 }
 
 pub(super) fn renew(lock: &mut Lock, request: &Request, shared: &Shared) -> Renewal {
@@ -90,7 +98,7 @@ pub(super) fn renew(lock: &mut Lock, request: &Request, shared: &Shared) -> Rene
     if !record.holds(request.id) {
         return Renewal::NotHeld(LossReason::Taken);
     }
-    record.until = shared.now + request.ttl;
+    hold(record, request, shared);
     Renewal::Renewed
 }
 
@@ -114,7 +122,7 @@ pub(super) fn adopt(
     }
     record.token = shared.next_token(record.token);
     record.ended = Some(from);
-    record.until = shared.now + request.ttl;
+    hold(record, request, shared);
     Adoption::Adopted { token: record.token.number }
 }
 
@@ -173,7 +181,7 @@ fn grant(lock: &mut Lock, request: &Request, shared: &mut Shared) -> u64 {
     let token = shared.next_token(lock.token());
     lock.record = Some(Record {
         kind: LockKind::Mutex,
-        state: State::One { id: request.id, how: Demand::of(request) },
+        state: State::One { id: request.id, how: Demand::of(request), is_offer: false },
         token,
         is_awaited: !lock.queue.is_empty(),
         ended: lock.ended(),
@@ -194,7 +202,7 @@ fn offer(
     let token = shared.next_token(lock.token());
     lock.record = Some(Record {
         kind: LockKind::Mutex,
-        state: State::One { id, how: waiter.demand.clone() },
+        state: State::One { id, how: waiter.demand.clone(), is_offer: true },
         token,
         is_awaited: !lock.queue.is_empty(),
         ended,

@@ -89,7 +89,7 @@ pub(super) fn mend(
     };
     let (mut until, mut state) = (now + lasts, State::Several);
     if is_mutex {
-        state = State::One { id, how };
+        state = State::One { id, how, is_offer: false };
     } else {
         until = lock.holders.put_in(id, how, until).max(shared.comes_to(token));
     }

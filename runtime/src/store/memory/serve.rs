@@ -3,7 +3,9 @@
 
 use std::time::{Duration, Instant};
 
-use super::super::{Adoption, Attempt, LockKind, Renewal, Request, RequestId, Waiting};
+use super::super::{
+    Adoption, Attempt, LIVE_MOST, LockKind, Renewal, Request, RequestId, Stamp, Waiting,
+};
 use super::lock::{AT_ONCE, Demand, GRACE, Lock, Record, State, busy};
 use super::queue::Waiter;
 use super::shared::{Shared, Token};
@@ -157,6 +159,19 @@ fn move_on(lock: &mut Lock, kind: LockKind, id: RequestId, shared: &mut Shared) 
     }
     settle(lock, kind, token, Some(id), shared);
     served.tell(lock, shared);
+}
+
+/// Lets an offer, of whatever kind of lock, last until its waiter's heartbeat ends: the
+/// script `lock/keep_offer`.
+pub(super) fn keep_offer(lock: &mut Lock, request: &Request, until: Stamp, shared: &Shared) {
+    let (id, now) = (request.id, shared.now);
+    let is_believed = |until: &Instant| *until > now && *until - now <= LIVE_MOST;
+    let Some(until) = shared.time_of(until).filter(is_believed) else { return };
+    let Some(record) = &mut lock.record else { return };
+    let is_offer = matches!(record.state, State::One { id: it, is_offer: true, .. } if it == id);
+    if is_offer || lock.holders.keep(id, until, now) {
+        record.until = record.until.max(until);
+    }
 }
 
 /// Puts a request in the place of a holder, for its whole TTL from now. The one before

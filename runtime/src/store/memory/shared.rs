@@ -69,6 +69,11 @@ impl Shared {
         Self::FIRST.saturating_add(u64::try_from(since).unwrap_or(u64::MAX))
     }
 
+    /// The time that a stamp is of.
+    pub(super) fn time_of(&self, stamp: Stamp) -> Option<Instant> {
+        self.origin.checked_add(Duration::from_micros(stamp.saturating_sub(Self::FIRST)))
+    }
+
     /// How long ago a stamp was.
     pub(super) fn since(&self, stamp: Stamp) -> Duration {
         Duration::from_micros(self.stamp(self.now).saturating_sub(stamp))

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::super::{
     Adoption, All, Attempt, ClientId, ClientInfo, Ended, Forced, Hint, Kind, Listener, LockInfo,
-    Mended, Owner, Renewal, Request, RequestId, Waiting,
+    Mended, Owner, Renewal, Request, RequestId, Stamp, Waiting,
 };
 use super::clock::Epoch;
 use super::lock::Lock;
@@ -79,6 +79,12 @@ impl Table {
             Kind::Read | Kind::Write => rw::renew,
         };
         self.with(&request.key, now, |lock, shared| renew(lock, request, shared))
+    }
+
+    pub(super) fn keep_offer(&mut self, request: &Request, until: Stamp, now: Instant) {
+        self.with(&request.key, now, |lock, shared| {
+            serve::keep_offer(lock, request, until, shared);
+        });
     }
 
     pub(super) fn adopt(&mut self, from: RequestId, request: &Request, now: Instant) -> Adoption {

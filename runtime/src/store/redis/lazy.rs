@@ -17,7 +17,8 @@ use super::{clock, fault, lock};
 use crate::store::quorum::NoMajority;
 use crate::store::{
     Adoption, All, Attempt, Attendance, ClientId, ClientInfo, Ended, Forced, Listener, LockInfo,
-    Owner, Renewal, Renewals, Request, RequestId, Store, StoreError, StoreFuture, Waiting, at_once,
+    Owner, Renewal, Renewals, Request, RequestId, Stamp, Store, StoreError, StoreFuture, Waiting,
+    at_once,
 };
 use crate::{LockError, LockKey, Outcome};
 
@@ -259,6 +260,10 @@ impl Store for Lazy {
         }
         let renewals: Vec<_> = requests.iter().map(|it| self.renew(it)).collect();
         Box::pin(join_all(renewals))
+    }
+
+    fn keep_offer(&self, request: &Request, until: Stamp) -> StoreFuture<()> {
+        self.ask(request, move |store, request| store.keep_offer(request, until))
     }
 
     fn adopt(&self, from: RequestId, request: &Request) -> StoreFuture<Adoption> {

@@ -48,7 +48,7 @@ use self::synced::Synced;
 use super::Attendance;
 use super::{
     Adoption, All, Attempt, ClientId, ClientInfo, Ended, Forced, Kind, Listener, LockInfo, Owner,
-    Renewal, Renewals, Request, RequestId, Store, StoreFuture, Ticket, Waiting,
+    Renewal, Renewals, Request, RequestId, Stamp, Store, StoreFuture, Ticket, Waiting,
 };
 use crate::{Fence, LockKey, LossReason};
 
@@ -157,6 +157,12 @@ impl Store for RedisStore {
 
     fn renew_all(&self, requests: &[Request]) -> Renewals {
         self.renew_together(requests)
+    }
+
+    fn keep_offer(&self, request: &Request, until: Stamp) -> StoreFuture<()> {
+        let command = Command::new(&script::LOCK_KEEP_OFFER).keys(&request.key, &self.prefix);
+        let command = command.arg(holder(request)).number(until);
+        self.ask(command, request, (), |answer| matches!(*answer, [0 | 1]).then_some(()))
     }
 
     fn adopt(&self, from: RequestId, request: &Request) -> StoreFuture<Adoption> {

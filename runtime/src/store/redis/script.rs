@@ -180,6 +180,8 @@ scripts! {
     LOCK_IS_HELD_BY = "lock/is_held_by" frees ["record", "token", "fields", "holders"] (lock, holders; owner);
     LOCK_FORCE_RELEASE = "lock/force_release" frees ["record", "token", "fields", "remains", "queue", "tell", "holders"]
         (lock, holders, queue, waiters, forced; wake);
+    LOCK_KEEP_OFFER = "lock/keep_offer" frees ["record", "token", "fields", "queue", "holders"]
+        (lock, holders; holder, until_ms);
     LOCK_WAS_FORCED = "lock/was_forced" reads [] (forced; holder);
     CLIENT_INTRODUCE = "client/introduce" notes [] (client; service, host, process, ttl_ms);
     CLIENT_DESCRIBE = "client/describe" reads [] (client;);
