@@ -5,8 +5,12 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use crate::error::Quiet;
-use crate::{Counting, IntoLockKey, Lease, LeaseHandle, LockError, LockKey, Locking, Locks, Wait};
+use crate::api::locks::Locks;
+use crate::api::quorum::{Counting, Locking};
+use crate::core::error::{LockError, Quiet};
+use crate::core::key::{IntoLockKey, LockKey};
+use crate::core::options::Wait;
+use crate::engine::lease::{Lease, LeaseHandle};
 
 /// A key from an expression.
 ///
@@ -208,21 +212,23 @@ impl Call {
             Kind::Mutex => {
                 let mut mutex = locks.mutex(key).max_hold(self.max_hold).renew(self.renew);
                 mutex = mutex.hold_at_least(self.hold_at_least);
-                mutex = self.ttl.into_iter().fold(mutex, crate::Mutex::ttl);
-                mutex = self.wait.into_iter().fold(mutex, crate::Mutex::wait);
+                mutex = self.ttl.into_iter().fold(mutex, crate::api::mutex::Mutex::ttl);
+                mutex = self.wait.into_iter().fold(mutex, crate::api::mutex::Mutex::wait);
                 mutex.lock().await
             }
             Kind::Semaphore { permits } => {
                 let mut semaphore = locks.semaphore(key, permits);
                 semaphore = semaphore.max_hold(self.max_hold).renew(self.renew);
-                semaphore = self.ttl.into_iter().fold(semaphore, crate::Semaphore::ttl);
-                semaphore = self.wait.into_iter().fold(semaphore, crate::Semaphore::wait);
+                semaphore =
+                    self.ttl.into_iter().fold(semaphore, crate::api::semaphore::Semaphore::ttl);
+                semaphore =
+                    self.wait.into_iter().fold(semaphore, crate::api::semaphore::Semaphore::wait);
                 semaphore.acquire_many(self.weight).await
             }
             Kind::Read | Kind::Write => {
                 let mut lock = locks.rw_lock(key).max_hold(self.max_hold).renew(self.renew);
-                lock = self.ttl.into_iter().fold(lock, crate::RwLock::ttl);
-                lock = self.wait.into_iter().fold(lock, crate::RwLock::wait);
+                lock = self.ttl.into_iter().fold(lock, crate::api::rw_lock::RwLock::ttl);
+                lock = self.wait.into_iter().fold(lock, crate::api::rw_lock::RwLock::wait);
                 if let Kind::Read = self.kind { lock.read().await } else { lock.write().await }
             }
         }

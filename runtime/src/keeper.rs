@@ -6,10 +6,10 @@
 //! releases are sent when that is gone. In memory each lease is renewed on the
 //! runtime it was acquired on, by whose clock it lives.
 
-#[cfg(feature = "redis")]
-mod book;
-mod guest;
 mod jobs;
+mod on_runtime;
+#[cfg(feature = "redis")]
+mod state;
 #[cfg(feature = "redis")]
 mod thread;
 mod timetable;
@@ -24,15 +24,15 @@ use tokio::sync::Semaphore;
 use tokio::task::coop::unconstrained;
 use tokio::time::sleep;
 
-use self::guest::Guest;
 pub(crate) use self::jobs::{Doubt, Judged, renew, why};
 use self::jobs::{Gate, Job};
+use self::on_runtime::Guest;
 #[cfg(feature = "redis")]
 pub(crate) use self::thread::Thread;
-use crate::LossReason;
-use crate::shutdown::{Shutdown, Stay};
+use crate::core::error::LossReason;
+use crate::state::lease::Term;
+use crate::state::shutdown::{Shutdown, Stay};
 use crate::store::{Request, RequestId, Stamp, Store, StoreError, StoreFuture};
-use crate::term::Term;
 
 /// How long the end of a client, or of a thread, waits for releases.
 pub(crate) const DRAIN: Duration = Duration::from_secs(2);
@@ -56,7 +56,7 @@ enum Place {
     Guest(Arc<Guest>),
     /// On a thread of its own.
     #[cfg(feature = "redis")]
-    Thread(Arc<book::Shared>, Handle),
+    Thread(Arc<state::Shared>, Handle),
 }
 
 impl Place {
@@ -95,7 +95,7 @@ impl Keeper {
     ) -> Self {
         let shutdown = Arc::<Shutdown>::default();
         let gate = Arc::new(Semaphore::new(AT_ONCE));
-        let shared = book::Shared::new(store.clone(), gate.clone(), shutdown.clone());
+        let shared = state::Shared::new(store.clone(), gate.clone(), shutdown.clone());
         let (shared, runtime) = (Arc::new(shared), thread.runtime());
         thread.keep(shared.clone(), info);
         thread::drain_at_exit(&shared);

@@ -46,61 +46,41 @@
 //! The in-memory store is always there, and so are its [`Faults`], for tests.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
-mod acquire;
+mod api;
 #[cfg(feature = "macros")]
 mod attribute;
-#[cfg(feature = "redis")]
-mod builder;
-mod error;
-mod face;
-mod faults;
-mod fence;
-mod inspect;
+mod core;
+mod engine;
+mod hints;
 mod keeper;
-mod key;
-mod lead;
-mod lease;
-mod leases;
-mod line;
-mod locks;
-mod multi;
-mod mutex;
-mod options;
-mod quorum;
-mod reentrant;
-mod rw_lock;
-mod semaphore;
-mod shutdown;
+mod local_queue;
+mod state;
 #[doc(hidden)]
 pub mod store;
-mod telemetry;
-mod term;
-mod ticket;
 #[cfg(feature = "tower")]
 pub mod tower;
-mod wakeups;
 
 #[cfg(feature = "redis")]
-pub use crate::builder::Builder;
-pub use crate::error::{LockError, LossReason, Outcome, Step};
-pub use crate::faults::Faults;
-pub use crate::fence::Fence;
-pub use crate::key::{IntoLockKey, KeyPart, KeyTemplate, LockKey};
-pub use crate::lease::{Lease, LeaseHandle, LeaseState, Released};
-pub use crate::leases::Leases;
-pub use crate::locks::Locks;
-pub use crate::multi::MultiLock;
-pub use crate::mutex::Mutex;
-pub use crate::options::Wait;
-pub use crate::quorum::{Counting, Locking, QuorumLocks};
-pub use crate::reentrant::ReentrantMutex;
-pub use crate::rw_lock::RwLock;
-pub use crate::semaphore::Semaphore;
-pub use crate::shutdown::ShutDownReport;
-pub use crate::store::faulty::Fault;
+pub use crate::api::builder::Builder;
+pub use crate::api::faults::Faults;
+pub use crate::api::locks::Locks;
+pub use crate::api::multi_lock::MultiLock;
+pub use crate::api::mutex::Mutex;
+pub use crate::api::quorum::{Counting, Locking, QuorumLocks};
+pub use crate::api::reentrant_mutex::ReentrantMutex;
+pub use crate::api::rw_lock::RwLock;
+pub use crate::api::semaphore::Semaphore;
+pub use crate::core::error::{LockError, LossReason, Outcome, Step};
+pub use crate::core::fence::Fence;
+pub use crate::core::key::{IntoLockKey, KeyPart, KeyTemplate, LockKey};
+pub use crate::core::options::Wait;
+pub use crate::engine::lease::{Lease, LeaseHandle, LeaseState, Released};
+pub use crate::engine::lease_set::Leases;
+pub use crate::engine::ticket::Ticket;
+pub use crate::state::shutdown::ShutDownReport;
+pub use crate::store::fault_injection::Fault;
 pub use crate::store::quorum::{NoMajority, ServerAnswer};
 pub use crate::store::{ClientId, ClientInfo, Forced, Holder, LockInfo, LockKind, Waiter};
-pub use crate::ticket::Ticket;
 #[cfg(feature = "tower")]
 pub use crate::tower::LockLayer;
 #[cfg(feature = "axum")]

@@ -14,10 +14,11 @@ use tokio::sync::Semaphore;
 use tokio::task::consume_budget;
 use tokio::time::{sleep, sleep_until, timeout};
 
-use crate::shutdown::{Shutdown, Stay};
+use crate::core::error::{LossReason, Outcome};
+use crate::state::lease::Term;
+use crate::state::shutdown::{Shutdown, Stay};
+use crate::state::telemetry;
 use crate::store::{Ended, LIVE_MOST, Renewal, Request, Store, StoreError, StoreFuture};
-use crate::term::Term;
-use crate::{LossReason, Outcome, telemetry};
 
 /// Work that is done once.
 pub(super) type Job = Pin<Box<dyn Future<Output = ()> + Send>>;

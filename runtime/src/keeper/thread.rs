@@ -10,13 +10,12 @@ use tokio::runtime::{Builder, Handle};
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 
-use super::DRAIN;
-use super::book::{Done, Shared};
-use super::jobs;
-use crate::shutdown::Stay;
+use super::state::{Done, Shared};
+use super::{DRAIN, jobs};
+use crate::core::error::{LockError, Outcome, Step};
+use crate::state::lease::{LOOK, Term};
+use crate::state::shutdown::Stay;
 use crate::store::{ClientInfo, Store, StoreError};
-use crate::term::{LOOK, Term};
-use crate::{LockError, Outcome, Step};
 
 /// How many renewals go together, and how many such pipelines are under way at a time.
 const TOGETHER: usize = 100;
@@ -216,11 +215,12 @@ mod tests {
     use tokio::time::timeout;
 
     use super::*;
+    use crate::api::locks::Locks;
+    use crate::core::error::LossReason;
     use crate::keeper::Keeper;
     use crate::store::ClientId;
-    use crate::store::faulty::Faulty;
+    use crate::store::fault_injection::Faulty;
     use crate::store::memory::MemoryStore;
-    use crate::{Locks, LossReason};
 
     const TTL: Duration = Duration::from_secs(2);
 
@@ -248,7 +248,7 @@ mod tests {
             most = most.max(runtime.metrics().num_alive_tasks());
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
-        assert!(leases.iter().all(crate::Lease::is_held));
+        assert!(leases.iter().all(crate::engine::lease::Lease::is_held));
         // The introduction, and renewals under way.
         assert!(most <= 1 + PIPELINES, "{most} tasks");
         assert_eq!(tokio::runtime::Handle::current().metrics().num_alive_tasks(), 0);

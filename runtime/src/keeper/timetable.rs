@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::Instant;
 
+use crate::state::lease::{Slot, Term};
 use crate::store::RequestId;
-use crate::term::{Slot, Term};
 
 /// The leases of a keeper, by when they are due. Shared behind a lock.
 #[derive(Debug, Default)]

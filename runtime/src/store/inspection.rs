@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::ClientId;
-use crate::Fence;
+use crate::core::fence::Fence;
 
 /// How many holders, and how many waiters, are named: as many as a script may go through.
 pub(super) const MOST: usize = 64;

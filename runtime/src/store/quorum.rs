@@ -6,8 +6,8 @@
 //! that one says no to the second. There is no queue: the stores would put those who
 //! wait into different orders, and each grant its part to another.
 
-mod debts;
 mod no_majority;
+mod pending_cancels;
 mod release;
 mod renewal;
 mod round;
@@ -21,14 +21,15 @@ use futures_util::future::join_all;
 use futures_util::stream::FuturesUnordered;
 use tokio::runtime::Handle;
 
-use self::debts::Member;
 pub use self::no_majority::{NoMajority, ServerAnswer};
+use self::pending_cancels::Member;
 use self::round::Round;
 use super::{
     Adoption, All, Attempt, ClientId, ClientInfo, Ended, Forced, Kind, Listener, LockInfo, Node,
     Owner, Renewal, Renewals, Request, RequestId, Store, StoreError, StoreFuture, Waiting, at_once,
 };
-use crate::{LockKey, Outcome};
+use crate::core::error::Outcome;
+use crate::core::key::LockKey;
 
 /// For how long a writer who was refused keeps readers out: for one more try, with the
 /// longest pause before it.

@@ -9,7 +9,8 @@ use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use uuid::Uuid;
 
-use crate::{LockError, LockKey};
+use crate::core::error::LockError;
+use crate::core::key::LockKey;
 
 const CLIENT: usize = 22;
 const COUNTER: usize = 12;

@@ -13,7 +13,8 @@ use http::request::Parts;
 
 use super::key::{KeyError, RequestKey};
 use super::reject::problem;
-use crate::{KeyTemplate, LeaseHandle, LockKey};
+use crate::core::key::{KeyTemplate, LockKey};
+use crate::engine::lease::LeaseHandle;
 
 /// A key from a template over the parameters of axum's route, such as
 /// `"order:{id}"` for the route `/orders/{id}`.

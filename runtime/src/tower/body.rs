@@ -7,7 +7,7 @@ use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use pin_project_lite::pin_project;
 
-use crate::Lease;
+use crate::engine::lease::Lease;
 
 pin_project! {
     /// The body of a response under a lock: the inner service's, which holds
@@ -117,7 +117,7 @@ mod tests {
     use http_body_util::BodyExt;
 
     use super::*;
-    use crate::Locks;
+    use crate::api::locks::Locks;
 
     /// Sends what it is given. It says that it is at its end if it is to.
     struct Script {

@@ -16,7 +16,9 @@ use super::body::{LeaseBody, under};
 use super::key::KeyError;
 use super::policy::{Acquire, Policy};
 use super::reject::Refusal;
-use crate::{Lease, LockKey, LossReason};
+use crate::core::error::LossReason;
+use crate::core::key::LockKey;
+use crate::engine::lease::Lease;
 
 /// Resolves when the lease of a running request is lost.
 type Loss = Pin<Box<dyn Future<Output = LossReason> + Send>>;

@@ -5,7 +5,8 @@ use std::fmt;
 
 use http::request::Parts;
 
-use crate::{IntoLockKey, LockError, LockKey};
+use crate::core::error::LockError;
+use crate::core::key::{IntoLockKey, LockKey};
 
 /// Says which lock a request takes.
 ///

@@ -14,7 +14,10 @@ use super::policy::{Kind, Policy};
 use super::reject::Refusal;
 use super::service::LockService;
 use super::waiters::Waiters;
-use crate::{Counting, IntoLockKey, LockKey, Locking, Locks, Wait};
+use crate::api::locks::Locks;
+use crate::api::quorum::{Counting, Locking};
+use crate::core::key::{IntoLockKey, LockKey};
+use crate::core::options::Wait;
 
 /// Longer than a request takes that is not stuck.
 const MAX_HOLD: Duration = Duration::from_secs(10 * 60);

@@ -12,8 +12,14 @@ use http::{Method, Response};
 use super::body::LeaseBody;
 use super::reject::Refusal;
 use super::waiters::{Denied, Place, Waiters, bounded};
-use crate::error::Quiet;
-use crate::{Lease, LockKey, Locks, Mutex, RwLock, Semaphore, Wait};
+use crate::api::locks::Locks;
+use crate::api::mutex::Mutex;
+use crate::api::rw_lock::RwLock;
+use crate::api::semaphore::Semaphore;
+use crate::core::error::Quiet;
+use crate::core::key::LockKey;
+use crate::core::options::Wait;
+use crate::engine::lease::Lease;
 
 /// An acquisition under way.
 pub(super) type Acquire = Pin<Box<dyn Future<Output = Result<Lease, Denied>> + Send>>;

@@ -9,8 +9,8 @@ use http::{HeaderValue, Response, StatusCode};
 use problem_details::{JsonProblemDetails, ProblemDetails};
 
 use super::key::KeyError;
-use crate::error::Quiet;
-use crate::{LockError, LockKey, LossReason};
+use crate::core::error::{LockError, LossReason, Quiet};
+use crate::core::key::LockKey;
 
 /// When to come back if nobody can say when: `Retry-After` knows nothing shorter.
 const SOON: u64 = 1;

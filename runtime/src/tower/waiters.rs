@@ -9,7 +9,9 @@ use std::task::{Context, Poll, ready};
 use pin_project_lite::pin_project;
 
 use super::policy::Acquire;
-use crate::{Lease, LockError, LockKey};
+use crate::core::error::LockError;
+use crate::core::key::LockKey;
+use crate::engine::lease::Lease;
 
 /// How many wait for each lock; nobody waits for one that is not in here.
 #[derive(Clone, Default)]

@@ -4,12 +4,13 @@ use std::cell::RefCell;
 use std::sync::atomic::AtomicU64;
 
 use super::*;
-use crate::options::Options;
-use crate::store::faulty::{Fault, Faulty};
+use crate::core::error::Step;
+use crate::core::key::LockKey;
+use crate::core::options::Options;
+use crate::state::lease::Grant;
+use crate::store::fault_injection::{Fault, Faulty};
 use crate::store::memory::MemoryStore;
 use crate::store::{ClientId, Kind, RequestId};
-use crate::term::Grant;
-use crate::{LockKey, Step};
 
 /// Its answer is there when the others' are not yet, and is all the time it has.
 #[tokio::test(start_paused = true)]

@@ -3,10 +3,11 @@
 use std::collections::HashMap;
 use std::time::Instant;
 
-use super::super::{self as store, RequestId};
+use super::context::Shared;
 use super::lock::{AT_ONCE, GRACE, Lock, Record, State};
-use super::shared::Shared;
-use crate::Fence;
+use crate::core::fence::Fence;
+use crate::store;
+use crate::store::RequestId;
 
 /// Whom the lock was taken from, by when their leases would have ended.
 #[derive(Debug, Default)]

@@ -3,8 +3,8 @@
 use std::collections::{BTreeSet, HashMap};
 use std::time::Instant;
 
-use super::super::{Owner, RequestId};
 use super::lock::{AT_ONCE, Demand};
+use crate::store::{Owner, RequestId};
 
 /// The holders by deadline. One whose deadline has passed is absent, but forgotten
 /// only when that matters.

@@ -2,11 +2,11 @@
 
 use std::time::Instant;
 
-use super::super::inspection::MOST;
-use super::super::{Holder, LockInfo, LockKind, Owner, RequestId, Waiter};
+use super::context::Shared;
 use super::lock::{AT_ONCE, Demand, Lock, State};
-use super::shared::Shared;
-use crate::Fence;
+use crate::core::fence::Fence;
+use crate::store::inspection::MOST;
+use crate::store::{Holder, LockInfo, LockKind, Owner, RequestId, Waiter};
 
 pub(super) fn inspect(lock: &Lock, shared: &Shared) -> LockInfo {
     let now = shared.now;

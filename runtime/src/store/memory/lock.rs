@@ -2,12 +2,12 @@
 
 use std::time::{Duration, Instant};
 
-use super::super::{Attempt, Hint, Kind, LockKind, Owner, Request, RequestId, Waiting};
+use super::context::{Shared, Token};
 use super::forced::Forced;
 use super::holders::Holders;
-use super::node::Intent;
 use super::queue::{Queue, Waiter};
-use super::shared::{Shared, Token};
+use super::quorum_member::Intent;
+use crate::store::{Attempt, Hint, Kind, LockKind, Owner, Request, RequestId, Waiting};
 
 /// How much one command goes through at most: dead waiters, holders who ended, those
 /// it serves.

@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use super::super::{
-    Adoption, Attempt, Ended, Hint, LockKind, Renewal, Request, RequestId, Waiting,
-};
+use super::context::Shared;
 use super::lock::{Demand, GRACE, Lock, Record, State, busy};
 use super::queue::Waiter;
-use super::shared::Shared;
-use crate::LossReason;
+use crate::core::error::LossReason;
+use crate::store::{
+    Adoption, Attempt, Ended, Hint, LockKind, Renewal, Request, RequestId, Waiting,
+};
 
 pub(super) fn acquire(
     lock: &mut Lock,

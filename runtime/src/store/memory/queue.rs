@@ -3,9 +3,9 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::time::{Duration, Instant};
 
-use super::super::{ClientId, LIVE_MOST, OFFER, Request, RequestId, Ticket, Waiting};
+use super::context::Shared;
 use super::lock::{AT_ONCE, Demand};
-use super::shared::Shared;
+use crate::store::{ClientId, LIVE_MOST, OFFER, Request, RequestId, Ticket, Waiting};
 
 /// How long a queue is kept after somebody asked last.
 const KEPT: Duration = Duration::from_secs(60);

@@ -3,10 +3,10 @@
 
 use std::time::{Duration, Instant};
 
-use super::super::{Kind, LockKind, Owner, RequestId};
+use super::context::{Shared, Token};
 use super::holders::Holders;
 use super::lock::Demand;
-use super::shared::{Shared, Token};
+use crate::store::{Kind, LockKind, Owner, RequestId};
 
 impl Holders {
     /// Whether one more may come in.

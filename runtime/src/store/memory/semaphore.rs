@@ -1,9 +1,9 @@
 //! The commands of a semaphore: each is the Lua script of the same name.
 
-use super::super::{Attempt, Ended, Renewal, Request, Waiting};
+use super::context::Shared;
 use super::lock::{Demand, Lock, busy};
 use super::serve::{give_back, last_anew, let_in, line_up, look, lost};
-use super::shared::Shared;
+use crate::store::{Attempt, Ended, Renewal, Request, Waiting};
 
 pub(super) fn acquire(
     lock: &mut Lock,

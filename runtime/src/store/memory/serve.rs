@@ -3,13 +3,13 @@
 
 use std::time::{Duration, Instant};
 
-use super::super::{
-    Adoption, Attempt, LIVE_MOST, LockKind, Renewal, Request, RequestId, Stamp, Waiting,
-};
+use super::context::{Shared, Token};
 use super::lock::{AT_ONCE, Demand, GRACE, Lock, Record, State, busy};
 use super::queue::Waiter;
-use super::shared::{Shared, Token};
-use crate::LossReason;
+use crate::core::error::LossReason;
+use crate::store::{
+    Adoption, Attempt, LIVE_MOST, LockKind, Renewal, Request, RequestId, Stamp, Waiting,
+};
 
 /// Who was let in.
 #[derive(Default)]

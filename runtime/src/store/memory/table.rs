@@ -4,15 +4,15 @@ use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use super::super::{
+use super::clock::Epoch;
+use super::context::Shared;
+use super::lock::Lock;
+use super::{forced, inspect, mutex, quorum_member, reentrant, rw, semaphore, serve};
+use crate::core::key::LockKey;
+use crate::store::{
     Adoption, All, Attempt, ClientId, ClientInfo, Ended, Forced, Hint, Kind, Listener, LockInfo,
     Mended, Owner, Renewal, Request, RequestId, Stamp, Waiting,
 };
-use super::clock::Epoch;
-use super::lock::Lock;
-use super::shared::Shared;
-use super::{forced, inspect, mutex, node, reentrant, rw, semaphore, serve};
-use crate::LockKey;
 
 /// All locks. A command finds none of what ended before it.
 #[derive(Debug, Default)]
@@ -58,7 +58,9 @@ impl Table {
     }
 
     pub(super) fn vote(&mut self, request: &Request, again: Duration, now: Instant) -> Attempt {
-        self.with(&request.key, now, |lock, shared| node::vote(lock, request, again, shared))
+        self.with(&request.key, now, |lock, shared| {
+            quorum_member::vote(lock, request, again, shared)
+        })
     }
 
     pub(super) fn mend(
@@ -68,7 +70,9 @@ impl Table {
         lasts: Duration,
         now: Instant,
     ) -> Mended {
-        self.with(&request.key, now, |lock, shared| node::mend(lock, request, token, lasts, shared))
+        self.with(&request.key, now, |lock, shared| {
+            quorum_member::mend(lock, request, token, lasts, shared)
+        })
     }
 
     pub(super) fn renew(&mut self, request: &Request, now: Instant) -> Renewal {

@@ -3,8 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::debts::Member;
-use crate::Outcome;
+use super::pending_cancels::Member;
+use crate::core::error::Outcome;
 use crate::store::{Attempt, Renewal, StoreError};
 
 /// What each server of a quorum answered, where that did not make a majority.

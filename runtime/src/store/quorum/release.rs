@@ -7,9 +7,9 @@ use std::time::Duration;
 use futures_util::StreamExt;
 use tokio::runtime::Handle;
 
-use super::debts::{Member, owe};
+use super::pending_cancels::{Member, owe};
 use super::{Asked, ask, majority, no_majority};
-use crate::LossReason;
+use crate::core::error::LossReason;
 use crate::store::{Ended, Request, StoreError, StoreFuture};
 
 /// Ends a lease.

@@ -12,9 +12,9 @@ use futures_util::StreamExt;
 use futures_util::future::join_all;
 use tokio::runtime::Handle;
 
-use super::debts::Member;
+use super::pending_cancels::Member;
 use super::{ask, no_majority};
-use crate::LossReason;
+use crate::core::error::LossReason;
 use crate::store::{Mended, Node, Renewal, Renewals, Request, StoreError, validity};
 
 /// What the stores answered for one lease, by place.

@@ -17,9 +17,9 @@ use futures_util::future::join_all;
 use futures_util::{FutureExt, StreamExt};
 use tokio::runtime::Handle;
 
-use super::debts::{Member, owe};
+use super::pending_cancels::{Member, owe};
 use super::{AHEAD, Asked, ask, majority, no_majority};
-use crate::Outcome;
+use crate::core::error::Outcome;
 use crate::store::{Attempt, Mended, Request, StoreError};
 
 /// How long to wait at least before a lock is asked for again that several want at once.

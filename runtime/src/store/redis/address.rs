@@ -3,10 +3,10 @@
 
 use redis::{ConnectionInfo, IntoConnectionInfo, ProtocolVersion};
 
-use super::place::Place;
+use super::endpoint::Place;
 use super::sentinel::Sentinels;
+use crate::core::error::{LockError, Step};
 use crate::store::StoreError;
-use crate::{LockError, Step};
 
 /// Where a URL leads.
 #[derive(Clone, Debug)]

@@ -7,6 +7,7 @@
 mod map;
 mod node;
 mod slots;
+mod subscriptions;
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,11 +24,11 @@ use tokio::time::sleep;
 use self::map::Map;
 use self::node::{Common, Node};
 use self::slots::Range;
-use super::attendance::Hub;
+use self::subscriptions::Hub;
 use super::command::Command;
 use super::hints::Ears;
 use super::settings::Settings;
-use super::{fault, lock};
+use super::{errors, lock};
 use crate::store::{ClientId, StoreError};
 
 /// The least time from asking the nodes who has the slots to asking them again.
@@ -178,7 +179,7 @@ impl Cluster {
     ) -> impl Future<Output = Result<Value, StoreError>> + Send + use<> {
         let running = run(self.clone(), command, limit, patience);
         let running = self.common.runtime.spawn(running);
-        async move { running.await.unwrap_or_else(|_| Err(fault::shut_down())) }
+        async move { running.await.unwrap_or_else(|_| Err(errors::shut_down())) }
     }
 }
 
@@ -236,21 +237,21 @@ async fn run(
             Ok(answer) => return Ok(answer),
             Err(error) => error,
         };
-        let other = fault::of(&error).and_then(|refusal| cluster.follow(slot, &node, refusal));
+        let other = errors::of(&error).and_then(|refusal| cluster.follow(slot, &node, refusal));
         let Some(other) = other else {
             if error.is_passing {
                 // Another may have its slots by now.
                 cluster.look();
             }
-            return Err(fault::in_cluster(error));
+            return Err(errors::in_cluster(error));
         };
         if is_late && tries >= 2 {
-            return Err(fault::in_cluster(error));
+            return Err(errors::in_cluster(error));
         }
         (next, tries) = (other, tries + 1);
     }
 }
 
 fn no_slots() -> StoreError {
-    fault::not_yet("the cluster has given the slot to no node; see CLUSTER INFO")
+    errors::not_yet("the cluster has given the slot to no node; see CLUSTER INFO")
 }

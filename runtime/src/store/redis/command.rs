@@ -6,11 +6,12 @@ use std::time::Duration;
 
 use redis::{Cmd, ErrorKind, RedisError, Value};
 
-use super::fault;
+use super::args::Words;
+use super::errors;
 use super::script::Script;
-use super::words::Words;
+use crate::core::error::Outcome;
+use crate::core::key::LockKey;
 use crate::store::{Request, StoreError};
-use crate::{LockKey, Outcome};
 
 /// What a script is asked: its keys and its arguments.
 #[derive(Clone, Debug)]
@@ -175,7 +176,7 @@ pub(super) fn integers(answer: &Value) -> Integers {
 
 /// A value of another type stands under a key of the lock.
 pub(super) fn is_wrong_type(error: &StoreError) -> bool {
-    fault::of(error).is_some_and(|error| error.code() == Some("WRONGTYPE"))
+    errors::of(error).is_some_and(|error| error.code() == Some("WRONGTYPE"))
 }
 
 /// A server of the same protocol whose scripts are not ours can't answer so.

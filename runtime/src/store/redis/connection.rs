@@ -18,11 +18,11 @@ use tokio::runtime::Handle;
 use tokio::task::AbortHandle;
 use tokio::time::sleep_until;
 
-use super::dial::Manager;
-use super::fault::{self, Fault};
-use super::health::{Health, Shared};
+use super::errors::Fault;
+use super::manager::Manager;
+use super::server_state::{Health, Shared};
 use super::wire::Wire;
-use super::{lock, subscriber};
+use super::{errors, lock, subscriber};
 use crate::store::StoreError;
 
 /// A connection to one server, and those after it. Where a client has several at a
@@ -104,7 +104,7 @@ impl Connections {
                     *lock(&self.last) = Some(link.clone());
                     return Ok(link.clone());
                 }
-                Err(RunError::User(error)) => return Err(fault::not_run(error)),
+                Err(RunError::User(error)) => return Err(errors::not_run(error)),
                 Err(RunError::TimedOut) => return Err(self.manager.shared.no_connection()),
             }
         }

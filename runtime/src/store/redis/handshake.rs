@@ -10,12 +10,12 @@ use futures_util::future::join_all;
 use redis::{Cmd, ErrorKind, FromRedisValue, RedisError, RedisResult, Value};
 
 use super::connection::Link;
-use super::dial::Manager;
-use super::health::{Health, Name};
-use super::lock;
-use super::place::Place;
-use super::server::{self, Server};
+use super::endpoint::Place;
+use super::manager::Manager;
+use super::server_info::Server;
+use super::server_state::{Health, Name};
 use super::wire::Wire;
+use super::{lock, server_info};
 
 impl Manager {
     /// Makes a connection to `server` one that commands may be sent on.
@@ -108,8 +108,8 @@ impl Manager {
         let text = |answer| read::<String>(answer).unwrap_or_default();
         let saves = read::<HashMap<String, String>>(saves);
         let saves = saves.as_ref().and_then(|saves| saves.get("save"));
-        let mut warnings = server::warnings(about, &text(memory));
-        warnings.extend(server::forgets(&text(persistence), saves.map(String::as_str)));
+        let mut warnings = server_info::warnings(about, &text(memory));
+        warnings.extend(server_info::forgets(&text(persistence), saves.map(String::as_str)));
         for warning in warnings {
             tracing::warn!(server = %self.shared.server, "the lock store is set up badly: {warning}");
         }

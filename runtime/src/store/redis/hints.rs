@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use redis::{PushInfo, PushKind, Value};
 
-use super::health::Health;
 use super::lock;
+use super::server_state::Health;
 use crate::store::{ClientId, Hint, Listener, RequestId};
 
 /// A client's ears on one server.

@@ -6,14 +6,14 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use redis::Value;
 
-use super::RedisStore;
 use super::command::{Command, integers, is_wrong_type, unreadable};
-use super::script;
+use super::{RedisStore, script};
+use crate::core::fence::Fence;
+use crate::core::key::LockKey;
 use crate::store::inspection::MOST;
 use crate::store::{
     ClientId, ClientInfo, Holder, LockInfo, LockKind, RequestId, StoreError, Waiter,
 };
-use crate::{Fence, LockKey};
 
 impl RedisStore {
     pub(super) async fn look_at(&self, key: &LockKey) -> Result<LockInfo, StoreError> {

@@ -13,14 +13,15 @@ use tokio::time::{sleep, timeout};
 
 use super::command::{limit, limit_of};
 use super::connection::Pauses;
-use super::{clock, fault, lock};
+use super::{clock, errors, lock};
+use crate::core::error::{LockError, Outcome};
+use crate::core::key::LockKey;
 use crate::store::quorum::NoMajority;
 use crate::store::{
     Adoption, All, Attempt, Attendance, ClientId, ClientInfo, Ended, Forced, Listener, LockInfo,
     Owner, Renewal, Renewals, Request, RequestId, Stamp, Store, StoreError, StoreFuture, Waiting,
     at_once,
 };
-use crate::{LockError, LockKey, Outcome};
 
 /// The longest pause between two tries while a command waits.
 const SOON: Duration = Duration::from_millis(500);
@@ -62,8 +63,8 @@ impl Failure {
                 Self { is_passing: true, text: cause.to_string(), answers: Some(*cause) }
             }
             LockError::Store { cause, .. } => {
-                let error = StoreError { source: cause, ..fault::not_yet("") };
-                let error = fault::of(&error).cloned().map_or(error, fault::not_run);
+                let error = StoreError { source: cause, ..errors::not_yet("") };
+                let error = errors::of(&error).cloned().map_or(error, errors::not_run);
                 let text = error.source.to_string();
                 Self { is_passing: error.is_passing, text, answers: None }
             }
@@ -145,7 +146,7 @@ impl Shared {
             let answer = command(&*shared.connected(limit).await?);
             answer.await
         });
-        Box::pin(async move { running.await.unwrap_or_else(|_| Err(fault::shut_down())) })
+        Box::pin(async move { running.await.unwrap_or_else(|_| Err(errors::shut_down())) })
     }
 
     /// The store, once it is there. What will last is told at once.
@@ -171,7 +172,7 @@ impl Shared {
         };
         store.ok_or_else(|| match &*self.failure.borrow() {
             Some(failure) => failure.clone().into_error(),
-            None => fault::not_yet("it is not connected to yet"),
+            None => errors::not_yet("it is not connected to yet"),
         })
     }
 

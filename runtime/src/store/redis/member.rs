@@ -6,14 +6,14 @@ use futures_util::future::join_all;
 use redis::RedisError;
 use tokio::runtime::Handle;
 
-use super::address::{self, Address, not_connected};
+use super::address::{Address, not_connected};
+use super::batcher::Pumps;
 use super::connection::Connections;
-use super::dial::Manager;
+use super::endpoint::Place;
 use super::hints::Ears;
-use super::place::Place;
-use super::pump::Pumps;
-use super::{RedisStore, Servers, Settings, fault};
-use crate::LockError;
+use super::manager::Manager;
+use super::{RedisStore, Servers, Settings, address, errors};
+use crate::core::error::LockError;
 use crate::store::ClientId;
 
 /// A server of several, connected to or not.
@@ -82,7 +82,7 @@ impl RedisStore {
         let run = connections[0].shared().run();
         let servers = Servers::One(Arc::new(Pumps::start(connections, &runtime)));
         let store = Self::on(servers, settings);
-        let error = error.map(|error| not_connected(server.clone(), fault::not_run(error)));
+        let error = error.map(|error| not_connected(server.clone(), errors::not_run(error)));
         Ok(Member { server, store, error, counts_not_yet, run })
     }
 }

@@ -6,10 +6,10 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use redis::Value;
 
+use super::batcher::Entry;
 use super::command::{Command, integers, is_wrong_type, limit, unreadable};
-use super::pump::Entry;
-use super::{RedisStore, Servers, fault, script};
-use crate::LossReason;
+use super::{RedisStore, Servers, errors, script};
+use crate::core::error::LossReason;
 use crate::store::{Renewal, Renewals, Request, StoreError};
 
 impl RedisStore {
@@ -38,7 +38,9 @@ impl RedisStore {
         pumps.push(entries);
         Box::pin(async move {
             let answers = join_all(answers).await.into_iter();
-            answers.map(|answer| read(answer.unwrap_or_else(|_| Err(fault::shut_down())))).collect()
+            answers
+                .map(|answer| read(answer.unwrap_or_else(|_| Err(errors::shut_down()))))
+                .collect()
         })
     }
 

@@ -3,7 +3,7 @@
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use crate::LockError;
+use crate::core::error::LockError;
 
 /// How a client uses its server.
 #[derive(Clone, Debug)]

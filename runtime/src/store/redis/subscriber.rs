@@ -8,8 +8,8 @@ use redis::{ErrorKind, RedisResult};
 use tokio::time::{sleep, timeout};
 
 use super::connection::Pauses;
-use super::dial::{Manager, is_full};
-use super::health::Health;
+use super::manager::{Manager, is_full};
+use super::server_state::Health;
 use super::wire::Wire;
 use crate::store::Hint;
 

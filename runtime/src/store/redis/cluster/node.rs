@@ -7,15 +7,17 @@ use redis::{ConnectionAddr, ConnectionInfo, Value};
 use tokio::runtime::Handle;
 use tokio::time::{Instant as Timer, timeout_at};
 
-use super::slots::{self, Range};
+use super::slots;
+use super::slots::Range;
 use crate::store::StoreError;
+use crate::store::redis::batcher::{Entry, Pumps};
 use crate::store::redis::command::Command;
 use crate::store::redis::connection::Connections;
-use crate::store::redis::dial::Manager;
-use crate::store::redis::fault::{self, Fault};
+use crate::store::redis::endpoint::Place;
+use crate::store::redis::errors;
+use crate::store::redis::errors::Fault;
 use crate::store::redis::hints::Ears;
-use crate::store::redis::place::Place;
-use crate::store::redis::pump::{Entry, Pumps};
+use crate::store::redis::manager::Manager;
 use crate::store::redis::settings::Settings;
 
 /// What all nodes of a cluster have in common.
@@ -93,7 +95,7 @@ impl Node {
     ) -> Result<Value, StoreError> {
         let (entry, answer) = Entry::new(command, limit);
         self.pumps.push([entry]);
-        answer.await.unwrap_or_else(|_| Err(fault::shut_down()))
+        answer.await.unwrap_or_else(|_| Err(errors::shut_down()))
     }
 
     /// Connects, unless it is connected to.
@@ -112,8 +114,8 @@ impl Node {
         // Nothing else may be sent to it, so that nobody else finds it broken.
         let (fault, answer) = match answer.map(|answer| answer.and_then(Value::extract_error)) {
             Ok(Ok(answer)) => (Fault::Answered, Ok(slots::read(&answer, &self.host))),
-            Ok(Err(error)) => (fault::sort(error.clone()).0, Err(fault::not_run(error))),
-            Err(_) => (Fault::Silent, Err(fault::silent())),
+            Ok(Err(error)) => (errors::sort(error.clone()).0, Err(errors::not_run(error))),
+            Err(_) => (Fault::Silent, Err(errors::silent())),
         };
         connections.judge(&link, sent, fault);
         answer

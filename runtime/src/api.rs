@@ -1,0 +1,15 @@
+//! What users call: the client, the kinds of lock, and what operators ask.
+
+#[cfg(feature = "redis")]
+pub(crate) mod builder;
+pub(crate) mod faults;
+mod inspect;
+mod lead;
+mod lock_spec;
+pub(crate) mod locks;
+pub(crate) mod multi_lock;
+pub(crate) mod mutex;
+pub(crate) mod quorum;
+pub(crate) mod reentrant_mutex;
+pub(crate) mod rw_lock;
+pub(crate) mod semaphore;

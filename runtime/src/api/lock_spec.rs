@@ -1,0 +1,102 @@
+//! What all faces have in common: a client, a name and options. Making a face can't
+//! fail: what makes no sense is reported when it is used.
+
+use std::time::Duration;
+
+use tokio::task::consume_budget;
+
+use super::locks::Locks;
+use crate::core::error::LockError;
+use crate::core::key::{IntoLockKey, LockKey};
+use crate::core::options::Options;
+use crate::engine::acquire::{Wanted, acquire};
+use crate::engine::lease::Lease;
+use crate::store::{Kind, Owner};
+
+/// A lock by name, with what was chosen for its leases.
+#[derive(Clone, Debug)]
+pub(crate) struct Face {
+    pub(crate) locks: Locks,
+    key: Key,
+    owner: Option<String>,
+    pub(crate) options: Options,
+}
+
+impl Face {
+    pub(crate) fn new(locks: Locks, key: impl IntoLockKey) -> Self {
+        Self { locks, key: Key::new(key), owner: None, options: Options::default() }
+    }
+
+    pub(crate) fn set_owner(&mut self, owner: impl Into<String>) {
+        self.owner = Some(owner.into());
+    }
+
+    pub(crate) fn has_owner(&self) -> bool {
+        self.owner.is_some()
+    }
+
+    /// Acquires, within the options' wait.
+    pub(crate) async fn acquire(&self, kind: Kind) -> Result<Lease, LockError> {
+        self.acquire_with(kind, self.options).await
+    }
+
+    /// Acquires at once, or not.
+    pub(crate) async fn try_acquire(&self, kind: Kind) -> Result<Lease, LockError> {
+        self.acquire_with(kind, self.options.at_once()).await
+    }
+
+    /// The same, with a TTL of this kind's own.
+    pub(crate) fn with_ttl(&self, ttl: Duration) -> Self {
+        Self { options: Options { ttl, ..self.options }, ..self.clone() }
+    }
+
+    async fn acquire_with(&self, kind: Kind, options: Options) -> Result<Lease, LockError> {
+        // Some are refused without the store.
+        consume_budget().await;
+        let key = self.key.get()?;
+        let owner = self.owner.as_deref().map(Owner::new).transpose()?;
+        acquire(self.locks.client(), Wanted { key, kind, owner }, options).await
+    }
+}
+
+/// A name that was checked when its face was made.
+#[derive(Clone, Debug)]
+pub(crate) struct Key(Result<LockKey, (String, String)>);
+
+impl Key {
+    pub(crate) fn new(key: impl IntoLockKey) -> Self {
+        Self(key.into_lock_key().map_err(|error| match error {
+            LockError::InvalidKey { name, problem } => (name, problem),
+            other => (String::new(), other.to_string()),
+        }))
+    }
+
+    pub(crate) fn get(&self) -> Result<LockKey, LockError> {
+        self.0.clone().map_err(|(name, problem)| LockError::InvalidKey { name, problem })
+    }
+}
+
+/// The options that mean the same for every face.
+macro_rules! lifetime_options {
+    ($($options:ident).+) => {
+        /// For how long a lease is held at most, however often it is renewed: 100 ms to
+        /// 30 days, by default without end.
+        ///
+        /// Counted from the grant. At its end the lease is lost
+        /// ([`LossReason::MaxHold`](crate::LossReason::MaxHold)) and released, so that
+        /// work which is stuck does not hold a lock for ever.
+        pub fn max_hold(mut self, most: impl Into<Option<std::time::Duration>>) -> Self {
+            self.$($options).+.max_hold = most.into();
+            self
+        }
+
+        /// Whether leases are renewed unasked, which they are by default. If not, one
+        /// lasts for its TTL, or until [`Lease::renew`](crate::Lease::renew).
+        pub fn renew(mut self, renew: bool) -> Self {
+            self.$($options).+.renew = renew;
+            self
+        }
+    };
+}
+
+pub(crate) use lifetime_options;

@@ -1,0 +1,353 @@
+//! The client: where locks are kept, and how the attribute finds it.
+
+use std::fmt;
+use std::future::Future;
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, PoisonError, Weak};
+use std::time::Duration;
+
+#[cfg(feature = "redis")]
+use super::builder::Builder;
+use super::faults::Faults;
+use super::multi_lock::MultiLock;
+use super::mutex::Mutex;
+use super::reentrant_mutex::ReentrantMutex;
+use super::rw_lock::RwLock;
+use super::semaphore::Semaphore;
+use crate::core::error::LockError;
+use crate::core::key::IntoLockKey;
+use crate::engine::acquire::adopt;
+use crate::engine::lease::Lease;
+use crate::engine::ticket::Ticket;
+use crate::hints::Wakeups;
+use crate::keeper::Keeper;
+use crate::local_queue::Lines;
+use crate::store::memory::MemoryStore;
+use crate::store::{ClientId, ClientInfo, RequestId, Store};
+
+/// A client of a lock store: cheap to clone, one a process is enough.
+///
+/// Over Redis it has a thread of its own, which renews leases and drives the
+/// connection; it may live in a `static` and outlive the runtime it was made
+/// on. Waiting needs the timers of a tokio runtime, which `#[tokio::main]` has. A process
+/// that is forked off without `exec` has no such thread: there every command fails at
+/// once, and a client of its own is to be connected.
+/// When the last clone and the last lease are gone, it finishes what is
+/// still to be released, for at most 2 seconds.
+#[derive(Clone)]
+pub struct Locks {
+    client: Arc<Client>,
+}
+
+/// What all clones and leases of a client share.
+pub(crate) struct Client {
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) keeper: Keeper,
+    pub(crate) lines: Lines,
+    pub(crate) wakeups: Arc<Wakeups>,
+    pub(crate) id: ClientId,
+    requests: AtomicU64,
+}
+
+impl Client {
+    pub(crate) fn next_request(&self) -> RequestId {
+        RequestId::next(self.id, &self.requests)
+    }
+}
+
+impl Drop for Client {
+    fn drop(&mut self) {
+        self.keeper.end();
+    }
+}
+
+impl Locks {
+    pub(crate) fn new(
+        store: Arc<dyn Store>,
+        keeper: Keeper,
+        id: ClientId,
+        hands_over: bool,
+    ) -> Self {
+        let wakeups = Wakeups::new(keeper.clone());
+        let listener: Weak<Wakeups> = Arc::downgrade(&wakeups);
+        store.listen(id, listener);
+        let (lines, requests) = (Lines::new(hands_over), AtomicU64::new(0));
+        Self { client: Arc::new(Client { store, keeper, lines, wakeups, id, requests }) }
+    }
+
+    pub(crate) fn client(&self) -> &Arc<Client> {
+        &self.client
+    }
+
+    /// Locks within this process only, kept in memory: for tests, examples,
+    /// and services that run alone.
+    ///
+    /// Each call makes a store of its own; clones share it. Leases live by
+    /// tokio's clock: in a test that pauses it, `tokio::time::advance` past the
+    /// TTL lets them expire, while a `sleep` renews them on the way. Renewals
+    /// run on the caller's runtime, so work that blocks it loses its lease.
+    ///
+    /// Pause the clock only where nothing in the test speaks to a real server: a paused
+    /// clock jumps to the next timer whenever all tasks wait, and so a pool of sqlx is
+    /// timed out while its connection is made.
+    #[must_use]
+    pub fn in_memory() -> Self {
+        Self::over(Arc::new(MemoryStore::default()))
+    }
+
+    /// Locks in memory whose store can be made to fail: for tests of what your code does
+    /// when it is down, slow, or loses a lease.
+    ///
+    /// They are those of [`in_memory`](Self::in_memory) until a fault is planned.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use leasehold::{Fault, LockError, Locks};
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// let (locks, faults) = Locks::in_memory_with_faults();
+    /// faults.always(Fault::Unreachable);
+    /// let failed = locks.mutex("order:42").lock().await;
+    /// assert!(matches!(failed, Err(LockError::Store { .. })));
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn in_memory_with_faults() -> (Self, Faults) {
+        let faults = Faults::new();
+        (Self::over(faults.store().clone()), faults)
+    }
+
+    /// Locks over a store whose commands need no runtime of their own.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn over(store: Arc<dyn Store>) -> Self {
+        let id = ClientId::random();
+        // Said once, for as long as it is there. It is not waited for: whatever comes
+        // of it, only those who ask who holds a lock would miss it.
+        drop(store.introduce(&ClientInfo::of_process(id, None), Duration::MAX));
+        Self::over_as(store, id)
+    }
+
+    /// The same, for a store that was told the client's id.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn over_as(store: Arc<dyn Store>, id: ClientId) -> Self {
+        let keeper = Keeper::as_guest(store.clone());
+        Self::new(store, keeper, id, true)
+    }
+
+    /// Locks on the Redis or Valkey server of a URL, such as `redis://127.0.0.1:6379`,
+    /// or by Sentinel or on a cluster: [`Builder::connect`] lists the URLs.
+    ///
+    /// Deadlines are those of the system's clock: do not pause tokio's, as tests
+    /// do, with locks on a server.
+    ///
+    /// # Errors
+    ///
+    /// - [`LockError::Store`] if the server can't be reached within a second, or
+    ///   refuses. It names host and port, and never the password.
+    /// - [`LockError::InvalidOption`] if the URL makes no sense, or needs a feature that is
+    ///   missing.
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe: the connection is closed.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # async fn example() -> Result<(), leasehold::LockError> {
+    /// let locks = leasehold::Locks::connect("redis://127.0.0.1/").await?;
+    /// locks.install();
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[cfg(feature = "redis")]
+    pub async fn connect(url: &str) -> Result<Self, LockError> {
+        Self::builder().connect(url).await
+    }
+
+    /// The same, given at once and connected in the background, for a service that is to
+    /// start while the server is away: see [`Builder::connect_lazy`].
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::InvalidOption`] if the URL makes no sense, or needs a feature that is
+    /// missing.
+    #[cfg(feature = "redis")]
+    pub fn connect_lazy(url: &str) -> Result<Self, LockError> {
+        Self::builder().connect_lazy(url)
+    }
+
+    /// Chooses what a client is called and how its keys begin.
+    #[cfg(feature = "redis")]
+    pub fn builder() -> Builder {
+        Builder::new()
+    }
+
+    /// Locks on the server of the environment variable `REDIS_URL`.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::InvalidOption`] if the variable is not set: each server
+    /// locking for itself would be no lock. All others as of
+    /// [`connect`](Self::connect).
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe: the connection is closed.
+    #[cfg(feature = "redis")]
+    pub async fn from_env() -> Result<Self, LockError> {
+        match redis_url()? {
+            Some(url) => Self::connect(&url).await.map_err(of_variable),
+            None => Err(LockError::InvalidOption {
+                option: "REDIS_URL",
+                problem: "it is not set; set it to the server's URL, such as redis://127.0.0.1/"
+                    .to_owned(),
+            }),
+        }
+    }
+
+    /// Locks on the server of `REDIS_URL`, or in memory if that is not set: for
+    /// examples and tests.
+    ///
+    /// # Errors
+    ///
+    /// As of [`connect`](Self::connect).
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe: the connection is closed.
+    #[cfg(feature = "redis")]
+    pub async fn from_env_or_in_memory() -> Result<Self, LockError> {
+        match redis_url()? {
+            Some(url) => Self::connect(&url).await.map_err(of_variable),
+            None => Ok(Self::in_memory()),
+        }
+    }
+
+    /// A mutex: one holder at a time.
+    pub fn mutex(&self, key: impl IntoLockKey) -> Mutex {
+        Mutex::new(self.clone(), key)
+    }
+
+    /// Several mutexes, all or none: from 1 to 64 of them, with the names that
+    /// [`mutex`](Self::mutex) takes. A name that is given twice counts once.
+    pub fn all(&self, keys: impl IntoIterator<Item = impl IntoLockKey>) -> MultiLock {
+        MultiLock::new(self.clone(), keys)
+    }
+
+    /// A semaphore: at most `limit` permits at a time.
+    pub fn semaphore(&self, key: impl IntoLockKey, limit: u32) -> Semaphore {
+        Semaphore::new(self.clone(), key, limit)
+    }
+
+    /// A reentrant mutex: one owner at a time, who may take it again.
+    pub fn reentrant_mutex(&self, key: impl IntoLockKey) -> ReentrantMutex {
+        ReentrantMutex::new(self.clone(), key)
+    }
+
+    /// A read-write lock: readers together, or one writer.
+    pub fn rw_lock(&self, key: impl IntoLockKey) -> RwLock {
+        RwLock::new(self.clone(), key)
+    }
+
+    /// Takes up a lease that was [detached](crate::Lease::detach) elsewhere, with a new
+    /// fencing token and its whole TTL.
+    ///
+    /// A ticket is good for one adoption, by a client of the same server and prefix.
+    ///
+    /// # Errors
+    ///
+    /// - [`LockError::Lost`] if the lease had ended, or another has adopted it.
+    /// - [`LockError::ShutDown`] once the client was [shut down](Self::shut_down).
+    /// - [`LockError::Store`] if the store failed, and went on failing for a second. The
+    ///   ticket may be spent then; if so, the lock is released in the background.
+    ///
+    /// # Panics
+    ///
+    /// If it has to ask again outside of a tokio runtime with timers; and over Redis in a
+    /// tokio runtime without them.
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe: if the future is dropped before it is ready, nothing stays held by this
+    /// client. The ticket may be spent then.
+    pub async fn adopt(&self, ticket: Ticket) -> Result<Lease, LockError> {
+        adopt(&self.client, ticket).await
+    }
+
+    /// Makes this the client that `#[distributed_lock]` uses in this process,
+    /// unless a task has one of its own or the attribute names one.
+    ///
+    /// Called again, it replaces the client, with a warning.
+    pub fn install(&self) {
+        // With the lock of ours let go of: a subscriber may ask for the current client.
+        let before =
+            INSTALLED.write().unwrap_or_else(PoisonError::into_inner).replace(self.clone());
+        if before.is_some() {
+            tracing::warn!("the installed lock client is replaced by another");
+        }
+    }
+
+    /// Runs a future whose attributes use this client, whatever is installed:
+    /// each test can have its own.
+    ///
+    /// Tasks that it spawns, and handlers of a server, are outside of the
+    /// scope: put their futures into one, or name a client with `locks = …`.
+    ///
+    /// # Cancel safety
+    ///
+    /// As safe as the future: it is dropped with this one.
+    pub fn scope<F: Future>(&self, work: F) -> impl Future<Output = F::Output> + use<F> {
+        SCOPE.scope(self.clone(), work)
+    }
+
+    /// The client of the task's scope, else the installed one.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::NotInstalled`] if there is neither.
+    pub fn current() -> Result<Self, LockError> {
+        let installed = || INSTALLED.read().unwrap_or_else(PoisonError::into_inner).clone();
+        SCOPE.try_with(Clone::clone).ok().or_else(installed).ok_or(LockError::NotInstalled)
+    }
+}
+
+static INSTALLED: std::sync::RwLock<Option<Locks>> = std::sync::RwLock::new(None);
+
+tokio::task_local! {
+    static SCOPE: Locks;
+}
+
+impl fmt::Debug for Locks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Locks").field("store", &self.client.store).finish_non_exhaustive()
+    }
+}
+
+/// The URL is the variable's, so that is what is to be mended.
+#[cfg(feature = "redis")]
+fn of_variable(error: LockError) -> LockError {
+    match error {
+        LockError::InvalidOption { option: "url", problem } => {
+            LockError::InvalidOption { option: "REDIS_URL", problem }
+        }
+        error => error,
+    }
+}
+
+#[cfg(feature = "redis")]
+fn redis_url() -> Result<Option<String>, LockError> {
+    match std::env::var("REDIS_URL") {
+        Ok(url) if url.is_empty() => Ok(None),
+        Ok(url) => Ok(Some(url)),
+        Err(std::env::VarError::NotPresent) => Ok(None),
+        Err(std::env::VarError::NotUnicode(_)) => Err(LockError::InvalidOption {
+            option: "REDIS_URL",
+            problem: "it is not UTF-8".to_owned(),
+        }),
+    }
+}

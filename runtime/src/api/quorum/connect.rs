@@ -1,0 +1,148 @@
+//! Connecting to a quorum: which servers it may be made of, and how many have to be there.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::try_join_all;
+use tokio::runtime::Handle;
+
+use super::QuorumLocks;
+use crate::api::locks::Locks;
+use crate::core::error::{LockError, Step};
+use crate::core::options::{LONGEST, SHORTEST_TTL};
+use crate::store::quorum::{NoMajority, Quorum};
+use crate::store::redis::{Lazy, Member, RedisStore, Settings};
+use crate::store::{ClientId, Node, Store};
+
+impl Locks {
+    /// Locks on a quorum of several servers that know nothing of each other: an odd number
+    /// of masters without replicas, three at least, each by its URL. A minority of them
+    /// may be down.
+    ///
+    /// A server that was started less than a minute ago does not count, since it may have
+    /// forgotten locks: so new servers are of use after a minute, unless
+    /// [`Builder::assume_durable`](crate::Builder::assume_durable) says that they forget nothing.
+    ///
+    /// # Errors
+    ///
+    /// As of [`Builder::connect_quorum`](crate::Builder::connect_quorum).
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe: the connections are closed.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # async fn example() -> Result<(), leasehold::LockError> {
+    /// let servers = ["redis://lock-1/", "redis://lock-2/", "redis://lock-3/"];
+    /// let locks = leasehold::Locks::quorum(servers).await?;
+    /// let lease = locks.mutex("invoice:42").lock().await?;
+    /// lease.release().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn quorum<U: AsRef<str>>(
+        urls: impl IntoIterator<Item = U>,
+    ) -> Result<QuorumLocks, LockError> {
+        Self::builder().connect_quorum(urls).await
+    }
+}
+
+/// That so many may be a quorum, for so long.
+fn check(count: usize, longest_ttl: Duration) -> Result<(), LockError> {
+    if count < 3 || count.is_multiple_of(2) {
+        let problem = format!(
+            "{count} of them; a quorum is of 3, 5 or another odd number: one more makes an even \
+             number survive no more failures, and half of them is no majority"
+        );
+        return Err(LockError::InvalidOption { option: "servers", problem });
+    }
+    if longest_ttl < SHORTEST_TTL || longest_ttl > LONGEST {
+        let problem = format!("{longest_ttl:?} is not between 100 ms and 24 h");
+        return Err(LockError::InvalidOption { option: "longest_ttl", problem });
+    }
+    Ok(())
+}
+
+fn named_twice(server: &str, other: &str) -> LockError {
+    let problem = format!("{server} and {other} are one; name each once");
+    LockError::InvalidOption { option: "servers", problem }
+}
+
+/// Connects to each server in the background, until a majority of them is there.
+pub(crate) fn connect_quorum_lazy(
+    urls: Vec<String>,
+    settings: Settings,
+    longest_ttl: Duration,
+    id: ClientId,
+    runtime: Handle,
+) -> Result<Lazy, LockError> {
+    check(urls.len(), longest_ttl)?;
+    let name = |url: &String| RedisStore::name_of_member(url, &settings);
+    let names = urls.iter().map(name).collect::<Result<Vec<_>, _>>()?;
+    for (nth, name) in names.iter().enumerate() {
+        if names[..nth].contains(name) {
+            return Err(named_twice(name, name));
+        }
+    }
+    let (command_timeout, own) = (settings.command_timeout, runtime.clone());
+    let connect = move || {
+        let (urls, settings, runtime) = (urls.clone(), settings.clone(), own.clone());
+        async move {
+            let quorum = connect_quorum(&urls, &settings, longest_ttl, id, runtime).await?;
+            Ok(Arc::new(quorum) as Arc<dyn Store>)
+        }
+    };
+    Ok(Lazy::start(names.join(", "), command_timeout, Some(longest_ttl), runtime, connect))
+}
+
+/// Connects to each server, and fails unless a majority of them is there.
+pub(crate) async fn connect_quorum<U: AsRef<str>>(
+    urls: &[U],
+    settings: &Settings,
+    longest_ttl: Duration,
+    id: ClientId,
+    runtime: Handle,
+) -> Result<Quorum, LockError> {
+    check(urls.len(), longest_ttl)?;
+    let connect = |url: &U| {
+        let (url, runtime) = (url.as_ref().to_owned(), runtime.clone());
+        async move { RedisStore::connect_member(&url, settings, id, runtime).await }
+    };
+    let members = try_join_all(urls.iter().map(connect)).await?;
+    for (nth, member) in members.iter().enumerate() {
+        let is_same = |other: &&Member| {
+            other.server == member.server || other.run.is_some() && other.run == member.run
+        };
+        if let Some(other) = members[..nth].iter().find(is_same) {
+            return Err(named_twice(&other.server, &member.server));
+        }
+    }
+    let failed = members.iter().filter(|member| member.error.is_some()).count();
+    if failed > members.len() / 2 {
+        let answer = |member: &Member| {
+            let answer = match &member.error {
+                None => "connected".to_owned(),
+                Some(LockError::Store { cause, .. }) => cause.to_string(),
+                Some(error) => error.to_string(),
+            };
+            (member.server.clone(), answer)
+        };
+        let cause = Box::new(NoMajority::of(members.iter().map(answer)));
+        let what = "a majority of the servers".to_owned();
+        return Err(LockError::Quorum { step: Step::Connect, what, cause });
+    }
+    for member in &members {
+        if let Some(why) = &member.counts_not_yet {
+            let server = &member.server;
+            tracing::warn!(%server, "a server of the quorum does not count yet: {why}");
+        }
+        if let Some(error) = &member.error {
+            tracing::warn!(%error, "a server of the quorum is done without until it can be reached");
+        }
+    }
+    let nodes =
+        members.into_iter().map(|member| (member.server, Arc::new(member.store) as Arc<dyn Node>));
+    Ok(Quorum::new(nodes, longest_ttl, runtime))
+}

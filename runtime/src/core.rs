@@ -1,0 +1,7 @@
+//! What everything else is made of: names, options, errors, fencing tokens. It knows nothing
+//! of stores or of clients.
+
+pub(crate) mod error;
+pub(crate) mod fence;
+pub(crate) mod key;
+pub(crate) mod options;

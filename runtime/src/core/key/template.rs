@@ -1,0 +1,299 @@
+//! Keys that are made of text and values.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::sync::Arc;
+
+use uuid::Uuid;
+
+use super::LockKey;
+use crate::core::error::LockError;
+
+/// A value that may stand in a key template, as in `"invoice:{invoice_id}"`.
+///
+/// Integers, strings, `bool`, `char`, `Uuid`, and references to them. Not
+/// floats, whose text is not unique, nor `Option`, whose `None` would make one
+/// lock of many. For a newtype of your own, `#[derive(KeyPart)]` (feature `macros`);
+/// for another type, write what identifies it.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be part of a lock's key",
+    label = "not a key part",
+    note = "integers, strings, `bool`, `char` and `Uuid` can, and a newtype of yours with `#[derive(leasehold::KeyPart)]`",
+    note = "of another value use a field that identifies it, such as `{{order.id}}`, or a text of it: in an attribute, `key = {{ let day = day.to_string(); lock_key!(\"report:{{day}}\") }}`",
+    note = "an `Option` can't, since its `None` would be one lock for many: take the value out of it before, and decide what is locked without one"
+)]
+pub trait KeyPart {
+    /// Writes what identifies the value. It is escaped afterwards.
+    ///
+    /// # Errors
+    ///
+    /// Those of the writer.
+    fn write_part(&self, out: &mut dyn fmt::Write) -> fmt::Result;
+}
+
+macro_rules! key_part {
+    ($($value:ty),*) => {$(
+        impl KeyPart for $value {
+            fn write_part(&self, out: &mut dyn fmt::Write) -> fmt::Result {
+                write!(out, "{self}")
+            }
+        }
+    )*};
+}
+key_part!(u8, u16, u32, u64, u128, usize, i8, i16, i32, i64, i128, isize);
+key_part!(bool, char, str, String, Uuid);
+
+macro_rules! key_part_by_reference {
+    ($($pointer:ty),*) => {$(
+        impl<T: KeyPart + ?Sized> KeyPart for $pointer {
+            fn write_part(&self, out: &mut dyn fmt::Write) -> fmt::Result {
+                (**self).write_part(out)
+            }
+        }
+    )*};
+}
+key_part_by_reference!(&T, &mut T, Box<T>, Arc<T>);
+
+impl KeyPart for Cow<'_, str> {
+    fn write_part(&self, out: &mut dyn fmt::Write) -> fmt::Result {
+        (**self).write_part(out)
+    }
+}
+
+/// A key under construction: literal text, and values that can't change it.
+///
+/// Of a value, ASCII letters and digits, `-`, `_` and `.` stay as they are; all
+/// else is percent-escaped, byte by byte, as in a URL. So a UUID or a slug stays
+/// readable. Letters beyond ASCII are escaped too, since which characters are
+/// letters depends on the version of Unicode, and so on the compiler: two builds
+/// of a service must make the same key.
+///
+/// Between two values stands text with at least one character that no value
+/// has, such as a `:`. Then different lists of values always make different keys
+/// of the same template. Two templates can still make the same key, as
+/// `order:{id}` and `{kind}:{id}` do: begin each with text of its own.
+///
+/// # Examples
+///
+/// ```
+/// use leasehold::KeyTemplate;
+///
+/// let key = |tenant: &str, page: u32| {
+///     KeyTemplate::new().text("page:").part("tenant", tenant).text(":").part("page", &page).finish()
+/// };
+/// assert_eq!(key("acme", 7)?.name(), "page:acme:7");
+/// assert_eq!(key("a/b: c", 7)?.name(), "page:a%2Fb%3A%20c:7");
+/// # Ok::<(), leasehold::LockError>(())
+/// ```
+#[derive(Debug, Default)]
+pub struct KeyTemplate {
+    name: String,
+    /// The last value, if no text has followed that ends it.
+    open: Option<&'static str>,
+    problem: Option<String>,
+}
+
+impl KeyTemplate {
+    /// An empty template.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Appends text as it stands.
+    #[must_use]
+    pub fn text(mut self, text: &str) -> Self {
+        // A `%` begins what is escaped, and so is in values as well.
+        if text.contains(|c| c != '%' && is_escaped(c)) {
+            self.open = None;
+        }
+        self.name.push_str(text);
+        self
+    }
+
+    /// Appends a value, escaped. `placeholder` is what errors call it.
+    #[must_use]
+    pub fn part<T: KeyPart + ?Sized>(mut self, placeholder: &'static str, value: &T) -> Self {
+        if let Some(before) = self.open.replace(placeholder) {
+            self.problem.get_or_insert_with(|| {
+                format!(
+                    "nothing keeps the values of `{{{before}}}` and `{{{placeholder}}}` apart: \
+                     write `{{{before}}}:{{{placeholder}}}`, or between them another character \
+                     but ASCII letters and digits, `-`, `_`, `.` and `%`, which can be in values"
+                )
+            });
+        }
+        let before = self.name.len();
+        let written = value.write_part(&mut Escape(&mut self.name));
+        if written.is_err() || self.name.len() == before {
+            self.problem.get_or_insert_with(|| {
+                format!(
+                    "the value of `{{{placeholder}}}` is empty, which would make one lock of many"
+                )
+            });
+        }
+        self
+    }
+
+    /// The key.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::InvalidKey`] if nothing keeps two values apart, if a value
+    /// was empty, or if the name is not allowed.
+    pub fn finish(self) -> Result<LockKey, LockError> {
+        match self.problem {
+            Some(problem) => Err(LockError::invalid_key(&self.name, problem)),
+            None => LockKey::new(self.name),
+        }
+    }
+}
+
+/// Whether a character of a value is escaped; the same on all versions of Rust.
+fn is_escaped(c: char) -> bool {
+    !(c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.'))
+}
+
+struct Escape<'a>(&'a mut String);
+
+impl fmt::Write for Escape<'_> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        for c in text.chars() {
+            if is_escaped(c) {
+                let mut bytes = [0; 4];
+                let mut bytes = c.encode_utf8(&mut bytes).bytes();
+                bytes.try_for_each(|byte| write!(self.0, "%{byte:02X}"))?;
+            } else {
+                self.0.push(c);
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// The key of `before {a} between {b} after`.
+    fn key(between: &str, a: &str, b: &str) -> Result<String, String> {
+        let key = KeyTemplate::new().part("a", a).text(between).part("b", b).finish();
+        key.map(|key| key.name().to_owned()).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn values_cannot_add_a_segment() {
+        assert_ne!(key(":", "a:b", "c"), key(":", "a", "b:c"));
+        assert_eq!(key(":", "a{", "%").unwrap(), "a%7B:%25");
+        assert!(key(":", "a", "").unwrap_err().contains("`{b}` is empty"));
+    }
+
+    #[test]
+    fn what_is_readable_stays_as_it_is() {
+        let id = Uuid::from_u128(0x67e5_5044_10b1_426f_9247_bb68_0e5f_e0c8);
+        let key = KeyTemplate::new().text("order:").part("id", &id).finish().unwrap();
+        assert_eq!(key.name(), "order:67e55044-10b1-426f-9247-bb680e5fe0c8");
+        let key = KeyTemplate::new().part("slug", "my-first_post.v2").finish().unwrap();
+        assert_eq!(key.name(), "my-first_post.v2");
+        let key = KeyTemplate::new().part("number", &-1).finish().unwrap();
+        assert_eq!(key.name(), "-1");
+    }
+
+    #[test]
+    fn all_else_is_escaped() {
+        for char in (0..=0xFF_u8).map(char::from).chain("ıſÅÅ→字\u{301}\u{202E}".chars()) {
+            let stays = char.is_ascii_alphanumeric() || "-_.".contains(char);
+            let key = KeyTemplate::new().part("char", &char).finish().unwrap();
+            assert_eq!(key.name() == char.to_string(), stays, "{char:?}");
+            assert!(key.name().is_ascii(), "{char:?}");
+        }
+    }
+
+    #[test]
+    fn values_are_kept_apart_by_what_they_cannot_have() {
+        for between in ["", "-", "_", ".", "%", "a", "0", "x-y_z.0", "%3A", "%25", "-%-"] {
+            let error = key(between, "x", "y").unwrap_err();
+            assert!(
+                error.contains("`{a}` and `{b}`") && error.contains("write `{a}:{b}`"),
+                "{error}"
+            );
+        }
+        for between in [":", "/", ",", "|", "#", "@", " ", "{", "}", "~", "ö", "→", "-:-", "%:3A"]
+        {
+            assert!(key(between, "x", "y").is_ok(), "{between}");
+            assert_ne!(key(between, &format!("x{between}y"), "z"), key(between, "x", "y"));
+        }
+    }
+
+    #[test]
+    fn text_at_the_ends_need_not_keep_anything_apart() {
+        let key = KeyTemplate::new().text("a-").part("a", "x").text("-").text("z").finish();
+        assert_eq!(key.unwrap().name(), "a-x-z");
+        let key = KeyTemplate::new().part("a", "x").text("-").text(":").part("b", "y").finish();
+        assert_eq!(key.unwrap().name(), "x-:y", "text may come in pieces");
+    }
+
+    /// Strings that are made of what has a meaning somewhere.
+    fn hostile() -> impl Strategy<Value = String> {
+        let piece = prop_oneof![
+            prop::sample::select(vec![
+                "-", "_", ".", "%", ":", "/", "{", "}", "%3A", "%25", "3A", "25", "A", "a", "0",
+                "%2", "\\", "\0", "\n", " ", "é", "e\u{301}", "→", "%7B", "*",
+            ])
+            .prop_map(str::to_owned),
+            any::<char>().prop_map(String::from),
+        ];
+        prop::collection::vec(piece, 0..4).prop_map(|pieces| pieces.concat())
+    }
+
+    /// Takes the values out of a key again: so no other list of values can make it.
+    fn values(texts: &[String], key: &str) -> Vec<String> {
+        let separator = |text: &str| text.find(|c: char| c != '%' && is_escaped(c));
+        let (last, between) = texts[1..].split_last().expect("a text at the end");
+        let mut rest = key.strip_prefix(&*texts[0]).expect("the text in front");
+        let mut values = Vec::new();
+        for text in between {
+            let before = separator(text).expect("what no value has");
+            let (value, from) = rest.split_at(separator(rest).expect("the text between") - before);
+            values.push(unescaped(value));
+            rest = from.strip_prefix(&**text).expect("the text between");
+        }
+        values.push(unescaped(rest.strip_suffix(&**last).expect("the text at the end")));
+        values
+    }
+
+    fn unescaped(value: &str) -> String {
+        let mut parts = value.split('%');
+        let mut bytes = parts.next().unwrap_or_default().as_bytes().to_vec();
+        for part in parts {
+            bytes.push(u8::from_str_radix(&part[..2], 16).expect("two digits"));
+            bytes.extend(part[2..].bytes());
+        }
+        String::from_utf8(bytes).expect("what was escaped")
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(5_000))]
+
+        #[test]
+        fn no_two_lists_of_values_make_one_key(
+            texts in prop::collection::vec(hostile(), 2..5),
+            pool in prop::collection::vec(hostile(), 3),
+        ) {
+            let mut key = KeyTemplate::new().text(&texts[0]);
+            for (value, text) in pool.iter().zip(&texts[1..]) {
+                key = key.part("value", value).text(text);
+            }
+            let is_separate = |text: &String| text.contains(|c| c != '%' && is_escaped(c));
+            let problem = key.problem.clone();
+            let is_apart = texts[1..texts.len() - 1].iter().all(is_separate);
+            let is_empty = pool[..texts.len() - 1].contains(&String::new());
+            prop_assert_eq!(problem.is_none(), is_apart && !is_empty, "{:?}", problem);
+            if problem.is_none() {
+                prop_assert_eq!(values(&texts, &key.name), &pool[..texts.len() - 1]);
+            }
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! Taking up a lease that was detached.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::task::consume_budget;
+use tokio::time::sleep;
+
+use super::backoff::Pace;
+use super::in_flight::Flight;
+use super::time_limit::{silent, within};
+use crate::api::locks::Client;
+use crate::core::error::{LockError, LossReason, Step};
+use crate::core::fence::Fence;
+use crate::core::options::{SHORTEST_TTL, Wait};
+use crate::engine::lease::Lease;
+use crate::engine::ticket::Ticket;
+use crate::keeper::why;
+use crate::state::lease::Grant;
+use crate::state::telemetry;
+use crate::store::{Adoption, Request, StoreError};
+
+/// Puts a request of this client in the place of the ticket's.
+///
+/// # Cancel safety
+///
+/// Dropping it at any point leaves nothing held by this client: what it has begun is
+/// taken back by the keeper, and the ticket may be spent.
+pub(crate) async fn adopt(client: &Arc<Client>, ticket: Ticket) -> Result<Lease, LockError> {
+    // Some are refused without the store.
+    consume_budget().await;
+    if ticket.options.max_hold.is_some_and(|most| most < SHORTEST_TTL) {
+        return Err(LockError::Lost { key: ticket.key, reason: LossReason::MaxHold });
+    }
+    ticket.options.check()?;
+    let check = client.keeper.check();
+    check.map_err(|error| LockError::store(Step::Adopt, &ticket.key, error))?;
+    let begun = client.store.now();
+    let kind = ticket.kind;
+    let result = Adopting::new(client, ticket).adopt().await;
+    telemetry::acquired(kind, || client.store.now().saturating_duration_since(begun), &result);
+    result
+}
+
+/// An adoption under way.
+struct Adopting {
+    flight: Flight<Adoption>,
+    ticket: Ticket,
+    request: Request,
+}
+
+impl Adopting {
+    fn new(client: &Arc<Client>, ticket: Ticket) -> Self {
+        let request = Request {
+            key: ticket.key.clone(),
+            id: client.next_request(),
+            kind: ticket.kind,
+            owner: ticket.owner.clone(),
+            ttl: ticket.options.first_ttl(),
+        };
+        Self { flight: Flight::new(client), ticket, request }
+    }
+
+    async fn adopt(&mut self) -> Result<Lease, LockError> {
+        let client = self.flight.client.clone();
+        let mut pace = Pace::new(self.flight.sent, Wait::For(Duration::ZERO));
+        let key = self.request.key.clone();
+        loop {
+            if client.keeper.shutdown.has_begun() {
+                return Err(LockError::ShutDown);
+            }
+            let most = pace.most(&*client.store, self.request.ttl);
+            let asked = within(most, pin!(self.ask())).await;
+            let error = match asked.unwrap_or_else(|| Err(silent())) {
+                Ok(Adoption::Adopted { token }) => {
+                    let lease = self.lease(token);
+                    if lease.is_held() {
+                        return Ok(lease);
+                    }
+                    // This process, or the network, stood still.
+                    return Err(LockError::Lost { key, reason: LossReason::Expired });
+                }
+                Ok(Adoption::NotHeld(reason)) => {
+                    let before = Request { id: self.ticket.id, ..self.request.clone() };
+                    let reason = why(&client.store, &before, reason).await;
+                    return Err(LockError::Lost { key, reason });
+                }
+                Err(error) => error,
+            };
+            let pause = pace.after_fault(client.store.now()).filter(|_| error.is_passing);
+            let Some(pause) = pause else {
+                return Err(LockError::store(Step::Adopt, &key, error));
+            };
+            sleep(pause).await;
+        }
+    }
+
+    /// Asks once, by the same id each time.
+    async fn ask(&mut self) -> Result<Adoption, StoreError> {
+        self.flight.send(|store| Some(store.adopt(self.ticket.id, &self.request)));
+        let answer = self.flight.answer().await;
+        if let Ok(Adoption::Adopted { .. }) = answer {
+            self.flight.arm();
+        }
+        answer
+    }
+
+    fn lease(&mut self, token: u64) -> Lease {
+        let fence = self.request.kind.is_fenced().then(|| Fence::new(token));
+        let grant = Grant::by_command(self.flight.sent, self.request.ttl);
+        let (client, request) = (self.flight.client.clone(), self.request.clone());
+        let lease = Lease::new(client, request, fence, grant, &self.ticket.options);
+        self.flight.disarm();
+        lease
+    }
+}
+
+impl Drop for Adopting {
+    fn drop(&mut self) {
+        self.flight.give_up(|| vec![self.request.clone()]);
+    }
+}

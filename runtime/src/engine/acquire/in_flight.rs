@@ -1,0 +1,103 @@
+//! A command under way for requests of which nobody has the leases yet: whatever
+//! happens to its caller, it leaves no lease that nobody knows of.
+
+use std::future::pending;
+use std::sync::Arc;
+use std::time::Instant;
+
+use crate::api::locks::Client;
+use crate::core::error::Outcome;
+use crate::keeper::Doubt;
+use crate::state::shutdown::Stay;
+use crate::store::{Request, Store, StoreError, StoreFuture};
+
+/// What is known of requests, from their first command until they are granted or given
+/// up.
+pub(super) struct Flight<T> {
+    pub(super) client: Arc<Client>,
+    command: Option<StoreFuture<T>>,
+    /// When the last command was sent: before the store could run it.
+    pub(super) sent: Instant,
+    /// The store may know the requests.
+    is_armed: bool,
+    /// When the first command was sent that had no answer: a copy of it may be on its way.
+    unanswered: Option<Instant>,
+    _stay: Stay,
+}
+
+impl<T: Send + 'static> Flight<T> {
+    pub(super) fn new(client: &Arc<Client>) -> Self {
+        Self {
+            client: client.clone(),
+            command: None,
+            sent: client.store.now(),
+            is_armed: false,
+            unanswered: None,
+            _stay: Stay::new(&client.keeper.shutdown),
+        }
+    }
+
+    /// Whether there is something to be taken back, or to be inherited.
+    pub(super) fn is_begun(&self) -> bool {
+        self.is_armed || self.command.is_some()
+    }
+
+    /// Whether a command is under way.
+    pub(super) fn is_under_way(&self) -> bool {
+        self.command.is_some()
+    }
+
+    /// When the first command was sent that had no answer, if there was one: it may be on
+    /// its way.
+    pub(super) fn in_doubt(&self) -> Option<Instant> {
+        self.unanswered
+    }
+
+    /// Sends a command; false if the store has none for it.
+    pub(super) fn send(
+        &mut self,
+        command: impl FnOnce(&dyn Store) -> Option<StoreFuture<T>>,
+    ) -> bool {
+        self.sent = self.client.store.now();
+        self.command = command(&*self.client.store);
+        self.is_under_way()
+    }
+
+    /// The answer to the command under way; pending for ever if there is none. If it is
+    /// dropped, the command stays under way.
+    pub(super) async fn answer(&mut self) -> Result<T, StoreError> {
+        let Some(command) = &mut self.command else { return pending().await };
+        let answer = command.await;
+        self.command = None;
+        if let Err(error) = &answer
+            && error.outcome == Outcome::Unknown
+        {
+            self.is_armed = true;
+            self.unanswered.get_or_insert(self.sent);
+        }
+        answer
+    }
+
+    /// The store knows the requests.
+    pub(super) fn arm(&mut self) {
+        self.is_armed = true;
+    }
+
+    /// From here on they are a lease's.
+    pub(super) fn disarm(&mut self) {
+        self.is_armed = false;
+    }
+
+    /// Goes on with requests that were never sent.
+    pub(super) fn start_anew(&mut self) {
+        (self.is_armed, self.unanswered) = (false, None);
+    }
+
+    /// Leaves the requests to the keeper, if there is something to be taken back.
+    pub(super) fn give_up(&mut self, requests: impl FnOnce() -> Vec<Request>) {
+        if self.is_begun() {
+            let doubt = Doubt::new(self.unanswered, self.sent);
+            self.client.keeper.cancel_later(requests(), self.command.take(), doubt);
+        }
+    }
+}

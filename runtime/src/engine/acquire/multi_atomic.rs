@@ -1,0 +1,74 @@
+//! One command for several mutexes, under way. Whatever happens to its caller, it
+//! leaves no lease that nobody knows of.
+
+use std::sync::Arc;
+
+use super::in_flight::Flight;
+use crate::api::locks::Client;
+use crate::core::fence::Fence;
+use crate::core::key::LockKey;
+use crate::core::options::Options;
+use crate::engine::lease::Lease;
+use crate::engine::lease_set::Leases;
+use crate::state::lease::Grant;
+use crate::store::{All, Kind, Request, StoreError};
+
+/// The requests of one command, until they are granted or given up.
+pub(super) struct Together {
+    flight: Flight<All>,
+    requests: Vec<Request>,
+    options: Options,
+}
+
+impl Together {
+    pub(super) fn new(client: &Arc<Client>, keys: &[LockKey], options: Options) -> Self {
+        let request = |key: &LockKey| Request {
+            key: key.clone(),
+            id: client.next_request(),
+            kind: Kind::Mutex,
+            owner: None,
+            ttl: options.first_ttl(),
+        };
+        let requests = keys.iter().map(request).collect();
+        Self { flight: Flight::new(client), requests, options }
+    }
+
+    /// Asks once, by the same ids each time; gives the leases if all were granted. If
+    /// not, or where the store can't grant them together, the place of the first that
+    /// is not free, if that is known.
+    pub(super) async fn ask(&mut self) -> Result<Result<Leases, Option<usize>>, StoreError> {
+        if !self.flight.send(|store| store.acquire_all(&self.requests)) {
+            return Ok(Err(None));
+        }
+        match self.flight.answer().await? {
+            Ok(tokens) => {
+                self.flight.arm();
+                Ok(self.granted(&tokens).ok_or(None))
+            }
+            // Refused; but an earlier copy may still be on its way.
+            Err(place) => Ok(Err(place)),
+        }
+    }
+
+    fn granted(&mut self, tokens: &[u64]) -> Option<Leases> {
+        if tokens.len() != self.requests.len() {
+            return None;
+        }
+        let grant = Grant::by_command(self.flight.sent, self.options.first_ttl());
+        let grant = Grant { in_doubt: self.flight.in_doubt(), ..grant };
+        let mut leases = Leases::new();
+        for (request, token) in self.requests.drain(..).zip(tokens) {
+            let fence = Some(Fence::new(*token));
+            let client = self.flight.client.clone();
+            leases.push(Lease::new(client, request, fence, grant, &self.options));
+        }
+        self.flight.disarm();
+        Some(leases)
+    }
+}
+
+impl Drop for Together {
+    fn drop(&mut self) {
+        self.flight.give_up(|| std::mem::take(&mut self.requests));
+    }
+}

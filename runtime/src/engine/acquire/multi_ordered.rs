@@ -1,0 +1,190 @@
+//! Several mutexes, all or none, with one wait for all.
+//!
+//! Where all are free, one command takes them. Else they are taken one after another,
+//! each through its own queue, and in the same order by everybody: whoever waits for
+//! one has none that comes after it, so no two wait for each other.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::time::sleep;
+
+use super::backoff::{Pace, Refusal};
+use super::multi_atomic::Together;
+use super::time_limit::{silent, within};
+use super::{Wanted, acquire};
+use crate::api::locks::Client;
+use crate::core::error::{LockError, Step};
+use crate::core::key::LockKey;
+use crate::core::options::{Options, Wait};
+use crate::engine::lease::{Lease, LeaseHandle};
+use crate::engine::lease_set::Leases;
+use crate::local_queue::Lines;
+use crate::state::telemetry;
+use crate::store::Kind;
+
+/// How many there may be: a script that takes more would keep the server from others.
+const MOST: usize = 64;
+
+/// Acquires all of them, within the options' wait.
+///
+/// # Cancel safety
+///
+/// Dropping it at any point leaves nothing held: what it has is released, and what it
+/// has begun is taken back.
+pub(crate) async fn acquire_all(
+    client: &Arc<Client>,
+    mut keys: Vec<LockKey>,
+    options: Options,
+) -> Result<Leases, LockError> {
+    options.check()?;
+    keys.sort_unstable();
+    keys.dedup();
+    if keys.is_empty() || keys.len() > MOST {
+        return Err(LockError::InvalidOption {
+            option: "keys",
+            problem: format!("{} of them; name from 1 to {MOST}", keys.len()),
+        });
+    }
+    let check = client.keeper.check();
+    check.map_err(|error| LockError::store(Step::Acquire, &keys[0], error))?;
+    let begun = client.store.now();
+    let pace = Pace::new(begun, options.wait);
+    Several { client, keys: &keys, options, begun, pace }.acquire().await
+}
+
+struct Several<'a> {
+    client: &'a Arc<Client>,
+    /// In order, each once.
+    keys: &'a [LockKey],
+    options: Options,
+    begun: Instant,
+    pace: Pace,
+}
+
+impl Several<'_> {
+    async fn acquire(&mut self) -> Result<Leases, LockError> {
+        loop {
+            if self.client.keeper.shutdown.has_begun() {
+                return Err(LockError::ShutDown);
+            }
+            let leases = match self.together().await? {
+                Some(leases) => leases,
+                None => self.in_order().await?,
+            };
+            if leases.is_held() && leases.iter().len() == self.keys.len() {
+                return Ok(leases);
+            }
+            // One of them was lost before all were there, or was over when it came.
+            let lost = leases.iter().find(|lease| !lease.is_held()).map(Lease::key);
+            let lost = lost.unwrap_or(&self.keys[0]).clone();
+            let _ = leases.release().await;
+            self.pause(Refusal::Over, &lost).await?;
+        }
+    }
+
+    /// By one command, if all are free and nobody waits for any.
+    async fn together(&mut self) -> Result<Option<Leases>, LockError> {
+        let [first, _, ..] = self.keys else { return Ok(None) };
+        let mut asking = Together::new(self.client, self.keys, self.options);
+        loop {
+            if self.keys.iter().any(|key| Lines::has_waiters(self.client, &wanted(key))) {
+                return Ok(None);
+            }
+            let most = self.pace.most(&*self.client.store, self.options.first_ttl());
+            match within(most, pin!(asking.ask())).await.unwrap_or_else(|| Err(silent())) {
+                Ok(Ok(leases)) => {
+                    let waited = self.waited();
+                    for _ in self.keys {
+                        telemetry::acquired(Kind::Mutex, || waited, &Ok(()));
+                    }
+                    return Ok(Some(leases));
+                }
+                Ok(Err(place)) => match place.and_then(|place| self.keys.get(place)) {
+                    Some(key) if self.pace.is_try() => self.refuse(key).await?,
+                    _ => return Ok(None),
+                },
+                // What is refused for all of them may be granted for each, as by a proxy
+                // before a cluster; if not, that says why.
+                Err(error) if !error.is_passing => return Ok(None),
+                Err(error) => self.pause(Refusal::Fault(error), first).await?,
+            }
+        }
+    }
+
+    /// Why one of them is not to be had, for a call that does not wait. Nothing if it has
+    /// become free by now: then all are asked for again.
+    async fn refuse(&mut self, key: &LockKey) -> Result<(), LockError> {
+        let lease = acquire(self.client, wanted(key), self.options).await?;
+        let _ = lease.release().await;
+        self.pause(Refusal::Over, key).await
+    }
+
+    /// One after another. They are fewer than all if one that it had was lost.
+    async fn in_order(&mut self) -> Result<Leases, LockError> {
+        let mut held = Leases::new();
+        for key in self.keys {
+            let wait = match self.options.wait {
+                Wait::For(_) => Wait::For(self.pace.left(self.client.store.now())),
+                Wait::Forever => Wait::Forever,
+            };
+            let next = acquire(self.client, wanted(key), Options { wait, ..self.options });
+            let next = tokio::select! {
+                biased;
+                // A try needs no timer; what it has is looked at in the end.
+                _ = held.lost(), if !self.pace.is_try() => return Ok(held),
+                next = next => next,
+            };
+            match next {
+                Ok(lease) => held.push(lease),
+                Err(error) => {
+                    // A store that failed is left to the keeper.
+                    if error.is_held_by_another() {
+                        let _ = held.release().await;
+                    }
+                    return Err(self.of_all(error));
+                }
+            }
+        }
+        Ok(held)
+    }
+
+    /// The error of one, with the time that was waited for all.
+    fn of_all(&self, error: LockError) -> LockError {
+        match error {
+            LockError::Busy { key, .. } | LockError::TimedOut { key, .. }
+                if !self.pace.is_try() =>
+            {
+                let held_by_caller = LeaseHandle::is_around(self.client.id, &key);
+                LockError::TimedOut { key, waited: self.waited(), held_by_caller }
+            }
+            error => error,
+        }
+    }
+
+    /// Pauses before all is asked for again, if there is time left.
+    async fn pause(&mut self, refusal: Refusal, key: &LockKey) -> Result<(), LockError> {
+        let Some(pause) = self.pace.next(self.client.store.now(), &refusal, true) else {
+            let refused = Err(refusal.into_error(key.clone(), &self.pace));
+            telemetry::acquired(Kind::Mutex, || self.waited(), &refused);
+            return refused;
+        };
+        // A try needs no timer.
+        if !pause.is_zero() {
+            tokio::select! {
+                () = sleep(pause) => {}
+                () = self.client.keeper.shutdown.begun() => return Err(LockError::ShutDown),
+            }
+        }
+        Ok(())
+    }
+
+    fn waited(&self) -> Duration {
+        self.client.store.now().saturating_duration_since(self.begun)
+    }
+}
+
+fn wanted(key: &LockKey) -> Wanted {
+    Wanted { key: key.clone(), kind: Kind::Mutex, owner: None }
+}

@@ -1,0 +1,322 @@
+//! A request under way. Whatever happens to its caller, it leaves no lease that
+//! nobody knows of.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::time::sleep;
+
+use super::Wanted;
+use super::in_flight::Flight;
+use crate::api::locks::Client;
+use crate::core::error::Outcome;
+use crate::core::fence::Fence;
+use crate::core::key::LockKey;
+use crate::core::options::Options;
+use crate::engine::lease::Lease;
+use crate::hints::{News, Offer, Route};
+use crate::state::lease::Grant;
+use crate::store::{
+    Attempt, Attendance, Kind, OFFER, Request, Stamp, StoreError, StoreFuture, Ticket, Waiting,
+    validity,
+};
+
+/// For how long a waiter is known to live after it asked. It asks three times in it, so
+/// a shorter one would cost the store more.
+pub(crate) const LIVE: Duration = Duration::from_secs(6);
+
+/// A waiter whose wait ends before that leaves, and needs to be known for little
+/// longer than it waits.
+const LIVE_BEYOND: Duration = Duration::from_millis(500);
+
+/// An offer that ends sooner than it may take to confirm it is not relied on.
+const CONFIRMATION: Duration = Duration::from_millis(50);
+
+/// One request, from its first command until it is granted or given up.
+pub(crate) struct Asking {
+    pub(super) flight: Flight<Attempt>,
+    request: Request,
+    is_waiting: bool,
+    /// Where it hears of offers; a call that does not wait hears nothing.
+    route: Option<Route>,
+    /// When it first asked.
+    first: Option<Instant>,
+    /// For how long it is known to live after its last ask, and the TTL of that.
+    live: Duration,
+    ttl: Duration,
+    ticket: Option<u64>,
+    heartbeat: Option<Heartbeat>,
+    /// Until when an offer lasts if it was confirmed by the first of the asks that
+    /// had no answer since.
+    confirmed_until: Option<Instant>,
+    subscribing: Subscribing,
+}
+
+/// The last ask that was answered *queued*: by it an offer is known, and when it ends.
+#[derive(Clone, Copy)]
+struct Heartbeat {
+    sent: Instant,
+    live: Duration,
+    until: Stamp,
+}
+
+/// Where hints are subscribed to lock by lock.
+enum Subscribing {
+    /// There is no need.
+    Done(#[expect(dead_code, reason = "it is held, not read")] Option<Attendance>),
+    /// Only once the lock is found held: a free one costs no subscription.
+    Later(StoreFuture<Attendance>),
+    /// It could not be had: it asks often instead.
+    Failed,
+}
+
+impl Asking {
+    /// A request that does not wait.
+    pub(super) fn new(client: &Arc<Client>, wanted: Wanted, ttl: Duration) -> Self {
+        let Wanted { key, kind, owner } = wanted;
+        let request = Request { key, id: client.next_request(), kind, owner, ttl };
+        Self {
+            flight: Flight::new(client),
+            request,
+            is_waiting: false,
+            route: None,
+            first: None,
+            live: Duration::ZERO,
+            ttl,
+            ticket: None,
+            heartbeat: None,
+            confirmed_until: None,
+            subscribing: Subscribing::Done(None),
+        }
+    }
+
+    /// A request that may wait. Its route is there before its first command is
+    /// sent: an offer may arrive before the answer does.
+    pub(super) fn waiting(client: &Arc<Client>, wanted: Wanted, ttl: Duration) -> Self {
+        let mut asking = Self::new(client, wanted, ttl);
+        asking.is_waiting = true;
+        if client.store.has_queue() {
+            asking.route = Some(client.wakeups.route(&asking.request));
+        }
+        if let Some(subscription) = client.store.attend(&asking.request) {
+            asking.subscribing = Subscribing::Later(subscription);
+        }
+        asking
+    }
+
+    /// Whether it may be asked for again with this TTL: an ask that had no answer could
+    /// set another one at any time.
+    pub(super) fn may_last(&self, ttl: Duration) -> bool {
+        ttl == self.request.ttl || self.flight.in_doubt().is_none()
+    }
+
+    /// The same request for another acquisition.
+    pub(super) fn inherited(mut self, ttl: Duration) -> Self {
+        self.request.ttl = ttl;
+        self
+    }
+
+    pub(super) fn key(&self) -> &LockKey {
+        &self.request.key
+    }
+
+    pub(super) fn now(&self) -> Instant {
+        self.client().store.now()
+    }
+
+    pub(super) fn is_shut_down(&self) -> bool {
+        self.client().keeper.shutdown.has_begun()
+    }
+
+    fn client(&self) -> &Arc<Client> {
+        &self.flight.client
+    }
+
+    /// Whether an offer would be heard of.
+    pub(super) fn hears(&self) -> bool {
+        self.flight.client.store.gives_hints() && !matches!(self.subscribing, Subscribing::Failed)
+    }
+
+    /// Whether there is something to be taken back, or to be inherited.
+    pub(super) fn is_begun(&self) -> bool {
+        self.flight.is_begun()
+    }
+
+    /// Asks once; if there is time left to wait, the request joins the queue.
+    pub(super) async fn ask(&mut self, left: Duration) -> Result<Attempt, StoreError> {
+        // Who reads may try to write, and not wait for it: by a try it would be had. So
+        // who waits for that never asks as one who tries.
+        let may_upgrade = self.request.kind == Kind::Write && self.request.owner.is_some();
+        let is_waiting = self.is_waiting && (may_upgrade || !left.is_zero());
+        if let Subscribing::Later(_) = self.subscribing {
+            if !may_upgrade {
+                let answer = self.ask_once(None).await;
+                if !is_waiting || !matches!(answer, Ok(Attempt::Busy { .. })) {
+                    return answer;
+                }
+            }
+            let before = std::mem::replace(&mut self.subscribing, Subscribing::Failed);
+            if let Subscribing::Later(subscription) = before
+                && let Ok(attendance) = subscription.await
+            {
+                self.subscribing = Subscribing::Done(Some(attendance));
+            }
+        }
+        self.ask_once(is_waiting.then(|| LIVE.min(left.saturating_add(LIVE_BEYOND)))).await
+    }
+
+    async fn ask_once(&mut self, live: Option<Duration>) -> Result<Attempt, StoreError> {
+        loop {
+            // What was inherited is answered first.
+            if !self.flight.is_under_way() {
+                self.send(live);
+            }
+            let answer = self.flight.answer().await;
+            let (sent, is_own) = (self.flight.sent, self.ttl == self.request.ttl);
+            match &answer {
+                Ok(Attempt::Queued { ticket, until, .. }) => {
+                    self.flight.arm();
+                    self.ticket = Some(*ticket);
+                    self.heartbeat = Some(Heartbeat { sent, live: self.live, until: *until });
+                    self.confirmed_until = None;
+                }
+                Ok(Attempt::Granted { .. }) => {
+                    self.flight.arm();
+                    if !is_own {
+                        self.may_be_confirmed();
+                        continue;
+                    }
+                }
+                Err(error) if error.outcome == Outcome::Unknown => {
+                    self.may_be_confirmed();
+                    if !is_own {
+                        // It could set that TTL at any time.
+                        self.flight.give_up(|| vec![self.request.clone()]);
+                        self.start_anew();
+                    }
+                }
+                // It has taken it back, and knows it no more.
+                _ if !self.client().store.has_queue() => self.start_anew(),
+                // Refused; but an earlier copy may still be on its way.
+                _ => {}
+            }
+            return answer;
+        }
+    }
+
+    /// The last ask may have confirmed an offer, for its own TTL.
+    fn may_be_confirmed(&mut self) {
+        let until = self.flight.sent + validity(self.ttl);
+        self.confirmed_until = Some(self.confirmed_until.map_or(until, |it| it.min(until)));
+    }
+
+    fn send(&mut self, live: Option<Duration>) {
+        let waiting = live.map(|live| Waiting { live, ticket: self.ticket() });
+        (self.live, self.ttl) = (live.unwrap_or_default(), self.request.ttl);
+        self.flight.send(|store| Some(store.acquire(&self.request, waiting)));
+        self.first.get_or_insert(self.flight.sent);
+    }
+
+    fn ticket(&self) -> Ticket {
+        match (self.ticket, self.first) {
+            (Some(ticket), _) => Ticket::Told(ticket),
+            (None, Some(first)) => Ticket::New { age: self.now().saturating_duration_since(first) },
+            (None, None) => Ticket::New { age: Duration::ZERO },
+        }
+    }
+
+    /// Pauses until there is an offer or a reason to ask (nothing).
+    /// That something was missed is such a reason only while the store answers:
+    /// else each connection that fails would wake all who wait, and they would
+    /// make the next one.
+    pub(super) async fn hear(&mut self, pause: Duration, is_faulty: bool) -> Option<Offer> {
+        let mut pause = pin!(sleep(pause));
+        let Some(route) = &self.route else {
+            tokio::select! {
+                () = pause => {}
+                () = self.flight.client.keeper.shutdown.begun() => {}
+            }
+            return None;
+        };
+        loop {
+            let news = tokio::select! {
+                biased;
+                news = route.news() => news,
+                () = &mut pause => return None,
+                () = self.flight.client.keeper.shutdown.begun() => return None,
+            };
+            match (news, self.heartbeat) {
+                (News::Offered(offer), Some(heartbeat)) if offer.until >= heartbeat.until => {
+                    return Some(offer);
+                }
+                // An offer that had ended when the request was queued again.
+                (News::Offered(_), Some(_)) => {}
+                (News::Offered(_), None) | (News::Free, _) => return None,
+                (News::Missed, _) if is_faulty => {}
+                (News::Missed, _) => {
+                    // Not all who wait for anything at the same moment.
+                    sleep(Duration::from_millis(20).mul_f64(fastrand::f64())).await;
+                    return None;
+                }
+            }
+        }
+    }
+
+    /// The lease, unless it is over already: then it is taken back, and asked
+    /// for again as another request.
+    pub(super) fn granted(&mut self, token: u64, options: &Options) -> Option<Lease> {
+        self.lease(token, Grant::by_command(self.flight.sent, self.request.ttl), options)
+    }
+
+    /// The lease of what was offered: it lasts as long as the offer does, counted from
+    /// the ask that it is for, however late it was heard of; and longer once the keeper
+    /// has confirmed it. That sets the TTL, and may run long before its answer is here: so
+    /// not beyond a TTL from now, or from an earlier ask that may have confirmed it.
+    pub(super) fn offered(&mut self, offer: Offer, options: &Options) -> Option<Lease> {
+        let Heartbeat { sent, live, .. } = self.heartbeat?;
+        let now = self.now();
+        // Where the server's clock has jumped since that ask, it ends sooner than by that.
+        let longest = OFFER.min(self.request.ttl);
+        let deadline = sent + validity(live.saturating_sub(offer.early));
+        let deadline = deadline.min(now + validity(longest));
+        let deadline = self.confirmed_until.map_or(deadline, |until| deadline.min(until));
+        // What has run out, or is about to, is asked for again by the same request.
+        if now + CONFIRMATION >= deadline {
+            return None;
+        }
+        let grant = Grant { sent: now, deadline, is_offer: true, in_doubt: None };
+        self.lease(offer.token, grant, options)
+    }
+
+    fn lease(&mut self, token: u64, grant: Grant, options: &Options) -> Option<Lease> {
+        let fence = self.request.kind.is_fenced().then(|| Fence::new(token));
+        let (client, request) = (self.client().clone(), self.request.clone());
+        let grant = Grant { in_doubt: self.flight.in_doubt(), ..grant };
+        let lease = Lease::new(client, request, fence, grant, options);
+        self.flight.disarm();
+        if lease.is_held() {
+            return Some(lease);
+        }
+        lease.discard();
+        self.start_anew();
+        None
+    }
+
+    /// Goes on as another request, at the end of the queue.
+    pub(super) fn start_anew(&mut self) {
+        self.request.id = self.client().next_request();
+        if self.route.is_some() {
+            self.route = Some(self.client().wakeups.route(&self.request));
+        }
+        self.flight.start_anew();
+        (self.first, self.ticket) = (None, None);
+        (self.heartbeat, self.confirmed_until) = (None, None);
+    }
+}
+
+impl Drop for Asking {
+    fn drop(&mut self) {
+        self.flight.give_up(|| vec![self.request.clone()]);
+    }
+}

@@ -1,0 +1,192 @@
+//! What tells about a lease, and where work finds it.
+
+use std::fmt;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::core::error::{LockError, LossReason};
+use crate::core::fence::Fence;
+use crate::core::key::LockKey;
+use crate::state::lease::Term;
+use crate::store::ClientId;
+
+/// Tells about a lease: cheap to clone, and free to outlive it. It neither keeps the
+/// lease nor ends it.
+///
+/// From [`Lease::handle`](crate::Lease::handle); and inside guarded work, however deep,
+/// from [`LeaseHandle::current`].
+#[derive(Clone)]
+pub struct LeaseHandle {
+    term: Arc<Term>,
+}
+
+/// How a lease stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum LeaseState {
+    /// It is held.
+    Held,
+    /// It is held, and the last renewal failed: it is tried again until the deadline,
+    /// at which the lease would be lost.
+    Suspect,
+    /// It ended before its holder released it.
+    Lost(LossReason),
+    /// Its holder has released or detached it.
+    Released,
+}
+
+/// The lease that code runs under, and those around it.
+#[derive(Clone)]
+struct Scope {
+    lease: LeaseHandle,
+    outer: Option<Arc<Scope>>,
+}
+
+tokio::task_local! {
+    static CURRENT: Scope;
+}
+
+impl LeaseHandle {
+    pub(super) fn new(term: Arc<Term>) -> Self {
+        Self { term }
+    }
+
+    pub(super) fn term(&self) -> &Arc<Term> {
+        &self.term
+    }
+
+    /// The lease that the calling code runs under: that of the innermost
+    /// [`Lease::run`](crate::Lease::run), `#[distributed_lock]`, `LockLayer` or
+    /// [`lead`](crate::Locks::lead) around it. Nothing outside of all of them, and in
+    /// tasks that were spawned inside: run their futures in [`scope`](Self::scope).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use leasehold::{LeaseHandle, Locks};
+    ///
+    /// /// Deep inside, where no lease was passed to.
+    /// async fn write() {
+    ///     let lease = LeaseHandle::current().expect("it is called under a lock");
+    ///     println!("writing, with the fencing token {:?}", lease.fence());
+    /// }
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), leasehold::LockError> {
+    /// let lease = Locks::in_memory().mutex("order:42").lock().await?;
+    /// lease.run(write()).await?;
+    /// assert!(LeaseHandle::current().is_none());
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn current() -> Option<Self> {
+        CURRENT.try_with(|scope| scope.lease.clone()).ok()
+    }
+
+    /// Whether the calling code runs under a lease of this lock, however far out, that
+    /// this client has: then who waits for the lock waits for itself.
+    pub(crate) fn is_around(client: ClientId, key: &LockKey) -> bool {
+        let is_of = |scope: &Scope| {
+            let lease = &scope.lease;
+            lease.term.request.id.client() == client && lease.key() == key && lease.is_held()
+        };
+        let in_any = |scope: &Scope| {
+            std::iter::successors(Some(scope), |scope| scope.outer.as_deref()).any(is_of)
+        };
+        CURRENT.try_with(in_any).unwrap_or(false)
+    }
+
+    fn inside(&self) -> Scope {
+        let outer = CURRENT.try_with(|scope| Arc::new(scope.clone())).ok();
+        Scope { lease: self.clone(), outer }
+    }
+
+    /// Runs a future in which [`current`](Self::current) is this one. It does not keep
+    /// the lease, and is not dropped when that is lost.
+    ///
+    /// # Cancel safety
+    ///
+    /// As safe as the future: it is dropped with this one.
+    pub fn scope<F: Future>(&self, work: F) -> impl Future<Output = F::Output> + use<F> {
+        CURRENT.scope(self.inside(), work)
+    }
+
+    /// Runs a function in which [`current`](Self::current) is this one: for futures that
+    /// are polled by hand.
+    pub fn sync_scope<R>(&self, work: impl FnOnce() -> R) -> R {
+        CURRENT.sync_scope(self.inside(), work)
+    }
+
+    /// The lock.
+    #[must_use]
+    pub fn key(&self) -> &LockKey {
+        &self.term.request.key
+    }
+
+    /// The fencing token, for the resource to check.
+    ///
+    /// # Errors
+    ///
+    /// - [`LockError::Lost`] once the lease is lost: its token is of no use.
+    /// - [`LockError::NotFenced`] for a permit or a reader's lease, of which several
+    ///   are out.
+    pub fn fence(&self) -> Result<Fence, LockError> {
+        let key = || self.key().clone();
+        if let Some(reason) = self.term.loss_so_far() {
+            return Err(LockError::Lost { key: key(), reason });
+        }
+        self.term.fence.ok_or_else(|| LockError::NotFenced { key: key() })
+    }
+
+    /// How long the lease lasts, unless it is renewed before; zero when it was
+    /// lost or released.
+    #[must_use]
+    pub fn remaining(&self) -> Duration {
+        self.term.remaining()
+    }
+
+    /// Whether the lease is held now, by this process's own clock: neither lost nor
+    /// released. No command is sent.
+    #[must_use]
+    pub fn is_held(&self) -> bool {
+        self.term.is_held()
+    }
+
+    /// How the lease stands, by this process's own clock. No command is sent.
+    #[must_use]
+    pub fn state(&self) -> LeaseState {
+        if self.term.is_held() {
+            return if self.term.is_suspect() { LeaseState::Suspect } else { LeaseState::Held };
+        }
+        self.term.loss_so_far().map_or(LeaseState::Released, LeaseState::Lost)
+    }
+
+    /// Resolves when the lease is lost: when its deadline has passed, or the
+    /// store has said so. It is pending for ever if it is released or detached before.
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe: nothing is lost when it is dropped.
+    pub async fn lost(&self) -> LossReason {
+        self.term.lost().await
+    }
+}
+
+impl fmt::Debug for LeaseHandle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.show("LeaseHandle", f)
+    }
+}
+
+impl LeaseHandle {
+    pub(super) fn show(&self, name: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct(name)
+            .field("key", self.key())
+            .field("fence", &self.term.fence)
+            .field("state", &self.state())
+            .field("remaining", &self.remaining())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,217 @@
+//! A lease on its way from one process to another.
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use serde_core::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::core::error::LockError;
+use crate::core::key::LockKey;
+use crate::core::options::Options;
+use crate::state::lease::Term;
+use crate::store::{Kind, Owner, RequestId, Store};
+
+/// A lease that was given away by [`Lease::detach`](crate::Lease::detach), to be taken
+/// up in another process by [`Locks::adopt`](crate::Locks::adopt): once, and before its
+/// TTL ends it.
+///
+/// It is text, for a message or a job's arguments: by [`Display`](fmt::Display) and
+/// [`FromStr`], or by serde, as a string. Whoever has it can have the lock: treat it as
+/// a password. `Debug` shows the name of the lock alone.
+///
+/// # Examples
+///
+/// ```
+/// use leasehold::{Locks, Ticket};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), leasehold::LockError> {
+/// # let locks = Locks::in_memory();
+/// let lease = locks.mutex("import:7").lock().await?;
+/// lease.renew().await?; // the ticket has a whole TTL to get there
+/// let message = lease.detach()?.to_string();
+///
+/// // … in another process, with a client of the same server and prefix:
+/// let ticket: Ticket = message.parse()?;
+/// let lease = locks.adopt(ticket).await?;
+/// lease.release().await?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+#[must_use = "the lock stays held until the ticket is adopted, or its TTL is over"]
+pub struct Ticket {
+    pub(crate) key: LockKey,
+    pub(crate) id: RequestId,
+    pub(crate) kind: Kind,
+    pub(crate) owner: Option<Owner>,
+    /// With what is left of the times that are counted from the grant.
+    pub(crate) options: Options,
+}
+
+/// The form of the text.
+const VERSION: &str = "1";
+
+impl Ticket {
+    pub(crate) fn of(term: &Term, store: &dyn Store) -> Result<Self, LockError> {
+        if !store.has_queue() {
+            return Err(LockError::Unsupported { what: "handing a lease to another process" });
+        }
+        let request = &term.request;
+        let (key, owner) = (request.key.clone(), request.owner.clone());
+        Ok(Self { key, id: request.id, kind: request.kind, owner, options: term.rest() })
+    }
+
+    /// The lock.
+    #[must_use]
+    pub fn key(&self) -> &LockKey {
+        &self.key
+    }
+
+    fn read(text: &str) -> Option<Self> {
+        let [VERSION, kind, id, ttl, keep, most, renew, owner, name] =
+            *text.splitn(10, '.').collect::<Vec<_>>()
+        else {
+            return None;
+        };
+        let millis = |text: &str| text.parse().ok().map(Duration::from_millis);
+        let decoded = |text: &str| String::from_utf8(URL_SAFE_NO_PAD.decode(text).ok()?).ok();
+        let owner = decoded(owner)?;
+        let options = Options {
+            ttl: millis(ttl)?,
+            hold_at_least: millis(keep)?,
+            max_hold: if most == "-" { None } else { Some(millis(most)?) },
+            renew: renew == "1",
+            ..Options::default()
+        };
+        Some(Self {
+            key: LockKey::new(decoded(name)?).ok()?,
+            id: RequestId::read(id.as_bytes()).filter(|_| id.is_ascii())?,
+            kind: read_kind(kind)?,
+            owner: if owner.is_empty() { None } else { Some(Owner::new(&owner).ok()?) },
+            options,
+        })
+    }
+}
+
+fn read_kind(text: &str) -> Option<Kind> {
+    Some(match text {
+        "M" => Kind::Mutex,
+        "E" => Kind::Reentrant,
+        "R" => Kind::Read,
+        "W" => Kind::Write,
+        _ => {
+            let (weight, limit) = text.strip_prefix('S')?.split_once('-')?;
+            Kind::Semaphore { limit: limit.parse().ok()?, weight: weight.parse().ok()? }
+        }
+    })
+}
+
+impl fmt::Display for Ticket {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{VERSION}.")?;
+        match self.kind {
+            Kind::Mutex => write!(f, "M")?,
+            Kind::Reentrant => write!(f, "E")?,
+            Kind::Read => write!(f, "R")?,
+            Kind::Write => write!(f, "W")?,
+            Kind::Semaphore { limit, weight } => write!(f, "S{weight}-{limit}")?,
+        }
+        let Options { ttl, hold_at_least, max_hold, renew, .. } = self.options;
+        let most = max_hold.map_or_else(|| "-".to_owned(), |most| most.as_millis().to_string());
+        let owner = self.owner.as_ref().map(Owner::name).unwrap_or_default();
+        write!(
+            f,
+            ".{:?}.{}.{}.{most}.{}.{}.{}",
+            self.id,
+            ttl.as_millis(),
+            hold_at_least.as_millis(),
+            u8::from(renew),
+            URL_SAFE_NO_PAD.encode(owner),
+            URL_SAFE_NO_PAD.encode(self.key.name()),
+        )
+    }
+}
+
+impl FromStr for Ticket {
+    type Err = LockError;
+
+    fn from_str(text: &str) -> Result<Self, LockError> {
+        Self::read(text).ok_or_else(|| LockError::InvalidOption {
+            option: "ticket",
+            problem: "it is not the text of a ticket, or of another version's".to_owned(),
+        })
+    }
+}
+
+impl fmt::Debug for Ticket {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Ticket").field("key", &self.key).finish_non_exhaustive()
+    }
+}
+
+impl Serialize for Ticket {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Ticket {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        text.parse().map_err(serde_core::de::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::locks::Locks;
+
+    async fn tickets() -> Vec<Ticket> {
+        let locks = Locks::in_memory();
+        let second = Duration::from_secs(1);
+        let all = [
+            locks.mutex("a.b/ö").hold_at_least(second).max_hold(second * 9).lock().await,
+            locks.reentrant_mutex("b").owner("x.y z").ttl(second * 7).lock().await,
+            locks.semaphore("c", 8).renew(false).acquire_many(3).await,
+            locks.rw_lock("d").read().await,
+            locks.rw_lock("e").write().await,
+        ];
+        all.into_iter().map(|lease| lease.unwrap().detach().unwrap()).collect()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_written_is_read() {
+        for ticket in tickets().await {
+            let text = ticket.to_string();
+            let read: Ticket = text.parse().unwrap();
+            assert_eq!(read.to_string(), text);
+            assert_eq!((&read.key, read.id, read.kind), (&ticket.key, ticket.id, ticket.kind));
+            assert_eq!(read.owner, ticket.owner);
+            assert_eq!(format!("{:?}", read.options), format!("{:?}", ticket.options));
+            assert!(!format!("{read:?}").contains(&format!("{:?}", read.id)), "it is a secret");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_no_ticket_is_refused() {
+        for ticket in tickets().await {
+            let text = ticket.to_string();
+            for end in 0..text.len() {
+                // The name may be shorter, and is then another lock's.
+                let cut: Result<Ticket, _> = text[..end].parse();
+                assert!(cut.is_err() || end > text.rfind('.').unwrap(), "{}", &text[..end]);
+            }
+            for wrong in [text.replacen('1', "2", 1), text.clone() + ".", format!(" {text}")] {
+                assert!(wrong.parse::<Ticket>().is_err(), "{wrong}");
+            }
+        }
+        for wrong in ["", "1", "........", "1.S0.x.1.1.-.1..YQ", "ö.ö.ö.ö.ö.ö.ö.ö.ö"] {
+            assert!(wrong.parse::<Ticket>().is_err(), "{wrong}");
+        }
+    }
+}

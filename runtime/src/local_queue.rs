@@ -1,0 +1,223 @@
+//! The queue inside a process. Of a client's acquisitions of one lock, only as
+//! many ask the store as can be of use: one for a mutex, as much weight as the
+//! limit for a semaphore, up to 64 of them. The others wait in here for their
+//! turn, in their own order, and cost the store nothing.
+//!
+//! What the store has granted goes from one to the next without it, for a
+//! [`turn`]. Then it is released, and those who wait in other processes come first.
+//!
+//! One whose future is not polled can't be told from one that waits. So whoever
+//! asks gives a sign with each command, and where there was none of anybody for as
+//! long as the store would wait for one, those behind go past them, and ask
+//! themselves.
+
+mod admission;
+mod handoff;
+mod waiter;
+
+use std::collections::{HashMap, VecDeque};
+use std::mem::{Discriminant, discriminant};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use tokio::sync::oneshot;
+
+pub(crate) use self::admission::Admission;
+pub(crate) use self::handoff::TurnId;
+use self::handoff::{Ends, Turns};
+pub(crate) use self::waiter::Behind;
+use crate::api::locks::Client;
+use crate::core::key::LockKey;
+use crate::engine::acquire::{Asking, LIVE, Wanted};
+use crate::store::{Kind, Owner};
+
+/// A lock, as one kind of it; and for one owner, if he may have it already: who comes
+/// again to what he has must not wait behind those who wait for him.
+type Name = (LockKey, Discriminant<Kind>, Option<Owner>);
+
+/// What one asks for in a line. Who asks for the same can go on with his request.
+type What = (Kind, Option<Owner>);
+
+/// How many ask the store at a time, however large a semaphore's limit is: each
+/// says every other second that it lives.
+const MOST: u32 = 64;
+
+/// The lines of a client, one for each lock that somebody asks for.
+pub(crate) struct Lines {
+    all: Mutex<All>,
+    /// Makes generations, turns and places, which are never the same.
+    numbers: AtomicU64,
+    hands_over: bool,
+}
+
+#[derive(Default)]
+struct All {
+    lines: HashMap<Name, Line>,
+    ends: Ends,
+}
+
+struct Line {
+    /// How many ask the store, and their weight.
+    askers: u32,
+    asking: u64,
+    /// When one of them asked last, or had his turn.
+    sign: Instant,
+    /// Those of an earlier one were silent for too long, and do not count.
+    generation: u64,
+    /// What the store has granted, and those who wait may have next.
+    turns: Turns,
+    waiting: VecDeque<Place>,
+}
+
+struct Place {
+    /// No other has it, in no other line of the name either: some come back to one that is
+    /// not there any more.
+    number: u64,
+    what: What,
+    ttl: Duration,
+    admit: oneshot::Sender<Admission>,
+}
+
+/// What has entered a line.
+pub(crate) enum Entry {
+    /// It may ask the store.
+    Admitted(Admission),
+    /// Others are before it.
+    Behind(Behind),
+}
+
+impl Lines {
+    /// Lines in which leases go from one to the next without the store, or not.
+    pub(crate) fn new(hands_over: bool) -> Self {
+        Self { all: Mutex::default(), numbers: AtomicU64::new(0), hands_over }
+    }
+
+    /// Enters the line of a lock, to have it for `ttl`.
+    pub(crate) fn enter(client: &Arc<Client>, wanted: &Wanted, ttl: Duration) -> Entry {
+        let name = name(&wanted.key, wanted.kind, wanted.owner.as_ref());
+        let what = (wanted.kind, wanted.owner.clone());
+        let now = client.store.now();
+        let mut all = client.lines.all();
+        let line = client.lines.line(&mut all, &name, now);
+        if line.waiting.is_empty() && line.has_room(what.0) {
+            line.admit(what.0, now);
+            let generation = line.generation;
+            return Entry::Admitted(Admission::asker(client, name, what, generation));
+        }
+        let (admit, admitted) = oneshot::channel();
+        let number = client.lines.number();
+        line.waiting.push_back(Place { number, what: what.clone(), ttl, admit });
+        Entry::Behind(Behind::new(client, name, what, number, admitted))
+    }
+
+    /// The line of a lock, be it a new one.
+    fn line<'a>(&self, all: &'a mut All, name: &Name, now: Instant) -> &'a mut Line {
+        all.lines.entry(name.clone()).or_insert_with(|| Line {
+            askers: 0,
+            asking: 0,
+            sign: now,
+            generation: self.number(),
+            turns: Turns::default(),
+            waiting: VecDeque::new(),
+        })
+    }
+
+    fn number(&self) -> u64 {
+        self.numbers.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Whether somebody waits for his turn: then nobody may try past him.
+    pub(crate) fn has_waiters(client: &Client, wanted: &Wanted) -> bool {
+        let name = name(&wanted.key, wanted.kind, wanted.owner.as_ref());
+        let all = client.lines.all();
+        let line = all.lines.get(&name).filter(|line| !line.waiting.is_empty());
+        line.is_some_and(|line| client.store.now() < line.sign + LIVE)
+    }
+
+    fn all(&self) -> MutexGuard<'_, All> {
+        self.all.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Changes a line, if there is one, and lets in whoever has room now. The first who
+    /// asks for the same inherits what was begun.
+    fn change<T>(
+        client: &Arc<Client>,
+        name: &Name,
+        mut inherited: Option<(What, Box<Asking>)>,
+        change: impl FnOnce(&mut Line) -> Option<T>,
+    ) -> Option<T> {
+        let mut admitted = Vec::new();
+        let (generation, result);
+        {
+            let mut all = client.lines.all();
+            let line = all.lines.get_mut(name)?;
+            result = change(line);
+            generation = line.generation;
+            while let Some(first) = line.waiting.front()
+                && line.has_room(first.what.0)
+                && let Some(place) = line.waiting.pop_front()
+            {
+                line.admit(place.what.0, client.store.now());
+                admitted.push(place);
+            }
+            if line.askers == 0 && line.turns.is_empty() {
+                all.lines.remove(name);
+            }
+        }
+        for Place { what, admit, .. } in admitted {
+            let same = inherited.take_if(|(of, _)| *of == what);
+            let mut admission = Admission::asker(client, name.clone(), what, generation);
+            admission.inherited = same.map(|(_, asking)| asking);
+            // If it is gone, its admission is dropped, and so passed on.
+            let _ = admit.send(admission);
+        }
+        result
+    }
+}
+
+impl Line {
+    /// One that is alone may always ask: the store tells it if it may not.
+    fn has_room(&self, kind: Kind) -> bool {
+        let capacity = match kind {
+            Kind::Mutex | Kind::Write => 1,
+            Kind::Semaphore { limit, .. } => limit.into(),
+            // All of an owner's are let in together.
+            Kind::Read | Kind::Reentrant => MOST.into(),
+        };
+        let taken = self.asking + self.turns.weight();
+        taken == 0 || self.askers < MOST && taken + weight(kind) <= capacity
+    }
+
+    /// Takes a place out; it is not there any more if it was let in.
+    fn leave(&mut self, number: u64) -> Option<Place> {
+        let at = self.waiting.binary_search_by_key(&number, |place| place.number).ok()?;
+        self.waiting.remove(at)
+    }
+
+    fn admit(&mut self, kind: Kind, now: Instant) {
+        self.askers += 1;
+        self.asking += weight(kind);
+        self.sign = now;
+    }
+
+    /// One asks no more. Those of an earlier generation do not count.
+    fn dismiss(&mut self, kind: Kind, generation: u64) {
+        if self.generation == generation {
+            self.askers -= 1;
+            self.asking -= weight(kind);
+        }
+    }
+}
+
+fn name(key: &LockKey, kind: Kind, owner: Option<&Owner>) -> Name {
+    let owner = owner.filter(|_| kind.may_be_had_already());
+    (key.clone(), discriminant(&kind), owner.cloned())
+}
+
+fn weight(kind: Kind) -> u64 {
+    match kind {
+        Kind::Semaphore { weight, .. } => weight.into(),
+        _ => 1,
+    }
+}

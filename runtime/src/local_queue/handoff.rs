@@ -1,0 +1,322 @@
+//! Handing over inside a process. For the time of a turn a released lease goes to the
+//! next who waits here, with the store's grant and without a command.
+//!
+//! The store sees one request that holds the lock. Each who has it within the turn has
+//! a lease of its own: its own token, from the block that the grant reserved, its own
+//! renewals and its own end. Those who wait in other processes wait for a turn longer at
+//! the most: it is short, and bounded by the block.
+//!
+//! A turn ends in time whatever the callers' runtimes do: over Redis the keeper ends it.
+//! What was handed over and not taken up by then is taken back.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+
+use tokio::time::sleep;
+
+use super::{Admission, Line, Lines, Name, Place, What, name, weight};
+use crate::api::locks::Client;
+use crate::core::fence::Fence;
+use crate::core::key::LockKey;
+use crate::core::options::Options;
+use crate::engine::lease::Lease;
+use crate::keeper::Doubt;
+use crate::state::lease::{Grant, Term};
+use crate::state::shutdown::Stay;
+use crate::store::{Kind, Request, StoreFuture, TOKENS};
+
+/// For how long a turn lasts. What runs for longer under a lock does not notice two
+/// round trips; and who waits elsewhere waits for so much longer, and one section.
+const TURN: Duration = Duration::from_millis(20);
+
+/// A turn of a client's. Later ones are greater.
+pub(crate) type TurnId = u64;
+
+/// The turns in a line, in the order in which they began.
+#[derive(Default)]
+pub(super) struct Turns {
+    running: VecDeque<Turn>,
+    weight: u64,
+}
+
+struct Turn {
+    id: TurnId,
+    weight: u64,
+    ends: Instant,
+    /// How often the lease may still be handed over.
+    left: u64,
+    /// What the next takes up, who has been told.
+    baton: Option<Baton>,
+}
+
+/// When turns end, in all lines: they last equally long, so the first to begin is the
+/// first to end. Some have ended before.
+#[derive(Default)]
+pub(super) struct Ends {
+    in_order: VecDeque<(Instant, Name, TurnId)>,
+    /// A task is there to end them.
+    is_timed: bool,
+}
+
+impl Turns {
+    pub(super) fn is_empty(&self) -> bool {
+        self.running.is_empty()
+    }
+
+    /// The weight of all that is out.
+    pub(super) fn weight(&self) -> u64 {
+        self.weight
+    }
+
+    fn begin(&mut self, id: TurnId, weight: u64, ends: Instant) {
+        self.weight += weight;
+        self.running.push_back(Turn { id, weight, ends, left: TOKENS - 1, baton: None });
+    }
+
+    fn find(&mut self, id: TurnId) -> Option<&mut Turn> {
+        let at = self.running.binary_search_by_key(&id, |turn| turn.id).ok()?;
+        self.running.get_mut(at)
+    }
+
+    /// Ends a turn, with what nobody has taken up.
+    fn end(&mut self, id: TurnId) -> Option<Baton> {
+        let at = self.running.binary_search_by_key(&id, |turn| turn.id).ok()?;
+        let turn = self.running.remove(at)?;
+        self.weight -= turn.weight;
+        turn.baton
+    }
+}
+
+impl Lines {
+    /// The next turn whose time is over.
+    fn next_over(&self, now: Instant) -> Option<(Name, TurnId)> {
+        let in_order = &mut self.all().ends.in_order;
+        in_order.front().filter(|(ends, ..)| *ends <= now)?;
+        in_order.pop_front().map(|(_, name, id)| (name, id))
+    }
+
+    /// The store has granted what was asked for. If those who wait here may have it
+    /// next, a turn begins.
+    pub(super) fn begin_turn(
+        client: &Arc<Client>,
+        name: &Name,
+        what: &What,
+        ttl: Duration,
+        generation: u64,
+    ) -> Option<TurnId> {
+        let can_be =
+            client.lines.hands_over && matches!(what.0, Kind::Mutex | Kind::Semaphore { .. });
+        let turn = Self::change(client, name, None, |line| {
+            line.dismiss(what.0, generation);
+            if !can_be || !line.first_suits(what, ttl) {
+                return None;
+            }
+            let (id, ends) = (client.lines.number(), client.store.now() + TURN);
+            line.turns.begin(id, weight(what.0), ends);
+            Some((id, ends))
+        });
+        let (id, ends) = turn?;
+        let is_timed = {
+            let ends_of_all = &mut client.lines.all().ends;
+            ends_of_all.in_order.push_back((ends, name.clone(), id));
+            std::mem::replace(&mut ends_of_all.is_timed, true)
+        };
+        if !is_timed && !client.keeper.spawn(end_in_time(Timer(Arc::downgrade(client)))) {
+            // Without timers it would not end in time.
+            client.lines.all().ends.is_timed = false;
+            drop(Self::change(client, name, None, |line| line.turns.end(id)));
+            return None;
+        }
+        Some(id)
+    }
+
+    /// Gives a lease that has just ended to the first who waits here, if he asks for the
+    /// same: he is to be told. Nothing if it is to be released.
+    pub(crate) fn hand_over(
+        client: &Arc<Client>,
+        id: TurnId,
+        term: &Term,
+        rest: Grant,
+    ) -> Option<HandedOver> {
+        let request = &term.request;
+        let name = name(&request.key, request.kind, request.owner.as_ref());
+        let what = (request.kind, request.owner.clone());
+        let place = {
+            let mut all = client.lines.all();
+            let line = all.lines.get_mut(&name)?;
+            let now = client.store.now();
+            let place = line.next_in_turn(id, &what, request.ttl, now)?;
+            let turn = line.turns.find(id)?;
+            turn.left -= 1;
+            turn.baton = Some(Baton::new(client, term, rest));
+            line.sign = now;
+            place
+        };
+        Some(HandedOver { place, admission: Admission::in_turn(client, name, what, id) })
+    }
+
+    /// What was handed over, if its turn is not over.
+    pub(super) fn take_up(client: &Arc<Client>, name: &Name, id: TurnId) -> Option<Baton> {
+        let now = client.store.now();
+        let baton = Self::change(client, name, None, |line| {
+            let turn = line.turns.find(id)?;
+            if now < turn.ends { turn.baton.take().map(Ok) } else { line.turns.end(id).map(Err) }
+        });
+        // What is too late is released, now that nothing is locked.
+        baton?.ok()
+    }
+
+    /// Passes on what one did not take up, or releases it.
+    pub(super) fn pass_on(client: &Arc<Client>, name: &Name, what: &What, id: TurnId) {
+        let place = Self::change(client, name, None, |line| {
+            let ttl = line.turns.find(id)?.baton.as_ref()?.ttl()?;
+            let place = line.next_in_turn(id, what, ttl, client.store.now());
+            Some(place.ok_or_else(|| line.turns.end(id)))
+        });
+        if let Some(Ok(place)) = place {
+            let admission = Admission::in_turn(client, name.clone(), what.clone(), id);
+            HandedOver { place, admission }.tell();
+        }
+    }
+
+    /// Ends a turn: the next asks the store.
+    pub(crate) fn end_turn(client: &Arc<Client>, request: &Request, id: TurnId) {
+        let name = name(&request.key, request.kind, request.owner.as_ref());
+        drop(Self::change(client, &name, None, |line| line.turns.end(id)));
+    }
+
+    /// Ends all turns of a lock: what was granted by then is not to be handed over.
+    pub(crate) fn end_turns(client: &Arc<Client>, key: &LockKey) {
+        for kind in [Kind::Mutex, Kind::Semaphore { limit: 1, weight: 1 }] {
+            let end = |line: &mut Line| Some(std::mem::take(&mut line.turns));
+            drop(Self::change(client, &name(key, kind, None), None, end));
+        }
+    }
+}
+
+impl Line {
+    /// Whether the first who waits may have a lease of this kind and TTL.
+    fn first_suits(&self, what: &What, ttl: Duration) -> bool {
+        self.waiting.front().is_some_and(|first| first.what == *what && first.ttl == ttl)
+    }
+
+    /// Who is next in a turn, if it goes on.
+    fn next_in_turn(
+        &mut self,
+        id: TurnId,
+        what: &What,
+        ttl: Duration,
+        now: Instant,
+    ) -> Option<Place> {
+        self.turns.find(id).filter(|turn| turn.left > 0 && now < turn.ends)?;
+        if self.first_suits(what, ttl) { self.waiting.pop_front() } else { None }
+    }
+}
+
+/// A lease that lies there for the next, who was not told yet.
+#[must_use = "the next waits to be told"]
+pub(crate) struct HandedOver {
+    place: Place,
+    admission: Admission,
+}
+
+impl HandedOver {
+    /// Tells the next. If it is gone, its admission is dropped, and so passed on.
+    pub(crate) fn tell(self) {
+        let _ = self.place.admit.send(self.admission);
+    }
+}
+
+/// The task that ends turns. Where its runtime ends before it, the next has another.
+struct Timer(Weak<Client>);
+
+impl Drop for Timer {
+    fn drop(&mut self) {
+        if let Some(client) = self.0.upgrade() {
+            client.lines.all().ends.is_timed = false;
+        }
+    }
+}
+
+/// Ends turns when their time is over, be it that a lease is held for longer or that
+/// who is to have it does not take it up: then others are let in to ask the store.
+async fn end_in_time(mut timer: Timer) {
+    let mut left = TURN;
+    loop {
+        sleep(left).await;
+        let Some(client) = timer.0.upgrade() else { return };
+        let now = client.store.now();
+        while let Some((name, id)) = client.lines.next_over(now) {
+            drop(Lines::change(&client, &name, None, |line| line.turns.end(id)));
+        }
+        let ends = &mut client.lines.all().ends;
+        if let Some((first, ..)) = ends.in_order.front() {
+            left = first.saturating_duration_since(now);
+        } else {
+            ends.is_timed = false;
+            timer.0 = Weak::new();
+            return;
+        }
+    }
+}
+
+/// What goes from one to the next within a turn: the store has granted it, and nobody
+/// has the lease. It is taken back when dropped.
+pub(super) struct Baton {
+    client: Arc<Client>,
+    /// It is there until it is a lease.
+    request: Option<Request>,
+    fence: Option<Fence>,
+    grant: Grant,
+    _stay: Stay,
+}
+
+impl Baton {
+    fn new(client: &Arc<Client>, term: &Term, grant: Grant) -> Self {
+        Self {
+            client: client.clone(),
+            request: Some(term.request.clone()),
+            fence: term.fence.map(|fence| Fence::new(fence.get() + 1)),
+            grant,
+            _stay: Stay::new(&client.keeper.shutdown),
+        }
+    }
+
+    fn ttl(&self) -> Option<Duration> {
+        self.request.as_ref().map(|request| request.ttl)
+    }
+
+    /// The lease, unless it is over by now.
+    pub(super) fn lease(mut self, turn: TurnId, options: &Options) -> Option<Lease> {
+        let request = self.request.take()?;
+        let grant = Grant { sent: self.client.store.now(), ..self.grant };
+        let mut lease = Lease::new(self.client.clone(), request, self.fence, grant, options);
+        lease.have_turn(Some(turn));
+        if lease.is_held() {
+            return Some(lease);
+        }
+        lease.discard();
+        None
+    }
+}
+
+impl Drop for Baton {
+    fn drop(&mut self) {
+        if let Some(request) = self.request.take() {
+            let doubt = Doubt::new(self.grant.in_doubt, self.client.store.now());
+            self.client.keeper.cancel_later(vec![request], None::<StoreFuture<()>>, doubt);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_scripts_reserve_as_many_tokens() {
+        let record = include_str!("../../lua/include/record.lua");
+        assert!(record.contains(&format!("GRACE_MS, BLOCK = '60000', {TOKENS}\n")));
+    }
+}

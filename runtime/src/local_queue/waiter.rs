@@ -1,0 +1,86 @@
+//! Waiting in a line.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+use tokio::time::sleep;
+
+use super::{Admission, Lines, Name, What};
+use crate::api::locks::Client;
+use crate::engine::acquire::LIVE;
+
+/// By how much later each of those behind loses its patience.
+const A_LITTLE: Duration = Duration::from_millis(100);
+
+/// Waits in a line; leaves it when dropped.
+pub(crate) struct Behind {
+    client: Arc<Client>,
+    name: Name,
+    number: u64,
+    what: What,
+    admitted: oneshot::Receiver<Admission>,
+}
+
+impl Behind {
+    pub(super) fn new(
+        client: &Arc<Client>,
+        name: Name,
+        what: What,
+        number: u64,
+        admitted: oneshot::Receiver<Admission>,
+    ) -> Self {
+        Self { client: client.clone(), name, number, what, admitted }
+    }
+
+    /// Resolves when it is its turn, or when those who have theirs are silent for
+    /// too long. Nothing if there is no line any more.
+    pub(crate) async fn admission(&mut self) -> Option<Admission> {
+        loop {
+            let patience = self.patience();
+            if patience.is_zero()
+                && let Some(admission) = self.go_past()
+            {
+                return Some(admission);
+            }
+            tokio::select! {
+                biased;
+                admission = &mut self.admitted => return admission.ok(),
+                () = sleep(patience.max(A_LITTLE)) => {}
+            }
+        }
+    }
+
+    /// How long it waits yet for a sign: a little longer for each who is before it,
+    /// who so has the first chance.
+    fn patience(&self) -> Duration {
+        let all = self.client.lines.all();
+        let Some(line) = all.lines.get(&self.name) else { return LIVE };
+        let before = line.waiting.partition_point(|place| place.number < self.number);
+        let patience = LIVE + A_LITTLE * u32::try_from(before).unwrap_or(u32::MAX);
+        (line.sign + patience).saturating_duration_since(self.client.store.now())
+    }
+
+    /// Those who ask count no more; it asks itself. Nothing if its turn has come
+    /// at the same moment.
+    fn go_past(&mut self) -> Option<Admission> {
+        let now = self.client.store.now();
+        let mut all = self.client.lines.all();
+        let line = all.lines.get_mut(&self.name)?;
+        let gone = line.leave(self.number)?;
+        line.generation = self.client.lines.number();
+        (line.askers, line.asking) = (0, 0);
+        let turns = std::mem::take(&mut line.turns);
+        line.admit(self.what.0, now);
+        let generation = line.generation;
+        drop(all);
+        drop((gone, turns));
+        Some(Admission::asker(&self.client, self.name.clone(), self.what.clone(), generation))
+    }
+}
+
+impl Drop for Behind {
+    fn drop(&mut self) {
+        drop(Lines::change(&self.client, &self.name, None, |line| line.leave(self.number)));
+    }
+}

@@ -1,0 +1,52 @@
+//! Waiting for the end of a lease.
+
+use std::time::Duration;
+
+use tokio::task::consume_budget;
+
+use super::Term;
+use crate::core::error::LossReason;
+
+/// How long a timer may be set while a lease is held. Timers stand still while the system
+/// is suspended; the store's clock, by which the lease ends, does not.
+pub(crate) const LOOK: Duration = Duration::from_secs(1);
+
+impl Term {
+    /// Resolves when somebody has seen that it is not held any more.
+    pub(crate) async fn over(&self) {
+        let mut changed = std::pin::pin!(self.changed.notified());
+        changed.as_mut().enable();
+        if self.is_held() {
+            tokio::select! {
+                () = changed => {}
+                () = self.shutdown.over() => {}
+            }
+        }
+    }
+
+    /// Resolves when it is lost; never, if it is released before.
+    ///
+    /// Needs no answer of the store: the deadline is enough.
+    pub(crate) async fn lost(&self) -> LossReason {
+        loop {
+            let mut changed = std::pin::pin!(self.changed.notified());
+            changed.as_mut().enable();
+            if let Some(reason) = self.loss() {
+                consume_budget().await;
+                return reason;
+            }
+            if self.is_held() || self.state.gone().is_some() {
+                let left = self.deadline().saturating_duration_since(self.store.now());
+                // Who renews it looks at it as well.
+                let left = if self.is_renewed() { left } else { left.min(LOOK) };
+                tokio::select! {
+                    () = changed => {}
+                    () = tokio::time::sleep(left) => {}
+                    () = self.shutdown.over() => {}
+                }
+            } else {
+                changed.await;
+            }
+        }
+    }
+}

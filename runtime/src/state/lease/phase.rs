@@ -1,0 +1,97 @@
+//! Whether a lease is held, and how it ended: it leaves *held* once, and never comes back.
+
+use std::sync::atomic::{AtomicU8, Ordering};
+
+use crate::core::error::LossReason;
+
+const HELD: u8 = 0;
+const ENDED: u8 = 1;
+const EXPIRED: u8 = 2;
+const TAKEN: u8 = 3;
+const FORCED: u8 = 4;
+const MAX_HOLD: u8 = 5;
+const SHUT_DOWN: u8 = 6;
+/// Lost, it seems so, and it is not known yet whether by force.
+const GONE_EXPIRED: u8 = 7;
+const GONE_TAKEN: u8 = 8;
+
+/// One byte, so that each question is one look.
+#[derive(Debug, Default)]
+pub(super) struct State(AtomicU8);
+
+impl State {
+    fn get(&self) -> u8 {
+        self.0.load(Ordering::Acquire)
+    }
+
+    fn leave(&self, from: u8, to: u8) -> bool {
+        self.0.compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire).is_ok()
+    }
+
+    pub(super) fn is_held(&self) -> bool {
+        self.get() == HELD
+    }
+
+    /// Whether its release has begun.
+    pub(super) fn has_ended(&self) -> bool {
+        self.get() == ENDED
+    }
+
+    /// Its release begins. False if it was not held.
+    pub(super) fn finish(&self) -> bool {
+        self.leave(HELD, ENDED)
+    }
+
+    /// It is not held, and how it was lost is to be told. False if it was not held before.
+    pub(super) fn vanish(&self, reason: LossReason) -> bool {
+        let is_taken = reason == LossReason::Taken;
+        self.leave(HELD, if is_taken { GONE_TAKEN } else { GONE_EXPIRED })
+    }
+
+    /// It is lost. False if it had ended before, or was lost before.
+    pub(super) fn lose(&self, reason: LossReason) -> bool {
+        let state = match reason {
+            LossReason::Expired => EXPIRED,
+            LossReason::Taken => TAKEN,
+            LossReason::Forced => FORCED,
+            LossReason::MaxHold => MAX_HOLD,
+            LossReason::ShutDown => SHUT_DOWN,
+        };
+        [HELD, GONE_EXPIRED, GONE_TAKEN].into_iter().any(|from| self.leave(from, state))
+    }
+
+    /// How it was lost, if that is known for good.
+    pub(super) fn lost(&self) -> Option<LossReason> {
+        lost(self.get())
+    }
+
+    /// How it has vanished, if it is not lost for good yet.
+    pub(super) fn gone(&self) -> Option<LossReason> {
+        gone(self.get())
+    }
+
+    /// How it was lost, as far as is known by now.
+    pub(super) fn loss_so_far(&self) -> Option<LossReason> {
+        let state = self.get();
+        lost(state).or_else(|| gone(state))
+    }
+}
+
+fn lost(state: u8) -> Option<LossReason> {
+    Some(match state {
+        EXPIRED => LossReason::Expired,
+        TAKEN => LossReason::Taken,
+        FORCED => LossReason::Forced,
+        MAX_HOLD => LossReason::MaxHold,
+        SHUT_DOWN => LossReason::ShutDown,
+        _ => return None,
+    })
+}
+
+fn gone(state: u8) -> Option<LossReason> {
+    match state {
+        GONE_EXPIRED => Some(LossReason::Expired),
+        GONE_TAKEN => Some(LossReason::Taken),
+        _ => None,
+    }
+}

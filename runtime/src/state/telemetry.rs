@@ -1,0 +1,70 @@
+//! Metrics, by the `metrics` facade: their names, and when they count.
+//!
+#![doc = include_str!("../metrics.md")]
+//!
+//! `kind` is `mutex`, `reentrant_mutex`, `semaphore`, `read` or `write`. The names of locks are no label: there
+//! may be any number of them, and they may be personal.
+//!
+//! Without the feature `metrics` the functions here do nothing, and look at no clock.
+#![cfg_attr(not(feature = "metrics"), allow(unused_variables, reason = "they do nothing then"))]
+
+use std::time::Duration;
+
+use crate::core::error::{LockError, LossReason};
+use crate::store::Kind;
+
+#[cfg(feature = "metrics")]
+fn label(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Mutex => "mutex",
+        Kind::Reentrant => "reentrant_mutex",
+        Kind::Semaphore { .. } => "semaphore",
+        Kind::Read => "read",
+        Kind::Write => "write",
+    }
+}
+
+/// An acquisition has ended.
+pub(crate) fn acquired<T>(
+    kind: Kind,
+    waited: impl FnOnce() -> Duration,
+    result: &Result<T, LockError>,
+) {
+    #[cfg(feature = "metrics")]
+    match result {
+        Ok(_) => {
+            metrics::counter!("leasehold_acquired_total", "kind" => label(kind)).increment(1);
+            metrics::histogram!("leasehold_wait_seconds", "kind" => label(kind)).record(waited());
+        }
+        Err(error) => {
+            let reason = if error.is_held_by_another() { "held" } else { "failed" };
+            metrics::counter!("leasehold_refused_total", "kind" => label(kind), "reason" => reason)
+                .increment(1);
+        }
+    }
+}
+
+/// A lease has ended: it was released, or lost.
+pub(crate) fn ended(kind: Kind, held: impl FnOnce() -> Duration, loss: Option<LossReason>) {
+    #[cfg(feature = "metrics")]
+    {
+        metrics::histogram!("leasehold_hold_seconds", "kind" => label(kind)).record(held());
+        if let Some(reason) = loss {
+            let reason = match reason {
+                LossReason::Expired => "expired",
+                LossReason::Taken => "taken",
+                LossReason::Forced => "forced",
+                LossReason::MaxHold => "max_hold",
+                LossReason::ShutDown => "shut_down",
+            };
+            metrics::counter!("leasehold_lost_total", "kind" => label(kind), "reason" => reason)
+                .increment(1);
+        }
+    }
+}
+
+/// A renewal was answered, or was not.
+pub(crate) fn renewal(outcome: &'static str) {
+    #[cfg(feature = "metrics")]
+    metrics::counter!("leasehold_renewals_total", "outcome" => outcome).increment(1);
+}

@@ -1,0 +1,322 @@
+//! A store whose commands can be made to fail: what [`Faults`](crate::Faults) are
+//! planned for.
+
+use std::collections::VecDeque;
+use std::future::pending;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::{Duration, Instant};
+
+use futures_util::future::join_all;
+use tokio::runtime::Handle;
+use tokio::time::sleep;
+
+use super::{
+    Adoption, All, Attempt, ClientId, ClientInfo, Ended, Forced, Hint, Listener, LockInfo, Owner,
+    Renewal, Renewals, Request, RequestId, Stamp, Store, StoreError, StoreFuture, Waiting, at_once,
+};
+use crate::core::error::{Outcome, Step};
+use crate::core::key::LockKey;
+
+/// What goes wrong with a command: see [`Faults`](crate::Faults).
+///
+/// A failure that may pass is met with patience: an acquisition asks again for its
+/// wait, and for a second at least; a release is sent three times, and then goes on in
+/// the background; a renewal is sent again until the lease ends. So one such fault
+/// goes unnoticed, as it does in production. To see the error, plan it for
+/// [`always`](crate::Faults::always).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Fault {
+    /// The store can't be reached, so the command surely does not run. It may pass.
+    Unreachable,
+    /// The store refuses for good, as for lack of rights, and the command does not run.
+    /// Who acquires or releases has the error at once.
+    Refuse,
+    /// The command is lost on its way: it does not run, and nobody knows. It may pass.
+    LoseCommand,
+    /// The command is done, and its answer is lost: nobody knows that it ran. It may
+    /// pass.
+    LoseReply,
+    /// The same, but it takes this long until the answer is given up, as by a time-out.
+    LoseReplyAfter(Duration),
+    /// The command is done at once, and its answer takes this long.
+    Delay(Duration),
+    /// The command is done, and is never answered, nor does it fail. No server does
+    /// that, since commands to it have a time-out: it is for callers with one of their
+    /// own.
+    Hang,
+}
+
+/// How many commands are remembered until somebody looks.
+const LOGGED: usize = 10_000;
+
+/// Another store, with faults for the commands to come.
+#[derive(Debug)]
+pub struct Faulty {
+    inner: Arc<dyn Store>,
+    plan: Mutex<Plan>,
+    ears: Mutex<Vec<Arc<Ear>>>,
+    suspended: Mutex<Duration>,
+}
+
+/// What a client hears, and may hear later.
+#[derive(Debug)]
+struct Ear {
+    listener: Weak<dyn Listener>,
+    /// Hints that are held back, if they are.
+    held: Mutex<Option<Vec<Hint>>>,
+}
+
+impl Listener for Ear {
+    fn hear(&self, hint: Hint) {
+        if let Some(held) = lock(&self.held).as_mut() {
+            held.push(hint);
+        } else if let Some(listener) = self.listener.upgrade() {
+            listener.hear(hint);
+        }
+    }
+}
+
+#[derive(Debug, Default)]
+struct Plan {
+    of_all: Planned,
+    of_one: Vec<(Step, Planned)>,
+    log: Vec<&'static str>,
+}
+
+#[derive(Debug, Default)]
+struct Planned {
+    /// Nothing for a command that passes.
+    next: VecDeque<Option<Fault>>,
+    always: Option<Fault>,
+}
+
+impl Plan {
+    /// The plan for all commands, or for those of one step.
+    fn of(&mut self, only: Option<Step>) -> &mut Planned {
+        let Some(step) = only else { return &mut self.of_all };
+        let known = self.of_one.iter().position(|(of, _)| *of == step);
+        let place = known.unwrap_or_else(|| {
+            self.of_one.push((step, Planned::default()));
+            self.of_one.len() - 1
+        });
+        &mut self.of_one[place].1
+    }
+
+    /// What happens to the command that comes now: the next before what is always,
+    /// and each of its own step before that of all.
+    fn take(&mut self, step: Option<Step>) -> Option<Fault> {
+        let of_step = self.of_one.iter_mut().find(|(of, _)| Some(*of) == step);
+        let mut plans: Vec<_> = of_step.map(|(_, plan)| plan).into_iter().collect();
+        plans.push(&mut self.of_all);
+        let next = plans.iter_mut().find_map(|plan| plan.next.pop_front());
+        next.unwrap_or_else(|| plans.iter().find_map(|plan| plan.always))
+    }
+}
+
+impl Faulty {
+    /// Another store, without faults yet.
+    #[must_use]
+    pub fn over(inner: Arc<dyn Store>) -> Self {
+        Self { inner, plan: Mutex::default(), ears: Mutex::default(), suspended: Mutex::default() }
+    }
+
+    /// Plans one command: the next that has no plan, of all or of one step.
+    pub fn next(&self, only: Option<Step>, fault: Option<Fault>) {
+        lock(&self.plan).of(only).next.push_back(fault);
+    }
+
+    /// Plans all commands that have no plan of their own.
+    pub fn always(&self, only: Option<Step>, fault: Fault) {
+        lock(&self.plan).of(only).always = Some(fault);
+    }
+
+    /// Forgets what is planned: everything, or what is for one step alone.
+    pub fn heal(&self, only: Option<Step>) {
+        let mut plan = lock(&self.plan);
+        *plan.of(only) = Planned::default();
+        if only.is_none() {
+            plan.of_one.clear();
+        }
+    }
+
+    /// Lets the holder's clock go on for a time in which no timer did, as when the system
+    /// was suspended.
+    pub fn suspend(&self, time: Duration) {
+        *lock(&self.suspended) += time;
+    }
+
+    /// The commands that were sent since the last call, by name.
+    pub fn log(&self) -> Vec<&'static str> {
+        std::mem::take(&mut lock(&self.plan).log)
+    }
+
+    /// Holds all hints back from now on.
+    pub fn hold_hints(&self) {
+        for ear in &*lock(&self.ears) {
+            *lock(&ear.held) = Some(Vec::new());
+        }
+    }
+
+    /// Lets go of the hints that were held back, and holds no more.
+    pub fn deliver_hints(&self) {
+        for ear in &*lock(&self.ears) {
+            let held = lock(&ear.held).take();
+            for hint in held.unwrap_or_default() {
+                ear.hear(hint);
+            }
+        }
+    }
+
+    /// Does a command, or what is planned for it. Only a plan for all is for one that
+    /// is no step of a caller's.
+    fn answer<T: Send + 'static>(
+        &self,
+        name: &'static str,
+        step: Option<Step>,
+        command: impl FnOnce() -> StoreFuture<T>,
+    ) -> StoreFuture<T> {
+        let fault = {
+            let mut plan = lock(&self.plan);
+            if plan.log.len() < LOGGED {
+                plan.log.push(name);
+            }
+            plan.take(step)
+        };
+        let Some(fault) = fault else { return command() };
+        match fault {
+            Fault::Unreachable => {
+                let error = failure(Outcome::NotRun, true, "the store cannot be reached");
+                at_once(Err(error))
+            }
+            Fault::Refuse => {
+                let error = failure(Outcome::NotRun, false, "the store refuses the command");
+                at_once(Err(error))
+            }
+            Fault::LoseCommand => at_once(Err(unanswered("the command was lost"))),
+            Fault::LoseReply => {
+                let done = command();
+                Box::pin(async move {
+                    done.await?;
+                    Err(unanswered("the reply was lost"))
+                })
+            }
+            Fault::LoseReplyAfter(time) => {
+                drop(command());
+                Box::pin(async move {
+                    pass(time).await;
+                    Err(unanswered("the reply was lost"))
+                })
+            }
+            Fault::Delay(time) => {
+                let done = command();
+                Box::pin(async move {
+                    pass(time).await;
+                    done.await
+                })
+            }
+            Fault::Hang => {
+                drop(command());
+                Box::pin(pending())
+            }
+        }
+    }
+}
+
+fn failure(outcome: Outcome, is_passing: bool, problem: &str) -> StoreError {
+    let source = format!("injected fault: {problem}").into();
+    StoreError { outcome, is_passing, is_shut_down: false, source }
+}
+
+fn unanswered(problem: &str) -> StoreError {
+    failure(Outcome::Unknown, true, &format!("no answer: {problem}"))
+}
+
+/// A lease may be dropped outside of a runtime, where nothing can wait.
+async fn pass(time: Duration) {
+    if Handle::try_current().is_ok() {
+        sleep(time).await;
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Store for Faulty {
+    fn acquire(&self, request: &Request, waiting: Option<Waiting>) -> StoreFuture<Attempt> {
+        self.answer("acquire", Some(Step::Acquire), || self.inner.acquire(request, waiting))
+    }
+
+    fn renew(&self, request: &Request) -> StoreFuture<Renewal> {
+        self.answer("renew", Some(Step::Renew), || self.inner.renew(request))
+    }
+
+    /// Each by itself.
+    fn renew_all(&self, requests: &[Request]) -> Renewals {
+        let renewals: Vec<_> = requests.iter().map(|request| self.renew(request)).collect();
+        Box::pin(join_all(renewals))
+    }
+
+    fn keep_offer(&self, request: &Request, until: Stamp) -> StoreFuture<()> {
+        self.answer("keep_offer", None, || self.inner.keep_offer(request, until))
+    }
+
+    fn adopt(&self, from: RequestId, request: &Request) -> StoreFuture<Adoption> {
+        self.answer("adopt", Some(Step::Adopt), || self.inner.adopt(from, request))
+    }
+
+    fn release(&self, request: &Request, keep: Duration) -> StoreFuture<Ended> {
+        self.answer("release", Some(Step::Release), || self.inner.release(request, keep))
+    }
+
+    fn cancel(&self, request: &Request) -> StoreFuture<bool> {
+        self.answer("cancel", None, || self.inner.cancel(request))
+    }
+
+    fn acquire_all(&self, requests: &[Request]) -> Option<StoreFuture<All>> {
+        let nothing = || -> StoreFuture<_> { Box::pin(async { Ok(Err(None)) }) };
+        let command = || self.inner.acquire_all(requests).unwrap_or_else(nothing);
+        Some(self.answer("acquire_all", Some(Step::Acquire), command))
+    }
+
+    fn inspect(&self, key: &LockKey) -> StoreFuture<LockInfo> {
+        self.answer("inspect", Some(Step::Inspect), || self.inner.inspect(key))
+    }
+
+    fn is_held_by(&self, key: &LockKey, owner: &Owner) -> StoreFuture<bool> {
+        self.answer("is_held_by", Some(Step::Inspect), || self.inner.is_held_by(key, owner))
+    }
+
+    fn force_release(&self, key: &LockKey) -> StoreFuture<Forced> {
+        self.answer("force_release", Some(Step::ForceRelease), || self.inner.force_release(key))
+    }
+
+    fn was_forced(&self, request: &Request) -> StoreFuture<bool> {
+        self.answer("was_forced", None, || self.inner.was_forced(request))
+    }
+
+    /// Never fails: it comes before what a test plans.
+    fn introduce(&self, client: &ClientInfo, lasts: Duration) -> StoreFuture<()> {
+        self.inner.introduce(client, lasts)
+    }
+
+    fn listen(&self, client: ClientId, listener: Weak<dyn Listener>) {
+        let ear = Arc::new(Ear { listener, held: Mutex::default() });
+        let heard: Weak<Ear> = Arc::downgrade(&ear);
+        self.inner.listen(client, heard);
+        lock(&self.ears).push(ear);
+    }
+
+    fn gives_hints(&self) -> bool {
+        self.inner.gives_hints()
+    }
+
+    fn answers_within(&self, ttl: Duration) -> Option<Duration> {
+        self.inner.answers_within(ttl)
+    }
+
+    fn now(&self) -> Instant {
+        self.inner.now() + *lock(&self.suspended)
+    }
+}

@@ -1,0 +1,35 @@
+//! A server that is one of several.
+
+use std::time::Duration;
+
+use super::encode::by;
+use super::{RedisStore, script};
+use crate::store::{Attempt, Kind, Mended, Node, Request, Store, StoreFuture};
+
+impl Node for RedisStore {
+    fn vote(&self, request: &Request, again: Duration) -> StoreFuture<Attempt> {
+        if !matches!(request.kind, Kind::Read | Kind::Write) {
+            return self.acquire(request, None);
+        }
+        let command = self.of(request, &[&script::RW_VOTE; 4]);
+        let command = command.millis(request.ttl).millis(again);
+        self.ask(command, request, Attempt::WrongKind, super::attempt)
+    }
+
+    fn mend(&self, request: &Request, token: u64, lasts: Duration) -> StoreFuture<Mended> {
+        let is_mutex = request.kind == Kind::Mutex;
+        let script = if is_mutex { &script::MUTEX_MEND } else { &script::RW_MEND };
+        let mut command = self.of(request, &[script; 4]).number(token).millis(lasts);
+        if is_mutex {
+            command = command.arg(by(request.owner.as_ref()));
+        }
+        self.ask(command, request, Mended::NotHeld, |answer| {
+            Some(match *answer {
+                [1, token] => Mended::Held { token },
+                [0] => Mended::NotHeld,
+                [2, millis] => Mended::Behind(Duration::from_millis(millis)),
+                _ => return None,
+            })
+        })
+    }
+}
