@@ -13,3 +13,4 @@ pub(crate) mod quorum;
 pub(crate) mod reentrant_mutex;
 pub(crate) mod rw_lock;
 pub(crate) mod semaphore;
+mod shutdown;

@@ -3,4 +3,5 @@
 pub(crate) mod acquire;
 pub(crate) mod lease;
 pub(crate) mod lease_set;
+pub(crate) mod shared;
 pub(crate) mod ticket;

@@ -34,9 +34,6 @@ use crate::state::lease::Term;
 use crate::state::shutdown::{Shutdown, Stay};
 use crate::store::{Request, RequestId, Stamp, Store, StoreError, StoreFuture};
 
-/// How long the end of a client, or of a thread, waits for releases.
-pub(crate) const DRAIN: Duration = Duration::from_secs(2);
-
 /// A handle to the keeper; a clone is the same one.
 #[derive(Clone, Debug)]
 pub(crate) struct Keeper {

@@ -49,6 +49,7 @@
 mod api;
 #[cfg(feature = "macros")]
 mod attribute;
+mod client;
 mod core;
 mod engine;
 mod hints;

@@ -27,10 +27,10 @@ pub(crate) use self::admission::Admission;
 pub(crate) use self::handoff::TurnId;
 use self::handoff::{Ends, Turns};
 pub(crate) use self::waiter::Behind;
-use crate::api::locks::Client;
+use crate::client::Client;
+use crate::client::pending::Asking;
 use crate::core::key::LockKey;
-use crate::engine::acquire::{Asking, LIVE, Wanted};
-use crate::store::{Kind, Owner};
+use crate::store::{Kind, LIVE, Owner, Wanted};
 
 /// A lock, as one kind of it; and for one owner, if he may have it already: who comes
 /// again to what he has must not wait behind those who wait for him.
@@ -45,6 +45,7 @@ const MOST: u32 = 64;
 
 /// The lines of a client, one for each lock that somebody asks for.
 pub(crate) struct Lines {
+    client: Arc<Client>,
     all: Mutex<All>,
     /// Makes generations, turns and places, which are never the same.
     numbers: AtomicU64,
@@ -89,26 +90,26 @@ pub(crate) enum Entry {
 
 impl Lines {
     /// Lines in which leases go from one to the next without the store, or not.
-    pub(crate) fn new(hands_over: bool) -> Self {
-        Self { all: Mutex::default(), numbers: AtomicU64::new(0), hands_over }
+    pub(crate) fn new(client: Arc<Client>, hands_over: bool) -> Self {
+        Self { client, all: Mutex::default(), numbers: AtomicU64::new(0), hands_over }
     }
 
     /// Enters the line of a lock, to have it for `ttl`.
-    pub(crate) fn enter(client: &Arc<Client>, wanted: &Wanted, ttl: Duration) -> Entry {
+    pub(crate) fn enter(self: &Arc<Self>, wanted: &Wanted, ttl: Duration) -> Entry {
         let name = name(&wanted.key, wanted.kind, wanted.owner.as_ref());
         let what = (wanted.kind, wanted.owner.clone());
-        let now = client.store.now();
-        let mut all = client.lines.all();
-        let line = client.lines.line(&mut all, &name, now);
+        let now = self.now();
+        let mut all = self.all();
+        let line = self.line(&mut all, &name, now);
         if line.waiting.is_empty() && line.has_room(what.0) {
             line.admit(what.0, now);
             let generation = line.generation;
-            return Entry::Admitted(Admission::asker(client, name, what, generation));
+            return Entry::Admitted(Admission::asker(self, name, what, generation));
         }
         let (admit, admitted) = oneshot::channel();
-        let number = client.lines.number();
+        let number = self.number();
         line.waiting.push_back(Place { number, what: what.clone(), ttl, admit });
-        Entry::Behind(Behind::new(client, name, what, number, admitted))
+        Entry::Behind(Behind::new(self, name, what, number, admitted))
     }
 
     /// The line of a lock, be it a new one.
@@ -128,11 +129,15 @@ impl Lines {
     }
 
     /// Whether somebody waits for his turn: then nobody may try past him.
-    pub(crate) fn has_waiters(client: &Client, wanted: &Wanted) -> bool {
+    pub(crate) fn has_waiters(&self, wanted: &Wanted) -> bool {
         let name = name(&wanted.key, wanted.kind, wanted.owner.as_ref());
-        let all = client.lines.all();
+        let all = self.all();
         let line = all.lines.get(&name).filter(|line| !line.waiting.is_empty());
-        line.is_some_and(|line| client.store.now() < line.sign + LIVE)
+        line.is_some_and(|line| self.now() < line.sign + LIVE)
+    }
+
+    fn now(&self) -> Instant {
+        self.client.store.now()
     }
 
     fn all(&self) -> MutexGuard<'_, All> {
@@ -142,7 +147,7 @@ impl Lines {
     /// Changes a line, if there is one, and lets in whoever has room now. The first who
     /// asks for the same inherits what was begun.
     fn change<T>(
-        client: &Arc<Client>,
+        self: &Arc<Self>,
         name: &Name,
         mut inherited: Option<(What, Box<Asking>)>,
         change: impl FnOnce(&mut Line) -> Option<T>,
@@ -150,7 +155,7 @@ impl Lines {
         let mut admitted = Vec::new();
         let (generation, result);
         {
-            let mut all = client.lines.all();
+            let mut all = self.all();
             let line = all.lines.get_mut(name)?;
             result = change(line);
             generation = line.generation;
@@ -158,7 +163,7 @@ impl Lines {
                 && line.has_room(first.what.0)
                 && let Some(place) = line.waiting.pop_front()
             {
-                line.admit(place.what.0, client.store.now());
+                line.admit(place.what.0, self.now());
                 admitted.push(place);
             }
             if line.askers == 0 && line.turns.is_empty() {
@@ -167,7 +172,7 @@ impl Lines {
         }
         for Place { what, admit, .. } in admitted {
             let same = inherited.take_if(|(of, _)| *of == what);
-            let mut admission = Admission::asker(client, name.clone(), what, generation);
+            let mut admission = Admission::asker(self, name.clone(), what, generation);
             admission.inherited = same.map(|(_, asking)| asking);
             // If it is gone, its admission is dropped, and so passed on.
             let _ = admit.send(admission);

@@ -26,6 +26,7 @@ use tokio::task::consume_budget;
 
 pub use self::inspection::{ClientInfo, Forced, Holder, LockInfo, LockKind, Waiter};
 pub use self::quorum_member::{Mended, Node};
+pub(crate) use self::request::Wanted;
 pub use self::request::{ClientId, Kind, Owner, Request, RequestId};
 use crate::core::error::{LossReason, Outcome};
 use crate::core::key::LockKey;
@@ -59,6 +60,10 @@ pub const TOKENS: u64 = 64;
 
 /// The longest that a waiter may be taken to live without asking again.
 pub const LIVE_MOST: Duration = Duration::from_secs(15);
+
+/// For how long a waiter is known to live after it asked. It asks three times in it, so
+/// a shorter one would cost the store more.
+pub(crate) const LIVE: Duration = Duration::from_secs(6);
 
 /// For how long an offer waits for its waiter at most. A client that lives confirms it in
 /// milliseconds; one that does not costs all others so much.

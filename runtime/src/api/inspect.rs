@@ -3,7 +3,6 @@
 use super::locks::Locks;
 use crate::core::error::{LockError, Step};
 use crate::core::key::{IntoLockKey, LockKey};
-use crate::local_queue::Lines;
 use crate::store::{Forced, LockInfo, Owner};
 
 impl Locks {
@@ -111,7 +110,7 @@ impl Locks {
         self.check(Step::ForceRelease, &key)?;
         let forced = self.client().store.force_release(&key).await;
         // What it was taken from in this process is not handed over any more.
-        Lines::end_turns(self.client(), &key);
+        self.shared().queues.end_turns(&key);
         let forced = forced.map_err(|error| LockError::store(Step::ForceRelease, &key, error))?;
         if let Forced::Released { held, .. } = forced {
             tracing::warn!(held, "a lock was taken from its holders by force");

@@ -9,9 +9,9 @@ use super::locks::Locks;
 use crate::core::error::LockError;
 use crate::core::key::{IntoLockKey, LockKey};
 use crate::core::options::Options;
-use crate::engine::acquire::{Wanted, acquire};
+use crate::engine::acquire::acquire;
 use crate::engine::lease::Lease;
-use crate::store::{Kind, Owner};
+use crate::store::{Kind, Owner, Wanted};
 
 /// A lock by name, with what was chosen for its leases.
 #[derive(Clone, Debug)]
@@ -55,7 +55,7 @@ impl Face {
         consume_budget().await;
         let key = self.key.get()?;
         let owner = self.owner.as_deref().map(Owner::new).transpose()?;
-        acquire(self.locks.client(), Wanted { key, kind, owner }, options).await
+        acquire(self.locks.shared(), Wanted { key, kind, owner }, options).await
     }
 }
 

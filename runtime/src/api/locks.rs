@@ -2,8 +2,7 @@
 
 use std::fmt;
 use std::future::Future;
-use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, PoisonError, Weak};
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 #[cfg(feature = "redis")]
@@ -14,16 +13,16 @@ use super::mutex::Mutex;
 use super::reentrant_mutex::ReentrantMutex;
 use super::rw_lock::RwLock;
 use super::semaphore::Semaphore;
+use crate::client::Client;
 use crate::core::error::LockError;
 use crate::core::key::IntoLockKey;
 use crate::engine::acquire::adopt;
 use crate::engine::lease::Lease;
+use crate::engine::shared::Shared;
 use crate::engine::ticket::Ticket;
-use crate::hints::Wakeups;
 use crate::keeper::Keeper;
-use crate::local_queue::Lines;
 use crate::store::memory::MemoryStore;
-use crate::store::{ClientId, ClientInfo, RequestId, Store};
+use crate::store::{ClientId, ClientInfo, Store};
 
 /// A client of a lock store: cheap to clone, one a process is enough.
 ///
@@ -36,29 +35,7 @@ use crate::store::{ClientId, ClientInfo, RequestId, Store};
 /// still to be released, for at most 2 seconds.
 #[derive(Clone)]
 pub struct Locks {
-    client: Arc<Client>,
-}
-
-/// What all clones and leases of a client share.
-pub(crate) struct Client {
-    pub(crate) store: Arc<dyn Store>,
-    pub(crate) keeper: Keeper,
-    pub(crate) lines: Lines,
-    pub(crate) wakeups: Arc<Wakeups>,
-    pub(crate) id: ClientId,
-    requests: AtomicU64,
-}
-
-impl Client {
-    pub(crate) fn next_request(&self) -> RequestId {
-        RequestId::next(self.id, &self.requests)
-    }
-}
-
-impl Drop for Client {
-    fn drop(&mut self) {
-        self.keeper.end();
-    }
+    shared: Arc<Shared>,
 }
 
 impl Locks {
@@ -68,15 +45,15 @@ impl Locks {
         id: ClientId,
         hands_over: bool,
     ) -> Self {
-        let wakeups = Wakeups::new(keeper.clone());
-        let listener: Weak<Wakeups> = Arc::downgrade(&wakeups);
-        store.listen(id, listener);
-        let (lines, requests) = (Lines::new(hands_over), AtomicU64::new(0));
-        Self { client: Arc::new(Client { store, keeper, lines, wakeups, id, requests }) }
+        Self { shared: Arc::new(Shared::new(store, keeper, id, hands_over)) }
+    }
+
+    pub(crate) fn shared(&self) -> &Arc<Shared> {
+        &self.shared
     }
 
     pub(crate) fn client(&self) -> &Arc<Client> {
-        &self.client
+        &self.shared.client
     }
 
     /// Locks within this process only, kept in memory: for tests, examples,
@@ -276,7 +253,7 @@ impl Locks {
     /// Safe: if the future is dropped before it is ready, nothing stays held by this
     /// client. The ticket may be spent then.
     pub async fn adopt(&self, ticket: Ticket) -> Result<Lease, LockError> {
-        adopt(&self.client, ticket).await
+        adopt(&self.shared, ticket).await
     }
 
     /// Makes this the client that `#[distributed_lock]` uses in this process,
@@ -324,7 +301,7 @@ tokio::task_local! {
 
 impl fmt::Debug for Locks {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Locks").field("store", &self.client.store).finish_non_exhaustive()
+        f.debug_struct("Locks").field("store", &self.client().store).finish_non_exhaustive()
     }
 }
 

@@ -120,6 +120,6 @@ impl MultiLock {
         // Some are refused without the store.
         consume_budget().await;
         let keys = self.keys.iter().map(Key::get).collect::<Result<_, _>>()?;
-        acquire_all(self.locks.client(), keys, options).await
+        acquire_all(self.locks.shared(), keys, options).await
     }
 }

@@ -12,16 +12,17 @@ use std::time::Duration;
 
 pub use self::handle::{LeaseHandle, LeaseState};
 pub use self::released::Released;
+use super::shared::Shared;
 use super::ticket::Ticket;
-use crate::api::locks::Client;
+use crate::client::Client;
 use crate::core::error::{LockError, LossReason, Outcome, Step};
 use crate::core::fence::Fence;
 use crate::core::key::LockKey;
 use crate::core::options::Options;
 use crate::keeper::{Judged, renew, why};
-use crate::local_queue::{Lines, TurnId};
-use crate::state::lease::{Grant, Term};
-use crate::store::{Ended, Request};
+use crate::local_queue::TurnId;
+use crate::state::lease::{Granted, Term};
+use crate::store::Ended;
 
 /// How often a release, or a renewal by hand, is sent before it is given up.
 const TRIES: u32 = 3;
@@ -39,7 +40,7 @@ const TRIES: u32 = 3;
 /// the end.
 #[must_use = "a lock is released as soon as its lease is dropped: bind it to a name such as `_lease`, and not to `_`"]
 pub struct Lease {
-    client: Arc<Client>,
+    shared: Arc<Shared>,
     handle: LeaseHandle,
     /// What is left to be done about it when it is dropped.
     rest: Rest,
@@ -59,28 +60,38 @@ enum Rest {
 }
 
 impl Lease {
-    pub(crate) fn new(
-        client: Arc<Client>,
-        request: Request,
-        fence: Option<Fence>,
-        grant: Grant,
-        options: &Options,
-    ) -> Self {
+    pub(crate) fn new(shared: &Arc<Shared>, granted: Granted, options: &Options) -> Self {
+        let Granted { request, fence, grant } = granted;
+        let client = &shared.client;
         let (store, shutdown) = (client.store.clone(), client.keeper.shutdown.clone());
         let term = Arc::new(Term::new(store, shutdown, request, fence, grant, options));
         client.keeper.watch(&term, term.first(grant));
-        Self { client, handle: LeaseHandle::new(term), rest: Rest::Release, turn: None }
+        Self {
+            shared: shared.clone(),
+            handle: LeaseHandle::new(term),
+            rest: Rest::Release,
+            turn: None,
+        }
+    }
+
+    /// The lease of a grant, unless it is over by now: then it is taken back, and as nobody
+    /// has worked under it, nothing is kept.
+    pub(crate) fn unless_over(
+        shared: &Arc<Shared>,
+        granted: Granted,
+        options: &Options,
+    ) -> Option<Self> {
+        let mut lease = Self::new(shared, granted, options);
+        if lease.is_held() {
+            return Some(lease);
+        }
+        lease.rest = Rest::TakeBack;
+        None
     }
 
     /// The next in this process may have it, within this turn.
     pub(crate) fn have_turn(&mut self, turn: Option<TurnId>) {
         self.turn = turn;
-    }
-
-    /// Takes back a lease that was over when it came: nobody has worked under
-    /// it, so nothing is kept.
-    pub(crate) fn discard(mut self) {
-        self.rest = Rest::TakeBack;
     }
 
     /// The lock.
@@ -185,18 +196,18 @@ impl Lease {
                 break;
             }
             let was_final = self.term().is_final();
-            match renew(&self.client.store, self.term()).await {
+            match renew(&self.client().store, self.term()).await {
                 Ok(Judged::Held(next)) => {
                     // One that is not renewed is looked at when it ends, which is later now.
                     let is_new = !was_final && !self.term().is_renewed();
                     if let Some(next) = next.filter(|_| is_new) {
-                        self.client.keeper.watch(self.term(), next);
+                        self.client().keeper.watch(self.term(), next);
                     }
                     break;
                 }
                 Ok(Judged::Gone(reason)) => {
                     // Not in here: this may be polled by `run`, which stops that now.
-                    self.client.keeper.tell_later(self.term(), reason);
+                    self.client().keeper.tell_later(self.term(), reason);
                     break;
                 }
                 Err(error) if error.is_passing && tries_left > 0 => {}
@@ -219,7 +230,7 @@ impl Lease {
     /// [`LockError::Lost`] if the lease had ended before, [`LockError::Unsupported`] on a
     /// quorum: it is released then.
     pub fn detach(mut self) -> Result<Ticket, LockError> {
-        let ticket = Ticket::of(self.term(), &*self.client.store)?;
+        let ticket = Ticket::of(self.term(), &*self.client().store)?;
         if !self.stop()
             && let Some(reason) = self.term().loss_so_far()
         {
@@ -258,7 +269,7 @@ impl Lease {
         let (mut tries_left, mut is_unconfirmed) = (TRIES, false);
         loop {
             tries_left -= 1;
-            let answer = self.client.store.release(&self.term().request, self.term().keep());
+            let answer = self.client().store.release(&self.term().request, self.term().keep());
             // Who asks next in this process is behind it.
             self.end_turn();
             match answer.await {
@@ -268,14 +279,14 @@ impl Lease {
                 Err(error) => return Err(LockError::store(Step::Release, self.key(), error)),
                 Ok(answer) => {
                     self.rest = Rest::Nothing;
-                    self.client.keeper.end_doubt(self.term());
+                    self.client().keeper.end_doubt(self.term());
                     self.term().settle(!matches!(answer, Ended::NotHeld(_)));
                     return match answer {
                         Ended::Kept => Ok(Released::Kept),
                         Ended::StillHeld(left) => Ok(Released::StillHeld(left)),
                         Ended::NotHeld(reason) if !is_unconfirmed || !was_held => {
                             let request = &self.term().request;
-                            let reason = why(&self.client.store, request, reason).await;
+                            let reason = why(&self.client().store, request, reason).await;
                             Err(self.lost_by(reason))
                         }
                         // Not held after a release that had no answer, and not known
@@ -287,12 +298,16 @@ impl Lease {
         }
     }
 
+    fn client(&self) -> &Client {
+        &self.shared.client
+    }
+
     fn term(&self) -> &Arc<Term> {
         self.handle.term()
     }
 
     fn check(&self, step: Step) -> Result<(), LockError> {
-        self.client.keeper.check().map_err(|error| LockError::store(step, self.key(), error))
+        self.client().keeper.check().map_err(|error| LockError::store(step, self.key(), error))
     }
 
     fn lost_by(&self, reason: LossReason) -> LockError {
@@ -303,7 +318,7 @@ impl Lease {
     /// be released.
     fn hand_over(&mut self) -> bool {
         let term = self.term();
-        let next = |turn| Lines::hand_over(&self.client, turn, term, term.rest_of_grant()?);
+        let next = |turn| self.shared.queues.hand_over(turn, term, term.rest_of_grant()?);
         let Some(next) = self.turn.and_then(next) else { return false };
         // Before others are woken, whatever that does.
         (self.turn, self.rest) = (None, Rest::Nothing);
@@ -314,14 +329,14 @@ impl Lease {
 
     fn end_turn(&mut self) {
         if let Some(turn) = self.turn.take() {
-            Lines::end_turn(&self.client, &self.term().request, turn);
+            self.shared.queues.end_turn(&self.term().request, turn);
         }
     }
 
     /// Ends the renewals; false if the lease was lost before.
     fn stop(&self) -> bool {
         let was_held = self.term().finish();
-        self.client.keeper.forget(self.term());
+        self.client().keeper.forget(self.term());
         was_held
     }
 }
@@ -330,12 +345,12 @@ impl Drop for Lease {
     fn drop(&mut self) {
         if self.rest != Rest::Nothing {
             // A copy in a process that was forked off is not the lease.
-            if self.client.keeper.check().is_err() {
+            if self.client().keeper.check().is_err() {
                 return;
             }
             let was_held = self.stop();
             if self.rest == Rest::TakeBack || !was_held || !self.hand_over() {
-                self.client.keeper.release_later(self.term(), self.rest == Rest::Release);
+                self.client().keeper.release_later(self.term(), self.rest == Rest::Release);
             }
         }
         self.end_turn();

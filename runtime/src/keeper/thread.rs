@@ -10,11 +10,11 @@ use tokio::runtime::{Builder, Handle};
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 
+use super::jobs;
 use super::state::{Done, Shared};
-use super::{DRAIN, jobs};
 use crate::core::error::{LockError, Outcome, Step};
 use crate::state::lease::{LOOK, Term};
-use crate::state::shutdown::Stay;
+use crate::state::shutdown::{DRAIN, Stay};
 use crate::store::{ClientInfo, Store, StoreError};
 
 /// How many renewals go together, and how many such pipelines are under way at a time.

@@ -3,16 +3,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::handoff::Baton;
 use super::{Lines, Name, TurnId, What};
-use crate::api::locks::Client;
-use crate::core::options::Options;
-use crate::engine::acquire::Asking;
-use crate::engine::lease::Lease;
+use crate::client::pending::Asking;
+use crate::state::lease::Granted;
+use crate::state::shutdown::Stay;
 
 /// The right to ask the store for a lock, or to have what was granted to the one
 /// before; it goes to the next when dropped.
 pub(crate) struct Admission {
-    client: Arc<Client>,
+    queues: Arc<Lines>,
     name: Name,
     what: What,
     standing: Standing,
@@ -30,34 +30,39 @@ enum Standing {
 }
 
 impl Admission {
-    pub(super) fn asker(client: &Arc<Client>, name: Name, what: What, generation: u64) -> Self {
-        Self::new(client, name, what, Standing::Asks(generation))
+    pub(super) fn asker(queues: &Arc<Lines>, name: Name, what: What, generation: u64) -> Self {
+        Self::new(queues, name, what, Standing::Asks(generation))
     }
 
-    pub(super) fn in_turn(client: &Arc<Client>, name: Name, what: What, turn: TurnId) -> Self {
-        Self::new(client, name, what, Standing::InTurn(turn))
+    pub(super) fn in_turn(queues: &Arc<Lines>, name: Name, what: What, turn: TurnId) -> Self {
+        Self::new(queues, name, what, Standing::InTurn(turn))
     }
 
-    fn new(client: &Arc<Client>, name: Name, what: What, standing: Standing) -> Self {
-        Self { client: client.clone(), name, what, standing, inherited: None }
+    fn new(queues: &Arc<Lines>, name: Name, what: What, standing: Standing) -> Self {
+        Self { queues: queues.clone(), name, what, standing, inherited: None }
     }
 
-    /// The lease that the one before handed over. Nothing if there is none, or not any
-    /// more: then the store is to be asked.
-    pub(crate) fn take_up(&mut self, options: &Options) -> Option<Lease> {
+    /// What the one before handed over, and in which turn. Nothing if there is none, or not
+    /// any more: then the store is to be asked.
+    /// The client's end waits for as long as the `Stay` is there.
+    pub(crate) fn take_up(&mut self) -> Option<(Granted, TurnId, Stay)> {
         let Standing::InTurn(turn) = self.standing else { return None };
         self.standing = Standing::Served;
-        let lease = Lines::take_up(&self.client, &self.name, turn)
-            .and_then(|baton| baton.lease(turn, options));
-        if lease.is_none() {
-            // It asks the store, beside whoever does.
-            let now = self.client.store.now();
-            let mut all = self.client.lines.all();
-            let line = self.client.lines.line(&mut all, &self.name, now);
-            line.admit(self.what.0, now);
-            self.standing = Standing::Asks(line.generation);
-        }
-        lease
+        let baton = self.queues.take_up(&self.name, turn);
+        let Some((granted, stay)) = baton.and_then(Baton::into_granted) else {
+            self.ask_instead();
+            return None;
+        };
+        Some((granted, turn, stay))
+    }
+
+    /// What it took up was over: it asks the store, beside whoever does.
+    pub(crate) fn ask_instead(&mut self) {
+        let now = self.queues.now();
+        let mut all = self.queues.all();
+        let line = self.queues.line(&mut all, &self.name, now);
+        line.admit(self.what.0, now);
+        self.standing = Standing::Asks(line.generation);
     }
 
     /// What the one before has begun, and not ended.
@@ -67,8 +72,8 @@ impl Admission {
 
     /// Says that it asks.
     pub(crate) fn sign(&self) {
-        if let Some(line) = self.client.lines.all().lines.get_mut(&self.name) {
-            line.sign = self.client.store.now();
+        if let Some(line) = self.queues.all().lines.get_mut(&self.name) {
+            line.sign = self.queues.now();
         }
     }
 
@@ -77,7 +82,7 @@ impl Admission {
     pub(crate) fn granted(mut self, ttl: Duration) -> Option<TurnId> {
         let Standing::Asks(generation) = self.standing else { return None };
         self.standing = Standing::Served;
-        Lines::begin_turn(&self.client, &self.name, &self.what, ttl, generation)
+        self.queues.begin_turn(&self.name, &self.what, ttl, generation)
     }
 
     /// Goes, and leaves what was begun to the next: its place in the store's
@@ -93,12 +98,12 @@ impl Drop for Admission {
             Standing::Asks(generation) => {
                 let inherited = self.inherited.take().map(|asking| (self.what.clone(), asking));
                 let kind = self.what.0;
-                Lines::change(&self.client, &self.name, inherited, |line| {
+                self.queues.change(&self.name, inherited, |line| {
                     line.dismiss(kind, generation);
                     None::<()>
                 });
             }
-            Standing::InTurn(turn) => Lines::pass_on(&self.client, &self.name, &self.what, turn),
+            Standing::InTurn(turn) => self.queues.pass_on(&self.name, &self.what, turn),
             Standing::Served => {}
         }
     }

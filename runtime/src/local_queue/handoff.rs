@@ -16,13 +16,11 @@ use std::time::{Duration, Instant};
 use tokio::time::sleep;
 
 use super::{Admission, Line, Lines, Name, Place, What, name, weight};
-use crate::api::locks::Client;
+use crate::client::Client;
 use crate::core::fence::Fence;
 use crate::core::key::LockKey;
-use crate::core::options::Options;
-use crate::engine::lease::Lease;
 use crate::keeper::Doubt;
-use crate::state::lease::{Grant, Term};
+use crate::state::lease::{Grant, Granted, Term};
 use crate::state::shutdown::Stay;
 use crate::store::{Kind, Request, StoreFuture, TOKENS};
 
@@ -99,33 +97,32 @@ impl Lines {
     /// The store has granted what was asked for. If those who wait here may have it
     /// next, a turn begins.
     pub(super) fn begin_turn(
-        client: &Arc<Client>,
+        self: &Arc<Self>,
         name: &Name,
         what: &What,
         ttl: Duration,
         generation: u64,
     ) -> Option<TurnId> {
-        let can_be =
-            client.lines.hands_over && matches!(what.0, Kind::Mutex | Kind::Semaphore { .. });
-        let turn = Self::change(client, name, None, |line| {
+        let can_be = self.hands_over && matches!(what.0, Kind::Mutex | Kind::Semaphore { .. });
+        let turn = self.change(name, None, |line| {
             line.dismiss(what.0, generation);
             if !can_be || !line.first_suits(what, ttl) {
                 return None;
             }
-            let (id, ends) = (client.lines.number(), client.store.now() + TURN);
+            let (id, ends) = (self.number(), self.now() + TURN);
             line.turns.begin(id, weight(what.0), ends);
             Some((id, ends))
         });
         let (id, ends) = turn?;
         let is_timed = {
-            let ends_of_all = &mut client.lines.all().ends;
+            let ends_of_all = &mut self.all().ends;
             ends_of_all.in_order.push_back((ends, name.clone(), id));
             std::mem::replace(&mut ends_of_all.is_timed, true)
         };
-        if !is_timed && !client.keeper.spawn(end_in_time(Timer(Arc::downgrade(client)))) {
+        if !is_timed && !self.client.keeper.spawn(end_in_time(Timer(Arc::downgrade(self)))) {
             // Without timers it would not end in time.
-            client.lines.all().ends.is_timed = false;
-            drop(Self::change(client, name, None, |line| line.turns.end(id)));
+            self.all().ends.is_timed = false;
+            drop(self.change(name, None, |line| line.turns.end(id)));
             return None;
         }
         Some(id)
@@ -134,7 +131,7 @@ impl Lines {
     /// Gives a lease that has just ended to the first who waits here, if he asks for the
     /// same: he is to be told. Nothing if it is to be released.
     pub(crate) fn hand_over(
-        client: &Arc<Client>,
+        self: &Arc<Self>,
         id: TurnId,
         term: &Term,
         rest: Grant,
@@ -143,23 +140,23 @@ impl Lines {
         let name = name(&request.key, request.kind, request.owner.as_ref());
         let what = (request.kind, request.owner.clone());
         let place = {
-            let mut all = client.lines.all();
+            let mut all = self.all();
             let line = all.lines.get_mut(&name)?;
-            let now = client.store.now();
+            let now = self.now();
             let place = line.next_in_turn(id, &what, request.ttl, now)?;
             let turn = line.turns.find(id)?;
             turn.left -= 1;
-            turn.baton = Some(Baton::new(client, term, rest));
+            turn.baton = Some(Baton::new(&self.client, term, rest));
             line.sign = now;
             place
         };
-        Some(HandedOver { place, admission: Admission::in_turn(client, name, what, id) })
+        Some(HandedOver { place, admission: Admission::in_turn(self, name, what, id) })
     }
 
     /// What was handed over, if its turn is not over.
-    pub(super) fn take_up(client: &Arc<Client>, name: &Name, id: TurnId) -> Option<Baton> {
-        let now = client.store.now();
-        let baton = Self::change(client, name, None, |line| {
+    pub(super) fn take_up(self: &Arc<Self>, name: &Name, id: TurnId) -> Option<Baton> {
+        let now = self.now();
+        let baton = self.change(name, None, |line| {
             let turn = line.turns.find(id)?;
             if now < turn.ends { turn.baton.take().map(Ok) } else { line.turns.end(id).map(Err) }
         });
@@ -168,29 +165,29 @@ impl Lines {
     }
 
     /// Passes on what one did not take up, or releases it.
-    pub(super) fn pass_on(client: &Arc<Client>, name: &Name, what: &What, id: TurnId) {
-        let place = Self::change(client, name, None, |line| {
+    pub(super) fn pass_on(self: &Arc<Self>, name: &Name, what: &What, id: TurnId) {
+        let place = self.change(name, None, |line| {
             let ttl = line.turns.find(id)?.baton.as_ref()?.ttl()?;
-            let place = line.next_in_turn(id, what, ttl, client.store.now());
+            let place = line.next_in_turn(id, what, ttl, self.now());
             Some(place.ok_or_else(|| line.turns.end(id)))
         });
         if let Some(Ok(place)) = place {
-            let admission = Admission::in_turn(client, name.clone(), what.clone(), id);
+            let admission = Admission::in_turn(self, name.clone(), what.clone(), id);
             HandedOver { place, admission }.tell();
         }
     }
 
     /// Ends a turn: the next asks the store.
-    pub(crate) fn end_turn(client: &Arc<Client>, request: &Request, id: TurnId) {
+    pub(crate) fn end_turn(self: &Arc<Self>, request: &Request, id: TurnId) {
         let name = name(&request.key, request.kind, request.owner.as_ref());
-        drop(Self::change(client, &name, None, |line| line.turns.end(id)));
+        drop(self.change(&name, None, |line| line.turns.end(id)));
     }
 
     /// Ends all turns of a lock: what was granted by then is not to be handed over.
-    pub(crate) fn end_turns(client: &Arc<Client>, key: &LockKey) {
+    pub(crate) fn end_turns(self: &Arc<Self>, key: &LockKey) {
         for kind in [Kind::Mutex, Kind::Semaphore { limit: 1, weight: 1 }] {
             let end = |line: &mut Line| Some(std::mem::take(&mut line.turns));
-            drop(Self::change(client, &name(key, kind, None), None, end));
+            drop(self.change(&name(key, kind, None), None, end));
         }
     }
 }
@@ -229,12 +226,12 @@ impl HandedOver {
 }
 
 /// The task that ends turns. Where its runtime ends before it, the next has another.
-struct Timer(Weak<Client>);
+struct Timer(Weak<Lines>);
 
 impl Drop for Timer {
     fn drop(&mut self) {
-        if let Some(client) = self.0.upgrade() {
-            client.lines.all().ends.is_timed = false;
+        if let Some(queues) = self.0.upgrade() {
+            queues.all().ends.is_timed = false;
         }
     }
 }
@@ -245,12 +242,12 @@ async fn end_in_time(mut timer: Timer) {
     let mut left = TURN;
     loop {
         sleep(left).await;
-        let Some(client) = timer.0.upgrade() else { return };
-        let now = client.store.now();
-        while let Some((name, id)) = client.lines.next_over(now) {
-            drop(Lines::change(&client, &name, None, |line| line.turns.end(id)));
+        let Some(queues) = timer.0.upgrade() else { return };
+        let now = queues.now();
+        while let Some((name, id)) = queues.next_over(now) {
+            drop(queues.change(&name, None, |line| line.turns.end(id)));
         }
-        let ends = &mut client.lines.all().ends;
+        let ends = &mut queues.all().ends;
         if let Some((first, ..)) = ends.in_order.front() {
             left = first.saturating_duration_since(now);
         } else {
@@ -269,7 +266,8 @@ pub(super) struct Baton {
     request: Option<Request>,
     fence: Option<Fence>,
     grant: Grant,
-    _stay: Stay,
+    /// It is there until it is a lease.
+    stay: Option<Stay>,
 }
 
 impl Baton {
@@ -279,7 +277,7 @@ impl Baton {
             request: Some(term.request.clone()),
             fence: term.fence.map(|fence| Fence::new(fence.get() + 1)),
             grant,
-            _stay: Stay::new(&client.keeper.shutdown),
+            stay: Some(Stay::new(&client.keeper.shutdown)),
         }
     }
 
@@ -287,17 +285,11 @@ impl Baton {
         self.request.as_ref().map(|request| request.ttl)
     }
 
-    /// The lease, unless it is over by now.
-    pub(super) fn lease(mut self, turn: TurnId, options: &Options) -> Option<Lease> {
-        let request = self.request.take()?;
+    /// What was granted, as of now: whoever has it makes a lease of it.
+    pub(super) fn into_granted(mut self) -> Option<(Granted, Stay)> {
+        let (request, stay) = (self.request.take()?, self.stay.take()?);
         let grant = Grant { sent: self.client.store.now(), ..self.grant };
-        let mut lease = Lease::new(self.client.clone(), request, self.fence, grant, options);
-        lease.have_turn(Some(turn));
-        if lease.is_held() {
-            return Some(lease);
-        }
-        lease.discard();
-        None
+        Some((Granted { request, fence: self.fence, grant }, stay))
     }
 }
 

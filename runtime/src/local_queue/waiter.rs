@@ -7,15 +7,14 @@ use tokio::sync::oneshot;
 use tokio::time::sleep;
 
 use super::{Admission, Lines, Name, What};
-use crate::api::locks::Client;
-use crate::engine::acquire::LIVE;
+use crate::store::LIVE;
 
 /// By how much later each of those behind loses its patience.
 const A_LITTLE: Duration = Duration::from_millis(100);
 
 /// Waits in a line; leaves it when dropped.
 pub(crate) struct Behind {
-    client: Arc<Client>,
+    queues: Arc<Lines>,
     name: Name,
     number: u64,
     what: What,
@@ -24,13 +23,13 @@ pub(crate) struct Behind {
 
 impl Behind {
     pub(super) fn new(
-        client: &Arc<Client>,
+        queues: &Arc<Lines>,
         name: Name,
         what: What,
         number: u64,
         admitted: oneshot::Receiver<Admission>,
     ) -> Self {
-        Self { client: client.clone(), name, number, what, admitted }
+        Self { queues: queues.clone(), name, number, what, admitted }
     }
 
     /// Resolves when it is its turn, or when those who have theirs are silent for
@@ -54,33 +53,33 @@ impl Behind {
     /// How long it waits yet for a sign: a little longer for each who is before it,
     /// who so has the first chance.
     fn patience(&self) -> Duration {
-        let all = self.client.lines.all();
+        let all = self.queues.all();
         let Some(line) = all.lines.get(&self.name) else { return LIVE };
         let before = line.waiting.partition_point(|place| place.number < self.number);
         let patience = LIVE + A_LITTLE * u32::try_from(before).unwrap_or(u32::MAX);
-        (line.sign + patience).saturating_duration_since(self.client.store.now())
+        (line.sign + patience).saturating_duration_since(self.queues.now())
     }
 
     /// Those who ask count no more; it asks itself. Nothing if its turn has come
     /// at the same moment.
     fn go_past(&mut self) -> Option<Admission> {
-        let now = self.client.store.now();
-        let mut all = self.client.lines.all();
+        let now = self.queues.now();
+        let mut all = self.queues.all();
         let line = all.lines.get_mut(&self.name)?;
         let gone = line.leave(self.number)?;
-        line.generation = self.client.lines.number();
+        line.generation = self.queues.number();
         (line.askers, line.asking) = (0, 0);
         let turns = std::mem::take(&mut line.turns);
         line.admit(self.what.0, now);
         let generation = line.generation;
         drop(all);
         drop((gone, turns));
-        Some(Admission::asker(&self.client, self.name.clone(), self.what.clone(), generation))
+        Some(Admission::asker(&self.queues, self.name.clone(), self.what.clone(), generation))
     }
 }
 
 impl Drop for Behind {
     fn drop(&mut self) {
-        drop(Lines::change(&self.client, &self.name, None, |line| line.leave(self.number)));
+        drop(self.queues.change(&self.name, None, |line| line.leave(self.number)));
     }
 }

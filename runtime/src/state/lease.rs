@@ -23,6 +23,15 @@ use crate::core::fence::Fence;
 use crate::core::options::Options;
 use crate::store::{Request, Store};
 
+/// What the store has granted, until it is a lease. Whoever has it makes one of it, or takes
+/// it back.
+#[must_use = "it is held until it is taken back, or its TTL is over"]
+pub(crate) struct Granted {
+    pub(crate) request: Request,
+    pub(crate) fence: Option<Fence>,
+    pub(crate) grant: Grant,
+}
+
 /// The place of a lease in the keeper's timetable: when, and a number that makes it
 /// unique.
 pub(crate) type Slot = (Instant, u64);

@@ -6,13 +6,9 @@ use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use tokio::sync::Notify;
-use tokio::time::timeout;
 
-use crate::api::locks::Locks;
-use crate::keeper::DRAIN;
-
-/// How long a shut-down lets work go on that holds a lock.
-const GRACE: Duration = Duration::from_secs(5);
+/// How long the end of a client, or of a thread, waits for releases.
+pub(crate) const DRAIN: Duration = Duration::from_secs(2);
 
 const OPEN: u8 = 0;
 const BEGUN: u8 = 1;
@@ -44,59 +40,6 @@ pub struct ShutDownReport {
     /// How many are left, and end with their TTLs: their holders did not let go of them,
     /// or the store could not be told. Those that were lost before are not among them.
     pub left: usize,
-}
-
-impl Locks {
-    /// Ends the client, with all of its clones, and says what it released and what it
-    /// could not: for the end of a service, when it serves no more.
-    ///
-    /// From now on nothing is acquired: whoever waits is refused with
-    /// [`LockError::ShutDown`](crate::LockError::ShutDown), and [leaders](Self::lead) step down. What is held goes on
-    /// for up to 5 seconds, so that work can come to its end. Then it is lost
-    /// ([`LossReason::ShutDown`](crate::LossReason::ShutDown)), which stops what runs
-    /// under it, and it is released as soon as its holder lets go of it. After another 2
-    /// seconds it is left to its TTL: a lock is never taken from work that goes on.
-    ///
-    /// It returns as soon as nothing is left. Not calling it is no mistake: what is
-    /// dropped when a process ends in order is released anyway. It tells how that went,
-    /// and waits for work that would otherwise be cut off.
-    ///
-    /// # Panics
-    ///
-    /// Outside of a tokio runtime with timers, if something is left at first.
-    ///
-    /// # Cancel safety
-    ///
-    /// Safe: if the future is dropped, nothing is acquired any more, and what is held
-    /// goes on.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), leasehold::LockError> {
-    /// let locks = leasehold::Locks::in_memory();
-    /// let lease = locks.mutex("order:42").lock().await?;
-    /// drop(lease);
-    ///
-    /// let report = locks.shut_down().await;
-    /// assert_eq!(report.left, 0);
-    /// assert!(locks.mutex("order:42").lock().await.is_err());
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub async fn shut_down(&self) -> ShutDownReport {
-        let shutdown = &self.client().keeper.shutdown;
-        shutdown.begin();
-        let _ = timeout(GRACE, shutdown.drained()).await;
-        shutdown.end();
-        let _ = timeout(DRAIN, shutdown.drained()).await;
-        let report = shutdown.report();
-        if report.left > 0 {
-            tracing::warn!(left = report.left, "not all was released; the TTLs end the rest");
-        }
-        report
-    }
 }
 
 impl Shutdown {

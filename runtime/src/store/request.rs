@@ -169,6 +169,21 @@ impl fmt::Debug for Owner {
     }
 }
 
+/// What is asked for, and by whom.
+#[derive(Clone, Debug)]
+pub(crate) struct Wanted {
+    pub(crate) key: LockKey,
+    pub(crate) kind: Kind,
+    pub(crate) owner: Option<Owner>,
+}
+
+impl Wanted {
+    /// Whether its owner may have it already, and have more of it.
+    pub(crate) fn may_be_had_already(&self) -> bool {
+        self.owner.is_some() && self.kind.may_be_had_already()
+    }
+}
+
 /// One acquisition, from its first command to its last.
 #[derive(Clone, Debug)]
 pub struct Request {

@@ -8,16 +8,17 @@ use tokio::task::consume_budget;
 use tokio::time::sleep;
 
 use super::backoff::Pace;
-use super::in_flight::Flight;
 use super::time_limit::{silent, within};
-use crate::api::locks::Client;
+use crate::client::Client;
+use crate::client::in_flight::Flight;
 use crate::core::error::{LockError, LossReason, Step};
 use crate::core::fence::Fence;
 use crate::core::options::{SHORTEST_TTL, Wait};
 use crate::engine::lease::Lease;
+use crate::engine::shared::Shared;
 use crate::engine::ticket::Ticket;
 use crate::keeper::why;
-use crate::state::lease::Grant;
+use crate::state::lease::{Grant, Granted};
 use crate::state::telemetry;
 use crate::store::{Adoption, Request, StoreError};
 
@@ -27,7 +28,8 @@ use crate::store::{Adoption, Request, StoreError};
 ///
 /// Dropping it at any point leaves nothing held by this client: what it has begun is
 /// taken back by the keeper, and the ticket may be spent.
-pub(crate) async fn adopt(client: &Arc<Client>, ticket: Ticket) -> Result<Lease, LockError> {
+pub(crate) async fn adopt(shared: &Arc<Shared>, ticket: Ticket) -> Result<Lease, LockError> {
+    let client = &shared.client;
     // Some are refused without the store.
     consume_budget().await;
     if ticket.options.max_hold.is_some_and(|most| most < SHORTEST_TTL) {
@@ -38,7 +40,7 @@ pub(crate) async fn adopt(client: &Arc<Client>, ticket: Ticket) -> Result<Lease,
     check.map_err(|error| LockError::store(Step::Adopt, &ticket.key, error))?;
     let begun = client.store.now();
     let kind = ticket.kind;
-    let result = Adopting::new(client, ticket).adopt().await;
+    let result = Adopting::new(client, ticket).adopt(shared).await;
     telemetry::acquired(kind, || client.store.now().saturating_duration_since(begun), &result);
     result
 }
@@ -62,7 +64,7 @@ impl Adopting {
         Self { flight: Flight::new(client), ticket, request }
     }
 
-    async fn adopt(&mut self) -> Result<Lease, LockError> {
+    async fn adopt(&mut self, shared: &Arc<Shared>) -> Result<Lease, LockError> {
         let client = self.flight.client.clone();
         let mut pace = Pace::new(self.flight.sent, Wait::For(Duration::ZERO));
         let key = self.request.key.clone();
@@ -74,12 +76,10 @@ impl Adopting {
             let asked = within(most, pin!(self.ask())).await;
             let error = match asked.unwrap_or_else(|| Err(silent())) {
                 Ok(Adoption::Adopted { token }) => {
-                    let lease = self.lease(token);
-                    if lease.is_held() {
-                        return Ok(lease);
-                    }
-                    // This process, or the network, stood still.
-                    return Err(LockError::Lost { key, reason: LossReason::Expired });
+                    let lease =
+                        Lease::unless_over(shared, self.granted(token), &self.ticket.options);
+                    // Nothing if this process, or the network, stood still.
+                    return lease.ok_or(LockError::Lost { key, reason: LossReason::Expired });
                 }
                 Ok(Adoption::NotHeld(reason)) => {
                     let before = Request { id: self.ticket.id, ..self.request.clone() };
@@ -106,13 +106,11 @@ impl Adopting {
         answer
     }
 
-    fn lease(&mut self, token: u64) -> Lease {
+    fn granted(&mut self, token: u64) -> Granted {
         let fence = self.request.kind.is_fenced().then(|| Fence::new(token));
         let grant = Grant::by_command(self.flight.sent, self.request.ttl);
-        let (client, request) = (self.flight.client.clone(), self.request.clone());
-        let lease = Lease::new(client, request, fence, grant, &self.ticket.options);
         self.flight.disarm();
-        lease
+        Granted { request: self.request.clone(), fence, grant }
     }
 }
 

@@ -3,34 +3,35 @@
 
 use std::sync::Arc;
 
-use super::in_flight::Flight;
-use crate::api::locks::Client;
+use crate::client::in_flight::Flight;
 use crate::core::fence::Fence;
 use crate::core::key::LockKey;
 use crate::core::options::Options;
 use crate::engine::lease::Lease;
 use crate::engine::lease_set::Leases;
-use crate::state::lease::Grant;
+use crate::engine::shared::Shared;
+use crate::state::lease::{Grant, Granted};
 use crate::store::{All, Kind, Request, StoreError};
 
 /// The requests of one command, until they are granted or given up.
 pub(super) struct Together {
+    shared: Arc<Shared>,
     flight: Flight<All>,
     requests: Vec<Request>,
     options: Options,
 }
 
 impl Together {
-    pub(super) fn new(client: &Arc<Client>, keys: &[LockKey], options: Options) -> Self {
+    pub(super) fn new(shared: &Arc<Shared>, keys: &[LockKey], options: Options) -> Self {
         let request = |key: &LockKey| Request {
             key: key.clone(),
-            id: client.next_request(),
+            id: shared.client.next_request(),
             kind: Kind::Mutex,
             owner: None,
             ttl: options.first_ttl(),
         };
         let requests = keys.iter().map(request).collect();
-        Self { flight: Flight::new(client), requests, options }
+        Self { shared: shared.clone(), flight: Flight::new(&shared.client), requests, options }
     }
 
     /// Asks once, by the same ids each time; gives the leases if all were granted. If
@@ -59,8 +60,7 @@ impl Together {
         let mut leases = Leases::new();
         for (request, token) in self.requests.drain(..).zip(tokens) {
             let fence = Some(Fence::new(*token));
-            let client = self.flight.client.clone();
-            leases.push(Lease::new(client, request, fence, grant, &self.options));
+            leases.push(Lease::new(&self.shared, Granted { request, fence, grant }, &self.options));
         }
         self.flight.disarm();
         Some(leases)

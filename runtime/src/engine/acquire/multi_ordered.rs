@@ -12,17 +12,16 @@ use tokio::time::sleep;
 
 use super::backoff::{Pace, Refusal};
 use super::multi_atomic::Together;
+use super::single::acquire;
 use super::time_limit::{silent, within};
-use super::{Wanted, acquire};
-use crate::api::locks::Client;
 use crate::core::error::{LockError, Step};
 use crate::core::key::LockKey;
 use crate::core::options::{Options, Wait};
 use crate::engine::lease::{Lease, LeaseHandle};
 use crate::engine::lease_set::Leases;
-use crate::local_queue::Lines;
+use crate::engine::shared::Shared;
 use crate::state::telemetry;
-use crate::store::Kind;
+use crate::store::{Kind, Wanted};
 
 /// How many there may be: a script that takes more would keep the server from others.
 const MOST: usize = 64;
@@ -34,10 +33,11 @@ const MOST: usize = 64;
 /// Dropping it at any point leaves nothing held: what it has is released, and what it
 /// has begun is taken back.
 pub(crate) async fn acquire_all(
-    client: &Arc<Client>,
+    shared: &Arc<Shared>,
     mut keys: Vec<LockKey>,
     options: Options,
 ) -> Result<Leases, LockError> {
+    let client = &shared.client;
     options.check()?;
     keys.sort_unstable();
     keys.dedup();
@@ -51,11 +51,11 @@ pub(crate) async fn acquire_all(
     check.map_err(|error| LockError::store(Step::Acquire, &keys[0], error))?;
     let begun = client.store.now();
     let pace = Pace::new(begun, options.wait);
-    Several { client, keys: &keys, options, begun, pace }.acquire().await
+    Several { shared, keys: &keys, options, begun, pace }.acquire().await
 }
 
 struct Several<'a> {
-    client: &'a Arc<Client>,
+    shared: &'a Arc<Shared>,
     /// In order, each once.
     keys: &'a [LockKey],
     options: Options,
@@ -66,7 +66,7 @@ struct Several<'a> {
 impl Several<'_> {
     async fn acquire(&mut self) -> Result<Leases, LockError> {
         loop {
-            if self.client.keeper.shutdown.has_begun() {
+            if self.shared.client.keeper.shutdown.has_begun() {
                 return Err(LockError::ShutDown);
             }
             let leases = match self.together().await? {
@@ -87,12 +87,12 @@ impl Several<'_> {
     /// By one command, if all are free and nobody waits for any.
     async fn together(&mut self) -> Result<Option<Leases>, LockError> {
         let [first, _, ..] = self.keys else { return Ok(None) };
-        let mut asking = Together::new(self.client, self.keys, self.options);
+        let mut asking = Together::new(self.shared, self.keys, self.options);
         loop {
-            if self.keys.iter().any(|key| Lines::has_waiters(self.client, &wanted(key))) {
+            if self.keys.iter().any(|key| self.shared.queues.has_waiters(&wanted(key))) {
                 return Ok(None);
             }
-            let most = self.pace.most(&*self.client.store, self.options.first_ttl());
+            let most = self.pace.most(&*self.shared.client.store, self.options.first_ttl());
             match within(most, pin!(asking.ask())).await.unwrap_or_else(|| Err(silent())) {
                 Ok(Ok(leases)) => {
                     let waited = self.waited();
@@ -116,7 +116,7 @@ impl Several<'_> {
     /// Why one of them is not to be had, for a call that does not wait. Nothing if it has
     /// become free by now: then all are asked for again.
     async fn refuse(&mut self, key: &LockKey) -> Result<(), LockError> {
-        let lease = acquire(self.client, wanted(key), self.options).await?;
+        let lease = acquire(self.shared, wanted(key), self.options).await?;
         let _ = lease.release().await;
         self.pause(Refusal::Over, key).await
     }
@@ -126,10 +126,10 @@ impl Several<'_> {
         let mut held = Leases::new();
         for key in self.keys {
             let wait = match self.options.wait {
-                Wait::For(_) => Wait::For(self.pace.left(self.client.store.now())),
+                Wait::For(_) => Wait::For(self.pace.left(self.shared.client.store.now())),
                 Wait::Forever => Wait::Forever,
             };
-            let next = acquire(self.client, wanted(key), Options { wait, ..self.options });
+            let next = acquire(self.shared, wanted(key), Options { wait, ..self.options });
             let next = tokio::select! {
                 biased;
                 // A try needs no timer; what it has is looked at in the end.
@@ -156,7 +156,7 @@ impl Several<'_> {
             LockError::Busy { key, .. } | LockError::TimedOut { key, .. }
                 if !self.pace.is_try() =>
             {
-                let held_by_caller = LeaseHandle::is_around(self.client.id, &key);
+                let held_by_caller = LeaseHandle::is_around(self.shared.client.id, &key);
                 LockError::TimedOut { key, waited: self.waited(), held_by_caller }
             }
             error => error,
@@ -165,7 +165,7 @@ impl Several<'_> {
 
     /// Pauses before all is asked for again, if there is time left.
     async fn pause(&mut self, refusal: Refusal, key: &LockKey) -> Result<(), LockError> {
-        let Some(pause) = self.pace.next(self.client.store.now(), &refusal, true) else {
+        let Some(pause) = self.pace.next(self.shared.client.store.now(), &refusal, true) else {
             let refused = Err(refusal.into_error(key.clone(), &self.pace));
             telemetry::acquired(Kind::Mutex, || self.waited(), &refused);
             return refused;
@@ -174,14 +174,14 @@ impl Several<'_> {
         if !pause.is_zero() {
             tokio::select! {
                 () = sleep(pause) => {}
-                () = self.client.keeper.shutdown.begun() => return Err(LockError::ShutDown),
+                () = self.shared.client.keeper.shutdown.begun() => return Err(LockError::ShutDown),
             }
         }
         Ok(())
     }
 
     fn waited(&self) -> Duration {
-        self.client.store.now().saturating_duration_since(self.begun)
+        self.shared.client.store.now().saturating_duration_since(self.begun)
     }
 }
 

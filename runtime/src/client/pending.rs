@@ -7,24 +7,17 @@ use std::time::{Duration, Instant};
 
 use tokio::time::sleep;
 
-use super::Wanted;
+use super::Client;
 use super::in_flight::Flight;
-use crate::api::locks::Client;
 use crate::core::error::Outcome;
 use crate::core::fence::Fence;
 use crate::core::key::LockKey;
-use crate::core::options::Options;
-use crate::engine::lease::Lease;
 use crate::hints::{News, Offer, Route};
-use crate::state::lease::Grant;
+use crate::state::lease::{Grant, Granted};
 use crate::store::{
-    Attempt, Attendance, Kind, OFFER, Request, Stamp, StoreError, StoreFuture, Ticket, Waiting,
-    validity,
+    Attempt, Attendance, Kind, LIVE, OFFER, Request, Stamp, StoreError, StoreFuture, Ticket,
+    Waiting, Wanted, validity,
 };
-
-/// For how long a waiter is known to live after it asked. It asks three times in it, so
-/// a shorter one would cost the store more.
-pub(crate) const LIVE: Duration = Duration::from_secs(6);
 
 /// A waiter whose wait ends before that leaves, and needs to be known for little
 /// longer than it waits.
@@ -35,7 +28,7 @@ const CONFIRMATION: Duration = Duration::from_millis(50);
 
 /// One request, from its first command until it is granted or given up.
 pub(crate) struct Asking {
-    pub(super) flight: Flight<Attempt>,
+    flight: Flight<Attempt>,
     request: Request,
     is_waiting: bool,
     /// Where it hears of offers; a call that does not wait hears nothing.
@@ -73,7 +66,7 @@ enum Subscribing {
 
 impl Asking {
     /// A request that does not wait.
-    pub(super) fn new(client: &Arc<Client>, wanted: Wanted, ttl: Duration) -> Self {
+    pub(crate) fn new(client: &Arc<Client>, wanted: Wanted, ttl: Duration) -> Self {
         let Wanted { key, kind, owner } = wanted;
         let request = Request { key, id: client.next_request(), kind, owner, ttl };
         Self {
@@ -93,7 +86,7 @@ impl Asking {
 
     /// A request that may wait. Its route is there before its first command is
     /// sent: an offer may arrive before the answer does.
-    pub(super) fn waiting(client: &Arc<Client>, wanted: Wanted, ttl: Duration) -> Self {
+    pub(crate) fn waiting(client: &Arc<Client>, wanted: Wanted, ttl: Duration) -> Self {
         let mut asking = Self::new(client, wanted, ttl);
         asking.is_waiting = true;
         if client.store.has_queue() {
@@ -107,25 +100,25 @@ impl Asking {
 
     /// Whether it may be asked for again with this TTL: an ask that had no answer could
     /// set another one at any time.
-    pub(super) fn may_last(&self, ttl: Duration) -> bool {
+    pub(crate) fn may_last(&self, ttl: Duration) -> bool {
         ttl == self.request.ttl || self.flight.in_doubt().is_none()
     }
 
     /// The same request for another acquisition.
-    pub(super) fn inherited(mut self, ttl: Duration) -> Self {
+    pub(crate) fn inherited(mut self, ttl: Duration) -> Self {
         self.request.ttl = ttl;
         self
     }
 
-    pub(super) fn key(&self) -> &LockKey {
+    pub(crate) fn key(&self) -> &LockKey {
         &self.request.key
     }
 
-    pub(super) fn now(&self) -> Instant {
+    pub(crate) fn now(&self) -> Instant {
         self.client().store.now()
     }
 
-    pub(super) fn is_shut_down(&self) -> bool {
+    pub(crate) fn is_shut_down(&self) -> bool {
         self.client().keeper.shutdown.has_begun()
     }
 
@@ -134,17 +127,17 @@ impl Asking {
     }
 
     /// Whether an offer would be heard of.
-    pub(super) fn hears(&self) -> bool {
+    pub(crate) fn hears(&self) -> bool {
         self.flight.client.store.gives_hints() && !matches!(self.subscribing, Subscribing::Failed)
     }
 
     /// Whether there is something to be taken back, or to be inherited.
-    pub(super) fn is_begun(&self) -> bool {
+    pub(crate) fn is_begun(&self) -> bool {
         self.flight.is_begun()
     }
 
     /// Asks once; if there is time left to wait, the request joins the queue.
-    pub(super) async fn ask(&mut self, left: Duration) -> Result<Attempt, StoreError> {
+    pub(crate) async fn ask(&mut self, left: Duration) -> Result<Attempt, StoreError> {
         // Who reads may try to write, and not wait for it: by a try it would be had. So
         // who waits for that never asks as one who tries.
         let may_upgrade = self.request.kind == Kind::Write && self.request.owner.is_some();
@@ -230,7 +223,7 @@ impl Asking {
     /// That something was missed is such a reason only while the store answers:
     /// else each connection that fails would wake all who wait, and they would
     /// make the next one.
-    pub(super) async fn hear(&mut self, pause: Duration, is_faulty: bool) -> Option<Offer> {
+    pub(crate) async fn hear(&mut self, pause: Duration, is_faulty: bool) -> Option<Offer> {
         let mut pause = pin!(sleep(pause));
         let Some(route) = &self.route else {
             tokio::select! {
@@ -263,17 +256,16 @@ impl Asking {
         }
     }
 
-    /// The lease, unless it is over already: then it is taken back, and asked
-    /// for again as another request.
-    pub(super) fn granted(&mut self, token: u64, options: &Options) -> Option<Lease> {
-        self.lease(token, Grant::by_command(self.flight.sent, self.request.ttl), options)
+    /// What was granted. From here on it is the caller's.
+    pub(crate) fn granted(&mut self, token: u64) -> Granted {
+        self.grant(token, Grant::by_command(self.flight.sent, self.request.ttl))
     }
 
-    /// The lease of what was offered: it lasts as long as the offer does, counted from
+    /// What was offered: it lasts as long as the offer does, counted from
     /// the ask that it is for, however late it was heard of; and longer once the keeper
     /// has confirmed it. That sets the TTL, and may run long before its answer is here: so
     /// not beyond a TTL from now, or from an earlier ask that may have confirmed it.
-    pub(super) fn offered(&mut self, offer: Offer, options: &Options) -> Option<Lease> {
+    pub(crate) fn offered(&mut self, offer: Offer) -> Option<Granted> {
         let Heartbeat { sent, live, .. } = self.heartbeat?;
         let now = self.now();
         // Where the server's clock has jumped since that ask, it ends sooner than by that.
@@ -286,25 +278,18 @@ impl Asking {
             return None;
         }
         let grant = Grant { sent: now, deadline, is_offer: true, in_doubt: None };
-        self.lease(offer.token, grant, options)
+        Some(self.grant(offer.token, grant))
     }
 
-    fn lease(&mut self, token: u64, grant: Grant, options: &Options) -> Option<Lease> {
+    fn grant(&mut self, token: u64, grant: Grant) -> Granted {
         let fence = self.request.kind.is_fenced().then(|| Fence::new(token));
-        let (client, request) = (self.client().clone(), self.request.clone());
         let grant = Grant { in_doubt: self.flight.in_doubt(), ..grant };
-        let lease = Lease::new(client, request, fence, grant, options);
         self.flight.disarm();
-        if lease.is_held() {
-            return Some(lease);
-        }
-        lease.discard();
-        self.start_anew();
-        None
+        Granted { request: self.request.clone(), fence, grant }
     }
 
     /// Goes on as another request, at the end of the queue.
-    pub(super) fn start_anew(&mut self) {
+    pub(crate) fn start_anew(&mut self) {
         self.request.id = self.client().next_request();
         if self.route.is_some() {
             self.route = Some(self.client().wakeups.route(&self.request));

@@ -5,7 +5,7 @@ use std::future::pending;
 use std::sync::Arc;
 use std::time::Instant;
 
-use crate::api::locks::Client;
+use super::Client;
 use crate::core::error::Outcome;
 use crate::keeper::Doubt;
 use crate::state::shutdown::Stay;
@@ -13,11 +13,11 @@ use crate::store::{Request, Store, StoreError, StoreFuture};
 
 /// What is known of requests, from their first command until they are granted or given
 /// up.
-pub(super) struct Flight<T> {
-    pub(super) client: Arc<Client>,
+pub(crate) struct Flight<T> {
+    pub(crate) client: Arc<Client>,
     command: Option<StoreFuture<T>>,
     /// When the last command was sent: before the store could run it.
-    pub(super) sent: Instant,
+    pub(crate) sent: Instant,
     /// The store may know the requests.
     is_armed: bool,
     /// When the first command was sent that had no answer: a copy of it may be on its way.
@@ -26,7 +26,7 @@ pub(super) struct Flight<T> {
 }
 
 impl<T: Send + 'static> Flight<T> {
-    pub(super) fn new(client: &Arc<Client>) -> Self {
+    pub(crate) fn new(client: &Arc<Client>) -> Self {
         Self {
             client: client.clone(),
             command: None,
@@ -38,23 +38,23 @@ impl<T: Send + 'static> Flight<T> {
     }
 
     /// Whether there is something to be taken back, or to be inherited.
-    pub(super) fn is_begun(&self) -> bool {
+    pub(crate) fn is_begun(&self) -> bool {
         self.is_armed || self.command.is_some()
     }
 
     /// Whether a command is under way.
-    pub(super) fn is_under_way(&self) -> bool {
+    pub(crate) fn is_under_way(&self) -> bool {
         self.command.is_some()
     }
 
     /// When the first command was sent that had no answer, if there was one: it may be on
     /// its way.
-    pub(super) fn in_doubt(&self) -> Option<Instant> {
+    pub(crate) fn in_doubt(&self) -> Option<Instant> {
         self.unanswered
     }
 
     /// Sends a command; false if the store has none for it.
-    pub(super) fn send(
+    pub(crate) fn send(
         &mut self,
         command: impl FnOnce(&dyn Store) -> Option<StoreFuture<T>>,
     ) -> bool {
@@ -65,7 +65,7 @@ impl<T: Send + 'static> Flight<T> {
 
     /// The answer to the command under way; pending for ever if there is none. If it is
     /// dropped, the command stays under way.
-    pub(super) async fn answer(&mut self) -> Result<T, StoreError> {
+    pub(crate) async fn answer(&mut self) -> Result<T, StoreError> {
         let Some(command) = &mut self.command else { return pending().await };
         let answer = command.await;
         self.command = None;
@@ -79,22 +79,22 @@ impl<T: Send + 'static> Flight<T> {
     }
 
     /// The store knows the requests.
-    pub(super) fn arm(&mut self) {
+    pub(crate) fn arm(&mut self) {
         self.is_armed = true;
     }
 
     /// From here on they are a lease's.
-    pub(super) fn disarm(&mut self) {
+    pub(crate) fn disarm(&mut self) {
         self.is_armed = false;
     }
 
     /// Goes on with requests that were never sent.
-    pub(super) fn start_anew(&mut self) {
+    pub(crate) fn start_anew(&mut self) {
         (self.is_armed, self.unanswered) = (false, None);
     }
 
     /// Leaves the requests to the keeper, if there is something to be taken back.
-    pub(super) fn give_up(&mut self, requests: impl FnOnce() -> Vec<Request>) {
+    pub(crate) fn give_up(&mut self, requests: impl FnOnce() -> Vec<Request>) {
         if self.is_begun() {
             let doubt = Doubt::new(self.unanswered, self.sent);
             self.client.keeper.cancel_later(requests(), self.command.take(), doubt);

@@ -1,0 +1,40 @@
+//! What acquisitions and leases of a client share on their way to the store: the store
+//! itself, the keeper, the hints, and the ids of requests.
+
+pub(crate) mod in_flight;
+pub(crate) mod pending;
+
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Weak};
+
+use crate::hints::Wakeups;
+use crate::keeper::Keeper;
+use crate::store::{ClientId, RequestId, Store};
+
+/// A client of a store.
+pub(crate) struct Client {
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) keeper: Keeper,
+    pub(crate) wakeups: Arc<Wakeups>,
+    pub(crate) id: ClientId,
+    requests: AtomicU64,
+}
+
+impl Client {
+    pub(crate) fn new(store: Arc<dyn Store>, keeper: Keeper, id: ClientId) -> Self {
+        let wakeups = Wakeups::new(keeper.clone());
+        let listener: Weak<Wakeups> = Arc::downgrade(&wakeups);
+        store.listen(id, listener);
+        Self { store, keeper, wakeups, id, requests: AtomicU64::new(0) }
+    }
+
+    pub(crate) fn next_request(&self) -> RequestId {
+        RequestId::next(self.id, &self.requests)
+    }
+}
+
+impl Drop for Client {
+    fn drop(&mut self) {
+        self.keeper.end();
+    }
+}

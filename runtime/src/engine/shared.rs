@@ -1,0 +1,27 @@
+//! What all clones of a client and all its leases share.
+
+use std::sync::Arc;
+
+use crate::client::Client;
+use crate::keeper::Keeper;
+use crate::local_queue::Lines;
+use crate::store::{ClientId, Store};
+
+/// A client, and the queues in front of it.
+pub(crate) struct Shared {
+    pub(crate) client: Arc<Client>,
+    pub(crate) queues: Arc<Lines>,
+}
+
+impl Shared {
+    /// `hands_over` lets leases go from one task to the next without the store.
+    pub(crate) fn new(
+        store: Arc<dyn Store>,
+        keeper: Keeper,
+        id: ClientId,
+        hands_over: bool,
+    ) -> Self {
+        let client = Arc::new(Client::new(store, keeper, id));
+        Self { queues: Arc::new(Lines::new(client.clone(), hands_over)), client }
+    }
+}
