@@ -2,6 +2,8 @@
 
 #[cfg(feature = "redis")]
 pub(crate) mod builder;
+#[cfg(feature = "redis")]
+mod connect;
 pub(crate) mod faults;
 mod inspect;
 mod lead;

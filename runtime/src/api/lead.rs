@@ -94,7 +94,7 @@ impl Mutex {
         mut work: impl FnMut(LeaseHandle) -> W,
     ) -> Result<W::Output, LockError> {
         let campaign = self.clone().wait(Wait::Forever);
-        let shutdown = &self.locks().client().keeper.shutdown;
+        let shutdown = &self.shared().client.keeper.shutdown;
         loop {
             let lease = match campaign.lock().await {
                 Ok(lease) => lease,

@@ -1,30 +1,36 @@
 //! What all faces have in common: a client, a name and options. Making a face can't
 //! fail: what makes no sense is reported when it is used.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::task::consume_budget;
 
-use super::locks::Locks;
 use crate::core::error::LockError;
 use crate::core::key::{IntoLockKey, LockKey};
 use crate::core::options::Options;
 use crate::engine::acquire::acquire;
 use crate::engine::lease::Lease;
+use crate::engine::shared::Shared;
 use crate::store::{Kind, Owner, Wanted};
 
 /// A lock by name, with what was chosen for its leases.
 #[derive(Clone, Debug)]
 pub(crate) struct Face {
-    pub(crate) locks: Locks,
+    pub(crate) shared: Arc<Shared>,
     key: Key,
     owner: Option<String>,
     pub(crate) options: Options,
 }
 
 impl Face {
-    pub(crate) fn new(locks: Locks, key: impl IntoLockKey) -> Self {
-        Self { locks, key: Key::new(key), owner: None, options: Options::default() }
+    pub(crate) fn new(shared: &Arc<Shared>, key: impl IntoLockKey) -> Self {
+        Self {
+            shared: shared.clone(),
+            key: Key::new(key),
+            owner: None,
+            options: Options::default(),
+        }
     }
 
     pub(crate) fn set_owner(&mut self, owner: impl Into<String>) {
@@ -55,7 +61,7 @@ impl Face {
         consume_budget().await;
         let key = self.key.get()?;
         let owner = self.owner.as_deref().map(Owner::new).transpose()?;
-        acquire(self.locks.shared(), Wanted { key, kind, owner }, options).await
+        acquire(&self.shared, Wanted { key, kind, owner }, options).await
     }
 }
 

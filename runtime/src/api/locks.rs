@@ -5,8 +5,6 @@ use std::future::Future;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-#[cfg(feature = "redis")]
-use super::builder::Builder;
 use super::faults::Faults;
 use super::multi_lock::MultiLock;
 use super::mutex::Mutex;
@@ -115,120 +113,30 @@ impl Locks {
         Self::new(store, keeper, id, true)
     }
 
-    /// Locks on the Redis or Valkey server of a URL, such as `redis://127.0.0.1:6379`,
-    /// or by Sentinel or on a cluster: [`Builder::connect`] lists the URLs.
-    ///
-    /// Deadlines are those of the system's clock: do not pause tokio's, as tests
-    /// do, with locks on a server.
-    ///
-    /// # Errors
-    ///
-    /// - [`LockError::Store`] if the server can't be reached within a second, or
-    ///   refuses. It names host and port, and never the password.
-    /// - [`LockError::InvalidOption`] if the URL makes no sense, or needs a feature that is
-    ///   missing.
-    ///
-    /// # Cancel safety
-    ///
-    /// Safe: the connection is closed.
-    ///
-    /// # Examples
-    ///
-    /// ```no_run
-    /// # async fn example() -> Result<(), leasehold::LockError> {
-    /// let locks = leasehold::Locks::connect("redis://127.0.0.1/").await?;
-    /// locks.install();
-    /// # Ok(())
-    /// # }
-    /// ```
-    #[cfg(feature = "redis")]
-    pub async fn connect(url: &str) -> Result<Self, LockError> {
-        Self::builder().connect(url).await
-    }
-
-    /// The same, given at once and connected in the background, for a service that is to
-    /// start while the server is away: see [`Builder::connect_lazy`].
-    ///
-    /// # Errors
-    ///
-    /// [`LockError::InvalidOption`] if the URL makes no sense, or needs a feature that is
-    /// missing.
-    #[cfg(feature = "redis")]
-    pub fn connect_lazy(url: &str) -> Result<Self, LockError> {
-        Self::builder().connect_lazy(url)
-    }
-
-    /// Chooses what a client is called and how its keys begin.
-    #[cfg(feature = "redis")]
-    pub fn builder() -> Builder {
-        Builder::new()
-    }
-
-    /// Locks on the server of the environment variable `REDIS_URL`.
-    ///
-    /// # Errors
-    ///
-    /// [`LockError::InvalidOption`] if the variable is not set: each server
-    /// locking for itself would be no lock. All others as of
-    /// [`connect`](Self::connect).
-    ///
-    /// # Cancel safety
-    ///
-    /// Safe: the connection is closed.
-    #[cfg(feature = "redis")]
-    pub async fn from_env() -> Result<Self, LockError> {
-        match redis_url()? {
-            Some(url) => Self::connect(&url).await.map_err(of_variable),
-            None => Err(LockError::InvalidOption {
-                option: "REDIS_URL",
-                problem: "it is not set; set it to the server's URL, such as redis://127.0.0.1/"
-                    .to_owned(),
-            }),
-        }
-    }
-
-    /// Locks on the server of `REDIS_URL`, or in memory if that is not set: for
-    /// examples and tests.
-    ///
-    /// # Errors
-    ///
-    /// As of [`connect`](Self::connect).
-    ///
-    /// # Cancel safety
-    ///
-    /// Safe: the connection is closed.
-    #[cfg(feature = "redis")]
-    pub async fn from_env_or_in_memory() -> Result<Self, LockError> {
-        match redis_url()? {
-            Some(url) => Self::connect(&url).await.map_err(of_variable),
-            None => Ok(Self::in_memory()),
-        }
-    }
-
     /// A mutex: one holder at a time.
     pub fn mutex(&self, key: impl IntoLockKey) -> Mutex {
-        Mutex::new(self.clone(), key)
+        Mutex::new(&self.shared, key)
     }
 
     /// Several mutexes, all or none: from 1 to 64 of them, with the names that
     /// [`mutex`](Self::mutex) takes. A name that is given twice counts once.
     pub fn all(&self, keys: impl IntoIterator<Item = impl IntoLockKey>) -> MultiLock {
-        MultiLock::new(self.clone(), keys)
+        MultiLock::new(&self.shared, keys)
     }
 
     /// A semaphore: at most `limit` permits at a time.
     pub fn semaphore(&self, key: impl IntoLockKey, limit: u32) -> Semaphore {
-        Semaphore::new(self.clone(), key, limit)
+        Semaphore::new(&self.shared, key, limit)
     }
 
     /// A reentrant mutex: one owner at a time, who may take it again.
     pub fn reentrant_mutex(&self, key: impl IntoLockKey) -> ReentrantMutex {
-        ReentrantMutex::new(self.clone(), key)
+        ReentrantMutex::new(&self.shared, key)
     }
 
     /// A read-write lock: readers together, or one writer.
     pub fn rw_lock(&self, key: impl IntoLockKey) -> RwLock {
-        RwLock::new(self.clone(), key)
+        RwLock::new(&self.shared, key)
     }
 
     /// Takes up a lease that was [detached](crate::Lease::detach) elsewhere, with a new
@@ -301,30 +209,6 @@ tokio::task_local! {
 
 impl fmt::Debug for Locks {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Locks").field("store", &self.client().store).finish_non_exhaustive()
-    }
-}
-
-/// The URL is the variable's, so that is what is to be mended.
-#[cfg(feature = "redis")]
-fn of_variable(error: LockError) -> LockError {
-    match error {
-        LockError::InvalidOption { option: "url", problem } => {
-            LockError::InvalidOption { option: "REDIS_URL", problem }
-        }
-        error => error,
-    }
-}
-
-#[cfg(feature = "redis")]
-fn redis_url() -> Result<Option<String>, LockError> {
-    match std::env::var("REDIS_URL") {
-        Ok(url) if url.is_empty() => Ok(None),
-        Ok(url) => Ok(Some(url)),
-        Err(std::env::VarError::NotPresent) => Ok(None),
-        Err(std::env::VarError::NotUnicode(_)) => Err(LockError::InvalidOption {
-            option: "REDIS_URL",
-            problem: "it is not UTF-8".to_owned(),
-        }),
+        fmt::Debug::fmt(&self.shared, f)
     }
 }

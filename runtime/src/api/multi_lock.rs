@@ -1,20 +1,21 @@
 //! Several mutexes at once: all of them, or none.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::task::consume_budget;
 
 use super::lock_spec::{Key, lifetime_options};
-use super::locks::Locks;
 use crate::core::error::LockError;
 use crate::core::key::IntoLockKey;
 use crate::core::options::{Options, Wait};
 use crate::engine::acquire::acquire_all;
 use crate::engine::lease_set::Leases;
+use crate::engine::shared::Shared;
 
-/// Several mutexes by name, to be held together: a cheap handle, from [`Locks::all`].
+/// Several mutexes by name, to be held together: a cheap handle, from [`Locks::all`](crate::Locks::all).
 ///
-/// They are the same locks as of [`Locks::mutex`]: who has one of them keeps all
+/// They are the same locks as of [`Locks::mutex`](crate::Locks::mutex): who has one of them keeps all
 /// others from it. Where all are free, one command takes them; else they are taken one
 /// after another, in the order of their names, whatever order they were given in. So
 /// two that have some in common never wait for each other.
@@ -26,15 +27,18 @@ use crate::engine::lease_set::Leases;
 #[derive(Clone, Debug)]
 #[must_use = "the locks do nothing until they are locked"]
 pub struct MultiLock {
-    locks: Locks,
+    shared: Arc<Shared>,
     keys: Vec<Key>,
     options: Options,
 }
 
 impl MultiLock {
-    pub(crate) fn new(locks: Locks, keys: impl IntoIterator<Item = impl IntoLockKey>) -> Self {
+    pub(crate) fn new(
+        shared: &Arc<Shared>,
+        keys: impl IntoIterator<Item = impl IntoLockKey>,
+    ) -> Self {
         let keys = keys.into_iter().map(Key::new).collect();
-        Self { locks, keys, options: Options::default() }
+        Self { shared: shared.clone(), keys, options: Options::default() }
     }
 
     /// How long each lease lasts unless it is renewed, which it is every third of this:
@@ -120,6 +124,6 @@ impl MultiLock {
         // Some are refused without the store.
         consume_budget().await;
         let keys = self.keys.iter().map(Key::get).collect::<Result<_, _>>()?;
-        acquire_all(self.locks.shared(), keys, options).await
+        acquire_all(&self.shared, keys, options).await
     }
 }

@@ -1,16 +1,17 @@
 //! The mutex: one holder at a time, on all servers together.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::lock_spec::{Face, lifetime_options};
-use super::locks::Locks;
 use crate::core::error::LockError;
 use crate::core::key::IntoLockKey;
 use crate::core::options::Wait;
 use crate::engine::lease::Lease;
+use crate::engine::shared::Shared;
 use crate::store::Kind;
 
-/// A mutex by name: a cheap handle, from [`Locks::mutex`].
+/// A mutex by name: a cheap handle, from [`Locks::mutex`](crate::Locks::mutex).
 #[derive(Clone, Debug)]
 #[must_use = "a mutex does nothing until it is locked"]
 pub struct Mutex {
@@ -18,8 +19,8 @@ pub struct Mutex {
 }
 
 impl Mutex {
-    pub(crate) fn new(locks: Locks, key: impl IntoLockKey) -> Self {
-        Self { face: Face::new(locks, key) }
+    pub(crate) fn new(shared: &Arc<Shared>, key: impl IntoLockKey) -> Self {
+        Self { face: Face::new(shared, key) }
     }
 
     /// How long the lease lasts unless it is renewed, which it is every third
@@ -31,8 +32,8 @@ impl Mutex {
         self
     }
 
-    pub(crate) fn locks(&self) -> &Locks {
-        &self.face.locks
+    pub(crate) fn shared(&self) -> &Shared {
+        &self.face.shared
     }
 
     /// How long [`lock`](Self::lock) waits: a duration, by default 10 s, or
@@ -55,7 +56,7 @@ impl Mutex {
         self
     }
 
-    /// Whose leases these are, for [`Locks::is_held_by`] and [`Locks::inspect`]: 1 to
+    /// Whose leases these are, for [`Locks::is_held_by`](crate::Locks::is_held_by) and [`Locks::inspect`](crate::Locks::inspect): 1 to
     /// 128 bytes without control characters. By default nobody's in particular.
     pub fn owner(mut self, owner: impl Into<String>) -> Self {
         self.face.set_owner(owner);
@@ -76,7 +77,7 @@ impl Mutex {
     /// - [`LockError::WrongKind`] if the name is in use by another kind of lock.
     /// - [`LockError::InvalidKey`] or [`LockError::InvalidOption`] for a name or
     ///   an option that makes no sense; no command is sent.
-    /// - [`LockError::ShutDown`] once the client was [shut down](Locks::shut_down).
+    /// - [`LockError::ShutDown`] once the client was [shut down](crate::Locks::shut_down).
     ///
     /// # Panics
     ///

@@ -1,17 +1,18 @@
 //! The reentrant mutex: one owner at a time, who may take it again.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::lock_spec::{Face, lifetime_options};
-use super::locks::Locks;
 use crate::core::error::LockError;
 use crate::core::key::IntoLockKey;
 use crate::core::options::Wait;
 use crate::engine::lease::Lease;
+use crate::engine::shared::Shared;
 use crate::store::Kind;
 
 /// A mutex that its owner may lock again while he has it, from
-/// [`Locks::reentrant_mutex`].
+/// [`Locks::reentrant_mutex`](crate::Locks::reentrant_mutex).
 ///
 /// The owner is a name that the caller gives, such as a job's id: never a thread or a
 /// task, which are no owners in async code. Whoever gives the same name, in whatever
@@ -32,8 +33,8 @@ pub struct ReentrantMutex {
 }
 
 impl ReentrantMutex {
-    pub(crate) fn new(locks: Locks, key: impl IntoLockKey) -> Self {
-        Self { face: Face::new(locks, key) }
+    pub(crate) fn new(shared: &Arc<Shared>, key: impl IntoLockKey) -> Self {
+        Self { face: Face::new(shared, key) }
     }
 
     /// Whose holds these are: 1 to 128 bytes without control characters. There is no

@@ -1,16 +1,17 @@
 //! The read-write lock: readers together, or one writer.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::lock_spec::{Face, lifetime_options};
-use super::locks::Locks;
 use crate::core::error::LockError;
 use crate::core::key::IntoLockKey;
 use crate::core::options::Wait;
 use crate::engine::lease::Lease;
+use crate::engine::shared::Shared;
 use crate::store::Kind;
 
-/// A lock that many may read at a time, or one may write, from [`Locks::rw_lock`].
+/// A lock that many may read at a time, or one may write, from [`Locks::rw_lock`](crate::Locks::rw_lock).
 ///
 /// First come, first served: readers who wait behind a writer are let in together when
 /// he has gone, and a writer waits for no reader who came after him. Each reader has a
@@ -35,8 +36,8 @@ pub struct RwLock {
 }
 
 impl RwLock {
-    pub(crate) fn new(locks: Locks, key: impl IntoLockKey) -> Self {
-        let face = Face::new(locks, key);
+    pub(crate) fn new(shared: &Arc<Shared>, key: impl IntoLockKey) -> Self {
+        let face = Face::new(shared, key);
         let write_ttl = face.options.ttl;
         Self { face, write_ttl }
     }

@@ -1,17 +1,18 @@
 //! The semaphore: a limit on how many do something at a time, on all servers
 //! together.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::lock_spec::{Face, lifetime_options};
-use super::locks::Locks;
 use crate::core::error::LockError;
 use crate::core::key::IntoLockKey;
 use crate::core::options::Wait;
 use crate::engine::lease::Lease;
+use crate::engine::shared::Shared;
 use crate::store::Kind;
 
-/// A semaphore by name: a cheap handle, from [`Locks::semaphore`].
+/// A semaphore by name: a cheap handle, from [`Locks::semaphore`](crate::Locks::semaphore).
 ///
 /// Its permits are leases: each has an id and a TTL of its own, so that a
 /// crash costs none, and none is given back twice. First come, first served. The
@@ -26,8 +27,8 @@ pub struct Semaphore {
 }
 
 impl Semaphore {
-    pub(crate) fn new(locks: Locks, key: impl IntoLockKey, limit: u32) -> Self {
-        Self { face: Face::new(locks, key), limit }
+    pub(crate) fn new(shared: &Arc<Shared>, key: impl IntoLockKey, limit: u32) -> Self {
+        Self { face: Face::new(shared, key), limit }
     }
 
     /// How long a permit lasts unless it is renewed, which it is every third of
@@ -46,7 +47,7 @@ impl Semaphore {
 
     lifetime_options!(face.options);
 
-    /// Whose leases these are, for [`Locks::is_held_by`] and [`Locks::inspect`]: 1 to
+    /// Whose leases these are, for [`Locks::is_held_by`](crate::Locks::is_held_by) and [`Locks::inspect`](crate::Locks::inspect): 1 to
     /// 128 bytes without control characters. By default nobody's in particular.
     pub fn owner(mut self, owner: impl Into<String>) -> Self {
         self.face.set_owner(owner);

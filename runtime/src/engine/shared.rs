@@ -1,5 +1,6 @@
 //! What all clones of a client and all its leases share.
 
+use std::fmt;
 use std::sync::Arc;
 
 use crate::client::Client;
@@ -23,5 +24,11 @@ impl Shared {
     ) -> Self {
         let client = Arc::new(Client::new(store, keeper, id));
         Self { queues: Arc::new(Lines::new(client.clone(), hands_over)), client }
+    }
+}
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Locks").field("store", &self.client.store).finish_non_exhaustive()
     }
 }

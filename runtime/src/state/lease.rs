@@ -12,9 +12,9 @@ use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 
 pub(crate) use self::deadlines::Grant;
-use self::deadlines::Times;
 #[cfg(feature = "redis")]
-pub(crate) use self::loss::LOOK;
+pub(crate) use self::deadlines::LOOK;
+use self::deadlines::Times;
 use self::phase::State;
 use super::shutdown::Shutdown;
 use super::telemetry;

@@ -6,48 +6,11 @@ use std::time::Duration;
 use futures_util::future::try_join_all;
 use tokio::runtime::Handle;
 
-use super::QuorumLocks;
-use crate::api::locks::Locks;
 use crate::core::error::{LockError, Step};
 use crate::core::options::{LONGEST, SHORTEST_TTL};
 use crate::store::quorum::{NoMajority, Quorum};
 use crate::store::redis::{Lazy, Member, RedisStore, Settings};
 use crate::store::{ClientId, Node, Store};
-
-impl Locks {
-    /// Locks on a quorum of several servers that know nothing of each other: an odd number
-    /// of masters without replicas, three at least, each by its URL. A minority of them
-    /// may be down.
-    ///
-    /// A server that was started less than a minute ago does not count, since it may have
-    /// forgotten locks: so new servers are of use after a minute, unless
-    /// [`Builder::assume_durable`](crate::Builder::assume_durable) says that they forget nothing.
-    ///
-    /// # Errors
-    ///
-    /// As of [`Builder::connect_quorum`](crate::Builder::connect_quorum).
-    ///
-    /// # Cancel safety
-    ///
-    /// Safe: the connections are closed.
-    ///
-    /// # Examples
-    ///
-    /// ```no_run
-    /// # async fn example() -> Result<(), leasehold::LockError> {
-    /// let servers = ["redis://lock-1/", "redis://lock-2/", "redis://lock-3/"];
-    /// let locks = leasehold::Locks::quorum(servers).await?;
-    /// let lease = locks.mutex("invoice:42").lock().await?;
-    /// lease.release().await?;
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub async fn quorum<U: AsRef<str>>(
-        urls: impl IntoIterator<Item = U>,
-    ) -> Result<QuorumLocks, LockError> {
-        Self::builder().connect_quorum(urls).await
-    }
-}
 
 /// That so many may be a quorum, for so long.
 fn check(count: usize, longest_ttl: Duration) -> Result<(), LockError> {

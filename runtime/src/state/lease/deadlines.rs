@@ -33,6 +33,10 @@ impl Grant {
 /// half of what it lasts.
 const CONFIRMATION: Duration = Duration::from_millis(500);
 
+/// How long a timer may be set while a lease is held. Timers stand still while the system
+/// is suspended; the store's clock, by which the lease ends, does not.
+pub(crate) const LOOK: Duration = Duration::from_secs(1);
+
 /// When what has to be done about a lease.
 #[derive(Debug)]
 pub(super) struct Times {

@@ -1,15 +1,10 @@
 //! Waiting for the end of a lease.
 
-use std::time::Duration;
-
 use tokio::task::consume_budget;
 
 use super::Term;
+use super::deadlines::LOOK;
 use crate::core::error::LossReason;
-
-/// How long a timer may be set while a lease is held. Timers stand still while the system
-/// is suspended; the store's clock, by which the lease ends, does not.
-pub(crate) const LOOK: Duration = Duration::from_secs(1);
 
 impl Term {
     /// Resolves when somebody has seen that it is not held any more.
