@@ -4,4 +4,7 @@
 pub(crate) mod error;
 pub(crate) mod fence;
 pub(crate) mod key;
+mod lock_key;
+pub(crate) mod no_majority;
 pub(crate) mod options;
+mod store_error;

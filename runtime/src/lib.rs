@@ -74,13 +74,13 @@ pub use crate::api::semaphore::Semaphore;
 pub use crate::core::error::{LockError, LossReason, Outcome, Step};
 pub use crate::core::fence::Fence;
 pub use crate::core::key::{IntoLockKey, KeyPart, KeyTemplate, LockKey};
+pub use crate::core::no_majority::{NoMajority, ServerAnswer};
 pub use crate::core::options::Wait;
 pub use crate::engine::lease::{Lease, LeaseHandle, LeaseState, Released};
 pub use crate::engine::lease_set::Leases;
 pub use crate::engine::ticket::Ticket;
 pub use crate::state::shutdown::ShutDownReport;
 pub use crate::store::fault_injection::Fault;
-pub use crate::store::quorum::{NoMajority, ServerAnswer};
 pub use crate::store::{ClientId, ClientInfo, Forced, Holder, LockInfo, LockKind, Waiter};
 #[cfg(feature = "tower")]
 pub use crate::tower::LockLayer;

@@ -15,7 +15,6 @@ mod quorum_member;
 pub mod redis;
 mod request;
 
-use std::error::Error;
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
@@ -28,7 +27,8 @@ pub use self::inspection::{ClientInfo, Forced, Holder, LockInfo, LockKind, Waite
 pub use self::quorum_member::{Mended, Node};
 pub(crate) use self::request::Wanted;
 pub use self::request::{ClientId, Kind, Owner, Request, RequestId};
-use crate::core::error::{LossReason, Outcome};
+use crate::core::error::LossReason;
+pub use crate::core::error::StoreError;
 use crate::core::key::LockKey;
 
 /// The answer to a command. It owns what it needs, so that a command whose
@@ -211,19 +211,6 @@ pub trait Listener: fmt::Debug + Send + Sync {
 
 /// As long as it lives, the store's hints for one lock reach the client.
 pub type Attendance = Box<dyn Send + Sync>;
-
-/// Why a command had no proper answer.
-#[derive(Debug)]
-pub struct StoreError {
-    /// Whether it may have run.
-    pub outcome: Outcome,
-    /// Whether the same command may well succeed a little later.
-    pub is_passing: bool,
-    /// Whether the store's own runtime has ended.
-    pub is_shut_down: bool,
-    /// The driver's error.
-    pub source: Box<dyn Error + Send + Sync>,
-}
 
 /// Keeps leases: one a mutex, those of one owner a reentrant mutex, as many as the
 /// limit a semaphore, readers or a writer a read-write lock.

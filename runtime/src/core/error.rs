@@ -4,9 +4,9 @@ use std::error::Error;
 use std::fmt;
 use std::time::Duration;
 
-use super::key::LockKey;
-use crate::store::StoreError;
-use crate::store::quorum::NoMajority;
+use super::lock_key::LockKey;
+use super::no_majority::NoMajority;
+pub use super::store_error::{Outcome, StoreError};
 
 /// Why a lock was not acquired, or is no longer held.
 ///
@@ -276,16 +276,6 @@ impl fmt::Display for Step {
             Self::Adopt => "adopt",
         })
     }
-}
-
-/// Whether a command ran that had no proper answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Outcome {
-    /// It surely did not.
-    NotRun,
-    /// It may have.
-    Unknown,
 }
 
 #[cfg(test)]

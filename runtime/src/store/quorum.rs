@@ -21,7 +21,6 @@ use futures_util::future::join_all;
 use futures_util::stream::FuturesUnordered;
 use tokio::runtime::Handle;
 
-pub use self::no_majority::{NoMajority, ServerAnswer};
 use self::pending_cancels::Member;
 use self::round::Round;
 use super::{

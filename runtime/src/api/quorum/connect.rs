@@ -7,8 +7,9 @@ use futures_util::future::try_join_all;
 use tokio::runtime::Handle;
 
 use crate::core::error::{LockError, Step};
+use crate::core::no_majority::NoMajority;
 use crate::core::options::{LONGEST, SHORTEST_TTL};
-use crate::store::quorum::{NoMajority, Quorum};
+use crate::store::quorum::Quorum;
 use crate::store::redis::{Lazy, Member, RedisStore, Settings};
 use crate::store::{ClientId, Node, Store};
 

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
-use super::LockKey;
 use crate::core::error::LockError;
+use crate::core::lock_key::LockKey;
 
 /// A value that may stand in a key template, as in `"invoice:{invoice_id}"`.
 ///

@@ -1,59 +1,11 @@
 //! Why there was no majority: what each server answered.
 
-use std::fmt;
 use std::sync::Arc;
 
 use super::pending_cancels::Member;
 use crate::core::error::Outcome;
+use crate::core::no_majority::NoMajority;
 use crate::store::{Attempt, Renewal, StoreError};
-
-/// What each server of a quorum answered, where that did not make a majority.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NoMajority {
-    answers: Vec<ServerAnswer>,
-    needed: usize,
-}
-
-/// One server of a quorum, and what it answered.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct ServerAnswer {
-    /// Its host and port.
-    pub server: String,
-    /// What it answered, or why it did not.
-    pub answer: String,
-}
-
-impl NoMajority {
-    /// What these servers answered.
-    pub(crate) fn of(answers: impl Iterator<Item = (String, String)>) -> Self {
-        let answers: Vec<_> =
-            answers.map(|(server, answer)| ServerAnswer { server, answer }).collect();
-        Self { needed: answers.len() / 2 + 1, answers }
-    }
-
-    /// What each server answered, in the order they were given in.
-    #[must_use]
-    pub fn answers(&self) -> &[ServerAnswer] {
-        &self.answers
-    }
-
-    /// How many of them have to agree.
-    #[must_use]
-    pub fn needed(&self) -> usize {
-        self.needed
-    }
-}
-
-impl fmt::Display for NoMajority {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { answers, needed } = self;
-        write!(f, "{needed} of {} servers have to agree", answers.len())?;
-        answers.iter().try_for_each(|it| write!(f, "; {}: {}", it.server, it.answer))
-    }
-}
-
-impl std::error::Error for NoMajority {}
 
 /// The error where there was none; `failures` are those who gave no answer that counts:
 /// whether that may pass, and whether it is for good, since all ends.
@@ -70,7 +22,7 @@ pub(super) fn error(
     }
     StoreError {
         outcome,
-        is_passing: lasting < source.needed,
+        is_passing: lasting < source.needed(),
         is_shut_down,
         source: Box::new(source),
     }

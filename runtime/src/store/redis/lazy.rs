@@ -16,7 +16,7 @@ use super::connection::Pauses;
 use super::{clock, errors, lock};
 use crate::core::error::{LockError, Outcome};
 use crate::core::key::LockKey;
-use crate::store::quorum::NoMajority;
+use crate::core::no_majority::NoMajority;
 use crate::store::{
     Adoption, All, Attempt, Attendance, ClientId, ClientInfo, Ended, Forced, Listener, LockInfo,
     Owner, Renewal, Renewals, Request, RequestId, Stamp, Store, StoreError, StoreFuture, Waiting,

@@ -1,0 +1,142 @@
+//! The name of a lock, and how it becomes the keys of a store.
+
+use std::fmt;
+use std::sync::Arc;
+
+/// The longest name, in bytes after escaping.
+const LONGEST: usize = 512;
+
+/// The name of a lock: 1 to 512 bytes of UTF-8 without control characters.
+///
+/// Equal names are the same lock, on every server that uses the same store.
+/// On a Redis Cluster all keys of a lock live in one slot. Locks whose names
+/// carry the same `{tag}` with something around it, such as `order:{42}:pdf`
+/// and `order:{42}:mail`, share a slot; braces anywhere else mean nothing. Where a
+/// `&str` stands for a key, braces around a name are [refused](crate::IntoLockKey).
+///
+/// # Examples
+///
+/// ```
+/// use leasehold::LockKey;
+///
+/// assert_eq!(LockKey::new("invoice:42")?.name(), "invoice:42");
+/// assert!(LockKey::new("").is_err());
+/// # Ok::<(), leasehold::LockError>(())
+/// ```
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct LockKey {
+    name: Arc<str>,
+    /// The name as it ends the store's keys, where that is not `{name}`.
+    slotted: Option<Arc<str>>,
+}
+
+impl LockKey {
+    /// Checks a name, and says what is wrong with it.
+    pub(super) fn checked(name: &str) -> Result<Self, String> {
+        if name.is_empty() {
+            return Err("it is empty; name what is locked".to_owned());
+        }
+        if name.chars().any(char::is_control) {
+            return Err("it has a control character in it".to_owned());
+        }
+        let slotted = name.contains(['{', '}', '%']).then(|| slotted(name));
+        let length = slotted.as_ref().map_or(name.len(), String::len);
+        if length > LONGEST {
+            return Err(format!("it has {length} bytes, and {LONGEST} is the most; shorten it"));
+        }
+        Ok(Self { name: name.into(), slotted: slotted.map(Into::into) })
+    }
+
+    /// The name, as it was given.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The one function that makes a store's keys: `prefix:role:{name}`.
+    ///
+    /// The role stands before the name, so that no name can look like another
+    /// lock's second key; the braces put all keys of a lock into one slot.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn in_store(&self, prefix: &str, role: &str) -> String {
+        self.parts_in_store(prefix, role).concat()
+    }
+
+    /// What a key of the store is put together from.
+    pub(crate) fn parts_in_store<'a>(&'a self, prefix: &'a str, role: &'a str) -> [&'a str; 6] {
+        match &self.slotted {
+            Some(slotted) => [prefix, ":", role, ":", slotted, ""],
+            None => [prefix, ":", role, ":{", &self.name, "}"],
+        }
+    }
+
+    /// Whether both locks are kept on the same node of a cluster, for what is in their
+    /// braces is the same.
+    #[cfg(feature = "cluster")]
+    pub(crate) fn shares_slot(&self, other: &Self) -> bool {
+        self.tag() == other.tag()
+    }
+
+    #[cfg(feature = "cluster")]
+    fn tag(&self) -> &str {
+        let slotted = self.slotted.as_deref().unwrap_or_default();
+        let tag = slotted.split_once('{').and_then(|(_, rest)| rest.split_once('}'));
+        tag.map_or(&*self.name, |(tag, _)| tag)
+    }
+}
+
+/// Keeps the first `{tag}` that has text in it and around it, escapes all other
+/// braces, and puts what has no such tag into braces of its own.
+fn slotted(name: &str) -> String {
+    let tag = name.find('{').and_then(|open| {
+        let close = open + name[open..].find('}')?;
+        let inside = &name[open + 1..close];
+        let around = open > 0 || close + 1 < name.len();
+        (!inside.is_empty() && !inside.contains('{') && around).then_some((open, close))
+    });
+    let mut out = String::with_capacity(name.len() + 8);
+    // Without a tag of its own, the whole name is the tag.
+    let (before, inside, after) = match tag {
+        Some((open, close)) => (&name[..open], &name[open + 1..close], &name[close + 1..]),
+        None => ("", name, ""),
+    };
+    escape_braces(before, &mut out);
+    out.push('{');
+    escape_braces(inside, &mut out);
+    out.push('}');
+    escape_braces(after, &mut out);
+    out
+}
+
+/// Escapes braces, and a `%` only where it would be read as one of these escapes: most
+/// others come from a template's values, which are escaped already.
+fn escape_braces(text: &str, out: &mut String) {
+    for (at, c) in text.char_indices() {
+        let is_like_ours = || ["%7B", "%7D", "%25"].iter().any(|it| text[at..].starts_with(it));
+        match c {
+            '{' => out.push_str("%7B"),
+            '}' => out.push_str("%7D"),
+            '%' if is_like_ours() => out.push_str("%25"),
+            _ => out.push(c),
+        }
+    }
+}
+
+impl fmt::Display for LockKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.name)
+    }
+}
+
+impl fmt::Debug for LockKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&*self.name, f)
+    }
+}
+
+impl AsRef<str> for LockKey {
+    fn as_ref(&self) -> &str {
+        &self.name
+    }
+}
