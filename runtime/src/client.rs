@@ -7,7 +7,7 @@ pub(crate) mod pending;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Weak};
 
-use crate::hints::Wakeups;
+use crate::hints::HintRouter;
 use crate::keeper::Keeper;
 use crate::store::{ClientId, RequestId, Store};
 
@@ -15,17 +15,17 @@ use crate::store::{ClientId, RequestId, Store};
 pub(crate) struct Client {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) keeper: Keeper,
-    pub(crate) wakeups: Arc<Wakeups>,
+    pub(crate) hints: Arc<HintRouter>,
     pub(crate) id: ClientId,
     requests: AtomicU64,
 }
 
 impl Client {
     pub(crate) fn new(store: Arc<dyn Store>, keeper: Keeper, id: ClientId) -> Self {
-        let wakeups = Wakeups::new(keeper.clone());
-        let listener: Weak<Wakeups> = Arc::downgrade(&wakeups);
+        let hints = HintRouter::new(keeper.clone());
+        let listener: Weak<HintRouter> = Arc::downgrade(&hints);
         store.listen(id, listener);
-        Self { store, keeper, wakeups, id, requests: AtomicU64::new(0) }
+        Self { store, keeper, hints, id, requests: AtomicU64::new(0) }
     }
 
     pub(crate) fn next_request(&self) -> RequestId {

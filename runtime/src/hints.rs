@@ -24,7 +24,7 @@ const LOOK: Duration = Duration::from_millis(250);
 
 /// The routes of a client.
 #[derive(Debug)]
-pub(crate) struct Wakeups {
+pub(crate) struct HintRouter {
     me: Weak<Self>,
     keeper: Keeper,
     routes: Mutex<Routes>,
@@ -32,21 +32,21 @@ pub(crate) struct Wakeups {
 
 #[derive(Debug, Default)]
 struct Routes {
-    bells: HashMap<RequestId, Arc<Bell>>,
+    mailboxes: HashMap<RequestId, Arc<Mailbox>>,
     /// The sweeper is there.
     are_swept: bool,
 }
 
 /// What one acquisition is told.
 #[derive(Debug)]
-struct Bell {
+struct Mailbox {
     request: Request,
-    heard: Mutex<Heard>,
-    rung: Notify,
+    unread: Mutex<Unread>,
+    arrived: Notify,
 }
 
 #[derive(Debug, Default)]
-struct Heard {
+struct Unread {
     offer: Option<Offer>,
     /// How often the sweeper has seen that offer.
     looks: u8,
@@ -65,7 +65,7 @@ pub(crate) struct Offer {
 
 /// What was heard.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum News {
+pub(crate) enum Message {
     Offered(Offer),
     /// It may be free.
     Free,
@@ -73,40 +73,40 @@ pub(crate) enum News {
     Missed,
 }
 
-impl Wakeups {
+impl HintRouter {
     pub(crate) fn new(keeper: Keeper) -> Arc<Self> {
         Arc::new_cyclic(|me| Self { me: me.clone(), keeper, routes: Mutex::default() })
     }
 
     /// A route for what concerns a request, from now on until it is dropped.
     pub(crate) fn route(self: &Arc<Self>, request: &Request) -> Route {
-        let (request, heard, rung) = (request.clone(), Mutex::default(), Notify::new());
-        let bell = Arc::new(Bell { request, heard, rung });
-        self.routes().bells.insert(bell.request.id, bell.clone());
-        Route { wakeups: self.clone(), bell }
+        let (request, unread, arrived) = (request.clone(), Mutex::default(), Notify::new());
+        let mailbox = Arc::new(Mailbox { request, unread, arrived });
+        self.routes().mailboxes.insert(mailbox.request.id, mailbox.clone());
+        Route { hints: self.clone(), mailbox }
     }
 
-    fn ring(&self, id: RequestId, note: impl FnOnce(&mut Heard)) {
-        let bell = self.routes().bells.get(&id).cloned();
-        if let Some(bell) = bell {
-            note(&mut bell.heard());
-            bell.rung.notify_one();
+    fn deliver(&self, id: RequestId, note: impl FnOnce(&mut Unread)) {
+        let mailbox = self.routes().mailboxes.get(&id).cloned();
+        if let Some(mailbox) = mailbox {
+            note(&mut mailbox.unread());
+            mailbox.arrived.notify_one();
         }
     }
 
     fn offered(&self, id: RequestId, offer: Offer) {
         let mut routes = self.routes();
-        let Some(bell) = routes.bells.get(&id).cloned() else { return };
+        let Some(mailbox) = routes.mailboxes.get(&id).cloned() else { return };
         {
             // Noted under the lock: a sweeper that ends has seen it.
-            let mut heard = bell.heard();
-            (heard.offer, heard.looks) = (Some(offer), 0);
+            let mut unread = mailbox.unread();
+            (unread.offer, unread.looks) = (Some(offer), 0);
         }
         let begins = !std::mem::replace(&mut routes.are_swept, true);
         drop(routes);
-        bell.rung.notify_one();
+        mailbox.arrived.notify_one();
         if begins {
-            self.keeper.spawn(sweep(Sweeping { wakeups: self.me.clone(), is_over: false }));
+            self.keeper.spawn(sweep(Sweeping { hints: self.me.clone(), is_over: false }));
         }
     }
 
@@ -114,15 +114,15 @@ impl Wakeups {
     fn look(&self) -> bool {
         let (mut kept, mut are_left) = (Vec::new(), false);
         let mut routes = self.routes();
-        for bell in routes.bells.values() {
-            let mut heard = bell.heard();
+        for mailbox in routes.mailboxes.values() {
+            let mut unread = mailbox.unread();
             // One that lasts as long as the heartbeat can't be kept.
-            let Some(offer) = heard.offer.filter(|offer| !offer.early.is_zero()) else { continue };
-            heard.looks = heard.looks.saturating_add(1);
-            if heard.looks == 2 {
-                kept.push((bell.request.clone(), offer.until));
+            let Some(offer) = unread.offer.filter(|offer| !offer.early.is_zero()) else { continue };
+            unread.looks = unread.looks.saturating_add(1);
+            if unread.looks == 2 {
+                kept.push((mailbox.request.clone(), offer.until));
             }
-            are_left |= heard.looks < 2;
+            are_left |= unread.looks < 2;
         }
         routes.are_swept = are_left;
         drop(routes);
@@ -141,82 +141,82 @@ impl Wakeups {
 async fn sweep(mut sweeping: Sweeping) {
     while !sweeping.is_over {
         sleep(LOOK).await;
-        let wakeups = sweeping.wakeups.upgrade();
-        sweeping.is_over = wakeups.is_none_or(|wakeups| !wakeups.look());
+        let hints = sweeping.hints.upgrade();
+        sweeping.is_over = hints.is_none_or(|hints| !hints.look());
     }
 }
 
 /// Lets another sweeper begin where this one is dropped with its runtime.
 struct Sweeping {
-    wakeups: Weak<Wakeups>,
+    hints: Weak<HintRouter>,
     is_over: bool,
 }
 
 impl Drop for Sweeping {
     fn drop(&mut self) {
-        if let Some(wakeups) = self.wakeups.upgrade().filter(|_| !self.is_over) {
-            wakeups.routes().are_swept = false;
+        if let Some(hints) = self.hints.upgrade().filter(|_| !self.is_over) {
+            hints.routes().are_swept = false;
         }
     }
 }
 
-impl Listener for Wakeups {
+impl Listener for HintRouter {
     fn hear(&self, hint: Hint) {
         match hint {
             Hint::Offered { id, token, until, early } => {
                 self.offered(id, Offer { token, until, early });
             }
-            Hint::Free { id } => self.ring(id, |heard| heard.is_free = true),
+            Hint::Free { id } => self.deliver(id, |unread| unread.is_free = true),
             Hint::Forced { id } => self.keeper.ask_whether_forced(id),
             Hint::Missed => {
                 // Whoever is woken may drop its route at once, which needs the map.
-                let bells: Vec<_> = self.routes().bells.values().cloned().collect();
-                for bell in bells {
-                    bell.heard().has_missed = true;
-                    bell.rung.notify_one();
+                let mailboxes: Vec<_> = self.routes().mailboxes.values().cloned().collect();
+                for mailbox in mailboxes {
+                    mailbox.unread().has_missed = true;
+                    mailbox.arrived.notify_one();
                 }
             }
         }
     }
 }
 
-impl Bell {
-    fn heard(&self) -> MutexGuard<'_, Heard> {
-        self.heard.lock().unwrap_or_else(PoisonError::into_inner)
+impl Mailbox {
+    fn unread(&self) -> MutexGuard<'_, Unread> {
+        self.unread.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// One acquisition's end of a route.
 #[derive(Debug)]
 pub(crate) struct Route {
-    wakeups: Arc<Wakeups>,
-    bell: Arc<Bell>,
+    hints: Arc<HintRouter>,
+    mailbox: Arc<Mailbox>,
 }
 
 impl Route {
     /// The next that is heard, be it before it was asked for. Safe to drop.
-    pub(crate) async fn news(&self) -> News {
+    pub(crate) async fn message(&self) -> Message {
         loop {
             {
-                let mut heard = self.bell.heard();
-                if let Some(offer) = heard.offer.take() {
-                    return News::Offered(offer);
+                let mut unread = self.mailbox.unread();
+                if let Some(offer) = unread.offer.take() {
+                    return Message::Offered(offer);
                 }
-                if std::mem::take(&mut heard.is_free) {
-                    return News::Free;
+                if std::mem::take(&mut unread.is_free) {
+                    return Message::Free;
                 }
-                if std::mem::take(&mut heard.has_missed) {
-                    return News::Missed;
+                if std::mem::take(&mut unread.has_missed) {
+                    return Message::Missed;
                 }
             }
-            self.bell.rung.notified().await;
+            self.mailbox.arrived.notified().await;
         }
     }
 }
 
 impl Drop for Route {
     fn drop(&mut self) {
-        self.wakeups.routes().bells.remove(&self.bell.request.id);
+        self.hints.routes().mailboxes.remove(&self.mailbox.request.id);
     }
 }
 
@@ -235,76 +235,79 @@ mod tests {
     use crate::store::{ClientId, Kind, OFFER};
 
     /// The routes of some requests, and the store that is told of them.
-    fn routes(count: usize) -> (Arc<Faulty>, Arc<Wakeups>, Vec<Route>) {
+    fn routes(count: usize) -> (Arc<Faulty>, Arc<HintRouter>, Vec<Route>) {
         let store = Arc::new(Faulty::over(Arc::<MemoryStore>::default()));
-        let wakeups = Wakeups::new(Keeper::as_guest(store.clone()));
+        let hints = HintRouter::new(Keeper::on_callers_runtime(store.clone()));
         let (client, counter) = (ClientId::random(), AtomicU64::new(0));
         let route = |_| {
             let (id, key) = (RequestId::next(client, &counter), LockKey::new("a").unwrap());
             let (kind, ttl) = (Kind::Mutex, Duration::from_secs(30));
-            wakeups.route(&Request { key, id, kind, owner: None, ttl })
+            hints.route(&Request { key, id, kind, owner: None, ttl })
         };
         let routes = (0..count).map(route).collect();
-        (store, wakeups, routes)
+        (store, hints, routes)
     }
 
     fn offer(route: &Route, early: Duration) -> Hint {
-        Hint::Offered { id: route.bell.request.id, token: 7, until: 8, early }
+        Hint::Offered { id: route.mailbox.request.id, token: 7, until: 8, early }
     }
 
     #[tokio::test]
     async fn a_hint_reaches_the_one_it_is_for() {
-        let (_store, wakeups, routes) = routes(2);
+        let (_store, hints, routes) = routes(2);
         let late = offer(&routes[0], Duration::ZERO);
-        wakeups.hear(offer(&routes[1], Duration::ZERO));
-        let first = timeout(Duration::ZERO, routes[0].news()).await;
+        hints.hear(offer(&routes[1], Duration::ZERO));
+        let first = timeout(Duration::ZERO, routes[0].message()).await;
         assert!(first.is_err());
-        assert!(matches!(routes[1].news().await, News::Offered(Offer { token: 7, until: 8, .. })));
-        wakeups.hear(Hint::Missed);
+        assert!(matches!(
+            routes[1].message().await,
+            Message::Offered(Offer { token: 7, until: 8, .. })
+        ));
+        hints.hear(Hint::Missed);
         for route in &routes {
-            assert!(matches!(route.news().await, News::Missed));
+            assert!(matches!(route.message().await, Message::Missed));
         }
         drop(routes);
-        assert!(wakeups.routes().bells.is_empty());
-        wakeups.hear(late);
+        assert!(hints.routes().mailboxes.is_empty());
+        hints.hear(late);
     }
 
     #[tokio::test(start_paused = true)]
     async fn an_offer_is_kept_once_if_it_is_not_taken() {
-        let (store, wakeups, routes) = routes(100);
+        let (store, hints, routes) = routes(100);
         let (taken, untaken) = routes.split_at(50);
         // Those of whom the heartbeat ends as soon have nothing to gain.
         let early = |nth| if nth < 10 { Duration::ZERO } else { OFFER };
         for (nth, (taken, untaken)) in taken.iter().zip(untaken).enumerate() {
-            wakeups.hear(offer(taken, OFFER));
-            wakeups.hear(offer(untaken, early(nth)));
+            hints.hear(offer(taken, OFFER));
+            hints.hear(offer(untaken, early(nth)));
             assert_eq!(Handle::current().metrics().num_alive_tasks(), 1);
         }
-        join_all(taken.iter().map(Route::news)).await;
+        join_all(taken.iter().map(Route::message)).await;
         sleep(OFFER).await;
         assert_eq!(store.log(), ["keep_offer"; 40]);
         assert_eq!(Handle::current().metrics().num_alive_tasks(), 0);
         // And again, as another offer of theirs.
-        wakeups.hear(offer(&untaken[0], OFFER));
-        wakeups.hear(offer(&taken[0], OFFER));
-        taken[0].news().await;
+        hints.hear(offer(&untaken[0], OFFER));
+        hints.hear(offer(&taken[0], OFFER));
+        taken[0].message().await;
         sleep(OFFER).await;
         assert_eq!(store.log(), ["keep_offer"]);
     }
 
     #[test]
     fn a_sweeper_that_ended_with_its_runtime_is_followed_by_another() {
-        let (store, wakeups, routes) = routes(1);
+        let (store, hints, routes) = routes(1);
         let run = |lasts| {
             let runtime = Builder::new_current_thread().enable_time().start_paused(true).build();
             runtime.unwrap().block_on(async {
-                wakeups.hear(offer(&routes[0], OFFER));
+                hints.hear(offer(&routes[0], OFFER));
                 sleep(lasts).await;
             });
         };
         run(Duration::ZERO);
         // Nor does one begin where there is no runtime.
-        wakeups.hear(offer(&routes[0], OFFER));
+        hints.hear(offer(&routes[0], OFFER));
         assert_eq!(store.log(), [""; 0]);
         run(OFFER);
         assert_eq!(store.log(), ["keep_offer"]);

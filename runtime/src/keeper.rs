@@ -26,12 +26,12 @@ use tokio::time::sleep;
 
 pub(crate) use self::jobs::{Doubt, Judged, renew, why};
 use self::jobs::{Gate, Job};
-use self::on_runtime::Guest;
+use self::on_runtime::OnRuntime;
 #[cfg(feature = "redis")]
 pub(crate) use self::thread::Thread;
 use crate::core::error::LossReason;
-use crate::state::lease::Term;
-use crate::state::shutdown::{Shutdown, Stay};
+use crate::state::lease::LocalLease;
+use crate::state::shutdown::{ActivityGuard, Shutdown};
 use crate::store::{Request, RequestId, Stamp, Store, StoreError, StoreFuture};
 
 /// A handle to the keeper; a clone is the same one.
@@ -40,7 +40,7 @@ pub(crate) struct Keeper {
     store: Arc<dyn Store>,
     pub(crate) shutdown: Arc<Shutdown>,
     gate: Gate,
-    place: Place,
+    runner: Runner,
 }
 
 /// How many commands of jobs are under way at a time.
@@ -48,19 +48,19 @@ const AT_ONCE: usize = 128;
 
 /// Where a keeper works.
 #[derive(Clone, Debug)]
-enum Place {
+enum Runner {
     /// On the runtime of whoever calls.
-    Guest(Arc<Guest>),
+    OnRuntime(Arc<OnRuntime>),
     /// On a thread of its own.
     #[cfg(feature = "redis")]
-    Thread(Arc<state::Shared>, Handle),
+    Thread(Arc<state::KeeperState>, Handle),
 }
 
-impl Place {
+impl Runner {
     /// Does a job after a while.
     fn finish_later(self, job: Job, after: Duration) {
         match self {
-            Self::Guest(_) => {
+            Self::OnRuntime(_) => {
                 // Outside of a runtime, where a job may begin, nothing can wait.
                 if let Ok(runtime) = Handle::try_current() {
                     runtime.spawn(async move {
@@ -77,10 +77,10 @@ impl Place {
 
 impl Keeper {
     /// A keeper that works on its callers' runtimes.
-    pub(crate) fn as_guest(store: Arc<dyn Store>) -> Self {
+    pub(crate) fn on_callers_runtime(store: Arc<dyn Store>) -> Self {
         let (gate, shutdown) = (Arc::new(Semaphore::new(AT_ONCE)), Arc::<Shutdown>::default());
-        let guest = Guest::new(store.clone(), gate.clone(), shutdown.clone());
-        Self { store, shutdown, gate, place: Place::Guest(Arc::new(guest)) }
+        let on_runtime = OnRuntime::new(store.clone(), gate.clone(), shutdown.clone());
+        Self { store, shutdown, gate, runner: Runner::OnRuntime(Arc::new(on_runtime)) }
     }
 
     /// A keeper that works on a thread of its own.
@@ -92,11 +92,11 @@ impl Keeper {
     ) -> Self {
         let shutdown = Arc::<Shutdown>::default();
         let gate = Arc::new(Semaphore::new(AT_ONCE));
-        let shared = state::Shared::new(store.clone(), gate.clone(), shutdown.clone());
+        let shared = state::KeeperState::new(store.clone(), gate.clone(), shutdown.clone());
         let (shared, runtime) = (Arc::new(shared), thread.runtime());
         thread.keep(shared.clone(), info);
         thread::drain_at_exit(&shared);
-        Self { store, shutdown, gate, place: Place::Thread(shared, runtime) }
+        Self { store, shutdown, gate, runner: Runner::Thread(shared, runtime) }
     }
 
     /// An error in a process that was forked off: the keeper's thread is not there, and what
@@ -104,7 +104,7 @@ impl Keeper {
     #[cfg_attr(not(feature = "redis"), expect(clippy::unused_self, clippy::unnecessary_wraps))]
     pub(crate) fn check(&self) -> Result<(), StoreError> {
         #[cfg(feature = "redis")]
-        if let Place::Thread(shared, _) = &self.place
+        if let Runner::Thread(shared, _) = &self.runner
             && !shared.is_here()
         {
             return Err(thread::forked());
@@ -114,46 +114,46 @@ impl Keeper {
 
     /// Runs a task that goes by the clock. False where there is no runtime for it.
     pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) -> bool {
-        let runtime = match &self.place {
-            Place::Guest(_) => Handle::try_current().ok(),
+        let runtime = match &self.runner {
+            Runner::OnRuntime(_) => Handle::try_current().ok(),
             #[cfg(feature = "redis")]
-            Place::Thread(_, runtime) => Some(runtime.clone()),
+            Runner::Thread(_, runtime) => Some(runtime.clone()),
         };
         runtime.map(|runtime| runtime.spawn(task)).is_some()
     }
 
     /// Looks after a lease from now on, for the first time then: renews it, and ends it
     /// when it was held for as long as it may be.
-    pub(crate) fn watch(&self, term: &Arc<Term>, first: Instant) {
-        match &self.place {
-            Place::Guest(guest) => guest.schedule(term, first),
+    pub(crate) fn watch(&self, local: &Arc<LocalLease>, first: Instant) {
+        match &self.runner {
+            Runner::OnRuntime(on_runtime) => on_runtime.schedule(local, first),
             #[cfg(feature = "redis")]
-            Place::Thread(shared, _) => {
-                shared.schedule(term, first);
+            Runner::Thread(shared, _) => {
+                shared.schedule(local, first);
                 thread::drain_at_exit(shared);
             }
         }
     }
 
     /// Looks after a lease no more, since its term is over.
-    pub(crate) fn forget(&self, term: &Term) {
-        match &self.place {
-            Place::Guest(guest) => guest.unschedule(term),
+    pub(crate) fn forget(&self, local: &LocalLease) {
+        match &self.runner {
+            Runner::OnRuntime(on_runtime) => on_runtime.unschedule(local),
             #[cfg(feature = "redis")]
-            Place::Thread(shared, _) => shared.unschedule(term),
+            Runner::Thread(shared, _) => shared.unschedule(local),
         }
     }
 
     /// Asks whether a request's lease was taken by force, and lets it be lost if so. A hint
     /// has said that it was, which anybody may have sent.
     pub(crate) fn ask_whether_forced(&self, id: RequestId) {
-        let term = match &self.place {
-            Place::Guest(guest) => guest.find(id),
+        let local = match &self.runner {
+            Runner::OnRuntime(on_runtime) => on_runtime.find(id),
             #[cfg(feature = "redis")]
-            Place::Thread(shared, _) => shared.find(id),
+            Runner::Thread(shared, _) => shared.find(id),
         };
-        if let Some(term) = term {
-            self.finish(jobs::check(self.store.clone(), term));
+        if let Some(local) = local {
+            self.finish(jobs::check(self.store.clone(), local));
         }
     }
 
@@ -169,24 +169,24 @@ impl Keeper {
 
     /// Releases a lease in the background; what was held is kept for the rest of its
     /// least time.
-    pub(crate) fn release_later(&self, term: &Arc<Term>, was_held: bool) {
+    pub(crate) fn release_later(&self, local: &Arc<LocalLease>, was_held: bool) {
         let (store, gate) = (self.store.clone(), self.gate.clone());
-        let stay = Stay::new(&self.shutdown);
-        self.finish(jobs::release(store, gate, term.clone(), was_held, stay));
+        let activity = ActivityGuard::new(&self.shutdown);
+        self.finish(jobs::release(store, gate, local.clone(), was_held, activity));
     }
 
     /// Takes a lease that has ended back once more, if its acquisition was in doubt.
-    pub(crate) fn end_doubt(&self, term: &Arc<Term>) {
-        if term.in_doubt().is_some() {
+    pub(crate) fn end_doubt(&self, local: &Arc<LocalLease>) {
+        if local.in_doubt().is_some() {
             let (store, gate) = (self.store.clone(), self.gate.clone());
-            let stay = Stay::new(&self.shutdown);
-            self.finish(jobs::end_doubt(store, gate, term.clone(), stay));
+            let activity = ActivityGuard::new(&self.shutdown);
+            self.finish(jobs::end_doubt(store, gate, local.clone(), activity));
         }
     }
 
     /// Says how a lease was lost that is not held any more, as soon as that is known.
-    pub(crate) fn tell_later(&self, term: &Arc<Term>, reason: LossReason) {
-        self.finish(jobs::tell_once(self.store.clone(), term.clone(), reason));
+    pub(crate) fn tell_later(&self, local: &Arc<LocalLease>, reason: LossReason) {
+        self.finish(jobs::tell_once(self.store.clone(), local.clone(), reason));
     }
 
     /// Takes acquisitions back in the background, once their command that is still
@@ -198,15 +198,15 @@ impl Keeper {
         doubt: Doubt,
     ) {
         let (store, gate) = (self.store.clone(), self.gate.clone());
-        let stay = Stay::new(&self.shutdown);
-        let place = self.place.clone();
-        let later = move |job, after| place.finish_later(job, after);
-        self.finish(jobs::cancel(store, gate, requests, in_flight, doubt, stay, later));
+        let activity = ActivityGuard::new(&self.shutdown);
+        let runner = self.runner.clone();
+        let later = move |job, after| runner.finish_later(job, after);
+        self.finish(jobs::cancel(store, gate, requests, in_flight, doubt, activity, later));
     }
 
     fn finish(&self, mut job: Job) {
-        match &self.place {
-            Place::Guest(_) => {
+        match &self.runner {
+            Runner::OnRuntime(_) => {
                 // What is done in one step needs no runtime, which may be gone.
                 let mut context = Context::from_waker(Waker::noop());
                 // Nor a turn of a task that has used up its own.
@@ -218,7 +218,7 @@ impl Keeper {
                 }
             }
             #[cfg(feature = "redis")]
-            Place::Thread(shared, _) => {
+            Runner::Thread(shared, _) => {
                 shared.push(job);
                 thread::drain_at_exit(shared);
             }
@@ -230,10 +230,10 @@ impl Keeper {
         if self.check().is_err() {
             return;
         }
-        match &self.place {
-            Place::Guest(guest) => guest.end(),
+        match &self.runner {
+            Runner::OnRuntime(on_runtime) => on_runtime.end(),
             #[cfg(feature = "redis")]
-            Place::Thread(shared, _) => shared.end(),
+            Runner::Thread(shared, _) => shared.end(),
         }
     }
 }

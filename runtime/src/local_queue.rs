@@ -26,9 +26,9 @@ use tokio::sync::oneshot;
 pub(crate) use self::admission::Admission;
 pub(crate) use self::handoff::TurnId;
 use self::handoff::{Ends, Turns};
-pub(crate) use self::waiter::Behind;
+pub(crate) use self::waiter::Waiter;
 use crate::client::Client;
-use crate::client::pending::Asking;
+use crate::client::pending::PendingRequest;
 use crate::core::key::LockKey;
 use crate::store::{Kind, LIVE, Owner, Wanted};
 
@@ -44,7 +44,7 @@ type What = (Kind, Option<Owner>);
 const MOST: u32 = 64;
 
 /// The lines of a client, one for each lock that somebody asks for.
-pub(crate) struct Lines {
+pub(crate) struct LocalQueues {
     client: Arc<Client>,
     all: Mutex<All>,
     /// Makes generations, turns and places, which are never the same.
@@ -54,14 +54,14 @@ pub(crate) struct Lines {
 
 #[derive(Default)]
 struct All {
-    lines: HashMap<Name, Line>,
+    queues: HashMap<Name, LocalQueue>,
     ends: Ends,
 }
 
-struct Line {
+struct LocalQueue {
     /// How many ask the store, and their weight.
     askers: u32,
-    asking: u64,
+    pending: u64,
     /// When one of them asked last, or had his turn.
     sign: Instant,
     /// Those of an earlier one were silent for too long, and do not count.
@@ -85,10 +85,10 @@ pub(crate) enum Entry {
     /// It may ask the store.
     Admitted(Admission),
     /// Others are before it.
-    Behind(Behind),
+    Waiter(Waiter),
 }
 
-impl Lines {
+impl LocalQueues {
     /// Lines in which leases go from one to the next without the store, or not.
     pub(crate) fn new(client: Arc<Client>, hands_over: bool) -> Self {
         Self { client, all: Mutex::default(), numbers: AtomicU64::new(0), hands_over }
@@ -100,23 +100,23 @@ impl Lines {
         let what = (wanted.kind, wanted.owner.clone());
         let now = self.now();
         let mut all = self.all();
-        let line = self.line(&mut all, &name, now);
-        if line.waiting.is_empty() && line.has_room(what.0) {
-            line.admit(what.0, now);
-            let generation = line.generation;
+        let queue = self.queue(&mut all, &name, now);
+        if queue.waiting.is_empty() && queue.has_room(what.0) {
+            queue.admit(what.0, now);
+            let generation = queue.generation;
             return Entry::Admitted(Admission::asker(self, name, what, generation));
         }
         let (admit, admitted) = oneshot::channel();
         let number = self.number();
-        line.waiting.push_back(Place { number, what: what.clone(), ttl, admit });
-        Entry::Behind(Behind::new(self, name, what, number, admitted))
+        queue.waiting.push_back(Place { number, what: what.clone(), ttl, admit });
+        Entry::Waiter(Waiter::new(self, name, what, number, admitted))
     }
 
     /// The line of a lock, be it a new one.
-    fn line<'a>(&self, all: &'a mut All, name: &Name, now: Instant) -> &'a mut Line {
-        all.lines.entry(name.clone()).or_insert_with(|| Line {
+    fn queue<'a>(&self, all: &'a mut All, name: &Name, now: Instant) -> &'a mut LocalQueue {
+        all.queues.entry(name.clone()).or_insert_with(|| LocalQueue {
             askers: 0,
-            asking: 0,
+            pending: 0,
             sign: now,
             generation: self.number(),
             turns: Turns::default(),
@@ -132,8 +132,8 @@ impl Lines {
     pub(crate) fn has_waiters(&self, wanted: &Wanted) -> bool {
         let name = name(&wanted.key, wanted.kind, wanted.owner.as_ref());
         let all = self.all();
-        let line = all.lines.get(&name).filter(|line| !line.waiting.is_empty());
-        line.is_some_and(|line| self.now() < line.sign + LIVE)
+        let queue = all.queues.get(&name).filter(|queue| !queue.waiting.is_empty());
+        queue.is_some_and(|queue| self.now() < queue.sign + LIVE)
     }
 
     fn now(&self) -> Instant {
@@ -149,31 +149,31 @@ impl Lines {
     fn change<T>(
         self: &Arc<Self>,
         name: &Name,
-        mut inherited: Option<(What, Box<Asking>)>,
-        change: impl FnOnce(&mut Line) -> Option<T>,
+        mut inherited: Option<(What, Box<PendingRequest>)>,
+        change: impl FnOnce(&mut LocalQueue) -> Option<T>,
     ) -> Option<T> {
         let mut admitted = Vec::new();
         let (generation, result);
         {
             let mut all = self.all();
-            let line = all.lines.get_mut(name)?;
-            result = change(line);
-            generation = line.generation;
-            while let Some(first) = line.waiting.front()
-                && line.has_room(first.what.0)
-                && let Some(place) = line.waiting.pop_front()
+            let queue = all.queues.get_mut(name)?;
+            result = change(queue);
+            generation = queue.generation;
+            while let Some(first) = queue.waiting.front()
+                && queue.has_room(first.what.0)
+                && let Some(place) = queue.waiting.pop_front()
             {
-                line.admit(place.what.0, self.now());
+                queue.admit(place.what.0, self.now());
                 admitted.push(place);
             }
-            if line.askers == 0 && line.turns.is_empty() {
-                all.lines.remove(name);
+            if queue.askers == 0 && queue.turns.is_empty() {
+                all.queues.remove(name);
             }
         }
         for Place { what, admit, .. } in admitted {
             let same = inherited.take_if(|(of, _)| *of == what);
             let mut admission = Admission::asker(self, name.clone(), what, generation);
-            admission.inherited = same.map(|(_, asking)| asking);
+            admission.inherited = same.map(|(_, pending)| pending);
             // If it is gone, its admission is dropped, and so passed on.
             let _ = admit.send(admission);
         }
@@ -181,7 +181,7 @@ impl Lines {
     }
 }
 
-impl Line {
+impl LocalQueue {
     /// One that is alone may always ask: the store tells it if it may not.
     fn has_room(&self, kind: Kind) -> bool {
         let capacity = match kind {
@@ -190,7 +190,7 @@ impl Line {
             // All of an owner's are let in together.
             Kind::Read | Kind::Reentrant => MOST.into(),
         };
-        let taken = self.asking + self.turns.weight();
+        let taken = self.pending + self.turns.weight();
         taken == 0 || self.askers < MOST && taken + weight(kind) <= capacity
     }
 
@@ -202,7 +202,7 @@ impl Line {
 
     fn admit(&mut self, kind: Kind, now: Instant) {
         self.askers += 1;
-        self.asking += weight(kind);
+        self.pending += weight(kind);
         self.sign = now;
     }
 
@@ -210,7 +210,7 @@ impl Line {
     fn dismiss(&mut self, kind: Kind, generation: u64) {
         if self.generation == generation {
             self.askers -= 1;
-            self.asking -= weight(kind);
+            self.pending -= weight(kind);
         }
     }
 }

@@ -16,14 +16,14 @@ use crate::store::{Kind, Owner, Wanted};
 
 /// A lock by name, with what was chosen for its leases.
 #[derive(Clone, Debug)]
-pub(crate) struct Face {
+pub(crate) struct LockSpec {
     pub(crate) shared: Arc<Shared>,
     key: Key,
     owner: Option<String>,
     pub(crate) options: Options,
 }
 
-impl Face {
+impl LockSpec {
     pub(crate) fn new(shared: &Arc<Shared>, key: impl IntoLockKey) -> Self {
         Self {
             shared: shared.clone(),

@@ -109,7 +109,7 @@ impl Locks {
     #[doc(hidden)]
     #[must_use]
     pub fn over_as(store: Arc<dyn Store>, id: ClientId) -> Self {
-        let keeper = Keeper::as_guest(store.clone());
+        let keeper = Keeper::on_callers_runtime(store.clone());
         Self::new(store, keeper, id, true)
     }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::lock_spec::{Face, lifetime_options};
+use super::lock_spec::{LockSpec, lifetime_options};
 use crate::core::error::LockError;
 use crate::core::key::IntoLockKey;
 use crate::core::options::Wait;
@@ -15,12 +15,12 @@ use crate::store::Kind;
 #[derive(Clone, Debug)]
 #[must_use = "a mutex does nothing until it is locked"]
 pub struct Mutex {
-    face: Face,
+    spec: LockSpec,
 }
 
 impl Mutex {
     pub(crate) fn new(shared: &Arc<Shared>, key: impl IntoLockKey) -> Self {
-        Self { face: Face::new(shared, key) }
+        Self { spec: LockSpec::new(shared, key) }
     }
 
     /// How long the lease lasts unless it is renewed, which it is every third
@@ -28,22 +28,22 @@ impl Mutex {
     /// lock for at most this long; one that dies in the moment when it is handed
     /// over, for a second at most.
     pub fn ttl(mut self, ttl: Duration) -> Self {
-        self.face.options.ttl = ttl;
+        self.spec.options.ttl = ttl;
         self
     }
 
     pub(crate) fn shared(&self) -> &Shared {
-        &self.face.shared
+        &self.spec.shared
     }
 
     /// How long [`lock`](Self::lock) waits: a duration, by default 10 s, or
     /// [`Wait::Forever`].
     pub fn wait(mut self, wait: impl Into<Wait>) -> Self {
-        self.face.options.wait = wait.into();
+        self.spec.options.wait = wait.into();
         self
     }
 
-    lifetime_options!(face.options);
+    lifetime_options!(spec.options);
 
     /// How long the lock stays held after it was acquired, even if it is
     /// released before: by default 0, at most 24 h.
@@ -52,14 +52,14 @@ impl Mutex {
     /// little late, when the first has finished, is refused as well. The idea
     /// is ShedLock's `lockAtLeastFor`.
     pub fn hold_at_least(mut self, time: Duration) -> Self {
-        self.face.options.hold_at_least = time;
+        self.spec.options.hold_at_least = time;
         self
     }
 
     /// Whose leases these are, for [`Locks::is_held_by`](crate::Locks::is_held_by) and [`Locks::inspect`](crate::Locks::inspect): 1 to
     /// 128 bytes without control characters. By default nobody's in particular.
     pub fn owner(mut self, owner: impl Into<String>) -> Self {
-        self.face.set_owner(owner);
+        self.spec.set_owner(owner);
         self
     }
 
@@ -106,7 +106,7 @@ impl Mutex {
     /// # }
     /// ```
     pub async fn lock(&self) -> Result<Lease, LockError> {
-        self.face.acquire(Kind::Mutex).await
+        self.spec.acquire(Kind::Mutex).await
     }
 
     /// Takes the lock if it is free and nobody waits for it, and does not wait.
@@ -125,6 +125,6 @@ impl Mutex {
     ///
     /// As of [`lock`](Self::lock).
     pub async fn try_lock(&self) -> Result<Lease, LockError> {
-        self.face.try_acquire(Kind::Mutex).await
+        self.spec.try_acquire(Kind::Mutex).await
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::lock_spec::{Face, lifetime_options};
+use super::lock_spec::{LockSpec, lifetime_options};
 use crate::core::error::LockError;
 use crate::core::key::IntoLockKey;
 use crate::core::options::Wait;
@@ -29,18 +29,18 @@ use crate::store::Kind;
 #[derive(Clone, Debug)]
 #[must_use = "a mutex does nothing until it is locked"]
 pub struct ReentrantMutex {
-    face: Face,
+    spec: LockSpec,
 }
 
 impl ReentrantMutex {
     pub(crate) fn new(shared: &Arc<Shared>, key: impl IntoLockKey) -> Self {
-        Self { face: Face::new(shared, key) }
+        Self { spec: LockSpec::new(shared, key) }
     }
 
     /// Whose holds these are: 1 to 128 bytes without control characters. There is no
     /// default.
     pub fn owner(mut self, owner: impl Into<String>) -> Self {
-        self.face.set_owner(owner);
+        self.spec.set_owner(owner);
         self
     }
 
@@ -48,18 +48,18 @@ impl ReentrantMutex {
     /// 100 ms to 24 h, by default 30 s. Other holds of the owner last as long as
     /// they were to.
     pub fn ttl(mut self, ttl: Duration) -> Self {
-        self.face.options.ttl = ttl;
+        self.spec.options.ttl = ttl;
         self
     }
 
     /// How long [`lock`](Self::lock) waits: a duration, by default 10 s, or
     /// [`Wait::Forever`].
     pub fn wait(mut self, wait: impl Into<Wait>) -> Self {
-        self.face.options.wait = wait.into();
+        self.spec.options.wait = wait.into();
         self
     }
 
-    lifetime_options!(face.options);
+    lifetime_options!(spec.options);
 
     /// Waits until the owner has it: first come, first served. An owner who has it
     /// already has it once more at once, whoever waits: they wait for him.
@@ -97,7 +97,7 @@ impl ReentrantMutex {
     /// ```
     pub async fn lock(&self) -> Result<Lease, LockError> {
         self.check_owner()?;
-        self.face.acquire(Kind::Reentrant).await
+        self.spec.acquire(Kind::Reentrant).await
     }
 
     /// Takes it if the owner has it already, or if it is free and nobody waits for
@@ -118,11 +118,11 @@ impl ReentrantMutex {
     /// As of [`lock`](Self::lock).
     pub async fn try_lock(&self) -> Result<Lease, LockError> {
         self.check_owner()?;
-        self.face.try_acquire(Kind::Reentrant).await
+        self.spec.try_acquire(Kind::Reentrant).await
     }
 
     fn check_owner(&self) -> Result<(), LockError> {
-        if self.face.has_owner() {
+        if self.spec.has_owner() {
             return Ok(());
         }
         Err(LockError::InvalidOption {

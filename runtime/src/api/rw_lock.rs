@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::lock_spec::{Face, lifetime_options};
+use super::lock_spec::{LockSpec, lifetime_options};
 use crate::core::error::LockError;
 use crate::core::key::IntoLockKey;
 use crate::core::options::Wait;
@@ -30,16 +30,16 @@ use crate::store::Kind;
 #[derive(Clone, Debug)]
 #[must_use = "a lock does nothing until it is acquired"]
 pub struct RwLock {
-    face: Face,
+    spec: LockSpec,
     /// Of writers; the face has that of readers.
     write_ttl: Duration,
 }
 
 impl RwLock {
     pub(crate) fn new(shared: &Arc<Shared>, key: impl IntoLockKey) -> Self {
-        let face = Face::new(shared, key);
-        let write_ttl = face.options.ttl;
-        Self { face, write_ttl }
+        let spec = LockSpec::new(shared, key);
+        let write_ttl = spec.options.ttl;
+        Self { spec, write_ttl }
     }
 
     /// How long a lease lasts unless it is renewed, which it is every third of this:
@@ -50,7 +50,7 @@ impl RwLock {
 
     /// The [`ttl`](Self::ttl) of readers alone.
     pub fn read_ttl(mut self, ttl: Duration) -> Self {
-        self.face.options.ttl = ttl;
+        self.spec.options.ttl = ttl;
         self
     }
 
@@ -63,17 +63,17 @@ impl RwLock {
     /// How long [`read`](Self::read) and [`write`](Self::write) wait: a duration, by
     /// default 10 s, or [`Wait::Forever`].
     pub fn wait(mut self, wait: impl Into<Wait>) -> Self {
-        self.face.options.wait = wait.into();
+        self.spec.options.wait = wait.into();
         self
     }
 
-    lifetime_options!(face.options);
+    lifetime_options!(spec.options);
 
     /// Whose leases these are: 1 to 128 bytes without control characters. Whoever
     /// gives the same name, in whatever process, is the same owner. By default each
     /// lease is nobody's in particular, and has no more than itself.
     pub fn owner(mut self, owner: impl Into<String>) -> Self {
-        self.face.set_owner(owner);
+        self.spec.set_owner(owner);
         self
     }
 
@@ -105,7 +105,7 @@ impl RwLock {
     /// # }
     /// ```
     pub async fn read(&self) -> Result<Lease, LockError> {
-        self.face.acquire(Kind::Read).await
+        self.spec.acquire(Kind::Read).await
     }
 
     /// Reads if nobody writes, and nobody waits, and does not wait; or if its
@@ -125,7 +125,7 @@ impl RwLock {
     ///
     /// As of [`read`](Self::read).
     pub async fn try_read(&self) -> Result<Lease, LockError> {
-        self.face.try_acquire(Kind::Read).await
+        self.spec.try_acquire(Kind::Read).await
     }
 
     /// Waits until it may write, alone.
@@ -144,7 +144,7 @@ impl RwLock {
     ///
     /// As of [`read`](Self::read).
     pub async fn write(&self) -> Result<Lease, LockError> {
-        self.face.with_ttl(self.write_ttl).acquire(Kind::Write).await
+        self.spec.with_ttl(self.write_ttl).acquire(Kind::Write).await
     }
 
     /// Writes if nobody reads, writes or waits, and does not wait; or if nobody but its
@@ -182,6 +182,6 @@ impl RwLock {
     /// # }
     /// ```
     pub async fn try_write(&self) -> Result<Lease, LockError> {
-        self.face.with_ttl(self.write_ttl).try_acquire(Kind::Write).await
+        self.spec.with_ttl(self.write_ttl).try_acquire(Kind::Write).await
     }
 }

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::lock_spec::{Face, lifetime_options};
+use super::lock_spec::{LockSpec, lifetime_options};
 use crate::core::error::LockError;
 use crate::core::key::IntoLockKey;
 use crate::core::options::Wait;
@@ -22,35 +22,35 @@ use crate::store::Kind;
 #[derive(Clone, Debug)]
 #[must_use = "a semaphore does nothing until a permit is acquired"]
 pub struct Semaphore {
-    face: Face,
+    spec: LockSpec,
     limit: u32,
 }
 
 impl Semaphore {
     pub(crate) fn new(shared: &Arc<Shared>, key: impl IntoLockKey, limit: u32) -> Self {
-        Self { face: Face::new(shared, key), limit }
+        Self { spec: LockSpec::new(shared, key), limit }
     }
 
     /// How long a permit lasts unless it is renewed, which it is every third of
     /// this: 100 ms to 24 h, by default 30 s.
     pub fn ttl(mut self, ttl: Duration) -> Self {
-        self.face.options.ttl = ttl;
+        self.spec.options.ttl = ttl;
         self
     }
 
     /// How long [`acquire`](Self::acquire) waits: a duration, by default 10 s,
     /// or [`Wait::Forever`].
     pub fn wait(mut self, wait: impl Into<Wait>) -> Self {
-        self.face.options.wait = wait.into();
+        self.spec.options.wait = wait.into();
         self
     }
 
-    lifetime_options!(face.options);
+    lifetime_options!(spec.options);
 
     /// Whose leases these are, for [`Locks::is_held_by`](crate::Locks::is_held_by) and [`Locks::inspect`](crate::Locks::inspect): 1 to
     /// 128 bytes without control characters. By default nobody's in particular.
     pub fn owner(mut self, owner: impl Into<String>) -> Self {
-        self.face.set_owner(owner);
+        self.spec.set_owner(owner);
         self
     }
 
@@ -96,7 +96,7 @@ impl Semaphore {
     /// # }
     /// ```
     pub async fn acquire(&self) -> Result<Lease, LockError> {
-        self.face.acquire(self.kind(1)?).await
+        self.spec.acquire(self.kind(1)?).await
     }
 
     /// Waits until it has a permit that takes `weight` of the limit: for work
@@ -132,7 +132,7 @@ impl Semaphore {
     /// # }
     /// ```
     pub async fn acquire_many(&self, weight: u32) -> Result<Lease, LockError> {
-        self.face.acquire(self.kind(weight)?).await
+        self.spec.acquire(self.kind(weight)?).await
     }
 
     /// Takes a permit if there is one and nobody waits for it, and does not wait.
@@ -152,7 +152,7 @@ impl Semaphore {
     ///
     /// As of [`acquire`](Self::acquire).
     pub async fn try_acquire(&self) -> Result<Lease, LockError> {
-        self.face.try_acquire(self.kind(1)?).await
+        self.spec.try_acquire(self.kind(1)?).await
     }
 
     /// Takes a permit of this weight if it fits and nobody waits, and does not
@@ -171,7 +171,7 @@ impl Semaphore {
     ///
     /// As of [`acquire`](Self::acquire).
     pub async fn try_acquire_many(&self, weight: u32) -> Result<Lease, LockError> {
-        self.face.try_acquire(self.kind(weight)?).await
+        self.spec.try_acquire(self.kind(weight)?).await
     }
 
     fn kind(&self, weight: u32) -> Result<Kind, LockError> {

@@ -8,12 +8,12 @@ use std::time::Instant;
 use super::Client;
 use crate::core::error::Outcome;
 use crate::keeper::Doubt;
-use crate::state::shutdown::Stay;
+use crate::state::shutdown::ActivityGuard;
 use crate::store::{Request, Store, StoreError, StoreFuture};
 
 /// What is known of requests, from their first command until they are granted or given
 /// up.
-pub(crate) struct Flight<T> {
+pub(crate) struct InFlight<T> {
     pub(crate) client: Arc<Client>,
     command: Option<StoreFuture<T>>,
     /// When the last command was sent: before the store could run it.
@@ -22,10 +22,10 @@ pub(crate) struct Flight<T> {
     is_armed: bool,
     /// When the first command was sent that had no answer: a copy of it may be on its way.
     unanswered: Option<Instant>,
-    _stay: Stay,
+    _activity: ActivityGuard,
 }
 
-impl<T: Send + 'static> Flight<T> {
+impl<T: Send + 'static> InFlight<T> {
     pub(crate) fn new(client: &Arc<Client>) -> Self {
         Self {
             client: client.clone(),
@@ -33,7 +33,7 @@ impl<T: Send + 'static> Flight<T> {
             sent: client.store.now(),
             is_armed: false,
             unanswered: None,
-            _stay: Stay::new(&client.keeper.shutdown),
+            _activity: ActivityGuard::new(&client.keeper.shutdown),
         }
     }
 

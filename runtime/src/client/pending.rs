@@ -8,11 +8,11 @@ use std::time::{Duration, Instant};
 use tokio::time::sleep;
 
 use super::Client;
-use super::in_flight::Flight;
+use super::in_flight::InFlight;
 use crate::core::error::Outcome;
 use crate::core::fence::Fence;
 use crate::core::key::LockKey;
-use crate::hints::{News, Offer, Route};
+use crate::hints::{Message, Offer, Route};
 use crate::state::lease::{Grant, Granted};
 use crate::store::{
     Attempt, Attendance, Kind, LIVE, OFFER, Request, Stamp, StoreError, StoreFuture, Ticket,
@@ -27,8 +27,8 @@ const LIVE_BEYOND: Duration = Duration::from_millis(500);
 const CONFIRMATION: Duration = Duration::from_millis(50);
 
 /// One request, from its first command until it is granted or given up.
-pub(crate) struct Asking {
-    flight: Flight<Attempt>,
+pub(crate) struct PendingRequest {
+    in_flight: InFlight<Attempt>,
     request: Request,
     is_waiting: bool,
     /// Where it hears of offers; a call that does not wait hears nothing.
@@ -64,13 +64,13 @@ enum Subscribing {
     Failed,
 }
 
-impl Asking {
+impl PendingRequest {
     /// A request that does not wait.
     pub(crate) fn new(client: &Arc<Client>, wanted: Wanted, ttl: Duration) -> Self {
         let Wanted { key, kind, owner } = wanted;
         let request = Request { key, id: client.next_request(), kind, owner, ttl };
         Self {
-            flight: Flight::new(client),
+            in_flight: InFlight::new(client),
             request,
             is_waiting: false,
             route: None,
@@ -87,21 +87,21 @@ impl Asking {
     /// A request that may wait. Its route is there before its first command is
     /// sent: an offer may arrive before the answer does.
     pub(crate) fn waiting(client: &Arc<Client>, wanted: Wanted, ttl: Duration) -> Self {
-        let mut asking = Self::new(client, wanted, ttl);
-        asking.is_waiting = true;
+        let mut pending = Self::new(client, wanted, ttl);
+        pending.is_waiting = true;
         if client.store.has_queue() {
-            asking.route = Some(client.wakeups.route(&asking.request));
+            pending.route = Some(client.hints.route(&pending.request));
         }
-        if let Some(subscription) = client.store.attend(&asking.request) {
-            asking.subscribing = Subscribing::Later(subscription);
+        if let Some(subscription) = client.store.attend(&pending.request) {
+            pending.subscribing = Subscribing::Later(subscription);
         }
-        asking
+        pending
     }
 
     /// Whether it may be asked for again with this TTL: an ask that had no answer could
     /// set another one at any time.
     pub(crate) fn may_last(&self, ttl: Duration) -> bool {
-        ttl == self.request.ttl || self.flight.in_doubt().is_none()
+        ttl == self.request.ttl || self.in_flight.in_doubt().is_none()
     }
 
     /// The same request for another acquisition.
@@ -123,17 +123,18 @@ impl Asking {
     }
 
     fn client(&self) -> &Arc<Client> {
-        &self.flight.client
+        &self.in_flight.client
     }
 
     /// Whether an offer would be heard of.
     pub(crate) fn hears(&self) -> bool {
-        self.flight.client.store.gives_hints() && !matches!(self.subscribing, Subscribing::Failed)
+        self.in_flight.client.store.gives_hints()
+            && !matches!(self.subscribing, Subscribing::Failed)
     }
 
     /// Whether there is something to be taken back, or to be inherited.
     pub(crate) fn is_begun(&self) -> bool {
-        self.flight.is_begun()
+        self.in_flight.is_begun()
     }
 
     /// Asks once; if there is time left to wait, the request joins the queue.
@@ -162,20 +163,20 @@ impl Asking {
     async fn ask_once(&mut self, live: Option<Duration>) -> Result<Attempt, StoreError> {
         loop {
             // What was inherited is answered first.
-            if !self.flight.is_under_way() {
+            if !self.in_flight.is_under_way() {
                 self.send(live);
             }
-            let answer = self.flight.answer().await;
-            let (sent, is_own) = (self.flight.sent, self.ttl == self.request.ttl);
+            let answer = self.in_flight.answer().await;
+            let (sent, is_own) = (self.in_flight.sent, self.ttl == self.request.ttl);
             match &answer {
                 Ok(Attempt::Queued { ticket, until, .. }) => {
-                    self.flight.arm();
+                    self.in_flight.arm();
                     self.ticket = Some(*ticket);
                     self.heartbeat = Some(Heartbeat { sent, live: self.live, until: *until });
                     self.confirmed_until = None;
                 }
                 Ok(Attempt::Granted { .. }) => {
-                    self.flight.arm();
+                    self.in_flight.arm();
                     if !is_own {
                         self.may_be_confirmed();
                         continue;
@@ -185,7 +186,7 @@ impl Asking {
                     self.may_be_confirmed();
                     if !is_own {
                         // It could set that TTL at any time.
-                        self.flight.give_up(|| vec![self.request.clone()]);
+                        self.in_flight.give_up(|| vec![self.request.clone()]);
                         self.start_anew();
                     }
                 }
@@ -200,15 +201,15 @@ impl Asking {
 
     /// The last ask may have confirmed an offer, for its own TTL.
     fn may_be_confirmed(&mut self) {
-        let until = self.flight.sent + validity(self.ttl);
+        let until = self.in_flight.sent + validity(self.ttl);
         self.confirmed_until = Some(self.confirmed_until.map_or(until, |it| it.min(until)));
     }
 
     fn send(&mut self, live: Option<Duration>) {
         let waiting = live.map(|live| Waiting { live, ticket: self.ticket() });
         (self.live, self.ttl) = (live.unwrap_or_default(), self.request.ttl);
-        self.flight.send(|store| Some(store.acquire(&self.request, waiting)));
-        self.first.get_or_insert(self.flight.sent);
+        self.in_flight.send(|store| Some(store.acquire(&self.request, waiting)));
+        self.first.get_or_insert(self.in_flight.sent);
     }
 
     fn ticket(&self) -> Ticket {
@@ -228,26 +229,26 @@ impl Asking {
         let Some(route) = &self.route else {
             tokio::select! {
                 () = pause => {}
-                () = self.flight.client.keeper.shutdown.begun() => {}
+                () = self.in_flight.client.keeper.shutdown.begun() => {}
             }
             return None;
         };
         loop {
-            let news = tokio::select! {
+            let message = tokio::select! {
                 biased;
-                news = route.news() => news,
+                message = route.message() => message,
                 () = &mut pause => return None,
-                () = self.flight.client.keeper.shutdown.begun() => return None,
+                () = self.in_flight.client.keeper.shutdown.begun() => return None,
             };
-            match (news, self.heartbeat) {
-                (News::Offered(offer), Some(heartbeat)) if offer.until >= heartbeat.until => {
+            match (message, self.heartbeat) {
+                (Message::Offered(offer), Some(heartbeat)) if offer.until >= heartbeat.until => {
                     return Some(offer);
                 }
                 // An offer that had ended when the request was queued again.
-                (News::Offered(_), Some(_)) => {}
-                (News::Offered(_), None) | (News::Free, _) => return None,
-                (News::Missed, _) if is_faulty => {}
-                (News::Missed, _) => {
+                (Message::Offered(_), Some(_)) => {}
+                (Message::Offered(_), None) | (Message::Free, _) => return None,
+                (Message::Missed, _) if is_faulty => {}
+                (Message::Missed, _) => {
                     // Not all who wait for anything at the same moment.
                     sleep(Duration::from_millis(20).mul_f64(fastrand::f64())).await;
                     return None;
@@ -258,7 +259,7 @@ impl Asking {
 
     /// What was granted. From here on it is the caller's.
     pub(crate) fn granted(&mut self, token: u64) -> Granted {
-        self.grant(token, Grant::by_command(self.flight.sent, self.request.ttl))
+        self.grant(token, Grant::by_command(self.in_flight.sent, self.request.ttl))
     }
 
     /// What was offered: it lasts as long as the offer does, counted from
@@ -283,8 +284,8 @@ impl Asking {
 
     fn grant(&mut self, token: u64, grant: Grant) -> Granted {
         let fence = self.request.kind.is_fenced().then(|| Fence::new(token));
-        let grant = Grant { in_doubt: self.flight.in_doubt(), ..grant };
-        self.flight.disarm();
+        let grant = Grant { in_doubt: self.in_flight.in_doubt(), ..grant };
+        self.in_flight.disarm();
         Granted { request: self.request.clone(), fence, grant }
     }
 
@@ -292,16 +293,16 @@ impl Asking {
     pub(crate) fn start_anew(&mut self) {
         self.request.id = self.client().next_request();
         if self.route.is_some() {
-            self.route = Some(self.client().wakeups.route(&self.request));
+            self.route = Some(self.client().hints.route(&self.request));
         }
-        self.flight.start_anew();
+        self.in_flight.start_anew();
         (self.first, self.ticket) = (None, None);
         (self.heartbeat, self.confirmed_until) = (None, None);
     }
 }
 
-impl Drop for Asking {
+impl Drop for PendingRequest {
     fn drop(&mut self) {
-        self.flight.give_up(|| vec![self.request.clone()]);
+        self.in_flight.give_up(|| vec![self.request.clone()]);
     }
 }

@@ -21,7 +21,7 @@ use crate::core::key::LockKey;
 use crate::core::options::Options;
 use crate::keeper::{Judged, renew, why};
 use crate::local_queue::TurnId;
-use crate::state::lease::{Granted, Term};
+use crate::state::lease::{Granted, LocalLease};
 use crate::store::Ended;
 
 /// How often a release, or a renewal by hand, is sent before it is given up.
@@ -64,11 +64,11 @@ impl Lease {
         let Granted { request, fence, grant } = granted;
         let client = &shared.client;
         let (store, shutdown) = (client.store.clone(), client.keeper.shutdown.clone());
-        let term = Arc::new(Term::new(store, shutdown, request, fence, grant, options));
-        client.keeper.watch(&term, term.first(grant));
+        let local = Arc::new(LocalLease::new(store, shutdown, request, fence, grant, options));
+        client.keeper.watch(&local, local.first(grant));
         Self {
             shared: shared.clone(),
-            handle: LeaseHandle::new(term),
+            handle: LeaseHandle::new(local),
             rest: Rest::Release,
             turn: None,
         }
@@ -154,12 +154,12 @@ impl Lease {
     /// As safe as the future: it is dropped with this one.
     pub async fn run<F: Future>(&self, work: F) -> Result<F::Output, LockError> {
         let mut work = pin!(self.handle.scope(work));
-        let mut loss = pin!(self.term().lost());
+        let mut loss = pin!(self.local().lost());
         poll_fn(|context| {
             if let Poll::Ready(reason) = loss.as_mut().poll(context) {
                 return Poll::Ready(Err(self.lost_by(reason)));
             }
-            if !self.term().is_held() {
+            if !self.local().is_held() {
                 // It is lost, and how will be known soon.
                 return Poll::Pending;
             }
@@ -195,19 +195,19 @@ impl Lease {
             if !self.is_held() {
                 break;
             }
-            let was_final = self.term().is_final();
-            match renew(&self.client().store, self.term()).await {
+            let was_final = self.local().is_final();
+            match renew(&self.client().store, self.local()).await {
                 Ok(Judged::Held(next)) => {
                     // One that is not renewed is looked at when it ends, which is later now.
-                    let is_new = !was_final && !self.term().is_renewed();
+                    let is_new = !was_final && !self.local().is_renewed();
                     if let Some(next) = next.filter(|_| is_new) {
-                        self.client().keeper.watch(self.term(), next);
+                        self.client().keeper.watch(self.local(), next);
                     }
                     break;
                 }
                 Ok(Judged::Gone(reason)) => {
                     // Not in here: this may be polled by `run`, which stops that now.
-                    self.client().keeper.tell_later(self.term(), reason);
+                    self.client().keeper.tell_later(self.local(), reason);
                     break;
                 }
                 Err(error) if error.is_passing && tries_left > 0 => {}
@@ -230,14 +230,14 @@ impl Lease {
     /// [`LockError::Lost`] if the lease had ended before, [`LockError::Unsupported`] on a
     /// quorum: it is released then.
     pub fn detach(mut self) -> Result<Ticket, LockError> {
-        let ticket = Ticket::of(self.term(), &*self.client().store)?;
+        let ticket = Ticket::of(self.local(), &*self.client().store)?;
         if !self.stop()
-            && let Some(reason) = self.term().loss_so_far()
+            && let Some(reason) = self.local().loss_so_far()
         {
             return Err(self.lost_by(reason));
         }
         self.rest = Rest::Nothing;
-        self.term().settle(false);
+        self.local().settle(false);
         Ok(ticket)
     }
 
@@ -258,7 +258,7 @@ impl Lease {
     pub async fn release(mut self) -> Result<Released, LockError> {
         self.check(Step::Release)?;
         let was_held = self.stop();
-        if !was_held && let Some(reason) = self.term().loss() {
+        if !was_held && let Some(reason) = self.local().loss() {
             return Err(self.lost_by(reason));
         }
         if was_held && self.hand_over() {
@@ -269,7 +269,7 @@ impl Lease {
         let (mut tries_left, mut is_unconfirmed) = (TRIES, false);
         loop {
             tries_left -= 1;
-            let answer = self.client().store.release(&self.term().request, self.term().keep());
+            let answer = self.client().store.release(&self.local().request, self.local().keep());
             // Who asks next in this process is behind it.
             self.end_turn();
             match answer.await {
@@ -279,13 +279,13 @@ impl Lease {
                 Err(error) => return Err(LockError::store(Step::Release, self.key(), error)),
                 Ok(answer) => {
                     self.rest = Rest::Nothing;
-                    self.client().keeper.end_doubt(self.term());
-                    self.term().settle(!matches!(answer, Ended::NotHeld(_)));
+                    self.client().keeper.end_doubt(self.local());
+                    self.local().settle(!matches!(answer, Ended::NotHeld(_)));
                     return match answer {
                         Ended::Kept => Ok(Released::Kept),
                         Ended::StillHeld(left) => Ok(Released::StillHeld(left)),
                         Ended::NotHeld(reason) if !is_unconfirmed || !was_held => {
-                            let request = &self.term().request;
+                            let request = &self.local().request;
                             let reason = why(&self.client().store, request, reason).await;
                             Err(self.lost_by(reason))
                         }
@@ -302,8 +302,8 @@ impl Lease {
         &self.shared.client
     }
 
-    fn term(&self) -> &Arc<Term> {
-        self.handle.term()
+    fn local(&self) -> &Arc<LocalLease> {
+        self.handle.local()
     }
 
     fn check(&self, step: Step) -> Result<(), LockError> {
@@ -317,26 +317,26 @@ impl Lease {
     /// Gives what has just ended to the next who waits in this process. False if it is to
     /// be released.
     fn hand_over(&mut self) -> bool {
-        let term = self.term();
-        let next = |turn| self.shared.queues.hand_over(turn, term, term.rest_of_grant()?);
+        let local = self.local();
+        let next = |turn| self.shared.queues.hand_over(turn, local, local.rest_of_grant()?);
         let Some(next) = self.turn.and_then(next) else { return false };
         // Before others are woken, whatever that does.
         (self.turn, self.rest) = (None, Rest::Nothing);
-        self.term().settle(true);
+        self.local().settle(true);
         next.tell();
         true
     }
 
     fn end_turn(&mut self) {
         if let Some(turn) = self.turn.take() {
-            self.shared.queues.end_turn(&self.term().request, turn);
+            self.shared.queues.end_turn(&self.local().request, turn);
         }
     }
 
     /// Ends the renewals; false if the lease was lost before.
     fn stop(&self) -> bool {
-        let was_held = self.term().finish();
-        self.client().keeper.forget(self.term());
+        let was_held = self.local().finish();
+        self.client().keeper.forget(self.local());
         was_held
     }
 }
@@ -350,7 +350,7 @@ impl Drop for Lease {
             }
             let was_held = self.stop();
             if self.rest == Rest::TakeBack || !was_held || !self.hand_over() {
-                self.client().keeper.release_later(self.term(), self.rest == Rest::Release);
+                self.client().keeper.release_later(self.local(), self.rest == Rest::Release);
             }
         }
         self.end_turn();

@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use crate::client::Client;
 use crate::keeper::Keeper;
-use crate::local_queue::Lines;
+use crate::local_queue::LocalQueues;
 use crate::store::{ClientId, Store};
 
 /// A client, and the queues in front of it.
 pub(crate) struct Shared {
     pub(crate) client: Arc<Client>,
-    pub(crate) queues: Arc<Lines>,
+    pub(crate) queues: Arc<LocalQueues>,
 }
 
 impl Shared {
@@ -23,7 +23,7 @@ impl Shared {
         hands_over: bool,
     ) -> Self {
         let client = Arc::new(Client::new(store, keeper, id));
-        Self { queues: Arc::new(Lines::new(client.clone(), hands_over)), client }
+        Self { queues: Arc::new(LocalQueues::new(client.clone(), hands_over)), client }
     }
 }
 

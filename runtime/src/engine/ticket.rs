@@ -11,7 +11,7 @@ use serde_core::{Deserialize, Deserializer, Serialize, Serializer};
 use crate::core::error::LockError;
 use crate::core::key::LockKey;
 use crate::core::options::Options;
-use crate::state::lease::Term;
+use crate::state::lease::LocalLease;
 use crate::store::{Kind, Owner, RequestId, Store};
 
 /// A lease that was given away by [`Lease::detach`](crate::Lease::detach), to be taken
@@ -42,7 +42,7 @@ use crate::store::{Kind, Owner, RequestId, Store};
 /// # }
 /// ```
 #[derive(Clone)]
-#[must_use = "the lock stays held until the ticket is adopted, or its TTL is over"]
+#[must_use = "the lock activities held until the ticket is adopted, or its TTL is over"]
 pub struct Ticket {
     pub(crate) key: LockKey,
     pub(crate) id: RequestId,
@@ -56,13 +56,13 @@ pub struct Ticket {
 const VERSION: &str = "1";
 
 impl Ticket {
-    pub(crate) fn of(term: &Term, store: &dyn Store) -> Result<Self, LockError> {
+    pub(crate) fn of(local: &LocalLease, store: &dyn Store) -> Result<Self, LockError> {
         if !store.has_queue() {
             return Err(LockError::Unsupported { what: "handing a lease to another process" });
         }
-        let request = &term.request;
+        let request = &local.request;
         let (key, owner) = (request.key.clone(), request.owner.clone());
-        Ok(Self { key, id: request.id, kind: request.kind, owner, options: term.rest() })
+        Ok(Self { key, id: request.id, kind: request.kind, owner, options: local.rest() })
     }
 
     /// The lock.

@@ -15,8 +15,8 @@ use tokio::task::consume_budget;
 use tokio::time::{sleep, sleep_until, timeout};
 
 use crate::core::error::{LossReason, Outcome};
-use crate::state::lease::Term;
-use crate::state::shutdown::{Shutdown, Stay};
+use crate::state::lease::LocalLease;
+use crate::state::shutdown::{ActivityGuard, Shutdown};
 use crate::state::telemetry;
 use crate::store::{Ended, LIVE_MOST, Renewal, Request, Store, StoreError, StoreFuture};
 
@@ -42,40 +42,40 @@ fn pause(ttl: Duration) -> Duration {
 /// told when each is due next, `over` which were held for as long as they may be.
 pub(super) async fn tend(
     store: &Arc<dyn Store>,
-    due: Vec<Arc<Term>>,
-    mut again: impl FnMut(&Arc<Term>, Instant),
-    mut over: impl FnMut(Arc<Term>),
+    due: Vec<Arc<LocalLease>>,
+    mut again: impl FnMut(&Arc<LocalLease>, Instant),
+    mut over: impl FnMut(Arc<LocalLease>),
 ) {
     // Those of a TTL go together: a short lease does not wait for the others' answers.
     let mut batches = BTreeMap::<_, (Vec<_>, Vec<_>)>::new();
-    for term in due {
-        if !term.is_held() {
-            match term.end() {
-                Some(end) if store.now() < end => again(&term, end),
-                Some(_) => over(term),
+    for local in due {
+        if !local.is_held() {
+            match local.end() {
+                Some(end) if store.now() < end => again(&local, end),
+                Some(_) => over(local),
                 None => {}
             }
-        } else if let Some((sent, request)) = term.renewal().filter(|_| term.is_to_be_renewed()) {
-            let (terms, requests) = batches.entry(request.ttl).or_default();
-            terms.push((term, sent));
+        } else if let Some((sent, request)) = local.renewal().filter(|_| local.is_to_be_renewed()) {
+            let (locals, requests) = batches.entry(request.ttl).or_default();
+            locals.push((local, sent));
             requests.push(request);
         } else {
-            again(&term, term.deadline());
+            again(&local, local.deadline());
         }
     }
-    let ask = |(ttl, (terms, requests)): (_, (_, Vec<_>))| {
+    let ask = |(ttl, (locals, requests)): (_, (_, Vec<_>))| {
         let answers = store.renew_all(&requests);
-        async move { (ttl, terms, answers.await) }
+        async move { (ttl, locals, answers.await) }
     };
     let mut asked: FuturesUnordered<_> = batches.into_iter().map(ask).collect();
     let (mut gone, mut failures) = (Vec::new(), Vec::new());
-    while let Some((ttl, terms, answers)) = asked.next().await {
-        for ((term, sent), answer) in terms.into_iter().zip(answers) {
-            match judge(&term, sent, ttl, answer) {
-                Ok(Judged::Held(next)) => next.into_iter().for_each(|next| again(&term, next)),
-                Ok(Judged::Gone(reason)) => gone.push((term, reason)),
+    while let Some((ttl, locals, answers)) = asked.next().await {
+        for ((local, sent), answer) in locals.into_iter().zip(answers) {
+            match judge(&local, sent, ttl, answer) {
+                Ok(Judged::Held(next)) => next.into_iter().for_each(|next| again(&local, next)),
+                Ok(Judged::Gone(reason)) => gone.push((local, reason)),
                 Err(error) => {
-                    again(&term, store.now() + pause(term.request.ttl).min(term.remaining()));
+                    again(&local, store.now() + pause(local.request.ttl).min(local.remaining()));
                     failures.push(error.source);
                 }
             }
@@ -85,7 +85,7 @@ pub(super) async fn tend(
         let leases = failures.len();
         tracing::warn!(leases, %error, "leases could not be renewed; trying again");
     }
-    join_all(gone.iter().map(|(term, reason)| tell(store, term, *reason))).await;
+    join_all(gone.iter().map(|(local, reason)| tell(store, local, *reason))).await;
 }
 
 /// What a renewal's answer means for a lease.
@@ -99,7 +99,7 @@ pub(crate) enum Judged {
 /// A store that does not answer is to be asked again, until the deadline: *unknown* is
 /// not *lost*. That it is not held is final.
 fn judge(
-    term: &Term,
+    local: &LocalLease,
     sent: Instant,
     ttl: Duration,
     answer: Result<Renewal, StoreError>,
@@ -107,62 +107,65 @@ fn judge(
     match answer {
         Ok(Renewal::Renewed) => {
             telemetry::renewal("renewed");
-            term.prolong(sent, ttl);
-            Ok(Judged::Held(term.is_held().then(|| term.next(sent))))
+            local.prolong(sent, ttl);
+            Ok(Judged::Held(local.is_held().then(|| local.next(sent))))
         }
         Ok(Renewal::NotHeld(reason)) => {
             telemetry::renewal("not_held");
             // Without effect if the guard has begun its release meanwhile.
-            Ok(if term.vanish(reason) { Judged::Gone(reason) } else { Judged::Held(None) })
+            Ok(if local.vanish(reason) { Judged::Gone(reason) } else { Judged::Held(None) })
         }
         Err(error) => {
             telemetry::renewal("failed");
-            term.suspect();
+            local.suspect();
             Err(error)
         }
     }
 }
 
 /// Renews one lease.
-pub(crate) async fn renew(store: &Arc<dyn Store>, term: &Term) -> Result<Judged, StoreError> {
-    let Some((sent, request)) = term.renewal() else {
+pub(crate) async fn renew(
+    store: &Arc<dyn Store>,
+    local: &LocalLease,
+) -> Result<Judged, StoreError> {
+    let Some((sent, request)) = local.renewal() else {
         consume_budget().await;
         return Ok(Judged::Held(None));
     };
-    judge(term, sent, request.ttl, store.renew(&request).await)
+    judge(local, sent, request.ttl, store.renew(&request).await)
 }
 
 /// Says how a lease was lost that is not held any more.
-pub(super) fn tell_once(store: Arc<dyn Store>, term: Arc<Term>, reason: LossReason) -> Job {
-    Box::pin(async move { tell(&store, &term, reason).await })
+pub(super) fn tell_once(store: Arc<dyn Store>, local: Arc<LocalLease>, reason: LossReason) -> Job {
+    Box::pin(async move { tell(&store, &local, reason).await })
 }
 
 /// Lets a lease be lost if the store says that it was taken by force. Without an answer it
 /// is left to its next renewal.
-pub(super) fn check(store: Arc<dyn Store>, term: Arc<Term>) -> Job {
+pub(super) fn check(store: Arc<dyn Store>, local: Arc<LocalLease>) -> Job {
     Box::pin(async move {
-        if let Ok(true) = store.was_forced(&term.request).await {
-            term.lose(LossReason::Forced);
+        if let Ok(true) = store.was_forced(&local.request).await {
+            local.lose(LossReason::Forced);
         }
     })
 }
 
 /// Says how a lease was lost that is not held any more; as far as is known, if this is
 /// dropped before it is told more.
-async fn tell(store: &Arc<dyn Store>, term: &Term, reason: LossReason) {
-    let mut told = Told { term, reason };
-    told.reason = why(store, &term.request, reason).await;
+async fn tell(store: &Arc<dyn Store>, local: &LocalLease, reason: LossReason) {
+    let mut told = Told { local, reason };
+    told.reason = why(store, &local.request, reason).await;
 }
 
 /// Says how a lease was lost when it is dropped.
 struct Told<'a> {
-    term: &'a Term,
+    local: &'a LocalLease,
     reason: LossReason,
 }
 
 impl Drop for Told<'_> {
     fn drop(&mut self) {
-        self.term.lose(self.reason);
+        self.local.lose(self.reason);
     }
 }
 
@@ -183,19 +186,19 @@ pub(super) async fn tend_until_over(
     store: Arc<dyn Store>,
     gate: Gate,
     shutdown: Arc<Shutdown>,
-    term: Arc<Term>,
+    local: Arc<LocalLease>,
     first: Instant,
 ) {
     let (mut next, mut is_over) = (Some(first), false);
     while let Some(when) = next.take() {
         tokio::select! {
-            () = term.over(), if term.is_held() => {}
+            () = local.over(), if local.is_held() => {}
             () = sleep_until(when.into()) => {}
         }
-        tend(&store, vec![term.clone()], |_, when| next = Some(when), |_| is_over = true).await;
+        tend(&store, vec![local.clone()], |_, when| next = Some(when), |_| is_over = true).await;
     }
     if is_over {
-        release(store, gate, term, true, Stay::new(&shutdown)).await;
+        release(store, gate, local, true, ActivityGuard::new(&shutdown)).await;
     }
 }
 
@@ -204,29 +207,34 @@ pub(super) async fn tend_until_over(
 pub(super) fn release(
     store: Arc<dyn Store>,
     gate: Gate,
-    term: Arc<Term>,
+    local: Arc<LocalLease>,
     was_held: bool,
-    stay: Stay,
+    activity: ActivityGuard,
 ) -> Job {
     Box::pin(async move {
-        let keep = || if was_held { term.keep() } else { Duration::ZERO };
-        let release = || store.release(&term.request, keep());
-        if let Some(answer) = persist(&store, &gate, &term.request, "released", release).await {
-            term.settle(!matches!(answer, Ended::NotHeld(_)));
+        let keep = || if was_held { local.keep() } else { Duration::ZERO };
+        let release = || store.release(&local.request, keep());
+        if let Some(answer) = persist(&store, &gate, &local.request, "released", release).await {
+            local.settle(!matches!(answer, Ended::NotHeld(_)));
         }
-        end_doubt(store, gate, term, stay).await;
+        end_doubt(store, gate, local, activity).await;
     })
 }
 
 /// Takes a lease that has ended back once more, if its acquisition was in doubt: late bytes
 /// of it may have granted it anew, to nobody. No other lease has its request by now.
-pub(super) fn end_doubt(store: Arc<dyn Store>, gate: Gate, term: Arc<Term>, stay: Stay) -> Job {
+pub(super) fn end_doubt(
+    store: Arc<dyn Store>,
+    gate: Gate,
+    local: Arc<LocalLease>,
+    activity: ActivityGuard,
+) -> Job {
     Box::pin(async move {
-        let _stay = stay;
+        let _activity = activity;
         // Outside of a runtime, where a guest's job may begin, nothing can wait.
-        if let Some(since) = term.in_doubt().filter(|_| Handle::try_current().is_ok()) {
+        if let Some(since) = local.in_doubt().filter(|_| Handle::try_current().is_ok()) {
             sleep(late(&store, since)).await;
-            cancel_all(&store, &gate, std::slice::from_ref(&term.request)).await;
+            cancel_all(&store, &gate, std::slice::from_ref(&local.request)).await;
         }
     })
 }
@@ -266,7 +274,7 @@ pub(super) fn cancel<T: Send + 'static>(
     requests: Vec<Request>,
     in_flight: Option<StoreFuture<T>>,
     mut doubt: Doubt,
-    stay: Stay,
+    activity: ActivityGuard,
     later: impl FnOnce(Job, Duration) + Send + 'static,
 ) -> Job {
     Box::pin(async move {
@@ -283,7 +291,7 @@ pub(super) fn cancel<T: Send + 'static>(
             let late = late(&store, doubt.since);
             let again = async move {
                 cancel_all(&store, &gate, &requests).await;
-                drop(stay);
+                drop(activity);
             };
             later(Box::pin(again), late);
         }

@@ -16,7 +16,7 @@ use tokio::time::sleep_until;
 use super::jobs;
 use super::jobs::Gate;
 use super::timetable::{Timetable, slot_of};
-use crate::state::lease::Term;
+use crate::state::lease::LocalLease;
 use crate::state::shutdown::Shutdown;
 use crate::store::{RequestId, Store};
 
@@ -25,7 +25,7 @@ const AT_ONCE: usize = 100;
 
 /// The leases of a client, runtime by runtime. It does not keep the client.
 #[derive(Debug)]
-pub(super) struct Guest {
+pub(super) struct OnRuntime {
     store: Arc<dyn Store>,
     gate: Gate,
     shutdown: Arc<Shutdown>,
@@ -33,7 +33,7 @@ pub(super) struct Guest {
     numbers: AtomicU64,
     watches: Mutex<Vec<Watch>>,
     /// Those that have a task of their own, by its number.
-    tended: Mutex<BTreeMap<u64, Arc<Term>>>,
+    tended: Mutex<BTreeMap<u64, Arc<LocalLease>>>,
 }
 
 /// What a runtime's task looks at.
@@ -46,7 +46,7 @@ struct Watch {
     changed: Arc<Notify>,
 }
 
-impl Guest {
+impl OnRuntime {
     pub(super) fn new(store: Arc<dyn Store>, gate: Gate, shutdown: Arc<Shutdown>) -> Self {
         let (watches, tended) = (Mutex::default(), Mutex::default());
         Self { store, gate, shutdown, numbers: AtomicU64::new(0), watches, tended }
@@ -60,51 +60,51 @@ impl Guest {
         self.watches.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn tended(&self) -> MutexGuard<'_, BTreeMap<u64, Arc<Term>>> {
+    fn tended(&self) -> MutexGuard<'_, BTreeMap<u64, Arc<LocalLease>>> {
         self.tended.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The lease of a request, if it is looked after.
-    pub(super) fn find(&self, id: RequestId) -> Option<Arc<Term>> {
+    pub(super) fn find(&self, id: RequestId) -> Option<Arc<LocalLease>> {
         let later = self.watches().iter().find_map(|watch| watch.timetable.find(id));
-        later.or_else(|| self.tended().values().find(|term| term.request.id == id).cloned())
+        later.or_else(|| self.tended().values().find(|local| local.request.id == id).cloned())
     }
 
     /// Looks after a lease from now on, on the runtime of whoever calls.
-    pub(super) fn schedule(self: &Arc<Self>, term: &Arc<Term>, when: Instant) {
+    pub(super) fn schedule(self: &Arc<Self>, local: &Arc<LocalLease>, when: Instant) {
         let Ok(runtime) = Handle::try_current() else { return };
         // It is to be confirmed at once.
-        if term.is_offer() {
-            drop(runtime.spawn(self.tend(term.clone(), when)));
+        if local.is_offer() {
+            drop(runtime.spawn(self.tend(local.clone(), when)));
             return;
         }
         let (id, slot) = (runtime.id(), (when, self.number()));
         let mut begun = None;
         let mut watches = self.watches();
-        let place = watches.iter().position(|watch| watch.runtime == id).unwrap_or_else(|| {
+        let runner = watches.iter().position(|watch| watch.runtime == id).unwrap_or_else(|| {
             let (number, changed) = (self.number(), Arc::<Notify>::default());
             begun = Some((number, changed.clone()));
             let timetable = Timetable::default();
             watches.push(Watch { number, runtime: id, timetable, changed });
             watches.len() - 1
         });
-        let watch = &mut watches[place];
-        let sooner = watch.timetable.put_in(term, slot).then(|| watch.changed.clone());
+        let watch = &mut watches[runner];
+        let sooner = watch.timetable.put_in(local, slot).then(|| watch.changed.clone());
         // On a runtime that ends, the task is dropped at once, which needs the lock.
         drop(watches);
         if let Some(changed) = sooner {
             changed.notify_one();
         }
         if let Some((number, changed)) = begun {
-            let over = Over { guest: self.clone(), number };
+            let over = Over { on_runtime: self.clone(), number };
             runtime.spawn(look(over, changed));
         }
     }
 
     /// Looks after a lease no more.
-    pub(super) fn unschedule(&self, term: &Term) {
+    pub(super) fn unschedule(&self, local: &LocalLease) {
         let mut watches = self.watches();
-        if let Some(slot) = slot_of(term).take() {
+        if let Some(slot) = slot_of(local).take() {
             // Wherever its guard is dropped.
             let taken = watches.iter_mut().find_map(|watch| watch.timetable.take_out(slot));
             drop((watches, taken));
@@ -121,25 +121,29 @@ impl Guest {
 
     /// Takes out the leases of a watch that are due, and says when it is to look again:
     /// never if it has none left, and then it is gone.
-    fn due(&self, number: u64) -> (Vec<Arc<Term>>, Option<Instant>) {
+    fn due(&self, number: u64) -> (Vec<Arc<LocalLease>>, Option<Instant>) {
         let mut watches = self.watches();
-        let place = watches.iter().position(|watch| watch.number == number);
-        let Some(place) = place else { return (Vec::new(), None) };
-        let timetable = &mut watches[place].timetable;
+        let runner = watches.iter().position(|watch| watch.number == number);
+        let Some(runner) = runner else { return (Vec::new(), None) };
+        let timetable = &mut watches[runner].timetable;
         let due = timetable.due(self.store.now(), AT_ONCE);
         let next = timetable.next(false);
         if next.is_none() {
-            watches.swap_remove(place);
+            watches.swap_remove(runner);
         }
         (due, next)
     }
 
     /// Looks after a lease for as long as it is held.
-    fn tend(self: &Arc<Self>, term: Arc<Term>, first: Instant) -> impl Future<Output = ()> + use<> {
+    fn tend(
+        self: &Arc<Self>,
+        local: Arc<LocalLease>,
+        first: Instant,
+    ) -> impl Future<Output = ()> + use<> {
         let (store, gate) = (self.store.clone(), self.gate.clone());
-        let tended = Tended { guest: self.clone(), number: self.number() };
-        self.tended().insert(tended.number, term.clone());
-        let tend = jobs::tend_until_over(store, gate, self.shutdown.clone(), term, first);
+        let tended = Tended { on_runtime: self.clone(), number: self.number() };
+        self.tended().insert(tended.number, local.clone());
+        let tend = jobs::tend_until_over(store, gate, self.shutdown.clone(), local, first);
         async move {
             let _tended = tended;
             tend.await;
@@ -150,11 +154,11 @@ impl Guest {
 /// Gives each lease that is due a task of its own, until there is none left. One a
 /// runtime, and started again when there is one: so none stays that has nothing to do.
 async fn look(over: Over, changed: Arc<Notify>) {
-    let guest = &over.guest;
+    let on_runtime = &over.on_runtime;
     loop {
-        let (due, next) = guest.due(over.number);
-        for term in due {
-            tokio::spawn(guest.tend(term, guest.store.now()));
+        let (due, next) = on_runtime.due(over.number);
+        for local in due {
+            tokio::spawn(on_runtime.tend(local, on_runtime.store.now()));
         }
         let Some(next) = next else { return };
         tokio::select! {
@@ -166,29 +170,29 @@ async fn look(over: Over, changed: Arc<Notify>) {
 
 /// Ends the entry of a lease with its task.
 struct Tended {
-    guest: Arc<Guest>,
+    on_runtime: Arc<OnRuntime>,
     number: u64,
 }
 
 impl Drop for Tended {
     fn drop(&mut self) {
-        let term = self.guest.tended().remove(&self.number);
+        let local = self.on_runtime.tended().remove(&self.number);
         // What else goes with it may need the lock.
-        drop(term);
+        drop(local);
     }
 }
 
 /// Ends a watch when its task is dropped with its runtime.
 struct Over {
-    guest: Arc<Guest>,
+    on_runtime: Arc<OnRuntime>,
     number: u64,
 }
 
 impl Drop for Over {
     fn drop(&mut self) {
-        let mut watches = self.guest.watches();
-        let place = watches.iter().position(|watch| watch.number == self.number);
-        let gone = place.map(|place| watches.swap_remove(place));
+        let mut watches = self.on_runtime.watches();
+        let runner = watches.iter().position(|watch| watch.number == self.number);
+        let gone = runner.map(|runner| watches.swap_remove(runner));
         // What else goes with its leases may need the lock.
         drop((watches, gone));
     }

@@ -8,16 +8,16 @@ use tokio::sync::Notify;
 
 use super::jobs::{Gate, Job};
 use super::timetable::{Timetable, slot_of};
-use crate::state::lease::Term;
+use crate::state::lease::LocalLease;
 use crate::state::shutdown::Shutdown;
 use crate::store::{RequestId, Store};
 
 /// The number of a job: later ones have greater ones.
-pub(super) type Ticket = u64;
+pub(super) type JobId = u64;
 
 /// What the keeper and its callers share.
 #[derive(Debug)]
-pub(super) struct Shared {
+pub(super) struct KeeperState {
     pub(super) store: Arc<dyn Store>,
     pub(super) gate: Gate,
     pub(super) shutdown: Arc<Shutdown>,
@@ -35,9 +35,9 @@ pub(super) struct Shared {
 #[derive(Default)]
 pub(super) struct Book {
     pub(super) timetable: Timetable,
-    jobs: Vec<(Ticket, Job)>,
+    jobs: Vec<(JobId, Job)>,
     /// Jobs that are queued or running.
-    unfinished: BTreeSet<Ticket>,
+    unfinished: BTreeSet<JobId>,
     numbers: u64,
     has_ended: bool,
 }
@@ -51,7 +51,7 @@ impl std::fmt::Debug for Book {
     }
 }
 
-impl Shared {
+impl KeeperState {
     pub(super) fn new(store: Arc<dyn Store>, gate: Gate, shutdown: Arc<Shutdown>) -> Self {
         Self {
             store,
@@ -76,46 +76,46 @@ impl Shared {
     }
 
     /// Puts a lease into the timetable, unless its holder has ended it.
-    pub(super) fn schedule(&self, term: &Arc<Term>, when: Instant) {
+    pub(super) fn schedule(&self, local: &Arc<LocalLease>, when: Instant) {
         let mut book = self.book();
         book.numbers += 1;
         let slot = (when, book.numbers);
-        let is_sooner = book.timetable.put_in(term, slot);
+        let is_sooner = book.timetable.put_in(local, slot);
         drop(book);
         if is_sooner {
             self.changed.notify_one();
         }
     }
 
-    pub(super) fn unschedule(&self, term: &Term) {
+    pub(super) fn unschedule(&self, local: &LocalLease) {
         let mut book = self.book();
-        if let Some(slot) = slot_of(term).take() {
+        if let Some(slot) = slot_of(local).take() {
             book.timetable.take_out(slot);
         }
     }
 
     /// The lease of a request; not while a renewal of it is under way, which finds out too.
-    pub(super) fn find(&self, id: RequestId) -> Option<Arc<Term>> {
+    pub(super) fn find(&self, id: RequestId) -> Option<Arc<LocalLease>> {
         self.book().timetable.find(id)
     }
 
     pub(super) fn push(&self, job: Job) {
-        let ticket = self.book().ticket();
-        self.queue(ticket, job);
+        let id = self.book().id();
+        self.queue(id, job);
     }
 
     /// The same after a while; it counts as unfinished at once. On the keeper's own
     /// runtime.
     pub(super) fn push_later(self: Arc<Self>, job: Job, after: Duration) {
-        let ticket = self.book().ticket();
+        let id = self.book().id();
         tokio::spawn(async move {
             tokio::time::sleep(after).await;
-            self.queue(ticket, job);
+            self.queue(id, job);
         });
     }
 
-    fn queue(&self, ticket: Ticket, job: Job) {
-        self.book().jobs.push((ticket, job));
+    fn queue(&self, id: JobId, job: Job) {
+        self.book().jobs.push((id, job));
         self.changed.notify_one();
     }
 
@@ -134,7 +134,7 @@ impl Shared {
 
     /// Those that come meanwhile are not waited for: under load there would be
     /// no end.
-    fn drain_up_to(&self, last: Ticket, bound: Duration) -> usize {
+    fn drain_up_to(&self, last: JobId, bound: Duration) -> usize {
         let is_left = |book: &mut Book| book.unfinished.first().is_some_and(|first| *first <= last);
         let waited = self.finished.wait_timeout_while(self.book(), bound, is_left);
         waited.unwrap_or_else(PoisonError::into_inner).0.unfinished.range(..=last).count()
@@ -143,14 +143,14 @@ impl Shared {
 
 impl Book {
     /// The number of a job that is to be done.
-    fn ticket(&mut self) -> Ticket {
+    fn id(&mut self) -> JobId {
         self.numbers += 1;
         self.unfinished.insert(self.numbers);
         self.numbers
     }
 
     /// Takes out the jobs.
-    pub(super) fn take_jobs(&mut self) -> Vec<(Ticket, Job)> {
+    pub(super) fn take_jobs(&mut self) -> Vec<(JobId, Job)> {
         std::mem::take(&mut self.jobs)
     }
 
@@ -162,13 +162,13 @@ impl Book {
 
 /// Counts a job as finished, be it because its runtime was dropped.
 pub(super) struct Done {
-    pub(super) shared: Arc<Shared>,
-    pub(super) ticket: Ticket,
+    pub(super) shared: Arc<KeeperState>,
+    pub(super) id: JobId,
 }
 
 impl Drop for Done {
     fn drop(&mut self) {
-        self.shared.book().unfinished.remove(&self.ticket);
+        self.shared.book().unfinished.remove(&self.id);
         self.shared.finished.notify_all();
     }
 }
@@ -191,17 +191,24 @@ mod tests {
     #[test]
     fn the_keeper_is_woken_for_what_is_sooner_than_its_next_look() {
         let store = Arc::new(MemoryStore::default());
-        let shared = Shared::new(store, Arc::new(Semaphore::new(1)), Arc::default());
-        let term = |n: &str| {
+        let shared = KeeperState::new(store, Arc::new(Semaphore::new(1)), Arc::default());
+        let local = |n: &str| {
             let id = RequestId::next(ClientId::random(), &AtomicU64::new(0));
             let (key, ttl) = (LockKey::new(n).unwrap(), Duration::from_secs(30));
             let request = Request { key, id, kind: Kind::Mutex, owner: None, ttl };
             let grant = Grant::by_command(Instant::now(), ttl);
             let store = shared.store.clone();
-            Arc::new(Term::new(store, Arc::default(), request, None, grant, &Options::default()))
+            Arc::new(LocalLease::new(
+                store,
+                Arc::default(),
+                request,
+                None,
+                grant,
+                &Options::default(),
+            ))
         };
         let wakes = |when| {
-            shared.schedule(&term("a"), when);
+            shared.schedule(&local("a"), when);
             let woken = pin!(shared.changed.notified());
             woken.poll(&mut Context::from_waker(Waker::noop())).is_ready()
         };
@@ -218,13 +225,13 @@ mod tests {
     #[test]
     fn a_drain_does_not_wait_for_later_jobs() {
         let store = Arc::new(MemoryStore::default());
-        let shared = Shared::new(store, Arc::new(Semaphore::new(1)), Arc::default());
+        let shared = KeeperState::new(store, Arc::new(Semaphore::new(1)), Arc::default());
         let shared = Arc::new(shared);
         shared.push(Box::pin(async {}));
         shared.push(Box::pin(async {}));
         let (first, _) = shared.book().take_jobs().remove(0);
         assert_eq!(shared.drain(Duration::ZERO), 2);
-        drop(Done { shared: shared.clone(), ticket: first });
+        drop(Done { shared: shared.clone(), id: first });
         assert_eq!(shared.drain_up_to(first, Duration::from_secs(60)), 0);
         assert_eq!(shared.drain(Duration::ZERO), 1);
     }

@@ -11,10 +11,10 @@ use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 
 use super::jobs;
-use super::state::{Done, Shared};
+use super::state::{Done, KeeperState};
 use crate::core::error::{LockError, Outcome, Step};
-use crate::state::lease::{LOOK, Term};
-use crate::state::shutdown::{DRAIN, Stay};
+use crate::state::lease::{LOOK, LocalLease};
+use crate::state::shutdown::{ActivityGuard, DRAIN};
 use crate::store::{ClientInfo, Store, StoreError};
 
 /// How many renewals go together, and how many such pipelines are under way at a time.
@@ -33,7 +33,7 @@ const RECORD_AGAIN: Duration = Duration::from_secs(60);
 #[derive(Debug)]
 pub(crate) struct Thread {
     runtime: Handle,
-    keep: oneshot::Sender<(Arc<Shared>, ClientInfo)>,
+    keep: oneshot::Sender<(Arc<KeeperState>, ClientInfo)>,
 }
 
 impl Thread {
@@ -66,14 +66,14 @@ impl Thread {
         self.runtime.clone()
     }
 
-    pub(super) fn keep(self, shared: Arc<Shared>, info: ClientInfo) {
+    pub(super) fn keep(self, shared: Arc<KeeperState>, info: ClientInfo) {
         // It ends only when it is given nothing, so it is there.
         let _ = self.keep.send((shared, info));
     }
 }
 
 /// Works until the client's end, then finishes what there is, within a bound.
-async fn run(shared: Arc<Shared>, info: ClientInfo) {
+async fn run(shared: Arc<KeeperState>, info: ClientInfo) {
     let introduction = tokio::spawn(introduce(shared.store.clone(), info));
     let ended = async {
         shared.ended.notified().await;
@@ -90,7 +90,7 @@ async fn run(shared: Arc<Shared>, info: ClientInfo) {
 }
 
 /// Does what is due, until the client has ended and all is done.
-async fn work(shared: &Arc<Shared>) {
+async fn work(shared: &Arc<KeeperState>) {
     let (mut pipelines, mut jobs) = (JoinSet::new(), JoinSet::new());
     let mut looked = shared.store.now();
     loop {
@@ -105,8 +105,8 @@ async fn work(shared: &Arc<Shared>) {
                     pipelines.spawn(tend(shared.clone(), due));
                 }
             }
-            for (ticket, job) in book.take_jobs() {
-                let done = Done { shared: shared.clone(), ticket };
+            for (id, job) in book.take_jobs() {
+                let done = Done { shared: shared.clone(), id };
                 jobs.spawn(async move {
                     let _done = done;
                     job.await;
@@ -138,11 +138,11 @@ async fn work(shared: &Arc<Shared>) {
 }
 
 /// Looks after leases that are due, and puts them into the timetable again.
-async fn tend(shared: Arc<Shared>, due: Vec<Arc<Term>>) {
-    let again = |term: &_, when| shared.schedule(term, when);
-    let over = |term| {
+async fn tend(shared: Arc<KeeperState>, due: Vec<Arc<LocalLease>>) {
+    let again = |local: &_, when| shared.schedule(local, when);
+    let over = |local| {
         let (store, gate) = (shared.store.clone(), shared.gate.clone());
-        shared.push(jobs::release(store, gate, term, true, Stay::new(&shared.shutdown)));
+        shared.push(jobs::release(store, gate, local, true, ActivityGuard::new(&shared.shutdown)));
     };
     jobs::tend(&shared.store, due, again, over).await;
 }
@@ -179,7 +179,7 @@ thread_local! {
 /// A process ends when its main thread does, and the keeper's thread with it:
 /// without this, what was dropped just before would stay until its TTL. Every
 /// thread that connects, acquires or drops is such a thread.
-pub(super) fn drain_at_exit(shared: &Arc<Shared>) {
+pub(super) fn drain_at_exit(shared: &Arc<KeeperState>) {
     // Without effect in a thread that is ending already.
     let _ = AT_EXIT.try_with(|at_exit| {
         let keepers = &mut at_exit.borrow_mut().0;
@@ -190,7 +190,7 @@ pub(super) fn drain_at_exit(shared: &Arc<Shared>) {
     });
 }
 
-struct AtExit(Vec<Weak<Shared>>);
+struct AtExit(Vec<Weak<KeeperState>>);
 
 impl Drop for AtExit {
     fn drop(&mut self) {

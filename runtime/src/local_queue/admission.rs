@@ -3,20 +3,20 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::handoff::Baton;
-use super::{Lines, Name, TurnId, What};
-use crate::client::pending::Asking;
+use super::handoff::Handoff;
+use super::{LocalQueues, Name, TurnId, What};
+use crate::client::pending::PendingRequest;
 use crate::state::lease::Granted;
-use crate::state::shutdown::Stay;
+use crate::state::shutdown::ActivityGuard;
 
 /// The right to ask the store for a lock, or to have what was granted to the one
 /// before; it goes to the next when dropped.
 pub(crate) struct Admission {
-    queues: Arc<Lines>,
+    queues: Arc<LocalQueues>,
     name: Name,
     what: What,
     standing: Standing,
-    pub(super) inherited: Option<Box<Asking>>,
+    pub(super) inherited: Option<Box<PendingRequest>>,
 }
 
 #[derive(Clone, Copy)]
@@ -30,50 +30,55 @@ enum Standing {
 }
 
 impl Admission {
-    pub(super) fn asker(queues: &Arc<Lines>, name: Name, what: What, generation: u64) -> Self {
+    pub(super) fn asker(
+        queues: &Arc<LocalQueues>,
+        name: Name,
+        what: What,
+        generation: u64,
+    ) -> Self {
         Self::new(queues, name, what, Standing::Asks(generation))
     }
 
-    pub(super) fn in_turn(queues: &Arc<Lines>, name: Name, what: What, turn: TurnId) -> Self {
+    pub(super) fn in_turn(queues: &Arc<LocalQueues>, name: Name, what: What, turn: TurnId) -> Self {
         Self::new(queues, name, what, Standing::InTurn(turn))
     }
 
-    fn new(queues: &Arc<Lines>, name: Name, what: What, standing: Standing) -> Self {
+    fn new(queues: &Arc<LocalQueues>, name: Name, what: What, standing: Standing) -> Self {
         Self { queues: queues.clone(), name, what, standing, inherited: None }
     }
 
     /// What the one before handed over, and in which turn. Nothing if there is none, or not
     /// any more: then the store is to be asked.
-    /// The client's end waits for as long as the `Stay` is there.
-    pub(crate) fn take_up(&mut self) -> Option<(Granted, TurnId, Stay)> {
+    /// The client's end waits for as long as the `ActivityGuard` is there.
+    pub(crate) fn take_up(&mut self) -> Option<(Granted, TurnId, ActivityGuard)> {
         let Standing::InTurn(turn) = self.standing else { return None };
         self.standing = Standing::Served;
-        let baton = self.queues.take_up(&self.name, turn);
-        let Some((granted, stay)) = baton.and_then(Baton::into_granted) else {
+        let handoff = self.queues.take_up(&self.name, turn);
+        let Some((granted, activity)) = handoff.and_then(Handoff::into_granted) else {
             self.ask_instead();
             return None;
         };
-        Some((granted, turn, stay))
+        Some((granted, turn, activity))
     }
 
     /// What it took up was over: it asks the store, beside whoever does.
     pub(crate) fn ask_instead(&mut self) {
         let now = self.queues.now();
         let mut all = self.queues.all();
-        let line = self.queues.line(&mut all, &self.name, now);
-        line.admit(self.what.0, now);
-        self.standing = Standing::Asks(line.generation);
+        let queue = self.queues.queue(&mut all, &self.name, now);
+        queue.admit(self.what.0, now);
+        self.standing = Standing::Asks(queue.generation);
     }
 
     /// What the one before has begun, and not ended.
-    pub(crate) fn inherit(&mut self) -> Option<Box<Asking>> {
+    pub(crate) fn inherit(&mut self) -> Option<Box<PendingRequest>> {
         self.inherited.take()
     }
 
     /// Says that it asks.
     pub(crate) fn sign(&self) {
-        if let Some(line) = self.queues.all().lines.get_mut(&self.name) {
-            line.sign = self.queues.now();
+        if let Some(queue) = self.queues.all().queues.get_mut(&self.name) {
+            queue.sign = self.queues.now();
         }
     }
 
@@ -87,8 +92,8 @@ impl Admission {
 
     /// Goes, and leaves what was begun to the next: its place in the store's
     /// queue is the client's.
-    pub(crate) fn leave_behind(mut self, asking: Asking) {
-        self.inherited = Some(Box::new(asking));
+    pub(crate) fn leave_behind(mut self, pending: PendingRequest) {
+        self.inherited = Some(Box::new(pending));
     }
 }
 
@@ -96,10 +101,10 @@ impl Drop for Admission {
     fn drop(&mut self) {
         match self.standing {
             Standing::Asks(generation) => {
-                let inherited = self.inherited.take().map(|asking| (self.what.clone(), asking));
+                let inherited = self.inherited.take().map(|pending| (self.what.clone(), pending));
                 let kind = self.what.0;
-                self.queues.change(&self.name, inherited, |line| {
-                    line.dismiss(kind, generation);
+                self.queues.change(&self.name, inherited, |queue| {
+                    queue.dismiss(kind, generation);
                     None::<()>
                 });
             }

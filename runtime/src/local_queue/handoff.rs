@@ -15,13 +15,13 @@ use std::time::{Duration, Instant};
 
 use tokio::time::sleep;
 
-use super::{Admission, Line, Lines, Name, Place, What, name, weight};
+use super::{Admission, LocalQueue, LocalQueues, Name, Place, What, name, weight};
 use crate::client::Client;
 use crate::core::fence::Fence;
 use crate::core::key::LockKey;
 use crate::keeper::Doubt;
-use crate::state::lease::{Grant, Granted, Term};
-use crate::state::shutdown::Stay;
+use crate::state::lease::{Grant, Granted, LocalLease};
+use crate::state::shutdown::ActivityGuard;
 use crate::store::{Kind, Request, StoreFuture, TOKENS};
 
 /// For how long a turn lasts. What runs for longer under a lock does not notice two
@@ -45,7 +45,7 @@ struct Turn {
     /// How often the lease may still be handed over.
     left: u64,
     /// What the next takes up, who has been told.
-    baton: Option<Baton>,
+    handoff: Option<Handoff>,
 }
 
 /// When turns end, in all lines: they last equally long, so the first to begin is the
@@ -69,7 +69,7 @@ impl Turns {
 
     fn begin(&mut self, id: TurnId, weight: u64, ends: Instant) {
         self.weight += weight;
-        self.running.push_back(Turn { id, weight, ends, left: TOKENS - 1, baton: None });
+        self.running.push_back(Turn { id, weight, ends, left: TOKENS - 1, handoff: None });
     }
 
     fn find(&mut self, id: TurnId) -> Option<&mut Turn> {
@@ -78,15 +78,15 @@ impl Turns {
     }
 
     /// Ends a turn, with what nobody has taken up.
-    fn end(&mut self, id: TurnId) -> Option<Baton> {
+    fn end(&mut self, id: TurnId) -> Option<Handoff> {
         let at = self.running.binary_search_by_key(&id, |turn| turn.id).ok()?;
         let turn = self.running.remove(at)?;
         self.weight -= turn.weight;
-        turn.baton
+        turn.handoff
     }
 }
 
-impl Lines {
+impl LocalQueues {
     /// The next turn whose time is over.
     fn next_over(&self, now: Instant) -> Option<(Name, TurnId)> {
         let in_order = &mut self.all().ends.in_order;
@@ -104,13 +104,13 @@ impl Lines {
         generation: u64,
     ) -> Option<TurnId> {
         let can_be = self.hands_over && matches!(what.0, Kind::Mutex | Kind::Semaphore { .. });
-        let turn = self.change(name, None, |line| {
-            line.dismiss(what.0, generation);
-            if !can_be || !line.first_suits(what, ttl) {
+        let turn = self.change(name, None, |queue| {
+            queue.dismiss(what.0, generation);
+            if !can_be || !queue.first_suits(what, ttl) {
                 return None;
             }
             let (id, ends) = (self.number(), self.now() + TURN);
-            line.turns.begin(id, weight(what.0), ends);
+            queue.turns.begin(id, weight(what.0), ends);
             Some((id, ends))
         });
         let (id, ends) = turn?;
@@ -122,7 +122,7 @@ impl Lines {
         if !is_timed && !self.client.keeper.spawn(end_in_time(Timer(Arc::downgrade(self)))) {
             // Without timers it would not end in time.
             self.all().ends.is_timed = false;
-            drop(self.change(name, None, |line| line.turns.end(id)));
+            drop(self.change(name, None, |queue| queue.turns.end(id)));
             return None;
         }
         Some(id)
@@ -133,43 +133,43 @@ impl Lines {
     pub(crate) fn hand_over(
         self: &Arc<Self>,
         id: TurnId,
-        term: &Term,
+        local: &LocalLease,
         rest: Grant,
     ) -> Option<HandedOver> {
-        let request = &term.request;
+        let request = &local.request;
         let name = name(&request.key, request.kind, request.owner.as_ref());
         let what = (request.kind, request.owner.clone());
         let place = {
             let mut all = self.all();
-            let line = all.lines.get_mut(&name)?;
+            let queue = all.queues.get_mut(&name)?;
             let now = self.now();
-            let place = line.next_in_turn(id, &what, request.ttl, now)?;
-            let turn = line.turns.find(id)?;
+            let place = queue.next_in_turn(id, &what, request.ttl, now)?;
+            let turn = queue.turns.find(id)?;
             turn.left -= 1;
-            turn.baton = Some(Baton::new(&self.client, term, rest));
-            line.sign = now;
+            turn.handoff = Some(Handoff::new(&self.client, local, rest));
+            queue.sign = now;
             place
         };
         Some(HandedOver { place, admission: Admission::in_turn(self, name, what, id) })
     }
 
     /// What was handed over, if its turn is not over.
-    pub(super) fn take_up(self: &Arc<Self>, name: &Name, id: TurnId) -> Option<Baton> {
+    pub(super) fn take_up(self: &Arc<Self>, name: &Name, id: TurnId) -> Option<Handoff> {
         let now = self.now();
-        let baton = self.change(name, None, |line| {
-            let turn = line.turns.find(id)?;
-            if now < turn.ends { turn.baton.take().map(Ok) } else { line.turns.end(id).map(Err) }
+        let handoff = self.change(name, None, |queue| {
+            let turn = queue.turns.find(id)?;
+            if now < turn.ends { turn.handoff.take().map(Ok) } else { queue.turns.end(id).map(Err) }
         });
         // What is too late is released, now that nothing is locked.
-        baton?.ok()
+        handoff?.ok()
     }
 
     /// Passes on what one did not take up, or releases it.
     pub(super) fn pass_on(self: &Arc<Self>, name: &Name, what: &What, id: TurnId) {
-        let place = self.change(name, None, |line| {
-            let ttl = line.turns.find(id)?.baton.as_ref()?.ttl()?;
-            let place = line.next_in_turn(id, what, ttl, self.now());
-            Some(place.ok_or_else(|| line.turns.end(id)))
+        let place = self.change(name, None, |queue| {
+            let ttl = queue.turns.find(id)?.handoff.as_ref()?.ttl()?;
+            let place = queue.next_in_turn(id, what, ttl, self.now());
+            Some(place.ok_or_else(|| queue.turns.end(id)))
         });
         if let Some(Ok(place)) = place {
             let admission = Admission::in_turn(self, name.clone(), what.clone(), id);
@@ -180,19 +180,19 @@ impl Lines {
     /// Ends a turn: the next asks the store.
     pub(crate) fn end_turn(self: &Arc<Self>, request: &Request, id: TurnId) {
         let name = name(&request.key, request.kind, request.owner.as_ref());
-        drop(self.change(&name, None, |line| line.turns.end(id)));
+        drop(self.change(&name, None, |queue| queue.turns.end(id)));
     }
 
     /// Ends all turns of a lock: what was granted by then is not to be handed over.
     pub(crate) fn end_turns(self: &Arc<Self>, key: &LockKey) {
         for kind in [Kind::Mutex, Kind::Semaphore { limit: 1, weight: 1 }] {
-            let end = |line: &mut Line| Some(std::mem::take(&mut line.turns));
+            let end = |queue: &mut LocalQueue| Some(std::mem::take(&mut queue.turns));
             drop(self.change(&name(key, kind, None), None, end));
         }
     }
 }
 
-impl Line {
+impl LocalQueue {
     /// Whether the first who waits may have a lease of this kind and TTL.
     fn first_suits(&self, what: &What, ttl: Duration) -> bool {
         self.waiting.front().is_some_and(|first| first.what == *what && first.ttl == ttl)
@@ -226,7 +226,7 @@ impl HandedOver {
 }
 
 /// The task that ends turns. Where its runtime ends before it, the next has another.
-struct Timer(Weak<Lines>);
+struct Timer(Weak<LocalQueues>);
 
 impl Drop for Timer {
     fn drop(&mut self) {
@@ -245,7 +245,7 @@ async fn end_in_time(mut timer: Timer) {
         let Some(queues) = timer.0.upgrade() else { return };
         let now = queues.now();
         while let Some((name, id)) = queues.next_over(now) {
-            drop(queues.change(&name, None, |line| line.turns.end(id)));
+            drop(queues.change(&name, None, |queue| queue.turns.end(id)));
         }
         let ends = &mut queues.all().ends;
         if let Some((first, ..)) = ends.in_order.front() {
@@ -260,24 +260,24 @@ async fn end_in_time(mut timer: Timer) {
 
 /// What goes from one to the next within a turn: the store has granted it, and nobody
 /// has the lease. It is taken back when dropped.
-pub(super) struct Baton {
+pub(super) struct Handoff {
     client: Arc<Client>,
     /// It is there until it is a lease.
     request: Option<Request>,
     fence: Option<Fence>,
     grant: Grant,
     /// It is there until it is a lease.
-    stay: Option<Stay>,
+    activity: Option<ActivityGuard>,
 }
 
-impl Baton {
-    fn new(client: &Arc<Client>, term: &Term, grant: Grant) -> Self {
+impl Handoff {
+    fn new(client: &Arc<Client>, local: &LocalLease, grant: Grant) -> Self {
         Self {
             client: client.clone(),
-            request: Some(term.request.clone()),
-            fence: term.fence.map(|fence| Fence::new(fence.get() + 1)),
+            request: Some(local.request.clone()),
+            fence: local.fence.map(|fence| Fence::new(fence.get() + 1)),
             grant,
-            stay: Some(Stay::new(&client.keeper.shutdown)),
+            activity: Some(ActivityGuard::new(&client.keeper.shutdown)),
         }
     }
 
@@ -286,14 +286,14 @@ impl Baton {
     }
 
     /// What was granted, as of now: whoever has it makes a lease of it.
-    pub(super) fn into_granted(mut self) -> Option<(Granted, Stay)> {
-        let (request, stay) = (self.request.take()?, self.stay.take()?);
+    pub(super) fn into_granted(mut self) -> Option<(Granted, ActivityGuard)> {
+        let (request, activity) = (self.request.take()?, self.activity.take()?);
         let grant = Grant { sent: self.client.store.now(), ..self.grant };
-        Some((Granted { request, fence: self.fence, grant }, stay))
+        Some((Granted { request, fence: self.fence, grant }, activity))
     }
 }
 
-impl Drop for Baton {
+impl Drop for Handoff {
     fn drop(&mut self) {
         if let Some(request) = self.request.take() {
             let doubt = Doubt::new(self.grant.in_doubt, self.client.store.now());

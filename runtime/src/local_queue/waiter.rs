@@ -6,24 +6,24 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio::time::sleep;
 
-use super::{Admission, Lines, Name, What};
+use super::{Admission, LocalQueues, Name, What};
 use crate::store::LIVE;
 
 /// By how much later each of those behind loses its patience.
 const A_LITTLE: Duration = Duration::from_millis(100);
 
 /// Waits in a line; leaves it when dropped.
-pub(crate) struct Behind {
-    queues: Arc<Lines>,
+pub(crate) struct Waiter {
+    queues: Arc<LocalQueues>,
     name: Name,
     number: u64,
     what: What,
     admitted: oneshot::Receiver<Admission>,
 }
 
-impl Behind {
+impl Waiter {
     pub(super) fn new(
-        queues: &Arc<Lines>,
+        queues: &Arc<LocalQueues>,
         name: Name,
         what: What,
         number: u64,
@@ -54,10 +54,10 @@ impl Behind {
     /// who so has the first chance.
     fn patience(&self) -> Duration {
         let all = self.queues.all();
-        let Some(line) = all.lines.get(&self.name) else { return LIVE };
-        let before = line.waiting.partition_point(|place| place.number < self.number);
+        let Some(queue) = all.queues.get(&self.name) else { return LIVE };
+        let before = queue.waiting.partition_point(|place| place.number < self.number);
         let patience = LIVE + A_LITTLE * u32::try_from(before).unwrap_or(u32::MAX);
-        (line.sign + patience).saturating_duration_since(self.queues.now())
+        (queue.sign + patience).saturating_duration_since(self.queues.now())
     }
 
     /// Those who ask count no more; it asks itself. Nothing if its turn has come
@@ -65,21 +65,21 @@ impl Behind {
     fn go_past(&mut self) -> Option<Admission> {
         let now = self.queues.now();
         let mut all = self.queues.all();
-        let line = all.lines.get_mut(&self.name)?;
-        let gone = line.leave(self.number)?;
-        line.generation = self.queues.number();
-        (line.askers, line.asking) = (0, 0);
-        let turns = std::mem::take(&mut line.turns);
-        line.admit(self.what.0, now);
-        let generation = line.generation;
+        let queue = all.queues.get_mut(&self.name)?;
+        let gone = queue.leave(self.number)?;
+        queue.generation = self.queues.number();
+        (queue.askers, queue.pending) = (0, 0);
+        let turns = std::mem::take(&mut queue.turns);
+        queue.admit(self.what.0, now);
+        let generation = queue.generation;
         drop(all);
         drop((gone, turns));
         Some(Admission::asker(&self.queues, self.name.clone(), self.what.clone(), generation))
     }
 }
 
-impl Drop for Behind {
+impl Drop for Waiter {
     fn drop(&mut self) {
-        drop(self.queues.change(&self.name, None, |line| line.leave(self.number)));
+        drop(self.queues.change(&self.name, None, |queue| queue.leave(self.number)));
     }
 }

@@ -11,11 +11,11 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
 
+use self::deadlines::Deadlines;
 pub(crate) use self::deadlines::Grant;
 #[cfg(feature = "redis")]
 pub(crate) use self::deadlines::LOOK;
-use self::deadlines::Times;
-use self::phase::State;
+use self::phase::Phase;
 use super::shutdown::Shutdown;
 use super::telemetry;
 use crate::core::error::LossReason;
@@ -38,23 +38,23 @@ pub(crate) type Slot = (Instant, u64);
 
 /// One lease, as its holder knows it.
 #[derive(Debug)]
-pub(crate) struct Term {
+pub(crate) struct LocalLease {
     pub(crate) request: Request,
     pub(crate) fence: Option<Fence>,
     store: Arc<dyn Store>,
     shutdown: Arc<Shutdown>,
-    times: Times,
+    deadlines: Deadlines,
     /// The last renewal had no answer, or a refusal for now.
     is_suspect: AtomicBool,
     /// The store knows of it no more, as far as the client's end is concerned.
     is_settled: AtomicBool,
-    state: State,
+    phase: Phase,
     changed: Notify,
     /// When the keeper looks after it next.
     pub(crate) slot: std::sync::Mutex<Option<Slot>>,
 }
 
-impl Term {
+impl LocalLease {
     /// Granted, and received only now.
     pub(crate) fn new(
         store: Arc<dyn Store>,
@@ -65,16 +65,16 @@ impl Term {
         options: &Options,
     ) -> Self {
         shutdown.lease_begins();
-        let times = Times::new(grant, request.ttl, options, || store.now());
+        let deadlines = Deadlines::new(grant, request.ttl, options, || store.now());
         Self {
             request,
             fence,
             store,
             shutdown,
-            times,
+            deadlines,
             is_suspect: AtomicBool::new(false),
             is_settled: AtomicBool::new(false),
-            state: State::default(),
+            phase: Phase::default(),
             changed: Notify::new(),
             slot: std::sync::Mutex::default(),
         }
@@ -82,22 +82,22 @@ impl Term {
 
     /// When the keeper has to look after it for the first time.
     pub(crate) fn first(&self, grant: Grant) -> Instant {
-        self.times.first(grant)
+        self.deadlines.first(grant)
     }
 
     /// When the keeper has to look after it next, after a command that was sent
     /// then: to renew it, or to end it.
     pub(crate) fn next(&self, sent: Instant) -> Instant {
-        self.times.next(sent)
+        self.deadlines.next(sent)
     }
 
     /// Whether it was offered, and no renewal has confirmed it yet.
     pub(crate) fn is_offer(&self) -> bool {
-        self.times.is_offer()
+        self.deadlines.is_offer()
     }
 
     pub(crate) fn is_renewed(&self) -> bool {
-        self.times.is_renewed
+        self.deadlines.is_renewed
     }
 
     /// Whether the keeper renews it when it looks: an offer to confirm it, whether it is
@@ -108,14 +108,14 @@ impl Term {
 
     /// Whether it lasts as long as it ever will.
     pub(crate) fn is_final(&self) -> bool {
-        self.times.is_final()
+        self.deadlines.is_final()
     }
 
     /// A renewal to be sent now: for the TTL, or for what is left of `max_hold`. Nothing
     /// if that is too little for a command.
     pub(crate) fn renewal(&self) -> Option<(Instant, Request)> {
         let now = self.store.now();
-        let ttl = self.times.next_ttl(now)?;
+        let ttl = self.deadlines.next_ttl(now)?;
         Some((now, Request { ttl, ..self.request.clone() }))
     }
 
@@ -123,34 +123,38 @@ impl Term {
     /// there anyway, so that work has the same time to stop as after any loss. What is to be
     /// kept goes to nobody, and has to be told before that.
     pub(crate) fn end(&self) -> Option<Instant> {
-        let end = if self.keep().is_zero() { self.times.end()? } else { self.deadline() };
+        let end = if self.keep().is_zero() { self.deadlines.end()? } else { self.deadline() };
         (self.loss() == Some(LossReason::MaxHold)).then_some(end)
     }
 
     /// For how long the lock is to stay held after it was released.
     pub(crate) fn keep(&self) -> Duration {
         // Most are not to be kept, and need no look at the clock.
-        if self.times.is_kept() { self.times.keep(self.store.now()) } else { Duration::ZERO }
+        if self.deadlines.is_kept() {
+            self.deadlines.keep(self.store.now())
+        } else {
+            Duration::ZERO
+        }
     }
 
     /// The options of who takes it up elsewhere.
     pub(crate) fn rest(&self) -> Options {
-        self.times.rest(self.store.now())
+        self.deadlines.rest(self.store.now())
     }
 
     /// When the first ask for it was sent that had no answer, if there was one.
     pub(crate) fn in_doubt(&self) -> Option<Instant> {
-        self.times.in_doubt
+        self.deadlines.in_doubt
     }
 
     /// What the next in this process may have of it, once its holder has ended it.
     pub(crate) fn rest_of_grant(&self) -> Option<Grant> {
         let is_sure = !self.is_suspect() && !self.shutdown.has_begun();
-        self.times.rest_of_grant(self.store.now()).filter(|_| is_sure)
+        self.deadlines.rest_of_grant(self.store.now()).filter(|_| is_sure)
     }
 
     pub(crate) fn deadline(&self) -> Instant {
-        self.times.deadline()
+        self.deadlines.deadline()
     }
 
     pub(crate) fn remaining(&self) -> Duration {
@@ -164,7 +168,7 @@ impl Term {
     /// Whether it is held now. The clock decides, without the network; once
     /// the deadline was seen to have passed, no answer brings the lease back.
     pub(crate) fn is_held(&self) -> bool {
-        if !self.state.is_held() {
+        if !self.phase.is_held() {
             return false;
         }
         if self.store.now() >= self.deadline() {
@@ -173,7 +177,7 @@ impl Term {
         } else if self.shutdown.is_over() {
             self.lose(LossReason::ShutDown);
         }
-        self.state.is_held()
+        self.phase.is_held()
     }
 
     /// Whether it is held, and the store could not be told so the last time.
@@ -183,31 +187,31 @@ impl Term {
 
     /// Whether its release has begun.
     pub(crate) fn has_ended(&self) -> bool {
-        self.state.has_ended()
+        self.phase.has_ended()
     }
 
     /// How it was lost, if it was.
     pub(crate) fn loss(&self) -> Option<LossReason> {
         self.is_held();
-        if let Some(reason) = self.state.gone()
+        if let Some(reason) = self.phase.gone()
             && (self.store.now() >= self.deadline() || self.shutdown.is_over())
         {
             self.lose(reason);
         }
-        self.state.lost()
+        self.phase.lost()
     }
 
     /// How it was lost, as far as is known by now.
     pub(crate) fn loss_so_far(&self) -> Option<LossReason> {
         self.is_held();
-        self.state.loss_so_far()
+        self.phase.loss_so_far()
     }
 
     /// A renewal that was sent then has set this TTL.
     pub(crate) fn prolong(&self, sent: Instant, ttl: Duration) {
         self.is_suspect.store(false, Ordering::Release);
         if self.is_held() {
-            self.times.prolong(sent, ttl);
+            self.deadlines.prolong(sent, ttl);
         }
     }
 
@@ -227,7 +231,7 @@ impl Term {
     /// it is not; that it was lost, and how, is told later, or at the deadline.
     /// False if it was not held before.
     pub(crate) fn vanish(&self, reason: LossReason) -> bool {
-        let was_held = self.state.vanish(reason);
+        let was_held = self.phase.vanish(reason);
         if was_held {
             self.changed.notify_waiters();
             self.settle(false);
@@ -236,7 +240,7 @@ impl Term {
     }
 
     pub(crate) fn lose(&self, reason: LossReason) {
-        if self.state.lose(reason) {
+        if self.phase.lose(reason) {
             self.changed.notify_waiters();
             // What is lost with its client is still waited for, to be released.
             if reason != LossReason::ShutDown {
@@ -251,7 +255,7 @@ impl Term {
     /// Its release has begun: it is not held, and not lost either. False if it
     /// was lost before.
     pub(crate) fn finish(&self) -> bool {
-        let is_ended = self.is_held() && self.state.finish();
+        let is_ended = self.is_held() && self.phase.finish();
         if is_ended {
             self.changed.notify_waiters();
             telemetry::ended(self.request.kind, || self.age(), None);
@@ -260,7 +264,7 @@ impl Term {
     }
 
     fn age(&self) -> Duration {
-        self.store.now().saturating_duration_since(self.times.start)
+        self.store.now().saturating_duration_since(self.deadlines.start)
     }
 }
 
@@ -273,11 +277,11 @@ mod tests {
     use crate::store::memory::MemoryStore;
     use crate::store::{ClientId, Kind, RequestId};
 
-    fn term() -> Term {
+    fn local() -> LocalLease {
         term_with(Options::default())
     }
 
-    fn term_with(options: Options) -> Term {
+    fn term_with(options: Options) -> LocalLease {
         let store = Arc::new(MemoryStore::default());
         let request = Request {
             key: LockKey::new("a").unwrap(),
@@ -288,41 +292,41 @@ mod tests {
         };
         let (sent, ttl) = (store.now(), request.ttl);
         let grant = Grant::by_command(sent, ttl);
-        Term::new(store, Arc::default(), request, None, grant, &Options { ttl, ..options })
+        LocalLease::new(store, Arc::default(), request, None, grant, &Options { ttl, ..options })
     }
 
     #[tokio::test(start_paused = true)]
     async fn the_deadline_is_before_the_servers() {
-        let term = term();
-        assert_eq!(term.remaining(), Duration::from_millis(9_898));
+        let local = local();
+        assert_eq!(local.remaining(), Duration::from_millis(9_898));
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_late_renewal_does_not_bring_it_back() {
-        let term = term();
-        let sent = term.store.now();
+        let local = local();
+        let sent = local.store.now();
         tokio::time::advance(Duration::from_secs(10)).await;
-        term.prolong(sent + Duration::from_secs(5), Duration::from_secs(10));
-        assert!(!term.is_held());
-        assert_eq!(term.lost().await, LossReason::Expired);
+        local.prolong(sent + Duration::from_secs(5), Duration::from_secs(10));
+        assert!(!local.is_held());
+        assert_eq!(local.lost().await, LossReason::Expired);
     }
 
     #[tokio::test(start_paused = true)]
     async fn loss_resolves_at_the_deadline_without_the_store() {
-        let term = term();
+        let local = local();
         let before = tokio::time::Instant::now();
-        assert_eq!(term.lost().await, LossReason::Expired);
+        assert_eq!(local.lost().await, LossReason::Expired);
         let waited = before.elapsed();
         assert!((9_898..=9_900).contains(&waited.as_millis()), "{waited:?}");
     }
 
     #[tokio::test(start_paused = true)]
     async fn what_is_gone_is_not_held_and_lost_at_the_deadline_at_the_latest() {
-        let (term, gone) = (term(), term());
-        assert!(term.vanish(LossReason::Taken) && !term.vanish(LossReason::Taken));
-        assert!(!term.is_held() && term.loss().is_none());
-        term.lose(LossReason::Forced);
-        assert_eq!(term.lost().await, LossReason::Forced);
+        let (local, gone) = (local(), local());
+        assert!(local.vanish(LossReason::Taken) && !local.vanish(LossReason::Taken));
+        assert!(!local.is_held() && local.loss().is_none());
+        local.lose(LossReason::Forced);
+        assert_eq!(local.lost().await, LossReason::Forced);
         assert!(gone.vanish(LossReason::Taken));
         let before = tokio::time::Instant::now();
         assert_eq!(gone.lost().await, LossReason::Taken);
@@ -331,10 +335,10 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn what_is_released_is_never_lost() {
-        let term = term();
-        assert!(term.finish());
-        let lost = tokio::time::timeout(Duration::from_secs(60), term.lost()).await;
+        let local = local();
+        assert!(local.finish());
+        let lost = tokio::time::timeout(Duration::from_secs(60), local.lost()).await;
         assert!(lost.is_err());
-        assert!(!term.is_held());
+        assert!(!local.is_held());
     }
 }

@@ -22,7 +22,7 @@ const OVER: u8 = 2;
 pub(crate) struct Shutdown {
     phase: AtomicU8,
     /// Acquisitions and background work that did not end yet.
-    stays: AtomicUsize,
+    activities: AtomicUsize,
     /// Leases of which the store may know yet.
     leases: AtomicUsize,
     /// Leases that were released since it began.
@@ -79,7 +79,7 @@ impl Shutdown {
     }
 
     fn is_drained(&self) -> bool {
-        self.stays.load(Ordering::SeqCst) == 0 && self.leases.load(Ordering::SeqCst) == 0
+        self.activities.load(Ordering::SeqCst) == 0 && self.leases.load(Ordering::SeqCst) == 0
     }
 
     async fn until(&self, condition: impl Fn(&Self) -> bool) {
@@ -122,18 +122,18 @@ impl Shutdown {
 
 /// As long as it lives, the client asks for something, or has something to do.
 #[derive(Debug)]
-pub(crate) struct Stay(Arc<Shutdown>);
+pub(crate) struct ActivityGuard(Arc<Shutdown>);
 
-impl Stay {
+impl ActivityGuard {
     pub(crate) fn new(shutdown: &Arc<Shutdown>) -> Self {
-        shutdown.stays.fetch_add(1, Ordering::SeqCst);
+        shutdown.activities.fetch_add(1, Ordering::SeqCst);
         Self(shutdown.clone())
     }
 }
 
-impl Drop for Stay {
+impl Drop for ActivityGuard {
     fn drop(&mut self) {
-        self.0.stays.fetch_sub(1, Ordering::SeqCst);
+        self.0.activities.fetch_sub(1, Ordering::SeqCst);
         self.0.look();
     }
 }

@@ -7,10 +7,10 @@ use std::time::Duration;
 use tokio::task::consume_budget;
 use tokio::time::sleep;
 
-use super::backoff::Pace;
+use super::backoff::Backoff;
 use super::time_limit::{silent, within};
 use crate::client::Client;
-use crate::client::in_flight::Flight;
+use crate::client::in_flight::InFlight;
 use crate::core::error::{LockError, LossReason, Step};
 use crate::core::fence::Fence;
 use crate::core::options::{SHORTEST_TTL, Wait};
@@ -47,7 +47,7 @@ pub(crate) async fn adopt(shared: &Arc<Shared>, ticket: Ticket) -> Result<Lease,
 
 /// An adoption under way.
 struct Adopting {
-    flight: Flight<Adoption>,
+    in_flight: InFlight<Adoption>,
     ticket: Ticket,
     request: Request,
 }
@@ -61,18 +61,18 @@ impl Adopting {
             owner: ticket.owner.clone(),
             ttl: ticket.options.first_ttl(),
         };
-        Self { flight: Flight::new(client), ticket, request }
+        Self { in_flight: InFlight::new(client), ticket, request }
     }
 
     async fn adopt(&mut self, shared: &Arc<Shared>) -> Result<Lease, LockError> {
-        let client = self.flight.client.clone();
-        let mut pace = Pace::new(self.flight.sent, Wait::For(Duration::ZERO));
+        let client = self.in_flight.client.clone();
+        let mut backoff = Backoff::new(self.in_flight.sent, Wait::For(Duration::ZERO));
         let key = self.request.key.clone();
         loop {
             if client.keeper.shutdown.has_begun() {
                 return Err(LockError::ShutDown);
             }
-            let most = pace.most(&*client.store, self.request.ttl);
+            let most = backoff.most(&*client.store, self.request.ttl);
             let asked = within(most, pin!(self.ask())).await;
             let error = match asked.unwrap_or_else(|| Err(silent())) {
                 Ok(Adoption::Adopted { token }) => {
@@ -88,7 +88,7 @@ impl Adopting {
                 }
                 Err(error) => error,
             };
-            let pause = pace.after_fault(client.store.now()).filter(|_| error.is_passing);
+            let pause = backoff.after_fault(client.store.now()).filter(|_| error.is_passing);
             let Some(pause) = pause else {
                 return Err(LockError::store(Step::Adopt, &key, error));
             };
@@ -98,24 +98,24 @@ impl Adopting {
 
     /// Asks once, by the same id each time.
     async fn ask(&mut self) -> Result<Adoption, StoreError> {
-        self.flight.send(|store| Some(store.adopt(self.ticket.id, &self.request)));
-        let answer = self.flight.answer().await;
+        self.in_flight.send(|store| Some(store.adopt(self.ticket.id, &self.request)));
+        let answer = self.in_flight.answer().await;
         if let Ok(Adoption::Adopted { .. }) = answer {
-            self.flight.arm();
+            self.in_flight.arm();
         }
         answer
     }
 
     fn granted(&mut self, token: u64) -> Granted {
         let fence = self.request.kind.is_fenced().then(|| Fence::new(token));
-        let grant = Grant::by_command(self.flight.sent, self.request.ttl);
-        self.flight.disarm();
+        let grant = Grant::by_command(self.in_flight.sent, self.request.ttl);
+        self.in_flight.disarm();
         Granted { request: self.request.clone(), fence, grant }
     }
 }
 
 impl Drop for Adopting {
     fn drop(&mut self) {
-        self.flight.give_up(|| vec![self.request.clone()]);
+        self.in_flight.give_up(|| vec![self.request.clone()]);
     }
 }

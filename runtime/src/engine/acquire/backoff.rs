@@ -19,13 +19,13 @@ const LATER: Duration = Duration::from_millis(500);
 const OWN: Duration = Duration::from_millis(250);
 
 /// Why the lock was not granted this time.
-pub(super) enum Refusal {
+pub(super) enum NotGranted {
     /// It waits in the store's queue, and is to ask again in so long.
     Queued(Duration),
     /// Others hold it, or it is kept, for so much longer, and it is in no queue.
     Held { left: Duration, kept: bool },
     /// Others of this process were before it for all of the wait.
-    Behind,
+    Waiter,
     /// Its owner has it, and would wait for himself.
     Own,
     /// The lease was over when it came; it is asked for anew.
@@ -34,15 +34,15 @@ pub(super) enum Refusal {
     Fault(StoreError),
 }
 
-impl Refusal {
-    pub(super) fn into_error(self, key: LockKey, pace: &Pace) -> LockError {
+impl NotGranted {
+    pub(super) fn into_error(self, key: LockKey, backoff: &Backoff) -> LockError {
         match self {
             Self::Fault(error) => LockError::store(Step::Acquire, &key, error),
             Self::Own => LockError::WouldDeadlock { key },
-            Self::Held { left, kept } if pace.is_try() => {
+            Self::Held { left, kept } if backoff.is_try() => {
                 LockError::Busy { key, retry_after: left, kept }
             }
-            _ => LockError::TimedOut { key, waited: pace.waited, held_by_caller: false },
+            _ => LockError::TimedOut { key, waited: backoff.waited, held_by_caller: false },
         }
     }
 }
@@ -51,7 +51,7 @@ impl Refusal {
 /// hints. Where none can be heard, often at first, then less so, in a random
 /// rhythm that spreads those who wait; at the holder's deadline at the latest,
 /// and once more when the wait is over.
-pub(super) struct Pace {
+pub(super) struct Backoff {
     begun: Instant,
     wait: Wait,
     waited: Duration,
@@ -64,7 +64,7 @@ pub(super) struct Pace {
     has_no_queue: bool,
 }
 
-impl Pace {
+impl Backoff {
     const FIRST: Duration = Duration::from_millis(5);
     const LONGEST: Duration = Duration::from_millis(200);
 
@@ -115,24 +115,24 @@ impl Pace {
     pub(super) fn next(
         &mut self,
         now: Instant,
-        refusal: &Refusal,
+        refusal: &NotGranted,
         hears: bool,
     ) -> Option<Duration> {
         self.end(now);
         // A semaphore forgets ended permits a few at a time, and what is over
         // when it comes is asked for anew: also by a call that does not wait.
-        if matches!(refusal, Refusal::Held { left: Duration::ZERO, .. } | Refusal::Over)
+        if matches!(refusal, NotGranted::Held { left: Duration::ZERO, .. } | NotGranted::Over)
             && self.repeats > 0
         {
             self.repeats -= 1;
             return Some(Duration::ZERO);
         }
         let left = match refusal {
-            Refusal::Own => {
+            NotGranted::Own => {
                 let since = *self.own_since.get_or_insert(self.waited);
                 self.left(now).min((OWN + since).saturating_sub(self.waited))
             }
-            Refusal::Fault(_) => return self.after_fault(now),
+            NotGranted::Fault(_) => return self.after_fault(now),
             _ => self.left(now),
         };
         if left.is_zero() {
@@ -141,12 +141,14 @@ impl Pace {
         let random = self.random();
         let pause = match refusal {
             // A little later than the store says, where the lock then ends.
-            Refusal::Queued(again) if hears => (*again + Duration::from_millis(1)).max(Self::FIRST),
+            NotGranted::Queued(again) if hears => {
+                (*again + Duration::from_millis(1)).max(Self::FIRST)
+            }
             // Without a queue, those who ask together would go on doing so.
-            Refusal::Held { left: again, .. } if self.has_no_queue => {
+            NotGranted::Held { left: again, .. } if self.has_no_queue => {
                 random.min(*again + self.pause.mul_f64(fastrand::f64()))
             }
-            Refusal::Queued(again) | Refusal::Held { left: again, .. } => {
+            NotGranted::Queued(again) | NotGranted::Held { left: again, .. } => {
                 random.min(*again + Duration::from_millis(1))
             }
             _ => random,
@@ -179,42 +181,42 @@ impl Pace {
 mod tests {
     use super::*;
 
-    fn held(left: Duration) -> Refusal {
-        Refusal::Held { left, kept: false }
+    fn held(left: Duration) -> NotGranted {
+        NotGranted::Held { left, kept: false }
     }
 
     #[test]
     fn it_asks_again_at_the_holders_deadline_at_the_latest() {
         let begun = Instant::now();
-        let mut pace = Pace::new(begun, Wait::Forever);
-        pace.pause = Pace::LONGEST;
+        let mut backoff = Backoff::new(begun, Wait::Forever);
+        backoff.pause = Backoff::LONGEST;
         let soon = held(Duration::from_millis(20));
-        assert_eq!(pace.next(begun, &soon, true), Some(Duration::from_millis(21)));
+        assert_eq!(backoff.next(begun, &soon, true), Some(Duration::from_millis(21)));
         let late = held(Duration::from_secs(20));
-        assert!(pace.next(begun, &late, true) <= Some(Pace::LONGEST));
+        assert!(backoff.next(begun, &late, true) <= Some(Backoff::LONGEST));
     }
 
     #[test]
     fn in_the_queue_it_asks_when_the_store_says_so() {
-        let mut pace = Pace::new(Instant::now(), Wait::Forever);
-        let queued = Refusal::Queued(Duration::from_secs(2));
-        assert_eq!(pace.next(pace.begun, &queued, true), Some(Duration::from_millis(2001)));
-        let deaf = pace.next(pace.begun, &queued, false);
-        assert!(deaf <= Some(Pace::LONGEST), "where no hint is heard, it asks often: {deaf:?}");
+        let mut backoff = Backoff::new(Instant::now(), Wait::Forever);
+        let queued = NotGranted::Queued(Duration::from_secs(2));
+        assert_eq!(backoff.next(backoff.begun, &queued, true), Some(Duration::from_millis(2001)));
+        let deaf = backoff.next(backoff.begun, &queued, false);
+        assert!(deaf <= Some(Backoff::LONGEST), "where no hint is heard, it asks often: {deaf:?}");
     }
 
     #[test]
     fn an_owner_is_not_refused_for_what_he_has_just_dropped() {
         let begun = Instant::now();
-        let mut pace = Pace::new(begun, Wait::Forever);
+        let mut backoff = Backoff::new(begun, Wait::Forever);
         // It may have waited for others before.
         let first = begun + OWN * 10;
-        assert!(pace.next(first, &Refusal::Own, true).is_some());
-        assert!(pace.next(first + OWN, &Refusal::Own, true).is_none());
-        let mut pace = Pace::new(begun, Wait::For(Duration::ZERO));
-        assert!(pace.next(begun, &Refusal::Own, true).is_none());
+        assert!(backoff.next(first, &NotGranted::Own, true).is_some());
+        assert!(backoff.next(first + OWN, &NotGranted::Own, true).is_none());
+        let mut backoff = Backoff::new(begun, Wait::For(Duration::ZERO));
+        assert!(backoff.next(begun, &NotGranted::Own, true).is_none());
         let key = LockKey::new("a").unwrap();
-        let error = Refusal::Own.into_error(key, &pace);
+        let error = NotGranted::Own.into_error(key, &backoff);
         assert!(matches!(error, LockError::WouldDeadlock { .. }), "{error}");
     }
 
@@ -222,11 +224,11 @@ mod tests {
     fn the_wait_is_the_bound_and_a_try_does_not_wait() {
         let begun = Instant::now();
         let held = held(Duration::from_secs(20));
-        let mut pace = Pace::new(begun, Wait::For(Duration::from_secs(1)));
-        pace.pause = Pace::LONGEST;
+        let mut backoff = Backoff::new(begun, Wait::For(Duration::from_secs(1)));
+        backoff.pause = Backoff::LONGEST;
         let nearly = begun + Duration::from_millis(999);
-        assert_eq!(pace.next(nearly, &held, true), Some(Duration::from_millis(1)));
-        assert_eq!(pace.next(begun + Duration::from_secs(1), &held, true), None);
-        assert_eq!(Pace::new(begun, Wait::For(Duration::ZERO)).next(begun, &held, true), None);
+        assert_eq!(backoff.next(nearly, &held, true), Some(Duration::from_millis(1)));
+        assert_eq!(backoff.next(begun + Duration::from_secs(1), &held, true), None);
+        assert_eq!(Backoff::new(begun, Wait::For(Duration::ZERO)).next(begun, &held, true), None);
     }
 }

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use crate::client::in_flight::Flight;
+use crate::client::in_flight::InFlight;
 use crate::core::fence::Fence;
 use crate::core::key::LockKey;
 use crate::core::options::Options;
@@ -14,14 +14,14 @@ use crate::state::lease::{Grant, Granted};
 use crate::store::{All, Kind, Request, StoreError};
 
 /// The requests of one command, until they are granted or given up.
-pub(super) struct Together {
+pub(super) struct AtomicAcquire {
     shared: Arc<Shared>,
-    flight: Flight<All>,
+    in_flight: InFlight<All>,
     requests: Vec<Request>,
     options: Options,
 }
 
-impl Together {
+impl AtomicAcquire {
     pub(super) fn new(shared: &Arc<Shared>, keys: &[LockKey], options: Options) -> Self {
         let request = |key: &LockKey| Request {
             key: key.clone(),
@@ -31,19 +31,19 @@ impl Together {
             ttl: options.first_ttl(),
         };
         let requests = keys.iter().map(request).collect();
-        Self { shared: shared.clone(), flight: Flight::new(&shared.client), requests, options }
+        Self { shared: shared.clone(), in_flight: InFlight::new(&shared.client), requests, options }
     }
 
     /// Asks once, by the same ids each time; gives the leases if all were granted. If
     /// not, or where the store can't grant them together, the place of the first that
     /// is not free, if that is known.
     pub(super) async fn ask(&mut self) -> Result<Result<Leases, Option<usize>>, StoreError> {
-        if !self.flight.send(|store| store.acquire_all(&self.requests)) {
+        if !self.in_flight.send(|store| store.acquire_all(&self.requests)) {
             return Ok(Err(None));
         }
-        match self.flight.answer().await? {
+        match self.in_flight.answer().await? {
             Ok(tokens) => {
-                self.flight.arm();
+                self.in_flight.arm();
                 Ok(self.granted(&tokens).ok_or(None))
             }
             // Refused; but an earlier copy may still be on its way.
@@ -55,20 +55,20 @@ impl Together {
         if tokens.len() != self.requests.len() {
             return None;
         }
-        let grant = Grant::by_command(self.flight.sent, self.options.first_ttl());
-        let grant = Grant { in_doubt: self.flight.in_doubt(), ..grant };
+        let grant = Grant::by_command(self.in_flight.sent, self.options.first_ttl());
+        let grant = Grant { in_doubt: self.in_flight.in_doubt(), ..grant };
         let mut leases = Leases::new();
         for (request, token) in self.requests.drain(..).zip(tokens) {
             let fence = Some(Fence::new(*token));
             leases.push(Lease::new(&self.shared, Granted { request, fence, grant }, &self.options));
         }
-        self.flight.disarm();
+        self.in_flight.disarm();
         Some(leases)
     }
 }
 
-impl Drop for Together {
+impl Drop for AtomicAcquire {
     fn drop(&mut self) {
-        self.flight.give_up(|| std::mem::take(&mut self.requests));
+        self.in_flight.give_up(|| std::mem::take(&mut self.requests));
     }
 }

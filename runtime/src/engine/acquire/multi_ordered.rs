@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 
 use tokio::time::sleep;
 
-use super::backoff::{Pace, Refusal};
-use super::multi_atomic::Together;
+use super::backoff::{Backoff, NotGranted};
+use super::multi_atomic::AtomicAcquire;
 use super::single::acquire;
 use super::time_limit::{silent, within};
 use crate::core::error::{LockError, Step};
@@ -50,20 +50,20 @@ pub(crate) async fn acquire_all(
     let check = client.keeper.check();
     check.map_err(|error| LockError::store(Step::Acquire, &keys[0], error))?;
     let begun = client.store.now();
-    let pace = Pace::new(begun, options.wait);
-    Several { shared, keys: &keys, options, begun, pace }.acquire().await
+    let backoff = Backoff::new(begun, options.wait);
+    OrderedAcquire { shared, keys: &keys, options, begun, backoff }.acquire().await
 }
 
-struct Several<'a> {
+struct OrderedAcquire<'a> {
     shared: &'a Arc<Shared>,
     /// In order, each once.
     keys: &'a [LockKey],
     options: Options,
     begun: Instant,
-    pace: Pace,
+    backoff: Backoff,
 }
 
-impl Several<'_> {
+impl OrderedAcquire<'_> {
     async fn acquire(&mut self) -> Result<Leases, LockError> {
         loop {
             if self.shared.client.keeper.shutdown.has_begun() {
@@ -80,20 +80,20 @@ impl Several<'_> {
             let lost = leases.iter().find(|lease| !lease.is_held()).map(Lease::key);
             let lost = lost.unwrap_or(&self.keys[0]).clone();
             let _ = leases.release().await;
-            self.pause(Refusal::Over, &lost).await?;
+            self.pause(NotGranted::Over, &lost).await?;
         }
     }
 
     /// By one command, if all are free and nobody waits for any.
     async fn together(&mut self) -> Result<Option<Leases>, LockError> {
         let [first, _, ..] = self.keys else { return Ok(None) };
-        let mut asking = Together::new(self.shared, self.keys, self.options);
+        let mut pending = AtomicAcquire::new(self.shared, self.keys, self.options);
         loop {
             if self.keys.iter().any(|key| self.shared.queues.has_waiters(&wanted(key))) {
                 return Ok(None);
             }
-            let most = self.pace.most(&*self.shared.client.store, self.options.first_ttl());
-            match within(most, pin!(asking.ask())).await.unwrap_or_else(|| Err(silent())) {
+            let most = self.backoff.most(&*self.shared.client.store, self.options.first_ttl());
+            match within(most, pin!(pending.ask())).await.unwrap_or_else(|| Err(silent())) {
                 Ok(Ok(leases)) => {
                     let waited = self.waited();
                     for _ in self.keys {
@@ -102,13 +102,13 @@ impl Several<'_> {
                     return Ok(Some(leases));
                 }
                 Ok(Err(place)) => match place.and_then(|place| self.keys.get(place)) {
-                    Some(key) if self.pace.is_try() => self.refuse(key).await?,
+                    Some(key) if self.backoff.is_try() => self.refuse(key).await?,
                     _ => return Ok(None),
                 },
                 // What is refused for all of them may be granted for each, as by a proxy
                 // before a cluster; if not, that says why.
                 Err(error) if !error.is_passing => return Ok(None),
-                Err(error) => self.pause(Refusal::Fault(error), first).await?,
+                Err(error) => self.pause(NotGranted::Fault(error), first).await?,
             }
         }
     }
@@ -118,7 +118,7 @@ impl Several<'_> {
     async fn refuse(&mut self, key: &LockKey) -> Result<(), LockError> {
         let lease = acquire(self.shared, wanted(key), self.options).await?;
         let _ = lease.release().await;
-        self.pause(Refusal::Over, key).await
+        self.pause(NotGranted::Over, key).await
     }
 
     /// One after another. They are fewer than all if one that it had was lost.
@@ -126,14 +126,14 @@ impl Several<'_> {
         let mut held = Leases::new();
         for key in self.keys {
             let wait = match self.options.wait {
-                Wait::For(_) => Wait::For(self.pace.left(self.shared.client.store.now())),
+                Wait::For(_) => Wait::For(self.backoff.left(self.shared.client.store.now())),
                 Wait::Forever => Wait::Forever,
             };
             let next = acquire(self.shared, wanted(key), Options { wait, ..self.options });
             let next = tokio::select! {
                 biased;
                 // A try needs no timer; what it has is looked at in the end.
-                _ = held.lost(), if !self.pace.is_try() => return Ok(held),
+                _ = held.lost(), if !self.backoff.is_try() => return Ok(held),
                 next = next => next,
             };
             match next {
@@ -154,7 +154,7 @@ impl Several<'_> {
     fn of_all(&self, error: LockError) -> LockError {
         match error {
             LockError::Busy { key, .. } | LockError::TimedOut { key, .. }
-                if !self.pace.is_try() =>
+                if !self.backoff.is_try() =>
             {
                 let held_by_caller = LeaseHandle::is_around(self.shared.client.id, &key);
                 LockError::TimedOut { key, waited: self.waited(), held_by_caller }
@@ -164,9 +164,9 @@ impl Several<'_> {
     }
 
     /// Pauses before all is asked for again, if there is time left.
-    async fn pause(&mut self, refusal: Refusal, key: &LockKey) -> Result<(), LockError> {
-        let Some(pause) = self.pace.next(self.shared.client.store.now(), &refusal, true) else {
-            let refused = Err(refusal.into_error(key.clone(), &self.pace));
+    async fn pause(&mut self, refusal: NotGranted, key: &LockKey) -> Result<(), LockError> {
+        let Some(pause) = self.backoff.next(self.shared.client.store.now(), &refusal, true) else {
+            let refused = Err(refusal.into_error(key.clone(), &self.backoff));
             telemetry::acquired(Kind::Mutex, || self.waited(), &refused);
             return refused;
         };

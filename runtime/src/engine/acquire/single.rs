@@ -7,14 +7,14 @@ use std::time::{Duration, Instant};
 
 use tokio::time::timeout;
 
-use super::backoff::{Pace, Refusal};
+use super::backoff::{Backoff, NotGranted};
 use super::time_limit::{silent, within};
-use crate::client::pending::Asking;
+use crate::client::pending::PendingRequest;
 use crate::core::error::{LockError, Step};
 use crate::core::options::{Options, Wait};
 use crate::engine::lease::{Lease, LeaseHandle};
 use crate::engine::shared::Shared;
-use crate::local_queue::{Admission, Behind, Entry};
+use crate::local_queue::{Admission, Entry, Waiter};
 use crate::state::lease::Granted;
 use crate::state::telemetry;
 use crate::store::{Attempt, Wanted};
@@ -52,19 +52,23 @@ async fn acquire_since(
     options: Options,
 ) -> Result<Lease, LockError> {
     let client = &shared.client;
-    let mut pace = Pace::of(&*client.store, begun, options.wait);
+    let mut backoff = Backoff::of(&*client.store, begun, options.wait);
     let ttl = options.first_ttl();
-    let mut acquisition = if pace.is_try() {
+    let mut acquisition = if backoff.is_try() {
         // An owner who has it comes in again, whoever waits: that, the store knows.
         if !wanted.may_be_had_already() && shared.queues.has_waiters(&wanted) {
             // How long they take is not known; a lease of this TTL ends by then.
             return Err(LockError::Busy { key: wanted.key, retry_after: options.ttl, kept: false });
         }
-        Acquisition { shared, asking: Some(Asking::new(client, wanted, ttl)), admission: None }
+        Acquisition {
+            shared,
+            pending: Some(PendingRequest::new(client, wanted, ttl)),
+            admission: None,
+        }
     } else {
         let mut admission = match shared.queues.enter(&wanted, ttl) {
             Entry::Admitted(admission) => admission,
-            Entry::Behind(behind) => {
+            Entry::Waiter(behind) => {
                 let shutdown = &client.keeper.shutdown;
                 // Boxed, as what follows for who waits: all others carry no room for it.
                 let admission = Box::pin(async {
@@ -76,32 +80,32 @@ async fn acquire_since(
                 });
                 let admission = admission.await?;
                 let Some(admission) = admission else {
-                    let pace = pace.end(client.store.now());
-                    return Err(Refusal::Behind.into_error(wanted.key, pace));
+                    let backoff = backoff.end(client.store.now());
+                    return Err(NotGranted::Waiter.into_error(wanted.key, backoff));
                 };
                 admission
             }
         };
-        if let Some((granted, turn, _stay)) = admission.take_up() {
+        if let Some((granted, turn, _activity)) = admission.take_up() {
             if let Some(mut lease) = Lease::unless_over(shared, granted, &options) {
                 lease.have_turn(Some(turn));
                 return Ok(lease);
             }
             admission.ask_instead();
         }
-        let asking = match admission.inherit().filter(|asking| asking.may_last(ttl)) {
-            Some(asking) => asking.inherited(ttl),
-            None => Asking::waiting(client, wanted, ttl),
+        let pending = match admission.inherit().filter(|pending| pending.may_last(ttl)) {
+            Some(pending) => pending.inherited(ttl),
+            None => PendingRequest::waiting(client, wanted, ttl),
         };
-        Acquisition { shared, asking: Some(asking), admission: Some(admission) }
+        Acquisition { shared, pending: Some(pending), admission: Some(admission) }
     };
-    let most = pace.most(&*client.store, ttl);
-    let asked = within(most, pin!(acquisition.ask_until_granted(&mut pace, options))).await;
+    let most = backoff.most(&*client.store, ttl);
+    let asked = within(most, pin!(acquisition.ask_until_granted(&mut backoff, options))).await;
     asked.unwrap_or_else(|| Err(acquisition.had_no_answer()))
 }
 
 /// Waits for its turn among those of this process, while there is time.
-async fn behind_others(mut behind: Behind, wait: Wait) -> Option<Admission> {
+async fn behind_others(mut behind: Waiter, wait: Wait) -> Option<Admission> {
     match wait {
         Wait::Forever => behind.admission().await,
         Wait::For(wait) => timeout(wait, behind.admission()).await.ok().flatten(),
@@ -112,80 +116,80 @@ async fn behind_others(mut behind: Behind, wait: Wait) -> Option<Admission> {
 struct Acquisition<'a> {
     shared: &'a Arc<Shared>,
     /// It is there until the end.
-    asking: Option<Asking>,
+    pending: Option<PendingRequest>,
     /// Nothing for a call that does not wait: it stands in no line.
     admission: Option<Admission>,
 }
 
 impl Acquisition<'_> {
     fn had_no_answer(&self) -> LockError {
-        let Some(asking) = &self.asking else { return LockError::ShutDown };
-        LockError::store(Step::Acquire, asking.key(), silent())
+        let Some(pending) = &self.pending else { return LockError::ShutDown };
+        LockError::store(Step::Acquire, pending.key(), silent())
     }
 
     async fn ask_until_granted(
         &mut self,
-        pace: &mut Pace,
+        backoff: &mut Backoff,
         options: Options,
     ) -> Result<Lease, LockError> {
-        let Some(asking) = &mut self.asking else { return Err(LockError::ShutDown) };
+        let Some(pending) = &mut self.pending else { return Err(LockError::ShutDown) };
         let mut is_told = false;
         loop {
-            if asking.is_shut_down() {
+            if pending.is_shut_down() {
                 return Err(LockError::ShutDown);
             }
             // Who tries need not look at the clock for that.
-            let left = if pace.is_try() { Duration::ZERO } else { pace.left(asking.now()) };
-            let refusal = match asking.ask(left).await {
+            let left = if backoff.is_try() { Duration::ZERO } else { backoff.left(pending.now()) };
+            let refusal = match pending.ask(left).await {
                 Ok(Attempt::Granted { token }) => {
-                    let granted = asking.granted(token);
-                    match lease(self.shared, asking, granted, &options) {
+                    let granted = pending.granted(token);
+                    match lease(self.shared, pending, granted, &options) {
                         Some(lease) => return Ok(in_turn(lease, self.admission.take(), &options)),
                         // The answer came when the lease was over: this process, or
                         // the network, stood still.
-                        None => Refusal::Over,
+                        None => NotGranted::Over,
                     }
                 }
-                Ok(Attempt::Queued { ask_again, .. }) => Refusal::Queued(ask_again),
+                Ok(Attempt::Queued { ask_again, .. }) => NotGranted::Queued(ask_again),
                 Ok(Attempt::Busy { retry_after, repaired, kept }) => {
                     if repaired {
                         tracing::warn!("a lock was held without expiry, and was given the TTL");
-                        tracing::debug!(key = %asking.key(), "the lock without expiry");
+                        tracing::debug!(key = %pending.key(), "the lock without expiry");
                     }
-                    Refusal::Held { left: retry_after, kept }
+                    NotGranted::Held { left: retry_after, kept }
                 }
                 Ok(Attempt::WrongKind) => {
-                    return Err(LockError::WrongKind { key: asking.key().clone() });
+                    return Err(LockError::WrongKind { key: pending.key().clone() });
                 }
-                Ok(Attempt::WouldDeadlock) => Refusal::Own,
+                Ok(Attempt::WouldDeadlock) => NotGranted::Own,
                 // Only what was taken back is ended, and this was not: a new id.
                 Ok(Attempt::Ended) => {
-                    asking.start_anew();
-                    Refusal::Over
+                    pending.start_anew();
+                    NotGranted::Over
                 }
                 Err(error) if !error.is_passing => {
-                    return Err(LockError::store(Step::Acquire, asking.key(), error));
+                    return Err(LockError::store(Step::Acquire, pending.key(), error));
                 }
-                Err(error) => Refusal::Fault(error),
+                Err(error) => NotGranted::Fault(error),
             };
             // Who waits for ever has no error to tell.
-            if let Refusal::Fault(error) = &refusal
+            if let NotGranted::Fault(error) = &refusal
                 && options.wait == Wait::Forever
                 && !std::mem::replace(&mut is_told, true)
             {
                 let error = &error.source;
                 tracing::warn!(%error, "the lock store fails; it is asked again until it answers");
             }
-            is_told &= matches!(refusal, Refusal::Fault(_));
-            let hears = !pace.is_try() && asking.hears();
-            let Some(pause) = pace.next(asking.now(), &refusal, hears) else {
-                return Err(refusal.into_error(asking.key().clone(), pace));
+            is_told &= matches!(refusal, NotGranted::Fault(_));
+            let hears = !backoff.is_try() && pending.hears();
+            let Some(pause) = backoff.next(pending.now(), &refusal, hears) else {
+                return Err(refusal.into_error(pending.key().clone(), backoff));
             };
             // Who was not answered asks again soon, whatever it hears.
-            let is_faulty = matches!(refusal, Refusal::Fault(_));
-            if let Some(offer) = Box::pin(asking.hear(pause, is_faulty)).await
-                && let Some(granted) = asking.offered(offer)
-                && let Some(lease) = lease(self.shared, asking, granted, &options)
+            let is_faulty = matches!(refusal, NotGranted::Fault(_));
+            if let Some(offer) = Box::pin(pending.hear(pause, is_faulty)).await
+                && let Some(granted) = pending.offered(offer)
+                && let Some(lease) = lease(self.shared, pending, granted, &options)
             {
                 return Ok(in_turn(lease, self.admission.take(), &options));
             }
@@ -200,13 +204,13 @@ impl Acquisition<'_> {
 /// asked for again as another request.
 fn lease(
     shared: &Arc<Shared>,
-    asking: &mut Asking,
+    pending: &mut PendingRequest,
     granted: Granted,
     options: &Options,
 ) -> Option<Lease> {
     let lease = Lease::unless_over(shared, granted, options);
     if lease.is_none() {
-        asking.start_anew();
+        pending.start_anew();
     }
     lease
 }
@@ -221,10 +225,10 @@ impl Drop for Acquisition<'_> {
     fn drop(&mut self) {
         // In a line, there may be one to go on with it.
         if let Some(admission) = self.admission.take()
-            && let Some(asking) = self.asking.take()
-            && asking.is_begun()
+            && let Some(pending) = self.pending.take()
+            && pending.is_begun()
         {
-            admission.leave_behind(asking);
+            admission.leave_behind(pending);
         }
     }
 }

@@ -15,7 +15,7 @@ use crate::store::StoreError;
 /// It is pinned by the caller: by value it would be kept twice.
 pub(super) async fn within<T>(
     most: Option<Duration>,
-    asking: Pin<&mut impl Future<Output = T>>,
+    work: Pin<&mut impl Future<Output = T>>,
 ) -> Option<T> {
     let over = async {
         match most {
@@ -26,7 +26,7 @@ pub(super) async fn within<T>(
     };
     tokio::select! {
         biased;
-        done = asking => Some(done),
+        done = work => Some(done),
         () = over => None,
     }
 }

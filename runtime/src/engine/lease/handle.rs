@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::core::error::{LockError, LossReason};
 use crate::core::fence::Fence;
 use crate::core::key::LockKey;
-use crate::state::lease::Term;
+use crate::state::lease::LocalLease;
 use crate::store::ClientId;
 
 /// Tells about a lease: cheap to clone, and free to outlive it. It neither keeps the
@@ -18,7 +18,7 @@ use crate::store::ClientId;
 /// from [`LeaseHandle::current`].
 #[derive(Clone)]
 pub struct LeaseHandle {
-    term: Arc<Term>,
+    local: Arc<LocalLease>,
 }
 
 /// How a lease stands.
@@ -48,12 +48,12 @@ tokio::task_local! {
 }
 
 impl LeaseHandle {
-    pub(super) fn new(term: Arc<Term>) -> Self {
-        Self { term }
+    pub(super) fn new(local: Arc<LocalLease>) -> Self {
+        Self { local }
     }
 
-    pub(super) fn term(&self) -> &Arc<Term> {
-        &self.term
+    pub(super) fn local(&self) -> &Arc<LocalLease> {
+        &self.local
     }
 
     /// The lease that the calling code runs under: that of the innermost
@@ -90,7 +90,7 @@ impl LeaseHandle {
     pub(crate) fn is_around(client: ClientId, key: &LockKey) -> bool {
         let is_of = |scope: &Scope| {
             let lease = &scope.lease;
-            lease.term.request.id.client() == client && lease.key() == key && lease.is_held()
+            lease.local.request.id.client() == client && lease.key() == key && lease.is_held()
         };
         let in_any = |scope: &Scope| {
             std::iter::successors(Some(scope), |scope| scope.outer.as_deref()).any(is_of)
@@ -122,7 +122,7 @@ impl LeaseHandle {
     /// The lock.
     #[must_use]
     pub fn key(&self) -> &LockKey {
-        &self.term.request.key
+        &self.local.request.key
     }
 
     /// The fencing token, for the resource to check.
@@ -134,33 +134,33 @@ impl LeaseHandle {
     ///   are out.
     pub fn fence(&self) -> Result<Fence, LockError> {
         let key = || self.key().clone();
-        if let Some(reason) = self.term.loss_so_far() {
+        if let Some(reason) = self.local.loss_so_far() {
             return Err(LockError::Lost { key: key(), reason });
         }
-        self.term.fence.ok_or_else(|| LockError::NotFenced { key: key() })
+        self.local.fence.ok_or_else(|| LockError::NotFenced { key: key() })
     }
 
     /// How long the lease lasts, unless it is renewed before; zero when it was
     /// lost or released.
     #[must_use]
     pub fn remaining(&self) -> Duration {
-        self.term.remaining()
+        self.local.remaining()
     }
 
     /// Whether the lease is held now, by this process's own clock: neither lost nor
     /// released. No command is sent.
     #[must_use]
     pub fn is_held(&self) -> bool {
-        self.term.is_held()
+        self.local.is_held()
     }
 
     /// How the lease stands, by this process's own clock. No command is sent.
     #[must_use]
     pub fn state(&self) -> LeaseState {
-        if self.term.is_held() {
-            return if self.term.is_suspect() { LeaseState::Suspect } else { LeaseState::Held };
+        if self.local.is_held() {
+            return if self.local.is_suspect() { LeaseState::Suspect } else { LeaseState::Held };
         }
-        self.term.loss_so_far().map_or(LeaseState::Released, LeaseState::Lost)
+        self.local.loss_so_far().map_or(LeaseState::Released, LeaseState::Lost)
     }
 
     /// Resolves when the lease is lost: when its deadline has passed, or the
@@ -170,7 +170,7 @@ impl LeaseHandle {
     ///
     /// Safe: nothing is lost when it is dropped.
     pub async fn lost(&self) -> LossReason {
-        self.term.lost().await
+        self.local.lost().await
     }
 }
 
@@ -184,7 +184,7 @@ impl LeaseHandle {
     pub(super) fn show(&self, name: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct(name)
             .field("key", self.key())
-            .field("fence", &self.term.fence)
+            .field("fence", &self.local.fence)
             .field("state", &self.state())
             .field("remaining", &self.remaining())
             .finish_non_exhaustive()

@@ -24,16 +24,16 @@ async fn a_short_lease_does_not_wait_for_the_others_answers() {
         let request = Request { key, id, kind: Kind::Mutex, owner: None, ttl };
         let _ = store.acquire(&request, None).await.unwrap();
         let (grant, options) = (Grant::by_command(store.now(), ttl), Options::default());
-        let term = Term::new(store.clone(), Arc::default(), request, None, grant, &options);
-        due.push(Arc::new(term));
+        let local = LocalLease::new(store.clone(), Arc::default(), request, None, grant, &options);
+        due.push(Arc::new(local));
     }
     let begun = store.now();
     // The shortest is asked for first.
     faulty.next(Some(Step::Renew), None);
     faulty.next(Some(Step::Renew), Some(Fault::Delay(Duration::from_millis(400))));
     let renewed = RefCell::new(Vec::new());
-    let again = |term: &Arc<Term>, _| {
-        let key = term.request.key.name().to_owned();
+    let again = |local: &Arc<LocalLease>, _| {
+        let key = local.request.key.name().to_owned();
         let took = store.now().saturating_duration_since(begun);
         renewed.borrow_mut().push((key, took.as_millis()));
     };

@@ -39,7 +39,7 @@ pub(crate) const LOOK: Duration = Duration::from_secs(1);
 
 /// When what has to be done about a lease.
 #[derive(Debug)]
-pub(super) struct Times {
+pub(super) struct Deadlines {
     pub(super) start: Instant,
     /// When the holder must regard it as ended, in nanoseconds from `start`.
     deadline: AtomicU64,
@@ -56,7 +56,7 @@ pub(super) struct Times {
     most: Option<Instant>,
 }
 
-impl Times {
+impl Deadlines {
     /// Of a grant whose requests are for this TTL, and which was received only then.
     pub(super) fn new(
         grant: Grant,
@@ -186,60 +186,61 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    fn times(ttl: Duration, options: Options) -> (Times, Instant) {
+    fn deadlines(ttl: Duration, options: Options) -> (Deadlines, Instant) {
         let sent = Instant::now();
         let ttl = Options { ttl, ..options }.first_ttl();
-        (Times::new(Grant::by_command(sent, ttl), ttl, &options, || sent + SECOND), sent)
+        (Deadlines::new(Grant::by_command(sent, ttl), ttl, &options, || sent + SECOND), sent)
     }
 
     #[test]
     fn an_older_renewal_does_not_shorten_it() {
-        let (times, sent) = times(SECOND * 10, Options::default());
-        times.prolong(sent + SECOND * 5, SECOND * 10);
-        times.prolong(sent + SECOND, SECOND * 10);
-        assert_eq!(times.deadline(), sent + Duration::from_millis(14_898));
+        let (deadlines, sent) = deadlines(SECOND * 10, Options::default());
+        deadlines.prolong(sent + SECOND * 5, SECOND * 10);
+        deadlines.prolong(sent + SECOND, SECOND * 10);
+        assert_eq!(deadlines.deadline(), sent + Duration::from_millis(14_898));
     }
 
     #[test]
     fn what_may_be_held_for_less_than_its_ttl_is_not_renewed() {
         let options = Options { max_hold: Some(SECOND * 3), ..Options::default() };
-        let (times, sent) = times(SECOND * 10, options);
-        assert!(times.is_final());
-        assert_eq!(times.next(sent), sent + Duration::from_millis(2_968));
+        let (deadlines, sent) = deadlines(SECOND * 10, options);
+        assert!(deadlines.is_final());
+        assert_eq!(deadlines.next(sent), sent + Duration::from_millis(2_968));
     }
 
     #[test]
     fn renewals_end_where_max_hold_does() {
         for max_hold in [10, 11, 12, 13, 14, 20, 29, 30, 31].map(|n| SECOND * n) {
             let options = Options { max_hold: Some(max_hold), ..Options::default() };
-            let (times, sent) = times(SECOND * 10, options);
+            let (deadlines, sent) = deadlines(SECOND * 10, options);
             let mut at = sent;
-            while !times.is_final() {
-                at = times.next(at);
-                let ttl = times.next_ttl(at).unwrap();
+            while !deadlines.is_final() {
+                at = deadlines.next(at);
+                let ttl = deadlines.next_ttl(at).unwrap();
                 assert!(at + ttl <= sent + max_hold);
-                times.prolong(at, ttl);
+                deadlines.prolong(at, ttl);
             }
-            let early = (sent + max_hold).duration_since(times.deadline());
+            let early = (sent + max_hold).duration_since(deadlines.deadline());
             assert!(early <= Duration::from_millis(102), "{max_hold:?}: {early:?} before its end");
-            assert_eq!(times.next(at), times.deadline(), "it is to be ended then");
-            assert_eq!(times.next_ttl(sent + max_hold), None);
+            assert_eq!(deadlines.next(at), deadlines.deadline(), "it is to be ended then");
+            assert_eq!(deadlines.next_ttl(sent + max_hold), None);
         }
     }
 
     #[test]
     fn what_is_not_renewed_is_looked_at_when_it_ends() {
-        let (times, sent) = times(SECOND * 10, Options { renew: false, ..Options::default() });
-        assert_eq!(times.next(sent), times.deadline());
+        let (deadlines, sent) =
+            deadlines(SECOND * 10, Options { renew: false, ..Options::default() });
+        assert_eq!(deadlines.next(sent), deadlines.deadline());
     }
 
     #[test]
     fn it_is_kept_from_when_it_was_received_and_lost_from_when_it_was_asked_for() {
         let both = (SECOND * 5, Some(SECOND * 20));
         let options = Options { hold_at_least: both.0, max_hold: both.1, ..Options::default() };
-        let (times, sent) = times(SECOND * 10, options);
-        assert_eq!(times.keep(sent + SECOND * 2), SECOND * 4);
-        assert_eq!(times.keep(sent + SECOND * 7), Duration::ZERO);
-        assert_eq!(times.most(sent + SECOND * 2), Some(SECOND * 18));
+        let (deadlines, sent) = deadlines(SECOND * 10, options);
+        assert_eq!(deadlines.keep(sent + SECOND * 2), SECOND * 4);
+        assert_eq!(deadlines.keep(sent + SECOND * 7), Duration::ZERO);
+        assert_eq!(deadlines.most(sent + SECOND * 2), Some(SECOND * 18));
     }
 }

@@ -2,11 +2,11 @@
 
 use tokio::task::consume_budget;
 
-use super::Term;
+use super::LocalLease;
 use super::deadlines::LOOK;
 use crate::core::error::LossReason;
 
-impl Term {
+impl LocalLease {
     /// Resolves when somebody has seen that it is not held any more.
     pub(crate) async fn over(&self) {
         let mut changed = std::pin::pin!(self.changed.notified());
@@ -30,7 +30,7 @@ impl Term {
                 consume_budget().await;
                 return reason;
             }
-            if self.is_held() || self.state.gone().is_some() {
+            if self.is_held() || self.phase.gone().is_some() {
                 let left = self.deadline().saturating_duration_since(self.store.now());
                 // Who renews it looks at it as well.
                 let left = if self.is_renewed() { left } else { left.min(LOOK) };

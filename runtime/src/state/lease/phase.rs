@@ -17,9 +17,9 @@ const GONE_TAKEN: u8 = 8;
 
 /// One byte, so that each question is one look.
 #[derive(Debug, Default)]
-pub(super) struct State(AtomicU8);
+pub(super) struct Phase(AtomicU8);
 
-impl State {
+impl Phase {
     fn get(&self) -> u8 {
         self.0.load(Ordering::Acquire)
     }
@@ -50,14 +50,14 @@ impl State {
 
     /// It is lost. False if it had ended before, or was lost before.
     pub(super) fn lose(&self, reason: LossReason) -> bool {
-        let state = match reason {
+        let phase = match reason {
             LossReason::Expired => EXPIRED,
             LossReason::Taken => TAKEN,
             LossReason::Forced => FORCED,
             LossReason::MaxHold => MAX_HOLD,
             LossReason::ShutDown => SHUT_DOWN,
         };
-        [HELD, GONE_EXPIRED, GONE_TAKEN].into_iter().any(|from| self.leave(from, state))
+        [HELD, GONE_EXPIRED, GONE_TAKEN].into_iter().any(|from| self.leave(from, phase))
     }
 
     /// How it was lost, if that is known for good.
@@ -72,13 +72,13 @@ impl State {
 
     /// How it was lost, as far as is known by now.
     pub(super) fn loss_so_far(&self) -> Option<LossReason> {
-        let state = self.get();
-        lost(state).or_else(|| gone(state))
+        let phase = self.get();
+        lost(phase).or_else(|| gone(phase))
     }
 }
 
-fn lost(state: u8) -> Option<LossReason> {
-    Some(match state {
+fn lost(phase: u8) -> Option<LossReason> {
+    Some(match phase {
         EXPIRED => LossReason::Expired,
         TAKEN => LossReason::Taken,
         FORCED => LossReason::Forced,
@@ -88,8 +88,8 @@ fn lost(state: u8) -> Option<LossReason> {
     })
 }
 
-fn gone(state: u8) -> Option<LossReason> {
-    match state {
+fn gone(phase: u8) -> Option<LossReason> {
+    match phase {
         GONE_EXPIRED => Some(LossReason::Expired),
         GONE_TAKEN => Some(LossReason::Taken),
         _ => None,
