@@ -52,7 +52,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     axum::serve(listener, app)
         .with_graceful_shutdown(told_to_end) // requests under way end under their locks
         .await?;
-    let report = locks.shut_down().await; // waits until the last of them is released
+    let report = locks.shutdown().await; // waits until the last of them is released
     println!("ended: {report:?}");
     Ok(())
 }

@@ -47,8 +47,8 @@ async fn main() -> Result<(), LockError> {
     let locks = Locks::from_env_or_in_memory().await?;
     locks.install(); // the attributes use it from now on
     match std::env::var("REDIS_URL") {
-        Ok(url) if !url.is_empty() => println!("Locking on the Redis server of REDIS_URL."),
-        _ => println!("Locking in memory; set REDIS_URL to lock on a Redis server."),
+        Ok(url) if !url.is_empty() => println!("LockClient on the Redis server of REDIS_URL."),
+        _ => println!("LockClient in memory; set REDIS_URL to lock on a Redis server."),
     }
 
     println!(

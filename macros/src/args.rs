@@ -27,7 +27,7 @@ const NAMES: [&str; 13] = [
     "if_held",
     "hold_at_least",
     "max_hold",
-    "renew",
+    "auto_renew",
     "on_lost",
     "lease",
     "locks",
@@ -124,7 +124,7 @@ impl Reader {
             "wait" => (name, duration::wait(&value)?),
             "hold_at_least" => (name, duration::hold_at_least(&value)?),
             "max_hold" => (name, duration::max_hold(&value)?),
-            "renew" => (name, values::renew(value)?),
+            "auto_renew" => (name, values::auto_renew(value)?),
             "permits" => (name, values::permits(value)?),
             "weight" => (name, values::weight(value)?),
             "locks" => {
@@ -209,8 +209,8 @@ pub(crate) mod tests {
 
     #[test]
     fn what_is_done_after_a_loss_is_the_method_of_its_word() {
-        let args = parse("key = \"a\", on_lost = \"finish\", renew = false").unwrap();
-        assert_eq!(options(&args), ["let_finish ", "renew false"]);
+        let args = parse("key = \"a\", on_lost = \"finish\", auto_renew = false").unwrap();
+        assert_eq!(options(&args), ["let_finish ", "auto_renew false"]);
         let args = parse("key = \"a\", on_lost = \"cancel\"").unwrap();
         assert!(options(&args).is_empty(), "it is the default");
         let told = mistakes("key = \"a\", on_lost = \"cancel\", on_lost = \"finish\"");
@@ -241,7 +241,7 @@ pub(crate) mod tests {
     #[test]
     fn unknown_names_are_answered_with_the_known() {
         let known = "there are `key`, `ttl`, `wait`, `permits`, `weight`, `mode`, \
-                     `if_held`, `hold_at_least`, `max_hold`, `renew`, `on_lost`, `lease`, `locks`";
+                     `if_held`, `hold_at_least`, `max_hold`, `auto_renew`, `on_lost`, `lease`, `locks`";
         for unknown in ["retries", "name", "crat"] {
             let told = mistakes(&format!("key = \"a\", {unknown} = 1"));
             assert_eq!(told, [format!("unknown argument `{unknown}`: {known}")]);
@@ -256,7 +256,7 @@ pub(crate) mod tests {
             ("modes", "mode"),
             ("maxhold", "max_hold"),
             ("max_holds", "max_hold"),
-            ("renews", "renew"),
+            ("auto_renews", "auto_renew"),
             ("on_loss", "on_lost"),
             ("leese", "lease"),
         ] {

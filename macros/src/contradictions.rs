@@ -35,9 +35,10 @@ pub(crate) fn contradictions(
         };
         Error::new(weight.span(), text)
     });
-    let unrenewed = options.iter().find(|it| it.name == "renew" && it.value.to_string() == "false");
+    let unrenewed =
+        options.iter().find(|it| it.name == "auto_renew" && it.value.to_string() == "false");
     let ends_twice = name("max_hold").filter(|_| unrenewed.is_some()).map(|most| {
-        let text = "with `renew = false` the lease ends with its `ttl`: write that time as `ttl`, \
+        let text = "with `auto_renew = false` the lease ends with its `ttl`: write that time as `ttl`, \
                     and remove `max_hold`";
         Error::new(most.span(), text)
     });
@@ -81,12 +82,16 @@ mod tests {
 
     #[test]
     fn what_is_not_renewed_has_one_end() {
-        for args in ["renew = false, max_hold = \"10m\"", "max_hold = MOST, renew = false"] {
+        for args in
+            ["auto_renew = false, max_hold = \"10m\"", "max_hold = MOST, auto_renew = false"]
+        {
             let told = mistakes(&format!("key = \"a\", {args}"));
             assert_eq!(told.len(), 1, "{told:?}");
-            assert!(told[0].starts_with("with `renew = false` the lease ends with its `ttl`"));
+            assert!(told[0].starts_with("with `auto_renew = false` the lease ends with its `ttl`"));
         }
-        for args in ["renew = true, max_hold = \"10m\"", "renew = RENEW, max_hold = \"10m\""] {
+        for args in
+            ["auto_renew = true, max_hold = \"10m\"", "auto_renew = RENEW, max_hold = \"10m\""]
+        {
             assert!(parse(&format!("key = \"a\", {args}")).is_ok(), "{args}");
         }
     }

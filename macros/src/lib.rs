@@ -53,7 +53,7 @@ mod values;
 /// | `if_held` | when the wait is over and others still hold the lock: `"error"` returns the error, `"skip"` returns quietly | `"error"` |
 /// | `hold_at_least` | how long the lock stays held after its grant, even if the body is over before: up to 24 h; mutexes only | 0 |
 /// | `max_hold` | for how long the lock is held at most, however often the lease is renewed: 100 ms to 30 days | no end |
-/// | `renew` | `false` lets the lease end with its `ttl` | `true` |
+/// | `auto_renew` | `false` lets the lease end with its `ttl` | `true` |
 /// | `on_lost` | when the lease is lost: `"cancel"` stops the body, `"finish"` lets it come to its end | `"cancel"` |
 /// | `lease` | the name that the body has for the `LeaseHandle` of its lease | none |
 /// | `locks` | the client: a `Locks` or a `QuorumLocks`, or a reference to one; with `permits` a `Locks` | see below |
@@ -259,7 +259,7 @@ mod values;
 /// # When the lease is lost
 ///
 /// A lease is lost when it can't be renewed in time, when somebody takes the lock by
-/// force, at the end of `max_hold`, and with `renew = false` at the end of its `ttl`.
+/// force, at the end of `max_hold`, and with `auto_renew = false` at the end of its `ttl`.
 /// Then others may have the lock.
 ///
 /// The body is cancelled at the `.await` at which it is, and the function fails with

@@ -73,11 +73,11 @@ pub(crate) fn lease(value: &Expr) -> Result<Ident> {
 }
 
 /// Whether the lease is renewed: any expression but a literal of another type.
-pub(crate) fn renew(value: Expr) -> Result<TokenStream> {
+pub(crate) fn auto_renew(value: Expr) -> Result<TokenStream> {
     match &value {
         Expr::Lit(ExprLit { lit: Lit::Bool(_), .. }) => Ok(value.into_token_stream()),
         Expr::Lit(_) => {
-            let text = "`renew` is true or false, without quotes: with false, the lease ends with \
+            let text = "`auto_renew` is true or false, without quotes: with false, the lease ends with \
                         its `ttl`";
             Err(Error::new_spanned(value, text))
         }
@@ -190,11 +190,11 @@ mod tests {
     #[test]
     fn renewing_is_a_truth_value() {
         for right in ["true", "false", "RENEW", "! is_short"] {
-            assert_eq!(renew(expr(right)).unwrap().to_string(), right);
+            assert_eq!(auto_renew(expr(right)).unwrap().to_string(), right);
         }
         for wrong in ["\"false\"", "0", "\"never\""] {
-            let told = renew(expr(wrong)).unwrap_err().to_string();
-            assert!(told.starts_with("`renew` is true or false"), "{wrong}: {told}");
+            let told = auto_renew(expr(wrong)).unwrap_err().to_string();
+            assert!(told.starts_with("`auto_renew` is true or false"), "{wrong}: {told}");
         }
     }
 

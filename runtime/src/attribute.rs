@@ -6,7 +6,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use crate::api::locks::Locks;
-use crate::api::quorum::{Counting, Locking};
+use crate::api::quorum::{LockClient, SemaphoreClient};
 use crate::core::error::{LockError, Quiet};
 use crate::core::key::{IntoLockKey, LockKey};
 use crate::core::options::Wait;
@@ -105,13 +105,13 @@ impl Call {
     }
 
     /// The client; else the scope's, else the installed one.
-    pub fn locks(mut self, locks: &impl Locking) -> Self {
+    pub fn locks(mut self, locks: &impl LockClient) -> Self {
         self.locks = Some(locks.locks().clone());
         self
     }
 
     /// The client of permits.
-    pub fn counting(self, locks: &impl Counting) -> Self {
+    pub fn counting(self, locks: &impl SemaphoreClient) -> Self {
         self.locks(locks)
     }
 
@@ -164,7 +164,7 @@ impl Call {
     }
 
     /// Whether the lease is renewed.
-    pub fn renew(mut self, renew: bool) -> Self {
+    pub fn auto_renew(mut self, renew: bool) -> Self {
         self.renew = renew;
         self
     }
@@ -210,7 +210,7 @@ impl Call {
         let locks = self.locks.map_or_else(Locks::current, Ok)?;
         match self.kind {
             Kind::Mutex => {
-                let mut mutex = locks.mutex(key).max_hold(self.max_hold).renew(self.renew);
+                let mut mutex = locks.mutex(key).max_hold(self.max_hold).auto_renew(self.renew);
                 mutex = mutex.hold_at_least(self.hold_at_least);
                 mutex = self.ttl.into_iter().fold(mutex, crate::api::mutex::Mutex::ttl);
                 mutex = self.wait.into_iter().fold(mutex, crate::api::mutex::Mutex::wait);
@@ -218,7 +218,7 @@ impl Call {
             }
             Kind::Semaphore { permits } => {
                 let mut semaphore = locks.semaphore(key, permits);
-                semaphore = semaphore.max_hold(self.max_hold).renew(self.renew);
+                semaphore = semaphore.max_hold(self.max_hold).auto_renew(self.renew);
                 semaphore =
                     self.ttl.into_iter().fold(semaphore, crate::api::semaphore::Semaphore::ttl);
                 semaphore =
@@ -226,7 +226,7 @@ impl Call {
                 semaphore.acquire_many(self.weight).await
             }
             Kind::Read | Kind::Write => {
-                let mut lock = locks.rw_lock(key).max_hold(self.max_hold).renew(self.renew);
+                let mut lock = locks.rw_lock(key).max_hold(self.max_hold).auto_renew(self.renew);
                 lock = self.ttl.into_iter().fold(lock, crate::api::rw_lock::RwLock::ttl);
                 lock = self.wait.into_iter().fold(lock, crate::api::rw_lock::RwLock::wait);
                 if let Kind::Read = self.kind { lock.read().await } else { lock.write().await }

@@ -230,13 +230,13 @@ mod tests {
 
     use super::*;
     use crate::core::key::LockKey;
-    use crate::store::fault_injection::Faulty;
+    use crate::store::fault_injection::FaultInjector;
     use crate::store::memory::MemoryStore;
     use crate::store::{ClientId, Kind, OFFER};
 
     /// The routes of some requests, and the store that is told of them.
-    fn routes(count: usize) -> (Arc<Faulty>, Arc<HintRouter>, Vec<Route>) {
-        let store = Arc::new(Faulty::over(Arc::<MemoryStore>::default()));
+    fn routes(count: usize) -> (Arc<FaultInjector>, Arc<HintRouter>, Vec<Route>) {
+        let store = Arc::new(FaultInjector::over(Arc::<MemoryStore>::default()));
         let hints = HintRouter::new(Keeper::on_callers_runtime(store.clone()));
         let (client, counter) = (ClientId::random(), AtomicU64::new(0));
         let route = |_| {

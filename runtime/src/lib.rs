@@ -62,12 +62,12 @@ pub mod store;
 pub mod tower;
 
 #[cfg(feature = "redis")]
-pub use crate::api::builder::Builder;
+pub use crate::api::builder::LocksBuilder;
 pub use crate::api::faults::Faults;
 pub use crate::api::locks::Locks;
 pub use crate::api::multi_lock::MultiLock;
 pub use crate::api::mutex::Mutex;
-pub use crate::api::quorum::{Counting, Locking, QuorumLocks};
+pub use crate::api::quorum::{LockClient, QuorumLocks, SemaphoreClient};
 pub use crate::api::reentrant_mutex::ReentrantMutex;
 pub use crate::api::rw_lock::RwLock;
 pub use crate::api::semaphore::Semaphore;
@@ -77,9 +77,9 @@ pub use crate::core::key::{IntoLockKey, KeyPart, KeyTemplate, LockKey};
 pub use crate::core::no_majority::{NoMajority, ServerAnswer};
 pub use crate::core::options::Wait;
 pub use crate::engine::lease::{Lease, LeaseHandle, LeaseState, Released};
-pub use crate::engine::lease_set::Leases;
+pub use crate::engine::lease_set::LeaseSet;
 pub use crate::engine::ticket::Ticket;
-pub use crate::state::shutdown::ShutDownReport;
+pub use crate::state::shutdown::ShutdownReport;
 pub use crate::store::fault_injection::Fault;
 pub use crate::store::{ClientId, ClientInfo, Forced, Holder, LockInfo, LockKind, Waiter};
 #[cfg(feature = "tower")]

@@ -4,7 +4,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::time::Duration;
 
-use leasehold::{Lease, Leases, LockError, Locks, Wait};
+use leasehold::{Lease, LeaseSet, LockError, Locks, Wait};
 
 /// A way to have a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,7 +43,7 @@ pub enum Guard {
     /// Of one lock.
     One(Lease),
     /// Of several mutexes.
-    All(Leases),
+    All(LeaseSet),
 }
 
 /// A lock that is being taken.

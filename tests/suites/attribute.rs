@@ -398,27 +398,27 @@ mod unrenewed {
 
     use super::minute;
 
-    #[distributed_lock(key = "mutex", ttl = "9s", renew = false)]
+    #[distributed_lock(key = "mutex", ttl = "9s", auto_renew = false)]
     pub(super) async fn mutex() -> Result<(), LockError> {
         minute().await
     }
 
-    #[distributed_lock(key = "semaphore", permits = 1, ttl = "9s", renew = false)]
+    #[distributed_lock(key = "semaphore", permits = 1, ttl = "9s", auto_renew = false)]
     pub(super) async fn semaphore() -> Result<(), LockError> {
         minute().await
     }
 
-    #[distributed_lock(key = "lock", mode = "read", ttl = "9s", renew = false)]
+    #[distributed_lock(key = "lock", mode = "read", ttl = "9s", auto_renew = false)]
     pub(super) async fn reader() -> Result<(), LockError> {
         minute().await
     }
 
-    #[distributed_lock(key = "lock", mode = "write", ttl = "9s", renew = false)]
+    #[distributed_lock(key = "lock", mode = "write", ttl = "9s", auto_renew = false)]
     pub(super) async fn writer() -> Result<(), LockError> {
         minute().await
     }
 
-    #[distributed_lock(key = "lock", mode = "write", ttl = "9s", renew = is_renewed)]
+    #[distributed_lock(key = "lock", mode = "write", ttl = "9s", auto_renew = is_renewed)]
     pub(super) async fn chosen(is_renewed: bool) -> Result<(), LockError> {
         minute().await
     }

@@ -100,7 +100,7 @@ async fn being_refused_leaves_turns() {
     let refused = async || assert!(mutex.try_lock().await.is_err());
     leaves_turns("a store that refuses", refused).await;
     drop(held);
-    locks.shut_down().await;
+    locks.shutdown().await;
     for kind in ["one", "several"] {
         leaves_turns("a client that was shut down", async || {
             let refused = match kind {

@@ -220,7 +220,7 @@ async fn leases_have_names_in_all_shapes() {
     key = "all",
     permits = 2,
     max_hold = MOST,
-    renew = wait > WAIT,
+    auto_renew = wait > WAIT,
     on_lost = "finish",
     lease = lease
 )]

@@ -10,7 +10,7 @@ async fn number() -> Result<(), LockError> {
     Ok(())
 }
 
-#[distributed_lock(key = "report", renew = false, max_hold = "10m")]
+#[distributed_lock(key = "report", auto_renew = false, max_hold = "10m")]
 async fn with_max_hold() -> Result<(), LockError> {
     Ok(())
 }

@@ -16,7 +16,7 @@ use crate::store::{ClientId, ClientInfo, Store};
 /// A client to be, from [`Locks::builder`].
 #[derive(Clone, Debug)]
 #[must_use = "it does nothing until it connects"]
-pub struct Builder {
+pub struct LocksBuilder {
     settings: Settings,
     command_timeout: Option<Duration>,
     longest_ttl: Duration,
@@ -25,7 +25,7 @@ pub struct Builder {
     hands_over: bool,
 }
 
-impl Builder {
+impl LocksBuilder {
     pub(crate) fn new() -> Self {
         Self {
             settings: Settings::default(),

@@ -1,13 +1,13 @@
 //! Connecting, for who chooses nothing but a URL.
 
-use super::builder::Builder;
+use super::builder::LocksBuilder;
 use super::locks::Locks;
 use super::quorum::QuorumLocks;
 use crate::core::error::LockError;
 
 impl Locks {
     /// Locks on the Redis or Valkey server of a URL, such as `redis://127.0.0.1:6379`,
-    /// or by Sentinel or on a cluster: [`Builder::connect`] lists the URLs.
+    /// or by Sentinel or on a cluster: [`LocksBuilder::connect`] lists the URLs.
     ///
     /// Deadlines are those of the system's clock: do not pause tokio's, as tests
     /// do, with locks on a server.
@@ -37,7 +37,7 @@ impl Locks {
     }
 
     /// The same, given at once and connected in the background, for a service that is to
-    /// start while the server is away: see [`Builder::connect_lazy`].
+    /// start while the server is away: see [`LocksBuilder::connect_lazy`].
     ///
     /// # Errors
     ///
@@ -48,8 +48,8 @@ impl Locks {
     }
 
     /// Chooses what a client is called and how its keys begin.
-    pub fn builder() -> Builder {
-        Builder::new()
+    pub fn builder() -> LocksBuilder {
+        LocksBuilder::new()
     }
 
     /// Locks on the server of the environment variable `REDIS_URL`.
@@ -97,11 +97,11 @@ impl Locks {
     ///
     /// A server that was started less than a minute ago does not count, since it may have
     /// forgotten locks: so new servers are of use after a minute, unless
-    /// [`Builder::assume_durable`](crate::Builder::assume_durable) says that they forget nothing.
+    /// [`LocksBuilder::assume_durable`](crate::LocksBuilder::assume_durable) says that they forget nothing.
     ///
     /// # Errors
     ///
-    /// As of [`Builder::connect_quorum`](crate::Builder::connect_quorum).
+    /// As of [`LocksBuilder::connect_quorum`](crate::LocksBuilder::connect_quorum).
     ///
     /// # Cancel safety
     ///

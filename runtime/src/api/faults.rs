@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::core::error::Step;
 use crate::core::key::IntoLockKey;
-use crate::store::fault_injection::{Fault, Faulty};
+use crate::store::fault_injection::{Fault, FaultInjector};
 use crate::store::memory::MemoryStore;
 
 /// Makes the store of [`Locks::in_memory_with_faults`](crate::Locks::in_memory_with_faults)
@@ -54,7 +54,7 @@ use crate::store::memory::MemoryStore;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Faults {
-    store: Arc<Faulty>,
+    store: Arc<FaultInjector>,
     memory: Arc<MemoryStore>,
     only: Option<Step>,
 }
@@ -62,14 +62,14 @@ pub struct Faults {
 impl Faults {
     pub(crate) fn new() -> Self {
         let memory = Arc::new(MemoryStore::default());
-        let store = Arc::new(Faulty::over(memory.clone()));
+        let store = Arc::new(FaultInjector::over(memory.clone()));
         Self { store, memory, only: None }
     }
 
     /// The store that fails.
     #[doc(hidden)]
     #[must_use]
-    pub fn store(&self) -> &Arc<Faulty> {
+    pub fn store(&self) -> &Arc<FaultInjector> {
         &self.store
     }
 

@@ -69,7 +69,7 @@ impl Locks {
     /// The store tells the holders at once, of many the first 64: their leases are lost, as
     /// [`LossReason::Forced`](crate::LossReason), and their work is cancelled, usually
     /// within milliseconds. A holder that is not told learns of it from its next renewal,
-    /// within a third of its TTL, or with `renew(false)` at its deadline: if the message is
+    /// within a third of its TTL, or with `auto_renew(false)` at its deadline: if the message is
     /// lost, on a cluster, on a quorum, and with a pool of your own. Until then two may be
     /// at work. Of a mutex, a reentrant mutex or a writer the fencing
     /// token, which has moved on, keeps the former one from the resource; permits and

@@ -75,7 +75,7 @@ impl Mutex {
     ///
     /// # Errors
     ///
-    /// - [`LockError::ShutDown`] when the client is [shut down](Locks::shut_down): the
+    /// - [`LockError::ShutDown`] when the client is [shut down](Locks::shutdown): the
     ///   future was dropped at once, and the lock released.
     /// - [`LockError::WrongKind`], [`LockError::InvalidKey`] or
     ///   [`LockError::InvalidOption`] for a name or an option that makes no sense.

@@ -98,7 +98,7 @@ macro_rules! lifetime_options {
 
         /// Whether leases are renewed unasked, which they are by default. If not, one
         /// lasts for its TTL, or until [`Lease::renew`](crate::Lease::renew).
-        pub fn renew(mut self, renew: bool) -> Self {
+        pub fn auto_renew(mut self, renew: bool) -> Self {
             self.$($options).+.renew = renew;
             self
         }

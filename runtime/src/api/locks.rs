@@ -147,7 +147,7 @@ impl Locks {
     /// # Errors
     ///
     /// - [`LockError::Lost`] if the lease had ended, or another has adopted it.
-    /// - [`LockError::ShutDown`] once the client was [shut down](Self::shut_down).
+    /// - [`LockError::ShutDown`] once the client was [shut down](Self::shutdown).
     /// - [`LockError::Store`] if the store failed, and went on failing for a second. The
     ///   ticket may be spent then; if so, the lock is released in the background.
     ///

@@ -10,7 +10,7 @@ use crate::core::error::LockError;
 use crate::core::key::IntoLockKey;
 use crate::core::options::{Options, Wait};
 use crate::engine::acquire::acquire_all;
-use crate::engine::lease_set::Leases;
+use crate::engine::lease_set::LeaseSet;
 use crate::engine::shared::Shared;
 
 /// Several mutexes by name, to be held together: a cheap handle, from [`Locks::all`](crate::Locks::all).
@@ -97,7 +97,7 @@ impl MultiLock {
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn lock(&self) -> Result<Leases, LockError> {
+    pub async fn lock(&self) -> Result<LeaseSet, LockError> {
         self.acquire(self.options).await
     }
 
@@ -116,11 +116,11 @@ impl MultiLock {
     /// # Cancel safety
     ///
     /// As of [`lock`](Self::lock).
-    pub async fn try_lock(&self) -> Result<Leases, LockError> {
+    pub async fn try_lock(&self) -> Result<LeaseSet, LockError> {
         self.acquire(self.options.at_once()).await
     }
 
-    async fn acquire(&self, options: Options) -> Result<Leases, LockError> {
+    async fn acquire(&self, options: Options) -> Result<LeaseSet, LockError> {
         // Some are refused without the store.
         consume_budget().await;
         let keys = self.keys.iter().map(Key::get).collect::<Result<_, _>>()?;

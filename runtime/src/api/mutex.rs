@@ -77,7 +77,7 @@ impl Mutex {
     /// - [`LockError::WrongKind`] if the name is in use by another kind of lock.
     /// - [`LockError::InvalidKey`] or [`LockError::InvalidOption`] for a name or
     ///   an option that makes no sense; no command is sent.
-    /// - [`LockError::ShutDown`] once the client was [shut down](crate::Locks::shut_down).
+    /// - [`LockError::ShutDown`] once the client was [shut down](crate::Locks::shutdown).
     ///
     /// # Panics
     ///

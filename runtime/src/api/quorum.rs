@@ -14,7 +14,7 @@ use super::rw_lock::RwLock;
 use crate::core::error::LockError;
 use crate::core::key::IntoLockKey;
 use crate::engine::lease::LeaseHandle;
-use crate::state::shutdown::ShutDownReport;
+use crate::state::shutdown::ShutdownReport;
 
 /// A client whose locks are held where a majority of several servers says so: an odd
 /// number of masters that know nothing of each other. From
@@ -86,13 +86,13 @@ impl QuorumLocks {
         self.locks.lead(key, work).await
     }
 
-    /// Ends the client in order: see [`Locks::shut_down`].
+    /// Ends the client in order: see [`Locks::shutdown`].
     ///
     /// # Cancel safety
     ///
-    /// As of [`Locks::shut_down`].
-    pub async fn shut_down(&self) -> ShutDownReport {
-        self.locks.shut_down().await
+    /// As of [`Locks::shutdown`].
+    pub async fn shutdown(&self) -> ShutdownReport {
+        self.locks.shutdown().await
     }
 }
 
@@ -108,7 +108,7 @@ impl fmt::Debug for QuorumLocks {
     message = "`{Self}` is no lock client",
     note = "give a `Locks` or a `QuorumLocks`, or a reference to one"
 )]
-pub trait Locking: sealed::Client {}
+pub trait LockClient: sealed::Client {}
 
 /// What keeps semaphores as well: [`Locks`], and whatever leads to it.
 #[diagnostic::on_unimplemented(
@@ -116,13 +116,13 @@ pub trait Locking: sealed::Client {}
     label = "this can't count permits",
     note = "on a quorum each permit would have a majority of its own, which is no count of all: keep semaphores on one server, with `Locks::connect`"
 )]
-pub trait Counting: Locking {}
+pub trait SemaphoreClient: LockClient {}
 
-impl Locking for Locks {}
-impl Counting for Locks {}
-impl Locking for QuorumLocks {}
-impl<D: Deref<Target: Locking>> Locking for D {}
-impl<D: Deref<Target: Counting>> Counting for D {}
+impl LockClient for Locks {}
+impl SemaphoreClient for Locks {}
+impl LockClient for QuorumLocks {}
+impl<D: Deref<Target: LockClient>> LockClient for D {}
+impl<D: Deref<Target: SemaphoreClient>> SemaphoreClient for D {}
 
 pub(crate) mod sealed {
     use super::{Deref, Locks, QuorumLocks};

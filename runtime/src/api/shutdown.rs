@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::time::timeout;
 
 use super::locks::Locks;
-use crate::state::shutdown::{DRAIN, ShutDownReport};
+use crate::state::shutdown::{DRAIN, ShutdownReport};
 
 /// How long a shut-down lets work go on that holds a lock.
 const GRACE: Duration = Duration::from_secs(5);
@@ -43,13 +43,13 @@ impl Locks {
     /// let lease = locks.mutex("order:42").lock().await?;
     /// drop(lease);
     ///
-    /// let report = locks.shut_down().await;
+    /// let report = locks.shutdown().await;
     /// assert_eq!(report.left, 0);
     /// assert!(locks.mutex("order:42").lock().await.is_err());
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn shut_down(&self) -> ShutDownReport {
+    pub async fn shutdown(&self) -> ShutdownReport {
         let shutdown = &self.client().keeper.shutdown;
         shutdown.begin();
         let _ = timeout(GRACE, shutdown.drained()).await;

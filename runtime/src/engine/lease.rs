@@ -178,7 +178,7 @@ impl Lease {
     /// `max_hold`, and waits for the store's answer.
     ///
     /// Leases are renewed unasked; this is for those that were acquired with
-    /// `renew(false)`, and before [`detach`](Self::detach).
+    /// `auto_renew(false)`, and before [`detach`](Self::detach).
     ///
     /// # Errors
     ///

@@ -23,12 +23,12 @@ use crate::core::key::LockKey;
 /// Dropping releases all of them in the background, as of [`Lease`].
 #[derive(Debug)]
 #[must_use = "the locks are released as soon as their leases are dropped: bind them to a name such as `_leases`, and not to `_`"]
-pub struct Leases {
+pub struct LeaseSet {
     /// In the order of their names.
     leases: Vec<Lease>,
 }
 
-impl Leases {
+impl LeaseSet {
     /// Of nothing yet.
     pub(crate) const fn new() -> Self {
         Self { leases: Vec::new() }
@@ -133,7 +133,7 @@ impl Leases {
     }
 }
 
-impl<'a> IntoIterator for &'a Leases {
+impl<'a> IntoIterator for &'a LeaseSet {
     type Item = &'a Lease;
     type IntoIter = std::slice::Iter<'a, Lease>;
 

@@ -177,7 +177,7 @@ mod tests {
         let all = [
             locks.mutex("a.b/ö").hold_at_least(second).max_hold(second * 9).lock().await,
             locks.reentrant_mutex("b").owner("x.y z").ttl(second * 7).lock().await,
-            locks.semaphore("c", 8).renew(false).acquire_many(3).await,
+            locks.semaphore("c", 8).auto_renew(false).acquire_many(3).await,
             locks.rw_lock("d").read().await,
             locks.rw_lock("e").write().await,
         ];

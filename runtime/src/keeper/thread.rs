@@ -219,15 +219,15 @@ mod tests {
     use crate::core::error::LossReason;
     use crate::keeper::Keeper;
     use crate::store::ClientId;
-    use crate::store::fault_injection::Faulty;
+    use crate::store::fault_injection::FaultInjector;
     use crate::store::memory::MemoryStore;
 
     const TTL: Duration = Duration::from_secs(2);
 
     /// A client with a keeper on this thread.
-    fn client(thread: Thread) -> (Locks, Arc<Faulty>) {
+    fn client(thread: Thread) -> (Locks, Arc<FaultInjector>) {
         let (store, id) =
-            (Arc::new(Faulty::over(Arc::<MemoryStore>::default())), ClientId::random());
+            (Arc::new(FaultInjector::over(Arc::<MemoryStore>::default())), ClientId::random());
         let keeper = Keeper::on(thread, store.clone(), ClientInfo::of_process(id, None));
         (Locks::new(store.clone(), keeper, id, true), store)
     }
@@ -261,7 +261,7 @@ mod tests {
         const LONG: Duration = Duration::from_secs(3_600);
         let (locks, store) = client(Thread::start().unwrap());
         let lease = locks.mutex("a").ttl(LONG).lock().await.unwrap();
-        let unrenewed = locks.mutex("b").ttl(LONG).renew(false).lock().await.unwrap();
+        let unrenewed = locks.mutex("b").ttl(LONG).auto_renew(false).lock().await.unwrap();
         let (handle, other) = (lease.handle(), unrenewed.handle());
         let lost = tokio::spawn(async move { tokio::join!(handle.lost(), other.lost()) });
         // All sleep by now.

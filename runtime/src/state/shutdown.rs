@@ -31,10 +31,10 @@ pub(crate) struct Shutdown {
     changed: Notify,
 }
 
-/// What [`Locks::shut_down`](crate::Locks::shut_down) could do, and what not.
+/// What [`Locks::shutdown`](crate::Locks::shut_down) could do, and what not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct ShutDownReport {
+pub struct ShutdownReport {
     /// How many leases were released since it began, by their holders or for them.
     pub released: usize,
     /// How many are left, and end with their TTLs: their holders did not let go of them,
@@ -114,9 +114,9 @@ impl Shutdown {
         }
     }
 
-    pub(crate) fn report(&self) -> ShutDownReport {
+    pub(crate) fn report(&self) -> ShutdownReport {
         let released = self.released.load(Ordering::SeqCst);
-        ShutDownReport { released, left: self.leases.load(Ordering::SeqCst) }
+        ShutdownReport { released, left: self.leases.load(Ordering::SeqCst) }
     }
 }
 

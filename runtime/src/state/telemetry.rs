@@ -55,7 +55,7 @@ pub(crate) fn ended(kind: Kind, held: impl FnOnce() -> Duration, loss: Option<Lo
                 LossReason::Taken => "taken",
                 LossReason::Forced => "forced",
                 LossReason::MaxHold => "max_hold",
-                LossReason::ShutDown => "shut_down",
+                LossReason::ShutDown => "shutdown",
             };
             metrics::counter!("leasehold_lost_total", "kind" => label(kind), "reason" => reason)
                 .increment(1);

@@ -52,7 +52,7 @@ const LOGGED: usize = 10_000;
 
 /// Another store, with faults for the commands to come.
 #[derive(Debug)]
-pub struct Faulty {
+pub struct FaultInjector {
     inner: Arc<dyn Store>,
     plan: Mutex<Plan>,
     ears: Mutex<Vec<Arc<Ear>>>,
@@ -114,7 +114,7 @@ impl Plan {
     }
 }
 
-impl Faulty {
+impl FaultInjector {
     /// Another store, without faults yet.
     #[must_use]
     pub fn over(inner: Arc<dyn Store>) -> Self {
@@ -243,7 +243,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Store for Faulty {
+impl Store for FaultInjector {
     fn acquire(&self, request: &Request, waiting: Option<Waiting>) -> StoreFuture<Attempt> {
         self.answer("acquire", Some(Step::Acquire), || self.inner.acquire(request, waiting))
     }

@@ -15,7 +15,7 @@ use super::reject::Refusal;
 use super::service::LockService;
 use super::waiters::Waiters;
 use crate::api::locks::Locks;
-use crate::api::quorum::{Counting, Locking};
+use crate::api::quorum::{LockClient, SemaphoreClient};
 use crate::core::key::{IntoLockKey, LockKey};
 use crate::core::options::Wait;
 
@@ -62,7 +62,7 @@ impl<K: RequestKey + 'static> LockLayer<K> {
     /// If the key is a plain string that looks like a template, such as
     /// `"order:{id}"`, which would be one lock for all orders: when the app is
     /// built. `path_key` makes a key of a template.
-    pub fn mutex(locks: &impl Locking, key: K) -> Self {
+    pub fn mutex(locks: &impl LockClient, key: K) -> Self {
         Self::new(locks.locks(), key, Kind::Mutex)
     }
 
@@ -72,7 +72,7 @@ impl<K: RequestKey + 'static> LockLayer<K> {
     /// # Panics
     ///
     /// As of [`mutex`](Self::mutex).
-    pub fn semaphore(locks: &impl Counting, key: K, limit: u32) -> Self {
+    pub fn semaphore(locks: &impl SemaphoreClient, key: K, limit: u32) -> Self {
         Self::new(locks.locks(), key, Kind::Semaphore { limit })
     }
 
@@ -116,7 +116,7 @@ impl<K: RequestKey + 'static> LockLayer<K> {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn rw_lock(locks: &impl Locking, key: K) -> Self {
+    pub fn rw_lock(locks: &impl LockClient, key: K) -> Self {
         Self::new(locks.locks(), key, Kind::RwLock)
     }
 

@@ -39,14 +39,14 @@ const TTL: Duration = Duration::from_millis(400);
 const MOMENT: Duration = Duration::from_millis(250);
 
 /// A client whose commands soon have no answer. It connects also on a busy machine.
-fn impatient() -> leasehold::Builder {
+fn impatient() -> leasehold::LocksBuilder {
     Locks::builder()
         .command_timeout(Duration::from_millis(100))
         .connect_timeout(Duration::from_secs(20))
 }
 
 /// A client that does not even wait for its connection: for servers that there are none of.
-fn hopeless() -> leasehold::Builder {
+fn hopeless() -> leasehold::LocksBuilder {
     impatient().connect_timeout(Duration::from_millis(200))
 }
 
@@ -229,7 +229,7 @@ async fn one_server(resp: &str) -> Result<(), Failure> {
     kill.exec_async(&mut server.redis_as("another").await).await?;
     troubles(&other.mutex(KEY)).await;
     let held = other.mutex(KEY);
-    show("client", &tokio::join!(locks.shut_down(), other.shut_down()));
+    show("client", &tokio::join!(locks.shutdown(), other.shutdown()));
     heard(held.lock().await.map(drop));
     Ok(())
 }
@@ -327,7 +327,7 @@ async fn a_quorum() -> Result<(), Failure> {
     troubles(&other.mutex(KEY)).await;
     heard(held.release().await);
     heard(durable().connect_quorum(&urls).await);
-    show("client", &locks.shut_down().await);
+    show("client", &locks.shutdown().await);
     Ok(())
 }
 
@@ -387,6 +387,6 @@ async fn a_cluster() -> Result<(), Failure> {
     }
     troubles(&locks.mutex(KEY)).await;
     heard(held.release().await);
-    show("client", &locks.shut_down().await);
+    show("client", &locks.shutdown().await);
     Ok(())
 }

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use leasehold::store::ClientId;
-use leasehold::store::faulty::Faulty;
+use leasehold::store::fault_injection::FaultInjector;
 use leasehold::store::redis::{RedisStore, Settings};
 use leasehold::{Fault, LockError, Locks, Wait};
 use leasehold_tests::server::Server;
@@ -98,7 +98,7 @@ async fn read(url: &str, key: &str, ttl_ms: u64) -> Result<(), Failure> {
 async fn reenter(url: &str, key: &str, owner: &str, count: u32) -> Result<(), Failure> {
     let id = ClientId::random();
     let store = RedisStore::connect(url, &Settings::default(), id, Handle::current()).await?;
-    let store = Arc::new(Faulty::over(Arc::new(store)));
+    let store = Arc::new(FaultInjector::over(Arc::new(store)));
     let locks = Locks::over_as(store.clone(), id);
     let mut holds = Vec::new();
     for _ in 0..count {

@@ -153,7 +153,8 @@ async fn what_makes_no_sense_is_refused_at_once() {
         assert!(matches!(error, LockError::InvalidOption { option: "url", .. }), "{error}");
         assert_no_secret(&error);
     }
-    let lazy = |builder: leasehold::Builder| builder.connect_lazy("redis://h/,i/").unwrap_err();
+    let lazy =
+        |builder: leasehold::LocksBuilder| builder.connect_lazy("redis://h/,i/").unwrap_err();
     assert!(matches!(
         lazy(Locks::builder().prefix("{")),
         LockError::InvalidOption { option: "prefix", .. }

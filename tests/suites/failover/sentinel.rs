@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use leasehold::{Builder, Lease, LockError, Locks};
+use leasehold::{Lease, LockError, Locks, LocksBuilder};
 use leasehold_tests::sentinel::{Sentinel, until_linked};
 use leasehold_tests::server::Server;
 use redis_server_wrapper::{Direction, FaultProxy};
@@ -87,7 +87,7 @@ async fn of_two_holders_the_older_is_known_by_his_token() {
     let one = Locks::connect(&sentinel.url()).await.unwrap();
     let other = Locks::connect(&sentinel.url()).await.unwrap();
     proxy.set_stall(Direction::UpstreamToClient);
-    let older = one.mutex(NAME).ttl(LONG).renew(false).lock().await.unwrap();
+    let older = one.mutex(NAME).ttl(LONG).auto_renew(false).lock().await.unwrap();
     master.kill().await;
     drop(proxy);
     sentinel.until_replaced(master).await;
@@ -106,7 +106,7 @@ async fn of_two_holders_the_older_is_known_by_his_token() {
 
 /// Takes one lock after another until there is no master, and keeps them.
 async fn take(
-    builder: Builder,
+    builder: LocksBuilder,
     url: String,
     task: usize,
     stop: Arc<AtomicBool>,
@@ -127,7 +127,7 @@ async fn take(
 
 /// Copying stops, and then the master is killed: how many leases were granted that the
 /// new master knows, how many that it does not, and how often none was granted.
-async fn known_and_lost(builder: impl Fn() -> Builder) -> (u32, u32, u32) {
+async fn known_and_lost(builder: impl Fn() -> LocksBuilder) -> (u32, u32, u32) {
     let (sentinel, proxy) = with_a_link().await;
     let [master, replica] = sentinel.servers() else { panic!("there are two") };
     let (stop, mut tasks) = (Arc::<AtomicBool>::default(), JoinSet::new());

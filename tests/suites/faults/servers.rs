@@ -177,8 +177,8 @@ async fn a_clock_that_goes_back_keeps_the_locks_of_the_dead() {
     let server = Server::start_skewed();
     let locks = Locks::connect(&server.url()).await.unwrap();
     let held = locks.mutex("held").ttl(TTL).lock().await.unwrap();
-    let renewed = locks.mutex("renewed").ttl(TTL).renew(false).lock().await.unwrap();
-    let dead = locks.mutex("dead").ttl(TTL).renew(false).lock().await.unwrap();
+    let renewed = locks.mutex("renewed").ttl(TTL).auto_renew(false).lock().await.unwrap();
+    let dead = locks.mutex("dead").ttl(TTL).auto_renew(false).lock().await.unwrap();
     server.jump_back(Duration::from_secs(3600));
     // By the clock as it is now, so that it ends with its TTL when it is not renewed again.
     renewed.renew().await.unwrap();

@@ -19,11 +19,18 @@ const SOON: Duration = Duration::from_secs(15);
 /// A lease of each kind.
 async fn one_of_each(locks: &Locks, tag: &str, ttl: Duration, renew: bool) -> Vec<Lease> {
     let name = |kind: &str| format!("{kind}:{tag}:{renew}");
-    let rw = |kind| locks.rw_lock(name(kind)).ttl(ttl).renew(renew);
+    let rw = |kind| locks.rw_lock(name(kind)).ttl(ttl).auto_renew(renew);
     vec![
-        locks.mutex(name("mutex")).ttl(ttl).renew(renew).lock().await.unwrap(),
-        locks.reentrant_mutex(name("e")).owner("me").ttl(ttl).renew(renew).lock().await.unwrap(),
-        locks.semaphore(name("s"), 3).ttl(ttl).renew(renew).acquire_many(2).await.unwrap(),
+        locks.mutex(name("mutex")).ttl(ttl).auto_renew(renew).lock().await.unwrap(),
+        locks
+            .reentrant_mutex(name("e"))
+            .owner("me")
+            .ttl(ttl)
+            .auto_renew(renew)
+            .lock()
+            .await
+            .unwrap(),
+        locks.semaphore(name("s"), 3).ttl(ttl).auto_renew(renew).acquire_many(2).await.unwrap(),
         rw("read").read().await.unwrap(),
         rw("write").write().await.unwrap(),
     ]
@@ -127,7 +134,7 @@ async fn who_does_not_hear_of_it_finds_out() {
 async fn a_forged_hint_takes_nothing_and_prolongs_nothing() {
     let server = Server::start();
     let locks = light_client(&server).await;
-    let lease = locks.mutex("a").ttl(LONG).renew(false).lock().await.unwrap();
+    let lease = locks.mutex("a").ttl(LONG).auto_renew(false).lock().await.unwrap();
     let mut redis = server.redis().await;
     let record: String =
         redis::cmd("GET").arg("leasehold:lock:{a}").query_async(&mut redis).await.unwrap();

@@ -359,12 +359,12 @@ async fn a_shut_down_that_is_dropped_leaves_nothing() {
                 let name = setting.name(kind);
                 held.push(kind.lock(&locks, &name, TTL).await.unwrap());
             }
-            assert!(drop_after(1, locks.shut_down()).await.is_none());
+            assert!(drop_after(1, locks.shutdown()).await.is_none());
             let refused = locks.mutex("new").wait(Wait::Forever).lock().await;
             assert!(matches!(refused, Err(LockError::ShutDown)), "{refused:?}");
             assert!(held.iter().all(Guard::is_held));
             drop(held);
-            drop_after(polls, locks.shut_down()).await.is_some()
+            drop_after(polls, locks.shutdown()).await.is_some()
         })
         .await;
     }

@@ -107,7 +107,7 @@ async fn what_its_holders_let_go_of_is_reported_released() {
     }
     let ended = tokio::spawn({
         let locks = locks.clone();
-        async move { locks.shut_down().await }
+        async move { locks.shutdown().await }
     });
     // Once it has begun nothing is acquired.
     while !matches!(locks.mutex("another's").try_lock().await, Err(LockError::ShutDown)) {
@@ -129,7 +129,7 @@ async fn what_a_frozen_server_was_not_told_is_reported_left() {
     let frozen = server.freeze().await;
     drop(held);
     let begun = Instant::now();
-    let report = locks.shut_down().await;
+    let report = locks.shutdown().await;
     let took = begun.elapsed();
     assert_eq!((report.released, report.left), (0, 1_000));
     // It tries for all of its time, and no longer: seconds more would be a wait for the
@@ -172,7 +172,7 @@ async fn acquisitions_that_wait_are_not_left_to_wait() {
     tokio::task::yield_now().await;
 
     let begun = Instant::now();
-    let report = locks.shut_down().await;
+    let report = locks.shutdown().await;
     // Before any of them would have asked again, every other second.
     assert!(begun.elapsed() < Duration::from_secs(1), "{:?}", begun.elapsed());
     // The first of those that one waits for who waits for several.
@@ -206,7 +206,7 @@ async fn what_is_not_let_go_of_is_reported_left_and_not_taken_away() {
         held.push(kind.lock(&locks, &format!("m:{kind:?}"), TTL).await.unwrap());
     }
     let count = held.iter().flat_map(Guard::leases).count();
-    let report = locks.shut_down().await;
+    let report = locks.shutdown().await;
     assert_eq!((report.released, report.left), (0, count));
     for lease in held.iter().flat_map(Guard::leases) {
         assert_eq!(lease.state(), LeaseState::Lost(LossReason::ShutDown));
@@ -242,7 +242,7 @@ async fn work_does_not_go_on_when_the_grace_is_over() {
             (ran, begun.elapsed())
         }));
     }
-    let report = locks.shut_down().await;
+    let report = locks.shutdown().await;
     assert_eq!((report.released, report.left), (EVERY_KIND.len() + 2, 0));
     for work in work {
         let (ran, lasted) = work.await.unwrap();
@@ -330,7 +330,7 @@ async fn hand_over(end: impl AsyncFnOnce(&Locks, &AbortHandle)) -> bool {
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
 async fn nobody_leads_before_the_work_of_one_that_is_shut_down_was_dropped() {
     let is_led_beside = hand_over(async |first, _| {
-        let report = first.shut_down().await;
+        let report = first.shutdown().await;
         assert_eq!((report.released, report.left), (1, 0));
     });
     assert!(!is_led_beside.await);

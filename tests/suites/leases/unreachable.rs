@@ -102,8 +102,8 @@ async fn what_is_not_to_be_renewed_is_not() {
     let server = Server::start();
     let locks = Locks::connect(&server.url()).await.unwrap();
     let ttl = Duration::from_secs(3);
-    let lease = locks.mutex("a").ttl(ttl).renew(false).lock().await.unwrap();
-    let by_hand = locks.mutex("b").ttl(ttl * 20).renew(false).lock().await.unwrap();
+    let lease = locks.mutex("a").ttl(ttl).auto_renew(false).lock().await.unwrap();
+    let by_hand = locks.mutex("b").ttl(ttl * 20).auto_renew(false).lock().await.unwrap();
     // The client writes its record of itself in the background.
     while server.script_calls().await < 3 {
         sleep(Duration::from_millis(5)).await;

@@ -1,4 +1,4 @@
-//! The end of a client: `shut_down`.
+//! The end of a client: `shutdown`.
 
 use std::future::pending;
 use std::time::Duration;
@@ -20,7 +20,7 @@ async fn nothing_is_acquired_after_it() {
     let (locks, faults) = Locks::in_memory_with_faults();
     let ticket = locks.mutex("ticket").lock().await.unwrap().detach().unwrap();
     let begun = Instant::now();
-    let report = locks.clone().shut_down().await;
+    let report = locks.clone().shutdown().await;
     assert_eq!((report.released, report.left), (0, 0));
     assert_eq!(begun.elapsed(), Duration::ZERO, "there is nothing to wait for");
     faults.store().log();
@@ -62,7 +62,7 @@ async fn who_waits_is_refused_at_once_and_leaves_nothing() {
     }
     sleep(SECOND).await;
     let begun = Instant::now();
-    let report = locks.shut_down().await;
+    let report = locks.shutdown().await;
     assert_eq!(report.left, 0, "{report:?}");
     for waiter in waiters {
         let refused = waiter.await.unwrap();
@@ -85,7 +85,7 @@ async fn who_is_behind_a_silent_one_is_refused_at_once_as_well() {
     let waits = mutex.clone();
     let behind = tokio::spawn(async move { waits.lock().await });
     sleep(SECOND / 10).await;
-    let _ = timeout(SECOND / 10, locks.shut_down()).await;
+    let _ = timeout(SECOND / 10, locks.shutdown()).await;
     let refused = timeout(SECOND, behind).await.expect("it is told").unwrap();
     assert!(matches!(refused, Err(LockError::ShutDown)), "{refused:?}");
 }
@@ -105,7 +105,7 @@ async fn who_asks_a_store_that_fails_is_refused_as_well() {
             );
         sleep(SECOND).await;
         faults.store().log();
-        let ended = tokio::spawn(async move { locks.shut_down().await });
+        let ended = tokio::spawn(async move { locks.shutdown().await });
         for refused in [one.await.unwrap(), all.await.unwrap()] {
             assert!(matches!(refused, Err(LockError::ShutDown)), "{refused:?}");
         }
@@ -127,7 +127,7 @@ async fn work_comes_to_its_end_within_the_grace() {
         }));
     }
     let begun = Instant::now();
-    let report = locks.shut_down().await;
+    let report = locks.shutdown().await;
     assert_eq!((report.released, report.left), (5, 0));
     assert_eq!(begun.elapsed(), ALMOST, "it returns as soon as they are done");
     for work in work {
@@ -143,7 +143,7 @@ async fn work_that_goes_on_is_stopped_after_the_grace_and_then_released() {
         work.push(tokio::spawn(async move { lease.run(pending::<()>()).await }));
     }
     let begun = Instant::now();
-    let report = locks.shut_down().await;
+    let report = locks.shutdown().await;
     assert_eq!((report.released, report.left), (5, 0));
     assert_eq!(begun.elapsed(), GRACE);
     for work in work {
@@ -160,7 +160,7 @@ async fn what_nobody_lets_go_of_is_left_to_its_ttl() {
     let (locks, faults) = Locks::in_memory_with_faults();
     let leases = one_of_each(&locks, None).await;
     let begun = Instant::now();
-    let report = locks.shut_down().await;
+    let report = locks.shutdown().await;
     assert_eq!((report.released, report.left), (0, 5));
     assert_eq!(begun.elapsed(), GRACE + DRAIN);
     assert!(leases.iter().all(|lease| !lease.is_held()));
@@ -176,7 +176,7 @@ async fn what_the_store_could_not_be_told_is_left() {
     let leases = one_of_each(&locks, None).await;
     faults.always(Fault::LoseCommand);
     drop(leases);
-    let report = locks.shut_down().await;
+    let report = locks.shutdown().await;
     assert_eq!((report.released, report.left), (0, 5));
 }
 
@@ -184,14 +184,14 @@ async fn what_the_store_could_not_be_told_is_left() {
 #[tokio::test(start_paused = true)]
 async fn what_was_lost_before_is_neither_waited_for_nor_counted() {
     let (locks, faults) = Locks::in_memory_with_faults();
-    let expired = locks.mutex("a").ttl(TTL).renew(false).lock().await.unwrap();
+    let expired = locks.mutex("a").ttl(TTL).auto_renew(false).lock().await.unwrap();
     let used_up = locks.mutex("b").ttl(TTL).max_hold(TTL).lock().await.unwrap();
     let forced = locks.mutex("c").ttl(TTL).lock().await.unwrap();
     let _ = another(faults.store()).force_release("c").await.unwrap();
     sleep(TTL).await;
     assert!([&expired, &used_up, &forced].iter().all(|lease| !lease.is_held()));
     let begun = Instant::now();
-    let report = locks.shut_down().await;
+    let report = locks.shutdown().await;
     assert_eq!((report.released, report.left), (0, 0));
     assert_eq!(begun.elapsed(), Duration::ZERO);
 }
@@ -202,7 +202,7 @@ async fn what_was_dropped_before_is_waited_for() {
     faults.pass(1);
     faults.next(Fault::Delay(SECOND));
     drop(locks.mutex("m").lock().await.unwrap());
-    let report = locks.shut_down().await;
+    let report = locks.shutdown().await;
     assert_eq!((report.released, report.left), (1, 0));
 }
 
@@ -210,7 +210,7 @@ async fn what_was_dropped_before_is_waited_for() {
 async fn the_release_of_what_was_lost_by_it_says_so() {
     let locks = Locks::in_memory();
     let lease = locks.mutex("m").lock().await.unwrap();
-    let ending = tokio::spawn(async move { locks.shut_down().await });
+    let ending = tokio::spawn(async move { locks.shutdown().await });
     assert_eq!(lease.lost().await, LossReason::ShutDown);
     let released = lease.release().await;
     assert!(matches!(released, Err(LockError::Lost { reason: LossReason::ShutDown, .. })));
@@ -221,14 +221,14 @@ async fn the_release_of_what_was_lost_by_it_says_so() {
 async fn it_may_be_dropped_and_called_again() {
     let locks = Locks::in_memory();
     let lease = locks.mutex("m").ttl(TTL).lock().await.unwrap();
-    assert!(timeout(SECOND, locks.shut_down()).await.is_err());
+    assert!(timeout(SECOND, locks.shutdown()).await.is_err());
     sleep(TTL * 2).await;
     assert!(lease.is_held(), "what is held goes on");
     assert!(locks.mutex("n").try_lock().await.is_err(), "nothing is acquired");
-    let (first, second) = tokio::join!(locks.shut_down(), async {
+    let (first, second) = tokio::join!(locks.shutdown(), async {
         sleep(SECOND).await;
         lease.release().await.unwrap();
-        locks.shut_down().await
+        locks.shutdown().await
     });
     assert_eq!((first.left, second.left), (0, 0));
 }

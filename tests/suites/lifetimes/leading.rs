@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use leasehold::store::faulty::Faulty;
+use leasehold::store::fault_injection::FaultInjector;
 use leasehold::{Fault, Fence, LeaseHandle, LockError, Locks};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
@@ -68,7 +68,7 @@ async fn another_leads_when_the_leader_is_cut_off_and_never_two_at_once() {
     let (first, faults) = Locks::in_memory_with_faults();
     let (seen, second) = (Arc::<Seen>::default(), another(faults.store()));
     // Only the first one's commands are lost.
-    let cut_off = Arc::new(Faulty::over(faults.store().clone()));
+    let cut_off = Arc::new(FaultInjector::over(faults.store().clone()));
     let lost = another(&cut_off);
     drop(first);
     let one = candidate(&lost, 1, &seen);
@@ -150,7 +150,7 @@ async fn the_leader_steps_down_when_its_client_is_shut_down() {
     let two = candidate(&second, 2, &seen);
     sleep(SECOND).await;
     let begun = Instant::now();
-    let report = first.shut_down().await;
+    let report = first.shutdown().await;
     assert_eq!(begun.elapsed(), Duration::ZERO, "it steps down at once");
     assert_eq!((report.released, report.left), (1, 0));
     assert!(matches!(one.await.unwrap(), Err(LockError::ShutDown)));

@@ -10,7 +10,7 @@ use super::{SECOND, TTL, another, are_free, one_of_each};
 async fn what_is_not_to_be_renewed_lasts_for_its_ttl() {
     let (locks, faults) = Locks::in_memory_with_faults();
     let begun = Instant::now();
-    let lease = locks.mutex("m").ttl(TTL).renew(false).lock().await.unwrap();
+    let lease = locks.mutex("m").ttl(TTL).auto_renew(false).lock().await.unwrap();
     assert_eq!(lease.lost().await, LossReason::Expired);
     assert!(begun.elapsed() < TTL && begun.elapsed() > TTL * 9 / 10, "{:?}", begun.elapsed());
     assert_eq!(faults.store().log(), ["acquire"]);
@@ -21,7 +21,7 @@ async fn what_is_not_to_be_renewed_lasts_for_its_ttl() {
 async fn what_was_handed_over_lasts_for_its_ttl_without_renewals() {
     let (locks, faults) = Locks::in_memory_with_faults();
     let held = another(faults.store()).mutex("m").lock().await.unwrap();
-    let mutex = locks.mutex("m").ttl(TTL * 3).renew(false).wait(TTL);
+    let mutex = locks.mutex("m").ttl(TTL * 3).auto_renew(false).wait(TTL);
     let waiter = tokio::spawn(async move { mutex.lock().await });
     sleep(SECOND).await;
     held.release().await.unwrap();
@@ -34,7 +34,7 @@ async fn what_was_handed_over_lasts_for_its_ttl_without_renewals() {
 #[tokio::test(start_paused = true)]
 async fn a_renewal_by_hand_is_for_the_whole_ttl() {
     let (locks, faults) = Locks::in_memory_with_faults();
-    let lease = locks.mutex("m").ttl(TTL).renew(false).lock().await.unwrap();
+    let lease = locks.mutex("m").ttl(TTL).auto_renew(false).lock().await.unwrap();
     for fault in [None, Some(Fault::LoseReply), Some(Fault::LoseCommand)] {
         sleep(TTL * 9 / 10).await;
         if let Some(fault) = fault {
@@ -57,7 +57,7 @@ async fn a_renewal_by_hand_is_for_the_whole_ttl() {
 async fn renewals_by_hand_end_with_max_hold_as_well() {
     let (locks, faults) = Locks::in_memory_with_faults();
     let begun = Instant::now();
-    let mutex = locks.mutex("m").ttl(TTL).renew(false).max_hold(TTL * 2);
+    let mutex = locks.mutex("m").ttl(TTL).auto_renew(false).max_hold(TTL * 2);
     let lease = mutex.lock().await.unwrap();
     for _ in 0..3 {
         sleep(TTL / 2).await;
@@ -73,7 +73,7 @@ async fn renewals_by_hand_end_with_max_hold_as_well() {
 #[tokio::test(start_paused = true)]
 async fn what_was_renewed_by_hand_is_kept_beyond_max_hold() {
     let (locks, faults) = Locks::in_memory_with_faults();
-    let mutex = locks.mutex("m").ttl(TTL).renew(false).max_hold(TTL + SECOND);
+    let mutex = locks.mutex("m").ttl(TTL).auto_renew(false).max_hold(TTL + SECOND);
     let lease = mutex.hold_at_least(TTL * 2).lock().await.unwrap();
     sleep(TTL / 2).await;
     lease.renew().await.unwrap();

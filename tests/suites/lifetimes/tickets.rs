@@ -82,7 +82,7 @@ async fn what_ended_on_the_way_is_lost() {
             assert!(matches!(adopted, Err(LockError::Lost { reason: why, .. }) if why == reason));
         }
     }
-    let lease = locks.mutex("m").ttl(TTL).renew(false).lock().await.unwrap();
+    let lease = locks.mutex("m").ttl(TTL).auto_renew(false).lock().await.unwrap();
     sleep(TTL).await;
     let detached = lease.detach();
     assert!(matches!(detached, Err(LockError::Lost { .. })), "{detached:?}");

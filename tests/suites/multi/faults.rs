@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use leasehold::{Fault, Faults, Leases, LockError, Locks, Wait};
+use leasehold::{Fault, Faults, LeaseSet, LockError, Locks, Wait};
 use leasehold_tests::polls::drop_after;
 use tokio::time::{Instant, sleep};
 
@@ -20,7 +20,7 @@ fn clients() -> (Faults, [Locks; 2]) {
     (faults, [locks, other])
 }
 
-fn take(locks: &Locks) -> impl Future<Output = Leases> + Send + use<> {
+fn take(locks: &Locks) -> impl Future<Output = LeaseSet> + Send + use<> {
     let all = locks.all(NAMES).ttl(TTL).wait(Wait::Forever);
     async move { all.lock().await.unwrap() }
 }

@@ -275,7 +275,8 @@ async fn tokens_grow_though_clocks_differ_and_nothing_is_remembered() {
         lease.release().await.unwrap();
         drop(frozen);
     }
-    let rw = locks.rw_lock("r").read_ttl(Duration::from_millis(100)).write_ttl(LONG).renew(false);
+    let rw =
+        locks.rw_lock("r").read_ttl(Duration::from_millis(100)).write_ttl(LONG).auto_renew(false);
     for silent in [2, 0, 2, 0] {
         let frozen = servers[silent].freeze().await;
         let lease = rw.write().await.unwrap();

@@ -268,7 +268,7 @@ async fn nothing_is_handed_over_when_the_client_ends() {
     let (first, [second, third]) = in_turn(&locks, [mutex(&locks), mutex(&locks)]).await;
     // One was told when the end began, and did not take it up.
     drop(first);
-    let report = locks.shut_down().await;
+    let report = locks.shutdown().await;
     assert_eq!(report.left, 0);
     for waiter in [second, third] {
         let refused = waiter.await.unwrap();
@@ -323,7 +323,7 @@ async fn a_permit_goes_to_who_asks_for_the_same() {
 #[tokio::test(start_paused = true)]
 async fn the_deadline_is_the_turns() {
     let (locks, _faults) = Locks::in_memory_with_faults();
-    let waiters = [(); 3].map(|()| mutex(&locks).renew(false));
+    let waiters = [(); 3].map(|()| mutex(&locks).auto_renew(false));
     let (first, waiters) = in_turn(&locks, waiters).await;
     let (mut lease, begun, was) = (first, Instant::now(), Duration::from_secs(3600));
     let ends = begun + lease.remaining().min(was);

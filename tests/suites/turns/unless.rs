@@ -129,7 +129,7 @@ async fn what_is_not_taken_up_is_waited_for_at_the_end() {
     let (locks, faults) = Locks::in_memory_with_faults();
     let silent = told(&locks).await;
     assert!(another(faults.store()).mutex("m").try_lock().await.is_err(), "it was told");
-    let report = locks.shut_down().await;
+    let report = locks.shutdown().await;
     assert_eq!(report.left, 0);
     assert!(another(faults.store()).mutex("m").try_lock().await.is_ok());
     drop(silent);
@@ -194,7 +194,7 @@ async fn what_has_vanished_is_not_handed_over() {
 async fn what_ends_soon_is_not_handed_over() {
     let (locks, faults) = Locks::in_memory_with_faults();
     faults.on(Step::Acquire).next(Fault::Delay(TTL * 6 / 10));
-    let first = waiter(mutex(&locks).renew(false)).await;
+    let first = waiter(mutex(&locks).auto_renew(false)).await;
     let second = waiter(mutex(&locks)).await;
     let first = first.await.unwrap().unwrap();
     assert!(first.remaining() < TTL / 2);

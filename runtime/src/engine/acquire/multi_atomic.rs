@@ -8,7 +8,7 @@ use crate::core::fence::Fence;
 use crate::core::key::LockKey;
 use crate::core::options::Options;
 use crate::engine::lease::Lease;
-use crate::engine::lease_set::Leases;
+use crate::engine::lease_set::LeaseSet;
 use crate::engine::shared::Shared;
 use crate::state::lease::{Grant, Granted};
 use crate::store::{All, Kind, Request, StoreError};
@@ -37,7 +37,7 @@ impl AtomicAcquire {
     /// Asks once, by the same ids each time; gives the leases if all were granted. If
     /// not, or where the store can't grant them together, the place of the first that
     /// is not free, if that is known.
-    pub(super) async fn ask(&mut self) -> Result<Result<Leases, Option<usize>>, StoreError> {
+    pub(super) async fn ask(&mut self) -> Result<Result<LeaseSet, Option<usize>>, StoreError> {
         if !self.in_flight.send(|store| store.acquire_all(&self.requests)) {
             return Ok(Err(None));
         }
@@ -51,13 +51,13 @@ impl AtomicAcquire {
         }
     }
 
-    fn granted(&mut self, tokens: &[u64]) -> Option<Leases> {
+    fn granted(&mut self, tokens: &[u64]) -> Option<LeaseSet> {
         if tokens.len() != self.requests.len() {
             return None;
         }
         let grant = Grant::by_command(self.in_flight.sent, self.options.first_ttl());
         let grant = Grant { in_doubt: self.in_flight.in_doubt(), ..grant };
-        let mut leases = Leases::new();
+        let mut leases = LeaseSet::new();
         for (request, token) in self.requests.drain(..).zip(tokens) {
             let fence = Some(Fence::new(*token));
             leases.push(Lease::new(&self.shared, Granted { request, fence, grant }, &self.options));

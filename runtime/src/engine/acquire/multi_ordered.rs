@@ -18,7 +18,7 @@ use crate::core::error::{LockError, Step};
 use crate::core::key::LockKey;
 use crate::core::options::{Options, Wait};
 use crate::engine::lease::{Lease, LeaseHandle};
-use crate::engine::lease_set::Leases;
+use crate::engine::lease_set::LeaseSet;
 use crate::engine::shared::Shared;
 use crate::state::telemetry;
 use crate::store::{Kind, Wanted};
@@ -36,7 +36,7 @@ pub(crate) async fn acquire_all(
     shared: &Arc<Shared>,
     mut keys: Vec<LockKey>,
     options: Options,
-) -> Result<Leases, LockError> {
+) -> Result<LeaseSet, LockError> {
     let client = &shared.client;
     options.check()?;
     keys.sort_unstable();
@@ -64,7 +64,7 @@ struct OrderedAcquire<'a> {
 }
 
 impl OrderedAcquire<'_> {
-    async fn acquire(&mut self) -> Result<Leases, LockError> {
+    async fn acquire(&mut self) -> Result<LeaseSet, LockError> {
         loop {
             if self.shared.client.keeper.shutdown.has_begun() {
                 return Err(LockError::ShutDown);
@@ -85,7 +85,7 @@ impl OrderedAcquire<'_> {
     }
 
     /// By one command, if all are free and nobody waits for any.
-    async fn together(&mut self) -> Result<Option<Leases>, LockError> {
+    async fn together(&mut self) -> Result<Option<LeaseSet>, LockError> {
         let [first, _, ..] = self.keys else { return Ok(None) };
         let mut pending = AtomicAcquire::new(self.shared, self.keys, self.options);
         loop {
@@ -122,8 +122,8 @@ impl OrderedAcquire<'_> {
     }
 
     /// One after another. They are fewer than all if one that it had was lost.
-    async fn in_order(&mut self) -> Result<Leases, LockError> {
-        let mut held = Leases::new();
+    async fn in_order(&mut self) -> Result<LeaseSet, LockError> {
+        let mut held = LeaseSet::new();
         for key in self.keys {
             let wait = match self.options.wait {
                 Wait::For(_) => Wait::For(self.backoff.left(self.shared.client.store.now())),

@@ -8,14 +8,14 @@ use crate::core::error::Step;
 use crate::core::key::LockKey;
 use crate::core::options::Options;
 use crate::state::lease::Grant;
-use crate::store::fault_injection::{Fault, Faulty};
+use crate::store::fault_injection::{Fault, FaultInjector};
 use crate::store::memory::MemoryStore;
 use crate::store::{ClientId, Kind, RequestId};
 
 /// Its answer is there when the others' are not yet, and is all the time it has.
 #[tokio::test(start_paused = true)]
 async fn a_short_lease_does_not_wait_for_the_others_answers() {
-    let faulty = Arc::new(Faulty::over(Arc::new(MemoryStore::default())));
+    let faulty = Arc::new(FaultInjector::over(Arc::new(MemoryStore::default())));
     let store: Arc<dyn Store> = faulty.clone();
     let mut due = Vec::new();
     for (name, ttl) in [("long", 30_000), ("short", 100), ("also long", 30_000)] {

@@ -179,7 +179,7 @@ impl Cluster {
     ) -> impl Future<Output = Result<Value, StoreError>> + Send + use<> {
         let running = run(self.clone(), command, limit, patience);
         let running = self.common.runtime.spawn(running);
-        async move { running.await.unwrap_or_else(|_| Err(errors::shut_down())) }
+        async move { running.await.unwrap_or_else(|_| Err(errors::shutdown())) }
     }
 }
 

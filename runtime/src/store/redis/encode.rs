@@ -79,7 +79,7 @@ impl RedisStore {
         // Sent now, and not when it is polled first.
         let granted = synced.start(granting);
         Box::pin(async move {
-            let answer = granted.await.unwrap_or_else(|_| Err(errors::shut_down()));
+            let answer = granted.await.unwrap_or_else(|_| Err(errors::shutdown()));
             understand(answer, foreign, read)
         })
     }
@@ -113,7 +113,7 @@ impl RedisStore {
         };
         let (entry, answer) = Entry::new(command, limit);
         pumps.push([entry]);
-        Box::pin(async move { read(answer.await.unwrap_or_else(|_| Err(errors::shut_down()))) })
+        Box::pin(async move { read(answer.await.unwrap_or_else(|_| Err(errors::shutdown()))) })
     }
 }
 

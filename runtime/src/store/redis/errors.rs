@@ -106,7 +106,7 @@ pub(super) fn not_yet(problem: &str) -> StoreError {
 }
 
 /// The runtime that drives the connections has ended.
-pub(super) fn shut_down() -> StoreError {
+pub(super) fn shutdown() -> StoreError {
     let error = unknown((ErrorKind::Io, "the client has ended").into());
     StoreError { is_passing: false, is_shut_down: true, ..error }
 }

@@ -146,7 +146,7 @@ impl Shared {
             let answer = command(&*shared.connected(limit).await?);
             answer.await
         });
-        Box::pin(async move { running.await.unwrap_or_else(|_| Err(errors::shut_down())) })
+        Box::pin(async move { running.await.unwrap_or_else(|_| Err(errors::shutdown())) })
     }
 
     /// The store, once it is there. What will last is told at once.

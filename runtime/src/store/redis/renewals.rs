@@ -38,9 +38,7 @@ impl RedisStore {
         pumps.push(entries);
         Box::pin(async move {
             let answers = join_all(answers).await.into_iter();
-            answers
-                .map(|answer| read(answer.unwrap_or_else(|_| Err(errors::shut_down()))))
-                .collect()
+            answers.map(|answer| read(answer.unwrap_or_else(|_| Err(errors::shutdown())))).collect()
         })
     }
 

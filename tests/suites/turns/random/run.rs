@@ -267,13 +267,13 @@ fn acquiring(locks: &Locks, ask: &Ask, log: Log) -> Acquiring {
     let (ttl, wait, renew, most) = (ask.ttl, ask.wait, ask.renew, ask.max_hold);
     match ask.what {
         What::Mutex(name) => {
-            let mutex = locks.mutex(name).ttl(ttl).wait(wait).renew(renew).max_hold(most);
+            let mutex = locks.mutex(name).ttl(ttl).wait(wait).auto_renew(renew).max_hold(most);
             let mutex = mutex.hold_at_least(ask.hold_at_least);
             Box::pin(async move { mutex.lock().await.inspect(begins) })
         }
         What::Permits(weight) => {
             let permits = locks.semaphore(ask.what.name(), LIMIT).ttl(ttl).wait(wait);
-            let permits = permits.renew(renew).max_hold(most);
+            let permits = permits.auto_renew(renew).max_hold(most);
             Box::pin(async move { permits.acquire_many(weight).await.inspect(begins) })
         }
     }

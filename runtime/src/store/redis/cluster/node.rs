@@ -95,7 +95,7 @@ impl Node {
     ) -> Result<Value, StoreError> {
         let (entry, answer) = Entry::new(command, limit);
         self.pumps.push([entry]);
-        answer.await.unwrap_or_else(|_| Err(errors::shut_down()))
+        answer.await.unwrap_or_else(|_| Err(errors::shutdown()))
     }
 
     /// Connects, unless it is connected to.

@@ -108,7 +108,7 @@ impl Hub {
                 Some(error) => Err(error),
             }
         });
-        attending.await.unwrap_or_else(|_| Err(errors::shut_down()))
+        attending.await.unwrap_or_else(|_| Err(errors::shutdown()))
     }
 
     /// Subscribes to a channel that somebody waits at, and unsubscribes from one
