@@ -1,4 +1,4 @@
-//! Waiting in a line.
+//! Entering a queue, and waiting in it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,34 +6,59 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio::time::sleep;
 
-use super::{Admission, LocalQueues, Name, What};
-use crate::store::LIVE;
+use super::admission::Admission;
+use super::queue::{Admitted, Name, Place, Standing, What, name};
+use super::queues::LocalQueues;
+use crate::store::{LIVE, Wanted};
 
-/// By how much later each of those behind loses its patience.
+/// By how much longer each waiter than the one before it waits for a sign.
 const A_LITTLE: Duration = Duration::from_millis(100);
 
-/// Waits in a line; leaves it when dropped.
+/// What entering a queue gives.
+pub(crate) enum Entry {
+    /// It may ask the store.
+    Admitted(Admission),
+    /// Others are before it.
+    Waiter(Waiter),
+}
+
+impl LocalQueues {
+    /// Enters the queue of a lock, for a lease of this TTL.
+    pub(crate) fn enter(self: &Arc<Self>, wanted: &Wanted, ttl: Duration) -> Entry {
+        let name = name(&wanted.key, wanted.kind, wanted.owner.as_ref());
+        let what = (wanted.kind, wanted.owner.clone());
+        let now = self.now();
+        let mut all = self.all();
+        let queue = self.queue(&mut all, &name, now);
+        if queue.waiting.is_empty() && queue.has_room(what.0) {
+            queue.admit(what.0, now);
+            let asks = Standing::Asks(queue.generation);
+            return Entry::Admitted(Admission::new(self, name, what, asks.into()));
+        }
+        let (admit, admitted) = oneshot::channel();
+        let number = self.number();
+        queue.waiting.push_back(Place { number, what: what.clone(), ttl, admit });
+        Entry::Waiter(Waiter { queues: self.clone(), name, number, what, admitted })
+    }
+}
+
+/// Waits in a queue, and leaves it when dropped.
 pub(crate) struct Waiter {
     queues: Arc<LocalQueues>,
     name: Name,
     number: u64,
     what: What,
-    admitted: oneshot::Receiver<Admission>,
+    admitted: oneshot::Receiver<Admitted>,
 }
 
 impl Waiter {
-    pub(super) fn new(
-        queues: &Arc<LocalQueues>,
-        name: Name,
-        what: What,
-        number: u64,
-        admitted: oneshot::Receiver<Admission>,
-    ) -> Self {
-        Self { queues: queues.clone(), name, number, what, admitted }
-    }
-
-    /// Resolves when it is its turn, or when those who have theirs are silent for
-    /// too long. Nothing if there is no line any more.
+    /// Resolves when it is its turn, or when those before it are silent for too long.
+    /// Nothing if the queue is gone.
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe: an admission that came meanwhile is there the next time, or goes to the next
+    /// waiter when this one is dropped.
     pub(crate) async fn admission(&mut self) -> Option<Admission> {
         loop {
             let patience = self.patience();
@@ -44,14 +69,18 @@ impl Waiter {
             }
             tokio::select! {
                 biased;
-                admission = &mut self.admitted => return admission.ok(),
+                admitted = &mut self.admitted => return Some(self.admission_to(admitted.ok()?)),
                 () = sleep(patience.max(A_LITTLE)) => {}
             }
         }
     }
 
-    /// How long it waits yet for a sign: a little longer for each who is before it,
-    /// who so has the first chance.
+    fn admission_to(&self, admitted: Admitted) -> Admission {
+        Admission::new(&self.queues, self.name.clone(), self.what.clone(), admitted)
+    }
+
+    /// How long it still waits for a sign: a little longer for each waiter before it, so
+    /// that those have the first chance.
     fn patience(&self) -> Duration {
         let all = self.queues.all();
         let Some(queue) = all.queues.get(&self.name) else { return LIVE };
@@ -60,26 +89,31 @@ impl Waiter {
         (queue.sign + patience).saturating_duration_since(self.queues.now())
     }
 
-    /// Those who ask count no more; it asks itself. Nothing if its turn has come
-    /// at the same moment.
+    /// Asks the store past those that have the right to: they count no more. Nothing if its
+    /// turn has come at the same moment.
     fn go_past(&mut self) -> Option<Admission> {
         let now = self.queues.now();
         let mut all = self.queues.all();
         let queue = all.queues.get_mut(&self.name)?;
         let gone = queue.leave(self.number)?;
-        queue.generation = self.queues.number();
-        (queue.askers, queue.pending) = (0, 0);
-        let turns = std::mem::take(&mut queue.turns);
+        let turns = queue.begin_generation(self.queues.number());
         queue.admit(self.what.0, now);
-        let generation = queue.generation;
+        let asks = Standing::Asks(queue.generation);
         drop(all);
         drop((gone, turns));
-        Some(Admission::asker(&self.queues, self.name.clone(), self.what.clone(), generation))
+        Some(self.admission_to(asks.into()))
     }
 }
 
 impl Drop for Waiter {
     fn drop(&mut self) {
-        drop(self.queues.change(&self.name, None, |queue| queue.leave(self.number)));
+        // From here on nothing can be sent to it.
+        self.admitted.close();
+        match self.admitted.try_recv() {
+            Ok(admitted) => self.queues.withdraw(&self.name, &self.what, admitted),
+            Err(_) => {
+                drop(self.queues.change(&self.name, None, |queue| queue.leave(self.number)));
+            }
+        }
     }
 }

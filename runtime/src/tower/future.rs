@@ -14,8 +14,9 @@ use tower::Service;
 
 use super::body::{LeaseBody, under};
 use super::key::KeyError;
-use super::policy::{Acquire, Policy};
+use super::policy::Policy;
 use super::reject::Refusal;
+use super::waiters::Acquire;
 use crate::core::error::LossReason;
 use crate::core::key::LockKey;
 use crate::engine::lease::Lease;

@@ -1,8 +1,6 @@
 //! All of a layer's options but the key, and what they make of a request.
 
 use std::fmt;
-use std::future::Future;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,7 +9,7 @@ use http::{Method, Response};
 
 use super::body::LeaseBody;
 use super::reject::Refusal;
-use super::waiters::{Denied, Place, Waiters, bounded};
+use super::waiters::{Acquire, Denied, Place, Waiters, bounded};
 use crate::api::locks::Locks;
 use crate::api::mutex::Mutex;
 use crate::api::rw_lock::RwLock;
@@ -19,10 +17,6 @@ use crate::api::semaphore::Semaphore;
 use crate::core::error::Quiet;
 use crate::core::key::LockKey;
 use crate::core::options::Wait;
-use crate::engine::lease::Lease;
-
-/// An acquisition under way.
-pub(super) type Acquire = Pin<Box<dyn Future<Output = Result<Lease, Denied>> + Send>>;
 
 pub(super) type OnRefused = Arc<dyn Fn(&Refusal) -> Response<Bytes> + Send + Sync>;
 

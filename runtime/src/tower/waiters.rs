@@ -8,10 +8,12 @@ use std::task::{Context, Poll, ready};
 
 use pin_project_lite::pin_project;
 
-use super::policy::Acquire;
 use crate::core::error::LockError;
 use crate::core::key::LockKey;
 use crate::engine::lease::Lease;
+
+/// An acquisition under way.
+pub(super) type Acquire = Pin<Box<dyn Future<Output = Result<Lease, Denied>> + Send>>;
 
 /// How many wait for each lock; nobody waits for one that is not in here.
 #[derive(Clone, Default)]

@@ -1,0 +1,159 @@
+//! Handing a released lease to the next waiter of this process, for the time of a turn.
+//!
+//! A turn ends in time whatever the callers' runtimes do: over Redis the keeper ends it. A
+//! lease that was handed over and not taken up by then is cancelled.
+
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+
+use tokio::time::sleep;
+
+use super::handoff::Handoff;
+use super::queue::{LocalQueue, Name, Place, Standing, What, name, weight};
+use super::queues::LocalQueues;
+use super::turns::{TURN, TurnId};
+use crate::core::key::LockKey;
+use crate::state::lease::{Grant, LocalLease};
+use crate::store::{Kind, Request};
+
+impl LocalQueues {
+    /// Notes that the store has granted an acquisition's request. If waiters here may have
+    /// the lease next, a turn begins.
+    pub(super) fn begin_turn(
+        self: &Arc<Self>,
+        name: &Name,
+        what: &What,
+        ttl: Duration,
+        generation: u64,
+    ) -> Option<TurnId> {
+        let can_be = self.hands_over && matches!(what.0, Kind::Mutex | Kind::Semaphore { .. });
+        let turn = self.change(name, None, |queue| {
+            queue.dismiss(what.0, generation);
+            if !can_be || !queue.first_suits(what, ttl) {
+                return None;
+            }
+            let (id, ends) = (self.number(), self.now() + TURN);
+            queue.turns.begin(id, weight(what.0), ends);
+            Some((id, ends))
+        });
+        let (id, ends) = turn?;
+        let is_timed = {
+            let ends_of_all = &mut self.all().ends;
+            ends_of_all.in_order.push_back((ends, name.clone(), id));
+            std::mem::replace(&mut ends_of_all.is_timed, true)
+        };
+        if !is_timed && !self.client.keeper.spawn(end_in_time(Timer(Arc::downgrade(self)))) {
+            // Without timers it would not end in time.
+            self.all().ends.is_timed = false;
+            drop(self.change(name, None, |queue| queue.turns.end(id)));
+            return None;
+        }
+        Some(id)
+    }
+
+    /// Hands a lease that has just ended to the first waiter, if it asks for the same. The
+    /// caller tells it. Nothing if the lease is to be released.
+    pub(crate) fn hand_over(
+        self: &Arc<Self>,
+        turn: TurnId,
+        local: &LocalLease,
+        rest: Grant,
+    ) -> Option<HandedOver> {
+        let request = &local.request;
+        let name = name(&request.key, request.kind, request.owner.as_ref());
+        let what = (request.kind, request.owner.clone());
+        let place = {
+            let mut all = self.all();
+            let queue = all.queues.get_mut(&name)?;
+            let now = self.now();
+            let place = queue.next_in_turn(turn, &what, request.ttl, now)?;
+            let running = queue.turns.find(turn)?;
+            running.left -= 1;
+            running.handoff = Some(Handoff::new(&self.client, local, rest));
+            queue.sign = now;
+            place
+        };
+        Some(HandedOver { queues: self.clone(), name, place, turn })
+    }
+
+    /// Takes up the lease that was handed over, if its turn is not over.
+    pub(super) fn take_up(&self, name: &Name, id: TurnId) -> Option<Handoff> {
+        let now = self.now();
+        let handoff = self.change(name, None, |queue| {
+            let turn = queue.turns.find(id)?;
+            if now < turn.ends { turn.handoff.take().map(Ok) } else { queue.turns.end(id).map(Err) }
+        });
+        // One that is too late is cancelled, now that nothing is locked.
+        handoff?.ok()
+    }
+
+    /// Ends a turn: the next waiter asks the store.
+    pub(crate) fn end_turn(&self, request: &Request, id: TurnId) {
+        let name = name(&request.key, request.kind, request.owner.as_ref());
+        drop(self.change(&name, None, |queue| queue.turns.end(id)));
+    }
+
+    /// Ends all turns of a lock: earlier grants are not handed over any more.
+    pub(crate) fn end_turns(&self, key: &LockKey) {
+        for kind in [Kind::Mutex, Kind::Semaphore { limit: 1, weight: 1 }] {
+            let end = |queue: &mut LocalQueue| Some(std::mem::take(&mut queue.turns));
+            drop(self.change(&name(key, kind, None), None, end));
+        }
+    }
+
+    /// The next turn whose time is over.
+    fn next_over(&self, now: Instant) -> Option<(Name, TurnId)> {
+        let in_order = &mut self.all().ends.in_order;
+        in_order.front().filter(|(ends, ..)| *ends <= now)?;
+        in_order.pop_front().map(|(_, name, id)| (name, id))
+    }
+}
+
+/// A lease that is handed over to a waiter which was not told yet.
+#[must_use = "the next waiter is to be told"]
+pub(crate) struct HandedOver {
+    queues: Arc<LocalQueues>,
+    name: Name,
+    place: Place,
+    turn: TurnId,
+}
+
+impl HandedOver {
+    /// Tells the waiter. If it is gone, the lease goes to the next.
+    pub(crate) fn tell(self) {
+        self.queues.admit(&self.name, self.place, Standing::InTurn(self.turn).into());
+    }
+}
+
+/// The task that ends turns. If its runtime ends first, the next turn starts another.
+struct Timer(Weak<LocalQueues>);
+
+impl Drop for Timer {
+    fn drop(&mut self) {
+        if let Some(queues) = self.0.upgrade() {
+            queues.all().ends.is_timed = false;
+        }
+    }
+}
+
+/// Ends turns when their time is over: a holder may keep its lease for longer, or a waiter
+/// may not take it up. Then other waiters are admitted to ask the store.
+async fn end_in_time(mut timer: Timer) {
+    let mut left = TURN;
+    loop {
+        sleep(left).await;
+        let Some(queues) = timer.0.upgrade() else { return };
+        let now = queues.now();
+        while let Some((name, id)) = queues.next_over(now) {
+            drop(queues.change(&name, None, |queue| queue.turns.end(id)));
+        }
+        let ends = &mut queues.all().ends;
+        if let Some((first, ..)) = ends.in_order.front() {
+            left = first.saturating_duration_since(now);
+        } else {
+            ends.is_timed = false;
+            timer.0 = Weak::new();
+            return;
+        }
+    }
+}

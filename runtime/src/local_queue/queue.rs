@@ -1,0 +1,168 @@
+//! One queue: who asks the store, who waits behind them, and which turns run.
+
+use std::collections::VecDeque;
+use std::mem::{Discriminant, discriminant};
+use std::time::{Duration, Instant};
+
+use tokio::sync::oneshot;
+
+use super::turns::{TurnId, Turns};
+use crate::client::pending::PendingRequest;
+use crate::core::key::LockKey;
+use crate::store::{Kind, Owner};
+
+/// A lock, as one kind of it. For an owner that may hold it already, also the owner: a
+/// re-entering owner must not queue behind its own waiters.
+pub(super) type Name = (LockKey, Discriminant<Kind>, Option<Owner>);
+
+/// What an acquisition asks for. Another that asks for the same can go on with its request.
+pub(super) type What = (Kind, Option<Owner>);
+
+/// How many ask the store at a time, however large a semaphore's limit is: each sends a
+/// command every other second to say that it lives.
+const MOST: u32 = 64;
+
+/// The queue of one lock in this process.
+pub(super) struct LocalQueue {
+    /// How many ask the store, and their weight.
+    askers: u32,
+    asking: u64,
+    /// When one of them asked last, or was handed the lease.
+    pub(super) sign: Instant,
+    /// Askers of an earlier generation were silent for too long, and do not count.
+    pub(super) generation: u64,
+    pub(super) turns: Turns,
+    pub(super) waiting: VecDeque<Place>,
+}
+
+/// A waiter's place in the queue.
+pub(super) struct Place {
+    /// Unique over all queues of the client: a waiter may look for its place in a queue
+    /// that was made anew.
+    pub(super) number: u64,
+    pub(super) what: What,
+    pub(super) ttl: Duration,
+    pub(super) admit: oneshot::Sender<Admitted>,
+}
+
+/// What a waiter is admitted to.
+pub(super) struct Admitted {
+    pub(super) standing: Standing,
+    /// A request that another acquisition has begun and left.
+    pub(super) inherited: Option<Box<PendingRequest>>,
+}
+
+#[derive(Clone, Copy)]
+pub(super) enum Standing {
+    /// It asks the store, as one of this generation.
+    Asks(u64),
+    /// It is to take up the lease that is handed over in this turn.
+    InTurn(TurnId),
+    /// It has its lease.
+    Served,
+}
+
+impl From<Standing> for Admitted {
+    fn from(standing: Standing) -> Self {
+        Self { standing, inherited: None }
+    }
+}
+
+impl LocalQueue {
+    pub(super) fn new(generation: u64, now: Instant) -> Self {
+        Self {
+            askers: 0,
+            asking: 0,
+            sign: now,
+            generation,
+            turns: Turns::default(),
+            waiting: VecDeque::new(),
+        }
+    }
+
+    /// Whether nobody asks and no turn runs.
+    pub(super) fn is_idle(&self) -> bool {
+        self.askers == 0 && self.turns.is_empty()
+    }
+
+    /// Whether one more may ask. One that is alone always may: the store refuses it if need
+    /// be.
+    pub(super) fn has_room(&self, kind: Kind) -> bool {
+        let capacity = match kind {
+            Kind::Mutex | Kind::Write => 1,
+            Kind::Semaphore { limit, .. } => limit.into(),
+            // All of an owner's are let in together.
+            Kind::Read | Kind::Reentrant => MOST.into(),
+        };
+        let taken = self.asking + self.turns.weight();
+        taken == 0 || self.askers < MOST && taken + weight(kind) <= capacity
+    }
+
+    /// Takes a place out of the queue. Nothing if its waiter was admitted before.
+    pub(super) fn leave(&mut self, number: u64) -> Option<Place> {
+        let at = self.waiting.binary_search_by_key(&number, |place| place.number).ok()?;
+        self.waiting.remove(at)
+    }
+
+    /// The first waiter, if there is room for it: it asks from now on.
+    pub(super) fn admit_first(&mut self, now: Instant) -> Option<Place> {
+        let kind = self.waiting.front()?.what.0;
+        if !self.has_room(kind) {
+            return None;
+        }
+        self.admit(kind, now);
+        self.waiting.pop_front()
+    }
+
+    /// One more asks the store.
+    pub(super) fn admit(&mut self, kind: Kind, now: Instant) {
+        self.askers += 1;
+        self.asking += weight(kind);
+        self.sign = now;
+    }
+
+    /// One asks no more. Askers of an earlier generation do not count.
+    pub(super) fn dismiss(&mut self, kind: Kind, generation: u64) {
+        if self.generation == generation {
+            self.askers -= 1;
+            self.asking -= weight(kind);
+        }
+    }
+
+    /// Begins a new generation: those that ask count no more, and no turn runs.
+    pub(super) fn begin_generation(&mut self, generation: u64) -> Turns {
+        (self.generation, self.askers, self.asking) = (generation, 0, 0);
+        std::mem::take(&mut self.turns)
+    }
+
+    /// Whether the first waiter can have a lease of this kind and TTL.
+    pub(super) fn first_suits(&self, what: &What, ttl: Duration) -> bool {
+        self.waiting.front().is_some_and(|first| first.what == *what && first.ttl == ttl)
+    }
+
+    /// The next waiter in a turn, if the turn goes on.
+    pub(super) fn next_in_turn(
+        &mut self,
+        id: TurnId,
+        what: &What,
+        ttl: Duration,
+        now: Instant,
+    ) -> Option<Place> {
+        self.turns.find(id).filter(|turn| turn.left > 0 && now < turn.ends)?;
+        if self.first_suits(what, ttl) { self.waiting.pop_front() } else { None }
+    }
+}
+
+/// The name of a lock's queue.
+pub(super) fn name(key: &LockKey, kind: Kind, owner: Option<&Owner>) -> Name {
+    let owner = owner.filter(|_| kind.may_be_had_already());
+    (key.clone(), discriminant(&kind), owner.cloned())
+}
+
+/// How much of a lock's capacity a lease takes.
+pub(super) fn weight(kind: Kind) -> u64 {
+    match kind {
+        Kind::Semaphore { weight, .. } => weight.into(),
+        _ => 1,
+    }
+}

@@ -1,0 +1,77 @@
+//! Turns: for how long, and how often, a released lease goes to the next waiter of this
+//! process without the store.
+//!
+//! The store sees one request that holds the lock. Each lease of a turn has a fencing token
+//! of its own, from the block that the grant reserved, its own renewals and its own end.
+//! Waiters of other processes wait for one turn longer at the most: a turn is short, and
+//! bounded by the block of tokens.
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use super::handoff::Handoff;
+use crate::store::TOKENS;
+
+/// How long a turn lasts. Work that takes longer under a lock does not notice two round
+/// trips; waiters elsewhere wait for this and one critical section longer.
+pub(super) const TURN: Duration = Duration::from_millis(20);
+
+/// The id of a turn. Later turns have greater ones.
+pub(crate) type TurnId = u64;
+
+/// The turns of one queue, in the order in which they began.
+#[derive(Default)]
+pub(super) struct Turns {
+    running: VecDeque<Turn>,
+    weight: u64,
+}
+
+pub(super) struct Turn {
+    id: TurnId,
+    weight: u64,
+    pub(super) ends: Instant,
+    /// How often the lease may still be handed over.
+    pub(super) left: u64,
+    /// What the next waiter takes up. It has been told.
+    pub(super) handoff: Option<Handoff>,
+}
+
+impl Turns {
+    pub(super) fn is_empty(&self) -> bool {
+        self.running.is_empty()
+    }
+
+    /// The weight of all leases in a turn.
+    pub(super) fn weight(&self) -> u64 {
+        self.weight
+    }
+
+    pub(super) fn begin(&mut self, id: TurnId, weight: u64, ends: Instant) {
+        self.weight += weight;
+        self.running.push_back(Turn { id, weight, ends, left: TOKENS - 1, handoff: None });
+    }
+
+    pub(super) fn find(&mut self, id: TurnId) -> Option<&mut Turn> {
+        let at = self.running.binary_search_by_key(&id, |turn| turn.id).ok()?;
+        self.running.get_mut(at)
+    }
+
+    /// Ends a turn, and gives back a handoff that nobody has taken up.
+    pub(super) fn end(&mut self, id: TurnId) -> Option<Handoff> {
+        let at = self.running.binary_search_by_key(&id, |turn| turn.id).ok()?;
+        let turn = self.running.remove(at)?;
+        self.weight -= turn.weight;
+        turn.handoff
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_scripts_reserve_as_many_tokens() {
+        let record = include_str!("../../lua/include/record.lua");
+        assert!(record.contains(&format!("GRACE_MS, BLOCK = '60000', {TOKENS}\n")));
+    }
+}
