@@ -1,11 +1,11 @@
 use leasehold::{LockError, distributed_lock};
 
-#[distributed_lock(key = "report", renew = "false")]
+#[distributed_lock(key = "report", auto_renew = "false")]
 async fn quoted() -> Result<(), LockError> {
     Ok(())
 }
 
-#[distributed_lock(key = "report", renew = 1 + 1)]
+#[distributed_lock(key = "report", auto_renew = 1 + 1)]
 async fn number() -> Result<(), LockError> {
     Ok(())
 }

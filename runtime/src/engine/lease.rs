@@ -2,12 +2,12 @@
 
 mod handle;
 mod released;
+mod run;
 
 use std::fmt;
-use std::future::{Future, poll_fn};
-use std::pin::pin;
+
 use std::sync::Arc;
-use std::task::Poll;
+
 use std::time::Duration;
 
 pub use self::handle::{LeaseHandle, LeaseState};
@@ -137,35 +137,6 @@ impl Lease {
     /// Safe: nothing is lost when it is dropped.
     pub async fn lost(&self) -> LossReason {
         self.handle.lost().await
-    }
-
-    /// Runs a future under the lease, and drops it when the lease is lost. In it,
-    /// [`LeaseHandle::current`] is this lease's.
-    ///
-    /// The deadline is checked before each poll, so that work which was stopped
-    /// past it does not go on.
-    ///
-    /// # Errors
-    ///
-    /// [`LockError::Lost`] if the lease was lost before the future was ready.
-    ///
-    /// # Cancel safety
-    ///
-    /// As safe as the future: it is dropped with this one.
-    pub async fn run<F: Future>(&self, work: F) -> Result<F::Output, LockError> {
-        let mut work = pin!(self.handle.scope(work));
-        let mut loss = pin!(self.local().lost());
-        poll_fn(|context| {
-            if let Poll::Ready(reason) = loss.as_mut().poll(context) {
-                return Poll::Ready(Err(self.lost_by(reason)));
-            }
-            if !self.local().is_held() {
-                // It is lost, and how will be known soon.
-                return Poll::Pending;
-            }
-            work.as_mut().poll(context).map(Ok)
-        })
-        .await
     }
 
     /// A handle that tells about the lease, and neither keeps nor ends it.

@@ -1,5 +1,5 @@
-//! A store that is connected to in the background. What is asked of it before it is there
-//! waits as long as a command may take, and then fails as in an outage.
+//! A store that connects in the background. Before that a command waits as long as it may
+//! take, and then fails as in an outage.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, OnceLock, Weak};
@@ -23,7 +23,7 @@ use crate::store::{
     at_once,
 };
 
-/// The longest pause between two tries while a command waits.
+/// The longest pause between two tries.
 const SOON: Duration = Duration::from_millis(500);
 
 /// A store that will be there.
@@ -340,7 +340,6 @@ impl Store for Lazy {
     fn answers_within(&self, ttl: Duration) -> Option<Duration> {
         match self.shared.store.get() {
             Some(store) => store.answers_within(ttl),
-            // Until it is there, and then in any of the stores.
             None => Some(limit_of(ttl, self.shared.command_timeout) * 5),
         }
     }

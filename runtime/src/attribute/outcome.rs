@@ -1,0 +1,99 @@
+//! What an annotated function returns where the lock was not acquired, or was lost.
+
+use crate::core::error::{LockError, Quiet};
+
+/// What a function under `#[distributed_lock]` may return.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot say that the lock was not acquired",
+    label = "a function under `#[distributed_lock]` returns this",
+    note = "return `Result<_, E>` where `E: From<leasehold::LockError>`; or, for a job that may be skipped, use `if_held = \"skip\"`"
+)]
+pub trait Guarded: Sized {
+    /// The body did not run, or was cancelled since the lease was lost.
+    fn refused(error: LockError) -> Self;
+}
+
+impl<T, E: FromLockError> Guarded for Result<T, E> {
+    fn refused(error: LockError) -> Self {
+        Err(E::from_lock_error(error))
+    }
+}
+
+/// An error that a [`LockError`] can become: a name of our own for `From`, so that
+/// rustc says what to write.
+#[diagnostic::on_unimplemented(
+    message = "the error `{Self}` cannot say that the lock was not acquired: it is not `From<leasehold::LockError>`",
+    label = "a function under `#[distributed_lock]` returns this error",
+    note = "if it is yours, give it a variant: with thiserror `#[error(transparent)] Lock(#[from] leasehold::LockError)`; by hand `impl From<leasehold::LockError> for {Self}`",
+    note = "if it is another crate's, as `sqlx::Error` is, return an enum of yours that has both: `Lock(#[from] leasehold::LockError)` and `Other(#[from] {Self})`"
+)]
+pub trait FromLockError: Sized {
+    /// The error that the function returns.
+    fn from_lock_error(error: LockError) -> Self;
+}
+
+#[diagnostic::do_not_recommend]
+impl<E: From<LockError>> FromLockError for E {
+    fn from_lock_error(error: LockError) -> Self {
+        error.into()
+    }
+}
+
+/// What a function under `#[distributed_lock(…, if_held = "skip")]` may
+/// return.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot say that the run was skipped",
+    label = "a function under `#[distributed_lock(…, if_held = \"skip\")]` returns this",
+    note = "return `()`, `Option<_>`, `Result<(), E>` or `Result<Option<_>, E>` where `E: From<leasehold::LockError>`"
+)]
+pub trait Skippable: Sized {
+    /// Another holds the lock: the quiet case.
+    fn skipped() -> Self;
+
+    /// The lock was not acquired for another reason, or was lost.
+    fn failed(error: LockError) -> Self;
+}
+
+impl Skippable for () {
+    fn skipped() -> Self {}
+
+    fn failed(error: LockError) -> Self {
+        report(&error);
+    }
+}
+
+impl<T> Skippable for Option<T> {
+    fn skipped() -> Self {
+        None
+    }
+
+    fn failed(error: LockError) -> Self {
+        report(&error);
+        None
+    }
+}
+
+impl<E: FromLockError> Skippable for Result<(), E> {
+    fn skipped() -> Self {
+        Ok(())
+    }
+
+    fn failed(error: LockError) -> Self {
+        Err(E::from_lock_error(error))
+    }
+}
+
+impl<T, E: FromLockError> Skippable for Result<Option<T>, E> {
+    fn skipped() -> Self {
+        Ok(None)
+    }
+
+    fn failed(error: LockError) -> Self {
+        Err(E::from_lock_error(error))
+    }
+}
+
+/// The return type has no room for the error, so the log is the only place.
+fn report(error: &LockError) {
+    tracing::error!(error = %Quiet(error), "a job did not run to its end: its lock failed");
+}
