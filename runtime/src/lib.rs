@@ -1,33 +1,93 @@
-//! Distributed locks and concurrency limits for Rust services.
+//! Distributed locks and concurrency limits for Rust services, on Redis or Valkey.
 //!
-//! A mutex that only one task on any server holds, a semaphore that only so
-//! many hold, as leases that are renewed while their holder lives and end when
-//! it dies. As an attribute, as a Tower layer, or by hand:
+//! A lock is a *lease*: the client renews it while its holder lives, and it ends soon after
+//! its holder dies. A release hands the lock to the first waiter. The [guide] starts with
+//! the [concepts]; it also says what is [guaranteed], and what no lock can guarantee.
+//!
+//! [guide]: guide/index.html
+//! [concepts]: guide/concepts/index.html
+//! [guaranteed]: guide/guarantees/index.html
+//!
+//! As an attribute:
+//!
+//! ```
+//! use leasehold::{LockError, Locks, distributed_lock};
+//!
+//! #[distributed_lock(key = "invoice:{invoice_id}", ttl = "10s")]
+//! async fn charge(invoice_id: u64) -> Result<u64, LockError> {
+//!     Ok(invoice_id) // one call at a time for each invoice, on all servers together
+//! }
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), LockError> {
+//! Locks::in_memory().install(); // on servers: Locks::connect(url).await?.install()
+//! charge(42).await?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! As a layer around a service or a route:
+//!
+//! ```
+//! use http::{Request, Response};
+//! use leasehold::{LockLayer, Locks};
+//! use tower::{Layer, ServiceExt};
+//! # use std::convert::Infallible;
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let locks = Locks::in_memory();
+//! let four_at_a_time = LockLayer::semaphore(&locks, "reports", 4);
+//!
+//! let service = four_at_a_time.layer(tower::service_fn(|_: Request<()>| async {
+//!     Ok::<_, Infallible>(Response::new(String::from("a report")))
+//! }));
+//! assert!(service.oneshot(Request::new(())).await?.status().is_success());
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! By hand:
 //!
 //! ```
 //! use leasehold::Locks;
 //!
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), leasehold::LockError> {
-//! let locks = Locks::in_memory(); // on servers: Locks::connect(url).await?
+//! let locks = Locks::in_memory();
 //!
 //! let lease = locks.mutex("order:42").lock().await?;
 //! println!("held, with the fencing token {}", lease.fence()?);
-//! lease.release().await?;
+//! lease.release().await?; // or drop it
 //! # Ok(())
 //! # }
 //! ```
 //!
-//! What is promised, and what no lock can promise, is said in the [README].
+//! # Types
 //!
-//! [README]: https://docs.rs/crate/leasehold
+//! | what | type |
+//! |---|---|
+//! | a client, and how it connects | [`Locks`], [`LocksBuilder`](struct.LocksBuilder.html), [`QuorumLocks`] |
+//! | either client, as an argument | [`LockClient`], [`SemaphoreClient`] |
+//! | kinds of lock | [`Mutex`], [`ReentrantMutex`], [`Semaphore`], [`RwLock`], [`MultiLock`] |
+//! | a held lock | [`Lease`], [`LeaseSet`] |
+//! | … as its work sees it | [`LeaseHandle`], [`LeaseState`], [`Fence`] |
+//! | … on its way to another process | [`Ticket`] |
+//! | the name of a lock | [`LockKey`], [`KeyPart`](trait@KeyPart), [`KeyTemplate`], [`lock_key!`](macro.lock_key.html) |
+//! | how long to wait | [`Wait`] |
+//! | the attribute | [`distributed_lock`](attr.distributed_lock.html) |
+//! | the layer | [`LockLayer`](struct.LockLayer.html), [`path_key`](fn.path_key.html), [`tower`](tower/index.html) |
+//! | what went wrong | [`LockError`], [`LossReason`], [`Outcome`], [`Step`], [`NoMajority`] |
+//! | what a release or a shutdown did | [`Released`], [`ShutdownReport`] |
+//! | an operator's view | [`LockInfo`], [`Holder`], [`Waiter`], [`Forced`] |
+//! | faults for tests | [`Faults`], [`Fault`] |
 //!
 //! # Options
 #![doc = include_str!("options.md")]
 //!
 //! # Metrics
 //!
-//! With the feature `metrics`; nothing is named after a lock:
+//! With the feature `metrics`. No label names a lock.
 //!
 #![doc = include_str!("metrics.md")]
 //!
@@ -39,11 +99,11 @@
 //! | `redis` | yes | the Redis store: `Locks::connect`, `Locks::from_env` |
 //! | `tower` | yes | `LockLayer`, for any Tower service that speaks HTTP |
 //! | `axum` | no | keys from axum's routes, and `LeaseHandle` as an extractor |
-//! | `metrics` | no | waits, holds, refusals, losses and renewals, by the `metrics` facade |
+//! | `metrics` | no | waits, holds, refusals, losses and renewals, through the `metrics` facade |
 //! | `tls` | no | `rediss://` URLs |
 //! | `cluster` | no | a Redis Cluster as the store: URLs of several nodes, or of one |
 //!
-//! The in-memory store is always there, and so are its [`Faults`], for tests.
+//! The in-memory store needs no feature, and neither do its [`Faults`] for tests.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod api;
@@ -52,6 +112,8 @@ mod attribute;
 mod client;
 mod core;
 mod engine;
+#[cfg(all(doc, not(doctest)))]
+pub mod guide;
 mod hints;
 mod keeper;
 mod local_queue;

@@ -22,12 +22,26 @@ pub mod shim;
 pub mod skew;
 pub mod tls;
 
-/// The README's examples compile.
+/// The examples of README and guide compile, and run if they need no server.
 #[cfg(doctest)]
-#[doc = include_str!("../../README.md")]
-struct Readme;
+mod pages {
+    macro_rules! pages {
+        ($($name:ident: $file:literal,)*) => {$(
+            #[doc = include_str!($file)]
+            mod $name {}
+        )*};
+    }
 
-/// And those of what it leads to.
-#[cfg(doctest)]
-#[doc = include_str!("../../docs/deployments.md")]
-struct Deployments;
+    pages! {
+        readme: "../../README.md",
+        concepts: "../../docs/guide/concepts.md",
+        attribute: "../../docs/guide/attribute.md",
+        jobs: "../../docs/guide/jobs.md",
+        http: "../../docs/guide/http.md",
+        kinds: "../../docs/guide/kinds.md",
+        long_work: "../../docs/guide/long-work.md",
+        operating: "../../docs/guide/operating.md",
+        testing: "../../docs/guide/testing.md",
+        deployments: "../../docs/guide/deployments.md",
+    }
+}

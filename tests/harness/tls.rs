@@ -85,11 +85,11 @@ impl Tls {
 
 /// What a server or a sentinel is started with, to speak TLS on this port.
 pub(crate) fn arguments(port: u16) -> Vec<String> {
-    let page = include_str!("../../docs/deployments.md");
+    let page = include_str!("../../docs/guide/deployments.md");
     let line = page.lines().find_map(|line| line.strip_prefix(DOCUMENTED));
     let between = page.lines().find_map(|line| line.split_once(DOCUMENTED_BETWEEN));
     let between = between.and_then(|(_, rest)| rest.split('`').next());
-    let (line, between) = line.zip(between).expect("docs/deployments.md says how");
+    let (line, between) = line.zip(between).expect("docs/guide/deployments.md says how");
     let filled = |word| match word {
         "6379" => port.to_string(),
         "server.crt" | "server.key" => text(&certificates().join(word)),

@@ -1,0 +1,30 @@
+// The pages of docs/guide, for rustdoc alone; `tests/harness` runs their examples. Links on
+// a page lead to files. `links.md` in front of it leads the same names to the modules here,
+// since of two definitions of a link the first counts.
+#![doc = include_str!("guide/links.md")]
+#![doc = include_str!("../docs/guide/README.md")]
+
+macro_rules! pages {
+    ($($name:ident: $file:literal,)*) => {$(
+        #[doc = include_str!("guide/links.md")]
+        #[doc = include_str!($file)]
+        pub mod $name {}
+    )*};
+}
+
+pages! {
+    concepts: "../docs/guide/concepts.md",
+    attribute: "../docs/guide/attribute.md",
+    jobs: "../docs/guide/jobs.md",
+    http: "../docs/guide/http.md",
+    kinds: "../docs/guide/kinds.md",
+    long_work: "../docs/guide/long-work.md",
+    operating: "../docs/guide/operating.md",
+    testing: "../docs/guide/testing.md",
+    deployments: "../docs/guide/deployments.md",
+    guarantees: "../docs/guide/guarantees.md",
+    performance: "../docs/guide/performance.md",
+    comparison: "../docs/guide/comparison.md",
+    stored_keys: "../docs/keys.md",
+    decisions: "../docs/decisions.md",
+}
