@@ -31,7 +31,7 @@ pub(crate) struct Shutdown {
     changed: Notify,
 }
 
-/// What [`Locks::shutdown`](crate::Locks::shut_down) could do, and what not.
+/// What [`Locks::shutdown`](crate::Locks::shutdown) could do, and what not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ShutdownReport {
