@@ -6,6 +6,7 @@ mod attribute;
 mod cluster;
 mod conformance;
 mod deployments;
+mod docs;
 #[cfg(feature = "servers")]
 mod failover;
 mod faults;

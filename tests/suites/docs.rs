@@ -1,0 +1,122 @@
+//! The pages, held against the code and against each other.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+fn read(path: &str) -> String {
+    fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
+}
+
+/// The files below a folder that end so, as paths from the root.
+fn files(folder: &str, ending: &str) -> Vec<String> {
+    let entries = fs::read_dir(root().join(folder)).unwrap_or_else(|_| panic!("{folder}"));
+    let mut found = Vec::new();
+    for entry in entries.map(|entry| entry.expect("an entry")) {
+        let path = format!("{folder}/{}", entry.file_name().to_str().expect("UTF-8"));
+        if entry.path().is_dir() {
+            found.extend(files(&path, ending));
+        } else if path.ends_with(ending) {
+            found.push(path);
+        }
+    }
+    found
+}
+
+fn pages() -> Vec<String> {
+    let mut pages = files("docs", ".md");
+    pages.extend(["README.md", "ARCHITECTURE.md", "CHANGELOG.md"].map(str::to_owned));
+    pages
+}
+
+/// What people open first stays short enough to be read.
+#[test]
+fn the_first_pages_are_short() {
+    let lines = read("README.md").lines().count();
+    assert!(lines <= 250, "README.md has {lines} lines: the guide has room");
+    let bytes = read("ARCHITECTURE.md").len();
+    assert!(bytes <= 10_000, "ARCHITECTURE.md has {bytes} bytes: docs/decisions.md has room");
+}
+
+#[test]
+fn links_lead_somewhere() {
+    for page in pages() {
+        let text = read(&page);
+        let inline = text.split("](").skip(1).filter_map(|rest| rest.split_once(')'));
+        let defined = text.lines().filter(|line| line.starts_with('['));
+        let defined = defined.filter_map(|line| line.split_once("]: "));
+        let targets = inline.map(|(target, _)| target).chain(defined.map(|(_, target)| target));
+        for target in targets.filter(|it| !it.starts_with("http") && !it.starts_with('#')) {
+            let (file, anchor) = target.split_once('#').unwrap_or((target, ""));
+            let path = root().join(&page).parent().expect("a folder").join(file);
+            let linked = fs::read_to_string(&path);
+            let linked = linked.unwrap_or_else(|_| panic!("{page} links to {target}"));
+            let headings = linked.lines().filter_map(|line| line.strip_prefix("## "));
+            let has_anchor = |name: &str| name.to_lowercase().replace(' ', "-") == anchor;
+            assert!(
+                anchor.is_empty() || headings.into_iter().any(has_anchor),
+                "{page} links to {target}, and there is no such heading"
+            );
+        }
+    }
+}
+
+#[test]
+fn rustdoc_shows_each_page_of_the_guide() {
+    let shown = read("runtime/src/guide.rs");
+    for page in files("docs/guide", ".md") {
+        assert!(shown.contains(&page), "runtime/src/guide.rs lacks {page}");
+    }
+}
+
+/// On-call finds each line of the log on the page about operating.
+#[test]
+fn each_log_line_is_explained() {
+    let page = read("docs/guide/operating.md");
+    let mut seen = 0;
+    for file in files("runtime/src", ".rs") {
+        let text = read(&file);
+        let code = text.split("#[cfg(test)]").next().unwrap_or_default();
+        for level in ["warn!(", "error!(", "info!("] {
+            for call in code.split(&format!("tracing::{level}")).skip(1) {
+                let call = call.split(");").next().unwrap_or_default();
+                let Some(message) = call.rsplit('"').nth(1) else { continue };
+                let fixed = message.split('{').next().unwrap_or_default().trim_end();
+                assert!(
+                    page.contains(&format!("`{fixed}")),
+                    "{file} logs {message:?}: docs/guide/operating.md does not say what it means"
+                );
+                seen += usize::from(!fixed.is_empty());
+            }
+        }
+    }
+    assert!(seen > 20, "{seen} log lines were found");
+}
+
+#[test]
+fn cited_decisions_exist() {
+    let decisions = read("docs/decisions.md");
+    for file in files("runtime", ".rs").into_iter().chain(files("tests/suites", ".rs")) {
+        for cited in read(&file).split("decision ").skip(1) {
+            let number: String = cited.chars().take_while(char::is_ascii_digit).collect();
+            let is_there = decisions.contains(&format!("**{number}. "));
+            assert!(number.is_empty() || is_there, "{file} cites decision {number}");
+        }
+    }
+}
+
+#[test]
+fn each_dependency_has_a_reason() {
+    let (manifest, map) = (read("Cargo.toml"), read("ARCHITECTURE.md"));
+    let table = manifest.split("[workspace.dependencies]").nth(1).expect("dependencies");
+    let table = table.split("\n[").next().unwrap_or_default();
+    let reasons = map.split("## Dependencies").nth(1).expect("a section about dependencies");
+    for name in table.lines().filter_map(|line| line.split_once(" = ")).map(|(name, _)| name) {
+        let is_ours = name.starts_with("leasehold");
+        let mut names = reasons.split(|at: char| !at.is_alphanumeric() && at != '-' && at != '_');
+        assert!(is_ours || names.any(|it| it == name), "ARCHITECTURE.md does not say why {name}");
+    }
+}
