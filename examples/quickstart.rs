@@ -17,8 +17,8 @@ static IS_PAID: AtomicBool = AtomicBool::new(false);
 /// One at a time for each invoice, on all servers together: the attribute
 /// acquires the lock, renews it while the body runs, and releases it after.
 ///
-/// The lock puts the clerks into a row. That each looks first whether another
-/// has charged it already is what makes it charged once.
+/// The lock only serialises the clerks. Each looks first whether another
+/// has charged it already: that is why it is charged once.
 #[distributed_lock(key = "invoice:{invoice}", ttl = "10s", wait = "30s")]
 async fn charge(invoice: u64, clerk: &'static str) -> Result<(), LockError> {
     println!("  {clerk:<4}  has the lock of invoice {invoice}");
@@ -47,8 +47,8 @@ async fn main() -> Result<(), LockError> {
     let locks = Locks::from_env_or_in_memory().await?;
     locks.install(); // the attributes use it from now on
     match std::env::var("REDIS_URL") {
-        Ok(url) if !url.is_empty() => println!("LockClient on the Redis server of REDIS_URL."),
-        _ => println!("LockClient in memory; set REDIS_URL to lock on a Redis server."),
+        Ok(url) if !url.is_empty() => println!("Locking on the Redis server of REDIS_URL."),
+        _ => println!("Locking in memory; set REDIS_URL to lock on a Redis server."),
     }
 
     println!(
