@@ -8,6 +8,8 @@
 
 mod jobs;
 mod on_runtime;
+mod release;
+mod renew;
 #[cfg(feature = "redis")]
 mod state;
 #[cfg(feature = "redis")]
@@ -24,9 +26,10 @@ use tokio::sync::Semaphore;
 use tokio::task::coop::unconstrained;
 use tokio::time::sleep;
 
-pub(crate) use self::jobs::{Doubt, Judged, renew, why};
 use self::jobs::{Gate, Job};
 use self::on_runtime::OnRuntime;
+pub(crate) use self::release::Doubt;
+pub(crate) use self::renew::{Judged, renew, why};
 #[cfg(feature = "redis")]
 pub(crate) use self::thread::Thread;
 use crate::core::error::LossReason;
@@ -153,7 +156,7 @@ impl Keeper {
             Runner::Thread(shared, _) => shared.find(id),
         };
         if let Some(local) = local {
-            self.finish(jobs::check(self.store.clone(), local));
+            self.finish(renew::check(self.store.clone(), local));
         }
     }
 
@@ -172,7 +175,7 @@ impl Keeper {
     pub(crate) fn release_later(&self, local: &Arc<LocalLease>, was_held: bool) {
         let (store, gate) = (self.store.clone(), self.gate.clone());
         let activity = ActivityGuard::new(&self.shutdown);
-        self.finish(jobs::release(store, gate, local.clone(), was_held, activity));
+        self.finish(release::release(store, gate, local.clone(), was_held, activity));
     }
 
     /// Takes a lease that has ended back once more, if its acquisition was in doubt.
@@ -180,13 +183,13 @@ impl Keeper {
         if local.in_doubt().is_some() {
             let (store, gate) = (self.store.clone(), self.gate.clone());
             let activity = ActivityGuard::new(&self.shutdown);
-            self.finish(jobs::end_doubt(store, gate, local.clone(), activity));
+            self.finish(release::end_doubt(store, gate, local.clone(), activity));
         }
     }
 
     /// Says how a lease was lost that is not held any more, as soon as that is known.
     pub(crate) fn tell_later(&self, local: &Arc<LocalLease>, reason: LossReason) {
-        self.finish(jobs::tell_once(self.store.clone(), local.clone(), reason));
+        self.finish(renew::tell_once(self.store.clone(), local.clone(), reason));
     }
 
     /// Takes acquisitions back in the background, once their command that is still
@@ -201,7 +204,7 @@ impl Keeper {
         let activity = ActivityGuard::new(&self.shutdown);
         let runner = self.runner.clone();
         let later = move |job, after| runner.finish_later(job, after);
-        self.finish(jobs::cancel(store, gate, requests, in_flight, doubt, activity, later));
+        self.finish(release::cancel(store, gate, requests, in_flight, doubt, activity, later));
     }
 
     fn finish(&self, mut job: Job) {

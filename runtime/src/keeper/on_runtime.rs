@@ -13,8 +13,8 @@ use tokio::runtime::{Handle, Id};
 use tokio::sync::Notify;
 use tokio::time::sleep_until;
 
-use super::jobs;
 use super::jobs::Gate;
+use super::renew;
 use super::timetable::{Timetable, slot_of};
 use crate::state::lease::LocalLease;
 use crate::state::shutdown::Shutdown;
@@ -143,7 +143,7 @@ impl OnRuntime {
         let (store, gate) = (self.store.clone(), self.gate.clone());
         let tended = Tended { on_runtime: self.clone(), number: self.number() };
         self.tended().insert(tended.number, local.clone());
-        let tend = jobs::tend_until_over(store, gate, self.shutdown.clone(), local, first);
+        let tend = renew::tend_until_over(store, gate, self.shutdown.clone(), local, first);
         async move {
             let _tended = tended;
             tend.await;

@@ -10,8 +10,8 @@ use tokio::runtime::{Builder, Handle};
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 
-use super::jobs;
 use super::state::{Done, KeeperState};
+use super::{release, renew};
 use crate::core::error::{LockError, Outcome, Step};
 use crate::state::lease::{LOOK, LocalLease};
 use crate::state::shutdown::{ActivityGuard, DRAIN};
@@ -142,9 +142,15 @@ async fn tend(shared: Arc<KeeperState>, due: Vec<Arc<LocalLease>>) {
     let again = |local: &_, when| shared.schedule(local, when);
     let over = |local| {
         let (store, gate) = (shared.store.clone(), shared.gate.clone());
-        shared.push(jobs::release(store, gate, local, true, ActivityGuard::new(&shared.shutdown)));
+        shared.push(release::release(
+            store,
+            gate,
+            local,
+            true,
+            ActivityGuard::new(&shared.shutdown),
+        ));
     };
-    jobs::tend(&shared.store, due, again, over).await;
+    renew::tend(&shared.store, due, again, over).await;
 }
 
 /// Keeps the client's record of itself on the store.
