@@ -210,7 +210,7 @@ impl Call {
     /// Its future is large, and is to be boxed: every caller would carry room for it.
     async fn acquire(self) -> Result<Lease, LockError> {
         let key = self.key?;
-        let locks = self.locks.map_or_else(Locks::current, Ok)?;
+        let locks = self.locks.or_else(Locks::current).ok_or(LockError::NotInstalled)?;
         match self.kind {
             Kind::Mutex => {
                 let mut mutex = locks.mutex(key).max_hold(self.max_hold).auto_renew(self.renew);

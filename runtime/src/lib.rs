@@ -97,6 +97,7 @@
 //! |---|---|---|
 //! | `macros` | yes | the attribute `#[distributed_lock]`, `lock_key!`, `#[derive(KeyPart)]` |
 //! | `redis` | yes | the Redis store: `Locks::connect`, `Locks::from_env` |
+//! | `bb8` | no | `LocksBuilder::connect_pool`, for a pool that the program has |
 //! | `tower` | yes | `LockLayer`, for any Tower service that speaks HTTP |
 //! | `axum` | no | keys from axum's routes, and `LeaseHandle` as an extractor |
 //! | `metrics` | no | waits, holds, refusals, losses and renewals, through the `metrics` facade |
@@ -148,6 +149,9 @@ pub use crate::store::{ClientId, ClientInfo, Forced, Holder, LockInfo, LockKind,
 pub use crate::tower::LockLayer;
 #[cfg(feature = "axum")]
 pub use crate::tower::path_key;
+/// The version of bb8-redis that [`LocksBuilder::connect_pool`] takes a pool of.
+#[cfg(feature = "bb8")]
+pub use bb8_redis;
 #[cfg(feature = "macros")]
 pub use leasehold_macros::{KeyPart, distributed_lock, lock_key};
 

@@ -148,7 +148,7 @@ impl Guard {
     pub fn leases(&self) -> impl Iterator<Item = &Lease> {
         match self {
             Self::One(lease) => std::slice::from_ref(lease).iter(),
-            Self::All(leases) => leases.iter(),
+            Self::All(leases) => leases.into_iter(),
         }
     }
 

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use bb8_redis::RedisConnectionManager;
-use bb8_redis::bb8::Pool;
+#[cfg(feature = "bb8")]
+use bb8_redis::{RedisConnectionManager, bb8::Pool};
 
 use super::locks::Locks;
 use super::quorum::{QuorumLocks, connect_quorum, connect_quorum_lazy};
@@ -216,8 +216,8 @@ impl LocksBuilder {
         Ok(self.keep(thread, Arc::new(store), id))
     }
 
-    /// Connects by a pool that the program has already (of bb8-redis 0.26), to one server
-    /// that is no node of a cluster.
+    /// Connects by a pool that the program already has, of the [`bb8_redis`](crate::bb8_redis)
+    /// that this crate re-exports, to one server that is no node of a cluster.
     ///
     /// A connection is taken, cloned and put back at once; the clone is used until it
     /// breaks. A pool does not see that a connection is dead: when the one it hands out
@@ -240,6 +240,7 @@ impl LocksBuilder {
     /// # Cancel safety
     ///
     /// Safe: the pool is left as it was.
+    #[cfg(feature = "bb8")]
     pub async fn connect_pool(
         self,
         pool: Pool<RedisConnectionManager>,

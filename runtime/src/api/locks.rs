@@ -190,14 +190,12 @@ impl Locks {
         SCOPE.scope(self.clone(), work)
     }
 
-    /// The client of the task's scope, else the installed one.
-    ///
-    /// # Errors
-    ///
-    /// [`LockError::NotInstalled`] if there is neither.
-    pub fn current() -> Result<Self, LockError> {
+    /// The client that an attribute uses here: that of the task's [scope](Self::scope), else
+    /// the [installed](Self::install) one. `None` if there is neither.
+    #[must_use]
+    pub fn current() -> Option<Self> {
         let installed = || INSTALLED.read().unwrap_or_else(PoisonError::into_inner).clone();
-        SCOPE.try_with(Clone::clone).ok().or_else(installed).ok_or(LockError::NotInstalled)
+        SCOPE.try_with(Clone::clone).ok().or_else(installed)
     }
 }
 

@@ -1,4 +1,4 @@
-//! The guard of several: the leases of mutexes that were acquired together.
+//! The guard of several mutexes that were acquired together.
 
 use std::future::{Future, pending, poll_fn};
 use std::pin::pin;
@@ -9,18 +9,31 @@ use futures_util::StreamExt;
 use futures_util::future::join_all;
 use futures_util::stream::FuturesUnordered;
 
-use super::lease::Lease;
+use super::lease::{Lease, LeaseState};
 use crate::core::error::{LockError, LossReason};
 use crate::core::fence::Fence;
 use crate::core::key::LockKey;
 
-/// The right to several mutexes, from [`MultiLock`](crate::MultiLock): each is a
-/// [`Lease`] of its own, with a fencing token of its own, and is renewed by itself.
+/// The leases of several mutexes that were acquired together, by
+/// [`MultiLock`](crate::MultiLock). They are released when the set is dropped.
 ///
-/// What they guard together is guarded as long as all are held: they are lost when one
-/// of them is. The others then stay held until they are released or dropped.
+/// Each is a [`Lease`] of its own: it has its own fencing token, and is renewed by itself.
+/// The work that they protect together is protected as long as all of them are held. When
+/// one is lost, the others stay held until they are released or dropped.
 ///
-/// Dropping releases all of them in the background, as of [`Lease`].
+/// # Examples
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), leasehold::LockError> {
+/// let locks = leasehold::Locks::in_memory();
+/// let leases = locks.all(["account:1", "account:2"]).lock().await?;
+/// assert_eq!(leases.len(), 2);
+/// assert!(leases.fence("account:2")? > leases.fence("account:1")?);
+/// leases.release().await?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 #[must_use = "the locks are released as soon as their leases are dropped: bind them to a name such as `_leases`, and not to `_`"]
 pub struct LeaseSet {
@@ -39,16 +52,68 @@ impl LeaseSet {
     }
 
     /// The leases one by one, in the order of their names.
-    pub fn iter(&self) -> std::slice::Iter<'_, Lease> {
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = &Lease> {
         self.leases.iter()
     }
 
-    /// The fencing token of one of them, for the resource that it guards to check.
+    /// How many leases there are.
+    #[must_use]
+    #[expect(clippy::len_without_is_empty, reason = "a set that a user gets is never empty")]
+    pub fn len(&self) -> usize {
+        self.leases.len()
+    }
+
+    /// How the set stands, by this process's own clock. No command is sent.
+    ///
+    /// It is [`Lost`](LeaseState::Lost) once one lease is lost,
+    /// [`Suspect`](LeaseState::Suspect) while the last renewal of one has failed, and else
+    /// [`Held`](LeaseState::Held).
+    #[must_use]
+    pub fn state(&self) -> LeaseState {
+        let states = || self.iter().map(Lease::state);
+        let lost = states().find(|state| matches!(state, LeaseState::Lost(_)));
+        let suspect = || states().find(|state| *state == LeaseState::Suspect);
+        lost.or_else(suspect).unwrap_or(LeaseState::Held)
+    }
+
+    /// Renews all leases for their whole TTL, or for the rest of their `max_hold`, at the
+    /// same time, and waits for the store's answers. It is as [`Lease::renew`] for each.
     ///
     /// # Errors
     ///
-    /// - [`LockError::Lost`] once one of them is lost, be it another.
-    /// - [`LockError::InvalidOption`] if it is none of them.
+    /// Those of the first lease, in the order of their names, that was not renewed:
+    /// [`LockError::Lost`] if it has ended, [`LockError::Store`] if the store failed.
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe: each lease is renewed, or not, and stays held either way.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), leasehold::LockError> {
+    /// # let locks = leasehold::Locks::in_memory();
+    /// let pair = locks.all(["a", "b"]).ttl(Duration::from_secs(10)).auto_renew(false);
+    /// let leases = pair.lock().await?;
+    /// tokio::time::sleep(Duration::from_secs(6)).await;
+    /// leases.renew().await?;
+    /// assert!(leases.remaining() > Duration::from_secs(9));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn renew(&self) -> Result<(), LockError> {
+        join_all(self.iter().map(Lease::renew)).await.into_iter().collect()
+    }
+
+    /// The fencing token of one lock, for the resource that checks it.
+    ///
+    /// # Errors
+    ///
+    /// - [`LockError::Lost`] once any lease of the set is lost.
+    /// - [`LockError::InvalidOption`] if the set has no lock of that name.
     pub fn fence(&self, key: impl AsRef<str>) -> Result<Fence, LockError> {
         let name = key.as_ref();
         // First of all what was lost, whichever that is.
@@ -60,22 +125,21 @@ impl LeaseSet {
         })
     }
 
-    /// How long all of them last, unless they are renewed before: the least of them;
-    /// zero when one is lost.
+    /// The time until the first lease ends, unless it is renewed before. Zero once one is
+    /// lost.
     #[must_use]
     pub fn remaining(&self) -> Duration {
         self.iter().map(Lease::remaining).min().unwrap_or_default()
     }
 
-    /// Whether all of them are held now, by this process's own clock: no command is
-    /// sent.
+    /// Whether all leases are held now, by this process's own clock. No command is sent.
     #[must_use]
     pub fn is_held(&self) -> bool {
         self.iter().all(Lease::is_held)
     }
 
-    /// Resolves when the first of them is lost, as of [`Lease::lost`]: which one, and
-    /// how. It is pending for ever if none is.
+    /// Resolves with the lock and the reason when the first lease is lost. It is pending for
+    /// ever if none is.
     ///
     /// # Cancel safety
     ///
@@ -89,10 +153,10 @@ impl LeaseSet {
         }
     }
 
-    /// Runs a future under the leases, and drops it when one of them is lost.
+    /// Runs a future, and drops it when one of the leases is lost.
     ///
-    /// The deadlines are checked before each poll, so that work which was stopped past
-    /// one of them does not go on.
+    /// The deadlines are checked before each poll: work that was stopped for too long does
+    /// not go on.
     ///
     /// # Errors
     ///
@@ -117,12 +181,13 @@ impl LeaseSet {
         .await
     }
 
-    /// Releases all of them at the same time, and waits for the store's answers.
+    /// Releases all locks at the same time, and waits for the store's answers.
     ///
     /// # Errors
     ///
-    /// As of [`Lease::release`]: the first in the order of their names, once all were
-    /// tried.
+    /// That of the first lock in the order of their names, once all were tried:
+    /// [`LockError::Lost`] if its lease had ended before, [`LockError::Store`] if the store
+    /// failed. The keeper then goes on until the TTL is over.
     ///
     /// # Cancel safety
     ///
@@ -138,6 +203,6 @@ impl<'a> IntoIterator for &'a LeaseSet {
     type IntoIter = std::slice::Iter<'a, Lease>;
 
     fn into_iter(self) -> Self::IntoIter {
-        self.iter()
+        self.leases.iter()
     }
 }

@@ -13,7 +13,7 @@ use crate::core::error::{LockError, LossReason, Quiet};
 use crate::core::key::LockKey;
 
 /// When to come back if nobody can say when: `Retry-After` knows nothing shorter.
-const SOON: u64 = 1;
+const SOON: Duration = Duration::from_secs(1);
 
 /// Why the layer answers a request itself.
 #[derive(Debug)]
@@ -81,16 +81,17 @@ impl Refusal {
         }
     }
 
-    /// The seconds of `Retry-After` in the built-in answer, if it has one.
+    /// When a client may try again: `Retry-After` in the built-in response, in whole
+    /// seconds.
     ///
-    /// One, but for a mutex that nobody holds and that is kept for the rest of its
-    /// `hold_at_least`: then it is that rest, rounded up. The rest of a lease says
-    /// nothing, since its holder renews it, or releases it long before.
+    /// It is one second. For a mutex that nobody holds and that `hold_at_least` keeps, it is
+    /// the rest of that time, rounded up. The rest of a lease says nothing: its holder
+    /// renews it, or releases it long before.
     ///
-    /// There is none where the same request would fail again, nor after a lock
-    /// was lost: part of the work may have been done.
+    /// `None` if the same request would fail again, and after a lock was lost, when part of
+    /// the work may have been done.
     #[must_use]
-    pub fn retry_after(&self) -> Option<u64> {
+    pub fn retry_after(&self) -> Option<Duration> {
         match self {
             Self::Held(LockError::Busy { retry_after, kept: true, .. }) => {
                 Some(whole_seconds(*retry_after))
@@ -107,8 +108,8 @@ impl Refusal {
     #[must_use]
     pub fn to_response(&self) -> Response<Bytes> {
         let mut response = problem(self.status(), &self.detail(), self.retry_after());
-        if let Some(seconds) = self.retry_after() {
-            response.headers_mut().insert(RETRY_AFTER, seconds.into());
+        if let Some(time) = self.retry_after() {
+            response.headers_mut().insert(RETRY_AFTER, time.as_secs().into());
         }
         response
     }
@@ -168,10 +169,10 @@ impl Refusal {
 pub(super) fn problem(
     status: StatusCode,
     detail: &str,
-    retry_after: Option<u64>,
+    retry_after: Option<Duration>,
 ) -> Response<Bytes> {
     let members: BTreeMap<_, _> =
-        retry_after.map(|seconds| ("retry_after", seconds)).into_iter().collect();
+        retry_after.map(|time| ("retry_after", time.as_secs())).into_iter().collect();
     let details =
         ProblemDetails::from_status_code(status).with_detail(detail).with_extensions(members);
     // Strings and numbers can always be written.
@@ -183,9 +184,10 @@ pub(super) fn problem(
     response
 }
 
-fn whole_seconds(time: Duration) -> u64 {
+/// At least one second, since 0 would ask for a retry at once.
+fn whole_seconds(time: Duration) -> Duration {
     let begun = u64::from(time.subsec_nanos() > 0);
-    time.as_secs().saturating_add(begun).max(SOON)
+    Duration::from_secs(time.as_secs().saturating_add(begun)).max(SOON)
 }
 
 #[cfg(test)]
@@ -195,15 +197,16 @@ mod tests {
     #[test]
     fn retry_after_is_rounded_up_and_at_least_1() {
         for (millis, seconds) in [(0, 1), (1, 1), (1000, 1), (1001, 2), (29_500, 30)] {
-            assert_eq!(whole_seconds(Duration::from_millis(millis)), seconds, "{millis} ms");
+            let rounded = whole_seconds(Duration::from_millis(millis));
+            assert_eq!(rounded.as_secs(), seconds, "{millis} ms");
         }
-        assert_eq!(whole_seconds(Duration::from_nanos(2_000_000_001)), 3);
-        assert_eq!(whole_seconds(Duration::MAX), u64::MAX);
+        assert_eq!(whole_seconds(Duration::from_nanos(2_000_000_001)).as_secs(), 3);
+        assert_eq!(whole_seconds(Duration::MAX).as_secs(), u64::MAX);
     }
 
     #[test]
     fn a_problem_is_json_with_its_status_in_it() {
-        let response = problem(StatusCode::CONFLICT, "held", Some(3));
+        let response = problem(StatusCode::CONFLICT, "held", Some(Duration::from_secs(3)));
         assert_eq!(response.headers()[CONTENT_TYPE], "application/problem+json");
         assert_eq!(
             response.body(),

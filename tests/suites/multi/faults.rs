@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use leasehold::{Fault, Faults, LeaseSet, LockError, Locks, Wait};
+use leasehold::{Fault, Faults, LeaseSet, LeaseState, LockError, Locks, LossReason, Step, Wait};
 use leasehold_tests::polls::drop_after;
 use tokio::time::{Instant, sleep};
 
@@ -275,6 +275,25 @@ async fn their_deadline_is_the_least() {
     leases.lost().await;
     assert!(begun.elapsed() <= least + LATE, "{:?}", begun.elapsed());
     assert!(!leases.is_held() && leases.iter().any(leasehold::Lease::is_held));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_set_is_in_the_state_of_its_worst_lease() {
+    let (faults, [_, locks]) = clients();
+    let leases = take(&locks).await;
+    assert_eq!((leases.len(), leases.iter().len()), (NAMES.len(), NAMES.len()));
+    assert_eq!(leases.state(), LeaseState::Held);
+    faults.on(Step::Renew).next(Fault::Unreachable);
+    sleep(TTL / 3 + LATE).await;
+    assert_eq!(leases.state(), LeaseState::Suspect, "one renewal has failed");
+    leases.renew().await.unwrap();
+    assert_eq!(leases.state(), LeaseState::Held);
+    assert!(leases.remaining() > TTL - TTL / 50);
+    assert!(faults.expire("b"));
+    let lost = leases.renew().await;
+    assert!(matches!(&lost, Err(LockError::Lost { key, .. }) if key.name() == "b"), "{lost:?}");
+    assert_eq!(leases.state(), LeaseState::Lost(LossReason::Expired));
+    assert_eq!(leases.remaining(), Duration::ZERO);
 }
 
 /// The process stands still past the deadline, and both the timers and the work are
