@@ -52,6 +52,7 @@ impl LeaseSet {
     }
 
     /// The leases one by one, in the order of their names.
+    #[must_use]
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &Lease> {
         self.leases.iter()
     }
