@@ -9,8 +9,9 @@ use futures_util::future::join_all;
 use leasehold::store::memory::{Clock, MemoryStore};
 use leasehold::store::quorum::Quorum;
 use leasehold::store::{
-    Adoption, All, Attempt, ClientId, ClientInfo, Ended, Forced, Listener, LockInfo, Mended, Node,
-    Owner, Renewal, Renewals, Request, RequestId, Store, StoreError, StoreFuture, Waiting,
+    Adoption, All, Attempt, ClientId, ClientInfo, Ended, Forced, Listener, LockInfo, Owner,
+    QuorumMember, Renewal, Renewals, Repaired, Request, RequestId, Store, StoreError, StoreFuture,
+    Waiting,
 };
 use leasehold::{LockKey, Locks, Outcome, QuorumLocks};
 use tokio::runtime::Handle;
@@ -43,7 +44,7 @@ impl Members {
     pub fn store(&self) -> Arc<dyn Store> {
         let name = |place: usize| format!("server {place}");
         let nodes = self.members.iter().enumerate();
-        let nodes = nodes.map(|(place, it)| (name(place), it.clone() as Arc<dyn Node>));
+        let nodes = nodes.map(|(place, it)| (name(place), it.clone() as Arc<dyn QuorumMember>));
         Arc::new(Quorum::new(nodes, self.longest_ttl, Handle::current()))
     }
 
@@ -226,7 +227,7 @@ impl fmt::Debug for Member {
     }
 }
 
-impl Node for Member {
+impl QuorumMember for Member {
     fn vote(&self, request: &Request, again: Duration) -> StoreFuture<Attempt> {
         let restarted = self.state().restarted;
         if restarted.is_some_and(|at| self.now() < at + self.counts_after) {
@@ -238,9 +239,9 @@ impl Node for Member {
         self.ask("vote", move |store| store.vote(&request, again))
     }
 
-    fn mend(&self, request: &Request, token: u64, lasts: Duration) -> StoreFuture<Mended> {
+    fn repair(&self, request: &Request, token: u64, lasts: Duration) -> StoreFuture<Repaired> {
         let request = request.clone();
-        self.ask("mend", move |store| store.mend(&request, token, lasts))
+        self.ask("repair", move |store| store.repair(&request, token, lasts))
     }
 }
 

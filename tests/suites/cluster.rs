@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use leasehold::store::redis::{RedisStore, Settings};
 use leasehold::store::{
-    Adoption, Attempt, Attendance, ClientId, Ended, Hint, Kind, Renewal, Request, RequestId, Store,
-    Ticket, Waiting,
+    Adoption, Attempt, ClientId, Ended, Hint, Kind, QueuePosition, Renewal, Request, RequestId,
+    Store, Subscription, Waiting,
 };
 use leasehold::{LockError, LockKey, Locks, Wait};
 use leasehold_tests::cluster::Cluster;
@@ -61,14 +61,14 @@ impl Client {
         request
     }
 
-    async fn queue(&self, name: &str, kind: Kind) -> (Request, Attendance) {
+    async fn queue(&self, name: &str, kind: Kind) -> (Request, Subscription) {
         let request = self.request(name, kind);
-        let attendance = self.store.attend(&request).expect("a cluster").await.unwrap();
-        let ticket = Ticket::New { age: Duration::ZERO };
-        let waiting = Waiting { live: Duration::from_secs(14), ticket };
+        let subscription = self.store.subscribe(&request).expect("a cluster").await.unwrap();
+        let position = QueuePosition::New { age: Duration::ZERO };
+        let waiting = Waiting { live: Duration::from_secs(14), position };
         let queued = self.store.acquire(&request, Some(waiting)).await.unwrap();
         assert!(matches!(queued, Attempt::Queued { .. }), "{queued:?}");
-        (request, attendance)
+        (request, subscription)
     }
 
     async fn release(&self, request: &Request) {
@@ -92,10 +92,10 @@ impl Client {
         timeout(SOON, missed).await.expect("it is told");
     }
 
-    /// The offer of a lock that `first` hands over; `attendance` is there.
+    /// The offer of a lock that `first` hands over; `subscription` is there.
     async fn is_handed(&mut self, first: &Self, name: &str) {
         let held = first.take(name, Kind::Mutex).await;
-        let (waiting, _attendance) = self.queue(name, Kind::Mutex).await;
+        let (waiting, _subscription) = self.queue(name, Kind::Mutex).await;
         first.release(&held).await;
         assert_eq!(self.offer().await, waiting.id);
         self.release(&waiting).await;
@@ -132,7 +132,7 @@ async fn a_lock_is_handed_over_by_a_hint_wherever_it_is() {
         for (kind, letter) in [(Kind::Mutex, "m"), (PERMIT, "s")] {
             let name = format!("{letter}:{n}");
             let held = first.take(&name, kind).await;
-            let (waiting, _attendance) = second.queue(&name, kind).await;
+            let (waiting, _subscription) = second.queue(&name, kind).await;
             first.release(&held).await;
             assert_eq!(second.offer().await, waiting.id);
             second.release(&waiting).await;
@@ -221,13 +221,14 @@ async fn after_lost_connections_hints_come_again() {
     let cluster = Cluster::start().await;
     let (first, mut second) = (Client::connect(&cluster).await, Client::connect(&cluster).await);
     for name in ["a", "b", "c", "d"] {
-        let attendance = second.store.attend(&second.request(name, Kind::Mutex)).unwrap().await;
-        let attendance = attendance.unwrap();
+        let subscription =
+            second.store.subscribe(&second.request(name, Kind::Mutex)).unwrap().await;
+        let subscription = subscription.unwrap();
         second.is_handed(&first, name).await;
         let _ = ask_all::<u32>(&cluster, "CLIENT KILL TYPE pubsub").await;
         second.missed().await;
         second.is_handed(&first, name).await;
-        drop(attendance);
+        drop(subscription);
     }
     until_nobody_is_subscribed(&cluster).await;
 }
@@ -239,7 +240,7 @@ async fn hints_follow_a_slot_that_moves() {
     let ids = ask_all::<String>(&cluster, "CLUSTER MYID").await;
     let slot = ask_all::<u16>(&cluster, "CLUSTER KEYSLOT {a}").await[0];
     let owner = usize::from(slot > 5460) + usize::from(slot > 10922);
-    let attendance = second.store.attend(&second.request("a", Kind::Mutex)).unwrap().await;
+    let subscription = second.store.subscribe(&second.request("a", Kind::Mutex)).unwrap().await;
     for step in 1..=2 {
         let to = (owner + step) % 3;
         let bump = redis::cmd("CLUSTER").arg("BUMPEPOCH").clone();
@@ -261,7 +262,7 @@ async fn hints_follow_a_slot_that_moves() {
             .unwrap();
         assert_eq!(shard.len(), 1, "{shard:?}");
     }
-    drop(attendance);
+    drop(subscription);
     until_nobody_is_subscribed(&cluster).await;
 }
 

@@ -15,8 +15,8 @@ use crate::core::key::LockKey;
 use crate::hints::{Message, Offer, Route};
 use crate::state::lease::{Grant, Granted};
 use crate::store::{
-    Attempt, Attendance, Kind, LIVE, OFFER, Request, Stamp, StoreError, StoreFuture, Ticket,
-    Waiting, Wanted, validity,
+    Attempt, Kind, LIVE, OFFER, QueuePosition, Request, Stamp, StoreError, StoreFuture,
+    Subscription, Waiting, Wanted, validity,
 };
 
 /// A waiter whose wait ends before that leaves, and needs to be known for little
@@ -38,7 +38,7 @@ pub(crate) struct PendingRequest {
     /// For how long it is known to live after its last ask, and the TTL of that.
     live: Duration,
     ttl: Duration,
-    ticket: Option<u64>,
+    position: Option<u64>,
     heartbeat: Option<Heartbeat>,
     /// Until when an offer lasts if it was confirmed by the first of the asks that
     /// had no answer since.
@@ -57,9 +57,9 @@ struct Heartbeat {
 /// Where hints are subscribed to lock by lock.
 enum Subscribing {
     /// There is no need.
-    Done(#[expect(dead_code, reason = "it is held, not read")] Option<Attendance>),
+    Done(#[expect(dead_code, reason = "it is held, not read")] Option<Subscription>),
     /// Only once the lock is found held: a free one costs no subscription.
-    Later(StoreFuture<Attendance>),
+    Later(StoreFuture<Subscription>),
     /// It could not be had: it asks often instead.
     Failed,
 }
@@ -77,7 +77,7 @@ impl PendingRequest {
             first: None,
             live: Duration::ZERO,
             ttl,
-            ticket: None,
+            position: None,
             heartbeat: None,
             confirmed_until: None,
             subscribing: Subscribing::Done(None),
@@ -92,7 +92,7 @@ impl PendingRequest {
         if client.store.has_queue() {
             pending.route = Some(client.hints.route(&pending.request));
         }
-        if let Some(subscription) = client.store.attend(&pending.request) {
+        if let Some(subscription) = client.store.subscribe(&pending.request) {
             pending.subscribing = Subscribing::Later(subscription);
         }
         pending
@@ -152,9 +152,9 @@ impl PendingRequest {
             }
             let before = std::mem::replace(&mut self.subscribing, Subscribing::Failed);
             if let Subscribing::Later(subscription) = before
-                && let Ok(attendance) = subscription.await
+                && let Ok(subscription) = subscription.await
             {
-                self.subscribing = Subscribing::Done(Some(attendance));
+                self.subscribing = Subscribing::Done(Some(subscription));
             }
         }
         self.ask_once(is_waiting.then(|| LIVE.min(left.saturating_add(LIVE_BEYOND)))).await
@@ -169,9 +169,9 @@ impl PendingRequest {
             let answer = self.in_flight.answer().await;
             let (sent, is_own) = (self.in_flight.sent, self.ttl == self.request.ttl);
             match &answer {
-                Ok(Attempt::Queued { ticket, until, .. }) => {
+                Ok(Attempt::Queued { position, until, .. }) => {
                     self.in_flight.arm();
-                    self.ticket = Some(*ticket);
+                    self.position = Some(*position);
                     self.heartbeat = Some(Heartbeat { sent, live: self.live, until: *until });
                     self.confirmed_until = None;
                 }
@@ -206,17 +206,19 @@ impl PendingRequest {
     }
 
     fn send(&mut self, live: Option<Duration>) {
-        let waiting = live.map(|live| Waiting { live, ticket: self.ticket() });
+        let waiting = live.map(|live| Waiting { live, position: self.position() });
         (self.live, self.ttl) = (live.unwrap_or_default(), self.request.ttl);
         self.in_flight.send(|store| Some(store.acquire(&self.request, waiting)));
         self.first.get_or_insert(self.in_flight.sent);
     }
 
-    fn ticket(&self) -> Ticket {
-        match (self.ticket, self.first) {
-            (Some(ticket), _) => Ticket::Told(ticket),
-            (None, Some(first)) => Ticket::New { age: self.now().saturating_duration_since(first) },
-            (None, None) => Ticket::New { age: Duration::ZERO },
+    fn position(&self) -> QueuePosition {
+        match (self.position, self.first) {
+            (Some(position), _) => QueuePosition::Assigned(position),
+            (None, Some(first)) => {
+                QueuePosition::New { age: self.now().saturating_duration_since(first) }
+            }
+            (None, None) => QueuePosition::New { age: Duration::ZERO },
         }
     }
 
@@ -296,7 +298,7 @@ impl PendingRequest {
             self.route = Some(self.client().hints.route(&self.request));
         }
         self.in_flight.start_anew();
-        (self.first, self.ticket) = (None, None);
+        (self.first, self.position) = (None, None);
         (self.heartbeat, self.confirmed_until) = (None, None);
     }
 }

@@ -25,8 +25,9 @@ use futures_util::future::join_all;
 pub use self::clock::Clock;
 use self::table::Table;
 use super::{
-    Adoption, All, Attempt, ClientId, ClientInfo, Ended, Forced, Listener, LockInfo, Mended, Node,
-    Owner, Renewal, Renewals, Request, RequestId, Stamp, Store, StoreFuture, Waiting, at_once,
+    Adoption, All, Attempt, ClientId, ClientInfo, Ended, Forced, Listener, LockInfo, Owner,
+    QuorumMember, Renewal, Renewals, Repaired, Request, RequestId, Stamp, Store, StoreFuture,
+    Waiting, at_once,
 };
 use crate::core::key::LockKey;
 
@@ -152,13 +153,13 @@ impl Store for MemoryStore {
     }
 }
 
-impl Node for MemoryStore {
+impl QuorumMember for MemoryStore {
     fn vote(&self, request: &Request, again: Duration) -> StoreFuture<Attempt> {
         self.run(|table, now| table.vote(request, again, now))
     }
 
-    fn mend(&self, request: &Request, token: u64, lasts: Duration) -> StoreFuture<Mended> {
-        self.run(|table, now| table.mend(request, token, lasts, now))
+    fn repair(&self, request: &Request, token: u64, lasts: Duration) -> StoreFuture<Repaired> {
+        self.run(|table, now| table.repair(request, token, lasts, now))
     }
 }
 

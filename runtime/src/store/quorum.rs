@@ -24,8 +24,9 @@ use tokio::runtime::Handle;
 use self::pending_cancels::Member;
 use self::round::Round;
 use super::{
-    Adoption, All, Attempt, ClientId, ClientInfo, Ended, Forced, Kind, Listener, LockInfo, Node,
-    Owner, Renewal, Renewals, Request, RequestId, Store, StoreError, StoreFuture, Waiting, at_once,
+    Adoption, All, Attempt, ClientId, ClientInfo, Ended, Forced, Kind, Listener, LockInfo, Owner,
+    QuorumMember, Renewal, Renewals, Request, RequestId, Store, StoreError, StoreFuture, Waiting,
+    at_once,
 };
 use crate::core::error::Outcome;
 use crate::core::key::LockKey;
@@ -61,7 +62,7 @@ impl Quorum {
     /// three do, and two of four are no majority.
     #[must_use]
     pub fn new(
-        nodes: impl IntoIterator<Item = (String, Arc<dyn Node>)>,
+        nodes: impl IntoIterator<Item = (String, Arc<dyn QuorumMember>)>,
         longest_ttl: Duration,
         runtime: Handle,
     ) -> Self {

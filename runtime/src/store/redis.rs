@@ -43,10 +43,10 @@ pub use self::member::Member;
 use self::replicated::Synced;
 pub use self::settings::Settings;
 #[cfg(feature = "cluster")]
-use super::Attendance;
+use super::Subscription;
 use super::{
     Adoption, All, Attempt, ClientId, ClientInfo, Ended, Forced, Kind, Listener, LockInfo, Owner,
-    Renewal, Renewals, Request, RequestId, Stamp, Store, StoreFuture, Ticket, Waiting,
+    QueuePosition, Renewal, Renewals, Request, RequestId, Stamp, Store, StoreFuture, Waiting,
 };
 use crate::core::error::LossReason;
 use crate::core::fence::Fence;
@@ -83,13 +83,13 @@ fn attempt(answer: &[u64]) -> Option<Attempt> {
         [1, token] => Attempt::Granted { token },
         [code @ (0 | 4 | 7), millis] => {
             let retry_after = Duration::from_millis(millis);
-            Attempt::Busy { retry_after, repaired: code == 4, kept: code == 7 }
+            Attempt::Busy { retry_after, expiry_added: code == 4, kept: code == 7 }
         }
         [2] => Attempt::Ended,
         [3] => Attempt::WrongKind,
         [6] => Attempt::WouldDeadlock,
-        [5, ticket, until, again] => {
-            Attempt::Queued { ticket, until, ask_again: Duration::from_millis(again) }
+        [5, position, until, again] => {
+            Attempt::Queued { position, until, ask_again: Duration::from_millis(again) }
         }
         _ => return None,
     })
@@ -103,10 +103,10 @@ impl Store for RedisStore {
         }
         command = match waiting {
             None => command.number(0_u8).number(0_u8),
-            Some(Waiting { live, ticket: Ticket::Told(ticket) }) => {
-                command.millis(live).number(ticket)
+            Some(Waiting { live, position: QueuePosition::Assigned(position) }) => {
+                command.millis(live).number(position)
             }
-            Some(Waiting { live, ticket: Ticket::New { age } }) => {
+            Some(Waiting { live, position: QueuePosition::New { age } }) => {
                 let command = command.millis(live);
                 if age.is_zero() {
                     command.number(0_u8)
@@ -263,7 +263,7 @@ impl Store for RedisStore {
     }
 
     #[cfg(feature = "cluster")]
-    fn attend(&self, request: &Request) -> Option<StoreFuture<Attendance>> {
+    fn subscribe(&self, request: &Request) -> Option<StoreFuture<Subscription>> {
         match &self.servers {
             Servers::One(_) => None,
             Servers::Cluster(cluster) => {

@@ -1,4 +1,4 @@
-//! What all commands of one acquisition carry.
+//! What a command carries: the request, its ids, its owner, and how it waits.
 
 use std::fmt;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ const COUNTER: usize = 12;
 pub struct ClientId([u8; CLIENT]);
 
 impl ClientId {
-    /// An id that nobody else has.
+    /// A new random id.
     #[must_use]
     pub fn random() -> Self {
         let mut id = [b'-'; CLIENT];
@@ -69,7 +69,7 @@ impl RequestId {
         Self(id)
     }
 
-    /// The id that is written so; nothing for anything else.
+    /// Parses an id; `None` if it has another length.
     #[must_use]
     pub fn read(id: &[u8]) -> Option<Self> {
         id.try_into().ok().map(Self)
@@ -96,23 +96,23 @@ impl fmt::Debug for RequestId {
     }
 }
 
-/// What is asked for.
+/// The kind of lease that a request asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// The only lease of a lock.
     Mutex,
-    /// A hold of its owner's, who may have others of the same lock. It has an owner.
+    /// A hold of an owner, which may have other holds of the same lock. It always has an owner.
     Reentrant,
-    /// A permit of at most `limit` in all.
+    /// A permit.
     Semaphore {
-        /// How much weight may be out with this one.
+        /// The highest total weight, this permit included.
         limit: u32,
-        /// How much of it this one takes.
+        /// The weight of this permit.
         weight: u32,
     },
     /// A reader's lease, beside those of other readers.
     Read,
-    /// A writer's lease, beside none but its owner's own readers'.
+    /// A writer's lease, alone but for readers of the same owner.
     Write,
 }
 
@@ -123,13 +123,13 @@ impl Kind {
         matches!(self, Self::Mutex | Self::Reentrant | Self::Write)
     }
 
-    /// Whether its owner, if it has one, may have it already, and have more of it.
+    /// Whether an owner that holds the lock may take more of it.
     pub(crate) fn may_be_had_already(self) -> bool {
         matches!(self, Self::Reentrant | Self::Read | Self::Write)
     }
 }
 
-/// Whom a lease belongs to, where its holder wants to be known again: text of 1 to
+/// The owner of a lease, by which a holder is recognised when it comes back: text of 1 to
 /// 128 bytes without control characters.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Owner(Arc<str>);
@@ -169,7 +169,7 @@ impl fmt::Debug for Owner {
     }
 }
 
-/// What is asked for, and by whom.
+/// A request before it has an id and a TTL.
 #[derive(Clone, Debug)]
 pub(crate) struct Wanted {
     pub(crate) key: LockKey,
@@ -178,7 +178,7 @@ pub(crate) struct Wanted {
 }
 
 impl Wanted {
-    /// Whether its owner may have it already, and have more of it.
+    /// Whether it has an owner that may hold the lock already and take more of it.
     pub(crate) fn may_be_had_already(&self) -> bool {
         self.owner.is_some() && self.kind.may_be_had_already()
     }
@@ -189,15 +189,41 @@ impl Wanted {
 pub struct Request {
     /// The lock.
     pub key: LockKey,
-    /// The acquisition's id.
+    /// The id of the acquisition.
     pub id: RequestId,
-    /// What is asked for.
+    /// The kind of lease.
     pub kind: Kind,
-    /// Who asks, if he is to be known again.
+    /// The owner, if it has one.
     pub owner: Option<Owner>,
     /// How long the lease lasts.
     pub ttl: Duration,
 }
+
+/// How a request waits in the queue, if it can't be granted at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Waiting {
+    /// How long the store takes the waiter to be alive, from when it is asked: less than
+    /// [`LIVE_MOST`](super::LIVE_MOST). A waiter that does not ask again by then is passed over.
+    pub live: Duration,
+    /// Its position in the queue.
+    pub position: QueuePosition,
+}
+
+/// A waiter's position in the queue: the store's time when it first asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum QueuePosition {
+    /// The store has not told it one yet.
+    New {
+        /// How long ago it first asked, if that ask had no answer.
+        age: Duration,
+    },
+    /// As the store told it: the waiter keeps it, even if it was passed over.
+    Assigned(u64),
+}
+
+/// Until when a waiter is taken to be alive, by the store's clock. It can only be compared
+/// with another stamp of the same request, and sent to the store.
+pub type Stamp = u64;
 
 #[cfg(test)]
 mod tests {

@@ -10,7 +10,7 @@ use std::time::Duration;
 use bb8_redis::{RedisConnectionManager, bb8};
 use leasehold::store::quorum;
 use leasehold::store::redis::{RedisStore, Settings};
-use leasehold::store::{ClientId, Node, Store};
+use leasehold::store::{ClientId, QuorumMember, Store};
 use leasehold::{LockError, LockKey, Locks};
 use tokio::runtime::Handle;
 use tokio::sync::OnceCell;
@@ -271,7 +271,7 @@ async fn quorum(
     let mut nodes = Vec::new();
     for url in masters.urls() {
         let member = RedisStore::connect_member(&url, &settings, id, Handle::current()).await?;
-        nodes.push((member.server, Arc::new(member.store) as Arc<dyn Node>));
+        nodes.push((member.server, Arc::new(member.store) as Arc<dyn QuorumMember>));
     }
     Ok(Arc::new(quorum::Quorum::new(nodes, Duration::from_secs(60), Handle::current())))
 }

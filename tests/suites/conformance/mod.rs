@@ -23,7 +23,8 @@ use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use leasehold::store::{
-    Attempt, ClientId, Ended, Kind, Owner, Renewal, Request, RequestId, Stamp, Ticket, Waiting,
+    Attempt, ClientId, Ended, Kind, Owner, QueuePosition, Renewal, Request, RequestId, Stamp,
+    Waiting,
 };
 use leasehold::{LockKey, Outcome};
 use leasehold_tests::backend::Backend;
@@ -200,7 +201,7 @@ async fn kept(backend: &impl Backend, request: &Request) -> Duration {
 
 async fn refused(backend: &impl Backend, request: &Request, is_kept: bool) -> Duration {
     match acquire(backend, request).await {
-        Attempt::Busy { retry_after, repaired: false, kept } if kept == is_kept => retry_after,
+        Attempt::Busy { retry_after, expiry_added: false, kept } if kept == is_kept => retry_after,
         other => panic!("{other:?}"),
     }
 }
@@ -208,10 +209,15 @@ async fn refused(backend: &impl Backend, request: &Request, is_kept: bool) -> Du
 /// A heartbeat longer than any test.
 const LIVE: Duration = Duration::from_secs(10);
 
-const FIRST: Ticket = Ticket::New { age: Duration::ZERO };
+const FIRST: QueuePosition = QueuePosition::New { age: Duration::ZERO };
 
-async fn ask(backend: &impl Backend, request: &Request, live: Duration, ticket: Ticket) -> Attempt {
-    let waiting = Some(Waiting { live, ticket });
+async fn ask(
+    backend: &impl Backend,
+    request: &Request,
+    live: Duration,
+    position: QueuePosition,
+) -> Attempt {
+    let waiting = Some(Waiting { live, position });
     backend.store().acquire(request, waiting).await.expect("the store answers")
 }
 
@@ -220,15 +226,15 @@ async fn queued(
     backend: &impl Backend,
     request: &Request,
     live: Duration,
-    ticket: Ticket,
+    position: QueuePosition,
 ) -> (u64, Stamp, Duration) {
-    match ask(backend, request, live, ticket).await {
-        Attempt::Queued { ticket, until, ask_again } => (ticket, until, ask_again),
+    match ask(backend, request, live, position).await {
+        Attempt::Queued { position, until, ask_again } => (position, until, ask_again),
         other => panic!("{other:?}"),
     }
 }
 
-/// Joins the queue for the first time; its ticket.
+/// Joins the queue for the first time; its position.
 async fn waits(backend: &impl Backend, request: &Request, live: Duration) -> u64 {
     queued(backend, request, live, FIRST).await.0
 }

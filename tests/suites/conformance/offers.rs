@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use leasehold::LockKey;
-use leasehold::store::{Attempt, Kind, LIVE_MOST, Renewal, Request, Stamp, Ticket};
+use leasehold::store::{Attempt, Kind, LIVE_MOST, QueuePosition, Renewal, Request, Stamp};
 use leasehold_tests::backend::Backend;
 
 use super::{
@@ -47,18 +47,18 @@ pub(super) async fn an_offer_that_nobody_confirms_goes_on_and_its_waiter_comes_b
         let [holder, late, next, third, tries] =
             clients.each_ref().map(|client| request(client, kind));
         granted(backend, &holder).await;
-        let (ticket, place) =
+        let (position, place) =
             (waits(backend, &late, LIVE).await, waits(backend, &next, LIVE).await);
         waits(backend, &third, LIVE).await;
         let _ = released(backend, &holder).await;
         let left = busy(backend, &tries).await;
         assert!(left <= OFFER, "{kind:?}: {left:?}");
         backend.pass(OFFER).await;
-        let answer = ask(backend, &next, LIVE, Ticket::Told(place)).await;
+        let answer = ask(backend, &next, LIVE, QueuePosition::Assigned(place)).await;
         assert!(matches!(answer, Attempt::Granted { .. }), "{kind:?}: {answer:?}");
         // It lives after all.
-        let (told, ..) = queued(backend, &late, LIVE, Ticket::Told(ticket)).await;
-        assert_eq!(told, ticket);
+        let (told, ..) = queued(backend, &late, LIVE, QueuePosition::Assigned(position)).await;
+        assert_eq!(told, position);
         let _ = released(backend, &next).await;
         assert_ne!(renewed(backend, &third).await, Renewal::Renewed);
         claims(backend, &late).await;
@@ -85,7 +85,7 @@ pub(super) async fn an_offer_that_is_kept_lasts_as_long_as_its_waiters_heartbeat
         let request = |client| Request { key: key.clone(), ..request(client, kind) };
         let [holder, slow, next, tries] = clients.each_ref().map(request);
         granted(backend, &holder).await;
-        let (ticket, until, _) = queued(backend, &slow, LIVE, FIRST).await;
+        let (position, until, _) = queued(backend, &slow, LIVE, FIRST).await;
         // What is not offered yet is not kept.
         keeps(backend, &slow, until).await;
         let place = waits(backend, &next, super::LIVE).await;
@@ -96,14 +96,14 @@ pub(super) async fn an_offer_that_is_kept_lasts_as_long_as_its_waiters_heartbeat
             let left = busy(backend, &tries).await;
             assert!(left > OFFER && left <= LIVE, "{kind:?}: {left:?}");
         }
-        all.push((slow, ticket, next, place, nth < KINDS.len()));
+        all.push((slow, position, next, place, nth < KINDS.len()));
     }
     backend.pass(LIVE / 2).await;
-    for (slow, ticket, next, place, is_in_time) in &all {
+    for (slow, position, next, place, is_in_time) in &all {
         let kind = slow.kind;
-        queued(backend, next, super::LIVE, Ticket::Told(*place)).await;
+        queued(backend, next, super::LIVE, QueuePosition::Assigned(*place)).await;
         if *is_in_time {
-            let answer = ask(backend, slow, LIVE, Ticket::Told(*ticket)).await;
+            let answer = ask(backend, slow, LIVE, QueuePosition::Assigned(*position)).await;
             assert!(matches!(answer, Attempt::Granted { .. }), "{kind:?}: {answer:?}");
             let _ = released(backend, slow).await;
             claims(backend, next).await;
@@ -112,7 +112,7 @@ pub(super) async fn an_offer_that_is_kept_lasts_as_long_as_its_waiters_heartbeat
     backend.pass(LIVE / 2).await;
     for (slow, _, next, place, _) in all.iter().filter(|(.., is_in_time)| !is_in_time) {
         assert_ne!(renewed(backend, slow).await, Renewal::Renewed, "{:?}", slow.kind);
-        let answer = ask(backend, next, LIVE, Ticket::Told(*place)).await;
+        let answer = ask(backend, next, LIVE, QueuePosition::Assigned(*place)).await;
         assert!(matches!(answer, Attempt::Granted { .. }), "{:?}: {answer:?}", slow.kind);
     }
 }
@@ -162,18 +162,19 @@ pub(super) async fn the_others_of_a_client_that_hears_nothing_are_passed_over_wi
         let (holder, next) = (request(&holders, kind), request(&alive, kind));
         let all = [(); 4].map(|()| request(&dead, kind));
         granted(backend, &holder).await;
-        let mut tickets = Vec::new();
+        let mut positions = Vec::new();
         for waiter in &all {
-            tickets.push(waits(backend, waiter, LIVE).await);
+            positions.push(waits(backend, waiter, LIVE).await);
         }
         let place = waits(backend, &next, LIVE).await;
         let _ = released(backend, &holder).await;
         backend.pass(OFFER).await;
-        let answer = ask(backend, &next, LIVE, Ticket::Told(place)).await;
+        let answer = ask(backend, &next, LIVE, QueuePosition::Assigned(place)).await;
         assert!(matches!(answer, Attempt::Granted { .. }), "{kind:?}: {answer:?}");
         for nth in [2, 1] {
-            let (told, ..) = queued(backend, &all[nth], LIVE, Ticket::Told(tickets[nth])).await;
-            assert_eq!(told, tickets[nth]);
+            let (told, ..) =
+                queued(backend, &all[nth], LIVE, QueuePosition::Assigned(positions[nth])).await;
+            assert_eq!(told, positions[nth]);
         }
         let _ = released(backend, &next).await;
         claims(backend, &all[1]).await;

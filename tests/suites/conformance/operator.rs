@@ -2,7 +2,7 @@
 
 use leasehold::LockKey;
 use leasehold::LossReason::Expired;
-use leasehold::store::Ticket;
+use leasehold::store::QueuePosition;
 use leasehold::store::{
     Attempt, ClientInfo, Ended, Forced, Hint, Kind, LockInfo, LockKind, Owner, Renewal, Request,
 };
@@ -110,7 +110,7 @@ pub(super) async fn a_name_that_is_waited_for_is_one_kind_of_lock(backend: &impl
             client.owned(if waited == Kind::Read { Kind::Write } else { waited }, "me", SHORT);
         granted(backend, &holder).await;
         let waiter = first.owned(waited, "other", LONG);
-        let (ticket, ..) = queued(backend, &waiter, LIVE, FIRST).await;
+        let (position, ..) = queued(backend, &waiter, LIVE, FIRST).await;
         // The record is gone, and the queue is not.
         backend.pass(SHORT).await;
         for other in KINDS.into_iter().filter(|other| !is_same(waited, *other)) {
@@ -121,7 +121,7 @@ pub(super) async fn a_name_that_is_waited_for_is_one_kind_of_lock(backend: &impl
                 "{other:?} where {waited:?} is waited for"
             );
         }
-        let answer = ask(backend, &waiter, LIVE, Ticket::Told(ticket)).await;
+        let answer = ask(backend, &waiter, LIVE, QueuePosition::Assigned(position)).await;
         assert!(matches!(answer, Attempt::Granted { .. }), "{waited:?}: {answer:?}");
         let _ = released(backend, &waiter).await;
     }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use leasehold::LossReason::{Expired, Taken};
-use leasehold::store::{Attempt, Ended, Kind, Renewal, Request, Ticket};
+use leasehold::store::{Attempt, Ended, Kind, QueuePosition, Renewal, Request};
 use leasehold_tests::backend::Backend;
 
 use super::{
@@ -272,10 +272,10 @@ pub(super) async fn an_offer_to_an_owner_ends_with_the_heartbeat(backend: &impl 
     granted(backend, &mine).await;
     let (dead, next) = (hold(&Client::new(), "dead", LONG), hold(&Client::new(), "next", LONG));
     waits(backend, &dead, SHORT).await;
-    let (ticket, ..) = queued(backend, &next, LIVE, FIRST).await;
+    let (position, ..) = queued(backend, &next, LIVE, FIRST).await;
     let _ = released(backend, &mine).await;
     backend.pass(SHORT).await;
-    let answer = ask(backend, &next, LIVE, Ticket::Told(ticket)).await;
+    let answer = ask(backend, &next, LIVE, QueuePosition::Assigned(position)).await;
     assert!(matches!(answer, Attempt::Granted { .. }), "{answer:?}");
     assert_eq!(renewed(backend, &dead).await, Renewal::NotHeld(Taken));
 }
@@ -288,10 +288,10 @@ pub(super) async fn a_waiter_whose_owner_has_got_it_meanwhile_is_let_in(backend:
     let between = hold(&Client::new(), "two", LONG);
     waits(backend, &between, LIVE).await;
     let mine = hold(&late, "me", LONG);
-    let (ticket, ..) = queued(backend, &mine, LIVE, FIRST).await;
+    let (position, ..) = queued(backend, &mine, LIVE, FIRST).await;
     let _ = released(backend, &held).await;
     claims(backend, &offered).await;
-    let answer = ask(backend, &mine, LIVE, Ticket::Told(ticket)).await;
+    let answer = ask(backend, &mine, LIVE, QueuePosition::Assigned(position)).await;
     assert!(matches!(answer, Attempt::Granted { .. }), "{answer:?}");
     assert_eq!(released(backend, &offered).await, Ended::StillHeld(1));
     assert_eq!(released(backend, &mine).await, Ended::Released);
@@ -305,10 +305,10 @@ pub(super) async fn who_comes_in_past_the_queue_has_left_it(backend: &impl Backe
     let between = hold(&Client::new(), "two", LONG);
     waits(backend, &offered, LIVE).await;
     waits(backend, &between, LIVE).await;
-    let (ticket, ..) = queued(backend, &mine, SHORT, FIRST).await;
+    let (position, ..) = queued(backend, &mine, SHORT, FIRST).await;
     let _ = released(backend, &holder).await;
     claims(backend, &offered).await;
-    let answer = ask(backend, &mine, SHORT, Ticket::Told(ticket)).await;
+    let answer = ask(backend, &mine, SHORT, QueuePosition::Assigned(position)).await;
     assert!(matches!(answer, Attempt::Granted { .. }), "{answer:?}");
     // Who is served now is not he, whose lease would be an offer again.
     assert!(!cancelled(backend, &between).await);

@@ -246,7 +246,7 @@ pub(super) async fn an_owner_of_whom_nothing_is_left_does_not_wait_for_himself(
     let writer = client.owned(Kind::Write, "me", LONG);
     for _ in 0..5 {
         match ask(backend, &writer, LIVE, FIRST).await {
-            Attempt::Busy { retry_after: Duration::ZERO, repaired: false, .. } => {}
+            Attempt::Busy { retry_after: Duration::ZERO, expiry_added: false, .. } => {}
             Attempt::Queued { .. } => return,
             other => panic!("{other:?}"),
         }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use leasehold::LossReason::{Expired, Taken};
-use leasehold::store::{Attempt, Ended, Hint, Kind, OFFER, Renewal, Request, Ticket};
+use leasehold::store::{Attempt, Ended, Hint, Kind, OFFER, QueuePosition, Renewal, Request};
 use leasehold_tests::backend::{Backend, Memory};
 use leasehold_tests::hearing::Hearing;
 
@@ -26,7 +26,7 @@ macro_rules! cases {
             many_dead_are_passed_over,
             many_dead_do_not_delay_who_waits,
             a_heartbeat_that_is_too_long_is_not_believed,
-            one_who_comes_back_has_its_place_by_its_ticket,
+            one_who_comes_back_has_its_place_by_its_position,
             one_whose_answer_was_lost_has_its_place_by_its_age,
             asking_again_keeps_the_place,
             a_cancelled_waiter_is_not_served,
@@ -72,7 +72,8 @@ fn permit(client: &Client, limit: u32, weight: u32) -> Request {
 async fn persists(backend: &impl Backend, request: &Request) -> Attempt {
     for _ in 0..5 {
         let answer = acquire(backend, request).await;
-        if !matches!(answer, Attempt::Busy { retry_after: Duration::ZERO, repaired: false, .. }) {
+        if !matches!(answer, Attempt::Busy { retry_after: Duration::ZERO, expiry_added: false, .. })
+        {
             return answer;
         }
     }
@@ -139,9 +140,9 @@ pub(super) async fn asking_again_makes_an_offer_last_its_ttl(backend: &impl Back
     let client = Client::new();
     let [holder, waiter] = [(); 2].map(|()| client.mutex(LONG));
     granted(backend, &holder).await;
-    let ticket = waits(backend, &waiter, LIVE).await;
+    let position = waits(backend, &waiter, LIVE).await;
     let _ = released(backend, &holder).await;
-    let answer = ask(backend, &waiter, LIVE, Ticket::Told(ticket)).await;
+    let answer = ask(backend, &waiter, LIVE, QueuePosition::Assigned(position)).await;
     assert!(matches!(answer, Attempt::Granted { .. }), "{answer:?}");
     assert!(busy(backend, &client.mutex(LONG)).await > LIVE);
 }
@@ -214,18 +215,18 @@ pub(super) async fn a_heartbeat_that_is_too_long_is_not_believed(backend: &impl 
     granted(backend, &client.mutex(LONG)).await;
 }
 
-pub(super) async fn one_who_comes_back_has_its_place_by_its_ticket(backend: &impl Backend) {
+pub(super) async fn one_who_comes_back_has_its_place_by_its_position(backend: &impl Backend) {
     let client = Client::new();
     let [holder, late, second, third] = [(); 4].map(|()| client.mutex(LONG));
     granted(backend, &holder).await;
-    let ticket = waits(backend, &late, SHORT).await;
+    let position = waits(backend, &late, SHORT).await;
     waits(backend, &second, LIVE).await;
     waits(backend, &third, LIVE).await;
     backend.pass(SHORT).await;
     let _ = released(backend, &holder).await;
     claims(backend, &second).await;
-    let (told, ..) = queued(backend, &late, LIVE, Ticket::Told(ticket)).await;
-    assert_eq!(told, ticket);
+    let (told, ..) = queued(backend, &late, LIVE, QueuePosition::Assigned(position)).await;
+    assert_eq!(told, position);
     let _ = released(backend, &second).await;
     claims(backend, &late).await;
 }
@@ -241,7 +242,7 @@ pub(super) async fn one_whose_answer_was_lost_has_its_place_by_its_age(backend: 
     waits(backend, &third, LIVE).await;
     let _ = released(backend, &holder).await;
     let age = backend.store().now() - begun;
-    queued(backend, &late, LIVE, Ticket::New { age }).await;
+    queued(backend, &late, LIVE, QueuePosition::New { age }).await;
     let _ = released(backend, &second).await;
     claims(backend, &late).await;
 }
@@ -250,10 +251,10 @@ pub(super) async fn asking_again_keeps_the_place(backend: &impl Backend) {
     let client = Client::new();
     let [holder, first, second] = [(); 3].map(|()| client.mutex(LONG));
     granted(backend, &holder).await;
-    let ticket = waits(backend, &first, LIVE).await;
-    assert!(waits(backend, &second, LIVE).await > ticket);
-    for again in [Ticket::Told(ticket), FIRST, Ticket::New { age: LIVE }] {
-        assert_eq!(queued(backend, &first, LIVE, again).await.0, ticket);
+    let position = waits(backend, &first, LIVE).await;
+    assert!(waits(backend, &second, LIVE).await > position);
+    for again in [QueuePosition::Assigned(position), FIRST, QueuePosition::New { age: LIVE }] {
+        assert_eq!(queued(backend, &first, LIVE, again).await.0, position);
     }
     let _ = released(backend, &holder).await;
     claims(backend, &first).await;
@@ -329,10 +330,10 @@ pub(super) async fn after_an_expiry_the_first_is_granted(backend: &impl Backend)
     let client = Client::new();
     let [first, second] = [(); 2].map(|()| client.mutex(LONG));
     granted(backend, &client.mutex(SHORT)).await;
-    let ticket = waits(backend, &first, LIVE).await;
+    let position = waits(backend, &first, LIVE).await;
     waits(backend, &second, LIVE).await;
     backend.pass(SHORT).await;
-    let answer = ask(backend, &first, LIVE, Ticket::Told(ticket)).await;
+    let answer = ask(backend, &first, LIVE, QueuePosition::Assigned(position)).await;
     assert!(matches!(answer, Attempt::Granted { .. }), "{answer:?}");
     let _ = released(backend, &first).await;
     claims(backend, &second).await;
@@ -343,13 +344,13 @@ pub(super) async fn a_keeping_is_waited_for(backend: &impl Backend) {
     let [holder, waiter] = [(); 2].map(|()| client.mutex(LONG));
     granted(backend, &holder).await;
     assert_eq!(backend.store().release(&holder, SHORT * 2).await.unwrap(), Ended::Kept);
-    let (ticket, _, ask_again) = queued(backend, &waiter, LIVE, FIRST).await;
+    let (position, _, ask_again) = queued(backend, &waiter, LIVE, FIRST).await;
     assert!(ask_again <= SHORT * 2, "{ask_again:?}");
     assert_eq!(released(backend, &holder).await, Ended::Kept);
     assert_eq!(renewed(backend, &waiter).await, Renewal::NotHeld(Taken));
     backend.pass(SHORT * 2).await;
     busy(backend, &client.mutex(LONG)).await;
-    let answer = ask(backend, &waiter, LIVE, Ticket::Told(ticket)).await;
+    let answer = ask(backend, &waiter, LIVE, QueuePosition::Assigned(position)).await;
     assert!(matches!(answer, Attempt::Granted { .. }), "{answer:?}");
 }
 
@@ -383,11 +384,11 @@ pub(super) async fn the_first_asks_again_when_the_lock_is_free(backend: &impl Ba
     let holder = client.mutex(Duration::from_secs(2));
     granted(backend, &holder).await;
     let [first, second] = [(); 2].map(|()| client.mutex(LONG));
-    let (ticket, _, ask_again) = queued(backend, &first, LIVE, FIRST).await;
+    let (position, _, ask_again) = queued(backend, &first, LIVE, FIRST).await;
     assert!(ask_again <= holder.ttl, "{ask_again:?}");
     let (_, _, ask_again) = queued(backend, &second, LIVE, FIRST).await;
     assert_eq!(ask_again.as_millis(), (LIVE / 3).as_millis());
-    let (_, _, ask_again) = queued(backend, &first, LIVE, Ticket::Told(ticket)).await;
+    let (_, _, ask_again) = queued(backend, &first, LIVE, QueuePosition::Assigned(position)).await;
     assert!(ask_again <= holder.ttl, "{ask_again:?}");
 }
 
@@ -395,9 +396,10 @@ pub(super) async fn each_ask_lives_longer(backend: &impl Backend) {
     let client = Client::new();
     let [holder, waiter] = [(); 2].map(|()| client.mutex(LONG));
     granted(backend, &holder).await;
-    let (ticket, before, _) = queued(backend, &waiter, SHORT * 2, FIRST).await;
+    let (position, before, _) = queued(backend, &waiter, SHORT * 2, FIRST).await;
     backend.pass(SHORT).await;
-    let (_, after, _) = queued(backend, &waiter, SHORT * 2, Ticket::Told(ticket)).await;
+    let (_, after, _) =
+        queued(backend, &waiter, SHORT * 2, QueuePosition::Assigned(position)).await;
     assert!(after > before);
     backend.pass(SHORT).await;
     let _ = released(backend, &holder).await;
@@ -408,9 +410,12 @@ pub(super) async fn an_ended_request_does_not_wait_again(backend: &impl Backend)
     let client = Client::new();
     let [holder, waiter] = [(); 2].map(|()| client.mutex(LONG));
     granted(backend, &holder).await;
-    let ticket = waits(backend, &waiter, LIVE).await;
+    let position = waits(backend, &waiter, LIVE).await;
     assert!(!cancelled(backend, &waiter).await);
-    assert_eq!(ask(backend, &waiter, LIVE, Ticket::Told(ticket)).await, Attempt::Ended);
+    assert_eq!(
+        ask(backend, &waiter, LIVE, QueuePosition::Assigned(position)).await,
+        Attempt::Ended
+    );
     assert_eq!(ask(backend, &waiter, LIVE, FIRST).await, Attempt::Ended);
     let _ = released(backend, &holder).await;
     assert_eq!(ask(backend, &holder, LIVE, FIRST).await, Attempt::Ended);
@@ -422,8 +427,8 @@ pub(super) async fn every_command_may_be_sent_twice(backend: &impl Backend) {
     let [holder, first, second] = [(); 3].map(|()| client.mutex(LONG));
     granted(backend, &holder).await;
     for waiter in [&first, &second] {
-        let ticket = waits(backend, waiter, LIVE).await;
-        assert_eq!(waits(backend, waiter, LIVE).await, ticket);
+        let position = waits(backend, waiter, LIVE).await;
+        assert_eq!(waits(backend, waiter, LIVE).await, position);
     }
     assert_eq!(released(backend, &holder).await, Ended::Released);
     assert_eq!(released(backend, &holder).await, Ended::Released);
@@ -469,13 +474,13 @@ pub(super) async fn another_kind_waits_for_a_queue_to_end(backend: &impl Backend
     let client = Client::new();
     let waiter = client.mutex(LONG);
     granted(backend, &client.mutex(SHORT)).await;
-    let ticket = waits(backend, &waiter, LIVE).await;
+    let position = waits(backend, &waiter, LIVE).await;
     backend.pass(SHORT).await;
     let (other, refused) = (client.permit(1, LONG), client.permit(1, LONG));
     assert_eq!(acquire(backend, &other).await, Attempt::WrongKind);
     assert_eq!(ask(backend, &refused, LIVE, FIRST).await, Attempt::WrongKind);
     assert!(!cancelled(backend, &other).await);
-    let answer = ask(backend, &waiter, LIVE, Ticket::Told(ticket)).await;
+    let answer = ask(backend, &waiter, LIVE, QueuePosition::Assigned(position)).await;
     assert!(matches!(answer, Attempt::Granted { .. }), "{answer:?}");
     let _ = released(backend, &waiter).await;
     granted(backend, &client.permit(1, LONG)).await;
@@ -485,13 +490,13 @@ pub(super) async fn another_kind_waits_for_a_queue_of_permits_to_end(backend: &i
     let client = Client::new();
     let waiter = client.permit(1, LONG);
     granted(backend, &client.permit(1, SHORT)).await;
-    let ticket = waits(backend, &waiter, LIVE).await;
+    let position = waits(backend, &waiter, LIVE).await;
     backend.pass(SHORT).await;
     let (other, refused) = (client.mutex(LONG), client.mutex(LONG));
     assert_eq!(acquire(backend, &other).await, Attempt::WrongKind);
     assert_eq!(ask(backend, &refused, LIVE, FIRST).await, Attempt::WrongKind);
     assert!(!cancelled(backend, &other).await);
-    let answer = ask(backend, &waiter, LIVE, Ticket::Told(ticket)).await;
+    let answer = ask(backend, &waiter, LIVE, QueuePosition::Assigned(position)).await;
     assert!(matches!(answer, Attempt::Granted { .. }), "{answer:?}");
     let _ = released(backend, &waiter).await;
     granted(backend, &client.mutex(LONG)).await;
@@ -538,12 +543,12 @@ pub(super) async fn a_release_frees_though_another_kind_waits(backend: &impl Bac
     let client = Client::new();
     let late = client.mutex(LONG);
     granted(backend, &client.mutex(SHORT)).await;
-    let ticket = waits(backend, &late, SHORT).await;
+    let position = waits(backend, &late, SHORT).await;
     backend.pass(SHORT).await;
     granted(backend, &client.permit(1, SHORT)).await;
     waits(backend, &client.permit(1, LONG), LIVE).await;
     backend.pass(SHORT).await;
-    let answer = ask(backend, &late, LIVE, Ticket::Told(ticket)).await;
+    let answer = ask(backend, &late, LIVE, QueuePosition::Assigned(position)).await;
     assert!(matches!(answer, Attempt::Granted { .. }), "{answer:?}");
     assert_eq!(released(backend, &late).await, Ended::Released);
     assert_eq!(renewed(backend, &late).await, Renewal::NotHeld(Taken));
@@ -554,8 +559,8 @@ pub(super) async fn a_permit_is_handed_to_the_first(backend: &impl Backend) {
     let client = Client::new();
     let [holder, first, second] = [(); 3].map(|()| client.permit(1, LONG));
     granted(backend, &holder).await;
-    let ticket = waits(backend, &first, LIVE).await;
-    assert!(waits(backend, &second, LIVE).await > ticket);
+    let position = waits(backend, &first, LIVE).await;
+    assert!(waits(backend, &second, LIVE).await > position);
     assert_eq!(released(backend, &holder).await, Ended::Released);
     assert_eq!(renewed(backend, &second).await, Renewal::NotHeld(Expired));
     claims(backend, &first).await;
@@ -678,11 +683,11 @@ pub(super) async fn a_raised_limit_lets_more_in(backend: &impl Backend) {
     let client = Client::new();
     granted(backend, &client.permit(1, LONG)).await;
     let mut waiter = client.permit(1, LONG);
-    let ticket = waits(backend, &waiter, LIVE).await;
+    let position = waits(backend, &waiter, LIVE).await;
     let late = client.permit(3, LONG);
     waits(backend, &late, LIVE).await;
     waiter.kind = Kind::Semaphore { limit: 2, weight: 1 };
-    let answer = ask(backend, &waiter, LIVE, Ticket::Told(ticket)).await;
+    let answer = ask(backend, &waiter, LIVE, QueuePosition::Assigned(position)).await;
     assert!(matches!(answer, Attempt::Granted { .. }), "{answer:?}");
     claims(backend, &late).await;
 }
@@ -693,9 +698,9 @@ pub(super) async fn an_ended_permit_makes_room_for_the_first(backend: &impl Back
     granted(backend, &client.permit(2, LONG)).await;
     let [first, second] = [(); 2].map(|()| client.permit(2, LONG));
     waits(backend, &first, LIVE).await;
-    let ticket = waits(backend, &second, LIVE).await;
+    let position = waits(backend, &second, LIVE).await;
     backend.pass(SHORT).await;
-    queued(backend, &second, LIVE, Ticket::Told(ticket)).await;
+    queued(backend, &second, LIVE, QueuePosition::Assigned(position)).await;
     claims(backend, &first).await;
     assert_eq!(renewed(backend, &second).await, Renewal::NotHeld(Expired));
 }

@@ -126,8 +126,8 @@ impl Store for Twice {
         let is_granted = |answer: &Attempt| matches!(answer, Attempt::Granted { .. });
         both(acquire(), acquire(), is_granted, |first, second| match (first, second) {
             (Attempt::Granted { token }, Attempt::Granted { token: again }) => token == again,
-            (Attempt::Queued { ticket, .. }, Attempt::Queued { ticket: again, .. }) => {
-                ticket == again
+            (Attempt::Queued { position, .. }, Attempt::Queued { position: again, .. }) => {
+                position == again
             }
             (first, second) => *first != Attempt::Ended && *second != Attempt::Ended,
         })

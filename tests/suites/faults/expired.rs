@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use leasehold::store::{
-    Attempt, ClientId, Kind, Owner, Request, RequestId, Store, Ticket, Waiting,
+    Attempt, ClientId, Kind, Owner, QueuePosition, Request, RequestId, Store, Waiting,
 };
 use leasehold::{Faults, Lease, LockError, LockKey, Locks, LossReason, Released, Wait};
 use leasehold_tests::hearing::Hearing;
@@ -74,11 +74,12 @@ async fn after(
         assert!(matches!(granted, Attempt::Granted { .. }), "{granted:?}");
     }
     let waiter = world.request(next, owner, TTL);
-    let mut waiting = Waiting { live: SECOND * 6, ticket: Ticket::New { age: Duration::ZERO } };
+    let mut waiting =
+        Waiting { live: SECOND * 6, position: QueuePosition::New { age: Duration::ZERO } };
     if is_waited_for {
         let queued = world.store().acquire(&waiter, Some(waiting)).await.unwrap();
-        let Attempt::Queued { ticket, .. } = queued else { panic!("{queued:?}") };
-        waiting.ticket = Ticket::Told(ticket);
+        let Attempt::Queued { position, .. } = queued else { panic!("{queued:?}") };
+        waiting.position = QueuePosition::Assigned(position);
     }
     if keep {
         let _ = world.store().release(&holders[0], ttl).await.unwrap();

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use leasehold::store::redis::{RedisStore, Settings};
 use leasehold::store::{
-    Attempt, ClientId, Ended, Hint, Kind, Request, RequestId, Stamp, Store, StoreFuture, Ticket,
-    Waiting,
+    Attempt, ClientId, Ended, Hint, Kind, QueuePosition, Request, RequestId, Stamp, Store,
+    StoreFuture, Waiting,
 };
 use leasehold::{LockKey, Locks, Wait};
 use leasehold_tests::hearing::Hearing;
@@ -71,8 +71,8 @@ impl Client {
 
     async fn queue(&self, kind: Kind) -> (Request, Stamp) {
         let request = self.request(kind);
-        let ticket = Ticket::New { age: Duration::ZERO };
-        let waiting = Waiting { live: Duration::from_secs(14), ticket };
+        let position = QueuePosition::New { age: Duration::ZERO };
+        let waiting = Waiting { live: Duration::from_secs(14), position };
         match insist(|| self.store.acquire(&request, Some(waiting))).await {
             Attempt::Queued { until, .. } => (request, until),
             other => panic!("{other:?}"),

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use futures_util::future::join_all;
 use leasehold::store::redis::{RedisStore, Settings};
 use leasehold::store::{
-    Attempt, ClientId, Ended, Kind, Owner, Renewal, Request, RequestId, Store, StoreError, Ticket,
-    Waiting,
+    Attempt, ClientId, Ended, Kind, Owner, QueuePosition, Renewal, Request, RequestId, Store,
+    StoreError, Waiting,
 };
 use leasehold::{LockKey, LossReason, Outcome};
 use leasehold_tests::server::Server;
@@ -74,7 +74,7 @@ async fn found(store: &RedisStore, redis: &mut MultiplexedConnection, round: &st
 fn attempts(answers: Vec<Result<Attempt, StoreError>>) -> Vec<String> {
     let said = |answer: Result<Attempt, StoreError>| match answer {
         Ok(Attempt::Granted { .. }) => "granted".to_owned(),
-        Ok(Attempt::Busy { repaired: false, .. }) => "busy".to_owned(),
+        Ok(Attempt::Busy { expiry_added: false, .. }) => "busy".to_owned(),
         Ok(other) => format!("{other:?}"),
         Err(error) => error.source.to_string(),
     };
@@ -315,8 +315,10 @@ async fn semaphores(
         let _ = store.release(done, Duration::ZERO).await.unwrap();
     }
     // One waits where somebody has it, and one where the record is gone.
-    let waiting =
-        Waiting { live: Duration::from_secs(9), ticket: Ticket::New { age: Duration::ZERO } };
+    let waiting = Waiting {
+        live: Duration::from_secs(9),
+        position: QueuePosition::New { age: Duration::ZERO },
+    };
     for next in [at("waited", 1, 1), mutex("waiting")] {
         store.acquire(&next, Some(waiting)).await.unwrap();
     }

@@ -7,7 +7,8 @@ use std::time::Duration;
 use leasehold::LockKey;
 use leasehold::store::redis::{RedisStore, Settings};
 use leasehold::store::{
-    Adoption, Attempt, ClientId, Ended, Kind, Mended, Node, Owner, Request, RequestId, Store,
+    Adoption, Attempt, ClientId, Ended, Kind, Owner, QuorumMember, Repaired, Request, RequestId,
+    Store,
 };
 use leasehold_tests::server::Server;
 use tokio::runtime::Handle;
@@ -93,14 +94,14 @@ async fn an_adopted_lease_that_expires_takes_no_token_back() {
 }
 
 #[tokio::test]
-async fn readers_and_mended_leases_that_expire_take_no_token_back() {
+async fn readers_and_repaired_leases_that_expire_take_no_token_back() {
     let mut ahead = Ahead::start(Kind::Write).await;
     ahead.grant(Kind::Read).await;
     ahead.expire();
     ahead.grant(Kind::Write).await;
     ahead.expire();
-    let mended = ahead.store.mend(&request(Kind::Read), 0, SECOND).await.unwrap();
-    assert_eq!(mended, Mended::Held { token: ahead.token });
+    let repaired = ahead.store.repair(&request(Kind::Read), 0, SECOND).await.unwrap();
+    assert_eq!(repaired, Repaired::Held { token: ahead.token });
     ahead.expire();
     ahead.grant(Kind::Write).await;
 }

@@ -7,8 +7,8 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use leasehold::store::redis::{RedisStore, Settings};
 use leasehold::store::{
-    Adoption, All, Attempt, ClientId, Ended, Kind, Mended, Node, Owner, Renewal, Request,
-    RequestId, Store, Ticket, Waiting,
+    Adoption, All, Attempt, ClientId, Ended, Kind, Owner, QueuePosition, QuorumMember, Renewal,
+    Repaired, Request, RequestId, Store, Waiting,
 };
 use leasehold::{Forced, LockInfo, LockKey, LockKind, LossReason};
 use leasehold_tests::cluster::Cluster;
@@ -140,7 +140,7 @@ async fn who_holds_is_found(bench: &Bench<'_>) {
 }
 
 async fn nobody_comes_in_who_may_not(bench: &Bench<'_>) {
-    let waiting = |live| Waiting { live, ticket: Ticket::New { age: Duration::ZERO } };
+    let waiting = |live| Waiting { live, position: QueuePosition::New { age: Duration::ZERO } };
     let waiting = Some(waiting(Duration::from_secs(6)));
     for (place, how) in HELD.into_iter().enumerate() {
         for (asked, asks) in ASKS.into_iter().enumerate() {
@@ -154,7 +154,7 @@ async fn nobody_comes_in_who_may_not(bench: &Bench<'_>) {
             let granted = match is_free_beside(how.0, asks.0) {
                 None => matches!(answer, Attempt::WrongKind),
                 Some(true) => matches!(answer, Attempt::Granted { .. }),
-                Some(false) => matches!(answer, Attempt::Busy { repaired: false, .. }),
+                Some(false) => matches!(answer, Attempt::Busy { expiry_added: false, .. }),
             };
             assert!(granted, "{what}: {answer:?}");
             let waits = bench.store.acquire(&bench.request(held.key.name(), asks), waiting).await;
@@ -213,24 +213,24 @@ async fn batches_see_it(bench: &Bench<'_>) {
 }
 
 /// What one of several servers is asked.
-async fn votes_and_mends_see_it(bench: &Bench<'_>) {
+async fn votes_and_repairs_see_it(bench: &Bench<'_>) {
     const TTL: Duration = Duration::from_secs(60);
     for (place, how) in HELD.into_iter().enumerate() {
         for (asked, asks) in [ASKS[0], ASKS[3], ASKS[4]].into_iter().enumerate() {
             let what = format!("{how:?}, then {asks:?}");
             let held = bench.hold(&format!("node-{place}-{asked}"), how).await;
             let is_free = is_free_beside(how.0, asks.0) == Some(true);
-            let mend = bench.request(held.key.name(), asks);
-            let mended = bench.store.mend(&mend, 7, TTL).await.unwrap();
-            assert_eq!(matches!(mended, Mended::Held { .. }), is_free, "{what}: {mended:?}");
+            let repair = bench.request(held.key.name(), asks);
+            let repaired = bench.store.repair(&repair, 7, TTL).await.unwrap();
+            assert_eq!(matches!(repaired, Repaired::Held { .. }), is_free, "{what}: {repaired:?}");
             bench.lose_if_there(&held.key).await;
             let vote = bench.request(held.key.name(), asks);
             let vote = bench.store.vote(&vote, Duration::ZERO).await.unwrap();
             assert_eq!(matches!(vote, Attempt::Granted { .. }), is_free, "{what}: {vote:?}");
             if matches!(how.0, Kind::Read | Kind::Write) {
                 bench.lose_if_there(&held.key).await;
-                let mended = bench.store.mend(&held, 7, Duration::ZERO).await.unwrap();
-                assert_eq!(mended, Mended::Held { token: 7 }, "{what}");
+                let repaired = bench.store.repair(&held, 7, Duration::ZERO).await.unwrap();
+                assert_eq!(repaired, Repaired::Held { token: 7 }, "{what}");
             }
         }
     }
@@ -270,7 +270,7 @@ async fn holders_whose_record_is_gone_hold_on() {
     nobody_comes_in_who_may_not(&bench).await;
     what_it_leaves_is_freed(&bench).await;
     batches_see_it(&bench).await;
-    votes_and_mends_see_it(&bench).await;
+    votes_and_repairs_see_it(&bench).await;
     it_is_adopted(&bench).await;
     assert_nothing_was_refused(&server).await;
 }

@@ -7,7 +7,8 @@ use std::time::Duration;
 use leasehold::LockKey;
 use leasehold::store::redis::{RedisStore, Settings};
 use leasehold::store::{
-    Attempt, ClientId, Ended, Kind, Mended, Node, Owner, Renewal, Request, RequestId, Store,
+    Attempt, ClientId, Ended, Kind, Owner, QuorumMember, Renewal, Repaired, Request, RequestId,
+    Store,
 };
 use leasehold_tests::server::Server;
 use redis::aio::MultiplexedConnection;
@@ -44,10 +45,10 @@ async fn a_string_of_others_is_neither_given_nor_written_over() {
             let request = request(kind, None);
             let key = record(&request);
             redis::cmd("SET").arg(&key).arg(theirs).exec_async(&mut raw).await.unwrap();
-            let mended = store.mend(&request, 1, SECOND).await.unwrap();
-            assert_eq!(mended, Mended::NotHeld, "{kind:?} over {theirs:?}");
+            let repaired = store.repair(&request, 1, SECOND).await.unwrap();
+            assert_eq!(repaired, Repaired::NotHeld, "{kind:?} over {theirs:?}");
             let vote = store.vote(&request, SECOND).await.unwrap();
-            assert!(matches!(vote, Attempt::Busy { repaired: true, .. }), "{kind:?}: {vote:?}");
+            assert!(matches!(vote, Attempt::Busy { expiry_added: true, .. }), "{kind:?}: {vote:?}");
             let still: String = redis::cmd("GET").arg(&key).query_async(&mut raw).await.unwrap();
             assert_eq!(still, theirs, "{kind:?}");
         }
@@ -61,7 +62,7 @@ async fn what_is_no_string_is_another_kind() {
     redis::cmd("HSET").arg(&key).arg("theirs").arg(1).exec_async(&mut raw).await.unwrap();
     for kind in [Kind::Mutex, Kind::Read, Kind::Write] {
         let request = request(kind, None);
-        assert_eq!(store.mend(&request, 1, SECOND).await.unwrap(), Mended::NotHeld, "{kind:?}");
+        assert_eq!(store.repair(&request, 1, SECOND).await.unwrap(), Repaired::NotHeld, "{kind:?}");
         let vote = store.vote(&request, SECOND).await.unwrap();
         assert!(matches!(vote, Attempt::WrongKind), "{kind:?}: {vote:?}");
     }
@@ -74,11 +75,11 @@ async fn a_record_that_is_gone_is_given_back_with_its_token() {
     let request = request(Kind::Read, None);
     store.vote(&request, Duration::ZERO).await.unwrap();
     redis::cmd("UNLINK").arg(record(&request)).exec_async(&mut raw).await.unwrap();
-    let mended = store.mend(&request, 7, SECOND).await.unwrap();
-    assert_eq!(mended, Mended::Held { token: 7 });
+    let repaired = store.repair(&request, 7, SECOND).await.unwrap();
+    assert_eq!(repaired, Repaired::Held { token: 7 });
     assert!(matches!(store.renew(&request).await, Ok(Renewal::Renewed)));
-    let mended = store.mend(&request, 0, Duration::ZERO).await.unwrap();
-    assert_eq!(mended, Mended::Held { token: 7 }, "it is known again");
+    let repaired = store.repair(&request, 0, Duration::ZERO).await.unwrap();
+    assert_eq!(repaired, Repaired::Held { token: 7 }, "it is known again");
 }
 
 /// An owner who reads, and has written, may leave little of the record's time: the clock is
@@ -92,8 +93,8 @@ async fn a_token_is_not_forgotten_before_the_clock_is_there() {
     let vote = store.vote(&write, Duration::ZERO).await.unwrap();
     let Attempt::Granted { token } = vote else { panic!("{vote:?}") };
     let token = token + 80_000;
-    let mended = store.mend(&write, token, Duration::ZERO).await.unwrap();
-    assert_eq!(mended, Mended::Held { token });
+    let repaired = store.repair(&write, token, Duration::ZERO).await.unwrap();
+    assert_eq!(repaired, Repaired::Held { token });
     assert!(matches!(store.release(&write, Duration::ZERO).await, Ok(Ended::Released)));
     server.jump(Duration::from_millis(30));
     let vote = store.vote(&request(Kind::Write, None), Duration::ZERO).await.unwrap();
@@ -114,13 +115,13 @@ async fn a_token_is_refused_that_the_clock_does_not_come_to_in_time() {
         for (later_ms, ahead_ms, behind_ms) in [(0, 250, 151), (950, 80, 31)] {
             server.jump(Duration::from_millis(later_ms));
             let token = first + (later_ms + ahead_ms) * 1000;
-            let mended = store.mend(&request, token, Duration::ZERO).await.unwrap();
+            let repaired = store.repair(&request, token, Duration::ZERO).await.unwrap();
             let behind = Duration::from_millis(behind_ms);
-            assert_eq!(mended, Mended::Behind(behind), "{kind:?}, {ahead_ms} ms ahead");
+            assert_eq!(repaired, Repaired::Behind(behind), "{kind:?}, {ahead_ms} ms ahead");
         }
         let token = first + 990_000;
-        let mended = store.mend(&request, token, Duration::ZERO).await.unwrap();
-        assert_eq!(mended, Mended::Held { token }, "{kind:?}");
+        let repaired = store.repair(&request, token, Duration::ZERO).await.unwrap();
+        assert_eq!(repaired, Repaired::Held { token }, "{kind:?}");
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use leasehold::store::{
-    Adoption, All, Attempt, Ended, Forced, Holder, LockInfo, Mended, Renewal, Waiter,
+    Adoption, All, Attempt, Ended, Forced, Holder, LockInfo, Renewal, Repaired, Waiter,
 };
 
 use super::commands::{Command, What};
@@ -20,7 +20,7 @@ pub(super) enum Answer {
     Ended(Ended),
     Cancelled(bool),
     Introduced,
-    Mended(Mended),
+    Repaired(Repaired),
     Info(LockInfo),
     IsHeld(bool),
     Forced(Forced),
@@ -36,7 +36,7 @@ pub(super) struct Likeness {
     /// The tokens of each lock, in pairs.
     tokens: HashMap<String, Vec<(u64, u64)>>,
     /// The locks whose tokens may be of another server: they don't say since when.
-    mended: HashSet<String>,
+    repaired: HashSet<String>,
     /// The server's clock was set back: a token may be ahead of it, and says no more since
     /// when.
     pub(super) is_set_back: bool,
@@ -67,9 +67,9 @@ impl Likeness {
                     && [memory.len(), redis.len()] == [2, 2]
             }
             (Answer::Renewal(memory), Answer::Renewal(redis)) => memory == redis,
-            (Answer::Mended(memory), Answer::Mended(redis)) => {
-                self.mended.insert(name.to_owned());
-                self.are_mends_alike(name, *memory, *redis)
+            (Answer::Repaired(memory), Answer::Repaired(redis)) => {
+                self.repaired.insert(name.to_owned());
+                self.are_repairs_alike(name, *memory, *redis)
             }
             (
                 Answer::Adoption(Adoption::Adopted { token: memory }),
@@ -113,9 +113,9 @@ impl Likeness {
         self.tokens.get(name).into_iter().flatten().copied()
     }
 
-    fn are_mends_alike(&mut self, name: &str, memory: Mended, redis: Mended) -> bool {
+    fn are_repairs_alike(&mut self, name: &str, memory: Repaired, redis: Repaired) -> bool {
         match (memory, redis) {
-            (Mended::Held { token: memory }, Mended::Held { token: redis }) => {
+            (Repaired::Held { token: memory }, Repaired::Held { token: redis }) => {
                 self.same_token(name, memory, redis)
             }
             (memory, redis) => memory == redis,
@@ -128,16 +128,16 @@ impl Likeness {
                 self.same_token(name, first, second)
             }
             (
-                Attempt::Queued { ticket: place, until, ask_again },
-                Attempt::Queued { ticket, until: until_ms, ask_again: again },
+                Attempt::Queued { position: place, until, ask_again },
+                Attempt::Queued { position, until: until_ms, ask_again: again },
             ) => {
-                self.same_time(place, ticket)
+                self.same_time(place, position)
                     && self.same_time(until, until_ms * 1000)
                     && is_same(ask_again, again)
             }
             (
-                Attempt::Busy { retry_after: first, repaired: false, kept: is_kept },
-                Attempt::Busy { retry_after: second, repaired: false, kept },
+                Attempt::Busy { retry_after: first, expiry_added: false, kept: is_kept },
+                Attempt::Busy { retry_after: second, expiry_added: false, kept },
             ) => kept == is_kept && is_same(first, second),
             _ => memory == redis,
         }
@@ -165,7 +165,7 @@ impl Likeness {
             && memory.owner == redis.owner
             && (memory.is_writer, memory.weight) == (redis.is_writer, redis.weight)
             && (self.is_set_back
-                || self.mended.contains(name)
+                || self.repaired.contains(name)
                 || are_same(memory.held_for, redis.held_for))
             && is_same(memory.remaining, redis.remaining)
     }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use leasehold::store::{
-    Adoption, Attempt, Ended, Forced, Kind, Mended, Renewal, Request, RequestId,
+    Adoption, Attempt, Ended, Forced, Kind, Renewal, Repaired, Request, RequestId,
 };
 
 use super::answers::Answer;
@@ -49,7 +49,7 @@ impl Beliefs {
             self.grant(request, now);
         }
         let mine = self.all.iter().position(|belief| belief.request.id == request.id);
-        if let Some(lasts) = command.mended(answer).filter(|_| mine.is_none()) {
+        if let Some(lasts) = command.repaired(answer).filter(|_| mine.is_none()) {
             if had_it {
                 return Ok(());
             }
@@ -89,11 +89,11 @@ impl Beliefs {
                 | Answer::Adoption(Adoption::NotHeld(_))
                 | Answer::Ended(Ended::NotHeld(_))
                 | Answer::Cancelled(false)
-                | Answer::Mended(Mended::NotHeld),
+                | Answer::Repaired(Repaired::NotHeld),
                 _,
             ) => !is_live,
             // What is kept has no holder.
-            (Answer::Mended(Mended::Held { .. }), _) => is_live,
+            (Answer::Repaired(Repaired::Held { .. }), _) => is_live,
             _ => true,
         };
         ensure(is_true, || format!("{:?} was told otherwise before", request.id))?;

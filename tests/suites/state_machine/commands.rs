@@ -4,8 +4,8 @@ use std::fmt;
 use std::time::Duration;
 
 use leasehold::store::{
-    Adoption, Attempt, ClientInfo, Mended, Node, Owner, Request, Stamp, StoreError, StoreFuture,
-    Ticket, Waiting,
+    Adoption, Attempt, ClientInfo, Owner, QueuePosition, QuorumMember, Repaired, Request, Stamp,
+    StoreError, StoreFuture, Waiting,
 };
 
 use super::answers::Answer;
@@ -21,7 +21,7 @@ pub(super) struct Command {
 #[derive(Clone, Debug)]
 pub(super) enum What {
     Acquire,
-    /// With what each store knows of the ticket: memory, Redis.
+    /// With what each store knows of the position: memory, Redis.
     Wait([Waiting; 2]),
     /// Together with this one.
     AcquireAll(Request),
@@ -35,7 +35,7 @@ pub(super) enum What {
     Introduce(Duration),
     /// He comes again within this time.
     Vote(Duration),
-    Mend(Mend),
+    Repair(Repair),
     Inspect,
     IsHeldBy(Owner),
     ForceRelease,
@@ -43,14 +43,18 @@ pub(super) enum What {
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Mend {
+pub(super) struct Repair {
     /// As each store counts them: memory, Redis.
     pub(super) tokens: [u64; 2],
     pub(super) lasts: Duration,
 }
 
 impl Command {
-    pub(super) async fn send(&self, store: &dyn Node, nth: usize) -> Result<Answer, StoreError> {
+    pub(super) async fn send(
+        &self,
+        store: &dyn QuorumMember,
+        nth: usize,
+    ) -> Result<Answer, StoreError> {
         let (request, key) = (&self.request, &self.request.key);
         Ok(match &self.what {
             What::Acquire => Answer::Attempt(store.acquire(request, None).await?),
@@ -78,8 +82,8 @@ impl Command {
                 Answer::Introduced
             }
             What::Vote(again) => Answer::Attempt(store.vote(request, *again).await?),
-            What::Mend(Mend { tokens, lasts }) => {
-                Answer::Mended(store.mend(request, tokens[nth], *lasts).await?)
+            What::Repair(Repair { tokens, lasts }) => {
+                Answer::Repaired(store.repair(request, tokens[nth], *lasts).await?)
             }
             What::Inspect => Answer::Info(store.inspect(key).await?),
             What::IsHeldBy(owner) => Answer::IsHeld(store.is_held_by(key, owner).await?),
@@ -110,9 +114,9 @@ impl Command {
     }
 
     /// For how long an answer gives back what was lost, if it did not have it.
-    pub(super) fn mended(&self, answer: &Answer) -> Option<Duration> {
+    pub(super) fn repaired(&self, answer: &Answer) -> Option<Duration> {
         match (answer, &self.what) {
-            (Answer::Mended(Mended::Held { .. }), What::Mend(mend)) => Some(mend.lasts),
+            (Answer::Repaired(Repaired::Held { .. }), What::Repair(repair)) => Some(repair.lasts),
             _ => None,
         }
     }
@@ -120,8 +124,8 @@ impl Command {
     /// Whether it comes behind all who are there, unless it is in the queue already.
     pub(super) fn is_last(&self) -> bool {
         match self.what {
-            What::Wait([Waiting { ticket, .. }, _]) => {
-                ticket == Ticket::New { age: Duration::ZERO }
+            What::Wait([Waiting { position, .. }, _]) => {
+                position == QueuePosition::New { age: Duration::ZERO }
             }
             _ => true,
         }

@@ -24,7 +24,7 @@ use leasehold::LockKey;
 use leasehold::store::memory::{Clock, MemoryStore};
 use leasehold::store::redis::{RedisStore, Settings};
 use leasehold::store::{
-    Attempt, ClientId, Kind, Owner, Request, RequestId, Stamp, Store, Ticket, Waiting,
+    Attempt, ClientId, Kind, Owner, QueuePosition, Request, RequestId, Stamp, Store, Waiting,
 };
 use leasehold_tests::server::Server;
 use leasehold_tests::skew::micros;
@@ -34,7 +34,7 @@ use tokio::runtime::{Builder, Runtime};
 
 use self::answers::{Answer, Likeness};
 use self::beliefs::Beliefs;
-use self::commands::{Command, Mend, What};
+use self::commands::{Command, Repair, What};
 use self::remains::Remains;
 use self::steps::{self as step, Asked, Case, NAMES, OWNERS, Question, Slot, Step, Token, Whose};
 
@@ -112,8 +112,8 @@ struct Actor {
     /// The request is to adopt: it never asks for the lock itself.
     adopts: bool,
     first_asked: Option<Duration>,
-    /// The tickets it was told, by memory and by Redis.
-    tickets: Option<[u64; 2]>,
+    /// The positions it was told, by memory and by Redis.
+    positions: Option<[u64; 2]>,
     /// And until when it was known to live, be it as another request.
     heartbeats: Option<[Stamp; 2]>,
 }
@@ -169,7 +169,7 @@ impl<'a> Run<'a> {
                 request,
                 adopts: false,
                 first_asked: None,
-                tickets: None,
+                positions: None,
                 heartbeats: None,
             });
         }
@@ -258,7 +258,7 @@ impl<'a> Run<'a> {
                 }
                 self.command(who, What::Vote(again))
             }
-            Step::Mend { whose, token, lasts } => self.mend(whose, token, lasts),
+            Step::Repair { whose, token, lasts } => self.repair(whose, token, lasts),
             Step::Ask(who, question) => self.command(
                 who,
                 match question {
@@ -303,7 +303,8 @@ impl<'a> Run<'a> {
             if let Kind::Semaphore { limit, .. } = &mut request.kind {
                 *limit = 1000;
             }
-            let waiting = Waiting { live: SHORT, ticket: Ticket::New { age: Duration::ZERO } };
+            let waiting =
+                Waiting { live: SHORT, position: QueuePosition::New { age: Duration::ZERO } };
             let what = if wait { What::Wait([waiting; 2]) } else { What::Acquire };
             self.send(self.command(who, what), log)?;
         }
@@ -360,11 +361,11 @@ impl<'a> Run<'a> {
         // It is asked a tick from now.
         let sent = self.now + TICK;
         let age = sent.saturating_sub(*actor.first_asked.get_or_insert(sent));
-        let ticket = |nth: usize| match actor.tickets.filter(|_| asked.knows_ticket) {
-            Some(tickets) => Ticket::Told(tickets[nth]),
-            None => Ticket::New { age },
+        let position = |nth: usize| match actor.positions.filter(|_| asked.knows_position) {
+            Some(positions) => QueuePosition::Assigned(positions[nth]),
+            None => QueuePosition::New { age },
         };
-        let waiting = [0, 1].map(|nth| Waiting { live: asked.live, ticket: ticket(nth) });
+        let waiting = [0, 1].map(|nth| Waiting { live: asked.live, position: position(nth) });
         self.command(who, What::Wait(waiting))
     }
 
@@ -377,7 +378,7 @@ impl<'a> Run<'a> {
         self.command(first, What::AcquireAll(self.actors[second].request.clone()))
     }
 
-    fn mend(&self, whose: Whose, token: Token, lasts: Duration) -> Command {
+    fn repair(&self, whose: Whose, token: Token, lasts: Duration) -> Command {
         let Command { request, .. } = self.command_of(whose, What::Inspect);
         let name = request.key.name();
         let tokens = match token {
@@ -389,7 +390,7 @@ impl<'a> Run<'a> {
         // What a majority gives back, has a token.
         let is_none = tokens == [0; 2] && request.kind.is_fenced() && !lasts.is_zero();
         let tokens = if is_none { self.greater_token(name, Duration::ZERO) } else { tokens };
-        Command { request, what: What::Mend(Mend { tokens, lasts }) }
+        Command { request, what: What::Repair(Repair { tokens, lasts }) }
     }
 
     /// One that is greater than all, of a server whose clock is so far ahead.
@@ -403,7 +404,9 @@ impl<'a> Run<'a> {
     /// Not a token that was made up before others were granted.
     fn may_be_repeated(&self, command: &Command) -> bool {
         match command.what {
-            What::Mend(mend) => self.likeness.are_one(command.request.key.name(), mend.tokens),
+            What::Repair(repair) => {
+                self.likeness.are_one(command.request.key.name(), repair.tokens)
+            }
             _ => true,
         }
     }
@@ -412,19 +415,19 @@ impl<'a> Run<'a> {
         let request = self.request(&self.actors[who].slot, self.actors[who].client);
         let actor = &mut self.actors[who];
         (actor.request, actor.adopts) = (request, false);
-        (actor.first_asked, actor.tickets) = (None, None);
+        (actor.first_asked, actor.positions) = (None, None);
     }
 
-    /// Notes the tickets that were told.
+    /// Notes the positions that were told.
     fn remember(&mut self, command: &Command, memory: &Answer, redis: &Answer) {
         let actor = self.actors.iter_mut().find(|actor| actor.request.id == command.request.id);
         if let (
             Some(actor),
-            Answer::Attempt(Attempt::Queued { ticket: first, until, .. }),
-            Answer::Attempt(Attempt::Queued { ticket: second, until: until_ms, .. }),
+            Answer::Attempt(Attempt::Queued { position: first, until, .. }),
+            Answer::Attempt(Attempt::Queued { position: second, until: until_ms, .. }),
         ) = (actor, memory, redis)
         {
-            actor.tickets = Some([*first, *second]);
+            actor.positions = Some([*first, *second]);
             actor.heartbeats = Some([*until, *until_ms]);
         }
     }

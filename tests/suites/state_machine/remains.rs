@@ -1,7 +1,7 @@
 //! What is stored on the server after each step, and what must be so.
 
-mod mends;
 mod offers;
+mod repairs;
 mod votes;
 
 use std::collections::HashMap;
@@ -147,8 +147,8 @@ impl Remains {
             (Answer::Adoption(adoption), What::Adopt(from)) => {
                 self.adopts(before, (from, request), *adoption, greatest)
             }
-            (Answer::Mended(mended), What::Mend(mend)) => {
-                self.mends(before, request, *mend, *mended)
+            (Answer::Repaired(repaired), What::Repair(repair)) => {
+                self.repairs(before, request, *repair, *repaired)
             }
             (Answer::Attempt(Attempt::Queued { .. } | Attempt::Busy { .. }), _) => {
                 let how = How::of(request);
@@ -296,7 +296,7 @@ impl Remains {
         let said = then.said(&id).filter(|_| is_try);
         let has_room = [Some(how), said].into_iter().flatten().any(|it| then.has_room(it, now_ms));
         ensure(has_room || may_write, || format!("no room for {id}"))?;
-        // One that comes to wait may have been there before, by its ticket.
+        // One that comes to wait may have been there before, by its position.
         let comes_again = was_owners && ['E', 'R'].contains(&how.kind);
         // Who ended may still be taken for there, where too many did.
         let comes_again = comes_again || how.kind == 'R' && then.is_crowded(now_ms);

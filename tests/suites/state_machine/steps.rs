@@ -75,7 +75,7 @@ pub(super) enum Step {
         again: Duration,
     },
     /// Somebody is said to hold the lock on most of several stores.
-    Mend {
+    Repair {
         whose: Whose,
         token: Token,
         lasts: Duration,
@@ -106,7 +106,7 @@ pub(super) enum Ticket {
     GivenUp,
 }
 
-/// What token a mend says.
+/// What token a repair says.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Token {
     /// It only asks for this store's.
@@ -132,8 +132,8 @@ pub(super) enum Question {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Asked {
     pub(super) live: Duration,
-    /// Whether the answer with its ticket had reached it.
-    pub(super) knows_ticket: bool,
+    /// Whether the answer with its position had reached it.
+    pub(super) knows_position: bool,
 }
 
 /// What a lock mostly is.
@@ -237,7 +237,7 @@ fn step() -> impl Strategy<Value = Step> {
     let is_new = prop::bool::weighted(0.3);
     // The longest is more than a waiter is believed.
     let asked = (seconds(&[2, 6, 14, 14, 20]), prop::bool::weighted(0.8))
-        .prop_map(|(live, knows_ticket)| Asked { live, knows_ticket });
+        .prop_map(|(live, knows_position)| Asked { live, knows_position });
     let wait = option::weighted(0.7, asked);
     let more = prop_oneof![4 => Just(0_u32), 1 => 1_u32..3];
     let ticket =
@@ -288,7 +288,7 @@ fn step_of_several() -> impl Strategy<Value = Step> {
         20 => (who(), prop::bool::weighted(0.3), again)
             .prop_map(|(who, is_new, again)| Step::Vote { who, is_new, again }),
         16 => (whose(), token, lasts)
-            .prop_map(|(whose, token, lasts)| Step::Mend { whose, token, lasts }),
+            .prop_map(|(whose, token, lasts)| Step::Repair { whose, token, lasts }),
         4 => whose().prop_map(Step::Renew),
         6 => (whose(), keep()).prop_map(|(whose, keep)| Step::Release { whose, keep }),
         4 => whose().prop_map(Step::Cancel),

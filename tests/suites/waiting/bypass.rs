@@ -32,14 +32,14 @@ fn script(name: &str) -> String {
     format!("#!lua flags=allow-oom\n{includes}{body}")
 }
 
-/// What stands in the queue: ticket, and until when it is known to live.
+/// What stands in the queue: position, and until when it is known to live.
 type Queue = HashMap<String, (f64, u64)>;
 
 fn read_queue(places: Value, said: Value) -> Queue {
     let places: Vec<(String, f64)> = from_redis_value(places).expect("a zset");
     let said: HashMap<String, String> = from_redis_value(said).expect("a hash");
     let until = |id: &String| said.get(id).map_or(0, |said| said[..13].parse().expect("13 digits"));
-    places.into_iter().map(|(id, ticket)| (id.clone(), (ticket, until(&id)))).collect()
+    places.into_iter().map(|(id, position)| (id.clone(), (position, until(&id)))).collect()
 }
 
 /// Who holds it or was offered it.
@@ -47,19 +47,19 @@ fn holder(record: Option<&str>) -> Option<&str> {
     record.filter(|record| ["MH", "MO"].contains(&&record[..2])).map(|record| &record[2..36])
 }
 
-/// Those with an earlier ticket than `granted` who are known to live then, but
+/// Those with an earlier position than `granted` who are known to live then, but
 /// for the one whose command it was: it may just have left.
 fn passed_by<'a>(
     queue: &'a Queue,
     granted: &'a str,
     actor: &'a str,
-    ticket: f64,
+    position: f64,
     now_ms: u64,
 ) -> impl Iterator<Item = &'a String> {
     queue
         .iter()
         .filter(move |(id, (place, until))| {
-            *id != granted && *id != actor && *place < ticket && *until > now_ms
+            *id != granted && *id != actor && *place < position && *until > now_ms
         })
         .map(|(id, _)| id)
 }
@@ -138,18 +138,18 @@ impl Check {
             && holder(before.as_deref()) != Some(granted)
         {
             self.counts.grants += 1;
-            // One who asks for the first time has the latest ticket of all.
-            let ticket = queue.get(granted).map_or(f64::INFINITY, |(ticket, _)| *ticket);
+            // One who asks for the first time has the latest position of all.
+            let position = queue.get(granted).map_or(f64::INFINITY, |(position, _)| *position);
             let told = if name == "acquire" && args[0] == granted {
                 args[3].parse().ok().filter(|told| *told > 0.0)
             } else {
                 None
             };
-            let ticket = told.unwrap_or(ticket);
+            let position = told.unwrap_or(position);
             self.counts.bypasses +=
-                u32::from(passed_by(&queue, granted, &args[0], ticket, now_ms).next().is_some());
+                u32::from(passed_by(&queue, granted, &args[0], position, now_ms).next().is_some());
             let margin_ms = 2;
-            let flagged = passed_by(&early, granted, &args[0], ticket, early_ms + margin_ms);
+            let flagged = passed_by(&early, granted, &args[0], position, early_ms + margin_ms);
             let mut is_flagged = false;
             for id in flagged {
                 is_flagged = true;
@@ -167,7 +167,7 @@ impl Check {
 struct Client {
     id: String,
     round: u32,
-    ticket: u64,
+    position: u64,
     waits: bool,
     state: State,
 }
@@ -202,7 +202,7 @@ async fn nobody_who_lives_is_passed_by() {
             State::Idle => {
                 client.round += 1;
                 client.id = format!("{number:022}{:012x}", client.round);
-                (client.ticket, client.waits) = (0, chance(5) > 0);
+                (client.position, client.waits) = (0, chance(5) > 0);
                 client.state = State::Asking;
             }
             State::Asking if chance(40) == 0 => client.state = State::Idle, // dies
@@ -213,13 +213,13 @@ async fn nobody_who_lives_is_passed_by() {
             State::Asking => {
                 let live = if client.waits { LIVE_MS } else { 0 };
                 let args = [client.id.clone(), TTL_MS.to_string(), live.to_string()];
-                let args =
-                    [&args[..], &[client.ticket.to_string(), String::new(), wake.clone()]].concat();
+                let args = [&args[..], &[client.position.to_string(), String::new(), wake.clone()]]
+                    .concat();
                 let answer: Vec<u64> =
                     from_redis_value(check.run("acquire", &args).await).expect("numbers");
                 match answer[..] {
                     [1, _] => client.state = State::Holding,
-                    [5, ticket, ..] => client.ticket = ticket,
+                    [5, position, ..] => client.position = position,
                     _ => client.state = State::Idle,
                 }
             }

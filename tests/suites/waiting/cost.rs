@@ -7,7 +7,7 @@ use std::time::Duration;
 use leasehold::LockKey;
 use leasehold::store::redis::{RedisStore, Settings};
 use leasehold::store::{
-    Attempt, ClientId, Ended, Kind, Renewal, Request, RequestId, Store, Ticket, Waiting,
+    Attempt, ClientId, Ended, Kind, QueuePosition, Renewal, Request, RequestId, Store, Waiting,
 };
 use leasehold_tests::server::Server;
 use tokio::runtime::Handle;
@@ -73,8 +73,10 @@ impl Requests {
     }
 
     async fn queue(&self, request: &Request) {
-        let waiting =
-            Waiting { live: Duration::from_secs(14), ticket: Ticket::New { age: Duration::ZERO } };
+        let waiting = Waiting {
+            live: Duration::from_secs(14),
+            position: QueuePosition::New { age: Duration::ZERO },
+        };
         let answer = self.store.acquire(request, Some(waiting)).await.unwrap();
         assert!(matches!(answer, Attempt::Queued { .. }), "{answer:?}");
     }
@@ -209,8 +211,10 @@ async fn a_try_that_is_refused_does_not_ask_for_the_time() {
 async fn an_uncontended_lease_costs_few_commands() {
     let server = Server::start();
     let requests = Requests::start(&server).await;
-    let waiting =
-        Waiting { live: Duration::from_secs(6), ticket: Ticket::New { age: Duration::ZERO } };
+    let waiting = Waiting {
+        live: Duration::from_secs(6),
+        position: QueuePosition::New { age: Duration::ZERO },
+    };
     for (round, exists) in [("of a new name", 1), ("of a free one", 0)] {
         let request = requests.next("a", Kind::Mutex);
         server.forget_stats().await;
@@ -240,8 +244,10 @@ async fn an_uncontended_permit_looks_at_no_queue() {
     let server = Server::start();
     let requests = Requests::start(&server).await;
     let kind = Kind::Semaphore { limit: 4, weight: 1 };
-    let waiting =
-        Waiting { live: Duration::from_secs(6), ticket: Ticket::New { age: Duration::ZERO } };
+    let waiting = Waiting {
+        live: Duration::from_secs(6),
+        position: QueuePosition::New { age: Duration::ZERO },
+    };
     for (number, is_new) in [(1, 1), (2, 0)] {
         let request = requests.next("s", kind);
         // A permit that ends later than the one before is all there is to the expiry.

@@ -11,7 +11,7 @@ use crate::core::no_majority::NoMajority;
 use crate::core::options::{LONGEST, SHORTEST_TTL};
 use crate::store::quorum::Quorum;
 use crate::store::redis::{Lazy, Member, RedisStore, Settings};
-use crate::store::{ClientId, Node, Store};
+use crate::store::{ClientId, QuorumMember, Store};
 
 /// That so many may be a quorum, for so long.
 fn check(count: usize, longest_ttl: Duration) -> Result<(), LockError> {
@@ -106,7 +106,8 @@ pub(crate) async fn connect_quorum<U: AsRef<str>>(
             tracing::warn!(%error, "a server of the quorum is done without until it can be reached");
         }
     }
-    let nodes =
-        members.into_iter().map(|member| (member.server, Arc::new(member.store) as Arc<dyn Node>));
+    let nodes = members
+        .into_iter()
+        .map(|member| (member.server, Arc::new(member.store) as Arc<dyn QuorumMember>));
     Ok(Quorum::new(nodes, longest_ttl, runtime))
 }

@@ -151,8 +151,8 @@ impl Acquisition<'_> {
                     }
                 }
                 Ok(Attempt::Queued { ask_again, .. }) => NotGranted::Queued(ask_again),
-                Ok(Attempt::Busy { retry_after, repaired, kept }) => {
-                    if repaired {
+                Ok(Attempt::Busy { retry_after, expiry_added, kept }) => {
+                    if expiry_added {
                         tracing::warn!("a lock was held without expiry, and was given the TTL");
                         tracing::debug!(key = %pending.key(), "the lock without expiry");
                     }

@@ -23,7 +23,7 @@ pub(super) struct Shared {
     epoch: Option<Epoch>,
     /// Else one for all locks: it grows with each grant, and so with those of each.
     last_token: u64,
-    last_ticket: u64,
+    last_position: u64,
     /// Who hears hints, as long as it is there.
     ears: HashMap<ClientId, Weak<dyn Listener>>,
     hints: Vec<(Arc<dyn Listener>, Hint)>,
@@ -56,7 +56,7 @@ impl Shared {
             origin: now,
             epoch,
             last_token: 0,
-            last_ticket: 0,
+            last_position: 0,
             ears: HashMap::new(),
             hints: Vec::new(),
             clients: HashMap::new(),
@@ -132,16 +132,16 @@ impl Shared {
         self.now + Duration::from_millis(missing.div_ceil(1000))
     }
 
-    /// The ticket of one who first asked so long ago. No two that ask now have
+    /// The position of one who first asked so long ago. No two that ask now have
     /// the same, even where the clock stands still.
-    pub(super) fn next_ticket(&mut self, age: Duration) -> u64 {
+    pub(super) fn next_position(&mut self, age: Duration) -> u64 {
         let age = u64::try_from(age.as_micros()).unwrap_or(u64::MAX);
         let now = self.stamp(self.now);
         if age > 0 {
             return now.saturating_sub(age);
         }
-        self.last_ticket = now.max(self.last_ticket + 1);
-        self.last_ticket
+        self.last_position = now.max(self.last_position + 1);
+        self.last_position
     }
 
     /// Notes what a client is to be told when the command is done. False if it hears

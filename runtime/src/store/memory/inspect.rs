@@ -15,7 +15,7 @@ pub(super) fn inspect(lock: &Lock, shared: &Shared) -> LockInfo {
         owner: name(&waiter.demand),
         is_writer: waiter.demand.is_writer(),
         weight: waiter.demand.weight(),
-        waiting_for: shared.since(waiter.ticket),
+        waiting_for: shared.since(waiter.position),
     });
     let (waiting, waiters) = (count(lock.queue.waiters()), waiters.take(MOST).collect());
     let Some(record) = &lock.record else {

@@ -193,7 +193,7 @@ impl Lock {
     pub(super) fn queued(
         &self,
         id: RequestId,
-        (ticket, waiting): (u64, Waiting),
+        (position, waiting): (u64, Waiting),
         left: Duration,
         shared: &Shared,
     ) -> Attempt {
@@ -203,11 +203,11 @@ impl Lock {
         {
             ask_again = ask_again.min(left + SPREAD * before);
         }
-        Attempt::Queued { ticket, until: shared.stamp(shared.now + waiting.live), ask_again }
+        Attempt::Queued { position, until: shared.stamp(shared.now + waiting.live), ask_again }
     }
 }
 
 /// The answer to one who is not in the queue.
 pub(super) fn busy(retry_after: Duration) -> Attempt {
-    Attempt::Busy { retry_after, repaired: false, kept: false }
+    Attempt::Busy { retry_after, expiry_added: false, kept: false }
 }

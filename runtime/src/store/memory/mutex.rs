@@ -31,7 +31,7 @@ pub(super) fn acquire(
         is_free = matches!(record.state, State::Free);
         if !is_free && waiting.is_none() {
             let kept = matches!(record.state, State::Kept { .. });
-            return Attempt::Busy { retry_after: record.until - now, repaired: false, kept };
+            return Attempt::Busy { retry_after: record.until - now, expiry_added: false, kept };
         }
     }
     if is_free && lock.nobody_waits() {

@@ -5,13 +5,13 @@ use std::time::{Duration, Instant};
 
 use super::context::Shared;
 use super::lock::{AT_ONCE, Demand};
-use crate::store::{ClientId, LIVE_MOST, OFFER, Request, RequestId, Ticket, Waiting};
+use crate::store::{ClientId, LIVE_MOST, OFFER, QueuePosition, Request, RequestId, Waiting};
 
 /// How long a queue is kept after somebody asked last.
 const KEPT: Duration = Duration::from_secs(60);
 
-/// The waiters by ticket. One that has not asked again in time is dead, and
-/// passed over; if it lives after all, its ticket brings it back to its place.
+/// The waiters by position. One that has not asked again in time is dead, and
+/// passed over; if it lives after all, its position brings it back to its place.
 #[derive(Debug, Default)]
 pub(super) struct Queue {
     places: BTreeSet<(u64, RequestId)>,
@@ -22,7 +22,7 @@ pub(super) struct Queue {
 /// What a waiter said last.
 #[derive(Clone, Debug)]
 pub(super) struct Waiter {
-    pub(super) ticket: u64,
+    pub(super) position: u64,
     /// Until when it is known to live.
     pub(super) until: Instant,
     pub(super) demand: Demand,
@@ -46,18 +46,18 @@ impl Queue {
         }
     }
 
-    /// Joins, or says again that it lives; its ticket.
+    /// Joins, or says again that it lives; its position.
     pub(super) fn join(&mut self, request: &Request, waiting: Waiting, shared: &mut Shared) -> u64 {
         let (id, demand) = (request.id, Demand::of(request));
-        let ticket = match (self.waiters.get(&id), waiting.ticket) {
-            (Some(waiter), _) => waiter.ticket,
-            (None, Ticket::Told(ticket)) => ticket,
-            (None, Ticket::New { age }) => shared.next_ticket(age),
+        let position = match (self.waiters.get(&id), waiting.position) {
+            (Some(waiter), _) => waiter.position,
+            (None, QueuePosition::Assigned(position)) => position,
+            (None, QueuePosition::New { age }) => shared.next_position(age),
         };
-        self.places.insert((ticket, id));
-        self.waiters.insert(id, Waiter { ticket, until: shared.now + waiting.live, demand });
+        self.places.insert((position, id));
+        self.waiters.insert(id, Waiter { position, until: shared.now + waiting.live, demand });
         self.until = Some(shared.now + KEPT);
-        ticket
+        position
     }
 
     pub(super) fn leave(&mut self, id: RequestId) {
@@ -65,7 +65,7 @@ impl Queue {
             return;
         }
         if let Some(waiter) = self.waiters.remove(&id) {
-            self.places.remove(&(waiter.ticket, id));
+            self.places.remove(&(waiter.position, id));
         }
     }
 

@@ -1,11 +1,11 @@
-//! What a store in memory answers as one of several: the scripts `vote` and `mend`.
+//! What a store in memory answers as one of several: the scripts `vote` and `repair`.
 
 use std::time::{Duration, Instant};
 
 use super::context::Shared;
 use super::lock::{Demand, Lock, Record, State, busy};
 use super::{mutex, rw};
-use crate::store::{Attempt, ClientId, Kind, Mended, Request};
+use crate::store::{Attempt, ClientId, Kind, Repaired, Request};
 
 /// The mark of a writer who was refused, and comes again.
 #[derive(Clone, Copy, Debug)]
@@ -49,13 +49,13 @@ pub(super) fn vote(
     }
 }
 
-pub(super) fn mend(
+pub(super) fn repair(
     lock: &mut Lock,
     request: &Request,
     token: u64,
     lasts: Duration,
     shared: &mut Shared,
-) -> Mended {
+) -> Repaired {
     let (id, how, now) = (request.id, Demand::of(request), shared.now);
     let kind = how.lock();
     let is_mutex = request.kind == Kind::Mutex;
@@ -66,25 +66,25 @@ pub(super) fn mend(
     if let Some(record) = &lock.record
         && record.is_other(kind)
     {
-        return Mended::NotHeld;
+        return Repaired::NotHeld;
     }
     if holds(lock) {
-        let Some(record) = &mut lock.record else { return Mended::NotHeld };
+        let Some(record) = &mut lock.record else { return Repaired::NotHeld };
         match shared.raised(record.token, token, record.until - now) {
-            Err(behind) => return Mended::Behind(behind),
+            Err(behind) => return Repaired::Behind(behind),
             Ok(own) => record.token = own,
         }
-        return Mended::Held { token: record.token.number };
+        return Repaired::Held { token: record.token.number };
     }
     let is_free = match &lock.record {
         Some(record) if is_mutex => matches!(record.state, State::Free),
         _ => lock.holders.fits(&how, now),
     };
     if lasts.is_zero() || lock.ended() == Some(id) || !is_free {
-        return Mended::NotHeld;
+        return Repaired::NotHeld;
     }
     let token = match shared.raised(lock.token(), token, lasts) {
-        Err(behind) => return Mended::Behind(behind),
+        Err(behind) => return Repaired::Behind(behind),
         Ok(token) => token,
     };
     let (mut until, mut state) = (now + lasts, State::Several);
@@ -95,5 +95,5 @@ pub(super) fn mend(
     }
     let (is_awaited, ended) = (!lock.queue.is_empty(), lock.ended());
     lock.record = Some(Record { kind, state, token, is_awaited, ended, until });
-    Mended::Held { token: token.number }
+    Repaired::Held { token: token.number }
 }

@@ -11,7 +11,7 @@ use super::{forced, inspect, mutex, quorum_member, reentrant, rw, semaphore, ser
 use crate::core::key::LockKey;
 use crate::store::{
     Adoption, All, Attempt, ClientId, ClientInfo, Ended, Forced, Hint, Kind, Listener, LockInfo,
-    Mended, Owner, Renewal, Request, RequestId, Stamp, Waiting,
+    Owner, Renewal, Repaired, Request, RequestId, Stamp, Waiting,
 };
 
 /// All locks. A command finds none of what ended before it.
@@ -63,15 +63,15 @@ impl Table {
         })
     }
 
-    pub(super) fn mend(
+    pub(super) fn repair(
         &mut self,
         request: &Request,
         token: u64,
         lasts: Duration,
         now: Instant,
-    ) -> Mended {
+    ) -> Repaired {
         self.with(&request.key, now, |lock, shared| {
-            quorum_member::mend(lock, request, token, lasts, shared)
+            quorum_member::repair(lock, request, token, lasts, shared)
         })
     }
 
@@ -193,7 +193,7 @@ impl Table {
 mod tests {
     use std::sync::atomic::AtomicU64;
 
-    use super::super::super::Ticket;
+    use super::super::super::QueuePosition;
     use super::*;
 
     const SECOND: Duration = Duration::from_secs(1);
@@ -226,7 +226,8 @@ mod tests {
     fn queues_that_nobody_asks_for_are_forgotten() {
         let (mut table, mut now) = (Table::default(), Instant::now());
         let client = ClientId::random();
-        let waiting = Some(Waiting { live: SECOND, ticket: Ticket::New { age: Duration::ZERO } });
+        let waiting =
+            Some(Waiting { live: SECOND, position: QueuePosition::New { age: Duration::ZERO } });
         for n in 0..10_000 {
             let name = format!("lock:{n}");
             let _ = table.acquire(&request(client, &name), None, now);

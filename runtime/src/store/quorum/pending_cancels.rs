@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use tokio::runtime::Handle;
 use tokio::time::sleep;
 
-use crate::store::{Node, Request};
+use crate::store::{QuorumMember, Request};
 
 /// The most that is remembered: what is older ends with its TTL.
 const MOST: usize = 10_000;
@@ -20,7 +20,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 pub(super) struct Member {
     /// What it is called in errors.
     pub(super) name: String,
-    pub(super) store: Arc<dyn Node>,
+    pub(super) store: Arc<dyn QuorumMember>,
     debts: Mutex<Debts>,
 }
 
@@ -32,7 +32,7 @@ struct Debts {
 }
 
 impl Member {
-    pub(super) fn new(name: String, store: Arc<dyn Node>) -> Self {
+    pub(super) fn new(name: String, store: Arc<dyn QuorumMember>) -> Self {
         Self { name, store, debts: Mutex::default() }
     }
 

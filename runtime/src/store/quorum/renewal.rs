@@ -15,7 +15,7 @@ use tokio::runtime::Handle;
 use super::pending_cancels::Member;
 use super::{ask, no_majority};
 use crate::core::error::LossReason;
-use crate::store::{Mended, Node, Renewal, Renewals, Request, StoreError, validity};
+use crate::store::{QuorumMember, Renewal, Renewals, Repaired, Request, StoreError, validity};
 
 /// What the stores answered for one lease, by place.
 type Answers = Vec<Option<Result<Renewal, StoreError>>>;
@@ -108,13 +108,13 @@ async fn heal(members: &[Arc<Member>], request: &Request, answers: &Answers, sen
     };
     let is_fenced = request.kind.is_fenced();
     let healthy = said(|answer| *answer == Renewal::Renewed);
-    let known = healthy.map(|store| store.mend(request, 0, Duration::ZERO));
+    let known = healthy.map(|store| store.repair(request, 0, Duration::ZERO));
     let mut tokens: Vec<_> = join_all(known)
         .await
         .into_iter()
         .filter_map(|answer| match answer {
             // A reader needs none.
-            Ok(Mended::Held { token }) => (token > 0 || !is_fenced).then_some(token),
+            Ok(Repaired::Held { token }) => (token > 0 || !is_fenced).then_some(token),
             _ => None,
         })
         .collect();
@@ -136,10 +136,15 @@ async fn heal(members: &[Arc<Member>], request: &Request, answers: &Answers, sen
 
 /// Gives a lease back to a store, with the greatest of these tokens that its clock is not
 /// too far behind: one may be of a clock that is wrong.
-async fn give_back(store: &Arc<dyn Node>, request: &Request, tokens: &[u64], lasts: Duration) {
+async fn give_back(
+    store: &Arc<dyn QuorumMember>,
+    request: &Request,
+    tokens: &[u64],
+    lasts: Duration,
+) {
     for token in tokens.iter().rev() {
-        match store.mend(request, *token, lasts).await {
-            Ok(Mended::Behind(_)) => {}
+        match store.repair(request, *token, lasts).await {
+            Ok(Repaired::Behind(_)) => {}
             _ => return,
         }
     }

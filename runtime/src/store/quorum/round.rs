@@ -20,7 +20,7 @@ use tokio::runtime::Handle;
 use super::pending_cancels::{Member, owe};
 use super::{AHEAD, Asked, ask, majority, no_majority};
 use crate::core::error::Outcome;
-use crate::store::{Attempt, Mended, Request, StoreError};
+use crate::store::{Attempt, Repaired, Request, StoreError};
 
 /// How long to wait at least before a lock is asked for again that several want at once.
 const LEAST: Duration = Duration::from_millis(20);
@@ -66,7 +66,7 @@ fn knows(own: u64, token: u64) -> bool {
 /// What a store says.
 enum Said {
     Vote(Result<Attempt, StoreError>),
-    Mend(Result<Mended, StoreError>),
+    Repair(Result<Repaired, StoreError>),
 }
 
 /// A round under way.
@@ -166,8 +166,8 @@ impl Round {
             let is_news = matches!(vote, Vote::Granted(own) if !knows(*own, token));
             if is_news && !self.told.contains(&(place, token)) {
                 self.told.push((place, token));
-                let mend = self.members[place].store.mend(&self.request, token, Duration::ZERO);
-                self.answers.push(Box::pin(async move { (place, Said::Mend(mend.await)) }));
+                let repair = self.members[place].store.repair(&self.request, token, Duration::ZERO);
+                self.answers.push(Box::pin(async move { (place, Said::Repair(repair.await)) }));
             }
         }
         self.told.len() > count
@@ -176,23 +176,22 @@ impl Round {
     fn take(&mut self, place: usize, said: Said) {
         self.votes[place] = match said {
             // It does not count any more.
-            Said::Mend(_) if !matches!(self.votes[place], Vote::Granted(_)) => return,
-            Said::Vote(Ok(Attempt::Granted { token })) | Said::Mend(Ok(Mended::Held { token })) => {
-                Vote::Granted(token)
-            }
+            Said::Repair(_) if !matches!(self.votes[place], Vote::Granted(_)) => return,
+            Said::Vote(Ok(Attempt::Granted { token }))
+            | Said::Repair(Ok(Repaired::Held { token })) => Vote::Granted(token),
             Said::Vote(Ok(refusal)) => Vote::Refused(refusal),
             Said::Vote(Err(error)) => {
                 Vote::Failed(Failure::met(&error, error.outcome == Outcome::Unknown))
             }
-            Said::Mend(Ok(Mended::NotHeld)) => {
+            Said::Repair(Ok(Repaired::NotHeld)) => {
                 Vote::Failed(Failure::said("it lost the lease at once".to_owned()))
             }
             // It has the lease all the same.
-            Said::Mend(Ok(Mended::Behind(time))) => {
+            Said::Repair(Ok(Repaired::Behind(time))) => {
                 self.behind[place] = Some(time);
                 return;
             }
-            Said::Mend(Err(error)) => Vote::Failed(Failure::met(&error, true)),
+            Said::Repair(Err(error)) => Vote::Failed(Failure::met(&error, true)),
         };
     }
 
@@ -243,12 +242,12 @@ impl Round {
                 return Ok(verdict);
             }
         }
-        let (mut lefts, mut repaired, mut keep) = (Vec::new(), false, 0);
+        let (mut lefts, mut expiry_added, mut keep) = (Vec::new(), false, 0);
         for vote in &self.votes {
             match vote {
-                Vote::Refused(Attempt::Busy { retry_after, repaired: is_repaired, kept }) => {
+                Vote::Refused(Attempt::Busy { retry_after, expiry_added: is_added, kept }) => {
                     lefts.push(*retry_after);
-                    repaired |= is_repaired;
+                    expiry_added |= is_added;
                     keep += usize::from(*kept);
                 }
                 Vote::Refused(_) => lefts.push(self.request.ttl),
@@ -263,7 +262,7 @@ impl Round {
         // If none: several want it at once, and each had its part.
         let retry_after = retry_after.unwrap_or(LEAST).max(LEAST);
         // A release is done when a majority keeps it.
-        Ok(Attempt::Busy { retry_after, repaired, kept: keep >= needed })
+        Ok(Attempt::Busy { retry_after, expiry_added, kept: keep >= needed })
     }
 
     fn failures(&self) -> impl Iterator<Item = &Failure> {

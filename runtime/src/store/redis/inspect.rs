@@ -77,7 +77,7 @@ struct Read {
     /// With their deadlines, in the server's milliseconds.
     holders: Vec<(Member, u64)>,
     waiting: u64,
-    /// With their tickets, in the server's microseconds.
+    /// With their positions, in the server's microseconds.
     waiters: Vec<(Member, u64)>,
 }
 
@@ -185,12 +185,12 @@ impl Read {
 
     fn info(self, clients: &HashMap<ClientId, ClientInfo>) -> LockInfo {
         let client = |id: RequestId| clients.get(&id.client()).cloned();
-        let waiters = self.waiters.iter().map(|(member, ticket)| Waiter {
+        let waiters = self.waiters.iter().map(|(member, position)| Waiter {
             client: client(member.id),
             owner: member.owner.clone(),
             is_writer: member.is_writer,
             weight: member.weight,
-            waiting_for: Duration::from_micros(self.now.saturating_sub(*ticket)),
+            waiting_for: Duration::from_micros(self.now.saturating_sub(*position)),
         });
         let (waiters, waiting) = (waiters.collect(), self.waiting);
         let Some(record) = self.record() else {

@@ -18,9 +18,9 @@ use crate::core::error::{LockError, Outcome};
 use crate::core::key::LockKey;
 use crate::core::no_majority::NoMajority;
 use crate::store::{
-    Adoption, All, Attempt, Attendance, ClientId, ClientInfo, Ended, Forced, Listener, LockInfo,
-    Owner, Renewal, Renewals, Request, RequestId, Stamp, Store, StoreError, StoreFuture, Waiting,
-    at_once,
+    Adoption, All, Attempt, ClientId, ClientInfo, Ended, Forced, Listener, LockInfo, Owner,
+    Renewal, Renewals, Request, RequestId, Stamp, Store, StoreError, StoreFuture, Subscription,
+    Waiting, at_once,
 };
 
 /// The longest pause between two tries.
@@ -316,16 +316,16 @@ impl Store for Lazy {
         self.shared.store.get().is_some_and(|store| store.gives_hints())
     }
 
-    fn attend(&self, request: &Request) -> Option<StoreFuture<Attendance>> {
+    fn subscribe(&self, request: &Request) -> Option<StoreFuture<Subscription>> {
         if let Some(store) = self.shared.store.get() {
-            return store.attend(request);
+            return store.subscribe(request);
         }
         let (shared, limit, request) = (self.shared.clone(), self.limit(request), request.clone());
         // Only when it is polled: a lock that is free costs no subscription.
         Some(Box::pin(async move {
-            let none = || at_once(Ok(Box::new(()) as Attendance));
-            let attend = move |store: &dyn Store| store.attend(&request).unwrap_or_else(none);
-            shared.send(Some(limit), attend).await
+            let none = || at_once(Ok(Box::new(()) as Subscription));
+            let subscribe = move |store: &dyn Store| store.subscribe(&request).unwrap_or_else(none);
+            shared.send(Some(limit), subscribe).await
         }))
     }
 

@@ -123,18 +123,18 @@ async fn a_token_that_is_not_written_back_is_not_granted() {
     let locks = members.locks();
     members.member(0).jump(AHEAD);
     members.member(2).kill();
-    // It answers the vote, and not the mend.
+    // It answers the vote, and not the repair.
     let member = members.member(1);
     member.plan(Fault::Slow(Duration::ZERO));
     member.plan(Fault::LoseCommand);
     let error = locks.mutex("a").try_lock().await.unwrap_err();
     assert!(matches!(error, LockError::Quorum { .. }), "{error}");
-    assert_eq!(member.log()[..2], ["vote", "mend"]);
+    assert_eq!(member.log()[..2], ["vote", "repair"]);
     sleep(SECOND).await;
     assert_eq!(holding(&members, "a").await, 0, "it is taken back");
     member.log();
     let lease = locks.mutex("a").try_lock().await.unwrap();
-    assert_eq!(member.log(), ["vote", "mend"]);
+    assert_eq!(member.log(), ["vote", "repair"]);
     for place in [0, 1] {
         let holder = shown(&members, place, "a").await.holders.pop().unwrap();
         assert_eq!(holder.fence, Some(lease.fence().unwrap()));
@@ -156,7 +156,7 @@ async fn who_votes_late_is_told_the_token() {
     let begun = Instant::now();
     let lease = members.locks().mutex("a").try_lock().await.unwrap();
     assert!(begun.elapsed() < TIME_OUT, "{:?}", begun.elapsed());
-    assert_eq!(late.log(), ["vote", "mend"]);
+    assert_eq!(late.log(), ["vote", "repair"]);
     for place in [0, 1, 3] {
         let holder = shown(&members, place, "a").await.holders.pop().unwrap();
         assert_eq!(holder.fence, Some(lease.fence().unwrap()));

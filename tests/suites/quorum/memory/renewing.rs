@@ -4,7 +4,9 @@ use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use leasehold::store::memory::MemoryStore;
-use leasehold::store::{ClientId, Kind, Mended, Node, Renewal, Request, RequestId, Store};
+use leasehold::store::{
+    ClientId, Kind, QuorumMember, Renewal, Repaired, Request, RequestId, Store,
+};
 use leasehold::{LockKey, LossReason};
 use leasehold_tests::members::{Fault, Members};
 use tokio::time::{Instant, advance, sleep};
@@ -147,14 +149,14 @@ async fn nothing_is_given_to_who_was_told_of_its_end_or_over_another() {
         let (request, store) = (Request { kind, ..request.clone() }, MemoryStore::default());
         store.vote(&request, Duration::ZERO).await.unwrap();
         store.cancel(&request).await.unwrap();
-        let mended = store.mend(&request, 1, SECOND).await.unwrap();
-        assert_eq!(mended, Mended::NotHeld, "{kind:?} has ended");
+        let repaired = store.repair(&request, 1, SECOND).await.unwrap();
+        assert_eq!(repaired, Repaired::NotHeld, "{kind:?} has ended");
 
         let rival = if kind == Kind::Mutex { Kind::Mutex } else { Kind::Write };
         let (rival, store) = (Request { kind: rival, ..other.clone() }, MemoryStore::default());
         store.vote(&rival, Duration::ZERO).await.unwrap();
-        let mended = store.mend(&request, 1, SECOND).await.unwrap();
-        assert_eq!(mended, Mended::NotHeld, "{kind:?} beside {rival:?}");
+        let repaired = store.repair(&request, 1, SECOND).await.unwrap();
+        assert_eq!(repaired, Repaired::NotHeld, "{kind:?} beside {rival:?}");
         assert!(matches!(store.renew(&rival).await, Ok(Renewal::Renewed)));
     }
 }
@@ -187,11 +189,11 @@ async fn what_heals_too_late_heals_nothing() {
         let lease = take(&locks, kind).await;
         let forgetful = members.member(0);
         forgetful.restart_empty();
-        // The renewal, and then the mend, which is late.
+        // The renewal, and then the repair, which is late.
         forgetful.plan(Fault::Slow(Duration::ZERO));
         forgetful.plan(Fault::Late(SECOND / 4));
         forgetful.log();
-        while !forgetful.log().contains(&"mend") {
+        while !forgetful.log().contains(&"repair") {
             sleep(Duration::from_millis(1)).await;
         }
         lease.release().await.unwrap();

@@ -19,7 +19,7 @@ use crate::store::redis::hints::Ears;
 use crate::store::redis::settings::Settings;
 use crate::store::redis::wire::Wire;
 use crate::store::redis::{errors, lock};
-use crate::store::{Attendance, Hint, StoreError};
+use crate::store::{Hint, StoreError, Subscription};
 
 /// Few enough for the driver: with some dozens of commands under way its connection to a
 /// cluster may stand still for good (ARCHITECTURE.md, decision 66).
@@ -90,7 +90,7 @@ impl Hub {
     pub(in crate::store::redis) async fn attend(
         self: Arc<Self>,
         wake: String,
-    ) -> Result<Attendance, StoreError> {
+    ) -> Result<Subscription, StoreError> {
         let (hub, name) = (self.clone(), format!("{wake}{}", self.ears.client));
         let limit = self.settings.connect_timeout;
         let attending = self.runtime.spawn(async move {
@@ -104,7 +104,7 @@ impl Hub {
             };
             attending.hub.has_failed.store(failed.is_some(), Ordering::Relaxed);
             match failed {
-                None => Ok(Box::new(attending) as Attendance),
+                None => Ok(Box::new(attending) as Subscription),
                 Some(error) => Err(error),
             }
         });

@@ -1,9 +1,9 @@
-//! What may follow on a mend.
+//! What may follow on a repair.
 
-use leasehold::store::{Mended, Request};
+use leasehold::store::{Repaired, Request};
 
 use super::super::beliefs::ensure;
-use super::super::commands::Mend;
+use super::super::commands::Repair;
 use super::super::stored::{How, Lock};
 use super::Remains;
 
@@ -18,34 +18,34 @@ const BLOCK: u64 = 64;
 impl Remains {
     /// Whether this is the answer, by the contract, and this one's lease and token are all
     /// that is changed.
-    pub(super) fn mends(
+    pub(super) fn repairs(
         &self,
         then: &Lock,
         request: &Request,
-        mend: Mend,
-        mended: Mended,
+        repair: Repair,
+        repaired: Repaired,
     ) -> Result<(), String> {
         let (lock, now_ms) = (&self.locks[request.key.name()], self.now_ms);
         let id = format!("{:?}", request.id);
         let token = |lock: &Lock| lock.record_at(now_ms).map_or(0, |_| lock.token());
         let (had_it, last) = (then.has(&id, now_ms), token(then));
-        let lasts_ms = u64::try_from(mend.lasts.as_millis()).expect("less than a minute");
-        let sought = mend.tokens[1];
+        let lasts_ms = u64::try_from(repair.lasts.as_millis()).expect("less than a minute");
+        let sought = repair.tokens[1];
         let answer = if had_it {
             self.raised(then.ends_ms - now_ms, last, sought)
         } else if lasts_ms > 0 && then.is_to_be_had(request, now_ms) {
             self.raised(lasts_ms, last, sought)
         } else {
-            Mended::NotHeld
+            Repaired::NotHeld
         };
-        ensure(answer == mended, || format!("{id} was to be told {answer:?}"))?;
+        ensure(answer == repaired, || format!("{id} was to be told {answer:?}"))?;
 
         let others = |lock: &Lock| {
             let others = lock.live(now_ms).filter(|(it, _)| *it != id);
             others.map(|(it, how)| format!("{it} {how:?}")).collect::<Vec<_>>()
         };
         ensure(others(lock) == others(then), || format!("{:?} were there", others(then)))?;
-        let Mended::Held { token: told } = mended else {
+        let Repaired::Held { token: told } = repaired else {
             let is_same = lock.record_at(now_ms) == then.record_at(now_ms);
             return ensure(is_same, || format!("{:?} was there", then.record));
         };
@@ -63,9 +63,9 @@ impl Remains {
     /// then the clock must have come to it. Where it is far behind the one it has, that
     /// goes on, or is given up.
     /// Where none is given, it stays as it is.
-    fn raised(&self, lasts_ms: u64, last: u64, token: u64) -> Mended {
+    fn raised(&self, lasts_ms: u64, last: u64, token: u64) -> Repaired {
         if token == 0 {
-            return Mended::Held { token: last };
+            return Repaired::Held { token: last };
         }
         let (mut last, mut from) = (last, self.clock_us);
         if last + BLOCK > from + OWN_BEHIND {
@@ -73,9 +73,9 @@ impl Remains {
         }
         let behind = (token + BLOCK).saturating_sub(from + (lasts_ms * 1000).min(BEHIND));
         if token <= last || behind == 0 {
-            return Mended::Held { token: token.max(last) };
+            return Repaired::Held { token: token.max(last) };
         }
-        Mended::Behind(std::time::Duration::from_millis(behind.div_ceil(1000)))
+        Repaired::Behind(std::time::Duration::from_millis(behind.div_ceil(1000)))
     }
 
     /// What is granted next.

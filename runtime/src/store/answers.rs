@@ -1,0 +1,131 @@
+//! What a store answers to each command, and the hints it sends unasked.
+
+use std::time::Duration;
+
+use super::request::{RequestId, Stamp};
+use crate::core::error::LossReason;
+
+/// The answer to an acquire.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Attempt {
+    /// The request holds the lock for its TTL from now.
+    Granted {
+        /// The fencing token; 0 for a permit or a reader.
+        token: u64,
+    },
+    /// Others hold the lock or came earlier, and the request is in the queue.
+    Queued {
+        /// Its position, to be sent with all later asks.
+        position: u64,
+        /// Until when the store takes the waiter to be alive.
+        until: Stamp,
+        /// When to ask again, whatever hints arrive meanwhile.
+        ask_again: Duration,
+    },
+    /// Others hold the lock or wait for it, and the request is not in the queue.
+    Busy {
+        /// How long the lock stays held, unless its holders renew.
+        retry_after: Duration,
+        /// The name was in use without an expiry. The store has given it the request's TTL.
+        expiry_added: bool,
+        /// Nobody holds the lock, and it is kept for `retry_after`: a mutex alone.
+        kept: bool,
+    },
+    /// The request was released or cancelled before. It is never granted again.
+    Ended,
+    /// The name is in use by another kind of lock, or by no lock at all.
+    WrongKind,
+    /// The owner already reads or writes, and would wait for itself or for other readers. A
+    /// write lock is granted to an owner that holds nothing, or that is the only reader and
+    /// does not wait. The request is not in the queue.
+    WouldDeadlock,
+}
+
+/// The answer to an acquire of several locks: their tokens; or, if the store granted none,
+/// the index of the first lock that is not free, if that is known.
+pub type All = Result<Vec<u64>, Option<usize>>;
+
+/// The answer to a renewal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Renewal {
+    /// The lease lasts its TTL from now.
+    Renewed,
+    /// The lease had ended, and stays ended.
+    NotHeld(LossReason),
+}
+
+/// The answer to an adoption.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Adoption {
+    /// The request has replaced the other one, for its TTL from now.
+    Adopted {
+        /// The fencing token; 0 for a permit or a reader.
+        token: u64,
+    },
+    /// The lease had ended, or another request has adopted it. Nothing changed.
+    NotHeld(LossReason),
+}
+
+/// The answer to a release.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Ended {
+    /// The lease has ended, by this command or by an earlier copy of it.
+    Released,
+    /// The hold has ended, by this command or by an earlier copy of it. Its owner has this
+    /// many other holds.
+    StillHeld(u32),
+    /// The lease has ended, and the lock stays held without a holder.
+    Kept,
+    /// The lease had ended before. Nothing changed.
+    NotHeld(LossReason),
+}
+
+/// The answer to a repair on one member of a quorum.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Repaired {
+    /// The request holds the lock on this member.
+    Held {
+        /// The lock's token on this member; 0 for a lock that never had one.
+        token: u64,
+    },
+    /// The request does not hold the lock, and did not get it: another request has it, or
+    /// this one was released or cancelled here.
+    NotHeld,
+    /// The member did not raise the token: its clock is too far behind it, by this much more
+    /// than allowed. It would grant smaller tokens once the lease has expired.
+    Behind(Duration),
+}
+
+/// What a store tells a client unasked. A lost hint costs time, and nothing else.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hint {
+    /// The store has offered the lock to a waiter. The waiter's first renewal confirms it.
+    /// Unconfirmed, the offer ends after [`OFFER`](super::OFFER), or with the waiter's
+    /// heartbeat if that is sooner.
+    Offered {
+        /// The waiter.
+        id: RequestId,
+        /// The fencing token; 0 for a permit or a reader.
+        token: u64,
+        /// The heartbeat that the offer answers. An offer older than the waiter's last answer
+        /// has ended.
+        until: Stamp,
+        /// By how much sooner the offer ends than that heartbeat.
+        early: Duration,
+    },
+    /// The lock may be free: the waiter should ask at once.
+    Free {
+        /// The waiter.
+        id: RequestId,
+    },
+    /// The lock may have been taken by force: the holder should ask.
+    Forced {
+        /// The holder.
+        id: RequestId,
+    },
+    /// Hints may have been lost: every waiter should ask again.
+    Missed,
+}

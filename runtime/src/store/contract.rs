@@ -1,0 +1,189 @@
+//! The contract that every store keeps.
+
+use std::fmt;
+use std::pin::Pin;
+use std::sync::Weak;
+use std::time::{Duration, Instant};
+
+use tokio::task::consume_budget;
+
+use super::answers::{Adoption, All, Attempt, Ended, Hint, Renewal};
+use super::inspection::{ClientInfo, Forced, LockInfo};
+use super::request::{ClientId, Owner, Request, RequestId, Stamp, Waiting};
+use crate::core::error::StoreError;
+use crate::core::key::LockKey;
+
+/// The answer to a command. It borrows nothing, so the keeper can finish a command whose
+/// caller went away.
+pub type StoreFuture<T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send>>;
+
+/// The answers to renewals that were sent together, one for each request.
+pub type Renewals = Pin<Box<dyn Future<Output = Vec<Result<Renewal, StoreError>>> + Send>>;
+
+/// While it lives, the store's hints for one lock reach the client.
+pub type Subscription = Box<dyn Send + Sync>;
+
+/// An answer that is already there. It costs its task a unit of tokio's budget: otherwise a
+/// loop that never waits would keep its thread from timers and from all other tasks.
+pub(super) fn at_once<T: Send + 'static>(answer: Result<T, StoreError>) -> StoreFuture<T> {
+    Box::pin(async {
+        consume_budget().await;
+        answer
+    })
+}
+
+/// How many fencing tokens a grant reserves: its own, and those of the leases that follow
+/// it in the same process. All tokens of the next grant are greater.
+pub const TOKENS: u64 = 64;
+
+/// The longest that a store takes a waiter to be alive after its last ask.
+pub const LIVE_MOST: Duration = Duration::from_secs(15);
+
+/// How long a store takes a waiter to be alive after it asked. A waiter asks three times in
+/// it, so a shorter time would cost the store more.
+pub(crate) const LIVE: Duration = Duration::from_secs(6);
+
+/// The longest that an offer waits for its waiter. A client that is alive confirms it in
+/// milliseconds; a dead one delays everybody else this long.
+pub const OFFER: Duration = Duration::from_secs(1);
+
+/// How long a grant may be relied on: its TTL less the drift between two
+/// clocks, after Redlock.
+#[must_use]
+pub fn validity(ttl: Duration) -> Duration {
+    ttl.saturating_sub(ttl / 100 + Duration::from_millis(2))
+}
+
+/// A client that receives hints. It must not block.
+pub trait Listener: fmt::Debug + Send + Sync {
+    /// Takes a hint.
+    fn hear(&self, hint: Hint);
+}
+
+/// Keeps leases: one for a mutex, those of one owner for a reentrant mutex, as many as the
+/// limit allows for a semaphore, readers or a writer for a read-write lock.
+///
+/// # Contract
+///
+/// For every key, at any one time:
+///
+/// 1. at most one mutex lease is live; no permit is granted that takes the total weight
+///    above the limit of its own request; all live holds of a reentrant mutex belong to one
+///    owner; and beside a live writer nothing is live but readers of its owner;
+/// 2. a lease is live from its grant until its TTL, its last renewal or its
+///    release ends it, by the store's own clock;
+/// 3. each grant of a mutex, or to a writer, and each that gives a reentrant mutex
+///    to an owner that did not have it, has a greater token than all before it; the
+///    holds of an owner share one token, as long as one of them is live;
+/// 4. every command may be sent twice: a repeated acquire gets the first one's
+///    answer and starts the TTL anew, a repeated release changes nothing;
+/// 5. a request that was released or cancelled is not granted again for a
+///    minute, as long as no other request for the lock ends, and no lease or
+///    keeping of it expires;
+/// 6. a renewal never brings back a lease that ended;
+/// 7. nothing stays for ever: whatever a command leaves behind expires;
+/// 8. nothing overtakes a live waiter. A release offers the lock to the first live waiter by
+///    the same command. The offer ends after [`OFFER`], or with the waiter's heartbeat if
+///    that is sooner; the waiter's client may keep it until the heartbeat ends. The waiter's
+///    first renewal makes the offer a lease for its whole TTL. A waiter that did not confirm
+///    in time returns to its position. If its client receives no hints, the store takes the
+///    client's other waiters to be alive no longer than the offer lasts, until they ask
+///    again. An owner that has a lease overtakes all waiters to take another hold, to read
+///    once more, to read while it writes, or to write while it is the only reader: they all
+///    wait for it;
+/// 9. an adoption puts one request in the place of another that holds the lock, with
+///    the next token if it is a mutex, a writer, or its owner's only hold; the other
+///    request counts as ended;
+/// 10. one name is one kind of lock: another kind is refused as long as somebody
+///     holds the lock or waits for it, and changes nothing.
+///
+/// The test modules `conformance` hold every store to this contract.
+pub trait Store: fmt::Debug + Send + Sync + 'static {
+    /// Asks for the lock once. `waiting` says how the request waits in the queue; without it
+    /// the request is not queued.
+    fn acquire(&self, request: &Request, waiting: Option<Waiting>) -> StoreFuture<Attempt>;
+
+    /// Asks for several mutexes, all or none. The requests are not queued, have no owner and
+    /// share one TTL. `None` if the store can't grant them together.
+    fn acquire_all(&self, requests: &[Request]) -> Option<StoreFuture<All>>;
+
+    /// Lets a lease run for its TTL from now.
+    fn renew(&self, request: &Request) -> StoreFuture<Renewal>;
+
+    /// Renews several leases in one batch. Each has an answer of its own, and one that fails
+    /// does not fail the others.
+    fn renew_all(&self, requests: &[Request]) -> Renewals;
+
+    /// Lets an offer last until that heartbeat of its waiter ends, and confirms nothing. A
+    /// lease that was renewed is not shortened, and one that ended is not made anew. Does
+    /// nothing in a store that sends no offers.
+    fn keep_offer(&self, request: &Request, until: Stamp) -> StoreFuture<()> {
+        let _ = (request, until);
+        at_once(Ok(()))
+    }
+
+    /// Puts a request that has never asked for the lock in the place of one that holds
+    /// it with the same kind and the same owner.
+    fn adopt(&self, from: RequestId, request: &Request) -> StoreFuture<Adoption>;
+
+    /// Ends a lease. A mutex then stays held without a holder for `keep`.
+    fn release(&self, request: &Request, keep: Duration) -> StoreFuture<Ended>;
+
+    /// Takes an acquisition back, whether it was granted, waits, or neither, and
+    /// says whether it was granted.
+    fn cancel(&self, request: &Request) -> StoreFuture<bool>;
+
+    /// The holders and the waiters of a lock.
+    fn inspect(&self, key: &LockKey) -> StoreFuture<LockInfo>;
+
+    /// Whether an owner holds a lock, of any kind.
+    fn is_held_by(&self, key: &LockKey, owner: &Owner) -> StoreFuture<bool>;
+
+    /// Takes a lock, of any kind, from all its holders.
+    fn force_release(&self, key: &LockKey) -> StoreFuture<Forced>;
+
+    /// Whether a lease that is not held any more was taken by force. The store knows until
+    /// the lease would have ended.
+    fn was_forced(&self, request: &Request) -> StoreFuture<bool>;
+
+    /// Records which process a client is, for `lasts`.
+    fn introduce(&self, client: &ClientInfo, lasts: Duration) -> StoreFuture<()>;
+
+    /// Sends the client's hints to `listener`, as long as that lives.
+    fn listen(&self, client: ClientId, listener: Weak<dyn Listener>);
+
+    /// Whether hints can be expected now. If not, waiters must ask often. Only a waiter may
+    /// call this: it reopens a connection for hints that was lost.
+    fn gives_hints(&self) -> bool;
+
+    /// Subscribes to the hints for one lock, before the request waits. `None` if the store
+    /// needs no subscription.
+    fn subscribe(&self, request: &Request) -> Option<StoreFuture<Subscription>> {
+        let _ = request;
+        None
+    }
+
+    /// Whether waiters stand in a queue of the store. Without a queue each ask is a request
+    /// of its own, which the store takes back itself if it is not granted; and a caller that
+    /// does not wait asks once, even if the store fails.
+    fn has_queue(&self) -> bool {
+        true
+    }
+
+    /// The longest that a lease may last, or be kept after it.
+    fn longest_ttl(&self) -> Duration {
+        Duration::MAX
+    }
+
+    /// How long an answer to an acquire may take, time-outs and repeats included; `None`
+    /// if the store answers at once.
+    fn answers_within(&self, ttl: Duration) -> Option<Duration> {
+        let _ = ttl;
+        None
+    }
+
+    /// The clock that this client reads its deadlines from. It may go on while the
+    /// system is suspended and timers stand still: so sleep for the time that is left, never
+    /// until an `Instant`.
+    fn now(&self) -> Instant;
+}
