@@ -1,11 +1,12 @@
-//! Several stores as one: what a majority of them grants is held. After Redlock, by
+//! Several stores as one: a lock is held if a majority of them grants it. After Redlock, by
 //! Salvatore Sanfilippo: <https://redis.io/docs/latest/develop/use/patterns/distributed-locks/>.
 //!
-//! All are asked at once, and each has its own short time-out; the answer is there as
-//! soon as a majority decides it either way. Two majorities have a store in common, and
-//! that one says no to the second. There is no queue: the stores would put those who
-//! wait into different orders, and each grant its part to another.
+//! A command goes to all members at once, each with its own short time-out. The answer is
+//! known as soon as a majority decides it either way. Any two majorities share a member,
+//! and that member refuses the second holder. There is no queue: each member would order
+//! the waiters differently, and could grant its vote to another one.
 
+mod members;
 mod no_majority;
 mod pending_cancels;
 mod release;
@@ -13,15 +14,13 @@ mod renewal;
 mod round;
 
 use std::fmt;
-use std::pin::Pin;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
-use futures_util::stream::FuturesUnordered;
 use tokio::runtime::Handle;
 
-use self::pending_cancels::Member;
+use self::members::{CLOCK_DRIFT, Member};
 use self::round::Round;
 use super::{
     Adoption, All, Attempt, ClientId, ClientInfo, Ended, Forced, Kind, Listener, LockInfo, Owner,
@@ -31,69 +30,44 @@ use super::{
 use crate::core::error::Outcome;
 use crate::core::key::LockKey;
 
-/// For how long a writer who was refused keeps readers out: for one more try, with the
-/// longest pause before it.
+/// How long a refused writer keeps new readers out: long enough for one more try after the
+/// longest pause.
 const AGAIN: Duration = Duration::from_millis(400);
-
-/// By how much the clocks of two stores may differ: as the script `include/raise` has it.
-/// No lease is shorter.
-const AHEAD: Duration = Duration::from_millis(100);
 
 /// Keeps mutexes and read-write locks on an odd number of stores that know nothing of
 /// each other.
 ///
-/// A semaphore is refused: a majority for each of its holders keeps no count of them.
+/// It refuses semaphores: a majority for each holder does not count the holders.
 #[derive(Clone)]
 pub struct Quorum {
     members: Arc<[Arc<Member>]>,
     longest_ttl: Duration,
-    /// Goes on with what its callers need not wait for.
+    /// Runs the work that no caller waits for.
     runtime: Handle,
 }
 
 impl Quorum {
-    /// A quorum of these stores, each with the name it has in errors. Leases that last
-    /// longer than `longest_ttl` are refused: a store that lost its memory counts again
-    /// after so long.
+    /// A quorum of these stores, each with its name in errors. Leases longer than
+    /// `longest_ttl` are refused: a store that lost its memory votes again after that time.
     ///
     /// # Panics
     ///
-    /// If there are less than three, or an even number: four survive the loss of one, as
-    /// three do, and two of four are no majority.
+    /// If there are fewer than three stores, or an even number: four survive the loss of one,
+    /// as three do, and two of four are no majority.
     #[must_use]
     pub fn new(
-        nodes: impl IntoIterator<Item = (String, Arc<dyn QuorumMember>)>,
+        stores: impl IntoIterator<Item = (String, Arc<dyn QuorumMember>)>,
         longest_ttl: Duration,
         runtime: Handle,
     ) -> Self {
         let members: Arc<[_]> =
-            nodes.into_iter().map(|(name, store)| Arc::new(Member::new(name, store))).collect();
+            stores.into_iter().map(|(name, store)| Arc::new(Member::new(name, store))).collect();
         assert!(members.len() >= 3 && members.len() % 2 == 1, "{} stores", members.len());
         Self { members, longest_ttl, runtime }
     }
 }
 
-/// How many of them are a majority: so many grant, and so many refuse.
-fn majority(members: &[Arc<Member>]) -> usize {
-    members.len() / 2 + 1
-}
-
-/// What the stores answer, each with its place.
-type Asked<T> = FuturesUnordered<Pin<Box<dyn Future<Output = (usize, T)> + Send>>>;
-
-/// Asks all of them.
-fn ask<T, F>(members: &[Arc<Member>], command: impl Fn(&Member) -> F) -> Asked<T>
-where
-    F: Future<Output = T> + Send + 'static,
-{
-    let asked = members.iter().enumerate().map(|(place, member)| {
-        let answer = command(member);
-        Box::pin(async move { (place, answer.await) }) as Pin<Box<_>>
-    });
-    asked.collect()
-}
-
-/// What several stores can't do together.
+/// The error for a command that several stores can't run together.
 fn unsupported(what: &str) -> StoreError {
     let source = format!("{what} is not possible on a quorum of servers; use one server").into();
     StoreError { outcome: Outcome::NotRun, is_passing: false, is_shut_down: false, source }
@@ -109,7 +83,7 @@ impl Store for Quorum {
             return refuse("this kind of lock");
         }
         let again = waiting.map_or(Duration::ZERO, |waiting| waiting.live.min(AGAIN));
-        // What is asked is on its way when this returns.
+        // Sends the votes now, not when the future is polled.
         let round = Round::begin(&self.members, request, again, &self.runtime);
         Box::pin(round.run())
     }
@@ -134,8 +108,9 @@ impl Store for Quorum {
     }
 
     fn release(&self, request: &Request, keep: Duration) -> StoreFuture<Ended> {
-        // A token is at most so far ahead of a server's clock, and is not to end before.
-        let keep = if keep.is_zero() { keep } else { keep.max(AHEAD) };
+        // A token may be this far ahead of a member's clock. The record has to stay until the
+        // clock is there.
+        let keep = if keep.is_zero() { keep } else { keep.max(CLOCK_DRIFT) };
         release::release(&self.members, request, keep, &self.runtime)
     }
 
@@ -163,7 +138,7 @@ impl Store for Quorum {
         let told: Vec<_> =
             self.members.iter().map(|member| member.store.introduce(client, lasts)).collect();
         Box::pin(async move {
-            // Who is not there now is told the next time.
+            // A member that can't be reached now is told the next time.
             join_all(told).await;
             Ok(())
         })
@@ -184,12 +159,12 @@ impl Store for Quorum {
     }
 
     fn answers_within(&self, ttl: Duration) -> Option<Duration> {
-        // Votes, tokens, and what is given back.
+        // One round each for the votes, the tokens and the cancels.
         Some(self.members.iter().filter_map(|it| it.store.answers_within(ttl)).max()? * 3)
     }
 
     fn now(&self) -> Instant {
-        // There are three at least.
+        // There are at least three members.
         self.members.first().map_or_else(Instant::now, |member| member.store.now())
     }
 }

@@ -1,14 +1,14 @@
-//! Why there was no majority: what each server answered.
+//! The error for a command on which no majority agreed: what each member answered.
 
 use std::sync::Arc;
 
-use super::pending_cancels::Member;
+use super::members::Member;
 use crate::core::error::Outcome;
 use crate::core::no_majority::NoMajority;
 use crate::store::{Attempt, Renewal, StoreError};
 
-/// The error where there was none; `failures` are those who gave no answer that counts:
-/// whether that may pass, and whether it is for good, since all ends.
+/// The error. `failures` are the members whose answer does not count: whether the failure
+/// may pass, and whether the client has been shut down.
 pub(super) fn error(
     outcome: Outcome,
     answers: impl Iterator<Item = (String, String)>,
@@ -28,7 +28,7 @@ pub(super) fn error(
     }
 }
 
-/// The same of answers by place, each with its words.
+/// The error for a list of answers in the members' order; `in_words` describes one.
 pub(super) fn among<T: Copy>(
     members: &[Arc<Member>],
     answers: &[Option<Result<T, StoreError>>],

@@ -1,66 +1,42 @@
-//! What is still to be taken back from a store that did not answer: else a server that
-//! was silent for a moment would keep a lease that nobody has, until its TTL.
+//! Cancels that are sent again until the member answers. Without them a server that was
+//! silent for a moment would keep a lease that nobody holds, until its TTL.
 
-use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::runtime::Handle;
 use tokio::time::sleep;
 
-use crate::store::{QuorumMember, Request};
+use super::members::Member;
+use crate::store::Request;
 
-/// The most that is remembered: what is older ends with its TTL.
+/// How many cancels are kept for one member. Above that, the oldest lease is left to
+/// its TTL.
 const MOST: usize = 10_000;
 
-/// The pauses between tries.
+/// The pause between two tries.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// One store of a quorum.
-pub(super) struct Member {
-    /// What it is called in errors.
-    pub(super) name: String,
-    pub(super) store: Arc<dyn QuorumMember>,
-    debts: Mutex<Debts>,
-}
-
-#[derive(Default)]
-struct Debts {
-    /// The requests, and when time has ended them anyway.
-    list: VecDeque<(Request, Instant)>,
-    is_worked_off: bool,
-}
-
-impl Member {
-    pub(super) fn new(name: String, store: Arc<dyn QuorumMember>) -> Self {
-        Self { name, store, debts: Mutex::default() }
-    }
-
-    fn debts(&self) -> std::sync::MutexGuard<'_, Debts> {
-        self.debts.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// Takes a request back, now or when the store answers again.
-pub(super) fn owe(member: &Arc<Member>, request: &Request, runtime: &Handle) {
+/// Cancels a request on one member, now or when the member answers again.
+pub(super) fn cancel_later(member: &Arc<Member>, request: &Request, runtime: &Handle) {
     let end = member.store.now() + request.ttl;
-    let mut debts = member.debts();
-    debts.list.push_back((request.clone(), end));
-    if debts.list.len() > MOST {
-        debts.list.pop_front();
+    let mut pending = member.pending_cancels();
+    pending.list.push_back((request.clone(), end));
+    if pending.list.len() > MOST {
+        pending.list.pop_front();
     }
-    if !std::mem::replace(&mut debts.is_worked_off, true) {
-        runtime.spawn(work_off(member.clone()));
+    if !std::mem::replace(&mut pending.is_running, true) {
+        runtime.spawn(send_all(member.clone()));
     }
 }
 
-/// Takes back one after another, for as long as there are any.
-async fn work_off(member: Arc<Member>) {
+/// Sends one cancel after another until none is left.
+async fn send_all(member: Arc<Member>) {
     loop {
         let next = {
-            let mut debts = member.debts();
-            let next = debts.list.pop_front();
-            debts.is_worked_off = next.is_some();
+            let mut pending = member.pending_cancels();
+            let next = pending.list.pop_front();
+            pending.is_running = next.is_some();
             next
         };
         let Some((request, end)) = next else { return };

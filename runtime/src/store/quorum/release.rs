@@ -1,5 +1,5 @@
-//! Releases and cancels: on all stores, answered for by a majority. What the others do
-//! not answer is taken back from them when they do.
+//! Releases and cancels go to all members, and a majority decides the answer. A member that
+//! does not answer in time gets a cancel until it does.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,8 +7,9 @@ use std::time::Duration;
 use futures_util::StreamExt;
 use tokio::runtime::Handle;
 
-use super::pending_cancels::{Member, owe};
-use super::{Asked, ask, majority, no_majority};
+use super::members::{Answers, Member, ask, majority};
+use super::no_majority;
+use super::pending_cancels::cancel_later;
 use crate::core::error::LossReason;
 use crate::store::{Ended, Request, StoreError, StoreFuture};
 
@@ -28,9 +29,9 @@ pub(super) fn release(
         let needed = majority(&members);
         while released < needed
             && lost < needed
-            && let Some((place, answer)) = asked.next().await
+            && let Some((index, answer)) = asked.next().await
         {
-            match tally.take(place, answer) {
+            match tally.take(index, answer) {
                 Some(Ended::NotHeld(why)) => {
                     lost += 1;
                     if why != LossReason::Expired {
@@ -66,9 +67,9 @@ pub(super) fn cancel(
         let (mut tally, mut asked) = (Tally::new(&members), asked);
         let (mut answered, mut was_granted) = (0, false);
         while answered < majority(&members)
-            && let Some((place, answer)) = asked.next().await
+            && let Some((index, answer)) = asked.next().await
         {
-            let answer = tally.take(place, answer);
+            let answer = tally.take(index, answer);
             answered += usize::from(answer.is_some());
             was_granted |= answer == Some(true);
         }
@@ -81,7 +82,7 @@ pub(super) fn cancel(
     })
 }
 
-/// What the stores answered, by place.
+/// The answers so far, in the members' order.
 struct Tally<T> {
     members: Arc<[Arc<Member>]>,
     answers: Vec<Option<Result<T, StoreError>>>,
@@ -92,37 +93,37 @@ impl<T: Copy + Send + 'static> Tally<T> {
         Self { members: members.clone(), answers: members.iter().map(|_| None).collect() }
     }
 
-    fn take(&mut self, place: usize, answer: Result<T, StoreError>) -> Option<T> {
-        let said = answer.as_ref().ok().copied();
-        self.answers[place] = Some(answer);
-        said
+    fn take(&mut self, index: usize, answer: Result<T, StoreError>) -> Option<T> {
+        let known = answer.as_ref().ok().copied();
+        self.answers[index] = Some(answer);
+        known
     }
 
-    /// Sees to it that those who failed, or have not answered yet, do it later; and so do
-    /// those who did not have it: what was to give it to them may come late, and find no
-    /// trace of the release.
+    /// Sends a cancel later to every member that failed or has not answered yet. Members
+    /// without the lease (`was_not_held`) get one too: a late vote or repair may still give
+    /// it to them, and would find no trace of this release.
     fn settle(
         self,
-        mut asked: Asked<Result<T, StoreError>>,
+        mut asked: Answers<Result<T, StoreError>>,
         request: &Request,
         runtime: &Handle,
-        had_it_not: fn(&T) -> bool,
+        was_not_held: fn(&T) -> bool,
     ) {
-        let is_owed =
-            move |answer: &Result<T, StoreError>| answer.as_ref().map_or(true, had_it_not);
+        let needs_cancel =
+            move |answer: &Result<T, StoreError>| answer.as_ref().map_or(true, was_not_held);
         for (member, answer) in self.members.iter().zip(&self.answers) {
-            if answer.as_ref().is_some_and(is_owed) {
-                owe(member, request, runtime);
+            if answer.as_ref().is_some_and(needs_cancel) {
+                cancel_later(member, request, runtime);
             }
         }
         if asked.is_empty() {
             return;
         }
-        let (members, request, within) = (self.members, request.clone(), runtime.clone());
+        let (members, request, handle) = (self.members, request.clone(), runtime.clone());
         runtime.spawn(async move {
-            while let Some((place, answer)) = asked.next().await {
-                if is_owed(&answer) {
-                    owe(&members[place], &request, &within);
+            while let Some((index, answer)) = asked.next().await {
+                if needs_cancel(&answer) {
+                    cancel_later(&members[index], &request, &handle);
                 }
             }
         });

@@ -1,9 +1,9 @@
-//! Renewals: a lease goes on where a majority still has it.
+//! Renewals: a lease goes on as long as a majority still has it.
 //!
-//! A store that lost it (it was restarted, or could not be reached when it was acquired)
-//! is given it again, for as long as the holder may rely on it: else one after another
-//! could be restarted, and take the lease with it, though a majority had it all the time.
-//! That is no vote for this renewal, only for those to come.
+//! A member may have lost the lease: it was restarted, or it could not be reached when the
+//! lease was acquired. The client then repairs it there, for as long as the holder may rely on
+//! the lease. Without repairs, members restarted one after another would end a lease that a
+//! majority had all the time. A repair is no vote for this renewal, only for later ones.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -12,70 +12,71 @@ use futures_util::StreamExt;
 use futures_util::future::join_all;
 use tokio::runtime::Handle;
 
-use super::pending_cancels::Member;
-use super::{ask, no_majority};
+use super::members::{Member, ask};
+use super::no_majority;
 use crate::core::error::LossReason;
 use crate::store::{QuorumMember, Renewal, Renewals, Repaired, Request, StoreError, validity};
 
-/// What the stores answered for one lease, by place.
-type Answers = Vec<Option<Result<Renewal, StoreError>>>;
+/// The answers for one lease, in the members' order.
+type Votes = Vec<Option<Result<Renewal, StoreError>>>;
 
-/// Renews leases on all stores, and answers when a majority has decided on each.
+/// Renews leases on all members, and answers when a majority has decided on each.
 pub(super) fn renew_all(
     members: &Arc<[Arc<Member>]>,
     requests: &[Request],
     runtime: &Handle,
 ) -> Renewals {
     let Some(first) = members.first() else { return Box::pin(async { Vec::new() }) };
-    // Before anything is sent: what is given back may not outlast what this renews.
+    // Read before anything is sent: a repaired lease may not outlast the renewed ones.
     let sent = first.store.now();
     let mut asked = ask(members, |member| member.store.renew_all(requests));
     let (members, requests, runtime) = (members.clone(), requests.to_vec(), runtime.clone());
     Box::pin(async move {
-        let mut answers: Vec<Answers> =
+        let mut votes: Vec<Votes> =
             requests.iter().map(|_| members.iter().map(|_| None).collect()).collect();
-        while answers.iter().any(|of_one| verdict(of_one).is_none())
-            && let Some((place, said)) = asked.next().await
+        while votes.iter().any(|of_one| verdict(of_one).is_none())
+            && let Some((index, answers)) = asked.next().await
         {
-            note(&mut answers, place, said);
+            note(&mut votes, index, answers);
         }
         let judge = |of_one| match verdict(of_one) {
             Some(Ok(renewal)) => Ok(renewal),
             _ => Err(no_majority::among(&members, of_one, no_majority::renewal)),
         };
-        let verdicts = answers.iter().map(judge).collect();
-        if !asked.is_empty() || answers.iter().any(is_to_be_healed) {
+        let verdicts = votes.iter().map(judge).collect();
+        if !asked.is_empty() || votes.iter().any(needs_repair) {
             runtime.spawn(async move {
-                // A slow one may have lost it as well.
-                while let Some((place, said)) = asked.next().await {
-                    note(&mut answers, place, said);
+                // A slow member may have lost the lease as well.
+                while let Some((index, answers)) = asked.next().await {
+                    note(&mut votes, index, answers);
                 }
-                let lost = requests.iter().zip(&answers).filter(|(_, it)| is_to_be_healed(it));
-                join_all(lost.map(|(request, it)| heal(&members, request, it, sent))).await;
+                let lost = requests.iter().zip(&votes).filter(|(_, it)| needs_repair(it));
+                join_all(lost.map(|(request, it)| repair(&members, request, it, sent))).await;
             });
         }
         verdicts
     })
 }
 
-fn note(answers: &mut [Answers], place: usize, said: Vec<Result<Renewal, StoreError>>) {
-    for (of_one, answer) in answers.iter_mut().zip(said) {
-        of_one[place] = Some(answer);
+fn note(votes: &mut [Votes], index: usize, answers: Vec<Result<Renewal, StoreError>>) {
+    for (of_one, answer) in votes.iter_mut().zip(answers) {
+        of_one[index] = Some(answer);
     }
 }
 
-/// Whether a majority has it, and somebody lost it.
-fn is_to_be_healed(answers: &Answers) -> bool {
-    let is_lost = |answer: &Option<_>| matches!(answer, Some(Ok(Renewal::NotHeld(_))));
-    matches!(verdict(answers), Some(Ok(Renewal::Renewed))) && answers.iter().any(is_lost)
+/// Whether a majority has the lease, and some member lost it.
+fn needs_repair(votes: &Votes) -> bool {
+    let is_lost = |vote: &Option<_>| matches!(vote, Some(Ok(Renewal::NotHeld(_))));
+    matches!(verdict(votes), Some(Ok(Renewal::Renewed))) && votes.iter().any(is_lost)
 }
 
-/// What a majority says, or that there will be none; nothing as long as it is open.
-fn verdict(answers: &Answers) -> Option<Result<Renewal, ()>> {
-    let needed = answers.len() / 2 + 1;
+/// The majority's answer; an error if there can't be a majority any more; `None` while it is
+/// open.
+fn verdict(votes: &Votes) -> Option<Result<Renewal, ()>> {
+    let needed = votes.len() / 2 + 1;
     let (mut renewed, mut lost, mut open, mut reason) = (0, 0, 0, LossReason::Expired);
-    for answer in answers {
-        match answer {
+    for vote in votes {
+        match vote {
             Some(Ok(Renewal::Renewed)) => renewed += 1,
             Some(Ok(Renewal::NotHeld(why))) => {
                 lost += 1;
@@ -98,27 +99,27 @@ fn verdict(answers: &Answers) -> Option<Result<Renewal, ()>> {
     }
 }
 
-/// Gives a lease back to those who lost it.
-async fn heal(members: &[Arc<Member>], request: &Request, answers: &Answers, sent: Instant) {
-    let said = |which: fn(&Renewal) -> bool| {
-        let said = members.iter().zip(answers).filter(move |(_, answer)| {
-            answer.as_ref().is_some_and(|answer| answer.as_ref().is_ok_and(which))
+/// Gives a lease back to the members that lost it.
+async fn repair(members: &[Arc<Member>], request: &Request, votes: &Votes, sent: Instant) {
+    let stores = |which: fn(&Renewal) -> bool| {
+        let voted = members.iter().zip(votes).filter(move |(_, vote)| {
+            vote.as_ref().is_some_and(|vote| vote.as_ref().is_ok_and(which))
         });
-        said.map(|(member, _)| &member.store)
+        voted.map(|(member, _)| &member.store)
     };
     let is_fenced = request.kind.is_fenced();
-    let healthy = said(|answer| *answer == Renewal::Renewed);
+    let healthy = stores(|answer| *answer == Renewal::Renewed);
     let known = healthy.map(|store| store.repair(request, 0, Duration::ZERO));
     let mut tokens: Vec<_> = join_all(known)
         .await
         .into_iter()
         .filter_map(|answer| match answer {
-            // A reader needs none.
+            // A reader needs no token.
             Ok(Repaired::Held { token }) => (token > 0 || !is_fenced).then_some(token),
             _ => None,
         })
         .collect();
-    // None: it was released meanwhile.
+    // Without a token, the lease was released meanwhile.
     if tokens.is_empty() {
         return;
     }
@@ -129,14 +130,14 @@ async fn heal(members: &[Arc<Member>], request: &Request, answers: &Answers, sen
     let now = members[0].store.now();
     let lasts = validity(request.ttl).saturating_sub(now.saturating_duration_since(sent));
     if lasts >= Duration::from_millis(1) {
-        let lost = said(|answer| *answer != Renewal::Renewed);
-        join_all(lost.map(|store| give_back(store, request, &tokens, lasts))).await;
+        let lost = stores(|answer| *answer != Renewal::Renewed);
+        join_all(lost.map(|store| repair_one(store, request, &tokens, lasts))).await;
     }
 }
 
-/// Gives a lease back to a store, with the greatest of these tokens that its clock is not
-/// too far behind: one may be of a clock that is wrong.
-async fn give_back(
+/// Gives a lease back to one member, with the greatest of these tokens that its clock is not
+/// too far behind: one of them may come from a clock that is wrong.
+async fn repair_one(
     store: &Arc<dyn QuorumMember>,
     request: &Request,
     tokens: &[u64],

@@ -1,14 +1,15 @@
-//! One round: all stores are asked for a lock, and what a majority says is the answer.
+//! One round: all members are asked for a lock, and the majority decides the answer.
 //!
-//! Its token is the least that is as great as those of a majority: so it is greater than
-//! all before, each of which a majority knew; and as long as most clocks are right, it is
-//! of one of those, or between two. And a majority has to know it, or one of the next
-//! majority might grant a smaller one: those count that gave one as great, or were told;
-//! not one whose own is far greater, for its clock may be set right.
+//! The round's token is the smallest that is not below the tokens of a majority. So it is
+//! greater than all tokens before it, each of which a majority knew; and as long as most
+//! clocks are right, it comes from one of them, or lies between two. A majority also has to
+//! know it, or the next majority might grant a smaller one. A member knows it if it granted a
+//! token as great or was told; but not if its own token is far greater, since its clock may
+//! be set right.
 //!
-//! A round is one request. One that is not granted is taken back wherever it may be
-//! held, and is never asked again: so what is taken back is of no later round, whatever
-//! comes late, and in whatever order.
+//! Each round is a request of its own. A request that is not granted is cancelled wherever
+//! it may be held, and is never sent again. So a late cancel can't hit a later round, in
+//! whatever order the commands arrive.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,54 +18,55 @@ use futures_util::future::join_all;
 use futures_util::{FutureExt, StreamExt};
 use tokio::runtime::Handle;
 
-use super::pending_cancels::{Member, owe};
-use super::{AHEAD, Asked, ask, majority, no_majority};
+use super::members::{Answers, CLOCK_DRIFT, Member, ask, majority};
+use super::no_majority;
+use super::pending_cancels::cancel_later;
 use crate::core::error::Outcome;
 use crate::store::{Attempt, Repaired, Request, StoreError};
 
-/// How long to wait at least before a lock is asked for again that several want at once.
-const LEAST: Duration = Duration::from_millis(20);
+/// The shortest pause before a retry when several clients split the vote.
+const SHORTEST_RETRY: Duration = Duration::from_millis(20);
 
 const BY_NTP: &str = "set clocks by NTP";
 
-/// What is known of a store's vote.
+/// One member's vote, as far as it is known.
 enum Vote {
-    /// It has not answered.
+    /// No answer yet.
     Open,
-    /// It granted, and grants nobody a smaller token than this after it.
+    /// Granted. All tokens that this member grants later are greater than this one.
     Granted(u64),
     Refused(Attempt),
-    /// It did not answer, or not as it should.
+    /// No answer in time, or an error.
     Failed(Failure),
 }
 
 struct Failure {
     why: String,
-    /// It may hold the lease all the same.
+    /// The member may hold the lease all the same.
     may_hold: bool,
-    /// Whether the same may well succeed a little later.
+    /// Whether a retry may succeed.
     is_passing: bool,
     is_shut_down: bool,
 }
 
 impl Failure {
-    fn said(why: String) -> Self {
+    fn because(why: String) -> Self {
         Self { why, may_hold: true, is_passing: true, is_shut_down: false }
     }
 
-    fn met(error: &StoreError, may_hold: bool) -> Self {
+    fn of(error: &StoreError, may_hold: bool) -> Self {
         let StoreError { is_passing, is_shut_down, .. } = *error;
         Self { why: error.source.to_string(), may_hold, is_passing, is_shut_down }
     }
 }
 
-/// Whether a store with this token of its own knows another.
+/// Whether a member whose own token is `own` knows `token`.
 fn knows(own: u64, token: u64) -> bool {
-    own.checked_sub(token).is_some_and(|more| u128::from(more) <= 2 * AHEAD.as_micros())
+    own.checked_sub(token).is_some_and(|more| u128::from(more) <= 2 * CLOCK_DRIFT.as_micros())
 }
 
-/// What a store says.
-enum Said {
+/// A member's answer to one of the round's two commands.
+enum Answer {
     Vote(Result<Attempt, StoreError>),
     Repair(Result<Repaired, StoreError>),
 }
@@ -75,22 +77,22 @@ pub(super) struct Round {
     request: Request,
     runtime: Handle,
     votes: Vec<Vote>,
-    answers: Asked<Said>,
-    /// Who was told what the token is.
+    answers: Answers<Answer>,
+    /// The tokens that members were told, each with the member's index.
     told: Vec<(usize, u64)>,
-    /// By how much the clock of each is behind a token that it was told.
+    /// For each member, how far its clock is behind a token that it was told.
     behind: Vec<Option<Duration>>,
 }
 
 impl Round {
-    /// Asks all stores.
+    /// Asks all members.
     pub(super) fn begin(
         members: &Arc<[Arc<Member>]>,
         request: &Request,
         again: Duration,
         runtime: &Handle,
     ) -> Self {
-        let vote = |member: &Member| member.store.vote(request, again).map(Said::Vote);
+        let vote = |member: &Member| member.store.vote(request, again).map(Answer::Vote);
         Self {
             answers: ask(members, vote),
             members: members.clone(),
@@ -102,8 +104,8 @@ impl Round {
         }
     }
 
-    /// Waits until a majority has decided. What is not granted is taken back before this
-    /// returns, from all who said that they granted it; from others in the background.
+    /// Waits until a majority has decided. If the request is not granted, members that granted
+    /// it get a cancel before this returns; the others get one in the background.
     pub(super) async fn run(mut self) -> Result<Attempt, StoreError> {
         loop {
             let granted = self.count(|vote| matches!(vote, Vote::Granted(_)));
@@ -124,8 +126,8 @@ impl Round {
                 return self.give_up().await;
             }
             match self.answers.next().await {
-                Some((place, said)) => self.take(place, said),
-                None if self.doubt() => {}
+                Some((index, answer)) => self.take(index, answer),
+                None if self.tell_greatest() => {}
                 None => return self.give_up().await,
             }
         }
@@ -135,7 +137,7 @@ impl Round {
         self.votes.iter().filter(|vote| which(vote)).count()
     }
 
-    /// The least token that is as great as those of a majority, if so many granted.
+    /// The smallest token that is not below those of a majority, if a majority granted.
     fn token(&self) -> Option<u64> {
         let tokens = self.votes.iter().filter_map(|vote| match vote {
             Vote::Granted(own) => Some(*own),
@@ -146,9 +148,10 @@ impl Round {
         tokens.get(majority(&self.members) - 1).copied()
     }
 
-    /// Where some could not take the token, those with far greater ones may have them of
-    /// clocks that were wrong: whether there was any to tell so.
-    fn doubt(&mut self) -> bool {
+    /// If members could not take the token, far greater tokens may come from clocks that were
+    /// wrong. Tells the others the greatest token of a member whose clock is behind; false if
+    /// that was no news to anybody.
+    fn tell_greatest(&mut self) -> bool {
         let behind = self.votes.iter().zip(&self.behind).filter(|(_, behind)| behind.is_some());
         let tokens = behind.filter_map(|(vote, _)| match vote {
             Vote::Granted(own) => Some(*own),
@@ -157,74 +160,74 @@ impl Round {
         tokens.max().is_some_and(|token| self.tell(token))
     }
 
-    /// Lets those know a token who do not yet, and says whether there was any: they take
-    /// it if their clocks are not far behind it; or are far behind their own, which is
-    /// greater.
+    /// Tells a token to the members that do not know it, and says whether there were any. A
+    /// member takes it if its clock is not far behind it, or if its clock is far behind the
+    /// member's own, greater token.
     fn tell(&mut self, token: u64) -> bool {
         let count = self.told.len();
-        for (place, vote) in self.votes.iter().enumerate() {
+        for (index, vote) in self.votes.iter().enumerate() {
             let is_news = matches!(vote, Vote::Granted(own) if !knows(*own, token));
-            if is_news && !self.told.contains(&(place, token)) {
-                self.told.push((place, token));
-                let repair = self.members[place].store.repair(&self.request, token, Duration::ZERO);
-                self.answers.push(Box::pin(async move { (place, Said::Repair(repair.await)) }));
+            if is_news && !self.told.contains(&(index, token)) {
+                self.told.push((index, token));
+                let repair = self.members[index].store.repair(&self.request, token, Duration::ZERO);
+                self.answers.push(Box::pin(async move { (index, Answer::Repair(repair.await)) }));
             }
         }
         self.told.len() > count
     }
 
-    fn take(&mut self, place: usize, said: Said) {
-        self.votes[place] = match said {
-            // It does not count any more.
-            Said::Repair(_) if !matches!(self.votes[place], Vote::Granted(_)) => return,
-            Said::Vote(Ok(Attempt::Granted { token }))
-            | Said::Repair(Ok(Repaired::Held { token })) => Vote::Granted(token),
-            Said::Vote(Ok(refusal)) => Vote::Refused(refusal),
-            Said::Vote(Err(error)) => {
-                Vote::Failed(Failure::met(&error, error.outcome == Outcome::Unknown))
+    fn take(&mut self, index: usize, answer: Answer) {
+        self.votes[index] = match answer {
+            // The vote does not count any more.
+            Answer::Repair(_) if !matches!(self.votes[index], Vote::Granted(_)) => return,
+            Answer::Vote(Ok(Attempt::Granted { token }))
+            | Answer::Repair(Ok(Repaired::Held { token })) => Vote::Granted(token),
+            Answer::Vote(Ok(refusal)) => Vote::Refused(refusal),
+            Answer::Vote(Err(error)) => {
+                Vote::Failed(Failure::of(&error, error.outcome == Outcome::Unknown))
             }
-            Said::Repair(Ok(Repaired::NotHeld)) => {
-                Vote::Failed(Failure::said("it lost the lease at once".to_owned()))
+            Answer::Repair(Ok(Repaired::NotHeld)) => {
+                Vote::Failed(Failure::because("it lost the lease at once".to_owned()))
             }
-            // It has the lease all the same.
-            Said::Repair(Ok(Repaired::Behind(time))) => {
-                self.behind[place] = Some(time);
+            // The member has the lease all the same.
+            Answer::Repair(Ok(Repaired::Behind(time))) => {
+                self.behind[index] = Some(time);
                 return;
             }
-            Said::Repair(Err(error)) => Vote::Failed(Failure::met(&error, true)),
+            Answer::Repair(Err(error)) => Vote::Failed(Failure::of(&error, true)),
         };
     }
 
-    /// Takes the request back, and says why it was not granted.
+    /// Cancels the request, and says why it was not granted.
     async fn give_up(mut self) -> Result<Attempt, StoreError> {
-        let mut undone = Vec::new();
+        let mut cancels = Vec::new();
         for (member, vote) in self.members.iter().zip(&self.votes) {
             match vote {
-                Vote::Granted(_) => undone.push(async {
+                Vote::Granted(_) => cancels.push(async {
                     if member.store.cancel(&self.request).await.is_err() {
-                        owe(member, &self.request, &self.runtime);
+                        cancel_later(member, &self.request, &self.runtime);
                     }
                 }),
                 Vote::Open | Vote::Failed(Failure { may_hold: true, .. }) => {
-                    owe(member, &self.request, &self.runtime);
+                    cancel_later(member, &self.request, &self.runtime);
                 }
                 Vote::Refused(_) | Vote::Failed(_) => {}
             }
         }
-        join_all(undone).await;
-        self.leave_out_who_is_ahead();
+        join_all(cancels).await;
+        self.count_fast_clocks_as_failed();
         self.answer()
     }
 
-    /// Where a majority granted, and could not agree on a token, those have failed whose
-    /// clocks are ahead of the others'.
-    fn leave_out_who_is_ahead(&mut self) {
+    /// If a majority granted but could not agree on a token, the members whose clocks are ahead
+    /// of the others count as failed.
+    fn count_fast_clocks_as_failed(&mut self) {
         let Some((token, time)) = self.token().zip(self.behind.iter().flatten().max()) else {
             return;
         };
         for vote in &mut self.votes {
             if matches!(vote, Vote::Granted(own) if *own >= token) {
-                *vote = Vote::Failed(Failure::said(format!(
+                *vote = Vote::Failed(Failure::because(format!(
                     "its clock is {time:.1?} too far ahead of another's; {BY_NTP}"
                 )));
             }
@@ -237,7 +240,8 @@ impl Round {
             return Err(self.no_majority());
         }
         for verdict in [Attempt::Ended, Attempt::WrongKind, Attempt::WouldDeadlock] {
-            if self.count(|vote| matches!(vote, Vote::Refused(said) if *said == verdict)) >= needed
+            if self.count(|vote| matches!(vote, Vote::Refused(refusal) if *refusal == verdict))
+                >= needed
             {
                 return Ok(verdict);
             }
@@ -254,14 +258,14 @@ impl Round {
                 _ => {}
             }
         }
-        // So many of those who refuse have to let go before there can be a majority.
+        // This many of the members that refused have to become free before a majority can grant.
         lefts.sort_unstable();
         let missing =
             needed.saturating_sub(self.votes.len() - lefts.len() - self.failures().count());
         let retry_after = missing.checked_sub(1).and_then(|nth| lefts.get(nth).copied());
-        // If none: several want it at once, and each had its part.
-        let retry_after = retry_after.unwrap_or(LEAST).max(LEAST);
-        // A release is done when a majority keeps it.
+        // None: several clients asked at once, and each got some of the votes.
+        let retry_after = retry_after.unwrap_or(SHORTEST_RETRY).max(SHORTEST_RETRY);
+        // The lock counts as kept if a majority keeps it.
         Ok(Attempt::Busy { retry_after, expiry_added, kept: keep >= needed })
     }
 
@@ -287,7 +291,7 @@ impl Round {
         };
         let answers = self.members.iter().zip(&self.votes).zip(&self.behind).map(answer);
         let failures = self.failures().map(|failure| (failure.is_passing, failure.is_shut_down));
-        // It is taken back wherever it may be held.
+        // Every member that may hold it gets a cancel.
         no_majority::error(Outcome::NotRun, answers, failures)
     }
 }
