@@ -16,6 +16,7 @@ mod quorum_member;
 #[cfg(feature = "redis")]
 pub mod redis;
 mod request;
+mod rules;
 
 pub use self::answers::{Adoption, All, Attempt, Ended, Hint, Renewal, Repaired};
 pub(crate) use self::contract::LIVE;

@@ -155,7 +155,7 @@ impl LocalQueue {
 
 /// The name of a lock's queue.
 pub(super) fn name(key: &LockKey, kind: Kind, owner: Option<&Owner>) -> Name {
-    let owner = owner.filter(|_| kind.may_be_had_already());
+    let owner = owner.filter(|_| kind.may_reenter());
     (key.clone(), discriminant(&kind), owner.cloned())
 }
 

@@ -1,29 +1,21 @@
 //! The store of one process: for users' tests, for examples, and for services
 //! that run alone.
+//!
+//! It keeps the table of locks, the clock and the listeners. The decisions are the
+//! [`rules`](super::rules).
 
+mod clients;
 mod clock;
-mod context;
-mod forced;
-mod holders;
-mod inspect;
-mod lock;
-mod mutex;
-mod queue;
-mod quorum_member;
-mod reentrant;
-mod rules;
-mod rw;
-mod semaphore;
-mod serve;
 mod table;
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
 
 pub use self::clock::Clock;
 use self::table::Table;
+use super::rules::{Time, Tokens};
 use super::{
     Adoption, All, Attempt, ClientId, ClientInfo, Ended, Forced, Listener, LockInfo, Owner,
     QuorumMember, Renewal, Renewals, Repaired, Request, RequestId, Stamp, Store, StoreFuture,
@@ -31,50 +23,51 @@ use super::{
 };
 use crate::core::key::LockKey;
 
-/// Keeps leases in memory. Each store is a world of its own.
+/// What a store's clock shows at its first command, in microseconds: enough for a waiter's age
+/// to be subtracted.
+const FIRST: u64 = 1 << 40;
+
+/// Keeps leases in memory. Two stores share nothing.
 ///
-/// Its clock is tokio's: where a test pauses that, leases live by the paused
-/// clock. A command is done, and its hints are told, when its future is made; only the
-/// answer may wait for the task's next turn.
+/// Its clock is tokio's: in a test that pauses the clock, leases follow the paused clock. A
+/// command runs, and sends its hints, when its future is made; the future only delivers the
+/// answer.
 #[derive(Debug, Default)]
 pub struct MemoryStore {
     table: Mutex<Table>,
-    /// If it has one of its own.
-    clock: Option<Arc<Clock>>,
+    clock: OnceLock<Arc<Clock>>,
 }
 
 impl MemoryStore {
-    /// One of several, as a server is: its leases and its tokens go by this clock.
+    /// A member of a quorum: its leases and its tokens follow this clock, as a server's do.
     #[must_use]
     pub fn by(clock: Arc<Clock>) -> Self {
-        let table = Mutex::new(Table::by(clock.epoch));
-        Self { table, clock: Some(clock) }
+        Self { table: Mutex::new(Table::new(Tokens::Clock)), clock: OnceLock::from(clock) }
     }
 
-    fn time(&self) -> Instant {
-        self.clock.as_ref().map_or_else(clock::real, |clock| clock.now())
+    fn time(&self) -> Time {
+        self.clock.get_or_init(|| Arc::new(Clock::new(FIRST))).now()
     }
 
-    /// Ends all leases of a lock, and its keeping, as when their time is over: nobody is
-    /// told. Whether it was held.
+    /// Ends all leases of a lock, and its keeping, as if they had expired. Sends no hints.
+    /// Says whether the lock was held.
     pub fn expire(&self, key: &LockKey) -> bool {
         let mut table = self.table();
         table.expire(key, self.time())
     }
 
-    /// Runs a command, and then tells the waiters what they were offered.
+    /// Runs a command, and then sends its hints.
     fn run<T: Send + 'static>(
         &self,
-        command: impl FnOnce(&mut Table, Instant) -> T,
+        command: impl FnOnce(&mut Table, Time) -> T,
     ) -> StoreFuture<T> {
         let (answer, hints) = {
             let mut table = self.table();
-            // Read in here, so that time does not go back from one command to
-            // the next.
+            // Under the lock, the time never goes back from one command to the next.
             (command(&mut table, self.time()), table.take_hints())
         };
-        // With no lock of ours held: a listener may ask at once, and the last of a
-        // client's parts may go with it.
+        // Not under the lock: a listener may send a command at once, and a client may be
+        // dropped with its listener.
         for (listener, hint) in hints {
             listener.hear(hint);
         }
@@ -141,7 +134,7 @@ impl Store for MemoryStore {
     }
 
     fn listen(&self, client: ClientId, listener: Weak<dyn Listener>) {
-        self.table().listen(client, listener, self.time());
+        self.table().listen(client, listener);
     }
 
     fn gives_hints(&self) -> bool {
@@ -177,7 +170,7 @@ mod tests {
         fn hear(&self, _: Hint) {}
     }
 
-    /// A client that is there until its listener is dropped.
+    /// Introduces a client. It is known until the listener is dropped.
     async fn meet(store: &MemoryStore, id: ClientId, lasts: Duration) -> Arc<dyn Listener> {
         let (service, host) = ("a".to_owned(), String::new());
         store.introduce(&ClientInfo { id, service, host, process: 1 }, lasts).await.unwrap();
@@ -186,7 +179,7 @@ mod tests {
         listener
     }
 
-    /// Whether a client is named as the holder of what it holds.
+    /// Whether `inspect` names the client as the holder of its lock.
     async fn knows(store: &MemoryStore, client: ClientId) -> bool {
         let key = LockKey::new(client.to_string()).unwrap();
         let id = RequestId::next(client, &AtomicU64::new(0));
@@ -198,7 +191,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn clients_are_known_as_long_as_they_are_there() {
+    async fn clients_are_known_as_long_as_they_live() {
         const SECOND: Duration = Duration::from_secs(1);
         let (store, clients) = (MemoryStore::default(), [(); 3].map(|()| ClientId::random()));
         let first = meet(&store, clients[0], Duration::MAX).await;

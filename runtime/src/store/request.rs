@@ -124,7 +124,7 @@ impl Kind {
     }
 
     /// Whether an owner that holds the lock may take more of it.
-    pub(crate) fn may_be_had_already(self) -> bool {
+    pub(crate) fn may_reenter(self) -> bool {
         matches!(self, Self::Reentrant | Self::Read | Self::Write)
     }
 }
@@ -179,8 +179,8 @@ pub(crate) struct Wanted {
 
 impl Wanted {
     /// Whether it has an owner that may hold the lock already and take more of it.
-    pub(crate) fn may_be_had_already(&self) -> bool {
-        self.owner.is_some() && self.kind.may_be_had_already()
+    pub(crate) fn may_reenter(&self) -> bool {
+        self.owner.is_some() && self.kind.may_reenter()
     }
 }
 

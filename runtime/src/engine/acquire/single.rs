@@ -56,7 +56,7 @@ async fn acquire_since(
     let ttl = options.first_ttl();
     let mut acquisition = if backoff.is_try() {
         // An owner who has it comes in again, whoever waits: that, the store knows.
-        if !wanted.may_be_had_already() && shared.queues.has_waiters(&wanted) {
+        if !wanted.may_reenter() && shared.queues.has_waiters(&wanted) {
             // How long they take is not known; a lease of this TTL ends by then.
             return Err(LockError::Busy { key: wanted.key, retry_after: options.ttl, kept: false });
         }

@@ -1,54 +1,45 @@
-//! A clock that a test sets: by it goes a store that is one of several.
+//! The clock of a store. A test may set one, as the wall clock of a quorum's member.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, Instant};
 
-/// What a time of a store's is in microseconds, as its fencing tokens count them.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Epoch {
-    at: Instant,
-    micros: u64,
-}
+use crate::store::rules::Time;
 
 /// A server's wall clock, which may be wrong, and may jump.
 #[derive(Debug)]
 pub struct Clock {
-    pub(super) epoch: Epoch,
+    started: Instant,
+    /// What it showed then, in microseconds.
+    micros: u64,
+    /// By how many microseconds it was moved since.
     jumped: AtomicI64,
 }
 
-/// It is set back by less than this.
-const MOST: Duration = Duration::from_secs(1_000_000);
-
 impl Clock {
-    /// One that is right, if it is so many microseconds after all clocks' beginning.
+    /// A clock that shows so many microseconds now.
     #[must_use]
     pub fn new(micros: u64) -> Self {
-        Self { epoch: Epoch { at: real() + MOST, micros }, jumped: AtomicI64::new(0) }
+        Self { started: real(), micros, jumped: AtomicI64::new(0) }
     }
 
-    /// Moves it, by so many microseconds. Leases go by it as well.
+    /// Moves it by so many microseconds. Leases and tokens follow it.
     pub fn jump(&self, micros: i64) {
         self.jumped.fetch_add(micros, Ordering::Relaxed);
     }
 
-    pub(super) fn now(&self) -> Instant {
+    pub(super) fn now(&self) -> Time {
+        let (shown, now) = (Duration::from_micros(self.micros), real());
+        // Tokio's clock goes back where a test pauses it.
+        let shown = (shown + now.saturating_duration_since(self.started))
+            .saturating_sub(self.started.saturating_duration_since(now));
         let jumped = self.jumped.load(Ordering::Relaxed);
-        let time = Duration::from_micros(jumped.unsigned_abs());
-        let now = real() + MOST;
-        if jumped < 0 { now.checked_sub(time).unwrap_or(now) } else { now + time }
+        let jump = Duration::from_micros(jumped.unsigned_abs());
+        let shown = if jumped < 0 { shown.saturating_sub(jump) } else { shown + jump };
+        Time::since_beginning(shown)
     }
 }
 
-impl Epoch {
-    pub(super) fn micros(self, now: Instant) -> u64 {
-        let count = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
-        let later = self.micros.saturating_add(count(now.saturating_duration_since(self.at)));
-        later.saturating_sub(count(self.at.saturating_duration_since(now)))
-    }
-}
-
-/// Tokio's, which a test may pause.
+/// Tokio's clock, which a test may pause.
 pub(super) fn real() -> Instant {
     tokio::time::Instant::now().into_std()
 }

@@ -2,65 +2,58 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use super::clock::Epoch;
-use super::context::Shared;
-use super::lock::Lock;
-use super::{forced, inspect, mutex, quorum_member, reentrant, rw, semaphore, serve};
+use super::clients::Clients;
 use crate::core::key::LockKey;
+use crate::store::rules::{self, Context, Counters, LockState, Time, Tokens};
 use crate::store::{
-    Adoption, All, Attempt, ClientId, ClientInfo, Ended, Forced, Hint, Kind, Listener, LockInfo,
-    Owner, Renewal, Repaired, Request, RequestId, Stamp, Waiting,
+    Adoption, All, Attempt, ClientId, ClientInfo, Ended, Forced, Hint, Listener, LockInfo, Owner,
+    Renewal, Repaired, Request, RequestId, Stamp, Waiting,
 };
 
-/// All locks. A command finds none of what ended before it.
+/// All locks, the counters and the clients. A command never finds what expired before it.
 #[derive(Debug, Default)]
 pub(super) struct Table {
-    locks: HashMap<LockKey, Lock>,
-    shared: Option<Shared>,
-    epoch: Option<Epoch>,
-    /// How many locks there may be before the ended ones are forgotten.
+    locks: HashMap<LockKey, LockState>,
+    counters: Counters,
+    clients: Clients,
+    /// The hints of the last command.
+    hints: Vec<(ClientId, Hint)>,
+    /// How many locks there may be before the expired ones are removed.
     sweep_above: usize,
 }
 
 impl Table {
-    pub(super) fn by(epoch: Epoch) -> Self {
-        Self { epoch: Some(epoch), ..Self::default() }
+    pub(super) fn new(tokens: Tokens) -> Self {
+        Self { counters: Counters::new(tokens), ..Self::default() }
     }
 
     pub(super) fn acquire(
         &mut self,
         request: &Request,
         waiting: Option<Waiting>,
-        now: Instant,
+        now: Time,
     ) -> Attempt {
-        let acquire = match request.kind {
-            Kind::Mutex => mutex::acquire,
-            Kind::Reentrant => reentrant::acquire,
-            Kind::Semaphore { .. } => semaphore::acquire,
-            Kind::Read | Kind::Write => rw::acquire,
-        };
-        self.with(&request.key, now, |lock, shared| acquire(lock, request, waiting, shared))
+        self.with(&request.key, now, |lock, context| {
+            rules::acquire(lock, request, waiting, context)
+        })
     }
 
-    pub(super) fn acquire_all(&mut self, requests: &[Request], now: Instant) -> All {
-        for (place, request) in requests.iter().enumerate() {
-            let is_to_be_had = |lock: &mut Lock, _: &mut _| mutex::is_to_be_had(lock, request);
-            if !self.with(&request.key, now, is_to_be_had) {
-                return Err(Some(place));
+    pub(super) fn acquire_all(&mut self, requests: &[Request], now: Time) -> All {
+        for (index, request) in requests.iter().enumerate() {
+            if !self.with(&request.key, now, |lock, _| rules::is_available(lock, request)) {
+                return Err(Some(index));
             }
         }
         let take = |request: &Request| {
-            self.with(&request.key, now, |lock, shared| mutex::take(lock, request, shared))
+            self.with(&request.key, now, |lock, context| rules::take(lock, request, context))
         };
         Ok(requests.iter().map(take).collect())
     }
 
-    pub(super) fn vote(&mut self, request: &Request, again: Duration, now: Instant) -> Attempt {
-        self.with(&request.key, now, |lock, shared| {
-            quorum_member::vote(lock, request, again, shared)
-        })
+    pub(super) fn vote(&mut self, request: &Request, again: Duration, now: Time) -> Attempt {
+        self.with(&request.key, now, |lock, context| rules::vote(lock, request, again, context))
     }
 
     pub(super) fn repair(
@@ -68,107 +61,96 @@ impl Table {
         request: &Request,
         token: u64,
         lasts: Duration,
-        now: Instant,
+        now: Time,
     ) -> Repaired {
-        self.with(&request.key, now, |lock, shared| {
-            quorum_member::repair(lock, request, token, lasts, shared)
+        self.with(&request.key, now, |lock, context| {
+            rules::repair(lock, request, token, lasts, context)
         })
     }
 
-    pub(super) fn renew(&mut self, request: &Request, now: Instant) -> Renewal {
-        let renew = match request.kind {
-            Kind::Mutex => mutex::renew,
-            Kind::Reentrant => reentrant::renew,
-            Kind::Semaphore { .. } => semaphore::renew,
-            Kind::Read | Kind::Write => rw::renew,
-        };
-        self.with(&request.key, now, |lock, shared| renew(lock, request, shared))
+    pub(super) fn renew(&mut self, request: &Request, now: Time) -> Renewal {
+        self.with(&request.key, now, |lock, _| rules::renew(lock, request, now))
     }
 
-    pub(super) fn keep_offer(&mut self, request: &Request, until: Stamp, now: Instant) {
-        self.with(&request.key, now, |lock, shared| {
-            serve::keep_offer(lock, request, until, shared);
-        });
+    pub(super) fn keep_offer(&mut self, request: &Request, until: Stamp, now: Time) {
+        self.with(&request.key, now, |lock, _| rules::keep_offer(lock, request, until, now));
     }
 
-    pub(super) fn adopt(&mut self, from: RequestId, request: &Request, now: Instant) -> Adoption {
-        self.with(&request.key, now, |lock, shared| match request.kind {
-            Kind::Mutex => mutex::adopt(lock, from, request, shared),
-            _ => serve::adopt(lock, from, request, shared),
-        })
+    pub(super) fn adopt(&mut self, from: RequestId, request: &Request, now: Time) -> Adoption {
+        self.with(&request.key, now, |lock, context| rules::adopt(lock, from, request, context))
     }
 
-    pub(super) fn release(&mut self, request: &Request, keep: Duration, now: Instant) -> Ended {
-        self.with(&request.key, now, |lock, shared| match request.kind {
-            Kind::Mutex => mutex::release(lock, request, keep, shared),
-            Kind::Reentrant => reentrant::release(lock, request, shared),
-            Kind::Semaphore { .. } => semaphore::release(lock, request, shared),
-            Kind::Read | Kind::Write => rw::release(lock, request, shared),
-        })
+    pub(super) fn release(&mut self, request: &Request, keep: Duration, now: Time) -> Ended {
+        self.with(&request.key, now, |lock, context| rules::release(lock, request, keep, context))
     }
 
-    pub(super) fn cancel(&mut self, request: &Request, now: Instant) -> bool {
-        self.with(&request.key, now, |lock, shared| match request.kind {
-            Kind::Mutex => mutex::cancel(lock, request, shared),
-            _ => serve::take_back(lock, request, shared),
-        })
+    pub(super) fn cancel(&mut self, request: &Request, now: Time) -> bool {
+        self.with(&request.key, now, |lock, context| rules::cancel(lock, request, context))
     }
 
-    pub(super) fn inspect(&mut self, key: &LockKey, now: Instant) -> LockInfo {
-        self.with(key, now, |lock, shared| inspect::inspect(lock, shared))
+    pub(super) fn inspect(&mut self, key: &LockKey, now: Time) -> LockInfo {
+        let Some(lock) = self.locks.get_mut(key) else { return LockInfo::default() };
+        lock.expire(now);
+        rules::inspect(lock, now, |id| self.clients.info(id, now))
     }
 
-    pub(super) fn is_held_by(&mut self, key: &LockKey, owner: &Owner, now: Instant) -> bool {
-        self.with(key, now, |lock, shared| inspect::is_held_by(lock, owner, shared))
+    pub(super) fn is_held_by(&mut self, key: &LockKey, owner: &Owner, now: Time) -> bool {
+        self.with(key, now, |lock, _| rules::is_held_by(lock, owner, now))
     }
 
-    pub(super) fn force_release(&mut self, key: &LockKey, now: Instant) -> Forced {
-        self.with(key, now, forced::force_release)
+    pub(super) fn force_release(&mut self, key: &LockKey, now: Time) -> Forced {
+        self.with(key, now, rules::force_release)
     }
 
-    pub(super) fn was_forced(&mut self, request: &Request, now: Instant) -> bool {
-        self.with(&request.key, now, |lock, _| lock.forced.has(request.id))
+    pub(super) fn was_forced(&mut self, request: &Request, now: Time) -> bool {
+        self.with(&request.key, now, |lock, _| rules::was_forced(lock, request))
     }
 
-    pub(super) fn introduce(&mut self, client: &ClientInfo, lasts: Duration, now: Instant) {
-        let shared = self.shared.get_or_insert_with(|| Shared::new(now, self.epoch));
-        shared.now = now;
-        shared.introduce(client.clone(), lasts);
+    pub(super) fn introduce(&mut self, client: &ClientInfo, lasts: Duration, now: Time) {
+        self.clients.introduce(client.clone(), lasts, now);
     }
 
-    /// Ends what is held of a lock before its time, and says whether it was held.
-    pub(super) fn expire(&mut self, key: &LockKey, now: Instant) -> bool {
+    /// Ends all leases of a lock before their time, and says whether it was held.
+    pub(super) fn expire(&mut self, key: &LockKey, now: Time) -> bool {
         self.locks.get_mut(key).is_some_and(|lock| {
             lock.expire(now);
-            lock.run_out()
+            lock.expire_leases()
         })
     }
 
-    /// What clients are to be told.
+    /// Takes the hints of the last command, each with its listener.
     pub(super) fn take_hints(&mut self) -> Vec<(Arc<dyn Listener>, Hint)> {
-        self.shared.as_mut().map(Shared::take_hints).unwrap_or_default()
+        self.clients.addressed(std::mem::take(&mut self.hints))
     }
 
-    /// From now on a client hears what it is told.
-    pub(super) fn listen(&mut self, client: ClientId, listener: Weak<dyn Listener>, now: Instant) {
-        self.shared.get_or_insert_with(|| Shared::new(now, self.epoch)).listen(client, listener);
+    /// From now on the client's hints go to `listener`.
+    pub(super) fn listen(&mut self, client: ClientId, listener: Weak<dyn Listener>) {
+        self.clients.listen(client, listener);
     }
 
     /// Runs a command on a lock, as it is now.
     fn with<T>(
         &mut self,
         key: &LockKey,
-        now: Instant,
-        command: impl FnOnce(&mut Lock, &mut Shared) -> T,
+        now: Time,
+        command: impl FnOnce(&mut LockState, &mut Context<'_>) -> T,
     ) -> T {
-        let shared = self.shared.get_or_insert_with(|| Shared::new(now, self.epoch));
-        shared.now = now;
+        let is_listening = |client| self.clients.is_listening(client);
+        let mut context = Context {
+            now,
+            counters: &mut self.counters,
+            is_listening: &is_listening,
+            hints: std::mem::take(&mut self.hints),
+        };
         if let Some(lock) = self.locks.get_mut(key) {
             lock.expire(now);
-            return command(lock, shared);
+            let answer = command(lock, &mut context);
+            self.hints = context.hints;
+            return answer;
         }
-        let mut lock = Lock::default();
-        let answer = command(&mut lock, shared);
+        let mut lock = LockState::default();
+        let answer = command(&mut lock, &mut context);
+        self.hints = context.hints;
         if !lock.is_blank() {
             self.sweep(now);
             self.locks.insert(key.clone(), lock);
@@ -176,9 +158,9 @@ impl Table {
         answer
     }
 
-    /// Forgets what ended, once there are twice as many locks as were live the
-    /// last time: constant work a grant, and no thread.
-    fn sweep(&mut self, now: Instant) {
+    /// Removes expired locks, once there are twice as many as were live the last time. That
+    /// is constant work a grant, and needs no thread.
+    fn sweep(&mut self, now: Time) {
         if self.locks.len() > self.sweep_above {
             self.locks.retain(|_, lock| {
                 lock.expire(now);
@@ -193,8 +175,8 @@ impl Table {
 mod tests {
     use std::sync::atomic::AtomicU64;
 
-    use super::super::super::QueuePosition;
     use super::*;
+    use crate::store::{Kind, QueuePosition};
 
     const SECOND: Duration = Duration::from_secs(1);
 
@@ -210,21 +192,21 @@ mod tests {
     }
 
     #[test]
-    fn what_ended_is_forgotten() {
-        let (mut table, mut now) = (Table::default(), Instant::now());
+    fn released_locks_are_removed() {
+        let (mut table, mut now) = (Table::default(), Time::since_beginning(SECOND));
         let client = ClientId::random();
         for n in 0..10_000 {
             let request = request(client, &format!("lock:{n}"));
             assert!(matches!(table.acquire(&request, None, now), Attempt::Granted { .. }));
             assert_eq!(table.release(&request, Duration::ZERO, now), Ended::Released);
-            now += SECOND;
+            now = now + SECOND;
         }
         assert!(table.locks.len() < 200, "{} locks", table.locks.len());
     }
 
     #[test]
-    fn queues_that_nobody_asks_for_are_forgotten() {
-        let (mut table, mut now) = (Table::default(), Instant::now());
+    fn abandoned_queues_are_removed() {
+        let (mut table, mut now) = (Table::default(), Time::since_beginning(SECOND));
         let client = ClientId::random();
         let waiting =
             Some(Waiting { live: SECOND, position: QueuePosition::New { age: Duration::ZERO } });
@@ -233,14 +215,14 @@ mod tests {
             let _ = table.acquire(&request(client, &name), None, now);
             let waiter = table.acquire(&request(client, &name), waiting, now);
             assert!(matches!(waiter, Attempt::Queued { .. }));
-            now += SECOND;
+            now = now + SECOND;
         }
         assert!(table.locks.len() < 200, "{} locks", table.locks.len());
     }
 
     #[test]
-    fn what_was_never_held_takes_no_room() {
-        let (mut table, now) = (Table::default(), Instant::now());
+    fn a_lock_that_was_never_held_takes_no_room() {
+        let (mut table, now) = (Table::default(), Time::since_beginning(SECOND));
         let request = request(ClientId::random(), "a");
         let _ = table.renew(&request, now);
         let _ = table.release(&request, Duration::ZERO, now);

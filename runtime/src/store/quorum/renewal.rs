@@ -102,10 +102,10 @@ fn verdict(votes: &Votes) -> Option<Result<Renewal, ()>> {
 /// Gives a lease back to the members that lost it.
 async fn repair(members: &[Arc<Member>], request: &Request, votes: &Votes, sent: Instant) {
     let stores = |which: fn(&Renewal) -> bool| {
-        let voted = members.iter().zip(votes).filter(move |(_, vote)| {
+        let chosen = members.iter().zip(votes).filter(move |(_, vote)| {
             vote.as_ref().is_some_and(|vote| vote.as_ref().is_ok_and(which))
         });
-        voted.map(|(member, _)| &member.store)
+        chosen.map(|(member, _)| &member.store)
     };
     let is_fenced = request.kind.is_fenced();
     let healthy = stores(|answer| *answer == Renewal::Renewed);

@@ -1,29 +1,30 @@
-//! Who holds a lock that several may hold.
+//! The holders of a lock that can have several: the include `holders`.
 
 use std::collections::{BTreeSet, HashMap};
-use std::time::Instant;
 
-use super::lock::{AT_ONCE, Demand};
+use super::demand::Demand;
+use super::limits::BATCH;
+use super::time::Time;
 use crate::store::{Owner, RequestId};
 
-/// The holders by deadline. One whose deadline has passed is absent, but forgotten
-/// only when that matters.
+/// The holders by deadline. A holder whose deadline has passed counts as gone, and is removed
+/// when its room is needed.
 #[derive(Debug, Default)]
 pub(super) struct Holders {
-    by_deadline: BTreeSet<(Instant, RequestId)>,
+    by_deadline: BTreeSet<(Time, RequestId)>,
     by_id: HashMap<RequestId, Holder>,
-    /// What all of them weigh.
+    /// The total weight.
     pub(super) weight: u64,
-    /// How many are each owner's.
+    /// The number of holders of each owner.
     owners: HashMap<Owner, usize>,
     /// When the writer's lease ends.
-    written_until: Option<Instant>,
-    until: Option<Instant>,
+    written_until: Option<Time>,
+    until: Option<Time>,
 }
 
 #[derive(Clone, Debug)]
 pub(super) struct Holder {
-    pub(super) deadline: Instant,
+    pub(super) deadline: Time,
     pub(super) how: Demand,
 }
 
@@ -32,48 +33,48 @@ impl Holders {
         self.by_id.is_empty()
     }
 
-    pub(super) fn expire(&mut self, now: Instant) {
+    pub(super) fn expire(&mut self, now: Time) {
         if self.until.is_some_and(|until| until <= now) {
             *self = Self::default();
         }
     }
 
-    pub(super) fn is_live(&self, id: RequestId, now: Instant) -> bool {
+    pub(super) fn is_live(&self, id: RequestId, now: Time) -> bool {
         self.by_id.get(&id).is_some_and(|holder| holder.deadline > now)
     }
 
-    /// Whether it is there, and holds as this one would.
-    pub(super) fn is_live_as(&self, id: RequestId, how: &Demand, now: Instant) -> bool {
+    /// Whether a live holder holds as this demand would.
+    pub(super) fn is_live_as(&self, id: RequestId, how: &Demand, now: Time) -> bool {
         self.is_live(id, now) && self.by_id.get(&id).is_some_and(|holder| holder.how.is_like(how))
     }
 
-    /// Whether it is there, be it that its deadline has passed.
+    /// Whether a holder is in the set, live or not.
     pub(super) fn has(&self, id: RequestId) -> bool {
         self.by_id.contains_key(&id)
     }
 
-    /// Those whose deadline has not passed, by when they end.
-    pub(super) fn live(&self, now: Instant) -> impl Iterator<Item = (RequestId, &Holder)> {
+    /// The live holders by deadline.
+    pub(super) fn live(&self, now: Time) -> impl Iterator<Item = (RequestId, &Holder)> {
         let live = self.by_deadline.iter().filter(move |(deadline, _)| *deadline > now);
         live.filter_map(|(_, id)| Some((*id, self.by_id.get(id)?)))
     }
 
-    /// How many there are, with those who ended and are not forgotten yet.
+    /// How many holders are in the set, live or not.
     pub(super) fn count(&self) -> usize {
         self.by_id.len()
     }
 
-    /// How many of them are an owner's.
+    /// How many of them belong to an owner.
     pub(super) fn count_of(&self, owner: Option<&Owner>) -> usize {
         owner.and_then(|owner| self.owners.get(owner)).copied().unwrap_or_default()
     }
 
-    pub(super) fn is_written(&self, now: Instant) -> bool {
+    pub(super) fn is_written(&self, now: Time) -> bool {
         self.written_until.is_some_and(|until| until > now)
     }
 
-    /// Puts a holder in, or lets it last anew, and says when the last of all ends.
-    pub(super) fn put_in(&mut self, id: RequestId, how: Demand, deadline: Instant) -> Instant {
+    /// Adds a holder, or gives it a new deadline. Returns when the last holder's lease ends.
+    pub(super) fn put_in(&mut self, id: RequestId, how: Demand, deadline: Time) -> Time {
         let until = self.until.map_or(deadline, |until| until.max(deadline));
         self.take_out(id);
         self.weight += u64::from(how.weight());
@@ -101,7 +102,7 @@ impl Holders {
                 self.owners.remove(owner);
             }
         }
-        // Its owner may write anew since it ended.
+        // After a writer's lease expired, its owner may have got a new one.
         if how.is_writer() && self.written_until == Some(deadline) {
             self.written_until = None;
         }
@@ -110,32 +111,23 @@ impl Holders {
         }
     }
 
-    /// Forgets those who ended, not more than at once, and says how many.
-    pub(super) fn purge(&mut self, now: Instant) -> usize {
+    /// Removes expired holders, at most [`BATCH`], and says how many.
+    pub(super) fn purge(&mut self, now: Time) -> usize {
         let ended = self.by_deadline.iter().take_while(|(deadline, _)| *deadline <= now);
-        let ended: Vec<_> = ended.take(AT_ONCE).map(|(_, id)| *id).collect();
+        let ended: Vec<_> = ended.take(BATCH).map(|(_, id)| *id).collect();
         for id in &ended {
             self.take_out(*id);
         }
         ended.len()
     }
 
-    /// When the first of them ends.
-    pub(super) fn first_ends_at(&self) -> Option<Instant> {
+    /// When the first lease ends, live or not.
+    pub(super) fn first_ends_at(&self) -> Option<Time> {
         self.by_deadline.first().map(|(first, _)| *first)
     }
 
-    /// As new, but for the room: the next comes soon.
-    fn clear(&mut self) {
-        let Self { by_deadline, by_id, weight, owners, written_until, until } = self;
-        by_deadline.clear();
-        by_id.clear();
-        owners.clear();
-        (*weight, *written_until, *until) = (0, None, None);
-    }
-
-    /// When the last of them ends. If nobody is left, those who ended are forgotten.
-    pub(super) fn ends_at(&mut self, now: Instant) -> Option<Instant> {
+    /// When the last lease ends; `None` if there is no live one. Then the set is emptied.
+    pub(super) fn ends_at(&mut self, now: Time) -> Option<Time> {
         let last = self.by_deadline.last().map(|(last, _)| *last).filter(|last| *last > now);
         if last.is_none() {
             self.clear();
@@ -143,14 +135,14 @@ impl Holders {
         last
     }
 
-    /// The same, and those who ended are kept no longer than that.
-    pub(super) fn settle(&mut self, now: Instant) -> Option<Instant> {
+    /// As [`ends_at`](Self::ends_at). Expired holders are not remembered beyond that time.
+    pub(super) fn settle(&mut self, now: Time) -> Option<Time> {
         self.until = self.ends_at(now);
         self.until
     }
 
-    /// Whether the owner of this one has it already.
-    pub(super) fn owns(&mut self, owner: Option<&Owner>, now: Instant) -> bool {
+    /// Whether an owner has a live lease.
+    pub(super) fn owns(&mut self, owner: Option<&Owner>, now: Time) -> bool {
         if owner.is_none() || self.ends_at(now).is_none() {
             return false;
         }
@@ -158,22 +150,27 @@ impl Holders {
         self.count_of(owner) > 0
     }
 
-    /// Lets a lease last until then at least, unless it ended, and says whether it had not.
-    pub(super) fn keep(&mut self, id: RequestId, until: Instant, now: Instant) -> bool {
+    /// Lets a live lease last until then at least. False if it had ended.
+    pub(super) fn keep(&mut self, id: RequestId, until: Time, now: Time) -> bool {
         let holder = self.by_id.get(&id).filter(|holder| holder.deadline > now);
         let later = holder.map(|holder| holder.deadline.max(until));
-        later.is_some_and(|later| self.last_anew(id, later, now).is_some())
+        later.is_some_and(|later| self.extend(id, later, now).is_some())
     }
 
-    /// Lets a lease last anew, unless it ended, and says when the last of all ends.
-    pub(super) fn last_anew(
-        &mut self,
-        id: RequestId,
-        deadline: Instant,
-        now: Instant,
-    ) -> Option<Instant> {
+    /// Gives a live lease a new deadline, and says when the last one ends. `None` if the
+    /// lease had ended.
+    pub(super) fn extend(&mut self, id: RequestId, deadline: Time, now: Time) -> Option<Time> {
         let holder = self.by_id.get(&id).filter(|holder| holder.deadline > now)?;
         let how = holder.how.clone();
         Some(self.put_in(id, how, deadline))
+    }
+
+    /// Empties the set, and keeps its room: the next holder comes soon.
+    fn clear(&mut self) {
+        let Self { by_deadline, by_id, weight, owners, written_until, until } = self;
+        by_deadline.clear();
+        by_id.clear();
+        owners.clear();
+        (*weight, *written_until, *until) = (0, None, None);
     }
 }

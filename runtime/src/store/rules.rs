@@ -1,0 +1,121 @@
+//! The decisions of the store in memory, as pure functions.
+//!
+//! Each takes a lock's state, a request and a [`Context`] (the time, the store's counters, and
+//! which clients listen), and changes the state. It returns the answer, and leaves its hints in
+//! the context. Nothing here reads a clock, looks up a lock or calls a listener: the store
+//! around it does. So a test drives the rules without a store, and another engine can run them
+//! inside a transaction of its own.
+//!
+//! On Redis the same decisions are Lua scripts. Whoever changes one changes the other; the
+//! test `state_machine` compares their answers.
+//!
+//! | here | in `runtime/lua/` |
+//! |---|---|
+//! | `counters` | `include/token`, `include/raise_token` |
+//! | `queue` · `tell` | `include/queue` · `include/tell` |
+//! | `holders` | `include/holders` |
+//! | `kinds` | `include/rule_semaphore`, `include/rule_reentrant`, `include/rule_rw` |
+//! | `mutex` | `mutex/*`, `include/hand_over` |
+//! | `serve` | `include/serve` |
+//! | `multi_holder` | `semaphore/*`, `reentrant/*`, `rw/*` and `multi_holder/*`, with `include/ask` and `include/give_back` |
+//! | `quorum_member` | `rw/vote`, `mutex/repair`, `rw/repair` |
+//! | `lock` | `lock/*` |
+
+mod context;
+mod counters;
+mod demand;
+mod holders;
+mod kinds;
+mod limits;
+mod lock;
+mod multi_holder;
+mod mutex;
+mod queue;
+mod quorum_member;
+mod serve;
+mod state;
+mod tell;
+mod time;
+
+use std::time::Duration;
+
+pub(super) use self::context::Context;
+pub(super) use self::counters::{Counters, Tokens};
+pub(super) use self::lock::{force_release, inspect, is_held_by, keep_offer, was_forced};
+pub(super) use self::mutex::{is_available, take};
+pub(super) use self::quorum_member::repair;
+pub(super) use self::state::LockState;
+pub(super) use self::time::Time;
+use super::{Adoption, Attempt, Ended, Kind, Renewal, Request, RequestId, Waiting};
+
+/// Asks for the lock once. With `waiting`, a request that is not granted joins the queue.
+pub(super) fn acquire(
+    lock: &mut LockState,
+    request: &Request,
+    waiting: Option<Waiting>,
+    context: &mut Context<'_>,
+) -> Attempt {
+    match request.kind {
+        Kind::Mutex => mutex::acquire(lock, request, waiting, context),
+        _ => multi_holder::acquire(lock, request, waiting, context),
+    }
+}
+
+/// Asks for the lock once, on a member of a quorum. A writer that is refused keeps new readers
+/// out for `again`.
+pub(super) fn vote(
+    lock: &mut LockState,
+    request: &Request,
+    again: Duration,
+    context: &mut Context<'_>,
+) -> Attempt {
+    match request.kind {
+        Kind::Read | Kind::Write => quorum_member::vote(lock, request, again, context),
+        _ => acquire(lock, request, None, context),
+    }
+}
+
+/// Lets a lease run for its TTL from now.
+pub(super) fn renew(lock: &mut LockState, request: &Request, now: Time) -> Renewal {
+    match request.kind {
+        Kind::Mutex => mutex::renew(lock, request, now),
+        _ => multi_holder::renew(lock, request, now),
+    }
+}
+
+/// Puts a request in the place of the holder `from`, for its TTL from now.
+pub(super) fn adopt(
+    lock: &mut LockState,
+    from: RequestId,
+    request: &Request,
+    context: &mut Context<'_>,
+) -> Adoption {
+    match request.kind {
+        Kind::Mutex => mutex::adopt(lock, from, request, context),
+        _ => multi_holder::adopt(lock, from, request, context),
+    }
+}
+
+/// Ends a lease, and hands the lock over. A mutex is then kept for `keep`.
+pub(super) fn release(
+    lock: &mut LockState,
+    request: &Request,
+    keep: Duration,
+    context: &mut Context<'_>,
+) -> Ended {
+    match request.kind {
+        Kind::Mutex => mutex::release(lock, request, keep, context),
+        _ => multi_holder::release(lock, request, context),
+    }
+}
+
+/// Takes an acquisition back, and says whether it was granted.
+pub(super) fn cancel(lock: &mut LockState, request: &Request, context: &mut Context<'_>) -> bool {
+    match request.kind {
+        Kind::Mutex => mutex::cancel(lock, request, context),
+        _ => multi_holder::cancel(lock, request, context),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,37 @@
+//! What a rule is given besides the lock and the request.
+
+use super::counters::{Counters, Token};
+use super::time::Time;
+use crate::store::{ClientId, Hint};
+
+/// The time of a command, the store's counters, and room for hints.
+pub(in crate::store) struct Context<'a> {
+    /// The time of the command, by the store's clock.
+    pub(in crate::store) now: Time,
+    pub(in crate::store) counters: &'a mut Counters,
+    /// Whether a client receives hints now. On a server, `PUBLISH` says so.
+    pub(in crate::store) is_listening: &'a dyn Fn(ClientId) -> bool,
+    /// The hints to send when the command is done.
+    pub(in crate::store) hints: Vec<(ClientId, Hint)>,
+}
+
+impl Context<'_> {
+    /// The token that follows a lock's last one.
+    pub(super) fn next_token(&mut self, last: Token) -> Token {
+        self.counters.next_token(last, self.now)
+    }
+
+    /// When the clock reaches a token.
+    pub(super) fn clock_reaches(&self, token: Token) -> Time {
+        self.counters.clock_reaches(token, self.now)
+    }
+
+    /// Adds a hint. False if the client receives none.
+    pub(super) fn tell(&mut self, client: ClientId, hint: Hint) -> bool {
+        let is_heard = (self.is_listening)(client);
+        if is_heard {
+            self.hints.push((client, hint));
+        }
+        is_heard
+    }
+}

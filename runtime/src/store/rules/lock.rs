@@ -1,0 +1,133 @@
+//! The commands on a lock of any kind: each function is the script of the same name in
+//! `lock/`.
+
+use super::context::Context;
+use super::demand::Demand;
+use super::limits::{BATCH, GRACE};
+use super::state::{LockState, Record, Status};
+use super::time::Time;
+use crate::core::fence::Fence;
+use crate::store::inspection::MOST;
+use crate::store::{
+    ClientInfo, Forced, Hint, Holder, LIVE_MOST, LockInfo, LockKind, Owner, Request, RequestId,
+    Stamp, Waiter,
+};
+
+/// Takes a lock from all its holders, and tells the first waiter to ask.
+pub(in crate::store) fn force_release(lock: &mut LockState, context: &mut Context<'_>) -> Forced {
+    let now = context.now;
+    let Some(Record { kind, status, ended, until, .. }) = lock.record.clone() else {
+        return Forced::NotHeld;
+    };
+    let held = match status {
+        Status::Free => return Forced::NotHeld,
+        Status::One { id, .. } | Status::Kept { id } => {
+            lock.forced.note([(id, until)].into_iter(), now);
+            context.tell(id.client(), Hint::Forced { id });
+            1
+        }
+        Status::Many => {
+            let holders = std::mem::take(&mut lock.holders);
+            lock.forced.note(holders.live(now).map(|(id, holder)| (id, holder.deadline)), now);
+            for (id, _) in holders.live(now).take(BATCH) {
+                context.tell(id.client(), Hint::Forced { id });
+            }
+            count(holders.live(now))
+        }
+    };
+    let (first, token) = (lock.queue.first(now), context.next_token(lock.token()));
+    let (status, may_have_waiters) = (Status::Free, !lock.queue.is_empty());
+    let until = now + GRACE;
+    lock.record = Some(Record { kind, status, token, may_have_waiters, ended, until });
+    if let Some((first, _)) = first {
+        context.tell(first.client(), Hint::Free { id: first });
+    }
+    match held {
+        0 => Forced::NotHeld,
+        held => Forced::Released { held, fence: Fence::new(token.number) },
+    }
+}
+
+/// Whether a request's lease was taken by force.
+pub(in crate::store) fn was_forced(lock: &LockState, request: &Request) -> bool {
+    lock.forced.has(request.id)
+}
+
+/// Lets an offer last until its waiter's heartbeat ends.
+pub(in crate::store) fn keep_offer(
+    lock: &mut LockState,
+    request: &Request,
+    until: Stamp,
+    now: Time,
+) {
+    let (id, until) = (request.id, Time::of(until));
+    // A heartbeat further ahead than any waiter may claim is not believed.
+    if until <= now || until - now > LIVE_MOST {
+        return;
+    }
+    let Some(record) = &mut lock.record else { return };
+    let is_offer = matches!(record.status, Status::One { id: it, is_offer: true, .. } if it == id);
+    if is_offer || lock.holders.keep(id, until, now) {
+        record.until = record.until.max(until);
+    }
+}
+
+/// The holders and the waiters of a lock. `client` says which process a request belongs to.
+pub(in crate::store) fn inspect(
+    lock: &LockState,
+    now: Time,
+    client: impl Fn(RequestId) -> Option<ClientInfo>,
+) -> LockInfo {
+    let waiters = lock.queue.waiters().map(|(id, waiter)| Waiter {
+        client: client(id),
+        owner: name(&waiter.demand),
+        is_writer: waiter.demand.is_writer(),
+        weight: waiter.demand.weight(),
+        waiting_for: now - Time::of(waiter.position),
+    });
+    let (waiting, waiters) = (count(lock.queue.waiters()), waiters.take(MOST).collect());
+    let Some(record) = &lock.record else {
+        return LockInfo { waiters, waiting, ..LockInfo::default() };
+    };
+    let holder = |id: RequestId, how: &Demand, until: Time| {
+        let token = how.kind.is_fenced().then_some(record.token);
+        Holder {
+            client: client(id),
+            owner: name(how),
+            is_writer: how.is_writer(),
+            weight: how.weight(),
+            fence: token.map(|token| Fence::new(token.number)),
+            held_for: token.and_then(|token| token.since).map(|since| now - since),
+            remaining: until - now,
+        }
+    };
+    let (holders, held) = match &record.status {
+        Status::One { id, how, .. } => (vec![holder(*id, how, record.until)], 1),
+        Status::Many => {
+            let holders = lock.holders.live(now).map(|(id, is)| holder(id, &is.how, is.deadline));
+            (holders.take(MOST).collect(), count(lock.holders.live(now)))
+        }
+        Status::Free | Status::Kept { .. } => (Vec::new(), 0),
+    };
+    let kept = matches!(record.status, Status::Kept { .. }).then(|| record.until - now);
+    LockInfo { kind: Some(record.kind), holders, held, kept, waiters, waiting }
+}
+
+/// Whether an owner holds the lock. Removes expired holders.
+pub(in crate::store) fn is_held_by(lock: &mut LockState, owner: &Owner, now: Time) -> bool {
+    let Some(record) = &lock.record else { return false };
+    if record.kind == LockKind::Mutex {
+        let holder = |how: &Demand| how.owner.as_ref() == Some(owner);
+        return matches!(&record.status, Status::One { how, .. } if holder(how));
+    }
+    while lock.holders.purge(now) == BATCH {}
+    lock.holders.count_of(Some(owner)) > 0
+}
+
+fn name(demand: &Demand) -> Option<String> {
+    demand.owner.as_ref().map(|owner| owner.name().to_owned())
+}
+
+fn count(of: impl Iterator) -> u64 {
+    u64::try_from(of.count()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,155 @@
+//! The state of one lock: its record, its holders and its queue.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use super::counters::Token;
+use super::demand::Demand;
+use super::holders::Holders;
+use super::queue::Queue;
+use super::time::Time;
+use crate::store::{Attempt, ClientId, LockKind, RequestId};
+
+/// What a server stores under the keys of a lock. Each part expires by itself. Where there are
+/// holders, there is a record.
+#[derive(Debug, Default)]
+pub(in crate::store) struct LockState {
+    pub(super) record: Option<Record>,
+    pub(super) holders: Holders,
+    pub(super) queue: Queue,
+    pub(super) forced: Forced,
+    pub(super) intent: Option<Intent>,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Record {
+    pub(super) kind: LockKind,
+    pub(super) status: Status,
+    /// The last token that was given.
+    pub(super) token: Token,
+    /// Whether somebody may be in the queue. If not, it is empty.
+    pub(super) may_have_waiters: bool,
+    /// The request that ended last. A late copy of its acquire is refused.
+    pub(super) ended: Option<RequestId>,
+    /// When the record expires.
+    pub(super) until: Time,
+}
+
+#[derive(Clone, Debug)]
+pub(super) enum Status {
+    Free,
+    /// A mutex that nobody holds, kept for the `hold_at_least` of this request.
+    Kept {
+        id: RequestId,
+    },
+    /// A mutex that this request holds, or that is offered to it.
+    One {
+        id: RequestId,
+        how: Demand,
+        is_offer: bool,
+    },
+    /// Any other lock. The set of holders says who holds it.
+    Many,
+}
+
+/// The mark of a refused writer that is coming back. It keeps new readers out.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Intent {
+    pub(super) client: ClientId,
+    pub(super) until: Time,
+}
+
+/// The leases that were taken by force, each with the time when it would have ended.
+#[derive(Debug, Default)]
+pub(super) struct Forced {
+    by_id: HashMap<RequestId, Time>,
+    until: Option<Time>,
+}
+
+impl Record {
+    /// Whether the name is held as another kind of lock. A free record may change its kind;
+    /// only waiters prevent that, and the queue knows them.
+    pub(super) fn is_other(&self, kind: LockKind) -> bool {
+        self.kind != kind && !matches!(self.status, Status::Free)
+    }
+
+    /// Whether a request holds the mutex, or has an offer of it.
+    pub(super) fn holds(&self, request: RequestId) -> bool {
+        matches!(self.status, Status::One { id, .. } if id == request)
+    }
+}
+
+impl LockState {
+    /// Drops the parts that have expired. Every rule expects that this was done.
+    pub(in crate::store) fn expire(&mut self, now: Time) {
+        self.record.take_if(|record| record.until <= now);
+        self.holders.expire(now);
+        self.queue.expire(now);
+        self.forced.expire(now);
+        self.intent.take_if(|mark| mark.until <= now);
+    }
+
+    /// Ends all leases, as if they had expired. The queue stays, and its first waiter gets the
+    /// lock when it asks. Says whether the lock was held.
+    pub(in crate::store) fn expire_leases(&mut self) -> bool {
+        let held = self.record.take_if(|record| !matches!(record.status, Status::Free));
+        if held.is_some() {
+            self.holders = Holders::default();
+        }
+        held.is_some()
+    }
+
+    /// Whether there is nothing to remember.
+    pub(in crate::store) fn is_blank(&self) -> bool {
+        let is_unheld = self.record.is_none() && self.holders.is_empty();
+        let is_unmarked = self.forced.is_empty() && self.intent.is_none();
+        is_unheld && is_unmarked && self.queue.is_empty()
+    }
+
+    /// The record knows; but when it has expired, the queue may still be there.
+    pub(super) fn nobody_waits(&self) -> bool {
+        self.record
+            .as_ref()
+            .map_or_else(|| self.queue.is_empty(), |record| !record.may_have_waiters)
+    }
+
+    pub(super) fn ended(&self) -> Option<RequestId> {
+        self.record.as_ref().and_then(|record| record.ended)
+    }
+
+    pub(super) fn token(&self) -> Token {
+        self.record.as_ref().map(|record| record.token).unwrap_or_default()
+    }
+
+    /// How long until the record expires.
+    pub(super) fn left(&self, now: Time) -> Duration {
+        self.record.as_ref().map_or(Duration::ZERO, |record| record.until - now)
+    }
+}
+
+impl Forced {
+    pub(super) fn is_empty(&self) -> bool {
+        self.by_id.is_empty()
+    }
+
+    pub(super) fn has(&self, id: RequestId) -> bool {
+        self.by_id.contains_key(&id)
+    }
+
+    pub(super) fn note(&mut self, leases: impl Iterator<Item = (RequestId, Time)>, now: Time) {
+        self.by_id.extend(leases);
+        self.by_id.retain(|_, until| *until > now);
+        self.until = self.by_id.values().max().copied();
+    }
+
+    fn expire(&mut self, now: Time) {
+        if self.until.is_some_and(|until| until <= now) {
+            *self = Self::default();
+        }
+    }
+}
+
+/// The answer to a request that is not in the queue.
+pub(super) fn busy(retry_after: Duration) -> Attempt {
+    Attempt::Busy { retry_after, expiry_added: false, kept: false }
+}
