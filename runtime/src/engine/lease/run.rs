@@ -9,7 +9,7 @@ use crate::core::error::LockError;
 
 impl Lease {
     /// Runs a future under the lease, and drops it when the lease is lost. In it,
-    /// [`LeaseHandle::current`] is this lease's.
+    /// [`LeaseHandle::current`](crate::LeaseHandle::current) is this lease's.
     ///
     /// The deadline is checked before each poll, so that work which was stopped
     /// past it does not go on.
