@@ -7,4 +7,8 @@ pub(crate) mod key;
 mod lock_key;
 pub(crate) mod no_majority;
 pub(crate) mod options;
-mod store_error;
+#[cfg_attr(
+    not(feature = "internals"),
+    allow(unreachable_pub, reason = "with that feature the stores are public")
+)]
+pub(crate) mod store_error;

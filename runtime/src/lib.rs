@@ -119,8 +119,16 @@ mod hints;
 mod keeper;
 mod local_queue;
 mod state;
+#[cfg(feature = "internals")]
 #[doc(hidden)]
 pub mod store;
+#[cfg(not(feature = "internals"))]
+#[allow(
+    dead_code,
+    unreachable_pub,
+    reason = "with the feature `internals` the suites use all of it"
+)]
+mod store;
 #[cfg(feature = "tower")]
 pub mod tower;
 

@@ -28,4 +28,4 @@ pub use self::inspection::{ClientInfo, Forced, Holder, LockInfo, LockKind, Waite
 pub use self::quorum_member::QuorumMember;
 pub(crate) use self::request::Wanted;
 pub use self::request::{ClientId, Kind, Owner, QueuePosition, Request, RequestId, Stamp, Waiting};
-pub use crate::core::error::StoreError;
+pub use crate::core::store_error::StoreError;

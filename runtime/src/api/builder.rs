@@ -274,7 +274,7 @@ impl LocksBuilder {
         let settings = self.settings_of_quorum();
         let store = connect_quorum(&urls, &settings, self.longest_ttl, id, thread.runtime());
         let store = store.await?;
-        Ok(QuorumLocks::of(self.keep(thread, Arc::new(store), id)))
+        Ok(QuorumLocks::new(self.keep(thread, Arc::new(store), id)))
     }
 
     /// Gives the client of a quorum at once, and connects in the background: to
@@ -294,7 +294,7 @@ impl LocksBuilder {
         let (thread, id) = (Thread::start()?, ClientId::random());
         let settings = self.settings_of_quorum();
         let store = connect_quorum_lazy(urls, settings, self.longest_ttl, id, thread.runtime())?;
-        Ok(QuorumLocks::of(self.keep(thread, Arc::new(store), id)))
+        Ok(QuorumLocks::new(self.keep(thread, Arc::new(store), id)))
     }
 
     fn settings_of_quorum(&self) -> Settings {

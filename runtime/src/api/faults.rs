@@ -54,7 +54,7 @@ use crate::store::memory::MemoryStore;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Faults {
-    store: Arc<FaultInjector>,
+    pub(super) store: Arc<FaultInjector>,
     memory: Arc<MemoryStore>,
     only: Option<Step>,
 }
@@ -67,6 +67,7 @@ impl Faults {
     }
 
     /// The store that fails.
+    #[cfg(feature = "internals")]
     #[doc(hidden)]
     #[must_use]
     pub fn store(&self) -> &Arc<FaultInjector> {

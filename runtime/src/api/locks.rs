@@ -67,7 +67,7 @@ impl Locks {
     /// timed out while its connection is made.
     #[must_use]
     pub fn in_memory() -> Self {
-        Self::over(Arc::new(MemoryStore::default()))
+        Self::on_callers_runtime(Arc::new(MemoryStore::default()))
     }
 
     /// Locks in memory whose store can be made to fail: for tests of what your code does
@@ -91,21 +91,28 @@ impl Locks {
     #[must_use]
     pub fn in_memory_with_faults() -> (Self, Faults) {
         let faults = Faults::new();
-        (Self::over(faults.store().clone()), faults)
+        (Self::on_callers_runtime(faults.store.clone()), faults)
     }
 
     /// Locks over a store whose commands need no runtime of their own.
+    #[cfg(feature = "internals")]
     #[doc(hidden)]
     #[must_use]
     pub fn over(store: Arc<dyn Store>) -> Self {
+        Self::on_callers_runtime(store)
+    }
+
+    fn on_callers_runtime(store: Arc<dyn Store>) -> Self {
         let id = ClientId::random();
-        // Said once, for as long as it is there. It is not waited for: whatever comes
-        // of it, only those who ask who holds a lock would miss it.
+        // Sent once, for as long as the client exists. Nobody waits for the answer: only
+        // `inspect` would miss the record.
         drop(store.introduce(&ClientInfo::of_process(id, None), Duration::MAX));
-        Self::over_as(store, id)
+        let keeper = Keeper::on_callers_runtime(store.clone());
+        Self::new(store, keeper, id, true)
     }
 
     /// The same, for a store that was told the client's id.
+    #[cfg(feature = "internals")]
     #[doc(hidden)]
     #[must_use]
     pub fn over_as(store: Arc<dyn Store>, id: ClientId) -> Self {

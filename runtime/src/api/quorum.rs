@@ -38,6 +38,13 @@ pub struct QuorumLocks {
 
 impl QuorumLocks {
     /// A client of a store that has no queue.
+    #[cfg(feature = "redis")]
+    pub(super) fn new(locks: Locks) -> Self {
+        Self { locks }
+    }
+
+    /// The same over a store that a test has made.
+    #[cfg(feature = "internals")]
     #[doc(hidden)]
     #[must_use]
     pub fn of(locks: Locks) -> Self {

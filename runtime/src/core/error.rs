@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use super::lock_key::LockKey;
 use super::no_majority::NoMajority;
-pub use super::store_error::{Outcome, StoreError};
+pub use super::store_error::Outcome;
+use super::store_error::StoreError;
 
 /// Why a lock was not acquired, or is no longer held.
 ///

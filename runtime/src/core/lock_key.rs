@@ -57,6 +57,7 @@ impl LockKey {
     ///
     /// The role stands before the name, so that no name can look like another
     /// lock's second key; the braces put all keys of a lock into one slot.
+    #[cfg(any(test, feature = "internals", feature = "cluster"))]
     #[doc(hidden)]
     #[must_use]
     pub fn in_store(&self, prefix: &str, role: &str) -> String {
@@ -64,6 +65,7 @@ impl LockKey {
     }
 
     /// What a key of the store is put together from.
+    #[cfg(any(test, feature = "internals", feature = "redis"))]
     pub(crate) fn parts_in_store<'a>(&'a self, prefix: &'a str, role: &'a str) -> [&'a str; 6] {
         match &self.slotted {
             Some(slotted) => [prefix, ":", role, ":", slotted, ""],

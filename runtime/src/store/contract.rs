@@ -10,8 +10,8 @@ use tokio::task::consume_budget;
 use super::answers::{Adoption, All, Attempt, Ended, Hint, Renewal};
 use super::inspection::{ClientInfo, Forced, LockInfo};
 use super::request::{ClientId, Owner, Request, RequestId, Stamp, Waiting};
-use crate::core::error::StoreError;
 use crate::core::key::LockKey;
+use crate::core::store_error::StoreError;
 
 /// The answer to a command. It borrows nothing, so the keeper can finish a command whose
 /// caller went away.

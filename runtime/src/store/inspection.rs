@@ -123,6 +123,7 @@ fn host() -> String {
     name
 }
 
+#[cfg(feature = "internals")]
 impl ClientInfo {
     /// A client's record of itself.
     #[doc(hidden)]
