@@ -1,5 +1,5 @@
-//! Durations: literals are checked when compiling, anything else is an
-//! expression that rustc checks.
+//! Durations. Literals are checked here, at compile time; any other expression is left to
+//! rustc.
 
 use std::{ops::RangeInclusive, time::Duration};
 
@@ -12,12 +12,12 @@ const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
 const LONGEST_HOLD: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
 pub(crate) fn ttl(value: &Expr) -> Result<TokenStream> {
-    checked(value, SHORTEST_TTL..=LONGEST, "`ttl` is from 100ms to 24h")
+    checked(value, SHORTEST_TTL..=LONGEST, "`ttl` must be from 100ms to 24h")
 }
 
 pub(crate) fn wait(value: &Expr) -> Result<TokenStream> {
     if is_word(value) {
-        let text = "`wait` is a duration such as \"10s\"; to wait without end, write \
+        let text = "`wait` is a duration such as \"10s\"; to wait for ever, write \
                     `wait = leasehold::Wait::Forever`, without quotes";
         return Err(Error::new_spanned(value, text));
     }
@@ -26,15 +26,15 @@ pub(crate) fn wait(value: &Expr) -> Result<TokenStream> {
 
 pub(crate) fn max_hold(value: &Expr) -> Result<TokenStream> {
     if is_word(value) {
-        let text = "`max_hold` is a duration such as \"10m\"; for none, which is the default, \
+        let text = "`max_hold` is a duration such as \"10m\"; for no limit, which is the default, \
                     remove `max_hold`";
         return Err(Error::new_spanned(value, text));
     }
-    checked(value, SHORTEST_TTL..=LONGEST_HOLD, "`max_hold` is from 100ms to 30days")
+    checked(value, SHORTEST_TTL..=LONGEST_HOLD, "`max_hold` must be from 100ms to 30days")
 }
 
 pub(crate) fn hold_at_least(value: &Expr) -> Result<TokenStream> {
-    checked(value, Duration::ZERO..=LONGEST, "`hold_at_least` is at most 24h")
+    checked(value, Duration::ZERO..=LONGEST, "`hold_at_least` must be at most 24h")
 }
 
 fn checked(value: &Expr, range: RangeInclusive<Duration>, outside: &str) -> Result<TokenStream> {
@@ -54,7 +54,7 @@ fn literal(literal: &Lit) -> Result<Duration> {
         Lit::Str(text) if is_number(text.value().trim()) => unit_missing(text.value().trim()),
         Lit::Str(text) => match humantime::parse_duration(&text.value()) {
             Ok(duration) => return Ok(duration),
-            Err(error) => format!("{} is no duration such as \"10s\": {error}", text.token()),
+            Err(error) => format!("{} is not a duration such as \"10s\": {error}", text.token()),
         },
         Lit::Int(number) => unit_missing_or_unquoted(number.base10_digits(), number.suffix()),
         Lit::Float(number) => unit_missing_or_unquoted(number.base10_digits(), number.suffix()),
@@ -63,8 +63,8 @@ fn literal(literal: &Lit) -> Result<Duration> {
     Err(Error::new(literal.span(), text))
 }
 
-/// Whether it is a text without a number, such as "forever": where time may be
-/// without end, that is what is meant.
+/// Whether it is a string without a digit, such as "forever". A user who writes that wants
+/// no limit.
 fn is_word(value: &Expr) -> bool {
     let Expr::Lit(ExprLit { lit: Lit::Str(text), .. }) = value else { return false };
     !text.value().contains(|char: char| char.is_ascii_digit())
@@ -79,7 +79,7 @@ fn unit_missing(number: &str) -> String {
     format!("a duration needs a unit: write \"{number}s\"")
 }
 
-/// For `10s`, which Rust reads as a number with a suffix, as for `10`.
+/// The message for `10s`, which Rust reads as a number with a suffix, or for `10`.
 fn unit_missing_or_unquoted(number: &str, suffix: &str) -> String {
     let text = format!("{number}{suffix}");
     match humantime::parse_duration(&text) {
@@ -92,7 +92,7 @@ fn unit_missing_or_unquoted(number: &str, suffix: &str) -> String {
 mod tests {
     use super::*;
 
-    /// What `value` becomes, or what is said of it.
+    /// The tokens that `value` becomes, or the error message.
     fn read(reader: fn(&Expr) -> Result<TokenStream>, value: &str) -> String {
         let value = syn::parse_str(value).unwrap();
         reader(&value).map_or_else(|error| error.to_string(), |tokens| tokens.to_string())
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn a_unit_is_asked_for() {
+    fn a_missing_unit_is_reported() {
         for (value, better) in [
             ("\"10\"", "10s"),
             ("\" 0 \"", "0s"),
@@ -133,17 +133,17 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_duration_is_refused() {
+    fn other_values_are_refused() {
         assert_eq!(read(wait, "10s"), "a duration is a string: write \"10s\"");
         assert_eq!(read(wait, "5.0s"), "a duration is a string: write \"5.0s\"");
-        let text = "\"soon\" is no duration such as \"10s\": expected number at 0";
+        let text = "\"soon\" is not a duration such as \"10s\": expected number at 0";
         assert_eq!(read(ttl, "\"soon\""), text);
         let text = "a duration is a string such as \"10s\", or an expression";
         assert_eq!(read(wait, "true"), text);
     }
 
     #[test]
-    fn who_wants_no_end_is_told_how() {
+    fn forever_is_answered_with_the_right_way() {
         for word in ["forever", "Wait::Forever", "infinite", ""] {
             let word = format!("\"{word}\"");
             let told = read(wait, &word);
@@ -155,17 +155,17 @@ mod tests {
     }
 
     #[test]
-    fn ranges_end_where_the_docs_say() {
+    fn ranges_match_the_docs() {
         assert_eq!(read(ttl, "\"100ms\""), duration(0, 100_000_000));
         assert_eq!(read(ttl, "\"24h\""), duration(86_400, 0));
-        assert_eq!(read(ttl, "\"99ms\""), "`ttl` is from 100ms to 24h");
-        assert_eq!(read(ttl, "\"24h 1ms\""), "`ttl` is from 100ms to 24h");
+        assert_eq!(read(ttl, "\"99ms\""), "`ttl` must be from 100ms to 24h");
+        assert_eq!(read(ttl, "\"24h 1ms\""), "`ttl` must be from 100ms to 24h");
         assert_eq!(read(max_hold, "\"100ms\""), duration(0, 100_000_000));
         assert_eq!(read(max_hold, "\"30days\""), duration(30 * 86_400, 0));
         for outside in ["\"99ms\"", "\"30days 1ms\""] {
-            assert_eq!(read(max_hold, outside), "`max_hold` is from 100ms to 30days");
+            assert_eq!(read(max_hold, outside), "`max_hold` must be from 100ms to 30days");
         }
         assert_eq!(read(hold_at_least, "\"24h\""), duration(86_400, 0));
-        assert_eq!(read(hold_at_least, "\"25h\""), "`hold_at_least` is at most 24h");
+        assert_eq!(read(hold_at_least, "\"25h\""), "`hold_at_least` must be at most 24h");
     }
 }

@@ -1,4 +1,4 @@
-//! The guarded function: a few lines in front of the body.
+//! Writes the guarded function: a few lines in front of the body.
 
 use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream};
 use quote::{quote, quote_spanned};
@@ -8,13 +8,13 @@ use crate::{
     args::{Args, CallOption},
     fenceless,
     function::Function,
-    signature,
+    parser, signature,
     template::{Placeholder, Template},
     values::{IfHeld, Key},
 };
 
-/// The guarded function; after a mistake, what is wrong, and the function as
-/// it was, so that rustc neither misses it nor the use of its arguments.
+/// The guarded function. After a mistake it is the error and the function as it was, so
+/// that rustc does not also report a missing function or unused arguments.
 pub(crate) fn distributed_lock(args: TokenStream, item: &TokenStream) -> TokenStream {
     guarded(args, item.clone()).unwrap_or_else(|error| {
         let error = error.into_compile_error();
@@ -23,7 +23,7 @@ pub(crate) fn distributed_lock(args: TokenStream, item: &TokenStream) -> TokenSt
 }
 
 fn guarded(args: TokenStream, item: TokenStream) -> Result<TokenStream> {
-    let Args { key, if_held, lease, options, runtime } = Args::parse(args)?;
+    let Args { key, if_held, lease, options, runtime } = parser::parse(args)?;
     let function = Function::parse(item)?;
     let output = output(&function, if_held)?;
     let site = Span::mixed_site();
@@ -38,8 +38,8 @@ fn guarded(args: TokenStream, item: TokenStream) -> Result<TokenStream> {
     };
     let options: TokenStream =
         options.into_iter().map(|CallOption { name, value }| quote!(.#name(#value))).collect();
-    // All of the call stands at the return type: so does rustc's complaint,
-    // once, if the type has no room for an error.
+    // The whole call has the span of the return type. If that type can't hold an error,
+    // rustc then reports it once, and there.
     let at = site.located_at(output.span());
     let run = match if_held {
         IfHeld::Error => quote_spanned!(at=> __call.run(__body).await),
@@ -55,9 +55,8 @@ fn guarded(args: TokenStream, item: TokenStream) -> Result<TokenStream> {
     }))
 }
 
-/// The block, in front of it the lease's handle if it is wanted, and a `return`
-/// that never runs: it tells rustc the type, so that a wrong result is reported
-/// where it stands.
+/// The block, after a `return` that never runs and the lease's handle if the user asked for
+/// it. The `return` tells rustc the type, so that it reports a wrong result at its place.
 fn body(output: &Type, lease: Option<&TokenStream>, block: &Group) -> Group {
     let statements = block.stream();
     let typed = quote_spanned! {Span::mixed_site()=>
@@ -74,17 +73,17 @@ fn body(output: &Type, lease: Option<&TokenStream>, block: &Group) -> Group {
     body
 }
 
-/// The body's first statement: the handle of its lease, under the user's name.
+/// The statement that binds the handle of the lease to the user's name for it.
 fn handle(name: &Ident, function: &Function, private: &TokenStream) -> Result<TokenStream> {
     if signature::arguments(&function.signature).contains(name) {
         let text =
-            format!("`{name}` is an argument of the function: call the lease something else");
+            format!("`{name}` is already an argument of the function: give the lease another name");
         return Err(Error::new(name.span(), text));
     }
     Ok(quote_spanned!(Span::mixed_site()=> let #name = #private::lease();))
 }
 
-/// The type of the result, which must have a value for "not acquired".
+/// The type of the result. It must have a value that means "not acquired".
 fn output(function: &Function, if_held: IfHeld) -> Result<Type> {
     let name = &function.signature.ident;
     match signature::output(&function.signature) {
@@ -98,7 +97,7 @@ fn output(function: &Function, if_held: IfHeld) -> Result<Type> {
     }
 }
 
-const NO_ROOM: &str = "a function under `#[distributed_lock]` must be able to say that the lock \
+const NO_ROOM: &str = "a function under `#[distributed_lock]` must be able to report that the lock \
                        was not acquired: return `Result<_, E>` with `E: From<LockError>`, or use \
                        `if_held = \"skip\"`";
 
@@ -113,8 +112,8 @@ fn from_template(
         let Some(argument) = arguments.iter().find(|name| name.unraw() == root) else {
             return Err(Error::new(at, no_argument(source, root, &arguments)));
         };
-        // The argument's own name, so that it is found where a `macro_rules` macro
-        // wrote the function.
+        // The argument's own identifier keeps its hygiene, so that rustc also finds it in
+        // a function that a `macro_rules` macro wrote.
         let mut variable = argument.clone();
         variable.set_span(argument.span().located_at(at));
         Ok(variable)
@@ -124,12 +123,11 @@ fn from_template(
 fn no_argument(source: &str, root: &str, arguments: &[Ident]) -> String {
     let names: Vec<_> = arguments.iter().map(|name| format!("`{name}`")).collect();
     let there_are = match names.as_slice() {
-        [] => "none".to_owned(),
-        [only] => only.clone(),
-        [first @ .., last] => format!("{} and {last}", first.join(", ")),
+        [] => "the function has no arguments".to_owned(),
+        [only] => format!("the function's only argument is {only}"),
+        [first @ .., last] => {
+            format!("the function's arguments are {} and {last}", first.join(", "))
+        }
     };
-    format!(
-        "the placeholder `{{{source}}}` names `{root}`, which is no argument: the function has \
-         {there_are}"
-    )
+    format!("the placeholder `{{{source}}}` names `{root}`, which is not an argument: {there_are}")
 }

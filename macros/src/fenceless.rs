@@ -1,22 +1,23 @@
-//! `lease.fence()` where no lease has a fencing token.
+//! Refuses `lease.fence()` for the kinds of lock whose leases have no fencing token.
 
 use proc_macro2::{Delimiter, Ident, TokenStream, TokenTree};
 use syn::{Error, Result};
 
 use crate::args::CallOption;
 
-/// Refuses `name.fence()` in the body of a function whose leases have no token. The body
-/// is tokens: what it calls the same by a `let` of its own is let pass.
+/// Refuses `name.fence()` in the body of a function whose leases have no token. The body is
+/// unparsed tokens, so a body that may bind `name` itself is accepted.
 pub(crate) fn refuse(name: &Ident, options: &[CallOption], body: &TokenStream) -> Result<()> {
     let text = options.iter().find_map(|option| match option.name.to_string().as_str() {
         "permits" => Some(
-            "a permit has no fencing token, since several are out at once: `fence()` would always \
-             be `LockError::NotFenced`; ask `is_held()`, or remove `permits` where the resource \
-             checks tokens",
+            "a permit has no fencing token, because a semaphore has several holders: `fence()` \
+             would always fail with `LockError::NotFenced`; call `is_held()` instead, or remove \
+             `permits` if the resource checks tokens",
         ),
         "read" => Some(
-            "a reader has no fencing token, since several read at once: `fence()` would always be \
-             `LockError::NotFenced`; ask `is_held()`, or write with `mode = \"write\"`",
+            "a reader has no fencing token, because several may read at once: `fence()` would \
+             always fail with `LockError::NotFenced`; call `is_held()` instead, or use \
+             `mode = \"write\"`",
         ),
         _ => None,
     });
@@ -32,7 +33,7 @@ struct Found<'a> {
     name: &'a Ident,
     /// The first call.
     fence: Option<Ident>,
-    /// Something else may have the name.
+    /// The body may bind the name to something else.
     is_rebound: bool,
 }
 
@@ -54,7 +55,7 @@ impl Found<'_> {
     fn name_at(&mut self, before: Option<&TokenTree>, after: &[TokenTree]) {
         let is_used = matches!(after, [TokenTree::Punct(dot), ..] if dot.as_char() == '.');
         match before {
-            // Another's field.
+            // A field of something else.
             Some(TokenTree::Punct(dot)) if dot.as_char() == '.' => return,
             Some(TokenTree::Ident(word)) => {
                 self.is_rebound |=
@@ -76,7 +77,7 @@ impl Found<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::args::tests::parse;
+    use crate::parser::tests::parse;
 
     fn is_refused(options: &str, body: &str) -> bool {
         let args = parse(&format!("key = \"a\", lease = lease, {options}")).unwrap();
@@ -84,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_is_asked_for_where_there_is_none() {
+    fn fence_without_a_token_is_refused() {
         for body in [
             "lease.fence()?",
             "{ let a = || { f(lease.fence()) }; }",
@@ -100,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_be_something_else_is_let_pass() {
+    fn another_variable_or_field_of_that_name_is_accepted() {
         for body in [
             "lease.is_held()",
             "fence(lease)",

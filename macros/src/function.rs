@@ -1,5 +1,5 @@
-//! The annotated function: its signature is read, its body stays tokens, so
-//! that an IDE understands a body that is still being typed.
+//! The annotated function. Its signature is parsed; its body stays tokens, so that an IDE
+//! understands a body that is still being typed.
 
 use proc_macro2::{Delimiter, Group, TokenStream, TokenTree};
 use quote::{ToTokens, quote};
@@ -9,7 +9,7 @@ use syn::{
 };
 
 pub(crate) struct Function {
-    /// All before the body, as it was written.
+    /// Everything before the body, unchanged.
     head: TokenStream,
     body: Group,
     shape: Shape,
@@ -18,8 +18,8 @@ pub(crate) struct Function {
 
 enum Shape {
     Async,
-    /// What `#[async_trait]` makes of an `async fn`: a function whose body
-    /// ends in `Box::pin(async move { .. })`. This is the block.
+    /// The shape that `#[async_trait]` gives an `async fn`: a function whose body ends in
+    /// `Box::pin(async move { .. })`, with that block.
     Boxed(Group),
 }
 
@@ -35,7 +35,8 @@ impl Function {
             return Err(no_function(&head.into_iter().collect()));
         };
         let TokenTree::Group(body) = last else {
-            let text = "there is no body to guard: put the attribute on the implementations";
+            let text =
+                "this function has no body to guard: put the attribute on the implementations";
             return Err(Error::new(last.span(), text));
         };
         let head: TokenStream = head.into_iter().collect();
@@ -44,15 +45,15 @@ impl Function {
             (Some(_), _) => Shape::Async,
             (None, Some(block)) => Shape::Boxed(block),
             (None, None) => {
-                let text = "only async functions can wait for a lock: make it async, and call \
-                            blocking work inside through `tokio::task::spawn_blocking`";
+                let text = "only async functions can wait for a lock: make the function async, and \
+                            run blocking work inside with `tokio::task::spawn_blocking`";
                 return Err(Error::new_spanned(signature.fn_token, text));
             }
         };
         Ok(Self { head, body, shape, signature })
     }
 
-    /// What stands between its braces.
+    /// The tokens between the body's braces.
     pub(crate) fn block(&self) -> TokenStream {
         self.body.stream()
     }
@@ -105,7 +106,8 @@ fn boxed_block(body: &Group) -> Option<Group> {
     }
 }
 
-/// Inner attributes are those of the function: a block inside can't have them.
+/// Splits off the inner attributes: they belong to the function, and a block inside it
+/// can't have them.
 fn split_inner_attributes(block: &Group) -> (TokenStream, Group) {
     let mut tokens: Vec<_> = block.stream().into_iter().collect();
     let is_attribute = |tokens: &&[TokenTree]| {
@@ -159,11 +161,11 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_guarded_is_told() {
+    fn other_items_are_refused() {
         let sync = "only async functions can wait for a lock";
         assert!(mistake("fn f() -> T { 1 }").starts_with(sync));
         assert!(mistake("const fn f() -> T { Box::new(async move {}) }").starts_with(sync));
-        assert!(mistake("async fn f() -> T;").starts_with("there is no body to guard"));
+        assert!(mistake("async fn f() -> T;").starts_with("this function has no body to guard"));
         for item in ["struct F { f: fn() }", "mod f { fn f() {} }", "static F: u8 = 1;", ""] {
             assert!(mistake(item).starts_with("`#[distributed_lock]` guards async fun"), "{item}");
         }

@@ -1,4 +1,4 @@
-//! `#[derive(KeyPart)]`: a newtype is part of a key as what is in it.
+//! `#[derive(KeyPart)]`: a newtype appears in a key as its inner value.
 
 use proc_macro2::TokenStream;
 use quote::{quote, quote_spanned};
@@ -12,9 +12,9 @@ fn implementation(input: TokenStream) -> Result<TokenStream> {
     let DeriveInput { ident: name, mut generics, data, .. } = syn::parse2(input)?;
     let refused = |what: &str| {
         let text = format!(
-            "`KeyPart` is derived for a struct with one field, such as `struct OrderId(u64);`, \
-             and `{name}` {what}: write `impl leasehold::KeyPart for {name}`, or use a field of \
-             it in the key"
+            "`KeyPart` can only be derived for a struct with one field, such as \
+             `struct OrderId(u64);`, and `{name}` {what}: write \
+             `impl leasehold::KeyPart for {name}`, or use one of its fields in the key"
         );
         Error::new(name.span(), text)
     };
@@ -30,14 +30,18 @@ fn implementation(input: TokenStream) -> Result<TokenStream> {
         Fields::Unit => None,
     };
     let Some(field) = field.filter(|_| count == 1) else {
-        return Err(refused(&format!("has {count} of them")));
+        return Err(refused(&match count {
+            0 => "has none".to_owned(),
+            _ => format!("has {count} fields"),
+        }));
     };
     let inner = field.ty;
     let at = inner.span();
     let index = || Member::Unnamed(Index { index: 0, span: at });
     let member = field.ident.map_or_else(index, Member::Named);
     let private = quote_spanned!(at=> ::leasehold::__private);
-    // Of a type without parameters, rustc says at the field what is wrong with it.
+    // Without parameters rustc reports a wrong type at the field; a bound would only
+    // repeat that.
     if generics.type_params().next().is_some() {
         let bound = parse_quote!(#inner: #private::KeyPart);
         generics.make_where_clause().predicates.push(bound);

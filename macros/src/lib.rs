@@ -13,6 +13,7 @@ mod fenceless;
 mod function;
 mod key_part;
 mod lock_key;
+mod parser;
 mod signature;
 mod template;
 mod values;

@@ -1,4 +1,4 @@
-//! `lock_key!("order:{id}")`: a key by hand, of the variables around it.
+//! `lock_key!("order:{id}")`: makes a key from the variables around it.
 
 use proc_macro2::{Ident, TokenStream};
 use quote::quote;
@@ -21,7 +21,7 @@ fn key(input: TokenStream) -> Result<TokenStream> {
         Ok(_) => Ok(Ident::new(root, at)),
         Err(_) if root == "self" => Ok(Ident::new(root, at)),
         Err(_) if ["Self", "super", "crate", "_"].contains(&&**root) => {
-            Err(Error::new(at, format!("`{root}` is no variable")))
+            Err(Error::new(at, format!("`{root}` is not a variable")))
         }
         Err(_) => Ok(Ident::new_raw(root, at)),
     };

@@ -1,4 +1,4 @@
-//! What the signature says: which names a key can use, what awaiting gives.
+//! Reads the signature: the names that a key can use, and the type of the awaited result.
 
 use proc_macro2::Ident;
 use quote::quote_spanned;
@@ -22,8 +22,8 @@ pub(crate) fn arguments(signature: &Signature) -> Vec<Ident> {
     names.0
 }
 
-/// What awaiting the function gives, with `_` where only the body says it;
-/// `None` without a return type.
+/// The type of the awaited result, with `_` where only the body determines it. `None`
+/// without a return type.
 pub(crate) fn output(signature: &Signature) -> Option<Type> {
     let ReturnType::Type(_, written) = &signature.output else {
         return None;
@@ -60,7 +60,7 @@ impl VisitMut for FutureOutput {
     }
 }
 
-/// Puts `_` where rustc doesn't take `impl Trait`: in a function's body.
+/// Replaces `impl Trait` by `_`: rustc does not accept it inside a function's body.
 struct ImplToInfer;
 
 impl VisitMut for ImplToInfer {
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn the_output_is_what_awaiting_gives() {
+    fn the_output_is_the_type_of_the_awaited_result() {
         assert!(output(&syn::parse_str("async fn f()").unwrap()).is_none());
         output_is("async fn f() -> Result<T, E>", "Result<T, E>");
         output_is("fn f() -> Pin<Box<dyn Future<Output = Option<T>> + Send>>", "Option<T>");
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn impl_trait_is_for_the_body_to_say() {
+    fn impl_trait_is_inferred_from_the_body() {
         output_is("async fn f() -> impl Debug", "_");
         output_is("async fn f() -> Result<Vec<impl Iterator<Item = u8>>, E>", "Result<Vec<_>, E>");
     }

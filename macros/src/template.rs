@@ -1,11 +1,11 @@
-//! The template of a key: text with placeholders, `"invoice:{invoice_id}"`.
+//! Parses the template of a key: text with placeholders, `"invoice:{invoice_id}"`.
 
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::quote_spanned;
 use syn::{Error, LitStr, Member, ext::IdentExt, parse::Parser};
 
-/// A template that is well formed; what its placeholders name is seen later,
-/// when the function is known.
+/// A well-formed template. Its placeholders are resolved later, against the function's
+/// arguments.
 pub(crate) struct Template {
     pub(crate) literal: LitStr,
     pub(crate) pieces: Vec<Piece>,
@@ -18,7 +18,7 @@ pub(crate) enum Piece {
 
 /// `{root.field.field}`
 pub(crate) struct Placeholder {
-    /// What stands between the braces.
+    /// The text between the braces.
     pub(crate) source: String,
     pub(crate) root: String,
     pub(crate) fields: Vec<Member>,
@@ -32,8 +32,7 @@ impl Template {
         }
     }
 
-    /// The expression that makes the key, with the variable that each placeholder begins
-    /// with.
+    /// The expression that makes the key; `variable` gives the variable of a placeholder.
     pub(crate) fn key(
         &self,
         private: &TokenStream,
@@ -69,7 +68,9 @@ fn pieces(template: &str) -> Result<Vec<Piece>, String> {
             continue;
         }
         if brace == "}" {
-            return Err("a `}` without its `{`: write `}}` for a brace in the key".to_owned());
+            return Err(
+                "a `}` without a `{` before it: write `}}` for a brace in the key".to_owned()
+            );
         }
         let Some((source, after)) = after.split_once('}') else {
             let text = "is not closed: write `}` after it, or `{{` for a brace in the key";
@@ -85,24 +86,25 @@ fn pieces(template: &str) -> Result<Vec<Piece>, String> {
     if !text.is_empty() {
         pieces.push(Piece::Text(text));
     }
-    kept_apart(&pieces)?;
+    check_separators(&pieces)?;
     Ok(pieces)
 }
 
-/// Between two placeholders stands what no value has, or different values could make
-/// one key.
-fn kept_apart(pieces: &[Piece]) -> Result<(), String> {
+/// Checks that a character which no value contains stands between two placeholders.
+/// Otherwise different values could make the same key.
+fn check_separators(pieces: &[Piece]) -> Result<(), String> {
     let mut open: Option<&str> = None;
     for piece in pieces {
         match piece {
-            Piece::Text(text) if text.contains(is_in_no_value) => open = None,
+            Piece::Text(text) if text.contains(separates) => open = None,
             Piece::Text(_) => {}
             Piece::Placeholder(Placeholder { source, .. }) => {
                 if let Some(before) = open.replace(source) {
                     return Err(format!(
-                        "nothing keeps the values of `{{{before}}}` and `{{{source}}}` apart: \
-                         write `{{{before}}}:{{{source}}}`, or between them another character but \
-                         ASCII letters and digits, `-`, `_`, `.` and `%`, which can be in values"
+                        "nothing separates the values of `{{{before}}}` and `{{{source}}}`: write \
+                         `{{{before}}}:{{{source}}}`, or put between them another character that \
+                         values can't contain (they can contain ASCII letters and digits, `-`, \
+                         `_`, `.` and `%`)"
                     ));
                 }
             }
@@ -111,8 +113,9 @@ fn kept_apart(pieces: &[Piece]) -> Result<(), String> {
     Ok(())
 }
 
-/// As `KeyTemplate` has it: a `%` begins what is escaped in a value.
-fn is_in_no_value(c: char) -> bool {
+/// The same rule as in `KeyTemplate`. A `%` separates nothing: it begins an escape in a
+/// value.
+fn separates(c: char) -> bool {
     !(c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | '%'))
 }
 
@@ -127,12 +130,12 @@ fn placeholder(source: &str) -> Result<Placeholder, String> {
              `id`, or `{{{{` and `}}}}` for braces in the key"
         ),
         Some((name, _)) => format!(
-            "the placeholder `{{{source}}}` has a format spec, which keys do not have: write \
+            "the placeholder `{{{source}}}` has a format spec, which keys do not support: write \
              `{{{name}}}`"
         ),
         None => format!(
             "the placeholder `{{{source}}}` is neither an argument, such as `{{id}}`, nor a field \
-             of one, such as `{{order.id}}`; for any other key write an expression, without quotes"
+             of one, such as `{{order.id}}`; for any other key write an expression without quotes"
         ),
     })
 }
@@ -159,7 +162,7 @@ fn field(segment: &str) -> Option<Member> {
 
 /// An identifier or a keyword: `{type}` is the argument `r#type`.
 fn identifier(segment: &str) -> Option<Ident> {
-    // The parser passes over spaces and comments; they are no part of a name.
+    // The parser skips spaces and comments, but a name can't contain them.
     let is_word = segment.chars().all(|char| char.is_alphanumeric() || char == '_');
     if !is_word {
         return None;
@@ -175,7 +178,7 @@ mod tests {
 
     use super::*;
 
-    /// The pieces; placeholders are shown as `<root .field>`.
+    /// The pieces, with placeholders as `<root .field>`.
     fn shown(template: &str) -> Result<Vec<String>, String> {
         let show = |piece| match piece {
             Piece::Text(text) => text,
@@ -209,13 +212,13 @@ mod tests {
     }
 
     #[test]
-    fn identifiers_are_rusts() {
+    fn identifiers_follow_rusts_rules() {
         assert_eq!(shown("{type.match}").unwrap(), ["<type. r#match>"]);
         assert_eq!(shown("{größe._b2}").unwrap(), ["<größe. _b2>"]);
     }
 
     #[test]
-    fn other_syntax_is_refused_by_name() {
+    fn other_syntax_is_refused() {
         for (template, beginning) in [
             ("", "the key is empty"),
             ("{}", "the placeholder `{}` names no argument"),
@@ -234,8 +237,8 @@ mod tests {
             ("{\"}", "the placeholder `{\"}` is neither"),
             ("{a{b}", "the placeholder `{a{b}` is neither"),
             ("a{id", "the placeholder `{id` is not closed"),
-            ("a}", "a `}` without its `{`"),
-            ("{{}", "a `}` without its `{`"),
+            ("a}", "a `}` without a `{`"),
+            ("{{}", "a `}` without a `{`"),
         ] {
             let text = shown(template).unwrap_err();
             assert!(text.starts_with(beginning), "{template}: {text}");
@@ -243,16 +246,16 @@ mod tests {
     }
 
     #[test]
-    fn values_are_kept_apart_by_what_they_cannot_have() {
+    fn placeholders_need_a_separator() {
         for between in ["", "-", "_", ".", "%", "a", "x-y_z.0", "%3A", "%25", "-%-"] {
             let text = shown(&format!("a:{{a}}:{{b.0}}{between}{{c}}")).unwrap_err();
-            let told = "nothing keeps the values of `{b.0}` and `{c}` apart: write `{b.0}:{c}`";
+            let told = "nothing separates the values of `{b.0}` and `{c}`: write `{b.0}:{c}`";
             assert!(text.starts_with(told), "{between}: {text}");
         }
         for between in [":", "/", ",", "|", "#", "@", " ", "{{", "}}", "ö", "→", "-:-", "%:3A"] {
             assert!(shown(&format!("{{a}}{between}{{b}}")).is_ok(), "{between}");
         }
-        assert!(shown("a-{a}-b").is_ok(), "the ends need not be kept apart");
+        assert!(shown("a-{a}-b").is_ok(), "the ends need no separator");
     }
 
     #[derive(Clone, Debug)]
@@ -283,10 +286,10 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(5_000))]
 
-        /// The builder's own test shows that no two lists of values make one key of what
-        /// it accepts.
+        /// The builder's own test shows that different values never make the same key in a
+        /// template that it accepts.
         #[test]
-        fn what_compiles_is_what_the_builder_accepts(
+        fn macro_and_builder_accept_the_same_templates(
             written in prop::collection::vec(written(), 1..8),
             values in prop::collection::vec("[-a%:{ö]{1,3}", 8),
         ) {
@@ -307,7 +310,7 @@ mod tests {
                 (Ok(pieces), Ok(direct)) => prop_assert_eq!(key(&pieces, &values).unwrap(), direct),
                 (Err(_), Err(_)) => {}
                 (compiled, built) => prop_assert!(
-                    false, "{}: it compiles: {}; {:?}", template, compiled.is_ok(), built
+                    false, "{}: it compiles: {}; the builder: {:?}", template, compiled.is_ok(), built
                 ),
             }
         }

@@ -1,4 +1,4 @@
-//! What single arguments may be; durations have a file of their own.
+//! Checks the values of single arguments. `duration` does the same for durations.
 
 use proc_macro2::{Ident, TokenStream};
 use quote::ToTokens;
@@ -12,14 +12,14 @@ pub(crate) enum Key {
     Expr(Expr),
 }
 
-/// What happens when the wait is over and another still holds the lock.
+/// The reaction when the wait ends and somebody else still holds the lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum IfHeld {
     Error,
     Skip,
 }
 
-/// The value itself, where a `macro_rules` macro passed it on as a whole.
+/// The value without the invisible group that a `macro_rules` macro puts around it.
 pub(crate) fn ungrouped(value: Expr) -> Expr {
     match value {
         Expr::Group(group) => ungrouped(*group.expr),
@@ -40,21 +40,21 @@ pub(crate) fn if_held(value: &Expr) -> Result<IfHeld> {
     match word(value).as_str() {
         "error" => Ok(IfHeld::Error),
         "skip" => Ok(IfHeld::Skip),
-        _ => Err(Error::new_spanned(value, "`if_held` is \"error\" or \"skip\"")),
+        _ => Err(Error::new_spanned(value, "`if_held` must be \"error\" or \"skip\"")),
     }
 }
 
-/// The method that lets the body come to its end when the lease is lost; none to
-/// cancel it.
+/// The method that lets the body finish when the lease is lost. `None` cancels it, which is
+/// the default.
 pub(crate) fn on_lost(value: &Expr) -> Result<Option<Ident>> {
     match word(value).as_str() {
         "cancel" => Ok(None),
         "finish" => Ok(Some(Ident::new("let_finish", value.span()))),
-        _ => Err(Error::new_spanned(value, "`on_lost` is \"cancel\" or \"finish\"")),
+        _ => Err(Error::new_spanned(value, "`on_lost` must be \"cancel\" or \"finish\"")),
     }
 }
 
-/// The name that the body has for its lease's handle.
+/// The name of the lease's handle inside the body.
 pub(crate) fn lease(value: &Expr) -> Result<Ident> {
     if let Expr::Path(ExprPath { attrs, qself: None, path }) = value
         && let Some(name) = path.get_ident()
@@ -65,31 +65,31 @@ pub(crate) fn lease(value: &Expr) -> Result<Ident> {
     }
     let text = match syn::parse_str::<Ident>(&word(value)) {
         Ok(name) => format!("`lease` is a name, without quotes: write `lease = {name}`"),
-        Err(_) => "`lease` is the name that the body has for the handle of its lease, such as \
+        Err(_) => "`lease` is the name of the lease's handle inside the function, such as \
                    `lease = lease`"
             .to_owned(),
     };
     Err(Error::new_spanned(value, text))
 }
 
-/// Whether the lease is renewed: any expression but a literal of another type.
+/// Whether the lease is renewed: any expression, except a literal that is not a `bool`.
 pub(crate) fn auto_renew(value: Expr) -> Result<TokenStream> {
     match &value {
         Expr::Lit(ExprLit { lit: Lit::Bool(_), .. }) => Ok(value.into_token_stream()),
         Expr::Lit(_) => {
-            let text = "`auto_renew` is true or false, without quotes: with false, the lease ends with \
-                        its `ttl`";
+            let text = "`auto_renew` must be true or false, without quotes: with false, the lease ends \
+                        after its `ttl`";
             Err(Error::new_spanned(value, text))
         }
         _ => Ok(value.into_token_stream()),
     }
 }
 
-/// The method that makes the call a reader's or a writer's.
+/// The method that makes the caller a reader or a writer.
 pub(crate) fn mode(value: &Expr) -> Result<Ident> {
     match word(value).as_str() {
         word @ ("read" | "write") => Ok(Ident::new(word, value.span())),
-        _ => Err(Error::new_spanned(value, "`mode` is \"read\" or \"write\"")),
+        _ => Err(Error::new_spanned(value, "`mode` must be \"read\" or \"write\"")),
     }
 }
 
@@ -101,12 +101,15 @@ fn word(value: &Expr) -> String {
 }
 
 pub(crate) fn permits(value: Expr) -> Result<TokenStream> {
-    counted(value, "`permits` is how many may hold at once: a whole number from 1 up, such as 4")
+    counted(
+        value,
+        "`permits` is the number of holders allowed at once: a whole number from 1, such as 4",
+    )
 }
 
 pub(crate) fn weight(value: Expr) -> Result<TokenStream> {
     let text =
-        "`weight` is how much of the `permits` a call takes: a whole number from 1 up, such as 2";
+        "`weight` is the number of `permits` that a call takes: a whole number from 1, such as 2";
     counted(value, text)
 }
 
@@ -125,7 +128,7 @@ fn counted(value: Expr, otherwise: &str) -> Result<TokenStream> {
 pub(crate) fn path(value: &Expr) -> Result<Path> {
     match value {
         Expr::Path(path) if path.qself.is_none() => Ok(path.path.clone()),
-        _ => Err(Error::new_spanned(value, "`crate` is the path of the `leasehold` crate")),
+        _ => Err(Error::new_spanned(value, "`crate` must be the path of the `leasehold` crate")),
     }
 }
 
@@ -149,7 +152,7 @@ mod tests {
         assert_eq!(if_held(&expr("\"skip\"")).unwrap(), IfHeld::Skip);
         for wrong in ["\"Skip\"", "\"\"", "skip", "1"] {
             let told = if_held(&expr(wrong)).unwrap_err().to_string();
-            assert_eq!(told, "`if_held` is \"error\" or \"skip\"", "{wrong}");
+            assert_eq!(told, "`if_held` must be \"error\" or \"skip\"", "{wrong}");
         }
     }
 
@@ -160,7 +163,7 @@ mod tests {
         }
         for wrong in ["\"Read\"", "\"\"", "\"shared\"", "read", "1"] {
             let told = mode(&expr(wrong)).unwrap_err().to_string();
-            assert_eq!(told, "`mode` is \"read\" or \"write\"", "{wrong}");
+            assert_eq!(told, "`mode` must be \"read\" or \"write\"", "{wrong}");
         }
     }
 
@@ -170,7 +173,7 @@ mod tests {
         assert_eq!(on_lost(&expr("\"finish\"")).unwrap().unwrap(), "let_finish");
         for wrong in ["\"Cancel\"", "\"\"", "\"continue\"", "finish", "true"] {
             let told = on_lost(&expr(wrong)).unwrap_err().to_string();
-            assert_eq!(told, "`on_lost` is \"cancel\" or \"finish\"", "{wrong}");
+            assert_eq!(told, "`on_lost` must be \"cancel\" or \"finish\"", "{wrong}");
         }
     }
 
@@ -183,18 +186,21 @@ mod tests {
         for wrong in ["self", "Self", "crate", "_", "a::b", "f()", "1", "true", "\"a b\"", "\"fn\""]
         {
             let told = lease(&expr(wrong)).unwrap_err().to_string();
-            assert!(told.starts_with("`lease` is the name that the body has"), "{wrong}: {told}");
+            assert!(
+                told.starts_with("`lease` is the name of the lease's handle"),
+                "{wrong}: {told}"
+            );
         }
     }
 
     #[test]
-    fn renewing_is_a_truth_value() {
+    fn auto_renew_is_a_bool() {
         for right in ["true", "false", "RENEW", "! is_short"] {
             assert_eq!(auto_renew(expr(right)).unwrap().to_string(), right);
         }
         for wrong in ["\"false\"", "0", "\"never\""] {
             let told = auto_renew(expr(wrong)).unwrap_err().to_string();
-            assert!(told.starts_with("`auto_renew` is true or false"), "{wrong}: {told}");
+            assert!(told.starts_with("`auto_renew` must be true or false"), "{wrong}: {told}");
         }
     }
 
@@ -202,9 +208,9 @@ mod tests {
     fn permits_and_weights_count_from_one() {
         for wrong in ["0", "-1", "1.5", "\"4\"", "true", "4294967296"] {
             let told = permits(expr(wrong)).unwrap_err().to_string();
-            assert!(told.starts_with("`permits` is how many"), "{wrong}: {told}");
+            assert!(told.starts_with("`permits` is the number of holders"), "{wrong}: {told}");
             let told = weight(expr(wrong)).unwrap_err().to_string();
-            assert!(told.starts_with("`weight` is how much"), "{wrong}: {told}");
+            assert!(told.starts_with("`weight` is the number of `permits`"), "{wrong}: {told}");
         }
         for right in ["1", "4294967295", "LIMIT", "- LIMIT + 5"] {
             assert_eq!(permits(expr(right)).unwrap().to_string(), right);

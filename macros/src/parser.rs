@@ -1,0 +1,261 @@
+//! Reads the arguments between the attribute's parentheses, and reports all mistakes in
+//! them at once.
+
+use proc_macro2::{Ident, Span, TokenStream};
+use quote::quote_spanned;
+use syn::{
+    Error, Expr, Path, Result, Token,
+    ext::IdentExt,
+    parse::{Parse, ParseStream, Parser},
+    parse_quote,
+    punctuated::Punctuated,
+};
+
+use crate::{
+    args::{Args, CallOption},
+    contradictions::contradictions,
+    duration,
+    values::{self, IfHeld, Key},
+};
+
+/// The arguments offered to users. `crate` is missing: only crates that re-export this one
+/// need it.
+const NAMES: [&str; 13] = [
+    "key",
+    "ttl",
+    "wait",
+    "permits",
+    "weight",
+    "mode",
+    "if_held",
+    "hold_at_least",
+    "max_hold",
+    "auto_renew",
+    "on_lost",
+    "lease",
+    "locks",
+];
+
+pub(crate) fn parse(tokens: TokenStream) -> Result<Args> {
+    let arguments = Punctuated::<Argument, Token![,]>::parse_terminated.parse2(tokens)?;
+    let mut reader = Reader::default();
+    let mut errors = Vec::new();
+    for argument in arguments {
+        errors.extend(reader.read(argument).err());
+    }
+    errors.extend(contradictions(&reader.seen, &reader.options));
+    let mistakes = errors.into_iter().reduce(|mut all, error| {
+        all.combine(error);
+        all
+    });
+    match mistakes {
+        Some(mistakes) => Err(mistakes),
+        None => reader.finish(),
+    }
+}
+
+/// `name = value`, not checked yet.
+struct Argument {
+    name: Ident,
+    value: Expr,
+}
+
+impl Parse for Argument {
+    fn parse(input: ParseStream<'_>) -> Result<Self> {
+        if !input.peek(Ident::peek_any) {
+            return Err(input.error("an argument is `name = value`, such as `key = \"report\"`"));
+        }
+        let name = input.call(Ident::parse_any)?;
+        let equals: Option<Token![=]> = input.parse()?;
+        if equals.is_none() || input.is_empty() || input.peek(Token![,]) {
+            let text = format!("`{name}` needs a value: write `{name} = ...`");
+            return Err(Error::new(name.span(), text));
+        }
+        Ok(Self { name, value: input.parse()? })
+    }
+}
+
+/// Collects the arguments one by one.
+#[derive(Default)]
+struct Reader {
+    seen: Vec<Ident>,
+    key: Option<Key>,
+    if_held: Option<IfHeld>,
+    lease: Option<Ident>,
+    options: Vec<CallOption>,
+    runtime: Option<Path>,
+}
+
+impl Reader {
+    fn read(&mut self, Argument { name, value }: Argument) -> Result<()> {
+        if self.seen.contains(&name) {
+            return Err(Error::new(name.span(), format!("`{name}` is given twice")));
+        }
+        self.seen.push(name.clone());
+        let value = values::ungrouped(value);
+        let (name, value) = match name.to_string().as_str() {
+            "key" => return values::key(value).map(|key| self.key = Some(key)),
+            "if_held" => return values::if_held(&value).map(|what| self.if_held = Some(what)),
+            "lease" => return values::lease(&value).map(|name| self.lease = Some(name)),
+            "crate" => return values::path(&value).map(|path| self.runtime = Some(path)),
+            "mode" => (values::mode(&value)?, TokenStream::new()),
+            "on_lost" => match values::on_lost(&value)? {
+                Some(method) => (method, TokenStream::new()),
+                None => return Ok(()),
+            },
+            "ttl" => (name, duration::ttl(&value)?),
+            "wait" => (name, duration::wait(&value)?),
+            "hold_at_least" => (name, duration::hold_at_least(&value)?),
+            "max_hold" => (name, duration::max_hold(&value)?),
+            "auto_renew" => (name, values::auto_renew(value)?),
+            "permits" => (name, values::permits(value)?),
+            "weight" => (name, values::weight(value)?),
+            "locks" => {
+                let site = Span::mixed_site().located_at(name.span());
+                (name, quote_spanned!(site=> &(#value)))
+            }
+            other => return Err(Error::new(name.span(), unknown(other))),
+        };
+        self.options.push(CallOption { name, value });
+        Ok(())
+    }
+
+    fn finish(mut self) -> Result<Args> {
+        // Not every client has semaphores. The method `counting` lets rustc report one that
+        // has none.
+        let counts = self.options.iter().any(|option| option.name == "permits");
+        for option in self.options.iter_mut().filter(|option| counts && option.name == "locks") {
+            option.name = Ident::new("counting", option.name.span());
+        }
+        let missing = || {
+            let text =
+                "the lock needs a name: add `key = \"...\"`, such as `key = \"invoice:{id}\"`";
+            Error::new(Span::call_site(), text)
+        };
+        Ok(Args {
+            key: self.key.ok_or_else(missing)?,
+            if_held: self.if_held.unwrap_or(IfHeld::Error),
+            lease: self.lease,
+            options: self.options,
+            runtime: self.runtime.unwrap_or_else(|| parse_quote!(::leasehold)),
+        })
+    }
+}
+
+fn unknown(name: &str) -> String {
+    let there_are = format!("the arguments are `{}`", NAMES.join("`, `"));
+    let distance = |known: &&str| strsim::damerau_levenshtein(name, known);
+    let near = NAMES.into_iter().min_by_key(distance);
+    match near.filter(|known| distance(known) <= known.len().max(3) / 3) {
+        Some(near) => {
+            format!("unknown argument `{name}`: did you mean `{near}`? ({there_are})")
+        }
+        None => format!("unknown argument `{name}`: {there_are}"),
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use quote::ToTokens;
+
+    use super::*;
+
+    pub(crate) fn parse(args: &str) -> Result<Args> {
+        super::parse(args.parse().unwrap())
+    }
+
+    /// The messages for wrong arguments.
+    pub(crate) fn mistakes(args: &str) -> Vec<String> {
+        let error = parse(args).err().expect("a mistake");
+        error.into_iter().map(|error| error.to_string()).collect()
+    }
+
+    fn options(args: &Args) -> Vec<String> {
+        args.options.iter().map(|option| format!("{} {}", option.name, option.value)).collect()
+    }
+
+    #[test]
+    fn options_keep_their_order_and_values() {
+        let args = parse(r#"wait = WAIT, key = "a", permits = 2, locks = self.locks,"#).unwrap();
+        assert_eq!(options(&args), ["wait WAIT", "permits 2", "counting & (self . locks)"]);
+        assert!(matches!(args.key, Key::Template(_)));
+        assert_eq!(args.if_held, IfHeld::Error);
+        assert_eq!(args.runtime.to_token_stream().to_string(), ":: leasehold");
+    }
+
+    #[test]
+    fn a_mode_is_the_method_of_its_word() {
+        for mode in ["read", "write"] {
+            let args = parse(&format!("key = \"a\", mode = \"{mode}\", wait = WAIT")).unwrap();
+            assert_eq!(options(&args), [&format!("{mode} "), "wait WAIT"]);
+        }
+    }
+
+    #[test]
+    fn on_lost_is_the_method_of_its_word() {
+        let args = parse("key = \"a\", on_lost = \"finish\", auto_renew = false").unwrap();
+        assert_eq!(options(&args), ["let_finish ", "auto_renew false"]);
+        let args = parse("key = \"a\", on_lost = \"cancel\"").unwrap();
+        assert!(options(&args).is_empty(), "it is the default");
+        let told = mistakes("key = \"a\", on_lost = \"cancel\", on_lost = \"finish\"");
+        assert_eq!(told, ["`on_lost` is given twice"]);
+    }
+
+    #[test]
+    fn other_arguments_are_read() {
+        let args = parse(r#"key = name(id), if_held = "skip", crate = crate::lock"#).unwrap();
+        assert!(matches!(args.key, Key::Expr(Expr::Call(_))));
+        assert_eq!(args.if_held, IfHeld::Skip);
+        assert_eq!(args.runtime.to_token_stream().to_string(), "crate :: lock");
+        assert_eq!(args.lease, None);
+        assert_eq!(parse("key = \"a\", lease = held").unwrap().lease.unwrap(), "held");
+        assert_eq!(parse(r#"key = "a", if_held = "error""#).unwrap().if_held, IfHeld::Error);
+    }
+
+    #[test]
+    fn every_mistake_is_reported() {
+        let told = mistakes(r#"key = "", ttl = "1s", ttl = "2s", permits = 0, if_held = skip"#);
+        assert_eq!(told.len(), 4, "{told:?}");
+        assert!(told[0].starts_with("the key is empty"));
+        assert_eq!(told[1], "`ttl` is given twice");
+        assert!(told[2].starts_with("`permits` is the number of holders"));
+        assert_eq!(told[3], "`if_held` must be \"error\" or \"skip\"");
+    }
+
+    #[test]
+    fn unknown_names_are_answered_with_known_ones() {
+        let known = "the arguments are `key`, `ttl`, `wait`, `permits`, `weight`, `mode`, \
+                     `if_held`, `hold_at_least`, `max_hold`, `auto_renew`, `on_lost`, `lease`, `locks`";
+        for unknown in ["retries", "name", "crat"] {
+            let told = mistakes(&format!("key = \"a\", {unknown} = 1"));
+            assert_eq!(told, [format!("unknown argument `{unknown}`: {known}")]);
+        }
+        for (name, near) in [
+            ("tll", "ttl"),
+            ("holdatleast", "hold_at_least"),
+            ("lock", "locks"),
+            ("weigth", "weight"),
+            ("wieght", "weight"),
+            ("mod", "mode"),
+            ("modes", "mode"),
+            ("maxhold", "max_hold"),
+            ("max_holds", "max_hold"),
+            ("auto_renews", "auto_renew"),
+            ("on_loss", "on_lost"),
+            ("leese", "lease"),
+        ] {
+            let told = mistakes(&format!("key = \"a\", {name} = 1"));
+            let hint = format!("did you mean `{near}`? ({known})");
+            assert_eq!(told, [format!("unknown argument `{name}`: {hint}")]);
+        }
+    }
+
+    #[test]
+    fn other_syntax_is_answered_with_an_example() {
+        assert!(mistakes("")[0].starts_with("the lock needs a name: add `key = "));
+        assert!(mistakes("\"a\"")[0].starts_with("an argument is `name = value`"));
+        for valueless in ["key", "key =", "key = , ttl = \"1s\"", "key: \"a\""] {
+            assert_eq!(mistakes(valueless), ["`key` needs a value: write `key = ...`"]);
+        }
+    }
+}
