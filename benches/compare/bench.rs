@@ -6,10 +6,11 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::contender::Contender;
-use crate::contest::Who;
+use crate::failure::Failure;
 use crate::foreign::Program;
+use crate::machine;
+use crate::participant::Participant;
 use crate::table::Table;
-use crate::{Failure, machine};
 
 pub(crate) struct Bench {
     /// Few, short rounds, and no peers that must be installed.
@@ -30,10 +31,10 @@ impl Bench {
     }
 
     /// Ours, and all who wait for a mutex.
-    pub(crate) fn mutex_contenders(&self) -> Vec<Who> {
+    pub(crate) fn mutex_contenders(&self) -> Vec<Participant> {
         let contenders = [Contender::Ours].into_iter().chain(Contender::MUTEX_PEERS);
-        let foreign = self.foreign.iter().cloned().map(Who::Foreign);
-        contenders.map(Who::Contender).chain(foreign).collect()
+        let foreign = self.foreign.iter().cloned().map(Participant::Foreign);
+        contenders.map(Participant::Contender).chain(foreign).collect()
     }
 
     /// One of two: for a quick run, or for a full one.

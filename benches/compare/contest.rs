@@ -1,52 +1,16 @@
 //! Sections under one lock, by one contender after another, in turns.
 
 use std::ops::Range;
-use std::process::Command;
 use std::time::Duration;
 
-use crate::Failure;
 use crate::bench::{Bench, progress};
-use crate::contender::Contender;
-use crate::crew::{Crew, ourselves};
-use crate::foreign::Program;
+use crate::crew::Crew;
+use crate::failure::Failure;
+use crate::participant::Participant;
 use crate::records::Records;
 use crate::server::Watched;
-use crate::stats::real;
+use crate::stats::{Spread, real};
 use crate::worker::Sections;
-
-/// Who takes part.
-#[derive(Clone, Debug)]
-pub(crate) enum Who {
-    Contender(Contender),
-    /// A program in another language.
-    Foreign(Program),
-}
-
-impl Who {
-    pub(crate) fn name(&self) -> String {
-        match self {
-            Self::Contender(contender) => contender.name(),
-            Self::Foreign(program) => program.name.to_owned(),
-        }
-    }
-
-    pub(crate) fn is_ours(&self) -> bool {
-        matches!(self, Self::Contender(Contender::Ours))
-    }
-
-    fn command(&self, work: &Sections) -> Result<Command, Failure> {
-        let mut command = match self {
-            Self::Contender(contender) => {
-                let mut command = ourselves("sections")?;
-                command.args(["--contender", &contender.name()]);
-                command
-            }
-            Self::Foreign(program) => program.command(),
-        };
-        command.args(work.arguments());
-        Ok(command)
-    }
-}
 
 /// What all are to do.
 pub(crate) struct Contest {
@@ -59,7 +23,7 @@ pub(crate) struct Contest {
 
 /// How one of them did.
 pub(crate) struct Entry {
-    pub(crate) who: Who,
+    pub(crate) who: Participant,
     pub(crate) rounds: Vec<Round>,
     /// Why it has no rounds, or what was wrong in them.
     pub(crate) remark: String,
@@ -88,10 +52,17 @@ impl Round {
 
 impl Contest {
     /// Runs all in turns.
-    pub(crate) async fn run(&self, bench: &mut Bench, who: &[Who]) -> Result<Vec<Entry>, Failure> {
+    pub(crate) async fn run(
+        &self,
+        bench: &mut Bench,
+        who: &[Participant],
+    ) -> Result<Vec<Entry>, Failure> {
         let server = Watched::start().await?;
-        let entry =
-            |who: &Who| Entry { who: who.clone(), rounds: Vec::new(), remark: String::new() };
+        let entry = |who: &Participant| Entry {
+            who: who.clone(),
+            rounds: Vec::new(),
+            remark: String::new(),
+        };
         let mut entries: Vec<_> = who.iter().map(entry).collect();
         // A program that measures no PING is held against that of the one before.
         let mut pings = [Duration::ZERO; 2];
@@ -126,7 +97,7 @@ impl Contest {
     async fn once(
         &self,
         server: &Watched,
-        who: &Who,
+        who: &Participant,
         pings: &mut [Duration; 2],
     ) -> Result<Round, Failure> {
         server.clear().await?;
@@ -157,7 +128,7 @@ pub(crate) fn rates(entry: &Entry) -> Vec<f64> {
 
 /// The entry of the others with the greatest median rate.
 pub(crate) fn best_of_others(entries: &[Entry]) -> Option<&Entry> {
-    let median = |entry: &Entry| crate::stats::Spread::of(rates(entry)).median;
+    let median = |entry: &Entry| Spread::of(rates(entry)).median;
     let others = entries.iter().filter(|entry| !entry.who.is_ours() && !entry.rounds.is_empty());
     others.max_by(|a, b| median(a).total_cmp(&median(b)))
 }

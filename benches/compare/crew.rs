@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::Failure;
 use crate::clock::now;
+use crate::failure::Failure;
 use crate::records::{Record, Records};
 
 /// Processes that are ready to begin; they are killed when this is dropped.

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use crate::Failure;
+use crate::failure::Failure;
 
 /// A program that takes the options of `Sections`, and prints what a worker prints.
 #[derive(Clone, Debug)]

@@ -5,8 +5,10 @@ mod clock;
 mod contender;
 mod contest;
 mod crew;
+mod failure;
 mod foreign;
 mod machine;
+mod participant;
 mod plot;
 mod records;
 mod scenario;
@@ -22,10 +24,9 @@ use std::process::ExitCode;
 use clap::{Parser, ValueEnum};
 
 use crate::bench::Bench;
+use crate::failure::Failure;
 use crate::scenario::Scenario;
 use crate::worker::Work;
-
-type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 /// The same work done by peers, by the bare commands and by leasehold, in one run
 #[derive(Parser)]

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use plotters::prelude::*;
 
-use crate::Failure;
+use crate::failure::Failure;
 use crate::stats::{Times, real};
 
 const SIZE: (u32, u32) = (960, 560);

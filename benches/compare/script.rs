@@ -2,9 +2,20 @@
 
 use std::fs;
 use std::path::Path;
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
+
+use redis::aio::MultiplexedConnection;
+
+use crate::failure::Failure;
 
 type Script = LazyLock<String>;
+
+/// Loads a script into the server, and returns the hash by which it is called.
+pub(crate) async fn load(redis: &MultiplexedConnection, body: &str) -> Result<Arc<str>, Failure> {
+    let mut load = redis::cmd("SCRIPT");
+    let hash: String = load.arg("LOAD").arg(body).query_async(&mut redis.clone()).await?;
+    Ok(hash.into())
+}
 
 pub(crate) static MUTEX_ACQUIRE: Script = LazyLock::new(|| ours("", "mutex/acquire"));
 pub(crate) static MUTEX_RELEASE: Script =

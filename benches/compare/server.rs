@@ -5,8 +5,8 @@ use std::time::Duration;
 use leasehold_tests::server::Server;
 use redis::aio::MultiplexedConnection;
 
-use crate::Failure;
 use crate::clock::now;
+use crate::failure::Failure;
 
 /// A connection like the one that ours keeps: RESP3, and one for all tasks.
 pub(crate) async fn connect(url: &str) -> Result<MultiplexedConnection, Failure> {

@@ -7,8 +7,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use redis::aio::MultiplexedConnection;
 use redis::{Cmd, Value};
 
-use crate::contender::TTL;
-use crate::{Failure, script};
+use super::ttl::TTL;
+use crate::failure::Failure;
+use crate::script;
 
 /// The connection, and the scripts as the server knows them.
 #[derive(Clone)]
@@ -21,8 +22,8 @@ pub(crate) struct Commands {
 
 impl Commands {
     pub(super) async fn over(redis: MultiplexedConnection) -> Result<Self, Failure> {
-        let acquire = load(&redis, &script::MUTEX_ACQUIRE).await?;
-        let release = load(&redis, &script::MUTEX_RELEASE).await?;
+        let acquire = script::load(&redis, &script::MUTEX_ACQUIRE).await?;
+        let release = script::load(&redis, &script::MUTEX_RELEASE).await?;
         Ok(Self { redis, acquire, release, count: Arc::default() })
     }
 
@@ -30,13 +31,6 @@ impl Commands {
         let keys = script::keys(script::MUTEX_KEYS, name);
         Mutex { commands: self.clone(), keys, id: String::new() }
     }
-}
-
-/// Loads a script, and says by what name it is called.
-pub(crate) async fn load(redis: &MultiplexedConnection, body: &str) -> Result<Arc<str>, Failure> {
-    let mut load = redis::cmd("SCRIPT");
-    let hash: String = load.arg("LOAD").arg(body).query_async(&mut redis.clone()).await?;
-    Ok(hash.into())
 }
 
 /// A mutex that nobody else wants.

@@ -1,8 +1,10 @@
-//! Who is measured, behind one face: connect, name a lock, acquire, release.
+//! The libraries that are measured, behind one interface: connect, name a lock, acquire,
+//! release.
 
-pub(crate) mod commands;
+mod commands;
 mod polling;
 mod set_nx;
+mod ttl;
 
 use std::time::Duration;
 
@@ -14,16 +16,15 @@ use leasehold::{Locks, Wait};
 use self::commands::Commands;
 use self::polling::PollingZset;
 use self::set_nx::SetNx;
-use crate::{Failure, server};
-
-/// How long everybody's leases last: none ends in a round.
-pub(crate) const TTL: Duration = Duration::from_secs(30);
+pub(crate) use self::ttl::TTL;
+use crate::failure::Failure;
+use crate::server;
 
 /// How long a peer pauses at most between two tries, where it is to be quick.
 const QUICK: Duration = Duration::from_millis(5);
 
-/// Who is measured. A peer that is `quick` tries again after a few milliseconds, and not
-/// after the pause that it has by default.
+/// A library that is measured. A peer that is `quick` retries after a few milliseconds
+/// instead of its default pause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, ValueEnum)]
 pub(crate) enum Contender {
     Ours,

@@ -8,8 +8,9 @@ use std::time::Duration;
 use redis::Script;
 use redis::aio::MultiplexedConnection;
 
-use crate::contender::TTL;
-use crate::{Failure, script};
+use super::ttl::TTL;
+use crate::failure::Failure;
+use crate::script;
 
 static ACQUIRE: LazyLock<Script> = LazyLock::new(|| {
     Script::new(

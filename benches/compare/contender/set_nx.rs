@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use redis::aio::MultiplexedConnection;
 
-use super::commands::load;
-use crate::contender::TTL;
-use crate::{Failure, script, server};
+use super::ttl::TTL;
+use crate::failure::Failure;
+use crate::{script, server};
 
 #[derive(Clone)]
 pub(crate) struct SetNx {
@@ -20,7 +20,7 @@ pub(crate) struct SetNx {
 impl SetNx {
     pub(super) async fn connect(url: &str) -> Result<Self, Failure> {
         let redis = server::connect(url).await?;
-        let release = load(&redis, script::COMPARE_AND_DELETE).await?;
+        let release = script::load(&redis, script::COMPARE_AND_DELETE).await?;
         Ok(Self { redis, release, count: Arc::default() })
     }
 

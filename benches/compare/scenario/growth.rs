@@ -1,9 +1,10 @@
 //! What a grant costs the server, by the number of those who wait.
 
-use crate::Failure;
 use crate::bench::Bench;
 use crate::contender::Contender;
-use crate::contest::{Contest, Round, Who};
+use crate::contest::{Contest, Round};
+use crate::failure::Failure;
+use crate::participant::Participant;
 use crate::plot::{self, Axes, Line};
 use crate::stats::{Spread, real};
 use crate::table::{Table, Target};
@@ -15,7 +16,8 @@ const SIZES: [(usize, usize); 5] = [(4, 1), (4, 4), (4, 16), (8, 32), (10, 100)]
 pub(crate) async fn run(bench: &mut Bench, title: String) -> Result<(), Failure> {
     let peers = [Contender::Rslock, Contender::Distkit, Contender::AsyncRedisLock];
     let peers = &peers[..bench.pick(1, peers.len())];
-    let who: Vec<_> = [Contender::Ours].iter().chain(peers).copied().map(Who::Contender).collect();
+    let who: Vec<_> =
+        [Contender::Ours].iter().chain(peers).copied().map(Participant::Contender).collect();
     let sizes = if bench.is_quick { [0, 2, 4].map(|n| SIZES[n]).to_vec() } else { SIZES.to_vec() };
     let head = ["waiters", "who", "scripts a grant", "commands a grant", "grants/s", "remark"];
     let mut table = Table::new(title, &head);

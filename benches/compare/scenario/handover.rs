@@ -1,8 +1,8 @@
 //! From a release to the next process that has the lock.
 
-use crate::Failure;
 use crate::bench::Bench;
 use crate::contest::{Contest, Round};
+use crate::failure::Failure;
 use crate::plot::{self, Axes, Line};
 use crate::stats::Spread;
 use crate::table::{Table, Target, show_ms};

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use crate::Failure;
 use crate::bench::{Bench, progress};
 use crate::clock::now;
 use crate::crew::{Crew, ourselves};
+use crate::failure::Failure;
 use crate::server::Watched;
 use crate::stats::{Spread, real};
 use crate::table::{Table, Target};

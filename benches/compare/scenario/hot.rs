@@ -1,8 +1,8 @@
 //! One lock that everybody in a process wants, and nothing done under it.
 
-use crate::Failure;
 use crate::bench::Bench;
 use crate::contest::{Contest, best_of_others, rates};
+use crate::failure::Failure;
 use crate::stats::{Spread, ratios};
 use crate::table::{Table, Target};
 use crate::worker::Sections;

@@ -10,9 +10,8 @@ use redis::aio::MultiplexedConnection;
 use self::Call::{
     EmptyScript, MutexAcquire, MutexRelease, MutexRenew, SemaphoreAcquire, SemaphoreRelease, SetNx,
 };
-use crate::Failure;
 use crate::bench::{Bench, progress};
-use crate::contender::commands::load;
+use crate::failure::Failure;
 use crate::machine::said_by;
 use crate::script;
 use crate::server;
@@ -128,7 +127,7 @@ struct Scripts {
 
 impl Scripts {
     async fn load(redis: &MultiplexedConnection) -> Result<Self, Failure> {
-        let load = async |body| load(redis, body).await.map(|hash| hash.to_string());
+        let load = async |body| script::load(redis, body).await.map(|hash| hash.to_string());
         Ok(Self {
             empty: load("return 1").await?,
             mutex: [

@@ -13,8 +13,8 @@ use tokio::task::JoinSet;
 use tower::ServiceExt;
 use tower::limit::GlobalConcurrencyLimitLayer;
 
-use crate::Failure;
 use crate::bench::{Bench, progress};
+use crate::failure::Failure;
 use crate::stats::{Spread, ratios, real};
 use crate::table::{Table, Target};
 

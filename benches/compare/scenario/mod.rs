@@ -14,8 +14,8 @@ mod semaphore;
 
 use clap::ValueEnum;
 
-use crate::Failure;
 use crate::bench::Bench;
+use crate::failure::Failure;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Scenario {

@@ -5,11 +5,12 @@ use std::time::{Duration, Instant};
 
 use tokio::task::JoinSet;
 
-use crate::Failure;
 use crate::bench::{Bench, progress};
 use crate::clock::{micros, own_cpu};
-use crate::contender::{Client, Contender, commands};
-use crate::contest::{Contest, Who, rates};
+use crate::contender::{Client, Contender};
+use crate::contest::{Contest, rates};
+use crate::failure::Failure;
+use crate::participant::Participant;
 use crate::script;
 use crate::server::Watched;
 use crate::stats::{Spread, ratios, real};
@@ -106,8 +107,9 @@ async fn foreign(bench: &mut Bench, table: &mut Table) -> Result<(), Failure> {
         warm_up: bench.millis(100, 500),
         rounds: bench.pick(1, 5),
     };
-    let foreign = bench.foreign.iter().cloned().map(Who::Foreign);
-    let who: Vec<_> = [Who::Contender(Contender::Ours)].into_iter().chain(foreign).collect();
+    let foreign = bench.foreign.iter().cloned().map(Participant::Foreign);
+    let who: Vec<_> =
+        [Participant::Contender(Contender::Ours)].into_iter().chain(foreign).collect();
     let entries = contest.run(bench, &who).await?;
     for entry in entries.iter().skip(1).filter(|entry| !entry.rounds.is_empty()) {
         table.row([
@@ -166,7 +168,7 @@ async fn server_limit(
     count: usize,
 ) -> Result<Option<f64>, Failure> {
     server.clear().await?;
-    let hash = commands::load(&server.redis(), &script::MUTEX_ACQUIRE).await?;
+    let hash = script::load(&server.redis(), &script::MUTEX_ACQUIRE).await?;
     // It puts a random number for each of these: so keys and ids are fresh.
     let any = "__rand_int__";
     let keys = script::keys(script::MUTEX_KEYS, any);

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use crate::Failure;
 use crate::bench::Bench;
 use crate::contest::{Contest, Entry, Round};
+use crate::failure::Failure;
 use crate::plot::{self, Axes, Line};
 use crate::stats::{Spread, real};
 use crate::table::{Table, Target, show_ms};

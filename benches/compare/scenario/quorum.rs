@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 use leasehold::{Locks, QuorumLocks};
 use leasehold_tests::masters::Masters;
 
-use crate::Failure;
 use crate::bench::{Bench, progress};
+use crate::failure::Failure;
 use crate::stats::Times;
 use crate::table::{Table, Target, show_ms};
 

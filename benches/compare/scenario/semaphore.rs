@@ -1,9 +1,10 @@
 //! A semaphore that the tasks of several processes want.
 
-use crate::Failure;
 use crate::bench::Bench;
 use crate::contender::Contender;
-use crate::contest::{Contest, Who, best_of_others, rates};
+use crate::contest::{Contest, best_of_others, rates};
+use crate::failure::Failure;
+use crate::participant::Participant;
 use crate::stats::{Spread, ratios};
 use crate::table::{Table, Target, show_ms};
 use crate::worker::Sections;
@@ -14,7 +15,7 @@ const TASKS: usize = 128;
 
 pub(crate) async fn run(bench: &mut Bench, title: String) -> Result<(), Failure> {
     let who = [Contender::Ours, Contender::PollingZset, Contender::PollingZsetQuick];
-    let who = who.map(Who::Contender);
+    let who = who.map(Participant::Contender);
     let head = [
         "hold",
         "who",

@@ -7,9 +7,9 @@ use leasehold::Locks;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
-use super::ready;
-use crate::Failure;
+use super::setup::ready;
 use crate::clock::{nanos, now};
+use crate::failure::Failure;
 
 /// So many connect at a time.
 const TOGETHER: usize = 16;

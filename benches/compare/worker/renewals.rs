@@ -7,10 +7,10 @@ use leasehold::{Lease, Locks};
 use tokio::task::JoinSet;
 use tokio::time::{MissedTickBehavior, interval, sleep};
 
-use super::ready;
+use super::setup::ready;
 use crate::clock::{nanos, own_cpu};
-use crate::contender::commands::load;
-use crate::{Failure, script, server};
+use crate::failure::Failure;
+use crate::{script, server};
 
 /// As many renewals go in one pipeline of the bare loop, as in ours.
 const PIPELINE: usize = 100;
@@ -104,7 +104,7 @@ impl Renewals {
     /// Renews all keys each third of the TTL, at an even pace.
     async fn renew(self, keys: Vec<(String, String)>) -> Result<(), Failure> {
         let mut redis = server::connect(&self.url).await?;
-        let hash = load(&redis, script::COMPARE_AND_EXPIRE).await?;
+        let hash = script::load(&redis, script::COMPARE_AND_EXPIRE).await?;
         let pipelines = u32::try_from(keys.len().div_ceil(PIPELINE))?;
         let mut pace = interval(Duration::from_millis(self.ttl_ms) / 3 / pipelines);
         pace.set_missed_tick_behavior(MissedTickBehavior::Burst);

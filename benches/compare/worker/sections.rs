@@ -8,10 +8,10 @@ use clap::Args;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use super::{ping, ready};
-use crate::Failure;
+use super::setup::{ping, ready};
 use crate::clock::{nanos, now};
 use crate::contender::{Client, Contender};
+use crate::failure::Failure;
 
 /// So long those who wait at the end may go on: enough where each has its turn. Peers that
 /// starve some of their tasks would take many seconds.
