@@ -10,7 +10,7 @@
 //! tells him, or is granted it anew by a late ask of his own: nothing but his token
 //! is left to stop him, and it does.
 //!
-//! A permit may go from one task of a client to the next, for a [turn](super::turns).
+//! A permit may go from one task of a client to the next, for a turn.
 //!
 //! **Left out**, beside what is left out of a mutex's: weights, that no more than 64
 //! are purged at once, and force beside a lease that is detached: a late ask of the one
@@ -25,15 +25,16 @@ mod rw;
 mod semaphore;
 mod server;
 
-use stateright::{Checker, HasDiscoveries, Model, Property};
+use stateright::{Model, Property};
 
 use self::mistake::Mistake;
 use self::rule::{Bond, Mode, Role};
 use self::server::Server;
-use super::Faults;
-use super::client::{Client, Phase, Sent};
-use super::server::{Answer, Command, Message, RequestId};
-use super::tickets::Tickets;
+use crate::checker;
+use crate::client::{Client, Phase};
+use crate::faults::Faults;
+use crate::messages::{Answer, Command, Message, RequestId, Sent};
+use crate::tickets::Tickets;
 
 #[derive(Clone, Copy, Debug)]
 struct Protocol {
@@ -93,35 +94,13 @@ impl State {
             self.tickets.use_up(from);
         }
         for message in messages {
-            let waiter = &mut self.clients[usize::from(message.id.client)];
-            let waits = matches!(waiter.phase, Phase::Asking | Phase::Asleep);
-            if waits && waiter.id == message.id {
-                waiter.messages.push(message);
-            }
+            self.clients[usize::from(message.id.client)].notify(message);
         }
         answer
     }
 
-    fn receive(&mut self, at: usize) {
-        let client = &mut self.clients[at];
-        let answer = client.answers.remove(0);
-        match (client.phase, answer) {
-            (Phase::Asking | Phase::Adopting, Answer::Granted { token, stamp }) => {
-                client.hold(token, stamp);
-            }
-            (Phase::Asking, Answer::Queued { ticket, stamp }) => {
-                client.ticket = Some(ticket);
-                client.stamp = Some(stamp);
-                client.phase = Phase::Asleep;
-            }
-            // Who is refused has no place in the queue either.
-            _ => client.finish(),
-        }
-    }
-
     fn accepts(&self, client: &Client, message: Message, mistake: Mistake) -> bool {
-        let is_of_this_wait =
-            mistake == Mistake::NoStamp || client.stamp.is_some_and(|it| message.stamp >= it);
+        let is_of_this_wait = mistake == Mistake::NoStamp || client.is_of_this_wait(message);
         self.has_window(client) && is_of_this_wait
     }
 
@@ -139,14 +118,8 @@ impl State {
     }
 
     fn send_again(&mut self, at: usize) {
-        let client = &mut self.clients[at];
-        client.give_up_answers();
-        match client.phase {
-            Phase::Asking => client.ask(),
-            Phase::Adopting => client.adopt_again(),
-            Phase::Releasing => client.send(Command::Release),
-            _ => client.send(Command::Cancel),
-        }
+        self.clients[at].give_up_answers();
+        self.clients[at].send_again();
     }
 }
 
@@ -210,7 +183,7 @@ impl Model for Protocol {
                 let sent = state.clients[at].loose.remove(0);
                 state.run(sent, self);
             }
-            Action::Receive(at) => state.receive(at),
+            Action::Receive(at) => state.clients[at].receive(),
             Action::Hear(at, message) => state.hear(at, message, self.mistake),
             Action::Start(at) => {
                 state.clients[at].rounds -= 1;
@@ -302,19 +275,12 @@ impl Protocol {
     }
 
     fn holds(self, faults: Faults) {
-        let model = Self { faults, ..self };
-        let checked = model.checker().finish_when(HasDiscoveries::AnyFailures).spawn_bfs().join();
-        println!("{model:?}: {} states", checked.unique_state_count());
-        checked.assert_properties();
+        checker::holds(Self { faults, ..self });
     }
 
     /// The mistake breaks the property. That the design holds within the same
     /// bounds takes longer, and has tests of its own.
     fn breaks(self, property: &'static str, mistake: Mistake, faults: Faults) {
-        let model = Self { faults, mistake, ..self };
-        let until = HasDiscoveries::AnyOf([property].into());
-        let checked = model.checker().finish_when(until).spawn_bfs().join();
-        println!("{model:?}: {} states", checked.unique_state_count());
-        checked.assert_any_discovery(property);
+        checker::breaks(Self { faults, mistake, ..self }, property);
     }
 }

@@ -1,6 +1,6 @@
 //! Leases that were detached, and are nobody's until somebody adopts them.
 
-use super::server::RequestId;
+use crate::messages::RequestId;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Ticket {
@@ -10,26 +10,26 @@ struct Ticket {
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub(super) struct Tickets(Vec<Ticket>);
+pub(crate) struct Tickets(Vec<Ticket>);
 
 impl Tickets {
-    pub(super) fn write(&mut self, id: RequestId) {
+    pub(crate) fn write(&mut self, id: RequestId) {
         self.0.push(Ticket { id, is_good: true });
     }
 
     /// All of them: who has one may use it, good or not, and more than once.
-    pub(super) fn ids(&self) -> impl Iterator<Item = RequestId> {
+    pub(crate) fn ids(&self) -> impl Iterator<Item = RequestId> {
         self.0.iter().map(|ticket| ticket.id)
     }
 
-    pub(super) fn use_up(&mut self, id: RequestId) {
+    pub(crate) fn use_up(&mut self, id: RequestId) {
         for ticket in &mut self.0 {
             ticket.is_good &= ticket.id != id;
         }
     }
 
     /// Whether somebody may still come for this one's lease.
-    pub(super) fn has(&self, id: RequestId) -> bool {
+    pub(crate) fn has(&self, id: RequestId) -> bool {
         self.0.iter().any(|ticket| ticket.is_good && ticket.id == id)
     }
 }

@@ -4,7 +4,7 @@ use super::Protocol;
 use super::mistake::Mistake;
 use super::rule::{LIMIT, Mode};
 use super::server::{Flaw, Hold, Server};
-use crate::server::{Answer, Message, RequestId};
+use crate::messages::{Answer, Message, RequestId};
 
 impl Server {
     /// Lets waiters in for as long as the first fits, and says who.

@@ -5,9 +5,9 @@ use stateright::{Model, Property};
 use super::rule::{Bond, Role, go_together};
 use super::server::Flaw;
 use super::{Action, Protocol, State};
-use crate::Faults;
-use crate::client::{Client, Phase, Sent};
-use crate::server::{Answer, Command};
+use crate::client::{Client, Phase};
+use crate::faults::Faults;
+use crate::messages::{Answer, Command, Sent};
 
 pub(super) const TOGETHER: &str = "only those hold together who may";
 pub(super) const LOST_TURN: &str = "whoever has his turn is let in";

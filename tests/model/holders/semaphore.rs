@@ -4,8 +4,8 @@ use super::mistake::Mistake;
 use super::properties::{LOST_TURN, OVERTAKEN, TOGETHER};
 use super::rule::Role;
 use super::{Faults, Protocol, State};
-use crate::client::{Client, Sent};
-use crate::server::Command;
+use crate::client::Client;
+use crate::messages::{Command, Sent};
 
 const THREE: Protocol = Protocol::new(&[Role::PERMIT; 3]);
 const FOUR: Protocol = Protocol::new(&[Role::PERMIT; 4]);

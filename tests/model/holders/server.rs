@@ -3,8 +3,8 @@
 use super::Protocol;
 use super::mistake::Mistake;
 use super::rule::Mode;
-use crate::client::Sent;
-use crate::server::{Answer, Command, Message, RequestId, Stamp, Waiter};
+use crate::messages::{Answer, Command, Message, RequestId, Sent, Stamp};
+use crate::queue::{Waiter, enqueue};
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Hold {
@@ -153,7 +153,8 @@ impl Server {
         if has_it || passes || nobody_waits && self.fits(id, design) {
             return (self.let_in(id, design), Vec::new());
         }
-        let ticket = if role.tries { 0 } else { self.queue(id, ticket) };
+        let ticket =
+            if role.tries { 0 } else { enqueue(&mut self.queue, &mut self.ticket, id, ticket) };
         let mut messages = self.hand_over(design);
         messages.retain(|message| message.id != id);
         self.mark(id, false);
@@ -253,21 +254,6 @@ impl Server {
         }
         self.ended = Some(id);
         self.hand_over(design)
-    }
-
-    /// Puts a waiter into the queue or back into its place, and says which.
-    fn queue(&mut self, id: RequestId, ticket: Option<u8>) -> u8 {
-        if let Some(waiter) = self.queue.iter_mut().find(|waiter| waiter.id == id) {
-            waiter.is_live = true;
-            return waiter.ticket;
-        }
-        let ticket = ticket.unwrap_or_else(|| {
-            self.ticket += 1;
-            self.ticket
-        });
-        let place = self.queue.partition_point(|waiter| waiter.ticket < ticket);
-        self.queue.insert(place, Waiter { ticket, id, is_live: true });
-        ticket
     }
 
     pub(super) fn note(&mut self, flaw: Flaw, happens: bool) {

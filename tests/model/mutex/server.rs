@@ -1,25 +1,11 @@
 //! The server: the record, the queue, and the scripts, each of them one step.
 
 use super::mistake::Mistake;
-use super::turns::BLOCK;
+use crate::messages::{Answer, Command, Message, RequestId, Stamp};
+use crate::queue::{Waiter, enqueue};
 
-/// One acquisition: whose, and which of its.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct RequestId {
-    pub(super) client: u8,
-    pub(super) serial: u8,
-}
-
-/// How often windows of a request ran out, at the server. A window that began under
-/// earlier counts is over, on the client's clock too, whose windows begin before the
-/// server's.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) struct Stamp {
-    /// That of its lease, or of its heartbeat.
-    pub(super) heartbeat: u8,
-    /// That of an offer, which is over before the heartbeat is.
-    pub(super) offer: u8,
-}
+/// The tokens of a grant: for so many leases in a turn.
+pub(super) const BLOCK: u8 = 3;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Lock {
@@ -38,14 +24,6 @@ impl Lock {
             Self::Absent | Self::Free => None,
         }
     }
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Waiter {
-    pub(super) ticket: u8,
-    pub(super) id: RequestId,
-    /// Its heartbeat has not run out.
-    pub(super) is_live: bool,
 }
 
 /// What the server stores, and what a failover can set back.
@@ -86,42 +64,6 @@ pub(super) enum Flaw {
     RepeatedToken,
     FreedAnothers,
     Overtaken,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Command {
-    Ask { ticket: Option<u8> },
-    Adopt { from: RequestId },
-    Renew,
-    Release,
-    Cancel,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Answer {
-    Granted {
-        token: u8,
-        stamp: Stamp,
-    },
-    Queued {
-        ticket: u8,
-        stamp: Stamp,
-    },
-    NotHeld,
-    /// Busy, or it would wait for itself: only to those who have other leases, or
-    /// do not wait.
-    Refused,
-    /// Renewed, released, cancelled; or ended before.
-    Done,
-}
-
-/// Tells a waiter that the lock was handed to it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Message {
-    pub(super) id: RequestId,
-    pub(super) token: u8,
-    /// The heartbeat that the offer is for, and which offer of it.
-    pub(super) stamp: Stamp,
 }
 
 /// The server with what stands outside of its memory: time.
@@ -224,7 +166,7 @@ impl Store {
             self.server.is_awaited = false;
             return (Answer::Granted { token: self.server.token, stamp }, None);
         }
-        let ticket = self.queue(id, ticket);
+        let ticket = enqueue(&mut self.server.queue, &mut self.ticket, id, ticket);
         let message = match self.server.lock {
             Lock::Absent | Lock::Free => self.hand_over(Some(id), mistake),
             Lock::Held(_) | Lock::Offered(_) => {
@@ -342,20 +284,5 @@ impl Store {
         self.used = self.used.max(token);
         self.server.token = token;
         self.server.lock = lock;
-    }
-
-    /// Puts a waiter into the queue or back into its place, and says which.
-    fn queue(&mut self, id: RequestId, ticket: Option<u8>) -> u8 {
-        if let Some(waiter) = self.server.queue.iter_mut().find(|waiter| waiter.id == id) {
-            waiter.is_live = true;
-            return waiter.ticket;
-        }
-        let ticket = ticket.unwrap_or_else(|| {
-            self.ticket += 1;
-            self.ticket
-        });
-        let place = self.server.queue.partition_point(|waiter| waiter.ticket < ticket);
-        self.server.queue.insert(place, Waiter { ticket, id, is_live: true });
-        ticket
     }
 }

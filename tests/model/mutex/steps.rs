@@ -2,67 +2,14 @@
 
 use stateright::{Model, Property};
 
-use super::client::{Client, Phase};
+use super::design::Protocol;
 use super::mistake::Mistake;
 use super::properties;
-use super::server::{Lock, RequestId, Store};
-use super::tickets::Tickets;
-use super::turns::BLOCK;
-use super::{Faults, Protocol};
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct State {
-    pub(super) store: Store,
-    /// The greatest token the resource has seen.
-    pub(super) fence: u8,
-    pub(super) clients: Vec<Client>,
-    /// The faults that may still happen.
-    pub(super) left: Faults,
-    pub(super) has_failed_over: bool,
-    pub(super) tickets: Tickets,
-    pub(super) late_writes: Vec<LateWrite>,
-}
-
-/// A write that is on its way to the resource when its lease was detached or handed over.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct LateWrite {
-    pub(super) token: u8,
-    /// Nobody has written since it was read what it is based on.
-    pub(super) is_fresh: bool,
-}
-
-impl State {
-    /// The client believes that it holds, and its window has not run out.
-    pub(super) fn believes(&self, client: &Client) -> bool {
-        client.is_holder() && self.has_window(client)
-    }
-
-    /// What it has written by then may come late.
-    pub(super) fn leave_write(&mut self, at: usize) {
-        let client = &self.clients[at];
-        if client.phase == Phase::HasRead {
-            let write = LateWrite { token: client.token, is_fresh: client.is_fresh };
-            self.late_writes.push(write);
-        }
-    }
-
-    /// Its client lives, and is at work on it.
-    pub(super) fn keeps_alive(&self, id: RequestId) -> bool {
-        let client = &self.clients[usize::from(id.client)];
-        client.phase != Phase::Dead && client.knows(id)
-    }
-
-    pub(super) fn detach(&mut self, at: usize) {
-        self.left.detaches -= 1;
-        self.leave_write(at);
-        self.tickets.write(self.clients[at].id);
-        self.clients[at].detach();
-    }
-
-    pub(super) fn has_window(&self, client: &Client) -> bool {
-        client.stamp == Some(self.store.stamp(client.id))
-    }
-}
+use super::server::{BLOCK, Lock, Store};
+use super::state::State;
+use crate::client::{Client, Phase};
+use crate::messages::RequestId;
+use crate::tickets::Tickets;
 
 /// The first number is a client, the second one of its messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

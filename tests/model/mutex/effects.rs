@@ -1,10 +1,11 @@
 //! What the steps of a client do, and where each mistake makes a difference.
 
-use super::Protocol;
-use super::client::{Client, Phase, Sent};
+use super::design::Protocol;
 use super::mistake::Mistake;
-use super::server::{Answer, Command, Flaw, Message};
-use super::steps::{LateWrite, State};
+use super::server::Flaw;
+use super::state::{LateWrite, State};
+use crate::client::{Client, Phase};
+use crate::messages::{Answer, Command, Message, Sent};
 
 impl Protocol {
     pub(super) fn run(&self, state: &mut State, sent: Sent) -> Answer {
@@ -16,9 +17,8 @@ impl Protocol {
             let waiter = &mut state.clients[usize::from(message.id.client)];
             let is_subscribed =
                 self.mistake != Mistake::SubscribesLate || waiter.phase == Phase::Asleep;
-            let waits = matches!(waiter.phase, Phase::Asking | Phase::Asleep);
-            if is_subscribed && waits && waiter.id == message.id {
-                waiter.messages.push(message);
+            if is_subscribed {
+                waiter.notify(message);
             }
         }
         answer
@@ -26,21 +26,9 @@ impl Protocol {
 
     pub(super) fn receive(&self, state: &mut State, at: usize) {
         let client = &mut state.clients[at];
-        let answer = client.answers.remove(0);
-        match (client.phase, answer) {
-            (Phase::Asking | Phase::Adopting, Answer::Granted { token, stamp }) => {
-                client.hold(token, stamp);
-            }
-            (Phase::Asking, Answer::Queued { ticket, stamp }) => {
-                client.ticket = Some(ticket);
-                client.stamp = Some(stamp);
-                client.phase = if self.mistake == Mistake::SubscribesLate {
-                    Phase::Deaf
-                } else {
-                    Phase::Asleep
-                };
-            }
-            _ => client.finish(),
+        client.receive();
+        if client.phase == Phase::Asleep && self.mistake == Mistake::SubscribesLate {
+            client.phase = Phase::Deaf;
         }
     }
 
@@ -80,8 +68,7 @@ impl Protocol {
     /// The waiter has been told that it is queued, that window has not run
     /// out, and the offer was made upon it or a later ask.
     pub(super) fn accepts(&self, state: &State, client: &Client, message: Message) -> bool {
-        let is_of_this_wait =
-            self.mistake == Mistake::NoStamp || client.stamp.is_some_and(|it| message.stamp >= it);
+        let is_of_this_wait = self.mistake == Mistake::NoStamp || client.is_of_this_wait(message);
         state.has_window(client) && is_of_this_wait
     }
 
@@ -151,17 +138,9 @@ impl Protocol {
         if self.mistake == Mistake::OldConnectionLives {
             client.loose.append(&mut client.requests);
         }
-        match client.phase {
-            Phase::Asking => {
-                if self.mistake == Mistake::NewIdOnRetry {
-                    client.renumber();
-                }
-                client.ask();
-            }
-            Phase::Adopting => client.adopt_again(),
-            Phase::Releasing => client.send(Command::Release),
-            Phase::Cancelling => client.send(Command::Cancel),
-            _ => {}
+        if client.phase == Phase::Asking && self.mistake == Mistake::NewIdOnRetry {
+            client.renumber();
         }
+        client.send_again();
     }
 }

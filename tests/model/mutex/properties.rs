@@ -2,10 +2,11 @@
 
 use stateright::Property;
 
-use super::Protocol;
-use super::client::Phase;
-use super::server::{Flaw, RequestId};
-use super::steps::State;
+use super::design::Protocol;
+use super::server::Flaw;
+use super::state::State;
+use crate::client::Phase;
+use crate::messages::RequestId;
 
 pub(super) const TWO_HOLDERS: &str = "one holder at a time";
 pub(super) const BEHIND: &str = "a lease is unbroken";

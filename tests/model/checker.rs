@@ -1,0 +1,33 @@
+//! Goes through all states of a design.
+
+use std::fmt::Debug;
+use std::hash::Hash;
+
+use stateright::{Checker, HasDiscoveries, Model};
+
+/// The properties hold in every state.
+pub(crate) fn holds<M>(design: M)
+where
+    M: Model + Debug + Send + Sync + 'static,
+    M::State: Clone + Debug + Hash + PartialEq + Send + Sync + 'static,
+    M::Action: Clone + Debug + PartialEq + Send + Sync + 'static,
+{
+    let name = format!("{design:?}");
+    let checked = design.checker().finish_when(HasDiscoveries::AnyFailures).spawn_bfs().join();
+    println!("{name}: {} states", checked.unique_state_count());
+    checked.assert_properties();
+}
+
+/// The mistake in this design breaks the property.
+pub(crate) fn breaks<M>(design: M, property: &'static str)
+where
+    M: Model + Debug + Send + Sync + 'static,
+    M::State: Clone + Debug + Hash + PartialEq + Send + Sync + 'static,
+    M::Action: Clone + Debug + PartialEq + Send + Sync + 'static,
+{
+    let name = format!("{design:?}");
+    let until = HasDiscoveries::AnyOf([property].into());
+    let checked = design.checker().finish_when(until).spawn_bfs().join();
+    println!("{name}: {} states", checked.unique_state_count());
+    checked.assert_any_discovery(property);
+}

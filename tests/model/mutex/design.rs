@@ -1,0 +1,31 @@
+//! A design of the protocol, within the bounds of a check.
+
+use super::mistake::Mistake;
+use crate::checker;
+use crate::faults::Faults;
+
+/// So many clients, each with so many acquisitions.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Protocol {
+    pub(super) clients: u8,
+    pub(super) rounds: u8,
+    pub(super) faults: Faults,
+    pub(super) mistake: Mistake,
+}
+
+pub(super) const TWO: Protocol =
+    Protocol { clients: 2, rounds: 1, faults: Faults::NONE, mistake: Mistake::None };
+pub(super) const TWICE: Protocol = Protocol { rounds: 2, ..TWO };
+pub(super) const THREE: Protocol = Protocol { clients: 3, ..TWO };
+
+impl Protocol {
+    pub(super) fn holds(self, faults: Faults) {
+        checker::holds(Self { faults, ..self });
+    }
+
+    /// The mistake breaks the property where the design holds.
+    pub(super) fn breaks(self, property: &'static str, mistake: Mistake, faults: Faults) {
+        self.holds(faults);
+        checker::breaks(Self { faults, mistake, ..self }, property);
+    }
+}

@@ -1,0 +1,238 @@
+//! The design holds, and each mistake is found.
+
+use super::design::{THREE, TWICE, TWO};
+use super::mistake::Mistake;
+use super::properties::{
+    BEHIND, FREED_ANOTHERS, LEFT_BEHIND, LOST_WAKE_UP, OVERTAKEN, REPEATED_TOKEN, STALE_WRITE,
+    TWO_HOLDERS,
+};
+use crate::faults::Faults;
+
+mod the_design_holds {
+    use super::super::design::{Protocol, THREE, TWICE, TWO};
+    use super::super::mistake::Mistake;
+    use crate::faults::Faults;
+
+    #[test]
+    fn whatever_happens_to_two() {
+        TWO.holds(Faults { failovers: 0, ..Faults::EACH });
+        TWO.holds(Faults { deaths: 0, messages: 0, ..Faults::EACH });
+    }
+
+    #[test]
+    fn when_two_come_back() {
+        TWICE.holds(Faults { losses: 1, messages: 1, ..Faults::PAUSE });
+        TWICE.holds(Faults { deaths: 1, ..Faults::CANCEL });
+        TWICE.holds(Faults::FAILOVER);
+    }
+
+    #[test]
+    fn among_three() {
+        THREE.holds(Faults::PAUSE);
+        THREE.holds(Faults { losses: 1, ..Faults::CANCEL });
+    }
+
+    /// By the other client, by itself, or by both; and what the one before sent may be
+    /// late, its write to the resource too.
+    #[test]
+    fn when_a_lease_is_adopted() {
+        TWICE.holds(Faults { losses: 1, ..Faults::DETACH });
+        TWICE.holds(Faults { cancels: 1, ..Faults::DETACH });
+        TWO.holds(Faults { failovers: 1, pauses: 1, deaths: 1, ..Faults::DETACH });
+    }
+
+    #[test]
+    #[ignore = "takes minutes: for the night"]
+    fn whatever_happens_when_a_lease_is_adopted() {
+        TWICE.holds(Faults { pauses: 1, cancels: 1, ..Faults::DETACH });
+        TWICE.holds(Faults { deaths: 1, messages: 1, ..Faults::DETACH });
+        THREE.holds(Faults { pauses: 1, ..Faults::DETACH });
+    }
+
+    #[test]
+    #[ignore = "takes minutes: for the night"]
+    fn whatever_happens_to_two_that_come_back() {
+        TWO.holds(Faults::EACH);
+        TWICE.holds(Faults { failovers: 0, ..Faults::EACH });
+        TWICE.holds(Faults { failovers: 1, ..Faults::PAUSE });
+    }
+
+    #[test]
+    #[ignore = "takes minutes: for the night"]
+    fn whatever_happens_to_three() {
+        THREE.holds(Faults { failovers: 0, ..Faults::EACH });
+    }
+
+    /// Tokens need the clock for a failover alone.
+    #[test]
+    fn with_counted_tokens_without_failover() {
+        Protocol { mistake: Mistake::CountedTokens, ..TWICE }.holds(Faults::PAUSE);
+    }
+
+    /// Polls are for what is lost.
+    #[test]
+    fn without_polls_while_nothing_is_lost() {
+        Protocol { mistake: Mistake::NeverPolls, ..TWICE }.holds(Faults::CANCEL);
+        Protocol { mistake: Mistake::NeverPolls, ..THREE }.holds(Faults::CANCEL);
+    }
+}
+
+#[test]
+fn no_fence() {
+    TWO.breaks(STALE_WRITE, Mistake::NoFence, Faults::PAUSE);
+}
+
+#[test]
+fn fence_on_writes_only() {
+    TWO.breaks(STALE_WRITE, Mistake::FenceOnWritesOnly, Faults::PAUSE);
+}
+
+#[test]
+fn counted_tokens() {
+    TWO.breaks(REPEATED_TOKEN, Mistake::CountedTokens, Faults::FAILOVER);
+}
+
+#[test]
+fn clock_behind() {
+    TWO.breaks(REPEATED_TOKEN, Mistake::ClockBehind, Faults::FAILOVER);
+}
+
+#[test]
+fn plain_delete() {
+    TWO.breaks(FREED_ANOTHERS, Mistake::PlainDelete, Faults::PAUSE);
+}
+
+#[test]
+fn offer_is_not_ended() {
+    TWO.breaks(LEFT_BEHIND, Mistake::OfferIsNotEnded, Faults::NONE);
+}
+
+/// A waiter polls and starts on the message, its lease runs out, and then the
+/// poll runs: it queues what the release does not find.
+#[test]
+fn release_leaves_waiter() {
+    TWICE.breaks(LEFT_BEHIND, Mistake::ReleaseLeavesWaiter, Faults::PAUSE);
+}
+
+/// A waiter polls, starts on the message and releases, and others come and go;
+/// then the poll runs, of a request that nobody remembers.
+#[test]
+fn release_overtakes() {
+    TWICE.breaks(LEFT_BEHIND, Mistake::ReleaseOvertakes, Faults::NONE);
+}
+
+#[test]
+fn new_id_on_retry() {
+    TWO.breaks(LEFT_BEHIND, Mistake::NewIdOnRetry, Faults::LOSS);
+}
+
+#[test]
+fn old_connection_lives() {
+    TWO.breaks(LEFT_BEHIND, Mistake::OldConnectionLives, Faults::LOSS);
+}
+
+#[test]
+fn no_cancel() {
+    TWO.breaks(LEFT_BEHIND, Mistake::NoCancel, Faults::CANCEL);
+}
+
+#[test]
+fn cancel_overtakes() {
+    TWO.breaks(LEFT_BEHIND, Mistake::CancelOvertakes, Faults::CANCEL);
+}
+
+#[test]
+fn subscribes_late() {
+    TWO.breaks(LOST_WAKE_UP, Mistake::SubscribesLate, Faults::NONE);
+}
+
+#[test]
+fn never_polls() {
+    TWO.breaks(LOST_WAKE_UP, Mistake::NeverPolls, Faults::MESSAGE);
+    TWO.breaks(LOST_WAKE_UP, Mistake::NeverPolls, Faults::DEATH);
+}
+
+#[test]
+fn forgets_early_message() {
+    TWO.breaks(LOST_WAKE_UP, Mistake::ForgetsEarlyMessage, Faults::NONE);
+}
+
+#[test]
+fn offer_without_window() {
+    THREE.breaks(LOST_WAKE_UP, Mistake::OfferWithoutWindow, Faults::DEATH);
+}
+
+#[test]
+fn absent_is_free() {
+    TWO.breaks(OVERTAKEN, Mistake::AbsentIsFree, Faults::PAUSE);
+}
+
+#[test]
+fn dropped_flag() {
+    THREE.breaks(OVERTAKEN, Mistake::DroppedFlag, Faults::NONE);
+}
+
+/// The message of an offer that ran out comes when the waiter is queued again.
+#[test]
+fn no_stamp() {
+    TWICE.breaks(TWO_HOLDERS, Mistake::NoStamp, Faults::PAUSE);
+}
+
+/// The message of an offer that ran out comes while the waiter is known to live.
+#[test]
+fn goes_by_heartbeat() {
+    TWICE.breaks(TWO_HOLDERS, Mistake::GoesByHeartbeat, Faults::PAUSE);
+}
+
+/// A waiter starts on the message, and the lease that its claim began runs out
+/// before the heartbeat would have.
+#[test]
+fn window_shrinks() {
+    TWICE.breaks(TWO_HOLDERS, Mistake::WindowShrinks, Faults::PAUSE);
+}
+
+/// The claim runs after the release, and after that of the next.
+#[test]
+fn claim_acquires() {
+    TWICE.breaks(LEFT_BEHIND, Mistake::ClaimAcquires, Faults::NONE);
+}
+
+/// A waiter starts on the message and its lease runs out; its own late poll is
+/// granted anew, and the claim finds that lease.
+#[test]
+fn renewal_revives() {
+    TWICE.breaks(BEHIND, Mistake::RenewalRevives, Faults::PAUSE);
+}
+
+/// Whoever has a copy of the ticket holds the lease.
+#[test]
+fn adopter_keeps_id() {
+    THREE.breaks(TWO_HOLDERS, Mistake::AdopterKeepsId, Faults::DETACH);
+}
+
+/// The lease ran out, and another took the lock.
+#[test]
+fn adopts_anybodys() {
+    THREE.breaks(FREED_ANOTHERS, Mistake::AdoptsAnybodys, Faults::DETACH);
+}
+
+/// A write of the one before comes after the adopter has read.
+#[test]
+fn adopter_keeps_token() {
+    TWO.breaks(STALE_WRITE, Mistake::AdopterKeepsToken, Faults::DETACH);
+}
+
+/// A waiter polls, starts on the message and detaches, and the adopter comes and goes;
+/// then the poll runs, of a request that nobody remembers.
+#[test]
+fn detach_overtakes() {
+    THREE.breaks(LEFT_BEHIND, Mistake::DetachOvertakes, Faults::DETACH);
+}
+
+/// The same poll runs when the lease has run out, and before its client has seen that:
+/// a release would take it from the queue.
+#[test]
+fn detaches_what_is_lost() {
+    let paused = Faults { pauses: 1, ..Faults::DETACH };
+    TWICE.breaks(LEFT_BEHIND, Mistake::DetachesWhatIsLost, paused);
+}

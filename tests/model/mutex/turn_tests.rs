@@ -1,0 +1,79 @@
+//! The design holds within turns, and each mistake in them is found.
+
+use super::design::{Protocol, THREE, TWICE, TWO};
+use super::mistake::Mistake;
+use super::properties::{LEFT_BEHIND, REPEATED_TOKEN, STALE_WRITE, TWO_HOLDERS};
+use super::server::BLOCK;
+use crate::faults::Faults;
+
+const TWO_TURNS: Faults = Faults { turns: 2, ..Faults::NONE };
+
+#[test]
+fn the_design_holds_within_a_turn() {
+    TWO.holds(Faults { losses: 1, pauses: 1, messages: 1, ..Faults::TURN });
+    TWO.holds(Faults { cancels: 1, deaths: 1, ..TWO_TURNS });
+    TWO.holds(Faults { failovers: 1, pauses: 1, ..Faults::TURN });
+    TWICE.holds(Faults::TURN);
+    THREE.holds(Faults::TURN);
+}
+
+#[test]
+#[ignore = "takes minutes: for the night"]
+fn the_design_holds_whatever_happens_within_a_turn() {
+    TWO.holds(Faults { losses: 1, cancels: 1, pauses: 1, messages: 1, ..TWO_TURNS });
+    TWO.holds(Faults { deaths: 1, failovers: 1, pauses: 1, ..TWO_TURNS });
+    TWO.holds(Faults { losses: 1, pauses: 1, detaches: 1, ..TWO_TURNS });
+    TWICE.holds(Faults { pauses: 1, ..Faults::TURN });
+    TWICE.holds(Faults { losses: 1, ..Faults::TURN });
+    THREE.holds(Faults { pauses: 1, ..Faults::TURN });
+}
+
+/// Who adopts it has a greater token than all who had it before.
+#[test]
+fn the_design_holds_when_what_was_handed_over_is_detached() {
+    TWO.holds(Faults { losses: 1, pauses: 1, detaches: 1, ..Faults::TURN });
+}
+
+/// What was lost stays so, since the window goes with it: time is lost, and no more.
+#[test]
+fn what_is_lost_does_no_harm_in_its_own_window() {
+    let careless = Protocol { mistake: Mistake::HandsOverWhatIsLost, ..TWO };
+    careless.holds(Faults { pauses: 1, losses: 1, ..Faults::TURN });
+}
+
+#[test]
+fn no_block() {
+    TWO.breaks(REPEATED_TOKEN, Mistake::NoBlock, Faults::TURN);
+}
+
+#[test]
+fn outruns_block() {
+    let turns = Faults { turns: BLOCK, ..Faults::NONE };
+    TWO.breaks(REPEATED_TOKEN, Mistake::OutrunsBlock, turns);
+}
+
+/// A write of the one before comes after the next has read.
+#[test]
+fn same_token_in_turn() {
+    TWO.breaks(STALE_WRITE, Mistake::SameTokenInTurn, Faults::TURN);
+}
+
+#[test]
+fn new_window_in_turn() {
+    TWO.breaks(TWO_HOLDERS, Mistake::NewWindowInTurn, Faults { pauses: 1, ..Faults::TURN });
+}
+
+#[test]
+fn releases_too() {
+    TWO.breaks(TWO_HOLDERS, Mistake::ReleasesToo, Faults::TURN);
+}
+
+#[test]
+fn takes_back() {
+    TWO.breaks(TWO_HOLDERS, Mistake::TakesBack, Faults::TURN);
+}
+
+#[test]
+fn not_taken_back() {
+    TWO.breaks(LEFT_BEHIND, Mistake::NotTakenBack, Faults::TURN);
+}

@@ -1,0 +1,78 @@
+//! Turns inside a process: a lease goes from one task of a client to the next, and the
+//! store sees one request that holds.
+//!
+//! The next has a token of its own, from the block of the grant, and the window that the
+//! one before had. What that one has written by then may come late. An offer that was not
+//! confirmed goes on as one: the next claims it for itself, and the answer to the claim of
+//! the one before tells it nothing.
+//!
+//! What is told to be the next and gone before it takes that up has it taken back, by a
+//! cancel. How long turns last is left out; and that hand-overs pass those who wait
+//! elsewhere is what a turn is.
+
+use super::design::Protocol;
+use super::mistake::Mistake;
+use super::server::{BLOCK, Flaw, Store};
+use super::state::State;
+use crate::client::Client;
+use crate::messages::{Command, Sent};
+
+impl Store {
+    /// The token of who comes after this one in a turn.
+    fn next_in_turn(&mut self, token: u8) -> u8 {
+        let next = token + 1;
+        if next == self.used {
+            self.flaw = Some(Flaw::RepeatedToken);
+        }
+        self.used = self.used.max(next);
+        next
+    }
+}
+
+impl Protocol {
+    /// It has what it knows not to be lost, and there is a token for the next. It does not
+    /// matter whether all that was sent for its request is answered.
+    pub(super) fn may_hand_over(&self, state: &State, client: &Client) -> bool {
+        let has_it = state.has_window(client) && !client.is_lost;
+        let looks =
+            !matches!(self.mistake, Mistake::HandsOverWhatIsLost | Mistake::NewWindowInTurn);
+        let has_token = !(client.token + 1).is_multiple_of(BLOCK);
+        let counts = !matches!(self.mistake, Mistake::NoBlock | Mistake::OutrunsBlock);
+        client.is_holder() && (has_it || !looks) && (has_token || !counts)
+    }
+
+    pub(super) fn hand_over(&self, state: &mut State, at: usize) {
+        state.left.turns -= 1;
+        state.leave_write(at);
+        let before = state.clients[at].token;
+        let token = match self.mistake {
+            Mistake::SameTokenInTurn => before,
+            _ => state.store.next_in_turn(before),
+        };
+        let window = state.store.stamp(state.clients[at].id);
+        let client = &mut state.clients[at];
+        client.hand_over(token);
+        let also = match self.mistake {
+            Mistake::NewWindowInTurn => {
+                client.stamp = Some(window);
+                client.is_lost = false;
+                None
+            }
+            Mistake::ReleasesToo => Some(Command::Release),
+            Mistake::TakesBack => Some(Command::Cancel),
+            _ => None,
+        };
+        let sent = |command| Sent { id: client.id, command, is_awaited: false };
+        client.requests.extend(also.map(sent));
+    }
+
+    /// Nobody takes up what was handed over.
+    pub(super) fn take_back(&self, client: &mut Client) {
+        if self.mistake == Mistake::NotTakenBack {
+            client.stop_waiting();
+            client.finish();
+        } else {
+            client.cancel();
+        }
+    }
+}
