@@ -20,10 +20,9 @@ mod values;
 
 /// Runs an async function or method under a distributed lock.
 ///
-/// A call first acquires the lock that `key` names, then runs the body, then
-/// releases the lock, and then returns the body's result. If the lock is not
-/// acquired, the body does not run. While the body runs, the lease is renewed;
-/// if it is lost all the same, the body is stopped.
+/// A call acquires the lock that `key` names, runs the body, releases the lock, and
+/// returns the body's result. If it cannot acquire the lock, the body does not run. The
+/// lease is renewed while the body runs; if it is lost, the body is stopped.
 ///
 /// ```
 /// use leasehold::{LockError, Locks, distributed_lock};
@@ -49,44 +48,42 @@ mod values;
 /// | `ttl` | how long a lease lasts unless it is renewed: 100 ms to 24 h | 30 s |
 /// | `wait` | how long to wait for the lock: a duration, or an expression such as `Wait::Forever` | 10 s; 0 with `if_held = "skip"` |
 /// | `permits` | how many may hold at once, from 1 up: makes the lock a semaphore | a mutex |
-/// | `weight` | how much of the `permits` one call takes, from 1 up to all of them; semaphores only | 1 |
+/// | `weight` | how many of the `permits` one call takes, from 1 to all of them; semaphores only | 1 |
 /// | `mode` | `"read"` runs beside other readers, `"write"` alone: makes the lock a read-write lock | a mutex |
-/// | `if_held` | when the wait is over and others still hold the lock: `"error"` returns the error, `"skip"` returns quietly | `"error"` |
-/// | `hold_at_least` | how long the lock stays held after its grant, even if the body is over before: up to 24 h; mutexes only | 0 |
-/// | `max_hold` | for how long the lock is held at most, however often the lease is renewed: 100 ms to 30 days | no end |
+/// | `if_held` | when others still hold the lock after the wait: `"error"` returns the error, `"skip"` returns quietly | `"error"` |
+/// | `hold_at_least` | how long the lock stays held after its grant, even if the body ends sooner: up to 24 h; mutexes only | 0 |
+/// | `max_hold` | the longest that the lock is held, renewed or not: 100 ms to 30 days | no end |
 /// | `auto_renew` | `false` lets the lease end with its `ttl` | `true` |
-/// | `on_lost` | when the lease is lost: `"cancel"` stops the body, `"finish"` lets it come to its end | `"cancel"` |
-/// | `lease` | the name that the body has for the `LeaseHandle` of its lease | none |
+/// | `on_lost` | when the lease is lost: `"cancel"` stops the body, `"finish"` lets it run to its end | `"cancel"` |
+/// | `lease` | the name of the `LeaseHandle` in the body | none |
 /// | `locks` | the client: a `Locks` or a `QuorumLocks`, or a reference to one; with `permits` a `Locks` | see below |
 ///
 /// A duration is a string with units, such as `"500ms"`, `"10s"` or
 /// `"1m 30s"`, checked when compiling; or an expression of type `Duration`.
-/// The values of all arguments may be expressions, except those of `mode`,
-/// `if_held`, `on_lost` and `lease`.
-/// Expressions can use the function's arguments; each is evaluated once for
-/// each call, before the body takes the arguments, the key first.
+/// Every argument takes an expression, except `mode`, `if_held`, `on_lost` and `lease`.
+/// An expression can use the function's arguments. It is evaluated once per call, the key
+/// first, before the body takes the arguments.
 ///
 /// # The key
 ///
 /// A string literal is a template with a syntax of its own:
 ///
-/// - `{id}` is the argument `id`: whatever name the signature binds, also in a
+/// - `{id}` is the argument `id`, or any name that the signature binds, also in a
 ///   pattern such as `Path(id): Path<u64>`;
 /// - `{order.id}` and `{order.lines.0}` are fields of an argument, `{self.id}`
 ///   of the method's `self`;
 /// - `{{` and `}}` are braces.
 ///
-/// There are no format specs and no calls. What a placeholder names implements
-/// `KeyPart`: integers, strings, `Uuid` and the like. Of its text, ASCII letters and
-/// digits, `-`, `_` and `.` stay; all else is percent-escaped.
+/// There are no format specs and no calls. A placeholder's type implements `KeyPart`:
+/// integers, strings, `Uuid` and the like. ASCII letters and digits, `-`, `_` and `.`
+/// of a value stay as they are; everything else is percent-escaped.
 ///
-/// Between two placeholders stands at least one character that is escaped in values,
-/// such as a `:`, so that different values never make the same key: `"{a}-{b}"` does
-/// not compile.
+/// Two placeholders need a character between them that is escaped in values, such as
+/// `:`. So different values never make the same key. `"{a}-{b}"` does not compile.
 ///
-/// For any other key write an expression without quotes, of a type that
-/// implements `IntoLockKey`: a string, a `LockKey`, or the `Result` of making
-/// one. Nothing in it is escaped.
+/// For any other key, write an expression without quotes. Its type implements
+/// `IntoLockKey`: a string, a `LockKey`, or the `Result` of making one. Nothing in it is
+/// escaped.
 ///
 /// ```
 /// use leasehold::{LockError, distributed_lock};
@@ -104,14 +101,14 @@ mod values;
 /// }
 /// ```
 ///
-/// With `#[async_trait]` only arguments that are plain names can be used: the
-/// names in patterns are bound inside the body there.
+/// With `#[async_trait]`, a key can only use arguments that are plain names: it binds the
+/// names in patterns inside the body.
 ///
 /// # Calls of different weight
 ///
-/// A call takes one of the semaphore's `permits`, or as many as `weight` says.
-/// A heavy call waits for all of them at once, and in its turn: light ones that
-/// came later do not pass it.
+/// A call takes one of the semaphore's `permits`, or as many as `weight` says. A heavy
+/// call waits in the queue for all of them at once. Lighter calls that come later do not
+/// pass it.
 ///
 /// ```
 /// use leasehold::{LockError, distributed_lock};
@@ -122,13 +119,13 @@ mod values;
 /// }
 /// ```
 ///
-/// A weight of 0, or above `permits`, does not compile where both are literals;
-/// otherwise the call fails with `LockError::InvalidOption`.
+/// A weight of 0, or above `permits`, does not compile if both are literals. Otherwise
+/// the call fails with `LockError::InvalidOption`.
 ///
 /// # Readers and writers
 ///
-/// With `mode`, calls that read run together, and one that writes runs alone. It
-/// waits for those that came before it, and those that come later wait for it.
+/// With `mode`, readers run together and a writer runs alone. A writer waits for the
+/// readers before it, and later readers wait for the writer.
 ///
 /// ```
 /// use leasehold::{LockError, distributed_lock};
@@ -144,19 +141,18 @@ mod values;
 /// }
 /// ```
 ///
-/// A function with the same key and no `mode` asks for a mutex of that name: while
-/// one kind of lock is in use, whoever asks for another gets
-/// `LockError::WrongKind`.
+/// A function with the same key and no `mode` asks for a mutex of that name. A name that
+/// is in use as one kind of lock is refused as another with `LockError::WrongKind`.
 ///
 /// # The lease in the body
 ///
-/// With `lease = name` the body has a `LeaseHandle` of that name: with the key, the
-/// fencing token, what is left of the lease, and `lost()`, which resolves when it is
-/// lost. What the body calls finds the same by `LeaseHandle::current()`.
+/// With `lease = name` the body has a `LeaseHandle` of that name. It has the key, the
+/// fencing token, the remaining time, and `lost()`, which resolves when the lease is lost.
+/// Functions that the body calls find the same handle with `LeaseHandle::current()`.
 ///
-/// The token is for the resource to check. A process can stand still past the end of
-/// its lease, and go on for a moment when it wakes up; then the resource has seen a
-/// newer token, and refuses its write.
+/// The fencing token is for the resource to check. A process can stand still past the end
+/// of its lease and go on for a moment when it wakes up. By then the resource has seen a
+/// newer token, and refuses the write.
 ///
 /// ```
 /// use leasehold::{LockError, distributed_lock};
@@ -171,14 +167,14 @@ mod values;
 /// # async fn rows_changed_by(_: &str, _: i64, _: u64) -> u64 { 1 }
 /// ```
 ///
-/// A permit and a reader's lease have no token, since several are out at once:
-/// `lease.fence()` does not compile there, elsewhere it is `LockError::NotFenced`; and
-/// `is_held()` says whether the lease is lost.
+/// Permits and readers have no token, because several holders are valid at the same time.
+/// There, `lease.fence()` does not compile; on a handle from `LeaseHandle::current()` it
+/// fails with `LockError::NotFenced`. `is_held()` says whether the lease is lost.
 ///
 /// # Which client
 ///
-/// The one that `locks` names; else that of the task's `Locks::scope`; else the
-/// installed one (`Locks::install`). If there is none, the call fails with
+/// The client that `locks` names; else the client of the task's `Locks::scope`; else the
+/// installed client (`Locks::install`). If there is none, the call fails with
 /// `LockError::NotInstalled`.
 ///
 /// ```
@@ -196,19 +192,19 @@ mod values;
 ///
 /// # What the function returns
 ///
-/// `Result<_, E>` with `E: From<LockError>`: if the lock is not acquired, the
-/// error says why. Every error but `LockError::Lost` means that the body did
-/// not begin; after `Lost` it was stopped somewhere in the middle, so look what
-/// is done before you try again. (A `LockError` that the body itself returns, of
-/// another lock or of `lease.fence()?`, looks the same.)
+/// `Result<_, E>` with `E: From<LockError>`. If the call cannot acquire the lock, the
+/// error says why. Every error except `LockError::Lost` means that the body did not begin.
+/// `Lost` means that the body was stopped in its middle: check what it did before you try
+/// again. A `LockError` that the body itself returns, from another lock or from
+/// `lease.fence()?`, looks the same.
 ///
 /// With `if_held = "skip"` it returns `()`, `Option<_>`, `Result<(), E>` or
-/// `Result<Option<_>, E>`. If others hold the lock, the function returns
-/// `()`, `None`, `Ok(())` or `Ok(None)`, quietly. Any other failure is the
-/// error; where the type has no room for one, it is an error event in the log,
-/// and the body does not run. Prefer `Result<(), E>`.
+/// `Result<Option<_>, E>`. If others hold the lock, the function quietly returns `()`,
+/// `None`, `Ok(())` or `Ok(None)`. Any other failure is returned as the error. If the type
+/// has no room for it, the failure is logged as an error and the body does not run. Prefer
+/// `Result<(), E>`.
 ///
-/// A job that every server starts, and one is to run:
+/// A job that every server starts and one server runs:
 ///
 /// ```
 /// use leasehold::{LockError, Locks, distributed_lock};
@@ -243,36 +239,33 @@ mod values;
 ///
 /// # When the lock is released
 ///
-/// After the body, however that ends (its last expression, `return`, `?`), and
-/// before the result is returned: the caller finds the lock free. An error of
-/// the release is logged; it never takes the place of the body's result. With
-/// `hold_at_least` the lock stays held, without a holder, for the rest of that
-/// time.
+/// After the body, however it ends (its last expression, `return`, `?`), and before the
+/// result is returned. So the caller finds the lock free. A failed release is logged and
+/// never replaces the body's result. With `hold_at_least` the lock stays held, without a
+/// holder, for the rest of that time.
 ///
-/// A transaction belongs inside the function, with its commit: committed by
-/// the caller, it would be committed after the next holder has started.
+/// A transaction belongs inside the function, with its commit. If the caller commits, the
+/// next holder may start before the commit.
 ///
-/// The lock is not reentrant: a call inside the body for the same key waits
-/// for its own caller, until `wait` is over; the error then says that the caller
-/// holds it. A reader inside a reader waits as
-/// well, if a writer came in between.
+/// The lock is not reentrant: a call inside the body for the same key waits for its own
+/// caller until `wait` is over. The error then says that the caller holds the lock. A
+/// reader inside a reader also waits if a writer came in between.
 ///
 /// # When the lease is lost
 ///
-/// A lease is lost when it can't be renewed in time, when somebody takes the lock by
+/// A lease is lost when it can't be renewed in time, when an operator takes the lock by
 /// force, at the end of `max_hold`, and with `auto_renew = false` at the end of its `ttl`.
-/// Then others may have the lock.
+/// From then on others may hold the lock.
 ///
-/// The body is cancelled at the `.await` at which it is, and the function fails with
-/// `LockError::Lost`. A body that runs to its end without another `.await` returns its own
-/// result, and the loss is logged. So before a step that must not be done beside another
-/// holder, ask `lease.fence()?`, which is an error by then; and let the resource check
-/// the token, since the lease can be lost right after the question.
+/// The body is dropped at the `.await` where it is, and the function fails with
+/// `LockError::Lost`. A body that reaches its end without another `.await` returns its own
+/// result, and the loss is logged. So ask `lease.fence()?` before a step that must not run
+/// beside another holder: it fails once the loss is known. And let the resource check the
+/// token, because the lease can be lost right after the question.
 ///
-/// With `on_lost = "finish"` the body is never cancelled: it runs to its end, beside the
-/// next holder if there is one, its result is returned, and the loss is logged. That is
-/// for work which is worse half done than done twice. It can ask its `lease` how things
-/// stand.
+/// If stopping halfway is worse than running twice, set `on_lost = "finish"`. The body then
+/// runs to its end, possibly beside the next holder. Its result is returned and the loss
+/// is logged. The body can ask `lease.is_held()`.
 ///
 /// ```
 /// use leasehold::{LockError, distributed_lock};
@@ -297,17 +290,17 @@ mod values;
 /// # async fn copy_and_delete(_: String) {}
 /// ```
 ///
-/// `max_hold` counts from the grant. At its end the lock is free for others, so that
-/// work which is stuck does not hold it for ever.
+/// `max_hold` counts from the grant. At its end the lock is free for others, so a stuck
+/// body does not hold it for ever.
 ///
 /// # Panics
 ///
-/// If the body does; the lock is then released in the background.
+/// If the body panics. A background task then releases the lock.
 ///
 /// # Cancel safety
 ///
-/// Dropping the future while it waits stops waiting. Dropping
-/// it later drops the body, and the lock is released in the background.
+/// Safe: a future that is dropped while it waits leaves the queue. Dropped later, it drops
+/// the body, and a background task releases the lock.
 ///
 /// # Functions that are not async
 ///
@@ -323,13 +316,13 @@ mod values;
 /// }
 /// ```
 ///
-/// If the future is dropped, such work runs on without the lock.
+/// If the future is dropped, such work continues without the lock.
 ///
 /// # Other attributes
 ///
-/// `#[tracing::instrument]` goes on either side: below, its span has the wait
-/// in it; above, only the body. Methods of `#[async_trait]` and functions that
-/// end in `Box::pin(async move { .. })` can be annotated too.
+/// `#[tracing::instrument]` works on either side: below this attribute, its span includes
+/// the wait; above, only the body. Methods of `#[async_trait]` and functions that end in
+/// `Box::pin(async move { .. })` work too.
 #[proc_macro_attribute]
 pub fn distributed_lock(args: TokenStream, item: TokenStream) -> TokenStream {
     expand::distributed_lock(args.into(), &item.into()).into()
