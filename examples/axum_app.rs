@@ -111,7 +111,7 @@ async fn stats(State(gauge): State<Gauge>) -> Result<Json<Value>, StatusCode> {
     Ok(Json(json!({ "inside": inside, "most": most, "built": built })))
 }
 
-/// Counts who is inside, to show that the limit holds. It has nothing to do with
+/// Counts the requests inside, to show that the limit holds. It has nothing to do with
 /// locking: an app of your own does not need it.
 mod gauge {
     use std::sync::{Arc, Mutex, PoisonError};

@@ -17,7 +17,7 @@ use tokio::time::sleep;
 enum Answer {
     /// It is paid.
     Paid,
-    /// Nothing was done; he may try again.
+    /// Nothing was done; the user may try again.
     TryAgain,
     /// It may be paid, and the bank is to be asked before anybody tries again.
     InDoubt,

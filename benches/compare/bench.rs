@@ -30,7 +30,7 @@ impl Bench {
         Ok(Self { is_quick, folder, foreign: Vec::new(), tables, violations })
     }
 
-    /// Ours, and all who wait for a mutex.
+    /// Ours, and all peers that wait for a mutex.
     pub(crate) fn mutex_contenders(&self) -> Vec<Participant> {
         let contenders = [Contender::Ours].into_iter().chain(Contender::MUTEX_PEERS);
         let foreign = self.foreign.iter().cloned().map(Participant::Foreign);

@@ -42,7 +42,7 @@ impl Records {
         ends.sort_unstable();
         let (mut most, mut gone) = (0, 0);
         for (come, record) in self.0.iter().enumerate() {
-            // Who leaves in the same nanosecond has left.
+            // A holder that leaves in the same nanosecond has left.
             while ends[gone] <= record.start && gone < come {
                 gone += 1;
             }
@@ -71,7 +71,7 @@ impl Records {
     /// From one's leaving to the next one's being let in, where that is another process.
     pub(crate) fn hand_overs(&self) -> Times {
         let pairs = self.0.windows(2).filter(|pair| pair[0].process != pair[1].process);
-        // Who was let in before the other had left did not get it from there.
+        // A holder that got in before the other had left did not get it from there.
         pairs.filter_map(|pair| pair[1].start.checked_sub(pair[0].end)).collect()
     }
 

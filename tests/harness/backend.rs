@@ -62,7 +62,7 @@ impl Backend for Memory {
     }
 
     async fn until_queued(&self, _: &str, _: u64) {
-        // A command is done when its future is made: who was polled is there.
+        // A command runs when its future is made: a polled waiter is in the queue.
         tokio::task::yield_now().await;
     }
 

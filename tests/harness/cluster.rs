@@ -78,7 +78,7 @@ impl Cluster {
         for replica in others {
             until_linked(replica).await;
         }
-        // Who is to vote for a replica must know that it is one.
+        // A master must know a replica before it can vote for it.
         let known = async {
             for node in &cluster.nodes {
                 while nodes(&mut node.redis().await).await.matches("slave ").count() != others.len()

@@ -1,4 +1,4 @@
-//! Every kind of lock under one face, so that a proof can go through all of them.
+//! Every kind of lock behind one interface, so that a test can go through all of them.
 
 use std::future::Future;
 use std::pin::Pin;

@@ -5,16 +5,18 @@
 //! if that is killed.
 
 pub mod backend;
-pub mod canary;
 pub mod cluster;
-pub mod hearing;
+pub mod hints;
 pub mod kinds;
+pub mod leaks;
+pub mod logs;
 pub mod masters;
 pub mod members;
 pub mod polls;
 pub mod process;
-pub mod remains;
+pub mod requests;
 pub mod rights;
+pub mod secrets;
 pub mod sentinel;
 pub mod server;
 mod shell;

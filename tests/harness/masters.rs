@@ -1,4 +1,4 @@
-//! Independent servers, for what asks a majority of them.
+//! Independent servers, for quorums.
 
 use crate::server::{Frozen, Server};
 

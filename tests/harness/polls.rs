@@ -1,4 +1,4 @@
-//! Dropping a future at each of its await points.
+//! Drops a future at each of its await points.
 
 use std::future::{Future, poll_fn};
 use std::task::Poll;

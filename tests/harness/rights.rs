@@ -1,4 +1,4 @@
-//! The user that docs/keys.md describes: what it may is read there, and repeated nowhere.
+//! The user that docs/keys.md describes: its rights are read from there.
 
 use redis::{RedisResult, Value};
 
@@ -6,7 +6,7 @@ use crate::server::Server;
 
 const PAGE: &str = include_str!("../../docs/keys.md");
 
-/// Name and password of who has the rights for servers, as URLs have them.
+/// Name and password of the user with the rights for servers, as URLs have them.
 pub const LOGIN: &str = "leasehold:p@";
 
 /// A user, and what it may: the words behind `ACL`.

@@ -1,4 +1,4 @@
-//! A master that is watched, and replaced when it is gone.
+//! A master watched by sentinels, which replace it when it is gone.
 
 use std::collections::HashMap;
 use std::time::Duration;

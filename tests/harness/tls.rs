@@ -1,4 +1,4 @@
-//! A server that speaks TLS, and who signed for it.
+//! A server that speaks TLS, and the authority that signed for it.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -36,7 +36,7 @@ pub(crate) struct Client {
     /// holder, of its lease.
     pub(crate) stamp: Option<Stamp>,
     pub(crate) token: u8,
-    /// Whose place it adopts.
+    /// The request whose place it adopts.
     pub(crate) from: Option<RequestId>,
     /// Nobody has written since it read.
     pub(crate) is_fresh: bool,
@@ -107,7 +107,7 @@ impl Client {
         }
     }
 
-    /// Its lease is left to whoever comes for it, and it holds nothing any more.
+    /// It leaves its lease to an adopter, and holds nothing any more.
     pub(crate) fn detach(&mut self) {
         self.stop_waiting();
         self.finish();

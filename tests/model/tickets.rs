@@ -17,7 +17,7 @@ impl Tickets {
         self.0.push(Ticket { id, is_good: true });
     }
 
-    /// All of them: who has one may use it, good or not, and more than once.
+    /// All of them: a ticket may be used more than once, good or not.
     pub(crate) fn ids(&self) -> impl Iterator<Item = RequestId> {
         self.0.iter().map(|ticket| ticket.id)
     }

@@ -4,16 +4,16 @@
 //! `macros/tests`.
 
 use std::cell::Cell;
-use std::io;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures_util::FutureExt;
 use leasehold::{
     Fault, Fence, LeaseHandle, LeaseState, LockError, Locks, LossReason, distributed_lock,
 };
+use leasehold_tests::logs::LogRecorder;
 use tokio::time::{Instant, advance, sleep, timeout};
+use tracing::Level;
 
 static STEPS: AtomicU32 = AtomicU32::new(0);
 
@@ -27,7 +27,7 @@ async fn charge(customer: &str) -> Result<&'static str, LockError> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn work_under_a_lost_lock_is_cancelled_and_the_error_says_so() {
+async fn a_lost_lock_cancels_the_work_with_an_error() {
     let (locks, faults) = Locks::in_memory_with_faults();
     faults.pass(1);
     faults.always(Fault::LoseCommand);
@@ -79,40 +79,9 @@ async fn loud_job() -> Result<(), LockError> {
     Ok(())
 }
 
-/// What was logged, above debug.
-#[derive(Clone, Default)]
-struct Log(Arc<Mutex<Vec<u8>>>);
-
-impl io::Write for Log {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().unwrap().extend(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-impl Log {
-    fn start() -> (Self, tracing::subscriber::DefaultGuard) {
-        let log = Self::default();
-        let writer = log.clone();
-        let subscriber = tracing_subscriber::fmt()
-            .with_max_level(tracing::Level::INFO)
-            .with_writer(move || writer.clone())
-            .finish();
-        (log, tracing::subscriber::set_default(subscriber))
-    }
-
-    fn text(&self) -> String {
-        String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
-    }
-}
-
 #[tokio::test(start_paused = true)]
 async fn a_skipped_run_is_quiet_and_a_failed_one_is_not() {
-    let (log, _guard) = Log::start();
+    let (log, _guard) = LogRecorder::start(Level::INFO);
     let (locks, faults) = Locks::in_memory_with_faults();
     let lease = locks.mutex("job:canary-key").lock().await.unwrap();
     locks.scope(quiet_job()).await;
@@ -134,8 +103,8 @@ async fn a_skipped_run_is_quiet_and_a_failed_one_is_not() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_loss_is_logged_without_the_name() {
-    let (log, _guard) = Log::start();
+async fn a_logged_loss_does_not_name_the_lock() {
+    let (log, _guard) = LogRecorder::start(Level::INFO);
     let (locks, faults) = Locks::in_memory_with_faults();
     let lease = locks.mutex("canary-key").ttl(Duration::from_secs(9)).lock().await.unwrap();
     faults.always(Fault::LoseCommand);
@@ -155,7 +124,7 @@ async fn which() -> Result<(), LockError> {
 /// The scope's client comes before the installed one. One test, since the
 /// installed client is the process's.
 #[tokio::test]
-async fn the_client_is_the_scopes_or_the_installed_one() {
+async fn the_client_comes_from_the_scope_or_is_the_installed_one() {
     let error = which().await.unwrap_err();
     for way in ["Locks::install", "Locks::scope", "locks = "] {
         assert!(error.to_string().contains(way), "{error}");
@@ -299,7 +268,7 @@ async fn change_or_skip() -> Result<Option<u32>, LockError> {
 }
 
 #[tokio::test]
-async fn a_reader_or_writer_that_does_not_fit_is_skipped() {
+async fn a_reader_or_writer_that_would_wait_is_skipped() {
     let locks = Locks::in_memory();
     let ask = async || (show_or_skip().await, change_or_skip().await.unwrap());
     assert_eq!(locks.scope(ask()).await, (Some(1), Some(2)));
@@ -314,7 +283,7 @@ async fn a_reader_or_writer_that_does_not_fit_is_skipped() {
 
 /// A name is of one kind: that is a failure, and nothing to skip quietly.
 #[tokio::test]
-async fn a_mode_under_a_mutexs_name_is_the_wrong_kind() {
+async fn a_mode_with_the_key_of_a_mutex_is_the_wrong_kind() {
     let locks = Locks::in_memory();
     let _lease = locks.mutex("page").lock().await.unwrap();
     let error = locks.scope(change_or_skip()).await.unwrap_err();
@@ -364,7 +333,7 @@ fn is_lost_by<T>(result: &Result<T, LockError>, expected: LossReason) -> bool {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stuck_body_does_not_hold_its_lock_for_ever() {
+async fn max_hold_stops_a_stuck_body() {
     let locks = Locks::in_memory();
     let begun = Instant::now();
     let all = locks.scope(async {
@@ -430,7 +399,7 @@ async fn minute() -> Result<(), LockError> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_not_renewed_ends_with_its_ttl() {
+async fn without_renewal_a_lease_ends_with_its_ttl() {
     let (locks, faults) = Locks::in_memory_with_faults();
     let ended = |begun: Instant, result: Result<(), LockError>| {
         assert!(is_lost_by(&result, LossReason::Expired));
@@ -518,8 +487,8 @@ async fn steps(count: &Cell<u32>) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_body_that_is_to_finish_is_not_stopped_by_a_loss_which_is_logged() {
-    let (log, _guard) = Log::start();
+async fn on_lost_finish_lets_the_body_finish_and_logs_the_loss() {
+    let (log, _guard) = LogRecorder::start(Level::INFO);
     let (locks, faults) = Locks::in_memory_with_faults();
     let count = Cell::new(0);
     faults.pass(5); // the grants
@@ -544,8 +513,8 @@ async fn a_body_that_is_to_finish_is_not_stopped_by_a_loss_which_is_logged() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_body_that_is_to_finish_keeps_its_lock_as_long_as_others_do() {
-    let (log, _guard) = Log::start();
+async fn on_lost_finish_keeps_the_lock_as_long_as_cancel_does() {
+    let (log, _guard) = LogRecorder::start(Level::INFO);
     let locks = Locks::in_memory();
     let count = Cell::new(0);
     assert_eq!(locks.scope(finishing::mutex(&count)).await.unwrap(), LeaseState::Held);
@@ -567,8 +536,8 @@ async fn pay(writes: &Cell<u32>, asks: bool) -> Result<u32, LockError> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_body_without_another_await_ends_by_itself_and_its_token_tells() {
-    let (log, _guard) = Log::start();
+async fn a_body_without_another_await_runs_to_its_end_and_its_token_shows_the_loss() {
+    let (log, _guard) = LogRecorder::start(Level::INFO);
     let (locks, writes) = (Locks::in_memory(), Cell::new(0));
     assert_eq!(locks.scope(pay(&writes, false)).await.unwrap(), 2, "its own result");
     assert!(log.text().contains("a body came to its end after its lock was lost"));
@@ -599,7 +568,7 @@ async fn under_a_writers_lease() -> Result<Fence, LockError> {
 }
 
 #[tokio::test]
-async fn only_who_is_alone_has_a_token() {
+async fn only_exclusive_holders_have_a_token() {
     let locks = Locks::in_memory();
     assert!(locks.scope(under_a_permit()).await.unwrap());
     assert!(locks.scope(under_a_readers_lease()).await.unwrap());

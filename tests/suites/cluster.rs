@@ -1,21 +1,20 @@
 //! A cluster: the same locks, each in one slot, wherever that is.
 
+use leasehold_tests::requests::{Requests, redis_store_of};
 use std::collections::HashSet;
-use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
-use leasehold::store::redis::{RedisStore, Settings};
+use leasehold::store::redis::RedisStore;
 use leasehold::store::{
     Adoption, Attempt, ClientId, Ended, Hint, Kind, QueuePosition, Renewal, Request, RequestId,
     Store, Subscription, Waiting,
 };
 use leasehold::{LockError, LockKey, Locks, Wait};
 use leasehold_tests::cluster::Cluster;
-use leasehold_tests::hearing::Hearing;
+use leasehold_tests::hints::HintRecorder;
 use leasehold_tests::kinds::{self, EVERY_KIND, Guard, hand_over_each};
 use leasehold_tests::rights::{LOGIN, Rights, assert_nothing_was_refused};
 use redis::FromRedisValue;
-use tokio::runtime::Handle;
 use tokio::time::{sleep, timeout};
 
 /// Much longer than anything here takes.
@@ -25,9 +24,8 @@ const PERMIT: Kind = Kind::Semaphore { limit: 1, weight: 1 };
 
 struct Client {
     store: RedisStore,
-    id: ClientId,
-    requests: AtomicU64,
-    hearing: Hearing,
+    requests: Requests,
+    hints: HintRecorder,
 }
 
 impl Client {
@@ -37,21 +35,13 @@ impl Client {
 
     async fn to(url: &str) -> Self {
         let id = ClientId::random();
-        let store = RedisStore::connect(url, &Settings::default(), id, Handle::current()).await;
-        let store = store.unwrap();
-        let hearing = Hearing::of(&store, id);
-        Self { store, id, requests: AtomicU64::new(0), hearing }
+        let store = redis_store_of(url, id).await;
+        let hints = HintRecorder::new(&store, id);
+        Self { store, requests: Requests::of(id), hints }
     }
 
     fn request(&self, name: &str, kind: Kind) -> Request {
-        let id = RequestId::next(self.id, &self.requests);
-        Request {
-            key: LockKey::new(name).unwrap(),
-            id,
-            kind,
-            owner: None,
-            ttl: Duration::from_secs(30),
-        }
+        self.requests.next(name, kind, Duration::from_secs(30))
     }
 
     async fn take(&self, name: &str, kind: Kind) -> Request {
@@ -79,7 +69,7 @@ impl Client {
     /// The next hint that is not that others were missed.
     async fn offer(&mut self) -> RequestId {
         loop {
-            let hint = timeout(SOON, self.hearing.hints.recv()).await.expect("a hint");
+            let hint = timeout(SOON, self.hints.received.recv()).await.expect("a hint");
             if let Hint::Offered { id, .. } = hint.expect("the sender is there") {
                 return id;
             }
@@ -88,7 +78,7 @@ impl Client {
 
     /// Waits until hints may have been missed.
     async fn missed(&mut self) {
-        let missed = async { while self.hearing.hints.recv().await != Some(Hint::Missed) {} };
+        let missed = async { while self.hints.received.recv().await != Some(Hint::Missed) {} };
         timeout(SOON, missed).await.expect("it is told");
     }
 
@@ -125,7 +115,7 @@ async fn until_nobody_is_subscribed(cluster: &Cluster) {
 }
 
 #[tokio::test]
-async fn a_lock_is_handed_over_by_a_hint_wherever_it_is() {
+async fn hints_hand_over_locks_of_every_node() {
     let cluster = Cluster::start().await;
     let (first, mut second) = (Client::connect(&cluster).await, Client::connect(&cluster).await);
     for n in 0..12 {
@@ -145,9 +135,9 @@ async fn a_lock_is_handed_over_by_a_hint_wherever_it_is() {
     until_nobody_is_subscribed(&cluster).await;
 }
 
-/// Several who wait for one lock share a subscription, and the last ends it.
+/// Several waiters of one lock share a subscription, and the last ends it.
 #[tokio::test]
-async fn a_subscription_is_shared_and_ended() {
+async fn clients_share_subscriptions_and_end_them() {
     let cluster = Cluster::start().await;
     let (first, mut second) = (Client::connect(&cluster).await, Client::connect(&cluster).await);
     for _ in 0..20 {
@@ -217,7 +207,7 @@ async fn locks_work_and_keep_their_keys_together() {
 }
 
 #[tokio::test]
-async fn after_lost_connections_hints_come_again() {
+async fn hints_come_again_after_lost_connections() {
     let cluster = Cluster::start().await;
     let (first, mut second) = (Client::connect(&cluster).await, Client::connect(&cluster).await);
     for name in ["a", "b", "c", "d"] {
@@ -269,12 +259,12 @@ async fn hints_follow_a_slot_that_moves() {
 /// All keys of a lock are in one slot, of whatever kind it is; and who a client is, is
 /// looked up wherever that is.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn every_kind_is_there() {
+async fn every_kind_of_lock_works() {
     let cluster = Cluster::start().await;
     let locks = Locks::builder().service("billing").connect(&cluster.url()).await.unwrap();
     crate::kinds::every_kind_and_question(&locks).await;
     let lease = locks.rw_lock("known").read().await.unwrap();
-    // The client writes down who it is in the background.
+    // The client writes its record in the background.
     while locks.inspect("known").await.unwrap().holders[0].client.is_none() {
         tokio::task::yield_now().await;
     }
@@ -283,7 +273,7 @@ async fn every_kind_is_there() {
 
 /// The nodes of one cluster share neither scripts nor slots.
 #[tokio::test]
-async fn leases_are_adopted_and_renewed_together_on_any_node() {
+async fn leases_of_all_nodes_are_adopted_and_renewed_in_batches() {
     let cluster = Cluster::start().await;
     let (first, second) = (Client::connect(&cluster).await, Client::connect(&cluster).await);
     let (mut heirs, mut former) = (Vec::new(), Vec::new());
@@ -321,7 +311,7 @@ async fn with_few_rights() -> (Cluster, String) {
 }
 
 #[tokio::test]
-async fn the_rights_of_the_docs_are_enough() {
+async fn the_documented_rights_are_enough() {
     let (cluster, url) = with_few_rights().await;
     let (first, mut second) = (Client::to(&url).await, Client::to(&url).await);
     for name in ["a", "b", "c", "d", "e", "f"] {
@@ -337,7 +327,7 @@ async fn the_rights_of_the_docs_are_enough() {
 /// Who asks its master for what has gone already is sent on. What needs keys that are in
 /// neither place is refused by both until the slot is there.
 #[tokio::test]
-async fn the_rights_of_the_docs_are_enough_where_a_slot_stands_half_way() {
+async fn the_documented_rights_are_enough_during_a_slot_migration() {
     const LONG: Duration = Duration::from_secs(60);
     let (cluster, url) = with_few_rights().await;
     let locks = Locks::connect(&url).await.unwrap();
@@ -368,7 +358,7 @@ async fn the_rights_of_the_docs_are_enough_where_a_slot_stands_half_way() {
 
 /// Who reads may try to write, and not wait for it, on a cluster as elsewhere.
 #[tokio::test]
-async fn who_reads_does_not_wait_to_write() {
+async fn a_reader_that_asks_to_write_would_deadlock() {
     let cluster = Cluster::start().await;
     let builder = Locks::builder();
     let locks = builder.connect(&cluster.url()).await.unwrap();

@@ -2,8 +2,6 @@
 //! typed, says what to do, and repeats no password.
 
 #[cfg(feature = "servers")]
-mod canary;
-#[cfg(feature = "servers")]
 mod errors;
 #[cfg(feature = "servers")]
 mod herd;
@@ -15,6 +13,8 @@ mod pools;
 mod replicas;
 #[cfg(feature = "servers")]
 mod rights;
+#[cfg(feature = "servers")]
+mod secrets;
 #[cfg(feature = "servers")]
 mod sentinel;
 #[cfg(feature = "servers")]
@@ -43,7 +43,7 @@ fn assert_error_has(error: &LockError, words: &[&str]) {
 }
 
 #[tokio::test]
-async fn a_url_that_makes_no_sense_is_refused_and_not_repeated() {
+async fn an_invalid_url_is_refused_without_repeating_it() {
     for url in
         ["", "localhost", "http://u:canary-password@host/", "redis://:canary-password@host:x/"]
     {
@@ -83,7 +83,7 @@ async fn a_server_that_never_answers_fails_in_time() {
 }
 
 #[tokio::test]
-async fn options_that_make_no_sense_are_refused() {
+async fn invalid_options_are_refused() {
     let locks = Locks::in_memory();
     let day = Duration::from_secs(24 * 60 * 60);
     for ttl in
@@ -133,7 +133,7 @@ async fn names_that_are_not_allowed_are_refused() {
 }
 
 #[tokio::test]
-async fn in_memory_needs_nothing_and_each_client_is_a_world_of_its_own() {
+async fn in_memory_clients_need_no_server_and_share_nothing() {
     let (one, other) = (Locks::in_memory(), Locks::in_memory());
     let _lease = one.mutex("a").lock().await.unwrap();
     let _other = other.mutex("a").try_lock().await.unwrap();
@@ -143,25 +143,15 @@ async fn in_memory_needs_nothing_and_each_client_is_a_world_of_its_own() {
 #[cfg(feature = "servers")]
 mod on_servers {
     use std::process::Command;
-    use std::sync::atomic::AtomicU64;
 
-    use leasehold::LockKey;
-    use leasehold::store::redis::{RedisStore, Settings};
-    use leasehold::store::{
-        Adoption, ClientId, ClientInfo, Kind, Owner, Request, RequestId, Store,
-    };
+    use leasehold::store::{Adoption, ClientId, ClientInfo, Kind, Owner, Request, Store};
     use leasehold_tests::process::Process;
+    use leasehold_tests::requests::{redis_store, redis_store_of, request};
     use leasehold_tests::rights::{LOGIN, Rights, assert_nothing_was_refused};
     use leasehold_tests::server::Server;
     use leasehold_tests::tls::{Tls, authority};
-    use tokio::runtime::Handle;
 
     use super::*;
-
-    fn request(name: &str, kind: Kind, ttl: Duration) -> Request {
-        let id = RequestId::next(ClientId::random(), &AtomicU64::new(0));
-        Request { key: LockKey::new(name).unwrap(), id, kind, owner: None, ttl }
-    }
 
     fn worker(url: Option<&str>) -> Vec<String> {
         let mut command = Command::new(env!("CARGO_BIN_EXE_worker"));
@@ -216,7 +206,7 @@ mod on_servers {
     }
 
     #[tokio::test]
-    async fn what_is_no_lock_is_left_alone() {
+    async fn foreign_keys_are_left_alone() {
         let server = Server::start();
         let locks = Locks::connect(&server.url()).await.unwrap();
         let mut redis = server.redis().await;
@@ -249,7 +239,7 @@ mod on_servers {
 
     /// Somebody deleted the record of a semaphore, and put something else in its place.
     #[tokio::test]
-    async fn what_took_the_name_meanwhile_is_left_alone() {
+    async fn a_foreign_key_that_took_the_name_is_left_alone() {
         let server = Server::start();
         let locks = Locks::connect(&server.url()).await.unwrap();
         let mut redis = server.redis().await;
@@ -275,7 +265,7 @@ mod on_servers {
     /// The server's certificate is signed by an authority of the test's own,
     /// which one process trusts and the other does not.
     #[tokio::test]
-    async fn tls_is_spoken_and_checked() {
+    async fn tls_is_used_and_certificates_are_checked() {
         let server = Tls::start_with(&["--requirepass", CANARY]);
         let url = server.url_as(&format!(":{CANARY}@"));
         let worker = |ca: Option<String>| {
@@ -291,16 +281,9 @@ mod on_servers {
     }
 
     #[tokio::test]
-    async fn a_cancel_leaves_somebody_elses_string_alone() {
+    async fn a_cancel_leaves_a_foreign_string_alone() {
         let server = Server::start();
-        let store = RedisStore::connect(
-            &server.url(),
-            &Settings::default(),
-            ClientId::random(),
-            Handle::current(),
-        )
-        .await
-        .unwrap();
+        let store = redis_store(&server.url()).await;
         let mut redis = server.redis().await;
         let set =
             redis::cmd("SET").arg(&["leasehold:lock:{a}", "somebody's", "PX", "60000"]).clone();
@@ -319,18 +302,8 @@ mod on_servers {
         for missing in ["pexpire", "pttl", "set", "zadd", "zcard", "time"] {
             let server = Server::start();
             let mut redis = server.redis().await;
-            let mut acl = redis::cmd("ACL");
-            acl.arg(&["SETUSER", "u", "on", ">p", "~*", "+@all", &format!("-{missing}")]);
-            acl.exec_async(&mut redis).await.unwrap();
-            let url = format!("redis://u:p@127.0.0.1:{}/", server.port());
-            let store = RedisStore::connect(
-                &url,
-                &Settings::default(),
-                ClientId::random(),
-                Handle::current(),
-            )
-            .await
-            .unwrap();
+            let url = user_without(&server, missing).await;
+            let store = redis_store(&url).await;
             for kind in [Kind::Mutex, Kind::Semaphore { limit: 2, weight: 1 }] {
                 let name = if kind == Kind::Mutex { "a" } else { "s" };
                 let _ = store.acquire(&request(name, kind, Duration::from_secs(9)), None).await;
@@ -339,13 +312,24 @@ mod on_servers {
                     store.acquire(&request(name, kind, Duration::from_secs(5)), None).await;
                 assert!(refused.is_err() || missing != "pttl", "{missing}: {refused:?}");
             }
-            let keys: Vec<String> =
-                redis::cmd("KEYS").arg("*").query_async(&mut redis).await.unwrap();
-            for key in keys {
-                let left: i64 = redis::cmd("PTTL").arg(&key).query_async(&mut redis).await.unwrap();
-                assert!(left > 0, "without {missing}, {key} has {left}");
-            }
+            every_key_expires(&mut redis, missing).await;
         }
+    }
+
+    async fn every_key_expires(redis: &mut redis::aio::MultiplexedConnection, missing: &str) {
+        let keys: Vec<String> = redis::cmd("KEYS").arg("*").query_async(redis).await.unwrap();
+        for key in keys {
+            let left: i64 = redis::cmd("PTTL").arg(&key).query_async(redis).await.unwrap();
+            assert!(left > 0, "without {missing}, {key} has {left}");
+        }
+    }
+
+    /// A user without one right, which a script needs.
+    async fn user_without(server: &Server, missing: &str) -> String {
+        let mut acl = redis::cmd("ACL");
+        acl.arg(&["SETUSER", "u", "on", ">p", "~*", "+@all", &format!("-{missing}")]);
+        acl.exec_async(&mut server.redis().await).await.unwrap();
+        format!("redis://u:p@127.0.0.1:{}/", server.port())
     }
 
     /// The same for what owners, weights, force and a client's record of itself leave.
@@ -354,14 +338,9 @@ mod on_servers {
         for missing in ["pexpire", "zincrby", "unlink", "zunionstore", "zremrangebyscore"] {
             let server = Server::start();
             let mut redis = server.redis().await;
-            let mut acl = redis::cmd("ACL");
-            acl.arg(&["SETUSER", "u", "on", ">p", "~*", "+@all", &format!("-{missing}")]);
-            acl.exec_async(&mut redis).await.unwrap();
-            let url = format!("redis://u:p@127.0.0.1:{}/", server.port());
+            let url = user_without(&server, missing).await;
             let id = ClientId::random();
-            let store = RedisStore::connect(&url, &Settings::default(), id, Handle::current())
-                .await
-                .unwrap();
+            let store = redis_store_of(&url, id).await;
             let client = ClientInfo::new(id, "a".into(), String::new(), 1);
             let _ = store.introduce(&client, Duration::from_secs(9)).await;
             let kinds = [
@@ -380,17 +359,12 @@ mod on_servers {
                     let _ = store.force_release(&request.key).await;
                 }
             }
-            let keys: Vec<String> =
-                redis::cmd("KEYS").arg("*").query_async(&mut redis).await.unwrap();
-            for key in keys {
-                let left: i64 = redis::cmd("PTTL").arg(&key).query_async(&mut redis).await.unwrap();
-                assert!(left > 0, "without {missing}, {key} has {left}");
-            }
+            every_key_expires(&mut redis, missing).await;
         }
     }
 
     #[tokio::test]
-    async fn a_server_without_the_client_command_will_do() {
+    async fn a_server_without_the_client_command_works() {
         let server = Server::start_with(&["--rename-command", "CLIENT", ""]);
         let locks = Locks::connect(&server.url()).await.unwrap();
         locks.mutex("a").lock().await.unwrap().release().await.unwrap();
@@ -398,7 +372,7 @@ mod on_servers {
 
     /// Exactly the rights that docs/keys.md lists.
     #[tokio::test]
-    async fn the_rights_of_the_docs_are_enough() {
+    async fn the_documented_rights_are_enough() {
         for more in ["", " -client|info -client|kill"] {
             let server = Server::start();
             Rights::of_the_docs().and(more).give([&server]).await;
@@ -421,14 +395,7 @@ mod on_servers {
                 permit.release().await.unwrap();
             }
             // What was taken back, and what expired.
-            let store = RedisStore::connect(
-                &url,
-                &Settings::default(),
-                ClientId::random(),
-                Handle::current(),
-            )
-            .await
-            .unwrap();
+            let store = redis_store(&url).await;
             store.cancel(&request("t", Kind::Mutex, Duration::from_secs(9))).await.unwrap();
             let limit = Kind::Semaphore { limit: 1, weight: 1 };
             let dead = request("t", limit, Duration::from_millis(100));
@@ -469,7 +436,7 @@ mod on_servers {
     }
 
     #[tokio::test]
-    async fn every_key_has_an_expiry_and_the_client_says_who_it_is() {
+    async fn every_key_has_an_expiry_and_every_connection_a_name() {
         let server = Server::start();
         let locks = Locks::builder()
             .prefix("shop")
@@ -490,7 +457,7 @@ mod on_servers {
             .unwrap();
         locks.mutex("c").lock().await.unwrap().release().await.unwrap();
         locks.semaphore("t", 3).acquire().await.unwrap().release().await.unwrap();
-        // With owners, a writer, and one from whom it was taken.
+        // With owners, a writer, and a forced lease.
         let hold = locks.reentrant_mutex("e").owner("me").lock().await.unwrap();
         let rw = locks.rw_lock("r").owner("me");
         let leases = [rw.read().await.unwrap(), rw.try_write().await.unwrap(), hold];

@@ -11,19 +11,19 @@ mod docs;
 mod failover;
 mod faults;
 #[cfg(feature = "servers")]
+mod harness;
+#[cfg(feature = "servers")]
 mod kinds;
 mod layer;
 #[cfg(feature = "servers")]
 mod leases;
-mod lessons;
 mod lifetimes;
 mod multi;
 #[cfg(feature = "servers")]
 mod over_http;
 mod quorum;
+mod regressions;
 mod seeds;
-#[cfg(feature = "servers")]
-mod servers;
 #[cfg(all(feature = "servers", target_os = "linux"))]
 mod state_machine;
 mod telemetry;

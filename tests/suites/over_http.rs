@@ -30,7 +30,7 @@ fn start_app(server: &Server) -> (Process, String) {
 }
 
 /// No more than four are ever inside the route that is limited to four, and
-/// whoever is refused is told when to come back.
+/// a refused client is told when to come back.
 #[tokio::test]
 async fn two_apps_keep_to_one_limit() {
     let server = Server::start();
@@ -98,7 +98,7 @@ async fn until(is_so: impl AsyncFn() -> bool) {
 
 /// A deploy must not cut off a request in the middle, nor leave its lock to its TTL.
 #[tokio::test]
-async fn an_app_that_is_told_to_end_ends_its_requests_and_leaves_no_lock() {
+async fn an_app_that_shuts_down_ends_its_requests_and_leaves_no_lock() {
     for name in ["-TERM", "-INT"] {
         let server = Server::start();
         let locks = Locks::connect(&server.url()).await.unwrap();

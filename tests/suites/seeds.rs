@@ -27,7 +27,7 @@ use leasehold_tests::skew::Clock;
 use tokio::time::timeout;
 
 #[cfg(feature = "servers")]
-use crate::quorum::servers as quorum;
+use crate::quorum::failures as quorum;
 
 /// A row that is marked must have every test it names.
 #[test]
@@ -412,7 +412,7 @@ async fn reentrant_counts_and_rejects_strangers() {
     let fence = outer.fence().unwrap();
     assert_eq!(outer.release().await.unwrap(), Released::Free);
 
-    // A stranger: his lease has ended, and another owner has it since.
+    // A stranger: its lease has ended, and another owner holds the lock now.
     let frozen = light_client(&server).await;
     let late = frozen.reentrant_mutex("a").owner("late").ttl(Duration::from_millis(300));
     let late = late.lock().await.unwrap();
@@ -435,7 +435,7 @@ async fn is_held_by() {
     let lease = locks.mutex("a").owner("worker-7").lock().await.unwrap();
     assert!(elsewhere.is_held_by("a", "worker-7").await.unwrap());
     assert!(!elsewhere.is_held_by("a", "worker-8").await.unwrap());
-    // The client writes down who it is in the background.
+    // The client writes its record in the background.
     let holder = loop {
         let mut shown = elsewhere.inspect("a").await.unwrap();
         let holder = shown.holders.pop().expect("it is held");
@@ -667,7 +667,7 @@ async fn redlock_refuses_with_three_of_five_down_and_leaves_nothing() {
 }
 
 /// Row 22: on a cluster, all that is kept of a lock is on one node; readers and writers
-/// have TTLs of their own, and only who has a lease ends it.
+/// have TTLs of their own, and only the holder of a lease ends it.
 #[cfg(feature = "servers")]
 #[tokio::test]
 async fn rw_lock_in_one_slot() {

@@ -1,4 +1,4 @@
-//! The metrics count what they say.
+//! Each metric counts what its name says.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! What is ready at once leaves the runtime to others all the same.
+//! Futures that are ready at once still yield to the runtime's other tasks.
 
 use std::cell::Cell;
 use std::convert::Infallible;
@@ -114,7 +114,7 @@ async fn being_refused_leaves_turns() {
 }
 
 #[tokio::test]
-async fn what_is_done_with_a_lease_leaves_turns() {
+async fn using_a_lease_leaves_turns() {
     let locks = Locks::in_memory();
     let lease = locks.mutex("m").lock().await.unwrap();
     leaves_turns("renewing", async || lease.renew().await.unwrap()).await;

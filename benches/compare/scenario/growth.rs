@@ -1,4 +1,4 @@
-//! What a grant costs the server, by the number of those who wait.
+//! What a grant costs the server, by the number of waiters.
 
 use crate::bench::Bench;
 use crate::contender::Contender;

@@ -18,7 +18,7 @@ const PROCESSES: usize = 5;
 
 const TTL: Duration = Duration::from_secs(3);
 
-/// Who has lost its lease does not come back.
+/// A client that lost its lease does not come back.
 const LONGEST: Duration = Duration::from_secs(15);
 
 /// What brings a client back, and what the server has forgotten meanwhile.

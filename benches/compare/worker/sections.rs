@@ -121,7 +121,7 @@ impl Sections {
             }
         }
         output.flush()?;
-        // Those who still wait, wait no more.
+        // Tasks that still wait stop waiting.
         std::process::exit(0)
     }
 

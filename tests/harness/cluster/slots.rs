@@ -1,4 +1,4 @@
-//! Who has a slot, and how it comes to another.
+//! The owner of a slot, and how a slot moves.
 
 use redis::aio::MultiplexedConnection;
 use tokio::time::{sleep, timeout};
@@ -72,7 +72,7 @@ impl Cluster {
             return;
         }
         self.begin_to_migrate(slot, to).await;
-        // Who gets it is told first, or nobody would have it meanwhile.
+        // The new owner is told first, or the slot would have no owner meanwhile.
         for node in [to, from] {
             let slot = slot.to_string();
             command(&mut node.redis().await, &["SETSLOT", &slot, "NODE", &id(to).await], &[]).await;

@@ -1,4 +1,4 @@
-//! Whose cryptography TLS uses: what is installed holds for the whole process.
+//! Which cryptography TLS uses: an installed provider holds for the whole process.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 

@@ -4,11 +4,11 @@
 //! hold, and goes on when its input ends.
 
 mod blocked;
-mod canary;
 mod cost;
 mod cryptography;
 mod ending;
 mod forked;
+mod secrets;
 mod stopped;
 
 use std::io::Read;
@@ -52,7 +52,7 @@ fn main() -> Result<(), Failure> {
         [url, "fork"] => forked::fork(url),
         ["-", "env"] => environment(),
         ["-", "serve"] => serve(),
-        ["-", "canary"] => canary::run(),
+        ["-", "secrets"] => secrets::run(),
         _ => Err("worker URL hold KEY TTL_MS | drop COUNT HOW | count KEY TIMES".into()),
     }
 }

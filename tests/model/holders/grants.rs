@@ -1,4 +1,4 @@
-//! To whom the server gives the lock, and with which token.
+//! How the server grants the lock, and with which token.
 
 use super::Protocol;
 use super::mistake::Mistake;
@@ -7,7 +7,7 @@ use super::server::{Flaw, Hold, Server};
 use crate::messages::{Answer, Message, RequestId};
 
 impl Server {
-    /// Lets waiters in for as long as the first fits, and says who.
+    /// Grants to waiters while the first one fits, and returns the messages to them.
     pub(super) fn hand_over(&mut self, design: &Protocol) -> Vec<Message> {
         let (mut messages, mut at) = (Vec::new(), 0);
         while let Some(head) = self.queue.get(at).cloned() {
@@ -36,7 +36,7 @@ impl Server {
         messages
     }
 
-    /// Whether nothing is in the way of the first who waits.
+    /// Whether nothing stops the first waiter.
     fn has_turn(&self, id: RequestId, design: &Protocol) -> bool {
         let role = design.role(id);
         match role.mode {
@@ -90,7 +90,7 @@ impl Server {
         self.holds.iter().filter(|hold| role.has_owner_of(design.role(hold.id))).count()
     }
 
-    /// Whether all who hold it are readers of this one's owner.
+    /// Whether all holders are readers of this request's owner.
     pub(super) fn may_upgrade(&self, id: RequestId, design: &Protocol) -> bool {
         let is_alone = self.live().count() == self.count_of_owner(id, design);
         let is_written = self.is_written(design) && design.mistake != Mistake::SecondWrite;

@@ -10,17 +10,17 @@ pub(super) enum Mistake {
     NeverPurges,
     /// Where two fit, one waiter is let in.
     OneAtATime,
-    /// Whoever fits is let in, whoever waits.
+    /// A request that fits is granted past the waiters.
     TriesFirst,
-    /// A waiter who does not fit is skipped.
+    /// A waiter that does not fit is skipped.
     SkipsHead,
     /// A message does not say which heartbeat its offer goes by.
     NoStamp,
     /// A waiter believes an offer for as long as its heartbeat lasts.
     GoesByHeartbeat,
-    /// Who hands over to another task of its client releases as well.
+    /// A task that hands over to another one of its client releases as well.
     ReleasesToo,
-    /// What is handed over is not looked at, and who has it next begins a window of its
+    /// A hand-off does not check the lease, and the next holder begins a window of its
     /// own.
     NewWindowInTurn,
     /// A renewal brings back a lease that ended.
@@ -32,13 +32,13 @@ pub(super) enum Mistake {
     Counts,
     /// A release ends all that its owner has.
     EndsAll,
-    /// Who has it already, and asks for more, waits behind those who wait for him.
+    /// An owner that re-enters waits behind its own waiters.
     OwnerWaits,
-    /// Who is let in past the queue stays in it.
+    /// A waiter granted past the queue stays in it.
     StaysInQueue,
-    /// An owner who comes again gets a new token.
+    /// An owner that re-enters gets a new token.
     NewTokenOnReentry,
-    /// A writer who reads already gets the last token.
+    /// A writer that reads already gets the last token.
     OldTokenOnUpgrade,
     /// What is taken by force leaves the last token in force.
     ForceKeepsToken,
@@ -50,13 +50,13 @@ pub(super) enum Mistake {
     /// An adopter gets a new token, though its owner has other holds.
     AdopterHasNewToken,
 
-    /// A reader waits until he may write.
+    /// A reader waits until it may write.
     WaitsToUpgrade,
-    /// Who is refused, since he would wait for himself, keeps his place in the queue.
+    /// A request refused because it would wait for itself keeps its place in the queue.
     RefusedWaits,
     /// A reader may write while others read.
     UpgradesBesideOthers,
-    /// An owner who writes may write once more.
+    /// An owner that writes may write a second time.
     SecondWrite,
     /// What ended, and was not forgotten yet, is its owner's still.
     CountsTheDead,

@@ -70,7 +70,7 @@ fn has_more(state: &State, at: usize, role: Role) -> bool {
     }
 }
 
-/// Somebody sleeps, all others are over or wait for him, and asking is in vain.
+/// A waiter sleeps, all others are done or wait for it, and asking again is in vain.
 fn is_stuck(model: &Protocol, state: &State) -> bool {
     let is_still = |client: &Client| client.is_quiet() && !client.awaits_answer();
     let sleeps = state.clients.iter().any(|client| client.phase == Phase::Asleep);

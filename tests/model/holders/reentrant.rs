@@ -1,4 +1,4 @@
-//! A reentrant mutex: one owner at a time, who may take it again.
+//! A reentrant mutex: one owner at a time, which may take it again.
 
 use super::mistake::Mistake;
 use super::properties::{
@@ -7,7 +7,7 @@ use super::properties::{
 use super::rule::Role;
 use super::{Faults, Protocol};
 
-/// A call within a call, and another who wants it.
+/// A call within a call, and another owner that waits.
 const NESTED: Protocol =
     Protocol::new(&[Role::hold('a'), Role::hold('a').within(0), Role::hold('b')]);
 /// Two of an owner, each for itself.
@@ -15,7 +15,7 @@ const PEERS: Protocol = Protocol::new(&[Role::hold('a'), Role::hold('a'), Role::
 const FOUR: Protocol =
     Protocol::new(&[Role::hold('a'), Role::hold('a'), Role::hold('b'), Role::hold('c')]);
 
-/// Three of an owner, and another who wants it.
+/// Three requests of an owner, and another owner's.
 const MANY: Protocol =
     Protocol::new(&[Role::hold('a'), Role::hold('a'), Role::hold('a'), Role::hold('b')]);
 

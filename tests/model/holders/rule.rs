@@ -1,4 +1,4 @@
-//! What a client asks for, and beside whom it may have it: all in which the kinds
+//! What a client asks for, and which other holders it tolerates: everything in which the kinds
 //! differ.
 
 pub(super) const LIMIT: usize = 2;

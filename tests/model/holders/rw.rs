@@ -20,9 +20,9 @@ const UPGRADE: Protocol = Protocol::new(&[READ, WRITE.trying().within(0), Role::
 const UPGRADE_PAST: Protocol = Protocol::new(&[READ, WRITE.trying().within(0), Role::WRITE]);
 /// From writing to reading.
 const DOWNGRADE: Protocol = Protocol::new(&[WRITE, READ.beyond(0), Role::WRITE]);
-/// One who reads waits until he may write.
+/// A reader waits until it may write.
 const IN_VAIN: Protocol = Protocol::new(&[READ, WRITE.within(0), Role::READ]);
-/// One waits until he may write, and then his owner reads.
+/// A writer waits, and then its owner reads.
 const MEANWHILE: Protocol = Protocol::new(&[READ, WRITE, Role::WRITE]);
 /// Two of an owner, each for itself.
 const PEERS: Protocol = Protocol::new(&[READ, READ, Role::WRITE, Role::WRITE]);

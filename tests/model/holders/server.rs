@@ -96,7 +96,7 @@ impl Server {
         }
     }
 
-    /// Takes it from all who hold it.
+    /// Takes the lock from all holders.
     pub(super) fn force(&mut self, design: &Protocol) {
         let held: Vec<_> = self.live().collect();
         self.forced.extend(held);
@@ -199,7 +199,7 @@ impl Server {
         self.granted(id, design)
     }
 
-    /// Lets one in who has not waited, or has it already.
+    /// Grants to a request that did not wait, or that holds already.
     fn let_in(&mut self, id: RequestId, design: &Protocol) -> Answer {
         if design.mistake != Mistake::StaysInQueue {
             self.queue.retain(|waiter| waiter.id != id);

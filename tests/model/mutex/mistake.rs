@@ -57,20 +57,20 @@ pub(super) enum Mistake {
     WindowShrinks,
     /// A claim is an acquire, and may be granted anew.
     ClaimAcquires,
-    /// An adoption leaves the lease's id as it is, for whoever says it.
+    /// An adoption keeps the lease's id, which the former holder knows too.
     AdopterKeepsId,
-    /// An adoption takes the place of whoever holds the lock.
+    /// An adoption takes the place of any holder.
     AdoptsAnybodys,
     /// An adopter goes on with the token of the one before.
     AdopterKeepsToken,
     /// There is a ticket before what was sent for its lease is answered.
     DetachOvertakes,
-    /// Who detaches does not look whether its lease has run out.
+    /// A client detaches without checking whether its lease has run out.
     DetachesWhatIsLost,
     /// A good answer to a claim opens a window that had run out.
     RenewalRevives,
 
-    /// A grant reserves no tokens for those who have it within its turn.
+    /// A grant reserves no tokens for the later holders of its turn.
     NoBlock,
     /// A turn goes on when its block is used up.
     OutrunsBlock,
@@ -78,9 +78,9 @@ pub(super) enum Mistake {
     SameTokenInTurn,
     /// What is handed over is not looked at: it may be lost.
     HandsOverWhatIsLost,
-    /// The same, and who has it next begins a window of its own.
+    /// The same, and the next holder begins a window of its own.
     NewWindowInTurn,
-    /// Who hands over releases as well.
+    /// A holder that hands over releases as well.
     ReleasesToo,
     /// What was handed over is taken back though somebody has it.
     TakesBack,

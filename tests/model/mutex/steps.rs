@@ -25,12 +25,12 @@ pub(super) enum Action {
     Poll(usize),
     Read(usize),
     Write(usize),
-    /// Leaves its lease to whoever adopts it.
+    /// Leaves its lease to an adopter.
     Detach(usize),
     Adopt(usize, RequestId),
     /// Leaves its lease to another task of its client.
     HandOver(usize),
-    /// Who was to have it next in its turn is gone.
+    /// The task that was to have it next in the turn is gone.
     TakeBack(usize),
     /// The resource is reached by a write of one that had the lease before.
     WriteLate(usize),

@@ -204,7 +204,7 @@ fn renewal_revives() {
     TWICE.breaks(BEHIND, Mistake::RenewalRevives, Faults::PAUSE);
 }
 
-/// Whoever has a copy of the ticket holds the lease.
+/// Everybody with a copy of the ticket would hold the lease.
 #[test]
 fn adopter_keeps_id() {
     THREE.breaks(TWO_HOLDERS, Mistake::AdopterKeepsId, Faults::DETACH);

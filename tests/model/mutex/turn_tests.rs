@@ -28,7 +28,7 @@ fn the_design_holds_whatever_happens_within_a_turn() {
     THREE.holds(Faults { pauses: 1, ..Faults::TURN });
 }
 
-/// Who adopts it has a greater token than all who had it before.
+/// An adopter has a greater token than all former holders.
 #[test]
 fn the_design_holds_when_what_was_handed_over_is_detached() {
     TWO.holds(Faults { losses: 1, pauses: 1, detaches: 1, ..Faults::TURN });

@@ -18,7 +18,7 @@ use crate::client::Client;
 use crate::messages::{Command, Sent};
 
 impl Store {
-    /// The token of who comes after this one in a turn.
+    /// The token of the next holder in a turn.
     fn next_in_turn(&mut self, token: u8) -> u8 {
         let next = token + 1;
         if next == self.used {

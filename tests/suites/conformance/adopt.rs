@@ -1,4 +1,4 @@
-//! A lease of one process that is taken up in another, in every kind of lock.
+//! Adoption of a lease by another process, in every kind of lock.
 
 use std::time::Duration;
 
@@ -16,35 +16,35 @@ macro_rules! cases {
     ($case:path) => {
         $case! {
             adopt:
-            who_adopts_has_a_greater_token,
+            an_adoption_has_a_greater_token,
             an_owner_with_other_holds_keeps_his_token,
             permits_and_readers_have_no_token,
-            who_adopts_has_its_whole_ttl,
+            an_adoption_starts_the_ttl_anew,
             an_adoption_sent_twice_has_the_first_answer,
-            who_comes_second_is_told_that_it_is_taken,
-            what_is_adopted_may_be_adopted_again,
-            nothing_is_adopted_where_nobody_holds,
-            what_expired_is_not_adopted,
-            what_was_released_is_not_adopted,
-            what_was_forced_is_not_adopted,
-            what_is_adopted_is_taken_by_force,
-            what_is_kept_is_not_adopted,
+            a_second_adopter_learns_that_the_lease_is_taken,
+            an_adopted_lease_can_be_adopted_again,
+            a_free_lock_is_not_adopted,
+            an_expired_lease_is_not_adopted,
+            a_released_lease_is_not_adopted,
+            a_forced_lease_is_not_adopted,
+            an_adopted_lease_can_be_forced,
+            a_kept_lock_is_not_adopted,
             another_kind_is_not_adopted,
-            the_one_before_changes_nothing,
-            the_one_before_is_not_granted_again_while_others_wait,
+            the_former_holder_changes_nothing,
+            the_former_holder_is_not_granted_again_while_others_wait,
             an_owner_stays,
             another_owner_or_weight_is_not_adopted,
             a_weight_stays,
             a_writer_stays_beside_its_own_readers,
-            others_who_hold_go_on,
-            nothing_outlasts_who_holds,
+            other_holders_keep_their_leases,
+            no_key_outlasts_the_holder,
             an_offer_is_adopted,
             an_adopted_offer_does_not_end_with_the_heartbeat,
-            who_waits_is_served_after_the_adopter,
+            waiters_are_served_after_the_adopter,
             a_cancelled_adopter_gets_nothing,
-            an_adopter_that_ended_gets_nothing_again,
-            those_who_ended_are_in_nobodys_way,
-            an_only_hold_among_many_that_ended_has_a_new_token,
+            an_ended_adopter_is_not_granted_again,
+            ended_leases_block_nobody,
+            a_sole_hold_among_ended_ones_has_a_new_token,
         }
     };
 }
@@ -86,7 +86,7 @@ fn shape(info: &LockInfo) -> impl PartialEq + std::fmt::Debug + use<> {
     (info.kind, info.held, how.collect::<Vec<_>>(), info.kept, info.waiting)
 }
 
-pub(super) async fn who_adopts_has_a_greater_token(backend: &impl Backend) {
+pub(super) async fn an_adoption_has_a_greater_token(backend: &impl Backend) {
     let mut last = 0;
     for kind in [Kind::Mutex, Kind::Write, Kind::Reentrant] {
         let from = Client::new().owned(kind, "me", LONG);
@@ -114,7 +114,7 @@ pub(super) async fn an_owner_with_other_holds_keeps_his_token(backend: &impl Bac
         assert_eq!(adopted(backend, &holds[0], &heir_of_one).await, token);
     }
     assert_eq!(released(backend, &holds[1]).await, Ended::StillHeld(1));
-    // Now it is his only one.
+    // Now it is the owner's only one.
     let last = heir(&heir_of_one, LONG);
     let greater = adopted(backend, &heir_of_one, &last).await;
     assert!(greater > token);
@@ -137,7 +137,7 @@ pub(super) async fn permits_and_readers_have_no_token(backend: &impl Backend) {
     }
 }
 
-pub(super) async fn who_adopts_has_its_whole_ttl(backend: &impl Backend) {
+pub(super) async fn an_adoption_starts_the_ttl_anew(backend: &impl Backend) {
     for kind in KINDS {
         // Be it longer or shorter than what was left.
         for (before, after) in [(SHORT * 4, LONG), (LONG * 3, LONG)] {
@@ -172,7 +172,7 @@ pub(super) async fn an_adoption_sent_twice_has_the_first_answer(backend: &impl B
     }
 }
 
-pub(super) async fn who_comes_second_is_told_that_it_is_taken(backend: &impl Backend) {
+pub(super) async fn a_second_adopter_learns_that_the_lease_is_taken(backend: &impl Backend) {
     for kind in KINDS {
         let from = Client::new().owned(kind, "me", LONG);
         let (first, second) = (heir(&from, LONG), heir(&from, LONG * 2));
@@ -194,7 +194,7 @@ pub(super) async fn who_comes_second_is_told_that_it_is_taken(backend: &impl Bac
     }
 }
 
-pub(super) async fn what_is_adopted_may_be_adopted_again(backend: &impl Backend) {
+pub(super) async fn an_adopted_lease_can_be_adopted_again(backend: &impl Backend) {
     for kind in KINDS {
         let from = Client::new().owned(kind, "me", LONG);
         let (second, third) = (heir(&from, LONG), heir(&from, LONG));
@@ -211,7 +211,7 @@ pub(super) async fn what_is_adopted_may_be_adopted_again(backend: &impl Backend)
     }
 }
 
-pub(super) async fn nothing_is_adopted_where_nobody_holds(backend: &impl Backend) {
+pub(super) async fn a_free_lock_is_not_adopted(backend: &impl Backend) {
     for kind in KINDS {
         let from = Client::new().owned(kind, "me", LONG);
         assert_eq!(refused(backend, &from, &heir(&from, LONG)).await, Expired, "{kind:?}");
@@ -219,7 +219,7 @@ pub(super) async fn nothing_is_adopted_where_nobody_holds(backend: &impl Backend
     }
 }
 
-pub(super) async fn what_expired_is_not_adopted(backend: &impl Backend) {
+pub(super) async fn an_expired_lease_is_not_adopted(backend: &impl Backend) {
     for kind in KINDS {
         let from = Client::new().owned(kind, "me", SHORT);
         let late = heir(&from, LONG);
@@ -250,7 +250,7 @@ pub(super) async fn what_expired_is_not_adopted(backend: &impl Backend) {
     }
 }
 
-pub(super) async fn what_was_released_is_not_adopted(backend: &impl Backend) {
+pub(super) async fn a_released_lease_is_not_adopted(backend: &impl Backend) {
     for kind in KINDS {
         let from = Client::new().owned(kind, "me", LONG);
         granted(backend, &from).await;
@@ -264,7 +264,7 @@ pub(super) async fn what_was_released_is_not_adopted(backend: &impl Backend) {
     }
 }
 
-pub(super) async fn what_was_forced_is_not_adopted(backend: &impl Backend) {
+pub(super) async fn a_forced_lease_is_not_adopted(backend: &impl Backend) {
     for kind in KINDS {
         let from = Client::new().owned(kind, "me", LONG);
         let late = heir(&from, LONG);
@@ -277,7 +277,7 @@ pub(super) async fn what_was_forced_is_not_adopted(backend: &impl Backend) {
     }
 }
 
-pub(super) async fn what_is_adopted_is_taken_by_force(backend: &impl Backend) {
+pub(super) async fn an_adopted_lease_can_be_forced(backend: &impl Backend) {
     for kind in KINDS {
         let from = Client::new().owned(kind, "me", LONG);
         let heir = heir(&from, LONG);
@@ -291,7 +291,7 @@ pub(super) async fn what_is_adopted_is_taken_by_force(backend: &impl Backend) {
     }
 }
 
-pub(super) async fn what_is_kept_is_not_adopted(backend: &impl Backend) {
+pub(super) async fn a_kept_lock_is_not_adopted(backend: &impl Backend) {
     let from = Client::new().mutex(LONG);
     granted(backend, &from).await;
     assert_eq!(backend.store().release(&from, LONG).await.unwrap(), Ended::Kept);
@@ -324,7 +324,7 @@ pub(super) async fn another_kind_is_not_adopted(backend: &impl Backend) {
     }
 }
 
-pub(super) async fn the_one_before_changes_nothing(backend: &impl Backend) {
+pub(super) async fn the_former_holder_changes_nothing(backend: &impl Backend) {
     for kind in KINDS {
         // Longer than its heir, so that what it sends could be seen.
         let from = Client::new().owned(kind, "me", LONG * 3);
@@ -354,7 +354,9 @@ pub(super) async fn the_one_before_changes_nothing(backend: &impl Backend) {
     }
 }
 
-pub(super) async fn the_one_before_is_not_granted_again_while_others_wait(backend: &impl Backend) {
+pub(super) async fn the_former_holder_is_not_granted_again_while_others_wait(
+    backend: &impl Backend,
+) {
     for kind in KINDS {
         let from = Client::new().owned(in_the_way_of(kind), "me", LONG);
         let heir = heir(&from, LONG);
@@ -452,7 +454,7 @@ pub(super) async fn a_writer_stays_beside_its_own_readers(backend: &impl Backend
     assert_eq!(renewed(backend, &other).await, Renewal::Renewed);
 }
 
-pub(super) async fn others_who_hold_go_on(backend: &impl Backend) {
+pub(super) async fn other_holders_keep_their_leases(backend: &impl Backend) {
     let kinds = [Kind::Reentrant, Kind::Semaphore { limit: 2, weight: 1 }, Kind::Read];
     for (kind, is_first_short) in kinds.into_iter().flat_map(|it| [(it, false), (it, true)]) {
         let (short, long) = (SHORT * 2, LONG);
@@ -474,7 +476,7 @@ pub(super) async fn others_who_hold_go_on(backend: &impl Backend) {
 }
 
 /// The lease that is given up may have been the one that lasted longest.
-pub(super) async fn nothing_outlasts_who_holds(backend: &impl Backend) {
+pub(super) async fn no_key_outlasts_the_holder(backend: &impl Backend) {
     for kind in KINDS {
         let client = Client::new();
         let (from, other) = (client.owned(kind, "me", LONG), client.owned(kind, "me", SHORT));
@@ -491,7 +493,7 @@ pub(super) async fn nothing_outlasts_who_holds(backend: &impl Backend) {
     }
 }
 
-/// Somebody who was offered a lock, and has not confirmed it.
+/// A waiter with an offer that it has not confirmed.
 async fn offered(backend: &impl Backend, kind: Kind, live: Duration) -> Request {
     let holder = Client::new().owned(in_the_way_of(kind), "me", LONG);
     granted(backend, &holder).await;
@@ -527,11 +529,11 @@ pub(super) async fn an_adopted_offer_does_not_end_with_the_heartbeat(backend: &i
     }
 }
 
-pub(super) async fn who_waits_is_served_after_the_adopter(backend: &impl Backend) {
+pub(super) async fn waiters_are_served_after_the_adopter(backend: &impl Backend) {
     for kind in KINDS {
         let from = Client::new().owned(in_the_way_of(kind), "me", LONG);
         granted(backend, &from).await;
-        // Two owners who can't have it together, but to read.
+        // Two owners that can only read together.
         let waiters = ["you", "they"].map(|owner| Client::new().owned(kind, owner, LONG));
         for waiter in &waiters {
             waits(backend, waiter, LIVE).await;
@@ -571,7 +573,7 @@ pub(super) async fn a_cancelled_adopter_gets_nothing(backend: &impl Backend) {
     }
 }
 
-pub(super) async fn an_adopter_that_ended_gets_nothing_again(backend: &impl Backend) {
+pub(super) async fn an_ended_adopter_is_not_granted_again(backend: &impl Backend) {
     for (kind, is_cancelled) in KINDS.into_iter().flat_map(|it| [(it, false), (it, true)]) {
         let from = Client::new().owned(kind, "me", LONG);
         let heir = heir(&from, LONG);
@@ -595,7 +597,7 @@ pub(super) async fn an_adopter_that_ended_gets_nothing_again(backend: &impl Back
 /// More than a command forgets at once.
 const CROWD: u32 = 70;
 
-pub(super) async fn those_who_ended_are_in_nobodys_way(backend: &impl Backend) {
+pub(super) async fn ended_leases_block_nobody(backend: &impl Backend) {
     let client = Client::new();
     let permit =
         |weight, ttl| client.request(Kind::Semaphore { limit: CROWD * 2 + 3, weight }, ttl);
@@ -623,7 +625,7 @@ pub(super) async fn those_who_ended_are_in_nobodys_way(backend: &impl Backend) {
     granted(backend, &permit(3, LONG)).await;
 }
 
-pub(super) async fn an_only_hold_among_many_that_ended_has_a_new_token(backend: &impl Backend) {
+pub(super) async fn a_sole_hold_among_ended_ones_has_a_new_token(backend: &impl Backend) {
     let client = Client::new();
     let hold = |ttl| client.owned(Kind::Reentrant, "me", ttl);
     let (from, short) = (hold(LONG), SHORT * 4);

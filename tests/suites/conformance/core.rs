@@ -25,10 +25,10 @@ macro_rules! cases {
             a_cancel_leaves_others_alone,
             a_cancel_is_remembered_while_others_hold,
             a_renewal_prolongs,
-            a_renewal_of_what_ended_brings_nothing_back,
+            a_renewal_does_not_revive_an_ended_lease,
             a_renewal_by_another_changes_nothing,
             a_kept_lock_is_held_without_a_holder,
-            a_kept_lock_is_free_in_time,
+            a_kept_lock_becomes_free_on_time,
             two_kinds_do_not_share_a_name,
             a_released_name_may_change_its_kind,
             locks_do_not_touch_each_other,
@@ -164,7 +164,7 @@ pub(super) async fn a_renewal_prolongs(backend: &impl Backend) {
     assert!(busy(backend, &client.mutex(LONG)).await > LONG);
 }
 
-pub(super) async fn a_renewal_of_what_ended_brings_nothing_back(backend: &impl Backend) {
+pub(super) async fn a_renewal_does_not_revive_an_ended_lease(backend: &impl Backend) {
     let client = Client::new();
     let expired = client.mutex(SHORT);
     granted(backend, &expired).await;
@@ -201,7 +201,7 @@ pub(super) async fn a_kept_lock_is_held_without_a_holder(backend: &impl Backend)
     kept(backend, &client.mutex(LONG)).await;
 }
 
-pub(super) async fn a_kept_lock_is_free_in_time(backend: &impl Backend) {
+pub(super) async fn a_kept_lock_becomes_free_on_time(backend: &impl Backend) {
     let client = Client::new();
     let request = client.mutex(LONG);
     granted(backend, &request).await;

@@ -13,7 +13,7 @@ macro_rules! cases {
             tokens_grow_across_release,
             tokens_grow_across_expiry,
             a_burst_of_grants_does_not_outrun_the_next_token,
-            a_lease_tells_its_token,
+            a_lease_shows_its_token,
         }
     };
 }
@@ -55,7 +55,7 @@ pub(super) async fn a_burst_of_grants_does_not_outrun_the_next_token(backend: &i
     assert!(next > last, "{next} after {last}");
 }
 
-pub(super) async fn a_lease_tells_its_token(backend: &impl Backend) {
+pub(super) async fn a_lease_shows_its_token(backend: &impl Backend) {
     let locks = backend.locks().await;
     let first = locks.mutex("a").lock().await.unwrap();
     let token = first.fence().unwrap();

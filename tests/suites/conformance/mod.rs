@@ -4,30 +4,31 @@
 mod adopt;
 mod core;
 mod fence;
-mod leases;
-mod multi;
+mod lease_set;
+mod multi_atomic;
 mod offers;
 mod operator;
 #[cfg(feature = "servers")]
 mod over_tls;
 mod queue;
+mod queue_kinds;
 mod reentrant;
 mod renewals;
 mod rw;
 mod rw_queue;
 mod semaphore;
+mod semaphore_queue;
 mod turns;
 mod waiting;
 
-use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
+use leasehold::Outcome;
 use leasehold::store::{
-    Attempt, ClientId, Ended, Kind, Owner, QueuePosition, Renewal, Request, RequestId, Stamp,
-    Waiting,
+    Attempt, ClientId, Ended, Kind, Owner, QueuePosition, Renewal, Request, Stamp, Waiting,
 };
-use leasehold::{LockKey, Outcome};
 use leasehold_tests::backend::Backend;
+use leasehold_tests::requests::Requests;
 
 /// A module for a backend, with one test for each case of a suite.
 macro_rules! conformance {
@@ -37,16 +38,18 @@ macro_rules! conformance {
         super::adopt::cases!(crate::conformance::case);
         super::core::cases!(crate::conformance::case);
         super::fence::cases!(crate::conformance::case);
-        super::leases::cases!(crate::conformance::case);
-        super::multi::cases!(crate::conformance::case);
+        super::lease_set::cases!(crate::conformance::case);
+        super::multi_atomic::cases!(crate::conformance::case);
         super::offers::cases!(crate::conformance::case);
         super::operator::cases!(crate::conformance::case);
         super::queue::cases!(crate::conformance::case);
+        super::queue_kinds::cases!(crate::conformance::case);
         super::reentrant::cases!(crate::conformance::case);
         super::renewals::cases!(crate::conformance::case);
         super::rw::cases!(crate::conformance::case);
         super::rw_queue::cases!(crate::conformance::case);
         super::semaphore::cases!(crate::conformance::case);
+        super::semaphore_queue::cases!(crate::conformance::case);
         super::turns::cases!(crate::conformance::case);
         super::waiting::cases!(crate::conformance::case);
     };
@@ -135,18 +138,22 @@ mod cluster {
 /// Longer than any test: a slow machine must not turn a lease into a lost one.
 const LONG: Duration = Duration::from_secs(30);
 
+/// The only permit of a semaphore.
+const PERMIT: Kind = Kind::Semaphore { limit: 1, weight: 1 };
+
 /// For the cases that are about expiry. A third of it is what a command has.
 const SHORT: Duration = Duration::from_millis(300);
 
 /// Requests of one client.
 struct Client {
     id: ClientId,
-    requests: AtomicU64,
+    requests: Requests,
 }
 
 impl Client {
     fn new() -> Self {
-        Self { id: ClientId::random(), requests: AtomicU64::new(0) }
+        let id = ClientId::random();
+        Self { id, requests: Requests::of(id) }
     }
 
     fn mutex(&self, ttl: Duration) -> Request {
@@ -157,6 +164,10 @@ impl Client {
         self.request(Kind::Semaphore { limit, weight: 1 }, ttl)
     }
 
+    fn weighted(&self, limit: u32, weight: u32) -> Request {
+        self.request(Kind::Semaphore { limit, weight }, LONG)
+    }
+
     /// A request of this owner's.
     fn owned(&self, kind: Kind, owner: &str, ttl: Duration) -> Request {
         let owner = Some(Owner::new(owner).expect("a name"));
@@ -164,8 +175,7 @@ impl Client {
     }
 
     fn request(&self, kind: Kind, ttl: Duration) -> Request {
-        let id = RequestId::next(self.id, &self.requests);
-        Request { key: LockKey::new("a").expect("a name"), id, kind, owner: None, ttl }
+        self.requests.next("a", kind, ttl)
     }
 }
 
@@ -239,6 +249,30 @@ async fn waits(backend: &impl Backend, request: &Request, live: Duration) -> u64
     queued(backend, request, live, FIRST).await.0
 }
 
+/// A lock with a holder, and requests for it that have not been sent yet.
+async fn held<const N: usize>(
+    backend: &impl Backend,
+    kind: Kind,
+) -> (Client, Request, [Request; N]) {
+    let client = Client::new();
+    let holder = client.request(kind, LONG);
+    let others = [(); N].map(|()| client.request(kind, LONG));
+    granted(backend, &holder).await;
+    (client, holder, others)
+}
+
+/// A lock with a holder and a queue of waiters, all with long heartbeats.
+async fn held_with_queue<const N: usize>(
+    backend: &impl Backend,
+    kind: Kind,
+) -> (Client, Request, [Request; N]) {
+    let (client, holder, waiters) = held(backend, kind).await;
+    for waiter in &waiters {
+        waits(backend, waiter, LIVE).await;
+    }
+    (client, holder, waiters)
+}
+
 async fn renewed(backend: &impl Backend, request: &Request) -> Renewal {
     backend.store().renew(request).await.unwrap()
 }
@@ -254,4 +288,22 @@ async fn cancelled(backend: &impl Backend, request: &Request) -> bool {
 /// Claims what the request must have been offered.
 async fn claims(backend: &impl Backend, request: &Request) {
     assert_eq!(renewed(backend, request).await, Renewal::Renewed);
+}
+
+/// Asks again while it is told to ask again at once, until it is granted.
+async fn granted_in_the_end(backend: &impl Backend, request: &Request) {
+    for _ in 0..5 {
+        match acquire(backend, request).await {
+            Attempt::Granted { .. } => return,
+            Attempt::Busy { retry_after: Duration::ZERO, expiry_added: false, .. } => {}
+            other => panic!("{other:?}"),
+        }
+    }
+    panic!("it was told to ask at once again and again");
+}
+
+/// A waiter that asks again must be granted.
+async fn granted_when_asking(backend: &impl Backend, waiter: &Request, position: u64) {
+    let answer = ask(backend, waiter, LIVE, QueuePosition::Assigned(position)).await;
+    assert!(matches!(answer, Attempt::Granted { .. }), "{answer:?}");
 }

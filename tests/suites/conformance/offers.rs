@@ -1,4 +1,4 @@
-//! For how long an offer waits for its waiter, and what becomes of those who are silent.
+//! How long an offer waits for its waiter, and what becomes of silent waiters.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -16,10 +16,10 @@ macro_rules! cases {
     ($case:path) => {
         $case! {
             offers:
-            an_offer_that_nobody_confirms_goes_on_and_its_waiter_comes_back,
-            an_offer_that_is_kept_lasts_as_long_as_its_waiters_heartbeat,
-            a_late_copy_of_a_keeping_shortens_nothing_and_makes_nothing_anew,
-            the_others_of_a_client_that_hears_nothing_are_passed_over_with_it,
+            an_unconfirmed_offer_passes_on_and_its_waiter_keeps_its_place,
+            a_kept_offer_lasts_as_long_as_its_waiters_heartbeat,
+            a_late_copy_of_a_keeping_release_changes_nothing,
+            all_waiters_of_a_client_without_hints_are_passed_over,
             the_first_of_each_client_asks_a_little_after_those_before_it,
         }
     };
@@ -39,7 +39,7 @@ fn request(client: &Client, kind: Kind) -> Request {
     client.owned(kind, &owner, LONG)
 }
 
-pub(super) async fn an_offer_that_nobody_confirms_goes_on_and_its_waiter_comes_back(
+pub(super) async fn an_unconfirmed_offer_passes_on_and_its_waiter_keeps_its_place(
     backend: &impl Backend,
 ) {
     for kind in KINDS {
@@ -73,9 +73,7 @@ async fn keeps(backend: &impl Backend, request: &Request, until: Stamp) {
     backend.store().keep_offer(request, until).await.unwrap();
 }
 
-pub(super) async fn an_offer_that_is_kept_lasts_as_long_as_its_waiters_heartbeat(
-    backend: &impl Backend,
-) {
+pub(super) async fn a_kept_offer_lasts_as_long_as_its_waiters_heartbeat(backend: &impl Backend) {
     const LIVE: Duration = Duration::from_secs(4);
     let mut all = Vec::new();
     // Some ask again in time, and some stay silent.
@@ -117,9 +115,7 @@ pub(super) async fn an_offer_that_is_kept_lasts_as_long_as_its_waiters_heartbeat
     }
 }
 
-pub(super) async fn a_late_copy_of_a_keeping_shortens_nothing_and_makes_nothing_anew(
-    backend: &impl Backend,
-) {
+pub(super) async fn a_late_copy_of_a_keeping_release_changes_nothing(backend: &impl Backend) {
     for kind in KINDS {
         let clients = [(); 4].map(|()| Client::new());
         let [holder, waiter, next, tries] = clients.each_ref().map(|client| request(client, kind));
@@ -154,9 +150,7 @@ pub(super) async fn a_late_copy_of_a_keeping_shortens_nothing_and_makes_nothing_
     }
 }
 
-pub(super) async fn the_others_of_a_client_that_hears_nothing_are_passed_over_with_it(
-    backend: &impl Backend,
-) {
+pub(super) async fn all_waiters_of_a_client_without_hints_are_passed_over(backend: &impl Backend) {
     for kind in KINDS {
         let [holders, dead, alive] = [(); 3].map(|()| Client::new());
         let (holder, next) = (request(&holders, kind), request(&alive, kind));

@@ -1,4 +1,4 @@
-//! Of all kinds of locks: that a name is one of them, who holds it, and taking it away.
+//! Operators, for all kinds of locks: a name's kind, its holders, and taking it by force.
 
 use leasehold::LockKey;
 use leasehold::LossReason::Expired;
@@ -7,7 +7,7 @@ use leasehold::store::{
     Attempt, ClientInfo, Ended, Forced, Hint, Kind, LockInfo, LockKind, Owner, Renewal, Request,
 };
 use leasehold_tests::backend::{Backend, Memory};
-use leasehold_tests::hearing::Hearing;
+use leasehold_tests::hints::HintRecorder;
 
 use super::{
     Client, FIRST, LIVE, LONG, SHORT, acquire, ask, busy, cancelled, claims, granted, kept, queued,
@@ -19,28 +19,28 @@ macro_rules! cases {
         $case! {
             operator:
             a_name_is_one_kind_of_lock,
-            a_name_that_is_waited_for_is_one_kind_of_lock,
-            a_free_name_may_be_another_kind,
+            a_name_with_waiters_is_one_kind_of_lock,
+            a_free_name_may_change_its_kind,
             an_owner_is_found_in_every_kind,
-            an_owner_who_ended_is_not_found,
-            what_is_free_has_no_holders,
+            an_owner_whose_leases_ended_is_not_found,
+            a_free_lock_shows_no_holders,
             a_mutex_is_shown,
             a_kept_mutex_is_shown,
             permits_are_shown,
             readers_and_a_writer_are_shown,
             holds_are_shown,
-            who_waits_is_shown_in_order,
-            no_more_are_named_than_fit,
+            waiters_are_shown_in_order,
+            the_list_of_holders_is_bounded,
             every_kind_is_taken_by_force,
             a_forced_holder_is_told_until_its_lease_would_have_ended,
             a_kept_mutex_is_taken_by_force,
             an_offer_is_taken_by_force,
             all_holders_are_forced,
-            nothing_is_forced_where_nobody_holds,
+            a_free_lock_is_not_forced,
             force_moves_the_token_on,
-            who_waits_first_is_served_after_force,
-            who_goes_after_force_lets_the_next_one_in,
-            what_was_forced_may_be_another_kind,
+            the_first_waiter_is_served_after_a_force,
+            a_release_after_a_force_lets_the_next_one_in,
+            a_forced_name_may_change_its_kind,
             a_forced_holder_has_not_released,
         }
     };
@@ -103,7 +103,7 @@ pub(super) async fn a_name_is_one_kind_of_lock(backend: &impl Backend) {
     }
 }
 
-pub(super) async fn a_name_that_is_waited_for_is_one_kind_of_lock(backend: &impl Backend) {
+pub(super) async fn a_name_with_waiters_is_one_kind_of_lock(backend: &impl Backend) {
     for waited in KINDS {
         let (client, first) = (Client::new(), Client::new());
         let holder =
@@ -127,7 +127,7 @@ pub(super) async fn a_name_that_is_waited_for_is_one_kind_of_lock(backend: &impl
     }
 }
 
-pub(super) async fn a_free_name_may_be_another_kind(backend: &impl Backend) {
+pub(super) async fn a_free_name_may_change_its_kind(backend: &impl Backend) {
     let client = Client::new();
     let mut last = 0;
     for _ in 0..2 {
@@ -157,7 +157,7 @@ pub(super) async fn an_owner_is_found_in_every_kind(backend: &impl Backend) {
             assert!(!is_held_by(backend, "me").await, "{kind:?}");
             let _ = released(backend, &nobodys).await;
         }
-        // One who waits does not hold it, and has it by an offer.
+        // A waiter does not hold it until it has an offer.
         let (holder, waiter) = (
             client.owned(if kind == Kind::Read { Kind::Write } else { kind }, "one", LONG),
             Client::new().owned(kind, "two", LONG),
@@ -171,7 +171,7 @@ pub(super) async fn an_owner_is_found_in_every_kind(backend: &impl Backend) {
     }
 }
 
-pub(super) async fn an_owner_who_ended_is_not_found(backend: &impl Backend) {
+pub(super) async fn an_owner_whose_leases_ended_is_not_found(backend: &impl Backend) {
     let client = Client::new();
     for kind in [Kind::Read, Kind::Semaphore { limit: 200, weight: 1 }] {
         let last = client.owned(kind, "live", LONG);
@@ -187,7 +187,7 @@ pub(super) async fn an_owner_who_ended_is_not_found(backend: &impl Backend) {
     }
 }
 
-pub(super) async fn what_is_free_has_no_holders(backend: &impl Backend) {
+pub(super) async fn a_free_lock_shows_no_holders(backend: &impl Backend) {
     let nothing = inspected(backend).await;
     assert!(nothing.kind.is_none() && nothing.holders.is_empty() && nothing.waiters.is_empty());
     let client = Client::new();
@@ -199,14 +199,14 @@ pub(super) async fn what_is_free_has_no_holders(backend: &impl Backend) {
     assert!(free.kept.is_none());
 }
 
-/// A client that has said who it is.
-async fn introduced(backend: &impl Backend, process: u32) -> (Hearing, Client, ClientInfo) {
+/// A client that has introduced itself.
+async fn introduced(backend: &impl Backend, process: u32) -> (HintRecorder, Client, ClientInfo) {
     let client = Client::new();
-    let hearing = Hearing::of(&**backend.store(), client.id);
+    let hints = HintRecorder::new(&**backend.store(), client.id);
     let (service, host) = ("billing".to_owned(), "host-7".to_owned());
     let info = ClientInfo::new(client.id, service, host, process);
     backend.store().introduce(&info, LONG).await.expect("the store answers");
-    (hearing, client, info)
+    (hints, client, info)
 }
 
 pub(super) async fn a_mutex_is_shown(backend: &impl Backend) {
@@ -281,7 +281,7 @@ pub(super) async fn holds_are_shown(backend: &impl Backend) {
     }
 }
 
-pub(super) async fn who_waits_is_shown_in_order(backend: &impl Backend) {
+pub(super) async fn waiters_are_shown_in_order(backend: &impl Backend) {
     let (_hearing, client, info) = introduced(backend, 9).await;
     let kind = Kind::Semaphore { limit: 4, weight: 4 };
     granted(backend, &Client::new().request(kind, LONG)).await;
@@ -300,7 +300,7 @@ pub(super) async fn who_waits_is_shown_in_order(backend: &impl Backend) {
     assert!(one.waiting_for >= SHORT && two.waiting_for < one.waiting_for, "{shown:?}");
 }
 
-pub(super) async fn no_more_are_named_than_fit(backend: &impl Backend) {
+pub(super) async fn the_list_of_holders_is_bounded(backend: &impl Backend) {
     let client = Client::new();
     for _ in 0..70 {
         granted(backend, &client.request(Kind::Read, LONG)).await;
@@ -401,7 +401,7 @@ pub(super) async fn all_holders_are_forced(backend: &impl Backend) {
     granted(backend, &client.request(Kind::Write, LONG)).await;
 }
 
-pub(super) async fn nothing_is_forced_where_nobody_holds(backend: &impl Backend) {
+pub(super) async fn a_free_lock_is_not_forced(backend: &impl Backend) {
     assert_eq!(forced(backend).await, Forced::NotHeld);
     for kind in KINDS {
         let client = Client::new();
@@ -429,7 +429,7 @@ pub(super) async fn force_moves_the_token_on(backend: &impl Backend) {
     }
 }
 
-pub(super) async fn who_waits_first_is_served_after_force(backend: &impl Backend) {
+pub(super) async fn the_first_waiter_is_served_after_a_force(backend: &impl Backend) {
     for kind in KINDS {
         let (one, first) = (Client::new(), Client::new());
         let holder = one.owned(if kind == Kind::Read { Kind::Write } else { kind }, "me", LONG);
@@ -437,7 +437,7 @@ pub(super) async fn who_waits_first_is_served_after_force(backend: &impl Backend
         let waiter = first.owned(kind, "first", LONG);
         waits(backend, &waiter, LIVE).await;
         let _ = forced(backend).await;
-        // A try does not overtake him, and serves him instead.
+        // A try does not overtake the waiter, and serves it instead.
         busy(backend, &one.owned(if kind == Kind::Read { Kind::Write } else { kind }, "try", LONG))
             .await;
         claims(backend, &waiter).await;
@@ -447,11 +447,12 @@ pub(super) async fn who_waits_first_is_served_after_force(backend: &impl Backend
 
 /// Told by a store in memory, where hints are heard at once.
 #[tokio::test]
-async fn who_waits_first_is_told_to_ask() {
+async fn the_first_waiter_is_told_to_ask() {
     let backend = Memory::start().await;
     for kind in KINDS {
         let (one, first, second) = (Client::new(), Client::new(), Client::new());
-        let hearings = [&first, &second].map(|client| Hearing::of(&**backend.store(), client.id));
+        let recorders =
+            [&first, &second].map(|client| HintRecorder::new(&**backend.store(), client.id));
         let holder = one.owned(if kind == Kind::Read { Kind::Write } else { kind }, "me", LONG);
         granted(&backend, &holder).await;
         let waiters = [&first, &second].map(|client| client.owned(kind, "you", LONG));
@@ -459,7 +460,7 @@ async fn who_waits_first_is_told_to_ask() {
             waits(&backend, waiter, LIVE).await;
         }
         let _ = forced(&backend).await;
-        let heard = hearings.map(|mut hearing| hearing.hints.try_recv().ok());
+        let heard = recorders.map(|mut hints| hints.received.try_recv().ok());
         assert_eq!(heard, [Some(Hint::Free { id: waiters[0].id }), None], "{kind:?}");
         for waiter in &waiters {
             let _ = cancelled(&backend, waiter).await;
@@ -479,7 +480,7 @@ pub(super) async fn a_forced_holder_has_not_released(backend: &impl Backend) {
     }
 }
 
-/// Somebody who waits for a lock that is then taken by force.
+/// A waiter for a lock that is then taken by force.
 async fn waits_for_what_is_forced(backend: &impl Backend, kind: Kind) -> Request {
     let (one, first) = (Client::new(), Client::new());
     let holder = one.owned(if kind == Kind::Read { Kind::Write } else { kind }, "me", LONG);
@@ -489,7 +490,7 @@ async fn waits_for_what_is_forced(backend: &impl Backend, kind: Kind) -> Request
     waiter
 }
 
-pub(super) async fn who_goes_after_force_lets_the_next_one_in(backend: &impl Backend) {
+pub(super) async fn a_release_after_a_force_lets_the_next_one_in(backend: &impl Backend) {
     for kind in KINDS {
         let first = waits_for_what_is_forced(backend, kind).await;
         let second = Client::new().owned(kind, "second", LONG);
@@ -502,7 +503,7 @@ pub(super) async fn who_goes_after_force_lets_the_next_one_in(backend: &impl Bac
     }
 }
 
-pub(super) async fn what_was_forced_may_be_another_kind(backend: &impl Backend) {
+pub(super) async fn a_forced_name_may_change_its_kind(backend: &impl Backend) {
     for (kind, other) in KINDS.into_iter().zip(KINDS.into_iter().cycle().skip(1)) {
         let waiter = waits_for_what_is_forced(backend, kind).await;
         let _ = forced(backend).await;

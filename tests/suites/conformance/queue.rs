@@ -1,295 +1,395 @@
-//! Waiting, as a user sees it.
+//! The queue, command by command.
 
 use std::time::Duration;
 
-use leasehold::{Lease, LockError, Released, Wait};
-use leasehold_tests::backend::Backend;
-use leasehold_tests::polls::is_pending;
-use tokio::sync::{mpsc, oneshot};
-use tokio::time::Instant;
+use leasehold::LossReason::{Expired, Taken};
+use leasehold::store::{Attempt, Ended, Hint, Kind, OFFER, QueuePosition, Renewal};
+use leasehold_tests::backend::{Backend, Memory};
+use leasehold_tests::hints::HintRecorder;
 
-use super::{Client, SHORT, granted};
+use super::{
+    Client, FIRST, LIVE, LONG, PERMIT, SHORT, ask, busy, cancelled, claims, granted,
+    granted_in_the_end, granted_when_asking, held, held_with_queue, queued, released, renewed,
+    waits,
+};
 
 macro_rules! cases {
     ($case:path) => {
         $case! {
             queue:
-            a_try_does_not_wait,
-            a_wait_ends_with_the_release,
-            a_wait_ends_with_the_ttl_of_a_dead_holder,
-            a_wait_ends_in_time,
-            all_who_wait_are_served,
-            clients_are_served_in_the_order_they_came,
-            a_semaphores_clients_are_served_in_the_order_they_came,
-            a_waiter_that_gives_up_is_passed_over,
-            a_wait_that_is_over_is_in_nobodys_way,
-            a_lease_that_was_handed_over_is_renewed,
-            a_lease_that_was_handed_over_runs_no_longer_than_its_ttl,
-            a_lease_that_was_handed_over_can_be_kept,
-            a_keeping_ends_when_it_ends_for_who_waits,
-            a_raised_limit_lets_more_in,
-            a_dropped_wait_leaves_nothing,
+            a_release_hands_over_to_the_first,
+            a_try_does_not_overtake_waiters,
+            an_offer_ends_with_the_waiters_heartbeat,
+            the_first_renewal_makes_an_offer_last_its_ttl,
+            asking_again_makes_an_offer_last_its_ttl,
+            an_ended_offer_is_not_renewed,
+            a_dead_head_is_passed_over,
+            many_dead_are_passed_over,
+            many_dead_do_not_delay_a_live_waiter,
+            a_heartbeat_that_is_too_long_is_ignored,
+            a_returning_waiter_gets_its_place_back_by_its_position,
+            a_waiter_without_a_position_gets_its_place_back_by_its_age,
+            asking_again_keeps_the_place,
+            a_cancelled_waiter_is_not_served,
+            a_cancelled_offer_is_handed_on,
+            a_released_offer_is_handed_on,
+            a_released_waiter_leaves_the_queue,
+            after_an_expiry_anyone_serves_the_first,
+            after_an_expiry_the_first_is_granted,
+            waiters_wait_for_a_kept_lock,
+            offers_have_growing_tokens,
+            every_waiter_is_told_when_to_ask_again,
+            the_first_asks_again_when_the_lock_is_free,
+            each_ask_extends_the_heartbeat,
+            an_ended_request_does_not_wait_again,
+            every_command_may_be_sent_twice,
         }
     };
 }
 pub(super) use cases;
 
-pub(super) async fn a_try_does_not_wait(backend: &impl Backend) {
-    let (first, second) = (backend.locks().await, backend.locks().await);
-    let lease = first.mutex("a").lock().await.unwrap();
-    match second.mutex("a").try_lock().await {
-        Err(LockError::Busy { key, retry_after, .. }) => {
-            assert_eq!(key.name(), "a");
-            assert!(retry_after > Duration::from_secs(20), "{retry_after:?}");
+pub(super) async fn a_release_hands_over_to_the_first(backend: &impl Backend) {
+    let (client, holder, [first, second]) = held_with_queue(backend, Kind::Mutex).await;
+    assert_eq!(released(backend, &holder).await, Ended::Released);
+    assert_eq!(renewed(backend, &second).await, Renewal::NotHeld(Taken));
+    claims(backend, &first).await;
+    assert_eq!(released(backend, &first).await, Ended::Released);
+    claims(backend, &second).await;
+    assert_eq!(released(backend, &second).await, Ended::Released);
+    granted(backend, &client.mutex(LONG)).await;
+}
+
+pub(super) async fn a_try_does_not_overtake_waiters(backend: &impl Backend) {
+    let (client, holder, [waiter]) = held_with_queue(backend, Kind::Mutex).await;
+    let _ = released(backend, &holder).await;
+    busy(backend, &client.mutex(LONG)).await;
+    let permits = Client::new();
+    claims(backend, &waiter).await;
+    let _ = released(backend, &waiter).await;
+    // It is refused even though it would fit.
+    granted(backend, &permits.weighted(2, 1)).await;
+    waits(backend, &permits.weighted(2, 2), LIVE).await;
+    busy(backend, &permits.weighted(2, 1)).await;
+}
+
+pub(super) async fn an_offer_ends_with_the_waiters_heartbeat(backend: &impl Backend) {
+    let (client, holder, [waiter]) = held(backend, Kind::Mutex).await;
+    waits(backend, &waiter, SHORT * 2).await;
+    let _ = released(backend, &holder).await;
+    let late = client.mutex(LONG);
+    let left = busy(backend, &late).await;
+    assert!(left <= SHORT * 2, "{left:?}");
+    backend.pass(SHORT * 2).await;
+    granted(backend, &late).await;
+}
+
+pub(super) async fn the_first_renewal_makes_an_offer_last_its_ttl(backend: &impl Backend) {
+    let (client, holder, [waiter]) = held(backend, Kind::Mutex).await;
+    waits(backend, &waiter, SHORT * 2).await;
+    let _ = released(backend, &holder).await;
+    claims(backend, &waiter).await;
+    backend.pass(SHORT * 2).await;
+    let left = busy(backend, &client.mutex(LONG)).await;
+    assert!(left > LONG / 2, "{left:?}");
+}
+
+pub(super) async fn asking_again_makes_an_offer_last_its_ttl(backend: &impl Backend) {
+    let (client, holder, [waiter]) = held(backend, Kind::Mutex).await;
+    let position = waits(backend, &waiter, LIVE).await;
+    let _ = released(backend, &holder).await;
+    granted_when_asking(backend, &waiter, position).await;
+    assert!(busy(backend, &client.mutex(LONG)).await > LIVE);
+}
+
+pub(super) async fn an_ended_offer_is_not_renewed(backend: &impl Backend) {
+    let (_, holder, [waiter]) = held(backend, Kind::Mutex).await;
+    waits(backend, &waiter, SHORT * 2).await;
+    let _ = released(backend, &holder).await;
+    backend.pass(SHORT * 2).await;
+    assert_eq!(renewed(backend, &waiter).await, Renewal::NotHeld(Expired));
+    assert_eq!(released(backend, &waiter).await, Ended::NotHeld(Expired));
+}
+
+pub(super) async fn a_dead_head_is_passed_over(backend: &impl Backend) {
+    let (_, holder, [dead, alive]) = held(backend, Kind::Mutex).await;
+    waits(backend, &dead, SHORT).await;
+    waits(backend, &alive, LIVE).await;
+    backend.pass(SHORT).await;
+    let _ = released(backend, &holder).await;
+    assert_eq!(renewed(backend, &dead).await, Renewal::NotHeld(Taken));
+    claims(backend, &alive).await;
+}
+
+pub(super) async fn many_dead_are_passed_over(backend: &impl Backend) {
+    for kind in [Kind::Mutex, PERMIT] {
+        let (client, holder, []) = held(backend, kind).await;
+        for _ in 0..200 {
+            waits(backend, &client.request(kind, LONG), SHORT).await;
         }
-        other => panic!("{other:?}"),
+        backend.pass(SHORT).await;
+        let _ = released(backend, &holder).await;
+        let late = client.request(kind, LONG);
+        granted_in_the_end(backend, &late).await;
+        let _ = released(backend, &late).await;
     }
-    lease.release().await.unwrap();
 }
 
-pub(super) async fn a_wait_ends_with_the_release(backend: &impl Backend) {
-    let (first, second) = (backend.locks().await, backend.locks().await);
-    let lease = first.mutex("a").lock().await.unwrap();
-    let waiter = tokio::spawn(async move { second.mutex("a").wait(Wait::Forever).lock().await });
-    tokio::task::yield_now().await;
-    assert!(!waiter.is_finished());
-    lease.release().await.unwrap();
-    waiter.await.unwrap().unwrap().release().await.unwrap();
-}
-
-pub(super) async fn a_wait_ends_with_the_ttl_of_a_dead_holder(backend: &impl Backend) {
-    let locks = backend.locks().await;
-    // Nobody renews it, nobody releases it.
-    let begun = Instant::now();
-    granted(backend, &Client::new().mutex(SHORT * 2)).await;
-    let lease = locks.mutex("a").lock().await.unwrap();
-    let waited = begun.elapsed();
-    assert!(waited >= SHORT * 2, "{waited:?}");
-    assert!(waited < Duration::from_secs(5), "it asked again when the TTL had passed: {waited:?}");
-    lease.release().await.unwrap();
-}
-
-pub(super) async fn a_wait_ends_in_time(backend: &impl Backend) {
-    let (first, second) = (backend.locks().await, backend.locks().await);
-    let lease = first.mutex("a").lock().await.unwrap();
-    let begun = Instant::now();
-    match second.mutex("a").wait(SHORT).lock().await {
-        Err(LockError::TimedOut { waited, .. }) => assert!(waited >= SHORT, "{waited:?}"),
-        other => panic!("{other:?}"),
-    }
-    assert!(begun.elapsed() >= SHORT);
-    lease.release().await.unwrap();
-}
-
-pub(super) async fn all_who_wait_are_served(backend: &impl Backend) {
-    let locks = backend.locks().await;
-    let mut inside = tokio::task::JoinSet::new();
-    for _ in 0..16 {
-        let locks = locks.clone();
-        inside.spawn(async move {
-            let lease = locks.mutex("a").wait(Wait::Forever).lock().await.unwrap();
-            let token = lease.fence().unwrap();
-            lease.release().await.unwrap();
-            token
-        });
-    }
-    let mut tokens = inside.join_all().await;
-    tokens.sort_unstable();
-    tokens.dedup();
-    assert_eq!(tokens.len(), 16);
-}
-
-pub(super) async fn a_dropped_wait_leaves_nothing(backend: &impl Backend) {
-    let (first, second) = (backend.locks().await, backend.locks().await);
-    let lease = first.mutex("a").lock().await.unwrap();
-    let waiting = tokio::time::timeout(SHORT, second.mutex("a").lock()).await;
-    assert!(waiting.is_err());
-    // It leaves the queue in the background.
-    backend.until_queued("a", 0).await;
-    lease.release().await.unwrap();
-    let lease = first.mutex("a").try_lock().await.unwrap();
-    lease.release().await.unwrap();
-}
-
-/// Lets a client wait for what `acquire` asks for, and sends its number when it
-/// has it; holds it until the answer's sender is dropped.
-async fn line_up<F: Future<Output = Lease> + Send + 'static>(
-    granted: &mpsc::UnboundedSender<(u32, oneshot::Sender<()>)>,
-    number: u32,
-    acquire: F,
-) {
-    let granted = granted.clone();
-    let mut waits = Box::pin(async move {
-        let lease = acquire.await;
-        let (done, release) = oneshot::channel();
-        let _ = granted.send((number, done));
-        let _ = release.await;
-        lease.release().await.unwrap();
-    });
-    assert!(is_pending(&mut waits).await);
-    tokio::spawn(waits);
-}
-
-async fn order_of(granted: &mut mpsc::UnboundedReceiver<(u32, oneshot::Sender<()>)>) -> Vec<u32> {
-    let mut order = Vec::new();
-    while let Some((number, _)) = granted.recv().await {
-        order.push(number);
-    }
-    order
-}
-
-pub(super) async fn clients_are_served_in_the_order_they_came(backend: &impl Backend) {
-    let held = backend.locks().await.mutex("a").lock().await.unwrap();
-    let (grants, mut granted) = mpsc::unbounded_channel();
-    for number in 0..8 {
-        let mutex = backend.locks().await.mutex("a").wait(Wait::Forever);
-        line_up(&grants, number, async move { mutex.lock().await.unwrap() }).await;
-        backend.until_queued("a", u64::from(number) + 1).await;
-    }
-    drop(grants);
-    held.release().await.unwrap();
-    assert_eq!(order_of(&mut granted).await, [0, 1, 2, 3, 4, 5, 6, 7]);
-}
-
-pub(super) async fn a_semaphores_clients_are_served_in_the_order_they_came(backend: &impl Backend) {
-    let held = backend.locks().await.semaphore("s", 3).acquire_many(3).await.unwrap();
-    let (grants, mut granted) = mpsc::unbounded_channel();
-    for (number, weight) in (0..).zip([2, 3, 1, 2, 3]) {
-        let semaphore = backend.locks().await.semaphore("s", 3).wait(Wait::Forever);
-        line_up(&grants, number, async move { semaphore.acquire_many(weight).await.unwrap() })
-            .await;
-        backend.until_queued("s", u64::from(number) + 1).await;
-    }
-    drop(grants);
-    held.release().await.unwrap();
-    for together in [vec![0], vec![1], vec![2, 3], vec![4]] {
-        let mut inside = Vec::new();
-        for _ in &together {
-            inside.push(granted.recv().await.unwrap());
+/// It is told to ask again at once, not at its next heartbeat.
+pub(super) async fn many_dead_do_not_delay_a_live_waiter(backend: &impl Backend) {
+    for kind in [Kind::Mutex, PERMIT] {
+        let client = Client::new();
+        let holder = client.request(kind, LONG);
+        granted(backend, &holder).await;
+        for _ in 0..300 {
+            waits(backend, &client.request(kind, LONG), SHORT * 2).await;
         }
-        inside.sort_unstable_by_key(|(number, _)| *number);
-        assert!(inside.iter().map(|(number, _)| number).eq(&together), "{together:?}");
-        assert!(granted.try_recv().is_err(), "the next does not fit beside {together:?}");
+        let _ = released(backend, &holder).await;
+        backend.pass(SHORT * 2).await;
+        let late = client.request(kind, LONG);
+        let mut asked = 1;
+        while let Attempt::Busy { retry_after, .. } = ask(backend, &late, LIVE, FIRST).await {
+            assert_eq!(retry_after, Duration::ZERO);
+            asked += 1;
+        }
+        assert!(asked <= 6, "{asked}");
+        assert_eq!(renewed(backend, &late).await, Renewal::Renewed);
+        let _ = released(backend, &late).await;
     }
-    assert!(granted.recv().await.is_none());
 }
 
-pub(super) async fn a_waiter_that_gives_up_is_passed_over(backend: &impl Backend) {
-    let held = backend.locks().await.mutex("a").lock().await.unwrap();
-    let (first, second) = (backend.locks().await, backend.locks().await);
-    let first = tokio::spawn(async move { first.mutex("a").wait(Wait::Forever).lock().await });
-    backend.until_queued("a", 1).await;
-    let second = tokio::spawn(async move { second.mutex("a").wait(Wait::Forever).lock().await });
-    backend.until_queued("a", 2).await;
-    first.abort();
-    assert!(first.await.is_err());
-    let begun = Instant::now();
-    held.release().await.unwrap();
-    second.await.unwrap().unwrap().release().await.unwrap();
-    assert!(begun.elapsed() < Duration::from_secs(1), "its offer was handed on at once");
+pub(super) async fn a_heartbeat_that_is_too_long_is_ignored(backend: &impl Backend) {
+    let (client, holder, [waiter]) = held(backend, Kind::Mutex).await;
+    waits(backend, &waiter, LONG).await;
+    let _ = released(backend, &holder).await;
+    granted(backend, &client.mutex(LONG)).await;
 }
 
-pub(super) async fn a_wait_that_is_over_is_in_nobodys_way(backend: &impl Backend) {
-    let (first, second) = (backend.locks().await, backend.locks().await);
-    let held = first.mutex("a").lock().await.unwrap();
-    let waited = second.mutex("a").wait(SHORT).lock().await;
-    assert!(matches!(waited, Err(LockError::TimedOut { .. })));
-    held.release().await.unwrap();
-    // Its place is given up in the background, at once.
-    let lease = first.mutex("a").wait(Duration::from_secs(1)).lock().await.unwrap();
-    lease.release().await.unwrap();
+pub(super) async fn a_returning_waiter_gets_its_place_back_by_its_position(backend: &impl Backend) {
+    let (_, holder, [late, second, third]) = held(backend, Kind::Mutex).await;
+    let position = waits(backend, &late, SHORT).await;
+    waits(backend, &second, LIVE).await;
+    waits(backend, &third, LIVE).await;
+    backend.pass(SHORT).await;
+    let _ = released(backend, &holder).await;
+    claims(backend, &second).await;
+    let (told, ..) = queued(backend, &late, LIVE, QueuePosition::Assigned(position)).await;
+    assert_eq!(told, position);
+    let _ = released(backend, &second).await;
+    claims(backend, &late).await;
 }
 
-pub(super) async fn a_lease_that_was_handed_over_is_renewed(backend: &impl Backend) {
-    let (first, second) = (backend.locks().await, backend.locks().await);
-    let held = first.mutex("a").lock().await.unwrap();
-    let permit = first.semaphore("s", 1).acquire().await.unwrap();
-    let waits = tokio::spawn(async move {
-        let mutex = second.mutex("a").ttl(SHORT * 2).wait(Duration::from_secs(5));
-        let semaphore = second.semaphore("s", 1).ttl(SHORT * 2).wait(Duration::from_secs(5));
-        tokio::join!(mutex.lock(), semaphore.acquire())
-    });
-    backend.until_queued("a", 1).await;
-    backend.until_queued("s", 1).await;
-    held.release().await.unwrap();
-    permit.release().await.unwrap();
-    let (lease, permit) = waits.await.unwrap();
-    let (lease, permit) = (lease.unwrap(), permit.unwrap());
-    // Longer than the offer would have lasted, and than its TTL.
-    tokio::time::sleep(Duration::from_secs(7)).await;
-    assert!(lease.is_held() && permit.is_held());
-    assert!(first.mutex("a").try_lock().await.is_err());
-    assert!(first.semaphore("s", 1).try_acquire().await.is_err());
-    assert!(lease.remaining() <= SHORT * 2, "{lease:?}");
-    lease.release().await.unwrap();
-    permit.release().await.unwrap();
-    first.mutex("a").try_lock().await.unwrap().release().await.unwrap();
-}
-
-/// Though the waiter was known to live for longer.
-pub(super) async fn a_lease_that_was_handed_over_runs_no_longer_than_its_ttl(
+pub(super) async fn a_waiter_without_a_position_gets_its_place_back_by_its_age(
     backend: &impl Backend,
 ) {
-    let (first, second) = (backend.locks().await, backend.locks().await);
-    let held = first.mutex("a").lock().await.unwrap();
-    let mutex = second.mutex("a").ttl(SHORT).wait(Wait::Forever);
-    let waits = tokio::spawn(async move {
-        let lease = mutex.lock().await.unwrap();
-        (lease.remaining(), lease.release().await)
-    });
-    backend.until_queued("a", 1).await;
-    held.release().await.unwrap();
-    let (remaining, released) = waits.await.unwrap();
-    released.unwrap();
-    assert!(remaining < SHORT, "{remaining:?}");
+    let (_, holder, [late, second, third]) = held(backend, Kind::Mutex).await;
+    let begun = backend.store().now();
+    waits(backend, &late, SHORT).await;
+    backend.pass(SHORT).await;
+    waits(backend, &second, LIVE).await;
+    waits(backend, &third, LIVE).await;
+    let _ = released(backend, &holder).await;
+    let age = backend.store().now() - begun;
+    queued(backend, &late, LIVE, QueuePosition::New { age }).await;
+    let _ = released(backend, &second).await;
+    claims(backend, &late).await;
 }
 
-pub(super) async fn a_lease_that_was_handed_over_can_be_kept(backend: &impl Backend) {
-    let (first, second) = (backend.locks().await, backend.locks().await);
-    let held = first.mutex("a").lock().await.unwrap();
-    let waits = tokio::spawn(async move {
-        let mutex = second.mutex("a").wait(Duration::from_secs(5)).hold_at_least(SHORT);
-        mutex.lock().await.unwrap().release().await
-    });
-    backend.until_queued("a", 1).await;
-    held.release().await.unwrap();
-    assert_eq!(waits.await.unwrap().unwrap(), Released::Kept);
-    assert!(first.mutex("a").try_lock().await.is_err());
-    first.mutex("a").lock().await.unwrap().release().await.unwrap();
-}
-
-/// Though he asked when it was held for longer. The median of some: the machine may be
-/// busy, and a message may be lost.
-pub(super) async fn a_keeping_ends_when_it_ends_for_who_waits(backend: &impl Backend) {
-    let (first, second) = (backend.locks().await, backend.locks().await);
-    let mut waited = Vec::new();
-    for _ in 0..5 {
-        let held = first.mutex("a").hold_at_least(SHORT).lock().await.unwrap();
-        let mutex = second.mutex("a").wait(Wait::Forever);
-        let waits = tokio::spawn(async move { mutex.lock().await.unwrap() });
-        backend.until_queued("a", 1).await;
-        assert_eq!(held.release().await.unwrap(), Released::Kept);
-        let begun = Instant::now();
-        waits.await.unwrap().release().await.unwrap();
-        waited.push(begun.elapsed());
+pub(super) async fn asking_again_keeps_the_place(backend: &impl Backend) {
+    let (_, holder, [first, second]) = held(backend, Kind::Mutex).await;
+    let position = waits(backend, &first, LIVE).await;
+    assert!(waits(backend, &second, LIVE).await > position);
+    for again in [QueuePosition::Assigned(position), FIRST, QueuePosition::New { age: LIVE }] {
+        assert_eq!(queued(backend, &first, LIVE, again).await.0, position);
     }
-    waited.sort_unstable();
-    println!("{waited:?}");
-    assert!(waited[2] < SHORT * 3, "{waited:?}");
+    let _ = released(backend, &holder).await;
+    claims(backend, &first).await;
 }
 
-/// Each is judged by its own limit: a new version of a service may have another.
-pub(super) async fn a_raised_limit_lets_more_in(backend: &impl Backend) {
-    let (old, new) = (backend.locks().await, backend.locks().await);
-    let first = old.semaphore("s", 1).acquire().await.unwrap();
-    assert!(old.semaphore("s", 1).try_acquire().await.is_err());
-    let second = new.semaphore("s", 2).try_acquire().await.unwrap();
-    let waits = tokio::spawn(async move { old.semaphore("s", 1).acquire().await.unwrap() });
-    backend.until_queued("s", 1).await;
-    assert!(new.semaphore("s", 3).try_acquire().await.is_err(), "somebody waits");
-    first.release().await.unwrap();
-    tokio::time::sleep(Duration::from_millis(20)).await;
-    assert!(!waits.is_finished(), "one is out, and that is its limit");
-    second.release().await.unwrap();
-    waits.await.unwrap().release().await.unwrap();
+pub(super) async fn a_cancelled_waiter_is_not_served(backend: &impl Backend) {
+    let (client, holder, [first, second]) = held_with_queue(backend, Kind::Mutex).await;
+    assert!(!cancelled(backend, &first).await);
+    assert_eq!(renewed(backend, &holder).await, Renewal::Renewed);
+    let _ = released(backend, &holder).await;
+    claims(backend, &second).await;
+    assert!(cancelled(backend, &second).await);
+    granted(backend, &client.permit(1, LONG)).await;
+}
+
+pub(super) async fn a_cancelled_offer_is_handed_on(backend: &impl Backend) {
+    let (_, holder, [first, second]) = held_with_queue(backend, Kind::Mutex).await;
+    let _ = released(backend, &holder).await;
+    assert!(cancelled(backend, &first).await);
+    claims(backend, &second).await;
+    assert_eq!(ask(backend, &first, LIVE, FIRST).await, Attempt::Ended);
+}
+
+/// A late copy of an ask queued again what its holder has given up since.
+pub(super) async fn a_released_waiter_leaves_the_queue(backend: &impl Backend) {
+    let (client, holder, [ghost, late]) = held(backend, Kind::Mutex).await;
+    waits(backend, &ghost, LIVE).await;
+    assert_eq!(released(backend, &ghost).await, Ended::NotHeld(Taken));
+    let _ = released(backend, &holder).await;
+    granted(backend, &late).await;
+    let _ = released(backend, &late).await;
+    let [holder, ghost, late] = [(); 3].map(|()| client.weighted(1, 1));
+    granted(backend, &holder).await;
+    waits(backend, &ghost, LIVE).await;
+    assert_eq!(released(backend, &ghost).await, Ended::NotHeld(Expired));
+    let _ = released(backend, &holder).await;
+    granted(backend, &late).await;
+}
+
+pub(super) async fn a_released_offer_is_handed_on(backend: &impl Backend) {
+    let (_, holder, [first, second]) = held_with_queue(backend, Kind::Mutex).await;
+    let _ = released(backend, &holder).await;
+    assert_eq!(released(backend, &first).await, Ended::Released);
+    claims(backend, &second).await;
+}
+
+pub(super) async fn after_an_expiry_anyone_serves_the_first(backend: &impl Backend) {
+    let client = Client::new();
+    let waiter = client.mutex(LONG);
+    granted(backend, &client.mutex(SHORT)).await;
+    waits(backend, &waiter, LIVE).await;
+    backend.pass(SHORT).await;
+    let left = busy(backend, &client.mutex(LONG)).await;
+    assert!(left <= LIVE, "it is an offer: {left:?}");
+    claims(backend, &waiter).await;
+}
+
+pub(super) async fn after_an_expiry_the_first_is_granted(backend: &impl Backend) {
+    let client = Client::new();
+    let [first, second] = [(); 2].map(|()| client.mutex(LONG));
+    granted(backend, &client.mutex(SHORT)).await;
+    let position = waits(backend, &first, LIVE).await;
+    waits(backend, &second, LIVE).await;
+    backend.pass(SHORT).await;
+    granted_when_asking(backend, &first, position).await;
+    let _ = released(backend, &first).await;
+    claims(backend, &second).await;
+}
+
+pub(super) async fn waiters_wait_for_a_kept_lock(backend: &impl Backend) {
+    let (client, holder, [waiter]) = held(backend, Kind::Mutex).await;
+    assert_eq!(backend.store().release(&holder, SHORT * 2).await.unwrap(), Ended::Kept);
+    let (position, _, ask_again) = queued(backend, &waiter, LIVE, FIRST).await;
+    assert!(ask_again <= SHORT * 2, "{ask_again:?}");
+    assert_eq!(released(backend, &holder).await, Ended::Kept);
+    assert_eq!(renewed(backend, &waiter).await, Renewal::NotHeld(Taken));
+    backend.pass(SHORT * 2).await;
+    busy(backend, &client.mutex(LONG)).await;
+    granted_when_asking(backend, &waiter, position).await;
+}
+
+pub(super) async fn offers_have_growing_tokens(backend: &impl Backend) {
+    let client = Client::new();
+    let mut holder = client.mutex(LONG);
+    let mut last = granted(backend, &holder).await;
+    for _ in 0..5 {
+        let waiter = client.mutex(LONG);
+        waits(backend, &waiter, LIVE).await;
+        let _ = released(backend, &holder).await;
+        let token = granted(backend, &waiter).await;
+        assert!(token > last);
+        claims(backend, &waiter).await;
+        assert_eq!(granted(backend, &waiter).await, token);
+        (holder, last) = (waiter, token);
+    }
+}
+
+pub(super) async fn every_waiter_is_told_when_to_ask_again(backend: &impl Backend) {
+    let client = Client::new();
+    granted(backend, &client.mutex(LONG)).await;
+    for _ in 0..2 {
+        let (_, _, ask_again) = queued(backend, &client.mutex(LONG), LIVE, FIRST).await;
+        assert_eq!(ask_again.as_millis(), (LIVE / 3).as_millis());
+    }
+}
+
+pub(super) async fn the_first_asks_again_when_the_lock_is_free(backend: &impl Backend) {
+    let client = Client::new();
+    let holder = client.mutex(Duration::from_secs(2));
+    granted(backend, &holder).await;
+    let [first, second] = [(); 2].map(|()| client.mutex(LONG));
+    let (position, _, ask_again) = queued(backend, &first, LIVE, FIRST).await;
+    assert!(ask_again <= holder.ttl, "{ask_again:?}");
+    let (_, _, ask_again) = queued(backend, &second, LIVE, FIRST).await;
+    assert_eq!(ask_again.as_millis(), (LIVE / 3).as_millis());
+    let (_, _, ask_again) = queued(backend, &first, LIVE, QueuePosition::Assigned(position)).await;
+    assert!(ask_again <= holder.ttl, "{ask_again:?}");
+}
+
+pub(super) async fn each_ask_extends_the_heartbeat(backend: &impl Backend) {
+    let (_, holder, [waiter]) = held(backend, Kind::Mutex).await;
+    let (position, before, _) = queued(backend, &waiter, SHORT * 2, FIRST).await;
+    backend.pass(SHORT).await;
+    let (_, after, _) =
+        queued(backend, &waiter, SHORT * 2, QueuePosition::Assigned(position)).await;
+    assert!(after > before);
+    backend.pass(SHORT).await;
+    let _ = released(backend, &holder).await;
+    claims(backend, &waiter).await;
+}
+
+pub(super) async fn an_ended_request_does_not_wait_again(backend: &impl Backend) {
+    let (client, holder, [waiter]) = held(backend, Kind::Mutex).await;
+    let position = waits(backend, &waiter, LIVE).await;
+    assert!(!cancelled(backend, &waiter).await);
+    assert_eq!(
+        ask(backend, &waiter, LIVE, QueuePosition::Assigned(position)).await,
+        Attempt::Ended
+    );
+    assert_eq!(ask(backend, &waiter, LIVE, FIRST).await, Attempt::Ended);
+    let _ = released(backend, &holder).await;
+    assert_eq!(ask(backend, &holder, LIVE, FIRST).await, Attempt::Ended);
+    granted(backend, &client.mutex(LONG)).await;
+}
+
+pub(super) async fn every_command_may_be_sent_twice(backend: &impl Backend) {
+    let (_, holder, [first, second]) = held(backend, Kind::Mutex).await;
+    for waiter in [&first, &second] {
+        let position = waits(backend, waiter, LIVE).await;
+        assert_eq!(waits(backend, waiter, LIVE).await, position);
+    }
+    assert_eq!(released(backend, &holder).await, Ended::Released);
+    assert_eq!(released(backend, &holder).await, Ended::Released);
+    claims(backend, &first).await;
+    claims(backend, &first).await;
+    assert!(cancelled(backend, &first).await);
+    assert!(!cancelled(backend, &first).await);
+    let token = granted(backend, &second).await;
+    assert_eq!(granted(backend, &second).await, token);
+}
+
+/// In memory alone: on a server, only the client of the connection is told, which
+/// `faults::hints` is about.
+#[tokio::test]
+async fn in_memory_an_offer_is_announced_to_its_client() {
+    let backend = &Memory::start().await;
+    let (client, other) = (Client::new(), Client::new());
+    let mut hints = HintRecorder::new(&**backend.store(), client.id);
+    let _others = HintRecorder::new(&**backend.store(), other.id);
+    let [first, second] = [(); 2].map(|()| client.mutex(LONG));
+    let (holder, foreign) = (other.mutex(LONG), other.mutex(LONG));
+    granted(backend, &holder).await;
+    waits(backend, &foreign, LIVE).await;
+    let (_, until, _) = queued(backend, &first, LIVE, FIRST).await;
+    waits(backend, &second, LIVE).await;
+    let _ = released(backend, &holder).await;
+    let _ = released(backend, &foreign).await;
+    match hints.received.recv().await.expect("it is told") {
+        Hint::Offered { id, token, until: of, early } => {
+            assert_eq!((id, of, early), (first.id, until, LIVE.saturating_sub(OFFER)));
+            assert_eq!(granted(backend, &first).await, token);
+        }
+        other => panic!("{other:?}"),
+    }
+    assert!(
+        hints.received.try_recv().is_err(),
+        "others are told nothing, and what is held is no offer"
+    );
+    // A client that is gone is told nothing.
+    drop(hints);
+    assert_eq!(released(backend, &first).await, Ended::Released);
+    claims(backend, &second).await;
 }

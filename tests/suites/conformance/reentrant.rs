@@ -15,26 +15,26 @@ macro_rules! cases {
     ($case:path) => {
         $case! {
             reentrant:
-            its_owner_has_it_as_often_as_he_asks,
+            an_owner_may_re_enter_without_limit,
             it_is_free_when_the_last_hold_is_released,
             a_hold_asked_for_twice_counts_once,
             a_hold_released_twice_counts_once,
             another_owner_waits_for_the_last_hold,
             an_owner_in_two_processes_is_one_owner,
             all_holds_have_the_same_token_and_the_next_owner_a_greater_one,
-            each_hold_ends_by_itself,
+            each_hold_ends_on_its_own,
             a_short_hold_does_not_shorten_a_long_one,
             a_released_long_hold_leaves_the_short_one,
             a_renewal_prolongs_one_hold_only,
-            a_stranger_is_told_that_another_has_it,
-            a_hold_that_ended_is_no_re_entry,
+            a_stranger_learns_that_another_owner_holds_it,
+            an_ended_hold_is_no_re_entry,
             a_released_hold_is_not_granted_again,
             a_cancelled_hold_is_not_granted_again,
-            an_owner_comes_again_past_who_waits,
+            an_owner_re_enters_past_the_waiters,
             a_release_hands_over_to_all_holds_of_the_next_owner,
             an_offer_to_an_owner_ends_with_the_heartbeat,
-            a_waiter_whose_owner_has_got_it_meanwhile_is_let_in,
-            who_comes_in_past_the_queue_has_left_it,
+            a_waiter_whose_owner_was_granted_the_lock_is_let_in,
+            a_waiter_that_re_enters_leaves_the_queue,
         }
     };
 }
@@ -53,7 +53,7 @@ async fn three(backend: &impl Backend, client: &Client) -> [Request; 3] {
     holds
 }
 
-pub(super) async fn its_owner_has_it_as_often_as_he_asks(backend: &impl Backend) {
+pub(super) async fn an_owner_may_re_enter_without_limit(backend: &impl Backend) {
     let client = Client::new();
     three(backend, &client).await;
     let left = busy(backend, &hold(&client, "other", LONG)).await;
@@ -137,7 +137,7 @@ pub(super) async fn all_holds_have_the_same_token_and_the_next_owner_a_greater_o
     }
 }
 
-pub(super) async fn each_hold_ends_by_itself(backend: &impl Backend) {
+pub(super) async fn each_hold_ends_on_its_own(backend: &impl Backend) {
     let client = Client::new();
     let (short, long) = (hold(&client, "me", SHORT), hold(&client, "me", LONG));
     granted(backend, &short).await;
@@ -180,7 +180,7 @@ pub(super) async fn a_renewal_prolongs_one_hold_only(backend: &impl Backend) {
     assert_eq!(released(backend, &kept).await, Ended::Released);
 }
 
-pub(super) async fn a_stranger_is_told_that_another_has_it(backend: &impl Backend) {
+pub(super) async fn a_stranger_learns_that_another_owner_holds_it(backend: &impl Backend) {
     let client = Client::new();
     let late = hold(&client, "late", SHORT);
     granted(backend, &late).await;
@@ -193,7 +193,7 @@ pub(super) async fn a_stranger_is_told_that_another_has_it(backend: &impl Backen
     assert_eq!(renewed(backend, &mine).await, Renewal::Renewed);
 }
 
-pub(super) async fn a_hold_that_ended_is_no_re_entry(backend: &impl Backend) {
+pub(super) async fn an_ended_hold_is_no_re_entry(backend: &impl Backend) {
     let client = Client::new();
     granted(backend, &hold(&client, "me", SHORT)).await;
     let other = hold(&Client::new(), "other", LONG);
@@ -224,7 +224,7 @@ pub(super) async fn a_cancelled_hold_is_not_granted_again(backend: &impl Backend
     assert_eq!(released(backend, &third).await, Ended::Released);
 }
 
-pub(super) async fn an_owner_comes_again_past_who_waits(backend: &impl Backend) {
+pub(super) async fn an_owner_re_enters_past_the_waiters(backend: &impl Backend) {
     let client = Client::new();
     let (first, second, third) =
         (hold(&client, "me", LONG), hold(&client, "me", LONG), hold(&Client::new(), "me", LONG));
@@ -280,7 +280,7 @@ pub(super) async fn an_offer_to_an_owner_ends_with_the_heartbeat(backend: &impl 
     assert_eq!(renewed(backend, &dead).await, Renewal::NotHeld(Taken));
 }
 
-pub(super) async fn a_waiter_whose_owner_has_got_it_meanwhile_is_let_in(backend: &impl Backend) {
+pub(super) async fn a_waiter_whose_owner_was_granted_the_lock_is_let_in(backend: &impl Backend) {
     let (first, other, late) = (Client::new(), Client::new(), Client::new());
     let (held, offered) = (hold(&first, "one", LONG), hold(&other, "me", LONG));
     granted(backend, &held).await;
@@ -298,7 +298,7 @@ pub(super) async fn a_waiter_whose_owner_has_got_it_meanwhile_is_let_in(backend:
     claims(backend, &between).await;
 }
 
-pub(super) async fn who_comes_in_past_the_queue_has_left_it(backend: &impl Backend) {
+pub(super) async fn a_waiter_that_re_enters_leaves_the_queue(backend: &impl Backend) {
     let holder = hold(&Client::new(), "one", LONG);
     granted(backend, &holder).await;
     let (offered, mine) = (hold(&Client::new(), "me", LONG), hold(&Client::new(), "me", LONG));
@@ -310,7 +310,7 @@ pub(super) async fn who_comes_in_past_the_queue_has_left_it(backend: &impl Backe
     claims(backend, &offered).await;
     let answer = ask(backend, &mine, SHORT, QueuePosition::Assigned(position)).await;
     assert!(matches!(answer, Attempt::Granted { .. }), "{answer:?}");
-    // Who is served now is not he, whose lease would be an offer again.
+    // Another waiter is served now: this one's lease would be an offer again.
     assert!(!cancelled(backend, &between).await);
     let _ = released(backend, &offered).await;
     backend.pass(SHORT).await;

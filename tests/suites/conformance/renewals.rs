@@ -1,4 +1,4 @@
-//! Renewals in one go: an answer to each.
+//! Renewals in one batch: an answer to each.
 
 use std::time::Duration;
 
@@ -14,10 +14,10 @@ macro_rules! cases {
     ($case:path) => {
         $case! {
             renewals:
-            each_has_its_own_answer_in_its_place,
+            answers_come_in_the_order_of_the_requests,
             each_ttl_starts_anew,
-            none_have_no_answer,
-            one_that_is_named_twice_has_two_answers,
+            an_empty_batch_has_no_answers,
+            a_request_named_twice_has_two_answers,
             offers_are_confirmed,
             a_hundred_are_answered,
             a_thousand_are_answered,
@@ -35,7 +35,7 @@ async fn all(backend: &impl Backend, requests: &[Request]) -> Vec<Renewal> {
     answers.into_iter().map(|answer| answer.expect("the store answers")).collect()
 }
 
-pub(super) async fn each_has_its_own_answer_in_its_place(backend: &impl Backend) {
+pub(super) async fn answers_come_in_the_order_of_the_requests(backend: &impl Backend) {
     let client = Client::new();
     let (mut requests, mut expected) = (Vec::new(), Vec::new());
     for (nth, kind) in KINDS.into_iter().enumerate() {
@@ -85,7 +85,7 @@ pub(super) async fn each_ttl_starts_anew(backend: &impl Backend) {
     }
 }
 
-pub(super) async fn none_have_no_answer(backend: &impl Backend) {
+pub(super) async fn an_empty_batch_has_no_answers(backend: &impl Backend) {
     for _ in 0..3 {
         assert_eq!(all(backend, &[]).await, []);
         let request = Client::new().mutex(LONG);
@@ -94,7 +94,7 @@ pub(super) async fn none_have_no_answer(backend: &impl Backend) {
     }
 }
 
-pub(super) async fn one_that_is_named_twice_has_two_answers(backend: &impl Backend) {
+pub(super) async fn a_request_named_twice_has_two_answers(backend: &impl Backend) {
     let client = Client::new();
     let (held, other) = (client.mutex(LONG), client.mutex(LONG));
     granted(backend, &held).await;

@@ -16,13 +16,13 @@ macro_rules! cases {
             a_writer_is_alone,
             commands_may_be_sent_twice,
             writers_have_growing_tokens_and_readers_none,
-            each_reader_ends_by_itself,
+            each_reader_ends_on_its_own,
             a_live_reader_does_not_prolong_a_dead_one,
-            a_reader_releases_only_himself,
-            a_writer_that_ended_is_told_so,
+            a_reader_releases_only_its_own_lease,
+            an_ended_writer_learns_of_it,
             a_stranger_does_not_read_beside_a_writer,
             one_of_several_readers_may_not_write,
-            a_reader_who_ended_does_not_keep_another_from_writing,
+            an_ended_reader_does_not_block_a_writer,
             a_writer_is_renewed,
         }
     };
@@ -92,7 +92,7 @@ pub(super) async fn writers_have_growing_tokens_and_readers_none(backend: &impl 
     }
 }
 
-pub(super) async fn each_reader_ends_by_itself(backend: &impl Backend) {
+pub(super) async fn each_reader_ends_on_its_own(backend: &impl Backend) {
     let client = Client::new();
     let (short, long) = (read(&client, SHORT), read(&client, LONG));
     granted(backend, &short).await;
@@ -119,7 +119,7 @@ pub(super) async fn a_live_reader_does_not_prolong_a_dead_one(backend: &impl Bac
     granted(backend, &write(&client, LONG)).await;
 }
 
-pub(super) async fn a_reader_releases_only_himself(backend: &impl Backend) {
+pub(super) async fn a_reader_releases_only_its_own_lease(backend: &impl Backend) {
     let client = Client::new();
     let readers = [(); 3].map(|()| read(&client, LONG));
     for reader in &readers {
@@ -133,7 +133,7 @@ pub(super) async fn a_reader_releases_only_himself(backend: &impl Backend) {
     granted(backend, &write(&client, LONG)).await;
 }
 
-pub(super) async fn a_writer_that_ended_is_told_so(backend: &impl Backend) {
+pub(super) async fn an_ended_writer_learns_of_it(backend: &impl Backend) {
     let client = Client::new();
     let late = write(&client, SHORT);
     granted(backend, &late).await;
@@ -168,7 +168,7 @@ pub(super) async fn one_of_several_readers_may_not_write(backend: &impl Backend)
     granted(backend, &writer).await;
 }
 
-pub(super) async fn a_reader_who_ended_does_not_keep_another_from_writing(backend: &impl Backend) {
+pub(super) async fn an_ended_reader_does_not_block_a_writer(backend: &impl Backend) {
     let client = Client::new();
     let [first, _, writer] = own(&client);
     let dead = client.owned(Kind::Read, "dead", SHORT);
@@ -176,7 +176,7 @@ pub(super) async fn a_reader_who_ended_does_not_keep_another_from_writing(backen
     granted(backend, &first).await;
     backend.pass(SHORT).await;
     granted(backend, &writer).await;
-    // And comes in beside him no more.
+    // And it is not let in beside the other one any more.
     busy(backend, &client.owned(Kind::Read, "dead", LONG)).await;
     assert_eq!(renewed(backend, &dead).await, Renewal::NotHeld(Taken));
 }

@@ -17,20 +17,20 @@ macro_rules! cases {
         $case! {
             rw_queue:
             a_writer_waits_for_the_last_reader,
-            nobody_overtakes_a_writer_who_waits,
-            a_run_of_readers_is_let_in_together,
+            nobody_overtakes_a_waiting_writer,
+            consecutive_readers_are_let_in_together,
             writers_are_served_one_by_one,
-            a_cancelled_writer_lets_the_readers_behind_him_in,
-            a_dead_writer_lets_the_readers_behind_him_in,
+            a_cancelled_writer_lets_the_readers_behind_it_in,
+            a_dead_writer_lets_the_readers_behind_it_in,
             an_offer_ends_with_the_heartbeat,
-            an_owner_reads_again_past_a_writer_who_waits,
+            an_owner_reads_again_past_a_waiting_writer,
             a_stranger_does_not_read_again,
             a_writer_may_read_and_goes_on_reading,
             a_sole_reader_may_write,
-            who_would_wait_for_himself_is_told,
+            a_request_that_would_wait_for_itself_is_refused,
             after_an_upgrade_the_others_wait_for_both,
-            an_owner_of_whom_nothing_is_left_does_not_wait_for_himself,
-            a_writer_who_ended_does_not_let_others_in_beside_the_next,
+            an_owner_without_leases_does_not_wait_for_itself,
+            an_ended_writer_lets_nobody_in_beside_the_next,
         }
     };
 }
@@ -52,7 +52,7 @@ pub(super) async fn a_writer_waits_for_the_last_reader(backend: &impl Backend) {
     busy(backend, &read(&client, LONG)).await;
 }
 
-pub(super) async fn nobody_overtakes_a_writer_who_waits(backend: &impl Backend) {
+pub(super) async fn nobody_overtakes_a_waiting_writer(backend: &impl Backend) {
     let client = Client::new();
     let reader = read(&client, LONG);
     granted(backend, &reader).await;
@@ -67,7 +67,7 @@ pub(super) async fn nobody_overtakes_a_writer_who_waits(backend: &impl Backend) 
     claims(backend, &later).await;
 }
 
-pub(super) async fn a_run_of_readers_is_let_in_together(backend: &impl Backend) {
+pub(super) async fn consecutive_readers_are_let_in_together(backend: &impl Backend) {
     let writer = write(&Client::new(), LONG);
     granted(backend, &writer).await;
     let run = [(); 5].map(|()| read(&Client::new(), LONG));
@@ -105,7 +105,7 @@ pub(super) async fn writers_are_served_one_by_one(backend: &impl Backend) {
     }
 }
 
-pub(super) async fn a_cancelled_writer_lets_the_readers_behind_him_in(backend: &impl Backend) {
+pub(super) async fn a_cancelled_writer_lets_the_readers_behind_it_in(backend: &impl Backend) {
     granted(backend, &read(&Client::new(), LONG)).await;
     let (writer, behind) = (write(&Client::new(), LONG), read(&Client::new(), LONG));
     waits(backend, &writer, LIVE).await;
@@ -114,13 +114,13 @@ pub(super) async fn a_cancelled_writer_lets_the_readers_behind_him_in(backend: &
     claims(backend, &behind).await;
 }
 
-pub(super) async fn a_dead_writer_lets_the_readers_behind_him_in(backend: &impl Backend) {
+pub(super) async fn a_dead_writer_lets_the_readers_behind_it_in(backend: &impl Backend) {
     granted(backend, &read(&Client::new(), LONG)).await;
     let (writer, behind) = (write(&Client::new(), LONG), read(&Client::new(), LONG));
     waits(backend, &writer, SHORT).await;
     waits(backend, &behind, LIVE).await;
     backend.pass(SHORT).await;
-    // One who tries serves who waits.
+    // A try serves the waiter.
     busy(backend, &read(&Client::new(), LONG)).await;
     claims(backend, &behind).await;
     granted(backend, &read(&Client::new(), LONG)).await;
@@ -138,7 +138,7 @@ pub(super) async fn an_offer_ends_with_the_heartbeat(backend: &impl Backend) {
     assert_eq!(renewed(backend, &dead).await, Renewal::NotHeld(Expired));
 }
 
-pub(super) async fn an_owner_reads_again_past_a_writer_who_waits(backend: &impl Backend) {
+pub(super) async fn an_owner_reads_again_past_a_waiting_writer(backend: &impl Backend) {
     let client = Client::new();
     let [first, second, _] = own(&client);
     let elsewhere = Client::new().owned(Kind::Read, "me", LONG);
@@ -174,7 +174,7 @@ pub(super) async fn a_writer_may_read_and_goes_on_reading(backend: &impl Backend
     waits(backend, &next, LIVE).await;
     granted(backend, &first).await;
     assert_eq!(renewed(backend, &behind).await, Renewal::NotHeld(Taken));
-    // Without a gap: he only reads from now on, and so do those at the head.
+    // Without a gap: it only reads from now on, and so do those at the head.
     assert_eq!(released(backend, &writer).await, Ended::Released);
     claims(backend, &behind).await;
     assert_eq!(renewed(backend, &first).await, Renewal::Renewed);
@@ -203,7 +203,7 @@ pub(super) async fn a_sole_reader_may_write(backend: &impl Backend) {
     }
 }
 
-pub(super) async fn who_would_wait_for_himself_is_told(backend: &impl Backend) {
+pub(super) async fn a_request_that_would_wait_for_itself_is_refused(backend: &impl Backend) {
     let client = Client::new();
     let [first, _, writer] = own(&client);
     let again = client.owned(Kind::Write, "me", LONG);
@@ -213,7 +213,7 @@ pub(super) async fn who_would_wait_for_himself_is_told(backend: &impl Backend) {
     granted(backend, &writer).await;
     assert_eq!(ask(backend, &again, LIVE, FIRST).await, Attempt::WouldDeadlock);
     assert_eq!(acquire(backend, &again).await, Attempt::WouldDeadlock);
-    // He is in nobody's way.
+    // It blocks nobody.
     let _ = released(backend, &writer).await;
     granted(backend, &read(&client, LONG)).await;
 }
@@ -233,9 +233,7 @@ pub(super) async fn after_an_upgrade_the_others_wait_for_both(backend: &impl Bac
     claims(backend, &next).await;
 }
 
-pub(super) async fn an_owner_of_whom_nothing_is_left_does_not_wait_for_himself(
-    backend: &impl Backend,
-) {
+pub(super) async fn an_owner_without_leases_does_not_wait_for_itself(backend: &impl Backend) {
     let client = Client::new();
     granted(backend, &read(&client, LONG)).await;
     // More than one command forgets.
@@ -256,9 +254,7 @@ pub(super) async fn an_owner_of_whom_nothing_is_left_does_not_wait_for_himself(
 
 /// More of an owner's have ended than are forgotten at once, a writer among them; he
 /// writes anew, and what becomes of the former writer changes nothing.
-pub(super) async fn a_writer_who_ended_does_not_let_others_in_beside_the_next(
-    backend: &impl Backend,
-) {
+pub(super) async fn an_ended_writer_lets_nobody_in_beside_the_next(backend: &impl Backend) {
     let client = Client::new();
     let me = |kind, ttl| client.owned(kind, "me", ttl);
     granted(backend, &me(Kind::Read, LONG)).await;
@@ -274,7 +270,7 @@ pub(super) async fn a_writer_who_ended_does_not_let_others_in_beside_the_next(
     let stranger = read(&Client::new(), LONG);
     assert!(!cancelled(backend, &former).await);
     busy(backend, &stranger).await;
-    // All who ended are forgotten.
+    // All ended leases are forgotten.
     let owner = former.owner.as_ref().expect("it was given one");
     assert!(backend.store().is_held_by(&former.key, owner).await.unwrap());
     busy(backend, &stranger).await;

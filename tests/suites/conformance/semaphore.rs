@@ -17,20 +17,20 @@ macro_rules! cases {
             each_permit_expires_by_itself,
             a_permit_asked_for_twice_counts_once,
             a_repeated_permit_starts_its_ttl_anew,
-            a_permit_is_given_back_once,
-            a_stranger_gives_nothing_back,
+            a_permit_is_released_once,
+            a_stranger_releases_nothing,
             each_caller_keeps_to_its_own_limit,
             a_short_permit_does_not_shorten_a_long_one,
             a_released_long_permit_leaves_the_short_one,
             a_renewal_prolongs_one_permit_only,
-            a_permit_that_ended_is_not_renewed,
+            an_ended_permit_is_not_renewed,
             the_last_permit_frees_the_name,
             a_released_long_permit_does_not_hold_the_name,
             an_ended_permit_does_not_hold_the_name,
             a_released_permit_is_not_granted_again,
             a_cancelled_permit_is_not_granted_again,
             a_cancel_takes_one_permit_back,
-            busy_tells_when_the_first_permit_ends,
+            a_refusal_says_when_the_first_permit_ends,
             many_dead_permits_are_passed_over,
             a_permit_has_no_token,
         }
@@ -80,7 +80,7 @@ pub(super) async fn a_repeated_permit_starts_its_ttl_anew(backend: &impl Backend
     assert!(busy(backend, &client.permit(1, LONG)).await > LONG);
 }
 
-pub(super) async fn a_permit_is_given_back_once(backend: &impl Backend) {
+pub(super) async fn a_permit_is_released_once(backend: &impl Backend) {
     let client = Client::new();
     let first = client.permit(2, LONG);
     granted(backend, &first).await;
@@ -91,7 +91,7 @@ pub(super) async fn a_permit_is_given_back_once(backend: &impl Backend) {
     busy(backend, &client.permit(2, LONG)).await;
 }
 
-pub(super) async fn a_stranger_gives_nothing_back(backend: &impl Backend) {
+pub(super) async fn a_stranger_releases_nothing(backend: &impl Backend) {
     let client = Client::new();
     granted(backend, &client.permit(1, LONG)).await;
     let stranger = client.permit(1, LONG);
@@ -149,7 +149,7 @@ pub(super) async fn a_renewal_prolongs_one_permit_only(backend: &impl Backend) {
     busy(backend, &client.permit(2, LONG)).await;
 }
 
-pub(super) async fn a_permit_that_ended_is_not_renewed(backend: &impl Backend) {
+pub(super) async fn an_ended_permit_is_not_renewed(backend: &impl Backend) {
     let client = Client::new();
     granted(backend, &client.permit(3, LONG)).await;
     let (expired, given_back) = (client.permit(3, SHORT), client.permit(3, LONG));
@@ -230,7 +230,7 @@ pub(super) async fn a_cancel_takes_one_permit_back(backend: &impl Backend) {
     busy(backend, &client.permit(2, LONG)).await;
 }
 
-pub(super) async fn busy_tells_when_the_first_permit_ends(backend: &impl Backend) {
+pub(super) async fn a_refusal_says_when_the_first_permit_ends(backend: &impl Backend) {
     let client = Client::new();
     granted(backend, &client.permit(2, LONG * 2)).await;
     granted(backend, &client.permit(2, LONG)).await;

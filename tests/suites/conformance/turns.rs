@@ -1,4 +1,4 @@
-//! What a turn inside a process rests on: each grant reserves a block of tokens; and
+//! The basis of a turn inside a process: each grant reserves a block of tokens; and
 //! what comes of it, over every store.
 
 use std::sync::Arc;
@@ -25,7 +25,7 @@ macro_rules! cases {
             an_adoption_leaves_a_block,
             force_leaves_a_block,
             locks_granted_together_leave_a_block_each,
-            sent_twice_a_grant_has_one_block,
+            a_grant_sent_twice_has_one_block,
             a_mutex_goes_round_two_crowds,
             permits_go_round_two_crowds,
         }
@@ -113,7 +113,7 @@ pub(super) async fn an_offer_by_a_cancel_leaves_a_block(backend: &impl Backend) 
     }
 }
 
-/// Nobody released it: the first who asks again has it.
+/// Nobody released it: the first waiter gets it when it asks again.
 pub(super) async fn a_queue_that_is_served_late_leaves_a_block(backend: &impl Backend) {
     let mut tokens = Tokens(0);
     for kind in FENCED {
@@ -187,8 +187,8 @@ pub(super) async fn locks_granted_together_leave_a_block_each(backend: &impl Bac
     }
 }
 
-/// Who asks again has the token that he had.
-pub(super) async fn sent_twice_a_grant_has_one_block(backend: &impl Backend) {
+/// A repeated request has the token that it had.
+pub(super) async fn a_grant_sent_twice_has_one_block(backend: &impl Backend) {
     for kind in FENCED {
         let [holder, waiter] = requests(kind, LONG);
         let token = granted(backend, &holder).await;

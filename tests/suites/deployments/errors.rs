@@ -1,18 +1,15 @@
-//! What servers refuse with, each provoked on a real one: whether the command may have
+//! Errors of servers, each provoked on a real one: whether the command may have
 //! run, whether asking again may help, and what the user is told.
 
-use std::sync::atomic::AtomicU64;
+use leasehold_tests::requests::{self, redis_store};
 use std::time::Duration;
 
-use leasehold::store::redis::{RedisStore, Settings};
-use leasehold::store::{
-    Attempt, ClientId, Ended, Kind, Renewal, Request, RequestId, Store, StoreError,
-};
+use leasehold::store::redis::RedisStore;
+use leasehold::store::{Attempt, Ended, Kind, Renewal, Request, Store, StoreError};
 use leasehold::{LockError, LockKey, Locks, LossReason, Outcome};
 use leasehold_tests::kinds::EVERY_KIND;
 use leasehold_tests::server::{Server, free_port};
 use redis::aio::MultiplexedConnection;
-use tokio::runtime::Handle;
 use tokio::time::{sleep, timeout};
 
 /// Much longer than anything here takes.
@@ -27,13 +24,11 @@ pub(super) async fn run(redis: &mut MultiplexedConnection, command: &str) {
 }
 
 async fn store(url: &str) -> RedisStore {
-    let (settings, id) = (Settings::default(), ClientId::random());
-    RedisStore::connect(url, &settings, id, Handle::current()).await.unwrap()
+    redis_store(url).await
 }
 
 fn request(name: &str) -> Request {
-    let id = RequestId::next(ClientId::random(), &AtomicU64::new(0));
-    Request { key: LockKey::new(name).unwrap(), id, kind: Kind::Mutex, owner: None, ttl: TTL }
+    requests::request(name, Kind::Mutex, TTL)
 }
 
 /// What an acquire is refused with, by the store and by the user's face of it.
@@ -137,7 +132,7 @@ async fn a_server_that_cannot_save_refuses_for_now() {
 }
 
 #[tokio::test]
-async fn a_server_that_runs_anothers_script_refuses_for_now() {
+async fn a_server_busy_with_a_script_refuses_for_now() {
     let server = Server::start();
     let (store, locks) = (store(&server.url()).await, Locks::connect(&server.url()).await.unwrap());
     let (mut redis, mut other) = (server.redis().await, server.redis().await);
@@ -224,7 +219,7 @@ async fn a_full_server_keeps_what_it_has() {
 }
 
 #[tokio::test]
-async fn a_user_who_may_not_is_told_what_is_missing() {
+async fn a_user_without_rights_learns_which_right_is_missing() {
     let server = Server::start();
     let mut redis = server.redis().await;
     run(&mut redis, "ACL SETUSER nobody on >p ~leasehold:* &* +@all -evalsha -eval").await;
@@ -257,7 +252,7 @@ async fn a_server_without_room_for_clients_says_so() {
 
 /// A node that may not be asked what it is: it answers with what only a cluster says.
 #[tokio::test]
-async fn a_node_of_a_cluster_in_disguise_is_found_out() {
+async fn a_cluster_node_behind_a_plain_url_is_detected() {
     let table = std::env::temp_dir().join(format!("leasehold-node-{}", free_port()));
     let table_name = table.to_str().unwrap();
     let server =

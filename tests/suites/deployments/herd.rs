@@ -153,7 +153,7 @@ async fn assert_can_lock(proxy: &FaultProxy) {
 
 /// Of 250 kB a second.
 #[tokio::test]
-async fn a_slow_link_will_do() {
+async fn a_slow_link_works() {
     let server = Server::start();
     let proxy = FaultProxy::spawn(("127.0.0.1", server.port())).await.unwrap();
     proxy.set_chunk_size(1_000);
@@ -163,7 +163,7 @@ async fn a_slow_link_will_do() {
 
 /// Of 200 ms there and back.
 #[tokio::test]
-async fn a_long_way_will_do() {
+async fn a_long_round_trip_works() {
     let server = Server::start();
     let proxy = FaultProxy::spawn(("127.0.0.1", server.port())).await.unwrap();
     for direction in [Direction::ClientToUpstream, Direction::UpstreamToClient] {

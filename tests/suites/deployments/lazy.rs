@@ -1,8 +1,7 @@
-//! A client that is there before its server.
+//! A client that starts before its server.
 
 use std::convert::Infallible;
-use std::io;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -12,6 +11,7 @@ use leasehold::store::ClientId;
 use leasehold::store::redis::{RedisStore, Settings};
 use leasehold::{Lease, LockError, LockLayer, Locks, Outcome, QuorumLocks, Step, Wait};
 use leasehold_tests::cluster::Cluster;
+use leasehold_tests::logs::LogRecorder;
 use leasehold_tests::sentinel::{NAME, Sentinel};
 use leasehold_tests::server::{Server, free_port};
 use tokio::net::{TcpListener, TcpStream};
@@ -19,6 +19,7 @@ use tokio::runtime::Handle;
 use tokio::task::{AbortHandle, JoinHandle};
 use tokio::time::{Instant, sleep, timeout};
 use tower::{Layer, ServiceExt, service_fn};
+use tracing::Level;
 
 use super::errors::run;
 use super::{CANARY, assert_error_has, assert_no_secret};
@@ -68,7 +69,7 @@ impl Drop for Gate {
 }
 
 #[tokio::test]
-async fn who_waits_is_served_once_the_server_is_there() {
+async fn waiters_are_served_once_the_server_is_there() {
     let port = free_port();
     let locks = Locks::connect_lazy(&url(port)).unwrap();
     let (first, second) = (waits(&locks, "a").await, waits(&locks, "b").await);
@@ -84,9 +85,9 @@ async fn who_waits_is_served_once_the_server_is_there() {
     drop(server);
 }
 
-/// Of two who came before the server, one waits for the other.
+/// Of two clients older than the server, one waits for the other.
 #[tokio::test]
-async fn who_came_before_the_server_hears_of_a_release() {
+async fn a_client_older_than_its_server_hears_of_a_release() {
     for connections in [1, 4] {
         let port = free_port();
         let client = || Locks::builder().connections(connections).connect_lazy(&url(port));
@@ -116,7 +117,7 @@ async fn who_came_before_the_server_hears_of_a_release() {
 }
 
 #[tokio::test]
-async fn who_does_not_wait_fails_in_about_a_second() {
+async fn a_try_fails_in_about_a_second() {
     let port = free_port();
     let locks = Locks::connect_lazy(&url(port)).unwrap();
     let begun = Instant::now();
@@ -138,7 +139,7 @@ async fn who_does_not_wait_fails_in_about_a_second() {
     let layer = || LockLayer::mutex(&locks, "a");
     assert_eq!(ask(layer()).await, StatusCode::SERVICE_UNAVAILABLE);
     assert_eq!(ask(layer().fail_open()).await, StatusCode::OK);
-    // And whoever leads waits.
+    // And a campaign waits.
     let leading = locks.lead("leader", async |_| 42);
     tokio::pin!(leading);
     assert!(timeout(Duration::from_millis(1500), &mut leading).await.is_err());
@@ -173,34 +174,11 @@ async fn what_makes_no_sense_is_refused_at_once() {
     }
 }
 
-/// What is said at INFO and above.
-#[derive(Clone, Default)]
-struct Log(Arc<Mutex<Vec<u8>>>);
-
-impl io::Write for Log {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().unwrap().write(bytes)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-impl Log {
-    fn listen() -> (Self, tracing::subscriber::DefaultGuard) {
-        let log = Self::default();
-        let writer = log.clone();
-        let subscriber =
-            tracing_subscriber::fmt().with_ansi(false).with_writer(move || writer.clone());
-        (log, tracing::subscriber::set_default(subscriber.finish()))
-    }
-
-    fn lines(&self, word: &str) -> Vec<String> {
-        let text = String::from_utf8(self.0.lock().unwrap().clone()).unwrap();
-        assert!(!text.contains(CANARY), "{text}");
-        text.lines().filter(|line| line.contains(word)).map(str::to_owned).collect()
-    }
+/// The logged lines with this word.
+fn lines(log: &LogRecorder, word: &str) -> Vec<String> {
+    let text = log.text();
+    assert!(!text.contains(CANARY), "{text}");
+    text.lines().filter(|line| line.contains(word)).map(str::to_owned).collect()
 }
 
 /// On the test's runtime, where its log is heard.
@@ -211,8 +189,8 @@ fn client(url: &str) -> Locks {
 }
 
 #[tokio::test]
-async fn the_log_says_once_that_it_waits_and_once_that_it_is_there() {
-    let (log, _guard) = Log::listen();
+async fn the_log_reports_the_missing_server_once_and_its_return_once() {
+    let (log, _guard) = LogRecorder::start(Level::INFO);
     let port = free_port();
     let locks = client(&format!("redis://:{CANARY}@127.0.0.1:{port}/"));
     for _ in 0..2 {
@@ -222,19 +200,19 @@ async fn the_log_says_once_that_it_waits_and_once_that_it_is_there() {
     locks.mutex("a").wait(SOON).lock().await.unwrap().release().await.unwrap();
     drop(server);
     locks.mutex("a").try_lock().await.unwrap_err();
-    let waits = log.lines("not connected to the lock store yet");
+    let waits = lines(&log, "not connected to the lock store yet");
     assert_eq!(waits.len(), 1, "{waits:?}");
     for word in ["WARN", &port.to_string(), "is the server running"] {
         assert!(waits[0].contains(word), "{waits:?}");
     }
-    let there = log.lines(": connected to the lock store");
+    let there = lines(&log, ": connected to the lock store");
     assert_eq!(there.len(), 1, "{there:?}");
     assert!(there[0].contains("INFO") && there[0].contains(&port.to_string()), "{there:?}");
 }
 
 #[tokio::test]
-async fn a_wrong_password_is_told_and_may_be_mended() {
-    let (log, _guard) = Log::listen();
+async fn a_wrong_password_is_reported_and_can_be_corrected() {
+    let (log, _guard) = LogRecorder::start(Level::INFO);
     let port = free_port();
     let locks = client(&format!("redis://:{CANARY}@127.0.0.1:{port}/"));
     locks.mutex("a").try_lock().await.unwrap_err();
@@ -250,7 +228,7 @@ async fn a_wrong_password_is_told_and_may_be_mended() {
     let error = error.await.expect("it is told, and not waited for");
     assert!(matches!(error, LockError::Store { outcome: Outcome::NotRun, .. }), "{error:?}");
     assert_no_secret(&error);
-    let waits = log.lines("not connected to the lock store yet");
+    let waits = lines(&log, "not connected to the lock store yet");
     assert_eq!(waits.len(), 2, "away, and then refused: {waits:?}");
     assert!(waits[1].contains("password in the URL is wrong"), "{waits:?}");
     run(&mut server.redis_as("another").await, &format!("CONFIG SET requirepass {CANARY}")).await;

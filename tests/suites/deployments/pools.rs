@@ -1,4 +1,4 @@
-//! Locks by a pool that the program has already.
+//! Locks with a connection pool of the program's own.
 
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ async fn connect(pool: &Pool<RedisConnectionManager>) -> Locks {
 }
 
 #[tokio::test]
-async fn every_kind_works_by_a_pool() {
+async fn every_kind_works_with_a_pool() {
     let server = Server::start_with(&["--requirepass", CANARY]);
     let pool = pool(&format!("redis://:{CANARY}@127.0.0.1:{}", server.port()), 2).await;
     let locks = connect(&pool).await;
@@ -36,9 +36,9 @@ async fn every_kind_works_by_a_pool() {
     assert_eq!(pool.state().connections, pool.state().idle_connections, "all are put back");
 }
 
-/// No message comes, so who waits asks often.
+/// No message comes, so waiters ask often.
 #[tokio::test]
-async fn who_waits_by_a_pool_is_served() {
+async fn waiters_with_a_pool_are_served() {
     let server = Server::start();
     let (one, two) = (pool(&server.url(), 1).await, pool(&server.url(), 1).await);
     let (one, two) = (connect(&one).await, connect(&two).await);
@@ -55,7 +55,7 @@ async fn who_waits_by_a_pool_is_served() {
 
 /// A pool hands a dead connection out again and again.
 #[tokio::test]
-async fn dead_connections_of_a_pool_are_done_without() {
+async fn a_pool_replaces_dead_connections() {
     let server = Server::start();
     let pool = pool(&server.url(), 3).await;
     let locks = connect(&pool).await;
@@ -91,7 +91,7 @@ async fn a_restarted_server_is_found_again() {
 
 /// The program keeps all of them for itself.
 #[tokio::test]
-async fn a_pool_that_is_used_up_costs_a_connection() {
+async fn an_exhausted_pool_costs_one_connection() {
     let server = Server::start();
     let pool = pool(&server.url(), 1).await;
     let kept = pool.get().await.unwrap();

@@ -29,7 +29,7 @@ async fn keys(server: &Server) -> Vec<String> {
 
 /// As soon as it is granted, the replica has it.
 #[tokio::test]
-async fn what_is_granted_is_at_the_replica() {
+async fn a_grant_is_at_the_replica() {
     let [master, replica] = pair().await;
     let locks = connect(&master).await;
     for (nth, kind) in EVERY_KIND.into_iter().enumerate() {
@@ -44,7 +44,7 @@ async fn what_is_granted_is_at_the_replica() {
 
 /// The replica stands still: what it does not have in time is taken back.
 #[tokio::test]
-async fn what_the_replica_lacks_is_not_granted() {
+async fn a_grant_that_the_replica_lacks_is_refused() {
     let [master, replica] = pair().await;
     let (locks, other) = (connect(&master).await, Locks::connect(&master.url()).await.unwrap());
     let frozen = replica.freeze().await;
@@ -56,7 +56,7 @@ async fn what_the_replica_lacks_is_not_granted() {
         let free = kind.rival().try_lock(&other, &name, TTL).await;
         free.expect("it was taken back").release().await.unwrap();
     }
-    // Who waits has it when the replica goes on.
+    // The waiter is granted when the replica goes on.
     let mutex = locks.mutex("a:0").wait(SOON);
     let waiting = tokio::spawn(async move { mutex.lock().await });
     sleep(Duration::from_millis(500)).await;
@@ -66,7 +66,7 @@ async fn what_the_replica_lacks_is_not_granted() {
 
 /// WAIT holds up nobody else: another lock is renewed and released meanwhile.
 #[tokio::test]
-async fn others_are_not_held_up() {
+async fn other_commands_are_not_delayed() {
     let [master, replica] = pair().await;
     let locks =
         Locks::builder().sync_replicas(1, Duration::from_secs(2)).connect(&master.url()).await;
@@ -87,7 +87,7 @@ async fn others_are_not_held_up() {
 /// What a release hands over has no WAIT behind it: whoever is told asks, and so waits
 /// for the replicas.
 #[tokio::test]
-async fn what_is_handed_over_is_at_the_replica() {
+async fn a_handed_over_lease_is_at_the_replica() {
     let [master, replica] = pair().await;
     let (one, two) = (connect(&master).await, connect(&master).await);
     let lease = one.mutex("a").lock().await.unwrap();
@@ -106,7 +106,7 @@ async fn what_is_handed_over_is_at_the_replica() {
 }
 
 #[tokio::test]
-async fn where_it_is_not_to_be_had_it_is_refused() {
+async fn sync_replicas_is_refused_where_it_is_unavailable() {
     let builder = || Locks::builder().sync_replicas(1, TIME);
     let server = Server::start();
     let cluster = Cluster::start().await;

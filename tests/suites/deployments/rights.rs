@@ -25,7 +25,7 @@ fn of_a_named_master() -> Rights {
 
 /// Servers and sentinels have users of their own.
 #[tokio::test]
-async fn those_with_sentinels_are_enough() {
+async fn the_rights_for_sentinels_are_enough() {
     let sentinel = Sentinel::start(1, LONG).await;
     of_a_named_master().give(sentinel.servers()).await;
     Rights::on_sentinels().give(sentinel.sentinels()).await;
@@ -52,7 +52,7 @@ async fn use_a_quorum(locks: &QuorumLocks) {
 
 /// New servers do not count at first, so that their age is asked for.
 #[tokio::test]
-async fn those_of_a_quorum_are_enough() {
+async fn the_rights_for_a_quorum_are_enough() {
     let masters = Masters::start(3);
     let user = of_a_named_master().also("`…` is used by the quorum alone");
     user.give(masters.nodes()).await;
@@ -63,7 +63,7 @@ async fn those_of_a_quorum_are_enough() {
 }
 
 #[tokio::test]
-async fn those_with_replicas_are_enough() {
+async fn the_rights_for_replicas_are_enough() {
     let servers = pair().await;
     let user = Rights::of_the_docs().also("`…` is for `sync_replicas`");
     user.give(&servers).await;
@@ -79,7 +79,7 @@ async fn those_with_replicas_are_enough() {
 
 /// Nothing counts that no replica is known to have, and the user is told why.
 #[tokio::test]
-async fn those_with_replicas_are_needed() {
+async fn the_rights_for_replicas_are_needed() {
     let [master, _replica] = pair().await;
     Rights::of_the_docs().give([&master]).await;
     let url = master.url_as(LOGIN);

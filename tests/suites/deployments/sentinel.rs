@@ -1,4 +1,4 @@
-//! The master is who the sentinels say it is. The servers here are real; the sentinels
+//! The sentinels decide which server is the master. The servers here are real; the sentinels
 //! are not, so that they say what a test wants, or nothing.
 
 use std::sync::{Arc, Mutex};
@@ -23,7 +23,7 @@ const SOON: Duration = Duration::from_secs(10);
 enum Says {
     Port(u16),
     Unknown,
-    /// That it wants to know who asks.
+    /// It asks for a login.
     Who,
     /// Nothing, ever.
     Silence,
@@ -156,7 +156,7 @@ async fn a_lease_survives_a_failover() {
         sleep(Duration::from_secs(4)).await;
         assert!(lease.is_held(), "{resp} it is renewed at the new master");
 
-        // Who waits is told there, too: far sooner than he would ask again.
+        // Waiters get hints there, too: far sooner than they would ask again.
         let mut waits = Vec::new();
         let mut lease = lease;
         for _ in 0..5 {
@@ -225,7 +225,7 @@ async fn a_dead_sentinel_costs_little() {
 
 /// A sentinel that was cut off may be the first to answer.
 #[tokio::test]
-async fn most_sentinels_are_believed() {
+async fn the_majority_of_sentinels_decides() {
     let [master, was] = [Server::start(), Server::start()];
     let [one, two, three] =
         sentinels([Says::Port(was.port()), Says::Port(master.port()), Says::Port(master.port())])
@@ -255,7 +255,7 @@ async fn a_replica_that_is_named_is_refused() {
 }
 
 #[tokio::test]
-async fn what_no_sentinel_says_is_told() {
+async fn a_name_unknown_to_all_sentinels_is_reported() {
     let all = sentinels([Says::Unknown]).await;
     let error = Locks::connect(&url(&all)).await.unwrap_err();
     assert_error_has(&error, &["knows no master of this name", &all[0].port.to_string()]);

@@ -1,18 +1,18 @@
 //! How a client is connected to one server, and what it makes of what the server says
 //! of itself.
 
-use std::io;
-use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, Mutex};
+use leasehold_tests::requests;
 use std::time::{Duration, Instant};
 
 use leasehold::store::redis::{Member, RedisStore, Settings};
-use leasehold::store::{Attempt, ClientId, Kind, Renewal, Request, RequestId, Store};
-use leasehold::{LockError, LockKey, Locks, Outcome};
+use leasehold::store::{Attempt, ClientId, Kind, Renewal, Request, Store};
+use leasehold::{LockError, Locks, Outcome};
 use leasehold_tests::cluster::Cluster;
+use leasehold_tests::logs::LogRecorder;
 use leasehold_tests::server::{Server, free_port};
 use tokio::runtime::Handle;
 use tokio::time::{sleep, timeout};
+use tracing::Level;
 
 use super::CANARY;
 use super::errors::run;
@@ -21,9 +21,7 @@ use super::errors::run;
 const SOON: Duration = Duration::from_secs(10);
 
 fn request(name: &str) -> Request {
-    let id = RequestId::next(ClientId::random(), &AtomicU64::new(0));
-    let ttl = Duration::from_secs(30);
-    Request { key: LockKey::new(name).unwrap(), id, kind: Kind::Mutex, owner: None, ttl }
+    requests::request(name, Kind::Mutex, Duration::from_secs(30))
 }
 
 async fn store(url: &str, settings: &Settings) -> RedisStore {
@@ -57,7 +55,7 @@ async fn numbers_and_times_out_of_range_are_refused() {
 }
 
 #[tokio::test]
-async fn the_time_outs_are_those_that_were_chosen() {
+async fn the_chosen_time_outs_are_used() {
     let server = Server::start();
     let short = Settings { command_timeout: Duration::from_millis(50), ..Settings::default() };
     let long = Settings { command_timeout: Duration::from_secs(1), ..Settings::default() };
@@ -120,7 +118,7 @@ async fn leases_of_several_connections_are_renewed() {
 }
 
 #[tokio::test]
-async fn a_socket_of_the_file_system_will_do() {
+async fn a_unix_socket_works() {
     let socket = std::env::temp_dir().join(format!("leasehold,{}.sock", free_port()));
     let path = socket.to_str().unwrap();
     let server = Server::start_with(&["--unixsocket", path, "--requirepass", CANARY]);
@@ -139,7 +137,7 @@ async fn a_socket_of_the_file_system_will_do() {
 
 /// All of them are made anew.
 #[tokio::test]
-async fn several_connections_that_break_are_replaced() {
+async fn several_broken_connections_are_replaced() {
     let server = Server::start();
     let locks = Locks::builder().connections(3).connect(&server.url()).await.unwrap();
     for _ in 0..3 {
@@ -152,7 +150,7 @@ async fn several_connections_that_break_are_replaced() {
 
 /// What takes several locks back must not overtake what asked for them.
 #[tokio::test]
-async fn locks_of_several_connections_are_not_one_command() {
+async fn locks_on_several_connections_are_not_one_command() {
     let server = Server::start();
     let all: Vec<_> = ["a", "b", "c", "d", "e", "f", "g", "h"].map(request).into();
     let one = store(&server.url(), &Settings::default()).await;
@@ -233,7 +231,7 @@ async fn a_server_that_was_just_started_grants_nothing() {
 
 /// A lease that others wait for, or that was never refused, has nothing to do with it.
 #[tokio::test]
-async fn a_server_of_unknown_age_grants_nothing_where_that_counts() {
+async fn a_server_of_unknown_age_grants_nothing_in_a_quorum() {
     let server = Server::start_with(&["--rename-command", "INFO", ""]);
     let counts_after = Some(Duration::from_secs(1));
     let settings = Settings { counts_after, ..Settings::default() };
@@ -244,42 +242,10 @@ async fn a_server_of_unknown_age_grants_nothing_where_that_counts() {
     assert!(matches!(usual.acquire(&request("a"), None).await, Ok(Attempt::Granted { .. })));
 }
 
-/// The warnings of this thread.
-#[derive(Clone, Default)]
-struct Warnings(Arc<Mutex<Vec<u8>>>);
-
-impl io::Write for Warnings {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().unwrap().extend(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-impl Warnings {
-    fn collect() -> (Self, tracing::subscriber::DefaultGuard) {
-        let warnings = Self::default();
-        let writer = warnings.clone();
-        let subscriber = tracing_subscriber::fmt()
-            .with_max_level(tracing::Level::WARN)
-            .with_ansi(false)
-            .with_writer(move || writer.clone())
-            .finish();
-        (warnings, tracing::subscriber::set_default(subscriber))
-    }
-
-    fn take(&self) -> String {
-        String::from_utf8(std::mem::take(&mut *self.0.lock().unwrap())).unwrap()
-    }
-}
-
 /// Once a client, and not for each connection.
 #[tokio::test]
-async fn a_server_that_is_set_up_badly_is_warned_of() {
-    let (warnings, _guard) = Warnings::collect();
+async fn a_badly_configured_server_is_logged() {
+    let (warnings, _guard) = LogRecorder::start(Level::WARN);
     let server = Server::start_with(&["--maxmemory-policy", "allkeys-lru"]);
     let settings = Settings { connections: 3, ..Settings::default() };
     let client = store(&server.url(), &settings).await;
@@ -301,13 +267,13 @@ async fn a_server_that_is_set_up_badly_is_warned_of() {
 
 /// Once as well, by however many hosts it is named.
 #[tokio::test]
-async fn a_cluster_that_is_set_up_badly_is_warned_of() {
+async fn a_badly_configured_cluster_is_logged() {
     let cluster = leasehold_tests::cluster::Cluster::start().await;
     for node in cluster.nodes() {
         run(&mut node.redis().await, "CONFIG SET maxmemory-policy allkeys-lru").await;
     }
     let [one, other, ..] = cluster.nodes() else { panic!("there are three") };
-    let (warnings, _guard) = Warnings::collect();
+    let (warnings, _guard) = LogRecorder::start(Level::WARN);
     for url in [one.url(), format!("redis://127.0.0.1:{},127.0.0.1:{}", one.port(), other.port())] {
         store(&url, &Settings::default()).await;
         let said = warnings.take();
@@ -317,8 +283,8 @@ async fn a_cluster_that_is_set_up_badly_is_warned_of() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_set_up_well_or_says_nothing_is_not_warned_of() {
-    let (warnings, _guard) = Warnings::collect();
+async fn a_well_configured_or_silent_server_is_not_logged() {
+    let (warnings, _guard) = LogRecorder::start(Level::WARN);
     let counts_after = Some(Duration::from_secs(60));
     let quorum = Settings { counts_after, ..Settings::default() };
     let server = Server::start();

@@ -32,14 +32,14 @@ async fn assert_hints_came(servers: &[Server], subscribe: &str) {
 }
 
 #[test]
-fn one_server_is_spoken_to_by_tls() {
+fn one_server_works_over_tls() {
     let server = Tls::start();
     assert_each_is_handed_over(&server.url());
     assert_each_is_handed_over(&server.url().replace("127.0.0.1", "localhost"));
 }
 
 #[tokio::test]
-async fn a_cluster_is_spoken_to_by_tls() {
+async fn a_cluster_works_over_tls() {
     let cluster = Cluster::start_by(Wire::Tls, 0, Duration::from_secs(15)).await;
     let url = cluster.url();
     assert_each_is_handed_over(&url);
@@ -50,7 +50,7 @@ async fn a_cluster_is_spoken_to_by_tls() {
 }
 
 #[tokio::test]
-async fn sentinels_and_whom_they_name_are_spoken_to_by_tls() {
+async fn sentinels_and_their_master_work_over_tls() {
     let sentinel = Sentinel::start_by(Wire::Tls, 1, LONG).await;
     assert_each_is_handed_over(&sentinel.url());
     assert_hints_came(sentinel.servers(), "subscribe").await;
@@ -58,7 +58,7 @@ async fn sentinels_and_whom_they_name_are_spoken_to_by_tls() {
 
 /// Hints come by a connection of their own.
 #[tokio::test]
-async fn resp2_is_spoken_by_tls() {
+async fn resp2_works_over_tls() {
     let sentinel = Sentinel::start_by(Wire::Tls, 0, LONG).await;
     assert_each_is_handed_over(&format!("{}?protocol=resp2", sentinel.url()));
     assert_hints_came(sentinel.servers(), "subscribe").await;

@@ -8,31 +8,36 @@ use leasehold_tests::server::Server;
 use redis::aio::MultiplexedConnection;
 use tokio::time::{sleep, timeout};
 
-use super::counter::{Counter, NAME};
-use super::{BOUND, DEAD, after_another_took_over};
+use super::counter::NAME;
+use super::{BOUND, DEAD, Replicated, a_lost_master_costs_no_update};
 
-/// Lets a counter go on while the master of its lock is taken away.
-async fn while_the_master_goes(away: impl AsyncFnOnce(&Server)) {
-    let cluster = Cluster::start_with(1, DEAD).await;
-    let counter = Counter::start(&cluster.url()).await;
-    let slot = cluster.slot(NAME).await;
-    let master = cluster.master_of(slot).await.expect("a master");
-    away(master).await;
-    cluster.until_taken_over(slot, master).await;
-    after_another_took_over(counter, BOUND).await;
+/// A cluster, and the slot of the counter's lock.
+struct OneSlot {
+    cluster: Cluster,
+    slot: u16,
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_master_that_is_killed_costs_no_update() {
-    while_the_master_goes(async |master| master.kill().await).await;
+impl Replicated for OneSlot {
+    async fn start() -> Self {
+        let cluster = Cluster::start_with(1, DEAD).await;
+        let slot = cluster.slot(NAME).await;
+        Self { cluster, slot }
+    }
+
+    fn url(&self) -> String {
+        self.cluster.url()
+    }
+
+    async fn master(&self) -> &Server {
+        self.cluster.master_of(self.slot).await.expect("a master")
+    }
+
+    async fn until_replaced(&self, former: &Server) {
+        self.cluster.until_taken_over(self.slot, former).await;
+    }
 }
 
-/// Nothing tells that it is gone: its connections stay.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_master_that_is_frozen_costs_no_update() {
-    let mut frozen = None;
-    while_the_master_goes(async |master| frozen = Some(master.freeze().await)).await;
-}
+a_lost_master_costs_no_update!(OneSlot);
 
 async fn tell(redis: &mut [MultiplexedConnection], command: &str) {
     for redis in redis {
@@ -45,7 +50,7 @@ async fn tell(redis: &mut [MultiplexedConnection], command: &str) {
 /// After a failover all clients connect anew at once. That a node has no room for one says
 /// nothing of what was asked of it, and passes.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_waits_outlasts_nodes_that_are_full() {
+async fn waiters_outlast_full_nodes() {
     let cluster = Cluster::start().await;
     let locks = Locks::connect(&cluster.url()).await.unwrap();
     let mut nodes = Vec::new();
@@ -63,7 +68,7 @@ async fn who_waits_outlasts_nodes_that_are_full() {
                     redis::cmd("INFO").arg("stats").query_async(node).await.unwrap();
                 let refusals =
                     stats.lines().find_map(|it| it.strip_prefix("rejected_connections:"));
-                // The second comes of who asks again.
+                // The second refusal shows that the client asks again.
                 if refusals.unwrap().trim().parse::<u32>().unwrap() > 1 {
                     return;
                 }

@@ -1,4 +1,4 @@
-//! Many who add to a number under one lock, in a store that checks their tokens.
+//! Many tasks add to a number under one lock, in a store that checks their tokens.
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -20,14 +20,14 @@ const TASKS: usize = 8;
 /// Much longer than any of them waits.
 const SOON: Duration = Duration::from_secs(20);
 
-/// A number that is neither read nor written by who is older than the newest who was
+/// A number that no holder may read or write once a newer one was
 /// there. A server that lost its last writes may give a lock to a second holder, and
 /// the number stands for all that such a holder could do wrong.
 #[derive(Default)]
 pub(super) struct Resource {
     newest: Option<Fence>,
     number: u64,
-    /// The tokens of all who came.
+    /// The tokens of all holders.
     tokens: HashSet<Fence>,
 }
 

@@ -1,5 +1,5 @@
 //! A server that is gone, and another in its place, while many work: no update of a
-//! resource that checks tokens is lost, and everybody who waits is served.
+//! resource that checks tokens is lost, and every waiter is served.
 
 mod cluster;
 mod counter;
@@ -7,6 +7,8 @@ mod sentinel;
 mod slots;
 
 use std::time::Duration;
+
+use leasehold_tests::server::Server;
 
 use self::counter::Counter;
 
@@ -19,6 +21,47 @@ const BOUND: Duration = Duration::from_secs(3);
 /// The same where the other knows waiters that are served and gone, and does not know
 /// that: one of them is offered the lock, and has it until its heartbeat would end.
 const BOUND_BEHIND: Duration = Duration::from_secs(7);
+
+/// Servers in which a replica takes over from its master.
+trait Replicated: Sized {
+    async fn start() -> Self;
+
+    fn url(&self) -> String;
+
+    /// The master that keeps the counter's lock.
+    async fn master(&self) -> &Server;
+
+    async fn until_replaced(&self, former: &Server);
+}
+
+/// A counter goes on while the master of its lock is taken away.
+async fn no_update_is_lost<R: Replicated>(take_away: impl AsyncFnOnce(&Server)) {
+    let servers = R::start().await;
+    let counter = Counter::start(&servers.url()).await;
+    let master = servers.master().await;
+    take_away(master).await;
+    servers.until_replaced(master).await;
+    after_another_took_over(counter, BOUND).await;
+}
+
+/// The tests that every kind of replicated servers passes.
+macro_rules! a_lost_master_costs_no_update {
+    ($servers:ty) => {
+        #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+        async fn a_master_that_is_killed_costs_no_update() {
+            super::no_update_is_lost::<$servers>(async |master| master.kill().await).await;
+        }
+
+        /// Its connections stay open, so nothing tells the clients that it is gone.
+        #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+        async fn a_master_that_is_frozen_costs_no_update() {
+            let mut frozen = None;
+            let freeze = async |master: &Server| frozen = Some(master.freeze().await);
+            super::no_update_is_lost::<$servers>(freeze).await;
+        }
+    };
+}
+use a_lost_master_costs_no_update;
 
 /// Another has taken over: all goes on, and nothing was lost.
 async fn after_another_took_over(counter: Counter, bound: Duration) {

@@ -12,35 +12,35 @@ use tokio::task::JoinSet;
 use tokio::time::sleep;
 
 use super::counter::{Counter, NAME, Resource};
-use super::{BOUND, BOUND_BEHIND, DEAD, after_another_took_over};
+use super::{
+    BOUND_BEHIND, DEAD, Replicated, a_lost_master_costs_no_update, after_another_took_over,
+};
 
 /// No lease ends in the meantime.
 const LONG: Duration = Duration::from_secs(60);
 
-/// How long a replica has for a grant, and who asks for it.
+/// How long a replica has for a grant, and how long a caller waits.
 const WAIT: Duration = Duration::from_millis(200);
 
-/// Lets a counter go on while the master is taken away.
-async fn while_the_master_goes(away: impl AsyncFnOnce(&Server)) {
-    let sentinel = Sentinel::start(2, DEAD).await;
-    let counter = Counter::start(&sentinel.url()).await;
-    let master = sentinel.master().await.expect("a master");
-    away(master).await;
-    sentinel.until_replaced(master).await;
-    after_another_took_over(counter, BOUND).await;
+impl Replicated for Sentinel {
+    async fn start() -> Self {
+        Self::start(2, DEAD).await
+    }
+
+    fn url(&self) -> String {
+        self.url()
+    }
+
+    async fn master(&self) -> &Server {
+        self.master().await.expect("a master")
+    }
+
+    async fn until_replaced(&self, former: &Server) {
+        self.until_replaced(former).await;
+    }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_master_that_is_killed_costs_no_update() {
-    while_the_master_goes(async |master| master.kill().await).await;
-}
-
-/// Nothing tells that it is gone: its connections stay.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_master_that_is_frozen_costs_no_update() {
-    let mut frozen = None;
-    while_the_master_goes(async |master| frozen = Some(master.freeze().await)).await;
-}
+a_lost_master_costs_no_update!(Sentinel);
 
 /// The last token of a lock that a server knows.
 async fn token(server: &Server, name: &str) -> u64 {
@@ -81,7 +81,7 @@ async fn writes_that_the_replica_lacks_cost_no_update() {
 /// A lease that the new master knows nothing of, and another's beside it: whoever checks
 /// tokens refuses the older one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn of_two_holders_the_older_is_known_by_his_token() {
+async fn tokens_tell_two_holders_apart() {
     let (sentinel, proxy) = with_a_link().await;
     let [master, _] = sentinel.servers() else { panic!("there are two") };
     let one = Locks::connect(&sentinel.url()).await.unwrap();
@@ -160,7 +160,7 @@ async fn known_and_lost(builder: impl Fn() -> LocksBuilder) -> (u32, u32, u32) {
 /// With `sync_replicas` a lease that was granted is one that the replica has; without it
 /// some are not, which shows that the test would find them.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_a_replica_was_to_have_first_is_not_lost_with_the_master() {
+async fn synchronous_grants_are_not_lost_with_the_master() {
     let synced = || Locks::builder().sync_replicas(1, WAIT);
     let (known, lost, refused) = known_and_lost(synced).await;
     assert!(known > 50 && refused > 0, "{known} and {refused} prove little");

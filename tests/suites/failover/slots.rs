@@ -1,4 +1,4 @@
-//! Slots move, with the locks in them, while locks of all kinds are taken and given back.
+//! Slots move with their locks while locks of all kinds are acquired and released.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -77,7 +77,7 @@ async fn give_up(locks: Locks, name: String, kind: Kind, stop: Arc<AtomicBool>) 
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nothing_is_noticed_of_a_slot_that_moves() {
+async fn a_slot_migration_disturbs_nobody() {
     let cluster = Cluster::start().await;
     let (stop, mut tasks) = (Arc::<AtomicBool>::default(), JoinSet::new());
     let connect = async || Locks::connect(&cluster.url()).await.unwrap();
@@ -127,7 +127,7 @@ async fn nothing_is_noticed_of_a_slot_that_moves() {
 /// Half way, commands for a key that has gone are sent on one by one, and there are many at
 /// a time.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn leases_are_renewed_while_their_slot_stands_half_way() {
+async fn leases_are_renewed_during_a_slot_migration() {
     const SHORT: Duration = Duration::from_secs(1);
     let cluster = Cluster::start().await;
     let locks = Locks::connect(&cluster.url()).await.unwrap();

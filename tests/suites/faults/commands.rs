@@ -1,14 +1,11 @@
-//! What single commands meet on a server: scripts it forgot, and what others put there.
+//! Single commands on a server that forgot the scripts, or has foreign keys.
 
-use std::sync::atomic::AtomicU64;
+use leasehold_tests::requests;
 use std::time::Duration;
 
-use leasehold::LockKey;
 use leasehold::LossReason::Taken;
 use leasehold::store::redis::{RedisStore, Settings};
-use leasehold::store::{
-    Adoption, Attempt, ClientId, Kind, Owner, Renewal, Request, RequestId, Store,
-};
+use leasehold::store::{Adoption, Attempt, ClientId, Kind, Owner, Renewal, Request, Store};
 use leasehold_tests::server::Server;
 use redis::aio::MultiplexedConnection;
 use tokio::runtime::Handle;
@@ -29,9 +26,8 @@ async fn store(server: &Server) -> RedisStore {
 }
 
 fn request(name: &str, kind: Kind) -> Request {
-    let id = RequestId::next(ClientId::random(), &AtomicU64::new(0));
-    let (key, owner) = (LockKey::new(name).unwrap(), Owner::new("me").ok());
-    Request { key, id, kind, owner, ttl: Duration::from_secs(30) }
+    let owner = Owner::new("me").ok();
+    Request { owner, ..requests::request(name, kind, Duration::from_secs(30)) }
 }
 
 async fn taken(store: &RedisStore, name: &str, kind: Kind) -> Request {
@@ -53,7 +49,7 @@ async fn stored(redis: &mut MultiplexedConnection, key: &str) -> [redis::Value; 
 }
 
 #[tokio::test]
-async fn what_is_not_ours_is_not_adopted_and_not_changed() {
+async fn a_foreign_key_is_neither_adopted_nor_changed() {
     let server = Server::start();
     let (store, mut redis) = (store(&server).await, server.redis().await);
     // As long as a record, and not one; and one that begins like one.
@@ -82,7 +78,7 @@ async fn what_is_not_ours_is_not_adopted_and_not_changed() {
 }
 
 #[tokio::test]
-async fn a_forgotten_script_adopts_all_the_same() {
+async fn adoption_survives_a_script_flush() {
     let server = Server::start();
     let (store, mut redis) = (store(&server).await, server.redis().await);
     for kind in KINDS {
@@ -100,7 +96,7 @@ async fn a_forgotten_script_adopts_all_the_same() {
 
 /// The lease that is given up may have been the one that lasted longest.
 #[tokio::test]
-async fn no_key_outlasts_who_holds_after_an_adoption() {
+async fn no_key_outlasts_the_holder_after_an_adoption() {
     let server = Server::start();
     let (store, mut redis) = (store(&server).await, server.redis().await);
     for (nth, kind) in KINDS.into_iter().enumerate() {
@@ -123,7 +119,7 @@ async fn no_key_outlasts_who_holds_after_an_adoption() {
 
 /// As it lets renew, and release: a lease that is detached must not be lost to that.
 #[tokio::test]
-async fn a_full_server_lets_adopt() {
+async fn a_full_server_allows_adoption() {
     let server = Server::start();
     let (store, mut redis) = (store(&server).await, server.redis().await);
     for (nth, kind) in KINDS.into_iter().enumerate() {
@@ -143,7 +139,7 @@ async fn all(store: &RedisStore, requests: &[Request]) -> Vec<Renewal> {
 }
 
 #[tokio::test]
-async fn what_is_not_ours_is_no_answer_to_other_renewals() {
+async fn a_foreign_key_does_not_disturb_other_renewals() {
     let server = Server::start();
     let (store, mut redis) = (store(&server).await, server.redis().await);
     let (mut requests, mut expected) = (Vec::new(), Vec::new());
@@ -171,7 +167,7 @@ async fn what_is_not_ours_is_no_answer_to_other_renewals() {
 /// Those that find their script forgotten are sent again, each by itself, and the
 /// answers stay in their places.
 #[tokio::test]
-async fn forgotten_scripts_renew_a_thousand_in_their_order() {
+async fn renewals_survive_a_script_flush_in_order() {
     let server = Server::start();
     let (store, mut redis) = (store(&server).await, server.redis().await);
     let (mut requests, mut expected) = (Vec::new(), Vec::new());
@@ -197,7 +193,7 @@ async fn forgotten_scripts_renew_a_thousand_in_their_order() {
 
 /// The driver takes an empty pipeline for an error, as one of a broken connection.
 #[tokio::test]
-async fn no_renewals_cost_no_connection() {
+async fn an_empty_batch_of_renewals_opens_no_connection() {
     let server = Server::start();
     let (store, mut redis) = (store(&server).await, server.redis().await);
     let _ = taken(&store, "a", Kind::Mutex).await;
@@ -216,7 +212,7 @@ async fn no_renewals_cost_no_connection() {
 
 /// Where the server can't be reached, each is told so, and no more.
 #[tokio::test]
-async fn each_renewal_is_told_that_nothing_answers() {
+async fn each_renewal_reports_a_silent_server() {
     let server = Server::start();
     let store = store(&server).await;
     let requests = ["a", "b", "c"].map(|name| request(name, Kind::Mutex));

@@ -1,4 +1,4 @@
-//! Many who wait for the same few locks, while commands arrive twice, replies are
+//! Many waiters for the same few locks, while commands arrive twice, replies are
 //! cut off, and connections are given up with bytes in them: nobody comes in
 //! beside another, everybody is served, and nothing stays held.
 

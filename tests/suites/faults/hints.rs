@@ -1,22 +1,21 @@
 //! Hints: what reaches a waiter unasked, and that it is only time that is lost
 //! where they do not come.
 
+use leasehold_tests::requests::{Requests, redis_store_of};
 use std::fmt::Debug;
-use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
-use leasehold::store::redis::{RedisStore, Settings};
+use leasehold::store::redis::RedisStore;
 use leasehold::store::{
-    Attempt, ClientId, Ended, Hint, Kind, QueuePosition, Request, RequestId, Stamp, Store,
-    StoreFuture, Waiting,
+    Attempt, ClientId, Ended, Hint, Kind, QueuePosition, Request, Stamp, Store, StoreFuture,
+    Waiting,
 };
-use leasehold::{LockKey, Locks, Wait};
-use leasehold_tests::hearing::Hearing;
+use leasehold::{Locks, Wait};
+use leasehold_tests::hints::HintRecorder;
 use leasehold_tests::rights::{LOGIN, Rights, assert_nothing_was_refused};
 use leasehold_tests::server::Server;
 use redis::aio::MultiplexedConnection;
 use redis::{FromRedisValue, cmd};
-use tokio::runtime::Handle;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
@@ -27,17 +26,16 @@ const SOON: Duration = Duration::from_secs(10);
 struct Client {
     store: RedisStore,
     id: ClientId,
-    requests: AtomicU64,
-    hearing: Hearing,
+    requests: Requests,
+    hints: HintRecorder,
 }
 
 impl Client {
     async fn connect(url: &str) -> Self {
         let id = ClientId::random();
-        let store =
-            RedisStore::connect(url, &Settings::default(), id, Handle::current()).await.unwrap();
-        let hearing = Hearing::of(&store, id);
-        Self { store, id, requests: AtomicU64::new(0), hearing }
+        let store = redis_store_of(url, id).await;
+        let hints = HintRecorder::new(&store, id);
+        Self { store, id, requests: Requests::of(id), hints }
     }
 
     fn channel(&self) -> String {
@@ -45,18 +43,11 @@ impl Client {
     }
 
     fn request(&self, kind: Kind) -> Request {
-        let id = RequestId::next(self.id, &self.requests);
-        Request {
-            key: LockKey::new("a").unwrap(),
-            id,
-            kind,
-            owner: None,
-            ttl: Duration::from_secs(30),
-        }
+        self.requests.next("a", kind, Duration::from_secs(30))
     }
 
     /// A client that hears hints.
-    async fn hearing(url: &str) -> Self {
+    async fn with_hints(url: &str) -> Self {
         let client = Self::connect(url).await;
         until(async || client.store.gives_hints()).await;
         client
@@ -85,7 +76,7 @@ impl Client {
     }
 
     async fn hint(&mut self) -> Hint {
-        timeout(SOON, self.hearing.hints.recv())
+        timeout(SOON, self.hints.received.recv())
             .await
             .expect("a hint")
             .expect("the sender is there")
@@ -166,7 +157,7 @@ async fn hand_over_unheard(first: &Client, second: &mut Client) {
     let granted = second.store.acquire(&waiting, None).await.unwrap();
     assert!(matches!(granted, Attempt::Granted { .. }), "{granted:?}");
     second.release(&waiting).await;
-    assert!(second.hearing.hints.try_recv().is_err());
+    assert!(second.hints.received.try_recv().is_err());
 }
 
 async fn ask<T: FromRedisValue + Debug>(redis: &mut MultiplexedConnection, line: &str) -> T {
@@ -189,20 +180,20 @@ const PERMIT: Kind = Kind::Semaphore { limit: 1, weight: 1 };
 #[tokio::test]
 async fn an_offer_is_heard() {
     for (_server, url) in ways() {
-        let (first, mut second) = (Client::connect(&url).await, Client::hearing(&url).await);
+        let (first, mut second) = (Client::connect(&url).await, Client::with_hints(&url).await);
         for kind in [Kind::Mutex, PERMIT, Kind::Mutex] {
             hand_over(&first, &mut second, kind).await;
         }
     }
 }
 
-/// A holder has died: whoever asks next serves the first, who hears of it.
+/// A holder has died: the next request serves the first waiter, which hears of it.
 #[tokio::test]
 async fn an_offer_after_an_expiry_is_heard() {
     let server = Server::start();
     let (dead, mut first, third) = (
         Client::connect(&server.url()).await,
-        Client::hearing(&server.url()).await,
+        Client::with_hints(&server.url()).await,
         Client::connect(&server.url()).await,
     );
     for kind in [Kind::Mutex, PERMIT] {
@@ -215,7 +206,7 @@ async fn an_offer_after_an_expiry_is_heard() {
         let ended = async || {
             let answer = third.store.acquire(&tries, None).await.unwrap();
             assert!(matches!(answer, Attempt::Busy { .. }), "{answer:?}");
-            !first.hearing.hints.is_empty()
+            !first.hints.received.is_empty()
         };
         self::until(ended).await;
         let Hint::Offered { id, until: said, .. } = first.offer().await else { unreachable!() };
@@ -227,12 +218,12 @@ async fn an_offer_after_an_expiry_is_heard() {
 /// A client that is gone hears nothing: who is next is told to ask, and so learns when the
 /// offer ends.
 #[tokio::test]
-async fn who_is_next_hears_of_an_offer_to_one_who_is_gone() {
+async fn the_next_waiter_hears_of_an_offer_to_a_dead_one() {
     for (server, url) in ways() {
-        let (first, mut next) = (Client::connect(&url).await, Client::hearing(&url).await);
+        let (first, mut next) = (Client::connect(&url).await, Client::with_hints(&url).await);
         for kind in [Kind::Mutex, PERMIT] {
             let held = first.take(kind).await;
-            let dead = Client::hearing(&url).await;
+            let dead = Client::with_hints(&url).await;
             let (channel, (gone, _)) = (dead.channel(), dead.queue(kind).await);
             let (waiting, _) = next.queue(kind).await;
             drop(dead);
@@ -253,13 +244,13 @@ async fn who_is_next_hears_of_an_offer_to_one_who_is_gone() {
 }
 
 #[tokio::test]
-async fn after_a_lost_connection_hints_come_again() {
+async fn hints_come_again_after_a_lost_connection() {
     for (server, url) in ways() {
-        let (first, mut second) = (Client::connect(&url).await, Client::hearing(&url).await);
+        let (first, mut second) = (Client::connect(&url).await, Client::with_hints(&url).await);
         for _ in 0..3 {
             hand_over(&first, &mut second, Kind::Mutex).await;
             kill_all(&server).await;
-            // Nobody sends a command; who waits is to ask again.
+            // Nobody sends a command; the waiter must ask again.
             assert_eq!(second.hint().await, Hint::Missed);
             second.comes_back().await;
         }
@@ -268,11 +259,11 @@ async fn after_a_lost_connection_hints_come_again() {
 }
 
 #[tokio::test]
-async fn after_a_restart_hints_come_again() {
+async fn hints_come_again_after_a_restart() {
     for end in ["", "?protocol=resp2"] {
         let server = Server::start();
         let (port, url) = (server.port(), format!("{}{end}", server.url()));
-        let (first, mut second) = (Client::connect(&url).await, Client::hearing(&url).await);
+        let (first, mut second) = (Client::connect(&url).await, Client::with_hints(&url).await);
         hand_over(&first, &mut second, Kind::Mutex).await;
         drop(server);
         until(async || !second.store.gives_hints()).await;
@@ -284,11 +275,11 @@ async fn after_a_restart_hints_come_again() {
 }
 
 #[tokio::test]
-async fn after_a_frozen_server_hints_come_again() {
+async fn hints_come_again_after_a_freeze() {
     for end in ["", "?protocol=resp2"] {
         let server = Server::start();
         let url = format!("{}{end}", server.url());
-        let (first, mut second) = (Client::connect(&url).await, Client::hearing(&url).await);
+        let (first, mut second) = (Client::connect(&url).await, Client::with_hints(&url).await);
         hand_over(&first, &mut second, Kind::Mutex).await;
         let frozen = server.freeze().await;
         // What is not answered for half a second is given up.
@@ -326,7 +317,7 @@ async fn fifty_waiters(server: &Server) -> JoinSet<()> {
 
 /// What is in the server's place ends each connection at once.
 #[tokio::test]
-async fn a_server_that_is_away_is_not_dialled_without_pause() {
+async fn reconnecting_pauses_between_attempts() {
     let server = Server::start();
     let port = server.port();
     let _waiters = fifty_waiters(&server).await;
@@ -378,7 +369,7 @@ async fn a_replica_is_not_stormed() {
 
 /// A server that has no room for a moment is not taken for an old one.
 #[tokio::test]
-async fn a_full_server_is_no_old_server() {
+async fn a_full_server_is_not_taken_for_an_old_one() {
     let server = Server::start();
     let client = Client::connect(&server.url()).await;
     let mut redis = server.redis().await;
@@ -429,11 +420,11 @@ async fn without_the_right_to_subscribe_locks_work() {
 
 /// Exactly the rights that docs/keys.md lists.
 #[tokio::test]
-async fn hints_are_within_the_rights_of_the_docs() {
+async fn the_documented_rights_are_enough_for_hints() {
     let server = Server::start();
     Rights::of_the_docs().give([&server]).await;
     let url = format!("redis://{LOGIN}127.0.0.1:{}/", server.port());
-    let (first, mut second) = (Client::connect(&url).await, Client::hearing(&url).await);
+    let (first, mut second) = (Client::connect(&url).await, Client::with_hints(&url).await);
     for kind in [Kind::Mutex, PERMIT] {
         hand_over(&first, &mut second, kind).await;
     }
@@ -444,16 +435,17 @@ async fn hints_are_within_the_rights_of_the_docs() {
 async fn without_the_right_to_publish_only_the_hint_is_lost() {
     let server = Server::start();
     let url = user(&server, "-publish").await;
-    let (first, mut second) = (Client::connect(&url).await, Client::hearing(&server.url()).await);
+    let (first, mut second) =
+        (Client::connect(&url).await, Client::with_hints(&server.url()).await);
     hand_over_unheard(&first, &mut second).await;
     assert!(!first.store.gives_hints(), "nor is it told anything by its like");
     assert!(second.store.gives_hints());
 }
 
 #[tokio::test]
-async fn what_others_publish_is_ignored() {
+async fn foreign_messages_are_ignored() {
     for (server, url) in ways() {
-        let (first, mut second) = (Client::connect(&url).await, Client::hearing(&url).await);
+        let (first, mut second) = (Client::connect(&url).await, Client::with_hints(&url).await);
         hand_over(&first, &mut second, Kind::Mutex).await;
         let mut redis = server.redis().await;
         let other = first.request(Kind::Mutex).id;
@@ -473,10 +465,10 @@ async fn what_others_publish_is_ignored() {
 }
 
 #[tokio::test]
-async fn each_client_has_one_subscription_and_leaves_none() {
+async fn each_client_has_one_subscription_and_ends_it() {
     for (server, url) in ways() {
         let mut redis = server.redis().await;
-        let (first, second) = (Client::hearing(&url).await, Client::hearing(&url).await);
+        let (first, second) = (Client::with_hints(&url).await, Client::with_hints(&url).await);
         let channels = [first.channel(), second.channel()];
         for channel in &channels {
             assert_eq!(subscribers(&mut redis, channel).await, 1);

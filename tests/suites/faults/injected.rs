@@ -1,4 +1,4 @@
-//! Each fault that a test can plan does what it says, and is met where it is planned.
+//! Each injected fault does what its name says, where it was planned.
 
 use std::future::Future;
 use std::time::Duration;
@@ -131,7 +131,7 @@ async fn a_renewal_fails_as_planned() {
 
 /// As in production: it takes more than one lost message until a caller hears of it.
 #[tokio::test(start_paused = true)]
-async fn one_fault_that_may_pass_goes_unnoticed() {
+async fn one_transient_fault_goes_unnoticed() {
     for fault in [Fault::Unreachable, Fault::LoseCommand, Fault::LoseReply] {
         let (locks, faults) = Locks::in_memory_with_faults();
         for step in [Step::Acquire, Step::Renew, Step::Release] {
@@ -190,7 +190,7 @@ async fn faults_come_in_the_order_they_are_planned() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_planned_for_one_kind_of_command_goes_first() {
+async fn a_fault_for_one_kind_of_command_goes_first() {
     let (locks, faults) = Locks::in_memory_with_faults();
     let of_looks = faults.on(Step::Inspect);
     faults.next(Fault::LoseReply);
@@ -212,7 +212,7 @@ async fn what_is_planned_for_one_kind_of_command_goes_first() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn each_kind_of_command_is_met_alone() {
+async fn faults_can_target_one_kind_of_command() {
     const STEPS: [Step; 6] =
         [Step::Acquire, Step::Renew, Step::Release, Step::Inspect, Step::ForceRelease, Step::Adopt];
     for step in STEPS {
@@ -254,7 +254,7 @@ async fn each_kind_of_command_is_met_alone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn to_take_an_acquire_back_is_none() {
+async fn a_cancel_is_not_a_targeted_command() {
     let (locks, faults) = Locks::in_memory_with_faults();
     let of_acquires = faults.on(Step::Acquire);
     of_acquires.next(Fault::LoseReply);

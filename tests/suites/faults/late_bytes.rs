@@ -1,4 +1,4 @@
-//! Bytes of a connection that was given up arrive when its successor is at work.
+//! Bytes of an abandoned connection arrive when its successor is at work.
 
 use std::time::Duration;
 
@@ -96,7 +96,7 @@ async fn forbid_to_end_connections(redis: &mut MultiplexedConnection) {
 /// A user whose client may not end its old connections takes its acquisitions back once
 /// more, when nothing of them can arrive any more.
 #[tokio::test]
-async fn late_acquires_leave_nothing_held_though_no_connection_may_be_ended() {
+async fn late_acquires_leave_nothing_held_without_the_right_to_kill() {
     let server = Server::start();
     let mut redis = server.redis().await;
     forbid_to_end_connections(&mut redis).await;
@@ -146,7 +146,7 @@ async fn late_acquires_leave_nothing_held_though_no_connection_may_be_ended() {
 /// It was granted by the second ask, while the first was on its way, and is released before
 /// that arrives: which grants it anew, to nobody, and not for the whole TTL.
 #[tokio::test]
-async fn a_lease_that_was_in_doubt_is_not_held_by_nobody() {
+async fn a_late_acquire_leaves_no_orphaned_lease() {
     for waits_for_replicas in [false, true] {
         let server = Server::start();
         let of = format!("127.0.0.1 {}", server.port());

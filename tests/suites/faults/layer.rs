@@ -27,7 +27,7 @@ async fn ask(layer: &LockLayer<&'static str>) -> (StatusCode, u32) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn it_fails_closed_unless_it_is_to_fail_open() {
+async fn the_layer_fails_closed_by_default() {
     for fault in [Fault::LoseCommand, Fault::Unreachable, Fault::Refuse] {
         let (locks, faults) = Locks::in_memory_with_faults();
         faults.always(fault);
@@ -38,7 +38,7 @@ async fn it_fails_closed_unless_it_is_to_fail_open() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn open_is_for_failures_alone() {
+async fn fail_open_covers_failures_only() {
     let locks = Locks::in_memory();
     let _lease = locks.mutex("a").lock().await.unwrap();
     let open = LockLayer::mutex(&locks, "a").fail_open();

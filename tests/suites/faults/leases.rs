@@ -35,7 +35,7 @@ async fn one_failed_renewal_is_not_a_loss() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_store_that_is_gone_loses_the_lease_at_its_deadline() {
+async fn without_a_store_the_lease_is_lost_at_its_deadline() {
     for fault in [Fault::LoseCommand, Fault::Hang] {
         let (locks, faults) = Locks::in_memory_with_faults();
         let begun = Instant::now();
@@ -76,7 +76,7 @@ async fn work_under_a_lost_lease_is_cancelled() {
 /// The process stands still past the deadline, and both the timer and the work
 /// are ready when it goes on: the work must not have a turn.
 #[tokio::test(start_paused = true)]
-async fn work_that_was_stopped_past_the_deadline_does_not_go_on() {
+async fn work_suspended_past_the_deadline_does_not_continue() {
     let (locks, faults) = Locks::in_memory_with_faults();
     let lease = locks.mutex("a").ttl(TTL).lock().await.unwrap();
     faults.always(Fault::LoseCommand);
@@ -93,7 +93,7 @@ async fn work_that_was_stopped_past_the_deadline_does_not_go_on() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_grant_whose_answer_comes_too_late_is_not_a_lease() {
+async fn a_grant_with_a_late_answer_is_not_a_lease() {
     let (locks, faults) = Locks::in_memory_with_faults();
     faults.next(Fault::Delay(TTL * 2));
     let lease = locks.mutex("a").ttl(TTL).wait(TTL * 4).lock().await.unwrap();
@@ -115,7 +115,7 @@ async fn a_grant_that_comes_too_late_is_not_kept() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_kept_lock_is_told_kept_though_the_reply_was_lost() {
+async fn a_keeping_release_survives_a_lost_reply() {
     let (locks, faults) = Locks::in_memory_with_faults();
     let lease = locks.mutex("a").hold_at_least(TTL).lock().await.unwrap();
     faults.next(Fault::LoseReply);
@@ -125,7 +125,7 @@ async fn a_kept_lock_is_told_kept_though_the_reply_was_lost() {
 
 /// A client in memory is shared by two runtimes, and the first one goes.
 #[test]
-fn a_lease_in_memory_is_renewed_by_the_runtime_it_was_acquired_on() {
+fn an_in_memory_lease_is_renewed_on_its_own_runtime() {
     let runtime = || {
         let mut runtime = tokio::runtime::Builder::new_current_thread();
         runtime.enable_all().start_paused(true).build().expect("a runtime")
@@ -144,7 +144,7 @@ fn a_lease_in_memory_is_renewed_by_the_runtime_it_was_acquired_on() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_released_lease_is_never_told_lost() {
+async fn a_released_lease_is_never_reported_lost() {
     let locks = Locks::in_memory();
     let lease = locks.mutex("a").ttl(TTL).lock().await.unwrap();
     let handle = lease.handle();
@@ -155,7 +155,7 @@ async fn a_released_lease_is_never_told_lost() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_late_renewal_does_not_hold_what_is_released() {
+async fn a_late_renewal_does_not_revive_a_released_lease() {
     let (locks, faults) = Locks::in_memory_with_faults();
     let lease = locks.mutex("a").ttl(TTL).lock().await.unwrap();
     faults.next(Fault::Delay(TTL / 6));
@@ -169,7 +169,7 @@ async fn a_late_renewal_does_not_hold_what_is_released() {
 /// A renewal was told that it is not held, and why is not known yet. A release that has no
 /// answer did not end it.
 #[tokio::test(start_paused = true)]
-async fn what_is_gone_is_not_told_released_because_a_reply_was_lost() {
+async fn a_vanished_lease_is_not_reported_released_after_a_lost_reply() {
     let (locks, faults) = Locks::in_memory_with_faults();
     let lease = locks.mutex("a").ttl(TTL).lock().await.unwrap();
     // It finds out by itself, and is not told.

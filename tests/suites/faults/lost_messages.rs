@@ -40,7 +40,7 @@ async fn a_try_survives_a_connection_that_broke_while_idle() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_acquire_that_fails_is_taken_back() {
+async fn a_failed_acquire_is_cancelled() {
     let (locks, faults) = Locks::in_memory_with_faults();
     faults.always(Fault::LoseReply);
     let error = locks.mutex("a").try_lock().await.unwrap_err();
@@ -51,7 +51,7 @@ async fn an_acquire_that_fails_is_taken_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_surely_did_not_run_is_not_taken_back() {
+async fn a_command_that_surely_did_not_run_is_not_cancelled() {
     let (locks, faults) = Locks::in_memory_with_faults();
     faults.next(Fault::Refuse);
     let error = locks.mutex("a").lock().await.unwrap_err();
@@ -74,7 +74,7 @@ async fn a_lost_reply_of_a_release_is_no_error() {
 /// Others have had their turn when the release is sent again: nothing of it is
 /// left on the store, and it is no loss all the same.
 #[tokio::test(start_paused = true)]
-async fn a_release_that_is_confirmed_by_nobody_is_no_loss() {
+async fn an_unconfirmed_release_is_not_a_loss() {
     let (locks, faults) = Locks::in_memory_with_faults();
     let lease = locks.mutex("a").lock().await.unwrap();
     faults.next(Fault::LoseReplyAfter(Duration::from_millis(300)));
@@ -98,7 +98,7 @@ async fn a_release_that_fails_goes_on_in_the_background() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_dropped_acquisition_is_taken_back_behind_its_command() {
+async fn a_dropped_acquire_is_cancelled_behind_its_command() {
     let (locks, faults) = Locks::in_memory_with_faults();
     faults.next(Fault::Delay(Duration::from_millis(300)));
     let dropped = tokio::time::timeout(Duration::from_millis(100), locks.mutex("a").lock()).await;
@@ -171,7 +171,7 @@ async fn releases_that_fail_do_not_hold_up_others() {
 
 /// What the network lost is sent again after twice the time, and twice that.
 #[tokio::test(start_paused = true)]
-async fn the_longer_there_was_no_answer_the_later_is_the_second_cancel() {
+async fn the_second_cancel_waits_as_long_as_the_server_was_silent() {
     for (silence, second) in [(100, 600), (5_000, 10_000), (60_000, 30_000)] {
         let (locks, faults) = Locks::in_memory_with_faults();
         faults.next(Fault::LoseReplyAfter(Duration::from_millis(silence)));
@@ -186,7 +186,7 @@ async fn the_longer_there_was_no_answer_the_later_is_the_second_cancel() {
 
 /// Nothing says that it was not granted.
 #[tokio::test(start_paused = true)]
-async fn what_is_never_answered_is_taken_back_in_the_end() {
+async fn an_acquire_without_an_answer_is_cancelled_in_the_end() {
     let (locks, faults) = Locks::in_memory_with_faults();
     faults.next(Fault::Hang);
     let mutex = locks.mutex("a").ttl(Duration::from_secs(3600));

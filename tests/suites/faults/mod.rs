@@ -1,13 +1,15 @@
-//! What goes wrong, and what must hold all the same.
+//! Faults, and what must hold in spite of them.
 
+#[cfg(feature = "servers")]
+mod batches;
 #[cfg(feature = "servers")]
 mod commands;
 #[cfg(feature = "servers")]
 mod contention;
-mod expired;
 #[cfg(feature = "servers")]
 mod hints;
 mod injected;
+mod injected_expiry;
 #[cfg(feature = "servers")]
 mod late_bytes;
 mod layer;
@@ -17,6 +19,4 @@ mod lost_messages;
 mod processes;
 #[cfg(feature = "servers")]
 mod servers;
-#[cfg(feature = "servers")]
-mod together;
 mod waiting;

@@ -20,7 +20,7 @@ fn ready(server: &Server, arguments: &[&str]) -> Process {
 }
 
 #[tokio::test]
-async fn a_killed_holder_frees_its_lock_after_its_ttl_and_no_sooner() {
+async fn a_killed_holders_lock_is_free_after_its_ttl_and_no_sooner() {
     let server = Server::start();
     let locks = Locks::connect(&server.url()).await.unwrap();
     let mut holder = ready(&server, &["hold", "a", "1500"]);

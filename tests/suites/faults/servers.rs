@@ -44,7 +44,7 @@ async fn a_server_that_restarts_is_used_again() {
 /// A server that keeps all on disk forgets nothing: who held the lock holds it, and the
 /// others wait for it.
 #[tokio::test]
-async fn a_server_that_keeps_all_on_disk_may_restart() {
+async fn a_server_with_full_persistence_may_restart() {
     let folder = std::env::temp_dir().join(format!("leasehold-aof-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
     let (port, dir) = (free_port(), folder.to_str().unwrap());
@@ -77,7 +77,7 @@ async fn a_server_that_keeps_all_on_disk_may_restart() {
 /// A thousand releases while the server does not answer: only so many are
 /// under way at a time, so that they do not all time out and come again.
 #[tokio::test]
-async fn a_backlog_of_releases_does_not_time_out_together() {
+async fn a_backlog_of_releases_does_not_time_out_at_once() {
     let server = Server::start();
     let locks = Locks::connect(&server.url()).await.unwrap();
     let leases = (0..1_000).map(|n| locks.mutex(format!("a:{n}")));
@@ -101,7 +101,7 @@ async fn a_backlog_of_releases_does_not_time_out_together() {
 /// A connection that takes 400 ms to make is not given up for that: the
 /// commands that waited for it were not unanswered.
 #[tokio::test]
-async fn a_slow_network_is_reconnected_to_once() {
+async fn a_slow_network_costs_one_reconnect() {
     let server = Server::start();
     let proxy = FaultProxy::spawn(("127.0.0.1", server.port())).await.unwrap();
     proxy.set_delay(Direction::UpstreamToClient, Delay::Fixed(Duration::from_millis(150)));
@@ -152,7 +152,7 @@ async fn a_restart_does_not_make_us_end_other_peoples_connections() {
 
 /// The record of a grant that was made when the clock was 30 s ahead.
 #[tokio::test]
-async fn tokens_grow_when_the_servers_clock_goes_back() {
+async fn tokens_grow_when_the_servers_clock_is_set_back() {
     let server = Server::start();
     let locks = Locks::connect(&server.url()).await.unwrap();
     let lease = locks.mutex("a").lock().await.unwrap();
@@ -172,7 +172,7 @@ async fn tokens_grow_when_the_servers_clock_goes_back() {
 /// notices nothing, and leaves nothing.
 #[cfg(target_os = "linux")]
 #[tokio::test]
-async fn a_clock_that_goes_back_keeps_the_locks_of_the_dead() {
+async fn a_clock_set_back_extends_the_locks_of_dead_holders() {
     const TTL: Duration = Duration::from_secs(1);
     let server = Server::start_skewed();
     let locks = Locks::connect(&server.url()).await.unwrap();
@@ -214,7 +214,7 @@ async fn a_frozen_server_fails_in_bounded_time_and_loses_the_lease_at_its_deadli
 }
 
 #[tokio::test]
-async fn a_lease_that_is_deleted_is_told_lost() {
+async fn a_deleted_lease_is_reported_lost() {
     let server = Server::start();
     let locks = Locks::connect(&server.url()).await.unwrap();
     let lease = locks.mutex("a").ttl(Duration::from_millis(600)).lock().await.unwrap();
@@ -273,7 +273,7 @@ async fn a_full_server_refuses_and_still_frees() {
 /// As tools leave it that copy keys: it is given the TTL of whoever comes, be it
 /// to wait.
 #[tokio::test]
-async fn a_record_without_expiry_is_repaired_for_who_waits() {
+async fn a_record_without_expiry_is_repaired_for_a_waiter() {
     let server = Server::start();
     let mut redis = server.redis().await;
     let (holder, locks) = (light_client(&server).await, light_client(&server).await);

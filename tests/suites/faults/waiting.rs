@@ -1,4 +1,4 @@
-//! What can go wrong while somebody waits, in memory and on a clock that is moved.
+//! Faults during a wait, in memory and on a clock that the test moves.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ fn take(locks: &Locks) -> impl Future<Output = Lease> + Send + use<> {
 /// A future that is kept and not polled stands first in its process's line, and
 /// in the store's queue: the store passes it by, and so does its process.
 #[tokio::test(start_paused = true)]
-async fn a_future_that_is_not_polled_does_not_hold_up_its_process() {
+async fn an_unpolled_future_does_not_block_its_process() {
     let (_, [holder, locks]) = clients();
     let held = holder.mutex("a").lock().await.unwrap();
     let mut kept = Box::pin(take(&locks));
@@ -72,7 +72,7 @@ async fn a_hand_over_with_a_short_ttl_is_not_lost_at_once() {
 /// The confirmation is executed, and its answer is lost, as all others are: the
 /// holder does not believe longer than the store does.
 #[tokio::test(start_paused = true)]
-async fn a_hand_over_that_is_never_answered_ends_with_its_ttl() {
+async fn an_unanswered_hand_over_ends_with_its_ttl() {
     for ttl in [200, 1000, 5000, 30_000].map(Duration::from_millis) {
         let (faults, [holder, locks]) = clients();
         let held = holder.mutex("a").lock().await.unwrap();
@@ -100,7 +100,7 @@ async fn a_hand_over_that_is_never_answered_ends_with_its_ttl() {
 /// A hint of an offer that ran out comes when its waiter stands in the queue
 /// again: it means nothing any more.
 #[tokio::test(start_paused = true)]
-async fn a_late_hint_of_an_offer_that_ended_is_not_believed() {
+async fn a_late_hint_of_an_ended_offer_is_ignored() {
     let (faults, [holder, locks]) = clients();
     let held = holder.mutex("a").lock().await.unwrap();
     let waits = tokio::spawn(take(&locks));
@@ -124,7 +124,7 @@ async fn a_late_hint_of_an_offer_that_ended_is_not_believed() {
 /// The hint of an offer that went on comes when the waiter has not asked again, and is known
 /// to live: it knows when the offer ended.
 #[tokio::test(start_paused = true)]
-async fn a_late_hint_of_an_offer_that_went_on_is_not_believed() {
+async fn a_late_hint_of_an_offer_that_passed_on_is_ignored() {
     let (faults, [holder, locks]) = clients();
     let held = holder.mutex("a").lock().await.unwrap();
     let waits = tokio::spawn(take(&locks));
@@ -144,7 +144,7 @@ async fn a_late_hint_of_an_offer_that_went_on_is_not_believed() {
 /// An ask whose answer was lost has confirmed an offer, of which the waiter hears
 /// later: its lease runs from that ask, and not from when it heard.
 #[tokio::test(start_paused = true)]
-async fn an_offer_that_an_unanswered_ask_confirmed_runs_from_that_ask() {
+async fn an_offer_confirmed_by_an_unanswered_ask_lasts_from_that_ask() {
     let (faults, [holder, locks]) = clients();
     let held = holder.mutex("a").lock().await.unwrap();
     let begun = Instant::now();
@@ -174,7 +174,7 @@ async fn an_offer_that_an_unanswered_ask_confirmed_runs_from_that_ask() {
 /// The same, where that ask was another's: who inherits the request goes by the
 /// TTL it was sent with.
 #[tokio::test(start_paused = true)]
-async fn an_offer_that_was_confirmed_for_another_runs_by_his_ttl() {
+async fn an_offer_confirmed_for_another_waiter_lasts_for_its_ttl() {
     let (faults, [holder, locks]) = clients();
     let held = holder.mutex("a").lock().await.unwrap();
     let short = locks.mutex("a").ttl(Duration::from_millis(200)).wait(Wait::Forever);
@@ -207,7 +207,7 @@ async fn an_offer_that_was_confirmed_for_another_runs_by_his_ttl() {
 /// A waiter that is dropped while the store is away for longer than its TTL: its
 /// place lives for longer than that, and is given up all the same.
 #[tokio::test(start_paused = true)]
-async fn a_place_is_given_up_though_the_ttl_is_short() {
+async fn a_place_is_given_up_even_with_a_short_ttl() {
     let (faults, [holder, locks]) = clients();
     let held = holder.mutex("a").lock().await.unwrap();
     let mutex = locks.mutex("a").ttl(Duration::from_millis(100)).wait(Wait::Forever);
@@ -227,7 +227,7 @@ async fn a_place_is_given_up_though_the_ttl_is_short() {
 /// A try whose first command was lost for good, and whose second was refused, is
 /// taken back all the same: the first may come late.
 #[tokio::test(start_paused = true)]
-async fn a_refused_try_of_which_a_copy_is_out_is_taken_back() {
+async fn a_refused_try_with_a_copy_in_flight_is_cancelled() {
     let (faults, [holder, locks]) = clients();
     let held = holder.mutex("a").lock().await.unwrap();
     faults.store().log();
@@ -270,7 +270,7 @@ async fn a_lost_first_ask_costs_no_place() {
 /// Each waiting future, dropped after its k-th poll, for every k: whoever waits
 /// behind it is served, and nothing stays.
 #[tokio::test(start_paused = true)]
-async fn dropping_a_waiter_at_any_point_is_in_nobodys_way() {
+async fn a_waiter_dropped_at_any_point_blocks_nobody() {
     let wait = Duration::from_millis(1);
     for plan in [vec![Fault::Delay(wait)], vec![Fault::LoseReply, Fault::Delay(wait)]] {
         for polls in 1.. {
@@ -314,7 +314,7 @@ const LONG: Duration = Duration::from_secs(60);
 /// Who has it has it once more at once, though others of his wait in this process, be it
 /// for an answer that never comes.
 #[tokio::test(start_paused = true)]
-async fn an_owner_who_has_it_does_not_wait_behind_his_own() {
+async fn a_re_entering_owner_does_not_wait_behind_its_own_waiters() {
     let (faults, [locks, _]) = clients();
     let mine = locks.reentrant_mutex("a").owner("me").wait(Duration::from_secs(1));
     let outer = mine.lock().await.unwrap();
@@ -343,7 +343,7 @@ async fn an_owner_who_has_it_does_not_wait_behind_his_own() {
 /// An owner is a name where he can have a lock once, and no reason for a place of his own
 /// in the store's queue.
 #[tokio::test(start_paused = true)]
-async fn owners_of_a_mutex_stand_in_one_line() {
+async fn all_owners_of_a_mutex_share_one_queue() {
     let (_, [holder, locks]) = clients();
     let held = holder.mutex("a").lock().await.unwrap();
     let mut waiting = JoinSet::new();
@@ -370,7 +370,7 @@ async fn owners_of_a_mutex_stand_in_one_line() {
 /// The last ask of a wait does not wait, and is no try all the same: an owner who reads
 /// and waits to write is not let in by it.
 #[tokio::test(start_paused = true)]
-async fn the_end_of_a_wait_to_write_is_no_try() {
+async fn a_write_wait_that_times_out_is_not_a_try() {
     let (_, [locks, _]) = clients();
     for wait in [1, 100, 1000] {
         let mine = locks.rw_lock("a").owner("me").wait(Duration::from_millis(wait));

@@ -1,14 +1,12 @@
-//! A server's clock that goes back: fencing tokens do not, for as long as docs/keys.md says.
+//! Fencing tokens grow when a server's clock is set back, for as long as docs/keys.md says.
 //! In memory tokens are counted, and go by no clock.
 
-use std::sync::atomic::AtomicU64;
+use leasehold_tests::requests;
 use std::time::Duration;
 
-use leasehold::LockKey;
 use leasehold::store::redis::{RedisStore, Settings};
 use leasehold::store::{
-    Adoption, Attempt, ClientId, Ended, Kind, Owner, QuorumMember, Repaired, Request, RequestId,
-    Store,
+    Adoption, Attempt, ClientId, Ended, Kind, Owner, QuorumMember, Repaired, Request, Store,
 };
 use leasehold_tests::server::Server;
 use tokio::runtime::Handle;
@@ -58,20 +56,19 @@ impl Ahead {
         assert_eq!(ended, Ended::Released);
     }
 
-    /// All who have a lock let it expire.
+    /// All holders let their leases expire.
     fn expire(&self) {
         self.server.jump(2 * SECOND);
     }
 }
 
 fn request(kind: Kind) -> Request {
-    let id = RequestId::next(ClientId::random(), &AtomicU64::new(0));
     let owner = (kind == Kind::Reentrant).then(|| Owner::new("me").unwrap());
-    Request { key: LockKey::new("a").unwrap(), id, kind, owner, ttl: SECOND }
+    Request { owner, ..requests::request("a", kind, SECOND) }
 }
 
 #[tokio::test]
-async fn an_expiry_that_nobody_waits_for_takes_no_token_back() {
+async fn an_expiry_without_waiters_takes_no_token_back() {
     for kind in [Kind::Reentrant, Kind::Write] {
         let mut ahead = Ahead::start(kind).await;
         ahead.grant(kind).await;
@@ -81,7 +78,7 @@ async fn an_expiry_that_nobody_waits_for_takes_no_token_back() {
 }
 
 #[tokio::test]
-async fn an_adopted_lease_that_expires_takes_no_token_back() {
+async fn an_expired_adoption_takes_no_token_back() {
     for kind in [Kind::Reentrant, Kind::Write] {
         let mut ahead = Ahead::start(kind).await;
         let (from, heir) = (ahead.grant(kind).await, request(kind));
@@ -94,7 +91,7 @@ async fn an_adopted_lease_that_expires_takes_no_token_back() {
 }
 
 #[tokio::test]
-async fn readers_and_repaired_leases_that_expire_take_no_token_back() {
+async fn expired_readers_and_repaired_leases_take_no_token_back() {
     let mut ahead = Ahead::start(Kind::Write).await;
     ahead.grant(Kind::Read).await;
     ahead.expire();

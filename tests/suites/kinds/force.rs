@@ -1,4 +1,4 @@
-//! A stuck holder is deprived of its lock, under load.
+//! A stuck holder's lock is taken by force, under load.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -102,7 +102,7 @@ async fn a_stuck_holder_is_forced_while_others_go_on() {
 /// A store that is asked to write under a token that an operator has brought to it refuses
 /// the former holder, even before the next one has come.
 #[tokio::test]
-async fn the_operators_token_shuts_the_former_holder_out() {
+async fn the_operators_token_fences_the_former_holder_off() {
     let server = Server::start();
     let locks = Locks::connect(&server.url()).await.unwrap();
     let store = Fenced::default();
@@ -121,7 +121,7 @@ async fn the_operators_token_shuts_the_former_holder_out() {
     assert_eq!(locks.force_release("b").await.unwrap(), Forced::NotHeld);
 }
 
-/// All kinds: who holds it learns that it was forced, and who waits has it.
+/// All kinds: the holder learns that it was forced, and the waiter is granted.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_kind_is_forced() {
     let server = Server::start();
@@ -192,7 +192,7 @@ async fn tokens_do_not_go_back_where_the_record_was_deleted() {
 
 /// Where one of a lock's keys is somebody else's, nothing is taken, and nothing is changed.
 #[tokio::test]
-async fn what_is_not_ours_is_not_forced_by_half() {
+async fn a_foreign_key_is_not_forced_by_half() {
     let server = Server::start();
     let locks = light_client(&server).await;
     let mut redis = server.redis().await;

@@ -3,10 +3,10 @@
 
 #[cfg(target_os = "linux")]
 mod clock;
+mod deleted_records;
 mod force;
-mod forced;
+mod force_hints;
 mod reentrant;
-mod remains;
 mod rw;
 
 use std::time::Duration;

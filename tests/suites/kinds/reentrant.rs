@@ -40,7 +40,7 @@ async fn holds_of_two_processes_are_counted_once_each() {
 /// What a process held that died ends with its TTL, and what others of its owner hold
 /// does not.
 #[tokio::test]
-async fn a_process_that_died_leaves_its_owner_the_others_holds() {
+async fn a_dead_process_leaves_its_owners_other_holds_alone() {
     let server = Server::start();
     let locks = Locks::connect(&server.url()).await.unwrap();
     let mut dead = reenter(&server, "job", "2");

@@ -1,4 +1,4 @@
-//! Readers and writers in loops: nobody is starved, and nobody writes beside another.
+//! Readers and writers in loops: nobody starves, and two never write at once.
 
 use std::process::Command;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ enum Mode {
     Write,
 }
 
-/// Who is inside, by this process's own count: a writer counts a thousand.
+/// The holders inside, by this process's own count: a writer counts a thousand.
 #[derive(Default)]
 struct Inside(AtomicU32);
 
@@ -173,7 +173,7 @@ async fn a_live_reader_does_not_prolong_a_dead_one() {
 /// A lease that was dropped is released in the background, and its owner, who asks to
 /// write right behind it, does not wait for himself.
 #[tokio::test]
-async fn a_dropped_lease_is_not_in_its_owners_way() {
+async fn a_dropped_lease_does_not_block_its_owner() {
     let server = Server::start();
     let locks = Locks::connect(&server.url()).await.unwrap();
     let mine = locks.rw_lock("a").owner("me");

@@ -1,4 +1,4 @@
-//! Where the work of a request finds its lease.
+//! Where a request's work finds its lease.
 
 use std::convert::Infallible;
 use std::task::Poll;
@@ -22,7 +22,7 @@ fn current() -> Option<String> {
 const A: Option<&str> = Some("a");
 
 #[tokio::test]
-async fn it_is_current_in_the_call_its_future_and_the_body() {
+async fn the_lock_is_current_in_the_call_its_future_and_the_body() {
     let locks = Locks::in_memory();
     let service = LockLayer::mutex(&locks, "a").layer(service_fn(|request: Request<()>| {
         assert_eq!(current().as_deref(), A, "in the call");
@@ -85,7 +85,7 @@ async fn a_request_without_a_lock_has_none() {
 
 /// Another task's work is not the request's.
 #[tokio::test]
-async fn a_spawned_task_has_it_by_its_scope_alone() {
+async fn a_spawned_task_has_the_lock_only_in_a_scope() {
     let locks = Locks::in_memory();
     let service = LockLayer::mutex(&locks, "a").layer(service_fn(async |_: Request<()>| {
         let lease = LeaseHandle::current().unwrap();

@@ -150,7 +150,7 @@ async fn a_body_that_is_dropped_releases_after_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn it_is_renewed_for_as_long_as_the_handler_runs() {
+async fn the_lease_is_renewed_while_the_handler_runs() {
     let locks = Locks::in_memory();
     let layer = LockLayer::mutex(&locks, "a").ttl(Duration::from_secs(1));
     let service = layer.layer(service_fn(async |request: Request<()>| {

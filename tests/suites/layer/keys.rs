@@ -12,7 +12,7 @@ use tower::{Layer, ServiceExt, service_fn};
 use super::{counting, problem, request, text};
 
 #[tokio::test]
-async fn none_passes_without_a_lock() {
+async fn a_request_without_a_key_passes_without_a_lock() {
     let locks = Locks::in_memory();
     let by_path = key_by(|parts| {
         parts
@@ -56,6 +56,6 @@ async fn a_key_that_cannot_be_made_is_400_and_says_why() {
 /// It would be one lock for all orders.
 #[test]
 #[should_panic(expected = "write `path_key(\"order:{id}\")`")]
-fn a_template_where_a_name_is_meant_panics_when_the_app_is_built() {
+fn a_template_in_place_of_a_name_panics_at_start() {
     let _ = LockLayer::mutex(&Locks::in_memory(), "order:{id}");
 }

@@ -1,4 +1,4 @@
-//! What happens when the lock is lost.
+//! The loss of the lock during a request.
 
 use std::convert::Infallible;
 use std::future::pending;
@@ -60,7 +60,7 @@ async fn a_pending_handler_is_woken_by_the_loss() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_body_goes_on_and_the_handle_tells() {
+async fn the_body_continues_and_the_handle_reports_the_loss() {
     let locks = Locks::in_memory();
     let service = LockLayer::mutex(&locks, "a").layer(service_fn(async |request: Request<()>| {
         let lease = request.extensions().get::<LeaseHandle>().unwrap().clone();
@@ -78,7 +78,7 @@ async fn the_body_goes_on_and_the_handle_tells() {
 /// The store has said that the lock is not held, and not yet that it was taken by force:
 /// the handler does not go on meanwhile, beside the next holder.
 #[tokio::test(start_paused = true)]
-async fn the_handler_stops_before_it_is_known_how_the_lock_was_lost() {
+async fn the_handler_stops_before_the_reason_is_known() {
     let (locks, faults) = Locks::in_memory_with_faults();
     let steps = Arc::new(AtomicUsize::default());
     let count = steps.clone();

@@ -66,7 +66,7 @@ async fn a_stuck_request_is_stopped_after_ten_minutes_and_its_lock_is_free() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_time_of_ones_own_is_kept_to_and_told() {
+async fn a_custom_max_hold_is_kept_and_reported() {
     let locks = Locks::in_memory();
     for (layer, method) in of_each_kind(&locks) {
         let layer = layer.max_hold(Duration::from_secs(45)).on_refused(|refusal| {
@@ -82,7 +82,7 @@ async fn a_time_of_ones_own_is_kept_to_and_told() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_end_a_request_may_take_as_long_as_it_takes() {
+async fn without_max_hold_a_request_may_take_any_time() {
     let locks = Locks::in_memory();
     for (layer, method) in of_each_kind(&locks) {
         let service = layer.max_hold(None).layer(service_fn(async |_: Request<()>| {
@@ -119,7 +119,7 @@ async fn a_long_stream_goes_on_without_its_lock() {
 
 /// The end of a stream gives back what is its own, and not the next one's.
 #[tokio::test(start_paused = true)]
-async fn a_stream_that_outlived_its_lock_leaves_the_next_holders_alone() {
+async fn a_stream_that_outlives_its_lock_leaves_the_next_holders_alone() {
     let locks = Locks::in_memory();
     let layer = LockLayer::mutex(&locks, "a").max_hold(MINUTE);
     let service = layer.layer(service_fn(async |_: Request<()>| {
@@ -141,7 +141,7 @@ async fn a_stream_that_outlived_its_lock_leaves_the_next_holders_alone() {
 }
 
 #[tokio::test]
-async fn a_time_that_makes_no_sense_is_the_servers_mistake() {
+async fn an_invalid_max_hold_is_a_server_error() {
     let locks = Locks::in_memory();
     for most in [Duration::from_millis(99), Duration::from_secs(31 * 24 * 60 * 60)] {
         let layer = LockLayer::mutex(&locks, "a").max_hold(most);

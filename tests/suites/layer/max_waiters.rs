@@ -1,4 +1,4 @@
-//! How many requests wait for their lock.
+//! The limit of requests that wait for their lock.
 
 use std::time::Duration;
 
@@ -38,7 +38,7 @@ fn by_path(locks: &Locks) -> LockLayer<impl RequestKey + use<>> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_too_many_is_refused_at_once() {
+async fn a_request_over_the_limit_is_refused_at_once() {
     let locks = Locks::in_memory();
     for (layer, status) in [
         (LockLayer::mutex(&locks, "mutex"), StatusCode::SERVICE_UNAVAILABLE),
@@ -103,7 +103,7 @@ async fn a_grant_and_a_time_out_give_the_place_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn each_key_has_places_of_its_own() {
+async fn each_key_has_its_own_places() {
     let locks = Locks::in_memory();
     let layer = by_path(&locks).max_waiters(1);
     let _held = (locks.mutex("/a").lock().await.unwrap(), locks.mutex("/b").lock().await.unwrap());
@@ -128,7 +128,7 @@ async fn clones_of_a_layer_count_together() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_granted_at_once_needs_no_place() {
+async fn an_immediate_grant_needs_no_place() {
     let locks = Locks::in_memory();
     let layer = LockLayer::semaphore(&locks, "a", 3).wait(WAIT).max_waiters(1);
     let held = [(); 3].map(|()| at_once(&layer, "/"));
@@ -139,7 +139,7 @@ async fn what_is_granted_at_once_needs_no_place() {
 
 /// Without a wait it is as it was: held, or full.
 #[tokio::test(start_paused = true)]
-async fn nobody_waits_where_none_may() {
+async fn with_a_limit_of_zero_nobody_waits() {
     let locks = Locks::in_memory();
     let _held = locks.mutex("a").lock().await.unwrap();
     for layer in [
@@ -175,7 +175,7 @@ async fn by_default_256_wait_beyond_the_permits() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_of_ones_own_sees_the_key() {
+async fn a_custom_answer_sees_the_key() {
     let locks = Locks::in_memory();
     let layer = by_path(&locks).max_waiters(1).on_refused(|refusal| {
         let Refusal::Crowded { key, .. } = refusal else { return refusal.to_response() };

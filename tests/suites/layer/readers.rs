@@ -55,7 +55,7 @@ async fn safe_methods_read_and_all_others_write() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_refusal_is_as_of_a_mutex() {
+async fn a_refusal_is_like_that_of_a_mutex() {
     let locks = Locks::in_memory();
     let layer = LockLayer::rw_lock(&locks, "a").ttl(Duration::from_secs(20));
     let calls = Arc::default();
@@ -87,7 +87,7 @@ async fn another_kind_of_lock_under_the_name_is_500() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_waits_is_let_in_in_turn_readers_together() {
+async fn waiters_are_let_in_in_order_readers_together() {
     let locks = Locks::in_memory();
     let layer = LockLayer::rw_lock(&locks, "a").wait(Duration::from_secs(10));
     let service = layer.layer(service_fn(async |request: Request<()>| {
@@ -107,7 +107,7 @@ async fn who_waits_is_let_in_in_turn_readers_together() {
 }
 
 #[tokio::test]
-async fn a_route_of_axum_has_a_lock_for_each_of_its_values() {
+async fn an_axum_route_has_a_lock_for_each_value() {
     let locks = Locks::in_memory();
     let layer = LockLayer::rw_lock(&locks, path_key("page:{id}"));
     let handler = get(async || "a page").put(async |lease: LeaseHandle| {

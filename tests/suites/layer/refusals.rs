@@ -1,4 +1,4 @@
-//! What is refused, and with which answer.
+//! Refused requests, and their answers.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -29,7 +29,7 @@ async fn a_held_mutex_is_409_and_may_be_free_in_a_second() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_kept_mutex_is_free_when_it_says() {
+async fn a_kept_mutex_is_free_when_the_answer_says() {
     let locks = Locks::in_memory();
     let lease = locks.mutex("a").hold_at_least(Duration::from_secs(20)).lock().await.unwrap();
     advance(Duration::from_millis(2500)).await;
@@ -96,7 +96,7 @@ async fn no_refusal_names_the_lock() {
 }
 
 #[tokio::test]
-async fn the_servers_own_mistakes_are_500() {
+async fn server_errors_are_500() {
     let locks = Locks::in_memory();
     let _lease = locks.mutex("a").lock().await.unwrap();
     for layer in [
@@ -112,7 +112,7 @@ async fn the_servers_own_mistakes_are_500() {
 }
 
 #[tokio::test]
-async fn answers_of_ones_own_replace_the_built_in_ones() {
+async fn custom_answers_replace_the_built_in_ones() {
     let locks = Locks::in_memory();
     let layer = LockLayer::mutex(&locks, key_by(|parts| LockKey::new(parts.uri.path())))
         .on_refused(|refusal| {

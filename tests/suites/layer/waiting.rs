@@ -9,7 +9,7 @@ use tokio::time::{sleep, timeout};
 use super::{ask, is_free, retry_after};
 
 #[tokio::test(start_paused = true)]
-async fn requests_queue_if_they_are_told_to() {
+async fn requests_wait_if_the_layer_has_a_wait() {
     let locks = Locks::in_memory();
     let layer = LockLayer::mutex(&locks, "a").wait(Duration::from_secs(5));
     let lease = locks.mutex("a").lock().await.unwrap();

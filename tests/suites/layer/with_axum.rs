@@ -64,7 +64,7 @@ async fn a_value_cannot_name_another_lock() {
 }
 
 #[tokio::test]
-async fn a_slash_in_a_value_is_not_the_paths() {
+async fn a_slash_in_a_value_is_escaped() {
     let locks = Locks::in_memory();
     let app = orders(&locks);
     let _lease = locks.mutex("order:a%2Fb").lock().await.unwrap();
@@ -116,7 +116,7 @@ async fn nested_routes_share_their_parameters() {
 }
 
 #[tokio::test]
-async fn route_layer_leaves_alone_what_no_route_answers() {
+async fn route_layer_ignores_requests_without_a_route() {
     let locks = Locks::in_memory();
     let _lease = locks.mutex("order:1").lock().await.unwrap();
     let get = Request::get("/orders/1").body(Body::empty()).unwrap();

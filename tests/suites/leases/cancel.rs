@@ -321,7 +321,7 @@ async fn a_leader_that_is_dropped_leaves_nothing() {
 }
 
 #[tokio::test]
-async fn a_question_that_is_dropped_changes_nothing() {
+async fn a_dropped_inspection_changes_nothing() {
     let (mut setting, mut dropped) = (Setting::new().await, 0);
     for kind in EVERY_KIND {
         let name = setting.name(kind);

@@ -1,4 +1,4 @@
-//! What many leases cost: commands, threads, tasks, memory; and that none is lost.
+//! The cost of many leases in commands, threads, tasks and memory; and none is lost.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};

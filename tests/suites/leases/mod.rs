@@ -2,12 +2,12 @@
 //! anything leaves nothing, how a client ends, who is told of a loss and when, and what
 //! many leases cost.
 
-mod alone;
+mod broken_clients;
 mod cancel;
 #[cfg(target_os = "linux")]
 mod cost;
 #[cfg(target_os = "linux")]
-mod remains;
+mod leaks;
 mod shutdown;
 mod standstill;
 mod unreachable;

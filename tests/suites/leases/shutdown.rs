@@ -1,4 +1,4 @@
-//! The end of a process, and of a client: what it gives back, and what it says.
+//! The end of a process or a client: what it releases, and what it reports.
 
 use std::future::pending;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -90,7 +90,7 @@ async fn hold_many(locks: &Locks) -> Vec<Guard> {
 
 /// Their holders see that it ends, and let go: by a release, or by a drop.
 #[tokio::test]
-async fn what_its_holders_let_go_of_is_reported_released() {
+async fn released_leases_are_reported_as_released() {
     let server = timeless();
     let locks = Locks::connect(&server.url()).await.unwrap();
     let other = Locks::connect(&server.url()).await.unwrap();
@@ -122,7 +122,7 @@ async fn what_its_holders_let_go_of_is_reported_released() {
 
 /// The server does not answer: it says so, and does not wait for it for ever.
 #[tokio::test]
-async fn what_a_frozen_server_was_not_told_is_reported_left() {
+async fn releases_that_a_frozen_server_missed_are_reported_as_left() {
     let server = Server::start();
     let locks = Locks::connect(&server.url()).await.unwrap();
     let held = hold_many(&locks).await;
@@ -141,7 +141,7 @@ async fn what_a_frozen_server_was_not_told_is_reported_left() {
 
 /// They are told at once: nothing of theirs is in the way of the end.
 #[tokio::test]
-async fn acquisitions_that_wait_are_not_left_to_wait() {
+async fn waiting_acquires_end_with_the_shutdown() {
     let server = timeless();
     let locks = Locks::connect(&server.url()).await.unwrap();
     let other = Locks::connect(&server.url()).await.unwrap();
@@ -194,10 +194,10 @@ async fn acquisitions_that_wait_are_not_left_to_wait() {
     server.until_all_is_free().await;
 }
 
-/// A lock is not taken from work that goes on: it stays with who has it until its TTL.
+/// A lock is not taken from work that goes on: its holder keeps it until its TTL.
 #[cfg(target_os = "linux")]
 #[tokio::test]
-async fn what_is_not_let_go_of_is_reported_left_and_not_taken_away() {
+async fn leases_still_held_are_reported_as_left_and_not_taken_away() {
     let server = timeless();
     let locks = Locks::connect(&server.url()).await.unwrap();
     let other = Locks::connect(&server.url()).await.unwrap();
@@ -328,7 +328,7 @@ async fn hand_over(end: impl AsyncFnOnce(&Locks, &AbortHandle)) -> bool {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
-async fn nobody_leads_before_the_work_of_one_that_is_shut_down_was_dropped() {
+async fn a_shut_down_leaders_work_is_dropped_before_another_leads() {
     let is_led_beside = hand_over(async |first, _| {
         let report = first.shutdown().await;
         assert_eq!((report.released, report.left), (1, 0));
@@ -337,6 +337,6 @@ async fn nobody_leads_before_the_work_of_one_that_is_shut_down_was_dropped() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
-async fn nobody_leads_before_the_work_of_one_that_is_aborted_was_dropped() {
+async fn an_aborted_leaders_work_is_dropped_before_another_leads() {
     assert!(!hand_over(async |_, one| one.abort()).await);
 }

@@ -69,7 +69,7 @@ fn a_runtime_that_is_blocked_loses_nothing() {
 /// It is stopped until another has the lock. When it goes on, it knows at once, without
 /// the server; the work has no turn; and its release is none of the other's.
 #[tokio::test]
-async fn a_process_that_was_stopped_past_its_ttl_does_not_go_on() {
+async fn a_process_stopped_past_its_ttl_does_not_continue() {
     stop_past_the_ttl(|_| {}, |_| {}).await;
 }
 
@@ -77,7 +77,7 @@ async fn a_process_that_was_stopped_past_its_ttl_does_not_go_on() {
 /// still as well.
 #[cfg(target_os = "linux")]
 #[tokio::test]
-async fn a_system_that_was_suspended_past_the_ttl_does_not_go_on() {
+async fn a_system_suspended_past_the_ttl_does_not_continue() {
     let clock = leasehold_tests::skew::Clock::new();
     stop_past_the_ttl(|command| clock.govern(command), |time| clock.suspend(time)).await;
 }

@@ -70,7 +70,7 @@ async fn assert_told(held: Vec<Guard>) {
 
 /// It is silent until all were told: no answer is needed for that, nor an error.
 #[tokio::test]
-async fn loss_is_told_while_the_server_does_not_answer() {
+async fn loss_is_reported_while_the_server_is_silent() {
     let server = Server::start();
     let locks = Locks::connect(&server.url()).await.unwrap();
     let held = hold_each(&locks, Duration::from_millis(900)).await;
@@ -86,7 +86,7 @@ async fn loss_is_told_while_the_server_does_not_answer() {
 
 /// Nothing is there any more, neither the server nor its port.
 #[tokio::test]
-async fn loss_is_told_when_the_server_is_gone() {
+async fn loss_is_reported_when_the_server_is_gone() {
     let server = Server::start();
     let locks = Locks::connect(&server.url()).await.unwrap();
     let held = hold_each(&locks, Duration::from_millis(900)).await;
@@ -98,7 +98,7 @@ async fn loss_is_told_when_the_server_is_gone() {
 
 /// A lease that is not to be renewed ends, though the server is well.
 #[tokio::test]
-async fn what_is_not_to_be_renewed_is_not() {
+async fn without_auto_renew_nothing_is_renewed() {
     let server = Server::start();
     let locks = Locks::connect(&server.url()).await.unwrap();
     let ttl = Duration::from_secs(3);

@@ -16,7 +16,7 @@ const ALMOST: Duration = Duration::from_secs(4);
 const DRAIN: Duration = Duration::from_secs(2);
 
 #[tokio::test(start_paused = true)]
-async fn nothing_is_acquired_after_it() {
+async fn nothing_is_acquired_after_a_shutdown() {
     let (locks, faults) = Locks::in_memory_with_faults();
     let ticket = locks.mutex("ticket").lock().await.unwrap().detach().unwrap();
     let begun = Instant::now();
@@ -43,7 +43,7 @@ async fn nothing_is_acquired_after_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_waits_is_refused_at_once_and_leaves_nothing() {
+async fn waiters_are_refused_at_once_and_leave_nothing() {
     let (locks, faults) = Locks::in_memory_with_faults();
     let other = another(faults.store());
     let held = other.mutex("m").ttl(TTL).lock().await.unwrap();
@@ -76,7 +76,7 @@ async fn who_waits_is_refused_at_once_and_leaves_nothing() {
 
 /// The one before it is kept and not polled, and can pass nothing on.
 #[tokio::test(start_paused = true)]
-async fn who_is_behind_a_silent_one_is_refused_at_once_as_well() {
+async fn a_request_behind_a_silent_one_is_refused_at_once() {
     let (locks, faults) = Locks::in_memory_with_faults();
     let _held = another(faults.store()).mutex("m").ttl(TTL).lock().await.unwrap();
     let mutex = locks.mutex("m").wait(Wait::Forever);
@@ -92,7 +92,7 @@ async fn who_is_behind_a_silent_one_is_refused_at_once_as_well() {
 
 /// However it fails, and however long they would wait.
 #[tokio::test(start_paused = true)]
-async fn who_asks_a_store_that_fails_is_refused_as_well() {
+async fn a_request_to_a_failing_store_is_refused() {
     for fault in [Fault::LoseCommand, Fault::LoseReply] {
         let (locks, faults) = Locks::in_memory_with_faults();
         faults.always(fault);
@@ -117,7 +117,7 @@ async fn who_asks_a_store_that_fails_is_refused_as_well() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn work_comes_to_its_end_within_the_grace() {
+async fn work_may_finish_within_the_grace() {
     let locks = Locks::in_memory();
     let mut work = Vec::new();
     for lease in one_of_each(&locks, None).await {
@@ -136,7 +136,7 @@ async fn work_comes_to_its_end_within_the_grace() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn work_that_goes_on_is_stopped_after_the_grace_and_then_released() {
+async fn unfinished_work_is_stopped_after_the_grace_and_then_released() {
     let (locks, faults) = Locks::in_memory_with_faults();
     let mut work = Vec::new();
     for lease in one_of_each(&locks, None).await {
@@ -156,7 +156,7 @@ async fn work_that_goes_on_is_stopped_after_the_grace_and_then_released() {
 
 /// What is held stays held: nobody says that its work has stopped.
 #[tokio::test(start_paused = true)]
-async fn what_nobody_lets_go_of_is_left_to_its_ttl() {
+async fn leases_that_nobody_releases_are_left_to_their_ttl() {
     let (locks, faults) = Locks::in_memory_with_faults();
     let leases = one_of_each(&locks, None).await;
     let begun = Instant::now();
@@ -171,7 +171,7 @@ async fn what_nobody_lets_go_of_is_left_to_its_ttl() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_the_store_could_not_be_told_is_left() {
+async fn releases_that_the_store_missed_are_reported_as_left() {
     let (locks, faults) = Locks::in_memory_with_faults();
     let leases = one_of_each(&locks, None).await;
     faults.always(Fault::LoseCommand);
@@ -182,7 +182,7 @@ async fn what_the_store_could_not_be_told_is_left() {
 
 /// There is nothing to be released: only the guards are there yet.
 #[tokio::test(start_paused = true)]
-async fn what_was_lost_before_is_neither_waited_for_nor_counted() {
+async fn lost_leases_are_neither_waited_for_nor_counted() {
     let (locks, faults) = Locks::in_memory_with_faults();
     let expired = locks.mutex("a").ttl(TTL).auto_renew(false).lock().await.unwrap();
     let used_up = locks.mutex("b").ttl(TTL).max_hold(TTL).lock().await.unwrap();
@@ -197,7 +197,7 @@ async fn what_was_lost_before_is_neither_waited_for_nor_counted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_dropped_before_is_waited_for() {
+async fn the_shutdown_waits_for_dropped_leases() {
     let (locks, faults) = Locks::in_memory_with_faults();
     faults.pass(1);
     faults.next(Fault::Delay(SECOND));
@@ -207,7 +207,7 @@ async fn what_was_dropped_before_is_waited_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_release_of_what_was_lost_by_it_says_so() {
+async fn releasing_a_lease_lost_by_the_shutdown_says_so() {
     let locks = Locks::in_memory();
     let lease = locks.mutex("m").lock().await.unwrap();
     let ending = tokio::spawn(async move { locks.shutdown().await });
@@ -218,7 +218,7 @@ async fn the_release_of_what_was_lost_by_it_says_so() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn it_may_be_dropped_and_called_again() {
+async fn a_shutdown_may_be_dropped_and_called_again() {
     let locks = Locks::in_memory();
     let lease = locks.mutex("m").ttl(TTL).lock().await.unwrap();
     assert!(timeout(SECOND, locks.shutdown()).await.is_err());

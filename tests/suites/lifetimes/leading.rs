@@ -1,4 +1,4 @@
-//! One of many runs for ever: `lead`.
+//! Leader election: `lead`.
 
 use std::future::pending;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep};
 
 use super::{SECOND, TTL, another};
 
-/// Who leads, as the work sees it.
+/// The current leader, as the work sees it.
 #[derive(Default)]
 struct Seen {
     now: AtomicU32,
@@ -38,7 +38,7 @@ impl Drop for Leading {
 }
 
 impl Seen {
-    /// Who had a term, in order; the tokens grew, and no two led at once.
+    /// The leaders in order; the tokens grew, and no two led at once.
     fn leaders(&self) -> Vec<u32> {
         let terms = self.terms.lock().unwrap();
         assert!(terms.is_sorted_by_key(|(_, fence)| *fence), "{terms:?}");
@@ -64,7 +64,7 @@ fn candidate(locks: &Locks, who: u32, seen: &Arc<Seen>) -> JoinHandle<Result<(),
 }
 
 #[tokio::test(start_paused = true)]
-async fn another_leads_when_the_leader_is_cut_off_and_never_two_at_once() {
+async fn a_cut_off_leader_is_replaced_and_never_two_lead() {
     let (first, faults) = Locks::in_memory_with_faults();
     let (seen, second) = (Arc::<Seen>::default(), another(faults.store()));
     // Only the first one's commands are lost.
@@ -130,7 +130,7 @@ async fn with_max_hold_each_has_its_turn() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_done_is_returned_and_the_lock_free() {
+async fn finished_work_returns_its_result_and_frees_the_lock() {
     let (locks, faults) = Locks::in_memory_with_faults();
     let led = locks.lead("leader", async |lease| {
         assert_eq!(LeaseHandle::current().unwrap().key(), lease.key());
@@ -193,7 +193,7 @@ async fn a_store_that_fails_ends_no_campaign() {
 }
 
 #[tokio::test]
-async fn what_makes_no_sense_ends_it() {
+async fn an_invalid_request_ends_the_campaign() {
     let locks = Locks::in_memory();
     let refused = locks.lead("", async |_| ()).await;
     assert!(matches!(refused, Err(LockError::InvalidKey { .. })), "{refused:?}");

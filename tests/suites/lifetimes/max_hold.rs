@@ -1,4 +1,4 @@
-//! However often it is renewed.
+//! `max_hold` ends a lease however often it is renewed.
 
 use std::future::pending;
 use std::time::Duration;
@@ -13,7 +13,7 @@ const MOST: Duration = Duration::from_secs(31);
 const ALMOST: Duration = Duration::from_secs(30);
 
 #[tokio::test(start_paused = true)]
-async fn every_kind_is_lost_at_its_end_and_not_before() {
+async fn every_kind_of_lease_is_lost_at_max_hold_and_not_before() {
     for most in [SECOND / 10, TTL / 2, TTL, TTL + SECOND, MOST, MOST * 4] {
         let locks = Locks::in_memory();
         let begun = Instant::now();
@@ -29,7 +29,7 @@ async fn every_kind_is_lost_at_its_end_and_not_before() {
 
 /// A task that is stuck has the guard, and does nothing with it.
 #[tokio::test(start_paused = true)]
-async fn others_have_it_at_its_end_though_the_guard_is_there() {
+async fn others_are_granted_at_max_hold_while_the_guard_lives() {
     let (locks, faults) = Locks::in_memory_with_faults();
     let begun = Instant::now();
     let leases = one_of_each(&locks, Some(MOST)).await;
@@ -50,7 +50,7 @@ async fn others_have_it_at_its_end_though_the_guard_is_there() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_was_handed_it_is_bounded_too() {
+async fn max_hold_bounds_a_handed_over_lease() {
     let (locks, faults) = Locks::in_memory_with_faults();
     let held = another(faults.store()).mutex("m").lock().await.unwrap();
     let mutex = locks.mutex("m").ttl(TTL).max_hold(MOST).wait(TTL);
@@ -64,7 +64,7 @@ async fn who_was_handed_it_is_bounded_too() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn several_are_bounded_too() {
+async fn max_hold_bounds_a_lease_set() {
     let locks = Locks::in_memory();
     let leases = locks.all(["a", "b"]).ttl(TTL).max_hold(MOST).lock().await.unwrap();
     let (_, reason) = timeout(MOST, leases.lost()).await.unwrap();
@@ -72,7 +72,7 @@ async fn several_are_bounded_too() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn work_that_is_stuck_is_stopped() {
+async fn max_hold_stops_stuck_work() {
     let locks = Locks::in_memory();
     let lease = locks.mutex("m").ttl(TTL).max_hold(MOST).lock().await.unwrap();
     let ran = timeout(MOST, lease.run(pending::<()>())).await.unwrap();
@@ -94,7 +94,7 @@ async fn the_next_holder_is_not_touched_by_a_late_release() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_to_be_held_at_least_is_kept_beyond_it() {
+async fn hold_at_least_is_kept_beyond_max_hold() {
     let (locks, faults) = Locks::in_memory_with_faults();
     let mutex = locks.mutex("m").ttl(TTL).max_hold(TTL).hold_at_least(TTL * 2);
     let lease = mutex.lock().await.unwrap();
@@ -108,7 +108,7 @@ async fn what_is_to_be_held_at_least_is_kept_beyond_it() {
 
 /// The release at the end is sent until it is answered.
 #[tokio::test(start_paused = true)]
-async fn a_store_that_is_gone_at_its_end_is_told_later() {
+async fn a_store_unreachable_at_the_end_is_told_later() {
     let (locks, faults) = Locks::in_memory_with_faults();
     let lease = locks.semaphore("s", 1).ttl(TTL * 10).max_hold(TTL).acquire().await.unwrap();
     sleep(TTL / 2).await;
@@ -122,7 +122,7 @@ async fn a_store_that_is_gone_at_its_end_is_told_later() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_store_that_was_gone_before_is_why_it_was_lost() {
+async fn a_store_lost_earlier_is_the_reason_of_the_loss() {
     let (locks, faults) = Locks::in_memory_with_faults();
     let lease = locks.mutex("m").ttl(TTL).max_hold(MOST).lock().await.unwrap();
     faults.always(Fault::LoseCommand);
@@ -130,7 +130,7 @@ async fn a_store_that_was_gone_before_is_why_it_was_lost() {
 }
 
 #[tokio::test]
-async fn what_makes_no_sense_is_refused() {
+async fn invalid_arguments_are_refused() {
     let (locks, faults) = Locks::in_memory_with_faults();
     for most in [Duration::ZERO, SECOND / 11, Duration::MAX] {
         let refused = locks.mutex("m").max_hold(most).lock().await.unwrap_err();

@@ -1,4 +1,4 @@
-//! How leases live and end: for how long at most, with whom, and at the client's end.
+//! How leases live and end: their longest time, their holders, and the client's shutdown.
 
 mod ending;
 mod leading;

@@ -1,4 +1,4 @@
-//! Renewing by hand, and how a lease stands.
+//! Manual renewals, and the state of a lease.
 
 use futures_util::future::join_all;
 use leasehold::{Fault, LeaseState, LockError, Locks, LossReason};
@@ -7,7 +7,7 @@ use tokio::time::{Instant, sleep};
 use super::{SECOND, TTL, another, are_free, one_of_each};
 
 #[tokio::test(start_paused = true)]
-async fn what_is_not_to_be_renewed_lasts_for_its_ttl() {
+async fn without_auto_renew_a_lease_lasts_for_its_ttl() {
     let (locks, faults) = Locks::in_memory_with_faults();
     let begun = Instant::now();
     let lease = locks.mutex("m").ttl(TTL).auto_renew(false).lock().await.unwrap();
@@ -18,7 +18,7 @@ async fn what_is_not_to_be_renewed_lasts_for_its_ttl() {
 
 /// An offer has to be confirmed, whatever else is to be renewed.
 #[tokio::test(start_paused = true)]
-async fn what_was_handed_over_lasts_for_its_ttl_without_renewals() {
+async fn a_handed_over_lease_lasts_for_its_ttl_without_renewals() {
     let (locks, faults) = Locks::in_memory_with_faults();
     let held = another(faults.store()).mutex("m").lock().await.unwrap();
     let mutex = locks.mutex("m").ttl(TTL * 3).auto_renew(false).wait(TTL);
@@ -32,7 +32,7 @@ async fn what_was_handed_over_lasts_for_its_ttl_without_renewals() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_renewal_by_hand_is_for_the_whole_ttl() {
+async fn a_manual_renewal_starts_the_whole_ttl() {
     let (locks, faults) = Locks::in_memory_with_faults();
     let lease = locks.mutex("m").ttl(TTL).auto_renew(false).lock().await.unwrap();
     for fault in [None, Some(Fault::LoseReply), Some(Fault::LoseCommand)] {
@@ -54,7 +54,7 @@ async fn a_renewal_by_hand_is_for_the_whole_ttl() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn renewals_by_hand_end_with_max_hold_as_well() {
+async fn manual_renewals_end_with_max_hold() {
     let (locks, faults) = Locks::in_memory_with_faults();
     let begun = Instant::now();
     let mutex = locks.mutex("m").ttl(TTL).auto_renew(false).max_hold(TTL * 2);
@@ -71,7 +71,7 @@ async fn renewals_by_hand_end_with_max_hold_as_well() {
 
 /// Nobody looked after it until it was renewed up to its end.
 #[tokio::test(start_paused = true)]
-async fn what_was_renewed_by_hand_is_kept_beyond_max_hold() {
+async fn a_manually_renewed_lease_is_kept_beyond_max_hold() {
     let (locks, faults) = Locks::in_memory_with_faults();
     let mutex = locks.mutex("m").ttl(TTL).auto_renew(false).max_hold(TTL + SECOND);
     let lease = mutex.hold_at_least(TTL * 2).lock().await.unwrap();
@@ -94,7 +94,7 @@ async fn a_store_that_fails_leaves_the_lease_as_it_was() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lease_that_was_taken_is_told_so_by_a_renewal() {
+async fn a_renewal_reports_a_taken_lease() {
     let (locks, faults) = Locks::in_memory_with_faults();
     for lease in one_of_each(&locks, None).await {
         let other = another(faults.store());
@@ -108,7 +108,7 @@ async fn a_lease_that_was_taken_is_told_so_by_a_renewal() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_is_suspect_from_a_failed_renewal_to_the_next() {
+async fn a_lease_is_suspect_from_a_failed_renewal_to_the_next() {
     let (locks, faults) = Locks::in_memory_with_faults();
     let leases = one_of_each(&locks, None).await;
     let all_are = |state| leases.iter().all(|lease| lease.state() == state);
@@ -126,7 +126,7 @@ async fn one_is_suspect_from_a_failed_renewal_to_the_next() {
 }
 
 #[tokio::test]
-async fn a_released_one_is_told_released() {
+async fn a_renewal_reports_a_released_lease() {
     let locks = Locks::in_memory();
     for lease in one_of_each(&locks, None).await {
         let handle = lease.handle();
@@ -137,7 +137,7 @@ async fn a_released_one_is_told_released() {
 
 /// The work that asked is not polled any more from the moment when it is known.
 #[tokio::test(start_paused = true)]
-async fn a_renewal_inside_the_work_tells_that_it_was_forced() {
+async fn a_renewal_inside_the_work_reports_a_force() {
     let (locks, faults) = Locks::in_memory_with_faults();
     let lease = locks.mutex("m").ttl(TTL).lock().await.unwrap();
     faults.store().hold_hints();

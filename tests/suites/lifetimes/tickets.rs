@@ -1,4 +1,4 @@
-//! A lease on its way from one process to another: `detach` and `adopt`.
+//! Moving a lease from one process to another: `detach` and `adopt`.
 
 use leasehold::{Fault, LockError, Locks, LossReason, Released, Ticket};
 use leasehold_tests::polls::drop_after;
@@ -27,7 +27,7 @@ async fn the_first_guard_is_spent_before_there_is_a_ticket() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_adopts_has_it_for_its_whole_ttl_and_on() {
+async fn an_adopted_lease_starts_its_whole_ttl_and_is_renewed() {
     let (locks, faults) = Locks::in_memory_with_faults();
     let leases = one_of_each(&locks, None).await;
     let fences: Vec<_> = leases.iter().map(|lease| lease.fence().ok()).collect();
@@ -50,7 +50,7 @@ async fn who_adopts_has_it_for_its_whole_ttl_and_on() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_ticket_is_good_for_one() {
+async fn a_ticket_can_be_used_once() {
     let (locks, faults) = Locks::in_memory_with_faults();
     for lease in one_of_each(&locks, None).await {
         let ticket = lease.detach().unwrap();
@@ -67,7 +67,7 @@ async fn a_ticket_is_good_for_one() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_ended_on_the_way_is_lost() {
+async fn a_lease_that_ended_in_transit_is_lost() {
     let (locks, faults) = Locks::in_memory_with_faults();
     let reasons = [LossReason::Expired, LossReason::Forced];
     for reason in reasons {
@@ -118,7 +118,7 @@ async fn an_adoption_that_fails_or_is_dropped_leaves_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_adoption_that_was_not_begun_spends_no_ticket() {
+async fn an_adoption_that_never_began_uses_no_ticket() {
     let (locks, faults) = Locks::in_memory_with_faults();
     let ticket = locks.mutex("m").ttl(TTL).lock().await.unwrap().detach().unwrap();
     let other = another(faults.store());
@@ -131,7 +131,7 @@ async fn an_adoption_that_was_not_begun_spends_no_ticket() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_left_of_the_times_goes_along() {
+async fn the_remaining_times_travel_with_the_ticket() {
     let (locks, faults) = Locks::in_memory_with_faults();
     let mutex = locks.mutex("m").ttl(TTL).max_hold(TTL * 2).hold_at_least(TTL * 3);
     let lease = mutex.lock().await.unwrap();
@@ -147,7 +147,7 @@ async fn what_is_left_of_the_times_goes_along() {
 
 /// Its text comes from outside.
 #[tokio::test]
-async fn a_ticket_with_other_times_is_refused() {
+async fn a_ticket_with_changed_times_is_refused() {
     let (locks, faults) = Locks::in_memory_with_faults();
     let lease = locks.mutex("m").ttl(TTL).lock().await.unwrap();
     let text = lease.detach().unwrap().to_string();

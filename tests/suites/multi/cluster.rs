@@ -1,11 +1,11 @@
-//! On a cluster, where only what shares a slot can be taken together.
+//! Several locks on a cluster: only locks in one slot can be taken by one command.
 
-use std::sync::atomic::AtomicU64;
+use leasehold_tests::requests::Requests;
 use std::time::Duration;
 
 use leasehold::store::redis::{RedisStore, Settings};
-use leasehold::store::{ClientId, Kind, Request, RequestId, Store};
-use leasehold::{LockKey, Locks, Wait};
+use leasehold::store::{ClientId, Kind, Request, Store};
+use leasehold::{Locks, Wait};
 use leasehold_tests::cluster::Cluster;
 use tokio::runtime::Handle;
 use tokio::task::JoinSet;
@@ -18,19 +18,13 @@ async fn connect(cluster: &Cluster) -> Locks {
 }
 
 fn requests<const N: usize>(names: [&str; N]) -> Vec<Request> {
-    let (client, counter) = (ClientId::random(), AtomicU64::new(0));
-    let request = |name| Request {
-        key: LockKey::new(name).unwrap(),
-        id: RequestId::next(client, &counter),
-        kind: Kind::Mutex,
-        owner: None,
-        ttl: Duration::from_secs(30),
-    };
+    let requests = Requests::of(ClientId::random());
+    let request = |name| requests.next(name, Kind::Mutex, Duration::from_secs(30));
     names.into_iter().map(request).collect()
 }
 
 #[tokio::test]
-async fn what_shares_a_slot_is_taken_by_one_command() {
+async fn locks_in_one_slot_take_one_command() {
     let cluster = Cluster::start().await;
     let (url, id) = (cluster.url(), ClientId::random());
     let store = RedisStore::connect(&url, &Settings::default(), id, Handle::current()).await;
@@ -46,7 +40,7 @@ async fn what_shares_a_slot_is_taken_by_one_command() {
 }
 
 #[tokio::test]
-async fn those_of_several_slots_are_all_held_or_none() {
+async fn locks_of_several_slots_are_all_held_or_none() {
     let cluster = Cluster::start().await;
     let (first, second) = (connect(&cluster).await, connect(&cluster).await);
     let names: Vec<_> = (0..12).map(|n| format!("n:{n}")).collect();

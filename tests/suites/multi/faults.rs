@@ -33,7 +33,7 @@ fn count(faults: &Faults, name: &str) -> usize {
 /// The future, dropped after its k-th poll, for every k: whether one command takes all,
 /// with or without its answer, or each is waited for.
 #[tokio::test(start_paused = true)]
-async fn dropping_it_at_any_point_leaves_nothing() {
+async fn dropping_the_acquire_at_any_point_leaves_nothing() {
     let delay = Fault::Delay(LATE);
     for held in [None, Some("a"), Some("c")] {
         for first in [delay, Fault::LoseReplyAfter(LATE), Fault::LoseCommand, Fault::Unreachable] {
@@ -76,7 +76,7 @@ async fn dropping_it_at_any_point_leaves_nothing() {
 
 /// What was granted and is taken back before its caller knew.
 #[tokio::test(start_paused = true)]
-async fn one_that_is_dropped_in_flight_is_taken_back_behind_its_answer() {
+async fn an_acquire_dropped_in_flight_is_cancelled_behind_its_answer() {
     let (faults, [holder, locks]) = clients();
     faults.next(Fault::Delay(LATE * 100));
     assert!(drop_after(1, take(&locks)).await.is_none());
@@ -115,7 +115,7 @@ async fn dropping_the_release_at_any_point_releases_all() {
 
 /// The command is sent again by the same ids: those of the first hold them.
 #[tokio::test(start_paused = true)]
-async fn a_lost_reply_is_asked_for_again() {
+async fn a_request_with_a_lost_reply_is_repeated() {
     let (faults, [holder, locks]) = clients();
     faults.next(Fault::LoseReply);
     let leases = locks.all(NAMES).try_lock().await.unwrap();
@@ -136,7 +136,7 @@ async fn a_lost_reply_is_asked_for_again() {
 
 /// An earlier copy is out when the store refuses: it may come late.
 #[tokio::test(start_paused = true)]
-async fn a_refused_try_of_which_a_copy_is_out_is_taken_back() {
+async fn a_refused_try_with_a_copy_in_flight_is_cancelled() {
     let (faults, [holder, locks]) = clients();
     let held = holder.mutex("c").lock().await.unwrap();
     faults.store().log();
@@ -153,7 +153,7 @@ async fn a_refused_try_of_which_a_copy_is_out_is_taken_back() {
 
 /// Its wait ends after an answer was lost: nothing says that it was not granted.
 #[tokio::test(start_paused = true)]
-async fn one_that_is_given_up_without_an_answer_is_taken_back() {
+async fn an_acquire_abandoned_without_an_answer_is_cancelled() {
     let (faults, [holder, locks]) = clients();
     faults.always(Fault::LoseReply);
     let begun = Instant::now();
@@ -170,7 +170,7 @@ async fn one_that_is_given_up_without_an_answer_is_taken_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn leases_that_come_too_late_are_none() {
+async fn leases_granted_too_late_do_not_count() {
     for late in [TTL * 2, TTL.mul_f64(0.998)] {
         let (faults, [holder, locks]) = clients();
         faults.next(Fault::Delay(late));
@@ -186,7 +186,7 @@ async fn leases_that_come_too_late_are_none() {
 
 /// As a proxy may refuse a command for several servers.
 #[tokio::test(start_paused = true)]
-async fn what_is_refused_for_all_is_asked_for_one_by_one() {
+async fn after_a_refusal_the_locks_are_acquired_one_by_one() {
     let (faults, [holder, locks]) = clients();
     faults.next(Fault::Refuse);
     let leases = locks.all(NAMES).try_lock().await.unwrap();
@@ -199,7 +199,7 @@ async fn what_is_refused_for_all_is_asked_for_one_by_one() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_store_that_fails_on_the_way_leaves_nothing_held() {
+async fn a_store_failure_midway_leaves_nothing_held() {
     let (faults, [holder, locks]) = clients();
     let held = holder.mutex("c").lock().await.unwrap();
     // Together; the first, the second, and then no more.
@@ -213,7 +213,7 @@ async fn a_store_that_fails_on_the_way_leaves_nothing_held() {
 
 /// The error comes when what it had is released, and not before.
 #[tokio::test(start_paused = true)]
-async fn a_wait_that_ends_has_given_all_back() {
+async fn a_timed_out_wait_leaves_nothing_held() {
     let (faults, [holder, locks]) = clients();
     let _held = holder.mutex("c").lock().await.unwrap();
     let slow = Duration::from_millis(100);
@@ -228,7 +228,7 @@ async fn a_wait_that_ends_has_given_all_back() {
 
 /// However often it starts over.
 #[tokio::test(start_paused = true)]
-async fn the_wait_is_for_all_rounds() {
+async fn the_wait_covers_all_rounds() {
     let (_, [holder, locks]) = clients();
     let held = holder.mutex("c").lock().await.unwrap();
     let all = locks.all(NAMES).ttl(Duration::from_millis(300)).wait(Duration::from_secs(5));
@@ -257,7 +257,7 @@ async fn the_wait_is_for_all_rounds() {
 
 /// Those that were acquired first end first.
 #[tokio::test(start_paused = true)]
-async fn their_deadline_is_the_least() {
+async fn the_deadline_of_a_set_is_the_earliest() {
     let (faults, [holder, locks]) = clients();
     let held = holder.mutex("b").lock().await.unwrap();
     let waits = tokio::spawn(take(&locks));
@@ -299,7 +299,7 @@ async fn the_set_is_in_the_state_of_its_worst_lease() {
 /// The process stands still past the deadline, and both the timers and the work are
 /// ready when it goes on: the work must not have a turn.
 #[tokio::test(start_paused = true)]
-async fn work_that_was_stopped_past_the_deadline_does_not_go_on() {
+async fn work_suspended_past_the_deadline_does_not_continue() {
     let (faults, [_, locks]) = clients();
     let leases = take(&locks).await;
     faults.always(Fault::LoseCommand);

@@ -4,7 +4,7 @@
 #[cfg(feature = "servers")]
 mod cluster;
 mod faults;
-mod line;
+mod local_queue;
 #[cfg(feature = "servers")]
 mod processes;
 #[cfg(feature = "servers")]

@@ -1,4 +1,4 @@
-//! Processes that want some of the same mutexes.
+//! Processes whose sets of mutexes overlap.
 
 use std::process::Command;
 

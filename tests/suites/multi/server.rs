@@ -1,4 +1,4 @@
-//! On a real server.
+//! Several locks on a real server.
 
 use leasehold::{LockError, Wait};
 use leasehold_tests::backend::light_client;
@@ -8,7 +8,7 @@ use super::{NAMES, are_free};
 
 /// However many they are.
 #[tokio::test]
-async fn free_ones_cost_one_command() {
+async fn free_locks_cost_one_command() {
     let server = Server::start();
     let locks = light_client(&server).await;
     let names: Vec<_> = (0..64).map(|n| format!("n:{n}")).collect();
@@ -24,7 +24,7 @@ async fn free_ones_cost_one_command() {
 
 /// What stands under a name was put there by somebody else.
 #[tokio::test]
-async fn what_is_no_lock_is_told() {
+async fn a_foreign_key_is_reported() {
     let server = Server::start();
     let mut redis = server.redis().await;
     let locks = light_client(&server).await;

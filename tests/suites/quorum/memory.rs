@@ -1,4 +1,4 @@
-//! Case by case, on stores in memory and a clock that stands still.
+//! Case by case, on memory stores and a clock that stands still.
 
 mod asking;
 mod clocks;

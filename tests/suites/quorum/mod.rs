@@ -1,18 +1,18 @@
-//! Several stores as one: what a majority grants is held, by one at a time, whatever
+//! Several stores as one: a majority's grant holds, for one at a time, whatever
 //! becomes of the others.
 
-#[cfg(all(feature = "servers", target_os = "linux"))]
-mod clocks;
-mod jumps;
-mod memory;
+mod attribute_and_layer;
+mod clock_jumps;
 #[cfg(feature = "servers")]
-mod node;
+pub(crate) mod failures;
+#[cfg(feature = "servers")]
+mod member_scripts;
+mod memory;
 #[cfg(feature = "servers")]
 mod partitions;
 mod random;
-#[cfg(feature = "servers")]
-pub(crate) mod servers;
-mod users;
+#[cfg(all(feature = "servers", target_os = "linux"))]
+mod wrong_clocks;
 
 use std::time::Duration;
 

@@ -67,7 +67,7 @@ async fn only_the_side_with_the_majority_is_served() {
     assert!(waiting.elapsed() < 3 * TTL, "{:?}", waiting.elapsed());
     assert!(next.fence().unwrap() > first);
     assert_eq!(lease.lost().await, LossReason::Expired);
-    // What a minority of them renewed for him last ends there, too.
+    // What a minority renewed last ends there, too.
     drop(lease);
     sleep(2 * TTL).await;
     for _ in 0..3 {
@@ -90,7 +90,7 @@ async fn come_and_go(locks: QuorumLocks, records: Arc<Records>) {
             Ok(lease) => {
                 records.note(What::Mutex, &lease);
                 if fastrand::u8(..20) == 0 {
-                    // Too long for who can't renew.
+                    // Too long for a holder that can't renew.
                     sleep(TTL * 2).await;
                 } else {
                     sleep(Duration::from_millis(fastrand::u64(..20))).await;
@@ -106,7 +106,7 @@ async fn come_and_go(locks: QuorumLocks, records: Arc<Records>) {
 /// Both sides may reach the majority's common server, or none of them a majority; and
 /// what was asked of a server that can't be reached gets there later.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn links_that_come_and_go_let_nobody_in_beside_another() {
+async fn unstable_links_never_allow_two_holders() {
     let masters = Masters::start(5);
     let clients = [Client::of(&masters).await, Client::of(&masters).await];
     let (records, mut tasks) = (Arc::<Records>::default(), JoinSet::new());

@@ -27,7 +27,7 @@ pub(super) enum What {
     Write,
 }
 
-/// All who were granted something, and what went wrong.
+/// All grants, and what went wrong.
 #[derive(Default)]
 pub(super) struct Records {
     granted: Mutex<Vec<(What, LeaseHandle)>>,
@@ -96,7 +96,7 @@ pub(super) async fn ask(
     }
 }
 
-/// One who asks, holds, and releases or is dropped somewhere.
+/// A client that asks, holds, and releases or is dropped at some point.
 async fn client(locks: QuorumLocks, records: Arc<Records>, mut rng: Rng) {
     loop {
         sleep(millis(&mut rng, 0..60)).await;
@@ -176,7 +176,7 @@ pub(super) fn seeds() -> u64 {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nobody_holds_beside_another_whatever_the_servers_do() {
+async fn never_two_holders_whatever_the_servers_do() {
     let mut grants = 0;
     for seed in 0..seeds() {
         for count in [3, 5] {
@@ -190,7 +190,7 @@ async fn nobody_holds_beside_another_whatever_the_servers_do() {
 
 /// That the test bites: a server that was restarted empty, and counts at once.
 #[tokio::test(start_paused = true)]
-async fn a_server_that_forgets_and_counts_at_once_is_found_out() {
+async fn a_server_that_forgets_and_counts_at_once_is_detected() {
     for seed in 0..200 {
         if let (Some(wrong), _) = run(seed, 3, Duration::ZERO).await {
             assert!(wrong.contains("beside"), "{wrong}");

@@ -1,4 +1,4 @@
-//! What clients were told, and so may rely on.
+//! What clients were told and may rely on.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -82,7 +82,7 @@ impl Beliefs {
                 let until = self.forced.get(&request.id);
                 *was || until.is_none_or(|until| *until <= now)
             }
-            // What somebody has, is not refused him.
+            // A holder is not refused what it holds.
             (Answer::Attempt(attempt), _) => matches!(attempt, Attempt::Granted { .. }) || !is_live,
             (
                 Answer::Renewal(Renewal::NotHeld(_))
@@ -105,7 +105,7 @@ impl Beliefs {
         self.all.retain(|belief| belief.until > now);
     }
 
-    /// One of those who were told that they hold something.
+    /// A client that was told that it holds something.
     pub(super) fn nth(&self, nth: usize) -> Option<&Request> {
         self.all.get(nth % self.all.len().max(1)).map(|belief| &belief.request)
     }
@@ -119,7 +119,7 @@ impl Beliefs {
         self.all.push(Belief { request: request.clone(), until, is_kept: false });
     }
 
-    /// Whether those who believe to have the same lock may have it together.
+    /// Whether all clients that believe to hold a lock may hold it together.
     fn are_exclusive(&self, request: &Request) -> Result<(), String> {
         let here: Vec<_> =
             self.all.iter().map(|it| &it.request).filter(|it| it.key == request.key).collect();

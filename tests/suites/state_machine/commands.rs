@@ -1,4 +1,4 @@
-//! What is sent to both stores.
+//! The commands that both stores are sent.
 
 use std::fmt;
 use std::time::Duration;
@@ -33,7 +33,7 @@ pub(super) enum What {
     Release(Duration),
     Cancel,
     Introduce(Duration),
-    /// He comes again within this time.
+    /// The client asks again within this time.
     Vote(Duration),
     Repair(Repair),
     Inspect,
@@ -103,7 +103,7 @@ impl Command {
         }
     }
 
-    /// Whose place it is given by an answer, and with what token.
+    /// The place that an answer gives, and its token.
     pub(super) fn adopted(&self, answer: &Answer) -> Option<(&Request, u64)> {
         match (answer, &self.what) {
             (Answer::Adoption(Adoption::Adopted { token }), What::Adopt(from)) => {
@@ -121,7 +121,7 @@ impl Command {
         }
     }
 
-    /// Whether it comes behind all who are there, unless it is in the queue already.
+    /// Whether it joins behind all others, unless it is in the queue already.
     pub(super) fn is_last(&self) -> bool {
         match self.what {
             What::Wait([Waiting { position, .. }, _]) => {

@@ -11,7 +11,7 @@ mod answers;
 mod beliefs;
 mod clock;
 mod commands;
-mod remains;
+mod invariants;
 mod steps;
 mod stored;
 
@@ -35,7 +35,7 @@ use tokio::runtime::{Builder, Runtime};
 use self::answers::{Answer, Likeness};
 use self::beliefs::Beliefs;
 use self::commands::{Command, Repair, What};
-use self::remains::Remains;
+use self::invariants::Snapshot;
 use self::steps::{self as step, Asked, Case, NAMES, OWNERS, Question, Slot, Step, Token, Whose};
 
 /// How much time goes by before each command: so no two are at the same time.
@@ -104,7 +104,7 @@ impl World {
     }
 }
 
-/// Somebody who acquires, again and again.
+/// A client that acquires again and again.
 struct Actor {
     slot: Slot,
     client: ClientId,
@@ -133,7 +133,7 @@ struct Run<'a> {
     sent: Vec<Command>,
     likeness: Likeness,
     beliefs: Beliefs,
-    remains: Remains,
+    snapshot: Snapshot,
 }
 
 impl<'a> Run<'a> {
@@ -151,7 +151,7 @@ impl<'a> Run<'a> {
             sent: Vec::new(),
             likeness: Likeness::default(),
             beliefs: Beliefs::default(),
-            remains: Remains::default(),
+            snapshot: Snapshot::default(),
         };
         let mut raw = world.raw.clone();
         world
@@ -176,7 +176,7 @@ impl<'a> Run<'a> {
         run.look()?;
         if have_clocks {
             let _paused = run.paused.enter();
-            let clock = Arc::new(Clock::new(run.remains.clock()));
+            let clock = Arc::new(Clock::new(run.snapshot.clock()));
             run.memory = MemoryStore::by(clock.clone());
             run.clock = Some(clock);
         }
@@ -189,7 +189,7 @@ impl<'a> Run<'a> {
         }
         run.pass(LONG + run.jumped);
         run.look()?;
-        let left = &run.remains.keys;
+        let left = &run.snapshot.keys;
         if left.is_empty() { Ok(()) } else { Err(TestCaseError::fail(format!("{left:?}\n{log}"))) }
     }
 
@@ -287,10 +287,10 @@ impl<'a> Run<'a> {
         let _ = writeln!(log, "{command:?}\n    memory {memory:?}\n    redis  {redis:?}");
         self.likeness.check(&command, &memory, &redis).map_err(TestCaseError::fail)?;
         self.remember(&command, &memory, &redis);
-        let had_it = self.remains.has(&command.request);
+        let had_it = self.snapshot.has(&command.request);
         self.beliefs.hear(&command, &redis, self.now, had_it).map_err(TestCaseError::fail)?;
         let before = self.look()?;
-        self.remains.follows(&before, &command, &redis).map_err(TestCaseError::fail)?;
+        self.snapshot.follows(&before, &command, &redis).map_err(TestCaseError::fail)?;
         self.sent.push(command);
         Ok(())
     }
@@ -324,7 +324,7 @@ impl<'a> Run<'a> {
         let request = &mut self.actors[who].request;
         request.key = from.key.clone();
         if matches!(ticket, step::Ticket::Wrong) {
-            // A mutex keeps the owner it has, whoever adopts it.
+            // A mutex keeps its owner through every adoption.
             if (request.kind, from.kind) == (Kind::Mutex, Kind::Mutex) {
                 request.owner.clone_from(&from.owner);
             }
@@ -385,7 +385,7 @@ impl<'a> Run<'a> {
             Token::None => [0; 2],
             Token::Told(ago) => self.likeness.token(name, ago),
             Token::Ahead(time) => self.greater_token(name, time),
-            Token::Now(ahead) => [self.remains.clock() + count(TICK + ahead); 2],
+            Token::Now(ahead) => [self.snapshot.clock() + count(TICK + ahead); 2],
         };
         // What a majority gives back, has a token.
         let is_none = tokens == [0; 2] && request.kind.is_fenced() && !lasts.is_zero();
@@ -396,7 +396,7 @@ impl<'a> Run<'a> {
     /// One that is greater than all, of a server whose clock is so far ahead.
     fn greater_token(&self, name: &str, ahead: Duration) -> [u64; 2] {
         // It is sent a tick from now.
-        let of_clock = self.remains.clock() + count(TICK + ahead);
+        let of_clock = self.snapshot.clock() + count(TICK + ahead);
         let [memory, redis] = self.likeness.greatest(name);
         [memory, redis].map(|token| of_clock.max(token + 1))
     }
@@ -433,16 +433,16 @@ impl<'a> Run<'a> {
     }
 
     /// Looks at all that is stored on the server, and gives what was there before.
-    fn look(&mut self) -> Result<Remains, TestCaseError> {
+    fn look(&mut self) -> Result<Snapshot, TestCaseError> {
         let mut raw = self.world.raw.clone();
-        let mut remains = self
+        let mut snapshot = self
             .world
             .runtime
-            .block_on(Remains::look(&mut raw))
+            .block_on(Snapshot::look(&mut raw))
             .map_err(|error| TestCaseError::reject(error.to_string()))?;
-        remains.inherit(&self.remains);
-        remains.check().map_err(TestCaseError::fail)?;
-        Ok(std::mem::replace(&mut self.remains, remains))
+        snapshot.inherit(&self.snapshot);
+        snapshot.check().map_err(TestCaseError::fail)?;
+        Ok(std::mem::replace(&mut self.snapshot, snapshot))
     }
 }
 

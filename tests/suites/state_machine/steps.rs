@@ -1,4 +1,4 @@
-//! What may happen in a case.
+//! The steps of a case.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ pub(super) const NAMES: [&str; 2] = ["a", "b"];
 /// The owners: so few that they meet.
 pub(super) const OWNERS: [&str; 2] = ["x", "y"];
 
-/// Who is there, and what they do.
+/// The clients, and what they do.
 #[derive(Clone, Debug)]
 pub(super) struct Case {
     pub(super) slots: Vec<Slot>,
@@ -71,7 +71,7 @@ pub(super) enum Step {
     Vote {
         who: usize,
         is_new: bool,
-        /// Within how long he comes again.
+        /// Within how long it asks again.
         again: Duration,
     },
     /// Somebody is said to hold the lock on most of several stores.
@@ -88,7 +88,7 @@ pub(super) enum Step {
     JumpBack(Duration),
 }
 
-/// Whose request it is about.
+/// The client whose request it is.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Whose {
     pub(super) who: usize,

@@ -16,7 +16,7 @@ pub(super) struct Lock {
     pub(super) queue: Vec<(String, i64)>,
     pub(super) waiters: HashMap<String, String>,
     pub(super) forced: Vec<(String, i64)>,
-    /// The client of a writer who was refused, and comes again.
+    /// The client of a refused writer that asks again.
     pub(super) intent: Option<String>,
     /// For each role.
     pub(super) left_ms: Vec<i64>,
@@ -104,7 +104,7 @@ impl Lock {
         members.map(move |(member, end)| (&member[..34], How::read(kind, &member[34..]), *end))
     }
 
-    /// Who has the lock, and how.
+    /// The holders of the lock, and how they hold it.
     pub(super) fn live(&self, at_ms: u64) -> impl Iterator<Item = (&str, How<'_>)> {
         let record = self.record_at(at_ms).filter(|record| ["MH", "MO"].contains(&&record[..2]));
         let mutex = record.map(|record| (&record[2..36], How::read("M", &record[87..])));
@@ -121,7 +121,7 @@ impl Lock {
         owner.is_some() && self.live(at_ms).any(|(_, how)| how.owner == owner)
     }
 
-    /// Who waits and is known to live, in their order.
+    /// The live waiters, in their order.
     pub(super) fn waiting(&self, at_ms: u64) -> impl Iterator<Item = (&str, How<'_>)> {
         let most = at_ms + u64::try_from(LIVE_MOST.as_millis()).expect("a few seconds");
         let said = self.queue.iter().map(|(id, _)| (id.as_str(), self.waiters[id].as_str()));
@@ -157,7 +157,7 @@ impl Lock {
         }
     }
 
-    /// Whether all who have it are readers of an owner, who may write then.
+    /// Whether all holders are readers of one owner, which may then write.
     pub(super) fn is_sole_reader(&self, owner: Option<&str>, at_ms: u64) -> bool {
         owner.is_some() && self.live(at_ms).all(|(_, it)| !it.is_writer && it.owner == owner)
     }

@@ -1,4 +1,4 @@
-//! How long those in other processes wait for a turn to end.
+//! How long waiters in other processes wait for a turn to end.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -25,7 +25,7 @@ fn crowd(locks: &Locks, count: &Arc<AtomicU32>, section: std::time::Duration) {
     }
 }
 
-/// By time: one who waits elsewhere waits for a turn, and for the section in which it ends.
+/// By time: a waiter elsewhere waits for a turn, and for the section in which it ends.
 #[tokio::test(start_paused = true)]
 async fn a_turn_ends_in_time() {
     let (locks, faults) = Locks::in_memory_with_faults();
@@ -67,7 +67,7 @@ async fn a_turn_ends_by_its_block_of_tokens() {
 }
 
 /// When a lease is held for longer than a turn, the next asks the store, and so has its
-/// place among all who wait.
+/// place among all waiters.
 #[tokio::test(start_paused = true)]
 async fn the_next_queues_when_the_turn_is_over() {
     let (locks, faults) = Locks::in_memory_with_faults();

@@ -1,11 +1,11 @@
-//! Handing over inside a process: what was granted once goes from task to task.
+//! Hand-offs inside a process: a lease passes from task to task.
 
 mod bound;
-mod handing;
+mod handoffs;
 mod random;
+mod refused_handoffs;
 #[cfg(feature = "servers")]
 mod server;
-mod unless;
 
 use std::sync::Arc;
 use std::time::Duration;

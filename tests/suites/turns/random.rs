@@ -1,4 +1,4 @@
-//! Clients of one store, and tasks of theirs, do what they like; and the store fails.
+//! Clients of one store and their tasks act at random, and the store fails.
 //!
 //! The clock stands still but where a step moves it. After each step nobody holds beside
 //! whom he may not, and the store agrees; in the end everybody was served who waited for
@@ -65,7 +65,7 @@ enum Step {
     Abort(Which),
     Release(Which),
     Drop(Which),
-    /// Whoever has it releases it, so often, each after a while.
+    /// Each holder releases it after a while, so often.
     Churn(&'static str, usize, Duration),
     /// Time goes by.
     Sleep(Duration),
@@ -136,13 +136,13 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// So long that whoever waits is served.
+/// So long that every waiter is served.
 const LONG: Duration = Duration::from_secs(3_600);
 
 #[derive(Clone, Debug)]
 struct Case {
     clients: usize,
-    /// For what is random in the pauses of those who wait.
+    /// Randomises the waiters' pauses.
     seed: u64,
     steps: Vec<Step>,
 }
@@ -153,7 +153,7 @@ fn case() -> impl Strategy<Value = Case> {
 }
 
 #[test]
-fn whatever_tasks_do_leases_go_round() {
+fn leases_go_round_whatever_tasks_do() {
     let config = match std::env::var_os("PROPTEST_CASES") {
         Some(_) => Config::default(),
         None => Config::with_cases(CASES),

@@ -50,7 +50,7 @@ async fn a_crowd_in_one_process_costs_the_server_little() {
 
 /// Each of them has it again and again, though one has turns and the other has none.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_client_without_turns_goes_along_with_one_that_has_them() {
+async fn clients_with_and_without_turns_share_a_lock() {
     let server = Server::start();
     let with = Locks::connect(&server.url()).await.unwrap();
     let without = Locks::builder().hand_over_in_process(false).connect(&server.url()).await;

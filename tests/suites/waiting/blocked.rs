@@ -1,4 +1,4 @@
-//! A waiter whose runtime stands still when its turn comes, or whose future nobody polls.
+//! A waiter whose runtime is blocked when its turn comes, or whose future is not polled.
 
 use std::sync::mpsc;
 use std::thread;
@@ -97,7 +97,7 @@ async fn a_blocked_runtime_keeps_its_turn() {
 
 /// It costs others its heartbeat, and not its TTL.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_future_that_nobody_polls_holds_others_up_for_its_heartbeat() {
+async fn an_unpolled_future_delays_others_for_its_heartbeat() {
     let server = Server::start();
     let mut redis = server.redis().await;
     let (holder, locks) = (light_client(&server).await, light_client(&server).await);

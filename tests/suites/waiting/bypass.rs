@@ -1,4 +1,4 @@
-//! Whether anybody who lives is ever passed by: the scripts, driven at random,
+//! No live waiter is ever passed over: the scripts, driven at random,
 //! with a look at the queue in the same transaction as each of them.
 //!
 //! An earlier check looked at the queue *before* it called a script, and flagged
@@ -42,7 +42,7 @@ fn read_queue(places: Value, said: Value) -> Queue {
     places.into_iter().map(|(id, position)| (id.clone(), (position, until(&id)))).collect()
 }
 
-/// Who holds it or was offered it.
+/// The holder, or the waiter with an offer.
 fn holder(record: Option<&str>) -> Option<&str> {
     record.filter(|record| ["MH", "MO"].contains(&&record[..2])).map(|record| &record[2..36])
 }
@@ -181,7 +181,7 @@ enum State {
 }
 
 #[tokio::test]
-async fn nobody_who_lives_is_passed_by() {
+async fn no_live_waiter_is_passed_over() {
     let server = Server::start();
     let scripts = ["acquire", "release", "renew", "cancel"].map(|name| (name, script(name)));
     let redis = server.redis().await;

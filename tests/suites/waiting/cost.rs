@@ -1,16 +1,14 @@
-//! What waiting costs the server.
+//! The cost of waiting for the server.
 
+use leasehold_tests::requests::{Requests, redis_store_of};
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
-use leasehold::LockKey;
-use leasehold::store::redis::{RedisStore, Settings};
+use leasehold::store::redis::RedisStore;
 use leasehold::store::{
-    Attempt, ClientId, Ended, Kind, QueuePosition, Renewal, Request, RequestId, Store, Waiting,
+    Attempt, ClientId, Ended, Kind, QueuePosition, Renewal, Request, Store, Waiting,
 };
 use leasehold_tests::server::Server;
-use tokio::runtime::Handle;
 use tokio::time::Instant;
 
 use super::{ASK_AGAIN, LIVE, clients, until_queued, waiter};
@@ -51,25 +49,21 @@ async fn a_grant_costs_three_commands_however_many_wait() {
     }
 }
 
-/// One client's requests, at the store.
-struct Requests {
+/// A client that sends single requests to the store.
+struct StoreClient {
     store: Arc<RedisStore>,
-    id: ClientId,
-    counter: AtomicU64,
+    requests: Requests,
 }
 
-impl Requests {
+impl StoreClient {
     async fn start(server: &Server) -> Self {
         let id = ClientId::random();
-        let store =
-            RedisStore::connect(&server.url(), &Settings::default(), id, Handle::current()).await;
-        Self { store: Arc::new(store.unwrap()), id, counter: AtomicU64::new(0) }
+        let store = redis_store_of(&server.url(), id).await;
+        Self { store: Arc::new(store), requests: Requests::of(id) }
     }
 
     fn next(&self, name: &str, kind: Kind) -> Request {
-        let id = RequestId::next(self.id, &self.counter);
-        let key = LockKey::new(name).unwrap();
-        Request { key, id, kind, owner: None, ttl: Duration::from_secs(60) }
+        self.requests.next(name, kind, Duration::from_secs(60))
     }
 
     async fn queue(&self, request: &Request) {
@@ -116,24 +110,21 @@ async fn time_a_call(server: &Server) -> f64 {
 
 /// A hundred times: the holder releases, the first who waits confirms, and the
 /// one who released queues again.
-async fn hand_round(server: &Server, requests: &Requests, kind: Kind, waiters: usize) -> f64 {
+async fn hand_round(server: &Server, client: &StoreClient, kind: Kind, waiters: usize) -> f64 {
     let name = format!("{waiters}");
     let mut line: std::collections::VecDeque<_> =
-        (0..=waiters).map(|_| requests.next(&name, kind)).collect();
+        (0..=waiters).map(|_| client.next(&name, kind)).collect();
     let holder = line.pop_front().unwrap();
-    assert!(matches!(
-        requests.store.acquire(&holder, None).await.unwrap(),
-        Attempt::Granted { .. }
-    ));
-    requests.all(line.make_contiguous(), true).await;
+    assert!(matches!(client.store.acquire(&holder, None).await.unwrap(), Attempt::Granted { .. }));
+    client.all(line.make_contiguous(), true).await;
     server.forget_stats().await;
     let mut holder = holder;
     for _ in 0..100 {
-        requests.release(&holder).await;
+        client.release(&holder).await;
         let first = line.pop_front().unwrap();
-        requests.confirm(&first).await;
-        let again = requests.next(&name, kind);
-        requests.queue(&again).await;
+        client.confirm(&first).await;
+        let again = client.next(&name, kind);
+        client.queue(&again).await;
         line.push_back(again);
         holder = first;
     }
@@ -143,16 +134,16 @@ async fn hand_round(server: &Server, requests: &Requests, kind: Kind, waiters: u
 }
 
 /// A hundred permits come and go beside so many that stay.
-async fn come_and_go(server: &Server, requests: &Requests, holders: usize) -> f64 {
+async fn come_and_go(server: &Server, client: &StoreClient, holders: usize) -> f64 {
     let kind = Kind::Semaphore { limit: 20_000, weight: 1 };
     let name = format!("{holders}");
-    let stay: Vec<_> = (0..holders).map(|_| requests.next(&name, kind)).collect();
-    requests.all(&stay, false).await;
+    let stay: Vec<_> = (0..holders).map(|_| client.next(&name, kind)).collect();
+    client.all(&stay, false).await;
     server.forget_stats().await;
     for _ in 0..100 {
-        let one = requests.next(&name, kind);
-        requests.all(std::slice::from_ref(&one), false).await;
-        requests.release(&one).await;
+        let one = client.next(&name, kind);
+        client.all(std::slice::from_ref(&one), false).await;
+        client.release(&one).await;
     }
     let time = time_a_call(server).await;
     redis::cmd("FLUSHALL").exec_async(&mut server.redis().await).await.unwrap();
@@ -178,8 +169,8 @@ async fn growth<F: Future<Output = f64>>(what: &str, time: impl Fn(usize) -> F) 
 #[tokio::test]
 async fn a_grant_costs_little_more_with_ten_thousand() {
     let server = Server::start();
-    let requests = Requests::start(&server).await;
-    let (server, requests) = (&server, &requests);
+    let client = StoreClient::start(&server).await;
+    let (server, requests) = (&server, &client);
     let permit = Kind::Semaphore { limit: 1, weight: 1 };
     for growth in [
         growth("mutex, waiters", |n| hand_round(server, requests, Kind::Mutex, n)).await,
@@ -194,11 +185,11 @@ async fn a_grant_costs_little_more_with_ten_thousand() {
 #[tokio::test]
 async fn a_try_that_is_refused_does_not_ask_for_the_time() {
     let server = Server::start();
-    let requests = Requests::start(&server).await;
-    let holder = requests.next("a", Kind::Mutex);
-    requests.all(std::slice::from_ref(&holder), false).await;
+    let client = StoreClient::start(&server).await;
+    let holder = client.next("a", Kind::Mutex);
+    client.all(std::slice::from_ref(&holder), false).await;
     server.forget_stats().await;
-    let refused = requests.store.acquire(&requests.next("a", Kind::Mutex), None).await.unwrap();
+    let refused = client.store.acquire(&client.next("a", Kind::Mutex), None).await.unwrap();
     assert!(matches!(refused, Attempt::Busy { .. }), "{refused:?}");
     assert_eq!(server.script_calls().await, 1);
     assert_eq!(server.stats("time").await.0, 0);
@@ -210,15 +201,15 @@ async fn a_try_that_is_refused_does_not_ask_for_the_time() {
 #[tokio::test]
 async fn an_uncontended_lease_costs_few_commands() {
     let server = Server::start();
-    let requests = Requests::start(&server).await;
+    let client = StoreClient::start(&server).await;
     let waiting = Waiting {
         live: Duration::from_secs(6),
         position: QueuePosition::New { age: Duration::ZERO },
     };
     for (round, exists) in [("of a new name", 1), ("of a free one", 0)] {
-        let request = requests.next("a", Kind::Mutex);
+        let request = client.next("a", Kind::Mutex);
         server.forget_stats().await;
-        let answer = requests.store.acquire(&request, Some(waiting)).await.unwrap();
+        let answer = client.store.acquire(&request, Some(waiting)).await.unwrap();
         assert!(matches!(answer, Attempt::Granted { .. }), "{answer:?}");
         for (command, calls) in
             [("get", 1), ("time", 1), ("set", 1), ("exists", exists), ("zadd", 0), ("hset", 0)]
@@ -226,12 +217,12 @@ async fn an_uncontended_lease_costs_few_commands() {
             assert_eq!(server.stats(command).await.0, calls, "{command} for an acquire {round}");
         }
         server.forget_stats().await;
-        requests.confirm(&request).await;
+        client.confirm(&request).await;
         for (command, calls) in [("get", 1), ("pexpire", 1), ("set", 0)] {
             assert_eq!(server.stats(command).await.0, calls, "{command} for a renewal");
         }
         server.forget_stats().await;
-        requests.release(&request).await;
+        client.release(&request).await;
         for (command, calls) in [("get", 1), ("set", 1), ("time", 0), ("zrange", 0), ("zrem", 0)] {
             assert_eq!(server.stats(command).await.0, calls, "{command} for a release");
         }
@@ -242,18 +233,18 @@ async fn an_uncontended_lease_costs_few_commands() {
 #[tokio::test]
 async fn an_uncontended_permit_looks_at_no_queue() {
     let server = Server::start();
-    let requests = Requests::start(&server).await;
+    let client = StoreClient::start(&server).await;
     let kind = Kind::Semaphore { limit: 4, weight: 1 };
     let waiting = Waiting {
         live: Duration::from_secs(6),
         position: QueuePosition::New { age: Duration::ZERO },
     };
     for (number, is_new) in [(1, 1), (2, 0)] {
-        let request = requests.next("s", kind);
+        let request = client.next("s", kind);
         // A permit that ends later than the one before is all there is to the expiry.
         tokio::time::sleep(Duration::from_millis(5)).await;
         server.forget_stats().await;
-        let answer = requests.store.acquire(&request, Some(waiting)).await.unwrap();
+        let answer = client.store.acquire(&request, Some(waiting)).await.unwrap();
         assert!(matches!(answer, Attempt::Granted { .. }), "{answer:?}");
         for (command, calls) in [
             ("get", 1),
@@ -274,17 +265,17 @@ async fn an_uncontended_permit_looks_at_no_queue() {
             assert_eq!(server.stats(command).await.0, calls, "{command} for permit {number}");
         }
         server.forget_stats().await;
-        requests.confirm(&request).await;
+        client.confirm(&request).await;
         for (command, calls) in
             [("time", 1), ("zscore", 1), ("zadd", 1), ("pexpire", 2), ("get", 0)]
         {
             assert_eq!(server.stats(command).await.0, calls, "{command} for a renewal");
         }
     }
-    let another = requests.next("s", kind);
-    requests.store.acquire(&another, None).await.unwrap();
+    let another = client.next("s", kind);
+    client.store.acquire(&another, None).await.unwrap();
     server.forget_stats().await;
-    requests.release(&another).await;
+    client.release(&another).await;
     for (command, calls) in [
         ("get", 1),
         ("time", 1),
@@ -299,9 +290,9 @@ async fn an_uncontended_permit_looks_at_no_queue() {
         assert_eq!(server.stats(command).await.0, calls, "{command} for a release");
     }
     // And where it is refused at once.
-    let full = requests.next("s", Kind::Semaphore { limit: 2, weight: 1 });
+    let full = client.next("s", Kind::Semaphore { limit: 2, weight: 1 });
     server.forget_stats().await;
-    let refused = requests.store.acquire(&full, None).await.unwrap();
+    let refused = client.store.acquire(&full, None).await.unwrap();
     assert!(matches!(refused, Attempt::Busy { .. }), "{refused:?}");
     for (command, calls) in [("zscore", 2), ("hget", 0), ("hset", 0), ("set", 0)] {
         assert_eq!(server.stats(command).await.0, calls, "{command} for a try");

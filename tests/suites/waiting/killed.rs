@@ -1,4 +1,4 @@
-//! A process that is killed while its tasks wait: what that costs all others.
+//! A process killed while its tasks wait: the cost for all others.
 
 use std::process::Command;
 use std::time::Duration;

@@ -1,14 +1,14 @@
-//! Waiting on real servers: who is served when, at what cost, and what is left.
+//! Waiting on real servers: the order of service, its cost, and what is left over.
 
 mod blocked;
 mod bypass;
 mod cost;
-mod deaf;
 mod killed;
-mod order;
-mod process;
 #[cfg(target_os = "linux")]
-mod remains;
+mod leaks;
+mod local_queue;
+mod no_hints;
+mod order;
 
 use std::time::Duration;
 

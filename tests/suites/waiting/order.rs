@@ -15,7 +15,7 @@ use super::{LIVE, until_queued};
 /// Fifty who come one after another, a tenth of whom are killed while they wait:
 /// the others are served in the order they came. Each dead process costs a second.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn fifty_are_served_in_the_order_they_came() {
+async fn fifty_waiters_are_served_in_order() {
     let server = Server::start();
     let mut redis = server.redis().await;
     let holder = Locks::connect(&server.url()).await.unwrap();
@@ -60,7 +60,7 @@ async fn fifty_are_served_in_the_order_they_came() {
 /// The same for permits, of which some are heavy: what would fit waits behind
 /// what does not.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn permits_are_given_in_the_order_they_were_asked_for() {
+async fn permits_are_granted_in_order() {
     let server = Server::start();
     let mut redis = server.redis().await;
     let holder = Locks::connect(&server.url()).await.unwrap();
@@ -96,7 +96,7 @@ async fn permits_are_given_in_the_order_they_were_asked_for() {
 }
 
 /// A try is refused while somebody waits, even in the moment when the lock is
-/// free for whoever comes first.
+/// free for the first to ask.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_try_does_not_overtake() {
     let server = Server::start();

@@ -1,4 +1,4 @@
-//! Taking a lock: who votes, who is done without, and the token.
+//! Acquiring a lock: votes, missing servers, and the token.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use super::{SECOND, holding, members, shown};
 use crate::quorum::LONG;
 
 #[tokio::test(start_paused = true)]
-async fn one_at_a_time_and_free_again() {
+async fn one_holds_at_a_time_and_a_release_frees() {
     let members = members(3);
     let (one, other) = (members.locks(), members.locks());
     let lease = one.mutex("a").lock().await.unwrap();
@@ -24,7 +24,7 @@ async fn one_at_a_time_and_free_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_minority_that_is_dead_or_frozen_is_done_without() {
+async fn a_dead_or_frozen_minority_is_tolerated() {
     let members = members(5);
     members.member(0).kill();
     members.member(1).freeze();
@@ -43,7 +43,7 @@ async fn a_minority_that_is_dead_or_frozen_is_done_without() {
 
 /// Nothing is left, not even where it was asked for and never answered.
 #[tokio::test(start_paused = true)]
-async fn without_a_majority_there_is_an_error_with_each_answer() {
+async fn without_a_majority_the_error_lists_each_answer() {
     let members = members(5);
     members.member(0).kill();
     members.member(1).freeze();
@@ -70,7 +70,7 @@ async fn without_a_majority_there_is_an_error_with_each_answer() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_waits_asks_until_there_is_a_majority_again() {
+async fn a_waiter_asks_until_there_is_a_majority_again() {
     let members = members(3);
     members.member(0).kill();
     members.member(1).kill();
@@ -144,7 +144,7 @@ async fn a_token_that_is_not_written_back_is_not_granted() {
 /// Whoever grants after the token was settled is told it, and takes the place of one who
 /// does not answer that.
 #[tokio::test(start_paused = true)]
-async fn who_votes_late_is_told_the_token() {
+async fn a_late_voter_is_told_the_token() {
     let members = members(5);
     members.member(0).jump(AHEAD);
     members.member(4).kill();
@@ -164,7 +164,7 @@ async fn who_votes_late_is_told_the_token() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_lasts_longer_than_a_store_is_waited_for_is_refused() {
+async fn a_lease_longer_than_the_start_delay_is_refused() {
     let members = Members::start(3, SECOND, SECOND);
     let mutex = members.locks().mutex("a");
     for (option, refused) in [
@@ -189,7 +189,7 @@ async fn one_name_is_one_kind_of_lock() {
 
 /// Nobody is sure to come before another; but all come to it, and soon.
 #[tokio::test(start_paused = true)]
-async fn all_who_want_it_come_to_it() {
+async fn every_waiter_is_served() {
     let members = members(5);
     let mut tasks = tokio::task::JoinSet::new();
     for _ in 0..8 {

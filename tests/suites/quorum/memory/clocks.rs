@@ -1,4 +1,4 @@
-//! A clock that is wrong, or was, while the others are right.
+//! One clock is wrong, or was, while the others are right.
 
 use std::time::Duration;
 
@@ -38,7 +38,7 @@ fn ahead(token: u64, begun: Instant) -> i64 {
     token.cast_signed() - now.cast_signed()
 }
 
-/// Whoever answers last.
+/// Whichever server answers last.
 #[tokio::test(start_paused = true)]
 async fn one_wrong_clock_of_three_costs_no_acquire() {
     for kind in ["mutex", "write"] {
@@ -58,7 +58,7 @@ async fn one_wrong_clock_of_three_costs_no_acquire() {
 
 /// It is right again, and what it remembers is not.
 #[tokio::test(start_paused = true)]
-async fn what_a_clock_gave_while_it_was_wrong_is_no_reason_not_to_grant() {
+async fn tokens_of_a_formerly_wrong_clock_do_not_prevent_a_grant() {
     for kind in ["mutex", "write"] {
         for wrong in WRONG {
             let (members, begun) = (members(3), Instant::now());
@@ -75,7 +75,7 @@ async fn what_a_clock_gave_while_it_was_wrong_is_no_reason_not_to_grant() {
 
 /// By its clock nobody else knows the token: when that is right again, it does not either.
 #[tokio::test(start_paused = true)]
-async fn a_clock_that_is_far_ahead_is_no_witness_of_a_token() {
+async fn a_clock_far_ahead_does_not_confirm_a_token() {
     for kind in ["mutex", "write"] {
         let members = members(3);
         let locks = members.locks();
@@ -92,7 +92,7 @@ async fn a_clock_that_is_far_ahead_is_no_witness_of_a_token() {
 
 /// It has the lease, and its token stays its own.
 #[tokio::test(start_paused = true)]
-async fn a_wrong_clock_lends_no_token_to_who_is_given_the_lease_again() {
+async fn a_wrong_clock_gives_no_token_to_a_restored_lease() {
     for kind in ["mutex", "read", "write"] {
         for wrong in WRONG {
             let (members, begun) = (members(3), Instant::now());
@@ -112,7 +112,7 @@ async fn a_wrong_clock_lends_no_token_to_who_is_given_the_lease_again() {
     }
 }
 
-/// Two of three can't say who is wrong: each is told what it is by the other's clock.
+/// Two of three can't tell which clock is wrong: each learns the other's time.
 #[tokio::test(start_paused = true)]
 async fn two_clocks_that_differ_grant_nothing() {
     for wrong in WRONG {

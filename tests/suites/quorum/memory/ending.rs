@@ -1,4 +1,4 @@
-//! Releases, and taking back what was asked for.
+//! Releases and cancels.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use super::{SECOND, holding, members};
 
 /// Late copies of what was given up do not count for, nor against, what came after.
 #[tokio::test(start_paused = true)]
-async fn what_comes_late_is_of_no_later_round() {
+async fn late_answers_do_not_count_in_a_later_round() {
     let members = members(3);
     for late in [1, 60, 200, 999] {
         let late = Fault::Late(Duration::from_millis(late));
@@ -54,7 +54,7 @@ async fn a_lease_is_not_handed_to_another_process() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_keeping_is_kept_by_all() {
+async fn a_keeping_release_is_kept_by_all_servers() {
     let members = members(3);
     let mutex = members.locks().mutex("job").hold_at_least(5 * SECOND);
     mutex.lock().await.unwrap().release().await.unwrap();
@@ -65,7 +65,7 @@ async fn a_keeping_is_kept_by_all() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_minority_says_of_a_release_is_no_answer() {
+async fn a_minority_does_not_answer_a_release() {
     let members = members(3);
     let locks = members.locks();
     let lease = locks.mutex("a").lock().await.unwrap();
@@ -83,7 +83,7 @@ async fn what_a_minority_says_of_a_release_is_no_answer() {
 
 /// It is dead while it is to take back, and for long after; and its answer comes first.
 #[tokio::test(start_paused = true)]
-async fn what_a_dead_server_holds_is_taken_back_when_it_is_there_again() {
+async fn a_returning_server_is_sent_the_cancels_it_missed() {
     for way in ["release", "undo"] {
         let members = members(3);
         let lease = members.locks().mutex("a").lock().await.unwrap();
@@ -109,7 +109,7 @@ async fn what_a_dead_server_holds_is_taken_back_when_it_is_there_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_release_that_a_server_misses_is_made_up_for() {
+async fn a_release_that_a_server_missed_is_repeated() {
     let members = members(3);
     let lease = members.locks().mutex("a").lock().await.unwrap();
     members.member(0).plan(Fault::LoseCommand);

@@ -1,13 +1,11 @@
-//! Renewing a lease, and giving it back to who lost it.
+//! Renewing a lease, and restoring it on servers that lost it.
 
-use std::sync::atomic::AtomicU64;
+use leasehold_tests::requests::request;
 use std::time::Duration;
 
+use leasehold::LossReason;
 use leasehold::store::memory::MemoryStore;
-use leasehold::store::{
-    ClientId, Kind, QuorumMember, Renewal, Repaired, Request, RequestId, Store,
-};
-use leasehold::{LockKey, LossReason};
+use leasehold::store::{Kind, QuorumMember, Renewal, Repaired, Request, Store};
 use leasehold_tests::members::{Fault, Members};
 use tokio::time::{Instant, advance, sleep};
 
@@ -30,7 +28,7 @@ async fn a_lease_lasts_as_long_as_a_majority_renews_it() {
 
 /// One after the other forgets, and is given it again before the next does.
 #[tokio::test(start_paused = true)]
-async fn who_lost_the_lock_is_given_it_again_while_a_majority_stands() {
+async fn a_lost_vote_is_restored_while_a_majority_stands() {
     for kind in ["mutex", "read", "write"] {
         let members = members(3);
         let locks = members.locks();
@@ -52,7 +50,7 @@ async fn who_lost_the_lock_is_given_it_again_while_a_majority_stands() {
 
 /// What is given back is no vote for the renewal that found it lost.
 #[tokio::test(start_paused = true)]
-async fn what_a_majority_has_lost_is_lost() {
+async fn a_lease_that_a_majority_lost_is_lost() {
     let members = members(3);
     let lease = members.locks().mutex("a").ttl(SECOND).lock().await.unwrap();
     members.member(0).restart_empty();
@@ -63,7 +61,7 @@ async fn what_a_majority_has_lost_is_lost() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_another_has_won_is_not_given_back() {
+async fn a_lock_granted_to_another_is_not_restored() {
     let members = members(3);
     let lease = members.locks().mutex("a").ttl(SECOND).lock().await.unwrap();
     // One forgets, and another has it there: no majority, and no healing.
@@ -88,7 +86,7 @@ async fn what_another_has_won_is_not_given_back() {
 /// A server that was restarted empty never makes a second holder: it does not count until
 /// all that it may have forgotten has ended.
 #[tokio::test(start_paused = true)]
-async fn a_store_that_forgot_counts_when_all_it_knew_has_ended() {
+async fn a_restarted_store_counts_once_its_leases_have_ended() {
     for (counts_after, is_safe) in [(SECOND, true), (Duration::ZERO, false)] {
         let members = Members::start(3, SECOND, counts_after);
         members.member(2).kill();
@@ -104,9 +102,9 @@ async fn a_store_that_forgot_counts_when_all_it_knew_has_ended() {
     }
 }
 
-/// The next majority may be of those who were all restarted meanwhile.
+/// The next majority may consist of restarted servers alone.
 #[tokio::test(start_paused = true)]
-async fn who_is_given_the_lock_again_is_told_its_token() {
+async fn a_restored_lease_has_its_token() {
     let members = members(3);
     members.member(0).jump(90_000);
     let lease = members.locks().mutex("a").ttl(SECOND).lock().await.unwrap();
@@ -120,7 +118,7 @@ async fn who_is_given_the_lock_again_is_told_its_token() {
 
 /// The holder relies on it until then, and who comes after need not wait for longer.
 #[tokio::test(start_paused = true)]
-async fn what_is_given_back_ends_with_what_was_renewed() {
+async fn a_restored_lease_ends_with_the_renewed_ones() {
     let members = members(3);
     let _lease = members.locks().mutex("a").ttl(SECOND).lock().await.unwrap();
     members.member(0).restart_empty();
@@ -137,14 +135,8 @@ async fn what_is_given_back_ends_with_what_was_renewed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_is_given_to_who_was_told_of_its_end_or_over_another() {
-    let [request, other] = [(); 2].map(|()| Request {
-        key: LockKey::new("a").unwrap(),
-        id: RequestId::next(ClientId::random(), &AtomicU64::new(0)),
-        kind: Kind::Mutex,
-        owner: None,
-        ttl: LONG,
-    });
+async fn a_lease_is_not_restored_after_its_end_or_over_another() {
+    let [request, other] = [(); 2].map(|()| request("a", Kind::Mutex, LONG));
     for kind in [Kind::Mutex, Kind::Read, Kind::Write] {
         let (request, store) = (Request { kind, ..request.clone() }, MemoryStore::default());
         store.vote(&request, Duration::ZERO).await.unwrap();
@@ -163,13 +155,11 @@ async fn nothing_is_given_to_who_was_told_of_its_end_or_over_another() {
 
 /// One has another's record for good, as that one has died: it stays so, until it ends.
 #[tokio::test(start_paused = true)]
-async fn a_record_of_another_stays_through_renewals() {
+async fn renewals_leave_another_holders_record_alone() {
     let members = members(3);
     let lease = members.locks().mutex("a").ttl(SECOND).lock().await.unwrap();
     members.member(0).restart_empty();
-    let id = RequestId::next(ClientId::random(), &AtomicU64::new(0));
-    let key = LockKey::new("a").unwrap();
-    let dead = Request { key, id, kind: Kind::Mutex, owner: None, ttl: 5 * SECOND };
+    let dead = request("a", Kind::Mutex, 5 * SECOND);
     members.member(0).store().vote(&dead, Duration::ZERO).await.unwrap();
     sleep(4 * SECOND).await;
     assert!(matches!(members.member(0).store().renew(&dead).await, Ok(Renewal::Renewed)));
@@ -182,7 +172,7 @@ async fn a_record_of_another_stays_through_renewals() {
 /// What gives a lease to a server that lost it may come after the release, and finds its
 /// trace.
 #[tokio::test(start_paused = true)]
-async fn what_heals_too_late_heals_nothing() {
+async fn a_late_repair_does_not_count() {
     for kind in ["mutex", "read", "write"] {
         let members = members(3);
         let locks = members.locks();

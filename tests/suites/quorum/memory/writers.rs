@@ -34,9 +34,9 @@ async fn a_writer_is_not_starved_by_readers() {
     assert!(!info.holders.is_empty(), "they read again");
 }
 
-/// Also where they are tasks of his own process, which stand in a line of their own.
+/// Also if they are tasks of its own process, which have a local queue of their own.
 #[tokio::test(start_paused = true)]
-async fn a_writer_is_not_starved_by_readers_of_his_process() {
+async fn a_writer_is_not_starved_by_readers_of_its_process() {
     let members = members(3);
     let locks = members.locks();
     for nth in 0..4 {
@@ -57,9 +57,9 @@ async fn a_writer_is_not_starved_by_readers_of_his_process() {
     lease.release().await.unwrap();
 }
 
-/// A writer who does not come again keeps nobody out.
+/// A writer that does not ask again blocks nobody.
 #[tokio::test(start_paused = true)]
-async fn a_writer_who_only_tries_leaves_no_mark() {
+async fn a_writer_that_only_tries_leaves_no_mark() {
     let members = members(3);
     let (locks, writer) = (members.locks(), members.locks());
     let read = locks.rw_lock("r").read().await.unwrap();

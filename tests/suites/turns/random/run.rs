@@ -1,4 +1,4 @@
-//! What the clients do, and what must hold.
+//! The clients' actions, and what must hold.
 
 use std::collections::{HashMap, HashSet};
 use std::mem::take;
@@ -44,7 +44,7 @@ pub(super) struct Run {
     /// All that began since the last look, in that order.
     begun: Log,
     tokens: HashMap<&'static str, HashSet<u64>>,
-    /// Until when those may believe to hold from whom it was taken away.
+    /// Until when forced holders may believe that they hold.
     doubtful: HashMap<&'static str, Instant>,
 }
 
@@ -224,7 +224,7 @@ impl Run {
         Ok(())
     }
 
-    /// Those who work come to an end, and so do all who wait.
+    /// Holders finish, and so do all waiters.
     async fn end(&mut self) -> Result<(), TestCaseError> {
         self.faults.heal();
         self.kept.clear();

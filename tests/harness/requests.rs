@@ -1,0 +1,63 @@
+//! Single requests to a store, for tests that go below the client.
+
+use std::sync::atomic::AtomicU64;
+use std::time::Duration;
+
+use leasehold::LockKey;
+use leasehold::store::redis::{RedisStore, Settings};
+use leasehold::store::{ClientId, Kind, Request, RequestId};
+use tokio::runtime::Handle;
+
+/// Makes the requests of one client; each has an id of its own.
+#[derive(Debug)]
+pub struct Requests {
+    client: ClientId,
+    count: AtomicU64,
+}
+
+impl Requests {
+    /// The requests of this client.
+    #[must_use]
+    pub fn of(client: ClientId) -> Self {
+        Self { client, count: AtomicU64::new(0) }
+    }
+
+    /// The next request, without an owner.
+    ///
+    /// # Panics
+    ///
+    /// If `name` is no valid name of a lock.
+    pub fn next(&self, name: &str, kind: Kind, ttl: Duration) -> Request {
+        let id = RequestId::next(self.client, &self.count);
+        Request { key: LockKey::new(name).expect("a name"), id, kind, owner: None, ttl }
+    }
+}
+
+/// A request of a client that makes no other.
+///
+/// # Panics
+///
+/// If `name` is no valid name of a lock.
+#[must_use]
+pub fn request(name: &str, kind: Kind, ttl: Duration) -> Request {
+    Requests::of(ClientId::random()).next(name, kind, ttl)
+}
+
+/// A store over Redis with the default settings, driven by the test's own runtime.
+///
+/// # Panics
+///
+/// If the server can't be reached.
+pub async fn redis_store(url: &str) -> RedisStore {
+    redis_store_of(url, ClientId::random()).await
+}
+
+/// The same for a client that the test knows.
+///
+/// # Panics
+///
+/// If the server can't be reached.
+pub async fn redis_store_of(url: &str, client: ClientId) -> RedisStore {
+    let store = RedisStore::connect(url, &Settings::default(), client, Handle::current()).await;
+    store.expect("the server is there")
+}

@@ -1,0 +1,83 @@
+//! Nothing that a program logs contains a password or the name of a lock.
+//!
+//! Another process connects in all ways, right and wrong, and meets with all that may go
+//! wrong afterwards; what it could write down meanwhile is read here. That is: every event
+//! and span of every crate, down to TRACE, what the driver logs, all metrics, what errors
+//! say, how clients, locks and leases show themselves, and the answers of the layer.
+//!
+//! Passwords are in none of it. The name of a lock may be personal, and is in no event
+//! above DEBUG, in no metric, in no client and in no answer of the layer. Errors do name
+//! it, since whoever gets one asked for it by this name; so do the lock and the lease
+//! themselves.
+
+use std::process::Command;
+
+use leasehold_tests::process::Process;
+use leasehold_tests::secrets::{KEY, has};
+
+/// What all passwords have in common.
+const SECRET: &str = "canary-password";
+
+/// The part of the name that a template would have put in.
+const NAME: &str = KEY;
+
+/// Whether the name of a lock may be in what is said so.
+fn may_name_the_lock(line: &str) -> bool {
+    let quiet = ["error ", "lock ", "event DEBUG", "event TRACE", "span DEBUG", "span TRACE"];
+    // The driver's own: what it sends and gets.
+    quiet.iter().chain(&["log DEBUG", "log TRACE"]).any(|kind| line.starts_with(kind))
+}
+
+/// What has to have happened, or nothing is proved.
+const PROVOKED: [&str; 30] = [
+    "password in the URL is wrong",
+    "asks for a password",
+    "is the server running",
+    "no answer in time",
+    "not connected to the lock store yet",
+    "redis://host:port",
+    "the lock store is set up badly",
+    "the connection to the lock store is given up",
+    "the lock store fails; it is asked again",
+    "leases could not be renewed",
+    "a lease was lost",
+    "a lock was held without expiry",
+    "a lock was taken from its holders by force",
+    "a lease could not be",
+    "whoever is to lead can't be found out",
+    "a job did not run to its end",
+    "a run is skipped",
+    "a request is refused",
+    "a request does not say what to lock",
+    "a server of the quorum is done without",
+    "may have lost locks",
+    "of 3 servers have to agree",
+    "replicas have it",
+    "option sentinel_password",
+    "no node of the lock store's cluster says who has what",
+    "TimedOut",
+    "Busy",
+    "Lost",
+    "ShutDown",
+    "leasehold_lost_total",
+];
+
+#[test]
+fn logs_and_errors_contain_no_password_and_no_lock_name() {
+    let mut worker = Command::new(env!("CARGO_BIN_EXE_worker"));
+    let mut worker = Process::start(worker.args(["-", "secrets"]));
+    let said = worker.rest();
+    assert!(worker.is_success(), "{:#?}", said.last_chunk::<20>());
+    for line in &said {
+        assert!(!has(line, SECRET), "a password: {line}");
+        assert!(may_name_the_lock(line) || !has(line, NAME), "a lock's name: {line}");
+    }
+    for provoked in PROVOKED {
+        assert!(said.iter().any(|line| line.contains(provoked)), "{provoked:?} is not met with");
+    }
+    for kind in ["event DEBUG leasehold", "log ", "metric ", "client ", "lock ", "body "] {
+        assert!(said.iter().any(|line| line.starts_with(kind)), "nothing is heard of: {kind}");
+    }
+    let named = said.iter().filter(|line| line.starts_with("event DEBUG") && has(line, NAME));
+    assert!(named.count() > 0, "the name is said where it may be");
+}

@@ -1,0 +1,158 @@
+//! A holder whose lock is taken by force hears of it at once, not at its next renewal.
+
+use std::future::pending;
+use std::time::{Duration, Instant};
+
+use futures_util::future::join_all;
+use leasehold::{Forced, Lease, LockError, Locks, LossReason};
+use leasehold_tests::backend::light_client;
+use leasehold_tests::rights::{LOGIN, Rights};
+use leasehold_tests::server::Server;
+use tokio::time::timeout;
+
+/// A third of it is when the next renewal would tell.
+const LONG: Duration = Duration::from_secs(90);
+
+/// Well below that, and more than a busy machine needs.
+const SOON: Duration = Duration::from_secs(15);
+
+/// A lease of each kind.
+async fn one_of_each(locks: &Locks, tag: &str, ttl: Duration, renew: bool) -> Vec<Lease> {
+    let name = |kind: &str| format!("{kind}:{tag}:{renew}");
+    let rw = |kind| locks.rw_lock(name(kind)).ttl(ttl).auto_renew(renew);
+    vec![
+        locks.mutex(name("mutex")).ttl(ttl).auto_renew(renew).lock().await.unwrap(),
+        locks
+            .reentrant_mutex(name("e"))
+            .owner("me")
+            .ttl(ttl)
+            .auto_renew(renew)
+            .lock()
+            .await
+            .unwrap(),
+        locks.semaphore(name("s"), 3).ttl(ttl).auto_renew(renew).acquire_many(2).await.unwrap(),
+        rw("read").read().await.unwrap(),
+        rw("write").write().await.unwrap(),
+    ]
+}
+
+async fn force(operator: &Locks, lease: &Lease) {
+    let forced = operator.force_release(lease.key()).await.unwrap();
+    assert!(matches!(forced, Forced::Released { held: 1, .. }), "{lease:?}: {forced:?}");
+}
+
+/// The longest that one was at work after it was forced.
+async fn forces_each(operator: &Locks, leases: Vec<Lease>) -> Duration {
+    let mut longest = Duration::ZERO;
+    for lease in leases {
+        let work = lease.run(pending::<()>());
+        let (ended, begun) = (timeout(SOON, work), Instant::now());
+        let (stopped, ()) = tokio::join!(ended, force(operator, &lease));
+        longest = longest.max(begun.elapsed());
+        let error = stopped.expect("its work is stopped").unwrap_err();
+        let is_forced = matches!(error, LockError::Lost { reason: LossReason::Forced, .. });
+        assert!(is_forced, "{lease:?}: {error:?}");
+        assert_eq!(lease.lost().await, LossReason::Forced);
+        assert!(!lease.is_held(), "{lease:?}");
+    }
+    longest
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn on_a_server_a_forced_holder_hears_of_it_at_once() {
+    let server = Server::start();
+    let operator = light_client(&server).await;
+    let clients = [Locks::connect(&server.url()).await.unwrap(), light_client(&server).await];
+    for (tag, locks) in ["thread", "guest"].into_iter().zip(&clients) {
+        for renew in [true, false] {
+            let leases = one_of_each(locks, tag, LONG, renew).await;
+            let longest = forces_each(&operator, leases).await;
+            println!("{tag}, renewed: {renew}: stopped after {longest:?} at most");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn in_memory_a_forced_holder_hears_of_it_at_once() {
+    let locks = Locks::in_memory();
+    let begun = tokio::time::Instant::now();
+    for renew in [true, false] {
+        let leases = one_of_each(&locks, "new", LONG, renew).await;
+        forces_each(&locks, leases).await;
+    }
+    assert_eq!(begun.elapsed(), Duration::ZERO);
+    // They are looked after by tasks of their own when they have been renewed once.
+    let leases = one_of_each(&locks, "renewed", LONG, true).await;
+    tokio::time::sleep(LONG * 2).await;
+    let begun = tokio::time::Instant::now();
+    forces_each(&locks, leases).await;
+    assert_eq!(begun.elapsed(), Duration::ZERO);
+}
+
+#[tokio::test]
+async fn many_holders_hear_of_a_force_and_the_rest_renew() {
+    let server = Server::start();
+    let (locks, operator) = (light_client(&server).await, light_client(&server).await);
+    let semaphore = locks.semaphore("a", 100).ttl(LONG);
+    let permits = join_all((0..70).map(|_| semaphore.acquire())).await;
+    let permits: Vec<_> = permits.into_iter().map(Result::unwrap).collect();
+    let forced = operator.force_release("a").await.unwrap();
+    assert!(matches!(forced, Forced::Released { held: 70, .. }), "{forced:?}");
+    let lost = || permits.iter().filter(|permit| !permit.is_held()).count();
+    let told = async {
+        while lost() < 64 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    timeout(SOON, told).await.expect("64 are told");
+    let left = permits.iter().find(|permit| permit.is_held()).expect("the others ask later");
+    assert!(left.renew().await.is_err());
+    assert_eq!(lost(), 65);
+}
+
+/// Without the hint it is as with any loss: the next renewal finds out, or the deadline.
+#[tokio::test]
+async fn a_holder_without_hints_finds_out_by_its_renewal() {
+    const TTL: Duration = Duration::from_millis(900);
+    let server = Server::start();
+    Rights::of_the_docs().and("-publish").give([&server]).await;
+    let operator = Locks::connect(&server.url_as(LOGIN)).await.unwrap();
+    let locks = light_client(&server).await;
+    for (renew, reason) in [(true, LossReason::Forced), (false, LossReason::Expired)] {
+        let leases = one_of_each(&locks, "deaf", TTL, renew).await;
+        for lease in &leases {
+            force(&operator, lease).await;
+        }
+        for lease in leases {
+            assert_eq!(lease.lost().await, reason, "{lease:?}");
+        }
+    }
+}
+
+/// Anybody with the right to publish can forge it. The client checks it, and does no more.
+#[tokio::test]
+async fn a_forged_hint_takes_nothing_and_prolongs_nothing() {
+    let server = Server::start();
+    let locks = light_client(&server).await;
+    let lease = locks.mutex("a").ttl(LONG).auto_renew(false).lock().await.unwrap();
+    let mut redis = server.redis().await;
+    let record: String =
+        redis::cmd("GET").arg("leasehold:lock:{a}").query_async(&mut redis).await.unwrap();
+    let id = &record[2..36];
+    let before = lease.remaining();
+    server.forget_stats().await;
+    let heard: u32 = redis::cmd("PUBLISH")
+        .arg(format!("leasehold:wake:{}", &id[..22]))
+        .arg(format!("{id}F"))
+        .query_async(&mut redis)
+        .await
+        .unwrap();
+    assert_eq!(heard, 1);
+    while server.stats("zscore").await.0 == 0 {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    // A second one behind it has its answer behind the first one's.
+    assert_eq!(locks.inspect("a").await.unwrap().held, 1);
+    assert!(lease.is_held() && lease.remaining() <= before);
+    lease.release().await.unwrap();
+}

@@ -1,0 +1,49 @@
+//! Acquiring and releasing leaks nothing.
+
+use std::time::Duration;
+
+use leasehold_tests::server::Server;
+
+use super::cost::said;
+use super::{is_long, worker};
+
+/// What memory may grow by after the first tenth, in bytes: a hundred for each that comes
+/// and goes would be seen, and not what an allocator keeps or gives back.
+fn growth() -> u64 {
+    if is_long() { 5_000_000 } else { 1_000_000 }
+}
+
+/// Lets a worker do its cycles on a server, looks at both while its clients are still
+/// there, and lets the time pass for which the server keeps what is free.
+async fn nothing_adds_up(what: &str, count: u64, clients: usize) {
+    let server = Server::start_skewed();
+    let mut process = worker(&server, &[what, &count.to_string()]);
+    let lines: Vec<_> = std::iter::from_fn(|| process.line().filter(|it| it != "ready")).collect();
+    let said = said(&lines);
+    println!("{count} {what}: memory grew by {} bytes after the first tenth", said["grown"]);
+    assert!(said["grown"] < growth(), "{} bytes", said["grown"]);
+    assert_eq!(said["tasks"], 0);
+
+    let mut redis = server.redis().await;
+    let channels: Vec<String> =
+        redis::cmd("PUBSUB").arg("CHANNELS").query_async(&mut redis).await.unwrap();
+    assert_eq!(channels.len(), clients, "one subscription a client: {channels:?}");
+    server.until_all_is_free().await;
+    assert!(server.known().await > 0, "what is free is kept for a moment");
+    server.jump(Duration::from_secs(61));
+    // Only the clients' records; the server forgets what has ended bit by bit.
+    while redis::cmd("DBSIZE").query_async(&mut redis).await != Ok(clients) {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    assert!(process.is_success());
+}
+
+#[tokio::test]
+async fn acquiring_and_releasing_leaks_nothing() {
+    nothing_adds_up("cycles", if is_long() { 1_000_000 } else { 100_000 }, 1).await;
+}
+
+#[tokio::test]
+async fn hand_offs_of_one_lock_leak_nothing() {
+    nothing_adds_up("contended", if is_long() { 100_000 } else { 10_000 }, 2).await;
+}

@@ -1,0 +1,149 @@
+//! On real servers, most of whose clocks are right, and the others far off: what those
+//! say of tokens stays with them.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use leasehold::store::Kind;
+use leasehold::{Lease, LockError, LockKey, Locks, QuorumLocks};
+use leasehold_tests::server::Server;
+use tokio::time::sleep;
+
+use super::LONG;
+use super::failures::until_held;
+
+const SECOND: Duration = Duration::from_secs(1);
+const HOUR: Duration = Duration::from_secs(3600);
+
+/// What has just been released by a majority may still be held by one of two, for a moment.
+const WAIT: Duration = Duration::from_secs(3);
+
+/// Three servers, and a client of theirs.
+async fn start() -> (Vec<Server>, QuorumLocks) {
+    let servers: Vec<_> = (0..3).map(|_| Server::start_skewed()).collect();
+    let builder = Locks::builder().assume_durable(true).command_timeout(SECOND / 2);
+    let locks =
+        builder.connect_quorum(servers.iter().map(Server::url).collect::<Vec<_>>()).await.unwrap();
+    (servers, locks)
+}
+
+async fn take(locks: &QuorumLocks, kind: Kind, ttl: Duration) -> Result<Lease, LockError> {
+    let (mutex, rw) =
+        (locks.mutex("a").ttl(ttl).wait(WAIT), locks.rw_lock("a").ttl(ttl).wait(WAIT));
+    match kind {
+        Kind::Mutex => mutex.lock().await,
+        Kind::Read => rw.read().await,
+        _ => rw.write().await,
+    }
+}
+
+/// The next token of a lock that nobody else wants.
+async fn next(locks: &QuorumLocks, kind: Kind) -> u64 {
+    let kind = if kind == Kind::Read { Kind::Write } else { kind };
+    let lease = take(locks, kind, LONG).await.expect("most clocks are right");
+    let fence = lease.fence().unwrap();
+    lease.release().await.unwrap();
+    fence.into()
+}
+
+/// By how many seconds a token is ahead of the right clocks.
+fn ahead(token: u64) -> i64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+    i64::try_from(token / 1_000_000).unwrap() - i64::try_from(now.as_secs()).unwrap()
+}
+
+/// A server that was frozen is given the lease back, and with it no token of one whose
+/// clock is ahead.
+#[tokio::test]
+async fn a_fast_clock_gives_no_token_to_a_former_holder() {
+    let ttl = Duration::from_millis(600);
+    for kind in [Kind::Mutex, Kind::Read, Kind::Write] {
+        let (servers, locks) = start().await;
+        servers[2].jump(HOUR);
+        let first = next(&locks, kind).await;
+        let lease = take(&locks, kind, ttl).await.unwrap();
+        let keys = if kind == Kind::Mutex { 3 } else { 6 };
+        until_held(&servers, keys).await;
+        let frozen = servers[0].freeze().await;
+        sleep(Duration::from_millis(1500)).await;
+        drop(frozen);
+        until_held(&servers, keys).await;
+        lease.release().await.expect("the others held it all the time");
+        let second = next(&locks, kind).await;
+        assert!(first < second && ahead(second).abs() < 60, "{kind:?}: {first}, {second}");
+        // And the two that are right need nobody else.
+        servers[2].kill().await;
+        let third = next(&locks, kind).await;
+        assert!(second < third && ahead(third).abs() < 60, "{kind:?}: {second}, {third}");
+    }
+}
+
+/// One is wrong, in whatever order they answer; and it is right again, while its records
+/// are not.
+#[tokio::test]
+async fn one_wrong_clock_of_three_costs_no_acquire() {
+    for kind in [Kind::Mutex, Kind::Write] {
+        let (servers, locks) = start().await;
+        let mut last = 0;
+        let mut grow = |token| {
+            assert!(last < token && ahead(token).abs() < 60, "{kind:?}: {last}, {token}");
+            last = token;
+        };
+        for jump in [HOUR, SECOND * 31] {
+            for is_ahead in [true, false] {
+                let there = |server: &Server| {
+                    if is_ahead { server.jump(jump) } else { server.jump_back(jump) }
+                };
+                let back = |server: &Server| {
+                    if is_ahead { server.jump_back(jump) } else { server.jump(jump) }
+                };
+                there(&servers[2]);
+                for _ in 0..30 {
+                    grow(next(&locks, kind).await);
+                }
+                back(&servers[2]);
+                for _ in 0..10 {
+                    grow(next(&locks, kind).await);
+                }
+            }
+        }
+        // What it granted meanwhile is no reason not to grant now.
+        let frozen = servers[0].freeze().await;
+        grow(next(&locks, kind).await);
+        drop(frozen);
+    }
+}
+
+/// From when its clock was wrong, or put there by an earlier version.
+#[tokio::test]
+async fn a_token_far_ahead_of_its_servers_clock_is_ignored() {
+    for kind in [Kind::Mutex, Kind::Write] {
+        let (servers, locks) = start().await;
+        let mut last = next(&locks, kind).await;
+        for place in 0..3 {
+            let key = LockKey::new("a").unwrap().in_store("leasehold", "lock");
+            let mut write = redis::cmd("SETRANGE");
+            write.arg(key).arg(36).arg(format!("{:016}", last + 3_600_000_000));
+            write.exec_async(&mut servers[place].redis().await).await.unwrap();
+            // It is needed.
+            let frozen = servers[(place + 1) % 3].freeze().await;
+            let token = next(&locks, kind).await;
+            assert!(last < token && ahead(token).abs() < 60, "{kind:?}: {last}, {token}");
+            last = token;
+            drop(frozen);
+        }
+    }
+}
+
+/// It may have been given to somebody: then it is the clocks that are wrong.
+#[tokio::test]
+async fn tokens_continue_from_one_that_a_majority_remembers() {
+    for kind in [Kind::Mutex, Kind::Write] {
+        let (servers, locks) = start().await;
+        let first = next(&locks, kind).await;
+        for server in &servers {
+            server.jump_back(HOUR);
+        }
+        let second = next(&locks, kind).await;
+        assert!(first < second, "{kind:?}: {first}, {second}");
+    }
+}

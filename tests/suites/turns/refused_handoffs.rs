@@ -1,0 +1,270 @@
+//! Hand-offs that are refused, and what is left of them then.
+
+use std::pin::Pin;
+use std::time::Duration;
+
+use leasehold::{Fault, Lease, LockError, Locks, LossReason, Step};
+use leasehold_tests::polls::is_pending;
+use tokio::time::{Instant, advance, sleep, timeout};
+
+use super::{SECOND, TTL, TURN, another, in_turn, mutex, settle, waiter};
+
+const TOKENS: u64 = leasehold::store::TOKENS;
+
+/// What does not go on lets the next one ask at once, be the store slow.
+#[tokio::test(start_paused = true)]
+async fn a_waiter_without_a_hand_off_asks_at_once() {
+    for is_dropped in [true, false] {
+        let (locks, faults) = Locks::in_memory_with_faults();
+        let longer = mutex(&locks).ttl(TTL * 2);
+        let (first, [second, third]) = in_turn(&locks, [mutex(&locks), longer]).await;
+        // It was to be the next, and the turn has begun.
+        second.abort();
+        settle().await;
+        faults.on(Step::Release).next(Fault::Delay(SECOND));
+        let begun = Instant::now();
+        if is_dropped {
+            drop(first);
+        } else {
+            tokio::spawn(first.release());
+        }
+        assert!(third.await.unwrap().unwrap().is_held());
+        assert_eq!(begun.elapsed(), Duration::ZERO, "dropped: {is_dropped}");
+    }
+}
+
+/// By its time, though nobody was awake to end it.
+#[tokio::test(start_paused = true)]
+async fn a_turn_does_not_continue_after_a_standstill() {
+    let (locks, faults) = Locks::in_memory_with_faults();
+    let (first, [second]) = in_turn(&locks, [mutex(&locks)]).await;
+    faults.store().log();
+    // Nobody is polled before it is dropped.
+    let standstill = Box::pin(advance(TURN));
+    futures_util::FutureExt::now_or_never(standstill);
+    drop(first);
+    assert!(second.await.unwrap().unwrap().is_held());
+    assert!(faults.store().log().starts_with(&["release", "acquire"]));
+}
+
+/// All leases of a turn are one request: what is on its way of an ask that had no answer
+/// is taken back when the last of them has ended, and no sooner.
+#[tokio::test(start_paused = true)]
+async fn a_suspect_lease_is_cancelled_after_the_last_holder() {
+    for is_dropped in [false, true] {
+        let (locks, faults) = Locks::in_memory_with_faults();
+        faults.on(Step::Acquire).pass(1);
+        faults.on(Step::Acquire).next(Fault::LoseReply);
+        let (first, [second]) = in_turn(&locks, [mutex(&locks)]).await;
+        faults.store().log();
+        drop(first);
+        let second = second.await.unwrap().unwrap();
+        assert_eq!(faults.store().log(), Vec::<&str>::new(), "it was handed over");
+        sleep(SECOND * 60).await;
+        assert!(second.is_held());
+        assert!(faults.store().log().iter().all(|sent| *sent == "renew"));
+        if is_dropped {
+            drop(second);
+        } else {
+            second.release().await.unwrap();
+        }
+        settle().await;
+        assert_eq!(faults.store().log(), ["release"]);
+        sleep(SECOND * 16).await;
+        assert_eq!(faults.store().log(), ["cancel"], "dropped: {is_dropped}");
+        sleep(SECOND * 60).await;
+        assert_eq!(faults.store().log(), Vec::<&str>::new());
+    }
+}
+
+/// The time to hold it was over before the next took it up: it asks the store.
+#[tokio::test(start_paused = true)]
+async fn a_waiter_asks_the_store_when_its_hand_off_has_ended() {
+    let (locks, _faults) = Locks::in_memory_with_faults();
+    let (first, [second, third]) = in_turn(&locks, [mutex(&locks), mutex(&locks)]).await;
+    let token = first.fence().unwrap().get();
+    drop(first);
+    let standstill = Box::pin(advance(TTL));
+    futures_util::FutureExt::now_or_never(standstill);
+    let second = second.await.unwrap().unwrap();
+    assert!(second.is_held());
+    assert!(second.fence().unwrap().get() >= token + TOKENS);
+    second.release().await.unwrap();
+    assert!(third.await.unwrap().unwrap().is_held());
+}
+
+/// Each turn ends in time, not only the first of a line.
+#[tokio::test(start_paused = true)]
+async fn consecutive_turns_end_in_time() {
+    let (locks, faults) = Locks::in_memory_with_faults();
+    let (mut lease, waiters) = in_turn(&locks, [(); 5].map(|()| mutex(&locks))).await;
+    let queued = async || another(faults.store()).inspect("m").await.unwrap().waiting;
+    for waiter in waiters {
+        assert_eq!(queued().await, 0, "the turn has begun");
+        sleep(TURN * 2).await;
+        assert_eq!(queued().await, u64::from(!waiter.is_finished()), "it is over");
+        lease.release().await.unwrap();
+        lease = waiter.await.unwrap().unwrap();
+        settle().await;
+    }
+}
+
+/// A waiter that was handed the lease and is not polled.
+async fn told(locks: &Locks) -> Pin<Box<impl Future<Output = Result<Lease, LockError>> + use<>>> {
+    let first = mutex(locks).lock().await.unwrap();
+    let next = waiter(mutex(locks)).await;
+    let silent = mutex(locks);
+    let mut silent = Box::pin(async move { silent.lock().await });
+    assert!(is_pending(&mut silent).await);
+    first.release().await.unwrap();
+    let next = next.await.unwrap().unwrap();
+    settle().await;
+    next.release().await.unwrap();
+    silent
+}
+
+/// A hand-off that its waiter never took: the shutdown waits until it is freed.
+#[tokio::test(start_paused = true)]
+async fn a_shutdown_waits_for_untaken_hand_offs() {
+    let (locks, faults) = Locks::in_memory_with_faults();
+    let silent = told(&locks).await;
+    assert!(another(faults.store()).mutex("m").try_lock().await.is_err(), "it was told");
+    let report = locks.shutdown().await;
+    assert_eq!(report.left, 0);
+    assert!(another(faults.store()).mutex("m").try_lock().await.is_ok());
+    drop(silent);
+}
+
+/// A waiter too late for its hand-off asks as any other: those behind it wait.
+#[tokio::test(start_paused = true)]
+async fn late_waiters_ask_as_one() {
+    let (locks, faults) = Locks::in_memory_with_faults();
+    let mut silent = told(&locks).await;
+    sleep(TURN * 2).await;
+    let other = another(faults.store()).mutex("m").try_lock().await.unwrap();
+    assert!(is_pending(&mut silent).await);
+    let behind = waiter(mutex(&locks)).await;
+    let waiting = another(faults.store()).inspect("m").await.unwrap().waiting;
+    assert_eq!(waiting, 1);
+    // And what it is granted goes on.
+    let silent = async { silent.await.unwrap() };
+    let (lease, ()) = tokio::join!(silent, async { drop(other) });
+    settle().await;
+    faults.store().log();
+    lease.release().await.unwrap();
+    let _behind = behind.await.unwrap().unwrap();
+    assert!(faults.store().log().is_empty());
+}
+
+/// A waiter that takes or drops its hand-off after a new queue began displaces nobody.
+#[tokio::test(start_paused = true)]
+async fn a_holder_that_overstays_takes_nobody_with_it() {
+    let (locks, faults) = Locks::in_memory_with_faults();
+    let silent = told(&locks).await;
+    sleep(TURN * 2).await;
+    assert!(another(faults.store()).mutex("m").try_lock().await.is_ok(), "it was taken back");
+    let lease = mutex(&locks).lock().await.unwrap();
+    let waiters = [waiter(mutex(&locks)).await, waiter(mutex(&locks)).await];
+    drop(silent);
+    lease.release().await.unwrap();
+    for waiter in waiters {
+        waiter.await.unwrap().unwrap().release().await.unwrap();
+    }
+}
+
+/// That it is not held is known, and how it was lost is not.
+#[tokio::test(start_paused = true)]
+async fn a_vanished_lease_is_not_handed_off() {
+    let (locks, faults) = Locks::in_memory_with_faults();
+    let (first, [second]) = in_turn(&locks, [mutex(&locks)]).await;
+    let token = first.fence().unwrap().get();
+    faults.store().hold_hints();
+    let _ = another(faults.store()).force_release("m").await.unwrap();
+    faults.always(Fault::Delay(TURN / 10));
+    assert!(timeout(TURN * 3 / 20, first.renew()).await.is_err());
+    assert!(!first.is_held());
+    faults.store().deliver_hints();
+    let released = first.release().await;
+    assert!(released.is_err(), "{released:?}");
+    assert!(second.await.unwrap().unwrap().fence().unwrap().get() >= token + TOKENS);
+}
+
+/// There is time enough for the next, or it asks: the answer to the grant was slow.
+#[tokio::test(start_paused = true)]
+async fn a_lease_that_ends_soon_is_not_handed_off() {
+    let (locks, faults) = Locks::in_memory_with_faults();
+    faults.on(Step::Acquire).next(Fault::Delay(TTL * 6 / 10));
+    let first = waiter(mutex(&locks).auto_renew(false)).await;
+    let second = waiter(mutex(&locks)).await;
+    let first = first.await.unwrap().unwrap();
+    assert!(first.remaining() < TTL / 2);
+    faults.store().log();
+    first.release().await.unwrap();
+    let second = second.await.unwrap().unwrap();
+    assert!(faults.store().log().starts_with(&["release", "acquire"]));
+    assert!(second.remaining() > TTL * 9 / 10);
+}
+
+/// An offer that was not confirmed goes on as one: the next confirms it at once, or else
+/// it would end as soon as an offer does.
+#[tokio::test(start_paused = true)]
+async fn a_handed_off_offer_stays_an_offer() {
+    let ttl = SECOND * 30;
+    for (wait, goes_on) in [(ttl, true), (SECOND / 200, false)] {
+        let (locks, faults) = Locks::in_memory_with_faults();
+        let before = mutex(&locks).lock().await.unwrap();
+        let first = waiter(mutex(&locks).ttl(ttl).wait(wait)).await;
+        let second = waiter(mutex(&locks).ttl(ttl)).await;
+        faults.on(Step::Renew).next(Fault::Delay(TURN * 3 / 4));
+        before.release().await.unwrap();
+        let first = first.await.unwrap().unwrap();
+        assert!(first.remaining() < SECOND, "it is an offer");
+        faults.store().log();
+        drop(first);
+        let second = second.await.unwrap().unwrap();
+        settle().await;
+        // What lasts no longer than a moment does not go on.
+        let asked = faults.store().log().contains(&"acquire");
+        assert_eq!(asked, !goes_on);
+        sleep(SECOND * 9).await;
+        assert!(second.is_held());
+        sleep(ttl * 3).await;
+        assert!(second.is_held());
+    }
+}
+
+/// What several have, or one again and again, goes through the store.
+#[tokio::test(start_paused = true)]
+async fn only_mutexes_and_permits_have_turns() {
+    let (locks, faults) = Locks::in_memory_with_faults();
+    let lock = || locks.rw_lock("rw").ttl(TTL).wait(TTL * 100);
+    let before = lock().write().await.unwrap();
+    let writers = [(); 2].map(|()| lock());
+    let [first, second] = writers.map(|lock| tokio::spawn(async move { lock.write().await }));
+    settle().await;
+    before.release().await.unwrap();
+    let first = first.await.unwrap().unwrap();
+    settle().await;
+    faults.store().log();
+    first.release().await.unwrap();
+    let _second = second.await.unwrap().unwrap();
+    assert_eq!(faults.store().log().first(), Some(&"release"));
+}
+
+/// The holder at its end is told so, by the deadline of the first holder.
+#[tokio::test(start_paused = true)]
+async fn without_renewal_a_turn_ends_with_the_first_lease() {
+    let (locks, faults) = Locks::in_memory_with_faults();
+    let waiters = [(); 8].map(|()| mutex(&locks));
+    let (first, waiters) = in_turn(&locks, waiters).await;
+    let ends = Instant::now() + first.remaining();
+    faults.on(Step::Renew).always(Fault::Unreachable);
+    let mut lease = first;
+    for waiter in waiters {
+        sleep(TURN / 10).await;
+        lease.release().await.unwrap();
+        lease = waiter.await.unwrap().unwrap();
+    }
+    assert_eq!(lease.lost().await, LossReason::Expired);
+    assert!(Instant::now() <= ends + Duration::from_millis(2), "{:?}", Instant::now() - ends);
+}

@@ -1,0 +1,78 @@
+//! Nothing is left after everybody has finished.
+
+use std::time::Duration;
+
+use leasehold::{Locks, Wait};
+use leasehold_tests::server::Server;
+
+use super::{clients, waiter};
+
+/// All keys except the clients' records.
+async fn keys(redis: &mut redis::aio::MultiplexedConnection) -> Vec<String> {
+    let all: Vec<String> = redis::cmd("KEYS").arg("*").query_async(redis).await.unwrap();
+    all.into_iter().filter(|key| !key.starts_with("leasehold:client:")).collect()
+}
+
+/// No key but the clients' records, no subscription, no connection, no task.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nothing_is_left_after_all_waits() {
+    let server = Server::start_skewed();
+    let mut redis = server.redis().await;
+    let tasks = tokio::runtime::Handle::current().metrics().num_alive_tasks();
+    {
+        let connected = Locks::connect(&server.url()).await.unwrap();
+        let mut clients = clients(&server, 6).await;
+        clients.push(connected);
+        let mut work = tokio::task::JoinSet::new();
+        for (n, locks) in (0..).zip(&clients) {
+            let locks = locks.clone();
+            work.spawn(async move {
+                for round in 0..5 {
+                    let name = ["a", "b"][round % 2];
+                    let lease = locks.mutex(name).wait(Wait::Forever).lock().await.unwrap();
+                    // Some give up while they wait, some drop what they have.
+                    let short = locks.mutex("a").wait(Duration::from_millis(3)).lock().await;
+                    drop(short);
+                    if n % 2 == 0 {
+                        drop(lease);
+                    } else {
+                        lease.release().await.map(drop).unwrap();
+                    }
+                    let many = locks.semaphore("s", 3).wait(Wait::Forever);
+                    many.acquire_many(1 + n % 3).await.unwrap().release().await.unwrap();
+                }
+            });
+        }
+        work.join_all().await;
+        let dropped = waiter(clients[0].clone(), "a");
+        dropped.abort();
+        let _ = dropped.await;
+    }
+    // The records of the locks are free, for a minute; nobody waits, or holds.
+    for key in keys(&mut redis).await {
+        let ends: i64 = redis::cmd("PTTL").arg(&key).query_async(&mut redis).await.unwrap();
+        assert!((0..=60_000).contains(&ends), "{key} ends in {ends} ms");
+        assert!(key.starts_with("leasehold:lock:"), "{key}");
+    }
+    server.jump(Duration::from_secs(61));
+    // The server forgets what has ended ten times a second.
+    while redis::cmd("DBSIZE").query_async(&mut redis).await != Ok(1) {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    assert_eq!(keys(&mut redis).await, [""; 0], "the one that is left says who a client was");
+
+    // What ends in the background has ended: all but the test's own.
+    while tokio::runtime::Handle::current().metrics().num_alive_tasks() > tasks {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    loop {
+        let list: String = redis::cmd("CLIENT").arg("LIST").query_async(&mut redis).await.unwrap();
+        if list.lines().count() == 1 {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    let channels: Vec<String> =
+        redis::cmd("PUBSUB").arg("CHANNELS").query_async(&mut redis).await.unwrap();
+    assert_eq!(channels, [""; 0]);
+}

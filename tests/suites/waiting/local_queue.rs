@@ -1,0 +1,137 @@
+//! The queue inside a process: one waiter a client and lock on the server.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use leasehold::{Lease, LockError, Locks, Wait};
+use leasehold_tests::backend::light_client;
+use leasehold_tests::polls::is_pending;
+use leasehold_tests::server::Server;
+use tokio::sync::mpsc;
+
+use super::{queued, until_queued, waiter};
+
+const TTL: Duration = Duration::from_secs(20);
+
+/// An acquisition that is polled by hand.
+fn locking(
+    locks: &Locks,
+    ttl: Duration,
+) -> Pin<Box<dyn Future<Output = Result<Lease, LockError>> + Send>> {
+    let mutex = locks.mutex("a").wait(Wait::Forever).ttl(ttl);
+    Box::pin(async move { mutex.lock().await })
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_client_is_one_waiter_however_many_of_its_tasks_wait() {
+    let server = Server::start();
+    let mut redis = server.redis().await;
+    let (holder, locks) = (light_client(&server).await, light_client(&server).await);
+    let held = holder.mutex("a").lock().await.unwrap();
+    let (grants, mut granted) = mpsc::unbounded_channel();
+    let mut tasks = tokio::task::JoinSet::new();
+    for n in 0..20 {
+        let (locks, grants) = (locks.clone(), grants.clone());
+        // In their order: each is polled once before the next is made.
+        let mut waits = Box::pin(async move {
+            let lease = locks.mutex("a").wait(Wait::Forever).lock().await.unwrap();
+            grants.send(n).unwrap();
+            lease.release().await.unwrap();
+        });
+        assert!(is_pending(&mut waits).await);
+        tasks.spawn(waits);
+    }
+    until_queued(&mut redis, "a", 1).await;
+    // And a client that comes later has its turn after one of the other's.
+    let other = waiter(holder.clone(), "a");
+    until_queued(&mut redis, "a", 2).await;
+    held.release().await.unwrap();
+    drop(grants);
+    assert_eq!(granted.recv().await, Some(0));
+    other.await.unwrap().release().await.unwrap();
+    let mut order = vec![0];
+    while let Some(n) = granted.recv().await {
+        order.push(n);
+        assert!(queued(&mut redis, "a").await <= 1);
+    }
+    assert!(order.is_sorted() && order.len() == 20, "{order:?}");
+    tasks.join_all().await;
+}
+
+/// A semaphore: as many as could be of use.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_semaphore_has_as_many_waiters_as_could_be_let_in() {
+    let server = Server::start();
+    let mut redis = server.redis().await;
+    let (holder, locks) = (light_client(&server).await, light_client(&server).await);
+    let held = holder.semaphore("s", 4).acquire_many(4).await.unwrap();
+    let inside = Arc::new((AtomicU32::new(0), AtomicU32::new(0)));
+    let mut tasks = tokio::task::JoinSet::new();
+    for _ in 0..20 {
+        let (locks, inside) = (locks.clone(), inside.clone());
+        tasks.spawn(async move {
+            let permit = locks.semaphore("s", 4).wait(Wait::Forever).acquire().await.unwrap();
+            let now = inside.0.fetch_add(1, Ordering::SeqCst) + 1;
+            inside.1.fetch_max(now, Ordering::SeqCst);
+            tokio::time::sleep(Duration::from_millis(20)).await;
+            inside.0.fetch_sub(1, Ordering::SeqCst);
+            permit.release().await.unwrap();
+        });
+    }
+    until_queued(&mut redis, "s", 4).await;
+    held.release().await.unwrap();
+    tasks.join_all().await;
+    assert_eq!(inside.1.load(Ordering::SeqCst), 4);
+}
+
+/// One that gives up leaves its place in the server's queue to the next of its
+/// process, which so keeps its turn before those that came later.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_waiter_that_gives_up_leaves_its_place_to_the_next() {
+    let server = Server::start();
+    let mut redis = server.redis().await;
+    let (holder, locks) = (light_client(&server).await, light_client(&server).await);
+    let later = light_client(&server).await;
+    let held = holder.mutex("a").lock().await.unwrap();
+    let mut first = locking(&locks, TTL * 2);
+    assert!(is_pending(&mut first).await);
+    let mut next = locking(&locks, TTL);
+    assert!(is_pending(&mut next).await);
+    while queued(&mut redis, "a").await == 0 {
+        assert!(is_pending(&mut first).await);
+        tokio::task::yield_now().await;
+    }
+    let later = waiter(later, "a");
+    until_queued(&mut redis, "a", 2).await;
+
+    drop(first);
+    let next = tokio::spawn(next);
+    held.release().await.unwrap();
+    let lease = next.await.unwrap().unwrap();
+    assert!(lease.remaining() < TTL, "it runs by its own TTL: {lease:?}");
+    assert!(!later.is_finished());
+    lease.release().await.unwrap();
+    later.await.unwrap().release().await.unwrap();
+}
+
+/// A wait in the process's own line ends in time, too, and a try does not pass
+/// it.
+#[tokio::test]
+async fn a_wait_behind_others_of_the_process_ends_in_time() {
+    let locks = Locks::in_memory();
+    let held = locks.mutex("a").lock().await.unwrap();
+    let mut first = locking(&locks, TTL);
+    assert!(is_pending(&mut first).await);
+    let behind = locks.mutex("a").wait(Duration::from_millis(20)).lock().await;
+    assert!(matches!(behind, Err(LockError::TimedOut { .. })), "{behind:?}");
+    let mut second = locking(&locks, TTL);
+    assert!(is_pending(&mut second).await);
+    held.release().await.unwrap();
+    let tried = locks.mutex("a").try_lock().await;
+    assert!(matches!(tried, Err(LockError::Busy { .. })), "{tried:?}");
+    first.await.unwrap().release().await.unwrap();
+    second.await.unwrap().release().await.unwrap();
+    locks.mutex("a").try_lock().await.unwrap().release().await.unwrap();
+}
