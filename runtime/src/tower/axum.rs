@@ -16,35 +16,33 @@ use super::reject::problem;
 use crate::core::key::{KeyTemplate, LockKey};
 use crate::engine::lease::LeaseHandle;
 
-/// A key from a template over the parameters of axum's route, such as
+/// Makes a key source from a template over the parameters of axum's route, such as
 /// `"order:{id}"` for the route `/orders/{id}`.
 ///
-/// Values are percent-decoded as axum does it, and then escaped as by
-/// [`KeyTemplate`]: a `/` in a value is `%2F` in the key. Between two parameters
-/// stands a character that no value has, such as a `:`, so that different values
-/// always make different keys. `{{` and `}}` are braces. A wildcard `{*path}` of
-/// the route is `{path}` here.
+/// Values are percent-decoded as axum does it, and then escaped as [`KeyTemplate`] does: a
+/// `/` in a value is `%2F` in the key. Two parameters need a character between them that no
+/// value has, such as `:`, so different values always make different keys. `{{` and `}}` are
+/// braces. A wildcard `{*path}` of the route is `{path}` here.
 ///
-/// They are the text in the URL, and not what the handler parses: `1`, `01` and `+1`
-/// are three locks for one number. Refuse all spellings but one before the layer, or
-/// lock in the handler by the parsed value.
+/// A value is the text in the URL, not what the handler parses: `1`, `01` and `+1` are three
+/// locks for one number. Refuse all spellings but one before the layer, or lock in the
+/// handler by the parsed value.
 ///
-/// A request is refused with status 400 if its route does not have a parameter
-/// of the template, or has it twice; or if the value is empty, is not UTF-8, or
-/// makes the name too long.
+/// A request is refused with 400 if its route lacks a parameter of the template or has it
+/// twice, or if the value is empty, is not UTF-8, or makes the name too long.
 ///
-/// Put the layer on the methods of a route: `put(update).route_layer(…)`. It leaves
-/// alone what no handler answers. Parameters are known to three other calls as well,
-/// under which a wrong method takes the lock before it is answered with 405 (or with
-/// 409 if another holds it): `put(update).layer(…)`, `Router::route_layer` and
-/// `Router::layer`. With the last a wrong path is answered with 400 instead of 404. Put around the finished router from outside
-/// (`layer.layer(router)`), it sees no parameters, and refuses everything.
+/// Put the layer on the methods of a route: `put(update).route_layer(…)`. A wrong method then
+/// takes no lock. `put(update).layer(…)`, `Router::route_layer` and `Router::layer` know the
+/// parameters too, but a wrong method takes the lock before it is answered with 405 (or with
+/// 409 if others hold it). With `Router::layer` a wrong path is answered with 400 instead of
+/// 404. Around the finished router (`layer.layer(router)`) there are no parameters, so every
+/// request is refused.
 ///
 /// # Panics
 ///
-/// If the template is malformed, has nothing between two parameters that keeps
-/// their values apart (`"{a}-{b}"`), or makes names that no lock can have: when
-/// the app is built, as `Router::route` does.
+/// When the app is built, as `Router::route` does: if the template is malformed, has nothing
+/// between two parameters that separates their values (`"{a}-{b}"`), or makes names that no
+/// lock can have.
 ///
 /// # Examples
 ///
@@ -129,7 +127,7 @@ impl RequestKey for PathKey {
 impl PathKey {
     /// No client can do anything about it.
     fn misplaced(&self, problem: String) -> KeyError {
-        tracing::warn!(template = self.template, problem, "no key can be made of a request");
+        tracing::warn!(template = self.template, problem, "no lock key can be made from a request");
         KeyError::new(problem)
     }
 }
@@ -183,10 +181,10 @@ fn pieces(template: &'static str) -> Result<Vec<Piece>, String> {
     Ok(pieces)
 }
 
-/// The lease that the request is handled under.
+/// Extracts the handle of the request's lease.
 ///
-/// Take an `Option` of it where a request may pass without a lock. With several
-/// layers, it is the innermost one's.
+/// Take an `Option` of it if a request may pass without a lock. With several layers, it is
+/// the innermost layer's.
 impl<S: Send + Sync> FromRequestParts<S> for LeaseHandle {
     type Rejection = NoLease;
 
@@ -203,8 +201,7 @@ impl<S: Send + Sync> OptionalFromRequestParts<S> for LeaseHandle {
     }
 }
 
-/// A handler takes a [`LeaseHandle`], and its request has no lock: answered
-/// with status 500.
+/// The rejection of a [`LeaseHandle`] argument whose request has no lock: status 500.
 #[derive(Clone, Copy, Debug, thiserror::Error)]
 #[error(
     "the handler takes a `LeaseHandle`, but this request is under no lock: no `LockLayer` is \

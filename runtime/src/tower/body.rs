@@ -10,19 +10,17 @@ use pin_project_lite::pin_project;
 use crate::engine::lease::Lease;
 
 pin_project! {
-    /// The body of a response under a lock: the inner service's, which holds
-    /// the lease to its end, or a refusal's.
+    /// The body of a response under a lock. It holds the lock to its end.
     ///
-    /// The release begins when the last frame was handed to the server, or with
-    /// an error of the body, or when the body is dropped, whichever is first;
-    /// and at once if there is nothing to send, as with status 204. A server
-    /// may drop the body of an answer to HEAD unread.
+    /// The release begins when the server takes the last frame, when the body fails, or when
+    /// it is dropped, whichever is first. It begins at once if there is nothing to send, as
+    /// with status 204. A server may drop the body of an answer to HEAD unread.
     ///
-    /// Nothing waits for the release: it is done in the background. Trailers,
-    /// the size hint and errors pass through.
+    /// Nothing waits for the release: a background task does it. Trailers, the size hint and
+    /// errors pass through. The body of a refusal has no lease.
     ///
-    /// While it is polled and holds the lease,
-    /// [`LeaseHandle::current`](crate::LeaseHandle::current) is the lease's.
+    /// While the body is polled and holds the lease,
+    /// [`LeaseHandle::current`](crate::LeaseHandle::current) is the lease's handle.
     #[derive(Debug)]
     pub struct LeaseBody<B> {
         #[pin]

@@ -25,13 +25,13 @@ use crate::engine::lease::Lease;
 type Loss = Pin<Box<dyn Future<Output = LossReason> + Send>>;
 
 pin_project! {
-    /// The response of a [`LockService`](super::LockService).
+    /// The future of a [`LockService`](super::LockService): it acquires, then runs the inner
+    /// service.
     ///
     /// # Cancel safety
     ///
-    /// Dropping it, as a server does when the client goes away, drops the inner
-    /// service's future and then releases the lock in the background, or stops
-    /// waiting for it.
+    /// Safe. A server drops it when the client goes away. It then leaves the queue, or drops
+    /// the inner service's future and has a background task release the lock.
     pub struct ResponseFuture<S, A>
     where
         S: Service<Request<A>>,

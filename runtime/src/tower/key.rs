@@ -8,25 +8,25 @@ use http::request::Parts;
 use crate::core::error::LockError;
 use crate::core::key::{IntoLockKey, LockKey};
 
-/// Says which lock a request takes.
+/// A source of keys: it says which lock a request takes.
 ///
-/// A name is the same lock for all requests; [`key_by`] makes one of a
-/// function, and, with the feature `axum`, `path_key` of a template.
+/// A plain name is one lock for all requests. [`key_by`] calls a function, and `path_key`
+/// (feature `axum`) fills a template.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` does not say which lock a request takes",
     label = "not a key source",
     note = "use a name, `key_by(|parts| …)`, or, with the feature `axum`, `path_key(\"order:{{id}}\")`"
 )]
 pub trait RequestKey {
-    /// The lock, from the request's head; `None` lets the request pass without
-    /// one.
+    /// Returns the request's lock, from its head. `None` lets the request pass without a
+    /// lock.
     ///
-    /// The head is `&mut` for the sake of extractors; leave it as it is.
+    /// The head is `&mut` for extractors only; do not change it.
     ///
     /// # Errors
     ///
-    /// [`KeyError`] if no key can be made of this request: it is refused with
-    /// status 400, and never passes unlocked.
+    /// [`KeyError`] if the request does not name a lock: it is refused with 400, and never
+    /// passes unlocked.
     fn lock_key(&self, parts: &mut Parts) -> Result<Option<LockKey>, KeyError>;
 }
 
@@ -47,14 +47,14 @@ impl RequestKey for &'static str {
     }
 }
 
-/// A key from a function of the request's head.
+/// Makes a key source from a function of the request's head.
 ///
-/// The function returns an `Option`, where `None` lets the request pass without
-/// a lock; or a `Result` of a key or of an `Option`, whose error is answered
-/// with status 400. A name that is not allowed is answered with 400 too.
+/// The function returns an `Option`, or a `Result` of a key or of an `Option`. `None` lets
+/// the request pass without a lock. An error, or a name that is not allowed, is answered
+/// with 400.
 ///
-/// Put values from outside through [`KeyTemplate`](crate::KeyTemplate), so that
-/// they can't name another lock than meant.
+/// Put values from outside through [`KeyTemplate`](crate::KeyTemplate), so that they cannot
+/// name another lock.
 ///
 /// # Examples
 ///
@@ -125,19 +125,19 @@ impl<F> fmt::Debug for KeyBy<F> {
     }
 }
 
-/// What a function for [`key_by`] may return: an `Option` of a key, or a
-/// `Result` of a key or of such an `Option`.
+/// The return types of a function for [`key_by`]: an `Option` of a key, or a `Result` of a
+/// key or of such an `Option`.
 #[diagnostic::on_unimplemented(
     message = "a function for `key_by` cannot return `{Self}`",
     label = "neither a key nor the lack of one",
     note = "return `Option<_>`, `Result<_, E>` or `Result<Option<_>, E>`, of strings or `LockKey`s"
 )]
 pub trait MaybeKey {
-    /// The key; `None` for no lock.
+    /// Returns the key, or `None` for no lock.
     ///
     /// # Errors
     ///
-    /// [`KeyError`] if there should be one and is none.
+    /// [`KeyError`] if the request should name a lock and does not.
     fn maybe_key(self) -> Result<Option<LockKey>, KeyError>;
 }
 

@@ -19,13 +19,13 @@ use crate::api::quorum::{LockClient, SemaphoreClient};
 use crate::core::key::{IntoLockKey, LockKey};
 use crate::core::options::Wait;
 
-/// Longer than a request takes that is not stuck.
+/// Longer than any request that is not stuck.
 const MAX_HOLD: Duration = Duration::from_secs(10 * 60);
 
-/// Handles each request under the lock that its key names, or refuses it.
+/// A Tower layer that handles each request under the lock that its key names.
 ///
-/// See the [module](super) for what is answered when, for how long the lock is
-/// held, and where among other layers it belongs.
+/// The [module](super) says which refusal a client gets, how long the lock is held, and
+/// where the layer goes among others.
 ///
 /// # Examples
 ///
@@ -55,42 +55,42 @@ pub struct LockLayer<K> {
 }
 
 impl<K: RequestKey + 'static> LockLayer<K> {
-    /// One request at a time for each key: others are refused with status 409.
+    /// Makes a layer for one request at a time for each key. It refuses others with 409.
     ///
     /// # Panics
     ///
-    /// If the key is a plain string that looks like a template, such as
-    /// `"order:{id}"`, which would be one lock for all orders: when the app is
-    /// built. `path_key` makes a key of a template.
+    /// When the app is built, if the key is a plain string that looks like a template, such
+    /// as `"order:{id}"`: it would be one lock for all orders. `path_key` makes a key from a
+    /// template.
     pub fn mutex(locks: &impl LockClient, key: K) -> Self {
         Self::new(locks.locks(), key, Kind::Mutex)
     }
 
-    /// At most `limit` requests at a time for each key: others are refused
-    /// with status 429.
+    /// Makes a layer for at most `limit` requests at a time for each key. It refuses others
+    /// with 429.
     ///
     /// # Panics
     ///
-    /// As of [`mutex`](Self::mutex).
+    /// If the key is a plain string that looks like a template, as for
+    /// [`mutex`](Self::mutex).
     pub fn semaphore(locks: &impl SemaphoreClient, key: K, limit: u32) -> Self {
         Self::new(locks.locks(), key, Kind::Semaphore { limit })
     }
 
-    /// For each key, requests that read together, or one that writes: others are
-    /// refused with status 409.
+    /// Makes a layer for several readers or one writer at a time for each key. It refuses
+    /// others with 409.
     ///
-    /// The methods that HTTP calls safe read: GET, HEAD, OPTIONS and TRACE. All
-    /// others write, unknown ones too. So a handler of a GET must change nothing; if
-    /// it does, [`mutex`](Self::mutex) is the layer for its route. A browser's
-    /// preflight is an OPTIONS: answer it outside of this layer, or a writer has it
-    /// refused.
+    /// The methods that HTTP calls safe read: GET, HEAD, OPTIONS and TRACE. All others
+    /// write, also unknown ones. So a handler of a GET must change nothing; if it does, use
+    /// [`mutex`](Self::mutex). A browser's preflight is an OPTIONS: answer it outside of this
+    /// layer, or it is refused while a writer runs.
     ///
-    /// The [`LeaseHandle`](crate::LeaseHandle) of a request that reads has no
-    /// fencing token.
+    /// The [`LeaseHandle`](crate::LeaseHandle) of a reader has no fencing token.
     ///
     /// # Panics
     ///
-    /// As of [`mutex`](Self::mutex).
+    /// If the key is a plain string that looks like a template, as for
+    /// [`mutex`](Self::mutex).
     ///
     /// # Examples
     ///
@@ -147,78 +147,76 @@ impl<K: RequestKey + 'static> LockLayer<K> {
 }
 
 impl<K> LockLayer<K> {
-    /// How long a lease lasts unless it is renewed, which it is every third of
-    /// this: 100 ms to 24 h, by default 30 s. A server that dies keeps the lock
-    /// for at most this long; requests are not bounded by it, but by
-    /// [`max_hold`](Self::max_hold).
+    /// Sets how long a lease lasts: 100 ms to 24 h, by default 30 s.
+    ///
+    /// The client renews it every third of that. A server that dies keeps the lock for at
+    /// most this long. Requests may take longer: [`max_hold`](Self::max_hold) bounds them.
     #[must_use]
     pub fn ttl(mut self, ttl: Duration) -> Self {
         self.policy.ttl = Some(ttl);
         self
     }
 
-    /// How long a request waits for its lock: a duration, or
-    /// [`Wait::Forever`]. By default 0: it is refused at once.
+    /// Sets how long a request waits for its lock: a duration, or [`Wait::Forever`]. By
+    /// default 0, so it is refused at once.
     ///
-    /// Requests that wait queue up in this server, each with its connection
-    /// and its memory, and no more of them than [`max_waiters`](Self::max_waiters).
-    /// A client that goes away stops waiting.
+    /// Each waiting request keeps its connection and its memory in this server.
+    /// [`max_waiters`](Self::max_waiters) bounds their number. A client that goes away stops
+    /// waiting.
     #[must_use]
     pub fn wait(mut self, wait: impl Into<Wait>) -> Self {
         self.policy.wait = wait.into();
         self
     }
 
-    /// How many requests of one key wait in this process at most: by default 256,
-    /// and for a semaphore its limit and 256 more.
+    /// Bounds how many requests of one key wait in this process: by default 256, and for a
+    /// semaphore its limit and 256 more.
     ///
-    /// The next request is refused at once: with status 429 by a semaphore, with 503
-    /// by the others, and `Retry-After: 1`. Nobody waits with 0: that is a
-    /// [`wait`](Self::wait) of 0, and without a wait nothing is counted.
+    /// The next request is refused at once with `Retry-After: 1`: a semaphore answers 429,
+    /// the others 503. With 0 nobody waits, as with a [`wait`](Self::wait) of 0. Without a
+    /// wait nothing is counted.
     ///
-    /// A request counts until it has its lock or is refused, or its client goes away.
-    /// Over Redis that includes the round trip in which a free lock is acquired, so a
-    /// small number also bounds how many requests acquire at the same time. Requests
-    /// that wait for a failing store count too: beyond the number they are refused
-    /// even with [`fail_open`](Self::fail_open). This layer and its clones count
-    /// together. Other layers and other processes count on their own.
+    /// A request counts until it has its lock, is refused, or its client goes away. Over
+    /// Redis that includes the round trip that acquires a free lock, so a small number also
+    /// bounds how many requests acquire at the same time. Requests that wait for a failing
+    /// store count too: beyond the number they are refused even with
+    /// [`fail_open`](Self::fail_open). This layer and its clones count together. Other layers
+    /// and other processes count on their own.
     #[must_use]
     pub fn max_waiters(mut self, most: usize) -> Self {
         self.policy.max_waiters = Some(most);
         self
     }
 
-    /// For how long a request holds its lock at most: 100 ms to 30 days, by default 10
-    /// minutes; `None` is without end.
+    /// Bounds how long a request holds its lock: 100 ms to 30 days, by default 10 minutes.
+    /// `None` is without end.
     ///
-    /// Counted from the grant, and over all of the response's body. At its end the lock
-    /// is lost, and free for others: a handler that still runs is dropped, and answered
-    /// for with status 503; a body that is still being sent goes on without the lock, so
-    /// that a semaphore does not count it any more. Where requests are to take longer,
-    /// or streams are to be counted to their end, choose a longer time, or none.
+    /// The time counts from the grant and includes the response's body. At its end the lease
+    /// is lost and the lock is free for others. A handler that still runs is dropped and
+    /// answered with 503. A body that is still being sent goes on without the lock, so a
+    /// semaphore no longer counts it. If requests may take longer, or streams must count to
+    /// their end, choose a longer time or none.
     #[must_use]
     pub fn max_hold(mut self, most: impl Into<Option<Duration>>) -> Self {
         self.policy.max_hold = most.into();
         self
     }
 
-    /// Lets requests pass *without a lock*, with a warning, when the lock
-    /// store fails. By default they are refused with status 503.
+    /// Lets requests pass *without a lock*, with a warning, when the lock store fails. By
+    /// default they are refused with 503.
     ///
-    /// For limits that protect a server, where serving matters more than the
-    /// limit; never for a lock that protects data. A store that fails is asked
-    /// again for a second before a request passes. One that passed has no
-    /// [`LeaseHandle`](crate::LeaseHandle).
+    /// Use it for limits that protect a server, never for a lock that protects data. Before
+    /// a request passes, the layer retries for one second, or for `wait` if that is longer.
+    /// A request that passed has no [`LeaseHandle`](crate::LeaseHandle).
     #[must_use]
     pub fn fail_open(mut self) -> Self {
         self.policy.fails_open = true;
         self
     }
 
-    /// Answers refused requests with a function of your own.
+    /// Sets a function that answers refused requests.
     ///
-    /// [`Refusal::to_response`] is the built-in answer, for the cases that are
-    /// to stay as they are.
+    /// [`Refusal::to_response`] is the built-in answer, for the cases that stay as they are.
     #[must_use]
     pub fn on_refused<F, D>(mut self, answer: F) -> Self
     where

@@ -1,4 +1,5 @@
-//! All of a layer's options but the key, and what they make of a request.
+//! A layer's options, except its key source, and the acquisition that they make of a
+//! request.
 
 use std::fmt;
 use std::sync::Arc;
@@ -20,7 +21,7 @@ use crate::core::options::Wait;
 
 pub(super) type OnRefused = Arc<dyn Fn(&Refusal) -> Response<Bytes> + Send + Sync>;
 
-/// How many requests may wait beyond the permits, unless it is said.
+/// How many requests may wait beyond the permits by default.
 const MAX_WAITERS: usize = 256;
 
 /// Which kind of lock a layer takes.
@@ -35,14 +36,14 @@ pub(super) enum Kind {
 #[derive(Clone)]
 pub(super) struct Policy {
     pub(super) locks: Locks,
-    /// The key's, if that is one plain name: it is the same for all requests.
+    /// The lock, if the key source is one plain name.
     pub(super) name: Option<LockKey>,
     pub(super) kind: Kind,
     pub(super) ttl: Option<Duration>,
     pub(super) wait: Wait,
-    /// Nothing is the default.
+    /// `None` is the default.
     pub(super) max_waiters: Option<usize>,
-    /// Those of this layer and all its clones.
+    /// The waiters of this layer and all its clones.
     pub(super) waiters: Waiters,
     pub(super) max_hold: Option<Duration>,
     pub(super) fails_open: bool,

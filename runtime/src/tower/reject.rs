@@ -21,18 +21,18 @@ const SOON: Duration = Duration::from_secs(1);
 pub enum Refusal {
     /// The request does not say what to lock.
     NoKey(KeyError),
-    /// Another holds the mutex; or the read-write lock, so that this one does not fit.
+    /// Others hold the mutex or the read-write lock.
     Held(LockError),
-    /// All permits of the semaphore are out.
+    /// The semaphore has too few free permits.
     Full(LockError),
     /// As many requests wait for this lock as [`max_waiters`] allows.
     ///
     /// [`max_waiters`]: super::LockLayer::max_waiters
     #[non_exhaustive]
     Crowded {
-        /// The lock's.
+        /// The key of the lock.
         key: LockKey,
-        /// Of the built-in answer: 429 for a semaphore, else 503.
+        /// The status of the built-in answer: 429 for a semaphore, else 503.
         status: StatusCode,
     },
     /// The lock store failed.
@@ -58,7 +58,7 @@ impl Refusal {
         }
     }
 
-    /// Too many wait.
+    /// Too many requests wait.
     pub(super) fn crowded(key: LockKey, is_semaphore: bool) -> Self {
         let status = if is_semaphore {
             StatusCode::TOO_MANY_REQUESTS
@@ -120,7 +120,7 @@ impl Refusal {
                 return format!("The request does not say what to lock: {error}.");
             }
             Self::Held(_) => "Another request holds the lock that this one needs.",
-            Self::Full(_) => "As many requests as may run at a time are running.",
+            Self::Full(_) => "As many requests as are allowed at a time are running.",
             Self::Crowded { .. } => "Too many requests wait for the lock that this one needs.",
             Self::Unavailable(_) => {
                 "The lock that the request needs could not be acquired: the lock store failed."
@@ -129,15 +129,13 @@ impl Refusal {
                 "The lock was lost while the request ran. It was stopped; part of its work may \
                  have been done."
             }
-            Self::Misconfigured(_) => {
-                "The server's lock for this request is not set up as it should be."
-            }
+            Self::Misconfigured(_) => "The server's lock for this request is misconfigured.",
         };
         text.to_owned()
     }
 
-    /// Tells the operator, where there is something to be done. Keys, which
-    /// may be personal, and what a client can cause stay at `debug`.
+    /// Logs what an operator can act on. Keys may be personal, so they stay at `debug`, and
+    /// so does what a client can cause.
     pub(super) fn log(&self) {
         match self {
             Self::NoKey(error) => tracing::debug!(%error, "a request does not say what to lock"),
@@ -157,9 +155,9 @@ impl Refusal {
             Self::Misconfigured(error) => {
                 tracing::error!(
                     error = %Quiet(error),
-                    "a request is refused: its lock is not set up as it should be"
+                    "a request is refused: its lock is misconfigured"
                 );
-                tracing::debug!(%error, "the lock that is not set up as it should be");
+                tracing::debug!(%error, "the lock that is misconfigured");
             }
         }
     }

@@ -15,8 +15,8 @@ use super::future::ResponseFuture;
 use super::key::RequestKey;
 use super::policy::Policy;
 
-/// A service whose requests are handled under a lock; from
-/// [`LockLayer`](super::LockLayer).
+/// The service that [`LockLayer`](super::LockLayer) makes: it handles each request under
+/// a lock.
 pub struct LockService<S, K> {
     inner: S,
     key: Arc<K>,

@@ -1,4 +1,4 @@
-//! How many requests wait for each lock, and the bound of that number.
+//! Counts the requests that wait for each lock, and bounds their number.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -15,7 +15,7 @@ use crate::engine::lease::Lease;
 /// An acquisition under way.
 pub(super) type Acquire = Pin<Box<dyn Future<Output = Result<Lease, Denied>> + Send>>;
 
-/// How many wait for each lock; nobody waits for one that is not in here.
+/// The number of waiting requests per lock. A lock without waiters has no entry.
 #[derive(Clone, Default)]
 pub(super) struct Waiters(Arc<Mutex<HashMap<LockKey, usize>>>);
 
@@ -25,8 +25,7 @@ impl Waiters {
     }
 }
 
-/// A request's place among those that wait, once it has taken it; given back when
-/// dropped.
+/// A request's place among the waiters. Dropping it gives the place back.
 pub(super) struct Place {
     waiters: Waiters,
     key: LockKey,
@@ -70,11 +69,12 @@ impl Drop for Place {
 /// Why there is no lease.
 pub(super) enum Denied {
     Because(LockError),
-    /// There is no place to wait for this lock.
+    /// Too many requests wait for this lock.
     Crowded(LockKey),
 }
 
-/// Acquires, and waits in a place if it has to wait. Without one, as many wait as come.
+/// Acquires, and takes its place if it has to wait. Without a place, the number of waiters is
+/// not bounded.
 pub(super) fn bounded(
     place: Option<Place>,
     acquire: impl Future<Output = Result<Lease, LockError>> + Send + 'static,
