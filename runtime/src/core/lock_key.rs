@@ -57,7 +57,7 @@ impl LockKey {
     ///
     /// The role stands before the name, so that no name can look like another
     /// lock's second key; the braces put all keys of a lock into one slot.
-    #[cfg(any(test, feature = "internals", feature = "cluster"))]
+    #[cfg(any(test, feature = "internals", feature = "redis"))]
     #[doc(hidden)]
     #[must_use]
     pub fn in_store(&self, prefix: &str, role: &str) -> String {

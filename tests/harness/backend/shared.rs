@@ -270,7 +270,8 @@ async fn quorum(
     let settings = settings(prefix);
     let mut nodes = Vec::new();
     for url in masters.urls() {
-        let member = RedisStore::connect_member(&url, &settings, id, Handle::current()).await?;
+        let member =
+            RedisStore::connect_quorum_server(&url, &settings, id, Handle::current()).await?;
         nodes.push((member.server, Arc::new(member.store) as Arc<dyn QuorumMember>));
     }
     Ok(Arc::new(quorum::Quorum::new(nodes, Duration::from_secs(60), Handle::current())))

@@ -40,7 +40,7 @@ async fn a_handshake_is_short() {
     connect(&resp2).await;
     let by_resp2 = read(&server).await - before - by_resp3;
     let (id, runtime) = (ClientId::random(), Handle::current());
-    RedisStore::connect_member(&server.url(), &of_a_quorum, id, runtime).await.unwrap();
+    RedisStore::connect_quorum_server(&server.url(), &of_a_quorum, id, runtime).await.unwrap();
     let of_a_member = read(&server).await - before - by_resp3 - by_resp2;
     for bytes in [by_resp3, by_resp2, of_a_member] {
         assert!(bytes <= HANDSHAKE, "{by_resp3}, {by_resp2}, {of_a_member}");

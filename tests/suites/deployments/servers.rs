@@ -4,7 +4,7 @@
 use leasehold_tests::requests;
 use std::time::{Duration, Instant};
 
-use leasehold::store::redis::{Member, RedisStore, Settings};
+use leasehold::store::redis::{QuorumServer, RedisStore, Settings};
 use leasehold::store::{Attempt, ClientId, Kind, Renewal, Request, Store};
 use leasehold::{LockError, Locks, Outcome};
 use leasehold_tests::cluster::Cluster;
@@ -29,9 +29,9 @@ async fn store(url: &str, settings: &Settings) -> RedisStore {
 }
 
 /// One of a quorum.
-async fn member(url: &str, settings: &Settings) -> Member {
+async fn member(url: &str, settings: &Settings) -> QuorumServer {
     let (id, runtime) = (ClientId::random(), Handle::current());
-    RedisStore::connect_member(url, settings, id, runtime).await.unwrap()
+    RedisStore::connect_quorum_server(url, settings, id, runtime).await.unwrap()
 }
 
 #[tokio::test]
@@ -256,7 +256,7 @@ async fn a_badly_configured_server_is_logged() {
     }
     run(&mut server.redis().await, "CLIENT KILL SKIPME yes").await;
     while client.acquire(&request("a"), None).await.is_err() {}
-    assert!(!warnings.take().contains("set up badly"));
+    assert!(!warnings.take().contains("put locks at risk"));
 
     let counts_after = Some(Duration::from_secs(60));
     let quorum = Settings { counts_after, ..Settings::default() };

@@ -10,7 +10,7 @@ use crate::core::error::{LockError, Step};
 use crate::core::no_majority::NoMajority;
 use crate::core::options::{LONGEST, SHORTEST_TTL};
 use crate::store::quorum::Quorum;
-use crate::store::redis::{Lazy, Member, RedisStore, Settings};
+use crate::store::redis::{LazyStore, QuorumServer, RedisStore, Settings};
 use crate::store::{ClientId, QuorumMember, Store};
 
 /// That so many may be a quorum, for so long.
@@ -41,9 +41,9 @@ pub(crate) fn connect_quorum_lazy(
     longest_ttl: Duration,
     id: ClientId,
     runtime: Handle,
-) -> Result<Lazy, LockError> {
+) -> Result<LazyStore, LockError> {
     check(urls.len(), longest_ttl)?;
-    let name = |url: &String| RedisStore::name_of_member(url, &settings);
+    let name = |url: &String| RedisStore::name_of_quorum_server(url, &settings);
     let names = urls.iter().map(name).collect::<Result<Vec<_>, _>>()?;
     for (nth, name) in names.iter().enumerate() {
         if names[..nth].contains(name) {
@@ -58,7 +58,7 @@ pub(crate) fn connect_quorum_lazy(
             Ok(Arc::new(quorum) as Arc<dyn Store>)
         }
     };
-    Ok(Lazy::start(names.join(", "), command_timeout, Some(longest_ttl), runtime, connect))
+    Ok(LazyStore::start(names.join(", "), command_timeout, Some(longest_ttl), runtime, connect))
 }
 
 /// Connects to each server, and fails unless a majority of them is there.
@@ -72,12 +72,12 @@ pub(crate) async fn connect_quorum<U: AsRef<str>>(
     check(urls.len(), longest_ttl)?;
     let connect = |url: &U| {
         let (url, runtime) = (url.as_ref().to_owned(), runtime.clone());
-        async move { RedisStore::connect_member(&url, settings, id, runtime).await }
+        async move { RedisStore::connect_quorum_server(&url, settings, id, runtime).await }
     };
     let members = try_join_all(urls.iter().map(connect)).await?;
     for (nth, member) in members.iter().enumerate() {
-        let is_same = |other: &&Member| {
-            other.server == member.server || other.run.is_some() && other.run == member.run
+        let is_same = |other: &&QuorumServer| {
+            other.server == member.server || other.run_id.is_some() && other.run_id == member.run_id
         };
         if let Some(other) = members[..nth].iter().find(is_same) {
             return Err(named_twice(&other.server, &member.server));
@@ -85,7 +85,7 @@ pub(crate) async fn connect_quorum<U: AsRef<str>>(
     }
     let failed = members.iter().filter(|member| member.error.is_some()).count();
     if failed > members.len() / 2 {
-        let answer = |member: &Member| {
+        let answer = |member: &QuorumServer| {
             let answer = match &member.error {
                 None => "connected".to_owned(),
                 Some(LockError::Store { cause, .. }) => cause.to_string(),
@@ -98,7 +98,7 @@ pub(crate) async fn connect_quorum<U: AsRef<str>>(
         return Err(LockError::Quorum { step: Step::Connect, what, cause });
     }
     for member in &members {
-        if let Some(why) = &member.counts_not_yet {
+        if let Some(why) = &member.refusal_to_grant {
             let server = &member.server;
             tracing::warn!(%server, "a server of the quorum does not count yet: {why}");
         }

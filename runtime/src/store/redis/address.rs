@@ -1,9 +1,9 @@
-//! What a user gives to connect: one grammar of URLs for a server, the nodes of a
-//! cluster, and sentinels. No error repeats any of it: it may hold a password.
+//! Reads the URL of a server, of a cluster's nodes, or of sentinels. No error repeats any part
+//! of the URL: it may contain a password.
 
 use redis::{ConnectionInfo, IntoConnectionInfo, ProtocolVersion};
 
-use super::endpoint::Place;
+use super::endpoint::Endpoint;
 use super::sentinel::Sentinels;
 use crate::core::error::{LockError, Step};
 use crate::store::StoreError;
@@ -11,10 +11,9 @@ use crate::store::StoreError;
 /// Where a URL leads.
 #[derive(Clone, Debug)]
 pub(super) enum Address {
-    /// To one server, be it the master that sentinels name.
-    One(Box<Place>),
+    /// To one server, perhaps the master that sentinels name.
+    One(Box<Endpoint>),
     /// To nodes of a cluster.
-    #[cfg(feature = "cluster")]
     Cluster(Vec<ConnectionInfo>),
 }
 
@@ -38,10 +37,10 @@ fn invalid<T>(problem: &str) -> Result<T, LockError> {
 pub(super) fn read(url: &str) -> Result<Address, LockError> {
     let url = url.trim();
     if url.contains(char::is_control) {
-        // The driver would leave it out, also where it was meant.
-        return invalid("it has a control character in it");
+        // The driver would drop it silently, also from a password.
+        return invalid("it contains a control character");
     }
-    let Some((scheme, rest)) = url.split_once("://") else { return invalid("it is no URL") };
+    let Some((scheme, rest)) = url.split_once("://") else { return invalid("it is not a URL") };
     let scheme = scheme.to_ascii_lowercase();
     let parts = Parts::of(rest)?;
     match scheme.as_str() {
@@ -53,13 +52,13 @@ pub(super) fn read(url: &str) -> Result<Address, LockError> {
         "rediss" | "valkeys" => parts.servers(&scheme, true),
         "redis+sentinel" => parts.sentinels("redis", false),
         "rediss+sentinel" => parts.sentinels("rediss", true),
-        _ => invalid("it begins with what is not known"),
+        _ => invalid("its scheme is unknown"),
     }
 }
 
-/// A URL behind its scheme, as it is written.
+/// The parts of a URL after its scheme, still percent-encoded.
 struct Parts<'a> {
-    /// User and password, with the `@` behind them.
+    /// User and password, with the `@` after them.
     login: &'a str,
     hosts: Vec<&'a str>,
     /// With the slash before it.
@@ -76,7 +75,7 @@ impl<'a> Parts<'a> {
         let (login, hosts) = authority.split_at(authority.rfind('@').map_or(0, |at| at + 1));
         if login.matches('@').count() > 1 && login.contains(',') {
             return invalid(
-                "user and password stand once, before the first host, and an @ in them is %40",
+                "write user and password once, before the first host, and an @ in them as %40",
             );
         }
         let options = query.split('&').filter(|option| !option.is_empty());
@@ -89,26 +88,26 @@ impl<'a> Parts<'a> {
         })
     }
 
-    /// That nothing is asked for that would be left out in silence.
+    /// Refuses what would otherwise be ignored silently.
     fn check(&self, known: &[&str], is_tls: bool) -> Result<(), LockError> {
         if !self.options.iter().all(|(name, _)| known.contains(name)) {
             let known = known.join(", ");
-            return invalid(&format!("it has an option other than those known here: {known}"));
+            return invalid(&format!("it has an option other than these: {known}"));
         }
         let is_protocol = |it: &str| matches!(it, "2" | "3" | "resp2" | "resp3");
         if self.options.iter().any(|(name, it)| *name == "protocol" && !is_protocol(it)) {
-            return invalid("the protocol is neither resp2 nor resp3");
+            return invalid("its protocol is neither resp2 nor resp3");
         }
         if is_tls && !cfg!(feature = "tls") {
-            return invalid("for TLS the feature `tls` is missing");
+            return invalid("TLS needs the feature `tls`");
         }
         if !self.fragment.is_empty() {
-            return invalid("what stands behind the # is not known; is it part of a password? %23");
+            return invalid("it has a fragment; if the # belongs to a password, write %23");
         }
         Ok(())
     }
 
-    /// The server at a host, if all else is said of it.
+    /// The server at one of the hosts.
     fn at(
         &self,
         scheme: &str,
@@ -135,16 +134,11 @@ impl<'a> Parts<'a> {
         }
         let at = |host: &&str| self.at(scheme, self.login, host, self.path);
         let nodes = self.hosts.iter().map(at).collect::<Result<Vec<_>, _>>()?;
-        #[cfg(feature = "cluster")]
-        {
-            nodes.iter().try_for_each(check_node)?;
-            Ok(Address::Cluster(nodes))
+        if !cfg!(feature = "cluster") {
+            return invalid("several hosts are a cluster, which needs the feature `cluster`");
         }
-        #[cfg(not(feature = "cluster"))]
-        {
-            let _ = nodes;
-            invalid("several hosts are a cluster, for which the feature `cluster` is missing")
-        }
+        nodes.iter().try_for_each(check_node)?;
+        Ok(Address::Cluster(nodes))
     }
 
     fn sentinels(&self, scheme: &str, is_tls: bool) -> Result<Address, LockError> {
@@ -152,11 +146,11 @@ impl<'a> Parts<'a> {
         let mut path = self.path.trim_matches('/').split('/');
         let (name, db) = (path.next().unwrap_or_default(), path.next().unwrap_or("0"));
         if name.is_empty() {
-            return invalid("the name of the master is missing");
+            return invalid("the master's name is missing");
         }
-        let is_named_so = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
-        if !name.chars().all(is_named_so) || path.next().is_some() {
-            return invalid("behind the hosts stand the master's name and a database's number");
+        let is_in_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
+        if !name.chars().all(is_in_name) || path.next().is_some() {
+            return invalid("after the hosts come the master's name and the number of a database");
         }
         let option = |name| self.options.iter().rfind(|it| it.0 == name).map(|it| in_login(it.1));
         let login = match (option("sentinel_user"), option("sentinel_password")) {
@@ -168,22 +162,22 @@ impl<'a> Parts<'a> {
             let has_port = host.rsplit(']').next().is_some_and(|end| end.contains(':'));
             let port = if has_port || host.is_empty() { "" } else { ":26379" };
             let info = self.at(scheme, &login, &format!("{host}{port}"), "")?;
-            // Every sentinel speaks it, and is asked one thing.
+            // All sentinels speak it, and the client asks only one question.
             let settings = info.redis_settings().clone().set_protocol(ProtocolVersion::RESP2);
             Ok(info.set_redis_settings(settings))
         };
         let sentinels = self.hosts.iter().map(sentinel).collect::<Result<Vec<_>, _>>()?;
         let master = self.at(scheme, self.login, "master", &format!("/{db}"))?;
         let sentinels = Sentinels::new(sentinels, name.to_owned(), master);
-        Ok(Address::One(Box::new(Place::Sentinel(sentinels))))
+        Ok(Address::One(Box::new(Endpoint::Sentinel(sentinels))))
     }
 }
 
 fn fixed(server: ConnectionInfo) -> Address {
-    Address::One(Box::new(Place::Fixed(server)))
+    Address::One(Box::new(Endpoint::Fixed(server)))
 }
 
-/// A value of an option, where a URL has a user or a password.
+/// Escapes the value of an option for use as a user or a password.
 fn in_login(value: &str) -> String {
     let escape = |c: char| match c {
         '@' => "%40".to_owned(),
@@ -195,36 +189,35 @@ fn in_login(value: &str) -> String {
     value.chars().map(escape).collect()
 }
 
-/// What a node of a cluster can't have.
-#[cfg(feature = "cluster")]
+/// Refuses settings that a cluster does not have.
 pub(super) fn check_node(node: &ConnectionInfo) -> Result<(), LockError> {
     if node.redis_settings().db() != 0 {
-        return invalid("a cluster has no database but 0");
+        return invalid("a cluster has only the database 0");
     }
     if !node.redis_settings().protocol().supports_resp3() {
-        return invalid("a cluster is spoken to by RESP3");
+        return invalid("a cluster needs RESP3");
     }
     Ok(())
 }
 
-/// One node of a cluster has the locks of its own slots alone.
+/// The error for a single node of a cluster, which keeps only the locks of its own slots.
 pub(super) fn no_cluster() -> LockError {
     LockError::InvalidOption {
         option: "url",
-        problem: "it leads to a node of a cluster; connect to that, redis://host,host, with the \
-                  feature `cluster`"
-            .to_owned(),
+        problem:
+            "it leads to a node of a cluster; connect to the cluster, redis://host,host, with \
+                  the feature `cluster`"
+                .to_owned(),
     }
 }
 
 /// Reads the URL of one server.
 fn one(url: &str) -> Result<ConnectionInfo, LockError> {
     let Ok(info) = url.into_connection_info() else {
-        // The driver's own words may repeat a part of it.
-        return invalid("a host, a port, a database or a login is none that can be read");
+        // The driver's own text may repeat a part of the URL.
+        return invalid("its host, port, database or login is malformed");
     };
-    // By RESP3 hints come on the same connection, unless the URL says otherwise:
-    // the driver's own default is RESP2.
+    // The driver's default is RESP2. By RESP3 the connection for commands also carries hints.
     let is_chosen = url.contains("?protocol=") || url.contains("&protocol=");
     let protocol =
         if is_chosen { info.redis_settings().protocol() } else { ProtocolVersion::RESP3 };

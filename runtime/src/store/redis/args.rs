@@ -1,32 +1,32 @@
-//! The words of a command, one behind the other in one piece of memory.
+//! The keys and arguments of a command, one after the other in a single buffer.
 
-/// Words that are keys, then words that are arguments.
+/// A list of byte strings that costs two allocations, however long it is.
 #[derive(Clone, Debug)]
-pub(super) struct Words {
-    text: Vec<u8>,
-    /// Where each word ends.
+pub(super) struct Args {
+    bytes: Vec<u8>,
+    /// Where each argument ends in `bytes`.
     ends: Vec<usize>,
 }
 
-impl Words {
-    /// Room for what the commands of a lock with a short name need.
+impl Args {
+    /// Has room for a command of a lock with a short name.
     pub(super) fn new() -> Self {
-        Self { text: Vec::with_capacity(256), ends: Vec::with_capacity(12) }
+        Self { bytes: Vec::with_capacity(256), ends: Vec::with_capacity(12) }
     }
 
-    pub(super) fn push(&mut self, word: &[u8]) {
-        self.push_parts(&[word]);
+    pub(super) fn push(&mut self, arg: &[u8]) {
+        self.push_parts(&[arg]);
     }
 
-    /// One word, of several parts.
+    /// Adds one argument that is made of several parts.
     pub(super) fn push_parts(&mut self, parts: &[&[u8]]) {
         for part in parts {
-            self.text.extend_from_slice(part);
+            self.bytes.extend_from_slice(part);
         }
-        self.ends.push(self.text.len());
+        self.ends.push(self.bytes.len());
     }
 
-    /// A number in digits.
+    /// Adds a number in decimal digits.
     pub(super) fn push_number(&mut self, mut number: u64) {
         let (mut digits, mut start) = ([b'0'; 20], 20);
         while number > 0 || start == 20 {
@@ -37,18 +37,19 @@ impl Words {
         self.push(&digits[start..]);
     }
 
+    /// The number of arguments.
     pub(super) fn len(&self) -> usize {
         self.ends.len()
     }
 
-    /// How many bytes they have together.
+    /// The length of all arguments in bytes.
     pub(super) fn size(&self) -> usize {
-        self.text.len()
+        self.bytes.len()
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &[u8]> {
         let mut start = 0;
-        self.ends.iter().map(move |end| &self.text[std::mem::replace(&mut start, *end)..*end])
+        self.ends.iter().map(move |end| &self.bytes[std::mem::replace(&mut start, *end)..*end])
     }
 }
 
@@ -57,16 +58,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_come_out_as_they_went_in() {
-        let mut words = Words::new();
-        words.push(b"a");
-        words.push(b"");
-        words.push_parts(&[b"b:", b"c"]);
+    fn arguments_come_out_as_they_went_in() {
+        let mut args = Args::new();
+        args.push(b"a");
+        args.push(b"");
+        args.push_parts(&[b"b:", b"c"]);
         for number in [0, 7, 10, 30_000, u64::MAX] {
-            words.push_number(number);
+            args.push_number(number);
         }
-        let all: Vec<_> = words.iter().map(|word| std::str::from_utf8(word).unwrap()).collect();
+        let all: Vec<_> = args.iter().map(|arg| std::str::from_utf8(arg).unwrap()).collect();
         assert_eq!(all, ["a", "", "b:c", "0", "7", "10", "30000", "18446744073709551615"]);
-        assert_eq!((words.len(), words.size()), (8, 1 + 3 + 1 + 1 + 2 + 5 + 20));
+        assert_eq!((args.len(), args.size()), (8, 1 + 3 + 1 + 1 + 2 + 5 + 20));
     }
 }

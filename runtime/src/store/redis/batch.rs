@@ -1,8 +1,8 @@
-//! A flight: commands that are sent together, in one go, each with an answer of its own.
+//! A batch: commands that are sent together, each with an answer of its own.
 //!
-//! Several of the same script are one call of it. What goes wrong with such a call as a
-//! whole (a right that is missing for one key, a script that was forgotten) has run
-//! nothing of it: each is then sent alone, and has its own answer.
+//! Several of the same script become one call. An error of such a call as a whole (a missing
+//! right for one key, a forgotten script) means that none of its commands has run. Then each is
+//! sent alone, and has its own answer.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -10,86 +10,103 @@ use std::time::{Duration, Instant};
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use redis::{RedisError, RedisResult, Value};
+use tokio::sync::oneshot;
 use tokio::time::{Instant as Timer, timeout_at};
 
-use super::batcher::Entry;
-use super::command::{Command, unreadable};
-use super::connection::{Connections, Link};
-use super::errors::Fault;
-use super::{command, errors};
+use super::answer::{PendingAnswer, unreadable};
+use super::command::{Command, pack};
+use super::connection::Connection;
+use super::errors;
+use super::errors::LinkOutcome;
+use super::link::Link;
 use crate::store::StoreError;
 
-/// The most commands of a flight: what comes later does not wait for more.
-pub(super) const MOST: usize = 100;
+/// The most commands of a batch: those that come later do not wait for more.
+pub(super) const MAX_COMMANDS: usize = 100;
 
-/// The most requests of a call: while a script runs, the server does nothing else.
-const TOGETHER: usize = 16;
+/// The most commands of a call: while a script runs, the server does nothing else.
+const MAX_PER_CALL: usize = 16;
+
+type Sender = oneshot::Sender<Result<Value, StoreError>>;
+
+/// A command in the queue, and where its answer goes.
+pub(super) struct Queued {
+    pub(super) command: Command,
+    answer: Sender,
+    pub(super) limit: Duration,
+}
+
+impl Queued {
+    /// A command that must be answered within `limit`.
+    pub(super) fn new(command: Command, limit: Duration) -> (Self, PendingAnswer) {
+        let (answer, receiver) = oneshot::channel();
+        (Self { command, answer, limit }, PendingAnswer::InBatch(receiver))
+    }
+}
 
 /// Sends commands, and answers each within `limit`.
-pub(super) async fn run(connections: Arc<Connections>, mut entries: Vec<Entry>, limit: Duration) {
+pub(super) async fn run(connection: Arc<Connection>, mut queued: Vec<Queued>, limit: Duration) {
     let deadline = Timer::now() + limit;
-    let Ok(Ok(link)) = timeout_at(deadline, connections.get(limit)).await else {
-        return Flight::new(entries).fail(|| connections.shared().no_connection());
+    let Ok(Ok(link)) = timeout_at(deadline, connection.link(limit)).await else {
+        return Batch::new(queued).fail(|| connection.server().no_connection());
     };
-    if let Some(problem) = connections.shared().why_not_to_grant(&link.health) {
-        for entry in entries.extract_if(.., |entry| entry.command.grants()) {
-            let _ = entry.answer.send(Err(errors::not_yet(&problem)));
+    if let Some(refusal) = connection.server().refusal_to_grant(&link.state) {
+        for queued in queued.extract_if(.., |queued| queued.command.grants()) {
+            let _ = queued.answer.send(Err(errors::not_sent(&refusal)));
         }
     }
-    let mut flight = Flight::new(entries);
-    // That a connection had to be made first is not its silence.
+    let mut batch = Batch::new(queued);
+    // From here on: the time to make a link is no silence of the link.
     let sent = Instant::now();
-    match timeout_at(deadline, flight.send(&connections, &link, sent)).await {
+    match timeout_at(deadline, batch.send(&connection, &link, sent)).await {
         Ok(Ok(())) => {}
         Ok(Err(error)) => {
-            connections.judge(&link, sent, errors::sort(error.clone()).0);
-            flight.fail(|| errors::sort(error.clone()).1);
+            connection.record(&link, sent, errors::classify(error.clone()).0);
+            batch.fail(|| errors::classify(error.clone()).1);
         }
         Err(_) => {
-            connections.judge(&link, sent, Fault::Silent);
-            flight.fail(errors::silent);
+            connection.record(&link, sent, LinkOutcome::Silent);
+            batch.fail(errors::timed_out);
         }
     }
 }
 
-/// Commands by their places, and those that have no answer yet.
-struct Flight {
+/// The commands of a batch, and where the answers go that have not come yet.
+struct Batch {
     commands: Vec<Command>,
-    waiting: Vec<Option<Sender>>,
+    pending: Vec<Option<Sender>>,
 }
 
-type Sender = tokio::sync::oneshot::Sender<Result<Value, StoreError>>;
-
-/// One call of a script, for the commands of these places.
+/// One call of a script, for the commands at these indexes.
 struct Call {
-    places: Vec<usize>,
-    /// With the whole body, for a server that has forgotten the script.
+    indexes: Vec<usize>,
+    /// The whole body is sent, for a server that has forgotten the script.
     with_body: bool,
 }
 
-impl Flight {
-    fn new(entries: Vec<Entry>) -> Self {
-        let split = |entry: Entry| (entry.command, Some(entry.answer));
-        let (commands, waiting) = entries.into_iter().map(split).unzip();
-        Self { commands, waiting }
+impl Batch {
+    fn new(queued: Vec<Queued>) -> Self {
+        let split = |queued: Queued| (queued.command, Some(queued.answer));
+        let (commands, pending) = queued.into_iter().map(split).unzip();
+        Self { commands, pending }
     }
 
-    /// Sends all, and again what needs it. An error is one of the connection; answers
-    /// that came before it stand.
+    /// Sends all commands, and some of them again. It fails if the connection does; the
+    /// answers that came before stand.
     async fn send(
         &mut self,
-        connections: &Connections,
+        connection: &Connection,
         link: &Link,
         sent: Instant,
     ) -> RedisResult<()> {
-        let together = if link.is_direct() { TOGETHER } else { 1 };
-        // They are sent in this order; who is answered first does not wait for the rest.
-        let mut under_way: FuturesUnordered<_> =
-            plan(&self.commands, together).into_iter().map(|call| self.start(link, call)).collect();
-        while let Some((call, answer)) = under_way.next().await {
-            let (fault, again) = self.take(call, answer?);
-            connections.judge(link, sent, fault);
-            under_way.extend(again.into_iter().map(|call| self.start(link, call)));
+        let max = if link.is_direct() { MAX_PER_CALL } else { 1 };
+        // They are sent in this order; an early answer does not wait for the rest.
+        let mut in_flight: FuturesUnordered<_> =
+            plan(&self.commands, max).into_iter().map(|call| self.start(link, call)).collect();
+        while let Some((call, answer)) = in_flight.next().await {
+            let (outcome, again) = self.take(call, answer?);
+            connection.record(link, sent, outcome);
+            in_flight.extend(again.into_iter().map(|call| self.start(link, call)));
         }
         Ok(())
     }
@@ -100,94 +117,90 @@ impl Flight {
         link: &Link,
         call: Call,
     ) -> impl Future<Output = (Call, RedisResult<Value>)> + use<> {
-        let commands: Vec<_> = call.places.iter().map(|place| &self.commands[*place]).collect();
-        #[cfg(feature = "cluster")]
+        let commands: Vec<_> = call.indexes.iter().map(|index| &self.commands[*index]).collect();
         let is_asking = commands[0].is_asking;
-        let (mut link, cmd) = (link.clone(), command::call(&commands, call.with_body));
+        let (mut link, cmd) = (link.clone(), pack(&commands, call.with_body));
         async move {
-            #[cfg(feature = "cluster")]
-            if is_asking {
-                let answer = link.send_asking(&cmd).await;
-                return (call, answer);
-            }
-            let answer = link.send(&cmd).await;
+            let answer =
+                if is_asking { link.send_asking(&cmd).await } else { link.send(&cmd).await };
             (call, answer)
         }
     }
 
-    /// Gives an answer to those it is for, or says what is to be sent again.
-    fn take(&mut self, call: Call, answer: Value) -> (Fault, Vec<Call>) {
-        let Call { places, with_body } = call;
-        let error = match (answer, &places[..]) {
+    /// Takes the answer of a call, and returns the calls that have to be sent because of it.
+    fn take(&mut self, call: Call, answer: Value) -> (LinkOutcome, Vec<Call>) {
+        let Call { indexes, with_body } = call;
+        let error = match (answer, &indexes[..]) {
             (Value::ServerError(error), _) => RedisError::from(error),
-            (answer, [place]) => return (self.answer(*place, answer), Vec::new()),
-            (Value::Array(answers), _) if answers.len() == places.len() => {
-                let answers = places.into_iter().zip(answers);
-                let faults = answers.map(|(place, answer)| self.answer(place, answer));
-                return (faults.max().unwrap_or(Fault::Answered), Vec::new());
+            (answer, [index]) => return (self.answer(*index, answer), Vec::new()),
+            (Value::Array(answers), _) if answers.len() == indexes.len() => {
+                let answers = indexes.into_iter().zip(answers);
+                let outcomes = answers.map(|(index, answer)| self.answer(index, answer));
+                return (outcomes.max().unwrap_or(LinkOutcome::Answered), Vec::new());
             }
             (answer, _) => {
-                for place in places {
-                    self.settle(place, Err(unreadable(&answer)));
+                for index in indexes {
+                    self.settle(index, Err(unreadable(&answer)));
                 }
-                return (Fault::Answered, Vec::new());
+                return (LinkOutcome::Answered, Vec::new());
             }
         };
         if error.code() == Some("NOSCRIPT") && !with_body {
-            // Loading and calling again would be two commands, and the server may
-            // forget between them.
-            return (Fault::Answered, vec![Call { places, with_body: true }]);
+            // To load the script and call it again takes two commands, and the server may
+            // forget it in between.
+            return (LinkOutcome::Answered, vec![Call { indexes, with_body: true }]);
         }
-        if let [place] = places[..] {
-            let (fault, error) = errors::sort(error);
-            self.settle(place, Err(error));
-            return (fault, Vec::new());
+        if let [index] = indexes[..] {
+            let (outcome, error) = errors::classify(error);
+            self.settle(index, Err(error));
+            return (outcome, Vec::new());
         }
-        let alone = places.into_iter().map(|place| Call { places: vec![place], with_body });
-        (Fault::Answered, alone.collect())
+        let alone = indexes.into_iter().map(|index| Call { indexes: vec![index], with_body });
+        (LinkOutcome::Answered, alone.collect())
     }
 
-    fn answer(&mut self, place: usize, answer: Value) -> Fault {
-        let (fault, answer) = errors::sorted(Ok(answer));
-        self.settle(place, answer);
-        fault
+    fn answer(&mut self, index: usize, answer: Value) -> LinkOutcome {
+        let (outcome, answer) = errors::classify_answer(Ok(answer));
+        self.settle(index, answer);
+        outcome
     }
 
-    fn settle(&mut self, place: usize, answer: Result<Value, StoreError>) {
-        if let Some(waiting) = self.waiting[place].take() {
-            // Whoever asked may be gone; what was asked for is done all the same.
-            let _ = waiting.send(answer);
+    fn settle(&mut self, index: usize, answer: Result<Value, StoreError>) {
+        if let Some(pending) = self.pending[index].take() {
+            // Whoever asked may be gone; the command has run all the same.
+            let _ = pending.send(answer);
         }
     }
 
-    /// Answers all that have no answer yet.
+    /// Answers every command that has no answer yet with an error.
     fn fail(&mut self, error: impl Fn() -> StoreError) {
-        for waiting in self.waiting.iter_mut().filter_map(Option::take) {
-            let _ = waiting.send(Err(error()));
+        for pending in self.pending.iter_mut().filter_map(Option::take) {
+            let _ = pending.send(Err(error()));
         }
     }
 }
 
-/// Which commands are one call. Those of one lock stay in order: a call answers its
-/// requests one behind the other, and takes none that would overtake an earlier call's.
-fn plan(commands: &[Command], together: usize) -> Vec<Call> {
+/// Divides commands into calls. The commands of a lock keep their order: a call runs its
+/// commands one after the other, and none joins a call before that of an earlier command of
+/// its lock.
+fn plan(commands: &[Command], max_per_call: usize) -> Vec<Call> {
     let mut calls: Vec<Call> = Vec::new();
-    // By place: the lock, and the call it is in.
+    // By index of the command: its lock, and its call.
     let mut locks: Vec<u64> = Vec::with_capacity(commands.len());
-    let mut of: Vec<usize> = Vec::with_capacity(commands.len());
-    for (place, command) in commands.iter().enumerate() {
-        let before = locks.iter().rposition(|lock| *lock == command.lock).map(|last| of[last]);
+    let mut call_of: Vec<usize> = Vec::with_capacity(commands.len());
+    for (index, command) in commands.iter().enumerate() {
+        let before = locks.iter().rposition(|lock| *lock == command.lock).map(|last| call_of[last]);
         let first = before.unwrap_or(0);
-        let joins = |call: &Call| {
-            call.places.len() < together && command.goes_with(&commands[call.places[0]])
+        let has_room = |call: &Call| {
+            call.indexes.len() < max_per_call && command.can_share_call(&commands[call.indexes[0]])
         };
-        let at = calls[first..].iter().rposition(joins).map_or(calls.len(), |at| first + at);
+        let at = calls[first..].iter().rposition(has_room).map_or(calls.len(), |at| first + at);
         if at == calls.len() {
-            calls.push(Call { places: Vec::new(), with_body: false });
+            calls.push(Call { indexes: Vec::new(), with_body: false });
         }
-        calls[at].places.push(place);
+        calls[at].indexes.push(index);
         locks.push(command.lock);
-        of.push(at);
+        call_of.push(at);
     }
     calls
 }

@@ -1,9 +1,8 @@
-//! The pump: commands that are ready together go together.
+//! The batcher of one connection: sends commands that are ready at the same time together.
 //!
-//! Whoever sends a command puts it into a queue and has a future at once; a task on the
-//! keeper's runtime takes out all that is there, and sends it off in flights. A command
-//! is queued when it is sent, not when its future is polled, and goes on when that is
-//! dropped.
+//! A caller puts its command into a queue and has a future at once. A task on the keeper's
+//! runtime takes everything from the queue, and sends it in batches. The command is queued by
+//! the call, not by the first poll of the future, and goes on if the future is dropped.
 
 use std::fmt;
 use std::future::poll_fn;
@@ -11,120 +10,48 @@ use std::sync::{Arc, Mutex};
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
-use redis::Value;
 use tokio::runtime::Handle;
-use tokio::sync::oneshot;
 
-use super::command::{Command, number_of};
-use super::connection::Connections;
-use super::{batch, lock};
-use crate::core::key::LockKey;
-use crate::store::StoreError;
+use super::batch;
+use super::batch::Queued;
+use super::connection::Connection;
+use super::sync::lock;
 
-/// What a command was answered; nothing if the runtime of the pump has ended.
-pub(super) type Answer = oneshot::Receiver<Result<Value, StoreError>>;
-
-/// A command on its way.
-pub(super) struct Entry {
-    pub(super) command: Command,
-    pub(super) answer: oneshot::Sender<Result<Value, StoreError>>,
-    limit: Duration,
-}
-
-impl Entry {
-    /// A command that is to be answered within `limit`.
-    pub(super) fn new(command: Command, limit: Duration) -> (Self, Answer) {
-        let (answer, receiver) = oneshot::channel();
-        (Self { command, answer, limit }, receiver)
-    }
-}
-
-/// The pumps of one server, one for each connection. All commands of a lock go through
-/// the same one, and so keep their order.
-#[derive(Debug)]
-pub(super) struct Pumps(Vec<Pump>);
-
-impl Pumps {
-    /// Starts a pump for each; there is at least one.
-    pub(super) fn start(connections: Vec<Connections>, runtime: &Handle) -> Self {
-        Self(connections.into_iter().map(|it| Pump::start(it, runtime)).collect())
-    }
-
-    /// The connection that hints come by, and whatever else is asked of the server.
-    pub(super) fn connections(&self) -> &Connections {
-        &self.0[0].connections
-    }
-
-    /// Whether hints can be expected, for who waits. The connection that they come by is made
-    /// anew if it is lost: the lock that is waited for may be another's.
-    pub(super) fn hear(&self) -> bool {
-        let Pump { connections, runtime, .. } = &self.0[0];
-        let is_open = connections.shared().ears.are_open();
-        if !is_open {
-            connections.recover(runtime);
-        }
-        is_open
-    }
-
-    fn place(&self, lock: u64) -> usize {
-        usize::try_from(lock % self.0.len() as u64).unwrap_or_default()
-    }
-
-    /// Whether the commands of two locks go through the same pump.
-    pub(super) fn have_together(&self, first: &LockKey, second: &LockKey) -> bool {
-        self.place(number_of(first)) == self.place(number_of(second))
-    }
-
-    /// Queues commands, in this order.
-    pub(super) fn push(&self, entries: impl IntoIterator<Item = Entry>) {
-        if let [pump] = &self.0[..] {
-            return pump.push(entries);
-        }
-        let mut sorted: Vec<Vec<_>> = self.0.iter().map(|_| Vec::new()).collect();
-        for entry in entries {
-            sorted[self.place(entry.command.lock)].push(entry);
-        }
-        for (pump, entries) in self.0.iter().zip(sorted).filter(|(_, it)| !it.is_empty()) {
-            pump.push(entries);
-        }
-    }
-}
-
-/// Where commands are given to the pump of one connection. When it is dropped, the pump
-/// sends what there is, and ends.
-struct Pump {
-    connections: Arc<Connections>,
-    runtime: Handle,
+/// Queues commands for one connection. When it is dropped, its task sends what is queued, and
+/// ends.
+pub(super) struct Batcher {
+    pub(super) connection: Arc<Connection>,
+    pub(super) runtime: Handle,
     queue: Arc<Mutex<Queue>>,
 }
 
 #[derive(Default)]
 struct Queue {
-    entries: Vec<Entry>,
-    /// The pump, where it sleeps.
+    commands: Vec<Queued>,
+    /// The task, while it sleeps.
     sleeper: Option<Waker>,
-    /// Nothing more is put in, or nothing more is taken out.
+    /// Either end is gone: the batcher, or its task.
     is_closed: bool,
 }
 
-impl Pump {
-    /// Starts a pump on the runtime that drives the connections.
-    fn start(connections: Connections, runtime: &Handle) -> Self {
-        let (connections, queue) = (Arc::new(connections), Arc::default());
-        // Made before the task: a runtime that has ended drops it unpolled.
-        let end = End(Arc::clone(&queue));
-        runtime.spawn(run(end, connections.clone()));
-        Self { connections, runtime: runtime.clone(), queue }
+impl Batcher {
+    /// Starts the task on the runtime that drives the connections.
+    pub(super) fn start(connection: Connection, runtime: &Handle) -> Self {
+        let (connection, queue) = (Arc::new(connection), Arc::default());
+        // Made before the task: a runtime that has ended drops the task unpolled.
+        let end = TaskEnd(Arc::clone(&queue));
+        runtime.spawn(run(end, connection.clone()));
+        Self { connection, runtime: runtime.clone(), queue }
     }
 
-    /// Queues commands, in this order.
-    fn push(&self, entries: impl IntoIterator<Item = Entry>) {
+    /// Queues commands in this order.
+    pub(super) fn push(&self, commands: impl IntoIterator<Item = Queued>) {
         let mut queue = lock(&self.queue);
         if queue.is_closed {
-            // Whoever waits for an answer hears that there will be none.
+            // Dropped without an answer, they fail as after a shutdown.
             return;
         }
-        queue.entries.extend(entries);
+        queue.commands.extend(commands);
         let sleeper = queue.sleeper.take();
         drop(queue);
         if let Some(sleeper) = sleeper {
@@ -133,14 +60,14 @@ impl Pump {
     }
 }
 
-/// What is queued is left out: it names locks.
-impl fmt::Debug for Pump {
+/// Leaves out the queue, which names locks.
+impl fmt::Debug for Batcher {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.connections.fmt(f)
+        self.connection.fmt(f)
     }
 }
 
-impl Drop for Pump {
+impl Drop for Batcher {
     fn drop(&mut self) {
         let mut queue = lock(&self.queue);
         queue.is_closed = true;
@@ -152,38 +79,38 @@ impl Drop for Pump {
     }
 }
 
-/// The end of the pump, be it because its runtime was dropped: nobody waits for an
-/// answer any more.
-struct End(Arc<Mutex<Queue>>);
+/// The task's end of the queue. When the task ends, also because its runtime was dropped, no
+/// command waits for an answer any more.
+struct TaskEnd(Arc<Mutex<Queue>>);
 
-impl Drop for End {
+impl Drop for TaskEnd {
     fn drop(&mut self) {
         let mut queue = lock(&self.0);
         queue.is_closed = true;
-        let left = std::mem::take(&mut queue.entries);
+        let left = std::mem::take(&mut queue.commands);
         drop(queue);
         drop(left);
     }
 }
 
-/// Sends off what is queued, until the store is dropped.
-async fn run(queue: End, connections: Arc<Connections>) {
+/// Sends what is queued, until the batcher is dropped.
+async fn run(queue: TaskEnd, connection: Arc<Connection>) {
     let mut taken = Vec::new();
     while take(&queue.0, &mut taken).await {
-        for (limit, entries) in sort(&mut taken) {
-            // A task of its own: no answer, and no connection that is hard to be
-            // had, holds up what comes after.
-            tokio::spawn(batch::run(connections.clone(), entries, limit));
+        for (limit, commands) in divide(&mut taken) {
+            // A task of its own: neither a missing answer nor a connection that is slow to
+            // make holds up the next batch.
+            tokio::spawn(batch::run(connection.clone(), commands, limit));
         }
     }
 }
 
-/// Takes all that is queued, once there is something; false if there will be nothing.
-async fn take(queue: &Mutex<Queue>, taken: &mut Vec<Entry>) -> bool {
+/// Waits until something is queued, and takes all of it. False once nothing more will come.
+async fn take(queue: &Mutex<Queue>, taken: &mut Vec<Queued>) -> bool {
     poll_fn(|context| {
         let mut queue = lock(queue);
-        if !queue.entries.is_empty() {
-            std::mem::swap(&mut queue.entries, taken);
+        if !queue.commands.is_empty() {
+            std::mem::swap(&mut queue.commands, taken);
             return Poll::Ready(true);
         }
         if queue.is_closed {
@@ -195,19 +122,19 @@ async fn take(queue: &Mutex<Queue>, taken: &mut Vec<Entry>) -> bool {
     .await
 }
 
-/// The commands of each flight, and its limit: those of a short TTL give up early, and
-/// are no reason for others to. Commands of one limit stay in order, and so do all of
-/// one request.
-fn sort(taken: &mut Vec<Entry>) -> Vec<(Duration, Vec<Entry>)> {
-    let mut flights: Vec<(Duration, Vec<Entry>)> = Vec::with_capacity(1);
-    for entry in taken.drain(..) {
-        let room = |(limit, entries): &&mut (Duration, Vec<Entry>)| {
-            *limit == entry.limit && entries.len() < batch::MOST
+/// Divides commands into batches of one time limit each: those of a short TTL give up early,
+/// and the others need not. Commands of one limit keep their order, and so do all of one
+/// request.
+fn divide(taken: &mut Vec<Queued>) -> Vec<(Duration, Vec<Queued>)> {
+    let mut batches: Vec<(Duration, Vec<Queued>)> = Vec::with_capacity(1);
+    for queued in taken.drain(..) {
+        let has_room = |(limit, commands): &&mut (Duration, Vec<Queued>)| {
+            *limit == queued.limit && commands.len() < batch::MAX_COMMANDS
         };
-        match flights.iter_mut().rev().find(room) {
-            Some((_, entries)) => entries.push(entry),
-            None => flights.push((entry.limit, vec![entry])),
+        match batches.iter_mut().rev().find(has_room) {
+            Some((_, commands)) => commands.push(queued),
+            None => batches.push((queued.limit, vec![queued])),
         }
     }
-    flights
+    batches
 }

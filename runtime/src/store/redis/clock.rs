@@ -1,10 +1,10 @@
-//! The clock that a holder reads its deadlines from. It goes on while the system is
-//! suspended, where the system has such a clock: the lease ends on the server meanwhile.
+//! The clock for a holder's deadlines. Where the system has such a clock, it goes on during a
+//! suspension: meanwhile the lease ends on the server.
 
 use std::time::Instant;
 
-/// The time now. Only to be compared with other times of this clock: after a suspension
-/// it is ahead of [`Instant::now`], and so of all timers.
+/// The time now. Compare it only with other times of this clock: after a suspension it is
+/// ahead of [`Instant::now`], and so of all timers.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 pub(super) fn now() -> Instant {
     use std::sync::OnceLock;
@@ -12,7 +12,7 @@ pub(super) fn now() -> Instant {
 
     use rustix::time::{DynamicClockId, clock_gettime_dynamic};
 
-    /// Nothing where the system keeps that clock from this process.
+    /// `None` if the system denies this process that clock.
     fn since_boot() -> Option<Duration> {
         clock_gettime_dynamic(DynamicClockId::Boottime).ok()?.try_into().ok()
     }
@@ -23,7 +23,7 @@ pub(super) fn now() -> Instant {
     now.unwrap_or_else(Instant::now)
 }
 
-/// The time now. It stands still while the system is suspended, where [`Instant`] does.
+/// The time now. It stands still during a suspension, where [`Instant`] does.
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 pub(super) fn now() -> Instant {
     Instant::now()

@@ -1,17 +1,18 @@
-//! A cluster: each slot has its node, which is spoken to like a single server.
+//! A cluster: sends each command to the node of its slot, which works like a single server.
 //!
-//! The driver's own connection to a cluster is used for hints alone: with some dozens of
-//! commands under way it stands still for good when a slot moves, and of several that a
-//! node sends on to another at once it leads one there (decision 66).
+//! The driver's own connection to a cluster carries only hints. When a slot migrates while some
+//! dozens of commands are in flight, it stops for good. And of several commands that a node
+//! redirects at the same time, it follows one (decision 66).
 
 mod map;
 mod node;
 mod slots;
 mod subscriptions;
 
+use std::borrow::Cow;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 
 use futures_util::StreamExt;
@@ -21,62 +22,67 @@ use redis::{ConnectionInfo, RedisError, Value};
 use tokio::runtime::Handle;
 use tokio::time::sleep;
 
-use self::map::Map;
+use self::map::SlotMap;
 use self::node::{Common, Node};
 use self::slots::Range;
-use self::subscriptions::Hub;
+use self::subscriptions::Subscriptions;
+use super::answer::PendingAnswer;
 use super::command::Command;
-use super::hints::Ears;
+use super::errors;
+use super::hints::HintReceiver;
 use super::settings::Settings;
-use super::{errors, lock};
-use crate::store::{ClientId, StoreError};
+use super::sync::lock;
+use super::transport::Transport;
+use crate::core::key::LockKey;
+use crate::store::{ClientId, Listener, StoreError, StoreFuture, Subscription};
 
-/// The least time from asking the nodes who has the slots to asking them again.
-const REST: Duration = Duration::from_millis(100);
+/// The shortest time between two refreshes of the slot map.
+const REFRESH_PAUSE: Duration = Duration::from_millis(100);
 
-/// How many times as long as a command may take, it is sent again while its slot moves;
-/// and how long at the most.
-const MOVING: (u32, Duration) = (4, Duration::from_secs(2));
+/// How long a command is retried while its slot migrates: a multiple of its limit, and at most.
+const RETRY: (u32, Duration) = (4, Duration::from_secs(2));
 
-/// The pauses between these tries.
-const PAUSE: Duration = Duration::from_millis(20);
+/// The pause between these attempts.
+const RETRY_PAUSE: Duration = Duration::from_millis(20);
 
-/// How long a node has to say who has the slots.
-const ANSWER: Duration = Duration::from_millis(500);
+/// How long a node has to report the slots.
+const REPORT_LIMIT: Duration = Duration::from_millis(500);
 
 /// The nodes of a cluster.
 pub(super) struct Cluster {
     common: Common,
-    map: Mutex<Map>,
-    is_looking: AtomicBool,
-    /// Subscriptions have a connection of their own: when a slot moves, a server
-    /// ends those of its channels unasked, which the driver takes for the answer
-    /// to a command that is under way, and gives all later ones to the wrong ones.
-    pub(super) hub: Arc<Hub>,
+    map: Mutex<SlotMap>,
+    is_refreshing: AtomicBool,
+    /// They have a connection of their own. When a slot migrates, the server ends the
+    /// subscriptions in it unasked. The driver takes that for the answer to a command in
+    /// flight, and from then on gives each answer to the wrong command.
+    subscriptions: Arc<Subscriptions>,
 }
 
 impl Cluster {
-    /// Connects to the nodes that are there.
+    /// Connects to all nodes that can be reached.
     pub(super) async fn open(
         nodes: Vec<ConnectionInfo>,
         client: ClientId,
         settings: Settings,
         runtime: Handle,
     ) -> Result<Self, StoreError> {
-        let ears = Arc::new(Ears::new(client, String::new()));
-        let hub = Hub::new(nodes.clone(), ears.clone(), settings.clone(), runtime.clone());
-        let common = Common::new(nodes[0].clone(), settings, ears, runtime);
+        let hints = HintReceiver::without_channel(client);
+        let subscriptions =
+            Subscriptions::new(nodes.clone(), hints.clone(), settings.clone(), runtime.clone());
+        let common = Common::new(nodes[0].clone(), settings, hints, runtime);
         let seed = |(nth, info)| Arc::new(Node::named(info, &common, nth == 0));
         let seeds = nodes.iter().enumerate().map(seed).collect();
         let cluster = Self {
-            map: Mutex::new(Map::new(seeds)),
+            map: Mutex::new(SlotMap::new(seeds)),
             common,
-            is_looking: AtomicBool::new(false),
-            hub: Arc::new(hub),
+            is_refreshing: AtomicBool::new(false),
+            subscriptions: Arc::new(subscriptions),
         };
-        // They have to be connected to first.
-        cluster.assign(&cluster.ask(cluster.common.settings.connect_timeout + ANSWER).await?);
-        // A master that is not there now may be there later, or another in its place.
+        // The nodes have to connect first.
+        let limit = cluster.common.settings.connect_timeout + REPORT_LIMIT;
+        cluster.assign(&cluster.slots(limit).await?);
+        // A master that can't be reached now may come back, or be replaced.
         let masters = lock(&cluster.map).nodes().to_vec();
         join_all(masters.iter().map(|node| node.connect(cluster.common.settings.connect_timeout)))
             .await;
@@ -87,13 +93,13 @@ impl Cluster {
         lock(&self.map).master_of(slot).cloned()
     }
 
-    /// Asks all nodes that are known who has the slots, and goes by what most say: one
-    /// that is cut off from the others may know less.
-    async fn ask(&self, limit: Duration) -> Result<Vec<Range>, StoreError> {
+    /// Asks all known nodes for the slots, and returns the most frequent report: a node that
+    /// is cut off from the others may be out of date.
+    async fn slots(&self, limit: Duration) -> Result<Vec<Range>, StoreError> {
         let nodes = lock(&self.map).nodes().to_vec();
         let mut answers: FuturesUnordered<_> = nodes.iter().map(|node| node.slots(limit)).collect();
-        // In the order of the answers.
-        let (mut said, mut failed) = (Vec::<(Vec<Range>, usize)>::new(), None);
+        // Each different report, in the order of the answers, and how many nodes gave it.
+        let (mut reports, mut failed) = (Vec::<(Vec<Range>, usize)>::new(), None);
         while let Some(answer) = answers.next().await {
             let ranges = match answer {
                 Ok(Some(ranges)) => ranges,
@@ -103,64 +109,63 @@ impl Cluster {
                     continue;
                 }
             };
-            let place = said.iter().position(|(known, _)| *known == ranges).unwrap_or_else(|| {
-                said.push((ranges, 0));
-                said.len() - 1
+            let at = reports.iter().position(|(known, _)| *known == ranges).unwrap_or_else(|| {
+                reports.push((ranges, 0));
+                reports.len() - 1
             });
-            said[place].1 += 1;
-            if said[place].1 * 2 > nodes.len() {
+            reports[at].1 += 1;
+            if reports[at].1 * 2 > nodes.len() {
                 break;
             }
         }
-        // Of several that are as many, who answered first.
-        let most = said.into_iter().rev().max_by_key(|(_, count)| *count);
+        // Of several that are equally frequent, the first.
+        let most = reports.into_iter().rev().max_by_key(|(_, count)| *count);
         most.map(|(ranges, _)| ranges).ok_or_else(|| failed.unwrap_or_else(no_slots))
     }
 
-    /// Goes by what the nodes say.
+    /// Takes over the reported slots.
     fn assign(&self, ranges: &[Range]) {
         let is_replaced = lock(&self.map).assign(ranges, &self.common);
         if is_replaced {
-            // Its subscriptions are gone with it; the driver would wait for it.
-            self.hub.renew();
+            // The subscriptions on that master are gone, and the driver would wait for it.
+            self.subscriptions.renew();
         }
     }
 
-    /// Asks the nodes again who has what, unless that was done just now.
-    fn look(self: &Arc<Self>) {
-        if self.is_looking.swap(true, Ordering::Relaxed) {
+    /// Refreshes the slot map in the background, unless that was done just now.
+    fn refresh(self: &Arc<Self>) {
+        if self.is_refreshing.swap(true, Ordering::Relaxed) {
             return;
         }
         let cluster = self.clone();
         self.common.runtime.spawn(async move {
-            match cluster.ask(ANSWER).await {
+            match cluster.slots(REPORT_LIMIT).await {
                 Ok(ranges) => cluster.assign(&ranges),
                 Err(error) => {
-                    tracing::debug!(error = %error.source, "no node of the lock store's cluster says who has what");
+                    tracing::debug!(error = %error.source, "no node of the lock store's cluster reports the slots");
                 }
             }
-            sleep(REST).await;
-            cluster.is_looking.store(false, Ordering::Relaxed);
+            sleep(REFRESH_PAUSE).await;
+            cluster.is_refreshing.store(false, Ordering::Relaxed);
         });
     }
 
-    /// Where the command goes next that `node` refused so; nowhere, if it was for another
-    /// reason.
-    fn follow(self: &Arc<Self>, slot: u16, node: &Node, refusal: &RedisError) -> Option<Next> {
-        let other = |map: &mut Map| {
-            let (host, port) = node.other(refusal)?;
+    /// Where a command goes after `node` refused it. `None` if its slot is not the reason.
+    fn redirect(self: &Arc<Self>, slot: u16, node: &Node, refusal: &RedisError) -> Option<Next> {
+        let other = |map: &mut SlotMap| {
+            let (host, port) = node.redirection(refusal)?;
             Some(map.node_at(&self.common.at(host, port), &self.common))
         };
         match refusal.code()? {
             "MOVED" => {
                 let mut map = lock(&self.map);
                 let other = other(&mut map)?;
-                map.give(slot, other);
+                map.move_slot(slot, other);
             }
             "ASK" => return Some(Next::Asking(other(&mut lock(&self.map))?)),
             "TRYAGAIN" => return Some(Next::Later),
             "CLUSTERDOWN" => {
-                self.look();
+                self.refresh();
                 return Some(Next::Later);
             }
             _ => return None,
@@ -168,28 +173,26 @@ impl Cluster {
         Some(Next::Master)
     }
 
-    /// Sends one command to the node of its slot, and gives its answer within `limit`; it
-    /// is sent again for so long as `patience`, while its slot moves. It goes on if what
-    /// this gives is dropped.
-    pub(super) fn send(
+    /// Sends a command to the node of its slot. Each attempt may take `limit`; while the slot
+    /// migrates, there are attempts for as long as `patience`.
+    fn start(
         self: &Arc<Self>,
         command: Command,
         limit: Duration,
         patience: Duration,
-    ) -> impl Future<Output = Result<Value, StoreError>> + Send + use<> {
+    ) -> PendingAnswer {
         let running = run(self.clone(), command, limit, patience);
-        let running = self.common.runtime.spawn(running);
-        async move { running.await.unwrap_or_else(|_| Err(errors::shutdown())) }
+        PendingAnswer::InTask(self.common.runtime.spawn(running))
     }
 }
 
-/// Where a command goes.
+/// Where a command goes next.
 enum Next {
     /// To the master of its slot.
     Master,
     /// The same, after a pause.
     Later,
-    /// To the node that the slot is on the way to.
+    /// To the node that the slot is migrating to.
     Asking(Arc<Node>),
 }
 
@@ -201,57 +204,94 @@ impl fmt::Debug for Cluster {
     }
 }
 
-/// How long a command that may take `limit` is sent again while its slot moves.
-pub(super) fn patience(limit: Duration) -> Duration {
-    let (times, most) = MOVING;
+impl Transport for Arc<Cluster> {
+    fn send(&self, command: Command, limit: Duration) -> PendingAnswer {
+        self.start(command, limit, patience(limit))
+    }
+
+    /// The leases are on several nodes, so each is sent alone. One whose slot migrates is not
+    /// retried: it would hold up the others, and its next renewal is due soon.
+    fn send_renewals(
+        &self,
+        renewals: &mut dyn Iterator<Item = (Command, Duration)>,
+    ) -> Vec<PendingAnswer> {
+        renewals.map(|(command, limit)| self.start(command, limit, Duration::ZERO)).collect()
+    }
+
+    fn can_share_command(&self, first: &LockKey, second: &LockKey) -> bool {
+        first.shares_slot(second)
+    }
+
+    fn answers_within(&self, limit: Duration) -> Duration {
+        patience(limit)
+    }
+
+    fn listen(&self, listener: Weak<dyn Listener>) {
+        self.subscriptions.hints.listen(listener);
+    }
+
+    fn gives_hints(&self) -> bool {
+        self.subscriptions.is_open()
+    }
+
+    fn subscribe(&self, channel: Cow<'_, str>) -> Option<StoreFuture<Subscription>> {
+        Some(Box::pin(self.subscriptions.clone().subscribe(channel.into_owned())))
+    }
+}
+
+/// How long a command with this limit is retried while its slot migrates.
+fn patience(limit: Duration) -> Duration {
+    let (times, most) = RETRY;
     (limit * times).min(most)
 }
 
-/// See [`Cluster::send`].
+/// See [`Cluster::start`].
 async fn run(
     cluster: Arc<Cluster>,
     command: Command,
     limit: Duration,
     patience: Duration,
 ) -> Result<Value, StoreError> {
-    let (begun, slot) = (Instant::now(), slots::of(command.first_key()));
-    let (mut next, mut tries) = (Next::Master, 0_u32);
+    let first_key = command.keys().next().unwrap_or_default();
+    let (start, slot) = (Instant::now(), slots::of(first_key));
+    let (mut next, mut attempts) = (Next::Master, 0_u32);
     loop {
-        // Sent on once or twice it gets there; else it takes a moment.
-        if matches!(next, Next::Later) || tries > 2 {
-            sleep(PAUSE).await;
+        // One or two redirections lead to the right node; else the migration takes a moment.
+        if matches!(next, Next::Later) || attempts > 2 {
+            sleep(RETRY_PAUSE).await;
         }
-        let is_late = begun.elapsed() >= patience;
+        let is_late = start.elapsed() >= patience;
         let (node, is_asking) = match std::mem::replace(&mut next, Next::Later) {
             Next::Asking(node) => (Some(node), true),
             Next::Master | Next::Later => (cluster.master_of(slot), false),
         };
         let Some(node) = node else {
-            cluster.look();
+            cluster.refresh();
             if is_late {
                 return Err(no_slots());
             }
             continue;
         };
-        let error = match node.send(command.to(slot, is_asking), limit).await {
+        let error = match node.send(command.route(slot, is_asking), limit).await {
             Ok(answer) => return Ok(answer),
             Err(error) => error,
         };
-        let other = errors::of(&error).and_then(|refusal| cluster.follow(slot, &node, refusal));
-        let Some(other) = other else {
+        let redirected =
+            errors::redis_error(&error).and_then(|refusal| cluster.redirect(slot, &node, refusal));
+        let Some(redirected) = redirected else {
             if error.is_passing {
-                // Another may have its slots by now.
-                cluster.look();
+                // Another node may have its slots by now.
+                cluster.refresh();
             }
-            return Err(errors::in_cluster(error));
+            return Err(errors::on_cluster(error));
         };
-        if is_late && tries >= 2 {
-            return Err(errors::in_cluster(error));
+        if is_late && attempts >= 2 {
+            return Err(errors::on_cluster(error));
         }
-        (next, tries) = (other, tries + 1);
+        (next, attempts) = (redirected, attempts + 1);
     }
 }
 
 fn no_slots() -> StoreError {
-    errors::not_yet("the cluster has given the slot to no node; see CLUSTER INFO")
+    errors::not_sent("no node of the cluster has the lock's slot; see CLUSTER INFO")
 }

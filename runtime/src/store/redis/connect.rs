@@ -1,34 +1,36 @@
-//! Connecting: from what a user gives to a store.
+//! Connects: from a URL or a pool to a store.
 
 use std::sync::Arc;
 
 use bb8_redis::RedisConnectionManager;
 use bb8_redis::bb8::Pool;
 use futures_util::future::try_join_all;
-use redis::RedisError;
+use redis::{ConnectionInfo, RedisError};
 use tokio::runtime::Handle;
 
-use super::address::{Address, not_connected};
-use super::batcher::Pumps;
-#[cfg(feature = "cluster")]
-use super::cluster::Cluster;
-use super::connection::Connections;
-use super::endpoint::Place;
-use super::hints::Ears;
-use super::manager::Manager;
-use super::replicated::Synced;
-use super::{Lazy, RedisStore, Servers, Settings, address, errors};
+use super::address::{Address, no_cluster, not_connected};
+use super::connection::Connection;
+use super::connector::Connector;
+use super::encode::Encoder;
+use super::endpoint::Endpoint;
+use super::hints::HintReceiver;
+use super::lazy::LazyStore;
+use super::replicated::ReplicatedGrants;
+use super::settings::Settings;
+use super::single_server::SingleServer;
+use super::store::RedisStore;
+use super::{address, errors};
 use crate::core::error::LockError;
 use crate::store::{ClientId, Store};
 
 impl RedisStore {
-    /// Connects, and keeps all connections on `runtime`; hints for the waiters of
-    /// `client` come by them.
+    /// Connects to the server, sentinels or cluster of a URL, and keeps all connections on
+    /// `runtime`. They also carry the hints for waiters of `client`.
     ///
     /// # Errors
     ///
-    /// [`LockError::InvalidOption`] for a URL or a setting that makes no sense,
-    /// [`LockError::Store`] if the server can't be reached or refuses.
+    /// [`LockError::InvalidOption`] for an invalid URL or setting, [`LockError::Store`] if the
+    /// server can't be reached or refuses.
     pub async fn connect(
         url: &str,
         settings: &Settings,
@@ -36,50 +38,48 @@ impl RedisStore {
         runtime: Handle,
     ) -> Result<Self, LockError> {
         settings.check()?;
-        match address::read(url)? {
-            Address::One(place) => {
-                let synced = settings.sync_replicas.map(|how| {
-                    // Nothing is heard by these.
-                    let ears = Arc::new(Ears::new(client, String::new()));
-                    let manager = Manager::new((*place).clone(), settings.clone(), ears, false);
-                    Arc::new(Synced::new(manager, how, runtime.clone()))
+        let endpoint = match address::read(url)? {
+            Address::One(endpoint) => *endpoint,
+            Address::Cluster(nodes) => return open_cluster(nodes, settings, client, runtime).await,
+        };
+        match open(endpoint.clone(), settings, client, &runtime).await? {
+            Some(server) => {
+                let replicated = settings.sync_replicas.map(|replicas| {
+                    // The connections for grants carry no hints.
+                    let hints = HintReceiver::without_channel(client);
+                    let connector = Connector::new(endpoint, settings.clone(), hints, false);
+                    ReplicatedGrants::new(connector, replicas, runtime)
                 });
-                let pumps = open((*place).clone(), settings, client, &runtime).await?;
-                match pumps {
-                    Some(pumps) => {
-                        let store = Self::on(Servers::One(Arc::new(pumps)), settings);
-                        Ok(Self { synced, ..store })
-                    }
-                    #[cfg(not(feature = "cluster"))]
-                    None => Err(address::no_cluster()),
-                    #[cfg(feature = "cluster")]
-                    None => Self::connect_node(*place, settings, client, runtime).await,
-                }
+                Ok(on_server(server, settings, replicated))
             }
-            #[cfg(feature = "cluster")]
-            Address::Cluster(nodes) => Self::connect_nodes(nodes, settings, client, runtime).await,
+            // The server is a node of a cluster: connect to all of it.
+            None => match endpoint {
+                Endpoint::Fixed(node) if cfg!(feature = "cluster") => {
+                    address::check_node(&node)?;
+                    open_cluster(vec![node], settings, client, runtime).await
+                }
+                _ => Err(no_cluster()),
+            },
         }
     }
 
-    /// The same in the background: what is asked of it meanwhile waits, as long as a command
-    /// may take.
+    /// Connects in the background. Until then, commands wait for as long as they may take.
     ///
     /// # Errors
     ///
-    /// [`LockError::InvalidOption`] for a URL or a setting that makes no sense.
+    /// [`LockError::InvalidOption`] for an invalid URL or setting.
     pub fn connect_lazy(
         url: &str,
         settings: &Settings,
         client: ClientId,
         runtime: Handle,
-    ) -> Result<Lazy, LockError> {
+    ) -> Result<LazyStore, LockError> {
         settings.check()?;
         let server = match address::read(url)? {
-            Address::One(place) => place.describe(),
-            #[cfg(feature = "cluster")]
+            Address::One(endpoint) => endpoint.describe(),
             Address::Cluster(nodes) => {
                 settings.check_no_sync("on a cluster")?;
-                names(&nodes)
+                describe(&nodes)
             }
         };
         let (url, settings) = (url.to_owned(), settings.clone());
@@ -91,14 +91,14 @@ impl RedisStore {
                 Ok(Arc::new(store) as Arc<dyn Store>)
             }
         };
-        Ok(Lazy::start(server, command_timeout, None, runtime, connect))
+        Ok(LazyStore::start(server, command_timeout, None, runtime, connect))
     }
 
-    /// The same by connections of a pool that others use too. No hints come by them.
+    /// Connects by the user's own pool. Its connections carry no hints.
     ///
     /// # Errors
     ///
-    /// As of [`connect`](Self::connect).
+    /// As for [`connect`](Self::connect).
     pub async fn connect_pool(
         pool: Pool<RedisConnectionManager>,
         settings: &Settings,
@@ -106,9 +106,9 @@ impl RedisStore {
         runtime: Handle,
     ) -> Result<Self, LockError> {
         settings.check()?;
-        settings.check_no_sync("by a pool that others use too: WAIT would hold them up")?;
-        match open(Place::Lent(pool), settings, client, &runtime).await? {
-            Some(pumps) => Ok(Self::on(Servers::One(Arc::new(pumps)), settings)),
+        settings.check_no_sync("with your own pool: WAIT would block the pool's other users")?;
+        match open(Endpoint::ExternalPool(pool), settings, client, &runtime).await? {
+            Some(server) => Ok(on_server(server, settings, None)),
             None => Err(LockError::InvalidOption {
                 option: "pool",
                 problem: "it leads to one node of a cluster; connect by a URL, with the feature \
@@ -117,90 +117,86 @@ impl RedisStore {
             }),
         }
     }
-
-    /// Connects to the cluster that a server is a node of.
-    #[cfg(feature = "cluster")]
-    async fn connect_node(
-        place: Place,
-        settings: &Settings,
-        client: ClientId,
-        runtime: Handle,
-    ) -> Result<Self, LockError> {
-        match place {
-            Place::Fixed(node) => {
-                address::check_node(&node)?;
-                Self::connect_nodes(vec![node], settings, client, runtime).await
-            }
-            _ => Err(address::no_cluster()),
-        }
-    }
-
-    #[cfg(feature = "cluster")]
-    async fn connect_nodes(
-        nodes: Vec<redis::ConnectionInfo>,
-        settings: &Settings,
-        client: ClientId,
-        runtime: Handle,
-    ) -> Result<Self, LockError> {
-        settings.check_no_sync("on a cluster")?;
-        if settings.counts_after.is_some() {
-            return Err(LockError::InvalidOption {
-                option: "url",
-                problem: "it leads to a cluster, which is no server of a quorum; write \
-                          redis://host:port of single servers"
-                    .to_owned(),
-            });
-        }
-        let names = names(&nodes);
-        let opening = Cluster::open(nodes, client, settings.clone(), runtime.clone());
-        let opened = runtime.spawn(opening).await.map_err(|_| LockError::ShutDown)?;
-        let opened = opened.map_err(|error| not_connected(names, error))?;
-        Ok(Self::on(Servers::Cluster(Arc::new(opened)), settings))
-    }
-
-    pub(super) fn on(servers: Servers, settings: &Settings) -> Self {
-        let wake = format!("{}:wake:", settings.prefix).into();
-        Self {
-            servers,
-            prefix: settings.prefix.as_str().into(),
-            wake,
-            command_timeout: settings.command_timeout,
-            synced: None,
-        }
-    }
 }
 
-#[cfg(feature = "cluster")]
-fn names(nodes: &[redis::ConnectionInfo]) -> String {
-    let names: Vec<_> = nodes.iter().map(|info| info.addr().to_string()).collect();
-    names.join(", ")
+fn on_server(
+    server: SingleServer,
+    settings: &Settings,
+    replicated: Option<ReplicatedGrants>,
+) -> RedisStore {
+    let encoder = Encoder::new(&settings.prefix, false);
+    RedisStore::new(Arc::new(server), encoder, settings, replicated)
 }
 
-/// Opens the connections to one server; none if it is a node of a cluster.
+/// Opens the connections to one server. `None` if it is a node of a cluster.
 async fn open(
-    place: Place,
+    endpoint: Endpoint,
     settings: &Settings,
     client: ClientId,
     runtime: &Handle,
-) -> Result<Option<Pumps>, LockError> {
-    let ears = Ears::new(client, format!("{}:wake:{client}", settings.prefix));
-    let ears = Arc::new(ears.wary(settings.sync_replicas.is_some()));
-    let what = place.describe();
-    let settings = settings.clone();
+) -> Result<Option<SingleServer>, LockError> {
+    let hints = HintReceiver::new(client, format!("{}:wake:{client}", settings.prefix));
+    let hints = Arc::new(hints.confirm_offers(settings.sync_replicas.is_some()));
+    let (server, settings) = (endpoint.describe(), settings.clone());
     let opening = async move {
-        // Hints come by the first, from which more are not made until it is clear that
-        // they lead to the right place.
-        let manager = |hears| Manager::new(place.clone(), settings.clone(), ears.clone(), hears);
-        let first = Connections::open(manager(true)).await?;
-        if first.shared().is_of_cluster() {
+        let connector = |carries_hints| {
+            Connector::new(endpoint.clone(), settings.clone(), hints.clone(), carries_hints)
+        };
+        // The first connection carries the hints. The others are not made before it is clear
+        // that it leads to the right place.
+        let first = Connection::open(connector(true)).await?;
+        if first.server().is_cluster_node() {
             return Ok::<_, RedisError>(None);
         }
-        let more = (1..settings.connections).map(|_| Connections::open(manager(false)));
+        let more = (1..settings.connections).map(|_| Connection::open(connector(false)));
         let mut all = vec![first];
         all.extend(try_join_all(more).await?);
         Ok(Some(all))
     };
     let opened = runtime.spawn(opening).await.map_err(|_| LockError::ShutDown)?;
-    let opened = opened.map_err(|error| not_connected(what, errors::not_run(error)))?;
-    Ok(opened.map(|connections| Pumps::start(connections, runtime)))
+    let opened = opened.map_err(|error| not_connected(server, errors::not_run(error)))?;
+    Ok(opened.map(|connections| SingleServer::start(connections, runtime)))
+}
+
+/// Connects to a cluster by some of its nodes.
+#[cfg(feature = "cluster")]
+async fn open_cluster(
+    nodes: Vec<ConnectionInfo>,
+    settings: &Settings,
+    client: ClientId,
+    runtime: Handle,
+) -> Result<RedisStore, LockError> {
+    use super::cluster::Cluster;
+
+    settings.check_no_sync("on a cluster")?;
+    if settings.counts_after.is_some() {
+        return Err(LockError::InvalidOption {
+            option: "url",
+            problem: "it leads to a cluster, which is no server of a quorum; write \
+                      redis://host:port of single servers"
+                .to_owned(),
+        });
+    }
+    let names = describe(&nodes);
+    let opening = Cluster::open(nodes, client, settings.clone(), runtime.clone());
+    let opened = runtime.spawn(opening).await.map_err(|_| LockError::ShutDown)?;
+    let cluster = Arc::new(opened.map_err(|error| not_connected(names, error))?);
+    let encoder = Encoder::new(&settings.prefix, true);
+    Ok(RedisStore::new(Arc::new(cluster), encoder, settings, None))
+}
+
+#[cfg(not(feature = "cluster"))]
+#[expect(clippy::unused_async, reason = "the other one waits")]
+async fn open_cluster(
+    _: Vec<ConnectionInfo>,
+    _: &Settings,
+    _: ClientId,
+    _: Handle,
+) -> Result<RedisStore, LockError> {
+    Err(no_cluster())
+}
+
+fn describe(nodes: &[ConnectionInfo]) -> String {
+    let names: Vec<_> = nodes.iter().map(|info| info.addr().to_string()).collect();
+    names.join(", ")
 }

@@ -1,9 +1,9 @@
-//! Connections: made and replaced by a bb8 pool, shared by all commands.
+//! A connection that is made again when it is lost, by a bb8 pool, and shared by all commands.
 //!
-//! One connection carries many commands at once, so the pool's are cloned and
-//! put back at once, never kept; checking each on checkout would double the
-//! round trips. In exchange our manager, unlike bb8-redis' own, knows which
-//! connection is broken: the commands say so, or the driver when it is closed.
+//! One link carries many commands at a time. So it is cloned and put back at once, and the
+//! pool never checks it: that would double the round trips. In exchange our manager, unlike
+//! bb8-redis' own, knows when a link is broken: the commands tell it, or the driver does when
+//! the link is closed.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,198 +11,137 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use bb8_redis::bb8::{ManageConnection, Pool, RunError};
-#[cfg(feature = "cluster")]
-use redis::ErrorKind;
-use redis::{Cmd, RedisError, RedisResult, Value};
+use redis::{RedisError, RedisResult};
 use tokio::runtime::Handle;
 use tokio::task::AbortHandle;
 use tokio::time::sleep_until;
 
-use super::errors::Fault;
-use super::manager::Manager;
-use super::server_state::{Health, Shared};
-use super::wire::Wire;
-use super::{errors, lock, subscriber};
+use super::connector::Connector;
+use super::errors::LinkOutcome;
+use super::link::Link;
+use super::server_state::ServerState;
+use super::sync::lock;
+use super::{errors, subscriber};
 use crate::store::StoreError;
 
-/// A connection to one server, and those after it. Where a client has several at a
-/// time, each has one of these.
-pub(super) struct Connections {
-    pool: Pool<Manager>,
-    manager: Manager,
-    /// The last one that was had, so that most commands do without the pool.
+/// A connection to one server: one [`Link`] at a time, replaced when it is lost. A client
+/// with several connections has one of these for each.
+pub(super) struct Connection {
+    pool: Pool<Connector>,
+    connector: Connector,
+    /// The last link of the pool, so that most commands do without the pool.
     last: Mutex<Option<Link>>,
-    /// It is made anew though no command goes by it.
+    /// A task makes it again although no command needs it.
     is_recovering: AtomicBool,
-    /// Hints by RESP2.
-    keeping: Option<AbortHandle>,
+    /// The task that receives hints by RESP2.
+    subscriber: Option<AbortHandle>,
 }
 
-impl Connections {
-    /// Makes the first connection, and fails if that fails.
-    pub(super) async fn open(manager: Manager) -> RedisResult<Self> {
-        match Self::open_or_later(manager).await {
-            (connections, None) => Ok(connections),
+impl Connection {
+    /// Makes the first link, and fails if that fails.
+    pub(super) async fn open(connector: Connector) -> RedisResult<Self> {
+        match Self::open_or_later(connector).await {
+            (connection, None) => Ok(connection),
             (_, Some(error)) => Err(error),
         }
     }
 
-    /// Makes the first connection; if that fails, with what it met, it is made later.
-    pub(super) async fn open_or_later(manager: Manager) -> (Self, Option<RedisError>) {
-        let first = manager.connect().await;
-        let connections = Self::later(manager);
+    /// Makes the first link. If that fails, returns the error too, and makes one later.
+    pub(super) async fn open_or_later(connector: Connector) -> (Self, Option<RedisError>) {
+        let first = connector.connect().await;
+        let connection = Self::later(connector);
         let error = match first {
             Ok(first) => {
                 // The pool is empty, so there is room; if not, it makes its own.
-                let _ = connections.pool.add(first);
+                let _ = connection.pool.add(first);
                 None
             }
             Err(error) => Some(error),
         };
-        (connections, error)
+        (connection, error)
     }
 
-    /// Makes the first connection when it is needed.
-    pub(super) fn later(manager: Manager) -> Self {
+    /// Makes the first link when a command needs it.
+    pub(super) fn later(connector: Connector) -> Self {
         let pool = Pool::builder()
             .max_size(1)
             .test_on_check_out(false)
             .max_lifetime(None)
             .idle_timeout(None)
-            .connection_timeout(manager.shared.settings.connect_timeout)
-            .error_sink(Box::new(manager.clone()))
-            .build_unchecked(manager.clone());
-        let keeping = manager.hears.then(|| {
-            let hearing = manager.clone();
-            tokio::spawn(async move { subscriber::keep(&hearing).await }).abort_handle()
+            .connection_timeout(connector.server.settings.connect_timeout)
+            .error_sink(Box::new(connector.clone()))
+            .build_unchecked(connector.clone());
+        let subscriber = connector.carries_hints.then(|| {
+            let connector = connector.clone();
+            tokio::spawn(async move { subscriber::run(&connector).await }).abort_handle()
         });
         Self {
             pool,
-            manager,
+            connector,
             last: Mutex::default(),
             is_recovering: AtomicBool::default(),
-            keeping,
+            subscriber,
         }
     }
 
-    /// A connection that is not known to be broken, for a command that may take `limit`.
-    pub(super) async fn get(&self, limit: Duration) -> Result<Link, StoreError> {
+    /// A link that is not known to be broken, for a command with this limit.
+    pub(super) async fn link(&self, limit: Duration) -> Result<Link, StoreError> {
         {
             let mut last = lock(&self.last);
-            // One that was given up is closed when nobody keeps it.
-            last.take_if(|link| link.is_given_up());
+            // An abandoned link is closed when its last clone is dropped.
+            last.take_if(|link| link.is_abandoned());
             if let Some(link) = &*last {
                 return Ok(link.clone());
             }
         }
-        let may_connect = self.manager.shared.may_connect(Instant::now(), limit);
-        sleep_until(may_connect.into()).await;
+        sleep_until(self.server().reconnect_at(Instant::now(), limit).into()).await;
         loop {
             match self.pool.get().await {
-                Ok(link) if link.is_given_up() => {} // put back, the pool drops it
+                Ok(link) if link.is_abandoned() => {} // put back, the pool drops it
                 Ok(link) => {
                     *lock(&self.last) = Some(link.clone());
                     return Ok(link.clone());
                 }
                 Err(RunError::User(error)) => return Err(errors::not_run(error)),
-                Err(RunError::TimedOut) => return Err(self.manager.shared.no_connection()),
+                Err(RunError::TimedOut) => return Err(self.server().no_connection()),
             }
         }
     }
 
-    /// Makes it anew if it is lost, as the next command would.
+    /// Makes a lost link again in the background, as the next command would.
     pub(super) fn recover(self: &Arc<Self>, runtime: &Handle) {
-        let is_there = lock(&self.last).as_ref().is_some_and(|link| !link.is_given_up());
+        let is_there = lock(&self.last).as_ref().is_some_and(|link| !link.is_abandoned());
         if is_there || self.is_recovering.swap(true, Ordering::Relaxed) {
             return;
         }
-        let connections = self.clone();
+        let connection = self.clone();
         runtime.spawn(async move {
-            let limit = connections.manager.shared.settings.command_timeout;
-            let _ = connections.get(limit).await; // who waits comes again
-            connections.is_recovering.store(false, Ordering::Relaxed);
+            let limit = connection.server().settings.command_timeout;
+            let _ = connection.link(limit).await; // a waiter asks for this again
+            connection.is_recovering.store(false, Ordering::Relaxed);
         });
     }
 
-    /// What is known of the server.
-    pub(super) fn shared(&self) -> &Shared {
-        &self.manager.shared
+    pub(super) fn server(&self) -> &ServerState {
+        &self.connector.server
     }
 
-    /// Notes what a command on the connection met.
-    pub(super) fn judge(&self, link: &Link, sent: Instant, fault: Fault) {
-        self.manager.shared.judge(&link.health, sent, fault);
+    /// Notes the outcome of a command that was sent on the link.
+    pub(super) fn record(&self, link: &Link, sent: Instant, outcome: LinkOutcome) {
+        self.server().record(&link.state, sent, outcome);
     }
 }
 
-impl Drop for Connections {
+impl Drop for Connection {
     fn drop(&mut self) {
-        if let Some(keeping) = &self.keeping {
-            keeping.abort();
+        if let Some(subscriber) = &self.subscriber {
+            subscriber.abort();
         }
     }
 }
 
-impl fmt::Debug for Connections {
+impl fmt::Debug for Connection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Connections")
-            .field("server", &self.manager.shared.server)
-            .finish_non_exhaustive()
-    }
-}
-
-/// The pauses between tries to connect: each twice as long as the one before, up
-/// to 5 s, and of a random length, so that clients do not all come back at once.
-#[derive(Default)]
-pub(super) struct Pauses(u32);
-
-impl Pauses {
-    const FIRST: Duration = Duration::from_millis(100);
-    const LONGEST: Duration = Duration::from_secs(5);
-
-    pub(super) fn next(&mut self) -> Duration {
-        let pause = (Self::FIRST * (1 << self.0)).min(Self::LONGEST);
-        self.0 = (self.0 + 1).min(6);
-        pause.mul_f64(0.5 + 0.5 * fastrand::f64())
-    }
-}
-
-/// One connection; a clone is the same one.
-#[derive(Clone)]
-pub(super) struct Link {
-    wire: Wire,
-    pub(super) health: Arc<Health>,
-}
-
-impl Link {
-    pub(super) fn new(wire: Wire, health: Arc<Health>) -> Self {
-        Self { wire, health }
-    }
-
-    /// Sends a command; a server's error is an answer like any other.
-    pub(super) async fn send(&mut self, command: &Cmd) -> RedisResult<Value> {
-        self.wire.connection.send_packed_command(command).await
-    }
-
-    /// Sends a command to a node that its slot is on the way to. Nothing comes between the
-    /// two.
-    #[cfg(feature = "cluster")]
-    pub(super) async fn send_asking(&mut self, command: &Cmd) -> RedisResult<Value> {
-        let mut both = redis::pipe();
-        both.cmd("ASKING").add_command(command.clone());
-        let answers = self.wire.connection.send_packed_commands(&both, 0, 2).await?;
-        // That it may not ask is the reason for whatever comes of the other.
-        let answer = answers.into_iter().find(|it| *it != Value::Okay);
-        answer.ok_or_else(|| (ErrorKind::Client, "no answer").into())
-    }
-
-    pub(super) fn is_given_up(&self) -> bool {
-        self.health.is_given_up()
-    }
-
-    /// Whether it is known to lead to one server. A proxy that spreads keys over several,
-    /// by the first key of a call, has no answer to what a connection is called.
-    pub(super) fn is_direct(&self) -> bool {
-        self.health.name.get().is_some()
+        f.debug_struct("Connection").field("server", &self.server().name).finish_non_exhaustive()
     }
 }

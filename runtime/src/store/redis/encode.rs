@@ -1,24 +1,43 @@
-//! How a command is made and sent: its script, its keys, who it is from, and where it
-//! goes.
+//! Encodes requests as commands: the script, its keys, and its arguments.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 use std::time::Duration;
 
-use redis::Value;
-
-use super::batcher::Entry;
-#[cfg(feature = "cluster")]
-use super::cluster;
-use super::command::{Command, integers, is_wrong_type, limit, unreadable};
-use super::replicated::Granting;
+use super::command::Command;
+use super::script;
 use super::script::Script;
-use super::{RedisStore, Servers, errors, script};
 use crate::core::key::LockKey;
-use crate::store::{ClientId, Kind, Owner, Request, StoreError, StoreFuture};
+use crate::store::{
+    ClientId, ClientInfo, Kind, Owner, QueuePosition, Request, RequestId, Stamp, Waiting,
+};
 
-impl RedisStore {
-    /// The script for a request's kind, with its keys and who it is.
-    pub(super) fn of(&self, request: &Request, by_kind: &[&'static Script; 4]) -> Command {
+/// Encodes the requests of one client.
+#[derive(Clone, Debug)]
+pub(super) struct Encoder {
+    prefix: Arc<str>,
+    /// The channel for hints, without the client's id. On a cluster there is none: each lock
+    /// has its own.
+    channel: Option<Arc<str>>,
+}
+
+impl Encoder {
+    pub(super) fn new(prefix: &str, is_cluster: bool) -> Self {
+        let channel = (!is_cluster).then(|| format!("{prefix}:wake:").into());
+        Self { prefix: prefix.into(), channel }
+    }
+
+    /// The channel for a lock's hints: the scripts append the client's id.
+    pub(super) fn channel(&self, key: &LockKey) -> Cow<'_, str> {
+        match &self.channel {
+            Some(channel) => Cow::Borrowed(channel),
+            // On a cluster a script may only publish into its own slot.
+            None => Cow::Owned(format!("{}:", key.in_store(&self.prefix, "wake"))),
+        }
+    }
+
+    /// The script for a request's kind, with its keys and its holder.
+    fn of(&self, request: &Request, by_kind: &[&'static Script; 4]) -> Command {
         let [mutex, reentrant, semaphore, rw] = *by_kind;
         let script = match request.kind {
             Kind::Mutex => mutex,
@@ -26,116 +45,124 @@ impl RedisStore {
             Kind::Semaphore { .. } => semaphore,
             Kind::Read | Kind::Write => rw,
         };
-        Command::new(script).keys(&request.key, &self.prefix).arg(holder(request))
+        self.lock(&request.key, script).arg(holder(request))
     }
 
-    /// Where the scripts tell a waiter that it was offered the lock: they put its
-    /// client's id behind it.
-    #[cfg_attr(not(feature = "cluster"), expect(unused_variables, reason = "one for all locks"))]
-    pub(super) fn wake(&self, key: &LockKey) -> Cow<'_, str> {
-        match &self.servers {
-            Servers::One(_) => Cow::Borrowed(&self.wake),
-            // A script may publish into its own slot alone.
-            #[cfg(feature = "cluster")]
-            Servers::Cluster(_) => Cow::Owned(format!("{}:", key.in_store(&self.prefix, "wake"))),
+    /// A script with a lock's keys.
+    fn lock(&self, key: &LockKey, script: &'static Script) -> Command {
+        Command::new(script).lock_keys(key, &self.prefix)
+    }
+
+    pub(super) fn acquire(&self, request: &Request, waiting: Option<Waiting>) -> Command {
+        let mut command = self.of(request, &script::ACQUIRE).millis(request.ttl);
+        if let Kind::Semaphore { limit, .. } = request.kind {
+            command = command.number(limit);
         }
-    }
-
-    /// The key of a client's record of itself.
-    pub(super) fn client(&self, id: ClientId) -> String {
-        format!("{}:client:{{{id}}}", self.prefix)
-    }
-
-    /// Sends a request's command, and reads the numbers it is answered; `foreign`
-    /// is the answer where a value of another type stands under one of its keys.
-    pub(super) fn ask<T: Send + 'static>(
-        &self,
-        command: Command,
-        request: &Request,
-        foreign: T,
-        read: impl FnOnce(&[u64]) -> Option<T> + Send + 'static,
-    ) -> StoreFuture<T> {
-        let limit = limit(request, self.command_timeout);
-        self.send(command, limit, move |answer| understand(answer, foreign, read))
-    }
-
-    /// Sends what may grant `requests`; with replicas that are to have it, it is granted
-    /// when they do.
-    pub(super) fn grant<T: Send + 'static>(
-        &self,
-        command: Command,
-        requests: &[Request],
-        is_grant: fn(&[u64]) -> bool,
-        foreign: T,
-        read: impl FnOnce(&[u64]) -> Option<T> + Send + 'static,
-    ) -> StoreFuture<T> {
-        let limits = requests.iter().map(|request| limit(request, self.command_timeout));
-        let limit = limits.min().unwrap_or(self.command_timeout);
-        let Some(synced) = &self.synced else {
-            return self.send(command, limit, move |answer| understand(answer, foreign, read));
-        };
-        let cancels = requests.iter().map(|request| self.cancellation(request)).collect();
-        let granting = Granting { command, cancels, is_grant, limit };
-        // Sent now, and not when it is polled first.
-        let granted = synced.start(granting);
-        Box::pin(async move {
-            let answer = granted.await.unwrap_or_else(|_| Err(errors::shutdown()));
-            understand(answer, foreign, read)
-        })
-    }
-
-    /// What takes a request back.
-    pub(super) fn cancellation(&self, request: &Request) -> Command {
-        self.of(request, &script::CANCEL).arg(&*self.wake(&request.key))
-    }
-
-    /// Sends a command; it goes on if the future is dropped.
-    pub(super) fn send<T>(
-        &self,
-        command: Command,
-        limit: Duration,
-        read: impl FnOnce(Result<Value, StoreError>) -> Result<T, StoreError> + Send + 'static,
-    ) -> StoreFuture<T>
-    where
-        T: Send + 'static,
-    {
-        #[cfg_attr(
-            not(feature = "cluster"),
-            expect(clippy::infallible_destructuring_match, reason = "a cluster is the other")
-        )]
-        let pumps = match &self.servers {
-            Servers::One(pumps) => pumps,
-            #[cfg(feature = "cluster")]
-            Servers::Cluster(cluster) => {
-                let answer = cluster.send(command, limit, cluster::patience(limit));
-                return Box::pin(async move { read(answer.await) });
+        command = match waiting {
+            None => command.number(0_u8).number(0_u8),
+            Some(Waiting { live, position: QueuePosition::Assigned(position) }) => {
+                command.millis(live).number(position)
+            }
+            Some(Waiting { live, position: QueuePosition::New { age } }) => {
+                let command = command.millis(live);
+                if age.is_zero() {
+                    command.number(0_u8)
+                } else {
+                    command.arg(format!("-{}", age.as_micros()))
+                }
             }
         };
-        let (entry, answer) = Entry::new(command, limit);
-        pumps.push([entry]);
-        Box::pin(async move { read(answer.await.unwrap_or_else(|_| Err(errors::shutdown()))) })
-    }
-}
-
-/// Reads the numbers of an answer.
-fn understand<T>(
-    answer: Result<Value, StoreError>,
-    foreign: T,
-    read: impl FnOnce(&[u64]) -> Option<T>,
-) -> Result<T, StoreError> {
-    match answer {
-        Err(error) if is_wrong_type(&error) => Ok(foreign),
-        answer => {
-            let answer = answer?;
-            read(&integers(&answer)).ok_or_else(|| unreadable(&answer))
+        if request.kind == Kind::Mutex {
+            command = command.arg(owner_suffix(request.owner.as_ref()));
         }
+        command.arg(&*self.channel(&request.key))
+    }
+
+    pub(super) fn acquire_all(&self, requests: &[Request], ttl: Duration) -> Command {
+        let mut command = Command::new(&script::MUTEX_ACQUIRE_ALL);
+        for request in requests {
+            command = command.lock_keys(&request.key, &self.prefix);
+        }
+        command = command.millis(ttl);
+        for request in requests {
+            command = command.arg(request.id.as_bytes());
+        }
+        command
+    }
+
+    pub(super) fn renew(&self, request: &Request) -> Command {
+        self.of(request, &script::RENEW).millis(request.ttl)
+    }
+
+    pub(super) fn keep_offer(&self, request: &Request, until: Stamp) -> Command {
+        self.lock(&request.key, &script::LOCK_KEEP_OFFER).arg(holder(request)).number(until)
+    }
+
+    pub(super) fn adopt(&self, from: RequestId, request: &Request) -> Command {
+        let before = Request { id: from, ..request.clone() };
+        self.of(request, &script::ADOPT).arg(&*holder(&before)).millis(request.ttl)
+    }
+
+    pub(super) fn release(&self, request: &Request, keep: Duration) -> Command {
+        let mut command = self.of(request, &script::RELEASE);
+        if request.kind == Kind::Mutex {
+            command = command.millis(keep);
+        }
+        command.arg(&*self.channel(&request.key))
+    }
+
+    pub(super) fn cancel(&self, request: &Request) -> Command {
+        self.of(request, &script::CANCEL).arg(&*self.channel(&request.key))
+    }
+
+    /// At most `most` holders and `most` waiters are listed.
+    pub(super) fn inspect(&self, key: &LockKey, most: u64) -> Command {
+        self.lock(key, &script::LOCK_INSPECT).number(most)
+    }
+
+    pub(super) fn is_held_by(&self, key: &LockKey, owner: &Owner) -> Command {
+        self.lock(key, &script::LOCK_IS_HELD_BY).arg(owner_suffix(Some(owner)))
+    }
+
+    pub(super) fn force_release(&self, key: &LockKey) -> Command {
+        self.lock(key, &script::LOCK_FORCE_RELEASE).arg(&*self.channel(key))
+    }
+
+    pub(super) fn was_forced(&self, request: &Request) -> Command {
+        self.lock(&request.key, &script::LOCK_WAS_FORCED).arg(holder(request))
+    }
+
+    pub(super) fn introduce(&self, client: &ClientInfo, lasts: Duration) -> Command {
+        let command = Command::new(&script::CLIENT_INTRODUCE).key(&self.client(client.id));
+        let command = command.arg(&client.service).arg(&client.host).number(client.process);
+        command.millis(lasts)
+    }
+
+    pub(super) fn describe(&self, client: ClientId) -> Command {
+        Command::new(&script::CLIENT_DESCRIBE).key(&self.client(client))
+    }
+
+    /// The vote of a quorum's member for a reader or a writer.
+    pub(super) fn vote(&self, request: &Request, again: Duration) -> Command {
+        self.of(request, &[&script::RW_VOTE; 4]).millis(request.ttl).millis(again)
+    }
+
+    pub(super) fn repair(&self, request: &Request, token: u64, lasts: Duration) -> Command {
+        let is_mutex = request.kind == Kind::Mutex;
+        let script = if is_mutex { &script::MUTEX_MEND } else { &script::RW_MEND };
+        let command = self.of(request, &[script; 4]).number(token).millis(lasts);
+        if is_mutex { command.arg(owner_suffix(request.owner.as_ref())) } else { command }
+    }
+
+    /// The key of a client's description of itself.
+    fn client(&self, id: ClientId) -> String {
+        format!("{}:client:{{{id}}}", self.prefix)
     }
 }
 
-/// What a request is called among those who hold: by its id and how it holds, which also
-/// tells the kinds apart where the record is gone. A mutex, of which there is one, by its
-/// id alone.
-pub(super) fn holder(request: &Request) -> Cow<'_, [u8]> {
+/// A request's name among the holders of its lock: its id, then how it holds, which also tells
+/// the kinds apart once the record is gone. A mutex has one holder, so the id will do.
+fn holder(request: &Request) -> Cow<'_, [u8]> {
     let mut how = match request.kind {
         Kind::Mutex => return Cow::Borrowed(request.id.as_bytes()),
         Kind::Semaphore { weight, .. } if weight > 1 => format!(":{weight}"),
@@ -147,11 +174,11 @@ pub(super) fn holder(request: &Request) -> Cow<'_, [u8]> {
         Kind::Read => "r".to_owned(),
         Kind::Write => "w".to_owned(),
     };
-    how += &by(request.owner.as_ref());
+    how += &owner_suffix(request.owner.as_ref());
     Cow::Owned([request.id.as_bytes(), how.as_bytes()].concat())
 }
 
-/// How an owner is written.
-pub(super) fn by(owner: Option<&Owner>) -> String {
+/// The owner at the end of a holder's name.
+fn owner_suffix(owner: Option<&Owner>) -> String {
     owner.map(|owner| format!("@{}", owner.name())).unwrap_or_default()
 }

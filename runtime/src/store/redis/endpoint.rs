@@ -1,4 +1,4 @@
-//! Where the server is.
+//! Where the server is, and who makes the connections to it.
 
 use std::time::Duration;
 
@@ -8,42 +8,42 @@ use redis::{ConnectionInfo, ErrorKind, ProtocolVersion, RedisResult};
 
 use super::sentinel::Sentinels;
 
-/// Where connections lead, or come from.
+/// Where connections lead, or where they come from.
 #[derive(Clone, Debug)]
-pub(super) enum Place {
+pub(super) enum Endpoint {
     /// To one address.
     Fixed(ConnectionInfo),
-    /// To whoever is the master when they are made.
+    /// To the server that is the master when the connection is made.
     Sentinel(Sentinels),
-    /// They are a pool's that somebody else uses too.
-    Lent(Pool<RedisConnectionManager>),
+    /// From the user's own pool, which others use too.
+    ExternalPool(Pool<RedisConnectionManager>),
 }
 
-impl Place {
-    /// What it is called in errors and events.
+impl Endpoint {
+    /// Its name in errors and log messages.
     pub(super) fn describe(&self) -> String {
         match self {
             Self::Fixed(info) => info.addr().to_string(),
             Self::Sentinel(sentinels) => sentinels.describe(),
-            Self::Lent(_) => "the server of the given pool".to_owned(),
+            Self::ExternalPool(_) => "the server of the given pool".to_owned(),
         }
     }
 
-    /// Where the server is now; sentinels have so long to answer.
-    pub(super) async fn find(&self, limit: Duration) -> RedisResult<ConnectionInfo> {
+    /// The server's address now. Each sentinel has `limit` to answer.
+    pub(super) async fn resolve(&self, limit: Duration) -> RedisResult<ConnectionInfo> {
         match self {
             Self::Fixed(info) => Ok(info.clone()),
-            Self::Sentinel(sentinels) => sentinels.find(limit).await,
-            Self::Lent(_) => Err((ErrorKind::Client, "a pool has no address").into()),
+            Self::Sentinel(sentinels) => sentinels.find_master(limit).await,
+            Self::ExternalPool(_) => Err((ErrorKind::Client, "a pool has no address").into()),
         }
     }
 
-    /// What is to be spoken, where that is ours to say.
+    /// The protocol that the URL chooses. A pool has chosen its own.
     pub(super) fn protocol(&self) -> Option<ProtocolVersion> {
         match self {
             Self::Fixed(info) => Some(info.redis_settings().protocol()),
             Self::Sentinel(sentinels) => Some(sentinels.protocol()),
-            Self::Lent(_) => None,
+            Self::ExternalPool(_) => None,
         }
     }
 }

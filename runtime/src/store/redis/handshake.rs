@@ -1,124 +1,163 @@
-//! What is asked of a server on each new connection before the first command, all of it
-//! in one round trip: who it is, what it calls us, and what has to be done first. It is
-//! short: after a restart of the server all its clients send it at once.
+//! What a client asks a server on each new connection, before the first command and in one
+//! round trip: the server's start, the connection's name, and what has to be done first. It is
+//! short: after a restart of the server all its clients send it at the same time.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use futures_util::future::join_all;
+use redis::aio::MultiplexedConnection;
 use redis::{Cmd, ErrorKind, FromRedisValue, RedisError, RedisResult, Value};
 
-use super::connection::Link;
-use super::endpoint::Place;
-use super::manager::Manager;
-use super::server_info::Server;
-use super::server_state::{Health, Name};
+use super::connector::Connector;
+use super::endpoint::Endpoint;
+use super::link::Link;
+use super::link_state::{LinkName, LinkState};
+use super::server_info;
+use super::server_info::ServerInfo;
+use super::sync::lock;
 use super::wire::Wire;
-use super::{lock, server_info};
 
-impl Manager {
-    /// Makes a connection to `server` one that commands may be sent on.
-    pub(super) async fn greet(
-        &self,
-        wire: Wire,
-        health: Arc<Health>,
-        server: &str,
-    ) -> RedisResult<Link> {
-        let ask = |words: &[&str]| {
-            let (mut connection, mut command) = (wire.connection.clone(), Cmd::new());
-            command.arg(words);
-            async move { command.query_async::<Value>(&mut connection).await }
-        };
-        let name = ask(&["CLIENT", "INFO"]);
-        let about = ask(&["INFO", "server"]);
-        let role = async {
-            // A replica would refuse all that is asked of it.
-            let is_to_be_master =
-                matches!(self.place, Place::Sentinel(_)) || self.shared.settings.is_member;
-            if is_to_be_master { Some(ask(&["ROLE"]).await) } else { None }
-        };
-        // Bytes of a connection that was given up may still be on their way, and would
-        // act after everything that is sent on this one. On another server they find
-        // others' leases, or none.
-        let abandoned = {
-            let mut abandoned = lock(&self.shared.abandoned);
-            abandoned.retain(|old| old.server == server);
-            abandoned.clone()
-        };
-        let kills = join_all(abandoned.iter().map(|Name { id, address, .. }| {
-            ask(&["CLIENT", "KILL", "ID", id.as_str(), "ADDR", address.as_str()])
-        }));
-        // Before anything is asked, so that no answer to it is missed.
-        let subscribed = self.subscribe(wire.connection.clone(), &health);
-        let (name, about, role, kills, subscribed, warnings) =
-            tokio::join!(name, about, role, kills, subscribed, self.look(&ask));
-        subscribed?;
-        if let Some(name) = allowed::<String>(name)? {
-            let name = Name::read(&name, server);
-            let _ = name.map(|name| health.name.set(name)); // it has none yet
-        }
-        if let Some(role) = role.map(allowed::<Vec<Value>>).transpose()?.flatten() {
-            check_role(&role, server)?;
-        }
-        let about = allowed::<String>(about)?.and_then(|about| Server::read(&about));
-        self.shared.meet(about.as_ref(), &health);
-        self.warn(about.as_ref(), warnings);
-        let is_done = |kill: &RedisResult<Value>| match kill {
-            Ok(_) => true,
-            Err(error) => error.code().is_some(),
-        };
-        let done: Vec<_> = abandoned
-            .iter()
-            .zip(&kills)
-            .filter(|(_, kill)| is_done(kill))
-            .map(|(name, _)| name)
-            .collect();
-        lock(&self.shared.abandoned).retain(|old| !done.contains(&old));
-        Ok(Link::new(wire, health))
+/// Prepares a connection to `server` for commands.
+pub(super) async fn run(
+    connector: &Connector,
+    wire: Wire,
+    state: Arc<LinkState>,
+    server: &str,
+) -> RedisResult<Link> {
+    let ask = |args: &[&str]| {
+        let (mut connection, mut command) = (wire.connection.clone(), Cmd::new());
+        command.arg(args);
+        async move { command.query_async::<Value>(&mut connection).await }
+    };
+    let name = ask(&["CLIENT", "INFO"]);
+    let info = ask(&["INFO", "server"]);
+    let role = async {
+        // A replica would refuse every command.
+        let must_be_master = matches!(connector.endpoint, Endpoint::Sentinel(_))
+            || connector.server.settings.is_member;
+        if must_be_master { Some(ask(&["ROLE"]).await) } else { None }
+    };
+    // Bytes of an abandoned connection may still arrive, and would act after everything that
+    // is sent on this one. On another server they find other clients' leases, or none.
+    let abandoned = {
+        let mut abandoned = lock(&connector.server.abandoned);
+        abandoned.retain(|old| old.server == server);
+        abandoned.clone()
+    };
+    let kills = join_all(abandoned.iter().map(|LinkName { id, address, .. }| {
+        ask(&["CLIENT", "KILL", "ID", id.as_str(), "ADDR", address.as_str()])
+    }));
+    // Before the first command, so that no hint is lost that follows from it.
+    let subscribed = subscribe(connector, wire.connection.clone(), &state);
+    let settings = read_settings(connector, &ask);
+    let (name, info, role, kills, subscribed, settings) =
+        tokio::join!(name, info, role, kills, subscribed, settings);
+    subscribed?;
+    if let Some(name) = if_allowed::<String>(name)? {
+        let name = LinkName::parse(&name, server);
+        let _ = name.map(|name| state.name.set(name)); // it was not set yet
     }
-
-    /// Asks, once a client, what its warnings are made of.
-    async fn look<F>(&self, ask: &impl Fn(&[&str]) -> F) -> Option<[RedisResult<Value>; 3]>
-    where
-        F: Future<Output = RedisResult<Value>>,
-    {
-        if !self.looks || self.flags.is_looked_at.load(Ordering::Relaxed) {
-            return None;
-        }
-        let none = async || Ok(Value::Nil);
-        Some(if self.shared.settings.counts_after.is_some() {
-            let memory = ask(&["INFO", "memory"]);
-            let persistence = ask(&["INFO", "persistence"]);
-            tokio::join!(memory, persistence, ask(&["CONFIG", "GET", "save"])).into()
-        } else {
-            [ask(&["INFO", "memory"]).await, none().await, none().await]
-        })
+    if let Some(role) = role.map(if_allowed::<Vec<Value>>).transpose()?.flatten() {
+        check_role(&role, server)?;
     }
+    let info = if_allowed::<String>(info)?.and_then(|info| ServerInfo::parse(&info));
+    connector.server.record_start(info.as_ref(), &state);
+    warn(connector, info.as_ref(), settings);
+    let is_done = |kill: &RedisResult<Value>| match kill {
+        Ok(_) => true,
+        Err(error) => error.code().is_some(),
+    };
+    let done: Vec<_> = abandoned
+        .iter()
+        .zip(&kills)
+        .filter(|(_, kill)| is_done(kill))
+        .map(|(name, _)| name)
+        .collect();
+    lock(&connector.server.abandoned).retain(|old| !done.contains(&old));
+    Ok(Link::new(wire, state))
+}
 
-    fn warn(&self, about: Option<&Server>, answers: Option<[RedisResult<Value>; 3]>) {
-        let Some([memory, persistence, saves]) = answers else { return };
-        if self.hears && self.shared.is_of_cluster() {
-            // Connected to anew as a node, which is looked at then.
-            return;
+/// Subscribes to the client's channel. A user without that right goes without hints.
+async fn subscribe(
+    connector: &Connector,
+    mut connection: MultiplexedConnection,
+    state: &Arc<LinkState>,
+) -> RedisResult<()> {
+    let is_external = matches!(connector.endpoint, Endpoint::ExternalPool(_));
+    if connector.is_resp2() || !connector.carries_hints || is_external {
+        return Ok(());
+    }
+    let hints = &connector.server.hints;
+    // A user that may not publish sends no hints; the other clients have the same user, and
+    // send none either. An empty message means nothing.
+    let mut publish = redis::cmd("PUBLISH");
+    publish.arg(&hints.channel).arg("");
+    let mut same = connection.clone();
+    let (subscribed, published) =
+        tokio::join!(connection.subscribe(&hints.channel), publish.query_async::<Value>(&mut same));
+    match subscribed.and(published.map(drop)) {
+        Ok(()) => hints.set_source(Some(state.clone())),
+        Err(error) if matches!(error.code(), Some("NOPERM" | "ERR")) => {
+            hints.set_source(None);
+            connector.log_no_hints(&error);
         }
-        if self.flags.is_looked_at.swap(true, Ordering::Relaxed) {
-            return;
-        }
-        let text = |answer| read::<String>(answer).unwrap_or_default();
-        let saves = read::<HashMap<String, String>>(saves);
-        let saves = saves.as_ref().and_then(|saves| saves.get("save"));
-        let mut warnings = server_info::warnings(about, &text(memory));
-        warnings.extend(server_info::forgets(&text(persistence), saves.map(String::as_str)));
-        for warning in warnings {
-            tracing::warn!(server = %self.shared.server, "the lock store is set up badly: {warning}");
-        }
+        Err(error) => return Err(error),
+    }
+    Ok(())
+}
+
+/// Reads, once a client, the settings that there are warnings about.
+async fn read_settings<F>(
+    connector: &Connector,
+    ask: &impl Fn(&[&str]) -> F,
+) -> Option<[RedisResult<Value>; 3]>
+where
+    F: Future<Output = RedisResult<Value>>,
+{
+    let has_checked = &connector.flags.has_checked_settings;
+    if !connector.checks_settings || has_checked.load(Ordering::Relaxed) {
+        return None;
+    }
+    let none = async || Ok(Value::Nil);
+    Some(if connector.server.settings.counts_after.is_some() {
+        let memory = ask(&["INFO", "memory"]);
+        let persistence = ask(&["INFO", "persistence"]);
+        tokio::join!(memory, persistence, ask(&["CONFIG", "GET", "save"])).into()
+    } else {
+        [ask(&["INFO", "memory"]).await, none().await, none().await]
+    })
+}
+
+/// Logs, once a client, a warning about each unsafe setting.
+fn warn(
+    connector: &Connector,
+    info: Option<&ServerInfo>,
+    answers: Option<[RedisResult<Value>; 3]>,
+) {
+    let Some([memory, persistence, saves]) = answers else { return };
+    if connector.carries_hints && connector.server.is_cluster_node() {
+        // The client connects to it again, as a node, and checks it then.
+        return;
+    }
+    if connector.flags.has_checked_settings.swap(true, Ordering::Relaxed) {
+        return;
+    }
+    let text = |answer| read::<String>(answer).unwrap_or_default();
+    let saves = read::<HashMap<String, String>>(saves);
+    let saves = saves.as_ref().and_then(|saves| saves.get("save"));
+    let mut warnings = server_info::warnings(info, &text(memory));
+    let persistence = text(persistence);
+    warnings.extend(server_info::persistence_warning(&persistence, saves.map(String::as_str)));
+    for warning in warnings {
+        tracing::warn!(server = %connector.server.name, "the lock store's settings put locks at risk: {warning}");
     }
 }
 
-/// An answer, if the question is allowed: not refused to this user, nor taken away by
-/// who runs the server.
-fn allowed<T: FromRedisValue>(answer: RedisResult<Value>) -> RedisResult<Option<T>> {
+/// An answer, if the question is allowed. A user may lack the right, and a provider may have
+/// removed the command.
+fn if_allowed<T: FromRedisValue>(answer: RedisResult<Value>) -> RedisResult<Option<T>> {
     match answer {
         Err(error) if matches!(error.code(), Some("NOPERM" | "ERR")) => Ok(None),
         Err(error) => Err(error),
@@ -130,7 +169,7 @@ fn read<T: FromRedisValue>(answer: RedisResult<Value>) -> Option<T> {
     redis::from_redis_value(answer.ok()?).ok()
 }
 
-/// Sentinels may be late, and so may a server that was made the master.
+/// Refuses a replica: sentinels may be late, and so may a server's promotion to master.
 fn check_role(role: &[Value], server: &str) -> RedisResult<()> {
     match role.first() {
         Some(Value::BulkString(role)) if role != b"master" => Err(RedisError::from((

@@ -1,63 +1,69 @@
-//! Hints: what the server tells this client unasked, by which connection it
-//! does, and who hears them.
+//! Hints: messages that the scripts publish for this client.
 
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 use redis::{PushInfo, PushKind, Value};
 
-use super::lock;
-use super::server_state::Health;
+use super::link_state::LinkState;
+use super::sync::lock;
 use crate::store::{ClientId, Hint, Listener, RequestId};
 
-/// A client's ears on one server.
+/// Receives the hints of one server, or of a cluster, and hands them to the listener.
 #[derive(Debug)]
-pub(super) struct Ears {
+pub(super) struct HintReceiver {
     pub(super) client: ClientId,
-    /// What the scripts publish to.
+    /// The channel that the scripts publish to.
     pub(super) channel: String,
-    /// What is offered is to be asked for again, and not taken as it is.
-    are_wary: bool,
+    /// A client that is offered a lock asks for it: the offer alone is not enough.
+    confirms_offers: bool,
     listener: Mutex<Option<Weak<dyn Listener>>>,
     /// The connection that is subscribed.
-    source: Mutex<Option<Arc<Health>>>,
+    source: Mutex<Option<Arc<LinkState>>>,
 }
 
-impl Ears {
+impl HintReceiver {
     pub(super) fn new(client: ClientId, channel: String) -> Self {
         let (listener, source) = (Mutex::default(), Mutex::default());
-        Self { client, channel, are_wary: false, listener, source }
+        Self { client, channel, confirms_offers: false, listener, source }
     }
 
-    /// The same, for a client that asks for what it is offered.
-    pub(super) fn wary(self, are_wary: bool) -> Self {
-        Self { are_wary, ..self }
+    /// A receiver without a channel: for connections that carry no hints, and for a cluster,
+    /// where each lock has a channel of its own.
+    pub(super) fn without_channel(client: ClientId) -> Arc<Self> {
+        Arc::new(Self::new(client, String::new()))
     }
 
-    /// From now on hints go to `listener`.
+    /// Chooses whether the client asks for what it is offered.
+    pub(super) fn confirm_offers(self, confirms_offers: bool) -> Self {
+        Self { confirms_offers, ..self }
+    }
+
+    /// Hands hints to `listener` from now on.
     pub(super) fn listen(&self, listener: Weak<dyn Listener>) {
         *lock(&self.listener) = Some(listener);
     }
 
-    /// From now on hints come by this connection, or by none.
-    pub(super) fn hear_by(&self, source: Option<Arc<Health>>) {
+    /// Notes which connection carries hints from now on.
+    pub(super) fn set_source(&self, source: Option<Arc<LinkState>>) {
         *lock(&self.source) = source;
     }
 
-    /// Whether the connection that hints come by is there.
-    pub(super) fn are_open(&self) -> bool {
-        lock(&self.source).as_ref().is_some_and(|source| !source.is_given_up())
+    /// Whether a working connection carries hints.
+    pub(super) fn is_open(&self) -> bool {
+        lock(&self.source).as_ref().is_some_and(|source| !source.is_abandoned())
     }
 
-    pub(super) fn tell(&self, hint: Hint) {
+    /// Hands a hint to the listener.
+    pub(super) fn deliver(&self, hint: Hint) {
         let listener = lock(&self.listener).as_ref().and_then(Weak::upgrade);
         if let Some(listener) = listener {
             listener.hear(hint);
         }
     }
 
-    /// Takes what the driver was pushed; what is not for us is left alone.
-    pub(super) fn take(&self, push: &PushInfo) {
+    /// Takes a push of the driver. It ignores those of other channels.
+    pub(super) fn take_push(&self, push: &PushInfo) {
         if let (PushKind::Message, [Value::BulkString(channel), Value::BulkString(message)]) =
             (&push.kind, &push.data[..])
             && channel == self.channel.as_bytes()
@@ -69,18 +75,18 @@ impl Ears {
     /// Takes a message of our channel.
     pub(super) fn take_message(&self, message: &[u8]) {
         if let Some(hint) = read(message).filter(|(id, _)| id.client() == self.client) {
-            self.tell(match hint.1 {
-                Hint::Offered { id, .. } if self.are_wary => Hint::Free { id },
+            self.deliver(match hint.1 {
+                Hint::Offered { id, .. } if self.confirms_offers => Hint::Free { id },
                 hint => hint,
             });
         }
     }
 }
 
-/// Reads what the scripts tell: a request's id alone if it should ask for the lock, with an
-/// `F` if it should ask whether it was forced; or with the token, until when the waiter is
-/// known to live, and by how many milliseconds sooner the offer ends, each of a fixed width.
-/// Anybody may have sent it.
+/// Reads a message. It is the id of a request, which should ask for the lock; or the id and an
+/// `F`, if it should ask whether its lease was forced; or an offer: the id, the token, until
+/// when the waiter is known to live, and how many milliseconds sooner the offer ends, each of
+/// a fixed width. Anybody may have sent it.
 fn read(message: &[u8]) -> Option<(RequestId, Hint)> {
     let (id, rest) = message.split_at_checked(RequestId::LENGTH)?;
     let id = RequestId::read(id)?;
@@ -96,7 +102,7 @@ fn read(message: &[u8]) -> Option<(RequestId, Hint)> {
     Some((id, Hint::Offered { id, token, until, early: Duration::from_millis(number(early)?) }))
 }
 
-/// A number of digits alone, at most 19.
+/// Reads a number of at most 19 digits, and nothing but digits.
 fn number(digits: &[u8]) -> Option<u64> {
     digits.iter().try_fold(0, |number, digit| {
         digit.is_ascii_digit().then(|| number * 10 + u64::from(digit - b'0'))

@@ -1,4 +1,4 @@
-//! Who holds a lock, and who waits for it: what the scripts say, and what it means.
+//! Who holds a lock, and who waits for it: reads the answers of the scripts that look.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -6,8 +6,10 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use redis::Value;
 
-use super::command::{Command, integers, is_wrong_type, unreadable};
-use super::{RedisStore, script};
+use super::answer::{is_wrong_type, numbers, unreadable};
+use super::command::Command;
+use super::encode::Encoder;
+use super::transport::Transport;
 use crate::core::fence::Fence;
 use crate::core::key::LockKey;
 use crate::store::inspection::MOST;
@@ -15,73 +17,77 @@ use crate::store::{
     ClientId, ClientInfo, Holder, LockInfo, LockKind, RequestId, StoreError, Waiter,
 };
 
-impl RedisStore {
-    pub(super) async fn look_at(&self, key: &LockKey) -> Result<LockInfo, StoreError> {
-        let command =
-            Command::new(&script::LOCK_INSPECT).keys(key, &self.prefix).number(MOST as u64);
-        let answer = self.send(command, self.command_timeout, |answer| answer).await;
-        let answer = match answer {
-            Err(error) if is_wrong_type(&error) => return Ok(foreign()),
+/// Reads a lock, then the description of each client that holds it or waits for it.
+pub(super) async fn inspect(
+    transport: &dyn Transport,
+    encoder: &Encoder,
+    limit: Duration,
+    key: &LockKey,
+) -> Result<LockInfo, StoreError> {
+    let answer = match transport.send(encoder.inspect(key, MOST as u64), limit).await {
+        Err(error) if is_wrong_type(&error) => return Ok(foreign()),
+        answer => answer?,
+    };
+    let lock = Inspection::read(&answer).ok_or_else(|| unreadable(&answer))?;
+    let described = lock.clients().into_iter().map(async |id| {
+        let answer = transport.send(encoder.describe(id), limit).await?;
+        client(id, &answer)
+    });
+    let described: Result<Vec<_>, _> = join_all(described).await.into_iter().collect();
+    let clients = described?.into_iter().flatten().map(|client| (client.id, client)).collect();
+    Ok(lock.info(&clients))
+}
+
+/// Sends the command until the answer is known: each call forgets only a few of the holds
+/// that have ended.
+pub(super) async fn is_held(
+    transport: &dyn Transport,
+    limit: Duration,
+    command: &Command,
+) -> Result<bool, StoreError> {
+    loop {
+        let answer = match transport.send(command.clone(), limit).await {
+            Err(error) if is_wrong_type(&error) => return Ok(false),
             answer => answer?,
         };
-        let read = Read::of(&answer).ok_or_else(|| unreadable(&answer))?;
-        let clients = self.describe(read.clients()).await?;
-        Ok(read.info(&clients))
-    }
-
-    /// Asks until it is known: those who ended are forgotten a few at a time.
-    pub(super) async fn is_owned_by(&self, key: &LockKey, owner: &str) -> Result<bool, StoreError> {
-        loop {
-            let command = Command::new(&script::LOCK_IS_HELD_BY).keys(key, &self.prefix).arg(owner);
-            let answer = self.send(command, self.command_timeout, |answer| answer).await;
-            let answer = match answer {
-                Err(error) if is_wrong_type(&error) => return Ok(false),
-                answer => answer?,
-            };
-            match *integers(&answer) {
-                [held @ (0 | 1)] => return Ok(held == 1),
-                [2] => {}
-                [3] => return Ok(false),
-                _ => return Err(unreadable(&answer)),
-            }
+        match *numbers(&answer) {
+            [held @ (0 | 1)] => return Ok(held == 1),
+            [2] => {}
+            [3] => return Ok(false),
+            _ => return Err(unreadable(&answer)),
         }
-    }
-
-    async fn describe(
-        &self,
-        clients: Vec<ClientId>,
-    ) -> Result<HashMap<ClientId, ClientInfo>, StoreError> {
-        let described = clients.into_iter().map(async |id| {
-            let command = Command::new(&script::CLIENT_DESCRIBE).key(&self.client(id));
-            let answer = self.send(command, self.command_timeout, |answer| answer).await?;
-            let known: Vec<_> = array(&answer).iter().map(text).collect();
-            match &known[..] {
-                [service, host, process] => Ok(process.parse().ok().map(|process| {
-                    (id, ClientInfo { id, service: service.clone(), host: host.clone(), process })
-                })),
-                _ => Err(unreadable(&answer)),
-            }
-        });
-        let described: Result<Vec<_>, _> = join_all(described).await.into_iter().collect();
-        Ok(described?.into_iter().flatten().collect())
     }
 }
 
-/// What the script has said.
-struct Read {
+/// Reads a client's description; there is none if its process is no number.
+fn client(id: ClientId, answer: &Value) -> Result<Option<ClientInfo>, StoreError> {
+    let known: Vec<_> = array(answer).iter().map(text).collect();
+    match &known[..] {
+        [service, host, process] => Ok(process.parse().ok().map(|process| ClientInfo {
+            id,
+            service: service.clone(),
+            host: host.clone(),
+            process,
+        })),
+        _ => Err(unreadable(answer)),
+    }
+}
+
+/// The answer of the script that looks at a lock.
+struct Inspection {
     /// The server's time in microseconds.
     now: u64,
     record: Vec<u8>,
     left: Duration,
     held: u64,
-    /// With their deadlines, in the server's milliseconds.
+    /// Each with its deadline, in the server's milliseconds.
     holders: Vec<(Member, u64)>,
     waiting: u64,
-    /// With their positions, in the server's microseconds.
+    /// Each with its position in the queue, in the server's microseconds.
     waiters: Vec<(Member, u64)>,
 }
 
-/// Who holds or waits, and how.
+/// A holder or a waiter.
 struct Member {
     id: RequestId,
     weight: u32,
@@ -90,7 +96,7 @@ struct Member {
 }
 
 impl Member {
-    /// Reads how a request holds: see `lua/include/holders.lua`.
+    /// Reads how a request holds; see `lua/include/holders.lua`.
     fn new(id: RequestId, how: &[u8]) -> Self {
         let how = String::from_utf8_lossy(how);
         let (how, owner) = match how.split_once('@') {
@@ -107,7 +113,7 @@ impl Member {
     }
 }
 
-/// Fields of the record: see `lua/include/record.lua`.
+/// The fields of a lock's record; see `lua/include/record.lua`.
 struct Record<'a> {
     kind: u8,
     state: u8,
@@ -135,9 +141,9 @@ impl<'a> Record<'a> {
     }
 }
 
-impl Read {
-    fn of(answer: &Value) -> Option<Self> {
-        let [now, record, left, held, holders, waiting, waiters, said] = array(answer) else {
+impl Inspection {
+    fn read(answer: &Value) -> Option<Self> {
+        let [now, record, left, held, holders, waiting, waiters, fields] = array(answer) else {
             return None;
         };
         let Value::BulkString(record) = record else { return None };
@@ -145,12 +151,12 @@ impl Read {
             let Value::BulkString(member) = &pair[0] else { return None };
             Some((Member::read(member)?, number(&pair[1])?))
         });
-        let waiters = array(waiters).chunks_exact(2).zip(array(said)).map(|(pair, said)| {
-            let (Value::BulkString(id), Value::BulkString(said)) = (&pair[0], said) else {
+        let waiters = array(waiters).chunks_exact(2).zip(array(fields)).map(|(pair, fields)| {
+            let (Value::BulkString(id), Value::BulkString(fields)) = (&pair[0], fields) else {
                 return None;
             };
-            // Until when it lives, the letter of its kind, and a limit.
-            let how = said.get(14..).unwrap_or_default();
+            // Until when it is known to live, the letter of its kind, and a limit.
+            let how = fields.get(14..).unwrap_or_default();
             let how = &how[how.iter().take_while(|byte| byte.is_ascii_digit()).count()..];
             Some((Member::new(RequestId::read(id)?, how), number(&pair[1])?))
         });
@@ -169,13 +175,13 @@ impl Read {
         Record::read(&self.record)
     }
 
-    /// Who has a mutex.
+    /// The holder of a mutex.
     fn mutex_holder(&self) -> Option<Member> {
         let record = self.record().filter(|rec| rec.kind == b'M' && b"HO".contains(&rec.state))?;
         Some(Member::new(RequestId::read(record.id)?, record.owner))
     }
 
-    /// All clients that are spoken of, each once.
+    /// All clients that hold the lock or wait for it, each once.
     fn clients(&self) -> Vec<ClientId> {
         let members = self.holders.iter().chain(&self.waiters).map(|(member, _)| member.id);
         let members = members.chain(self.mutex_holder().map(|member| member.id));
@@ -201,7 +207,7 @@ impl Read {
         };
         let kind = record.kind();
         let since_grant = Duration::from_micros(self.now.saturating_sub(record.token));
-        // Where the record was gone, its token is.
+        // A lock that lost its record has lost its token too.
         let has_token = |is_fenced| is_fenced && record.token > 0;
         let holder = |member: Member, remaining, is_fenced: bool| Holder {
             client: client(member.id),
@@ -244,8 +250,8 @@ fn text(value: &Value) -> String {
     }
 }
 
-/// A number, be it written in digits; a score of a million millions is written with
-/// an exponent by no server.
+/// Reads a number, or its digits. No server writes scores of this size with an
+/// exponent.
 fn number(value: &Value) -> Option<u64> {
     match value {
         Value::Int(number) => u64::try_from(*number).ok(),

@@ -1,9 +1,9 @@
-//! A server that is one of several.
+//! What a member of a quorum answers beyond a store of its own.
 
 use std::time::Duration;
 
-use super::encode::by;
-use super::{RedisStore, script};
+use super::decode;
+use super::store::RedisStore;
 use crate::store::{Attempt, Kind, QuorumMember, Repaired, Request, Store, StoreFuture};
 
 impl QuorumMember for RedisStore {
@@ -11,25 +11,12 @@ impl QuorumMember for RedisStore {
         if !matches!(request.kind, Kind::Read | Kind::Write) {
             return self.acquire(request, None);
         }
-        let command = self.of(request, &[&script::RW_VOTE; 4]);
-        let command = command.millis(request.ttl).millis(again);
-        self.ask(command, request, Attempt::WrongKind, super::attempt)
+        let command = self.encoder.vote(request, again);
+        self.ask(command, request, Attempt::WrongKind, decode::attempt)
     }
 
     fn repair(&self, request: &Request, token: u64, lasts: Duration) -> StoreFuture<Repaired> {
-        let is_mutex = request.kind == Kind::Mutex;
-        let script = if is_mutex { &script::MUTEX_MEND } else { &script::RW_MEND };
-        let mut command = self.of(request, &[script; 4]).number(token).millis(lasts);
-        if is_mutex {
-            command = command.arg(by(request.owner.as_ref()));
-        }
-        self.ask(command, request, Repaired::NotHeld, |answer| {
-            Some(match *answer {
-                [1, token] => Repaired::Held { token },
-                [0] => Repaired::NotHeld,
-                [2, millis] => Repaired::Behind(Duration::from_millis(millis)),
-                _ => return None,
-            })
-        })
+        let command = self.encoder.repair(request, token, lasts);
+        self.ask(command, request, Repaired::NotHeld, decode::repaired)
     }
 }

@@ -1,7 +1,7 @@
-//! Grants that replicas are to have before they count.
+//! Grants that count only when replicas have confirmed them.
 //!
-//! `WAIT` speaks of what was written by its own connection, and holds up all that share
-//! it. So grants go by connections of their own, one command at a time.
+//! `WAIT` covers the writes of its own connection, and blocks all other commands on it. So
+//! grants have connections of their own, each for one grant at a time.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -9,155 +9,153 @@ use std::time::{Duration, Instant};
 use bb8_redis::bb8::{ManageConnection, Pool, PooledConnection, RunError};
 use redis::{Cmd, RedisError, Value};
 use tokio::runtime::Handle;
-use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
-use super::command::{Command, call, integers};
-use super::connection::Link;
+use super::answer::{PendingAnswer, numbers, unreadable};
+use super::command::{Command, pack};
+use super::connector::Connector;
 use super::errors;
-use super::errors::Fault;
-use super::manager::Manager;
+use super::errors::LinkOutcome;
+use super::link::Link;
 use crate::core::error::Outcome;
 use crate::store::StoreError;
 
 /// The most grants that wait for replicas at a time.
-const MOST: u32 = 16;
+const MAX_CONNECTIONS: u32 = 16;
 
-/// What is to be granted.
-pub(super) struct Granting {
+/// A command that may grant.
+pub(super) struct GrantRequest {
     pub(super) command: Command,
-    /// What takes it back.
+    /// The commands that cancel it.
     pub(super) cancels: Vec<Command>,
     /// Whether an answer is a grant.
     pub(super) is_grant: fn(&[u64]) -> bool,
     pub(super) limit: Duration,
 }
 
-/// The connections that grants go by.
+/// Sends grants, and waits for the replicas.
 #[derive(Clone)]
-pub(super) struct Synced {
-    pool: Pool<Manager>,
-    manager: Manager,
-    /// How many replicas are to have a grant, and how long they have for it.
+pub(super) struct ReplicatedGrants {
+    pool: Pool<Connector>,
+    connector: Connector,
+    /// How many replicas must confirm a grant, and within what time.
     replicas: usize,
     timeout: Duration,
     runtime: Handle,
 }
 
-impl std::fmt::Debug for Synced {
+impl std::fmt::Debug for ReplicatedGrants {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Synced").field("replicas", &self.replicas).finish_non_exhaustive()
+        f.debug_struct("ReplicatedGrants").field("replicas", &self.replicas).finish_non_exhaustive()
     }
 }
 
-impl Synced {
-    /// Makes its connections when they are needed.
+impl ReplicatedGrants {
+    /// Makes a connection when a grant needs it.
     pub(super) fn new(
-        manager: Manager,
+        connector: Connector,
         (replicas, timeout): (usize, Duration),
         runtime: Handle,
     ) -> Self {
         let pool = Pool::builder()
-            .max_size(MOST)
+            .max_size(MAX_CONNECTIONS)
             .test_on_check_out(false)
             .max_lifetime(None)
-            .connection_timeout(manager.shared.settings.connect_timeout)
-            .error_sink(Box::new(manager.clone()))
-            .build_unchecked(manager.clone());
-        Self { pool, manager, replicas, timeout, runtime }
+            .connection_timeout(connector.server.settings.connect_timeout)
+            .error_sink(Box::new(connector.clone()))
+            .build_unchecked(connector.clone());
+        Self { pool, connector, replicas, timeout, runtime }
     }
 
-    /// How long it may take: a connection, the grant, the replicas, and to take it back.
-    pub(super) fn patience(&self, limit: Duration) -> Duration {
+    /// The longest that an answer may take: a connection, the grant, the replicas, the cancel.
+    pub(super) fn answers_within(&self, limit: Duration) -> Duration {
         limit * 4 + self.timeout
     }
 
-    /// Sends what may grant; it goes on if nobody waits for the answer.
-    pub(super) fn start(
-        self: &Arc<Self>,
-        granting: Granting,
-    ) -> JoinHandle<Result<Value, StoreError>> {
-        let synced = self.clone();
-        self.runtime.spawn(async move { synced.run(&granting).await })
+    /// Sends a command that may grant. It goes on if the answer is dropped.
+    pub(super) fn send(self: &Arc<Self>, grant: GrantRequest) -> PendingAnswer {
+        let grants = self.clone();
+        PendingAnswer::InTask(self.runtime.spawn(async move { grants.run(&grant).await }))
     }
 
-    async fn run(&self, granting: &Granting) -> Result<Value, StoreError> {
-        let Ok(Ok(mut link)) = timeout(granting.limit, self.get()).await else {
-            return Err(self.manager.shared.no_connection());
+    async fn run(&self, grant: &GrantRequest) -> Result<Value, StoreError> {
+        let server = &self.connector.server;
+        let Ok(Ok(mut link)) = timeout(grant.limit, self.link()).await else {
+            return Err(server.no_connection());
         };
-        if let Some(problem) = self.manager.shared.why_not_to_grant(&link.health) {
-            return Err(errors::not_yet(&problem));
+        if let Some(refusal) = server.refusal_to_grant(&link.state) {
+            return Err(errors::not_sent(&refusal));
         }
-        let answer = self.ask(&mut link, &granting.command, granting.limit).await?;
-        if !(granting.is_grant)(&integers(&answer)) {
+        let answer = self.call(&mut link, &grant.command, grant.limit).await?;
+        if !(grant.is_grant)(&numbers(&answer)) {
             return Ok(answer);
         }
         let mut wait = redis::cmd("WAIT");
         wait.arg(self.replicas).arg(u64::try_from(self.timeout.as_millis()).unwrap_or(u64::MAX));
-        let had = self.send(&mut link, &wait, granting.limit + self.timeout).await;
-        let few = match had {
-            Ok(Value::Int(had)) if usize::try_from(had).is_ok_and(|had| had >= self.replicas) => {
+        let confirmed = self.send_on(&mut link, &wait, grant.limit + self.timeout).await;
+        let error = match confirmed {
+            Ok(Value::Int(count)) if usize::try_from(count).is_ok_and(|it| it >= self.replicas) => {
                 return Ok(answer);
             }
-            Ok(Value::Int(had)) => errors::not_yet(&format!(
-                "only {had} of {} replicas have it in {:?} (`sync_replicas`)",
+            Ok(Value::Int(count)) => errors::not_sent(&format!(
+                "only {count} of {} replicas have it in {:?} (`sync_replicas`)",
                 self.replicas, self.timeout
             )),
-            Ok(other) => super::command::unreadable(&other),
+            Ok(other) => unreadable(&other),
             Err(error) => error,
         };
-        for cancel in &granting.cancels {
-            // What can't be taken back here is, by whoever hears that it may be held.
-            if let Err(error) = self.ask(&mut link, cancel, granting.limit).await {
+        for cancel in &grant.cancels {
+            // If this fails, the lock may be held, and the caller cancels it.
+            if let Err(error) = self.call(&mut link, cancel, grant.limit).await {
                 return Err(StoreError { outcome: Outcome::Unknown, ..error });
             }
         }
-        Err(StoreError { outcome: Outcome::NotRun, ..few })
+        Err(StoreError { outcome: Outcome::NotRun, ..error })
     }
 
-    /// A connection that is not known to be broken: after a failover all of them are.
-    async fn get(&self) -> Result<PooledConnection<'_, Manager>, RunError<RedisError>> {
+    /// A link that is not known to be broken: after a failover all of the pool's are.
+    async fn link(&self) -> Result<PooledConnection<'_, Connector>, RunError<RedisError>> {
         loop {
             let link = self.pool.get().await?;
-            if !link.is_given_up() {
+            if !link.is_abandoned() {
                 return Ok(link);
             }
         }
     }
 
-    /// Calls a script, be it one that the server has forgotten.
-    async fn ask(
+    /// Calls a script, also one that the server has forgotten.
+    async fn call(
         &self,
         link: &mut Link,
         command: &Command,
         limit: Duration,
     ) -> Result<Value, StoreError> {
-        match self.send(link, &call(&[command], false), limit).await {
+        match self.send_on(link, &pack(&[command], false), limit).await {
             Err(error) if is_forgotten(&error) => {
-                self.send(link, &call(&[command], true), limit).await
+                self.send_on(link, &pack(&[command], true), limit).await
             }
             answer => answer,
         }
     }
 
-    async fn send(
+    async fn send_on(
         &self,
         link: &mut Link,
         command: &Cmd,
         limit: Duration,
     ) -> Result<Value, StoreError> {
         let sent = Instant::now();
-        let (fault, answer) = match timeout(limit, link.send(command)).await {
-            Ok(answer) => errors::sorted(answer),
-            // It carries this one command, which is all that can be known of it.
-            Err(_) => (Fault::Broken, Err(errors::silent())),
+        let (outcome, answer) = match timeout(limit, link.send(command)).await {
+            Ok(answer) => errors::classify_answer(answer),
+            // The link carries only this command, so nothing else can tell.
+            Err(_) => (LinkOutcome::Broken, Err(errors::timed_out())),
         };
-        self.manager.shared.judge(&link.health, sent, fault);
-        if link.is_given_up()
-            && let Ok(next) = self.manager.connect().await
+        self.connector.server.record(&link.state, sent, outcome);
+        if link.is_abandoned()
+            && let Ok(next) = self.connector.connect().await
         {
-            // Made at once: in its handshake the old one is ended, and bytes of it that
-            // are still on their way come to nothing, before anything is taken back.
+            // Made at once, before any cancel: its handshake ends the old connection, whose
+            // late bytes then have no effect.
             let _ = self.pool.add(next);
         }
         answer
@@ -165,5 +163,5 @@ impl Synced {
 }
 
 fn is_forgotten(error: &StoreError) -> bool {
-    errors::of(error).is_some_and(|it| it.code() == Some("NOSCRIPT"))
+    errors::redis_error(error).is_some_and(|it| it.code() == Some("NOSCRIPT"))
 }

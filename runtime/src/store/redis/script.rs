@@ -1,12 +1,12 @@
-//! The table of Lua scripts: which file, which includes, which keys and
-//! arguments. The bodies are in `runtime/lua/`, to be read there.
+//! The table of Lua scripts: their files, includes, keys and arguments. The bodies are in
+//! `runtime/lua/`.
 
 use std::sync::LazyLock;
 
-/// A script, as it is sent.
+/// A script and its declaration.
 #[derive(Debug)]
 pub(super) struct Script {
-    /// The file, without its ending.
+    /// The file, without its extension.
     #[cfg(test)]
     name: &'static str,
     /// The roles of its keys, in order.
@@ -15,16 +15,16 @@ pub(super) struct Script {
     includes: &'static [&'static str],
     #[cfg(test)]
     args: &'static [&'static str],
-    /// One call takes several requests, one behind the other.
+    /// One call takes several requests, one after the other.
     pub(super) takes_several: bool,
-    /// It may grant a lease that was not granted before.
+    /// It may grant a lease.
     pub(super) grants: bool,
     /// The first line, the includes and the file.
     source: &'static str,
     sent: LazyLock<Sent>,
 }
 
-/// A script without what is there for readers, and what the server knows it by.
+/// A script without comments, and its hash.
 #[derive(Debug)]
 struct Sent {
     body: String,
@@ -32,12 +32,12 @@ struct Sent {
 }
 
 impl Script {
-    /// What is sent to a server that does not know it.
+    /// The body, for a server that does not know the script.
     pub(super) fn body(&self) -> &str {
         &self.sent.body
     }
 
-    /// What the server knows it by.
+    /// The hash by which a server knows it.
     pub(super) fn hash(&self) -> &str {
         &self.sent.hash
     }
@@ -51,15 +51,15 @@ impl Sent {
     }
 }
 
-/// Leaves out indents, empty lines and comments, each of which has its lines for itself.
+/// Leaves out indents, empty lines and comments. A comment has a line of its own.
 fn without_comments(source: &str) -> String {
     let is_code = |line: &&str| !line.is_empty() && !line.starts_with("--");
     source.lines().map(str::trim).filter(is_code).collect::<Vec<_>>().join("\n")
 }
 
-/// With a first line `#!lua` the server refuses a key that was not declared.
-/// What frees, renews or reads may run while the memory is full; what grants, or notes
-/// what can be done without, may not.
+/// With a first line `#!lua` the server refuses a key that was not declared. A script that
+/// frees, renews or reads may run while the server's memory is full. One that grants, or notes
+/// something dispensable, may not.
 macro_rules! shebang {
     (grants) => {
         "#!lua\n"
@@ -224,7 +224,7 @@ mod tests {
             .collect()
     }
 
-    /// The highest n of all `KEYS[n]` or `ARGV[n]`; one that is computed is of a list.
+    /// The highest n of all `KEYS[n]` or `ARGV[n]`. A computed index belongs to a list.
     fn used(body: &str, list: &str) -> usize {
         let start = format!("{list}[");
         let numbers = body.split(&start).skip(1);
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn headers_say_what_the_bodies_do() {
+    fn headers_match_the_bodies() {
         for script in ALL {
             let file = lua().join(script.name).with_extension("lua");
             let text = fs::read_to_string(file).unwrap();
@@ -242,7 +242,7 @@ mod tests {
             assert_eq!(names(header, "KEYS"), script.keys, "{name}");
             assert_eq!(names(header, "ARGV"), script.args, "{name}");
             for (list, names) in [("KEYS", script.keys), ("ARGV", script.args)] {
-                // Of a list that comes several times, the places are computed.
+                // A list for each request has computed indexes.
                 let is_single = !header.contains(&format!("--- {list}, for each "));
                 assert_eq!(used(body, list), if is_single { names.len() } else { 0 }, "{name}");
             }
@@ -251,7 +251,7 @@ mod tests {
             let included: Vec<_> =
                 header.lines().filter_map(|line| line.strip_prefix("--- INCLUDE ")).collect();
             assert_eq!(included, script.includes, "{name}");
-            assert!(body.lines().count() <= 50, "{name} is long; say less");
+            assert!(body.lines().count() <= 50, "{name} is too long");
         }
     }
 
@@ -268,9 +268,9 @@ mod tests {
         }
     }
 
-    /// The server reports mistakes by the lines of what it was sent, and comments by none.
+    /// Only comments, indents and empty lines are left out.
     #[test]
-    fn what_is_sent_lacks_only_what_readers_need() {
+    fn only_comments_are_left_out() {
         for Script { name, source, sent, .. } in ALL {
             let mut left = sent.body.lines().peekable();
             for line in source.lines() {
@@ -281,9 +281,12 @@ mod tests {
             }
             assert_eq!(left.next(), None, "{name}");
             assert!(sent.body.starts_with("#!lua"), "{name}");
-            // Of these a line is no whole, be it one of code or of a comment.
+            // These would carry code or a comment over several lines.
             for several in ["[[", "[=", "\\\n"] {
-                assert!(!source.contains(several), "{name} has what goes over several lines");
+                assert!(
+                    !source.contains(several),
+                    "{name} has a string or a comment of several lines"
+                );
             }
             for line in sent.body.lines() {
                 let code: String = line.split('\'').step_by(2).collect();
@@ -295,8 +298,8 @@ mod tests {
     #[test]
     fn the_stored_format_is_written_down() {
         // FNV-1a of all bodies, as they are sent. When it differs: is docs/keys.md still true, and
-        // can servers that run the old scripts work beside those that run these?
-        // Say so in CHANGELOG.md, then put the new number into docs/keys.md.
+        // can clients with the old scripts work beside those with the new ones? Answer that in
+        // CHANGELOG.md, then put the new number into docs/keys.md.
         let hash = ALL
             .iter()
             .flat_map(|script| script.body().bytes())

@@ -1,4 +1,4 @@
-//! Sentinels: who is the master now?
+//! Asks sentinels for the current master.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -13,13 +13,13 @@ use tokio::time::timeout;
 
 use super::wire::Wire;
 
-/// Sentinels, and what they are asked for.
+/// Sentinels, and the master to ask them for.
 #[derive(Clone, Debug)]
 pub(super) struct Sentinels {
     all: Vec<ConnectionInfo>,
-    /// What they call the master.
+    /// The master's name.
     name: String,
-    /// The master, but for its host and port.
+    /// The user's settings for the master, but for its host and port.
     master: ConnectionInfo,
 }
 
@@ -33,26 +33,26 @@ impl Sentinels {
         (&self.name, &self.master, &self.all)
     }
 
-    /// What is said of them in errors.
+    /// Their name in errors and log messages.
     pub(super) fn describe(&self) -> String {
         let hosts: Vec<_> = self.all.iter().map(|it| it.addr().to_string()).collect();
         format!("{} of the sentinels {}", self.name, hosts.join(", "))
     }
 
-    /// What the master is to be spoken to by.
+    /// The protocol for the master.
     pub(super) fn protocol(&self) -> ProtocolVersion {
         self.master.redis_settings().protocol()
     }
 
-    /// Asks all at once: one that is dead costs nothing as long as most are there. During
-    /// a failover, or cut off, one may name a master that was: so the answer is that of
-    /// more than half, or else, in the end, what most say of those that answered.
-    pub(super) async fn find(&self, limit: Duration) -> RedisResult<ConnectionInfo> {
+    /// Asks all at the same time: dead sentinels cost nothing as long as most are alive. During a
+    /// failover, or when it is cut off, a sentinel may name a former master. So the answer of
+    /// more than half counts or, once all have answered, the most frequent one.
+    pub(super) async fn find_master(&self, limit: Duration) -> RedisResult<ConnectionInfo> {
         let ask = |sentinel: &ConnectionInfo| {
             let (sentinel, name) = (sentinel.clone(), self.name.clone());
             async move {
-                let silent = |_| Err((ErrorKind::Io, "no answer in time").into());
-                let answer = timeout(limit, ask(&sentinel, &name)).await.unwrap_or_else(silent);
+                let timed_out = |_| Err((ErrorKind::Io, "no answer in time").into());
+                let answer = timeout(limit, ask(&sentinel, &name)).await.unwrap_or_else(timed_out);
                 (sentinel.addr().to_string(), answer)
             }
         };
@@ -88,7 +88,7 @@ impl Sentinels {
     }
 }
 
-/// What a sentinel takes for the master.
+/// Asks one sentinel for the master.
 async fn ask(sentinel: &ConnectionInfo, name: &str) -> RedisResult<Option<(String, u16)>> {
     let config =
         AsyncConnectionConfig::new().set_connection_timeout(None).set_response_timeout(None);

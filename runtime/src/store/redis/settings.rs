@@ -1,24 +1,25 @@
-//! What is chosen about the connections of a client, and what may be chosen.
+//! The settings of a client's connections, and their ranges.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
+use super::limits::MIN_LIMIT;
 use crate::core::error::LockError;
 
-/// How a client uses its server.
+/// How a client connects to its servers.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// How all its keys begin.
+    /// The prefix of all keys.
     pub prefix: String,
     /// How many connections carry commands, 1 to 16.
     pub connections: usize,
-    /// How long making a connection may take, with its handshake.
+    /// How long a new connection may take, with its handshake.
     pub connect_timeout: Duration,
-    /// The most that a command may take.
+    /// The most time that a command may take.
     pub command_timeout: Duration,
-    /// How many replicas are to have a grant, and how long they have for it.
+    /// How many replicas must confirm a grant, and within what time.
     pub sync_replicas: Option<(usize, Duration)>,
-    /// It is one of a quorum.
+    /// The server is a member of a quorum.
     pub is_member: bool,
     /// A server that started less than this ago grants nothing: it may have lost locks.
     pub counts_after: Option<Duration>,
@@ -26,9 +27,8 @@ pub struct Settings {
 
 const CONNECTIONS: RangeInclusive<usize> = 1..=16;
 
-/// Shorter than the least, a slow answer would be taken for none; see
-/// [`LEAST`](super::command::LEAST).
-const TIMEOUTS: RangeInclusive<Duration> = super::command::LEAST..=LONGEST;
+/// With a shorter one, a slow answer would count as none.
+const TIMEOUTS: RangeInclusive<Duration> = MIN_LIMIT..=LONGEST;
 
 const LONGEST: Duration = Duration::from_secs(60);
 
@@ -47,7 +47,7 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// The usual ones, for keys that begin so.
+    /// The defaults, with this prefix of all keys.
     #[must_use]
     pub fn new(prefix: impl Into<String>) -> Self {
         Self { prefix: prefix.into(), ..Self::default() }
@@ -80,13 +80,13 @@ impl Settings {
         Ok(())
     }
 
-    /// For connections that may not be waited on.
-    pub(super) fn check_no_sync(&self, where_: &str) -> Result<(), LockError> {
+    /// Refuses `sync_replicas` for connections that can't wait for replicas.
+    pub(super) fn check_no_sync(&self, place: &str) -> Result<(), LockError> {
         match self.sync_replicas {
             None => Ok(()),
             Some(_) => Err(LockError::InvalidOption {
                 option: "sync_replicas",
-                problem: format!("it is not to be had {where_}; leave it out"),
+                problem: format!("it is not available {place}; leave it out"),
             }),
         }
     }

@@ -1,6 +1,6 @@
-//! TCP connections. A server whose backlog is full drops a connection's first packet. The
-//! system sends it again after a second, when the time to connect is over. So a second and a
-//! third connection are tried before.
+//! TCP connections, with up to three attempts. A server whose backlog is full drops the first
+//! packet of a connection. The system sends it again after a second, when the time for
+//! connecting is over. So a second and a third attempt start before that.
 
 use std::io::{Error, ErrorKind, Result};
 use std::net::SocketAddr;
@@ -11,11 +11,11 @@ use redis::io::tcp::TcpSettings;
 use tokio::net::{TcpStream, lookup_host};
 use tokio::time::sleep;
 
-/// How long the first try is alone, and then the second.
-const ALONE: Duration = Duration::from_millis(300);
+/// The time from one attempt to the next.
+const STAGGER: Duration = Duration::from_millis(300);
 
-/// Opens all addresses of a host at once, since some may be dead, and takes the first that
-/// opens.
+/// Opens a connection to each address of a host at the same time, since some may be dead.
+/// Returns the first that opens.
 pub(super) async fn first<F, S>(host: &str, port: u16, open: impl Fn(SocketAddr) -> F) -> Result<S>
 where
     F: Future<Output = Result<S>>,
@@ -28,8 +28,8 @@ where
     Ok(select_ok(attempts).await?.0)
 }
 
-/// Connects to an address. The first answer counts, also if it is a refusal; the other tries
-/// end.
+/// Connects to an address. The first answer counts, even a refusal, and ends the other
+/// attempts.
 pub(super) async fn connect(address: SocketAddr, settings: &TcpSettings) -> Result<TcpStream> {
     let after = async |pause| {
         sleep(pause).await;
@@ -37,8 +37,8 @@ pub(super) async fn connect(address: SocketAddr, settings: &TcpSettings) -> Resu
     };
     let socket = tokio::select! {
         socket = TcpStream::connect(address) => socket,
-        socket = after(ALONE) => socket,
-        socket = after(2 * ALONE) => socket,
+        socket = after(STAGGER) => socket,
+        socket = after(2 * STAGGER) => socket,
     }?;
     socket.set_nodelay(settings.nodelay())?;
     Ok(socket)

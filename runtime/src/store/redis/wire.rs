@@ -1,7 +1,7 @@
-//! One connection to a server. The driver gets a stream that is made here. Over TCP it would
-//! try once alone: see `tcp.rs`. For TLS it would use the process's cryptography provider, and
-//! install one if there is none; a program that installs its own later would then panic. So
-//! TLS uses the program's provider or ring, and installs nothing.
+//! The driver's connection over a stream of our own. Over TCP, the driver would make only one
+//! attempt: see `tcp.rs`. For TLS, it would use the process's cryptography provider and install
+//! one if there is none; a program that installs its own later would then panic. Ours uses the
+//! program's provider or ring, and installs nothing.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -19,12 +19,12 @@ use super::tcp;
 #[derive(Clone)]
 pub(super) struct Wire {
     pub(super) connection: MultiplexedConnection,
-    /// None if the driver made the stream: it keeps its own.
+    /// `None` if the driver made the stream: it keeps its own.
     _task: Option<Arc<Task>>,
 }
 
-/// The task that reads and writes a connection. It ends with the connection, even if an
-/// answer never comes.
+/// The task that reads and writes a connection. It ends with the connection, even if an answer
+/// never comes.
 struct Task(AbortHandle);
 
 impl Drop for Task {
@@ -36,14 +36,14 @@ impl Drop for Task {
 type Stream = Pin<Box<dyn AsyncStream + Send + Sync>>;
 
 impl From<MultiplexedConnection> for Wire {
-    /// Takes one that the driver has made.
+    /// Wraps a connection that the driver has made.
     fn from(connection: MultiplexedConnection) -> Self {
         Self { connection, _task: None }
     }
 }
 
 impl Wire {
-    /// Connects. The caller has a time-out: `config`'s counts for Unix sockets alone.
+    /// Connects. The caller limits the time: `config`'s limit is only for Unix sockets.
     pub(super) async fn connect(
         info: ConnectionInfo,
         config: AsyncConnectionConfig,
@@ -62,7 +62,7 @@ impl Wire {
         Ok(client.get_multiplexed_async_connection_with_config(config).await?.into())
     }
 
-    /// Connects for subscriptions by RESP2. The caller has a time-out.
+    /// Connects for subscriptions by RESP2. The caller limits the time.
     pub(super) async fn connect_pubsub(info: ConnectionInfo) -> RedisResult<PubSub> {
         match stream(&info).await? {
             Some(stream) => PubSub::new(info.redis_settings(), stream).await,
@@ -71,7 +71,7 @@ impl Wire {
     }
 }
 
-/// A stream to a server, unless that is the driver's to make.
+/// Opens a stream to a server, unless the driver has to open it.
 async fn stream(info: &ConnectionInfo) -> RedisResult<Option<Stream>> {
     let settings = info.tcp_settings();
     Ok(match info.addr() {
@@ -86,7 +86,7 @@ async fn stream(info: &ConnectionInfo) -> RedisResult<Option<Stream>> {
     })
 }
 
-/// The driver's connection to a cluster is made of these.
+/// The driver makes its connection to a cluster from these.
 impl ConnectionLike for Wire {
     fn req_packed_command<'a>(&'a mut self, command: &'a Cmd) -> RedisFuture<'a, Value> {
         self.connection.req_packed_command(command)
@@ -119,7 +119,7 @@ impl redis::cluster_async::Connect for Wire {
             if matches!(info.addr(), ConnectionAddr::TcpTls { .. }) {
                 return tls::in_time(Self::connect(info, config)).await;
             }
-            // The driver alone knows `config`'s time-out.
+            // Only the driver can read the time limit of `config`.
             Self::by_driver(info, &config).await
         })
     }
@@ -143,16 +143,16 @@ mod tls {
 
     use super::tcp;
 
-    /// Gives a node 5 s to connect.
+    /// Limits the time for connecting to a node to 5 s.
     #[cfg(feature = "cluster")]
     pub(super) async fn in_time<T>(
         connecting: impl Future<Output = RedisResult<T>>,
     ) -> RedisResult<T> {
-        /// The driver keeps the client's own time-out to itself. Until a dead node is given
-        /// up, waiters ask instead.
+        /// Only the driver can read the client's own limit. Until a dead node is abandoned,
+        /// waiters ask again instead.
         const LIMIT: std::time::Duration = std::time::Duration::from_secs(5);
-        let silent = |_| Err(Error::new(ErrorKind::TimedOut, "no answer in time").into());
-        tokio::time::timeout(LIMIT, connecting).await.unwrap_or_else(silent)
+        let timed_out = |_| Err(Error::new(ErrorKind::TimedOut, "no answer in time").into());
+        tokio::time::timeout(LIMIT, connecting).await.unwrap_or_else(timed_out)
     }
 
     pub(super) async fn connect(
@@ -169,8 +169,8 @@ mod tls {
         Ok(tcp::first(host, port, open).await?)
     }
 
-    /// Trusts the authorities that the system trusts, or those that `SSL_CERT_FILE` and
-    /// `SSL_CERT_DIR` name.
+    /// Trusts the system's certificate authorities, or those of `SSL_CERT_FILE` and
+    /// `SSL_CERT_DIR`.
     fn config() -> RedisResult<ClientConfig> {
         let mut roots = RootCertStore::empty();
         let mut trusted = rustls_native_certs::load_native_certs();

@@ -1,4 +1,4 @@
-//! Good and bad URLs.
+//! Valid and invalid URLs.
 
 use proptest::prelude::*;
 
@@ -6,7 +6,7 @@ use super::*;
 
 const CANARY: &str = "canary-password";
 
-/// What a URL leads to, in short.
+/// A short description of what a URL leads to.
 fn leads(url: &str) -> String {
     let server = |info: &ConnectionInfo| {
         let settings = info.redis_settings();
@@ -20,16 +20,15 @@ fn leads(url: &str) -> String {
         format!("{tls}{login}{}/{}{resp}", info.addr(), settings.db())
     };
     match read(url) {
-        Ok(Address::One(place)) => match &*place {
-            Place::Fixed(info) => server(info),
-            Place::Sentinel(sentinels) => {
+        Ok(Address::One(endpoint)) => match &*endpoint {
+            Endpoint::Fixed(info) => server(info),
+            Endpoint::Sentinel(sentinels) => {
                 let (name, master, all) = sentinels.parts();
                 let all: Vec<_> = all.iter().map(server).collect();
                 format!("{name} as {} of {}", server(master), all.join(" "))
             }
-            Place::Lent(_) => unreachable!(),
+            Endpoint::ExternalPool(_) => unreachable!(),
         },
-        #[cfg(feature = "cluster")]
         Ok(Address::Cluster(nodes)) => {
             format!("cluster {}", nodes.iter().map(server).collect::<Vec<_>>().join(" "))
         }
@@ -38,7 +37,7 @@ fn leads(url: &str) -> String {
 }
 
 #[test]
-fn urls_lead_where_they_say() {
+fn urls_are_read() {
     for (url, to) in [
         ("redis://host", "host:6379/0"),
         (" REDIS://host:7/3\n", "host:7/3"),
@@ -83,44 +82,46 @@ fn several_hosts_are_a_cluster() {
     ] {
         assert_eq!(leads(url), to, "{url}");
     }
-    for (url, words) in [("redis://a,b/3", "no database"), ("redis://a,b?protocol=2", "RESP3")] {
+    for (url, words) in
+        [("redis://a,b/3", "only the database 0"), ("redis://a,b?protocol=2", "RESP3")]
+    {
         assert!(leads(url).contains(words), "{}", leads(url));
     }
 }
 
 #[cfg(not(feature = "cluster"))]
 #[test]
-fn several_hosts_want_the_feature() {
-    assert!(leads("redis://a,b").contains("feature `cluster` is missing"));
+fn several_hosts_need_the_feature() {
+    assert!(leads("redis://a,b").contains("needs the feature `cluster`"));
 }
 
 #[test]
-fn what_makes_no_sense_is_refused() {
+fn invalid_urls_are_refused() {
     for (url, words) in [
-        ("", "no URL"),
-        ("localhost:6379", "no URL"),
-        ("http://host", "not known"),
-        ("redis+sentinels://host/m", "not known"),
+        ("", "not a URL"),
+        ("localhost:6379", "not a URL"),
+        ("http://host", "scheme is unknown"),
+        ("redis+sentinels://host/m", "scheme is unknown"),
         ("redis://", "host is missing"),
         ("redis://a,,b", "host is missing"),
-        ("redis://host:x", "a port"),
+        ("redis://host:x", "port"),
         ("redis://ho\tst", "control character"),
         ("redis://host/x", "database"),
         ("redis://host?db=3", "option other than"),
         ("redis://host?protocol=4", "neither resp2"),
-        ("redis://host#insecure", "behind the #"),
+        ("redis://host#insecure", "has a fragment"),
         #[cfg(feature = "tls")]
-        ("rediss://host/#insecure", "behind the #"),
-        ("redis://:pa#ss@host", "behind the #"),
-        ("redis://u:p@a,u:p@b", "stand once"),
+        ("rediss://host/#insecure", "has a fragment"),
+        ("redis://:pa#ss@host", "has a fragment"),
+        ("redis://u:p@a,u:p@b", "password once"),
         ("unix:///a?password=p", "option other than"),
-        ("redis+sentinel://s1,s2", "name of the master is missing"),
-        ("redis+sentinel://s1/", "name of the master is missing"),
+        ("redis+sentinel://s1,s2", "master's name is missing"),
+        ("redis+sentinel://s1/", "master's name is missing"),
         ("redis+sentinel://,s1/m", "host is missing"),
-        ("redis+sentinel://s/m/1/2", "master's name and a database's number"),
-        ("redis+sentinel://s/m:x", "master's name and a database's number"),
+        ("redis+sentinel://s/m/1/2", "master's name and the number of a database"),
+        ("redis+sentinel://s/m:x", "master's name and the number of a database"),
         ("redis+sentinel://s/m/x", "database"),
-        ("redis://0.0.0.0", "a host"),
+        ("redis://0.0.0.0", "its host"),
         ("redis+sentinel://s/m?sentinel_user=u", "sentinel_password is missing"),
         ("redis+sentinel://s/m?sentinel=s", "option other than"),
     ] {
@@ -128,7 +129,7 @@ fn what_makes_no_sense_is_refused() {
         assert!(said.contains(words) && said.contains("redis://host:port"), "{url}: {said}");
     }
     #[cfg(not(feature = "tls"))]
-    assert!(leads("rediss://host").contains("feature `tls` is missing"));
+    assert!(leads("rediss://host").contains("needs the feature `tls`"));
 }
 
 proptest! {

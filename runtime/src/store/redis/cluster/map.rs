@@ -1,4 +1,4 @@
-//! Which node has which slot, as far as is known.
+//! Which node is the master of each slot, as far as the client knows.
 
 use std::sync::Arc;
 
@@ -7,15 +7,15 @@ use redis::ConnectionInfo;
 use super::node::{Common, Node};
 use super::slots::{COUNT, Range};
 
-/// All nodes that are known, and the slots.
-pub(super) struct Map {
+/// All known nodes, and the master of each slot.
+pub(super) struct SlotMap {
     nodes: Vec<Arc<Node>>,
-    /// By slot.
+    /// Indexed by slot.
     masters: Vec<Option<Arc<Node>>>,
 }
 
-impl Map {
-    /// Where these nodes are all that is known.
+impl SlotMap {
+    /// A map of which only the nodes are known.
     pub(super) fn new(nodes: Vec<Arc<Node>>) -> Self {
         Self { nodes, masters: vec![None; COUNT] }
     }
@@ -28,7 +28,7 @@ impl Map {
         self.masters.get(usize::from(slot))?.as_ref()
     }
 
-    /// The node with this address, be it a new one.
+    /// The node at this address. An unknown one is added.
     pub(super) fn node_at(&mut self, info: &ConnectionInfo, common: &Common) -> Arc<Node> {
         let address = info.addr().to_string();
         if let Some(node) = self.nodes.iter().find(|node| node.address == address) {
@@ -39,14 +39,15 @@ impl Map {
         node
     }
 
-    /// Notes that one slot has gone to `node`.
-    pub(super) fn give(&mut self, slot: u16, node: Arc<Node>) {
+    /// Notes that a slot has migrated to `node`.
+    pub(super) fn move_slot(&mut self, slot: u16, node: Arc<Node>) {
         if let Some(master) = self.masters.get_mut(usize::from(slot)) {
             *master = Some(node);
         }
     }
 
-    /// Goes by what the nodes say; whether somebody who had slots has none any more.
+    /// Takes over the slots that the nodes report. Returns whether a master has lost all its
+    /// slots.
     pub(super) fn assign(&mut self, ranges: &[Range], common: &Common) -> bool {
         let mut masters = vec![None; COUNT];
         for Range { first, last, host, port } in ranges {
@@ -59,14 +60,14 @@ impl Map {
         let now = distinct(&self.masters);
         let is_replaced = distinct(&before).iter().any(|node| !now.contains(node));
         drop(before);
-        // Somebody asks it just now, or others send commands on to it.
+        // A command is on its way to it, or slots belong to it.
         let is_in_use = |node: &Arc<Node>| Arc::strong_count(node) > 1;
         self.nodes.retain(|node| node.is_named || is_in_use(node));
         is_replaced
     }
 }
 
-/// The masters, at least once each.
+/// The masters, each at least once.
 fn distinct(masters: &[Option<Arc<Node>>]) -> Vec<*const Node> {
     let mut distinct: Vec<_> = masters.iter().flatten().map(Arc::as_ptr).collect();
     distinct.dedup();
@@ -81,24 +82,24 @@ mod tests {
     use super::*;
     use crate::store::ClientId;
     use crate::store::redis::Settings;
-    use crate::store::redis::hints::Ears;
+    use crate::store::redis::hints::HintReceiver;
 
     fn range(first: u16, last: u16, port: u16) -> Range {
         Range { first, last, host: "h".to_owned(), port }
     }
 
     #[tokio::test]
-    async fn the_map_follows_what_is_told() {
+    async fn the_map_follows_the_reports() {
         let named = "redis://h:1".into_connection_info().unwrap();
-        let ears = Arc::new(Ears::new(ClientId::random(), String::new()));
-        let common = Common::new(named.clone(), Settings::default(), ears, Handle::current());
-        let mut map = Map::new(vec![Arc::new(Node::named(&named, &common, false))]);
-        let known = |map: &Map| {
+        let hints = HintReceiver::without_channel(ClientId::random());
+        let common = Common::new(named.clone(), Settings::default(), hints, Handle::current());
+        let mut map = SlotMap::new(vec![Arc::new(Node::named(&named, &common, false))]);
+        let known = |map: &SlotMap| {
             let mut known: Vec<_> = map.nodes().iter().map(|node| node.address.clone()).collect();
             known.sort();
             known.join(" ")
         };
-        let master = |map: &Map, slot| map.master_of(slot).map(|node| node.address.clone());
+        let master = |map: &SlotMap, slot| map.master_of(slot).map(|node| node.address.clone());
         assert_eq!(master(&map, 7), None);
 
         let two = [range(0, 9, 1), range(10, 16_383, 2)];
@@ -109,18 +110,18 @@ mod tests {
         assert_eq!(master(&map, 16_384), None);
         let kept = map.master_of(10).unwrap().clone();
 
-        // A slot that has moved is told of again, or not yet.
+        // A slot has migrated, which the next report may not yet contain.
         let node = map.node_at(&common.at("h", 3), &common);
-        map.give(12, node);
+        map.move_slot(12, node);
         assert_eq!(master(&map, 12).unwrap(), "h:3");
         assert_eq!(known(&map), "h:1 h:2 h:3");
-        assert!(map.assign(&two, &common), "h:3 has nothing any more");
+        assert!(map.assign(&two, &common), "h:3 has lost all its slots");
         assert_eq!(known(&map), "h:1 h:2");
         assert!(Arc::ptr_eq(&kept, map.master_of(10).unwrap()), "its connections are kept");
 
         let moved = [range(0, 19, 1), range(20, 16_383, 2)];
         assert!(!map.assign(&moved, &common));
-        // One that is asked just now is kept, and so is one that was named.
+        // A node in use is kept, and so is one that the user named.
         assert!(map.assign(&[range(0, 16_383, 4)], &common));
         assert_eq!(known(&map), "h:1 h:2 h:4");
         drop(kept);

@@ -1,4 +1,4 @@
-//! A node of a cluster, which is spoken to like a single server.
+//! A node of a cluster, which works like a single server.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -10,120 +10,121 @@ use tokio::time::{Instant as Timer, timeout_at};
 use super::slots;
 use super::slots::Range;
 use crate::store::StoreError;
-use crate::store::redis::batcher::{Entry, Pumps};
+use crate::store::redis::answer::PendingAnswer;
 use crate::store::redis::command::Command;
-use crate::store::redis::connection::Connections;
-use crate::store::redis::endpoint::Place;
+use crate::store::redis::connection::Connection;
+use crate::store::redis::connector::Connector;
+use crate::store::redis::endpoint::Endpoint;
 use crate::store::redis::errors;
-use crate::store::redis::errors::Fault;
-use crate::store::redis::hints::Ears;
-use crate::store::redis::manager::Manager;
+use crate::store::redis::errors::LinkOutcome;
+use crate::store::redis::hints::HintReceiver;
 use crate::store::redis::settings::Settings;
+use crate::store::redis::single_server::SingleServer;
+use crate::store::redis::transport::Transport;
 
 /// What all nodes of a cluster have in common.
 #[derive(Debug)]
 pub(super) struct Common {
     pub(super) settings: Settings,
     pub(super) runtime: Handle,
-    /// Nothing is heard by these connections.
-    ears: Arc<Ears>,
-    /// All but the address.
-    like: ConnectionInfo,
+    /// The nodes' connections carry no hints.
+    hints: Arc<HintReceiver>,
+    /// The user's settings for each node, but for its address.
+    template: ConnectionInfo,
 }
 
 impl Common {
     pub(super) fn new(
-        like: ConnectionInfo,
+        template: ConnectionInfo,
         settings: Settings,
-        ears: Arc<Ears>,
+        hints: Arc<HintReceiver>,
         runtime: Handle,
     ) -> Self {
-        Self { settings, runtime, ears, like }
+        Self { settings, runtime, hints, template }
     }
 
-    /// The address of another node, with all else that was said of the cluster.
+    /// The address of another node, with the user's settings.
     pub(super) fn at(&self, host: &str, port: u16) -> ConnectionInfo {
-        let (host, mut address) = (host.to_owned(), self.like.addr().clone());
+        let (host, mut address) = (host.to_owned(), self.template.addr().clone());
         match &mut address {
-            ConnectionAddr::TcpTls { host: own, port: its, .. } => (*own, *its) = (host, port),
+            ConnectionAddr::TcpTls { host: old_host, port: old_port, .. } => {
+                (*old_host, *old_port) = (host, port);
+            }
             _ => address = ConnectionAddr::Tcp(host, port),
         }
-        self.like.clone().set_addr(address)
+        self.template.clone().set_addr(address)
     }
 }
 
-/// A node, connected to when it is first needed.
+/// A node. It connects when it is first needed.
 #[derive(Debug)]
 pub(super) struct Node {
     /// Host and port.
     pub(super) address: String,
     host: String,
-    /// It was named by the user.
+    /// The user named it.
     pub(super) is_named: bool,
-    pumps: Pumps,
+    server: SingleServer,
 }
 
 impl Node {
-    /// One that the others told of.
+    /// A node that other nodes reported.
     pub(super) fn new(info: &ConnectionInfo, common: &Common) -> Self {
         Self::open(info, common, false, false)
     }
 
-    /// One that the user named; `looks`: it is looked at for what is to be warned of.
-    pub(super) fn named(info: &ConnectionInfo, common: &Common, looks: bool) -> Self {
-        Self::open(info, common, looks, true)
+    /// A node that the user named. `checks_settings`: it warns of unsafe ones.
+    pub(super) fn named(info: &ConnectionInfo, common: &Common, checks_settings: bool) -> Self {
+        Self::open(info, common, checks_settings, true)
     }
 
-    fn open(info: &ConnectionInfo, common: &Common, looks: bool, is_named: bool) -> Self {
-        let Common { settings, runtime, ears, .. } = common;
-        let place = Place::Fixed(info.clone());
-        let manager = Manager::new(place, settings.clone(), ears.clone(), false);
-        let connections = Connections::later(Manager { looks, ..manager });
+    fn open(info: &ConnectionInfo, common: &Common, checks_settings: bool, is_named: bool) -> Self {
+        let Common { settings, runtime, hints, .. } = common;
+        let endpoint = Endpoint::Fixed(info.clone());
+        let connector = Connector::new(endpoint, settings.clone(), hints.clone(), false);
+        let connection = Connection::later(Connector { checks_settings, ..connector });
         let host = match info.addr() {
             ConnectionAddr::Tcp(host, _) | ConnectionAddr::TcpTls { host, .. } => host.clone(),
             _ => String::new(),
         };
-        let pumps = Pumps::start(vec![connections], runtime);
-        Self { address: info.addr().to_string(), host, is_named, pumps }
+        let server = SingleServer::start(vec![connection], runtime);
+        Self { address: info.addr().to_string(), host, is_named, server }
     }
 
-    /// Sends a command; it goes on if the future is dropped.
-    pub(super) async fn send(
-        &self,
-        command: Command,
-        limit: Duration,
-    ) -> Result<Value, StoreError> {
-        let (entry, answer) = Entry::new(command, limit);
-        self.pumps.push([entry]);
-        answer.await.unwrap_or_else(|_| Err(errors::shutdown()))
+    /// Sends a command. It goes on if the answer is dropped.
+    pub(super) fn send(&self, command: Command, limit: Duration) -> PendingAnswer {
+        self.server.send(command, limit)
     }
 
-    /// Connects, unless it is connected to.
+    /// Connects, unless it is connected.
     pub(super) async fn connect(&self, limit: Duration) -> Result<(), StoreError> {
-        self.pumps.connections().get(limit).await.map(drop)
+        self.server.first_connection().link(limit).await.map(drop)
     }
 
-    /// Who has the slots, as far as it knows.
+    /// The masters that it reports.
     pub(super) async fn slots(&self, limit: Duration) -> Result<Option<Vec<Range>>, StoreError> {
-        let (deadline, connections) = (Timer::now() + limit, self.pumps.connections());
-        let Ok(link) = timeout_at(deadline, connections.get(limit)).await else {
-            return Err(connections.shared().no_connection());
+        let (deadline, connection) = (Timer::now() + limit, self.server.first_connection());
+        let Ok(link) = timeout_at(deadline, connection.link(limit)).await else {
+            return Err(connection.server().no_connection());
         };
         let (mut link, sent, mut ask) = (link?, Instant::now(), redis::cmd("CLUSTER"));
         let answer = timeout_at(deadline, link.send(ask.arg("SLOTS"))).await;
-        // Nothing else may be sent to it, so that nobody else finds it broken.
-        let (fault, answer) = match answer.map(|answer| answer.and_then(Value::extract_error)) {
-            Ok(Ok(answer)) => (Fault::Answered, Ok(slots::read(&answer, &self.host))),
-            Ok(Err(error)) => (errors::sort(error.clone()).0, Err(errors::not_run(error))),
-            Err(_) => (Fault::Silent, Err(errors::silent())),
+        // If no other command is sent to this node, none but this finds the link broken.
+        let (outcome, answer) = match answer.map(|answer| answer.and_then(Value::extract_error)) {
+            Ok(Ok(answer)) => (LinkOutcome::Answered, Ok(slots::read(&answer, &self.host))),
+            Ok(Err(error)) => (errors::classify(error.clone()).0, Err(errors::not_run(error))),
+            Err(_) => (LinkOutcome::Silent, Err(errors::timed_out())),
         };
-        connections.judge(&link, sent, fault);
+        connection.record(&link, sent, outcome);
         answer
     }
 
-    /// The node that it sent a command on to, by the words of its refusal.
-    pub(super) fn other<'a>(&'a self, error: &'a redis::RedisError) -> Option<(&'a str, u16)> {
+    /// The node that its redirection names.
+    pub(super) fn redirection<'a>(
+        &'a self,
+        error: &'a redis::RedisError,
+    ) -> Option<(&'a str, u16)> {
         let (host, port) = error.redirect_node()?.0.rsplit_once(':')?;
-        Some((slots::known(host, &self.host), port.parse().ok()?))
+        Some((slots::host_or_own(host, &self.host), port.parse().ok()?))
     }
 }

@@ -1,5 +1,5 @@
-//! Hints on a cluster: a script may publish into its lock's own slot alone, so
-//! that a client subscribes lock by lock, for as long as it waits.
+//! Hints on a cluster. A script may publish only into its lock's own slot, so a client
+//! subscribes to each lock for as long as it waits.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -14,28 +14,29 @@ use tokio::runtime::Handle;
 use tokio::sync::{Mutex as AsyncMutex, Semaphore};
 use tokio::time::{sleep, timeout};
 
-use crate::store::redis::connection::Pauses;
-use crate::store::redis::hints::Ears;
+use crate::store::redis::backoff::Backoff;
+use crate::store::redis::errors;
+use crate::store::redis::hints::HintReceiver;
 use crate::store::redis::settings::Settings;
+use crate::store::redis::sync::lock;
 use crate::store::redis::wire::Wire;
-use crate::store::redis::{errors, lock};
 use crate::store::{Hint, StoreError, Subscription};
 
-/// Few enough for the driver: with some dozens of commands under way its connection to a
-/// cluster may stand still for good (ARCHITECTURE.md, decision 66).
-const TURNS: usize = 8;
+/// The most commands in flight: with some dozens of them the driver's connection to a cluster
+/// may stop for good (decision 66).
+const MAX_IN_FLIGHT: usize = 8;
 
 /// A client's subscriptions on a cluster.
-pub(in crate::store::redis) struct Hub {
-    pub(in crate::store::redis) ears: Arc<Ears>,
+pub(in crate::store::redis) struct Subscriptions {
+    pub(in crate::store::redis) hints: Arc<HintReceiver>,
     nodes: Vec<ConnectionInfo>,
     settings: Settings,
-    /// Made when somebody first waits.
+    /// Made for the first waiter.
     connection: AsyncMutex<Option<ClusterConnection<Wire>>>,
     channels: Mutex<HashMap<String, Channel>>,
-    /// So many commands are under way at a time.
-    turns: Semaphore,
-    /// The last try to subscribe failed.
+    /// Limits the commands in flight.
+    in_flight: Semaphore,
+    /// The last attempt to subscribe failed.
     has_failed: AtomicBool,
     runtime: Handle,
 }
@@ -43,9 +44,9 @@ pub(in crate::store::redis) struct Hub {
 /// The subscription for one lock.
 #[derive(Default)]
 struct Channel {
-    /// How many wait for the lock.
-    waiting: usize,
-    /// How many confirmations are to come: one more means that the driver has
+    /// The number of waiters.
+    waiters: usize,
+    /// The number of confirmations still to come. An unexpected one means that the driver has
     /// subscribed again, on another connection.
     expected: usize,
     /// Locked while it changes.
@@ -56,25 +57,25 @@ struct Channel {
 enum State {
     #[default]
     Unsubscribed,
-    /// A command was sent that was not answered.
+    /// A command had no answer.
     Unknown,
     Subscribed,
 }
 
-impl Hub {
+impl Subscriptions {
     pub(in crate::store::redis) fn new(
         nodes: Vec<ConnectionInfo>,
-        ears: Arc<Ears>,
+        hints: Arc<HintReceiver>,
         settings: Settings,
         runtime: Handle,
     ) -> Self {
         Self {
-            ears,
+            hints,
             nodes,
             settings,
             connection: AsyncMutex::default(),
             channels: Mutex::default(),
-            turns: Semaphore::new(TURNS),
+            in_flight: Semaphore::new(MAX_IN_FLIGHT),
             has_failed: AtomicBool::new(false),
             runtime,
         }
@@ -85,35 +86,35 @@ impl Hub {
         !self.has_failed.load(Ordering::Relaxed)
     }
 
-    /// Subscribes for one who waits, to `wake` and the client's id; it goes on if
-    /// the future is dropped.
-    pub(in crate::store::redis) async fn attend(
+    /// Subscribes a waiter to `channel` with the client's id. It goes on if the future is
+    /// dropped.
+    pub(in crate::store::redis) async fn subscribe(
         self: Arc<Self>,
-        wake: String,
+        channel: String,
     ) -> Result<Subscription, StoreError> {
-        let (hub, name) = (self.clone(), format!("{wake}{}", self.ears.client));
+        let (all, name) = (self.clone(), format!("{channel}{}", self.hints.client));
         let limit = self.settings.connect_timeout;
-        let attending = self.runtime.spawn(async move {
-            lock(&hub.channels).entry(name.clone()).or_default().waiting += 1;
-            let attending = Attending { hub, name };
-            let settled = timeout(limit, attending.hub.settle(&attending.name, false)).await;
-            let failed = match settled {
+        let subscribing = self.runtime.spawn(async move {
+            lock(&all.channels).entry(name.clone()).or_default().waiters += 1;
+            let subscription = WaiterSubscription { all, name };
+            let updating = subscription.all.update(&subscription.name, false);
+            let failed = match timeout(limit, updating).await {
                 Ok(Ok(())) => None,
-                Ok(Err(error)) => Some(errors::in_cluster(errors::sort(error).1)),
-                Err(_) => Some(errors::silent()),
+                Ok(Err(error)) => Some(errors::on_cluster(errors::classify(error).1)),
+                Err(_) => Some(errors::timed_out()),
             };
-            attending.hub.has_failed.store(failed.is_some(), Ordering::Relaxed);
+            subscription.all.has_failed.store(failed.is_some(), Ordering::Relaxed);
             match failed {
-                None => Ok(Box::new(attending) as Subscription),
+                None => Ok(Box::new(subscription) as Subscription),
                 Some(error) => Err(error),
             }
         });
-        attending.await.unwrap_or_else(|_| Err(errors::shutdown()))
+        subscribing.await.unwrap_or_else(|_| Err(errors::shutdown()))
     }
 
-    /// Subscribes to a channel that somebody waits at, and unsubscribes from one
-    /// that nobody does. `is_lost`: the server has ended the subscription.
-    async fn settle(self: &Arc<Self>, name: &str, is_lost: bool) -> RedisResult<()> {
+    /// Subscribes to a channel that has waiters, and unsubscribes from one that has none.
+    /// `is_lost`: the server has ended the subscription.
+    async fn update(self: &Arc<Self>, name: &str, is_lost: bool) -> RedisResult<()> {
         let Some(state) = lock(&self.channels).get(name).map(|it| it.state.clone()) else {
             return Ok(());
         };
@@ -121,10 +122,10 @@ impl Hub {
         if is_lost {
             *state = State::Unknown;
         }
-        let is_wanted = lock(&self.channels).get(name).is_some_and(|channel| channel.waiting > 0);
+        let is_wanted = lock(&self.channels).get(name).is_some_and(|channel| channel.waiters > 0);
         if is_wanted && *state != State::Subscribed {
             *state = State::Unknown;
-            self.subscribe(name).await?;
+            self.send_subscribe(name).await?;
             *state = State::Subscribed;
         } else if !is_wanted && *state != State::Unsubscribed {
             let ending = async { self.connection().await?.sunsubscribe(name).await };
@@ -138,27 +139,27 @@ impl Hub {
         Ok(())
     }
 
-    /// Forgets a channel, unless somebody has come to wait.
+    /// Forgets a channel, unless a waiter has come.
     fn forget(&self, name: &str) {
         let mut channels = lock(&self.channels);
-        if channels.get(name).is_some_and(|channel| channel.waiting == 0) {
+        if channels.get(name).is_some_and(|channel| channel.waiters == 0) {
             channels.remove(name);
         }
     }
 
-    /// Subscribes again, for as long as somebody waits.
+    /// Subscribes again, if the channel has waiters.
     async fn resubscribe(self: &Arc<Self>, name: &str) {
-        let (mut result, mut pauses) = (self.settle(name, true).await, Pauses::default());
+        let (mut result, mut backoff) = (self.update(name, true).await, Backoff::default());
         while result.is_err() {
             self.has_failed.store(true, Ordering::Relaxed);
-            sleep(pauses.next()).await;
-            result = self.settle(name, false).await;
+            sleep(backoff.next()).await;
+            result = self.update(name, false).await;
         }
         self.has_failed.store(false, Ordering::Relaxed);
-        self.ears.tell(Hint::Missed);
+        self.hints.deliver(Hint::Missed);
     }
 
-    async fn subscribe(self: &Arc<Self>, name: &str) -> RedisResult<()> {
+    async fn send_subscribe(self: &Arc<Self>, name: &str) -> RedisResult<()> {
         let mut connection = self.connection().await?;
         self.expect(name, 1);
         let result = self.limited(connection.ssubscribe(name)).await;
@@ -168,15 +169,16 @@ impl Hub {
         result
     }
 
-    /// Waits for its turn, and for the answer, for a while: the driver waits for a node that
-    /// is gone, and with many commands under way it may wait for itself.
+    /// Waits until few enough commands are in flight, then for the answer. The time is limited:
+    /// the driver waits for a node that is gone, and with many commands in flight may wait for
+    /// itself.
     async fn limited(&self, answer: impl Future<Output = RedisResult<()>>) -> RedisResult<()> {
         let answer = async {
-            let _turn = self.turns.acquire().await;
+            let _permit = self.in_flight.acquire().await;
             answer.await
         };
-        let silent = |_| Err((ErrorKind::Io, "no answer in time").into());
-        timeout(self.settings.connect_timeout, answer).await.unwrap_or_else(silent)
+        let timed_out = |_| Err((ErrorKind::Io, "no answer in time").into());
+        timeout(self.settings.connect_timeout, answer).await.unwrap_or_else(timed_out)
     }
 
     fn expect(&self, name: &str, confirmations: usize) {
@@ -190,10 +192,10 @@ impl Hub {
         if let Some(connection) = &*connection {
             return Ok(connection.clone());
         }
-        let hub = Arc::downgrade(self);
+        let all = Arc::downgrade(self);
         let take = move |push: PushInfo| {
-            if let Some(hub) = hub.upgrade() {
-                hub.take(&push);
+            if let Some(all) = all.upgrade() {
+                all.take_push(&push);
             }
             Ok::<_, ()>(())
         };
@@ -217,39 +219,39 @@ impl Hub {
         }
     }
 
-    /// Subscribes to everything again, on new connections.
+    /// Subscribes to all channels again, on new connections.
     pub(in crate::store::redis) fn renew(self: &Arc<Self>) {
-        let hub = self.clone();
+        let all = self.clone();
         self.runtime.spawn(async move {
-            if hub.connection.lock().await.take().is_none() {
+            if all.connection.lock().await.take().is_none() {
                 return;
             }
-            let names: Vec<_> = lock(&hub.channels).keys().cloned().collect();
-            join_all(names.iter().map(|name| hub.resubscribe(name))).await;
+            let names: Vec<_> = lock(&all.channels).keys().cloned().collect();
+            join_all(names.iter().map(|name| all.resubscribe(name))).await;
         });
     }
 
-    /// Takes what the driver was pushed.
-    fn take(self: &Arc<Self>, push: &PushInfo) {
+    /// Takes a push of the driver.
+    fn take_push(self: &Arc<Self>, push: &PushInfo) {
         let Some(Value::BulkString(name)) = push.data.first() else { return };
         let Ok(name) = str::from_utf8(name) else { return };
         match (&push.kind, push.data.get(1)) {
             (PushKind::SMessage, Some(Value::BulkString(message))) => {
-                self.ears.take_message(message);
+                self.hints.take_message(message);
             }
             (PushKind::SSubscribe, _) => {
                 let is_again = lock(&self.channels).get_mut(name).is_some_and(|channel| {
                     channel.expected.checked_sub(1).map(|left| channel.expected = left).is_none()
                 });
                 if is_again {
-                    self.ears.tell(Hint::Missed);
+                    self.hints.deliver(Hint::Missed);
                 }
             }
-            // The slot has moved, unless we asked for it.
+            // The slot has migrated, or we have unsubscribed.
             (PushKind::SUnsubscribe, _) => {
-                let (hub, name) = (self.clone(), name.to_owned());
-                if lock(&self.channels).get(&name).is_some_and(|channel| channel.waiting > 0) {
-                    self.runtime.spawn(async move { hub.resubscribe(&name).await });
+                let (all, name) = (self.clone(), name.to_owned());
+                if lock(&self.channels).get(&name).is_some_and(|channel| channel.waiters > 0) {
+                    self.runtime.spawn(async move { all.resubscribe(&name).await });
                 }
             }
             _ => {}
@@ -257,29 +259,29 @@ impl Hub {
     }
 }
 
-impl fmt::Debug for Hub {
+impl fmt::Debug for Subscriptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Hub").finish_non_exhaustive()
+        f.debug_struct("Subscriptions").finish_non_exhaustive()
     }
 }
 
-/// One who waits for a lock.
-struct Attending {
-    hub: Arc<Hub>,
+/// The subscription of one waiter. The channel's last one unsubscribes when it is dropped.
+struct WaiterSubscription {
+    all: Arc<Subscriptions>,
     name: String,
 }
 
-impl Drop for Attending {
+impl Drop for WaiterSubscription {
     fn drop(&mut self) {
-        let left = lock(&self.hub.channels).get_mut(&self.name).map_or(0, |channel| {
-            channel.waiting = channel.waiting.saturating_sub(1);
-            channel.waiting
+        let left = lock(&self.all.channels).get_mut(&self.name).map_or(0, |channel| {
+            channel.waiters = channel.waiters.saturating_sub(1);
+            channel.waiters
         });
         if left == 0 {
-            let (hub, name) = (self.hub.clone(), std::mem::take(&mut self.name));
-            self.hub.runtime.spawn(async move {
-                if let Err(error) = hub.settle(&name, false).await {
-                    tracing::debug!(%error, "a subscription was not ended");
+            let (all, name) = (self.all.clone(), std::mem::take(&mut self.name));
+            self.all.runtime.spawn(async move {
+                if let Err(error) = all.update(&name, false).await {
+                    tracing::debug!(%error, "failed to unsubscribe from a lock's hints");
                 }
             });
         }

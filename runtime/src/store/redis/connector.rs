@@ -1,0 +1,87 @@
+//! What all new connections to one server are made from.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use redis::{ConnectionInfo, ProtocolVersion, RedisError, RedisResult};
+use tokio::sync::SetOnce;
+
+use super::endpoint::Endpoint;
+use super::hints::HintReceiver;
+use super::server_state::ServerState;
+use super::settings::Settings;
+
+/// Makes connections to one server. A pool makes them by its
+/// [`ManageConnection`](bb8_redis::bb8::ManageConnection); see `manager.rs`.
+#[derive(Clone, Debug)]
+pub(super) struct Connector {
+    pub(super) endpoint: Endpoint,
+    pub(super) server: Arc<ServerState>,
+    pub(super) flags: Arc<Flags>,
+    /// Its connections carry hints.
+    pub(super) carries_hints: bool,
+    /// It checks the server's settings, and warns of unsafe ones.
+    pub(super) checks_settings: bool,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Flags {
+    /// The server does not speak RESP3, or the URL chooses RESP2.
+    pub(super) resp2: SetOnce<()>,
+    /// The log says that there are no hints.
+    has_logged_no_hints: AtomicBool,
+    /// The server's settings were checked.
+    pub(super) has_checked_settings: AtomicBool,
+}
+
+impl Connector {
+    pub(super) fn new(
+        endpoint: Endpoint,
+        settings: Settings,
+        hints: Arc<HintReceiver>,
+        carries_hints: bool,
+    ) -> Self {
+        let is_resp2 = endpoint.protocol().is_some_and(|protocol| !protocol.supports_resp3());
+        let resp2 = SetOnce::new_with(is_resp2.then_some(()));
+        Self {
+            server: ServerState::new(endpoint.describe(), settings, hints),
+            endpoint,
+            flags: Arc::new(Flags { resp2, ..Flags::default() }),
+            carries_hints,
+            checks_settings: carries_hints,
+        }
+    }
+
+    pub(super) fn is_resp2(&self) -> bool {
+        self.flags.resp2.initialized()
+    }
+
+    /// Returns once hints need a connection of their own.
+    pub(super) async fn until_resp2(&self) {
+        self.flags.resp2.wait().await;
+    }
+
+    /// The server's address now. Sentinels have a part of the time for connecting.
+    pub(super) async fn resolve(&self) -> RedisResult<ConnectionInfo> {
+        self.endpoint.resolve(self.server.settings.connect_timeout / 3).await
+    }
+
+    /// Logs once that the server refuses hints.
+    pub(super) fn log_no_hints(&self, error: &RedisError) {
+        if !self.flags.has_logged_no_hints.swap(true, Ordering::Relaxed) {
+            let server = &self.server.name;
+            tracing::info!(%server, %error, "the lock store sends no hints; waiters ask it often instead");
+        }
+    }
+}
+
+/// The same server by RESP2.
+pub(super) fn with_resp2(info: ConnectionInfo) -> ConnectionInfo {
+    let settings = info.redis_settings().clone().set_protocol(ProtocolVersion::RESP2);
+    info.set_redis_settings(settings)
+}
+
+/// Whether the server has no room for another client at the moment.
+pub(super) fn is_full(error: &RedisError) -> bool {
+    error.detail().is_some_and(|text| text.contains("max number of clients"))
+}

@@ -1,0 +1,98 @@
+//! Decodes the numbers of an answer; the scripts' headers list them under RETURN. Each function
+//! returns `None` for an answer that its script never gives.
+
+use std::time::Duration;
+
+use crate::core::error::LossReason;
+use crate::core::fence::Fence;
+use crate::store::{Adoption, All, Attempt, Ended, Forced, Renewal, Repaired};
+
+pub(super) fn attempt(answer: &[u64]) -> Option<Attempt> {
+    Some(match *answer {
+        [1, token] => Attempt::Granted { token },
+        [code @ (0 | 4 | 7), millis] => {
+            let retry_after = Duration::from_millis(millis);
+            Attempt::Busy { retry_after, expiry_added: code == 4, kept: code == 7 }
+        }
+        [2] => Attempt::Ended,
+        [3] => Attempt::WrongKind,
+        [6] => Attempt::WouldDeadlock,
+        [5, position, until, again] => {
+            Attempt::Queued { position, until, ask_again: Duration::from_millis(again) }
+        }
+        _ => return None,
+    })
+}
+
+/// Whether an acquire was granted.
+pub(super) fn is_grant(answer: &[u64]) -> bool {
+    matches!(*answer, [1, _])
+}
+
+/// Decodes the answer to an acquire of `count` mutexes.
+pub(super) fn all(answer: &[u64], count: usize) -> Option<All> {
+    match *answer {
+        [0, place] => Some(Err(usize::try_from(place).ok()?.checked_sub(1))),
+        _ => (answer.len() == count).then(|| Ok(answer.to_vec())),
+    }
+}
+
+/// Whether an acquire of several mutexes was granted.
+pub(super) fn is_grant_of_all(answer: &[u64]) -> bool {
+    answer.first() != Some(&0)
+}
+
+pub(super) fn renewal(answer: &[u64]) -> Option<Renewal> {
+    Some(match *answer {
+        [1] => Renewal::Renewed,
+        [0] => Renewal::NotHeld(LossReason::Expired),
+        [2] => Renewal::NotHeld(LossReason::Taken),
+        _ => return None,
+    })
+}
+
+pub(super) fn adoption(answer: &[u64]) -> Option<Adoption> {
+    Some(match *answer {
+        [1, token] => Adoption::Adopted { token },
+        [0] => Adoption::NotHeld(LossReason::Expired),
+        [2] => Adoption::NotHeld(LossReason::Taken),
+        _ => return None,
+    })
+}
+
+pub(super) fn ended(answer: &[u64]) -> Option<Ended> {
+    Some(match *answer {
+        [1] | [1, 0] => Ended::Released,
+        [1, left] => Ended::StillHeld(u32::try_from(left).unwrap_or(u32::MAX)),
+        [3] => Ended::Kept,
+        [0] => Ended::NotHeld(LossReason::Expired),
+        [2] => Ended::NotHeld(LossReason::Taken),
+        _ => return None,
+    })
+}
+
+pub(super) fn forced(answer: &[u64]) -> Option<Forced> {
+    Some(match *answer {
+        [0] | [1, 0, _] => Forced::NotHeld,
+        [1, held, token] => Forced::Released { held, fence: Fence::new(token) },
+        [3] => Forced::Foreign,
+        _ => return None,
+    })
+}
+
+pub(super) fn repaired(answer: &[u64]) -> Option<Repaired> {
+    Some(match *answer {
+        [1, token] => Repaired::Held { token },
+        [0] => Repaired::NotHeld,
+        [2, millis] => Repaired::Behind(Duration::from_millis(millis)),
+        _ => return None,
+    })
+}
+
+/// Decodes a yes or a no.
+pub(super) fn flag(answer: &[u64]) -> Option<bool> {
+    match *answer {
+        [flag @ (0 | 1)] => Some(flag == 1),
+        _ => None,
+    }
+}

@@ -1,0 +1,42 @@
+//! What carries commands: one server, or a cluster.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::sync::Weak;
+use std::time::Duration;
+
+use super::answer::PendingAnswer;
+use super::command::Command;
+use crate::core::key::LockKey;
+use crate::store::{Listener, StoreFuture, Subscription};
+
+/// Carries commands to the servers that keep their locks.
+pub(super) trait Transport: fmt::Debug + Send + Sync {
+    /// Sends a command that may take `limit`. It is sent by this call, not by the first poll of
+    /// the answer.
+    fn send(&self, command: Command, limit: Duration) -> PendingAnswer;
+
+    /// Sends renewals that are due at the same time, each with its limit.
+    fn send_renewals(
+        &self,
+        renewals: &mut dyn Iterator<Item = (Command, Duration)>,
+    ) -> Vec<PendingAnswer>;
+
+    /// Whether one command can take both locks, and another of either lock can't overtake it.
+    fn can_share_command(&self, first: &LockKey, second: &LockKey) -> bool;
+
+    /// The longest that an answer may take, retries included.
+    fn answers_within(&self, limit: Duration) -> Duration;
+
+    /// Hands hints to `listener` from now on.
+    fn listen(&self, listener: Weak<dyn Listener>);
+
+    /// Whether a waiter can expect hints.
+    fn gives_hints(&self) -> bool;
+
+    /// Subscribes a waiter to its lock's channel, where each lock has one of its own.
+    fn subscribe(&self, channel: Cow<'_, str>) -> Option<StoreFuture<Subscription>> {
+        let _ = channel;
+        None
+    }
+}
