@@ -2,7 +2,7 @@
 //! that run alone.
 //!
 //! It keeps the table of locks, the clock and the listeners. The decisions are the
-//! [`rules`](super::rules).
+//! `store::rules`.
 
 mod clients;
 mod clock;
