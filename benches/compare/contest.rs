@@ -12,7 +12,7 @@ use crate::server::Watched;
 use crate::stats::{Spread, real};
 use crate::worker::Sections;
 
-/// What all are to do.
+/// The work of all participants.
 pub(crate) struct Contest {
     pub(crate) processes: usize,
     pub(crate) work: Sections,
@@ -32,7 +32,7 @@ pub(crate) struct Entry {
 /// One run of one of them.
 pub(crate) struct Round {
     pub(crate) records: Records,
-    /// What counts: after the warm-up, and while new sections begin.
+    /// The time that counts: after the warm-up, while new sections begin.
     pub(crate) window: Range<Duration>,
     /// PINGs, paced as the sections are, and one after another.
     pub(crate) pings: [Duration; 2],

@@ -23,7 +23,7 @@ fn processor() -> String {
     model.map_or("unknown", |(_, model)| model).to_owned()
 }
 
-/// What a program prints; `not there` without it.
+/// The output of a program; `not there` without it.
 pub(crate) fn said_by(program: &str, arguments: &[&str]) -> String {
     match Command::new(program).args(arguments).output() {
         Ok(output) => String::from_utf8_lossy(&output.stdout).trim().to_owned(),

@@ -25,7 +25,7 @@ impl Line {
     }
 }
 
-/// What is on the axes of a plot; x is logarithmic.
+/// The axes of a plot; x is logarithmic.
 pub(crate) struct Axes {
     pub(crate) title: &'static str,
     pub(crate) x: &'static str,

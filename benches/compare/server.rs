@@ -1,4 +1,4 @@
-//! What the server says of itself.
+//! The server's own statistics.
 
 use std::time::Duration;
 

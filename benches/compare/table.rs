@@ -3,7 +3,7 @@
 use std::fmt::{self, Write};
 use std::time::Duration;
 
-/// What one scenario found.
+/// The results of one scenario.
 #[derive(Debug)]
 pub(crate) struct Table {
     title: String,

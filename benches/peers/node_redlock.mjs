@@ -50,6 +50,6 @@ const running = [];
 for (let task = 0; task < clients * tasks; task += 1) {
   running.push(comeAndGo(locks[Math.floor(task / tasks)], task, until, records));
 }
-// Those who still wait a second after the end, wait no more.
+// Tasks that still wait a second after the end stop waiting.
 await Promise.race([Promise.all(running), sleep(Number(values["run-ms"]) + 1000)]);
 process.stdout.write(records.map((record) => `${record}\n`).join(""), () => process.exit(0));

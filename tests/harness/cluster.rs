@@ -148,7 +148,7 @@ async fn command(redis: &mut MultiplexedConnection, words: &[&str], numbers: &[u
     command.arg(words).arg(numbers).exec_async(redis).await.expect("a node of a cluster");
 }
 
-/// What a node says of the cluster.
+/// The state of the cluster according to a node.
 async fn info(redis: &mut MultiplexedConnection) -> String {
     redis::cmd("CLUSTER").arg("INFO").query_async(redis).await.expect("a node of a cluster")
 }
@@ -158,7 +158,7 @@ async fn nodes(redis: &mut MultiplexedConnection) -> String {
     redis::cmd("CLUSTER").arg("NODES").query_async(redis).await.expect("a node of a cluster")
 }
 
-/// What a node is called.
+/// The id of a node.
 async fn id(node: &Server) -> String {
     let mut redis = node.redis().await;
     redis::cmd("CLUSTER").arg("MYID").query_async(&mut redis).await.expect("a node of a cluster")

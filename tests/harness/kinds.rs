@@ -37,7 +37,7 @@ pub const EVERY_KIND: [Kind; 7] = [
     Kind::All,
 ];
 
-/// What taking a lock gives.
+/// The guard of a lock.
 #[derive(Debug)]
 pub enum Guard {
     /// Of one lock.
@@ -102,7 +102,7 @@ impl Kind {
         })
     }
 
-    /// What another client has while nobody can have this of the same name.
+    /// The kind that blocks this one when another client holds it.
     #[must_use]
     pub fn rival(self) -> Self {
         match self {

@@ -20,7 +20,7 @@ use tokio::time::sleep;
 /// The time-out of a command.
 pub const TIME_OUT: Duration = Duration::from_millis(50);
 
-/// What all clocks begin with, in microseconds.
+/// The start of all clocks, in microseconds.
 pub const BEGINNING: u64 = 1 << 50;
 
 /// The stores of a quorum.
@@ -76,17 +76,17 @@ pub struct Member {
 struct State {
     store: Arc<MemoryStore>,
     is_dead: bool,
-    /// What it is told while it is frozen, in order.
+    /// Commands that arrive while it is frozen, in order.
     backlog: Option<Vec<Late>>,
     restarted: Option<Instant>,
-    /// What happens to commands, one after the other.
+    /// The fates of the next commands, in order.
     faults: Vec<Fault>,
     log: Vec<&'static str>,
 }
 
 type Late = Box<dyn FnOnce(&MemoryStore) + Send>;
 
-/// What happens to a command.
+/// The fate of a command.
 #[derive(Clone, Copy, Debug)]
 pub enum Fault {
     /// It never arrives.
@@ -117,7 +117,7 @@ impl Member {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What it has, to look behind the scenes.
+    /// The store itself, to look behind the scenes.
     #[must_use]
     pub fn store(&self) -> Arc<MemoryStore> {
         self.state().store.clone()

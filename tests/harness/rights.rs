@@ -14,7 +14,7 @@ pub const LOGIN: &str = "leasehold:p@";
 pub struct Rights(String);
 
 impl Rights {
-    /// What the page lists for one server.
+    /// The rights that the page lists for one server.
     ///
     /// # Panics
     ///
@@ -31,7 +31,7 @@ impl Rights {
         Self(self.0.replace("leasehold", prefix))
     }
 
-    /// What is needed on sentinels, by a user of another name and password.
+    /// The rights on sentinels, for a user of another name and password.
     #[must_use]
     pub fn on_sentinels() -> Self {
         let nothing = Self("SETUSER asker on >q -@all".to_owned());

@@ -18,7 +18,7 @@ pub struct Sentinel {
     wire: Wire,
 }
 
-/// What the sentinels call the master.
+/// The sentinels' name for the master.
 pub const NAME: &str = "mymaster";
 
 /// Far longer than it takes them to find each other.
@@ -98,8 +98,8 @@ impl Sentinel {
         &self.sentinels
     }
 
-    /// Who is the master now, as most sentinels say and as it says itself; none while
-    /// they are at it.
+    /// The current master, according to most sentinels and to itself. `None` during a
+    /// failover.
     pub async fn master(&self) -> Option<&Server> {
         let mut votes = HashMap::<u16, usize>::new();
         for each in &self.sentinels {

@@ -55,7 +55,7 @@ impl Shell {
             if let Some(pid) = line.strip_prefix("pid ") {
                 pid.clone_into(&mut server.pid);
             }
-            // A sentinel says who it is when it listens.
+            // A sentinel prints its id when it listens.
             is_ready |= ["Ready to accept connections", "Sentinel ID is"]
                 .iter()
                 .any(|sign| line.contains(sign));

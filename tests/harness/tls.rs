@@ -83,7 +83,7 @@ impl Tls {
     }
 }
 
-/// What a server or a sentinel is started with, to speak TLS on this port.
+/// The arguments that make a server or a sentinel speak TLS on this port.
 pub(crate) fn arguments(port: u16) -> Vec<String> {
     let page = include_str!("../../docs/guide/deployments.md");
     let line = page.lines().find_map(|line| line.strip_prefix(DOCUMENTED));
@@ -99,8 +99,8 @@ pub(crate) fn arguments(port: u16) -> Vec<String> {
     line.split(' ').chain(between.split(' ')).map(filled).collect()
 }
 
-/// The file of the authority's certificate: who has it in `SSL_CERT_FILE`, from its
-/// start on, trusts these servers.
+/// The file of the authority's certificate: a process that starts with it in
+/// `SSL_CERT_FILE` trusts these servers.
 ///
 /// # Panics
 ///

@@ -50,7 +50,7 @@ pub(crate) struct Client {
     /// The connection: commands run in this order.
     pub(crate) requests: Vec<Sent>,
     pub(crate) answers: Vec<Answer>,
-    /// What runs at any time: the keeper's renewal is sent over a connection
+    /// Commands that run at any time: the keeper's renewal is sent over a connection
     /// of its own, and bytes of a connection given up may be late.
     pub(crate) loose: Vec<Sent>,
     pub(crate) messages: Vec<Message>,

@@ -1,14 +1,14 @@
 //! The same for the locks that several may hold: a semaphore, a reentrant mutex,
-//! a read-write lock. The queue and the network are a mutex's; beside whom one may
-//! hold differs, and is the [rule](rule).
+//! a read-write lock. The queue and the network are a mutex's; which holders go
+//! together differs, and is the [rule](rule).
 //!
 //! An owner with several leases is several clients here, each with one: so one
 //! process may ask while another of the same owner holds. A [bond](Bond) between
 //! two of them is one inside the other, or a change from writing to reading.
 //!
-//! Releasing by force is a step of nobody's. Who was forced goes on until a renewal
-//! tells him, or is granted it anew by a late ask of his own: nothing but his token
-//! is left to stop him, and it does.
+//! Releasing by force is a step of no client. A forced holder goes on until a renewal
+//! tells it, or until a late ask of its own is granted anew: nothing but its token
+//! is left to stop it, and it does.
 //!
 //! A permit may go from one task of a client to the next, for a turn.
 //!
@@ -38,7 +38,7 @@ use crate::tickets::Tickets;
 
 #[derive(Clone, Copy, Debug)]
 struct Protocol {
-    /// What each client does.
+    /// The role of each client.
     roles: &'static [Role],
     rounds: u8,
     faults: Faults,
@@ -258,8 +258,7 @@ impl Protocol {
         client.phase == Phase::Idle && own.bond == Bond::None && own.is_like(other)
     }
 
-    /// Whoever is bound to it is where it waits for him; or it has seen that its
-    /// lease is over.
+    /// The clients bound to it are done, or it has seen that its own lease is over.
     fn may_go(&self, state: &State, at: usize) -> bool {
         let is_over = |client: &Client| matches!(client.phase, Phase::Done | Phase::Dead);
         let client = &state.clients[at];

@@ -1,4 +1,4 @@
-//! What clients and servers say to each other.
+//! The messages between clients and servers.
 
 /// One acquisition: whose, and which of its.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -38,7 +38,7 @@ pub(crate) enum Answer {
         stamp: Stamp,
     },
     NotHeld,
-    /// Busy, or it would wait for itself: only to those who have other leases, or
+    /// Busy, or it would wait for itself: only for requests that hold other leases, or
     /// do not wait.
     Refused,
     /// Renewed, released, cancelled; or ended before.

@@ -1,6 +1,6 @@
 //! The attribute where its lock fails under it, the weights of its calls, its
 //! readers and writers, and what becomes of a body whose lease is lost.
-//! What it does with the function around it is shown beside the macro, in
+//! Its effect on the function around it is tested beside the macro, in
 //! `macros/tests`.
 
 use std::cell::Cell;
@@ -547,7 +547,7 @@ async fn a_body_without_another_await_runs_to_its_end_and_its_token_shows_the_lo
     assert_eq!(writes.get(), 1);
 }
 
-/// What is not seen when compiling.
+/// Values that the compiler can't check.
 fn has_no_token(lease: &LeaseHandle) -> bool {
     matches!(lease.fence(), Err(LockError::NotFenced { .. }))
 }

@@ -92,7 +92,7 @@ impl Client {
     }
 }
 
-/// What each of the masters answers.
+/// The answers of all masters.
 async fn ask_all<T: FromRedisValue>(cluster: &Cluster, line: &str) -> Vec<T> {
     let mut answers = Vec::new();
     for node in cluster.nodes() {
@@ -256,8 +256,8 @@ async fn hints_follow_a_slot_that_moves() {
     until_nobody_is_subscribed(&cluster).await;
 }
 
-/// All keys of a lock are in one slot, of whatever kind it is; and who a client is, is
-/// looked up wherever that is.
+/// All keys of a lock are in one slot, for every kind of lock; a client's record is found
+/// on any node.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_kind_of_lock_works() {
     let cluster = Cluster::start().await;
@@ -300,8 +300,7 @@ async fn leases_of_all_nodes_are_adopted_and_renewed_in_batches() {
     }
 }
 
-/// A cluster with a user who has exactly the rights that docs/keys.md lists for one, and
-/// the URL for it.
+/// A cluster, and the URL of a user with exactly the rights that docs/keys.md lists for one.
 async fn with_few_rights() -> (Cluster, String) {
     let cluster = Cluster::start().await;
     let user = Rights::of_the_docs().also("On a cluster also `…`");
@@ -324,8 +323,8 @@ async fn the_documented_rights_are_enough() {
     assert_nothing_was_refused(cluster.nodes()).await;
 }
 
-/// Who asks its master for what has gone already is sent on. What needs keys that are in
-/// neither place is refused by both until the slot is there.
+/// The former master sends requests for moved keys on. A command whose keys are split
+/// over the two is refused by both until the slot has moved.
 #[tokio::test]
 async fn the_documented_rights_are_enough_during_a_slot_migration() {
     const LONG: Duration = Duration::from_secs(60);
@@ -356,7 +355,7 @@ async fn the_documented_rights_are_enough_during_a_slot_migration() {
     assert_nothing_was_refused(cluster.nodes()).await;
 }
 
-/// Who reads may try to write, and not wait for it, on a cluster as elsewhere.
+/// A reader may try to write but not wait for it, on a cluster as elsewhere.
 #[tokio::test]
 async fn a_reader_that_asks_to_write_would_deadlock() {
     let cluster = Cluster::start().await;

@@ -394,27 +394,19 @@ mod on_servers {
                 lease.release().await.unwrap();
                 permit.release().await.unwrap();
             }
-            // What was taken back, and what expired.
+            // Cancelled and expired requests.
             let store = redis_store(&url).await;
             store.cancel(&request("t", Kind::Mutex, Duration::from_secs(9))).await.unwrap();
             let limit = Kind::Semaphore { limit: 1, weight: 1 };
             let dead = request("t", limit, Duration::from_millis(100));
             store.acquire(&dead, None).await.unwrap();
-            store
-                .acquire(
-                    &request("t", Kind::Semaphore { limit: 2, weight: 1 }, Duration::from_secs(9)),
-                    None,
-                )
-                .await
-                .unwrap();
+            let permit = || {
+                let two = Kind::Semaphore { limit: 2, weight: 1 };
+                request("t", two, Duration::from_secs(9))
+            };
+            store.acquire(&permit(), None).await.unwrap();
             tokio::time::sleep(Duration::from_millis(100)).await;
-            store
-                .acquire(
-                    &request("t", Kind::Semaphore { limit: 2, weight: 1 }, Duration::from_secs(9)),
-                    None,
-                )
-                .await
-                .unwrap();
+            store.acquire(&permit(), None).await.unwrap();
             assert!(!store.cancel(&dead).await.unwrap(), "it is dead");
             for (nth, kind) in [Kind::Mutex, Kind::Reentrant, limit, Kind::Read, Kind::Write]
                 .into_iter()

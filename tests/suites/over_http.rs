@@ -78,7 +78,7 @@ async fn load(address: String, n: usize, until: Instant) -> BTreeMap<Answer, u64
         if status != 200 {
             let retry_after = response.headers().get("retry-after").expect("a Retry-After");
             let seconds: u64 = retry_after.to_str().expect("ASCII").parse().expect("seconds");
-            assert_eq!(seconds, 1, "who is before it is soon done");
+            assert_eq!(seconds, 1, "the request before it is soon done");
         }
         response.bytes().await.expect("a body");
         *answers.entry((is_report, status)).or_default() += 1;

@@ -109,7 +109,7 @@ async fn a_quorums_lock_is_not_returned_when_it_has_expired() {
     assert!(lease.remaining() > Duration::from_millis(90));
 }
 
-/// What was won on a minority stood in the way of the next try.
+/// Grants of a minority blocked the next try.
 #[tokio::test(start_paused = true)]
 async fn grants_of_a_minority_do_not_vote_against_the_next_try() {
     let members = Members::start(3, LONG, LONG);

@@ -555,8 +555,8 @@ async fn max_hold_ends_renewal_and_tells() {
     next.release().await.unwrap();
 }
 
-/// One permit of three is lost: who has it is told so by its own permit, and the others
-/// are not.
+/// One permit of three is lost: its holder learns so from the permit, and the others do
+/// not.
 #[cfg(feature = "servers")]
 #[tokio::test]
 async fn lost_permit_is_told() {
@@ -705,7 +705,7 @@ async fn rw_lock_in_one_slot() {
     let places = timeout(Duration::from_secs(10), keys).await.expect("record, holders and queue");
     assert!(places.iter().all(|place| *place == places[0]), "{places:?}");
     reader.release().await.unwrap();
-    assert!(second.is_held() && !waiting.is_finished(), "one ends his own lease alone");
+    assert!(second.is_held() && !waiting.is_finished(), "a reader ends its own lease alone");
     second.release().await.unwrap();
     let writer = waiting.await.unwrap().unwrap();
     assert!(writer.remaining() <= Duration::from_secs(5));

@@ -145,7 +145,7 @@ async fn timers_go_on_beside_a_loop() {
     }
 }
 
-/// Who has taken himself out of the budget is left out of it.
+/// A task that opted out of the budget is not counted.
 #[tokio::test]
 async fn an_unconstrained_loop_is_not_interrupted() {
     let locks = Locks::in_memory();
@@ -162,7 +162,7 @@ async fn an_unconstrained_loop_is_not_interrupted() {
     other.await.unwrap();
 }
 
-/// What was dropped is free at once, however much its task has done.
+/// A dropped lease is free at once, however much its task has done.
 #[tokio::test]
 async fn a_drop_needs_no_turn() {
     let locks = Locks::in_memory();

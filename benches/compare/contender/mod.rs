@@ -53,7 +53,7 @@ impl Contender {
         Self::AsyncRedisLockQuick,
     ];
 
-    /// What it is called in tables and on the command line.
+    /// Its name in tables and on the command line.
     pub(crate) fn name(self) -> String {
         let value = self.to_possible_value().expect("none is skipped");
         value.get_name().to_owned()

@@ -1,4 +1,4 @@
-//! What a grant costs the server, by the number of waiters.
+//! The cost of a grant for the server, by the number of waiters.
 
 use crate::bench::Bench;
 use crate::contender::Contender;
@@ -19,7 +19,8 @@ pub(crate) async fn run(bench: &mut Bench, title: String) -> Result<(), Failure>
     let who: Vec<_> =
         [Contender::Ours].iter().chain(peers).copied().map(Participant::Contender).collect();
     let sizes = if bench.is_quick { [0, 2, 4].map(|n| SIZES[n]).to_vec() } else { SIZES.to_vec() };
-    let head = ["waiters", "who", "scripts a grant", "commands a grant", "grants/s", "remark"];
+    let head =
+        ["waiters", "contender", "scripts a grant", "commands a grant", "grants/s", "remark"];
     let mut table = Table::new(title, &head);
     let mut lines =
         who.iter().map(|who| Line { name: who.name(), points: Vec::new() }).collect::<Vec<_>>();

@@ -23,7 +23,7 @@ pub(crate) async fn run(bench: &mut Bench, title: String) -> Result<(), Failure>
     };
     let entries = contest.run(bench, &bench.mutex_contenders()).await?;
     let head = [
-        "who",
+        "contender",
         "to the other",
         "p50 ms",
         "p90",

@@ -21,7 +21,7 @@ const TTL: Duration = Duration::from_secs(3);
 /// A client that lost its lease does not come back.
 const LONGEST: Duration = Duration::from_secs(15);
 
-/// What brings a client back, and what the server has forgotten meanwhile.
+/// What makes a client reconnect, and what the server forgot meanwhile.
 const WAYS: [(&str, bool, bool); 3] = [
     ("its next renewal", false, false),
     ("a lock that each wants at once", true, false),
@@ -32,7 +32,7 @@ struct Round {
     /// From the end of the connections to when the last client is back, in seconds.
     last: f64,
     lost: usize,
-    /// What the server has read and worked meanwhile, a client.
+    /// Bytes that the server read and time that it worked meanwhile, per client.
     kilobytes: f64,
     millis: f64,
 }

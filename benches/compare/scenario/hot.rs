@@ -17,7 +17,8 @@ pub(crate) async fn run(bench: &mut Bench, title: String) -> Result<(), Failure>
         rounds: bench.pick(1, 5),
     };
     let entries = contest.run(bench, &bench.mutex_contenders()).await?;
-    let head = ["who", "grants/s", "most / least a task", "ours / who", "target", "remark"];
+    let head =
+        ["contender", "grants/s", "most / least a task", "ours / theirs", "target", "remark"];
     let mut table = Table::new(format!("{title} ({TASKS} tasks)"), &head);
     let best = best_of_others(&entries).map(|entry| entry.who.name());
     for entry in &entries {

@@ -74,7 +74,7 @@ async fn count(bench: &Bench, calls: &[Call], times: usize) -> Result<u64, Failu
     let mut valgrind = Command::new("valgrind")
         .args(["--tool=callgrind", &format!("--callgrind-out-file={}", file.display())])
         .args(["redis-server", "--bind", "127.0.0.1", "--port", &port.to_string()])
-        // What runs by time and not by calls is kept small.
+        // Work that runs by time and not by calls is kept small.
         .args(["--save", "", "--hz", "1", "--dynamic-hz", "no"])
         .stdin(Stdio::null())
         .stdout(Stdio::null())

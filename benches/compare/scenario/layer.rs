@@ -51,7 +51,7 @@ pub(crate) async fn run(bench: &mut Bench, title: String) -> Result<(), Failure>
             }
         }
     }
-    let mut table = Table::new(title, &["how", "who", "a second", "ours / who", "target"]);
+    let mut table = Table::new(title, &["how", "contender", "a second", "ours / theirs", "target"]);
     for (how, rates) in [("HTTP/1.1", &requests), ("call", &calls)] {
         for (name, of) in NAMES.into_iter().zip(rates) {
             let ratio = ratios(&rates[0], of);
@@ -128,7 +128,7 @@ async fn call_rate(app: Router, time: Duration) -> Result<f64, Failure> {
             to_bytes(response.into_body(), 100).await?;
         }
         count += 10;
-        // What is done in the background has its turn.
+        // Background work gets its turn.
         tokio::task::yield_now().await;
     }
     Ok(real(count) / begun.elapsed().as_secs_f64())

@@ -28,7 +28,7 @@ const CONTENDERS: [Contender; 7] = [
     Contender::AsyncRedisLock,
 ];
 
-/// What one contender did in one round.
+/// The results of one contender in one round.
 #[derive(Clone, Copy)]
 struct Round {
     rate: f64,
@@ -44,7 +44,8 @@ pub(crate) async fn run(bench: &mut Bench, title: String) -> Result<(), Failure>
     }
     let rounds = bench.pick(2, 7);
     let time = bench.millis(250, 1000);
-    let head = ["tasks", "who", "pairs/s", "client us", "server us", "ours / who", "target"];
+    let head =
+        ["tasks", "contender", "pairs/s", "client us", "server us", "ours / theirs", "target"];
     let mut table = Table::new(title, &head);
     for tasks in [1, 8, 64, 512] {
         let mut results = CONTENDERS.map(|_| Vec::new());

@@ -28,7 +28,7 @@ pub(crate) async fn run(bench: &mut Bench, title: String) -> Result<(), Failure>
     };
     let entries = contest.run(bench, &bench.mutex_contenders()).await?;
     let head = [
-        "who",
+        "contender",
         "grants/s",
         "of the ideal",
         "wait p50 ms",
@@ -60,7 +60,7 @@ pub(crate) async fn run(bench: &mut Bench, title: String) -> Result<(), Failure>
     plot::draw(&bench.folder.join("waits.svg"), &axes, &lines)
 }
 
-/// What one hand-over takes at the least: the stay as it was, and one round trip.
+/// The least time of a hand-over: the measured stay, and one round trip.
 fn ideal(round: &Round, entry_ping: Duration) -> Duration {
     round.records.within(&round.window).mean_hold() + entry_ping
 }

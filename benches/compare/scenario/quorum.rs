@@ -40,7 +40,7 @@ impl State {
         }
     }
 
-    /// What one acquire may take for ours, in milliseconds.
+    /// The longest acquire allowed for ours, in milliseconds.
     fn target(self) -> Option<f64> {
         match self {
             Self::AllUp => None,
@@ -52,7 +52,7 @@ impl State {
 }
 
 pub(crate) async fn run(bench: &mut Bench, title: String) -> Result<(), Failure> {
-    let head = ["servers", "who", "acquire, median ms", "p99", "granted", "target"];
+    let head = ["servers", "contender", "acquire, median ms", "p99", "granted", "target"];
     let mut table = Table::new(title, &head);
     for state in State::ALL {
         progress!("{}", state.title());

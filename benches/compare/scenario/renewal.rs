@@ -1,4 +1,4 @@
-//! What the renewals of many leases cost.
+//! The cost of renewing many leases.
 
 use std::time::Duration;
 

@@ -18,12 +18,12 @@ pub(crate) async fn run(bench: &mut Bench, title: String) -> Result<(), Failure>
     let who = who.map(Participant::Contender);
     let head = [
         "hold",
-        "who",
+        "contender",
         "permits/s",
         "most at once",
         "most / least a task",
         "wait p99 ms",
-        "ours / who",
+        "ours / theirs",
         "target",
         "remark",
     ];

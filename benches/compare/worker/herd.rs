@@ -71,7 +71,7 @@ impl Herd {
         while let Some(one) = asking.join_next().await {
             back = back.max(one??);
         }
-        // What is not renewed is lost by then.
+        // Leases that were not renewed are lost by then.
         sleep(2 * ttl).await;
         let held = held.iter().filter(|(_, lease)| lease.is_held()).count();
         println!("[{},{held}]", nanos(back));

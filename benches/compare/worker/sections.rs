@@ -13,11 +13,11 @@ use crate::clock::{nanos, now};
 use crate::contender::{Client, Contender};
 use crate::failure::Failure;
 
-/// So long those who wait at the end may go on: enough where each has its turn. Peers that
-/// starve some of their tasks would take many seconds.
+/// How long tasks that wait at the end may go on: enough if each is served in its turn.
+/// Peers that starve some of their tasks would take many seconds.
 const DRAIN: Duration = Duration::from_secs(1);
 
-/// What each of some processes is to do.
+/// The work of each process.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Sections {
     #[arg(long)]

@@ -1,4 +1,4 @@
-//! What workers do before their work starts.
+//! The set-up of workers before their work starts.
 
 use std::io::BufRead;
 use std::time::Duration;

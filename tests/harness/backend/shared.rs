@@ -21,7 +21,7 @@ use crate::rights::Rights;
 use crate::server::Server;
 use crate::{cluster, sentinel};
 
-/// What is started once in a process, and ends with it.
+/// Servers started once in a process, which end with it.
 pub trait Deployment: Debug + Sized + Send + Sync + 'static {
     /// Where it is kept.
     fn shared() -> &'static OnceCell<Self>;
@@ -277,7 +277,7 @@ async fn quorum(
     Ok(Arc::new(quorum::Quorum::new(nodes, Duration::from_secs(60), Handle::current())))
 }
 
-/// What a server has to answer within: the machine may be busy.
+/// The time-out of a server: the machine may be busy.
 const SOON: Duration = Duration::from_secs(5);
 
 fn settings(prefix: &str) -> Settings {

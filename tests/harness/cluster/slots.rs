@@ -46,8 +46,8 @@ impl Cluster {
         timeout(SOON, taken).await.expect("a replica takes over")
     }
 
-    /// Moves the keys of a slot to another master, and leaves the slot where it is: who
-    /// asks its master for them is sent on.
+    /// Moves the keys of a slot to another master, and leaves the slot where it is: its
+    /// master sends requests for them on.
     ///
     /// # Panics
     ///
@@ -100,7 +100,7 @@ async fn move_keys(source: &mut MultiplexedConnection, slot: u16, port: u16) -> 
     }
     let mut migrate = redis::cmd("MIGRATE");
     migrate.arg("127.0.0.1").arg(port).arg("").arg(0).arg(5_000).arg("KEYS").arg(&keys);
-    // What expired meanwhile is no error: the answer is NOKEY.
+    // A key that expired meanwhile is no error: the answer is NOKEY.
     let moved: String = migrate.query_async(source).await.expect("the keys are moved");
     assert!(moved == "OK" || moved == "NOKEY", "{moved}");
     true

@@ -1,4 +1,4 @@
-//! What leases cost a process: run in one of its own, so that nothing else is measured.
+//! The cost of leases for a process, run in one of its own so that nothing else is measured.
 
 use std::io::Read;
 use std::time::Duration;
@@ -57,7 +57,7 @@ pub(super) async fn many(url: &str, count: usize, ttl_ms: u64) -> Result<(), Fai
         let mutex = locks.mutex(format!("many:{n}")).ttl(Duration::from_millis(ttl_ms));
         async move { mutex.lock().await }
     };
-    // What is there once, however many there are.
+    // Costs that do not grow with the number of leases.
     for lease in try_join_all((0..AT_ONCE).map(mutex)).await? {
         lease.release().await?;
     }
@@ -96,7 +96,7 @@ async fn memory_after(
 /// and waits for the end of the input with its clients still there.
 async fn say(memory_before: usize, tasks_before: usize) -> Result<(), Failure> {
     println!("grown {}", memory()?.saturating_sub(memory_before));
-    // What ends a turn in time is there until then.
+    // The task that ends a turn lives until then.
     let none = async {
         while tasks() > tasks_before {
             tokio::time::sleep(Duration::from_millis(1)).await;

@@ -71,7 +71,7 @@ fn error(error: &(dyn std::error::Error + 'static)) {
     }
 }
 
-/// What a result is, where it is an error.
+/// The value of a result; an error is recorded.
 fn heard<T>(result: Result<T, LockError>) -> Option<T> {
     result.inspect_err(|it| error(it)).ok()
 }
@@ -183,7 +183,7 @@ async fn one_server(resp: &str) -> Result<(), Failure> {
     job(&other).await;
     let mutex = other.mutex(KEY);
     for _ in 0..50 {
-        // What it has to do is on its way, or about to be.
+        // Its command is in flight, or about to be.
         let mut asking = pin!(mutex.try_lock());
         let asked = poll_fn(|context| Poll::Ready(asking.as_mut().poll(context))).await;
         show("client", &other);
@@ -234,7 +234,7 @@ async fn one_server(resp: &str) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What one meets whose store does not answer.
+/// The errors of a store that does not answer.
 async fn troubles(mutex: &Mutex) {
     heard(mutex.clone().try_lock().await.map(drop));
     heard(mutex.clone().wait(MOMENT).lock().await.map(drop));

@@ -1,6 +1,6 @@
 //! The design with one thing wrong.
 
-/// What is wrong. Each has a test of its name, in which the checker must find
+/// The mistakes. Each has a test of its name, in which the checker must find
 /// what it leads to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mistake {
@@ -40,7 +40,7 @@ pub(super) enum Mistake {
     NewTokenOnReentry,
     /// A writer that reads already gets the last token.
     OldTokenOnUpgrade,
-    /// What is taken by force leaves the last token in force.
+    /// A force leaves the last token valid.
     ForceKeepsToken,
 
     /// An adopter holds beside the one whose place it takes.
@@ -58,6 +58,6 @@ pub(super) enum Mistake {
     UpgradesBesideOthers,
     /// An owner that writes may write a second time.
     SecondWrite,
-    /// What ended, and was not forgotten yet, is its owner's still.
+    /// An ended lease counts as its owner's until it is forgotten.
     CountsTheDead,
 }

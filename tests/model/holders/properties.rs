@@ -1,4 +1,4 @@
-//! What holds in every state.
+//! The properties that hold in every state.
 
 use stateright::{Model, Property};
 
@@ -9,17 +9,17 @@ use crate::client::{Client, Phase};
 use crate::faults::Faults;
 use crate::messages::{Answer, Command, Sent};
 
-pub(super) const TOGETHER: &str = "only those hold together who may";
-pub(super) const LOST_TURN: &str = "whoever has his turn is let in";
+pub(super) const TOGETHER: &str = "only compatible holders hold at once";
+pub(super) const LOST_TURN: &str = "the first waiter is let in when it fits";
 pub(super) const OVERTAKEN: &str = "first come, first served, but for an owner";
 pub(super) const STUCK: &str = "nobody waits for himself, or for ever";
 pub(super) const LEFT_BEHIND: &str = "nothing is left behind";
 pub(super) const CUT_SHORT: &str = "no lease is cut short";
-pub(super) const REVIVED: &str = "what ended stays ended";
+pub(super) const REVIVED: &str = "an ended lease stays ended";
 pub(super) const REPEATED_TOKEN: &str = "tokens grow";
-pub(super) const BEHIND: &str = "who holds has the last token";
-const MORE: &str = "who has it can have more";
-const ALL_DONE: &str = "everybody can be done";
+pub(super) const BEHIND: &str = "a holder has the last token";
+const MORE: &str = "a holder can acquire more";
+const ALL_DONE: &str = "every client can finish";
 
 pub(super) fn all() -> Vec<Property<Protocol>> {
     let always = |name, condition: fn(&Protocol, &State) -> bool| Property::always(name, condition);

@@ -24,7 +24,7 @@ pub(super) enum Bond {
     Beyond(usize),
 }
 
-/// What a client does.
+/// The role of a client.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Role {
     pub(super) mode: Mode,

@@ -15,7 +15,7 @@ pub(super) struct Hold {
     pub(super) is_live: bool,
 }
 
-/// What no state may show, noted when it happens.
+/// Flaws that no state may have, noted when they happen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Flaw {
     Overtaken,
@@ -41,7 +41,7 @@ pub(super) struct Server {
     pub(super) granted: u8,
     /// For each client, how often a window of its ran out.
     stamps: Vec<Stamp>,
-    /// What was taken by force.
+    /// The forced requests.
     pub(super) forced: Vec<RequestId>,
     pub(super) flaw: Option<Flaw>,
 }

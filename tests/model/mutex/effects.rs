@@ -1,4 +1,4 @@
-//! What the steps of a client do, and where each mistake makes a difference.
+//! The effects of a client's steps, and where each mistake makes a difference.
 
 use super::design::Protocol;
 use super::mistake::Mistake;

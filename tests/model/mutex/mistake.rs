@@ -1,6 +1,6 @@
 //! The design with one thing wrong.
 
-/// What is wrong. Each has a test of its name, in which the checker must find
+/// The mistakes. Each has a test of its name, in which the checker must find
 /// what it leads to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mistake {
@@ -25,7 +25,7 @@ pub(super) enum Mistake {
     /// A release is sent over another connection than the polls.
     ReleaseOvertakes,
 
-    /// What is sent again has a new id.
+    /// A repeated command has a new id.
     NewIdOnRetry,
     /// A connection is given up and not ended: its commands may still run.
     OldConnectionLives,
@@ -76,15 +76,15 @@ pub(super) enum Mistake {
     OutrunsBlock,
     /// The next in a turn goes on with the token of the one before.
     SameTokenInTurn,
-    /// What is handed over is not looked at: it may be lost.
+    /// A hand-over does not check the lease: it may be lost.
     HandsOverWhatIsLost,
     /// The same, and the next holder begins a window of its own.
     NewWindowInTurn,
     /// A holder that hands over releases as well.
     ReleasesToo,
-    /// What was handed over is taken back though somebody has it.
+    /// A hand-off is cancelled though a task has taken it.
     TakesBack,
-    /// What was handed over, and not taken up, is left as it is.
+    /// A hand-off that no task took is left as it is.
     NotTakenBack,
 }
 

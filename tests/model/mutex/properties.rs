@@ -1,4 +1,4 @@
-//! What holds in every state.
+//! The properties that hold in every state.
 
 use stateright::Property;
 
@@ -16,7 +16,7 @@ pub(super) const FREED_ANOTHERS: &str = "only the holder releases";
 pub(super) const OVERTAKEN: &str = "first come, first served";
 pub(super) const LOST_WAKE_UP: &str = "nobody sleeps for ever";
 pub(super) const LEFT_BEHIND: &str = "nothing is left behind";
-const ALL_DONE: &str = "everybody can be done";
+const ALL_DONE: &str = "every client can finish";
 
 pub(super) fn all() -> Vec<Property<Protocol>> {
     let flawless = |name, flawless: fn(&Protocol, &State) -> bool| Property::always(name, flawless);

@@ -26,7 +26,7 @@ impl Lock {
     }
 }
 
-/// What the server stores, and what a failover can set back.
+/// The data of the server, which a failover can set back.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Server {
     pub(super) lock: Lock,
@@ -57,7 +57,7 @@ impl Server {
     }
 }
 
-/// What no state may show, noted when it happens.
+/// Flaws that no state may have, noted when they happen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Flaw {
     StaleWrite,

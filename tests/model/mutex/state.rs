@@ -33,7 +33,7 @@ impl State {
         client.is_holder() && self.has_window(client)
     }
 
-    /// What it has written by then may come late.
+    /// A write that it began may arrive late.
     pub(super) fn leave_write(&mut self, at: usize) {
         let client = &self.clients[at];
         if client.phase == Phase::HasRead {

@@ -1,4 +1,4 @@
-//! What can happen, and when.
+//! The steps that can happen, and when.
 
 use stateright::{Model, Property};
 
@@ -67,7 +67,7 @@ impl Model for Protocol {
     }
 
     fn actions(&self, state: &State, actions: &mut Vec<Action>) {
-        // What comes after a flaw is of no interest.
+        // States after a flaw are of no interest.
         if state.store.flaw.is_some() {
             return;
         }
@@ -185,7 +185,7 @@ impl Protocol {
             actions.push(Action::Receive(at));
         }
         for (message, &content) in client.messages.iter().enumerate() {
-            // What comes before the answer to an ask is kept until then.
+            // A message that comes before the answer to an ask is kept until then.
             let is_kept = self.mistake != Mistake::ForgetsEarlyMessage;
             if client.phase == Phase::Asleep || self.accepts(state, client, content) || !is_kept {
                 actions.push(Action::Hear(at, message));
@@ -241,8 +241,8 @@ impl Protocol {
         is_answered && (has_it || self.mistake == Mistake::DetachesWhatIsLost)
     }
 
-    /// Whose lease, offer or heartbeat can run out. That of the living takes a
-    /// pause of theirs, or a slow network.
+    /// The leases, offers and heartbeats that can run out. A live client's can only after
+    /// a pause of the client, or on a slow network.
     fn run_outs(&self, state: &State, actions: &mut Vec<Action>) {
         let server = &state.store.server;
         let waiting = server.queue.iter().filter(|waiter| waiter.is_live).map(|waiter| waiter.id);

@@ -34,7 +34,7 @@ fn the_design_holds_when_what_was_handed_over_is_detached() {
     TWO.holds(Faults { losses: 1, pauses: 1, detaches: 1, ..Faults::TURN });
 }
 
-/// What was lost stays so, since the window goes with it: time is lost, and no more.
+/// A lost lease stays lost, since its window goes with it: only time is lost.
 #[test]
 fn what_is_lost_does_no_harm_in_its_own_window() {
     let careless = Protocol { mistake: Mistake::HandsOverWhatIsLost, ..TWO };

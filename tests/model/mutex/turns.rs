@@ -6,9 +6,8 @@
 //! confirmed goes on as one: the next claims it for itself, and the answer to the claim of
 //! the one before tells it nothing.
 //!
-//! What is told to be the next and gone before it takes that up has it taken back, by a
-//! cancel. How long turns last is left out; and that hand-overs pass those who wait
-//! elsewhere is what a turn is.
+//! If the next task is gone before it takes the lease, a cancel takes it back. How long turns
+//! last is left out. That hand-overs pass waiters elsewhere is the point of a turn.
 
 use super::design::Protocol;
 use super::mistake::Mistake;

@@ -50,7 +50,7 @@ macro_rules! cases {
 }
 pub(super) use cases;
 
-/// What a lock is held as so that another waits for it in this way.
+/// The kind of holder that makes a request of this kind wait.
 fn in_the_way_of(kind: Kind) -> Kind {
     if kind == Kind::Read { Kind::Write } else { kind }
 }
@@ -80,7 +80,7 @@ async fn refused(backend: &impl Backend, from: &Request, request: &Request) -> L
     }
 }
 
-/// What is shown of a lock, but for how long.
+/// The inspection of a lock, without its times.
 fn shape(info: &LockInfo) -> impl PartialEq + std::fmt::Debug + use<> {
     let how = info.holders.iter().map(|it| (it.owner.clone(), it.is_writer, it.weight, it.fence));
     (info.kind, info.held, how.collect::<Vec<_>>(), info.kept, info.waiting)
@@ -315,7 +315,7 @@ pub(super) async fn another_kind_is_not_adopted(backend: &impl Backend) {
             assert!(matches!(renewed(backend, &late).await, Renewal::NotHeld(_)));
         }
         assert_eq!(released(backend, &from).await, Ended::Released, "{held:?}");
-        // What is free may be another kind; nothing is to be had of it.
+        // A free lock may be another kind; it has nothing to adopt.
         for other in KINDS.into_iter().filter(|other| !is_same(*other, held)) {
             let late = Client::new().owned(other, "me", LONG);
             assert_eq!(refused(backend, &from, &late).await, Taken, "{other:?} from {held:?}");

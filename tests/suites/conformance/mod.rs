@@ -1,4 +1,4 @@
-//! What every store must do, by capability. One line makes a store take them
+//! The contract of every store, by capability. One line makes a store take them
 //! all; a case that is in no list is dead code, which the lints refuse.
 
 mod adopt;
@@ -25,7 +25,8 @@ use std::time::Duration;
 
 use leasehold::Outcome;
 use leasehold::store::{
-    Attempt, ClientId, Ended, Kind, Owner, QueuePosition, Renewal, Request, Stamp, Waiting,
+    Attempt, ClientId, Ended, Kind, Owner, QueuePosition, Renewal, Request, Stamp, StoreFuture,
+    Waiting,
 };
 use leasehold_tests::backend::Backend;
 use leasehold_tests::requests::Requests;
@@ -179,16 +180,20 @@ impl Client {
     }
 }
 
-/// Asks again where there was no answer in time, as a client would: for a short lease a
-/// server has little time, and the machine may be busy.
-async fn acquire(backend: &impl Backend, request: &Request) -> Attempt {
+/// Sends a command again if no answer came in time, as a client would: a server has little
+/// time for a short lease, and the machine may be busy.
+async fn answered<T>(send: impl Fn() -> StoreFuture<T>) -> T {
     let mut more = 0..9;
     loop {
-        match backend.store().acquire(request, None).await {
+        match send().await {
             Err(error) if error.outcome == Outcome::Unknown && more.next().is_some() => {}
             answer => return answer.expect("the store answers"),
         }
     }
+}
+
+async fn acquire(backend: &impl Backend, request: &Request) -> Attempt {
+    answered(|| backend.store().acquire(request, None)).await
 }
 
 /// The token of a request that must be granted.

@@ -8,7 +8,8 @@ use leasehold::store::{All, Attempt, Ended, Kind, Renewal, Request};
 use leasehold_tests::backend::Backend;
 
 use super::{
-    Client, LIVE, LONG, SHORT, acquire, busy, cancelled, claims, granted, released, renewed, waits,
+    Client, LIVE, LONG, SHORT, acquire, answered, busy, cancelled, claims, granted, released,
+    renewed, waits,
 };
 
 macro_rules! cases {
@@ -58,8 +59,8 @@ fn several<const N: usize>(client: &Client, names: [&str; N], ttl: Duration) -> 
 }
 
 async fn ask(backend: &impl Backend, requests: &[Request]) -> All {
-    let answer = backend.store().acquire_all(requests).expect("it grants them together");
-    answer.await.expect("the store answers")
+    let send = || backend.store().acquire_all(requests).expect("it grants them together");
+    answered(send).await
 }
 
 /// The tokens of requests that must be granted.
@@ -252,8 +253,8 @@ pub(super) async fn waiters_are_not_overtaken_after_an_expiry(backend: &impl Bac
     all(backend, &several(&client, ["a", "b"], LONG)).await;
 }
 
-/// It is free, and so many dead were before the one who waits that the release did not
-/// come to him.
+/// It is free, because the release passed over so many dead waiters that it did not reach
+/// the live one.
 pub(super) async fn waiters_of_a_free_lock_are_not_overtaken(backend: &impl Backend) {
     let client = Client::new();
     let holder = of(&client, "b", LONG);

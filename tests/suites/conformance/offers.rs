@@ -84,7 +84,7 @@ pub(super) async fn a_kept_offer_lasts_as_long_as_its_waiters_heartbeat(backend:
         let [holder, slow, next, tries] = clients.each_ref().map(request);
         granted(backend, &holder).await;
         let (position, until, _) = queued(backend, &slow, LIVE, FIRST).await;
-        // What is not offered yet is not kept.
+        // A place without an offer is not kept.
         keeps(backend, &slow, until).await;
         let place = waits(backend, &next, super::LIVE).await;
         assert!(busy(backend, &tries).await > LIVE, "{kind:?}");

@@ -37,7 +37,7 @@ pub(super) fn write(client: &Client, ttl: Duration) -> Request {
     client.request(Kind::Write, ttl)
 }
 
-/// What one owner asks for: to read, to read again, and to write.
+/// The requests of one owner: to read, to read again, and to write.
 pub(super) fn own(client: &Client) -> [Request; 3] {
     [Kind::Read, Kind::Read, Kind::Write].map(|kind| client.owned(kind, "me", LONG))
 }

@@ -252,8 +252,8 @@ pub(super) async fn an_owner_without_leases_does_not_wait_for_itself(backend: &i
     panic!("it was told to ask at once again and again");
 }
 
-/// More of an owner's have ended than are forgotten at once, a writer among them; he
-/// writes anew, and what becomes of the former writer changes nothing.
+/// More leases of an owner have ended than one command forgets, a writer's among them. The
+/// owner writes anew, and the former writer changes nothing.
 pub(super) async fn an_ended_writer_lets_nobody_in_beside_the_next(backend: &impl Backend) {
     let client = Client::new();
     let me = |kind, ttl| client.owned(kind, "me", ttl);
@@ -261,7 +261,7 @@ pub(super) async fn an_ended_writer_lets_nobody_in_beside_the_next(backend: &imp
     for _ in 0..70 {
         granted(backend, &me(Kind::Read, SHORT)).await;
     }
-    // It ends after them, and so is not among those who are forgotten first.
+    // It ends after them, and so is not among the first to be forgotten.
     let former = me(Kind::Write, SHORT * 10);
     granted(backend, &former).await;
     backend.pass(SHORT * 10).await;

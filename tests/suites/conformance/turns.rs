@@ -33,7 +33,7 @@ macro_rules! cases {
 }
 pub(super) use cases;
 
-/// What has tokens.
+/// The kinds with tokens.
 const FENCED: [Kind; 3] = [Kind::Mutex, Kind::Reentrant, Kind::Write];
 
 /// The last token of a lock, and that each next one is above its block.
@@ -101,7 +101,7 @@ pub(super) async fn an_offer_by_a_cancel_leaves_a_block(backend: &impl Backend) 
         for waiter in [&first, &second, &third] {
             waits(backend, waiter, LIVE).await;
         }
-        // What is taken back is a lease; then an offer.
+        // The cancel takes a lease back, then an offer.
         assert!(cancelled(backend, &holder).await, "{kind:?}");
         tokens.next(granted(backend, &first).await);
         ended(backend, &first).await;
@@ -205,7 +205,7 @@ pub(super) async fn a_grant_sent_twice_has_one_block(backend: &impl Backend) {
 const TASKS: u64 = 8;
 const TIMES: u64 = 20;
 
-/// What all tasks of a crowd have in common.
+/// The data that all tasks of a crowd share.
 #[derive(Default)]
 struct Inside {
     weight: AtomicU64,
@@ -279,7 +279,7 @@ pub(super) async fn permits_go_round_two_crowds(backend: &impl Backend) {
 
 async fn all_were_served(backend: &impl Backend, inside: &Inside) {
     assert_eq!(inside.count.load(Ordering::SeqCst), 2 * TASKS * TIMES);
-    // What was dropped is released in the background.
+    // Dropped leases are released in the background.
     let locks: Locks = backend.locks().await;
     for _ in 0..1_000 {
         let info = locks.inspect("a").await.unwrap();

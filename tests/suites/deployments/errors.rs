@@ -31,7 +31,7 @@ fn request(name: &str) -> Request {
     requests::request(name, Kind::Mutex, TTL)
 }
 
-/// What an acquire is refused with, by the store and by the user's face of it.
+/// The error of a refused acquire, from the store and from the public API.
 struct Refused {
     error: StoreError,
     told: LockError,
@@ -79,7 +79,7 @@ async fn a_replica_refuses_for_now() {
     run(&mut redis, "REPLICAOF 127.0.0.1 1").await;
     refused_to(&store, &locks).await.is(true, &["read only replica", "is a replica"]);
     run(&mut redis, "CONFIG SET replica-serve-stale-data no").await;
-    // What writes is refused as before, what reads by other words.
+    // Writes are refused as before, reads with another message.
     let error = store.inspect(&LockKey::new("order:42").unwrap()).await.unwrap_err();
     let told = locks.inspect("order:42").await.unwrap_err();
     Refused { error, told }.is(true, &["Link with MASTER", "is a replica"]);
@@ -110,7 +110,7 @@ async fn a_server_that_cannot_save_refuses_for_now() {
     std::fs::create_dir_all(&folder).unwrap();
     let server = Server::start_with(&["--dir", folder.to_str().unwrap()]);
     let mut redis = server.redis().await;
-    // What is to be saved can't take the place of a folder.
+    // A dump can't replace a folder.
     std::fs::create_dir_all(folder.join("dump.rdb")).unwrap();
     run(&mut redis, "BGSAVE").await;
     let failed = async {

@@ -271,7 +271,7 @@ async fn a_cluster_may_come_later() {
             granted(next).await.release().await.unwrap();
         }
     }
-    // What it may not be told of a cluster, it hears only now.
+    // It learns only now that it has no right to ask about a cluster.
     let sync = Locks::builder().sync_replicas(1, Duration::from_secs(1));
     let sync = sync.connect_lazy(&url(ports[0])).unwrap();
     let error = sync.mutex("a").wait(SOON).lock().await.unwrap_err();

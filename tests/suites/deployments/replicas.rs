@@ -84,8 +84,8 @@ async fn other_commands_are_not_delayed() {
     waiting.await.unwrap().unwrap().release().await.unwrap();
 }
 
-/// What a release hands over has no WAIT behind it: whoever is told asks, and so waits
-/// for the replicas.
+/// A hand-over by a release has no WAIT behind it: its waiter asks again, and so waits for
+/// the replicas.
 #[tokio::test]
 async fn a_handed_over_lease_is_at_the_replica() {
     let [master, replica] = pair().await;
@@ -98,7 +98,7 @@ async fn a_handed_over_lease_is_at_the_replica() {
     let frozen = replica.freeze().await;
     lease.release().await.unwrap();
     sleep(Duration::from_millis(700)).await;
-    assert!(!waiting.is_finished(), "the replica does not know that he has it");
+    assert!(!waiting.is_finished(), "the replica does not know the grant");
     drop(frozen);
     let lease = timeout(SOON, waiting).await.unwrap().unwrap().unwrap();
     assert!(master.stats("wait").await.0 > waited);

@@ -18,7 +18,7 @@ const SHORT: Duration = Duration::from_secs(3);
 /// Longer than anything here takes.
 const LONG: Duration = Duration::from_secs(60);
 
-/// What Sentinel and a quorum need beside the rights for one server.
+/// The rights that Sentinel and a quorum need beside those for one server.
 fn of_a_named_master() -> Rights {
     Rights::of_the_docs().also("With Sentinel and a quorum also `…` (")
 }

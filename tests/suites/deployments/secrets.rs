@@ -7,7 +7,7 @@
 //!
 //! Passwords are in none of it. The name of a lock may be personal, and is in no event
 //! above DEBUG, in no metric, in no client and in no answer of the layer. Errors do name
-//! it, since whoever gets one asked for it by this name; so do the lock and the lease
+//! it, since their caller asked for it by this name; so do the lock and the lease
 //! themselves.
 
 use std::process::Command;
@@ -15,7 +15,7 @@ use std::process::Command;
 use leasehold_tests::process::Process;
 use leasehold_tests::secrets::{KEY, has};
 
-/// What all passwords have in common.
+/// The common part of all passwords.
 const SECRET: &str = "canary-password";
 
 /// The part of the name that a template would have put in.
@@ -28,7 +28,7 @@ fn may_name_the_lock(line: &str) -> bool {
     quiet.iter().chain(&["log DEBUG", "log TRACE"]).any(|kind| line.starts_with(kind))
 }
 
-/// What has to have happened, or nothing is proved.
+/// Log lines that must appear, or the test proves nothing.
 const PROVOKED: [&str; 30] = [
     "password in the URL is wrong",
     "asks for a password",

@@ -18,7 +18,7 @@ use super::{CANARY, assert_error_has};
 /// Much longer than anything here takes.
 const SOON: Duration = Duration::from_secs(10);
 
-/// What a sentinel says when it is asked for the master.
+/// A sentinel's answer to a request for the master.
 #[derive(Clone, Copy, Debug)]
 enum Says {
     Port(u16),
@@ -114,7 +114,7 @@ pub(super) async fn pair() -> [Server; 2] {
 /// until it has said so.
 async fn until_copied(master: &mut MultiplexedConnection) {
     let copied = async {
-        // What is waited for is what the same connection wrote, and all before it.
+        // WAIT covers the writes of its own connection and all earlier ones.
         run(master, "SET x 1").await;
         let wait = redis::cmd("WAIT").arg(&[1, 100]).clone();
         while wait.query_async::<u32>(master).await.unwrap() == 0 {}
@@ -132,7 +132,7 @@ async fn until_linked(redis: &mut MultiplexedConnection) {
     timeout(SOON * 2, linked).await.expect("it follows");
 }
 
-/// What sentinels do when they have agreed.
+/// The messages of sentinels that have agreed.
 async fn fail_over(from: &Server, to: &Server, sentinels: &[Sentinel]) {
     let mut redis = from.redis().await;
     until_copied(&mut redis).await;

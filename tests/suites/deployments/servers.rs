@@ -148,7 +148,7 @@ async fn several_broken_connections_are_replaced() {
     }
 }
 
-/// What takes several locks back must not overtake what asked for them.
+/// The cancel of several locks must not overtake their acquire.
 #[tokio::test]
 async fn locks_on_several_connections_are_not_one_command() {
     let server = Server::start();
@@ -197,7 +197,7 @@ async fn a_server_that_was_just_started_grants_nothing() {
     };
     is_young().await;
     let held = request("a");
-    // What ends or prolongs a lease goes through.
+    // Commands that end or prolong a lease go through.
     assert!(matches!(store.renew(&held).await, Ok(Renewal::NotHeld(_))));
     assert!(!store.cancel(&held).await.unwrap());
     let counts = async |request: &Request| {

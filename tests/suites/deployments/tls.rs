@@ -1,5 +1,6 @@
-//! TLS, with one server and where servers name others. Whom a process trusts is read from
-//! its environment, and its cryptography is installed once: so another process is the client.
+//! TLS, with one server and where servers name others. A process reads the authorities that it
+//! trusts from its environment, and installs its cryptography once: so another process is the
+//! client.
 
 use std::process::Command;
 use std::time::Duration;

@@ -78,8 +78,8 @@ async fn writes_that_the_replica_lacks_cost_no_update() {
     after_another_took_over(counter, BOUND_BEHIND).await;
 }
 
-/// A lease that the new master knows nothing of, and another's beside it: whoever checks
-/// tokens refuses the older one.
+/// The new master does not know a lease, and grants another beside it: a resource that
+/// checks tokens refuses the older one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn tokens_tell_two_holders_apart() {
     let (sentinel, proxy) = with_a_link().await;
@@ -97,7 +97,7 @@ async fn tokens_tell_two_holders_apart() {
     let (mut resource, fence, next) =
         (Resource::default(), older.fence().unwrap(), newer.fence().unwrap());
     let read = resource.read(fence).unwrap();
-    let read_next = resource.read(next).expect("his token is greater");
+    let read_next = resource.read(next).expect("its token is greater");
     assert!(resource.write(next, read_next + 1));
     assert!(!resource.write(fence, read + 1), "it would undo the other's update");
     assert!(matches!(older.renew().await, Err(LockError::Lost { .. })));

@@ -140,7 +140,7 @@ async fn leases_are_renewed_during_a_slot_migration() {
     let master = cluster.master_of(slot).await.expect("a master").port();
     let other = cluster.nodes().iter().find(|node| node.port() != master).expect("another");
     cluster.begin_to_migrate(slot, other).await;
-    // What is not renewed has ended by then.
+    // Leases that were not renewed have ended by then.
     sleep(SHORT * 3).await;
     assert!(leases.iter().all(Lease::is_held), "some were not renewed");
     cluster.migrate(slot, other).await;

@@ -69,7 +69,7 @@ async fn found(store: &RedisStore, redis: &mut MultiplexedConnection, round: &st
     ]
 }
 
-/// What was answered, but for tokens and times.
+/// The answers, without tokens and times.
 fn attempts(answers: Vec<Result<Attempt, StoreError>>) -> Vec<String> {
     let said = |answer: Result<Attempt, StoreError>| match answer {
         Ok(Attempt::Granted { .. }) => "granted".to_owned(),

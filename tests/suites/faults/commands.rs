@@ -43,7 +43,7 @@ async fn ask(redis: &mut MultiplexedConnection, line: &str) -> redis::Value {
     command.arg(words.collect::<Vec<_>>()).query_async(redis).await.expect(line)
 }
 
-/// What stands under a key, whatever it is, and when it ends.
+/// The value of a key, of any type, and its expiry.
 async fn stored(redis: &mut MultiplexedConnection, key: &str) -> [redis::Value; 2] {
     [ask(redis, &format!("DUMP {key}")).await, ask(redis, &format!("PTTL {key}")).await]
 }

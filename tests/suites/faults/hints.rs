@@ -215,8 +215,8 @@ async fn an_offer_after_an_expiry_is_heard() {
     }
 }
 
-/// A client that is gone hears nothing: who is next is told to ask, and so learns when the
-/// offer ends.
+/// A client that is gone hears nothing: the next waiter is told to ask, and so learns when
+/// the offer ends.
 #[tokio::test]
 async fn the_next_waiter_hears_of_an_offer_to_a_dead_one() {
     for (server, url) in ways() {
@@ -282,7 +282,7 @@ async fn hints_come_again_after_a_freeze() {
         let (first, mut second) = (Client::connect(&url).await, Client::with_hints(&url).await);
         hand_over(&first, &mut second, Kind::Mutex).await;
         let frozen = server.freeze().await;
-        // What is not answered for half a second is given up.
+        // A command without an answer for half a second is abandoned.
         let request = second.request(Kind::Mutex);
         until(async || second.store.renew(&request).await.is_ok() || !second.store.gives_hints())
             .await;
@@ -315,7 +315,7 @@ async fn fifty_waiters(server: &Server) -> JoinSet<()> {
     waiters
 }
 
-/// What is in the server's place ends each connection at once.
+/// A listener in the server's place closes each connection at once.
 #[tokio::test]
 async fn reconnecting_pauses_between_attempts() {
     let server = Server::start();

@@ -14,7 +14,7 @@ const LATE: Duration = Duration::from_secs(5);
 /// Longer than anything here takes.
 const LONG: Duration = Duration::from_secs(60);
 
-/// What a caller is told.
+/// The result of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Told {
     Done,
@@ -25,7 +25,7 @@ enum Told {
 
 use Told::{Done, NotRun, Nothing, Unknown};
 
-/// What a call is told, and after how many seconds.
+/// The result of a call, and its time in seconds.
 async fn told<T>(call: impl Future<Output = Result<T, LockError>>) -> (Told, u64) {
     let begun = Instant::now();
     let told = match timeout(LONG, call).await {
@@ -68,7 +68,7 @@ async fn an_acquire_fails_as_planned() {
         assert_eq!(asks.await.unwrap(), (expected, seconds), "{fault:?}");
         let asked = sent(&faults, "acquire");
         assert_eq!(asked > 1, seconds == 1, "{fault:?}: asked again only while it may pass");
-        // What was given up is taken back, which is no acquire.
+        // An abandoned acquire is cancelled; the cancel is no acquire.
         sleep(Duration::from_secs(1)).await;
         assert!(!is_held(&locks).await, "{fault:?}");
     }
@@ -93,7 +93,7 @@ async fn a_release_fails_as_planned() {
         tokio::task::yield_now().await;
         assert_eq!(is_held(&locks).await, !is_done, "{fault:?}");
         assert_eq!(releases.await.unwrap(), (expected, seconds), "{fault:?}");
-        // What failed goes on in the background, as does what was given up.
+        // Failed releases go on in the background, and so do abandoned ones.
         let goes_on = usize::from(expected != Done);
         assert_eq!(sent(&faults, "release"), times + goes_on, "{fault:?}");
         faults.heal();
@@ -164,7 +164,7 @@ async fn the_error_says_that_it_was_planned() {
     }
 }
 
-/// What a command is told that is not sent twice.
+/// The result of a command that is not repeated.
 async fn look(locks: &Locks) -> Told {
     told(locks.inspect("a")).await.0
 }

@@ -134,7 +134,7 @@ async fn the_store_answers_as_after_an_expiry() {
         (&[(PERMIT, None), (PERMIT, None)], (HEAVY, None)),
         (&[(Kind::Read, None), (Kind::Read, Some("me"))], (Kind::Write, Some("me too"))),
         (&[(Kind::Write, Some("me")), (Kind::Read, Some("me"))], (Kind::Read, None)),
-        // What is free may change its kind.
+        // A free name may change its kind.
         (&[(PERMIT, None), (PERMIT, None)], (PERMIT, None)),
     ];
     for (holders, next) in cases {
@@ -236,7 +236,7 @@ async fn it_says_whether_anything_was_held() {
     assert!(faults.expire(lease.key().clone()));
     assert!(!faults.expire("a"));
     drop(lease);
-    // What is free is remembered for a while, and is free all the same.
+    // A free lock's record stays for a while.
     locks.semaphore("s", 1).acquire().await.unwrap().release().await.unwrap();
     assert!(!faults.expire("s"));
     let _lease = locks.mutex("b").ttl(TTL).lock().await.unwrap();

@@ -151,7 +151,7 @@ async fn dropping_any_future_at_any_point_leaves_nothing_held() {
     }
 }
 
-/// What waits to be tried again is in nobody's way.
+/// A release that waits for its next try blocks nobody.
 #[tokio::test(start_paused = true)]
 async fn releases_that_fail_do_not_hold_up_others() {
     let (locks, faults) = Locks::in_memory_with_faults();
@@ -169,7 +169,7 @@ async fn releases_that_fail_do_not_hold_up_others() {
     assert!(locks.mutex("other").try_lock().await.is_ok());
 }
 
-/// What the network lost is sent again after twice the time, and twice that.
+/// TCP sends a lost packet again after twice the time, and twice that.
 #[tokio::test(start_paused = true)]
 async fn the_second_cancel_waits_as_long_as_the_server_was_silent() {
     for (silence, second) in [(100, 600), (5_000, 10_000), (60_000, 30_000)] {

@@ -41,7 +41,7 @@ async fn a_server_that_restarts_is_used_again() {
     drop(server);
 }
 
-/// A server that keeps all on disk forgets nothing: who held the lock holds it, and the
+/// A server that keeps all on disk forgets nothing: the holder keeps the lock, and the
 /// others wait for it.
 #[tokio::test]
 async fn a_server_with_full_persistence_may_restart() {
@@ -270,8 +270,8 @@ async fn a_full_server_refuses_and_still_frees() {
     permit.release().await.unwrap();
 }
 
-/// As tools leave it that copy keys: it is given the TTL of whoever comes, be it
-/// to wait.
+/// Tools that copy keys leave such a record. It gets the TTL of the next request, even one
+/// that waits.
 #[tokio::test]
 async fn a_record_without_expiry_is_repaired_for_a_waiter() {
     let server = Server::start();

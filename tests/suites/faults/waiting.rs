@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use leasehold::{Fault, Faults, Lease, LockError, Locks, Wait};
 use leasehold_tests::polls::{drop_after, is_pending};
-use tokio::task::JoinSet;
+use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::{Instant, sleep, timeout};
 
 fn clients() -> (Faults, [Locks; 2]) {
@@ -97,14 +97,29 @@ async fn an_unanswered_hand_over_ends_with_its_ttl() {
     }
 }
 
-/// A hint of an offer that ran out comes when its waiter stands in the queue
-/// again: it means nothing any more.
-#[tokio::test(start_paused = true)]
-async fn a_late_hint_of_an_ended_offer_is_ignored() {
+/// A lock with a holder, and a waiter in the queue.
+async fn held_with_a_waiter() -> (Faults, Locks, Lease, JoinHandle<Lease>) {
     let (faults, [holder, locks]) = clients();
     let held = holder.mutex("a").lock().await.unwrap();
     let waits = tokio::spawn(take(&locks));
     sleep(Duration::from_millis(50)).await;
+    (faults, holder, held, waits)
+}
+
+/// Delivers the hints while another holds the lock: the waiter must not believe them.
+async fn late_hints_do_no_harm(faults: &Faults, other: Lease, waits: JoinHandle<Lease>) {
+    faults.store().deliver_hints();
+    sleep(Duration::from_millis(50)).await;
+    assert!(!waits.is_finished(), "two hold it");
+    other.release().await.unwrap();
+    waits.await.unwrap().release().await.unwrap();
+}
+
+/// A hint of an offer that ran out comes when its waiter stands in the queue
+/// again: it means nothing any more.
+#[tokio::test(start_paused = true)]
+async fn a_late_hint_of_an_ended_offer_is_ignored() {
+    let (faults, holder, held, waits) = held_with_a_waiter().await;
     faults.store().hold_hints();
     // Its asks are lost until the offer has ended, and another has the lock.
     faults.pass(1);
@@ -114,31 +129,20 @@ async fn a_late_hint_of_an_ended_offer_is_ignored() {
     faults.heal();
     let other = holder.mutex("a").try_lock().await.unwrap();
     sleep(Duration::from_secs(3)).await;
-    faults.store().deliver_hints();
-    sleep(Duration::from_millis(50)).await;
-    assert!(!waits.is_finished(), "two hold it");
-    other.release().await.unwrap();
-    waits.await.unwrap().release().await.unwrap();
+    late_hints_do_no_harm(&faults, other, waits).await;
 }
 
 /// The hint of an offer that went on comes when the waiter has not asked again, and is known
 /// to live: it knows when the offer ended.
 #[tokio::test(start_paused = true)]
 async fn a_late_hint_of_an_offer_that_passed_on_is_ignored() {
-    let (faults, [holder, locks]) = clients();
-    let held = holder.mutex("a").lock().await.unwrap();
-    let waits = tokio::spawn(take(&locks));
-    sleep(Duration::from_millis(50)).await;
+    let (faults, holder, held, waits) = held_with_a_waiter().await;
     faults.store().hold_hints();
     held.release().await.unwrap();
     // An offer waits for a second; and every two seconds the waiter asks.
     sleep(Duration::from_millis(1050)).await;
     let other = holder.mutex("a").try_lock().await.unwrap();
-    faults.store().deliver_hints();
-    sleep(Duration::from_millis(50)).await;
-    assert!(!waits.is_finished(), "two hold it");
-    other.release().await.unwrap();
-    waits.await.unwrap().release().await.unwrap();
+    late_hints_do_no_harm(&faults, other, waits).await;
 }
 
 /// An ask whose answer was lost has confirmed an offer, of which the waiter hears
@@ -171,8 +175,8 @@ async fn an_offer_confirmed_by_an_unanswered_ask_lasts_from_that_ask() {
     drop(lease);
 }
 
-/// The same, where that ask was another's: who inherits the request goes by the
-/// TTL it was sent with.
+/// The same where that ask was another waiter's: the one that inherits the request goes by
+/// the TTL it was sent with.
 #[tokio::test(start_paused = true)]
 async fn an_offer_confirmed_for_another_waiter_lasts_for_its_ttl() {
     let (faults, [holder, locks]) = clients();
@@ -187,8 +191,8 @@ async fn an_offer_confirmed_for_another_waiter_lasts_for_its_ttl() {
     });
     let asked = Instant::now() + Duration::from_secs(2);
     let _ = timeout(Duration::from_millis(1500), &mut first).await;
-    // The first one's next ask confirms what he is offered, and is never answered;
-    // then he goes, and whatever is asked for him from now on is lost.
+    // The first one's next ask confirms its offer, and is never answered. Then it goes, and
+    // its further commands are lost.
     faults.store().hold_hints();
     held.release().await.unwrap();
     faults.next(Fault::LoseReplyAfter(Duration::from_millis(20)));
@@ -267,8 +271,8 @@ async fn a_lost_first_ask_costs_no_place() {
     }
 }
 
-/// Each waiting future, dropped after its k-th poll, for every k: whoever waits
-/// behind it is served, and nothing stays.
+/// Each waiting future, dropped after its k-th poll, for every k: the waiters behind it are
+/// served, and nothing stays.
 #[tokio::test(start_paused = true)]
 async fn a_waiter_dropped_at_any_point_blocks_nobody() {
     let wait = Duration::from_millis(1);
@@ -311,8 +315,8 @@ const LIVE: Duration = Duration::from_secs(6);
 
 const LONG: Duration = Duration::from_secs(60);
 
-/// Who has it has it once more at once, though others of his wait in this process, be it
-/// for an answer that never comes.
+/// An owner that holds is granted again at once, though its other requests wait in this
+/// process, even for an answer that never comes.
 #[tokio::test(start_paused = true)]
 async fn a_re_entering_owner_does_not_wait_behind_its_own_waiters() {
     let (faults, [locks, _]) = clients();
@@ -340,8 +344,8 @@ async fn a_re_entering_owner_does_not_wait_behind_its_own_waiters() {
     drop((outer, tried, inner));
 }
 
-/// An owner is a name where he can have a lock once, and no reason for a place of his own
-/// in the store's queue.
+/// A mutex takes no account of owners: they share the process's place in the store's
+/// queue.
 #[tokio::test(start_paused = true)]
 async fn all_owners_of_a_mutex_share_one_queue() {
     let (_, [holder, locks]) = clients();
@@ -367,8 +371,8 @@ async fn all_owners_of_a_mutex_share_one_queue() {
     }
 }
 
-/// The last ask of a wait does not wait, and is no try all the same: an owner who reads
-/// and waits to write is not let in by it.
+/// The last ask of a wait does not wait, but it is not a try: it does not let an owner in
+/// that reads and waits to write.
 #[tokio::test(start_paused = true)]
 async fn a_write_wait_that_times_out_is_not_a_try() {
     let (_, [locks, _]) = clients();

@@ -210,7 +210,7 @@ async fn batches_see_it(bench: &Bench<'_>) {
     }
 }
 
-/// What one of several servers is asked.
+/// The commands of a quorum's member.
 async fn votes_and_repairs_see_it(bench: &Bench<'_>) {
     const TTL: Duration = Duration::from_secs(60);
     for (place, how) in HELD.into_iter().enumerate() {

@@ -9,8 +9,7 @@ use leasehold_tests::backend::light_client;
 use leasehold_tests::server::Server;
 use tokio::task::JoinSet;
 
-/// A resource that refuses who is older than the newest it has seen, reads as well as
-/// writes.
+/// A resource that refuses reads and writes of a holder older than the newest it has seen.
 #[derive(Default)]
 struct Fenced(Mutex<(Option<Fence>, u64)>);
 
@@ -167,8 +166,8 @@ async fn every_kind_is_forced() {
     }
 }
 
-/// Somebody deleted the record, and the token with it: who has the lock gets no token that
-/// is older than his.
+/// Somebody deleted the record, and the token with it: no holder gets a token older than its
+/// own.
 #[tokio::test]
 async fn tokens_do_not_go_back_where_the_record_was_deleted() {
     let server = Server::start();
@@ -185,7 +184,11 @@ async fn tokens_do_not_go_back_where_the_record_was_deleted() {
     let inner = mine.lock().await.unwrap();
     let fence = inner.fence().unwrap();
     assert!(fence > token);
-    assert_eq!(mine.lock().await.unwrap().fence().unwrap(), fence, "from then on he keeps it");
+    assert_eq!(
+        mine.lock().await.unwrap().fence().unwrap(),
+        fence,
+        "it keeps this token from then on"
+    );
     assert!(also.try_write().await.unwrap().fence().unwrap() > written);
     drop((outer, inner, read));
 }

@@ -14,8 +14,8 @@ use std::time::Duration;
 use leasehold::{Forced, Locks, LossReason};
 use redis::aio::MultiplexedConnection;
 
-/// Waits until somebody waits for the lock who says this of himself, behind until when
-/// he lives.
+/// Waits until a waiter of this demand is in the queue. A record holds the demand after
+/// the end of the heartbeat.
 async fn until_waits(redis: &mut MultiplexedConnection, name: &str, demand: &str) {
     loop {
         let waiters = format!("leasehold:waiters:{{{name}}}");

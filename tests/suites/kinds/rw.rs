@@ -170,8 +170,8 @@ async fn a_live_reader_does_not_prolong_a_dead_one() {
     locks.rw_lock("a").try_write().await.unwrap().release().await.unwrap();
 }
 
-/// A lease that was dropped is released in the background, and its owner, who asks to
-/// write right behind it, does not wait for himself.
+/// A dropped lease is released in the background, and its owner, which asks to write right
+/// behind it, does not wait for itself.
 #[tokio::test]
 async fn a_dropped_lease_does_not_block_its_owner() {
     let server = Server::start();

@@ -108,7 +108,7 @@ async fn a_panic_of_the_handler_releases() {
     assert!(is_free(&locks, "a").await);
 }
 
-/// What is done when it is dropped has to be done under the lock.
+/// The body's drop must run under the lock.
 struct UnderTheLock(Locks);
 
 impl Drop for UnderTheLock {

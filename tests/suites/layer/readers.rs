@@ -67,7 +67,7 @@ async fn a_refusal_is_like_that_of_a_mutex() {
     assert_eq!((response.status(), retry_after(&response)), (StatusCode::CONFLICT, 1));
     let problem = problem(response).await;
     assert!(problem["detail"].as_str().unwrap().contains("Another request holds the lock"));
-    assert_eq!(calls.load(Ordering::SeqCst), 1, "who is refused is not handled");
+    assert_eq!(calls.load(Ordering::SeqCst), 1, "a refused request is not handled");
 
     drop(first);
     let writer = service.clone().oneshot(request("POST", "/")).await.unwrap();

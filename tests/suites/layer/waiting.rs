@@ -23,7 +23,7 @@ async fn requests_wait_if_the_layer_has_a_wait() {
     // That response holds the lock now.
     let late = ask(&layer, "/").await;
     assert_eq!(late.status(), StatusCode::CONFLICT);
-    assert_eq!(retry_after(&late), 1, "who waited in vain knows nothing better");
+    assert_eq!(retry_after(&late), 1, "after a wait nothing better is known");
 }
 
 #[tokio::test]

@@ -4,8 +4,8 @@ use leasehold_tests::server::Server;
 
 use super::worker;
 
-/// Whoever waits for a second stays for that, and for what an answer may take: also where
-/// something blocks the thread that counts the time of commands.
+/// A wait of a second lasts no longer than that and the time of an answer, even if something
+/// blocks the thread that times commands out.
 #[test]
 fn a_blocked_client_delays_no_caller_beyond_its_wait() {
     let server = Server::start();

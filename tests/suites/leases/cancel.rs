@@ -337,7 +337,7 @@ async fn a_dropped_inspection_changes_nothing() {
         .await;
         assert!(held.is_held());
         held.release().await.unwrap();
-        // What is forced is nobody's, however little of it was waited for.
+        // A force takes effect even if its future was dropped.
         dropped += at_each_poll(async |polls| {
             let _held = kind.lock(&setting.other, &name, TTL).await.unwrap();
             drop_after(polls, locks.force_release(&*name)).await.is_some_and(|it| it.is_ok())

@@ -15,7 +15,7 @@ fn load() -> (u64, Duration, Duration) {
     (many, Duration::from_secs(ttl), Duration::from_secs(time))
 }
 
-/// What a worker says of itself, one `name number` a line.
+/// A worker's measurements, one `name number` a line.
 pub(super) fn said(lines: &[String]) -> HashMap<&str, u64> {
     lines
         .iter()

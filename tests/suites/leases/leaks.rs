@@ -7,7 +7,7 @@ use leasehold_tests::server::Server;
 use super::cost::said;
 use super::{is_long, worker};
 
-/// What memory may grow by after the first tenth, in bytes: a hundred for each that comes
+/// The allowed growth of memory after the first tenth, in bytes: a hundred for each that comes
 /// and goes would be seen, and not what an allocator keeps or gives back.
 fn growth() -> u64 {
     if is_long() { 5_000_000 } else { 1_000_000 }

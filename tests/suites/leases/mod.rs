@@ -1,6 +1,6 @@
 //! What a lease promises from its grant to its end, on real servers: that dropping
-//! anything leaves nothing, how a client ends, who is told of a loss and when, and what
-//! many leases cost.
+//! anything leaves nothing, how a client ends, how a loss is reported, and what many leases
+//! cost.
 
 mod broken_clients;
 mod cancel;

@@ -175,7 +175,7 @@ async fn waiting_acquires_end_with_the_shutdown() {
     let report = locks.shutdown().await;
     // Before any of them would have asked again, every other second.
     assert!(begun.elapsed() < Duration::from_secs(1), "{:?}", begun.elapsed());
-    // The first of those that one waits for who waits for several.
+    // The first lease of the set that was still waiting for others.
     assert_eq!((report.released, report.left), (1, 0));
     for waiter in waiting {
         let refused = waiter.await.unwrap();

@@ -77,7 +77,7 @@ async fn loss_is_reported_while_the_server_is_silent() {
     let frozen = server.freeze().await;
     assert_told(held).await;
     drop(frozen);
-    // What was lost is nobody's, and can be had again.
+    // A lost lock is free, and can be acquired again.
     for kind in EVERY_KIND {
         let name = format!("m:{kind:?}");
         kind.rival().lock(&locks, &name, Duration::from_secs(30)).await.unwrap();

@@ -9,7 +9,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::{SECOND, TTL, another, are_free, one_of_each};
 
-/// What holds goes on for so long.
+/// How long a holder goes on.
 const GRACE: Duration = Duration::from_secs(5);
 const ALMOST: Duration = Duration::from_secs(4);
 /// And what lets go then is waited for.
@@ -154,7 +154,7 @@ async fn unfinished_work_is_stopped_after_the_grace_and_then_released() {
     assert_eq!(are_free(&another(faults.store())).await, [true; 5]);
 }
 
-/// What is held stays held: nobody says that its work has stopped.
+/// A held lease stays held: nobody says that its work has stopped.
 #[tokio::test(start_paused = true)]
 async fn leases_that_nobody_releases_are_left_to_their_ttl() {
     let (locks, faults) = Locks::in_memory_with_faults();

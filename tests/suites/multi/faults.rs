@@ -74,7 +74,7 @@ async fn dropping_the_acquire_at_any_point_leaves_nothing() {
     }
 }
 
-/// What was granted and is taken back before its caller knew.
+/// A grant that is cancelled before its caller knew.
 #[tokio::test(start_paused = true)]
 async fn an_acquire_dropped_in_flight_is_cancelled_behind_its_answer() {
     let (faults, [holder, locks]) = clients();

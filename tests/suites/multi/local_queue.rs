@@ -14,8 +14,8 @@ fn locking(locks: &Locks) -> Pin<Box<dyn Future<Output = Result<Lease, LockError
     Box::pin(async move { mutex.lock().await })
 }
 
-/// Who has his turn in the process, and has not asked yet, stands in no queue of the
-/// store: it says that the mutex is free, and he and those behind him come first.
+/// A waiter with its turn in the process that has not asked yet is in no queue of the store.
+/// The store says that the mutex is free, but this waiter and those behind it come first.
 #[tokio::test]
 async fn waiters_of_the_process_are_not_overtaken() {
     let locks = Locks::in_memory();

@@ -22,7 +22,7 @@ async fn free_locks_cost_one_command() {
     assert_eq!(server.stats("publish").await.0, 0);
 }
 
-/// What stands under a name was put there by somebody else.
+/// The key of a name holds a foreign value.
 #[tokio::test]
 async fn a_foreign_key_is_reported() {
     let server = Server::start();

@@ -47,7 +47,7 @@ trait Servers {
     fn jump(&self, place: usize, micros: i64);
 }
 
-/// What was granted, and what went wrong.
+/// The grants, and what went wrong.
 struct History {
     /// The right time.
     now: Box<dyn Fn() -> u64 + Send + Sync>,
@@ -82,8 +82,8 @@ impl History {
         self.wrong.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Notes what somebody was told who asked for a lock at this time, in this phase. Who
-    /// gives no phase may be refused.
+    /// Notes the answer to a request at this time, in this phase. A request without a phase
+    /// may be refused.
     fn note(
         &self,
         lock: usize,
@@ -298,7 +298,7 @@ mod on_servers {
         let mut rng = Rng::new();
         println!("seed {}", rng.get_seed());
         let skewed = Skewed { servers, frozen: (0..3).map(|_| None).collect() };
-        // The machine may be busy; and who was frozen is connected to again within 5 s.
+        // The machine may be busy; and a frozen server is connected to again within 5 s.
         let (settled, wait) = (6 * SECOND, 8 * SECOND);
         let pace = Pace { turns: 2, ttl: 1000..2000, settled, wait, hiccup: SECOND };
         let (wrong, grants) =

@@ -12,7 +12,7 @@ use super::LONG;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// What a server has to answer within: the machine may be busy.
+/// The time-out of a server: the machine may be busy.
 const PATIENCE: Duration = Duration::from_millis(500);
 
 /// A client of servers that are new, and so have nothing to forget.
@@ -21,7 +21,7 @@ pub(crate) async fn connect(masters: &Masters) -> QuorumLocks {
     builder.connect_quorum(masters.urls()).await.expect("a majority is there")
 }
 
-/// What is held on the servers, each with the place of its server.
+/// The records on the servers, each with its server's index.
 async fn held(servers: &[Server]) -> Vec<String> {
     let mut held = Vec::new();
     for (place, server) in servers.iter().enumerate() {
@@ -165,7 +165,7 @@ async fn an_invalid_quorum_is_refused() {
 }
 
 /// By default a server of a quorum has a tenth of the time to answer that a single one has:
-/// who has the quorum's default is told before who waits for half a second.
+/// a client with the quorum's default fails before one that waits for half a second.
 #[tokio::test]
 async fn a_frozen_majority_costs_little_by_default() {
     let masters = Masters::start(3);
@@ -209,7 +209,7 @@ async fn clocks_that_jump() {
     servers[0].jump(LONG + SECOND);
     let refused = other.mutex("a").ttl(LONG).try_lock().await;
     assert!(matches!(refused, Err(LockError::Busy { .. })), "{refused:?}");
-    // What the one that jumped granted is taken back.
+    // The grant of the server that jumped is cancelled.
     until_held(&servers, 4).await;
     servers[1].jump(LONG + SECOND);
     servers[2].jump(LONG + SECOND);
@@ -288,7 +288,7 @@ async fn tokens_grow_though_clocks_differ_and_nothing_is_remembered() {
     }
 }
 
-/// What is wrong with a server, and one that is none.
+/// Faults of a server, and the absence of one.
 #[tokio::test]
 async fn a_replica_is_no_server_of_a_quorum() {
     let masters = Masters::start(4);

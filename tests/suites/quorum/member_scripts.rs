@@ -81,8 +81,8 @@ async fn a_lost_record_is_restored_with_its_token() {
     assert_eq!(repaired, Repaired::Held { token: 7 }, "it is known again");
 }
 
-/// An owner who reads, and has written, may leave little of the record's time: the clock is
-/// behind the token then, as another server's was ahead of it.
+/// An owner that reads after it wrote may leave a record that ends soon. The clock is then
+/// behind the token, because another server's clock was ahead.
 #[tokio::test]
 async fn a_token_is_not_forgotten_before_the_clock_is_there() {
     let (server, store, _raw) = start().await;

@@ -14,7 +14,7 @@ use super::random::{Records, What};
 
 const TTL: Duration = Duration::from_secs(1);
 
-/// What a server has to answer within.
+/// The time-out of a server.
 const PATIENCE: Duration = Duration::from_millis(200);
 
 /// Much longer than anything here takes.

@@ -73,7 +73,7 @@ impl Records {
         self.grants.load(Ordering::Relaxed)
     }
 
-    /// What went wrong first.
+    /// The first failure.
     pub(super) fn wrong(&self) -> Option<String> {
         self.wrong.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -114,7 +114,7 @@ async fn client(locks: QuorumLocks, records: Arc<Records>, mut rng: Rng) {
     }
 }
 
-/// What happens to the servers.
+/// The events of the servers.
 async fn nemesis(members: Members, mut rng: Rng) {
     loop {
         sleep(millis(&mut rng, 5..150)).await;

@@ -14,7 +14,7 @@ use super::failures::until_held;
 const SECOND: Duration = Duration::from_secs(1);
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// What has just been released by a majority may still be held by one of two, for a moment.
+/// After a majority's release the others may hold for a moment.
 const WAIT: Duration = Duration::from_secs(3);
 
 /// Three servers, and a client of theirs.
@@ -106,7 +106,7 @@ async fn one_wrong_clock_of_three_costs_no_acquire() {
                 }
             }
         }
-        // What it granted meanwhile is no reason not to grant now.
+        // Its grants meanwhile do not prevent a grant now.
         let frozen = servers[0].freeze().await;
         grow(next(&locks, kind).await);
         drop(frozen);

@@ -30,7 +30,7 @@ pub(super) enum Answer {
 /// A server counts whole milliseconds, memory as finely as it can.
 const GRAIN: Duration = Duration::from_millis(1);
 
-/// What the numbers of both stores have to do with each other.
+/// How the numbers of both stores relate.
 #[derive(Default)]
 pub(super) struct Likeness {
     /// The tokens of each lock, in pairs.
@@ -40,7 +40,7 @@ pub(super) struct Likeness {
     /// The server's clock was set back: a token may be ahead of it, and says no more since
     /// when.
     pub(super) is_set_back: bool,
-    /// What the server's clock is ahead of memory's, in microseconds.
+    /// The lead of the server's clock over memory's, in microseconds.
     ahead: Option<u64>,
 }
 

@@ -10,7 +10,7 @@ use leasehold::store::{
 use super::answers::Answer;
 use super::commands::{Command, What};
 
-/// What somebody believes to hold.
+/// A lease that a client believes to hold.
 struct Belief {
     request: Request,
     until: Duration,
@@ -21,13 +21,13 @@ struct Belief {
 #[derive(Default)]
 pub(super) struct Beliefs {
     all: Vec<Belief>,
-    /// From whom something was taken by force, and until when that is known.
+    /// The forced requests, and until when the store remembers them.
     forced: HashMap<RequestId, Duration>,
 }
 
 impl Beliefs {
-    /// Holds an answer against what this one and others were told before. Who had it may
-    /// not have known: its time was over, and the clock was set back.
+    /// Checks an answer against earlier ones. A holder may not have known that it holds: its
+    /// time was over, and the clock was set back.
     pub(super) fn hear(
         &mut self,
         command: &Command,
@@ -92,7 +92,7 @@ impl Beliefs {
                 | Answer::Repaired(Repaired::NotHeld),
                 _,
             ) => !is_live,
-            // What is kept has no holder.
+            // A kept lock has no holder.
             (Answer::Repaired(Repaired::Held { .. }), _) => is_live,
             _ => true,
         };

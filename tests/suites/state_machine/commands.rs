@@ -13,7 +13,7 @@ use super::answers::Answer;
 /// One command, as it is sent to both stores, and perhaps again later.
 #[derive(Clone)]
 pub(super) struct Command {
-    /// Whose it is, or at whose lock.
+    /// The request that it is for, or one for the same lock.
     pub(super) request: Request,
     pub(super) what: What,
 }

@@ -93,7 +93,7 @@ impl Snapshot {
         }
     }
 
-    /// What must be so after each command.
+    /// The invariants after each command.
     pub(super) fn check(&self) -> Result<(), String> {
         let known: Vec<_> = NAMES
             .iter()
@@ -298,7 +298,7 @@ impl Snapshot {
         ensure(has_room || may_write, || format!("no room for {id}"))?;
         // One that comes to wait may have been there before, by its position.
         let comes_again = was_owners && ['E', 'R'].contains(&how.kind);
-        // Who ended may still be taken for there, where too many did.
+        // An ended request may still count as there if too many have ended.
         let comes_again = comes_again || how.kind == 'R' && then.is_crowded(now_ms);
         if !comes_again && (command.is_last() || then.waiters.contains_key(&id)) {
             // Others may have been served by the same command.
@@ -353,7 +353,7 @@ impl Lock {
         ensure(may_be, || format!("together: {live:?}"))
     }
 
-    /// What is counted beside the holders must be exact.
+    /// The counts beside the holders must be exact.
     fn check_counts(&self, now_ms: u64) -> Result<(), String> {
         let mut counts = HashMap::<String, i64>::new();
         for (_, how, _) in self.members() {
@@ -364,7 +364,7 @@ impl Lock {
         }
         let writer = self.members().filter(|(_, how, _)| how.is_writer).last();
         let writer = writer.map_or(0, |(.., end)| -end);
-        // When the last one's lease ended may be forgotten with him, or stay.
+        // The end of the last writer's lease may be forgotten with it, or stay.
         let live = -i64::try_from(now_ms).expect("a date");
         counts.insert("!".into(), if writer < live { writer } else { 0 });
         counts.retain(|_, count| *count != 0);
@@ -376,7 +376,7 @@ impl Lock {
 
     /// Whether the first waiter has to wait.
     fn is_served(&self, before: &Self, now_ms: u64) -> Result<(), String> {
-        // What one command does not come to, the next one does.
+        // The next command continues where one stops.
         if before.is_crowded(now_ms) {
             return Ok(());
         }

@@ -80,7 +80,7 @@ fn hold(cases: &impl Strategy<Value = Case>, have_clocks: bool) {
     }
 }
 
-/// What all cases share: one server.
+/// The server that all cases share.
 struct World {
     server: Server,
     runtime: Runtime,
@@ -212,7 +212,7 @@ impl<'a> Run<'a> {
         self.jumped += time;
         self.world.server.jump_back(time);
         if let Some(clock) = &self.clock {
-            // What has ended is gone, as on the server, where it was looked at.
+            // Ended leases are gone, as on the server after a command looked at them.
             self.paused.block_on(async {
                 for name in NAMES {
                     let look = self.memory.inspect(&LockKey::new(name).unwrap());
@@ -276,7 +276,7 @@ impl<'a> Run<'a> {
         self.pass(TICK);
         let redis = self.world.runtime.block_on(command.send(&self.world.redis, 1));
         let redis = redis.map_err(|error| {
-            // What was not answered in time says nothing of the stores.
+            // A command without an answer in time says nothing about the stores.
             if error.is_passing {
                 TestCaseError::reject(error.source.to_string())
             } else {
@@ -387,7 +387,7 @@ impl<'a> Run<'a> {
             Token::Ahead(time) => self.greater_token(name, time),
             Token::Now(ahead) => [self.snapshot.clock() + count(TICK + ahead); 2],
         };
-        // What a majority gives back, has a token.
+        // A lease that a majority restores has a token.
         let is_none = tokens == [0; 2] && request.kind.is_fenced() && !lasts.is_zero();
         let tokens = if is_none { self.greater_token(name, Duration::ZERO) } else { tokens };
         Command { request, what: What::Repair(Repair { tokens, lasts }) }

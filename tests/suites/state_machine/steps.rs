@@ -20,7 +20,7 @@ pub(super) struct Case {
     pub(super) steps: Vec<Step>,
 }
 
-/// What one of them acquires.
+/// A lock that a client acquires.
 #[derive(Clone, Debug)]
 pub(super) struct Slot {
     pub(super) name: usize,
@@ -39,7 +39,7 @@ pub(super) enum Step {
         /// By how much its limit is greater this time.
         more: u32,
     },
-    /// More requests of his than a command goes through at once, each for a second: they
+    /// More requests of a client than one command goes through, each for a second: they
     /// acquire, or wait.
     Crowd {
         who: usize,
@@ -92,7 +92,7 @@ pub(super) enum Step {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Whose {
     pub(super) who: usize,
-    /// It is about this one of those who were told that they hold something, if any.
+    /// It is about a client that was told that it holds something, if there is any.
     pub(super) is_holder: bool,
 }
 
@@ -106,7 +106,7 @@ pub(super) enum Ticket {
     GivenUp,
 }
 
-/// What token a repair says.
+/// The token of a repair.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Token {
     /// It only asks for this store's.
@@ -119,7 +119,7 @@ pub(super) enum Token {
     Now(Duration),
 }
 
-/// What is asked about the lock of somebody.
+/// A question about a client's lock.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Question {
     Inspect,
@@ -136,7 +136,7 @@ pub(super) struct Asked {
     pub(super) knows_position: bool,
 }
 
-/// What a lock mostly is.
+/// The usual kind of a lock.
 #[derive(Clone, Copy, Debug)]
 enum Sort {
     Mutex,

@@ -46,7 +46,7 @@ impl<'a> How<'a> {
         }
     }
 
-    /// What a waiter said last.
+    /// A waiter's last record.
     fn wished(said: &'a str) -> Self {
         let (kind, wish) = said[13..].split_at(1);
         let how = wish.trim_start_matches(|it: char| it.is_ascii_digit());
@@ -54,7 +54,7 @@ impl<'a> How<'a> {
         How { limit, ..Self::read(kind, how) }
     }
 
-    /// What stands behind a holder's id.
+    /// The suffix of a holder's id.
     pub(super) fn read(kind: &str, how: &'a str) -> Self {
         let (how, owner) = how.split_once('@').map_or((how, None), |(how, it)| (how, Some(it)));
         let weight = how.strip_prefix(':').map_or(1, |weight| weight.parse().expect("a weight"));
@@ -132,8 +132,7 @@ impl Lock {
         live.map(|(id, said)| (id, How::wished(said)))
     }
 
-    /// Whether there may be more than a command goes through at once, of those who ended
-    /// and of those who wait.
+    /// Whether there may be more ended leases or waiters than one command goes through.
     pub(super) fn is_crowded(&self, at_ms: u64) -> bool {
         let ended =
             self.members().filter(|(.., end)| u64::try_from(*end).is_ok_and(|it| it <= at_ms));

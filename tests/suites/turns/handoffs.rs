@@ -21,7 +21,7 @@ async fn a_released_lease_goes_to_the_next_without_the_store() {
     assert!(second.is_held() && !handle.is_held());
     assert_eq!(handle.state(), LeaseState::Released);
     assert!(locks.mutex("m").try_lock().await.is_err());
-    assert_eq!(faults.store().log().len(), 0, "who tries does not pass who waits");
+    assert_eq!(faults.store().log().len(), 0, "a try does not pass the waiters");
     tokens.push(second.fence().unwrap());
     // It is the same to drop it, or to abort the task that has it.
     drop(second);
@@ -86,7 +86,7 @@ async fn an_unconfirmed_offer_is_handed_off_as_an_offer() {
     assert!(another(faults.store()).mutex("m").try_lock().await.is_err());
 }
 
-/// What was lost is not handed over: the next asks the store.
+/// A lost lease is not handed off: the next waiter asks the store.
 #[tokio::test(start_paused = true)]
 async fn a_lease_that_was_lost_is_not_handed_over() {
     let (locks, faults) = Locks::in_memory_with_faults();

@@ -1,8 +1,8 @@
 //! Clients of one store and their tasks act at random, and the store fails.
 //!
-//! The clock stands still but where a step moves it. After each step nobody holds beside
-//! whom he may not, and the store agrees; in the end everybody was served who waited for
-//! long enough, and nothing is left.
+//! The clock stands still but where a step moves it. After each step only compatible
+//! holders hold at once, and the store agrees; in the end everybody that waited for long
+//! enough was served, and nothing is left.
 
 mod run;
 
@@ -24,7 +24,7 @@ const LIMIT: u32 = 4;
 /// Of what there are several, one of them.
 type Which = Index;
 
-/// What one asks for.
+/// The request of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum What {
     Mutex(&'static str),

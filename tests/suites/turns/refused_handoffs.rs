@@ -11,7 +11,7 @@ use super::{SECOND, TTL, TURN, another, in_turn, mutex, settle, waiter};
 
 const TOKENS: u64 = leasehold::store::TOKENS;
 
-/// What does not go on lets the next one ask at once, be the store slow.
+/// A refused hand-off lets the next waiter ask at once, even if the store is slow.
 #[tokio::test(start_paused = true)]
 async fn a_waiter_without_a_hand_off_asks_at_once() {
     for is_dropped in [true, false] {
@@ -223,7 +223,7 @@ async fn a_handed_off_offer_stays_an_offer() {
         drop(first);
         let second = second.await.unwrap().unwrap();
         settle().await;
-        // What lasts no longer than a moment does not go on.
+        // A lease that lasts only a moment is not handed off.
         let asked = faults.store().log().contains(&"acquire");
         assert_eq!(asked, !goes_on);
         sleep(SECOND * 9).await;
@@ -233,7 +233,7 @@ async fn a_handed_off_offer_stays_an_offer() {
     }
 }
 
-/// What several have, or one again and again, goes through the store.
+/// Locks with several holders or re-entry go through the store.
 #[tokio::test(start_paused = true)]
 async fn only_mutexes_and_permits_have_turns() {
     let (locks, faults) = Locks::in_memory_with_faults();

@@ -57,8 +57,8 @@ async fn clients_with_and_without_turns_share_a_lock() {
     calls(&server, &[with, without.unwrap()], "a").await;
 }
 
-/// Whoever is to have it next can't take it up, since its thread is blocked: it is taken
-/// back all the same, and others have it.
+/// The next waiter can't take its hand-off, since its thread is blocked: the hand-off is
+/// cancelled all the same, and others are granted.
 #[tokio::test]
 async fn a_turn_ends_while_the_runtime_is_blocked() {
     let server = Server::start();
@@ -91,6 +91,6 @@ async fn a_turn_ends_while_the_runtime_is_blocked() {
     elsewhere.join().unwrap();
     // The TTL is half a minute, and so is the wait for it.
     assert!(begun.elapsed() < Duration::from_secs(8), "{:?}", begun.elapsed());
-    // What lay there for it is not there any more, and it asks the server.
+    // Its hand-off is gone, so it asks the server.
     second.await.unwrap().unwrap().release().await.unwrap();
 }

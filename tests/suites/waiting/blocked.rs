@@ -82,7 +82,7 @@ async fn a_blocked_runtime_keeps_its_turn() {
     }
     sleep(BLOCKED).await;
     let passed: Vec<_> = others.iter().map(JoinHandle::is_finished).collect();
-    assert_eq!(passed, [false; 4], "who is behind has it first");
+    assert_eq!(passed, [false; 4], "the waiter behind is granted first");
     go_on.send(()).unwrap();
     let leases = tokio::task::spawn_blocking(|| blocked.join().unwrap()).await.unwrap();
     assert!(leases.iter().all(Lease::is_held));

@@ -32,7 +32,7 @@ fn script(name: &str) -> String {
     format!("#!lua flags=allow-oom\n{includes}{body}")
 }
 
-/// What stands in the queue: position, and until when it is known to live.
+/// The waiters in the queue: position, and end of the heartbeat.
 type Queue = HashMap<String, (f64, u64)>;
 
 fn read_queue(places: Value, said: Value) -> Queue {
@@ -47,8 +47,8 @@ fn holder(record: Option<&str>) -> Option<&str> {
     record.filter(|record| ["MH", "MO"].contains(&&record[..2])).map(|record| &record[2..36])
 }
 
-/// Those with an earlier position than `granted` who are known to live then, but
-/// for the one whose command it was: it may just have left.
+/// The waiters before `granted` that are known to live then. The sender of the command is
+/// not among them: it may just have left.
 fn passed_by<'a>(
     queue: &'a Queue,
     granted: &'a str,
@@ -138,7 +138,7 @@ impl Check {
             && holder(before.as_deref()) != Some(granted)
         {
             self.counts.grants += 1;
-            // One who asks for the first time has the latest position of all.
+            // A first ask has the latest position of all.
             let position = queue.get(granted).map_or(f64::INFINITY, |(position, _)| *position);
             let told = if name == "acquire" && args[0] == granted {
                 args[3].parse().ok().filter(|told| *told > 0.0)

@@ -108,8 +108,8 @@ async fn time_a_call(server: &Server) -> f64 {
     number(time) / number(calls)
 }
 
-/// A hundred times: the holder releases, the first who waits confirms, and the
-/// one who released queues again.
+/// A hundred times: the holder releases, the first waiter confirms, and the former holder
+/// queues again.
 async fn hand_round(server: &Server, client: &StoreClient, kind: Kind, waiters: usize) -> f64 {
     let name = format!("{waiters}");
     let mut line: std::collections::VecDeque<_> =

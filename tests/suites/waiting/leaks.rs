@@ -59,9 +59,9 @@ async fn nothing_is_left_after_all_waits() {
     while redis::cmd("DBSIZE").query_async(&mut redis).await != Ok(1) {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
-    assert_eq!(keys(&mut redis).await, [""; 0], "the one that is left says who a client was");
+    assert_eq!(keys(&mut redis).await, [""; 0], "the only key left is a client's record");
 
-    // What ends in the background has ended: all but the test's own.
+    // Background tasks have ended, except the test's own.
     while tokio::runtime::Handle::current().metrics().num_alive_tasks() > tasks {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }

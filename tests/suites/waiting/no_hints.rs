@@ -92,7 +92,7 @@ async fn client_of_four(server: &Server) -> Locks {
     Locks::over_as(Arc::new(store.unwrap()), id)
 }
 
-/// What the server says of the connections that are subscribed.
+/// The server's list of subscribed connections.
 async fn subscribed(redis: &mut MultiplexedConnection) -> Vec<String> {
     let list: String = redis::cmd("CLIENT").arg("LIST").query_async(redis).await.unwrap();
     let lines = list.lines().filter(|line| line.contains(" sub=1 "));
@@ -150,7 +150,7 @@ async fn a_lost_connection_for_hints_returns_during_a_wait() {
         let is_back = tokio::time::timeout(Duration::from_secs(10), back).await;
         is_back.unwrap_or_else(|_| panic!("nobody hears in round {round}"));
     }
-    // What asked often before it was back rests now, and is told.
+    // Waiters that asked often rest now, and are told.
     tokio::time::sleep(Duration::from_millis(300)).await;
     server.forget_stats().await;
     tokio::time::sleep(ASK_AGAIN).await;

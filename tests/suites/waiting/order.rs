@@ -12,8 +12,8 @@ use tokio::time::Instant;
 
 use super::{LIVE, until_queued};
 
-/// Fifty who come one after another, a tenth of whom are killed while they wait:
-/// the others are served in the order they came. Each dead process costs a second.
+/// Fifty waiters come one after another, and a tenth of them are killed while they wait:
+/// the others are served in order. Each dead process costs a second.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn fifty_waiters_are_served_in_order() {
     let server = Server::start();
@@ -52,7 +52,7 @@ async fn fifty_waiters_are_served_in_order() {
     let took = begun.elapsed();
     assert!(order.is_sorted_by_key(|(_, fence)| *fence), "tokens are in the order of the grants");
     let order: Vec<_> = order.into_iter().map(|(n, _)| n).collect();
-    assert_eq!(order, expected, "nobody was passed by");
+    assert_eq!(order, expected, "nobody was passed over");
     println!("{} grants and {} dead waiters: {took:?}", order.len(), doomed.len());
     assert!(took < LIVE + LIVE / 2, "each of the {} dead cost a window: {took:?}", doomed.len());
 }

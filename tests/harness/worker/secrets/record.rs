@@ -74,7 +74,7 @@ impl tracing::Subscriber for Everything {
     fn exit(&self, _: &Id) {}
 }
 
-/// What the driver says goes by another way.
+/// The driver logs with `log`.
 impl log::Log for Everything {
     fn enabled(&self, _: &log::Metadata<'_>) -> bool {
         true
@@ -87,7 +87,7 @@ impl log::Log for Everything {
     fn flush(&self) {}
 }
 
-/// What was counted.
+/// The recorded metrics.
 pub(super) struct Metrics(Snapshotter);
 
 impl Metrics {

@@ -141,8 +141,8 @@ async fn a_token_that_is_not_written_back_is_not_granted() {
     }
 }
 
-/// Whoever grants after the token was settled is told it, and takes the place of one who
-/// does not answer that.
+/// A server that grants after the token was settled is told it, and replaces one that does
+/// not answer.
 #[tokio::test(start_paused = true)]
 async fn a_late_voter_is_told_the_token() {
     let members = members(5);

@@ -48,7 +48,7 @@ async fn a_lost_vote_is_restored_while_a_majority_stands() {
     }
 }
 
-/// What is given back is no vote for the renewal that found it lost.
+/// A restored record does not vote for the renewal that found it lost.
 #[tokio::test(start_paused = true)]
 async fn a_lease_that_a_majority_lost_is_lost() {
     let members = members(3);
@@ -116,7 +116,7 @@ async fn a_restored_lease_has_its_token() {
     }
 }
 
-/// The holder relies on it until then, and who comes after need not wait for longer.
+/// The holder relies on it until then, and the next one need not wait for longer.
 #[tokio::test(start_paused = true)]
 async fn a_restored_lease_ends_with_the_renewed_ones() {
     let members = members(3);

@@ -84,7 +84,7 @@ async fn an_owner_reads_again_and_writes_as_on_one_server() {
     read.release().await.unwrap();
 }
 
-/// The mark of a writer goes when it is served, and keeps out all but an owner who is in.
+/// The mark of a writer goes when it is served, and keeps out all but an owner that holds.
 #[tokio::test(start_paused = true)]
 async fn a_writers_mark_is_for_all_until_it_is_served() {
     let members = members(3);

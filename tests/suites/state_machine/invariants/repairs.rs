@@ -59,9 +59,9 @@ impl Snapshot {
         ensure(is_same, || format!("{} had ended", then.ended()))
     }
 
-    /// The answer to one who has it, or is given it: with the record goes its token, and by
-    /// then the clock must have come to it. Where it is far behind the one it has, that
-    /// goes on, or is given up.
+    /// The answer to a holder or a restored one. The token ends with the record, and by then
+    /// the clock must have reached it. If the clock is far behind the current token, that
+    /// token stays, or is given up.
     /// Where none is given, it stays as it is.
     fn raised(&self, lasts_ms: u64, last: u64, token: u64) -> Repaired {
         if token == 0 {
@@ -78,7 +78,7 @@ impl Snapshot {
         Repaired::Behind(std::time::Duration::from_millis(behind.div_ceil(1000)))
     }
 
-    /// What is granted next.
+    /// The next token.
     pub(super) fn next_token(&self, then: &Lock) -> u64 {
         let least = then.record_at(self.now_ms).map_or(0, |_| then.token() + BLOCK);
         least.max(self.clock_us)
@@ -86,8 +86,8 @@ impl Snapshot {
 }
 
 impl Lock {
-    /// Whether one who has lost it may have it again: nobody else does, or only those it
-    /// may be beside, and it was not ended here.
+    /// Whether a former holder may be restored: no other holds, or only compatible ones, and
+    /// it was not ended here.
     fn is_to_be_had(&self, request: &Request, now_ms: u64) -> bool {
         let (how, state) = (How::of(request), self.state_at(now_ms));
         let is_ended = !state.is_empty() && self.ended() == format!("{:?}", request.id);

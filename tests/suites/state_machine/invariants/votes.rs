@@ -8,8 +8,8 @@ use super::super::commands::{Command, What};
 use super::Snapshot;
 
 impl Snapshot {
-    /// Whether there is a mark of who was refused and comes again, and none of who was
-    /// served.
+    /// Whether there is a mark of a writer that was refused and asks again, and none of one
+    /// that was served.
     pub(super) fn is_marked(
         &self,
         before: &Self,

@@ -18,7 +18,7 @@ use tokio::time::{Instant, advance, sleep};
 use super::super::{another, settle};
 use super::{Ask, Case, LIMIT, LONG, NAMES, Step, What};
 
-/// What was taken away is believed to be held for so long at the most.
+/// The longest time for which a forced holder may believe that it holds.
 const BELIEVED: Duration = Duration::from_secs(9);
 
 /// By then, what was given up is taken back, and what is kept is free.
