@@ -1,11 +1,11 @@
---- client/describe: say who a client is.
+--- client/describe: which process a client is.
 ---
 --- Changes nothing.
 ---
 --- KEYS
 ---   1  client  hash  service, host and process
 --- RETURN
----   {service, host, process}  empty where it is not known
+---   {service, host, process}  each empty if it is not known
 --- COST  O(1)
 
 local client = KEYS[1]

@@ -1,6 +1,6 @@
---- client/introduce: say who a client is, for those who ask who holds a lock.
+--- client/introduce: record which process a client is, for lock/inspect.
 ---
---- Safe to send twice; sent again and again while the client lives.
+--- Safe to send twice; sent again and again while the client is alive.
 ---
 --- KEYS
 ---   1  client   hash     service, host and process
@@ -16,7 +16,7 @@
 local client = KEYS[1]
 local service, host, process, ttl_ms = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 
--- The expiry before the entry: a user who may not set one leaves nothing.
+-- The expiry before the entry: a user without the right to PEXPIRE leaves nothing behind.
 local is_there = redis.call('PEXPIRE', client, ttl_ms)
 redis.call('HSET', client, 'service', service, 'host', host, 'process', process)
 if is_there == 0 then redis.call('PEXPIRE', client, ttl_ms) end

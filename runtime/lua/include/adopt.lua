@@ -1,7 +1,7 @@
---- include/adopt: another request in the place of one of several holders. Goes after
---- one of include/limit, include/owner and include/readers.
+--- include/adopt: a request takes the place of one of several holders. Goes after one of
+--- include/rule_semaphore, include/rule_reentrant and include/rule_rw.
 
--- Puts it there for its whole TTL from now. The one before counts as ended.
+-- Puts it in the holder's place for its whole TTL from now. The holder counts as ended.
 local function adopt(lock, holders, holder, from, ttl_ms)
   local rec, now = redis.call('GET', lock) or restored(lock, holders), clock()
   if not rec then return {0} end
@@ -19,7 +19,7 @@ local function adopt(lock, holders, holder, from, ttl_ms)
   end
   token, own = fence(holders, holder, token, now)
   put_in(holders, holder, ttl_ms, now_ms)
-  -- The one before may have been the last to end.
+  -- The former lease may have been the last to end.
   local expiry_ms = rest_ms(holders, now_ms)
   redis.call('PEXPIRE', holders, expiry_ms)
   local rec_ms = stays_ms(token, expiry_ms, now_ms)

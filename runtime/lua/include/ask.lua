@@ -1,8 +1,7 @@
---- include/ask: what the acquires of a lock that several may hold have in common.
---- `keys` as of include/serve, after which it goes.
+--- include/ask: what the acquires of locks with several holders have in common. `keys` as
+--- in include/serve. Goes after include/serve and include/queued.
 
--- The record's token, flag and ended request, and whether nobody waits; or why there
--- can be no lease.
+-- The record's token, flag and ended request, and whether nobody waits; or first a refusal.
 local function look(keys, id, ttl_ms)
   local rec = redis.call('GET', keys.lock)
   if not rec then
@@ -17,10 +16,10 @@ local function look(keys, id, ttl_ms)
   return nil, token, flag, ended, flag == '0'
 end
 
--- Lets a holder in, or starts its TTL anew.
+-- Adds a holder, or starts its TTL anew.
 local function let_in(keys, holder, ttl_ms, token, flag, ended, now)
   local own
-  -- An owner who has it comes in again past his own place in the queue.
+  -- An owner that re-enters may also be in the queue.
   if flag == '1' then leave(keys.queue, keys.waiters, string.sub(holder, 1, 34)) end
   token, own = fence(keys.holders, holder, token, now)
   local now_ms = to_ms(now)
@@ -29,24 +28,24 @@ local function let_in(keys, holder, ttl_ms, token, flag, ended, now)
   return {1, tonumber(own)}
 end
 
--- One who is not let in at once joins the queue, if it waits (`live_ms` above 0);
--- and whoever has his turn is served, be it this one.
-local function line_up(keys, holder, limit, ttl_ms, live_ms, ticket, token, flag, ended, now)
-  local id, now_ms, place, until_ms = string.sub(holder, 1, 34), to_ms(now), nil, nil
+-- Queues a request that was not let in, if it waits (`live_ms` above 0). Then serves the
+-- waiters whose turn it is, which may be this one.
+local function line_up(keys, holder, limit, ttl_ms, live_ms, told, token, flag, ended, now)
+  local id, now_ms, position, until_ms = string.sub(holder, 1, 34), to_ms(now), nil, nil
   local demand = KIND .. limit .. string.sub(holder, 35)
   if live_ms > 0 then
-    place, until_ms = join(keys.queue, keys.waiters, id, live_ms, ticket, demand, now)
+    position, until_ms = join(keys.queue, keys.waiters, id, live_ms, told, demand, now)
   end
   local first, said = first_waiter(keys.queue, keys.waiters, now_ms)
   local is_alone = not first and redis.call('EXISTS', keys.queue) == 0
   if not is_alone and (not first or string.sub(said, 14, 14) ~= KIND) then
     leave(keys.queue, keys.waiters, id)
-    -- With more dead ones there: ask again.
+    -- With more dead waiters left, the request has to ask again.
     return first and {3} or {0, 0}
   end
   local own, offers
   own, token, offers = serve(keys, holder, ttl_ms, token, now)
-  -- Only dead ones were there.
+  -- All waiters were dead.
   if is_alone and fits(keys.holders, holder, limit, now_ms) then
     token, own = fence(keys.holders, holder, token, now)
     put_in(keys.holders, holder, ttl_ms, now_ms)
@@ -60,5 +59,5 @@ local function line_up(keys, holder, limit, ttl_ms, live_ms, ticket, token, flag
   if own then return {1, tonumber(own)} end
   local left_ms = free_in(keys.holders, now_ms)
   if live_ms == 0 then return {0, left_ms} end
-  return queued(keys.queue, id, place, until_ms, live_ms, left_ms)
+  return queued(keys.queue, id, position, until_ms, live_ms, left_ms)
 end

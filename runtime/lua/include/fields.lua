@@ -4,13 +4,18 @@ local function is_record(rec)
   return #rec >= 87 and string.find(rec, '^[MESR][HOKF]') ~= nil
 end
 
--- Its token, flag, and the request that ended last.
+-- Its token, its flag, and the request that ended last.
 local function fields(rec)
   return string.sub(rec, 37, 52), string.sub(rec, 53, 53), string.sub(rec, 54, 87)
 end
 
--- Whether the name is held as another kind of lock. What is free may change its
--- kind, unless somebody waits for it: the queue says so.
+-- Whether a request holds the mutex, or has an offer of it.
+local function holds(rec, id)
+  return string.find(rec, '^M[HO]') ~= nil and string.sub(rec, 3, 36) == id
+end
+
+-- Whether the name is held as another kind of lock. A free record may change its kind;
+-- only waiters prevent that, and the queue knows them.
 local function is_other(rec, kind)
   return string.sub(rec, 1, 1) ~= kind and string.sub(rec, 2, 2) ~= 'F'
 end
@@ -19,7 +24,8 @@ local function to_ms(now)
   return tonumber(string.sub(now, 1, 13))
 end
 
--- Somebody has it, for so long, which `code` or 0 says; what has no expiry gets one.
+-- The answer to a request that is not queued: how long the record stays, after `code` or 0.
+-- A record without an expiry gets one.
 local function busy(lock, ttl_ms, code)
   local left_ms = redis.call('PTTL', lock)
   if left_ms >= 0 then return {code or 0, left_ms} end

@@ -1,5 +1,5 @@
---- include/for_each: answers several requests of one call, each by itself: what goes
---- wrong with one is its answer, and no matter of the others.
+--- include/for_each: answers each request of one call by itself. If one fails, its error is
+--- its answer, and the others still run.
 
 local function for_each(count, request)
   local answers = {}

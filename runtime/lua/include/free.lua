@@ -1,4 +1,4 @@
---- include/free: nobody has a mutex any more. Goes after include/record.
+--- include/free: a mutex becomes free. Goes after include/record.
 
 local function free(lock, rec, id)
   redis.call('SET', lock, 'MF' .. NOBODY .. string.sub(rec, 37, 52) .. '0' .. id, 'PX', GRACE_MS)

@@ -1,7 +1,7 @@
---- include/give_back: what the releases and cancels of a lock that several may hold
---- have in common. `keys` as of include/serve, after which it goes.
+--- include/give_back: what the releases and cancels of locks with several holders have in
+--- common. `keys` as in include/serve. Goes after include/serve.
 
--- After a holder or a waiter went: serves who waits, and remembers whose it was.
+-- After a holder or a waiter has gone: serves the queue, and remembers the request.
 local function move_on(keys, rec, id, now)
   rec = rec or restored(keys.lock, keys.holders)
   -- A name that is in use for something else is left alone.
@@ -18,11 +18,11 @@ local function move_on(keys, rec, id, now)
   tell_all(keys, offers)
 end
 
--- Ends what a holder has, and says whether it had it, or ended it before.
+-- Ends a lease. True if the request held it, or was the last to end.
 local function give_back(keys, holder, now)
   local id, rec = string.sub(holder, 1, 34), redis.call('GET', keys.lock)
   if not is_live(redis.call('ZSCORE', keys.holders, holder), to_ms(now)) then
-    -- A late copy of an ask may have queued it again.
+    -- A late copy of its acquire may have queued it again.
     leave(keys.queue, keys.waiters, id)
     return rec and string.sub(rec, 54, 87) == id
   end
@@ -31,12 +31,12 @@ local function give_back(keys, holder, now)
   return true
 end
 
--- Takes an acquisition back, and says whether it had been granted. Serves who
--- waits even if it held nothing: what was in their way may be gone.
+-- Takes an acquisition back, and returns 1 if it was granted. Serves the queue even if the
+-- request held nothing: it may have been in the way of other waiters.
 local function take_back(keys, holder, now)
   local id, rec = string.sub(holder, 1, 34), redis.call('GET', keys.lock)
   local held = is_live(redis.call('ZSCORE', keys.holders, holder), to_ms(now))
-  -- One that ended is left to be forgotten: its owner may write anew.
+  -- An expired holder stays until it is purged: its owner may have a new write lock.
   if held then take_out(keys.holders, holder) end
   leave(keys.queue, keys.waiters, id)
   move_on(keys, rec, id, now)

@@ -1,4 +1,4 @@
---- include/grant: who asked for a mutex has it. Goes after include/token.
+--- include/grant: the request gets the mutex. Goes after include/token.
 
 local function grant(lock, id, owner, last, flag, ended, ttl_ms)
   local token, number = next_token(last)

@@ -1,12 +1,6 @@
---- include/hand_over: who has a mutex next. Goes after include/tell and include/free.
+--- include/hand_over: who gets a mutex next. Goes after include/tell and include/free.
 
--- Whether a request has the mutex, or was offered it.
-local function holds(rec, id)
-  return string.find(rec, '^M[HO]') ~= nil and string.sub(rec, 3, 36) == id
-end
-
--- Offers the mutex to a waiter, for as long as an offer waits. Its first renewal makes it
--- held.
+-- Offers the mutex to a waiter. Its first renewal makes the offer a lease.
 local function offer(lock, queue, waiters, wake, first, said, left_ms, last, ended)
   leave(queue, waiters, first)
   local token, lasts_ms = next_token(last), math.min(left_ms, OFFER_MS)
@@ -15,8 +9,8 @@ local function offer(lock, queue, waiters, wake, first, said, left_ms, last, end
   tell(wake, queue, waiters, first, token, said, left_ms)
 end
 
--- To the first who waits; or, if nobody does, it is free. Those who wait for
--- another kind of lock are left alone; but what was held is free even then.
+-- Offers the mutex to the first waiter, or frees it if nobody waits. A waiter for another
+-- kind of lock gets no offer, but a mutex that was held becomes free even then.
 local function hand_over(lock, queue, waiters, wake, rec, ended)
   local last = rec and string.sub(rec, 37, 52) or NO_TOKEN
   local first, said, left_ms = first_waiter(queue, waiters, to_ms(clock()))
@@ -27,7 +21,7 @@ local function hand_over(lock, queue, waiters, wake, rec, ended)
   end
 end
 
--- Ends what a request holds: the next has it, or it is free.
+-- Ends a lease: the mutex goes to the next waiter, or becomes free.
 local function finish(lock, queue, waiters, wake, rec, id)
   if string.sub(rec, 53, 53) == '1' then
     hand_over(lock, queue, waiters, wake, rec, id)

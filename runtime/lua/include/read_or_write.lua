@@ -1,13 +1,14 @@
 --- include/read_or_write: what rw/acquire and rw/vote have in common. Goes after
---- include/ask and include/readers.
+--- include/ask and include/rule_rw.
 
--- Whether it has it already, or its owner does: all who wait, wait for them.
-local function may_return(keys, holder)
+-- Whether the request or its owner already holds it. They need not queue: all waiters wait
+-- for them.
+local function may_reenter(keys, holder)
   local now_ms = to_ms(clock())
   return is_live(redis.call('ZSCORE', keys.holders, holder), now_ms) or owns(keys.holders, holder, now_ms)
 end
 
-local function read_or_write(keys, holder, ttl_ms, live_ms, ticket)
+local function read_or_write(keys, holder, ttl_ms, live_ms, told)
   local id = string.sub(holder, 1, 34)
   local refusal, token, flag, ended, nobody = look(keys, id, ttl_ms)
   if refusal then return refusal end
@@ -17,12 +18,12 @@ local function read_or_write(keys, holder, ttl_ms, live_ms, ticket)
   local owned = not has_it and owns(keys.holders, holder, now_ms)
   if owned and is_writer(holder) and (live_ms > 0 or not is_sole_reader(keys.holders, holder, now_ms)) then
     leave(keys.queue, keys.waiters, id)
-    -- With more there who ended than were forgotten, it is not known: ask again.
+    -- With expired holders left in the set, it is not known: ask again.
     return redis.call('ZCOUNT', keys.holders, 0, now_ms) > 0 and {0, 0} or {6}
   elseif has_it or owned or nobody and fits(keys.holders, holder, nil, now_ms) then
     return let_in(keys, holder, ttl_ms, token, nobody and '0' or '1', ended, now)
   elseif nobody and live_ms == 0 then
     return {0, free_in(keys.holders, now_ms)}
   end
-  return line_up(keys, holder, '', ttl_ms, live_ms, ticket, token, flag, ended, now)
+  return line_up(keys, holder, '', ttl_ms, live_ms, told, token, flag, ended, now)
 end

@@ -1,16 +1,16 @@
---- include/record: the record of a lock: its layout.
+--- include/record: the layout of a lock's record.
 ---
 ---   bytes  field
 ---    1      kind   M mutex, E reentrant mutex, S semaphore, R read-write lock
----    2      state  H held, O offered to a waiter, K kept (hold-at-least), F free
----    3-36   id     the request that holds it, or that it is offered to
+---    2      state  H held, O offered to a waiter, K kept (hold_at_least), F free
+---    3-36   id     the request that holds the mutex, or has an offer of it
 ---   37-52   token  the first fencing token of its block
----   53      flag   1 if somebody may wait in the queue, else 0
----   54-87   ended  the request that ended last: a late repeat of it is refused
----   88-     owner  a held mutex: `@` and the owner's name, if it was given one
+---   53      flag   1 if there may be waiters, else 0
+---   54-87   ended  the request that ended last: a late copy of its acquire is refused
+---   88-     owner  of a held mutex: `@` and the owner's name, if it has one
 ---
---- A string of another shape was put there by somebody else, and is not ours
---- to write. Without the flag, the queue is empty.
+--- A string of another shape belongs to somebody else, and is never overwritten. Without
+--- the flag, the queue is empty.
 
 local GRACE_MS, BLOCK = '60000', 64
 local NOBODY = '----------------------------------'

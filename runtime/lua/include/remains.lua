@@ -1,8 +1,8 @@
---- include/remains: a record that is gone while holders are left: somebody deleted it,
---- or the server evicted it. Goes after include/token and include/fields.
+--- include/remains: restores a record that is gone while there are holders: somebody
+--- deleted it, or the server evicted it. Goes after include/token and include/fields.
 
--- The record of those who are left, and until when they hold. Its token and the request
--- that ended last went with it; somebody may wait. A mutex leaves nobody.
+-- A record for the live holders, and how long it stays. The token and the request that
+-- ended last are lost; there may be waiters. A mutex has no holders, and is lost.
 local function rebuilt(holders)
   local last = redis.call('ZRANGE', holders, -1, -1, 'WITHSCORES')
   local left_ms = last[1] and last[2] - to_ms(clock()) or 0
@@ -12,7 +12,7 @@ local function rebuilt(holders)
   return kind .. 'H' .. NOBODY .. NO_TOKEN .. '1' .. NOBODY, left_ms
 end
 
--- Writes it anew, and says what it is; nothing if nobody is left.
+-- Writes and returns that record; nothing if there are no live holders.
 local function restored(lock, holders)
   local rec, left_ms = rebuilt(holders)
   if rec then redis.call('SET', lock, rec, 'PX', left_ms) end

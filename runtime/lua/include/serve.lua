@@ -1,13 +1,12 @@
---- include/serve: who has next a lock that several may hold, and what the record
---- says of it. Goes after include/tell and after one of limit, owner and readers,
---- which say whom it fits. `keys` are lock, holders, queue, waiters, and wake: where
---- waiters are told, but for the client's id.
+--- include/serve: who gets a lock with several holders next, and the record of it. `keys`
+--- are lock, holders, queue, waiters and wake, the channel for hints without the client's
+--- id. Goes after include/tell, and after one of rule_semaphore, rule_reentrant and rule_rw,
+--- which say who fits.
 
--- Gives it to those who wait, in order, for as long as it fits the first: what is
--- free may stay so behind a heavy one, and so nobody starves. They are offers,
--- which wait for their waiter; its first renewal makes it a holder like any other. `me`
--- has it at once. Says with what token if it was among them, the lock's token, and what
--- others are to be told.
+-- Serves the waiters in order, as long as the first one fits. Room behind a heavy waiter may
+-- stay free, so that it does not starve. A waiter gets an offer, and its first renewal makes
+-- that a lease; the holder `me` gets the lock at once. Returns the token of `me` if it was
+-- served, the lock's token, and the offers to be told.
 local function serve(keys, me, ttl_ms, token, now)
   local now_ms, mine, offers = to_ms(now), nil, {}
   for _ = 1, 64 do
@@ -29,8 +28,8 @@ local function serve(keys, me, ttl_ms, token, now)
   return mine, token, offers
 end
 
--- Writes the record: held as long as anybody holds it, then free for a minute.
--- Who ended goes then, or the next one would last as long as they are kept.
+-- Writes the record: held until the last lease ends, or free for a minute. Expired holders
+-- go with it, or the next lease would last as long as they are kept.
 local function settle(keys, token, ended, now_ms)
   local state, expiry_ms, last = 'F', GRACE_MS, ends_at(keys.holders, now_ms)
   if last then

@@ -1,18 +1,18 @@
---- include/tell: what waiters are told unasked. Goes after include/queue.
+--- include/tell: hints to clients. Goes after include/queue.
 
--- For how long an offer waits for its waiter at most. A client that lives confirms it in
--- milliseconds; one that does not costs all others so much.
+-- The longest that an offer waits for its waiter. A client that is alive confirms it in
+-- milliseconds; a dead one delays everybody else this long.
 local OFFER_MS = 1000
 
--- Publishes to the client of a request, and says how many heard it.
+-- Publishes to the client of a request, and returns how many received it.
 local function publish(wake, id, message)
   local command = string.find(wake, '{', 1, true) and 'SPUBLISH' or 'PUBLISH'
   return redis.pcall(command, wake .. string.sub(id, 1, 22), message)
 end
 
--- A waiter's client hears nothing: it may be dead. Its other waiters are known to live for
--- no longer than the offer lasts, unless they ask again; and the first client that hears
--- it is told to ask, and so learns when that is. Of the first 64 waiters, and 8 clients.
+-- A client that receives no hints may be dead. Then its other waiters live no longer than
+-- the offer, unless they ask again; and the first client that does receive hints is told to
+-- ask, and so learns when the offer ends. Tries the first 64 waiters, and 8 clients.
 local function doubt(wake, queue, waiters, id, ends_ms)
   local silent, deaf, is_told = string.sub(id, 1, 22), {}, false
   for _, other in ipairs(redis.call('ZRANGE', queue, 0, 63)) do
@@ -29,9 +29,8 @@ local function doubt(wake, queue, waiters, id, ends_ms)
   end
 end
 
--- Tells a waiter what it was offered, and by how much sooner that ends than its heartbeat,
--- which had `left_ms` left. Where that may not be published, it learns of it when it asks
--- again.
+-- Tells a waiter of its offer, and by how much sooner that ends than its heartbeat, which
+-- has `left_ms` left. Without the right to publish, the waiter learns it when it asks.
 local function tell(wake, queue, waiters, id, token, said, left_ms)
   local early_ms, until_ms = math.max(left_ms - OFFER_MS, 0), string.sub(said, 1, 13)
   local heard = publish(wake, id, id .. token .. until_ms .. string.format('%05d', early_ms))

@@ -1,8 +1,7 @@
 --- include/token: the server's clock, and the next fencing token. Goes after
 --- include/record.
 
--- The server's clock in microseconds, as 16 digits and as a number. It is read once
--- a call.
+-- The server's clock in microseconds, as 16 digits and as a number. Read once a call.
 local read, read_us
 local function clock()
   if not read then
@@ -13,7 +12,7 @@ local function clock()
   return read, read_us
 end
 
--- The clock, or a block above the last token where the clock is not yet there; as 16
+-- The clock's time; or a block above the last token, if the clock is not there yet. As 16
 -- digits and as a number.
 local function next_token(last)
   local now, now_us = clock()

@@ -1,29 +1,23 @@
---- lock/force_release: take a lock, of whatever kind, from all who hold it.
+--- lock/force_release: take a lock, of whatever kind, from all its holders.
 ---
---- Safe to send twice: the second finds it free, or held by the next. The fencing
---- token moves on, and whoever held it can ask whether it was forced: the first 64 are
---- told to. The first who waits is told to ask, and is served then.
+--- Safe to send twice: the second finds it free, or held by the next request. The fencing
+--- token moves on. A former holder can ask whether the lock was forced, and the first 64 are
+--- told to. The first waiter is told to ask, and is served then.
 ---
---- INCLUDE record
---- INCLUDE token
---- INCLUDE fields
---- INCLUDE remains
---- INCLUDE queue
---- INCLUDE tell
---- INCLUDE holders
+--- INCLUDE record token fields remains queue tell
 ---
 --- KEYS
 ---   1  lock     string  the record
----   2  holders  zset    holder by deadline
----   3  queue    zset    request id by ticket
----   4  waiters  hash    request id to what it said last
----   5  forced   zset    holder that it was taken from, by its deadline
+---   2  holders  zset    holders by deadline
+---   3  queue    zset    request ids by position
+---   4  waiters  hash    each waiter's last ask
+---   5  forced   zset    the holders it was taken from, by deadline
 --- ARGV
----   1  wake     string  where clients are told, but for their id
+---   1  wake     string  the channel for hints, without the client's id
 --- RETURN
----   {1, held, token}  taken from so many; all later tokens are greater than this one
+---   {1, held, token}  taken from this many; all later tokens are greater than this one
 ---   {0}               nobody holds it
----   {3}               what has the name is no lock
+---   {3}               the key holds something that is no lock
 --- COST  O(holders + log waiters)
 
 local lock, holders, queue, waiters, forced = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
@@ -35,10 +29,10 @@ if not is_record(rec) then return {3} end
 if string.sub(rec, 2, 2) == 'F' then return {0} end
 local now = clock()
 local now_ms, left_ms, held = to_ms(now), redis.call('PTTL', lock), 1
--- All that can fail comes first: what is not ours is left alone, and all else with it.
+-- All that can fail comes first: if a key is not ours, nothing is written.
 local first, flag = first_waiter(queue, waiters, now_ms), flag_for(queue)
 redis.call('ZCARD', forced)
--- The expiry before the entry: a user who may not set one leaves nothing.
+-- The expiry before the entry: a user without the right to PEXPIRE leaves nothing behind.
 local expiry_ms = math.max(left_ms, redis.call('PTTL', forced))
 redis.call('PEXPIRE', forced, expiry_ms)
 local taken = {string.sub(rec, 3, 36)}

@@ -1,24 +1,21 @@
---- lock/inspect: say who holds a lock, of whatever kind, and who waits for it.
+--- lock/inspect: the holders and the waiters of a lock, of whatever kind.
 ---
---- Changes nothing. Says of a mutex what the record says, of all others who holds
---- them; the first of each, and how many there are.
+--- Changes nothing. The record says who holds a mutex, the set says who holds any other
+--- lock. Returns the first of each list, and how many there are.
 ---
---- INCLUDE record
---- INCLUDE token
---- INCLUDE fields
---- INCLUDE remains
+--- INCLUDE record token fields remains
 ---
 --- KEYS
 ---   1  lock     string   the record
----   2  holders  zset     holder by deadline
----   3  queue    zset     request id by ticket
----   4  waiters  hash     request id to what it said last
+---   2  holders  zset     holders by deadline
+---   3  queue    zset     request ids by position
+---   4  waiters  hash     each waiter's last ask
 --- ARGV
----   1  most     integer  how many holders, and how many waiters, to name
+---   1  most     integer  how many holders, and how many waiters, to return
 --- RETURN
 ---   {now, record, left_ms, held, holders, waiting, waiters, said}
----   the server's microseconds, and how the record begins (nothing if there is
----   none); holder and deadline, waiter and ticket, in turns; what each waiter said
+---   the server's microseconds; the record's first 300 bytes (empty if there is none);
+---   holders and their deadlines, waiters and their positions, in turns; each waiter's last ask
 --- COST  O(most + log holders + log waiters)
 
 local lock, holders, queue, waiters = KEYS[1], KEYS[2], KEYS[3], KEYS[4]

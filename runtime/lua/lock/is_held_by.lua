@@ -1,22 +1,19 @@
---- lock/is_held_by: say whether an owner has a lock, of whatever kind.
+--- lock/is_held_by: whether an owner holds a lock, of whatever kind.
 ---
---- Safe to send twice. Forgets holders who ended.
+--- Safe to send twice. Removes expired holders.
 ---
---- INCLUDE record
---- INCLUDE token
---- INCLUDE fields
---- INCLUDE holders
+--- INCLUDE record token fields holder holders
 ---
 --- KEYS
 ---   1  lock     string  the record
----   2  holders  zset    holder by deadline
+---   2  holders  zset    holders by deadline
 --- ARGV
 ---   1  owner    string  `@` and the owner's name
 --- RETURN
----   1  the owner has it
----   0  he has not
----   2  not known yet: there are more holders who ended; ask again
----   3  what has the name is no lock
+---   1  the owner holds it
+---   0  it does not
+---   2  not known yet: there are more expired holders; ask again
+---   3  the key holds something that is no lock
 --- COST  O(log holders)
 
 local lock, holders = KEYS[1], KEYS[2]

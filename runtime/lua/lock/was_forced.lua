@@ -1,14 +1,14 @@
---- lock/was_forced: say whether a lock was taken from a holder by force.
+--- lock/was_forced: whether a lock was taken from a holder by force.
 ---
 --- Changes nothing. Known until the lease would have ended.
 ---
 --- KEYS
----   1  forced  zset    holder that it was taken from, by its deadline
+---   1  forced  zset    the holders it was taken from, by deadline
 --- ARGV
 ---   1  holder  string  the request, and how it held
 --- RETURN
 ---   1  it was
----   0  it was not, or long ago
+---   0  it was not, or its lease would have ended by now
 --- COST  O(1)
 
 local forced, holder = KEYS[1], ARGV[1]

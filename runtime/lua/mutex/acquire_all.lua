@@ -1,27 +1,20 @@
 --- mutex/acquire_all: take several mutexes, if all are free and nobody waits for one.
 ---
---- All or none, and never queued: who has to wait takes them one after another.
---- Safe to send twice: requests that hold theirs get the same tokens, and their
---- TTLs start anew.
+--- All or none, and never queued: a caller that waits takes them one after another. Safe
+--- to send twice: requests that hold their mutexes get the same tokens, and their TTLs
+--- start anew.
 ---
---- INCLUDE record
---- INCLUDE token
---- INCLUDE grant
---- INCLUDE fields
---- INCLUDE queue
---- INCLUDE tell
---- INCLUDE free
---- INCLUDE hand_over
+--- INCLUDE record token grant fields
 ---
 --- KEYS, for each mutex
 ---   1  lock     string  the record
----   2  holders  zset    who holds another kind of lock, by deadline
----   3  queue    zset    request id by ticket
---- ARGV, and then the request of each mutex
+---   2  holders  zset    holders of another kind of lock, by deadline
+---   3  queue    zset    request ids by position
+--- ARGV, followed by the request of each mutex
 ---   1  ttl_ms  integer  how long the leases last
 --- RETURN
 ---   tokens, one for each mutex  granted
----   {0, place}                  this one is not free: the first that is not
+---   {0, nth}                  the first mutex that is not free
 --- COST  O(mutexes)
 
 local ttl_ms = ARGV[1]

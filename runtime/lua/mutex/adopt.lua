@@ -1,23 +1,16 @@
---- mutex/adopt: put another request in the place of the one that holds the mutex.
+--- mutex/adopt: a request takes the place of the one that holds the mutex.
 ---
---- Safe to send twice: the request that has the place gets the same token, and its
---- TTL starts anew; one that was released or cancelled gets nothing. What the one
---- before still sends is refused, as of one that ended.
+--- Safe to send twice: a request that has adopted it gets the same token, and its TTL
+--- starts anew. A request that was released or cancelled gets nothing. The former request
+--- counts as ended, and its later commands are refused.
 ---
---- INCLUDE record
---- INCLUDE token
---- INCLUDE grant
---- INCLUDE fields
---- INCLUDE queue
---- INCLUDE tell
---- INCLUDE free
---- INCLUDE hand_over
+--- INCLUDE record token grant fields
 ---
 --- KEYS
 ---   1  lock    string   the record
 --- ARGV
----   1  id      string   the request that takes the place
----   2  from    string   the request that has it
+---   1  id      string   the request that adopts
+---   2  from    string   the request that holds it
 ---   3  ttl_ms  integer  how long the lease lasts from now
 --- RETURN
 ---   {1, token}  adopted

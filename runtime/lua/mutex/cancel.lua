@@ -1,27 +1,20 @@
 --- mutex/cancel: take an acquisition back, whether it was granted, waits, or neither.
 ---
---- Safe to send twice, and before the acquire it takes back: the record
---- remembers the request, and an acquire that comes late is refused.
+--- Safe to send twice, and before the acquire that it cancels: the record remembers the
+--- request, and a late acquire is refused.
 ---
---- INCLUDE record
---- INCLUDE token
---- INCLUDE free
---- INCLUDE fields
---- INCLUDE remains
---- INCLUDE queue
---- INCLUDE tell
---- INCLUDE hand_over
+--- INCLUDE record token free fields remains queue tell hand_over
 ---
 --- KEYS
 ---   1  lock     string  the record
----   2  holders  zset    who holds another kind of lock, by deadline
----   3  queue    zset    request id by ticket
----   4  waiters  hash    request id to what it said last
+---   2  holders  zset    holders of another kind of lock, by deadline
+---   3  queue    zset    request ids by position
+---   4  waiters  hash    each waiter's last ask
 --- ARGV
 ---   1  id       string  the request
----   2  wake     string  where waiters are told, but for the client's id
+---   2  wake     string  the channel for hints, without the client's id
 --- RETURN
----   1  it had been granted, and is released
+---   1  it was granted, and is released now
 ---   0  it held nothing
 --- COST  O(log waiters)
 
@@ -34,7 +27,7 @@ if rec and holds(rec, id) then
   return 1
 end
 leave(queue, waiters, id)
--- Free though it is waited for: it was taken by force, and he was told to ask.
+-- A free mutex with waiters was taken by force, and this request was told to ask.
 if not rec or is_record(rec) and string.find(rec, '^MF') then
   hand_over(lock, queue, waiters, wake, rec, id)
 elseif is_record(rec) then

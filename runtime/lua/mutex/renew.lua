@@ -1,7 +1,7 @@
 --- mutex/renew: let a lease run for its whole TTL from now.
 ---
---- Safe to send twice. The first renewal of a lease that was handed over makes
---- it held. Nothing else changes but the expiry: what ended stays ended.
+--- Safe to send twice. The first renewal of an offer makes it a lease; otherwise only the
+--- expiry changes. A lease that ended stays ended.
 ---
 --- INCLUDE for_each
 ---

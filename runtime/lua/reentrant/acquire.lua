@@ -1,44 +1,35 @@
---- reentrant/acquire: take a reentrant mutex, again if its owner has it, or wait for it.
+--- reentrant/acquire: take a reentrant mutex, once more if its owner has it, or wait for it.
 ---
---- Safe to send twice: a request that holds it is counted once, and its TTL
---- starts anew; one that was released or cancelled is not granted again. All
---- holds of an owner have the same fencing token, and each ends by itself. A
---- waiter sends it again to say that it lives. Nothing overtakes one who lives, but
---- an owner who comes again: whoever waits, waits for him.
+--- Safe to send twice: a request that holds it counts once, and its TTL starts anew. A
+--- request that was released or cancelled is not granted again. An owner's holds share a
+--- fencing token, and each ends by itself. A waiter sends it again to show that it is
+--- alive. Nothing overtakes a live waiter, except an owner that re-enters: all waiters wait
+--- for it.
 ---
---- INCLUDE record
---- INCLUDE token
---- INCLUDE fields
---- INCLUDE remains
---- INCLUDE queue
---- INCLUDE tell
---- INCLUDE holders
---- INCLUDE owner
---- INCLUDE serve
---- INCLUDE ask
+--- INCLUDE record token fields remains queue queued tell holder holders rule_reentrant serve ask
 ---
 --- KEYS
 ---   1  lock     string   the record
----   2  holders  zset     holder by deadline
----   3  queue    zset     request id by ticket
----   4  waiters  hash     request id to what it said last
+---   2  holders  zset     holders by deadline
+---   3  queue    zset     request ids by position
+---   4  waiters  hash     each waiter's last ask
 --- ARGV
----   1  holder   string   the request, and how it holds
+---   1  holder   string   the request and how it holds
 ---   2  ttl_ms   integer  how long the lease lasts
----   3  live_ms  integer  for how long it is known to live if it waits; 0: it does not
----   4  ticket   integer  its place, if it was told one; or minus its age in microseconds
----   5  wake     string   where waiters are told, but for the client's id
+---   3  live_ms  integer  how long a waiter is taken to be alive; 0: it does not wait
+---   4  position  integer  its position in the queue; if it has none, minus its age in microseconds
+---   5  wake     string   the channel for hints, without the client's id
 --- RETURN
 ---   {1, token}    granted
 ---   {0, left_ms}  busy: the owner's last hold ends in this long at the latest; 0: ask again at once
 ---   {2}           ended: this request was released or cancelled before
----   {3}           wrong kind: the name is in use, or waited for, as another kind of lock
----   {4, ttl_ms}   busy with a string that is not ours and had no expiry: it was given the TTL
----   {5, ticket, until_ms, again_ms}  queued: known to live until, and to ask again in
+---   {3}           wrong kind: another kind of lock holds the name, or waits for it
+---   {4, ttl_ms}   busy: the key is not ours and had no expiry, and has the TTL now
+---   {5, position, until_ms, again_ms}  queued: alive until then; ask again after again_ms
 --- COST  O(log holders + log waiters) for each that is served
 
 local keys = {lock = KEYS[1], holders = KEYS[2], queue = KEYS[3], waiters = KEYS[4], wake = ARGV[5]}
-local holder, ttl_ms, live_ms, ticket = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4]
+local holder, ttl_ms, live_ms, told = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4]
 
 local refusal, token, flag, ended, nobody = look(keys, string.sub(holder, 1, 34), ttl_ms)
 if refusal then return refusal end
@@ -49,4 +40,4 @@ if owns(keys.holders, holder, now_ms) or nobody and fits(keys.holders, holder, n
 elseif nobody and live_ms == 0 then
   return {0, free_in(keys.holders, now_ms)}
 end
-return line_up(keys, holder, '', ttl_ms, live_ms, ticket, token, flag, ended, now)
+return line_up(keys, holder, '', ttl_ms, live_ms, told, token, flag, ended, now)

@@ -1,31 +1,22 @@
---- reentrant/release: end one hold of an owner's, and with the last hand the mutex over.
+--- reentrant/release: end one hold of an owner, and with the last one hand the mutex over.
 ---
---- Safe to send twice: a repeat ends nothing, and is told that the hold was
---- released as long as no other was released since.
+--- Safe to send twice: a repeat ends nothing. It gets the same answer as long as no other
+--- hold was released since.
 ---
---- INCLUDE record
---- INCLUDE token
---- INCLUDE fields
---- INCLUDE remains
---- INCLUDE queue
---- INCLUDE tell
---- INCLUDE holders
---- INCLUDE owner
---- INCLUDE serve
---- INCLUDE give_back
+--- INCLUDE record token fields remains queue tell holder holders rule_reentrant serve give_back
 ---
 --- KEYS
 ---   1  lock     string  the record
----   2  holders  zset    holder by deadline
----   3  queue    zset    request id by ticket
----   4  waiters  hash    request id to what it said last
+---   2  holders  zset    holders by deadline
+---   3  queue    zset    request ids by position
+---   4  waiters  hash    each waiter's last ask
 --- ARGV
----   1  holder   string  the request, and how it holds
----   2  wake     string  where waiters are told, but for the client's id
+---   1  holder   string  the request and how it holds
+---   2  wake     string  the channel for hints, without the client's id
 --- RETURN
----   {1, left}  released, now or before; so many holds of its owner are left
----   {0}        expired: its owner may have other holds, but not this one
----   {2}        taken: it had expired, and another owner has it since
+---   {1, left}  released, now or before; the owner has this many other holds
+---   {0}        expired: the owner may have other holds, but not this one
+---   {2}        taken: it had expired, and another owner has it now
 --- COST  O(log holders + log waiters) for each that is served
 
 local keys = {lock = KEYS[1], holders = KEYS[2], queue = KEYS[3], waiters = KEYS[4], wake = ARGV[2]}

@@ -1,31 +1,22 @@
---- rw/release: end a reader's lease, or a writer's, and serve who waits.
+--- rw/release: end a reader's or a writer's lease, and serve the waiters.
 ---
---- Safe to send twice: a repeat ends nothing, and is told that the lease was
---- released as long as no other was released since. Others who read go on.
+--- Safe to send twice: a repeat ends nothing. It gets the same answer as long as no other
+--- lease was released since. Other readers go on.
 ---
---- INCLUDE record
---- INCLUDE token
---- INCLUDE fields
---- INCLUDE remains
---- INCLUDE queue
---- INCLUDE tell
---- INCLUDE holders
---- INCLUDE readers
---- INCLUDE serve
---- INCLUDE give_back
+--- INCLUDE record token fields remains queue tell holder holders rule_rw serve give_back
 ---
 --- KEYS
 ---   1  lock     string  the record
----   2  holders  zset    holder by deadline
----   3  queue    zset    request id by ticket
----   4  waiters  hash    request id to what it said last
+---   2  holders  zset    holders by deadline
+---   3  queue    zset    request ids by position
+---   4  waiters  hash    each waiter's last ask
 --- ARGV
----   1  holder   string  the request, and how it holds
----   2  wake     string  where waiters are told, but for the client's id
+---   1  holder   string  the request and how it holds
+---   2  wake     string  the channel for hints, without the client's id
 --- RETURN
 ---   1  released, now or before
 ---   0  expired
----   2  taken: it had expired, and another writes since
+---   2  taken: it had expired, and another owner writes now
 --- COST  O(log holders + log waiters) for each that is served
 
 local keys = {lock = KEYS[1], holders = KEYS[2], queue = KEYS[3], waiters = KEYS[4], wake = ARGV[2]}

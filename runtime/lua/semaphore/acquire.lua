@@ -1,47 +1,36 @@
 --- semaphore/acquire: take a permit, or wait for one in the queue.
 ---
 --- Safe to send twice: a request that has a permit keeps it, and its TTL starts
---- anew; one that was released or cancelled is not granted again. The limit is
---- the caller's own: it is held against all the weight that is out. A waiter
---- sends it again to say that it lives. Nothing overtakes one who lives.
+--- anew. A request that was released or cancelled is not granted again. Each request brings
+--- its own limit for the total weight. A waiter sends it again to show that it is alive.
+--- Nothing overtakes a live waiter.
 ---
---- INCLUDE record
---- INCLUDE token
---- INCLUDE permit
---- INCLUDE fields
---- INCLUDE remains
---- INCLUDE queue
---- INCLUDE tell
---- INCLUDE holders
---- INCLUDE limit
---- INCLUDE serve
---- INCLUDE ask
---- INCLUDE for_each
+--- INCLUDE record token permit_acquire_fast fields remains queue queued tell holder holders rule_semaphore serve ask for_each
 ---
 --- KEYS, for each request
 ---   1  lock     string   the record
----   2  holders  zset     holder by deadline
----   3  queue    zset     request id by ticket
----   4  waiters  hash     request id to what it said last
+---   2  holders  zset     holders by deadline
+---   3  queue    zset     request ids by position
+---   4  waiters  hash     each waiter's last ask
 --- ARGV, for each request
----   1  holder   string   the request, and how it holds
+---   1  holder   string   the request and how it holds
 ---   2  ttl_ms   integer  how long the permit lasts
----   3  limit    integer  how much weight may be out
----   4  live_ms  integer  for how long it is known to live if it waits; 0: it does not
----   5  ticket   integer  its place, if it was told one; or minus its age in microseconds
----   6  wake     string   where waiters are told, but for the client's id
+---   3  limit    integer  the highest total weight
+---   4  live_ms  integer  how long a waiter is taken to be alive; 0: it does not wait
+---   5  position  integer  its position in the queue; if it has none, minus its age in microseconds
+---   6  wake     string   the channel for hints, without the client's id
 --- RETURN, for several requests an array of
 ---   {1, 0}        granted; permits have no fencing token
 ---   {0, left_ms}  busy: the first permit ends in this long at the latest; 0: ask again at once
 ---   {2}           ended: this request was released or cancelled before
----   {3}           wrong kind: the name is in use, or waited for, as another kind of lock
----   {4, ttl_ms}   busy with a string that is not ours and had no expiry: it was given the TTL
----   {5, ticket, until_ms, again_ms}  queued: known to live until, and to ask again in
+---   {3}           wrong kind: another kind of lock holds the name, or waits for it
+---   {4, ttl_ms}   busy: the key is not ours and had no expiry, and has the TTL now
+---   {5, position, until_ms, again_ms}  queued: alive until then; ask again after again_ms
 --- COST  O(log holders + log waiters) for each that is served
 
 local function acquire(each)
   local lock, holders, queue, waiters = unpack(KEYS, 4 * each - 3, 4 * each)
-  local holder, ttl_ms, limit, live_ms, ticket, wake = unpack(ARGV, 6 * each - 5, 6 * each)
+  local holder, ttl_ms, limit, live_ms, told, wake = unpack(ARGV, 6 * each - 5, 6 * each)
   local keys = {lock = lock, holders = holders, queue = queue, waiters = waiters, wake = wake}
   ttl_ms, live_ms = tonumber(ttl_ms), tonumber(live_ms)
 
@@ -55,10 +44,10 @@ local function acquire(each)
   elseif nobody and live_ms == 0 then
     return {0, free_in(holders, now_ms)}
   end
-  return line_up(keys, holder, limit, ttl_ms, live_ms, ticket, token, flag, ended, now)
+  return line_up(keys, holder, limit, ttl_ms, live_ms, told, token, flag, ended, now)
 end
 
 if #KEYS == 4 then return acquire(1) end
 return for_each(#KEYS / 4, function(each)
-  return permit_at_once(each) or acquire(each)
+  return permit_acquire_fast(each) or acquire(each)
 end)

@@ -1,29 +1,18 @@
---- semaphore/release: give a permit back, if this request has it, and serve who waits.
+--- semaphore/release: end a permit, if this request has it, and serve the waiters.
 ---
---- Safe to send twice: a repeat gives back nothing, and is told that the permit
---- was released as long as no other was released since.
+--- Safe to send twice: a repeat ends nothing. It gets the same answer as long as no other
+--- permit was released since.
 ---
---- INCLUDE record
---- INCLUDE token
---- INCLUDE permit_back
---- INCLUDE fields
---- INCLUDE remains
---- INCLUDE queue
---- INCLUDE tell
---- INCLUDE holders
---- INCLUDE limit
---- INCLUDE serve
---- INCLUDE give_back
---- INCLUDE for_each
+--- INCLUDE record token permit_release_fast fields remains queue tell holder holders rule_semaphore serve give_back for_each
 ---
 --- KEYS, for each request
 ---   1  lock     string  the record
----   2  holders  zset    holder by deadline
----   3  queue    zset    request id by ticket
----   4  waiters  hash    request id to what it said last
+---   2  holders  zset    holders by deadline
+---   3  queue    zset    request ids by position
+---   4  waiters  hash    each waiter's last ask
 --- ARGV, for each request
----   1  holder   string  the request, and how it holds
----   2  wake     string  where waiters are told, but for the client's id
+---   1  holder   string  the request and how it holds
+---   2  wake     string  the channel for hints, without the client's id
 --- RETURN, for several requests an array of
 ---   1  released, now or before
 ---   0  expired
@@ -39,5 +28,5 @@ end
 
 if #KEYS == 4 then return release(1) end
 return for_each(#KEYS / 4, function(each)
-  return back_at_once(each) or release(each)
+  return permit_release_fast(each) or release(each)
 end)

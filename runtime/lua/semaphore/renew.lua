@@ -1,18 +1,15 @@
 --- semaphore/renew: let a permit run for its whole TTL from now.
 ---
---- Safe to send twice. The first renewal of a permit that was handed over makes
---- it one like any other. What ended stays ended. The keys' expiry only grows:
---- another may last longer.
+--- Safe to send twice. The first renewal of an offer makes it a permit. A lease that
+--- ended stays ended. The keys' expiry only grows: another lease may last longer.
 ---
---- INCLUDE record
---- INCLUDE token
---- INCLUDE for_each
+--- INCLUDE record token for_each
 ---
 --- KEYS, for each request
 ---   1  lock     string  the record
----   2  holders  zset    holder by deadline
+---   2  holders  zset    holders by deadline
 --- ARGV, for each request
----   1  holder   string   the request, and how it holds
+---   1  holder   string   the request and how it holds
 ---   2  ttl_ms   integer  how long the lease lasts from now
 --- RETURN, for several requests an array of
 ---   1  renewed

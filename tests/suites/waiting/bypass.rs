@@ -28,6 +28,7 @@ fn script(name: &str) -> String {
     let read = |name: &str| std::fs::read_to_string(folder.join(name)).expect("a script");
     let body = read(&format!("mutex/{name}.lua"));
     let includes = body.lines().filter_map(|line| line.strip_prefix("--- INCLUDE "));
+    let includes = includes.flat_map(str::split_whitespace);
     let includes: String = includes.map(|name| read(&format!("include/{name}.lua"))).collect();
     format!("#!lua flags=allow-oom\n{includes}{body}")
 }

@@ -149,7 +149,7 @@ impl Encoder {
 
     pub(super) fn repair(&self, request: &Request, token: u64, lasts: Duration) -> Command {
         let is_mutex = request.kind == Kind::Mutex;
-        let script = if is_mutex { &script::MUTEX_MEND } else { &script::RW_MEND };
+        let script = if is_mutex { &script::MUTEX_REPAIR } else { &script::RW_REPAIR };
         let command = self.of(request, &[script; 4]).number(token).millis(lasts);
         if is_mutex { command.arg(owner_suffix(request.owner.as_ref())) } else { command }
     }

@@ -1,10 +1,10 @@
---- include/permit: the short way of semaphore/acquire, before all that is needed only
---- where somebody waits or little is free: to define that costs the server more than a
---- grant. Goes after include/token.
+--- include/permit_acquire_fast: the uncontended path of semaphore/acquire. It stands before
+--- all other functions: defining those costs the server more than a grant. Goes after
+--- include/token.
 
--- Lets one of weight 1 and of no owner in, where nobody waits and there is room without
--- forgetting who ended. Else it does nothing.
-local function permit_at_once(each)
+-- Grants a permit of weight 1 without an owner, if nobody waits and there is room without
+-- removing expired holders. Otherwise does nothing.
+local function permit_acquire_fast(each)
   local lock, holders, queue = unpack(KEYS, 4 * each - 3, 4 * each - 1)
   local id, ttl_ms, limit = unpack(ARGV, 6 * each - 5, 6 * each - 3)
   if #id > 34 then return nil end
@@ -13,16 +13,17 @@ local function permit_at_once(each)
     token, ended = string.sub(rec, 37, 52), string.sub(rec, 54, 87)
     if not string.find(rec, '^S[HF]') or #rec < 87 then return nil end
     if string.sub(rec, 53, 53) ~= '0' or ended == id then return nil end
-    -- It is to stay until the clock is there.
+    -- A token ahead of the clock has to stay until the clock reaches it.
     if token ~= NO_TOKEN and token > clock() then return nil end
   elseif redis.call('EXISTS', holders, queue) > 0 then
     return nil
   end
-  -- It counts what is no holder as well. Who has it already has it anew.
+  -- ZCARD also counts the members that are no holders. A repeated request only gets a new
+  -- deadline.
   local count = redis.call('ZCARD', holders)
   if count >= tonumber(limit) or count > 0 and redis.call('ZSCORE', holders, '+') then return nil end
   local expiry_ms, now = ttl_ms, clock()
-  -- The expiry before the member: a user who may not set one leaves nothing.
+  -- The expiry before the member: a user without the right to PEXPIRE leaves nothing behind.
   local is_raised = redis.call('PEXPIRE', holders, ttl_ms, 'GT') == 1
   if not is_raised and count > 0 then expiry_ms = math.max(redis.call('PTTL', holders), ttl_ms) end
   redis.call('ZADD', holders, string.sub(now, 1, 13) + ttl_ms, id)
@@ -32,6 +33,6 @@ local function permit_at_once(each)
 end
 
 if #KEYS == 4 then
-  local answer = permit_at_once(1)
+  local answer = permit_acquire_fast(1)
   if answer then return answer end
 end

@@ -1,21 +1,19 @@
---- include/permit_back: the short way of semaphore/release, before all that is needed
---- only where somebody waits: to define that costs the server more than a release. Goes
---- after include/token.
+--- include/permit_release_fast: the uncontended path of semaphore/release. It stands before
+--- all other functions: defining those costs the server more than a release. Goes after
+--- include/token.
 
--- Takes one of weight 1 and of no owner out, where it has its permit and nobody waits.
--- Else it does nothing.
-local function back_at_once(each)
+-- Ends a live permit of weight 1 without an owner, if nobody waits. Otherwise does nothing.
+local function permit_release_fast(each)
   local lock, holders, id = KEYS[4 * each - 3], KEYS[4 * each - 2], ARGV[2 * each - 1]
   local rec = #id == 34 and redis.call('GET', lock)
   if not rec or not string.find(rec, '^SH') or #rec < 87 or string.sub(rec, 53, 53) ~= '0' then return nil end
-  -- A token ahead of the clock is to stay until that is there.
+  -- A token ahead of the clock has to stay until the clock reaches it.
   if string.sub(rec, 37, 52) > clock() then return nil end
   local now_ms = tonumber(string.sub(clock(), 1, 13))
   local deadline_ms = redis.call('ZSCORE', holders, id)
   if not deadline_ms or tonumber(deadline_ms) <= now_ms then return nil end
   redis.call('ZREM', holders, id)
-  -- It is held until the last of them ends. If nobody is left, those who ended are
-  -- forgotten.
+  -- Held until the last lease ends. If there is no live one, the set is deleted.
   local state, expiry_ms, last = 'F', GRACE_MS, redis.call('ZRANGE', holders, -1, -1, 'WITHSCORES')[2]
   if last then
     local left_ms = math.max(last - now_ms, 0)
@@ -27,6 +25,6 @@ local function back_at_once(each)
 end
 
 if #KEYS == 4 then
-  local answer = back_at_once(1)
+  local answer = permit_release_fast(1)
   if answer then return answer end
 end

@@ -1,15 +1,14 @@
---- include/at_once: the short way of mutex/acquire, before all that is needed only
---- where somebody holds the mutex or waits for it: to define that costs the server more
---- than a grant. Goes after include/grant.
+--- include/acquire_fast: the uncontended path of mutex/acquire. It stands before all other
+--- functions: defining those costs the server more than a grant. Goes after include/grant.
 
--- Grants a mutex that is free and that nobody waits for. Else it does nothing, and
--- says what the record is.
-local function grant_at_once(each)
+-- Grants a mutex that is free and has no waiters. Otherwise does nothing, and returns the
+-- record.
+local function grant_fast(each)
   local lock, holders, queue = unpack(KEYS, 4 * each - 3, 4 * each - 1)
   local id, ttl_ms, _, _, owner = unpack(ARGV, 6 * each - 5, 6 * each - 1)
   local rec = redis.call('GET', lock)
   if not rec then
-    -- The record may be gone, and not those who wait, or hold another kind of lock.
+    -- Without a record, there may still be waiters, or holders of another kind of lock.
     if redis.call('EXISTS', holders, queue) > 0 then return nil end
     return grant(lock, id, owner, NO_TOKEN, '0', NOBODY, ttl_ms)
   end
@@ -20,6 +19,6 @@ end
 
 local answer, found
 if #KEYS == 4 then
-  answer, found = grant_at_once(1)
+  answer, found = grant_fast(1)
   if answer then return answer end
 end

@@ -1,20 +1,20 @@
---- include/raise: what the mends of all kinds have in common. Goes after include/token
---- and include/fields.
+--- include/raise_token: what the repairs of all kinds have in common. Goes after
+--- include/token and include/fields.
 
--- Whether nobody has it, and this request did not end here.
-local function is_to_be_had(rec, id)
+-- Whether nobody holds it, and this request did not end here.
+local function is_available(rec, id)
   return is_record(rec) and string.sub(rec, 2, 2) == 'F' and string.sub(rec, 54, 87) ~= id
 end
 
--- By how much the clock may be behind a token that comes from another server; and behind
--- its own, if it was set back since.
+-- How far the clock may be behind a token of another server; and behind its own token,
+-- before it counts as set back.
 local BEHIND_US, OWN_BEHIND_US = 100000, 200000
 
--- The greater of a record's token and another (0: none is given), as 16 digits; or why it
--- is not taken. When the record ends, the token goes with it: the clock must be there by
--- then, also if what comes next lasts as short as it may. A token that the clock is further
--- behind is of a clock that was wrong: it goes on from there, or the clock's own takes its
--- place.
+-- The record's token, raised to `token` at least (0: as it is), as 16 digits; or a refusal.
+-- The token is lost when the record expires, so the clock must reach it by then, even if
+-- the next lease is as short as allowed. A record's token far ahead of the clock came from a
+-- clock that was wrong: a smaller token is replaced by the clock's time, a greater one is
+-- measured from the record's.
 local function raised(last, token, lasts_ms)
   if token == '0' then return last end
   local now, from_us = clock()
@@ -27,8 +27,8 @@ local function raised(last, token, lasts_ms)
   return string.format('%016.0f', token)
 end
 
--- Raises the token of a record that is held, and says what it is.
-local function raise(lock, rec, token)
+-- Raises the token of a held record, and returns it.
+local function raise_token(lock, rec, token)
   local last = string.sub(rec, 37, 52)
   local own, refusal = raised(last, token, redis.call('PTTL', lock))
   if refusal then return refusal end

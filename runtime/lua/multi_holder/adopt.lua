@@ -1,0 +1,24 @@
+--- multi_holder/adopt: a request takes the place of one of several holders.
+---
+--- For semaphores, reentrant mutexes and read-write locks, each with its own rule. Safe to
+--- send twice: a request that has adopted the lease keeps it, and its TTL starts anew. A
+--- request that was released or cancelled gets nothing. The former request counts as ended,
+--- and its later commands are refused. A writer gets a new token, and so does an owner's only
+--- hold of a reentrant mutex; with other holds it keeps theirs.
+---
+--- INCLUDE record token fields remains holder holders rule_* adopt
+---
+--- KEYS
+---   1  lock     string   the record
+---   2  holders  zset     holders by deadline
+--- ARGV
+---   1  holder   string   the request that adopts, and how it holds
+---   2  from     string   the request that holds it, and how: the same
+---   3  ttl_ms   integer  how long the lease lasts from now
+--- RETURN
+---   {1, token}  adopted; the token is 0 for a permit or a reader
+---   {0}         expired, or adopted or released long ago
+---   {2}         taken: adopted by another request, or released
+--- COST  O(log holders)
+
+return adopt(KEYS[1], KEYS[2], ARGV[1], ARGV[2], tonumber(ARGV[3]))
