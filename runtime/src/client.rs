@@ -7,6 +7,8 @@ pub(crate) mod pending;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Weak};
 
+use crate::core::error::{LockError, Step};
+use crate::core::key::LockKey;
 use crate::hints::HintRouter;
 use crate::keeper::Keeper;
 use crate::store::{ClientId, RequestId, Store};
@@ -26,6 +28,12 @@ impl Client {
         let listener: Weak<HintRouter> = Arc::downgrade(&hints);
         store.listen(id, listener);
         Self { store, keeper, hints, id, requests: AtomicU64::new(0) }
+    }
+
+    /// Fails in a process that was forked off: the keeper's thread is not in it. Every
+    /// operation asks this first, because the fork may have copied locked mutexes.
+    pub(crate) fn check_not_forked(&self, step: Step, key: &LockKey) -> Result<(), LockError> {
+        self.keeper.check_not_forked().map_err(|error| LockError::store(step, key, error))
     }
 
     pub(crate) fn next_request(&self) -> RequestId {

@@ -1,12 +1,11 @@
-//! Routes what the store tells a client to the acquisition that waits for it, and what
-//! concerns a lease to the keeper.
+//! Routes the store's hints: to the acquisition that waits, or to the keeper for a lease.
 //!
-//! One subscription a client, whatever it waits for (on a cluster one a client and
-//! lock). A *hint* is what the store says; a *route* leads it to a request, whose
-//! *bell* it rings. A hint that nobody waits
-//! for any more is dropped; one that never comes costs the time until the
-//! waiter asks again. An offer that its task does not take, since its runtime is blocked,
-//! is kept for it by a sweeper: one a client, that is there while offers lie untaken.
+//! A client has one subscription for all its locks; on a cluster, one for each lock. A *hint*
+//! is the store's message. A *route* leads it into a request's *mailbox*. A hint for a request
+//! that is gone is dropped. A hint that is lost costs the time until the waiter asks again.
+//!
+//! If a blocked runtime leaves an offer unread, a *sweeper* asks the store to keep it. A client
+//! has one sweeper, and only while unread offers exist.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -18,14 +17,14 @@ use tokio::time::sleep;
 use crate::keeper::Keeper;
 use crate::store::{Hint, Listener, Request, RequestId, Stamp};
 
-/// How often the sweeper looks. What lay there at two looks is kept, which is soon enough
-/// before an offer ends.
-const LOOK: Duration = Duration::from_millis(250);
+/// How often the sweeper runs. It keeps an offer that was unread in two runs, which is well
+/// before the offer ends.
+const SWEEP_INTERVAL: Duration = Duration::from_millis(250);
 
 /// The routes of a client.
 #[derive(Debug)]
 pub(crate) struct HintRouter {
-    me: Weak<Self>,
+    weak_self: Weak<Self>,
     keeper: Keeper,
     routes: Mutex<Routes>,
 }
@@ -33,11 +32,11 @@ pub(crate) struct HintRouter {
 #[derive(Debug, Default)]
 struct Routes {
     mailboxes: HashMap<RequestId, Arc<Mailbox>>,
-    /// The sweeper is there.
-    are_swept: bool,
+    /// A sweeper is running.
+    has_sweeper: bool,
 }
 
-/// What one acquisition is told.
+/// The messages for one acquisition.
 #[derive(Debug)]
 struct Mailbox {
     request: Request,
@@ -48,37 +47,41 @@ struct Mailbox {
 #[derive(Debug, Default)]
 struct Unread {
     offer: Option<Offer>,
-    /// How often the sweeper has seen that offer.
-    looks: u8,
+    /// In how many runs the sweeper has seen this offer.
+    times_seen: u8,
     is_free: bool,
     has_missed: bool,
 }
 
-/// The lock was offered to the acquisition.
+/// An offer of the lock to a waiter.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Offer {
     pub(crate) token: u64,
     pub(crate) until: Stamp,
-    /// By how much sooner it ends.
+    /// By how much sooner than that it ends.
     pub(crate) early: Duration,
 }
 
-/// What was heard.
+/// A message for a waiter.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Message {
     Offered(Offer),
-    /// It may be free.
+    /// The lock may be free.
     Free,
-    /// Something may have been missed.
+    /// Hints may have been lost.
     Missed,
 }
 
 impl HintRouter {
     pub(crate) fn new(keeper: Keeper) -> Arc<Self> {
-        Arc::new_cyclic(|me| Self { me: me.clone(), keeper, routes: Mutex::default() })
+        Arc::new_cyclic(|weak_self| Self {
+            weak_self: weak_self.clone(),
+            keeper,
+            routes: Mutex::default(),
+        })
     }
 
-    /// A route for what concerns a request, from now on until it is dropped.
+    /// Opens a route for a request. It lasts until it is dropped.
     pub(crate) fn route(self: &Arc<Self>, request: &Request) -> Route {
         let (request, unread, arrived) = (request.clone(), Mutex::default(), Notify::new());
         let mailbox = Arc::new(Mailbox { request, unread, arrived });
@@ -98,33 +101,34 @@ impl HintRouter {
         let mut routes = self.routes();
         let Some(mailbox) = routes.mailboxes.get(&id).cloned() else { return };
         {
-            // Noted under the lock: a sweeper that ends has seen it.
+            // Noted while the routes are locked: a sweeper that ends has seen it.
             let mut unread = mailbox.unread();
-            (unread.offer, unread.looks) = (Some(offer), 0);
+            (unread.offer, unread.times_seen) = (Some(offer), 0);
         }
-        let begins = !std::mem::replace(&mut routes.are_swept, true);
+        let begins = !std::mem::replace(&mut routes.has_sweeper, true);
         drop(routes);
         mailbox.arrived.notify_one();
         if begins {
-            self.keeper.spawn(sweep(Sweeping { hints: self.me.clone(), is_over: false }));
+            self.keeper
+                .spawn(sweep(SweeperGuard { hints: self.weak_self.clone(), is_over: false }));
         }
     }
 
-    /// Keeps the offers that lay there at the last look, and says whether others do.
-    fn look(&self) -> bool {
+    /// Keeps the offers that were unread in two runs. True if it has to run again.
+    fn sweep_once(&self) -> bool {
         let (mut kept, mut are_left) = (Vec::new(), false);
         let mut routes = self.routes();
         for mailbox in routes.mailboxes.values() {
             let mut unread = mailbox.unread();
-            // One that lasts as long as the heartbeat can't be kept.
+            // An offer that lasts as long as the heartbeat cannot be kept for longer.
             let Some(offer) = unread.offer.filter(|offer| !offer.early.is_zero()) else { continue };
-            unread.looks = unread.looks.saturating_add(1);
-            if unread.looks == 2 {
+            unread.times_seen = unread.times_seen.saturating_add(1);
+            if unread.times_seen == 2 {
                 kept.push((mailbox.request.clone(), offer.until));
             }
-            are_left |= unread.looks < 2;
+            are_left |= unread.times_seen < 2;
         }
-        routes.are_swept = are_left;
+        routes.has_sweeper = are_left;
         drop(routes);
         for (request, until) in kept {
             self.keeper.keep_offer(request, until);
@@ -137,25 +141,25 @@ impl HintRouter {
     }
 }
 
-/// Has the offers kept that are not taken, until all are.
-async fn sweep(mut sweeping: Sweeping) {
-    while !sweeping.is_over {
-        sleep(LOOK).await;
-        let hints = sweeping.hints.upgrade();
-        sweeping.is_over = hints.is_none_or(|hints| !hints.look());
+/// Keeps unread offers until none is left.
+async fn sweep(mut sweeper: SweeperGuard) {
+    while !sweeper.is_over {
+        sleep(SWEEP_INTERVAL).await;
+        let hints = sweeper.hints.upgrade();
+        sweeper.is_over = hints.is_none_or(|hints| !hints.sweep_once());
     }
 }
 
-/// Lets another sweeper begin where this one is dropped with its runtime.
-struct Sweeping {
+/// Lets another sweeper start if this one is dropped with its runtime.
+struct SweeperGuard {
     hints: Weak<HintRouter>,
     is_over: bool,
 }
 
-impl Drop for Sweeping {
+impl Drop for SweeperGuard {
     fn drop(&mut self) {
         if let Some(hints) = self.hints.upgrade().filter(|_| !self.is_over) {
-            hints.routes().are_swept = false;
+            hints.routes().has_sweeper = false;
         }
     }
 }
@@ -169,7 +173,7 @@ impl Listener for HintRouter {
             Hint::Free { id } => self.deliver(id, |unread| unread.is_free = true),
             Hint::Forced { id } => self.keeper.ask_whether_forced(id),
             Hint::Missed => {
-                // Whoever is woken may drop its route at once, which needs the map.
+                // A woken task may drop its route at once, and that locks the routes.
                 let mailboxes: Vec<_> = self.routes().mailboxes.values().cloned().collect();
                 for mailbox in mailboxes {
                     mailbox.unread().has_missed = true;
@@ -186,7 +190,7 @@ impl Mailbox {
     }
 }
 
-/// One acquisition's end of a route.
+/// A request's end of its route.
 #[derive(Debug)]
 pub(crate) struct Route {
     hints: Arc<HintRouter>,
@@ -194,7 +198,7 @@ pub(crate) struct Route {
 }
 
 impl Route {
-    /// The next that is heard, be it before it was asked for. Safe to drop.
+    /// The next message, also if it arrived earlier. Cancel safe.
     pub(crate) async fn message(&self) -> Message {
         loop {
             {
@@ -234,7 +238,7 @@ mod tests {
     use crate::store::memory::MemoryStore;
     use crate::store::{ClientId, Kind, OFFER};
 
-    /// The routes of some requests, and the store that is told of them.
+    /// The routes of some requests, and the store behind them.
     fn routes(count: usize) -> (Arc<FaultInjector>, Arc<HintRouter>, Vec<Route>) {
         let store = Arc::new(FaultInjector::over(Arc::<MemoryStore>::default()));
         let hints = HintRouter::new(Keeper::on_callers_runtime(store.clone()));
@@ -276,7 +280,7 @@ mod tests {
     async fn an_offer_is_kept_once_if_it_is_not_taken() {
         let (store, hints, routes) = routes(100);
         let (taken, untaken) = routes.split_at(50);
-        // Those of whom the heartbeat ends as soon have nothing to gain.
+        // An offer that ends with its heartbeat gains nothing.
         let early = |nth| if nth < 10 { Duration::ZERO } else { OFFER };
         for (nth, (taken, untaken)) in taken.iter().zip(untaken).enumerate() {
             hints.hear(offer(taken, OFFER));
@@ -287,7 +291,7 @@ mod tests {
         sleep(OFFER).await;
         assert_eq!(store.log(), ["keep_offer"; 40]);
         assert_eq!(Handle::current().metrics().num_alive_tasks(), 0);
-        // And again, as another offer of theirs.
+        // And again for a new offer.
         hints.hear(offer(&untaken[0], OFFER));
         hints.hear(offer(&taken[0], OFFER));
         taken[0].message().await;
@@ -306,7 +310,7 @@ mod tests {
             });
         };
         run(Duration::ZERO);
-        // Nor does one begin where there is no runtime.
+        // Where there is no runtime, no sweeper starts.
         hints.hear(offer(&routes[0], OFFER));
         assert_eq!(store.log(), [""; 0]);
         run(OFFER);

@@ -1,10 +1,9 @@
-//! One a client: renews its leases, and finishes in the background what its
-//! callers left unfinished.
+//! The keeper: it renews a client's leases, and sends the releases and cancels that callers
+//! left unfinished. Each client has one.
 //!
-//! Over Redis it runs on a thread of its own, which also drives all
-//! connections: renewals go on while the caller's runtime is blocked, and
-//! releases are sent when that is gone. In memory each lease is renewed on the
-//! runtime it was acquired on, by whose clock it lives.
+//! Over Redis it has its own thread, which also drives all connections. So renewals go on while
+//! the caller's runtime is blocked, and releases are sent after that runtime is gone. In memory
+//! each lease is renewed on the runtime that acquired it, by that runtime's clock.
 
 mod jobs;
 mod on_runtime;
@@ -26,10 +25,10 @@ use tokio::sync::Semaphore;
 use tokio::task::coop::unconstrained;
 use tokio::time::sleep;
 
-use self::jobs::{Gate, Job};
-use self::on_runtime::OnRuntime;
-pub(crate) use self::release::Doubt;
-pub(crate) use self::renew::{Judged, renew, why};
+use self::jobs::{Job, JobLimit};
+use self::on_runtime::RuntimeKeeper;
+pub(crate) use self::release::InDoubt;
+pub(crate) use self::renew::{RenewOutcome, loss_reason, renew};
 #[cfg(feature = "redis")]
 pub(crate) use self::thread::Thread;
 use crate::core::error::LossReason;
@@ -37,34 +36,34 @@ use crate::state::lease::LocalLease;
 use crate::state::shutdown::{ActivityGuard, Shutdown};
 use crate::store::{Request, RequestId, Stamp, Store, StoreError, StoreFuture};
 
-/// A handle to the keeper; a clone is the same one.
+/// A handle to a client's keeper. All clones share one keeper.
 #[derive(Clone, Debug)]
 pub(crate) struct Keeper {
     store: Arc<dyn Store>,
     pub(crate) shutdown: Arc<Shutdown>,
-    gate: Gate,
+    limit: JobLimit,
     runner: Runner,
 }
 
-/// How many commands of jobs are under way at a time.
-const AT_ONCE: usize = 128;
+/// How many commands of jobs are in flight at a time.
+const MAX_JOB_COMMANDS: usize = 128;
 
-/// Where a keeper works.
+/// Where a keeper runs.
 #[derive(Clone, Debug)]
 enum Runner {
-    /// On the runtime of whoever calls.
-    OnRuntime(Arc<OnRuntime>),
-    /// On a thread of its own.
+    /// On the callers' runtimes.
+    OnRuntime(Arc<RuntimeKeeper>),
+    /// On its own thread.
     #[cfg(feature = "redis")]
     Thread(Arc<state::KeeperState>, Handle),
 }
 
 impl Runner {
-    /// Does a job after a while.
+    /// Runs a job after a delay.
     fn finish_later(self, job: Job, after: Duration) {
         match self {
             Self::OnRuntime(_) => {
-                // Outside of a runtime, where a job may begin, nothing can wait.
+                // A job may start outside of a runtime. There are no timers there.
                 if let Ok(runtime) = Handle::try_current() {
                     runtime.spawn(async move {
                         sleep(after).await;
@@ -79,14 +78,15 @@ impl Runner {
 }
 
 impl Keeper {
-    /// A keeper that works on its callers' runtimes.
+    /// A keeper on its callers' runtimes.
     pub(crate) fn on_callers_runtime(store: Arc<dyn Store>) -> Self {
-        let (gate, shutdown) = (Arc::new(Semaphore::new(AT_ONCE)), Arc::<Shutdown>::default());
-        let on_runtime = OnRuntime::new(store.clone(), gate.clone(), shutdown.clone());
-        Self { store, shutdown, gate, runner: Runner::OnRuntime(Arc::new(on_runtime)) }
+        let (limit, shutdown) =
+            (Arc::new(Semaphore::new(MAX_JOB_COMMANDS)), Arc::<Shutdown>::default());
+        let on_runtime = RuntimeKeeper::new(store.clone(), limit.clone(), shutdown.clone());
+        Self { store, shutdown, limit, runner: Runner::OnRuntime(Arc::new(on_runtime)) }
     }
 
-    /// A keeper that works on a thread of its own.
+    /// A keeper on its own thread.
     #[cfg(feature = "redis")]
     pub(crate) fn on(
         thread: Thread,
@@ -94,28 +94,29 @@ impl Keeper {
         info: crate::store::ClientInfo,
     ) -> Self {
         let shutdown = Arc::<Shutdown>::default();
-        let gate = Arc::new(Semaphore::new(AT_ONCE));
-        let shared = state::KeeperState::new(store.clone(), gate.clone(), shutdown.clone());
+        let limit = Arc::new(Semaphore::new(MAX_JOB_COMMANDS));
+        let shared = state::KeeperState::new(store.clone(), limit.clone(), shutdown.clone());
         let (shared, runtime) = (Arc::new(shared), thread.runtime());
-        thread.keep(shared.clone(), info);
+        thread.run_keeper(shared.clone(), info);
         thread::drain_at_exit(&shared);
-        Self { store, shutdown, gate, runner: Runner::Thread(shared, runtime) }
+        Self { store, shutdown, limit, runner: Runner::Thread(shared, runtime) }
     }
 
-    /// An error in a process that was forked off: the keeper's thread is not there, and what
-    /// it had locked stays so. Asked first by all that needs it.
+    /// Fails in a process that was forked off. The keeper's thread is not in it, and mutexes
+    /// that the thread had locked stay locked. So every operation that needs the keeper asks
+    /// this first.
     #[cfg_attr(not(feature = "redis"), expect(clippy::unused_self, clippy::unnecessary_wraps))]
-    pub(crate) fn check(&self) -> Result<(), StoreError> {
+    pub(crate) fn check_not_forked(&self) -> Result<(), StoreError> {
         #[cfg(feature = "redis")]
         if let Runner::Thread(shared, _) = &self.runner
             && !shared.is_here()
         {
-            return Err(thread::forked());
+            return Err(thread::forked_error());
         }
         Ok(())
     }
 
-    /// Runs a task that goes by the clock. False where there is no runtime for it.
+    /// Runs a task that needs timers. False where there is no runtime for it.
     pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) -> bool {
         let runtime = match &self.runner {
             Runner::OnRuntime(_) => Handle::try_current().ok(),
@@ -125,8 +126,7 @@ impl Keeper {
         runtime.map(|runtime| runtime.spawn(task)).is_some()
     }
 
-    /// Looks after a lease from now on, for the first time then: renews it, and ends it
-    /// when it was held for as long as it may be.
+    /// Handles a lease from now on, first at `first`: renews it, and ends it at its `max_hold`.
     pub(crate) fn watch(&self, local: &Arc<LocalLease>, first: Instant) {
         match &self.runner {
             Runner::OnRuntime(on_runtime) => on_runtime.schedule(local, first),
@@ -138,7 +138,7 @@ impl Keeper {
         }
     }
 
-    /// Looks after a lease no more, since its term is over.
+    /// Stops handling a lease that has ended.
     pub(crate) fn forget(&self, local: &LocalLease) {
         match &self.runner {
             Runner::OnRuntime(on_runtime) => on_runtime.unschedule(local),
@@ -147,8 +147,8 @@ impl Keeper {
         }
     }
 
-    /// Asks whether a request's lease was taken by force, and lets it be lost if so. A hint
-    /// has said that it was, which anybody may have sent.
+    /// Asks the store whether a lease was taken by force, and marks it lost if so. The hint
+    /// that said so proves nothing: anybody may have sent it.
     pub(crate) fn ask_whether_forced(&self, id: RequestId) {
         let local = match &self.runner {
             Runner::OnRuntime(on_runtime) => on_runtime.find(id),
@@ -156,11 +156,11 @@ impl Keeper {
             Runner::Thread(shared, _) => shared.find(id),
         };
         if let Some(local) = local {
-            self.finish(renew::check(self.store.clone(), local));
+            self.finish(renew::lose_if_forced(self.store.clone(), local));
         }
     }
 
-    /// Lets an offer last for as long as its waiter is known to live.
+    /// Keeps an offer until its waiter would count as dead.
     pub(crate) fn keep_offer(&self, request: Request, until: Stamp) {
         let store = self.store.clone();
         self.finish(Box::pin(async move {
@@ -170,49 +170,48 @@ impl Keeper {
         }));
     }
 
-    /// Releases a lease in the background; what was held is kept for the rest of its
-    /// least time.
+    /// Releases a lease in the background. If it was held to its end, the rest of
+    /// `hold_at_least` stays.
     pub(crate) fn release_later(&self, local: &Arc<LocalLease>, was_held: bool) {
-        let (store, gate) = (self.store.clone(), self.gate.clone());
+        let (store, limit) = (self.store.clone(), self.limit.clone());
         let activity = ActivityGuard::new(&self.shutdown);
-        self.finish(release::release(store, gate, local.clone(), was_held, activity));
+        self.finish(release::release(store, limit, local.clone(), was_held, activity));
     }
 
-    /// Takes a lease that has ended back once more, if its acquisition was in doubt.
-    pub(crate) fn end_doubt(&self, local: &Arc<LocalLease>) {
-        if local.in_doubt().is_some() {
-            let (store, gate) = (self.store.clone(), self.gate.clone());
+    /// Cancels the request of an ended lease, if an ask of it got no answer.
+    pub(crate) fn cancel_late_grant(&self, local: &Arc<LocalLease>) {
+        if local.in_doubt_since().is_some() {
+            let (store, limit) = (self.store.clone(), self.limit.clone());
             let activity = ActivityGuard::new(&self.shutdown);
-            self.finish(release::end_doubt(store, gate, local.clone(), activity));
+            self.finish(release::cancel_late_grant(store, limit, local.clone(), activity));
         }
     }
 
-    /// Says how a lease was lost that is not held any more, as soon as that is known.
-    pub(crate) fn tell_later(&self, local: &Arc<LocalLease>, reason: LossReason) {
-        self.finish(renew::tell_once(self.store.clone(), local.clone(), reason));
+    /// Finds out in the background how a lease was lost, and marks it lost.
+    pub(crate) fn report_loss_later(&self, local: &Arc<LocalLease>, reason: LossReason) {
+        self.finish(renew::report_loss_job(self.store.clone(), local.clone(), reason));
     }
 
-    /// Takes acquisitions back in the background, once their command that is still
-    /// under way was answered.
+    /// Cancels acquisitions in the background, after the command that is still in flight.
     pub(crate) fn cancel_later<T: Send + 'static>(
         &self,
         requests: Vec<Request>,
         in_flight: Option<StoreFuture<T>>,
-        doubt: Doubt,
+        doubt: InDoubt,
     ) {
-        let (store, gate) = (self.store.clone(), self.gate.clone());
+        let (store, limit) = (self.store.clone(), self.limit.clone());
         let activity = ActivityGuard::new(&self.shutdown);
         let runner = self.runner.clone();
         let later = move |job, after| runner.finish_later(job, after);
-        self.finish(release::cancel(store, gate, requests, in_flight, doubt, activity, later));
+        self.finish(release::cancel(store, limit, requests, in_flight, doubt, activity, later));
     }
 
     fn finish(&self, mut job: Job) {
         match &self.runner {
             Runner::OnRuntime(_) => {
-                // What is done in one step needs no runtime, which may be gone.
+                // A job that ends in one step needs no runtime. Its runtime may be gone.
                 let mut context = Context::from_waker(Waker::noop());
-                // Nor a turn of a task that has used up its own.
+                // It must also run if its task has no budget left.
                 let first = pin!(unconstrained(job.as_mut())).poll(&mut context);
                 if let Poll::Pending = first
                     && let Ok(runtime) = Handle::try_current()
@@ -228,9 +227,9 @@ impl Keeper {
         }
     }
 
-    /// No more work comes; what there is, is finished.
+    /// Ends the keeper once it has finished its work. No more comes.
     pub(crate) fn end(&self) {
-        if self.check().is_err() {
+        if self.check_not_forked().is_err() {
             return;
         }
         match &self.runner {

@@ -1,4 +1,4 @@
-//! What a client knows of its own leases, and of its own end.
+//! What a client keeps in memory: its leases, its shutdown, its metrics.
 
 pub(crate) mod lease;
 pub(crate) mod shutdown;

@@ -120,6 +120,6 @@ impl Locks {
     }
 
     fn check(&self, step: Step, key: &LockKey) -> Result<(), LockError> {
-        self.client().keeper.check().map_err(|error| LockError::store(step, key, error))
+        self.client().check_not_forked(step, key)
     }
 }

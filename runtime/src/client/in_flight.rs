@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use super::Client;
 use crate::core::error::Outcome;
-use crate::keeper::Doubt;
+use crate::keeper::InDoubt;
 use crate::state::shutdown::ActivityGuard;
 use crate::store::{Request, Store, StoreError, StoreFuture};
 
@@ -21,7 +21,7 @@ pub(crate) struct InFlight<T> {
     /// The store may know the requests.
     is_armed: bool,
     /// When the first command was sent that had no answer: a copy of it may be on its way.
-    unanswered: Option<Instant>,
+    in_doubt_since: Option<Instant>,
     _activity: ActivityGuard,
 }
 
@@ -32,7 +32,7 @@ impl<T: Send + 'static> InFlight<T> {
             command: None,
             sent: client.store.now(),
             is_armed: false,
-            unanswered: None,
+            in_doubt_since: None,
             _activity: ActivityGuard::new(&client.keeper.shutdown),
         }
     }
@@ -49,8 +49,8 @@ impl<T: Send + 'static> InFlight<T> {
 
     /// When the first command was sent that had no answer, if there was one: it may be on
     /// its way.
-    pub(crate) fn in_doubt(&self) -> Option<Instant> {
-        self.unanswered
+    pub(crate) fn in_doubt_since(&self) -> Option<Instant> {
+        self.in_doubt_since
     }
 
     /// Sends a command; false if the store has none for it.
@@ -73,7 +73,7 @@ impl<T: Send + 'static> InFlight<T> {
             && error.outcome == Outcome::Unknown
         {
             self.is_armed = true;
-            self.unanswered.get_or_insert(self.sent);
+            self.in_doubt_since.get_or_insert(self.sent);
         }
         answer
     }
@@ -90,13 +90,13 @@ impl<T: Send + 'static> InFlight<T> {
 
     /// Goes on with requests that were never sent.
     pub(crate) fn start_anew(&mut self) {
-        (self.is_armed, self.unanswered) = (false, None);
+        (self.is_armed, self.in_doubt_since) = (false, None);
     }
 
     /// Leaves the requests to the keeper, if there is something to be taken back.
     pub(crate) fn give_up(&mut self, requests: impl FnOnce() -> Vec<Request>) {
         if self.is_begun() {
-            let doubt = Doubt::new(self.unanswered, self.sent);
+            let doubt = InDoubt::new(self.in_doubt_since, self.sent);
             self.client.keeper.cancel_later(requests(), self.command.take(), doubt);
         }
     }

@@ -13,7 +13,7 @@ use crate::core::error::Outcome;
 use crate::core::fence::Fence;
 use crate::core::key::LockKey;
 use crate::hints::{Message, Offer, Route};
-use crate::state::lease::{Grant, Granted};
+use crate::state::lease::{Grant, GrantTimes};
 use crate::store::{
     Attempt, Kind, LIVE, OFFER, QueuePosition, Request, Stamp, StoreError, StoreFuture,
     Subscription, Waiting, Wanted, validity,
@@ -24,7 +24,7 @@ use crate::store::{
 const LIVE_BEYOND: Duration = Duration::from_millis(500);
 
 /// An offer that ends sooner than it may take to confirm it is not relied on.
-const CONFIRMATION: Duration = Duration::from_millis(50);
+const MIN_LEFT_OF_OFFER: Duration = Duration::from_millis(50);
 
 /// One request, from its first command until it is granted or given up.
 pub(crate) struct PendingRequest {
@@ -34,7 +34,7 @@ pub(crate) struct PendingRequest {
     /// Where it hears of offers; a call that does not wait hears nothing.
     route: Option<Route>,
     /// When it first asked.
-    first: Option<Instant>,
+    first_asked: Option<Instant>,
     /// For how long it is known to live after its last ask, and the TTL of that.
     live: Duration,
     ttl: Duration,
@@ -43,7 +43,7 @@ pub(crate) struct PendingRequest {
     /// Until when an offer lasts if it was confirmed by the first of the asks that
     /// had no answer since.
     confirmed_until: Option<Instant>,
-    subscribing: Subscribing,
+    subscription: SubscriptionState,
 }
 
 /// The last ask that was answered *queued*: by it an offer is known, and when it ends.
@@ -55,7 +55,7 @@ struct Heartbeat {
 }
 
 /// Where hints are subscribed to lock by lock.
-enum Subscribing {
+enum SubscriptionState {
     /// There is no need.
     Done(#[expect(dead_code, reason = "it is held, not read")] Option<Subscription>),
     /// Only once the lock is found held: a free one costs no subscription.
@@ -74,13 +74,13 @@ impl PendingRequest {
             request,
             is_waiting: false,
             route: None,
-            first: None,
+            first_asked: None,
             live: Duration::ZERO,
             ttl,
             position: None,
             heartbeat: None,
             confirmed_until: None,
-            subscribing: Subscribing::Done(None),
+            subscription: SubscriptionState::Done(None),
         }
     }
 
@@ -93,19 +93,19 @@ impl PendingRequest {
             pending.route = Some(client.hints.route(&pending.request));
         }
         if let Some(subscription) = client.store.subscribe(&pending.request) {
-            pending.subscribing = Subscribing::Later(subscription);
+            pending.subscription = SubscriptionState::Later(subscription);
         }
         pending
     }
 
     /// Whether it may be asked for again with this TTL: an ask that had no answer could
     /// set another one at any time.
-    pub(crate) fn may_last(&self, ttl: Duration) -> bool {
-        ttl == self.request.ttl || self.in_flight.in_doubt().is_none()
+    pub(crate) fn can_use_ttl(&self, ttl: Duration) -> bool {
+        ttl == self.request.ttl || self.in_flight.in_doubt_since().is_none()
     }
 
     /// The same request for another acquisition.
-    pub(crate) fn inherited(mut self, ttl: Duration) -> Self {
+    pub(crate) fn with_ttl(mut self, ttl: Duration) -> Self {
         self.request.ttl = ttl;
         self
     }
@@ -127,9 +127,9 @@ impl PendingRequest {
     }
 
     /// Whether an offer would be heard of.
-    pub(crate) fn hears(&self) -> bool {
+    pub(crate) fn hears_hints(&self) -> bool {
         self.in_flight.client.store.gives_hints()
-            && !matches!(self.subscribing, Subscribing::Failed)
+            && !matches!(self.subscription, SubscriptionState::Failed)
     }
 
     /// Whether there is something to be taken back, or to be inherited.
@@ -143,18 +143,18 @@ impl PendingRequest {
         // who waits for that never asks as one who tries.
         let may_upgrade = self.request.kind == Kind::Write && self.request.owner.is_some();
         let is_waiting = self.is_waiting && (may_upgrade || !left.is_zero());
-        if let Subscribing::Later(_) = self.subscribing {
+        if let SubscriptionState::Later(_) = self.subscription {
             if !may_upgrade {
                 let answer = self.ask_once(None).await;
                 if !is_waiting || !matches!(answer, Ok(Attempt::Busy { .. })) {
                     return answer;
                 }
             }
-            let before = std::mem::replace(&mut self.subscribing, Subscribing::Failed);
-            if let Subscribing::Later(subscription) = before
+            let before = std::mem::replace(&mut self.subscription, SubscriptionState::Failed);
+            if let SubscriptionState::Later(subscription) = before
                 && let Ok(subscription) = subscription.await
             {
-                self.subscribing = Subscribing::Done(Some(subscription));
+                self.subscription = SubscriptionState::Done(Some(subscription));
             }
         }
         self.ask_once(is_waiting.then(|| LIVE.min(left.saturating_add(LIVE_BEYOND)))).await
@@ -178,12 +178,12 @@ impl PendingRequest {
                 Ok(Attempt::Granted { .. }) => {
                     self.in_flight.arm();
                     if !is_own {
-                        self.may_be_confirmed();
+                        self.note_possible_confirmation();
                         continue;
                     }
                 }
                 Err(error) if error.outcome == Outcome::Unknown => {
-                    self.may_be_confirmed();
+                    self.note_possible_confirmation();
                     if !is_own {
                         // It could set that TTL at any time.
                         self.in_flight.give_up(|| vec![self.request.clone()]);
@@ -200,7 +200,7 @@ impl PendingRequest {
     }
 
     /// The last ask may have confirmed an offer, for its own TTL.
-    fn may_be_confirmed(&mut self) {
+    fn note_possible_confirmation(&mut self) {
         let until = self.in_flight.sent + validity(self.ttl);
         self.confirmed_until = Some(self.confirmed_until.map_or(until, |it| it.min(until)));
     }
@@ -209,11 +209,11 @@ impl PendingRequest {
         let waiting = live.map(|live| Waiting { live, position: self.position() });
         (self.live, self.ttl) = (live.unwrap_or_default(), self.request.ttl);
         self.in_flight.send(|store| Some(store.acquire(&self.request, waiting)));
-        self.first.get_or_insert(self.in_flight.sent);
+        self.first_asked.get_or_insert(self.in_flight.sent);
     }
 
     fn position(&self) -> QueuePosition {
-        match (self.position, self.first) {
+        match (self.position, self.first_asked) {
             (Some(position), _) => QueuePosition::Assigned(position),
             (None, Some(first)) => {
                 QueuePosition::New { age: self.now().saturating_duration_since(first) }
@@ -226,7 +226,11 @@ impl PendingRequest {
     /// That something was missed is such a reason only while the store answers:
     /// else each connection that fails would wake all who wait, and they would
     /// make the next one.
-    pub(crate) async fn hear(&mut self, pause: Duration, is_faulty: bool) -> Option<Offer> {
+    pub(crate) async fn wait_for_hint(
+        &mut self,
+        pause: Duration,
+        is_faulty: bool,
+    ) -> Option<Offer> {
         let mut pause = pin!(sleep(pause));
         let Some(route) = &self.route else {
             tokio::select! {
@@ -260,15 +264,15 @@ impl PendingRequest {
     }
 
     /// What was granted. From here on it is the caller's.
-    pub(crate) fn granted(&mut self, token: u64) -> Granted {
-        self.grant(token, Grant::by_command(self.in_flight.sent, self.request.ttl))
+    pub(crate) fn take_grant(&mut self, token: u64) -> Grant {
+        self.take(token, GrantTimes::by_command(self.in_flight.sent, self.request.ttl))
     }
 
     /// What was offered: it lasts as long as the offer does, counted from
     /// the ask that it is for, however late it was heard of; and longer once the keeper
     /// has confirmed it. That sets the TTL, and may run long before its answer is here: so
     /// not beyond a TTL from now, or from an earlier ask that may have confirmed it.
-    pub(crate) fn offered(&mut self, offer: Offer) -> Option<Granted> {
+    pub(crate) fn take_offer(&mut self, offer: Offer) -> Option<Grant> {
         let Heartbeat { sent, live, .. } = self.heartbeat?;
         let now = self.now();
         // Where the server's clock has jumped since that ask, it ends sooner than by that.
@@ -277,18 +281,18 @@ impl PendingRequest {
         let deadline = deadline.min(now + validity(longest));
         let deadline = self.confirmed_until.map_or(deadline, |until| deadline.min(until));
         // What has run out, or is about to, is asked for again by the same request.
-        if now + CONFIRMATION >= deadline {
+        if now + MIN_LEFT_OF_OFFER >= deadline {
             return None;
         }
-        let grant = Grant { sent: now, deadline, is_offer: true, in_doubt: None };
-        Some(self.grant(offer.token, grant))
+        let times = GrantTimes { sent: now, deadline, is_offer: true, in_doubt_since: None };
+        Some(self.take(offer.token, times))
     }
 
-    fn grant(&mut self, token: u64, grant: Grant) -> Granted {
+    fn take(&mut self, token: u64, times: GrantTimes) -> Grant {
         let fence = self.request.kind.is_fenced().then(|| Fence::new(token));
-        let grant = Grant { in_doubt: self.in_flight.in_doubt(), ..grant };
+        let times = GrantTimes { in_doubt_since: self.in_flight.in_doubt_since(), ..times };
         self.in_flight.disarm();
-        Granted { request: self.request.clone(), fence, grant }
+        Grant { request: self.request.clone(), fence, times }
     }
 
     /// Goes on as another request, at the end of the queue.
@@ -298,7 +302,7 @@ impl PendingRequest {
             self.route = Some(self.client().hints.route(&self.request));
         }
         self.in_flight.start_anew();
-        (self.first, self.position) = (None, None);
+        (self.first_asked, self.position) = (None, None);
         (self.heartbeat, self.confirmed_until) = (None, None);
     }
 }

@@ -19,9 +19,9 @@ use crate::core::error::{LockError, LossReason, Outcome, Step};
 use crate::core::fence::Fence;
 use crate::core::key::LockKey;
 use crate::core::options::Options;
-use crate::keeper::{Judged, renew, why};
+use crate::keeper::{RenewOutcome, loss_reason, renew};
 use crate::local_queue::TurnId;
-use crate::state::lease::{Granted, LocalLease};
+use crate::state::lease::{Grant, LocalLease};
 use crate::store::Ended;
 
 /// How often a release, or a renewal by hand, is sent before it is given up.
@@ -60,12 +60,12 @@ enum Rest {
 }
 
 impl Lease {
-    pub(crate) fn new(shared: &Arc<Shared>, granted: Granted, options: &Options) -> Self {
-        let Granted { request, fence, grant } = granted;
+    pub(crate) fn new(shared: &Arc<Shared>, granted: Grant, options: &Options) -> Self {
+        let Grant { request, fence, times } = granted;
         let client = &shared.client;
         let (store, shutdown) = (client.store.clone(), client.keeper.shutdown.clone());
-        let local = Arc::new(LocalLease::new(store, shutdown, request, fence, grant, options));
-        client.keeper.watch(&local, local.first(grant));
+        let local = Arc::new(LocalLease::new(store, shutdown, request, fence, times, options));
+        client.keeper.watch(&local, local.first_due(times));
         Self {
             shared: shared.clone(),
             handle: LeaseHandle::new(local),
@@ -78,7 +78,7 @@ impl Lease {
     /// has worked under it, nothing is kept.
     pub(crate) fn unless_over(
         shared: &Arc<Shared>,
-        granted: Granted,
+        granted: Grant,
         options: &Options,
     ) -> Option<Self> {
         let mut lease = Self::new(shared, granted, options);
@@ -168,7 +168,7 @@ impl Lease {
             }
             let was_final = self.local().is_final();
             match renew(&self.client().store, self.local()).await {
-                Ok(Judged::Held(next)) => {
+                Ok(RenewOutcome::Held(next)) => {
                     // One that is not renewed is looked at when it ends, which is later now.
                     let is_new = !was_final && !self.local().is_renewed();
                     if let Some(next) = next.filter(|_| is_new) {
@@ -176,9 +176,9 @@ impl Lease {
                     }
                     break;
                 }
-                Ok(Judged::Gone(reason)) => {
+                Ok(RenewOutcome::Gone(reason)) => {
                     // Not in here: this may be polled by `run`, which stops that now.
-                    self.client().keeper.tell_later(self.local(), reason);
+                    self.client().keeper.report_loss_later(self.local(), reason);
                     break;
                 }
                 Err(error) if error.is_passing && tries_left > 0 => {}
@@ -208,7 +208,7 @@ impl Lease {
             return Err(self.lost_by(reason));
         }
         self.rest = Rest::Nothing;
-        self.local().settle(false);
+        self.local().count_out(false);
         Ok(ticket)
     }
 
@@ -250,14 +250,14 @@ impl Lease {
                 Err(error) => return Err(LockError::store(Step::Release, self.key(), error)),
                 Ok(answer) => {
                     self.rest = Rest::Nothing;
-                    self.client().keeper.end_doubt(self.local());
-                    self.local().settle(!matches!(answer, Ended::NotHeld(_)));
+                    self.client().keeper.cancel_late_grant(self.local());
+                    self.local().count_out(!matches!(answer, Ended::NotHeld(_)));
                     return match answer {
                         Ended::Kept => Ok(Released::Kept),
                         Ended::StillHeld(left) => Ok(Released::StillHeld(left)),
                         Ended::NotHeld(reason) if !is_unconfirmed || !was_held => {
                             let request = &self.local().request;
-                            let reason = why(&self.client().store, request, reason).await;
+                            let reason = loss_reason(&self.client().store, request, reason).await;
                             Err(self.lost_by(reason))
                         }
                         // Not held after a release that had no answer, and not known
@@ -278,7 +278,7 @@ impl Lease {
     }
 
     fn check(&self, step: Step) -> Result<(), LockError> {
-        self.client().keeper.check().map_err(|error| LockError::store(step, self.key(), error))
+        self.client().check_not_forked(step, self.key())
     }
 
     fn lost_by(&self, reason: LossReason) -> LockError {
@@ -289,12 +289,12 @@ impl Lease {
     /// be released.
     fn hand_over(&mut self) -> bool {
         let local = self.local();
-        let next = |turn| self.shared.queues.hand_over(turn, local, local.rest_of_grant()?);
+        let next = |turn| self.shared.queues.hand_over(turn, local, local.times_to_hand_over()?);
         let Some(next) = self.turn.and_then(next) else { return false };
         // Before others are woken, whatever that does.
         (self.turn, self.rest) = (None, Rest::Nothing);
-        self.local().settle(true);
-        next.tell();
+        self.local().count_out(true);
+        next.wake();
         true
     }
 
@@ -306,7 +306,7 @@ impl Lease {
 
     /// Ends the renewals; false if the lease was lost before.
     fn stop(&self) -> bool {
-        let was_held = self.local().finish();
+        let was_held = self.local().begin_release();
         self.client().keeper.forget(self.local());
         was_held
     }
@@ -316,7 +316,7 @@ impl Drop for Lease {
     fn drop(&mut self) {
         if self.rest != Rest::Nothing {
             // A copy in a process that was forked off is not the lease.
-            if self.client().keeper.check().is_err() {
+            if self.client().keeper.check_not_forked().is_err() {
                 return;
             }
             let was_held = self.stop();

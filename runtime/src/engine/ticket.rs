@@ -62,7 +62,13 @@ impl Ticket {
         }
         let request = &local.request;
         let (key, owner) = (request.key.clone(), request.owner.clone());
-        Ok(Self { key, id: request.id, kind: request.kind, owner, options: local.rest() })
+        Ok(Self {
+            key,
+            id: request.id,
+            kind: request.kind,
+            owner,
+            options: local.remaining_options(),
+        })
     }
 
     /// The lock.

@@ -1,4 +1,4 @@
-//! What all work of the keeper has in common.
+//! What all jobs of the keeper share.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -7,16 +7,17 @@ use std::time::Duration;
 
 use tokio::sync::Semaphore;
 
-/// Work that is done once.
+/// Work that runs once.
 pub(super) type Job = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// How many commands of jobs are under way at a time. All at once would take the server
-/// longer than a command may take, and fail together. Who waits to try again has no turn.
-pub(super) type Gate = Arc<Semaphore>;
+/// Limits how many commands of jobs are in flight. All at once would take the server longer
+/// than a command may take, and fail together. A job that pauses before a retry holds no
+/// permit.
+pub(super) type JobLimit = Arc<Semaphore>;
 
-/// The pause after a failure: short beside the TTL, so that several tries fit
-/// into what is left of a lease; and random, so that not all come back at once.
-pub(super) fn pause(ttl: Duration) -> Duration {
+/// The pause after a failure. It is short compared with the TTL, so that several retries fit
+/// into the rest of a lease. It is random, so that jobs do not come back together.
+pub(super) fn retry_pause(ttl: Duration) -> Duration {
     let longest = (ttl / 20).clamp(Duration::from_millis(10), Duration::from_millis(500));
     longest.mul_f64(0.5 + 0.5 * fastrand::f64())
 }

@@ -1,8 +1,8 @@
-//! Leases in memory: each is looked after on the runtime it was acquired on, by whose
-//! clock it lives, and ends with it.
+//! A keeper on its callers' runtimes, for leases in memory. A lease is handled on the runtime
+//! that acquired it, and is no longer handled when that runtime ends.
 //!
-//! Most end before they are due for the first time, and cost a place in a timetable. Only
-//! what is due has a task of its own from then on.
+//! Most leases end before they are first due; those cost an entry in a timetable. A lease that
+//! becomes due has a task of its own from then on.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,152 +13,152 @@ use tokio::runtime::{Handle, Id};
 use tokio::sync::Notify;
 use tokio::time::sleep_until;
 
-use super::jobs::Gate;
+use super::jobs::JobLimit;
 use super::renew;
 use super::timetable::{Timetable, slot_of};
 use crate::state::lease::LocalLease;
 use crate::state::shutdown::Shutdown;
 use crate::store::{RequestId, Store};
 
-/// How many leases one look takes out at a time.
-const AT_ONCE: usize = 100;
+/// How many leases are taken out of a timetable at a time.
+const MAX_DUE_AT_ONCE: usize = 100;
 
-/// The leases of a client, runtime by runtime. It does not keep the client.
+/// The leases of a client, by runtime. It does not keep the client alive.
 #[derive(Debug)]
-pub(super) struct OnRuntime {
+pub(super) struct RuntimeKeeper {
     store: Arc<dyn Store>,
-    gate: Gate,
+    limit: JobLimit,
     shutdown: Arc<Shutdown>,
-    /// Makes slots and watches, which are never the same.
+    /// Numbers slots, timetables and tasks.
     numbers: AtomicU64,
-    watches: Mutex<Vec<Watch>>,
-    /// Those that have a task of their own, by its number.
-    tended: Mutex<BTreeMap<u64, Arc<LocalLease>>>,
+    timetables: Mutex<Vec<RuntimeTimetable>>,
+    /// The leases that have a task of their own, by the task's number.
+    with_task: Mutex<BTreeMap<u64, Arc<LocalLease>>>,
 }
 
-/// What a runtime's task looks at.
+/// The leases of one runtime that have no task of their own.
 #[derive(Debug)]
-struct Watch {
+struct RuntimeTimetable {
     number: u64,
     runtime: Id,
     timetable: Timetable,
-    /// There is something to do sooner than the task knew.
+    /// An entry is due sooner than its task knew.
     changed: Arc<Notify>,
 }
 
-impl OnRuntime {
-    pub(super) fn new(store: Arc<dyn Store>, gate: Gate, shutdown: Arc<Shutdown>) -> Self {
-        let (watches, tended) = (Mutex::default(), Mutex::default());
-        Self { store, gate, shutdown, numbers: AtomicU64::new(0), watches, tended }
+impl RuntimeKeeper {
+    pub(super) fn new(store: Arc<dyn Store>, limit: JobLimit, shutdown: Arc<Shutdown>) -> Self {
+        let (timetables, with_task) = (Mutex::default(), Mutex::default());
+        Self { store, limit, shutdown, numbers: AtomicU64::new(0), timetables, with_task }
     }
 
     fn number(&self) -> u64 {
         self.numbers.fetch_add(1, Ordering::Relaxed)
     }
 
-    fn watches(&self) -> MutexGuard<'_, Vec<Watch>> {
-        self.watches.lock().unwrap_or_else(PoisonError::into_inner)
+    fn timetables(&self) -> MutexGuard<'_, Vec<RuntimeTimetable>> {
+        self.timetables.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn tended(&self) -> MutexGuard<'_, BTreeMap<u64, Arc<LocalLease>>> {
-        self.tended.lock().unwrap_or_else(PoisonError::into_inner)
+    fn with_task(&self) -> MutexGuard<'_, BTreeMap<u64, Arc<LocalLease>>> {
+        self.with_task.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The lease of a request, if it is looked after.
+    /// The lease of a request, if it is handled here.
     pub(super) fn find(&self, id: RequestId) -> Option<Arc<LocalLease>> {
-        let later = self.watches().iter().find_map(|watch| watch.timetable.find(id));
-        later.or_else(|| self.tended().values().find(|local| local.request.id == id).cloned())
+        let later = self.timetables().iter().find_map(|entry| entry.timetable.find(id));
+        later.or_else(|| self.with_task().values().find(|local| local.request.id == id).cloned())
     }
 
-    /// Looks after a lease from now on, on the runtime of whoever calls.
+    /// Handles a lease from now on, on the caller's runtime.
     pub(super) fn schedule(self: &Arc<Self>, local: &Arc<LocalLease>, when: Instant) {
         let Ok(runtime) = Handle::try_current() else { return };
-        // It is to be confirmed at once.
+        // An offer is confirmed at once.
         if local.is_offer() {
-            drop(runtime.spawn(self.tend(local.clone(), when)));
+            drop(runtime.spawn(self.renew_until_over(local.clone(), when)));
             return;
         }
         let (id, slot) = (runtime.id(), (when, self.number()));
         let mut begun = None;
-        let mut watches = self.watches();
-        let runner = watches.iter().position(|watch| watch.runtime == id).unwrap_or_else(|| {
+        let mut timetables = self.timetables();
+        let at = timetables.iter().position(|entry| entry.runtime == id).unwrap_or_else(|| {
             let (number, changed) = (self.number(), Arc::<Notify>::default());
             begun = Some((number, changed.clone()));
             let timetable = Timetable::default();
-            watches.push(Watch { number, runtime: id, timetable, changed });
-            watches.len() - 1
+            timetables.push(RuntimeTimetable { number, runtime: id, timetable, changed });
+            timetables.len() - 1
         });
-        let watch = &mut watches[runner];
-        let sooner = watch.timetable.put_in(local, slot).then(|| watch.changed.clone());
-        // On a runtime that ends, the task is dropped at once, which needs the lock.
-        drop(watches);
+        let entry = &mut timetables[at];
+        let sooner = entry.timetable.put_in(local, slot).then(|| entry.changed.clone());
+        // A runtime that is ending drops the task at once, and the task's drop needs the lock.
+        drop(timetables);
         if let Some(changed) = sooner {
             changed.notify_one();
         }
         if let Some((number, changed)) = begun {
-            let over = Over { on_runtime: self.clone(), number };
-            runtime.spawn(look(over, changed));
+            let guard = TimetableGuard { keeper: self.clone(), number };
+            runtime.spawn(run_timetable(guard, changed));
         }
     }
 
-    /// Looks after a lease no more.
+    /// Stops handling a lease.
     pub(super) fn unschedule(&self, local: &LocalLease) {
-        let mut watches = self.watches();
+        let mut timetables = self.timetables();
         if let Some(slot) = slot_of(local).take() {
-            // Wherever its guard is dropped.
-            let taken = watches.iter_mut().find_map(|watch| watch.timetable.take_out(slot));
-            drop((watches, taken));
+            // Its guard may be dropped on another runtime.
+            let taken = timetables.iter_mut().find_map(|entry| entry.timetable.take_out(slot));
+            drop((timetables, taken));
         }
     }
 
-    /// The client has ended: a task that has nothing to look after goes with it.
+    /// Wakes all tasks because the client has ended: a task without leases ends too.
     pub(super) fn end(&self) {
-        let all: Vec<_> = self.watches().iter().map(|watch| watch.changed.clone()).collect();
+        let all: Vec<_> = self.timetables().iter().map(|entry| entry.changed.clone()).collect();
         for changed in all {
             changed.notify_one();
         }
     }
 
-    /// Takes out the leases of a watch that are due, and says when it is to look again:
-    /// never if it has none left, and then it is gone.
+    /// Takes the due leases out of a timetable, and says when the next is due. A timetable with
+    /// none left is removed.
     fn due(&self, number: u64) -> (Vec<Arc<LocalLease>>, Option<Instant>) {
-        let mut watches = self.watches();
-        let runner = watches.iter().position(|watch| watch.number == number);
-        let Some(runner) = runner else { return (Vec::new(), None) };
-        let timetable = &mut watches[runner].timetable;
-        let due = timetable.due(self.store.now(), AT_ONCE);
+        let mut timetables = self.timetables();
+        let at = timetables.iter().position(|entry| entry.number == number);
+        let Some(at) = at else { return (Vec::new(), None) };
+        let timetable = &mut timetables[at].timetable;
+        let due = timetable.due(self.store.now(), MAX_DUE_AT_ONCE);
         let next = timetable.next(false);
         if next.is_none() {
-            watches.swap_remove(runner);
+            timetables.swap_remove(at);
         }
         (due, next)
     }
 
-    /// Looks after a lease for as long as it is held.
-    fn tend(
+    /// Starts to handle a lease by itself, until it is over.
+    fn renew_until_over(
         self: &Arc<Self>,
         local: Arc<LocalLease>,
         first: Instant,
     ) -> impl Future<Output = ()> + use<> {
-        let (store, gate) = (self.store.clone(), self.gate.clone());
-        let tended = Tended { on_runtime: self.clone(), number: self.number() };
-        self.tended().insert(tended.number, local.clone());
-        let tend = renew::tend_until_over(store, gate, self.shutdown.clone(), local, first);
+        let (store, limit) = (self.store.clone(), self.limit.clone());
+        let guard = TaskGuard { keeper: self.clone(), number: self.number() };
+        self.with_task().insert(guard.number, local.clone());
+        let renewals = renew::renew_until_over(store, limit, self.shutdown.clone(), local, first);
         async move {
-            let _tended = tended;
-            tend.await;
+            let _guard = guard;
+            renewals.await;
         }
     }
 }
 
-/// Gives each lease that is due a task of its own, until there is none left. One a
-/// runtime, and started again when there is one: so none stays that has nothing to do.
-async fn look(over: Over, changed: Arc<Notify>) {
-    let on_runtime = &over.on_runtime;
+/// Gives each due lease a task of its own, until the timetable is empty. A runtime has at most
+/// one such task; the next lease starts another, so no idle task stays.
+async fn run_timetable(guard: TimetableGuard, changed: Arc<Notify>) {
+    let keeper = &guard.keeper;
     loop {
-        let (due, next) = on_runtime.due(over.number);
+        let (due, next) = keeper.due(guard.number);
         for local in due {
-            tokio::spawn(on_runtime.tend(local, on_runtime.store.now()));
+            tokio::spawn(keeper.renew_until_over(local, keeper.store.now()));
         }
         let Some(next) = next else { return };
         tokio::select! {
@@ -168,33 +168,33 @@ async fn look(over: Over, changed: Arc<Notify>) {
     }
 }
 
-/// Ends the entry of a lease with its task.
-struct Tended {
-    on_runtime: Arc<OnRuntime>,
+/// Removes a lease's entry when its task ends.
+struct TaskGuard {
+    keeper: Arc<RuntimeKeeper>,
     number: u64,
 }
 
-impl Drop for Tended {
+impl Drop for TaskGuard {
     fn drop(&mut self) {
-        let local = self.on_runtime.tended().remove(&self.number);
-        // What else goes with it may need the lock.
+        let local = self.keeper.with_task().remove(&self.number);
+        // Dropping it may need the lock.
         drop(local);
     }
 }
 
-/// Ends a watch when its task is dropped with its runtime.
-struct Over {
-    on_runtime: Arc<OnRuntime>,
+/// Removes a timetable when its task is dropped with its runtime.
+struct TimetableGuard {
+    keeper: Arc<RuntimeKeeper>,
     number: u64,
 }
 
-impl Drop for Over {
+impl Drop for TimetableGuard {
     fn drop(&mut self) {
-        let mut watches = self.on_runtime.watches();
-        let runner = watches.iter().position(|watch| watch.number == self.number);
-        let gone = runner.map(|runner| watches.swap_remove(runner));
-        // What else goes with its leases may need the lock.
-        drop((watches, gone));
+        let mut timetables = self.keeper.timetables();
+        let at = timetables.iter().position(|entry| entry.number == self.number);
+        let gone = at.map(|at| timetables.swap_remove(at));
+        // Dropping the leases may need the lock.
+        drop((timetables, gone));
     }
 }
 

@@ -1,4 +1,4 @@
-//! Giving back: releases, and cancels of acquisitions that nobody waits for any more.
+//! Releases, and cancels of acquisitions that no caller waits for any more.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -7,21 +7,21 @@ use futures_util::future::join_all;
 use tokio::runtime::Handle;
 use tokio::time::{sleep, timeout};
 
-use super::jobs::{Gate, Job, pause};
+use super::jobs::{Job, JobLimit, retry_pause};
 use crate::core::error::Outcome;
 use crate::state::lease::LocalLease;
 use crate::state::shutdown::ActivityGuard;
 use crate::store::{Ended, LIVE_MOST, Request, Store, StoreError, StoreFuture};
 
-/// For how long at least the bytes of a command that had no answer may still arrive: as
-/// long as its connection may be silent before it is given up.
-const LATE: Duration = Duration::from_millis(500);
+/// How long at least the bytes of an unanswered command may still arrive: as long as a silent
+/// connection is kept.
+const LATE_ARRIVAL: Duration = Duration::from_millis(500);
 
-/// Releases a lease, and tries until time has ended it anyway. What was held is kept for
-/// the rest of its least time.
+/// Releases a lease, and retries until its TTL has ended it anyway. If it was held to its end,
+/// the rest of `hold_at_least` stays.
 pub(super) fn release(
     store: Arc<dyn Store>,
-    gate: Gate,
+    limit: JobLimit,
     local: Arc<LocalLease>,
     was_held: bool,
     activity: ActivityGuard,
@@ -29,83 +29,85 @@ pub(super) fn release(
     Box::pin(async move {
         let keep = || if was_held { local.keep() } else { Duration::ZERO };
         let release = || store.release(&local.request, keep());
-        if let Some(answer) = persist(&store, &gate, &local.request, "released", release).await {
-            local.settle(!matches!(answer, Ended::NotHeld(_)));
+        if let Some(answer) =
+            retry_until_over(&store, &limit, &local.request, "released", release).await
+        {
+            local.count_out(!matches!(answer, Ended::NotHeld(_)));
         }
-        end_doubt(store, gate, local, activity).await;
+        cancel_late_grant(store, limit, local, activity).await;
     })
 }
 
-/// Takes a lease that has ended back once more, if its acquisition was in doubt: late bytes
-/// of it may have granted it anew, to nobody. No other lease has its request by now.
-pub(super) fn end_doubt(
+/// Cancels the request of an ended lease, if an ask of it got no answer: that ask may arrive
+/// late and grant the lock to nobody. No other lease has this request by now.
+pub(super) fn cancel_late_grant(
     store: Arc<dyn Store>,
-    gate: Gate,
+    limit: JobLimit,
     local: Arc<LocalLease>,
     activity: ActivityGuard,
 ) -> Job {
     Box::pin(async move {
         let _activity = activity;
-        // Outside of a runtime, where a guest's job may begin, nothing can wait.
-        if let Some(since) = local.in_doubt().filter(|_| Handle::try_current().is_ok()) {
+        // A job in memory may start outside of a runtime. There are no timers there.
+        if let Some(since) = local.in_doubt_since().filter(|_| Handle::try_current().is_ok()) {
             sleep(late(&store, since)).await;
-            cancel_all(&store, &gate, std::slice::from_ref(&local.request)).await;
+            cancel_all(&store, &limit, std::slice::from_ref(&local.request)).await;
         }
     })
 }
 
-/// When no late bytes are to be expected any more of a command that was sent then: what was
-/// lost on the way is sent again after twice the time, and twice that.
+/// How long to wait until an unanswered ask can no longer arrive. A network resends lost bytes
+/// after twice the time, and then twice that.
 fn late(store: &Arc<dyn Store>, sent: Instant) -> Duration {
-    store.now().saturating_duration_since(sent).clamp(LATE, LIVE_MOST)
+    store.now().saturating_duration_since(sent).clamp(LATE_ARRIVAL, LIVE_MOST)
 }
 
-/// What may be on its way yet of an acquisition.
+/// Whether an ask of an acquisition may still arrive late, and since when.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Doubt {
-    /// An ask had no answer.
-    is_certain: bool,
-    /// When the first ask was sent that had none, or has none yet.
+pub(crate) struct InDoubt {
+    /// An ask got no answer. If false, one may only be in flight.
+    is_unanswered: bool,
+    /// When the first such ask was sent.
     since: Instant,
 }
 
-impl Doubt {
-    /// Of an acquisition whose first ask without an answer, if there was one, was sent at
-    /// `unanswered`, and whose last ask at `sent`.
-    pub(crate) fn new(unanswered: Option<Instant>, sent: Instant) -> Self {
-        Self { is_certain: unanswered.is_some(), since: unanswered.unwrap_or(sent) }
+impl InDoubt {
+    /// The doubt about an acquisition. `in_doubt_since` is when its first unanswered ask was
+    /// sent, if there was one; `sent` is when its last ask was sent.
+    pub(crate) fn new(in_doubt_since: Option<Instant>, sent: Instant) -> Self {
+        Self { is_unanswered: in_doubt_since.is_some(), since: in_doubt_since.unwrap_or(sent) }
     }
 }
 
-/// Takes acquisitions back: behind their own command, whose answer is awaited
-/// first, and until time has ended them anyway.
+/// Cancels acquisitions: after the answer to the command in flight, and with retries until
+/// their TTLs have ended them anyway.
 ///
-/// Those in doubt are taken back once more, by a job that is given to `later`: when no
-/// late bytes of their commands are to be expected any more. A server that lets us end a
-/// connection which was given up has none, but not all do.
+/// If an ask got no answer, `later` runs a second cancel when that ask can no longer arrive
+/// late. Most servers let the client kill a connection that was given up, and then nothing
+/// arrives late. Not all do.
 pub(super) fn cancel<T: Send + 'static>(
     store: Arc<dyn Store>,
-    gate: Gate,
+    limit: JobLimit,
     requests: Vec<Request>,
     in_flight: Option<StoreFuture<T>>,
-    mut doubt: Doubt,
+    mut doubt: InDoubt,
     activity: ActivityGuard,
     later: impl FnOnce(Job, Duration) + Send + 'static,
 ) -> Job {
     Box::pin(async move {
         if let Some(in_flight) = in_flight {
-            // Granted or not, they are taken back.
+            // It is cancelled whether it was granted or not.
             let is_unknown = |error: StoreError| error.outcome == Outcome::Unknown;
-            doubt.is_certain |= match answered(in_flight).await {
+            doubt.is_unanswered |= match answered(in_flight).await {
                 Some(answer) => answer.is_err_and(is_unknown),
                 None => true,
             };
         }
-        cancel_all(&store, &gate, &requests).await;
-        if doubt.is_certain {
+        cancel_all(&store, &limit, &requests).await;
+        if doubt.is_unanswered {
             let late = late(&store, doubt.since);
             let again = async move {
-                cancel_all(&store, &gate, &requests).await;
+                cancel_all(&store, &limit, &requests).await;
                 drop(activity);
             };
             later(Box::pin(again), late);
@@ -113,42 +115,42 @@ pub(super) fn cancel<T: Send + 'static>(
     })
 }
 
-/// The answer of a command, unless it is never to come.
+/// The answer to a command, unless it takes too long.
 async fn answered<T>(command: StoreFuture<T>) -> Option<Result<T, StoreError>> {
-    // Outside of a runtime, where a guest's job may begin, there are no timers.
+    // A job in memory may start outside of a runtime. There are no timers there.
     if Handle::try_current().is_err() {
         return Some(command.await);
     }
     timeout(LIVE_MOST, command).await.ok()
 }
 
-async fn cancel_all(store: &Arc<dyn Store>, gate: &Gate, requests: &[Request]) {
+async fn cancel_all(store: &Arc<dyn Store>, limit: &JobLimit, requests: &[Request]) {
     let cancel = async |request: &Request| {
-        persist(store, gate, request, "cancelled", || store.cancel(request)).await;
+        retry_until_over(store, limit, request, "cancelled", || store.cancel(request)).await;
     };
     join_all(requests.iter().map(cancel)).await;
 }
 
-/// How often a store may refuse for good before it is believed: rights and
-/// passwords may be in change.
-const REFUSALS: u32 = 5;
+/// How many final refusals a store may give before it is believed: an operator may be changing
+/// permissions or passwords.
+const MAX_REFUSALS: u32 = 5;
 
-/// Sends a command until it is answered, or its request has ended anyway; its answer, if
-/// there was one.
-async fn persist<T>(
+/// Sends a command until it is answered, or time has ended its request anyway. Gives the
+/// answer, if there was one.
+async fn retry_until_over<T>(
     store: &Arc<dyn Store>,
-    gate: &Gate,
+    limit: &JobLimit,
     request: &Request,
     done: &str,
     command: impl Fn() -> StoreFuture<T>,
 ) -> Option<T> {
-    // An offer, and a place in the queue, last as long as a waiter may live.
+    // An offer or a place in the queue lasts as long as a waiter may live.
     let lasts = request.ttl.max(LIVE_MOST);
     let (mut end, mut refusals) = (None, 0);
     loop {
         let answer = {
-            // It is never closed.
-            let _turn = gate.acquire().await;
+            // The semaphore is never closed.
+            let _permit = limit.acquire().await;
             command().await
         };
         let error = match answer {
@@ -156,13 +158,13 @@ async fn persist<T>(
             Err(error) => error,
         };
         refusals += u32::from(!error.is_passing);
-        // Outside of a runtime, where a guest's job may begin, nothing can wait.
+        // A job in memory may start outside of a runtime. There are no timers there.
         let is_hopeless = error.is_shut_down || Handle::try_current().is_err();
         let now = store.now();
-        if is_hopeless || refusals >= REFUSALS || now >= *end.get_or_insert(now + lasts) {
-            tracing::warn!(error = %error.source, "a lease could not be {done}; time ends it");
+        if is_hopeless || refusals >= MAX_REFUSALS || now >= *end.get_or_insert(now + lasts) {
+            tracing::warn!(error = %error.source, "a lease could not be {done}; its TTL ends it");
             return None;
         }
-        sleep(pause(request.ttl)).await;
+        sleep(retry_pause(request.ttl)).await;
     }
 }

@@ -1,4 +1,4 @@
-//! Renewing: which leases are due, what an answer means, and how a lease was lost.
+//! Renewing leases: which are due, what an answer means, and how a lease was lost.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use futures_util::stream::FuturesUnordered;
 use tokio::task::consume_budget;
 use tokio::time::sleep_until;
 
-use super::jobs::{Gate, Job, pause};
+use super::jobs::{Job, JobLimit, retry_pause};
 use super::release::release;
 use crate::core::error::LossReason;
 use crate::state::lease::LocalLease;
@@ -18,24 +18,24 @@ use crate::state::shutdown::{ActivityGuard, Shutdown};
 use crate::state::telemetry;
 use crate::store::{Renewal, Request, Store, StoreError};
 
-/// Looks after leases that are due: renews what is to be renewed, all at once. `again` is
-/// told when each is due next, `over` which were held for as long as they may be.
-pub(super) async fn tend(
+/// Handles due leases: renews those that need it, in one batch for each TTL. `again` is called
+/// with the time at which a lease is due next, `over` with a lease whose `max_hold` has ended.
+pub(super) async fn renew_due(
     store: &Arc<dyn Store>,
     due: Vec<Arc<LocalLease>>,
     mut again: impl FnMut(&Arc<LocalLease>, Instant),
     mut over: impl FnMut(Arc<LocalLease>),
 ) {
-    // Those of a TTL go together: a short lease does not wait for the others' answers.
+    // A batch has one TTL: a short lease does not wait for the answers of longer ones.
     let mut batches = BTreeMap::<_, (Vec<_>, Vec<_>)>::new();
     for local in due {
         if !local.is_held() {
-            match local.end() {
+            match local.release_due() {
                 Some(end) if store.now() < end => again(&local, end),
                 Some(_) => over(local),
                 None => {}
             }
-        } else if let Some((sent, request)) = local.renewal().filter(|_| local.is_to_be_renewed()) {
+        } else if let Some((sent, request)) = local.renewal().filter(|_| local.needs_renewal()) {
             let (locals, requests) = batches.entry(request.ttl).or_default();
             locals.push((local, sent));
             requests.push(request);
@@ -51,11 +51,16 @@ pub(super) async fn tend(
     let (mut gone, mut failures) = (Vec::new(), Vec::new());
     while let Some((ttl, locals, answers)) = asked.next().await {
         for ((local, sent), answer) in locals.into_iter().zip(answers) {
-            match judge(&local, sent, ttl, answer) {
-                Ok(Judged::Held(next)) => next.into_iter().for_each(|next| again(&local, next)),
-                Ok(Judged::Gone(reason)) => gone.push((local, reason)),
+            match apply_answer(&local, sent, ttl, answer) {
+                Ok(RenewOutcome::Held(next)) => {
+                    next.into_iter().for_each(|next| again(&local, next))
+                }
+                Ok(RenewOutcome::Gone(reason)) => gone.push((local, reason)),
                 Err(error) => {
-                    again(&local, store.now() + pause(local.request.ttl).min(local.remaining()));
+                    again(
+                        &local,
+                        store.now() + retry_pause(local.request.ttl).min(local.remaining()),
+                    );
                     failures.push(error.source);
                 }
             }
@@ -65,64 +70,72 @@ pub(super) async fn tend(
         let leases = failures.len();
         tracing::warn!(leases, %error, "leases could not be renewed; trying again");
     }
-    join_all(gone.iter().map(|(local, reason)| tell(store, local, *reason))).await;
+    join_all(gone.iter().map(|(local, reason)| report_loss(store, local, *reason))).await;
 }
 
-/// What a renewal's answer means for a lease.
-pub(crate) enum Judged {
-    /// It is held, and is to be looked after then.
+/// What a renewal's answer means for its lease.
+pub(crate) enum RenewOutcome {
+    /// It is held, and due next at that time if it is to be handled again.
     Held(Option<Instant>),
-    /// It is not, and was until now.
+    /// It was held until this answer.
     Gone(LossReason),
 }
 
-/// A store that does not answer is to be asked again, until the deadline: *unknown* is
-/// not *lost*. That it is not held is final.
-fn judge(
+/// Applies an answer to a lease. A failure is *unknown*, not *lost*: the renewal is retried
+/// until the deadline. The answer *not held* is final.
+fn apply_answer(
     local: &LocalLease,
     sent: Instant,
     ttl: Duration,
     answer: Result<Renewal, StoreError>,
-) -> Result<Judged, StoreError> {
+) -> Result<RenewOutcome, StoreError> {
     match answer {
         Ok(Renewal::Renewed) => {
             telemetry::renewal("renewed");
-            local.prolong(sent, ttl);
-            Ok(Judged::Held(local.is_held().then(|| local.next(sent))))
+            local.extend(sent, ttl);
+            Ok(RenewOutcome::Held(local.is_held().then(|| local.next_due(sent))))
         }
         Ok(Renewal::NotHeld(reason)) => {
             telemetry::renewal("not_held");
-            // Without effect if the guard has begun its release meanwhile.
-            Ok(if local.vanish(reason) { Judged::Gone(reason) } else { Judged::Held(None) })
+            // Nothing changes if the guard has begun its release meanwhile.
+            Ok(if local.mark_gone(reason) {
+                RenewOutcome::Gone(reason)
+            } else {
+                RenewOutcome::Held(None)
+            })
         }
         Err(error) => {
             telemetry::renewal("failed");
-            local.suspect();
+            local.mark_suspect();
             Err(error)
         }
     }
 }
 
-/// Renews one lease.
+/// Renews one lease now.
 pub(crate) async fn renew(
     store: &Arc<dyn Store>,
     local: &LocalLease,
-) -> Result<Judged, StoreError> {
+) -> Result<RenewOutcome, StoreError> {
     let Some((sent, request)) = local.renewal() else {
         consume_budget().await;
-        return Ok(Judged::Held(None));
+        return Ok(RenewOutcome::Held(None));
     };
-    judge(local, sent, request.ttl, store.renew(&request).await)
+    apply_answer(local, sent, request.ttl, store.renew(&request).await)
 }
 
-/// Says how a lease was lost that is not held any more.
-pub(super) fn tell_once(store: Arc<dyn Store>, local: Arc<LocalLease>, reason: LossReason) -> Job {
-    Box::pin(async move { tell(&store, &local, reason).await })
+/// `report_loss` as a job.
+pub(super) fn report_loss_job(
+    store: Arc<dyn Store>,
+    local: Arc<LocalLease>,
+    reason: LossReason,
+) -> Job {
+    Box::pin(async move { report_loss(&store, &local, reason).await })
 }
 
-/// Lets a lease be lost if the store says that it was taken by force. Without an answer it
-/// is left to its next renewal.
-pub(super) fn check(store: Arc<dyn Store>, local: Arc<LocalLease>) -> Job {
+/// Marks a lease lost if the store says that it was taken by force. Without an answer, its next
+/// renewal finds out.
+pub(super) fn lose_if_forced(store: Arc<dyn Store>, local: Arc<LocalLease>) -> Job {
     Box::pin(async move {
         if let Ok(true) = store.was_forced(&local.request).await {
             local.lose(LossReason::Forced);
@@ -130,27 +143,28 @@ pub(super) fn check(store: Arc<dyn Store>, local: Arc<LocalLease>) -> Job {
     })
 }
 
-/// Says how a lease was lost that is not held any more; as far as is known, if this is
-/// dropped before it is told more.
-async fn tell(store: &Arc<dyn Store>, local: &LocalLease, reason: LossReason) {
-    let mut told = Told { local, reason };
-    told.reason = why(store, &local.request, reason).await;
+/// Marks a lease lost once the store has said how. If this is dropped first, the lease is lost
+/// with what is known by then.
+async fn report_loss(store: &Arc<dyn Store>, local: &LocalLease, reason: LossReason) {
+    let mut report = LossReport { local, reason };
+    report.reason = loss_reason(store, &local.request, reason).await;
 }
 
-/// Says how a lease was lost when it is dropped.
-struct Told<'a> {
+/// Marks its lease lost when it is dropped.
+struct LossReport<'a> {
     local: &'a LocalLease,
     reason: LossReason,
 }
 
-impl Drop for Told<'_> {
+impl Drop for LossReport<'_> {
     fn drop(&mut self) {
         self.local.lose(self.reason);
     }
 }
 
-/// How a lease was lost that the store says is not held.
-pub(crate) async fn why(
+/// How a lease was lost of which the store says that it is not held: asks whether it was taken
+/// by force.
+pub(crate) async fn loss_reason(
     store: &Arc<dyn Store>,
     request: &Request,
     reason: LossReason,
@@ -161,10 +175,10 @@ pub(crate) async fn why(
     }
 }
 
-/// Looks after one lease for as long as it is held.
-pub(super) async fn tend_until_over(
+/// Handles one lease for as long as it is held.
+pub(super) async fn renew_until_over(
     store: Arc<dyn Store>,
-    gate: Gate,
+    limit: JobLimit,
     shutdown: Arc<Shutdown>,
     local: Arc<LocalLease>,
     first: Instant,
@@ -172,13 +186,14 @@ pub(super) async fn tend_until_over(
     let (mut next, mut is_over) = (Some(first), false);
     while let Some(when) = next.take() {
         tokio::select! {
-            () = local.over(), if local.is_held() => {}
+            () = local.until_not_held(), if local.is_held() => {}
             () = sleep_until(when.into()) => {}
         }
-        tend(&store, vec![local.clone()], |_, when| next = Some(when), |_| is_over = true).await;
+        renew_due(&store, vec![local.clone()], |_, when| next = Some(when), |_| is_over = true)
+            .await;
     }
     if is_over {
-        release(store, gate, local, true, ActivityGuard::new(&shutdown)).await;
+        release(store, limit, local, true, ActivityGuard::new(&shutdown)).await;
     }
 }
 

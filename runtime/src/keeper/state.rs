@@ -1,4 +1,4 @@
-//! What the keeper has to do: a timetable of leases, and jobs.
+//! The keeper's work: a timetable of leases, and jobs.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -6,34 +6,34 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
 
-use super::jobs::{Gate, Job};
+use super::jobs::{Job, JobLimit};
 use super::timetable::{Timetable, slot_of};
 use crate::state::lease::LocalLease;
 use crate::state::shutdown::Shutdown;
 use crate::store::{RequestId, Store};
 
-/// The number of a job: later ones have greater ones.
+/// The number of a job. Later jobs have greater ones.
 pub(super) type JobId = u64;
 
-/// What the keeper and its callers share.
+/// What the keeper's thread and its callers share.
 #[derive(Debug)]
 pub(super) struct KeeperState {
     pub(super) store: Arc<dyn Store>,
-    pub(super) gate: Gate,
+    pub(super) limit: JobLimit,
     pub(super) shutdown: Arc<Shutdown>,
-    /// The process that the keeper's thread is in.
+    /// The process in which the keeper's thread runs.
     process: u32,
-    book: Mutex<Book>,
-    /// There is something to do sooner than the keeper knew.
+    agenda: Mutex<Agenda>,
+    /// An entry is due sooner than the keeper knew, or a job has come.
     pub(super) changed: Notify,
     /// The client has ended.
     pub(super) ended: Notify,
-    /// A job is finished.
+    /// A job has finished.
     finished: Condvar,
 }
 
 #[derive(Default)]
-pub(super) struct Book {
+pub(super) struct Agenda {
     pub(super) timetable: Timetable,
     jobs: Vec<(JobId, Job)>,
     /// Jobs that are queued or running.
@@ -42,9 +42,9 @@ pub(super) struct Book {
     has_ended: bool,
 }
 
-impl std::fmt::Debug for Book {
+impl std::fmt::Debug for Agenda {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Book")
+        f.debug_struct("Agenda")
             .field("renewals", &self.timetable.len())
             .field("unfinished", &self.unfinished.len())
             .finish_non_exhaustive()
@@ -52,62 +52,63 @@ impl std::fmt::Debug for Book {
 }
 
 impl KeeperState {
-    pub(super) fn new(store: Arc<dyn Store>, gate: Gate, shutdown: Arc<Shutdown>) -> Self {
+    pub(super) fn new(store: Arc<dyn Store>, limit: JobLimit, shutdown: Arc<Shutdown>) -> Self {
         Self {
             store,
-            gate,
+            limit,
             shutdown,
             process: std::process::id(),
-            book: Mutex::default(),
+            agenda: Mutex::default(),
             changed: Notify::new(),
             ended: Notify::new(),
             finished: Condvar::new(),
         }
     }
 
-    /// Whether the keeper's thread is in this process, and not in one that this was forked
-    /// off from.
+    /// Whether the keeper's thread runs in this process. False in a process that was forked
+    /// off.
     pub(super) fn is_here(&self) -> bool {
         self.process == std::process::id()
     }
 
-    pub(super) fn book(&self) -> MutexGuard<'_, Book> {
-        self.book.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(super) fn agenda(&self) -> MutexGuard<'_, Agenda> {
+        self.agenda.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Puts a lease into the timetable, unless its holder has ended it.
     pub(super) fn schedule(&self, local: &Arc<LocalLease>, when: Instant) {
-        let mut book = self.book();
-        book.numbers += 1;
-        let slot = (when, book.numbers);
-        let is_sooner = book.timetable.put_in(local, slot);
-        drop(book);
+        let mut agenda = self.agenda();
+        agenda.numbers += 1;
+        let slot = (when, agenda.numbers);
+        let is_sooner = agenda.timetable.put_in(local, slot);
+        drop(agenda);
         if is_sooner {
             self.changed.notify_one();
         }
     }
 
     pub(super) fn unschedule(&self, local: &LocalLease) {
-        let mut book = self.book();
+        let mut agenda = self.agenda();
         if let Some(slot) = slot_of(local).take() {
-            book.timetable.take_out(slot);
+            agenda.timetable.take_out(slot);
         }
     }
 
-    /// The lease of a request; not while a renewal of it is under way, which finds out too.
+    /// The lease of a request. `None` while a renewal of it is in flight; that renewal finds
+    /// out by itself.
     pub(super) fn find(&self, id: RequestId) -> Option<Arc<LocalLease>> {
-        self.book().timetable.find(id)
+        self.agenda().timetable.find(id)
     }
 
     pub(super) fn push(&self, job: Job) {
-        let id = self.book().id();
+        let id = self.agenda().begin_job();
         self.queue(id, job);
     }
 
-    /// The same after a while; it counts as unfinished at once. On the keeper's own
-    /// runtime.
+    /// The same after a delay. The job counts as unfinished at once. Only to be called on the
+    /// keeper's own runtime.
     pub(super) fn push_later(self: Arc<Self>, job: Job, after: Duration) {
-        let id = self.book().id();
+        let id = self.agenda().begin_job();
         tokio::spawn(async move {
             tokio::time::sleep(after).await;
             self.queue(id, job);
@@ -115,60 +116,60 @@ impl KeeperState {
     }
 
     fn queue(&self, id: JobId, job: Job) {
-        self.book().jobs.push((id, job));
+        self.agenda().jobs.push((id, job));
         self.changed.notify_one();
     }
 
     pub(super) fn end(&self) {
-        self.book().has_ended = true;
+        self.agenda().has_ended = true;
         self.changed.notify_one();
         self.ended.notify_one();
     }
 
-    /// Blocks until all jobs that are there now are finished, and says how many
-    /// of them are not after `bound`.
+    /// Blocks until all present jobs have finished, for at most `bound`. Gives how many have
+    /// not.
     pub(super) fn drain(&self, bound: Duration) -> usize {
-        let last = self.book().numbers;
+        let last = self.agenda().numbers;
         self.drain_up_to(last, bound)
     }
 
-    /// Those that come meanwhile are not waited for: under load there would be
-    /// no end.
+    /// Waits for no later jobs: under load that would have no end.
     fn drain_up_to(&self, last: JobId, bound: Duration) -> usize {
-        let is_left = |book: &mut Book| book.unfinished.first().is_some_and(|first| *first <= last);
-        let waited = self.finished.wait_timeout_while(self.book(), bound, is_left);
+        let is_left =
+            |agenda: &mut Agenda| agenda.unfinished.first().is_some_and(|first| *first <= last);
+        let waited = self.finished.wait_timeout_while(self.agenda(), bound, is_left);
         waited.unwrap_or_else(PoisonError::into_inner).0.unfinished.range(..=last).count()
     }
 }
 
-impl Book {
-    /// The number of a job that is to be done.
-    fn id(&mut self) -> JobId {
+impl Agenda {
+    /// Numbers a job and counts it as unfinished.
+    fn begin_job(&mut self) -> JobId {
         self.numbers += 1;
         self.unfinished.insert(self.numbers);
         self.numbers
     }
 
-    /// Takes out the jobs.
+    /// Takes the queued jobs.
     pub(super) fn take_jobs(&mut self) -> Vec<(JobId, Job)> {
         std::mem::take(&mut self.jobs)
     }
 
-    /// Whether the client has ended, and all is done.
+    /// Whether the client has ended and all work is done.
     pub(super) fn is_over(&self) -> bool {
         self.has_ended && self.timetable.is_empty() && self.unfinished.is_empty()
     }
 }
 
-/// Counts a job as finished, be it because its runtime was dropped.
-pub(super) struct Done {
+/// Counts a job as finished, also if its runtime drops it.
+pub(super) struct JobGuard {
     pub(super) shared: Arc<KeeperState>,
     pub(super) id: JobId,
 }
 
-impl Drop for Done {
+impl Drop for JobGuard {
     fn drop(&mut self) {
-        self.shared.book().unfinished.remove(&self.id);
+        self.shared.agenda().unfinished.remove(&self.id);
         self.shared.finished.notify_all();
     }
 }
@@ -184,7 +185,7 @@ mod tests {
     use super::*;
     use crate::core::key::LockKey;
     use crate::core::options::Options;
-    use crate::state::lease::Grant;
+    use crate::state::lease::GrantTimes;
     use crate::store::memory::MemoryStore;
     use crate::store::{ClientId, Kind, Request, RequestId};
 
@@ -196,14 +197,14 @@ mod tests {
             let id = RequestId::next(ClientId::random(), &AtomicU64::new(0));
             let (key, ttl) = (LockKey::new(n).unwrap(), Duration::from_secs(30));
             let request = Request { key, id, kind: Kind::Mutex, owner: None, ttl };
-            let grant = Grant::by_command(Instant::now(), ttl);
+            let times = GrantTimes::by_command(Instant::now(), ttl);
             let store = shared.store.clone();
             Arc::new(LocalLease::new(
                 store,
                 Arc::default(),
                 request,
                 None,
-                grant,
+                times,
                 &Options::default(),
             ))
         };
@@ -216,9 +217,9 @@ mod tests {
         assert!(wakes(at(10)), "it has nothing to wait for");
         assert!(!wakes(at(20)));
         assert!(wakes(at(5)));
-        assert!(shared.book().timetable.next(false).is_some());
+        assert!(shared.agenda().timetable.next(false).is_some());
         assert!(!wakes(at(6)));
-        assert!(shared.book().timetable.next(true).is_none(), "it waits for something else");
+        assert!(shared.agenda().timetable.next(true).is_none(), "it waits for something else");
         assert!(wakes(at(30)), "and what it does then is not known");
     }
 
@@ -229,9 +230,9 @@ mod tests {
         let shared = Arc::new(shared);
         shared.push(Box::pin(async {}));
         shared.push(Box::pin(async {}));
-        let (first, _) = shared.book().take_jobs().remove(0);
+        let (first, _) = shared.agenda().take_jobs().remove(0);
         assert_eq!(shared.drain(Duration::ZERO), 2);
-        drop(Done { shared: shared.clone(), id: first });
+        drop(JobGuard { shared: shared.clone(), id: first });
         assert_eq!(shared.drain_up_to(first, Duration::from_secs(60)), 0);
         assert_eq!(shared.drain(Duration::ZERO), 1);
     }

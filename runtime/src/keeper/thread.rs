@@ -1,5 +1,4 @@
-//! The keeper's own thread, and what keeps a process from ending before its
-//! releases are sent.
+//! The keeper's own thread, and what delays the end of a process until its releases are sent.
 
 use std::cell::RefCell;
 use std::sync::{Arc, Weak};
@@ -10,69 +9,69 @@ use tokio::runtime::{Builder, Handle};
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 
-use super::state::{Done, KeeperState};
+use super::state::{JobGuard, KeeperState};
 use super::{release, renew};
 use crate::core::error::{LockError, Outcome, Step};
-use crate::state::lease::{LOOK, LocalLease};
+use crate::state::lease::{LONGEST_SLEEP, LocalLease};
 use crate::state::shutdown::{ActivityGuard, DRAIN};
 use crate::store::{ClientInfo, Store, StoreError};
 
-/// How many renewals go together, and how many such pipelines are under way at a time.
-const TOGETHER: usize = 100;
-const PIPELINES: usize = 16;
+/// How many renewals go in one batch, and how many batches are in flight at a time.
+const BATCH_SIZE: usize = 100;
+const MAX_BATCHES: usize = 16;
 
-/// The least time from one look at the timetable to the next: what is due by then goes
+/// The shortest time between two looks at the timetable. Leases that are due within it go
 /// together.
 const TICK: Duration = Duration::from_millis(5);
 
-/// How long a client's record of itself lasts, and how often it is written.
-const RECORD: Duration = Duration::from_secs(180);
-const RECORD_AGAIN: Duration = Duration::from_secs(60);
+/// How long the client's record of itself lasts, and how often it is written.
+const RECORD_TTL: Duration = Duration::from_secs(180);
+const RECORD_INTERVAL: Duration = Duration::from_secs(60);
 
-/// A thread with a runtime of its own, to which a keeper is still to be given.
+/// A thread with a runtime, waiting for the keeper that it will run.
 #[derive(Debug)]
 pub(crate) struct Thread {
     runtime: Handle,
-    keep: oneshot::Sender<(Arc<KeeperState>, ClientInfo)>,
+    start_keeper: oneshot::Sender<(Arc<KeeperState>, ClientInfo)>,
 }
 
 impl Thread {
-    /// Starts the thread. It ends when this is dropped unused.
+    /// Starts the thread. It ends if this is dropped unused.
     pub(crate) fn start() -> Result<Self, LockError> {
         let failed = |error: std::io::Error| LockError::Store {
             step: Step::Connect,
-            what: "anything: the keeper's thread did not start".to_owned(),
+            what: "anything: the lock client's thread did not start".to_owned(),
             outcome: Outcome::NotRun,
             cause: Box::new(error),
         };
         let runtime = Builder::new_current_thread().enable_all().build().map_err(failed)?;
         let handle = runtime.handle().clone();
-        let (keep, kept) = oneshot::channel();
+        let (start_keeper, given) = oneshot::channel();
         let main = move || {
             runtime.block_on(async {
-                if let Ok((shared, info)) = kept.await {
+                if let Ok((shared, info)) = given.await {
                     run(shared, info).await;
                 }
             });
-            // What it dropped itself it has not to wait for.
+            // Releases that this thread dropped itself are done: it must not wait for them.
             let _ = AT_EXIT.try_with(|at_exit| at_exit.borrow_mut().0.clear());
         };
         thread::Builder::new().name("leasehold".to_owned()).spawn(main).map_err(failed)?;
-        Ok(Self { runtime: handle, keep })
+        Ok(Self { runtime: handle, start_keeper })
     }
 
-    /// Where connections are to be driven.
+    /// The runtime that drives the connections.
     pub(crate) fn runtime(&self) -> Handle {
         self.runtime.clone()
     }
 
-    pub(super) fn keep(self, shared: Arc<KeeperState>, info: ClientInfo) {
-        // It ends only when it is given nothing, so it is there.
-        let _ = self.keep.send((shared, info));
+    pub(super) fn run_keeper(self, shared: Arc<KeeperState>, info: ClientInfo) {
+        // The thread waits for exactly this, so it is there.
+        let _ = self.start_keeper.send((shared, info));
     }
 }
 
-/// Works until the client's end, then finishes what there is, within a bound.
+/// Works until the client has ended, and then finishes its work within a limit.
 async fn run(shared: Arc<KeeperState>, info: ClientInfo) {
     let introduction = tokio::spawn(introduce(shared.store.clone(), info));
     let ended = async {
@@ -83,47 +82,47 @@ async fn run(shared: Arc<KeeperState>, info: ClientInfo) {
         () = work(&shared) => {}
         () = ended => {
             let left = shared.drain(Duration::ZERO);
-            tracing::warn!(left, "the lock client ended before all was released; the TTLs end the rest");
+            tracing::warn!(left, "the lock client ended before all locks were released; their TTLs end them");
         }
     }
     introduction.abort();
 }
 
-/// Does what is due, until the client has ended and all is done.
+/// Renews due leases and runs jobs, until the client has ended and all is done.
 async fn work(shared: &Arc<KeeperState>) {
-    let (mut pipelines, mut jobs) = (JoinSet::new(), JoinSet::new());
+    let (mut batches, mut jobs) = (JoinSet::new(), JoinSet::new());
     let mut looked = shared.store.now();
     loop {
         let next = {
-            let (mut book, now) = (shared.book(), shared.store.now());
+            let (mut agenda, now) = (shared.agenda(), shared.store.now());
             if now >= looked + TICK {
                 looked = now;
-                while pipelines.len() < PIPELINES
-                    && let due = book.timetable.due(now, TOGETHER)
+                while batches.len() < MAX_BATCHES
+                    && let due = agenda.timetable.due(now, BATCH_SIZE)
                     && !due.is_empty()
                 {
-                    pipelines.spawn(tend(shared.clone(), due));
+                    batches.spawn(renew_due(shared.clone(), due));
                 }
             }
-            for (id, job) in book.take_jobs() {
-                let done = Done { shared: shared.clone(), id };
+            for (id, job) in agenda.take_jobs() {
+                let done = JobGuard { shared: shared.clone(), id };
                 jobs.spawn(async move {
                     let _done = done;
                     job.await;
                 });
             }
-            if pipelines.is_empty() && jobs.is_empty() && book.is_over() {
+            if batches.is_empty() && jobs.is_empty() && agenda.is_over() {
                 return;
             }
-            // With no room for more, the end of one is what is waited for.
-            book.timetable.next(pipelines.len() >= PIPELINES)
+            // If no more batches may start, the end of one wakes the loop.
+            agenda.timetable.next(batches.len() >= MAX_BATCHES)
         };
         let timer = async {
             match next {
                 Some(next) => {
                     let left =
                         next.max(looked + TICK).saturating_duration_since(shared.store.now());
-                    tokio::time::sleep(left.min(LOOK)).await;
+                    tokio::time::sleep(left.min(LONGEST_SLEEP)).await;
                 }
                 None => std::future::pending().await,
             }
@@ -131,42 +130,42 @@ async fn work(shared: &Arc<KeeperState>) {
         tokio::select! {
             () = shared.changed.notified() => {}
             () = timer => {}
-            Some(_) = pipelines.join_next() => {}
+            Some(_) = batches.join_next() => {}
             Some(_) = jobs.join_next() => {}
         }
     }
 }
 
-/// Looks after leases that are due, and puts them into the timetable again.
-async fn tend(shared: Arc<KeeperState>, due: Vec<Arc<LocalLease>>) {
+/// Renews due leases, and puts them into the timetable again.
+async fn renew_due(shared: Arc<KeeperState>, due: Vec<Arc<LocalLease>>) {
     let again = |local: &_, when| shared.schedule(local, when);
-    let over = |local| {
-        let (store, gate) = (shared.store.clone(), shared.gate.clone());
+    let release = |local| {
+        let (store, limit) = (shared.store.clone(), shared.limit.clone());
         shared.push(release::release(
             store,
-            gate,
+            limit,
             local,
             true,
             ActivityGuard::new(&shared.shutdown),
         ));
     };
-    renew::tend(&shared.store, due, again, over).await;
+    renew::renew_due(&shared.store, due, again, release).await;
 }
 
-/// Keeps the client's record of itself on the store.
+/// Writes the client's record of itself to the store, again and again.
 async fn introduce(store: Arc<dyn Store>, info: ClientInfo) {
     loop {
-        if let Err(error) = store.introduce(&info, RECORD).await {
-            tracing::debug!(error = %error.source, "the client's record was not written");
+        if let Err(error) = store.introduce(&info, RECORD_TTL).await {
+            tracing::debug!(error = %error.source, "the client's record of itself was not written");
         }
-        tokio::time::sleep(RECORD_AGAIN).await;
+        tokio::time::sleep(RECORD_INTERVAL).await;
     }
 }
 
-/// Why nothing is done in a process that was forked off.
-pub(super) fn forked() -> StoreError {
+/// The error in a process that was forked off.
+pub(super) fn forked_error() -> StoreError {
     let source = "this process was forked, and the lock client's thread is not in it: \
-                  connect anew in the child";
+                  connect again in the child";
     StoreError {
         outcome: Outcome::NotRun,
         is_passing: false,
@@ -179,14 +178,13 @@ thread_local! {
     static AT_EXIT: RefCell<AtExit> = const { RefCell::new(AtExit(Vec::new())) };
 }
 
-/// Makes the end of this thread wait, within a bound, until the keeper has
-/// done the jobs that are there by then.
+/// Makes the end of this thread wait, within a limit, for the jobs that the keeper has by then.
 ///
-/// A process ends when its main thread does, and the keeper's thread with it:
-/// without this, what was dropped just before would stay until its TTL. Every
-/// thread that connects, acquires or drops is such a thread.
+/// A process ends with its main thread, and takes the keeper's thread along. Without this, a
+/// lease that was dropped just before would stay until its TTL. Every thread that connects,
+/// acquires or drops calls this.
 pub(super) fn drain_at_exit(shared: &Arc<KeeperState>) {
-    // Without effect in a thread that is ending already.
+    // Does nothing on a thread that is already ending.
     let _ = AT_EXIT.try_with(|at_exit| {
         let keepers = &mut at_exit.borrow_mut().0;
         if !keepers.iter().any(|keeper| keeper.as_ptr() == Arc::as_ptr(shared)) {
@@ -204,10 +202,13 @@ impl Drop for AtExit {
         for keeper in keepers.filter(|keeper| keeper.is_here()) {
             let left = keeper.drain(DRAIN);
             if left > 0 {
-                // Whoever logs may use this thread's locals, which are gone: a
-                // panic here would abort the process. The keeper's are there.
+                // The keeper's thread logs it. A logger may use thread-locals, and those of
+                // this thread are gone: a panic here would abort the process.
                 keeper.push(Box::pin(async move {
-                    tracing::warn!(left, "not all was released in time; the TTLs end the rest");
+                    tracing::warn!(
+                        left,
+                        "not all locks were released in time; their TTLs end them"
+                    );
                 }));
             }
         }
@@ -230,7 +231,7 @@ mod tests {
 
     const TTL: Duration = Duration::from_secs(2);
 
-    /// A client with a keeper on this thread.
+    /// A client whose keeper runs on this thread.
     fn client(thread: Thread) -> (Locks, Arc<FaultInjector>) {
         let (store, id) =
             (Arc::new(FaultInjector::over(Arc::<MemoryStore>::default())), ClientId::random());
@@ -238,7 +239,7 @@ mod tests {
         (Locks::new(store.clone(), keeper, id, true), store)
     }
 
-    /// A task costs more than what is known of a lease, and a timer.
+    /// A task costs more memory than an entry in a timetable.
     #[tokio::test]
     async fn many_leases_cost_no_task_each() {
         let thread = Thread::start().unwrap();
@@ -255,13 +256,13 @@ mod tests {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
         assert!(leases.iter().all(crate::engine::lease::Lease::is_held));
-        // The introduction, and renewals under way.
-        assert!(most <= 1 + PIPELINES, "{most} tasks");
+        // The task that writes the record, and the batches in flight.
+        assert!(most <= 1 + MAX_BATCHES, "{most} tasks");
         assert_eq!(tokio::runtime::Handle::current().metrics().num_alive_tasks(), 0);
     }
 
-    /// The keeper looks at the clock often enough, whatever its timers say; and goes on by
-    /// them when it is that far ahead.
+    /// The keeper reads the clock often, because timers stop during a suspension. Once its
+    /// timers agree with the clock, it goes on by them.
     #[tokio::test]
     async fn a_lease_that_ended_in_a_suspension_is_lost_soon_after_it() {
         const LONG: Duration = Duration::from_secs(3_600);
@@ -270,7 +271,7 @@ mod tests {
         let unrenewed = locks.mutex("b").ttl(LONG).auto_renew(false).lock().await.unwrap();
         let (handle, other) = (lease.handle(), unrenewed.handle());
         let lost = tokio::spawn(async move { tokio::join!(handle.lost(), other.lost()) });
-        // All sleep by now.
+        // All tasks sleep by now.
         tokio::time::sleep(TTL / 10).await;
         store.suspend(LONG);
         let lost = timeout(Duration::from_secs(30), lost).await.expect("its timers are late");

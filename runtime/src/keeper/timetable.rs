@@ -1,4 +1,4 @@
-//! Which lease is to be looked after when.
+//! When each lease is due.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, MutexGuard, PoisonError};
@@ -7,50 +7,50 @@ use std::time::Instant;
 use crate::state::lease::{LocalLease, Slot};
 use crate::store::RequestId;
 
-/// The leases of a keeper, by when they are due. Shared behind a lock.
+/// The leases of a keeper, ordered by when they are due. Its owner locks it.
 #[derive(Debug, Default)]
 pub(super) struct Timetable {
-    places: BTreeMap<Slot, Arc<LocalLease>>,
-    /// When the keeper looks again, if it is not woken before.
-    looks_at: Option<Instant>,
+    leases: BTreeMap<Slot, Arc<LocalLease>>,
+    /// When the keeper looks again, unless it is woken before.
+    wakes_at: Option<Instant>,
 }
 
 impl Timetable {
-    /// Puts a lease in, with a number that no other has, unless its holder has ended it.
-    /// Whether the keeper is to be woken: it looks again only later.
+    /// Puts a lease in, unless its holder has ended it. The slot's number must be unique. True
+    /// if the keeper must be woken, because it would look too late.
     pub(super) fn put_in(&mut self, local: &Arc<LocalLease>, slot: Slot) -> bool {
         if local.has_ended() {
             return false;
         }
         if let Some(before) = slot_of(local).replace(slot) {
-            self.places.remove(&before);
+            self.leases.remove(&before);
         }
-        self.places.insert(slot, local.clone());
-        // What comes later is seen when it looks. To wake another thread for each lease
-        // of a caller that has one at a time would cost more than the rest of this.
-        let is_sooner = self.looks_at.is_none_or(|looks_at| slot.0 < looks_at);
+        self.leases.insert(slot, local.clone());
+        // The keeper finds a later entry when it looks. Waking another thread for each lease of
+        // a caller that holds one at a time would cost more than the rest of this.
+        let is_sooner = self.wakes_at.is_none_or(|wakes_at| slot.0 < wakes_at);
         if is_sooner {
-            self.looks_at = Some(slot.0);
+            self.wakes_at = Some(slot.0);
         }
         is_sooner
     }
 
-    /// Takes the lease of a slot out, if it is in here.
+    /// Removes the lease of a slot, if it is here.
     pub(super) fn take_out(&mut self, slot: Slot) -> Option<Arc<LocalLease>> {
-        self.places.remove(&slot)
+        self.leases.remove(&slot)
     }
 
-    /// The lease of a request, if it is in here. It looks at all of them: that happens
-    /// seldom, and so no lease has to be entered by its request as well.
+    /// The lease of a request, if it is here. This searches all leases: it happens seldom, and
+    /// an index by request would cost every lease something.
     pub(super) fn find(&self, id: RequestId) -> Option<Arc<LocalLease>> {
-        self.places.values().find(|local| local.request.id == id).cloned()
+        self.leases.values().find(|local| local.request.id == id).cloned()
     }
 
-    /// Takes out the leases that are due, at most so many.
-    pub(super) fn due(&mut self, now: Instant, most: usize) -> Vec<Arc<LocalLease>> {
+    /// Takes out the leases that are due, at most `max` of them.
+    pub(super) fn due(&mut self, now: Instant, max: usize) -> Vec<Arc<LocalLease>> {
         let mut due = Vec::new();
-        while due.len() < most
-            && let Some(first) = self.places.first_entry().filter(|first| first.key().0 <= now)
+        while due.len() < max
+            && let Some(first) = self.leases.first_entry().filter(|first| first.key().0 <= now)
         {
             let local = first.remove();
             *slot_of(&local) = None;
@@ -59,26 +59,26 @@ impl Timetable {
         due
     }
 
-    /// When the next lease is due: the keeper looks again then, unless it `waits` for
-    /// something else.
+    /// When the next lease is due. The keeper looks again then, unless it `waits` for something
+    /// else.
     pub(super) fn next(&mut self, waits: bool) -> Option<Instant> {
-        let next = self.places.first_key_value().map(|(slot, _)| slot.0);
-        self.looks_at = next.filter(|_| !waits);
-        self.looks_at
+        let next = self.leases.first_key_value().map(|(slot, _)| slot.0);
+        self.wakes_at = next.filter(|_| !waits);
+        self.wakes_at
     }
 
     #[cfg(feature = "redis")]
     pub(super) fn is_empty(&self) -> bool {
-        self.places.is_empty()
+        self.leases.is_empty()
     }
 
     #[cfg(feature = "redis")]
     pub(super) fn len(&self) -> usize {
-        self.places.len()
+        self.leases.len()
     }
 }
 
-/// The slot of a lease; with the lock of its timetable held.
+/// A lease's slot. The caller holds the lock of the lease's timetable.
 pub(super) fn slot_of(local: &LocalLease) -> MutexGuard<'_, Option<Slot>> {
     local.slot.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -4,35 +4,35 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::handoff::Handoff;
-use super::queue::{Admitted, Name, Standing, What};
+use super::queue::{Admitted, LeaseSpec, QueueName, Standing};
 use super::queues::LocalQueues;
 use super::turns::TurnId;
 use crate::client::pending::PendingRequest;
-use crate::state::lease::Granted;
+use crate::state::lease::Grant;
 use crate::state::shutdown::ActivityGuard;
 
 /// The right to ask the store for a lock, or to take up a lease that is handed over. It goes
 /// to the next waiter when it is dropped.
 pub(crate) struct Admission {
     queues: Arc<LocalQueues>,
-    name: Name,
-    what: What,
+    name: QueueName,
+    spec: LeaseSpec,
     admitted: Admitted,
 }
 
 impl Admission {
     pub(super) fn new(
         queues: &Arc<LocalQueues>,
-        name: Name,
-        what: What,
+        name: QueueName,
+        spec: LeaseSpec,
         admitted: Admitted,
     ) -> Self {
-        Self { queues: queues.clone(), name, what, admitted }
+        Self { queues: queues.clone(), name, spec, admitted }
     }
 
     /// The grant that was handed over, and its turn. Nothing if there is none, or not any
     /// more: then the store is to be asked. The client's shutdown waits for the guard.
-    pub(crate) fn take_up(&mut self) -> Option<(Granted, TurnId, ActivityGuard)> {
+    pub(crate) fn take_up(&mut self) -> Option<(Grant, TurnId, ActivityGuard)> {
         let Standing::InTurn(turn) = self.admitted.standing else { return None };
         self.admitted.standing = Standing::Served;
         let handoff = self.queues.take_up(&self.name, turn);
@@ -46,9 +46,9 @@ impl Admission {
     /// The lease it took up was over: it asks the store, beside those that do.
     pub(crate) fn ask_instead(&mut self) {
         let now = self.queues.now();
-        let mut all = self.queues.all();
-        let queue = self.queues.queue(&mut all, &self.name, now);
-        queue.admit(self.what.0, now);
+        let mut queues = self.queues.lock();
+        let queue = self.queues.queue(&mut queues, &self.name, now);
+        queue.admit(self.spec.0, now);
         self.admitted.standing = Standing::Asks(queue.generation);
     }
 
@@ -58,9 +58,9 @@ impl Admission {
     }
 
     /// Notes that it asks.
-    pub(crate) fn sign(&self) {
-        if let Some(queue) = self.queues.all().queues.get_mut(&self.name) {
-            queue.sign = self.queues.now();
+    pub(crate) fn note_activity(&self) {
+        if let Some(queue) = self.queues.lock().by_name.get_mut(&self.name) {
+            queue.last_activity = self.queues.now();
         }
     }
 
@@ -69,7 +69,7 @@ impl Admission {
     pub(crate) fn granted(mut self, ttl: Duration) -> Option<TurnId> {
         let Standing::Asks(generation) = self.admitted.standing else { return None };
         self.admitted.standing = Standing::Served;
-        self.queues.begin_turn(&self.name, &self.what, ttl, generation)
+        self.queues.begin_turn(&self.name, &self.spec, ttl, generation)
     }
 
     /// Goes, and leaves its request to the next: the place in the store's queue is the
@@ -82,6 +82,6 @@ impl Admission {
 impl Drop for Admission {
     fn drop(&mut self) {
         let admitted = std::mem::replace(&mut self.admitted, Standing::Served.into());
-        self.queues.withdraw(&self.name, &self.what, admitted);
+        self.queues.withdraw(&self.name, &self.spec, admitted);
     }
 }

@@ -9,11 +9,11 @@ use std::time::{Duration, Instant};
 use tokio::time::sleep;
 
 use super::handoff::Handoff;
-use super::queue::{LocalQueue, Name, Place, Standing, What, name, weight};
+use super::queue::{LeaseSpec, LocalQueue, Place, QueueName, Standing, name, weight};
 use super::queues::LocalQueues;
 use super::turns::{TURN, TurnId};
 use crate::core::key::LockKey;
-use crate::state::lease::{Grant, LocalLease};
+use crate::state::lease::{GrantTimes, LocalLease};
 use crate::store::{Kind, Request};
 
 impl LocalQueues {
@@ -21,30 +21,30 @@ impl LocalQueues {
     /// the lease next, a turn begins.
     pub(super) fn begin_turn(
         self: &Arc<Self>,
-        name: &Name,
-        what: &What,
+        name: &QueueName,
+        spec: &LeaseSpec,
         ttl: Duration,
         generation: u64,
     ) -> Option<TurnId> {
-        let can_be = self.hands_over && matches!(what.0, Kind::Mutex | Kind::Semaphore { .. });
+        let can_be = self.hands_over && matches!(spec.0, Kind::Mutex | Kind::Semaphore { .. });
         let turn = self.change(name, None, |queue| {
-            queue.dismiss(what.0, generation);
-            if !can_be || !queue.first_suits(what, ttl) {
+            queue.dismiss(spec.0, generation);
+            if !can_be || !queue.first_suits(spec, ttl) {
                 return None;
             }
             let (id, ends) = (self.number(), self.now() + TURN);
-            queue.turns.begin(id, weight(what.0), ends);
+            queue.turns.begin(id, weight(spec.0), ends);
             Some((id, ends))
         });
         let (id, ends) = turn?;
         let is_timed = {
-            let ends_of_all = &mut self.all().ends;
+            let ends_of_all = &mut self.lock().ends;
             ends_of_all.in_order.push_back((ends, name.clone(), id));
             std::mem::replace(&mut ends_of_all.is_timed, true)
         };
         if !is_timed && !self.client.keeper.spawn(end_in_time(Timer(Arc::downgrade(self)))) {
             // Without timers it would not end in time.
-            self.all().ends.is_timed = false;
+            self.lock().ends.is_timed = false;
             drop(self.change(name, None, |queue| queue.turns.end(id)));
             return None;
         }
@@ -57,27 +57,27 @@ impl LocalQueues {
         self: &Arc<Self>,
         turn: TurnId,
         local: &LocalLease,
-        rest: Grant,
+        rest: GrantTimes,
     ) -> Option<HandedOver> {
         let request = &local.request;
         let name = name(&request.key, request.kind, request.owner.as_ref());
-        let what = (request.kind, request.owner.clone());
+        let spec = (request.kind, request.owner.clone());
         let place = {
-            let mut all = self.all();
-            let queue = all.queues.get_mut(&name)?;
+            let mut queues = self.lock();
+            let queue = queues.by_name.get_mut(&name)?;
             let now = self.now();
-            let place = queue.next_in_turn(turn, &what, request.ttl, now)?;
+            let place = queue.next_in_turn(turn, &spec, request.ttl, now)?;
             let running = queue.turns.find(turn)?;
             running.left -= 1;
             running.handoff = Some(Handoff::new(&self.client, local, rest));
-            queue.sign = now;
+            queue.last_activity = now;
             place
         };
         Some(HandedOver { queues: self.clone(), name, place, turn })
     }
 
     /// Takes up the lease that was handed over, if its turn is not over.
-    pub(super) fn take_up(&self, name: &Name, id: TurnId) -> Option<Handoff> {
+    pub(super) fn take_up(&self, name: &QueueName, id: TurnId) -> Option<Handoff> {
         let now = self.now();
         let handoff = self.change(name, None, |queue| {
             let turn = queue.turns.find(id)?;
@@ -87,13 +87,13 @@ impl LocalQueues {
         handoff?.ok()
     }
 
-    /// Ends a turn: the next waiter asks the store.
+    /// TurnEnds a turn: the next waiter asks the store.
     pub(crate) fn end_turn(&self, request: &Request, id: TurnId) {
         let name = name(&request.key, request.kind, request.owner.as_ref());
         drop(self.change(&name, None, |queue| queue.turns.end(id)));
     }
 
-    /// Ends all turns of a lock: earlier grants are not handed over any more.
+    /// TurnEnds all turns of a lock: earlier grants are not handed over any more.
     pub(crate) fn end_turns(&self, key: &LockKey) {
         for kind in [Kind::Mutex, Kind::Semaphore { limit: 1, weight: 1 }] {
             let end = |queue: &mut LocalQueue| Some(std::mem::take(&mut queue.turns));
@@ -102,8 +102,8 @@ impl LocalQueues {
     }
 
     /// The next turn whose time is over.
-    fn next_over(&self, now: Instant) -> Option<(Name, TurnId)> {
-        let in_order = &mut self.all().ends.in_order;
+    fn next_over(&self, now: Instant) -> Option<(QueueName, TurnId)> {
+        let in_order = &mut self.lock().ends.in_order;
         in_order.front().filter(|(ends, ..)| *ends <= now)?;
         in_order.pop_front().map(|(_, name, id)| (name, id))
     }
@@ -113,14 +113,14 @@ impl LocalQueues {
 #[must_use = "the next waiter is to be told"]
 pub(crate) struct HandedOver {
     queues: Arc<LocalQueues>,
-    name: Name,
+    name: QueueName,
     place: Place,
     turn: TurnId,
 }
 
 impl HandedOver {
     /// Tells the waiter. If it is gone, the lease goes to the next.
-    pub(crate) fn tell(self) {
+    pub(crate) fn wake(self) {
         self.queues.admit(&self.name, self.place, Standing::InTurn(self.turn).into());
     }
 }
@@ -131,12 +131,12 @@ struct Timer(Weak<LocalQueues>);
 impl Drop for Timer {
     fn drop(&mut self) {
         if let Some(queues) = self.0.upgrade() {
-            queues.all().ends.is_timed = false;
+            queues.lock().ends.is_timed = false;
         }
     }
 }
 
-/// Ends turns when their time is over: a holder may keep its lease for longer, or a waiter
+/// TurnEnds turns when their time is over: a holder may keep its lease for longer, or a waiter
 /// may not take it up. Then other waiters are admitted to ask the store.
 async fn end_in_time(mut timer: Timer) {
     let mut left = TURN;
@@ -147,7 +147,7 @@ async fn end_in_time(mut timer: Timer) {
         while let Some((name, id)) = queues.next_over(now) {
             drop(queues.change(&name, None, |queue| queue.turns.end(id)));
         }
-        let ends = &mut queues.all().ends;
+        let ends = &mut queues.lock().ends;
         if let Some((first, ..)) = ends.in_order.front() {
             left = first.saturating_duration_since(now);
         } else {

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use crate::client::Client;
 use crate::core::fence::Fence;
-use crate::keeper::Doubt;
-use crate::state::lease::{Grant, Granted, LocalLease};
+use crate::keeper::InDoubt;
+use crate::state::lease::{Grant, GrantTimes, LocalLease};
 use crate::state::shutdown::ActivityGuard;
 use crate::store::{Request, StoreFuture};
 
@@ -17,13 +17,13 @@ pub(super) struct Handoff {
     /// It is there until it is a lease.
     request: Option<Request>,
     fence: Option<Fence>,
-    grant: Grant,
+    grant: GrantTimes,
     /// It is there until it is a lease.
     activity: Option<ActivityGuard>,
 }
 
 impl Handoff {
-    pub(super) fn new(client: &Arc<Client>, local: &LocalLease, grant: Grant) -> Self {
+    pub(super) fn new(client: &Arc<Client>, local: &LocalLease, grant: GrantTimes) -> Self {
         Self {
             client: client.clone(),
             request: Some(local.request.clone()),
@@ -38,17 +38,17 @@ impl Handoff {
     }
 
     /// The grant, as of now. Whoever takes it makes a lease of it, and drops the guard then.
-    pub(super) fn into_granted(mut self) -> Option<(Granted, ActivityGuard)> {
+    pub(super) fn into_granted(mut self) -> Option<(Grant, ActivityGuard)> {
         let (request, activity) = (self.request.take()?, self.activity.take()?);
-        let grant = Grant { sent: self.client.store.now(), ..self.grant };
-        Some((Granted { request, fence: self.fence, grant }, activity))
+        let times = GrantTimes { sent: self.client.store.now(), ..self.grant };
+        Some((Grant { request, fence: self.fence, times }, activity))
     }
 }
 
 impl Drop for Handoff {
     fn drop(&mut self) {
         if let Some(request) = self.request.take() {
-            let doubt = Doubt::new(self.grant.in_doubt, self.client.store.now());
+            let doubt = InDoubt::new(self.grant.in_doubt_since, self.client.store.now());
             self.client.keeper.cancel_later(vec![request], None::<StoreFuture<()>>, doubt);
         }
     }

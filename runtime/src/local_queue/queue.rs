@@ -13,22 +13,22 @@ use crate::store::{Kind, Owner};
 
 /// A lock, as one kind of it. For an owner that may hold it already, also the owner: a
 /// re-entering owner must not queue behind its own waiters.
-pub(super) type Name = (LockKey, Discriminant<Kind>, Option<Owner>);
+pub(super) type QueueName = (LockKey, Discriminant<Kind>, Option<Owner>);
 
-/// What an acquisition asks for. Another that asks for the same can go on with its request.
-pub(super) type What = (Kind, Option<Owner>);
+/// LeaseSpec an acquisition asks for. Another that asks for the same can go on with its request.
+pub(super) type LeaseSpec = (Kind, Option<Owner>);
 
 /// How many ask the store at a time, however large a semaphore's limit is: each sends a
 /// command every other second to say that it lives.
-const MOST: u32 = 64;
+const MAX_ASKERS: u32 = 64;
 
 /// The queue of one lock in this process.
 pub(super) struct LocalQueue {
     /// How many ask the store, and their weight.
     askers: u32,
-    asking: u64,
+    asking_weight: u64,
     /// When one of them asked last, or was handed the lease.
-    pub(super) sign: Instant,
+    pub(super) last_activity: Instant,
     /// Askers of an earlier generation were silent for too long, and do not count.
     pub(super) generation: u64,
     pub(super) turns: Turns,
@@ -40,12 +40,12 @@ pub(super) struct Place {
     /// Unique over all queues of the client: a waiter may look for its place in a queue
     /// that was made anew.
     pub(super) number: u64,
-    pub(super) what: What,
+    pub(super) spec: LeaseSpec,
     pub(super) ttl: Duration,
     pub(super) admit: oneshot::Sender<Admitted>,
 }
 
-/// What a waiter is admitted to.
+/// LeaseSpec a waiter is admitted to.
 pub(super) struct Admitted {
     pub(super) standing: Standing,
     /// A request that another acquisition has begun and left.
@@ -72,8 +72,8 @@ impl LocalQueue {
     pub(super) fn new(generation: u64, now: Instant) -> Self {
         Self {
             askers: 0,
-            asking: 0,
-            sign: now,
+            asking_weight: 0,
+            last_activity: now,
             generation,
             turns: Turns::default(),
             waiting: VecDeque::new(),
@@ -91,11 +91,11 @@ impl LocalQueue {
         let capacity = match kind {
             Kind::Mutex | Kind::Write => 1,
             Kind::Semaphore { limit, .. } => limit.into(),
-            // All of an owner's are let in together.
-            Kind::Read | Kind::Reentrant => MOST.into(),
+            // Queues of an owner's are let in together.
+            Kind::Read | Kind::Reentrant => MAX_ASKERS.into(),
         };
-        let taken = self.asking + self.turns.weight();
-        taken == 0 || self.askers < MOST && taken + weight(kind) <= capacity
+        let taken = self.asking_weight + self.turns.weight();
+        taken == 0 || self.askers < MAX_ASKERS && taken + weight(kind) <= capacity
     }
 
     /// Takes a place out of the queue. Nothing if its waiter was admitted before.
@@ -106,7 +106,7 @@ impl LocalQueue {
 
     /// The first waiter, if there is room for it: it asks from now on.
     pub(super) fn admit_first(&mut self, now: Instant) -> Option<Place> {
-        let kind = self.waiting.front()?.what.0;
+        let kind = self.waiting.front()?.spec.0;
         if !self.has_room(kind) {
             return None;
         }
@@ -117,44 +117,44 @@ impl LocalQueue {
     /// One more asks the store.
     pub(super) fn admit(&mut self, kind: Kind, now: Instant) {
         self.askers += 1;
-        self.asking += weight(kind);
-        self.sign = now;
+        self.asking_weight += weight(kind);
+        self.last_activity = now;
     }
 
     /// One asks no more. Askers of an earlier generation do not count.
     pub(super) fn dismiss(&mut self, kind: Kind, generation: u64) {
         if self.generation == generation {
             self.askers -= 1;
-            self.asking -= weight(kind);
+            self.asking_weight -= weight(kind);
         }
     }
 
     /// Begins a new generation: those that ask count no more, and no turn runs.
     pub(super) fn begin_generation(&mut self, generation: u64) -> Turns {
-        (self.generation, self.askers, self.asking) = (generation, 0, 0);
+        (self.generation, self.askers, self.asking_weight) = (generation, 0, 0);
         std::mem::take(&mut self.turns)
     }
 
     /// Whether the first waiter can have a lease of this kind and TTL.
-    pub(super) fn first_suits(&self, what: &What, ttl: Duration) -> bool {
-        self.waiting.front().is_some_and(|first| first.what == *what && first.ttl == ttl)
+    pub(super) fn first_suits(&self, spec: &LeaseSpec, ttl: Duration) -> bool {
+        self.waiting.front().is_some_and(|first| first.spec == *spec && first.ttl == ttl)
     }
 
     /// The next waiter in a turn, if the turn goes on.
     pub(super) fn next_in_turn(
         &mut self,
         id: TurnId,
-        what: &What,
+        spec: &LeaseSpec,
         ttl: Duration,
         now: Instant,
     ) -> Option<Place> {
         self.turns.find(id).filter(|turn| turn.left > 0 && now < turn.ends)?;
-        if self.first_suits(what, ttl) { self.waiting.pop_front() } else { None }
+        if self.first_suits(spec, ttl) { self.waiting.pop_front() } else { None }
     }
 }
 
 /// The name of a lock's queue.
-pub(super) fn name(key: &LockKey, kind: Kind, owner: Option<&Owner>) -> Name {
+pub(super) fn name(key: &LockKey, kind: Kind, owner: Option<&Owner>) -> QueueName {
     let owner = owner.filter(|_| kind.may_reenter());
     (key.clone(), discriminant(&kind), owner.cloned())
 }

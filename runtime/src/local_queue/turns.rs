@@ -32,7 +32,7 @@ pub(super) struct Turn {
     pub(super) ends: Instant,
     /// How often the lease may still be handed over.
     pub(super) left: u64,
-    /// What the next waiter takes up. It has been told.
+    /// LeaseSpec the next waiter takes up. It has been told.
     pub(super) handoff: Option<Handoff>,
 }
 
@@ -56,7 +56,7 @@ impl Turns {
         self.running.get_mut(at)
     }
 
-    /// Ends a turn, and gives back a handoff that nobody has taken up.
+    /// TurnEnds a turn, and gives back a handoff that nobody has taken up.
     pub(super) fn end(&mut self, id: TurnId) -> Option<Handoff> {
         let at = self.running.binary_search_by_key(&id, |turn| turn.id).ok()?;
         let turn = self.running.remove(at)?;

@@ -7,14 +7,14 @@ use tokio::sync::oneshot;
 use tokio::time::sleep;
 
 use super::admission::Admission;
-use super::queue::{Admitted, Name, Place, Standing, What, name};
+use super::queue::{Admitted, LeaseSpec, Place, QueueName, Standing, name};
 use super::queues::LocalQueues;
 use crate::store::{LIVE, Wanted};
 
-/// By how much longer each waiter than the one before it waits for a sign.
-const A_LITTLE: Duration = Duration::from_millis(100);
+/// By how much longer each waiter than the one before it waits for a last_activity.
+const PATIENCE_STEP: Duration = Duration::from_millis(100);
 
-/// What entering a queue gives.
+/// LeaseSpec entering a queue gives.
 pub(crate) enum Entry {
     /// It may ask the store.
     Admitted(Admission),
@@ -26,28 +26,28 @@ impl LocalQueues {
     /// Enters the queue of a lock, for a lease of this TTL.
     pub(crate) fn enter(self: &Arc<Self>, wanted: &Wanted, ttl: Duration) -> Entry {
         let name = name(&wanted.key, wanted.kind, wanted.owner.as_ref());
-        let what = (wanted.kind, wanted.owner.clone());
+        let spec = (wanted.kind, wanted.owner.clone());
         let now = self.now();
-        let mut all = self.all();
-        let queue = self.queue(&mut all, &name, now);
-        if queue.waiting.is_empty() && queue.has_room(what.0) {
-            queue.admit(what.0, now);
+        let mut queues = self.lock();
+        let queue = self.queue(&mut queues, &name, now);
+        if queue.waiting.is_empty() && queue.has_room(spec.0) {
+            queue.admit(spec.0, now);
             let asks = Standing::Asks(queue.generation);
-            return Entry::Admitted(Admission::new(self, name, what, asks.into()));
+            return Entry::Admitted(Admission::new(self, name, spec, asks.into()));
         }
         let (admit, admitted) = oneshot::channel();
         let number = self.number();
-        queue.waiting.push_back(Place { number, what: what.clone(), ttl, admit });
-        Entry::Waiter(Waiter { queues: self.clone(), name, number, what, admitted })
+        queue.waiting.push_back(Place { number, spec: spec.clone(), ttl, admit });
+        Entry::Waiter(Waiter { queues: self.clone(), name, number, spec, admitted })
     }
 }
 
 /// Waits in a queue, and leaves it when dropped.
 pub(crate) struct Waiter {
     queues: Arc<LocalQueues>,
-    name: Name,
+    name: QueueName,
     number: u64,
-    what: What,
+    spec: LeaseSpec,
     admitted: oneshot::Receiver<Admitted>,
 }
 
@@ -63,43 +63,43 @@ impl Waiter {
         loop {
             let patience = self.patience();
             if patience.is_zero()
-                && let Some(admission) = self.go_past()
+                && let Some(admission) = self.overtake()
             {
                 return Some(admission);
             }
             tokio::select! {
                 biased;
                 admitted = &mut self.admitted => return Some(self.admission_to(admitted.ok()?)),
-                () = sleep(patience.max(A_LITTLE)) => {}
+                () = sleep(patience.max(PATIENCE_STEP)) => {}
             }
         }
     }
 
     fn admission_to(&self, admitted: Admitted) -> Admission {
-        Admission::new(&self.queues, self.name.clone(), self.what.clone(), admitted)
+        Admission::new(&self.queues, self.name.clone(), self.spec.clone(), admitted)
     }
 
-    /// How long it still waits for a sign: a little longer for each waiter before it, so
+    /// How long it still waits for a last_activity: a little longer for each waiter before it, so
     /// that those have the first chance.
     fn patience(&self) -> Duration {
-        let all = self.queues.all();
-        let Some(queue) = all.queues.get(&self.name) else { return LIVE };
+        let queues = self.queues.lock();
+        let Some(queue) = queues.by_name.get(&self.name) else { return LIVE };
         let before = queue.waiting.partition_point(|place| place.number < self.number);
-        let patience = LIVE + A_LITTLE * u32::try_from(before).unwrap_or(u32::MAX);
-        (queue.sign + patience).saturating_duration_since(self.queues.now())
+        let patience = LIVE + PATIENCE_STEP * u32::try_from(before).unwrap_or(u32::MAX);
+        (queue.last_activity + patience).saturating_duration_since(self.queues.now())
     }
 
     /// Asks the store past those that have the right to: they count no more. Nothing if its
     /// turn has come at the same moment.
-    fn go_past(&mut self) -> Option<Admission> {
+    fn overtake(&mut self) -> Option<Admission> {
         let now = self.queues.now();
-        let mut all = self.queues.all();
-        let queue = all.queues.get_mut(&self.name)?;
+        let mut queues = self.queues.lock();
+        let queue = queues.by_name.get_mut(&self.name)?;
         let gone = queue.leave(self.number)?;
         let turns = queue.begin_generation(self.queues.number());
-        queue.admit(self.what.0, now);
+        queue.admit(self.spec.0, now);
         let asks = Standing::Asks(queue.generation);
-        drop(all);
+        drop(queues);
         drop((gone, turns));
         Some(self.admission_to(asks.into()))
     }
@@ -110,7 +110,7 @@ impl Drop for Waiter {
         // From here on nothing can be sent to it.
         self.admitted.close();
         match self.admitted.try_recv() {
-            Ok(admitted) => self.queues.withdraw(&self.name, &self.what, admitted),
+            Ok(admitted) => self.queues.withdraw(&self.name, &self.spec, admitted),
             Err(_) => {
                 drop(self.queues.change(&self.name, None, |queue| queue.leave(self.number)));
             }

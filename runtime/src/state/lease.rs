@@ -1,5 +1,5 @@
-//! For how long a lease runs, by its holder's own clock, and whether it was
-//! lost. Shared by the guard, its handles and the keeper.
+//! A lease as its holder knows it: its phase, its deadlines and its loss. The guard, its
+//! handles and the keeper share it.
 
 mod deadlines;
 mod loss;
@@ -12,9 +12,9 @@ use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 
 use self::deadlines::Deadlines;
-pub(crate) use self::deadlines::Grant;
+pub(crate) use self::deadlines::GrantTimes;
 #[cfg(feature = "redis")]
-pub(crate) use self::deadlines::LOOK;
+pub(crate) use self::deadlines::LONGEST_SLEEP;
 use self::phase::Phase;
 use super::shutdown::Shutdown;
 use super::telemetry;
@@ -23,16 +23,15 @@ use crate::core::fence::Fence;
 use crate::core::options::Options;
 use crate::store::{Request, Store};
 
-/// What the store has granted, until it is a lease. Whoever has it makes one of it, or takes
-/// it back.
+/// A grant of the store that is no lease yet. Its owner makes a lease of it, or cancels it.
 #[must_use = "it is held until it is taken back, or its TTL is over"]
-pub(crate) struct Granted {
+pub(crate) struct Grant {
     pub(crate) request: Request,
     pub(crate) fence: Option<Fence>,
-    pub(crate) grant: Grant,
+    pub(crate) times: GrantTimes,
 }
 
-/// The place of a lease in the keeper's timetable: when, and a number that makes it
+/// A lease's key in the keeper's timetable: when it is due, and a number that makes the key
 /// unique.
 pub(crate) type Slot = (Instant, u64);
 
@@ -44,28 +43,28 @@ pub(crate) struct LocalLease {
     store: Arc<dyn Store>,
     shutdown: Arc<Shutdown>,
     deadlines: Deadlines,
-    /// The last renewal had no answer, or a refusal for now.
+    /// The last renewal failed, or got no answer.
     is_suspect: AtomicBool,
-    /// The store knows of it no more, as far as the client's end is concerned.
-    is_settled: AtomicBool,
+    /// Shutdown no longer waits for this lease.
+    is_counted_out: AtomicBool,
     phase: Phase,
     changed: Notify,
-    /// When the keeper looks after it next.
+    /// Its entry in the keeper's timetable, if it has one.
     pub(crate) slot: std::sync::Mutex<Option<Slot>>,
 }
 
 impl LocalLease {
-    /// Granted, and received only now.
+    /// The lease of a grant that this client has just received.
     pub(crate) fn new(
         store: Arc<dyn Store>,
         shutdown: Arc<Shutdown>,
         request: Request,
         fence: Option<Fence>,
-        grant: Grant,
+        times: GrantTimes,
         options: &Options,
     ) -> Self {
         shutdown.lease_begins();
-        let deadlines = Deadlines::new(grant, request.ttl, options, || store.now());
+        let deadlines = Deadlines::new(times, request.ttl, options, || store.now());
         Self {
             request,
             fence,
@@ -73,25 +72,25 @@ impl LocalLease {
             shutdown,
             deadlines,
             is_suspect: AtomicBool::new(false),
-            is_settled: AtomicBool::new(false),
+            is_counted_out: AtomicBool::new(false),
             phase: Phase::default(),
             changed: Notify::new(),
             slot: std::sync::Mutex::default(),
         }
     }
 
-    /// When the keeper has to look after it for the first time.
-    pub(crate) fn first(&self, grant: Grant) -> Instant {
-        self.deadlines.first(grant)
+    /// When the keeper handles it for the first time.
+    pub(crate) fn first_due(&self, times: GrantTimes) -> Instant {
+        self.deadlines.first_due(times)
     }
 
-    /// When the keeper has to look after it next, after a command that was sent
-    /// then: to renew it, or to end it.
-    pub(crate) fn next(&self, sent: Instant) -> Instant {
-        self.deadlines.next(sent)
+    /// When the keeper handles it next, to renew or to end it, if its last command was sent at
+    /// `sent`.
+    pub(crate) fn next_due(&self, sent: Instant) -> Instant {
+        self.deadlines.next_due(sent)
     }
 
-    /// Whether it was offered, and no renewal has confirmed it yet.
+    /// Whether the store only offered it, and no renewal has confirmed it yet.
     pub(crate) fn is_offer(&self) -> bool {
         self.deadlines.is_offer()
     }
@@ -100,36 +99,39 @@ impl LocalLease {
         self.deadlines.is_renewed
     }
 
-    /// Whether the keeper renews it when it looks: an offer to confirm it, whether it is
-    /// renewed after that or not.
-    pub(crate) fn is_to_be_renewed(&self) -> bool {
+    /// Whether the keeper renews it when it is due. An offer is renewed once, to confirm it,
+    /// even if the lease is not renewed after that.
+    pub(crate) fn needs_renewal(&self) -> bool {
         (self.is_renewed() || self.is_offer()) && !self.is_final()
     }
 
-    /// Whether it lasts as long as it ever will.
+    /// Whether no renewal can extend it any further.
     pub(crate) fn is_final(&self) -> bool {
         self.deadlines.is_final()
     }
 
-    /// A renewal to be sent now: for the TTL, or for what is left of `max_hold`. Nothing
-    /// if that is too little for a command.
+    /// The next renewal: when it is sent (now), and a request for the TTL or for the rest of
+    /// `max_hold`. `None` if that rest is too short for a command.
     pub(crate) fn renewal(&self) -> Option<(Instant, Request)> {
         let now = self.store.now();
         let ttl = self.deadlines.next_ttl(now)?;
         Some((now, Request { ttl, ..self.request.clone() }))
     }
 
-    /// When the store may be told that it was held for as long as it may be: as it ends
-    /// there anyway, so that work has the same time to stop as after any loss. What is to be
-    /// kept goes to nobody, and has to be told before that.
-    pub(crate) fn end(&self) -> Option<Instant> {
-        let end = if self.keep().is_zero() { self.deadlines.end()? } else { self.deadline() };
+    /// When to release a lease that was held for its `max_hold`; `None` for any other lease.
+    ///
+    /// That is at the end of `max_hold`, so that work has as long to stop as after any loss. A
+    /// lock with `hold_at_least` left stays held anyway, so its release is sent earlier, at the
+    /// deadline.
+    pub(crate) fn release_due(&self) -> Option<Instant> {
+        let end =
+            if self.keep().is_zero() { self.deadlines.max_hold_until()? } else { self.deadline() };
         (self.loss() == Some(LossReason::MaxHold)).then_some(end)
     }
 
-    /// For how long the lock is to stay held after it was released.
+    /// How long the lock stays held after its release.
     pub(crate) fn keep(&self) -> Duration {
-        // Most are not to be kept, and need no look at the clock.
+        // Most leases have no `hold_at_least`: they skip the clock.
         if self.deadlines.is_kept() {
             self.deadlines.keep(self.store.now())
         } else {
@@ -137,20 +139,21 @@ impl LocalLease {
         }
     }
 
-    /// The options of who takes it up elsewhere.
-    pub(crate) fn rest(&self) -> Options {
-        self.deadlines.rest(self.store.now())
+    /// The options that are left for a process that adopts the lease.
+    pub(crate) fn remaining_options(&self) -> Options {
+        self.deadlines.remaining_options(self.store.now())
     }
 
-    /// When the first ask for it was sent that had no answer, if there was one.
-    pub(crate) fn in_doubt(&self) -> Option<Instant> {
-        self.deadlines.in_doubt
+    /// When the first ask was sent that got no answer, if there was one.
+    pub(crate) fn in_doubt_since(&self) -> Option<Instant> {
+        self.deadlines.in_doubt_since
     }
 
-    /// What the next in this process may have of it, once its holder has ended it.
-    pub(crate) fn rest_of_grant(&self) -> Option<Grant> {
+    /// The times for the next holder in this process, once this holder has ended the lease.
+    /// `None` if the lease is to be released instead.
+    pub(crate) fn times_to_hand_over(&self) -> Option<GrantTimes> {
         let is_sure = !self.is_suspect() && !self.shutdown.has_begun();
-        self.deadlines.rest_of_grant(self.store.now()).filter(|_| is_sure)
+        self.deadlines.times_to_hand_over(self.store.now()).filter(|_| is_sure)
     }
 
     pub(crate) fn deadline(&self) -> Instant {
@@ -165,8 +168,8 @@ impl LocalLease {
         }
     }
 
-    /// Whether it is held now. The clock decides, without the network; once
-    /// the deadline was seen to have passed, no answer brings the lease back.
+    /// Whether it is held now, by the local clock alone. Once the deadline was seen to have
+    /// passed, no answer brings the lease back.
     pub(crate) fn is_held(&self) -> bool {
         if !self.phase.is_held() {
             return false;
@@ -180,17 +183,17 @@ impl LocalLease {
         self.phase.is_held()
     }
 
-    /// Whether it is held, and the store could not be told so the last time.
+    /// Whether the last renewal failed: the lease may already be lost on the store.
     pub(crate) fn is_suspect(&self) -> bool {
         self.is_suspect.load(Ordering::Acquire)
     }
 
-    /// Whether its release has begun.
+    /// Whether its holder has begun to release it.
     pub(crate) fn has_ended(&self) -> bool {
         self.phase.has_ended()
     }
 
-    /// How it was lost, if it was.
+    /// How it was lost, if it was. The reason is final.
     pub(crate) fn loss(&self) -> Option<LossReason> {
         self.is_held();
         if let Some(reason) = self.phase.gone()
@@ -207,34 +210,34 @@ impl LocalLease {
         self.phase.loss_so_far()
     }
 
-    /// A renewal that was sent then has set this TTL.
-    pub(crate) fn prolong(&self, sent: Instant, ttl: Duration) {
+    /// Extends the deadline: a renewal that was sent at `sent` has set this TTL.
+    pub(crate) fn extend(&self, sent: Instant, ttl: Duration) {
         self.is_suspect.store(false, Ordering::Release);
         if self.is_held() {
-            self.deadlines.prolong(sent, ttl);
+            self.deadlines.extend(sent, ttl);
         }
     }
 
-    /// A renewal had no answer, or was refused for now.
-    pub(crate) fn suspect(&self) {
+    /// Notes that a renewal failed, or got no answer.
+    pub(crate) fn mark_suspect(&self) {
         self.is_suspect.store(true, Ordering::Release);
     }
 
-    /// The store knows of it no more, be it since it was released.
-    pub(crate) fn settle(&self, is_released: bool) {
-        if !self.is_settled.swap(true, Ordering::AcqRel) {
-            self.shutdown.lease_ends(is_released);
+    /// Tells shutdown, once, that the store has no such lease any more. `by_release` says
+    /// whether a release ended it.
+    pub(crate) fn count_out(&self, by_release: bool) {
+        if !self.is_counted_out.swap(true, Ordering::AcqRel) {
+            self.shutdown.lease_ends(by_release);
         }
     }
 
-    /// The store has said that it is not held, and why as far as is known. From now on
-    /// it is not; that it was lost, and how, is told later, or at the deadline.
-    /// False if it was not held before.
-    pub(crate) fn vanish(&self, reason: LossReason) -> bool {
-        let was_held = self.phase.vanish(reason);
+    /// Ends the lease because the store says that it is not held. The final reason may follow
+    /// until the deadline. False if it was not held before.
+    pub(crate) fn mark_gone(&self, reason: LossReason) -> bool {
+        let was_held = self.phase.mark_gone(reason);
         if was_held {
             self.changed.notify_waiters();
-            self.settle(false);
+            self.count_out(false);
         }
         was_held
     }
@@ -242,9 +245,9 @@ impl LocalLease {
     pub(crate) fn lose(&self, reason: LossReason) {
         if self.phase.lose(reason) {
             self.changed.notify_waiters();
-            // What is lost with its client is still waited for, to be released.
+            // A shutdown waits until its holder has released it.
             if reason != LossReason::ShutDown {
-                self.settle(false);
+                self.count_out(false);
             }
             telemetry::ended(self.request.kind, || self.age(), Some(reason));
             tracing::warn!(%reason, "a lease was lost");
@@ -252,15 +255,15 @@ impl LocalLease {
         }
     }
 
-    /// Its release has begun: it is not held, and not lost either. False if it
-    /// was lost before.
-    pub(crate) fn finish(&self) -> bool {
-        let is_ended = self.is_held() && self.phase.finish();
-        if is_ended {
+    /// Begins its release: it is neither held nor lost from now on. False if it was lost
+    /// before.
+    pub(crate) fn begin_release(&self) -> bool {
+        let has_begun = self.is_held() && self.phase.begin_release();
+        if has_begun {
             self.changed.notify_waiters();
             telemetry::ended(self.request.kind, || self.age(), None);
         }
-        is_ended
+        has_begun
     }
 
     fn age(&self) -> Duration {
@@ -278,10 +281,10 @@ mod tests {
     use crate::store::{ClientId, Kind, RequestId};
 
     fn local() -> LocalLease {
-        term_with(Options::default())
+        local_with(Options::default())
     }
 
-    fn term_with(options: Options) -> LocalLease {
+    fn local_with(options: Options) -> LocalLease {
         let store = Arc::new(MemoryStore::default());
         let request = Request {
             key: LockKey::new("a").unwrap(),
@@ -291,8 +294,8 @@ mod tests {
             ttl: Duration::from_secs(10),
         };
         let (sent, ttl) = (store.now(), request.ttl);
-        let grant = Grant::by_command(sent, ttl);
-        LocalLease::new(store, Arc::default(), request, None, grant, &Options { ttl, ..options })
+        let times = GrantTimes::by_command(sent, ttl);
+        LocalLease::new(store, Arc::default(), request, None, times, &Options { ttl, ..options })
     }
 
     #[tokio::test(start_paused = true)]
@@ -306,7 +309,7 @@ mod tests {
         let local = local();
         let sent = local.store.now();
         tokio::time::advance(Duration::from_secs(10)).await;
-        local.prolong(sent + Duration::from_secs(5), Duration::from_secs(10));
+        local.extend(sent + Duration::from_secs(5), Duration::from_secs(10));
         assert!(!local.is_held());
         assert_eq!(local.lost().await, LossReason::Expired);
     }
@@ -323,11 +326,11 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn what_is_gone_is_not_held_and_lost_at_the_deadline_at_the_latest() {
         let (local, gone) = (local(), local());
-        assert!(local.vanish(LossReason::Taken) && !local.vanish(LossReason::Taken));
+        assert!(local.mark_gone(LossReason::Taken) && !local.mark_gone(LossReason::Taken));
         assert!(!local.is_held() && local.loss().is_none());
         local.lose(LossReason::Forced);
         assert_eq!(local.lost().await, LossReason::Forced);
-        assert!(gone.vanish(LossReason::Taken));
+        assert!(gone.mark_gone(LossReason::Taken));
         let before = tokio::time::Instant::now();
         assert_eq!(gone.lost().await, LossReason::Taken);
         assert!(before.elapsed().as_millis() >= 9_898);
@@ -336,7 +339,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn what_is_released_is_never_lost() {
         let local = local();
-        assert!(local.finish());
+        assert!(local.begin_release());
         let lost = tokio::time::timeout(Duration::from_secs(60), local.lost()).await;
         assert!(lost.is_err());
         assert!(!local.is_held());

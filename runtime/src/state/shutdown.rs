@@ -1,5 +1,4 @@
-//! The end of a client: what it still has on the store, and when all of that is given
-//! back.
+//! A client's shutdown: how far it is, and what it waits for.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
@@ -7,49 +6,50 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
-/// How long the end of a client, or of a thread, waits for releases.
+/// How long a client's shutdown, or a thread's end, waits for releases.
 pub(crate) const DRAIN: Duration = Duration::from_secs(2);
 
 const OPEN: u8 = 0;
 const BEGUN: u8 = 1;
 const OVER: u8 = 2;
 
-/// How far a client is on its way to its end, and what is in the way.
+/// How far a client's shutdown is, and what it still waits for.
 ///
-/// Phase and counts are read across each other (who ends the last looks whether somebody
-/// waits for that, who waits looks at the counts), so their order is the strict one.
+/// Two sides read phase and counts in opposite order: a task that ends the last activity checks
+/// for a waiter, and the waiter checks the counts. So all accesses are `SeqCst`.
 #[derive(Debug, Default)]
 pub(crate) struct Shutdown {
     phase: AtomicU8,
-    /// Acquisitions and background work that did not end yet.
+    /// Acquisitions and background work in progress.
     activities: AtomicUsize,
-    /// Leases of which the store may know yet.
+    /// Leases that the store may still have.
     leases: AtomicUsize,
-    /// Leases that were released since it began.
+    /// Leases released since the shutdown began.
     released: AtomicUsize,
-    /// The phase has changed, or nothing is in the way any more.
+    /// The phase has changed, or nothing is left to wait for.
     changed: Notify,
 }
 
-/// What [`Locks::shutdown`](crate::Locks::shutdown) could do, and what not.
+/// What [`Locks::shutdown`](crate::Locks::shutdown) released, and what it had to leave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ShutdownReport {
-    /// How many leases were released since it began, by their holders or for them.
+    /// How many leases were released since the shutdown began, by their holders or in the
+    /// background.
     pub released: usize,
-    /// How many are left, and end with their TTLs: their holders did not let go of them,
-    /// or the store could not be told. Those that were lost before are not among them.
+    /// How many leases are left to their TTLs, because their holders kept them or the store
+    /// could not be reached. Leases that were lost before do not count.
     pub left: usize,
 }
 
 impl Shutdown {
-    /// Nothing new is acquired from now on.
+    /// Begins the shutdown: nothing is acquired from now on.
     pub(crate) fn begin(&self) {
         let _ = self.phase.compare_exchange(OPEN, BEGUN, Ordering::SeqCst, Ordering::SeqCst);
         self.changed.notify_waiters();
     }
 
-    /// What is still held is lost from now on.
+    /// Ends the grace period: leases that are still held are lost.
     pub(crate) fn end(&self) {
         self.phase.store(OVER, Ordering::SeqCst);
         self.changed.notify_waiters();
@@ -63,26 +63,26 @@ impl Shutdown {
         self.phase.load(Ordering::SeqCst) == OVER
     }
 
-    /// Resolves when it has begun.
+    /// Resolves when the shutdown has begun.
     pub(crate) async fn begun(&self) {
-        self.until(Self::has_begun).await;
+        self.wait_until(Self::has_begun).await;
     }
 
-    /// Resolves when what is held is lost.
+    /// Resolves when leases that were still held are lost.
     pub(crate) async fn over(&self) {
-        self.until(Self::is_over).await;
+        self.wait_until(Self::is_over).await;
     }
 
-    /// Resolves when nothing is in the way.
+    /// Resolves when no activity and no lease is left.
     pub(crate) async fn drained(&self) {
-        self.until(Self::is_drained).await;
+        self.wait_until(Self::is_drained).await;
     }
 
     fn is_drained(&self) -> bool {
         self.activities.load(Ordering::SeqCst) == 0 && self.leases.load(Ordering::SeqCst) == 0
     }
 
-    async fn until(&self, condition: impl Fn(&Self) -> bool) {
+    async fn wait_until(&self, condition: impl Fn(&Self) -> bool) {
         loop {
             let mut changed = std::pin::pin!(self.changed.notified());
             changed.as_mut().enable();
@@ -93,22 +93,23 @@ impl Shutdown {
         }
     }
 
-    /// A lease was granted.
+    /// Counts a new lease.
     pub(crate) fn lease_begins(&self) {
         self.leases.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// The store knows of a lease no more, be it since it was released.
-    pub(crate) fn lease_ends(&self, is_released: bool) {
-        if is_released && self.has_begun() {
+    /// Counts a lease out: the store no longer has it. `by_release` says whether a release
+    /// ended it.
+    pub(crate) fn lease_ends(&self, by_release: bool) {
+        if by_release && self.has_begun() {
             self.released.fetch_add(1, Ordering::SeqCst);
         }
         self.leases.fetch_sub(1, Ordering::SeqCst);
-        self.look();
+        self.wake_if_drained();
     }
 
-    /// Wakes who waits until nothing is in the way.
-    fn look(&self) {
+    /// Wakes `drained` if no activity and no lease is left.
+    fn wake_if_drained(&self) {
         if self.has_begun() && self.is_drained() {
             self.changed.notify_waiters();
         }
@@ -120,7 +121,7 @@ impl Shutdown {
     }
 }
 
-/// As long as it lives, the client asks for something, or has something to do.
+/// An activity that a shutdown waits for, from its creation to its drop.
 #[derive(Debug)]
 pub(crate) struct ActivityGuard(Arc<Shutdown>);
 
@@ -134,6 +135,6 @@ impl ActivityGuard {
 impl Drop for ActivityGuard {
     fn drop(&mut self) {
         self.0.activities.fetch_sub(1, Ordering::SeqCst);
-        self.0.look();
+        self.0.wake_if_drained();
     }
 }

@@ -1,11 +1,11 @@
-//! Metrics, by the `metrics` facade: their names, and when they count.
+//! Metrics, through the `metrics` facade: their names, and when each counts.
 //!
 #![doc = include_str!("../metrics.md")]
 //!
-//! `kind` is `mutex`, `reentrant_mutex`, `semaphore`, `read` or `write`. The names of locks are no label: there
-//! may be any number of them, and they may be personal.
+//! `kind` is `mutex`, `reentrant_mutex`, `semaphore`, `read` or `write`. No label has the
+//! name of a lock: there may be too many of them, and they may be personal.
 //!
-//! Without the feature `metrics` the functions here do nothing, and look at no clock.
+//! Without the feature `metrics` these functions do nothing and read no clock.
 #![cfg_attr(not(feature = "metrics"), allow(unused_variables, reason = "they do nothing then"))]
 
 use std::time::Duration;
@@ -24,7 +24,7 @@ fn label(kind: Kind) -> &'static str {
     }
 }
 
-/// An acquisition has ended.
+/// Counts an acquisition that has ended.
 pub(crate) fn acquired<T>(
     kind: Kind,
     waited: impl FnOnce() -> Duration,
@@ -44,7 +44,7 @@ pub(crate) fn acquired<T>(
     }
 }
 
-/// A lease has ended: it was released, or lost.
+/// Counts a lease that was released or lost.
 pub(crate) fn ended(kind: Kind, held: impl FnOnce() -> Duration, loss: Option<LossReason>) {
     #[cfg(feature = "metrics")]
     {
@@ -63,7 +63,7 @@ pub(crate) fn ended(kind: Kind, held: impl FnOnce() -> Duration, loss: Option<Lo
     }
 }
 
-/// A renewal was answered, or was not.
+/// Counts a renewal, answered or not.
 pub(crate) fn renewal(outcome: &'static str) {
     #[cfg(feature = "metrics")]
     metrics::counter!("leasehold_renewals_total", "outcome" => outcome).increment(1);

@@ -8,7 +8,7 @@ use tokio::task::consume_budget;
 use tokio::time::sleep;
 
 use super::backoff::Backoff;
-use super::time_limit::{silent, within};
+use super::time_limit::within;
 use crate::client::Client;
 use crate::client::in_flight::InFlight;
 use crate::core::error::{LockError, LossReason, Step};
@@ -17,8 +17,8 @@ use crate::core::options::{SHORTEST_TTL, Wait};
 use crate::engine::lease::Lease;
 use crate::engine::shared::Shared;
 use crate::engine::ticket::Ticket;
-use crate::keeper::why;
-use crate::state::lease::{Grant, Granted};
+use crate::keeper::loss_reason;
+use crate::state::lease::{Grant, GrantTimes};
 use crate::state::telemetry;
 use crate::store::{Adoption, Request, StoreError};
 
@@ -36,8 +36,7 @@ pub(crate) async fn adopt(shared: &Arc<Shared>, ticket: Ticket) -> Result<Lease,
         return Err(LockError::Lost { key: ticket.key, reason: LossReason::MaxHold });
     }
     ticket.options.check()?;
-    let check = client.keeper.check();
-    check.map_err(|error| LockError::store(Step::Adopt, &ticket.key, error))?;
+    client.check_not_forked(Step::Adopt, &ticket.key)?;
     let begun = client.store.now();
     let kind = ticket.kind;
     let result = Adopting::new(client, ticket).adopt(shared).await;
@@ -72,18 +71,18 @@ impl Adopting {
             if client.keeper.shutdown.has_begun() {
                 return Err(LockError::ShutDown);
             }
-            let most = backoff.most(&*client.store, self.request.ttl);
-            let asked = within(most, pin!(self.ask())).await;
-            let error = match asked.unwrap_or_else(|| Err(silent())) {
+            let limit = backoff.time_limit(&*client.store, self.request.ttl);
+            let asked = within(limit, pin!(self.ask())).await;
+            let error = match asked.unwrap_or_else(Err) {
                 Ok(Adoption::Adopted { token }) => {
                     let lease =
-                        Lease::unless_over(shared, self.granted(token), &self.ticket.options);
+                        Lease::unless_over(shared, self.take_grant(token), &self.ticket.options);
                     // Nothing if this process, or the network, stood still.
                     return lease.ok_or(LockError::Lost { key, reason: LossReason::Expired });
                 }
                 Ok(Adoption::NotHeld(reason)) => {
                     let before = Request { id: self.ticket.id, ..self.request.clone() };
-                    let reason = why(&client.store, &before, reason).await;
+                    let reason = loss_reason(&client.store, &before, reason).await;
                     return Err(LockError::Lost { key, reason });
                 }
                 Err(error) => error,
@@ -106,11 +105,11 @@ impl Adopting {
         answer
     }
 
-    fn granted(&mut self, token: u64) -> Granted {
+    fn take_grant(&mut self, token: u64) -> Grant {
         let fence = self.request.kind.is_fenced().then(|| Fence::new(token));
-        let grant = Grant::by_command(self.in_flight.sent, self.request.ttl);
+        let times = GrantTimes::by_command(self.in_flight.sent, self.request.ttl);
         self.in_flight.disarm();
-        Granted { request: self.request.clone(), fence, grant }
+        Grant { request: self.request.clone(), fence, times }
     }
 }
 

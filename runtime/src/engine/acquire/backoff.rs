@@ -9,14 +9,14 @@ use crate::store::{Store, StoreError};
 
 /// How long a store that fails is asked again, even by a call that does not
 /// wait: enough for a connection that broke while it was idle.
-const FAULTS: Duration = Duration::from_secs(1);
+const FAULT_RETRY: Duration = Duration::from_secs(1);
 
 /// By how much later than the client's own thread a caller gives up an answer.
-const LATER: Duration = Duration::from_millis(500);
+const CALLER_MARGIN: Duration = Duration::from_millis(500);
 
 /// How long an owner's own lease may be in his way: one that was dropped just before is
 /// released in the background.
-const OWN: Duration = Duration::from_millis(250);
+const OWN_RELEASE: Duration = Duration::from_millis(250);
 
 /// Why the lock was not granted this time.
 pub(super) enum NotGranted {
@@ -25,11 +25,11 @@ pub(super) enum NotGranted {
     /// Others hold it, or it is kept, for so much longer, and it is in no queue.
     Held { left: Duration, kept: bool },
     /// Others of this process were before it for all of the wait.
-    Waiter,
+    LocalWaiters,
     /// Its owner has it, and would wait for himself.
-    Own,
+    HeldByOwner,
     /// The lease was over when it came; it is asked for anew.
-    Over,
+    TooLate,
     /// The store failed, and may not do so the next time.
     Fault(StoreError),
 }
@@ -38,7 +38,7 @@ impl NotGranted {
     pub(super) fn into_error(self, key: LockKey, backoff: &Backoff) -> LockError {
         match self {
             Self::Fault(error) => LockError::store(Step::Acquire, &key, error),
-            Self::Own => LockError::WouldDeadlock { key },
+            Self::HeldByOwner => LockError::WouldDeadlock { key },
             Self::Held { left, kept } if backoff.is_try() => {
                 LockError::Busy { key, retry_after: left, kept }
             }
@@ -91,8 +91,8 @@ impl Backoff {
 
     /// How long its caller stays at most, if that is bounded: when the wait is over, the
     /// last answer has its time.
-    pub(super) fn most(&mut self, store: &dyn Store, ttl: Duration) -> Option<Duration> {
-        let answer = store.answers_within(ttl)? + LATER;
+    pub(super) fn time_limit(&mut self, store: &dyn Store, ttl: Duration) -> Option<Duration> {
+        let answer = store.answers_within(ttl)? + CALLER_MARGIN;
         self.end(store.now());
         (self.wait != Wait::Forever).then(|| self.left_in_faults().saturating_add(answer))
     }
@@ -121,16 +121,16 @@ impl Backoff {
         self.end(now);
         // A semaphore forgets ended permits a few at a time, and what is over
         // when it comes is asked for anew: also by a call that does not wait.
-        if matches!(refusal, NotGranted::Held { left: Duration::ZERO, .. } | NotGranted::Over)
+        if matches!(refusal, NotGranted::Held { left: Duration::ZERO, .. } | NotGranted::TooLate)
             && self.repeats > 0
         {
             self.repeats -= 1;
             return Some(Duration::ZERO);
         }
         let left = match refusal {
-            NotGranted::Own => {
+            NotGranted::HeldByOwner => {
                 let since = *self.own_since.get_or_insert(self.waited);
-                self.left(now).min((OWN + since).saturating_sub(self.waited))
+                self.left(now).min((OWN_RELEASE + since).saturating_sub(self.waited))
             }
             NotGranted::Fault(_) => return self.after_fault(now),
             _ => self.left(now),
@@ -166,7 +166,7 @@ impl Backoff {
     /// The time there is left to wait for a store that fails.
     fn left_in_faults(&self) -> Duration {
         let Wait::For(wait) = self.wait else { return Duration::MAX };
-        let least = if self.has_no_queue { Duration::ZERO } else { FAULTS };
+        let least = if self.has_no_queue { Duration::ZERO } else { FAULT_RETRY };
         wait.max(least).saturating_sub(self.waited)
     }
 
@@ -210,13 +210,13 @@ mod tests {
         let begun = Instant::now();
         let mut backoff = Backoff::new(begun, Wait::Forever);
         // It may have waited for others before.
-        let first = begun + OWN * 10;
-        assert!(backoff.next(first, &NotGranted::Own, true).is_some());
-        assert!(backoff.next(first + OWN, &NotGranted::Own, true).is_none());
+        let first = begun + OWN_RELEASE * 10;
+        assert!(backoff.next(first, &NotGranted::HeldByOwner, true).is_some());
+        assert!(backoff.next(first + OWN_RELEASE, &NotGranted::HeldByOwner, true).is_none());
         let mut backoff = Backoff::new(begun, Wait::For(Duration::ZERO));
-        assert!(backoff.next(begun, &NotGranted::Own, true).is_none());
+        assert!(backoff.next(begun, &NotGranted::HeldByOwner, true).is_none());
         let key = LockKey::new("a").unwrap();
-        let error = NotGranted::Own.into_error(key, &backoff);
+        let error = NotGranted::HeldByOwner.into_error(key, &backoff);
         assert!(matches!(error, LockError::WouldDeadlock { .. }), "{error}");
     }
 

@@ -10,7 +10,7 @@ use crate::core::options::Options;
 use crate::engine::lease::Lease;
 use crate::engine::lease_set::LeaseSet;
 use crate::engine::shared::Shared;
-use crate::state::lease::{Grant, Granted};
+use crate::state::lease::{Grant, GrantTimes};
 use crate::store::{All, Kind, Request, StoreError};
 
 /// The requests of one command, until they are granted or given up.
@@ -44,23 +44,23 @@ impl AtomicAcquire {
         match self.in_flight.answer().await? {
             Ok(tokens) => {
                 self.in_flight.arm();
-                Ok(self.granted(&tokens).ok_or(None))
+                Ok(self.take_grants(&tokens).ok_or(None))
             }
             // Refused; but an earlier copy may still be on its way.
             Err(place) => Ok(Err(place)),
         }
     }
 
-    fn granted(&mut self, tokens: &[u64]) -> Option<LeaseSet> {
+    fn take_grants(&mut self, tokens: &[u64]) -> Option<LeaseSet> {
         if tokens.len() != self.requests.len() {
             return None;
         }
-        let grant = Grant::by_command(self.in_flight.sent, self.options.first_ttl());
-        let grant = Grant { in_doubt: self.in_flight.in_doubt(), ..grant };
+        let times = GrantTimes::by_command(self.in_flight.sent, self.options.first_ttl());
+        let times = GrantTimes { in_doubt_since: self.in_flight.in_doubt_since(), ..times };
         let mut leases = LeaseSet::new();
         for (request, token) in self.requests.drain(..).zip(tokens) {
             let fence = Some(Fence::new(*token));
-            leases.push(Lease::new(&self.shared, Granted { request, fence, grant }, &self.options));
+            leases.push(Lease::new(&self.shared, Grant { request, fence, times }, &self.options));
         }
         self.in_flight.disarm();
         Some(leases)

@@ -13,7 +13,7 @@ use tokio::time::sleep;
 use super::backoff::{Backoff, NotGranted};
 use super::multi_atomic::AtomicAcquire;
 use super::single::acquire;
-use super::time_limit::{silent, within};
+use super::time_limit::within;
 use crate::core::error::{LockError, Step};
 use crate::core::key::LockKey;
 use crate::core::options::{Options, Wait};
@@ -24,7 +24,7 @@ use crate::state::telemetry;
 use crate::store::{Kind, Wanted};
 
 /// How many there may be: a script that takes more would keep the server from others.
-const MOST: usize = 64;
+const MAX_KEYS: usize = 64;
 
 /// Acquires all of them, within the options' wait.
 ///
@@ -41,14 +41,13 @@ pub(crate) async fn acquire_all(
     options.check()?;
     keys.sort_unstable();
     keys.dedup();
-    if keys.is_empty() || keys.len() > MOST {
+    if keys.is_empty() || keys.len() > MAX_KEYS {
         return Err(LockError::InvalidOption {
             option: "keys",
-            problem: format!("{} of them; name from 1 to {MOST}", keys.len()),
+            problem: format!("{} of them; name from 1 to {MAX_KEYS}", keys.len()),
         });
     }
-    let check = client.keeper.check();
-    check.map_err(|error| LockError::store(Step::Acquire, &keys[0], error))?;
+    client.check_not_forked(Step::Acquire, &keys[0])?;
     let begun = client.store.now();
     let backoff = Backoff::new(begun, options.wait);
     OrderedAcquire { shared, keys: &keys, options, begun, backoff }.acquire().await
@@ -69,9 +68,9 @@ impl OrderedAcquire<'_> {
             if self.shared.client.keeper.shutdown.has_begun() {
                 return Err(LockError::ShutDown);
             }
-            let leases = match self.together().await? {
+            let leases = match self.acquire_atomically().await? {
                 Some(leases) => leases,
-                None => self.in_order().await?,
+                None => self.acquire_in_order().await?,
             };
             if leases.is_held() && leases.iter().len() == self.keys.len() {
                 return Ok(leases);
@@ -80,20 +79,21 @@ impl OrderedAcquire<'_> {
             let lost = leases.iter().find(|lease| !lease.is_held()).map(Lease::key);
             let lost = lost.unwrap_or(&self.keys[0]).clone();
             let _ = leases.release().await;
-            self.pause(NotGranted::Over, &lost).await?;
+            self.pause(NotGranted::TooLate, &lost).await?;
         }
     }
 
     /// By one command, if all are free and nobody waits for any.
-    async fn together(&mut self) -> Result<Option<LeaseSet>, LockError> {
+    async fn acquire_atomically(&mut self) -> Result<Option<LeaseSet>, LockError> {
         let [first, _, ..] = self.keys else { return Ok(None) };
         let mut pending = AtomicAcquire::new(self.shared, self.keys, self.options);
         loop {
             if self.keys.iter().any(|key| self.shared.queues.has_waiters(&wanted(key))) {
                 return Ok(None);
             }
-            let most = self.backoff.most(&*self.shared.client.store, self.options.first_ttl());
-            match within(most, pin!(pending.ask())).await.unwrap_or_else(|| Err(silent())) {
+            let store = &*self.shared.client.store;
+            let limit = self.backoff.time_limit(store, self.options.first_ttl());
+            match within(limit, pin!(pending.ask())).await.unwrap_or_else(Err) {
                 Ok(Ok(leases)) => {
                     let waited = self.waited();
                     for _ in self.keys {
@@ -118,11 +118,11 @@ impl OrderedAcquire<'_> {
     async fn refuse(&mut self, key: &LockKey) -> Result<(), LockError> {
         let lease = acquire(self.shared, wanted(key), self.options).await?;
         let _ = lease.release().await;
-        self.pause(NotGranted::Over, key).await
+        self.pause(NotGranted::TooLate, key).await
     }
 
     /// One after another. They are fewer than all if one that it had was lost.
-    async fn in_order(&mut self) -> Result<LeaseSet, LockError> {
+    async fn acquire_in_order(&mut self) -> Result<LeaseSet, LockError> {
         let mut held = LeaseSet::new();
         for key in self.keys {
             let wait = match self.options.wait {
@@ -143,7 +143,7 @@ impl OrderedAcquire<'_> {
                     if error.is_held_by_another() {
                         let _ = held.release().await;
                     }
-                    return Err(self.of_all(error));
+                    return Err(self.error_for_all(error));
                 }
             }
         }
@@ -151,7 +151,7 @@ impl OrderedAcquire<'_> {
     }
 
     /// The error of one, with the time that was waited for all.
-    fn of_all(&self, error: LockError) -> LockError {
+    fn error_for_all(&self, error: LockError) -> LockError {
         match error {
             LockError::Busy { key, .. } | LockError::TimedOut { key, .. }
                 if !self.backoff.is_try() =>

@@ -8,16 +8,16 @@ use std::time::{Duration, Instant};
 use tokio::time::timeout;
 
 use super::backoff::{Backoff, NotGranted};
-use super::time_limit::{silent, within};
+use super::time_limit::within;
 use crate::client::pending::PendingRequest;
 use crate::core::error::{LockError, Step};
 use crate::core::options::{Options, Wait};
 use crate::engine::lease::{Lease, LeaseHandle};
 use crate::engine::shared::Shared;
 use crate::local_queue::{Admission, Entry, Waiter};
-use crate::state::lease::Granted;
+use crate::state::lease::Grant;
 use crate::state::telemetry;
-use crate::store::{Attempt, Wanted};
+use crate::store::{Attempt, StoreError, Wanted};
 
 /// Acquires, within the options' wait.
 ///
@@ -32,8 +32,7 @@ pub(crate) async fn acquire(
     options: Options,
 ) -> Result<Lease, LockError> {
     let client = &shared.client;
-    let check = client.keeper.check();
-    check.map_err(|error| LockError::store(Step::Acquire, &wanted.key, error))?;
+    client.check_not_forked(Step::Acquire, &wanted.key)?;
     options.check()?;
     options.check_longest(client.store.longest_ttl())?;
     let (begun, kind) = (client.store.now(), wanted.kind);
@@ -68,20 +67,20 @@ async fn acquire_since(
     } else {
         let mut admission = match shared.queues.enter(&wanted, ttl) {
             Entry::Admitted(admission) => admission,
-            Entry::Waiter(behind) => {
+            Entry::Waiter(waiter) => {
                 let shutdown = &client.keeper.shutdown;
                 // Boxed, as what follows for who waits: all others carry no room for it.
                 let admission = Box::pin(async {
                     tokio::select! {
                         biased;
                         () = shutdown.begun() => Err(LockError::ShutDown),
-                        admission = behind_others(behind, options.wait) => Ok(admission),
+                        admission = wait_for_admission(waiter, options.wait) => Ok(admission),
                     }
                 });
                 let admission = admission.await?;
                 let Some(admission) = admission else {
                     let backoff = backoff.end(client.store.now());
-                    return Err(NotGranted::Waiter.into_error(wanted.key, backoff));
+                    return Err(NotGranted::LocalWaiters.into_error(wanted.key, backoff));
                 };
                 admission
             }
@@ -93,22 +92,22 @@ async fn acquire_since(
             }
             admission.ask_instead();
         }
-        let pending = match admission.inherit().filter(|pending| pending.may_last(ttl)) {
-            Some(pending) => pending.inherited(ttl),
+        let pending = match admission.inherit().filter(|pending| pending.can_use_ttl(ttl)) {
+            Some(pending) => pending.with_ttl(ttl),
             None => PendingRequest::waiting(client, wanted, ttl),
         };
         Acquisition { shared, pending: Some(pending), admission: Some(admission) }
     };
-    let most = backoff.most(&*client.store, ttl);
-    let asked = within(most, pin!(acquisition.ask_until_granted(&mut backoff, options))).await;
-    asked.unwrap_or_else(|| Err(acquisition.had_no_answer()))
+    let limit = backoff.time_limit(&*client.store, ttl);
+    let asked = within(limit, pin!(acquisition.ask_until_granted(&mut backoff, options))).await;
+    asked.unwrap_or_else(|no_answer| Err(acquisition.into_error(no_answer)))
 }
 
 /// Waits for its turn among those of this process, while there is time.
-async fn behind_others(mut behind: Waiter, wait: Wait) -> Option<Admission> {
+async fn wait_for_admission(mut waiter: Waiter, wait: Wait) -> Option<Admission> {
     match wait {
-        Wait::Forever => behind.admission().await,
-        Wait::For(wait) => timeout(wait, behind.admission()).await.ok().flatten(),
+        Wait::Forever => waiter.admission().await,
+        Wait::For(wait) => timeout(wait, waiter.admission()).await.ok().flatten(),
     }
 }
 
@@ -122,9 +121,9 @@ struct Acquisition<'a> {
 }
 
 impl Acquisition<'_> {
-    fn had_no_answer(&self) -> LockError {
+    fn into_error(self, error: StoreError) -> LockError {
         let Some(pending) = &self.pending else { return LockError::ShutDown };
-        LockError::store(Step::Acquire, pending.key(), silent())
+        LockError::store(Step::Acquire, pending.key(), error)
     }
 
     async fn ask_until_granted(
@@ -133,7 +132,7 @@ impl Acquisition<'_> {
         options: Options,
     ) -> Result<Lease, LockError> {
         let Some(pending) = &mut self.pending else { return Err(LockError::ShutDown) };
-        let mut is_told = false;
+        let mut is_logged = false;
         loop {
             if pending.is_shut_down() {
                 return Err(LockError::ShutDown);
@@ -142,12 +141,12 @@ impl Acquisition<'_> {
             let left = if backoff.is_try() { Duration::ZERO } else { backoff.left(pending.now()) };
             let refusal = match pending.ask(left).await {
                 Ok(Attempt::Granted { token }) => {
-                    let granted = pending.granted(token);
+                    let granted = pending.take_grant(token);
                     match lease(self.shared, pending, granted, &options) {
                         Some(lease) => return Ok(in_turn(lease, self.admission.take(), &options)),
                         // The answer came when the lease was over: this process, or
                         // the network, stood still.
-                        None => NotGranted::Over,
+                        None => NotGranted::TooLate,
                     }
                 }
                 Ok(Attempt::Queued { ask_again, .. }) => NotGranted::Queued(ask_again),
@@ -161,11 +160,11 @@ impl Acquisition<'_> {
                 Ok(Attempt::WrongKind) => {
                     return Err(LockError::WrongKind { key: pending.key().clone() });
                 }
-                Ok(Attempt::WouldDeadlock) => NotGranted::Own,
+                Ok(Attempt::WouldDeadlock) => NotGranted::HeldByOwner,
                 // Only what was taken back is ended, and this was not: a new id.
                 Ok(Attempt::Ended) => {
                     pending.start_anew();
-                    NotGranted::Over
+                    NotGranted::TooLate
                 }
                 Err(error) if !error.is_passing => {
                     return Err(LockError::store(Step::Acquire, pending.key(), error));
@@ -175,26 +174,26 @@ impl Acquisition<'_> {
             // Who waits for ever has no error to tell.
             if let NotGranted::Fault(error) = &refusal
                 && options.wait == Wait::Forever
-                && !std::mem::replace(&mut is_told, true)
+                && !std::mem::replace(&mut is_logged, true)
             {
                 let error = &error.source;
                 tracing::warn!(%error, "the lock store fails; it is asked again until it answers");
             }
-            is_told &= matches!(refusal, NotGranted::Fault(_));
-            let hears = !backoff.is_try() && pending.hears();
+            is_logged &= matches!(refusal, NotGranted::Fault(_));
+            let hears = !backoff.is_try() && pending.hears_hints();
             let Some(pause) = backoff.next(pending.now(), &refusal, hears) else {
                 return Err(refusal.into_error(pending.key().clone(), backoff));
             };
             // Who was not answered asks again soon, whatever it hears.
             let is_faulty = matches!(refusal, NotGranted::Fault(_));
-            if let Some(offer) = Box::pin(pending.hear(pause, is_faulty)).await
-                && let Some(granted) = pending.offered(offer)
+            if let Some(offer) = Box::pin(pending.wait_for_hint(pause, is_faulty)).await
+                && let Some(granted) = pending.take_offer(offer)
                 && let Some(lease) = lease(self.shared, pending, granted, &options)
             {
                 return Ok(in_turn(lease, self.admission.take(), &options));
             }
             if let Some(admission) = &self.admission {
-                admission.sign();
+                admission.note_activity();
             }
         }
     }
@@ -205,7 +204,7 @@ impl Acquisition<'_> {
 fn lease(
     shared: &Arc<Shared>,
     pending: &mut PendingRequest,
-    granted: Granted,
+    granted: Grant,
     options: &Options,
 ) -> Option<Lease> {
     let lease = Lease::unless_over(shared, granted, options);

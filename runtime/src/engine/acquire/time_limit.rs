@@ -14,25 +14,25 @@ use crate::store::StoreError;
 /// Asks the store, for `most` at most, if that is bounded. Nothing if there was no answer.
 /// It is pinned by the caller: by value it would be kept twice.
 pub(super) async fn within<T>(
-    most: Option<Duration>,
+    limit: Option<Duration>,
     work: Pin<&mut impl Future<Output = T>>,
-) -> Option<T> {
+) -> Result<T, StoreError> {
     let over = async {
-        match most {
+        match limit {
             // Outside of a runtime there are no timers.
-            Some(most) if Handle::try_current().is_ok() => sleep(most).await,
+            Some(limit) if Handle::try_current().is_ok() => sleep(limit).await,
             _ => pending().await,
         }
     };
     tokio::select! {
         biased;
-        done = work => Some(done),
-        () = over => None,
+        done = work => Ok(done),
+        () = over => Err(no_answer()),
     }
 }
 
 /// Why there was no answer. Whoever gives up leaves what it asked to the keeper.
-pub(super) fn silent() -> StoreError {
+fn no_answer() -> StoreError {
     let source = "no answer in time from the lock client's own thread, `leasehold`: \
                   something blocks it, as a `tracing` subscriber that waits may do";
     StoreError {

@@ -1,4 +1,4 @@
-//! What the keeper does, on a store of the test's own.
+//! The keeper's renewals, on a store of the test's own.
 
 use std::cell::RefCell;
 use std::sync::atomic::AtomicU64;
@@ -7,7 +7,7 @@ use super::*;
 use crate::core::error::Step;
 use crate::core::key::LockKey;
 use crate::core::options::Options;
-use crate::state::lease::Grant;
+use crate::state::lease::GrantTimes;
 use crate::store::fault_injection::{Fault, FaultInjector};
 use crate::store::memory::MemoryStore;
 use crate::store::{ClientId, Kind, RequestId};
@@ -23,8 +23,8 @@ async fn a_short_lease_does_not_wait_for_the_others_answers() {
         let (key, ttl) = (LockKey::new(name).unwrap(), Duration::from_millis(ttl));
         let request = Request { key, id, kind: Kind::Mutex, owner: None, ttl };
         let _ = store.acquire(&request, None).await.unwrap();
-        let (grant, options) = (Grant::by_command(store.now(), ttl), Options::default());
-        let local = LocalLease::new(store.clone(), Arc::default(), request, None, grant, &options);
+        let (times, options) = (GrantTimes::by_command(store.now(), ttl), Options::default());
+        let local = LocalLease::new(store.clone(), Arc::default(), request, None, times, &options);
         due.push(Arc::new(local));
     }
     let begun = store.now();
@@ -37,7 +37,7 @@ async fn a_short_lease_does_not_wait_for_the_others_answers() {
         let took = store.now().saturating_duration_since(begun);
         renewed.borrow_mut().push((key, took.as_millis()));
     };
-    tend(&store, due, again, |_| {}).await;
+    renew_due(&store, due, again, |_| {}).await;
     let in_order = [("short", 0), ("long", 400), ("also long", 400)];
     assert_eq!(renewed.into_inner(), in_order.map(|(key, took)| (key.to_owned(), took)));
 }

@@ -1,14 +1,14 @@
-//! Waiting for the end of a lease.
+//! How tasks wait for the end of a lease.
 
 use tokio::task::consume_budget;
 
 use super::LocalLease;
-use super::deadlines::LOOK;
+use super::deadlines::LONGEST_SLEEP;
 use crate::core::error::LossReason;
 
 impl LocalLease {
-    /// Resolves when somebody has seen that it is not held any more.
-    pub(crate) async fn over(&self) {
+    /// Resolves when it is not held any more and somebody has noticed.
+    pub(crate) async fn until_not_held(&self) {
         let mut changed = std::pin::pin!(self.changed.notified());
         changed.as_mut().enable();
         if self.is_held() {
@@ -19,9 +19,9 @@ impl LocalLease {
         }
     }
 
-    /// Resolves when it is lost; never, if it is released before.
+    /// Resolves when it is lost; never if it is released before.
     ///
-    /// Needs no answer of the store: the deadline is enough.
+    /// This works without the store: the deadline is enough.
     pub(crate) async fn lost(&self) -> LossReason {
         loop {
             let mut changed = std::pin::pin!(self.changed.notified());
@@ -32,8 +32,8 @@ impl LocalLease {
             }
             if self.is_held() || self.phase.gone().is_some() {
                 let left = self.deadline().saturating_duration_since(self.store.now());
-                // Who renews it looks at it as well.
-                let left = if self.is_renewed() { left } else { left.min(LOOK) };
+                // The keeper watches the clock of a lease that it renews.
+                let left = if self.is_renewed() { left } else { left.min(LONGEST_SLEEP) };
                 tokio::select! {
                     () = changed => {}
                     () = tokio::time::sleep(left) => {}

@@ -1,4 +1,4 @@
-//! Whether a lease is held, and how it ended: it leaves *held* once, and never comes back.
+//! Whether a lease is held, and how it ended. It leaves *held* once and never comes back.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 
@@ -11,11 +11,11 @@ const TAKEN: u8 = 3;
 const FORCED: u8 = 4;
 const MAX_HOLD: u8 = 5;
 const SHUT_DOWN: u8 = 6;
-/// Lost, it seems so, and it is not known yet whether by force.
+/// The store says that it is not held. Whether force took it is not known yet.
 const GONE_EXPIRED: u8 = 7;
 const GONE_TAKEN: u8 = 8;
 
-/// One byte, so that each question is one look.
+/// The phase, in one byte: each question is one load.
 #[derive(Debug, Default)]
 pub(super) struct Phase(AtomicU8);
 
@@ -32,23 +32,23 @@ impl Phase {
         self.get() == HELD
     }
 
-    /// Whether its release has begun.
+    /// Whether its holder has begun to release it.
     pub(super) fn has_ended(&self) -> bool {
         self.get() == ENDED
     }
 
-    /// Its release begins. False if it was not held.
-    pub(super) fn finish(&self) -> bool {
+    /// Begins its release. False if it was not held.
+    pub(super) fn begin_release(&self) -> bool {
         self.leave(HELD, ENDED)
     }
 
-    /// It is not held, and how it was lost is to be told. False if it was not held before.
-    pub(super) fn vanish(&self, reason: LossReason) -> bool {
+    /// Ends it for now; the final reason follows. False if it was not held.
+    pub(super) fn mark_gone(&self, reason: LossReason) -> bool {
         let is_taken = reason == LossReason::Taken;
         self.leave(HELD, if is_taken { GONE_TAKEN } else { GONE_EXPIRED })
     }
 
-    /// It is lost. False if it had ended before, or was lost before.
+    /// Makes its loss final. False if it was released, or its loss was final before.
     pub(super) fn lose(&self, reason: LossReason) -> bool {
         let phase = match reason {
             LossReason::Expired => EXPIRED,
@@ -60,12 +60,12 @@ impl Phase {
         [HELD, GONE_EXPIRED, GONE_TAKEN].into_iter().any(|from| self.leave(from, phase))
     }
 
-    /// How it was lost, if that is known for good.
+    /// How it was lost, if that is final.
     pub(super) fn lost(&self) -> Option<LossReason> {
         lost(self.get())
     }
 
-    /// How it has vanished, if it is not lost for good yet.
+    /// How it was lost, if that is not final yet.
     pub(super) fn gone(&self) -> Option<LossReason> {
         gone(self.get())
     }
