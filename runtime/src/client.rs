@@ -1,11 +1,11 @@
-//! What acquisitions and leases of a client share on their way to the store: the store
-//! itself, the keeper, the hints, and the ids of requests.
+//! A client of a store: what its acquisitions and leases share on their way to it.
 
 pub(crate) mod in_flight;
 pub(crate) mod pending;
 
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
 
 use crate::core::error::{LockError, Step};
 use crate::core::key::LockKey;
@@ -13,7 +13,7 @@ use crate::hints::HintRouter;
 use crate::keeper::Keeper;
 use crate::store::{ClientId, RequestId, Store};
 
-/// A client of a store.
+/// A client of a store, with its keeper, its hints and the ids of its requests.
 pub(crate) struct Client {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) keeper: Keeper,
@@ -34,6 +34,10 @@ impl Client {
     /// operation asks this first, because the fork may have copied locked mutexes.
     pub(crate) fn check_not_forked(&self, step: Step, key: &LockKey) -> Result<(), LockError> {
         self.keeper.check_not_forked().map_err(|error| LockError::store(step, key, error))
+    }
+
+    pub(crate) fn elapsed(&self, since: Instant) -> Duration {
+        self.store.now().saturating_duration_since(since)
     }
 
     pub(crate) fn next_request(&self) -> RequestId {

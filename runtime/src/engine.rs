@@ -1,4 +1,4 @@
-//! How a lock is acquired and given back: what all kinds of lock are made of.
+//! How every kind of lock is acquired and released.
 
 pub(crate) mod acquire;
 pub(crate) mod lease;

@@ -1,5 +1,5 @@
-//! A command under way for requests of which nobody has the leases yet: whatever
-//! happens to its caller, it leaves no lease that nobody knows of.
+//! A command in flight. Until its requests have leases, no dropped caller can leave a lock held
+//! by nobody.
 
 use std::future::pending;
 use std::sync::Arc;
@@ -11,16 +11,15 @@ use crate::keeper::InDoubt;
 use crate::state::shutdown::ActivityGuard;
 use crate::store::{Request, Store, StoreError, StoreFuture};
 
-/// What is known of requests, from their first command until they are granted or given
-/// up.
+/// The command of one or more requests, from the first ask until they are granted or given up.
 pub(crate) struct InFlight<T> {
     pub(crate) client: Arc<Client>,
     command: Option<StoreFuture<T>>,
-    /// When the last command was sent: before the store could run it.
+    /// When the last command was sent, read before the store could run it.
     pub(crate) sent: Instant,
-    /// The store may know the requests.
+    /// The store may know the requests, so they must be cancelled on drop.
     is_armed: bool,
-    /// When the first command was sent that had no answer: a copy of it may be on its way.
+    /// When the first command was sent that got no answer. A copy of it may still arrive.
     in_doubt_since: Option<Instant>,
     _activity: ActivityGuard,
 }
@@ -37,23 +36,22 @@ impl<T: Send + 'static> InFlight<T> {
         }
     }
 
-    /// Whether there is something to be taken back, or to be inherited.
+    /// Whether the requests must be cancelled, or left to another acquisition.
     pub(crate) fn is_begun(&self) -> bool {
         self.is_armed || self.command.is_some()
     }
 
-    /// Whether a command is under way.
+    /// Whether a command is in flight.
     pub(crate) fn is_under_way(&self) -> bool {
         self.command.is_some()
     }
 
-    /// When the first command was sent that had no answer, if there was one: it may be on
-    /// its way.
+    /// When the first command was sent that got no answer, if there was one.
     pub(crate) fn in_doubt_since(&self) -> Option<Instant> {
         self.in_doubt_since
     }
 
-    /// Sends a command; false if the store has none for it.
+    /// Sends a command. False if the store has none for it.
     pub(crate) fn send(
         &mut self,
         command: impl FnOnce(&dyn Store) -> Option<StoreFuture<T>>,
@@ -63,8 +61,8 @@ impl<T: Send + 'static> InFlight<T> {
         self.is_under_way()
     }
 
-    /// The answer to the command under way; pending for ever if there is none. If it is
-    /// dropped, the command stays under way.
+    /// The answer to the command in flight; never resolves if there is none. If it is dropped,
+    /// the command stays in flight.
     pub(crate) async fn answer(&mut self) -> Result<T, StoreError> {
         let Some(command) = &mut self.command else { return pending().await };
         let answer = command.await;
@@ -78,22 +76,22 @@ impl<T: Send + 'static> InFlight<T> {
         answer
     }
 
-    /// The store knows the requests.
+    /// Notes that the store knows the requests.
     pub(crate) fn arm(&mut self) {
         self.is_armed = true;
     }
 
-    /// From here on they are a lease's.
+    /// Notes that the requests belong to leases now.
     pub(crate) fn disarm(&mut self) {
         self.is_armed = false;
     }
 
-    /// Goes on with requests that were never sent.
+    /// Forgets earlier commands: the requests have new ids.
     pub(crate) fn start_anew(&mut self) {
         (self.is_armed, self.in_doubt_since) = (false, None);
     }
 
-    /// Leaves the requests to the keeper, if there is something to be taken back.
+    /// Leaves the requests to the keeper, which cancels them if they must be.
     pub(crate) fn give_up(&mut self, requests: impl FnOnce() -> Vec<Request>) {
         if self.is_begun() {
             let doubt = InDoubt::new(self.in_doubt_since, self.sent);

@@ -1,5 +1,5 @@
-//! A request under way. Whatever happens to its caller, it leaves no lease that
-//! nobody knows of.
+//! A request until it is granted. If its caller is dropped, the request is cancelled, so no
+//! lock stays held by nobody.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -10,7 +10,6 @@ use tokio::time::sleep;
 use super::Client;
 use super::in_flight::InFlight;
 use crate::core::error::Outcome;
-use crate::core::fence::Fence;
 use crate::core::key::LockKey;
 use crate::hints::{Message, Offer, Route};
 use crate::state::lease::{Grant, GrantTimes};
@@ -19,11 +18,10 @@ use crate::store::{
     Subscription, Waiting, Wanted, validity,
 };
 
-/// A waiter whose wait ends before that leaves, and needs to be known for little
-/// longer than it waits.
+/// How much longer than its wait a waiter must be known, if its wait ends before `LIVE` does.
 const LIVE_BEYOND: Duration = Duration::from_millis(500);
 
-/// An offer that ends sooner than it may take to confirm it is not relied on.
+/// An offer with less time left is not used: it may end before it is confirmed.
 const MIN_LEFT_OF_OFFER: Duration = Duration::from_millis(50);
 
 /// One request, from its first command until it is granted or given up.
@@ -31,22 +29,21 @@ pub(crate) struct PendingRequest {
     in_flight: InFlight<Attempt>,
     request: Request,
     is_waiting: bool,
-    /// Where it hears of offers; a call that does not wait hears nothing.
+    /// Where its hints arrive. A request that does not wait has none.
     route: Option<Route>,
     /// When it first asked.
     first_asked: Option<Instant>,
-    /// For how long it is known to live after its last ask, and the TTL of that.
+    /// The `live` of its last ask, and the TTL of that ask.
     live: Duration,
     ttl: Duration,
     position: Option<u64>,
     heartbeat: Option<Heartbeat>,
-    /// Until when an offer lasts if it was confirmed by the first of the asks that
-    /// had no answer since.
+    /// When an offer ends if it was confirmed by the first unanswered ask since.
     confirmed_until: Option<Instant>,
     subscription: SubscriptionState,
 }
 
-/// The last ask that was answered *queued*: by it an offer is known, and when it ends.
+/// The last ask that was answered *queued*. Offers refer to it, and end with it.
 #[derive(Clone, Copy)]
 struct Heartbeat {
     sent: Instant,
@@ -54,13 +51,13 @@ struct Heartbeat {
     until: Stamp,
 }
 
-/// Where hints are subscribed to lock by lock.
+/// The subscription to the lock's hints, in a store where each lock needs one.
 enum SubscriptionState {
-    /// There is no need.
+    /// It exists, or there is no need for one.
     Done(#[expect(dead_code, reason = "it is held, not read")] Option<Subscription>),
-    /// Only once the lock is found held: a free one costs no subscription.
+    /// It is made once the lock is found held: a free lock costs none.
     Later(StoreFuture<Subscription>),
-    /// It could not be had: it asks often instead.
+    /// It failed: the request asks often instead.
     Failed,
 }
 
@@ -84,8 +81,8 @@ impl PendingRequest {
         }
     }
 
-    /// A request that may wait. Its route is there before its first command is
-    /// sent: an offer may arrive before the answer does.
+    /// A request that may wait. Its route exists before its first command is sent, because an
+    /// offer may arrive before the answer.
     pub(crate) fn waiting(client: &Arc<Client>, wanted: Wanted, ttl: Duration) -> Self {
         let mut pending = Self::new(client, wanted, ttl);
         pending.is_waiting = true;
@@ -98,13 +95,13 @@ impl PendingRequest {
         pending
     }
 
-    /// Whether it may be asked for again with this TTL: an ask that had no answer could
-    /// set another one at any time.
+    /// Whether it may ask again with this TTL. An unanswered ask could still set its own TTL at
+    /// any time.
     pub(crate) fn can_use_ttl(&self, ttl: Duration) -> bool {
         ttl == self.request.ttl || self.in_flight.in_doubt_since().is_none()
     }
 
-    /// The same request for another acquisition.
+    /// The same request for another acquisition, with its TTL.
     pub(crate) fn with_ttl(mut self, ttl: Duration) -> Self {
         self.request.ttl = ttl;
         self
@@ -126,21 +123,21 @@ impl PendingRequest {
         &self.in_flight.client
     }
 
-    /// Whether an offer would be heard of.
+    /// Whether hints can arrive.
     pub(crate) fn hears_hints(&self) -> bool {
         self.in_flight.client.store.gives_hints()
             && !matches!(self.subscription, SubscriptionState::Failed)
     }
 
-    /// Whether there is something to be taken back, or to be inherited.
+    /// Whether the request must be cancelled, or left to another acquisition.
     pub(crate) fn is_begun(&self) -> bool {
         self.in_flight.is_begun()
     }
 
-    /// Asks once; if there is time left to wait, the request joins the queue.
+    /// Asks once. If there is time left to wait, the request joins the store's queue.
     pub(crate) async fn ask(&mut self, left: Duration) -> Result<Attempt, StoreError> {
-        // Who reads may try to write, and not wait for it: by a try it would be had. So
-        // who waits for that never asks as one who tries.
+        // A reader may try to write, but may not wait for it: a try could be granted. So a
+        // request that waits to write never asks as a try.
         let may_upgrade = self.request.kind == Kind::Write && self.request.owner.is_some();
         let is_waiting = self.is_waiting && (may_upgrade || !left.is_zero());
         if let SubscriptionState::Later(_) = self.subscription {
@@ -162,7 +159,7 @@ impl PendingRequest {
 
     async fn ask_once(&mut self, live: Option<Duration>) -> Result<Attempt, StoreError> {
         loop {
-            // What was inherited is answered first.
+            // An inherited command is answered first.
             if !self.in_flight.is_under_way() {
                 self.send(live);
             }
@@ -185,21 +182,21 @@ impl PendingRequest {
                 Err(error) if error.outcome == Outcome::Unknown => {
                     self.note_possible_confirmation();
                     if !is_own {
-                        // It could set that TTL at any time.
+                        // That ask could still set its own TTL.
                         self.in_flight.give_up(|| vec![self.request.clone()]);
                         self.start_anew();
                     }
                 }
-                // It has taken it back, and knows it no more.
+                // This store has cancelled the request itself.
                 _ if !self.client().store.has_queue() => self.start_anew(),
-                // Refused; but an earlier copy may still be on its way.
+                // Refused. An earlier copy may still arrive.
                 _ => {}
             }
             return answer;
         }
     }
 
-    /// The last ask may have confirmed an offer, for its own TTL.
+    /// Notes that the last ask may have confirmed an offer, for its own TTL.
     fn note_possible_confirmation(&mut self) {
         let until = self.in_flight.sent + validity(self.ttl);
         self.confirmed_until = Some(self.confirmed_until.map_or(until, |it| it.min(until)));
@@ -222,10 +219,11 @@ impl PendingRequest {
         }
     }
 
-    /// Pauses until there is an offer or a reason to ask (nothing).
-    /// That something was missed is such a reason only while the store answers:
-    /// else each connection that fails would wake all who wait, and they would
-    /// make the next one.
+    /// Pauses until an offer arrives (which it returns) or there is another reason to ask
+    /// (`None`).
+    ///
+    /// Missed hints are a reason only while the store answers. Otherwise each failed connection
+    /// would wake all waiters, and they would make the next one fail.
     pub(crate) async fn wait_for_hint(
         &mut self,
         pause: Duration,
@@ -250,12 +248,12 @@ impl PendingRequest {
                 (Message::Offered(offer), Some(heartbeat)) if offer.until >= heartbeat.until => {
                     return Some(offer);
                 }
-                // An offer that had ended when the request was queued again.
+                // This offer had ended when the request was queued again.
                 (Message::Offered(_), Some(_)) => {}
                 (Message::Offered(_), None) | (Message::Free, _) => return None,
                 (Message::Missed, _) if is_faulty => {}
                 (Message::Missed, _) => {
-                    // Not all who wait for anything at the same moment.
+                    // Spreads the waiters, which all wake at this moment.
                     sleep(Duration::from_millis(20).mul_f64(fastrand::f64())).await;
                     return None;
                 }
@@ -263,24 +261,26 @@ impl PendingRequest {
         }
     }
 
-    /// What was granted. From here on it is the caller's.
+    /// Takes the grant that the last answer gave. It belongs to the caller now.
     pub(crate) fn take_grant(&mut self, token: u64) -> Grant {
         self.take(token, GrantTimes::by_command(self.in_flight.sent, self.request.ttl))
     }
 
-    /// What was offered: it lasts as long as the offer does, counted from
-    /// the ask that it is for, however late it was heard of; and longer once the keeper
-    /// has confirmed it. That sets the TTL, and may run long before its answer is here: so
-    /// not beyond a TTL from now, or from an earlier ask that may have confirmed it.
+    /// Takes an offer, as a grant that ends with the offer. `None` if it ends too soon.
+    ///
+    /// The offer's end counts from the ask that it answers, however late its hint arrived. The
+    /// first renewal confirms it and sets the TTL, and may run long before its answer arrives.
+    /// So the grant ends at the latest one TTL from now, or from an earlier ask that may have
+    /// confirmed it.
     pub(crate) fn take_offer(&mut self, offer: Offer) -> Option<Grant> {
         let Heartbeat { sent, live, .. } = self.heartbeat?;
         let now = self.now();
-        // Where the server's clock has jumped since that ask, it ends sooner than by that.
+        // If the server's clock has jumped since that ask, the offer ends sooner.
         let longest = OFFER.min(self.request.ttl);
         let deadline = sent + validity(live.saturating_sub(offer.early));
         let deadline = deadline.min(now + validity(longest));
         let deadline = self.confirmed_until.map_or(deadline, |until| deadline.min(until));
-        // What has run out, or is about to, is asked for again by the same request.
+        // The same request asks again for an offer that has ended or is about to.
         if now + MIN_LEFT_OF_OFFER >= deadline {
             return None;
         }
@@ -289,13 +289,12 @@ impl PendingRequest {
     }
 
     fn take(&mut self, token: u64, times: GrantTimes) -> Grant {
-        let fence = self.request.kind.is_fenced().then(|| Fence::new(token));
         let times = GrantTimes { in_doubt_since: self.in_flight.in_doubt_since(), ..times };
         self.in_flight.disarm();
-        Grant { request: self.request.clone(), fence, times }
+        Grant::new(self.request.clone(), token, times)
     }
 
-    /// Goes on as another request, at the end of the queue.
+    /// Goes on as a new request, at the end of the queue.
     pub(crate) fn start_anew(&mut self) {
         self.request.id = self.client().next_request();
         if self.route.is_some() {

@@ -1,5 +1,5 @@
-//! Acquiring: wait for a turn in this process, ask the store, wait in its queue, be woken,
-//! give up, clean up.
+//! Acquiring: wait for a turn in this process, ask the store, wait in its queue, give up, clean
+//! up.
 
 mod adopt;
 mod backoff;

@@ -1,4 +1,4 @@
-//! What all clones of a client and all its leases share.
+//! What the clones of a client and its leases share.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use crate::keeper::Keeper;
 use crate::local_queue::LocalQueues;
 use crate::store::{ClientId, Store};
 
-/// A client, and the queues in front of it.
+/// A client, and the local queues in front of it.
 pub(crate) struct Shared {
     pub(crate) client: Arc<Client>,
     pub(crate) queues: Arc<LocalQueues>,

@@ -1,4 +1,4 @@
-//! The right to ask the store for a lock, or to take up a lease that is handed over.
+//! What a task gets when its turn in the local queue comes.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,8 +11,8 @@ use crate::client::pending::PendingRequest;
 use crate::state::lease::Grant;
 use crate::state::shutdown::ActivityGuard;
 
-/// The right to ask the store for a lock, or to take up a lease that is handed over. It goes
-/// to the next waiter when it is dropped.
+/// The right to ask the store for a lock, or to take over a lease from a task of this process.
+/// When it is dropped, it goes to the next waiter.
 pub(crate) struct Admission {
     queues: Arc<LocalQueues>,
     name: QueueName,
@@ -30,8 +30,8 @@ impl Admission {
         Self { queues: queues.clone(), name, spec, admitted }
     }
 
-    /// The grant that was handed over, and its turn. Nothing if there is none, or not any
-    /// more: then the store is to be asked. The client's shutdown waits for the guard.
+    /// The grant that was handed over, and its turn. `None` if there is none, or none any more:
+    /// then the caller asks the store. The client's shutdown waits for the guard.
     pub(crate) fn take_up(&mut self) -> Option<(Grant, TurnId, ActivityGuard)> {
         let Standing::InTurn(turn) = self.admitted.standing else { return None };
         self.admitted.standing = Standing::Served;
@@ -43,7 +43,8 @@ impl Admission {
         Some((granted, turn, activity))
     }
 
-    /// The lease it took up was over: it asks the store, beside those that do.
+    /// Asks the store after all, because the lease that was handed over had ended. It asks
+    /// beside the other askers.
     pub(crate) fn ask_instead(&mut self) {
         let now = self.queues.now();
         let mut queues = self.queues.lock();
@@ -52,28 +53,28 @@ impl Admission {
         self.admitted.standing = Standing::Asks(queue.generation);
     }
 
-    /// The request that an acquisition before this one has begun and left.
+    /// The request that an earlier acquisition has begun and left.
     pub(crate) fn inherit(&mut self) -> Option<Box<PendingRequest>> {
         self.admitted.inherited.take()
     }
 
-    /// Notes that it asks.
+    /// Notes that it has just asked the store.
     pub(crate) fn note_activity(&self) {
         if let Some(queue) = self.queues.lock().by_name.get_mut(&self.name) {
             queue.last_activity = self.queues.now();
         }
     }
 
-    /// Notes that the store has granted its request, for this TTL. Gives the turn in which
-    /// the waiters here may have the lease next, if one has begun.
+    /// Notes that the store has granted its request with this TTL. If a turn begins, waiters
+    /// here may have the lease next.
     pub(crate) fn granted(mut self, ttl: Duration) -> Option<TurnId> {
         let Standing::Asks(generation) = self.admitted.standing else { return None };
         self.admitted.standing = Standing::Served;
         self.queues.begin_turn(&self.name, &self.spec, ttl, generation)
     }
 
-    /// Goes, and leaves its request to the next: the place in the store's queue is the
-    /// client's.
+    /// Leaves the request to the next waiter: its place in the store's queue belongs to the
+    /// client.
     pub(crate) fn leave_behind(mut self, pending: PendingRequest) {
         self.admitted.inherited = Some(Box::new(pending));
     }

@@ -1,6 +1,6 @@
 //! Handing a released lease to the next waiter of this process, for the time of a turn.
 //!
-//! A turn ends in time whatever the callers' runtimes do: over Redis the keeper ends it. A
+//! A turn ends in time even if the callers' runtimes stall: over Redis the keeper ends it. A
 //! lease that was handed over and not taken up by then is cancelled.
 
 use std::sync::{Arc, Weak};
@@ -17,8 +17,8 @@ use crate::state::lease::{GrantTimes, LocalLease};
 use crate::store::{Kind, Request};
 
 impl LocalQueues {
-    /// Notes that the store has granted an acquisition's request. If waiters here may have
-    /// the lease next, a turn begins.
+    /// Notes that the store has granted an acquisition. If waiters here may have its lease
+    /// next, a turn begins.
     pub(super) fn begin_turn(
         self: &Arc<Self>,
         name: &QueueName,
@@ -43,7 +43,7 @@ impl LocalQueues {
             std::mem::replace(&mut ends_of_all.is_timed, true)
         };
         if !is_timed && !self.client.keeper.spawn(end_in_time(Timer(Arc::downgrade(self)))) {
-            // Without timers it would not end in time.
+            // Without timers the turn would not end in time.
             self.lock().ends.is_timed = false;
             drop(self.change(name, None, |queue| queue.turns.end(id)));
             return None;
@@ -51,8 +51,8 @@ impl LocalQueues {
         Some(id)
     }
 
-    /// Hands a lease that has just ended to the first waiter, if it asks for the same. The
-    /// caller tells it. Nothing if the lease is to be released.
+    /// Hands a lease that has just ended to the first waiter, if that asks for the same. The
+    /// caller then wakes the waiter. `None` if the lease is to be released.
     pub(crate) fn hand_over(
         self: &Arc<Self>,
         turn: TurnId,
@@ -76,24 +76,24 @@ impl LocalQueues {
         Some(HandedOver { queues: self.clone(), name, place, turn })
     }
 
-    /// Takes up the lease that was handed over, if its turn is not over.
+    /// Takes up the lease that was handed over, if its turn has not ended.
     pub(super) fn take_up(&self, name: &QueueName, id: TurnId) -> Option<Handoff> {
         let now = self.now();
         let handoff = self.change(name, None, |queue| {
             let turn = queue.turns.find(id)?;
             if now < turn.ends { turn.handoff.take().map(Ok) } else { queue.turns.end(id).map(Err) }
         });
-        // One that is too late is cancelled, now that nothing is locked.
+        // A handoff that comes too late is cancelled here, after the lock was dropped.
         handoff?.ok()
     }
 
-    /// TurnEnds a turn: the next waiter asks the store.
+    /// Ends a turn: the next waiter asks the store.
     pub(crate) fn end_turn(&self, request: &Request, id: TurnId) {
         let name = name(&request.key, request.kind, request.owner.as_ref());
         drop(self.change(&name, None, |queue| queue.turns.end(id)));
     }
 
-    /// TurnEnds all turns of a lock: earlier grants are not handed over any more.
+    /// Ends all turns of a lock: earlier grants are no longer handed over.
     pub(crate) fn end_turns(&self, key: &LockKey) {
         for kind in [Kind::Mutex, Kind::Semaphore { limit: 1, weight: 1 }] {
             let end = |queue: &mut LocalQueue| Some(std::mem::take(&mut queue.turns));
@@ -101,7 +101,7 @@ impl LocalQueues {
         }
     }
 
-    /// The next turn whose time is over.
+    /// The next turn that has run out of time.
     fn next_over(&self, now: Instant) -> Option<(QueueName, TurnId)> {
         let in_order = &mut self.lock().ends.in_order;
         in_order.front().filter(|(ends, ..)| *ends <= now)?;
@@ -109,8 +109,8 @@ impl LocalQueues {
     }
 }
 
-/// A lease that is handed over to a waiter which was not told yet.
-#[must_use = "the next waiter is to be told"]
+/// A lease that is handed over, before its waiter is woken.
+#[must_use = "the next waiter must be woken"]
 pub(crate) struct HandedOver {
     queues: Arc<LocalQueues>,
     name: QueueName,
@@ -119,13 +119,13 @@ pub(crate) struct HandedOver {
 }
 
 impl HandedOver {
-    /// Tells the waiter. If it is gone, the lease goes to the next.
+    /// Wakes the waiter. If it is gone, the lease goes to the next.
     pub(crate) fn wake(self) {
         self.queues.admit(&self.name, self.place, Standing::InTurn(self.turn).into());
     }
 }
 
-/// The task that ends turns. If its runtime ends first, the next turn starts another.
+/// The task that ends turns. If its runtime ends first, the next turn starts another task.
 struct Timer(Weak<LocalQueues>);
 
 impl Drop for Timer {
@@ -136,8 +136,8 @@ impl Drop for Timer {
     }
 }
 
-/// TurnEnds turns when their time is over: a holder may keep its lease for longer, or a waiter
-/// may not take it up. Then other waiters are admitted to ask the store.
+/// Ends turns that have run out of time, so that other waiters may ask the store. The holder
+/// may keep its lease for longer, and a waiter may never take it up.
 async fn end_in_time(mut timer: Timer) {
     let mut left = TURN;
     loop {

@@ -10,15 +10,15 @@ use crate::state::lease::{Grant, GrantTimes, LocalLease};
 use crate::state::shutdown::ActivityGuard;
 use crate::store::{Request, StoreFuture};
 
-/// A grant on its way from a released lease to the next waiter of this process. It is
-/// cancelled when it is dropped before it is a lease again.
+/// A grant on its way from a released lease to the next waiter of this process. If it is
+/// dropped before it becomes a lease, it is cancelled.
 pub(super) struct Handoff {
     client: Arc<Client>,
-    /// It is there until it is a lease.
+    /// Present until it becomes a lease.
     request: Option<Request>,
     fence: Option<Fence>,
     grant: GrantTimes,
-    /// It is there until it is a lease.
+    /// Present until it becomes a lease.
     activity: Option<ActivityGuard>,
 }
 
@@ -37,7 +37,7 @@ impl Handoff {
         self.request.as_ref().map(|request| request.ttl)
     }
 
-    /// The grant, as of now. Whoever takes it makes a lease of it, and drops the guard then.
+    /// The grant, from now on. The caller makes a lease of it, and drops the guard after that.
     pub(super) fn into_granted(mut self) -> Option<(Grant, ActivityGuard)> {
         let (request, activity) = (self.request.take()?, self.activity.take()?);
         let times = GrantTimes { sent: self.client.store.now(), ..self.grant };

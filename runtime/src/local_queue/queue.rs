@@ -1,4 +1,5 @@
-//! One queue: who asks the store, who waits behind them, and which turns run.
+//! One local queue: which acquisitions ask the store, which wait behind them, and which turns
+//! run.
 
 use std::collections::VecDeque;
 use std::mem::{Discriminant, discriminant};
@@ -11,25 +12,25 @@ use crate::client::pending::PendingRequest;
 use crate::core::key::LockKey;
 use crate::store::{Kind, Owner};
 
-/// A lock, as one kind of it. For an owner that may hold it already, also the owner: a
-/// re-entering owner must not queue behind its own waiters.
+/// What a queue is for: a lock as one kind. An owner that may already hold the lock has a queue
+/// of its own, because a re-entering owner must not queue behind its own waiters.
 pub(super) type QueueName = (LockKey, Discriminant<Kind>, Option<Owner>);
 
-/// LeaseSpec an acquisition asks for. Another that asks for the same can go on with its request.
+/// What an acquisition asks for. Another that asks for the same can go on with its request.
 pub(super) type LeaseSpec = (Kind, Option<Owner>);
 
-/// How many ask the store at a time, however large a semaphore's limit is: each sends a
-/// command every other second to say that it lives.
+/// How many acquisitions may ask the store, however large a semaphore's limit is. Each sends a
+/// command every two seconds to stay alive in the queue.
 const MAX_ASKERS: u32 = 64;
 
 /// The queue of one lock in this process.
 pub(super) struct LocalQueue {
-    /// How many ask the store, and their weight.
+    /// How many acquisitions ask the store, and their weight.
     askers: u32,
     asking_weight: u64,
-    /// When one of them asked last, or was handed the lease.
+    /// When one of them last asked, or was handed the lease.
     pub(super) last_activity: Instant,
-    /// Askers of an earlier generation were silent for too long, and do not count.
+    /// Askers of earlier generations were silent for too long and do not count.
     pub(super) generation: u64,
     pub(super) turns: Turns,
     pub(super) waiting: VecDeque<Place>,
@@ -37,15 +38,14 @@ pub(super) struct LocalQueue {
 
 /// A waiter's place in the queue.
 pub(super) struct Place {
-    /// Unique over all queues of the client: a waiter may look for its place in a queue
-    /// that was made anew.
+    /// Unique in the client: a waiter may look for its place in a queue that was created anew.
     pub(super) number: u64,
     pub(super) spec: LeaseSpec,
     pub(super) ttl: Duration,
     pub(super) admit: oneshot::Sender<Admitted>,
 }
 
-/// LeaseSpec a waiter is admitted to.
+/// What a waiter is admitted to.
 pub(super) struct Admitted {
     pub(super) standing: Standing,
     /// A request that another acquisition has begun and left.
@@ -54,11 +54,11 @@ pub(super) struct Admitted {
 
 #[derive(Clone, Copy)]
 pub(super) enum Standing {
-    /// It asks the store, as one of this generation.
+    /// It asks the store, as an asker of this generation.
     Asks(u64),
-    /// It is to take up the lease that is handed over in this turn.
+    /// It takes up the lease that is handed over in this turn.
     InTurn(TurnId),
-    /// It has its lease.
+    /// It has its lease, or needs nothing any more.
     Served,
 }
 
@@ -80,31 +80,31 @@ impl LocalQueue {
         }
     }
 
-    /// Whether nobody asks and no turn runs.
+    /// Whether no acquisition asks and no turn runs.
     pub(super) fn is_idle(&self) -> bool {
         self.askers == 0 && self.turns.is_empty()
     }
 
-    /// Whether one more may ask. One that is alone always may: the store refuses it if need
-    /// be.
+    /// Whether another acquisition may ask. A single one always may: the store refuses it if it
+    /// must.
     pub(super) fn has_room(&self, kind: Kind) -> bool {
         let capacity = match kind {
             Kind::Mutex | Kind::Write => 1,
             Kind::Semaphore { limit, .. } => limit.into(),
-            // Queues of an owner's are let in together.
+            // An owner's acquisitions are all let in together.
             Kind::Read | Kind::Reentrant => MAX_ASKERS.into(),
         };
         let taken = self.asking_weight + self.turns.weight();
         taken == 0 || self.askers < MAX_ASKERS && taken + weight(kind) <= capacity
     }
 
-    /// Takes a place out of the queue. Nothing if its waiter was admitted before.
+    /// Takes a place out of the queue. `None` if its waiter was admitted before.
     pub(super) fn leave(&mut self, number: u64) -> Option<Place> {
         let at = self.waiting.binary_search_by_key(&number, |place| place.number).ok()?;
         self.waiting.remove(at)
     }
 
-    /// The first waiter, if there is room for it: it asks from now on.
+    /// Admits the first waiter if there is room: it asks from now on.
     pub(super) fn admit_first(&mut self, now: Instant) -> Option<Place> {
         let kind = self.waiting.front()?.spec.0;
         if !self.has_room(kind) {
@@ -114,14 +114,14 @@ impl LocalQueue {
         self.waiting.pop_front()
     }
 
-    /// One more asks the store.
+    /// Counts one more asker.
     pub(super) fn admit(&mut self, kind: Kind, now: Instant) {
         self.askers += 1;
         self.asking_weight += weight(kind);
         self.last_activity = now;
     }
 
-    /// One asks no more. Askers of an earlier generation do not count.
+    /// Counts an asker out. Askers of earlier generations do not count.
     pub(super) fn dismiss(&mut self, kind: Kind, generation: u64) {
         if self.generation == generation {
             self.askers -= 1;
@@ -129,18 +129,18 @@ impl LocalQueue {
         }
     }
 
-    /// Begins a new generation: those that ask count no more, and no turn runs.
+    /// Begins a new generation: present askers no longer count, and no turn runs.
     pub(super) fn begin_generation(&mut self, generation: u64) -> Turns {
         (self.generation, self.askers, self.asking_weight) = (generation, 0, 0);
         std::mem::take(&mut self.turns)
     }
 
-    /// Whether the first waiter can have a lease of this kind and TTL.
+    /// Whether the first waiter asks for exactly this lease and TTL.
     pub(super) fn first_suits(&self, spec: &LeaseSpec, ttl: Duration) -> bool {
         self.waiting.front().is_some_and(|first| first.spec == *spec && first.ttl == ttl)
     }
 
-    /// The next waiter in a turn, if the turn goes on.
+    /// Takes the next waiter of a turn out of the queue, if the turn goes on.
     pub(super) fn next_in_turn(
         &mut self,
         id: TurnId,
@@ -153,7 +153,7 @@ impl LocalQueue {
     }
 }
 
-/// The name of a lock's queue.
+/// The queue that an acquisition belongs to.
 pub(super) fn name(key: &LockKey, kind: Kind, owner: Option<&Owner>) -> QueueName {
     let owner = owner.filter(|_| kind.may_reenter());
     (key.clone(), discriminant(&kind), owner.cloned())

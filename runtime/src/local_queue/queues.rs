@@ -1,5 +1,5 @@
-//! Queues queues of a client: finding one, changing one, and admitting the waiters that a change
-//! has made room for. Nothing is dropped or sent while they are locked.
+//! All local queues of a client. This finds and changes a queue, and admits the waiters that a
+//! change makes room for. Nothing is dropped or sent while the queues are locked.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,11 +12,11 @@ use crate::client::Client;
 use crate::client::pending::PendingRequest;
 use crate::store::{LIVE, Wanted};
 
-/// The queues of a client, one for each lock that somebody asks for.
+/// The local queues of a client, one for each lock that is being acquired.
 pub(crate) struct LocalQueues {
     pub(super) client: Arc<Client>,
     queues: Mutex<Queues>,
-    /// Makes generations, turns and places, none of which is used twice.
+    /// Numbers generations, turns and places. No number is used twice.
     numbers: AtomicU64,
     pub(super) hands_over: bool,
 }
@@ -27,12 +27,12 @@ pub(super) struct Queues {
     pub(super) ends: TurnEnds,
 }
 
-/// When turns end, in all queues. Queues last equally long, so the first to begin is the first
-/// to end. Some have ended before.
+/// When turns end, in all queues. All turns are equally long, so the first to begin is the
+/// first to end. Some have ended early.
 #[derive(Default)]
 pub(super) struct TurnEnds {
     pub(super) in_order: VecDeque<(Instant, QueueName, TurnId)>,
-    /// A task is there to end them.
+    /// A task runs that ends them.
     pub(super) is_timed: bool,
 }
 
@@ -42,7 +42,7 @@ impl LocalQueues {
         Self { client, queues: Mutex::default(), numbers: AtomicU64::new(0), hands_over }
     }
 
-    /// Whether somebody waits for its turn: then no try may pass it.
+    /// Whether tasks of this process wait: then a try must not overtake them.
     pub(crate) fn has_waiters(&self, wanted: &Wanted) -> bool {
         let name = name(&wanted.key, wanted.kind, wanted.owner.as_ref());
         let queues = self.lock();
@@ -50,7 +50,7 @@ impl LocalQueues {
         queue.is_some_and(|queue| self.now() < queue.last_activity + LIVE)
     }
 
-    /// The queue of a lock, be it a new one.
+    /// The queue of a lock; a new one if there is none.
     pub(super) fn queue<'a>(
         &self,
         queues: &'a mut Queues,
@@ -73,8 +73,8 @@ impl LocalQueues {
         self.queues.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Changes a queue, if there is one, and admits the waiters that there is room for now.
-    /// The first of them that asks for the same inherits the request that was begun.
+    /// Changes a queue, if there is one, and admits the waiters that there is room for now. The
+    /// first of them that asks for the same inherits the request.
     pub(super) fn change<T>(
         &self,
         name: &QueueName,
@@ -103,14 +103,14 @@ impl LocalQueues {
         result
     }
 
-    /// Tells a waiter. If it is gone, spec it was admitted to goes to the next.
+    /// Wakes a waiter. If it is gone, the next waiter is admitted instead.
     pub(super) fn admit(&self, name: &QueueName, place: Place, admitted: Admitted) {
         if let Err(admitted) = place.admit.send(admitted) {
             self.withdraw(name, &place.spec, admitted);
         }
     }
 
-    /// Gives spec one was admitted to, and does not use, to the next.
+    /// Gives an unused admission to the next waiter.
     pub(super) fn withdraw(&self, name: &QueueName, spec: &LeaseSpec, admitted: Admitted) {
         match admitted.standing {
             Standing::Asks(generation) => {
@@ -125,7 +125,7 @@ impl LocalQueues {
         }
     }
 
-    /// Hands a lease that one did not take up to the next, or cancels it.
+    /// Hands a lease that its waiter did not take up to the next one, or cancels it.
     fn pass_on(&self, name: &QueueName, spec: &LeaseSpec, turn: TurnId) {
         let place = self.change(name, None, |queue| {
             let ttl = queue.turns.find(turn)?.handoff.as_ref()?.ttl()?;

@@ -1,10 +1,10 @@
-//! Turns: for how long, and how often, a released lease goes to the next waiter of this
-//! process without the store.
+//! Turns: how long, and how often, a released lease goes to the next waiter of this process
+//! without the store.
 //!
-//! The store sees one request that holds the lock. Each lease of a turn has a fencing token
-//! of its own, from the block that the grant reserved, its own renewals and its own end.
-//! Waiters of other processes wait for one turn longer at the most: a turn is short, and
-//! bounded by the block of tokens.
+//! The store sees one request that holds the lock. Each lease of a turn has its own fencing
+//! token, from the block that the grant reserved, its own renewals and its own end. Waiters of
+//! other processes wait at most one turn longer. A turn is short, and the block of tokens
+//! bounds it too.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -12,11 +12,11 @@ use std::time::{Duration, Instant};
 use super::handoff::Handoff;
 use crate::store::TOKENS;
 
-/// How long a turn lasts. Work that takes longer under a lock does not notice two round
-/// trips; waiters elsewhere wait for this and one critical section longer.
+/// How long a turn lasts. Work that takes longer under a lock does not notice two round trips.
+/// Waiters elsewhere wait for a turn and one critical section longer.
 pub(super) const TURN: Duration = Duration::from_millis(20);
 
-/// The id of a turn. Later turns have greater ones.
+/// The number of a turn. Later turns have greater ones.
 pub(crate) type TurnId = u64;
 
 /// The turns of one queue, in the order in which they began.
@@ -30,9 +30,9 @@ pub(super) struct Turn {
     id: TurnId,
     weight: u64,
     pub(super) ends: Instant,
-    /// How often the lease may still be handed over.
+    /// How many more times the lease may be handed over.
     pub(super) left: u64,
-    /// LeaseSpec the next waiter takes up. It has been told.
+    /// What the next waiter takes up. That waiter has been woken.
     pub(super) handoff: Option<Handoff>,
 }
 
@@ -41,7 +41,7 @@ impl Turns {
         self.running.is_empty()
     }
 
-    /// The weight of all leases in a turn.
+    /// The weight of all leases in turns.
     pub(super) fn weight(&self) -> u64 {
         self.weight
     }
@@ -56,7 +56,7 @@ impl Turns {
         self.running.get_mut(at)
     }
 
-    /// TurnEnds a turn, and gives back a handoff that nobody has taken up.
+    /// Ends a turn, and gives back a handoff that was not taken up.
     pub(super) fn end(&mut self, id: TurnId) -> Option<Handoff> {
         let at = self.running.binary_search_by_key(&id, |turn| turn.id).ok()?;
         let turn = self.running.remove(at)?;

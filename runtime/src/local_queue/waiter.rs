@@ -1,4 +1,4 @@
-//! Entering a queue, and waiting in it.
+//! Entering a local queue, and waiting in it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,19 +11,19 @@ use super::queue::{Admitted, LeaseSpec, Place, QueueName, Standing, name};
 use super::queues::LocalQueues;
 use crate::store::{LIVE, Wanted};
 
-/// By how much longer each waiter than the one before it waits for a last_activity.
+/// How much more patience each waiter has than the one before it.
 const PATIENCE_STEP: Duration = Duration::from_millis(100);
 
-/// LeaseSpec entering a queue gives.
+/// What an acquisition gets when it enters a queue.
 pub(crate) enum Entry {
     /// It may ask the store.
     Admitted(Admission),
-    /// Others are before it.
+    /// It waits behind others.
     Waiter(Waiter),
 }
 
 impl LocalQueues {
-    /// Enters the queue of a lock, for a lease of this TTL.
+    /// Enters a lock's queue, for a lease of this TTL.
     pub(crate) fn enter(self: &Arc<Self>, wanted: &Wanted, ttl: Duration) -> Entry {
         let name = name(&wanted.key, wanted.kind, wanted.owner.as_ref());
         let spec = (wanted.kind, wanted.owner.clone());
@@ -42,7 +42,7 @@ impl LocalQueues {
     }
 }
 
-/// Waits in a queue, and leaves it when dropped.
+/// A task's place in a queue. It leaves the queue when dropped.
 pub(crate) struct Waiter {
     queues: Arc<LocalQueues>,
     name: QueueName,
@@ -52,13 +52,13 @@ pub(crate) struct Waiter {
 }
 
 impl Waiter {
-    /// Resolves when it is its turn, or when those before it are silent for too long.
-    /// Nothing if the queue is gone.
+    /// Resolves when its turn comes, or when the askers are silent for too long. `None` if the
+    /// queue is gone.
     ///
     /// # Cancel safety
     ///
-    /// Safe: an admission that came meanwhile is there the next time, or goes to the next
-    /// waiter when this one is dropped.
+    /// Safe: an admission that arrives meanwhile is returned by the next call, or goes to the
+    /// next waiter when this one is dropped.
     pub(crate) async fn admission(&mut self) -> Option<Admission> {
         loop {
             let patience = self.patience();
@@ -79,8 +79,8 @@ impl Waiter {
         Admission::new(&self.queues, self.name.clone(), self.spec.clone(), admitted)
     }
 
-    /// How long it still waits for a last_activity: a little longer for each waiter before it, so
-    /// that those have the first chance.
+    /// How long it still waits for a sign of life from the askers. Each waiter is more patient
+    /// than the one before it, so that the first has the first chance.
     fn patience(&self) -> Duration {
         let queues = self.queues.lock();
         let Some(queue) = queues.by_name.get(&self.name) else { return LIVE };
@@ -89,8 +89,8 @@ impl Waiter {
         (queue.last_activity + patience).saturating_duration_since(self.queues.now())
     }
 
-    /// Asks the store past those that have the right to: they count no more. Nothing if its
-    /// turn has come at the same moment.
+    /// Asks the store beside the silent askers, which no longer count. `None` if its turn has
+    /// come at this moment.
     fn overtake(&mut self) -> Option<Admission> {
         let now = self.queues.now();
         let mut queues = self.queues.lock();

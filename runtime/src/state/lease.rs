@@ -31,6 +31,13 @@ pub(crate) struct Grant {
     pub(crate) times: GrantTimes,
 }
 
+impl Grant {
+    pub(crate) fn new(request: Request, token: u64, times: GrantTimes) -> Self {
+        let fence = request.kind.is_fenced().then(|| Fence::new(token));
+        Self { request, fence, times }
+    }
+}
+
 /// A lease's key in the keeper's timetable: when it is due, and a number that makes the key
 /// unique.
 pub(crate) type Slot = (Instant, u64);

@@ -1,4 +1,4 @@
-//! Taking up a lease that was detached.
+//! Adopting a lease that another client has detached.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -12,7 +12,6 @@ use super::time_limit::within;
 use crate::client::Client;
 use crate::client::in_flight::InFlight;
 use crate::core::error::{LockError, LossReason, Step};
-use crate::core::fence::Fence;
 use crate::core::options::{SHORTEST_TTL, Wait};
 use crate::engine::lease::Lease;
 use crate::engine::shared::Shared;
@@ -22,15 +21,15 @@ use crate::state::lease::{Grant, GrantTimes};
 use crate::state::telemetry;
 use crate::store::{Adoption, Request, StoreError};
 
-/// Puts a request of this client in the place of the ticket's.
+/// Takes over a ticket's lease, with a request of this client.
 ///
 /// # Cancel safety
 ///
-/// Dropping it at any point leaves nothing held by this client: what it has begun is
-/// taken back by the keeper, and the ticket may be spent.
+/// Dropping it at any point leaves nothing held by this client: the keeper cancels what it has
+/// begun. The ticket may be spent.
 pub(crate) async fn adopt(shared: &Arc<Shared>, ticket: Ticket) -> Result<Lease, LockError> {
     let client = &shared.client;
-    // Some are refused without the store.
+    // Some tickets are refused without the store.
     consume_budget().await;
     if ticket.options.max_hold.is_some_and(|most| most < SHORTEST_TTL) {
         return Err(LockError::Lost { key: ticket.key, reason: LossReason::MaxHold });
@@ -40,11 +39,11 @@ pub(crate) async fn adopt(shared: &Arc<Shared>, ticket: Ticket) -> Result<Lease,
     let begun = client.store.now();
     let kind = ticket.kind;
     let result = Adopting::new(client, ticket).adopt(shared).await;
-    telemetry::acquired(kind, || client.store.now().saturating_duration_since(begun), &result);
+    telemetry::acquired(kind, || client.elapsed(begun), &result);
     result
 }
 
-/// An adoption under way.
+/// An adoption in progress.
 struct Adopting {
     in_flight: InFlight<Adoption>,
     ticket: Ticket,
@@ -77,7 +76,8 @@ impl Adopting {
                 Ok(Adoption::Adopted { token }) => {
                     let lease =
                         Lease::unless_over(shared, self.take_grant(token), &self.ticket.options);
-                    // Nothing if this process, or the network, stood still.
+                    // The answer came after the lease had ended: this process or the network
+                    // stood still.
                     return lease.ok_or(LockError::Lost { key, reason: LossReason::Expired });
                 }
                 Ok(Adoption::NotHeld(reason)) => {
@@ -95,7 +95,7 @@ impl Adopting {
         }
     }
 
-    /// Asks once, by the same id each time.
+    /// Asks once, with the same id each time.
     async fn ask(&mut self) -> Result<Adoption, StoreError> {
         self.in_flight.send(|store| Some(store.adopt(self.ticket.id, &self.request)));
         let answer = self.in_flight.answer().await;
@@ -106,10 +106,9 @@ impl Adopting {
     }
 
     fn take_grant(&mut self, token: u64) -> Grant {
-        let fence = self.request.kind.is_fenced().then(|| Fence::new(token));
         let times = GrantTimes::by_command(self.in_flight.sent, self.request.ttl);
         self.in_flight.disarm();
-        Grant { request: self.request.clone(), fence, times }
+        Grant::new(self.request.clone(), token, times)
     }
 }
 

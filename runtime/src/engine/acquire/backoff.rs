@@ -1,4 +1,4 @@
-//! When to ask again, and what to say when the wait is over.
+//! When to ask again, and which error to return when the wait is over.
 
 use std::time::{Duration, Instant};
 
@@ -7,30 +7,30 @@ use crate::core::key::LockKey;
 use crate::core::options::Wait;
 use crate::store::{Store, StoreError};
 
-/// How long a store that fails is asked again, even by a call that does not
-/// wait: enough for a connection that broke while it was idle.
+/// How long a failing store is asked again, even by a try. This is enough for a connection that
+/// broke while it was idle.
 const FAULT_RETRY: Duration = Duration::from_secs(1);
 
-/// By how much later than the client's own thread a caller gives up an answer.
+/// How much longer than the client's own thread a caller waits for an answer.
 const CALLER_MARGIN: Duration = Duration::from_millis(500);
 
-/// How long an owner's own lease may be in his way: one that was dropped just before is
+/// How long an owner's own lease may be in its way: one that was just dropped is still being
 /// released in the background.
 const OWN_RELEASE: Duration = Duration::from_millis(250);
 
-/// Why the lock was not granted this time.
+/// Why an ask was not granted.
 pub(super) enum NotGranted {
-    /// It waits in the store's queue, and is to ask again in so long.
+    /// It waits in the store's queue, and asks again after this time.
     Queued(Duration),
-    /// Others hold it, or it is kept, for so much longer, and it is in no queue.
+    /// Others hold the lock, or it is kept, for this much longer. The request is in no queue.
     Held { left: Duration, kept: bool },
-    /// Others of this process were before it for all of the wait.
+    /// Tasks of this process were ahead for the whole wait.
     LocalWaiters,
-    /// Its owner has it, and would wait for himself.
+    /// Its owner holds the lock, and would wait for itself.
     HeldByOwner,
-    /// The lease was over when it came; it is asked for anew.
+    /// The lease had ended when its grant arrived. The request asks again.
     TooLate,
-    /// The store failed, and may not do so the next time.
+    /// The store failed, and may work again the next time.
     Fault(StoreError),
 }
 
@@ -47,20 +47,20 @@ impl NotGranted {
     }
 }
 
-/// When to ask again: in the queue when the store says so, with an ear for its
-/// hints. Where none can be heard, often at first, then less so, in a random
-/// rhythm that spreads those who wait; at the holder's deadline at the latest,
-/// and once more when the wait is over.
+/// When to ask again. In the store's queue: when the store says so, unless a hint arrives
+/// first. Without hints: often at first and then less often, in a random rhythm that spreads
+/// the waiters. At the latest when the holder's deadline has passed, and once more when the
+/// wait is over.
 pub(super) struct Backoff {
     begun: Instant,
     wait: Wait,
     waited: Duration,
     pause: Duration,
-    /// How long had been waited when its owner was in its way for the first time.
+    /// How long it had waited when its owner was first in its way.
     own_since: Option<Duration>,
-    /// How often it may still ask again at once, where the store says so.
+    /// How many more times it may ask again at once, if the store says so.
     repeats: u32,
-    /// It asks a store that has asked several, and has no queue.
+    /// The store asks several servers and has no queue.
     has_no_queue: bool,
 }
 
@@ -80,7 +80,7 @@ impl Backoff {
         }
     }
 
-    /// The same for a store that has asked several: who does not wait asks once.
+    /// For this store. If the store has no queue, a try asks once.
     pub(super) fn of(store: &dyn Store, begun: Instant, wait: Wait) -> Self {
         Self { has_no_queue: !store.has_queue(), ..Self::new(begun, wait) }
     }
@@ -89,15 +89,15 @@ impl Backoff {
         self.wait == Wait::For(Duration::ZERO)
     }
 
-    /// How long its caller stays at most, if that is bounded: when the wait is over, the
-    /// last answer has its time.
+    /// The longest that the caller may wait for the work, if that is bounded: the wait, and
+    /// then the time for a last answer.
     pub(super) fn time_limit(&mut self, store: &dyn Store, ttl: Duration) -> Option<Duration> {
         let answer = store.answers_within(ttl)? + CALLER_MARGIN;
-        self.end(store.now());
+        self.note_waited(store.now());
         (self.wait != Wait::Forever).then(|| self.left_in_faults().saturating_add(answer))
     }
 
-    /// The time there is left to wait.
+    /// How much of the wait is left.
     pub(super) fn left(&self, now: Instant) -> Duration {
         match self.wait {
             Wait::Forever => Duration::MAX,
@@ -105,22 +105,22 @@ impl Backoff {
         }
     }
 
-    /// Notes that the wait is over.
-    pub(super) fn end(&mut self, now: Instant) -> &Self {
+    /// Notes how long it has waited.
+    pub(super) fn note_waited(&mut self, now: Instant) -> &Self {
         self.waited = now.saturating_duration_since(self.begun);
         self
     }
 
-    /// How long to pause; nothing when the wait is over.
+    /// How long to pause before the next ask; `None` when the wait is over.
     pub(super) fn next(
         &mut self,
         now: Instant,
         refusal: &NotGranted,
         hears: bool,
     ) -> Option<Duration> {
-        self.end(now);
-        // A semaphore forgets ended permits a few at a time, and what is over
-        // when it comes is asked for anew: also by a call that does not wait.
+        self.note_waited(now);
+        // A semaphore drops expired permits a few at a time, and a grant that came too late is
+        // asked for again. Both also hold for a try.
         if matches!(refusal, NotGranted::Held { left: Duration::ZERO, .. } | NotGranted::TooLate)
             && self.repeats > 0
         {
@@ -140,11 +140,11 @@ impl Backoff {
         }
         let random = self.random();
         let pause = match refusal {
-            // A little later than the store says, where the lock then ends.
+            // One millisecond later than the store says, so that the lock has ended by then.
             NotGranted::Queued(again) if hears => {
                 (*again + Duration::from_millis(1)).max(Self::FIRST)
             }
-            // Without a queue, those who ask together would go on doing so.
+            // Without a queue, waiters that ask together would go on doing so.
             NotGranted::Held { left: again, .. } if self.has_no_queue => {
                 random.min(*again + self.pause.mul_f64(fastrand::f64()))
             }
@@ -156,14 +156,14 @@ impl Backoff {
         Some(pause.min(left))
     }
 
-    /// How long to pause when the store has failed; nothing when the wait is over.
+    /// How long to pause after the store has failed; `None` when the wait is over.
     pub(super) fn after_fault(&mut self, now: Instant) -> Option<Duration> {
-        self.end(now);
+        self.note_waited(now);
         let left = self.left_in_faults();
         (!left.is_zero()).then(|| self.random().min(left))
     }
 
-    /// The time there is left to wait for a store that fails.
+    /// How much longer a failing store is asked.
     fn left_in_faults(&self) -> Duration {
         let Wait::For(wait) = self.wait else { return Duration::MAX };
         let least = if self.has_no_queue { Duration::ZERO } else { FAULT_RETRY };

@@ -1,10 +1,9 @@
-//! One command for several mutexes, under way. Whatever happens to its caller, it
-//! leaves no lease that nobody knows of.
+//! Several mutexes by one command. If its caller is dropped, the requests are cancelled, so no
+//! lock stays held by nobody.
 
 use std::sync::Arc;
 
 use crate::client::in_flight::InFlight;
-use crate::core::fence::Fence;
 use crate::core::key::LockKey;
 use crate::core::options::Options;
 use crate::engine::lease::Lease;
@@ -34,9 +33,8 @@ impl AtomicAcquire {
         Self { shared: shared.clone(), in_flight: InFlight::new(&shared.client), requests, options }
     }
 
-    /// Asks once, by the same ids each time; gives the leases if all were granted. If
-    /// not, or where the store can't grant them together, the place of the first that
-    /// is not free, if that is known.
+    /// Asks once, with the same ids each time. Gives the leases if all were granted. Otherwise
+    /// gives the place of the first lock that is not free, if that is known.
     pub(super) async fn ask(&mut self) -> Result<Result<LeaseSet, Option<usize>>, StoreError> {
         if !self.in_flight.send(|store| store.acquire_all(&self.requests)) {
             return Ok(Err(None));
@@ -46,7 +44,7 @@ impl AtomicAcquire {
                 self.in_flight.arm();
                 Ok(self.take_grants(&tokens).ok_or(None))
             }
-            // Refused; but an earlier copy may still be on its way.
+            // Refused. An earlier copy may still arrive.
             Err(place) => Ok(Err(place)),
         }
     }
@@ -59,8 +57,11 @@ impl AtomicAcquire {
         let times = GrantTimes { in_doubt_since: self.in_flight.in_doubt_since(), ..times };
         let mut leases = LeaseSet::new();
         for (request, token) in self.requests.drain(..).zip(tokens) {
-            let fence = Some(Fence::new(*token));
-            leases.push(Lease::new(&self.shared, Grant { request, fence, times }, &self.options));
+            leases.push(Lease::new(
+                &self.shared,
+                Grant::new(request, *token, times),
+                &self.options,
+            ));
         }
         self.in_flight.disarm();
         Some(leases)

@@ -1,8 +1,8 @@
 //! Several mutexes, all or none, with one wait for all.
 //!
-//! Where all are free, one command takes them. Else they are taken one after another,
-//! each through its own queue, and in the same order by everybody: whoever waits for
-//! one has none that comes after it, so no two wait for each other.
+//! If all are free, one command takes them. Otherwise they are acquired one after another, each
+//! through its own queue, and by every caller in the same order. A caller that waits for one
+//! lock holds none that comes after it, so no two callers wait for each other.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -23,15 +23,16 @@ use crate::engine::shared::Shared;
 use crate::state::telemetry;
 use crate::store::{Kind, Wanted};
 
-/// How many there may be: a script that takes more would keep the server from others.
+/// How many locks a call may name: a script that takes more would block the server for too
+/// long.
 const MAX_KEYS: usize = 64;
 
-/// Acquires all of them, within the options' wait.
+/// Acquires all of them, within the wait of the options.
 ///
 /// # Cancel safety
 ///
-/// Dropping it at any point leaves nothing held: what it has is released, and what it
-/// has begun is taken back.
+/// Dropping it at any point leaves nothing held: held leases are released, and pending requests
+/// are cancelled.
 pub(crate) async fn acquire_all(
     shared: &Arc<Shared>,
     mut keys: Vec<LockKey>,
@@ -55,7 +56,7 @@ pub(crate) async fn acquire_all(
 
 struct OrderedAcquire<'a> {
     shared: &'a Arc<Shared>,
-    /// In order, each once.
+    /// Sorted, without duplicates.
     keys: &'a [LockKey],
     options: Options,
     begun: Instant,
@@ -75,7 +76,7 @@ impl OrderedAcquire<'_> {
             if leases.is_held() && leases.iter().len() == self.keys.len() {
                 return Ok(leases);
             }
-            // One of them was lost before all were there, or was over when it came.
+            // One was lost before all were held, or had ended when it arrived.
             let lost = leases.iter().find(|lease| !lease.is_held()).map(Lease::key);
             let lost = lost.unwrap_or(&self.keys[0]).clone();
             let _ = leases.release().await;
@@ -83,7 +84,8 @@ impl OrderedAcquire<'_> {
         }
     }
 
-    /// By one command, if all are free and nobody waits for any.
+    /// Acquires all by one command, if all are free and nobody waits for any. `None` if they
+    /// must be acquired in order.
     async fn acquire_atomically(&mut self) -> Result<Option<LeaseSet>, LockError> {
         let [first, _, ..] = self.keys else { return Ok(None) };
         let mut pending = AtomicAcquire::new(self.shared, self.keys, self.options);
@@ -105,23 +107,23 @@ impl OrderedAcquire<'_> {
                     Some(key) if self.backoff.is_try() => self.refuse(key).await?,
                     _ => return Ok(None),
                 },
-                // What is refused for all of them may be granted for each, as by a proxy
-                // before a cluster; if not, that says why.
+                // A store may refuse all together and still grant each, for example through a
+                // proxy before a cluster. If it does not, the single acquire gives the reason.
                 Err(error) if !error.is_passing => return Ok(None),
                 Err(error) => self.pause(NotGranted::Fault(error), first).await?,
             }
         }
     }
 
-    /// Why one of them is not to be had, for a call that does not wait. Nothing if it has
-    /// become free by now: then all are asked for again.
+    /// Finds the error for a try: which lock is not free. Returns `Ok` if that lock has become
+    /// free by now; then the caller tries all again.
     async fn refuse(&mut self, key: &LockKey) -> Result<(), LockError> {
         let lease = acquire(self.shared, wanted(key), self.options).await?;
         let _ = lease.release().await;
         self.pause(NotGranted::TooLate, key).await
     }
 
-    /// One after another. They are fewer than all if one that it had was lost.
+    /// Acquires one after another. The set is smaller than asked for if a held lease was lost.
     async fn acquire_in_order(&mut self) -> Result<LeaseSet, LockError> {
         let mut held = LeaseSet::new();
         for key in self.keys {
@@ -132,14 +134,14 @@ impl OrderedAcquire<'_> {
             let next = acquire(self.shared, wanted(key), Options { wait, ..self.options });
             let next = tokio::select! {
                 biased;
-                // A try needs no timer; what it has is looked at in the end.
+                // A try needs no timer; its leases are checked in the end.
                 _ = held.lost(), if !self.backoff.is_try() => return Ok(held),
                 next = next => next,
             };
             match next {
                 Ok(lease) => held.push(lease),
                 Err(error) => {
-                    // A store that failed is left to the keeper.
+                    // If the store failed, the keeper releases the held leases.
                     if error.is_held_by_another() {
                         let _ = held.release().await;
                     }
@@ -150,7 +152,7 @@ impl OrderedAcquire<'_> {
         Ok(held)
     }
 
-    /// The error of one, with the time that was waited for all.
+    /// Turns the error of one lock into that of the whole call, with the whole wait.
     fn error_for_all(&self, error: LockError) -> LockError {
         match error {
             LockError::Busy { key, .. } | LockError::TimedOut { key, .. }
@@ -163,7 +165,7 @@ impl OrderedAcquire<'_> {
         }
     }
 
-    /// Pauses before all is asked for again, if there is time left.
+    /// Pauses before the next attempt, if there is time left.
     async fn pause(&mut self, refusal: NotGranted, key: &LockKey) -> Result<(), LockError> {
         let Some(pause) = self.backoff.next(self.shared.client.store.now(), &refusal, true) else {
             let refused = Err(refusal.into_error(key.clone(), &self.backoff));
@@ -181,7 +183,7 @@ impl OrderedAcquire<'_> {
     }
 
     fn waited(&self) -> Duration {
-        self.shared.client.store.now().saturating_duration_since(self.begun)
+        self.shared.client.elapsed(self.begun)
     }
 }
 

@@ -1,5 +1,5 @@
-//! One acquisition: wait for its turn in this process, ask the store, wait in
-//! its queue, be woken, give up, clean up.
+//! One acquisition: wait for a turn in this process, ask the store, wait in its queue, give up,
+//! clean up.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -16,16 +16,17 @@ use crate::engine::lease::{Lease, LeaseHandle};
 use crate::engine::shared::Shared;
 use crate::local_queue::{Admission, Entry, Waiter};
 use crate::state::lease::Grant;
+use crate::state::shutdown::Shutdown;
 use crate::state::telemetry;
 use crate::store::{Attempt, StoreError, Wanted};
 
-/// Acquires, within the options' wait.
+/// Acquires one lock, within the wait of the options.
 ///
 /// # Cancel safety
 ///
-/// Dropping it at any point leaves nothing held: the request is armed before
-/// its first command is sent, and what it has begun is left to the next in this
-/// process, or taken back by the keeper.
+/// Dropping it at any point leaves nothing held. The request is armed before its first command
+/// is sent. What it has begun goes to the next waiter of this process, or the keeper cancels
+/// it.
 pub(crate) async fn acquire(
     shared: &Arc<Shared>,
     wanted: Wanted,
@@ -40,7 +41,7 @@ pub(crate) async fn acquire(
     if let Err(LockError::TimedOut { key, held_by_caller, .. }) = &mut result {
         *held_by_caller = LeaseHandle::is_around(client.id, key);
     }
-    telemetry::acquired(kind, || client.store.now().saturating_duration_since(begun), &result);
+    telemetry::acquired(kind, || client.elapsed(begun), &result);
     result
 }
 
@@ -54,9 +55,10 @@ async fn acquire_since(
     let mut backoff = Backoff::of(&*client.store, begun, options.wait);
     let ttl = options.first_ttl();
     let mut acquisition = if backoff.is_try() {
-        // An owner who has it comes in again, whoever waits: that, the store knows.
+        // An owner that holds the lock may enter it again past all waiters; the store decides
+        // that.
         if !wanted.may_reenter() && shared.queues.has_waiters(&wanted) {
-            // How long they take is not known; a lease of this TTL ends by then.
+            // The time until a release is unknown, but a lease of this TTL would end by then.
             return Err(LockError::Busy { key: wanted.key, retry_after: options.ttl, kept: false });
         }
         Acquisition {
@@ -68,18 +70,11 @@ async fn acquire_since(
         let mut admission = match shared.queues.enter(&wanted, ttl) {
             Entry::Admitted(admission) => admission,
             Entry::Waiter(waiter) => {
-                let shutdown = &client.keeper.shutdown;
-                // Boxed, as what follows for who waits: all others carry no room for it.
-                let admission = Box::pin(async {
-                    tokio::select! {
-                        biased;
-                        () = shutdown.begun() => Err(LockError::ShutDown),
-                        admission = wait_for_admission(waiter, options.wait) => Ok(admission),
-                    }
-                });
-                let admission = admission.await?;
-                let Some(admission) = admission else {
-                    let backoff = backoff.end(client.store.now());
+                // Boxed, like the later wait for hints: an acquisition that does not wait has
+                // no room for either.
+                let admission = wait_for_admission(&client.keeper.shutdown, waiter, options.wait);
+                let Some(admission) = Box::pin(admission).await? else {
+                    let backoff = backoff.note_waited(client.store.now());
                     return Err(NotGranted::LocalWaiters.into_error(wanted.key, backoff));
                 };
                 admission
@@ -103,20 +98,31 @@ async fn acquire_since(
     asked.unwrap_or_else(|no_answer| Err(acquisition.into_error(no_answer)))
 }
 
-/// Waits for its turn among those of this process, while there is time.
-async fn wait_for_admission(mut waiter: Waiter, wait: Wait) -> Option<Admission> {
-    match wait {
-        Wait::Forever => waiter.admission().await,
-        Wait::For(wait) => timeout(wait, waiter.admission()).await.ok().flatten(),
+/// Waits behind other tasks of this process. `None` if the wait is over first.
+async fn wait_for_admission(
+    shutdown: &Shutdown,
+    mut waiter: Waiter,
+    wait: Wait,
+) -> Result<Option<Admission>, LockError> {
+    let admission = async {
+        match wait {
+            Wait::Forever => waiter.admission().await,
+            Wait::For(wait) => timeout(wait, waiter.admission()).await.ok().flatten(),
+        }
+    };
+    tokio::select! {
+        biased;
+        () = shutdown.begun() => Err(LockError::ShutDown),
+        admission = admission => Ok(admission),
     }
 }
 
-/// What an acquisition has in hand, wherever it is dropped.
+/// What an acquisition leaves behind when it is dropped.
 struct Acquisition<'a> {
     shared: &'a Arc<Shared>,
-    /// It is there until the end.
+    /// Present until the end.
     pending: Option<PendingRequest>,
-    /// Nothing for a call that does not wait: it stands in no line.
+    /// `None` for a try, which stands in no local queue.
     admission: Option<Admission>,
 }
 
@@ -137,15 +143,15 @@ impl Acquisition<'_> {
             if pending.is_shut_down() {
                 return Err(LockError::ShutDown);
             }
-            // Who tries need not look at the clock for that.
+            // A try needs no clock for that.
             let left = if backoff.is_try() { Duration::ZERO } else { backoff.left(pending.now()) };
             let refusal = match pending.ask(left).await {
                 Ok(Attempt::Granted { token }) => {
                     let granted = pending.take_grant(token);
                     match lease(self.shared, pending, granted, &options) {
                         Some(lease) => return Ok(in_turn(lease, self.admission.take(), &options)),
-                        // The answer came when the lease was over: this process, or
-                        // the network, stood still.
+                        // The answer came after the lease had ended: this process or the
+                        // network stood still.
                         None => NotGranted::TooLate,
                     }
                 }
@@ -161,7 +167,8 @@ impl Acquisition<'_> {
                     return Err(LockError::WrongKind { key: pending.key().clone() });
                 }
                 Ok(Attempt::WouldDeadlock) => NotGranted::HeldByOwner,
-                // Only what was taken back is ended, and this was not: a new id.
+                // The store ends only cancelled requests. This one was not cancelled, so it
+                // needs a new id.
                 Ok(Attempt::Ended) => {
                     pending.start_anew();
                     NotGranted::TooLate
@@ -171,20 +178,20 @@ impl Acquisition<'_> {
                 }
                 Err(error) => NotGranted::Fault(error),
             };
-            // Who waits for ever has no error to tell.
+            // A caller that waits for ever gets no error, so the log says it.
             if let NotGranted::Fault(error) = &refusal
                 && options.wait == Wait::Forever
                 && !std::mem::replace(&mut is_logged, true)
             {
                 let error = &error.source;
-                tracing::warn!(%error, "the lock store fails; it is asked again until it answers");
+                tracing::warn!(%error, "the lock store failed; asking again until it answers");
             }
             is_logged &= matches!(refusal, NotGranted::Fault(_));
             let hears = !backoff.is_try() && pending.hears_hints();
             let Some(pause) = backoff.next(pending.now(), &refusal, hears) else {
                 return Err(refusal.into_error(pending.key().clone(), backoff));
             };
-            // Who was not answered asks again soon, whatever it hears.
+            // After a failure it asks again soon, whatever hints arrive.
             let is_faulty = matches!(refusal, NotGranted::Fault(_));
             if let Some(offer) = Box::pin(pending.wait_for_hint(pause, is_faulty)).await
                 && let Some(granted) = pending.take_offer(offer)
@@ -199,8 +206,7 @@ impl Acquisition<'_> {
     }
 }
 
-/// The lease of what was granted, unless it is over already: then it is taken back, and
-/// asked for again as another request.
+/// The lease of a grant. If the grant is over, it is cancelled and a new request asks.
 fn lease(
     shared: &Arc<Shared>,
     pending: &mut PendingRequest,
@@ -214,7 +220,7 @@ fn lease(
     lease
 }
 
-/// What was granted by the store goes on to those who wait here, for a turn.
+/// The lease goes to waiters of this process next, for a turn.
 fn in_turn(mut lease: Lease, admission: Option<Admission>, options: &Options) -> Lease {
     lease.have_turn(admission.and_then(|admission| admission.granted(options.first_ttl())));
     lease
@@ -222,7 +228,7 @@ fn in_turn(mut lease: Lease, admission: Option<Admission>, options: &Options) ->
 
 impl Drop for Acquisition<'_> {
     fn drop(&mut self) {
-        // In a line, there may be one to go on with it.
+        // Another task in the local queue may go on with the request.
         if let Some(admission) = self.admission.take()
             && let Some(pending) = self.pending.take()
             && pending.is_begun()

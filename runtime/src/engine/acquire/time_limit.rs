@@ -1,5 +1,5 @@
-//! A bound by the caller's own timers. Answers, and their time-outs, are the work of the
-//! client's thread, which something may block: a caller does not wait longer for that.
+//! A time limit by the caller's own timers. Answers and their time-outs run on the client's
+//! thread. If something blocks that thread, a caller still gives up in time.
 
 use std::future::{Future, pending};
 use std::pin::Pin;
@@ -11,15 +11,15 @@ use tokio::time::sleep;
 use crate::core::error::Outcome;
 use crate::store::StoreError;
 
-/// Asks the store, for `most` at most, if that is bounded. Nothing if there was no answer.
-/// It is pinned by the caller: by value it would be kept twice.
+/// Runs `work` for at most `limit`, and fails if there was no answer by then. The caller pins
+/// `work`, because by value the future would contain it twice.
 pub(super) async fn within<T>(
     limit: Option<Duration>,
     work: Pin<&mut impl Future<Output = T>>,
 ) -> Result<T, StoreError> {
     let over = async {
         match limit {
-            // Outside of a runtime there are no timers.
+            // There are no timers outside of a runtime.
             Some(limit) if Handle::try_current().is_ok() => sleep(limit).await,
             _ => pending().await,
         }
@@ -31,10 +31,10 @@ pub(super) async fn within<T>(
     }
 }
 
-/// Why there was no answer. Whoever gives up leaves what it asked to the keeper.
+/// The error for a missing answer. The keeper cancels what was asked.
 fn no_answer() -> StoreError {
     let source = "no answer in time from the lock client's own thread, `leasehold`: \
-                  something blocks it, as a `tracing` subscriber that waits may do";
+                  something blocks it, perhaps a `tracing` subscriber";
     StoreError {
         outcome: Outcome::Unknown,
         is_passing: true,
