@@ -60,7 +60,7 @@ enum Runner {
 
 impl Runner {
     /// Runs a job after a delay.
-    fn finish_later(self, job: Job, after: Duration) {
+    fn run_later(self, job: Job, after: Duration) {
         match self {
             Self::OnRuntime(_) => {
                 // A job may start outside of a runtime. There are no timers there.
@@ -156,14 +156,14 @@ impl Keeper {
             Runner::Thread(shared, _) => shared.find(id),
         };
         if let Some(local) = local {
-            self.finish(renew::lose_if_forced(self.store.clone(), local));
+            self.run(renew::lose_if_forced(self.store.clone(), local));
         }
     }
 
     /// Keeps an offer until its waiter would count as dead.
     pub(crate) fn keep_offer(&self, request: Request, until: Stamp) {
         let store = self.store.clone();
-        self.finish(Box::pin(async move {
+        self.run(Box::pin(async move {
             if let Err(error) = store.keep_offer(&request, until).await {
                 tracing::debug!(key = %request.key, error = %error.source, "an offer was not kept");
             }
@@ -175,7 +175,7 @@ impl Keeper {
     pub(crate) fn release_later(&self, local: &Arc<LocalLease>, was_held: bool) {
         let (store, limit) = (self.store.clone(), self.limit.clone());
         let activity = ActivityGuard::new(&self.shutdown);
-        self.finish(release::release(store, limit, local.clone(), was_held, activity));
+        self.run(release::release(store, limit, local.clone(), was_held, activity));
     }
 
     /// Cancels the request of an ended lease, if an ask of it got no answer.
@@ -183,13 +183,13 @@ impl Keeper {
         if local.in_doubt_since().is_some() {
             let (store, limit) = (self.store.clone(), self.limit.clone());
             let activity = ActivityGuard::new(&self.shutdown);
-            self.finish(release::cancel_late_grant(store, limit, local.clone(), activity));
+            self.run(release::cancel_late_grant(store, limit, local.clone(), activity));
         }
     }
 
     /// Finds out in the background how a lease was lost, and marks it lost.
     pub(crate) fn report_loss_later(&self, local: &Arc<LocalLease>, reason: LossReason) {
-        self.finish(renew::report_loss_job(self.store.clone(), local.clone(), reason));
+        self.run(renew::report_loss_job(self.store.clone(), local.clone(), reason));
     }
 
     /// Cancels acquisitions in the background, after the command that is still in flight.
@@ -202,11 +202,11 @@ impl Keeper {
         let (store, limit) = (self.store.clone(), self.limit.clone());
         let activity = ActivityGuard::new(&self.shutdown);
         let runner = self.runner.clone();
-        let later = move |job, after| runner.finish_later(job, after);
-        self.finish(release::cancel(store, limit, requests, in_flight, doubt, activity, later));
+        let later = move |job, after| runner.run_later(job, after);
+        self.run(release::cancel(store, limit, requests, in_flight, doubt, activity, later));
     }
 
-    fn finish(&self, mut job: Job) {
+    fn run(&self, mut job: Job) {
         match &self.runner {
             Runner::OnRuntime(_) => {
                 // A job that ends in one step needs no runtime. Its runtime may be gone.

@@ -1,5 +1,5 @@
-//! A command in flight. Until its requests have leases, no dropped caller can leave a lock held
-//! by nobody.
+//! A command in flight. If its caller is dropped, the keeper cancels the requests, so no lock
+//! stays held without a holder.
 
 use std::future::pending;
 use std::sync::Arc;

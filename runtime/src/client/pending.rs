@@ -1,5 +1,5 @@
-//! A request until it is granted. If its caller is dropped, the request is cancelled, so no
-//! lock stays held by nobody.
+//! A request until it is granted. If its caller is dropped, the keeper cancels the request, so
+//! the lock does not stay held without a holder.
 
 use std::pin::pin;
 use std::sync::Arc;

@@ -52,9 +52,8 @@ pub(super) async fn renew_due(
     while let Some((ttl, locals, answers)) = asked.next().await {
         for ((local, sent), answer) in locals.into_iter().zip(answers) {
             match apply_answer(&local, sent, ttl, answer) {
-                Ok(RenewOutcome::Held(next)) => {
-                    next.into_iter().for_each(|next| again(&local, next))
-                }
+                Ok(RenewOutcome::Held(Some(next))) => again(&local, next),
+                Ok(RenewOutcome::Held(None)) => {}
                 Ok(RenewOutcome::Gone(reason)) => gone.push((local, reason)),
                 Err(error) => {
                     again(

@@ -36,11 +36,11 @@ impl Admission {
         let Standing::InTurn(turn) = self.admitted.standing else { return None };
         self.admitted.standing = Standing::Served;
         let handoff = self.queues.take_up(&self.name, turn);
-        let Some((granted, activity)) = handoff.and_then(Handoff::into_granted) else {
+        let Some((grant, activity)) = handoff.and_then(Handoff::into_grant) else {
             self.ask_instead();
             return None;
         };
-        Some((granted, turn, activity))
+        Some((grant, turn, activity))
     }
 
     /// Asks the store after all, because the lease that was handed over had ended. It asks

@@ -57,7 +57,7 @@ impl LocalQueues {
         self: &Arc<Self>,
         turn: TurnId,
         local: &LocalLease,
-        rest: GrantTimes,
+        times: GrantTimes,
     ) -> Option<HandedOver> {
         let request = &local.request;
         let name = name(&request.key, request.kind, request.owner.as_ref());
@@ -69,7 +69,7 @@ impl LocalQueues {
             let place = queue.next_in_turn(turn, &spec, request.ttl, now)?;
             let running = queue.turns.find(turn)?;
             running.left -= 1;
-            running.handoff = Some(Handoff::new(&self.client, local, rest));
+            running.handoff = Some(Handoff::new(&self.client, local, times));
             queue.last_activity = now;
             place
         };

@@ -17,18 +17,18 @@ pub(super) struct Handoff {
     /// Present until it becomes a lease.
     request: Option<Request>,
     fence: Option<Fence>,
-    grant: GrantTimes,
+    times: GrantTimes,
     /// Present until it becomes a lease.
     activity: Option<ActivityGuard>,
 }
 
 impl Handoff {
-    pub(super) fn new(client: &Arc<Client>, local: &LocalLease, grant: GrantTimes) -> Self {
+    pub(super) fn new(client: &Arc<Client>, local: &LocalLease, times: GrantTimes) -> Self {
         Self {
             client: client.clone(),
             request: Some(local.request.clone()),
             fence: local.fence.map(|fence| Fence::new(fence.get() + 1)),
-            grant,
+            times,
             activity: Some(ActivityGuard::new(&client.keeper.shutdown)),
         }
     }
@@ -38,9 +38,9 @@ impl Handoff {
     }
 
     /// The grant, from now on. The caller makes a lease of it, and drops the guard after that.
-    pub(super) fn into_granted(mut self) -> Option<(Grant, ActivityGuard)> {
+    pub(super) fn into_grant(mut self) -> Option<(Grant, ActivityGuard)> {
         let (request, activity) = (self.request.take()?, self.activity.take()?);
-        let times = GrantTimes { sent: self.client.store.now(), ..self.grant };
+        let times = GrantTimes { sent: self.client.store.now(), ..self.times };
         Some((Grant { request, fence: self.fence, times }, activity))
     }
 }
@@ -48,7 +48,7 @@ impl Handoff {
 impl Drop for Handoff {
     fn drop(&mut self) {
         if let Some(request) = self.request.take() {
-            let doubt = InDoubt::new(self.grant.in_doubt_since, self.client.store.now());
+            let doubt = InDoubt::new(self.times.in_doubt_since, self.client.store.now());
             self.client.keeper.cancel_later(vec![request], None::<StoreFuture<()>>, doubt);
         }
     }

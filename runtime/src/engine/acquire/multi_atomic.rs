@@ -1,5 +1,5 @@
-//! Several mutexes by one command. If its caller is dropped, the requests are cancelled, so no
-//! lock stays held by nobody.
+//! Several mutexes by one command. If its caller is dropped, the keeper cancels the requests,
+//! so no lock stays held without a holder.
 
 use std::sync::Arc;
 

@@ -45,7 +45,7 @@ pub(crate) async fn acquire_all(
     if keys.is_empty() || keys.len() > MAX_KEYS {
         return Err(LockError::InvalidOption {
             option: "keys",
-            problem: format!("{} of them; name from 1 to {MAX_KEYS}", keys.len()),
+            problem: format!("{} keys are named; name 1 to {MAX_KEYS}", keys.len()),
         });
     }
     client.check_not_forked(Step::Acquire, &keys[0])?;

@@ -80,8 +80,8 @@ async fn acquire_since(
                 admission
             }
         };
-        if let Some((granted, turn, _activity)) = admission.take_up() {
-            if let Some(mut lease) = Lease::unless_over(shared, granted, &options) {
+        if let Some((grant, turn, _activity)) = admission.take_up() {
+            if let Some(mut lease) = Lease::unless_over(shared, grant, &options) {
                 lease.have_turn(Some(turn));
                 return Ok(lease);
             }
@@ -137,7 +137,9 @@ impl Acquisition<'_> {
         backoff: &mut Backoff,
         options: Options,
     ) -> Result<Lease, LockError> {
-        let Some(pending) = &mut self.pending else { return Err(LockError::ShutDown) };
+        let Self { shared, pending: Some(pending), admission } = self else {
+            return Err(LockError::ShutDown);
+        };
         let mut is_logged = false;
         loop {
             if pending.is_shut_down() {
@@ -147,9 +149,9 @@ impl Acquisition<'_> {
             let left = if backoff.is_try() { Duration::ZERO } else { backoff.left(pending.now()) };
             let refusal = match pending.ask(left).await {
                 Ok(Attempt::Granted { token }) => {
-                    let granted = pending.take_grant(token);
-                    match lease(self.shared, pending, granted, &options) {
-                        Some(lease) => return Ok(in_turn(lease, self.admission.take(), &options)),
+                    let grant = pending.take_grant(token);
+                    match lease(shared, pending, admission, grant, &options) {
+                        Some(lease) => return Ok(lease),
                         // The answer came after the lease had ended: this process or the
                         // network stood still.
                         None => NotGranted::TooLate,
@@ -184,7 +186,7 @@ impl Acquisition<'_> {
                 && !std::mem::replace(&mut is_logged, true)
             {
                 let error = &error.source;
-                tracing::warn!(%error, "the lock store failed; asking again until it answers");
+                tracing::warn!(%error, "the lock store failed; retrying until it answers");
             }
             is_logged &= matches!(refusal, NotGranted::Fault(_));
             let hears = !backoff.is_try() && pending.hears_hints();
@@ -194,36 +196,34 @@ impl Acquisition<'_> {
             // After a failure it asks again soon, whatever hints arrive.
             let is_faulty = matches!(refusal, NotGranted::Fault(_));
             if let Some(offer) = Box::pin(pending.wait_for_hint(pause, is_faulty)).await
-                && let Some(granted) = pending.take_offer(offer)
-                && let Some(lease) = lease(self.shared, pending, granted, &options)
+                && let Some(grant) = pending.take_offer(offer)
+                && let Some(lease) = lease(shared, pending, admission, grant, &options)
             {
-                return Ok(in_turn(lease, self.admission.take(), &options));
+                return Ok(lease);
             }
-            if let Some(admission) = &self.admission {
+            if let Some(admission) = admission {
                 admission.note_activity();
             }
         }
     }
 }
 
-/// The lease of a grant. If the grant is over, it is cancelled and a new request asks.
+/// The lease of a grant, which goes to waiters of this process next, for a turn. If the grant
+/// is over, it is cancelled and a new request asks.
 fn lease(
     shared: &Arc<Shared>,
     pending: &mut PendingRequest,
-    granted: Grant,
+    admission: &mut Option<Admission>,
+    grant: Grant,
     options: &Options,
 ) -> Option<Lease> {
-    let lease = Lease::unless_over(shared, granted, options);
-    if lease.is_none() {
+    let Some(mut lease) = Lease::unless_over(shared, grant, options) else {
         pending.start_anew();
-    }
-    lease
-}
-
-/// The lease goes to waiters of this process next, for a turn.
-fn in_turn(mut lease: Lease, admission: Option<Admission>, options: &Options) -> Lease {
-    lease.have_turn(admission.and_then(|admission| admission.granted(options.first_ttl())));
-    lease
+        return None;
+    };
+    let turn = admission.take().and_then(|admission| admission.granted(options.first_ttl()));
+    lease.have_turn(turn);
+    Some(lease)
 }
 
 impl Drop for Acquisition<'_> {
