@@ -2,6 +2,7 @@
 //! handles and the keeper share it.
 
 mod deadlines;
+mod grant;
 mod loss;
 mod phase;
 
@@ -12,9 +13,9 @@ use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 
 use self::deadlines::Deadlines;
-pub(crate) use self::deadlines::GrantTimes;
 #[cfg(feature = "redis")]
 pub(crate) use self::deadlines::LONGEST_SLEEP;
+pub(crate) use self::grant::{Grant, GrantTimes};
 use self::phase::Phase;
 use super::shutdown::Shutdown;
 use super::telemetry;
@@ -22,21 +23,6 @@ use crate::core::error::LossReason;
 use crate::core::fence::Fence;
 use crate::core::options::Options;
 use crate::store::{Request, Store};
-
-/// A grant of the store that is no lease yet. Its owner makes a lease of it, or cancels it.
-#[must_use = "it is held until it is taken back, or its TTL is over"]
-pub(crate) struct Grant {
-    pub(crate) request: Request,
-    pub(crate) fence: Option<Fence>,
-    pub(crate) times: GrantTimes,
-}
-
-impl Grant {
-    pub(crate) fn new(request: Request, token: u64, times: GrantTimes) -> Self {
-        let fence = request.kind.is_fenced().then(|| Fence::new(token));
-        Self { request, fence, times }
-    }
-}
 
 /// A lease's key in the keeper's timetable: when it is due, and a number that makes the key
 /// unique.

@@ -4,29 +4,9 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use super::grant::GrantTimes;
 use crate::core::options::Options;
 use crate::store::validity;
-
-/// The times of a grant.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct GrantTimes {
-    /// When the granting command was sent; for an offer, when its hint arrived.
-    pub(crate) sent: Instant,
-    /// When the holder must treat it as ended, unless it is renewed.
-    pub(crate) deadline: Instant,
-    /// It is an offer: a renewal must confirm it at once.
-    pub(crate) is_offer: bool,
-    /// When the first ask was sent that got no answer. A copy of that ask may still arrive, and
-    /// would grant the lock again after the lease has ended.
-    pub(crate) in_doubt_since: Option<Instant>,
-}
-
-impl GrantTimes {
-    /// The times of a grant by a command that was sent at `sent`.
-    pub(crate) fn by_command(sent: Instant, ttl: Duration) -> Self {
-        Self { sent, deadline: sent + validity(ttl), is_offer: false, in_doubt_since: None }
-    }
-}
 
 /// An unconfirmed offer is handed over only with this much time left. That is half of its life,
 /// and ample for the confirmation.

@@ -1,0 +1,42 @@
+//! A grant of the store, before it is a lease.
+
+use std::time::{Duration, Instant};
+
+use crate::core::fence::Fence;
+use crate::store::{Request, validity};
+
+/// A grant of the store that is no lease yet. Its owner makes a lease of it, or cancels it.
+#[must_use = "it is held until it is taken back, or its TTL is over"]
+pub(crate) struct Grant {
+    pub(crate) request: Request,
+    pub(crate) fence: Option<Fence>,
+    pub(crate) times: GrantTimes,
+}
+
+impl Grant {
+    pub(crate) fn new(request: Request, token: u64, times: GrantTimes) -> Self {
+        let fence = request.kind.is_fenced().then(|| Fence::new(token));
+        Self { request, fence, times }
+    }
+}
+
+/// The times of a grant.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct GrantTimes {
+    /// When the granting command was sent; for an offer, when its hint arrived.
+    pub(crate) sent: Instant,
+    /// When the holder must treat it as ended, unless it is renewed.
+    pub(crate) deadline: Instant,
+    /// It is an offer: a renewal must confirm it at once.
+    pub(crate) is_offer: bool,
+    /// When the first ask was sent that got no answer. A copy of that ask may still arrive, and
+    /// would grant the lock again after the lease has ended.
+    pub(crate) in_doubt_since: Option<Instant>,
+}
+
+impl GrantTimes {
+    /// The times of a grant by a command that was sent at `sent`.
+    pub(crate) fn by_command(sent: Instant, ttl: Duration) -> Self {
+        Self { sent, deadline: sent + validity(ttl), is_offer: false, in_doubt_since: None }
+    }
+}
