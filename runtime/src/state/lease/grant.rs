@@ -6,7 +6,7 @@ use crate::core::fence::Fence;
 use crate::store::{Request, validity};
 
 /// A grant of the store that is no lease yet. Its owner makes a lease of it, or cancels it.
-#[must_use = "it is held until it is taken back, or its TTL is over"]
+#[must_use = "the lock stays held until the grant is cancelled or its TTL ends"]
 pub(crate) struct Grant {
     pub(crate) request: Request,
     pub(crate) fence: Option<Fence>,
