@@ -120,3 +120,21 @@ fn each_dependency_has_a_reason() {
         assert!(is_ours || names.any(|it| it == name), "ARCHITECTURE.md does not say why {name}");
     }
 }
+
+/// The walk of ARCHITECTURE.md names files and functions that exist.
+#[test]
+fn each_stop_of_the_walk_exists() {
+    let map = read("ARCHITECTURE.md");
+    let walk = map.split("## One walk").nth(1).expect("a walk");
+    let walk = walk.split("\n## ").next().unwrap_or_default();
+    let stops = walk.lines().filter(|line| line.starts_with(|at: char| at.is_ascii_digit()));
+    let mut stops: Vec<_> = stops.filter_map(|line| line.split('`').nth(1)).collect();
+    assert!((15..=30).contains(&stops.len()), "{} stops", stops.len());
+    stops.retain(|stop| stop.contains(": "));
+    for stop in stops {
+        let (file, function) = stop.split_once(": ").expect("a file and a function");
+        let name = function.rsplit("::").next().unwrap_or(function);
+        let is_there = read(&format!("runtime/src/{file}")).contains(&format!("fn {name}"));
+        assert!(is_there, "ARCHITECTURE.md walks through `{stop}`, which is not there");
+    }
+}
