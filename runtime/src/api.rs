@@ -1,4 +1,4 @@
-//! What users call: the client, the kinds of lock, and what operators ask.
+//! The public API: the client, the kinds of lock, leader election, and the operator's view.
 
 #[cfg(feature = "redis")]
 pub(crate) mod builder;

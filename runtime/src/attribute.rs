@@ -1,4 +1,4 @@
-//! What the attribute's expansion calls: the only part of the crate it knows.
+//! What the attribute expands to: the only part of the crate that its expansion names.
 
 mod outcome;
 
@@ -15,16 +15,16 @@ use crate::core::key::{IntoLockKey, LockKey};
 use crate::core::options::Wait;
 use crate::engine::lease::{Lease, LeaseHandle};
 
-/// A key from an expression.
+/// The key of an expression.
 ///
 /// # Errors
 ///
-/// [`LockError::InvalidKey`] if the name is not allowed.
+/// [`LockError::InvalidKey`] if no lock can have the name.
 pub fn key<K: IntoLockKey>(key: K) -> Result<LockKey, LockError> {
     key.into_lock_key()
 }
 
-/// The handle of the lease that a body runs under, for `lease = name`.
+/// The handle of the lease that the body runs under, for `lease = name`.
 ///
 /// # Panics
 ///
@@ -34,12 +34,13 @@ pub fn lease() -> LeaseHandle {
     LeaseHandle::current().expect("a body runs under its lease")
 }
 
-/// A body, to be pinned where the function is: all below carry a pointer to it.
+/// The body, to be pinned in the function: everything below carries a pointer to it.
 pub fn body<F: Future>(body: F) -> Option<F> {
     Some(body)
 }
 
-/// A pinned body, which ends with this: before the lease that it runs under.
+/// A pinned body. It is dropped with this value, and so before the lease that it runs
+/// under.
 struct Body<'a, F>(Pin<&'a mut Option<F>>);
 
 impl<F: Future> Future for Body<'_, F> {
@@ -74,7 +75,7 @@ pub struct Call {
     on_lost: OnLost,
 }
 
-/// Which kind of lock it takes.
+/// The kind of lock that a call takes.
 #[derive(Debug)]
 enum Kind {
     Mutex,
@@ -91,7 +92,7 @@ enum OnLost {
 }
 
 impl Call {
-    /// A call under this key, with the defaults.
+    /// A call with this key and the default options.
     pub fn new(key: Result<LockKey, LockError>) -> Self {
         Self {
             key,
@@ -107,13 +108,13 @@ impl Call {
         }
     }
 
-    /// The client; else the scope's, else the installed one.
+    /// Names the client. Otherwise it is the scope's, or the installed one.
     pub fn locks(mut self, locks: &impl LockClient) -> Self {
         self.locks = Some(locks.locks().clone());
         self
     }
 
-    /// The client of permits.
+    /// Names the client of a semaphore.
     pub fn counting(self, locks: &impl SemaphoreClient) -> Self {
         self.locks(locks)
     }
@@ -124,25 +125,25 @@ impl Call {
         self
     }
 
-    /// Makes it a read-write lock, and this a reader.
+    /// Makes it a read lock.
     pub fn read(mut self) -> Self {
         self.kind = Kind::Read;
         self
     }
 
-    /// Makes it a read-write lock, and this a writer.
+    /// Makes it a write lock.
     pub fn write(mut self) -> Self {
         self.kind = Kind::Write;
         self
     }
 
-    /// How much of the permits it takes.
+    /// How much of the permits the call takes.
     pub fn weight(mut self, weight: u32) -> Self {
         self.weight = weight;
         self
     }
 
-    /// The TTL.
+    /// How long the lease lasts without a renewal.
     pub fn ttl(mut self, ttl: Duration) -> Self {
         self.ttl = Some(ttl);
         self
@@ -154,13 +155,13 @@ impl Call {
         self
     }
 
-    /// How long it stays held at least.
+    /// How long the lock stays held after its grant, even if the body ends sooner.
     pub fn hold_at_least(mut self, time: Duration) -> Self {
         self.hold_at_least = time;
         self
     }
 
-    /// For how long it is held at most.
+    /// The longest time that the lease is held.
     pub fn max_hold(mut self, most: impl Into<Option<Duration>>) -> Self {
         self.max_hold = most.into();
         self
@@ -172,7 +173,7 @@ impl Call {
         self
     }
 
-    /// Lets the body come to its end when the lease is lost.
+    /// Lets the body finish when the lease is lost.
     pub fn let_finish(mut self) -> Self {
         self.on_lost = OnLost::Finish;
         self
@@ -190,7 +191,7 @@ impl Call {
         }
     }
 
-    /// Runs the body under the lock, or skips it if another holds that.
+    /// Runs the body under the lock, or skips it if another holder has the lock.
     pub async fn run_or_skip<R: Skippable, F>(mut self, body: Pin<&mut Option<F>>) -> R
     where
         F: Future<Output = R>,
@@ -200,14 +201,14 @@ impl Call {
         match Box::pin(self.acquire()).await {
             Ok(lease) => guard(lease, on_lost, Body(body)).await.unwrap_or_else(R::failed),
             Err(error) if error.is_held_by_another() => {
-                tracing::debug!(%error, "a run is skipped: another holds the lock");
+                tracing::debug!(%error, "a run is skipped: another holder has the lock");
                 R::skipped()
             }
             Err(error) => R::failed(error),
         }
     }
 
-    /// Its future is large, and is to be boxed: every caller would carry room for it.
+    /// Acquires the lock. Box its large future, or every caller carries room for it.
     async fn acquire(self) -> Result<Lease, LockError> {
         let key = self.key?;
         let locks = self.locks.or_else(Locks::current).ok_or(LockError::NotInstalled)?;
@@ -238,8 +239,8 @@ impl Call {
     }
 }
 
-/// Runs the body, and releases before its result is returned. An error of the
-/// release never takes the result's place.
+/// Runs the body, and releases the lock before the result is returned. An error of the
+/// release never replaces the result.
 async fn guard<F: Future>(
     lease: Lease,
     on_lost: OnLost,
@@ -252,10 +253,10 @@ async fn guard<F: Future>(
     match lease.release().await {
         Ok(_) => {}
         Err(LockError::Lost { reason, .. }) => {
-            tracing::warn!(%reason, "a body came to its end after its lock was lost");
+            tracing::warn!(%reason, "a function finished after its lock was lost");
         }
         Err(error) => {
-            tracing::warn!(error = %Quiet(&error), "a lock was not released as it should be");
+            tracing::warn!(error = %Quiet(&error), "a lock could not be released; its TTL ends it");
         }
     }
     Ok(result)

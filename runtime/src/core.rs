@@ -1,5 +1,5 @@
-//! What everything else is made of: names, options, errors, fencing tokens. It knows nothing
-//! of stores or of clients.
+//! Values that everything else uses: names, options, errors and fencing tokens. It depends
+//! on no store and no client.
 
 pub(crate) mod error;
 pub(crate) mod fence;

@@ -1,4 +1,4 @@
-//! A layer for Tower services that speak HTTP: it handles each request under a lock, or
+//! A layer for Tower services that speak HTTP: it runs each request under a lock, or
 //! refuses it.
 //!
 //! ```
@@ -25,77 +25,77 @@
 //! # }
 //! ```
 //!
-//! The layer is a [`mutex`](LockLayer::mutex), a [`semaphore`](LockLayer::semaphore), or an
-//! [`rw_lock`](LockLayer::rw_lock), which a GET reads and a PUT writes. A [`RequestKey`]
-//! names the lock of each request: a plain name, a function of the request's head
-//! ([`key_by`]), or, with the feature `axum`, the path's parameters
-//! (`path_key("order:{id}")`).
+//! The layer selects the kind of lock: a [`mutex`](LockLayer::mutex), a
+//! [`semaphore`](LockLayer::semaphore), or an [`rw_lock`](LockLayer::rw_lock), which a GET
+//! reads and a PUT writes. A [`RequestKey`] selects the lock for each request: a plain
+//! name, a function of the request's head ([`key_by`]), or, with the feature `axum`, the
+//! path's parameters (`path_key("order:{id}")`).
 //!
 //! # Refusals
 //!
-//! A refused request does not reach the inner service, unless the lock is lost while it
-//! runs. The inner service's errors pass through. Refusals are responses with a problem
+//! A refused request never reaches the inner service, unless the lock is lost while it
+//! runs. Errors of the inner service pass through. A refusal is a response with a problem
 //! body after RFC 9457, which does not name the lock:
 //!
 //! | status | when | `Retry-After` |
 //! |---|---|---|
 //! | 400 | the request does not say what to lock | |
-//! | 409 | others hold the mutex or the read-write lock | 1; the rest, rounded up, if nobody holds the mutex and [`hold_at_least`](crate::Mutex::hold_at_least) keeps it |
+//! | 409 | another request holds the mutex, or holds the read-write lock in a mode that excludes this one | 1; the rest, rounded up, if only [`hold_at_least`](crate::Mutex::hold_at_least) keeps the mutex |
 //! | 429 | the semaphore is full | 1 |
 //! | 429 or 503 | more requests wait for the semaphore, or for another lock, than [`max_waiters`](LockLayer::max_waiters) allows | 1 |
-//! | 503 | the lock store failed for one second, or for `wait` if that is longer | 1 |
+//! | 503 | the lock store failed | 1 |
 //! | 503 | the lock was lost while the request ran, or the request held it for its [`max_hold`](LockLayer::max_hold) | |
-//! | 500 | the layer has an option that makes no sense, or the name is in use by another kind of lock | |
+//! | 500 | an option is out of its range, or the name is in use by another kind of lock | |
 //!
-//! `Retry-After` is in seconds. The rest of the lease would make a poor one: the holder
+//! `Retry-After` is in seconds. It does not say when the lease ends, because the holder
 //! renews it, or releases it long before. [`LockLayer::on_refused`] replaces all or some of
-//! these answers.
+//! these responses.
 //!
 //! # How long the lock is held
 //!
-//! The layer holds the lock until the response's *body* has ended or was dropped, not only
-//! until its head was made: see [`LeaseBody`]. A client that goes away drops the handler or
-//! the body, and a background task then releases the lock.
+//! The lock is held until the response's *body* has ended or was dropped, not only until
+//! the head is ready: see [`LeaseBody`]. When the client goes away, the server drops the
+//! handler or the body, and the lock is released in the background.
 //!
-//! If the lease is lost while the handler runs, the handler is dropped at its next await
-//! point. The answer is 503 without `Retry-After`, because part of the work may be done.
-//! Once the head was sent, the body goes on without the lock. A handler whose stream must
-//! not outlive the lock takes the [`LeaseHandle`] and watches
-//! [`lost`](crate::LeaseHandle::lost).
+//! If the lease is lost while the handler runs, the handler is dropped at its next
+//! `.await`, and the response is 503 without `Retry-After`: part of the work may be done.
+//! Once the head is sent, there can be no other response, so the body goes on without the
+//! lock. A handler whose stream must not outlive the lock takes the [`LeaseHandle`] and
+//! watches [`lost`](crate::LeaseHandle::lost).
 //!
-//! After ten minutes the lease is lost, unless [`max_hold`](LockLayer::max_hold) says
-//! otherwise. So a stuck request does not hold its lock for ever. Long streams, such as
-//! server-sent events under a semaphore or a large download to a slow client, go on then
-//! without their permits.
+//! After ten minutes the lock is lost, unless [`max_hold`](LockLayer::max_hold) says
+//! otherwise, so that a stuck request does not hold it for ever. This includes long
+//! streams, such as server-sent events under a semaphore, or a large download by a slow
+//! client. They go on, but others get their permits.
 //!
 //! # The lease in the handler
 //!
-//! The [`LeaseHandle`] has the key, the fencing token and `lost()`. It is in the request's
-//! extensions, and with axum an argument of the handler. Functions that the handler calls,
-//! however deep, find it with [`LeaseHandle::current`]: in the inner service's `call`, in its
-//! future, and while the response's body is polled. Spawned tasks find it only if they run
-//! in [`LeaseHandle::scope`].
+//! The [`LeaseHandle`] has the key, the fencing token and `lost()`. The handler finds it in
+//! the request's extensions, and with axum as an argument. Functions that the handler calls
+//! find it with [`LeaseHandle::current`]: in the inner service's `call`, in its future, and
+//! while the response's body is polled. Spawned tasks do not, unless they run in
+//! [`LeaseHandle::scope`].
 //!
-//! A transaction belongs in the handler, which commits it before the lock is free. A
-//! middleware outside this layer would commit when others already hold the lock.
+//! A transaction belongs inside the handler, with its commit. If a middleware outside of
+//! this layer commits, the next holder may start before the commit.
 //!
-//! The lock of an upgrade (101) ends with its head: the connection afterwards is not under
-//! the lock.
+//! With an upgrade (101) the lock is released after the head. What the connection carries
+//! afterwards is not under the lock.
 //!
 //! # Where to put it
 //!
 //! - *Inside authentication*: a stranger must not hold a lock by asking for it.
-//! - *Inside a concurrency limit*, not around it: around it, requests hold their
-//!   locks while they queue for the limit.
-//! - *A time-out* around this layer counts the wait for the lock, one inside it
-//!   does not. Either frees the lock when it fires.
+//! - *Inside a concurrency limit*: otherwise requests hold their locks while they wait for
+//!   the limit.
+//! - *A time-out* around this layer includes the wait for the lock. One inside does not.
+//!   Either frees the lock when it fires.
 //!
-//! A slow client holds a lock while it sends its request's body or reads the response's.
-//! Where strangers choose the key, bound both.
+//! A slow client holds a lock while it sends the request's body or reads the response's. If
+//! strangers choose the key, limit both.
 //!
-//! The layer makes the inner service ready before it acquires the lock, and keeps it ready
-//! meanwhile. If readiness reserves something, as in a concurrency limit, waiting requests
-//! use it up.
+//! The layer makes the inner service ready before it asks for the lock, and keeps it ready
+//! meanwhile. If that reserves something, as in a concurrency limit, requests that wait for
+//! a lock use it up.
 //!
 //! [`LeaseHandle`]: crate::LeaseHandle
 //! [`LeaseHandle::current`]: crate::LeaseHandle::current

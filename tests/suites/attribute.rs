@@ -508,7 +508,7 @@ async fn on_lost_finish_lets_the_body_finish_and_logs_the_loss() {
         assert_eq!(state.unwrap(), lost);
     }
     assert_eq!((job, count.get()), (Some(lost), 5 * 30));
-    let ended = "a body came to its end after its lock was lost";
+    let ended = "a function finished after its lock was lost";
     assert_eq!(log.text().matches(ended).count(), 5, "{}", log.text());
 }
 
@@ -540,7 +540,7 @@ async fn a_body_without_another_await_runs_to_its_end_and_its_token_shows_the_lo
     let (log, _guard) = LogRecorder::start(Level::INFO);
     let (locks, writes) = (Locks::in_memory(), Cell::new(0));
     assert_eq!(locks.scope(pay(&writes, false)).await.unwrap(), 2, "its own result");
-    assert!(log.text().contains("a body came to its end after its lock was lost"));
+    assert!(log.text().contains("a function finished after its lock was lost"));
     writes.set(0);
     let result = locks.scope(pay(&writes, true)).await;
     assert!(is_lost_by(&result, LossReason::Expired));

@@ -143,7 +143,10 @@ async fn who_waits_for_itself_is_told_so() {
         let error = locks.scope(outer(inside)).await.unwrap_err();
         assert!(matches!(error, LockError::TimedOut { held_by_caller: true, .. }), "{error:?}");
         let text = error.to_string();
-        assert!(text.contains("`outer`") && text.contains("holds it itself"), "{inside}: {text}");
+        assert!(
+            text.contains("`outer`") && text.contains("the caller itself holds it"),
+            "{inside}: {text}"
+        );
     }
     // Where it is free, and where another has it, or another client's of the same name.
     locks.scope(again()).await.unwrap();

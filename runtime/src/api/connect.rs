@@ -1,4 +1,4 @@
-//! Connecting, for who chooses nothing but a URL.
+//! Shortcuts that connect with default settings.
 
 use super::builder::LocksBuilder;
 use super::locks::Locks;
@@ -6,22 +6,22 @@ use super::quorum::QuorumLocks;
 use crate::core::error::LockError;
 
 impl Locks {
-    /// Locks on the Redis or Valkey server of a URL, such as `redis://127.0.0.1:6379`,
-    /// or by Sentinel or on a cluster: [`LocksBuilder::connect`] lists the URLs.
+    /// Connects to a Redis or Valkey server, such as `redis://127.0.0.1:6379`, and waits
+    /// until it is there. [`LocksBuilder::connect`] lists the URLs, also those for
+    /// sentinels and for a cluster.
     ///
-    /// Deadlines are those of the system's clock: do not pause tokio's, as tests
-    /// do, with locks on a server.
+    /// Deadlines follow the system's clock: do not pause Tokio's clock, as tests do, with
+    /// locks on a server.
     ///
     /// # Errors
     ///
-    /// - [`LockError::Store`] if the server can't be reached within a second, or
-    ///   refuses. It names host and port, and never the password.
-    /// - [`LockError::InvalidOption`] if the URL makes no sense, or needs a feature that is
-    ///   missing.
+    /// - [`LockError::Store`] if the server can't be reached within a second, or refuses.
+    ///   The text contains host and port, and never the password.
+    /// - [`LockError::InvalidOption`] if the URL is malformed or needs a missing feature.
     ///
     /// # Cancel safety
     ///
-    /// Safe: the connection is closed.
+    /// Safe: dropping the future closes the connection.
     ///
     /// # Examples
     ///
@@ -36,33 +36,44 @@ impl Locks {
         Self::builder().connect(url).await
     }
 
-    /// The same, given at once and connected in the background, for a service that is to
-    /// start while the server is away: see [`LocksBuilder::connect_lazy`].
+    /// Returns a client at once and connects in the background, so that a service can start
+    /// while its server is down: see [`LocksBuilder::connect_lazy`].
     ///
     /// # Errors
     ///
-    /// [`LockError::InvalidOption`] if the URL makes no sense, or needs a feature that is
-    /// missing.
+    /// - [`LockError::InvalidOption`] if the URL is malformed or needs a missing feature.
+    /// - [`LockError::Store`] if the system refuses the client's thread.
     pub fn connect_lazy(url: &str) -> Result<Self, LockError> {
         Self::builder().connect_lazy(url)
     }
 
-    /// Chooses what a client is called and how its keys begin.
+    /// Starts a client with settings of your own, such as its prefix, its name or its
+    /// time-outs.
     pub fn builder() -> LocksBuilder {
         LocksBuilder::new()
     }
 
-    /// Locks on the server of the environment variable `REDIS_URL`.
+    /// Connects to the server in the environment variable `REDIS_URL`.
     ///
     /// # Errors
     ///
-    /// [`LockError::InvalidOption`] if the variable is not set: each server
-    /// locking for itself would be no lock. All others as of
-    /// [`connect`](Self::connect).
+    /// - [`LockError::InvalidOption`] if the variable is not set, is malformed, or needs a
+    ///   missing feature. There is no fallback to memory: locks that each server keeps for
+    ///   itself protect nothing.
+    /// - [`LockError::Store`] if the server can't be reached within a second, or refuses.
     ///
     /// # Cancel safety
     ///
-    /// Safe: the connection is closed.
+    /// Safe: dropping the future closes the connection.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # async fn example() -> Result<(), leasehold::LockError> {
+    /// leasehold::Locks::from_env().await?.install();
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn from_env() -> Result<Self, LockError> {
         match redis_url()? {
             Some(url) => Self::connect(&url).await.map_err(of_variable),
@@ -74,16 +85,27 @@ impl Locks {
         }
     }
 
-    /// Locks on the server of `REDIS_URL`, or in memory if that is not set: for
-    /// examples and tests.
+    /// Connects to the server in `REDIS_URL`, or keeps locks in memory if that is not set:
+    /// for examples and tests.
     ///
     /// # Errors
     ///
-    /// As of [`connect`](Self::connect).
+    /// - [`LockError::InvalidOption`] if the variable is malformed or needs a missing
+    ///   feature.
+    /// - [`LockError::Store`] if the server can't be reached within a second, or refuses.
     ///
     /// # Cancel safety
     ///
-    /// Safe: the connection is closed.
+    /// Safe: dropping the future closes the connection.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # async fn example() -> Result<(), leasehold::LockError> {
+    /// leasehold::Locks::from_env_or_in_memory().await?.install();
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn from_env_or_in_memory() -> Result<Self, LockError> {
         match redis_url()? {
             Some(url) => Self::connect(&url).await.map_err(of_variable),
@@ -91,21 +113,23 @@ impl Locks {
         }
     }
 
-    /// Locks on a quorum of several servers that know nothing of each other: an odd number
-    /// of masters without replicas, three at least, each by its URL. A minority of them
-    /// may be down.
+    /// Connects to a quorum of independent servers with default settings: an odd number, at
+    /// least three, of masters without replicas. A minority of them may be down.
     ///
-    /// A server that was started less than a minute ago does not count, since it may have
-    /// forgotten locks: so new servers are of use after a minute, unless
-    /// [`LocksBuilder::assume_durable`](crate::LocksBuilder::assume_durable) says that they forget nothing.
+    /// A server that started less than a minute ago does not count yet, because it may have
+    /// forgotten locks. So a new quorum is usable after a minute, unless
+    /// [`LocksBuilder::assume_durable`](crate::LocksBuilder::assume_durable) is set.
     ///
     /// # Errors
     ///
-    /// As of [`LocksBuilder::connect_quorum`](crate::LocksBuilder::connect_quorum).
+    /// - [`LockError::Quorum`] if no majority of the servers can be reached, with the
+    ///   answer of each.
+    /// - [`LockError::InvalidOption`] for an even number of servers, and for one that is
+    ///   given twice or that is not a single server.
     ///
     /// # Cancel safety
     ///
-    /// Safe: the connections are closed.
+    /// Safe: dropping the future closes the connections.
     ///
     /// # Examples
     ///
@@ -125,7 +149,7 @@ impl Locks {
     }
 }
 
-/// The URL is the variable's, so that is what is to be mended.
+/// The URL came from the variable, so the error names the variable.
 fn of_variable(error: LockError) -> LockError {
     match error {
         LockError::InvalidOption { option: "url", problem } => {

@@ -1,4 +1,4 @@
-//! What a test makes go wrong.
+//! Faults that a test plans for a store in memory.
 
 use std::sync::Arc;
 
@@ -7,16 +7,17 @@ use crate::core::key::IntoLockKey;
 use crate::store::fault_injection::{Fault, FaultInjector};
 use crate::store::memory::MemoryStore;
 
-/// Makes the store of [`Locks::in_memory_with_faults`](crate::Locks::in_memory_with_faults)
-/// fail, as a test plans it. Cheap to clone; all clones plan for the same store.
+/// Plans failures of the store of
+/// [`Locks::in_memory_with_faults`](crate::Locks::in_memory_with_faults), for tests. Cheap
+/// to clone; all clones plan for the same store.
 ///
-/// A command is what a client sends to the store, unasked ones included: renewals, and
-/// what is done in the background for what was dropped. Faults are for all commands,
-/// unless [`on`](Self::on) chooses. What nothing is planned for works.
+/// A command is anything that a client sends to the store, also in the background: a
+/// renewal, or the release of a dropped lease. A fault hits all commands, unless
+/// [`on`](Self::on) selects a kind. A command without a fault works.
 ///
-/// Let the test pause tokio's clock: then waits and delays take no time. To see
+/// Pause Tokio's clock in the test: then waits and delays take no time. To see
 /// [`Busy`](crate::LockError::Busy) or [`TimedOut`](crate::LockError::TimedOut), hold the
-/// lock in the test: that is no fault.
+/// lock in the test. No fault is needed for that.
 ///
 /// # Examples
 ///
@@ -24,11 +25,11 @@ use crate::store::memory::MemoryStore;
 /// use std::time::Duration;
 /// use leasehold::{Fault, LockError, Locks, Step};
 ///
-/// /// What is tested.
+/// /// The code under test.
 /// async fn charge(locks: &Locks) -> Result<&'static str, LockError> {
 ///     let lease = locks.mutex("order:42").ttl(Duration::from_secs(9)).lock().await?;
 ///     lease.run(tokio::time::sleep(Duration::from_secs(20))).await?; // asks the bank
-///     let _ = lease.release().await; // the order is charged, whatever comes of it
+///     let _ = lease.release().await; // the order is charged even if the release fails
 ///     Ok("charged")
 /// }
 ///
@@ -37,7 +38,7 @@ use crate::store::memory::MemoryStore;
 /// // In a test, under `#[tokio::test(start_paused = true)]`:
 /// let (locks, faults) = Locks::in_memory_with_faults();
 ///
-/// faults.next(Fault::LoseReply); // asked for again, and had once
+/// faults.next(Fault::LoseReply); // the client asks again, and gets one lease
 /// assert_eq!(charge(&locks).await.unwrap(), "charged");
 ///
 /// faults.on(Step::Release).always(Fault::Unreachable);
@@ -66,7 +67,7 @@ impl Faults {
         Self { store, memory, only: None }
     }
 
-    /// The store that fails.
+    /// The store with the faults.
     #[cfg(feature = "internals")]
     #[doc(hidden)]
     #[must_use]
@@ -74,12 +75,13 @@ impl Faults {
         &self.store
     }
 
-    /// A fault for the next command, or for the one after those that are planned already.
+    /// Plans a fault for one command: the next one, or the one after those that are already
+    /// planned.
     pub fn next(&self, fault: Fault) {
         self.store.next(self.only, Some(fault));
     }
 
-    /// Lets so many commands pass before what is planned next.
+    /// Lets this many commands succeed before the next planned fault.
     ///
     /// # Examples
     ///
@@ -102,25 +104,29 @@ impl Faults {
         }
     }
 
-    /// A fault for all commands from now on, once those that are planned one by one are
-    /// through. Called again, it replaces the fault.
+    /// Plans a fault for all later commands, after those that are planned one by one. A
+    /// second call replaces the first.
     pub fn always(&self, fault: Fault) {
         self.store.always(self.only, fault);
     }
 
-    /// Forgets what is planned: from now on commands work. What is under way stays as it
-    /// is: late, or without an answer.
+    /// Deletes all planned faults, so that later commands work. A command in flight keeps
+    /// its fault: it stays late, or without an answer.
     pub fn heal(&self) {
         self.store.heal(self.only);
     }
 
-    /// The same store, for faults of one kind of command: what is planned and healed
-    /// by this handle is for that alone, and goes before what is planned for all.
+    /// A handle to the same store that plans and heals faults for one kind of command
+    /// alone. They come before the faults for all commands.
     ///
-    /// [`Step::Acquire`] is each time that a lock is asked for, of whatever kind and
-    /// however many; [`Step::Renew`] each renewal and [`Step::Release`] each release, be
-    /// it by hand or in the background. [`Step::Connect`] does not happen in memory.
-    /// Taking back an acquisition that was given up is none of them.
+    /// | step | commands |
+    /// |---|---|
+    /// | [`Step::Acquire`] | each request for a lock, of any kind |
+    /// | [`Step::Renew`] | each renewal, by hand or in the background |
+    /// | [`Step::Release`] | each release, by hand or in the background |
+    /// | [`Step::Connect`] | none in memory |
+    ///
+    /// A command that takes back an abandoned acquisition belongs to none of them.
     ///
     /// # Examples
     ///
@@ -142,15 +148,17 @@ impl Faults {
         Self { only: Some(step), ..self.clone() }
     }
 
-    /// Ends all leases of a lock on the store now, as if their TTLs were over, and that
-    /// of a `hold_at_least`, and says whether there were any: assert it, or a misspelt name
-    /// expires nothing. The leases of other locks go on.
+    /// Ends all leases of a lock in the store now, as if their TTLs were over. Returns
+    /// whether there were any; assert it, because a misspelt name expires nothing.
     ///
-    /// Nobody is told. Who held it finds out by the next renewal, within a third of the
-    /// TTL, or by the release: it is [`Expired`](crate::LossReason::Expired), or
-    /// [`Taken`](crate::LossReason::Taken) if another has had it since. Who waits for it
-    /// has it within 2 seconds, when it asks again. So for a while two may be at work, as
-    /// when a server has forgotten a lock: fencing tokens tell them apart.
+    /// A `hold_at_least` of the lock ends too. Leases of other locks go on.
+    ///
+    /// The store tells nobody. The holder learns of it from its next renewal, within a
+    /// third of the TTL, or from its release. The reason is
+    /// [`Expired`](crate::LossReason::Expired), or [`Taken`](crate::LossReason::Taken) if
+    /// another holder had the lock since. A waiter gets the lock within 2 seconds, when it
+    /// asks again. So for a while two holders may work, as after a server has forgotten a
+    /// lock. Fencing tokens tell them apart.
     ///
     /// # Examples
     ///

@@ -1,4 +1,4 @@
-//! An operator's questions: who holds a lock, and can it be taken from them.
+//! An operator's view: look at a lock, or take it from its holders.
 
 use super::locks::Locks;
 use crate::core::error::{LockError, Step};
@@ -6,12 +6,12 @@ use crate::core::key::{IntoLockKey, LockKey};
 use crate::store::{Forced, LockInfo, Owner};
 
 impl Locks {
-    /// Who holds a lock, of whatever kind, and who waits for it.
+    /// Looks at a lock of any kind: its holders and its waiters.
     ///
     /// # Errors
     ///
-    /// [`LockError::InvalidKey`] for a name that is not allowed, [`LockError::Store`] if
-    /// the store failed.
+    /// - [`LockError::InvalidKey`] for a name that no lock can have.
+    /// - [`LockError::Store`] or [`LockError::Quorum`] if the store failed.
     ///
     /// # Cancel safety
     ///
@@ -38,20 +38,34 @@ impl Locks {
         info.map_err(|error| LockError::store(Step::Inspect, &key, error))
     }
 
-    /// Whether an owner holds a lock, of whatever kind: the name that was given by
-    /// `owner`, as in [`Mutex::owner`](crate::Mutex::owner).
+    /// Asks the store whether this owner holds a lock of any kind. The owner is the name
+    /// that was given with `owner`, as in [`Mutex::owner`](crate::Mutex::owner).
     ///
-    /// It was so when the store was asked. Whoever holds a lease asks that, by
-    /// [`Lease::is_held`](crate::Lease::is_held), which sends nothing.
+    /// The answer may be out of date when it arrives. A holder asks its own lease with
+    /// [`Lease::is_held`](crate::Lease::is_held), which sends no command.
     ///
     /// # Errors
     ///
-    /// [`LockError::InvalidKey`] or [`LockError::InvalidOption`] for a name that is not
-    /// allowed, [`LockError::Store`] if the store failed.
+    /// - [`LockError::InvalidKey`] for a name that no lock can have,
+    ///   [`LockError::InvalidOption`] for one that no owner can have.
+    /// - [`LockError::Store`] or [`LockError::Quorum`] if the store failed.
     ///
     /// # Cancel safety
     ///
     /// Safe: it changes nothing.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), leasehold::LockError> {
+    /// let locks = leasehold::Locks::in_memory();
+    /// let lease = locks.mutex("order:42").owner("worker-7").lock().await?;
+    /// assert!(locks.is_held_by("order:42", "worker-7").await?);
+    /// assert!(!locks.is_held_by("order:42", "worker-8").await?);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn is_held_by(
         &self,
         key: impl IntoLockKey,
@@ -63,29 +77,29 @@ impl Locks {
         held.map_err(|error| LockError::store(Step::Inspect, &key, error))
     }
 
-    /// Takes a lock, of whatever kind, from all who hold it, and lets the next one
-    /// who waits have it: for an operator, when a holder is stuck.
+    /// Takes a lock of any kind from all its holders, and hands it to the next waiter at
+    /// once: for an operator, when a holder is stuck.
     ///
-    /// The store tells the holders at once, of many the first 64: their leases are lost, as
-    /// [`LossReason::Forced`](crate::LossReason), and their work is cancelled, usually
-    /// within milliseconds. A holder that is not told learns of it from its next renewal,
-    /// within a third of its TTL, or with `auto_renew(false)` at its deadline: if the message is
-    /// lost, on a cluster, on a quorum, and with a pool of your own. Until then two may be
-    /// at work. Of a mutex, a reentrant mutex or a writer the fencing
-    /// token, which has moved on, keeps the former one from the resource; permits and
-    /// readers have none. Who waits for the lock runs at once.
+    /// All leases of the lock are lost with the reason
+    /// [`LossReason::Forced`](crate::LossReason), of a semaphore all permits. The store
+    /// tells the first 64 holders at once, which cancels their work, usually within
+    /// milliseconds.
     ///
-    /// All leases of the lock are taken: of a semaphore all permits.
+    /// A holder that gets no message learns of it from its next renewal, within a third of
+    /// its TTL, or at its deadline with `auto_renew(false)`. That happens if the message is
+    /// lost, on a cluster, on a quorum, and with a pool of your own. Until then two holders
+    /// may work. The fencing token has moved on, so the resource refuses a former holder of
+    /// a mutex, a reentrant mutex or a write lock. Permits and readers have no token.
     ///
     /// # Errors
     ///
-    /// [`LockError::InvalidKey`] for a name that is not allowed, [`LockError::Store`] if
-    /// the store failed. It may be called again: it then takes the lock from those who
-    /// have it by then.
+    /// - [`LockError::InvalidKey`] for a name that no lock can have.
+    /// - [`LockError::Store`] or [`LockError::Quorum`] if the store failed. A second call
+    ///   takes the lock from those who hold it by then.
     ///
     /// # Cancel safety
     ///
-    /// The command may run all the same.
+    /// Dropping the future does not stop the command: it may still run.
     ///
     /// # Examples
     ///

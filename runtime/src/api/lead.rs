@@ -1,4 +1,4 @@
-//! One process at a time does it, and another goes on when that one can't.
+//! Leader election: one process runs a future, and another takes over when that one fails.
 
 use std::future::Future;
 use std::time::Duration;
@@ -12,20 +12,23 @@ use crate::core::key::IntoLockKey;
 use crate::core::options::Wait;
 use crate::engine::lease::LeaseHandle;
 
-/// The pause after a store that refused, so as not to ask it without end.
+/// The pause after the store failed, so that a failing store is not asked without end.
 const PAUSE: Duration = Duration::from_secs(5);
 
 impl Locks {
-    /// Runs a future on one process at a time: [`Mutex::lead`] with the defaults, so
-    /// another process goes on 30 seconds after this one has died.
+    /// Elects a leader with the default options: [`Mutex::lead`] on a mutex of this name.
+    /// Another process takes over at most 30 seconds after the leader has died.
     ///
     /// # Errors
     ///
-    /// As of [`Mutex::lead`].
+    /// - [`LockError::ShutDown`] when the client is [shut down](Locks::shutdown).
+    /// - [`LockError::WrongKind`] or [`LockError::InvalidKey`] for a name that can't be
+    ///   this lock.
     ///
     /// # Cancel safety
     ///
-    /// As of [`Mutex::lead`].
+    /// Safe: dropping this future drops the work, and then the lock is released in the
+    /// background.
     ///
     /// # Examples
     ///
@@ -38,7 +41,7 @@ impl Locks {
     ///             if let Ok(fence) = lease.fence() {
     ///                 tick(fence).await;
     ///             }
-    ///             // Here, at the latest, it is stopped when the lease is lost.
+    ///             // If the lease is lost, the loop is dropped here at the latest.
     ///             tokio::time::sleep(std::time::Duration::from_secs(1)).await;
     ///         }
     ///     })
@@ -55,40 +58,56 @@ impl Locks {
 }
 
 impl Mutex {
-    /// Waits for the lock, for as long as it takes, and runs a future under it. When the
-    /// lease is lost, the future is dropped, and a new one is made when the lock is had
-    /// again. When it is ready, the lock is released, and its output returned: this process
-    /// does not lead again. So one that is to go on for ever is a plain `loop`, with an
-    /// `.await` in it, and does not return because of a loss that it sees itself.
+    /// Elects a leader: waits for the lock as long as it takes, and runs a future under it.
+    /// Of all processes that call this, one runs its future.
     ///
-    /// So of all processes that call this, one runs its future, as long as it lives and
-    /// reaches the store. A store that fails is asked again until it answers, with a
-    /// warning. The options are those of the lock but for `wait`; with `max_hold`, the
-    /// others have their turn after that time.
+    /// If the lease is lost, the future is dropped. When the lock is acquired again, `work`
+    /// makes a new one. When the future is ready, the lock is released, and the output is
+    /// returned: this process does not lead again. So work without an end is a plain `loop`
+    /// with an `.await` in it. It should not return when it notices a loss.
     ///
-    /// What the future has spawned is not stopped with it.
+    /// If the store fails, the client logs a warning and tries again until it answers. The
+    /// options of the mutex apply, except `wait`. With `max_hold`, the others have their
+    /// turn after that time.
     ///
-    /// What is shared with others is to be written with the fencing token, as under any
-    /// lock: a process that stood still goes on for a moment when it wakes up.
+    /// Tasks that the future has spawned go on without the lock. Protect shared data with
+    /// the fencing token, as under any lock: a process that stood still may finish one more
+    /// step when it wakes up.
     ///
-    /// The idea is that of a leader's election; etcd and Consul have it under this name.
+    /// etcd and Consul call this leader election too.
     ///
     /// # Errors
     ///
-    /// - [`LockError::ShutDown`] when the client is [shut down](Locks::shutdown): the
-    ///   future was dropped at once, and the lock released.
+    /// - [`LockError::ShutDown`] when the client is [shut down](Locks::shutdown). The
+    ///   future was dropped at once, and the lock was released.
     /// - [`LockError::WrongKind`], [`LockError::InvalidKey`] or
-    ///   [`LockError::InvalidOption`] for a name or an option that makes no sense.
+    ///   [`LockError::InvalidOption`] for a name that can't be this lock, or an option out
+    ///   of its range.
     ///
     /// # Panics
     ///
-    /// If the future panics; the lock is released in the background. And outside of a
-    /// tokio runtime with timers.
+    /// - If the future panics. The lock is then released in the background.
+    /// - Outside of a Tokio runtime with timers.
     ///
     /// # Cancel safety
     ///
-    /// Safe: the future is dropped with this one, and then the lock is released in the
+    /// Safe: dropping this future drops the work, and then the lock is released in the
     /// background.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), leasehold::LockError> {
+    /// let locks = leasehold::Locks::in_memory();
+    /// let leader = locks.mutex("migration").ttl(Duration::from_secs(5));
+    /// let applied = leader.lead(|_lease| async { 3 }).await?;
+    /// assert_eq!(applied, 3);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn lead<W: Future>(
         &self,
         mut work: impl FnMut(LeaseHandle) -> W,
@@ -99,7 +118,7 @@ impl Mutex {
             let lease = match campaign.lock().await {
                 Ok(lease) => lease,
                 Err(error) if error.is_store_failure() => {
-                    tracing::warn!(error = %Quiet(&error), "whoever is to lead can't be found out; trying again");
+                    tracing::warn!(error = %Quiet(&error), "leader election: lock store unavailable; retrying");
                     tokio::select! {
                         () = shutdown.begun() => return Err(LockError::ShutDown),
                         () = sleep(PAUSE.mul_f64(0.5 + 0.5 * fastrand::f64())) => continue,
@@ -120,7 +139,7 @@ impl Mutex {
                 Err(LockError::Lost { .. }) => return Err(LockError::ShutDown),
                 led => {
                     if let Err(error) = lease.release().await {
-                        tracing::warn!(error = %Quiet(&error), "a leader's lock was not released as it should be");
+                        tracing::warn!(error = %Quiet(&error), "leader election: the lock could not be released");
                     }
                     return led;
                 }

@@ -1,5 +1,5 @@
-//! What all faces have in common: a client, a name and options. Making a face can't
-//! fail: what makes no sense is reported when it is used.
+//! What all kinds of lock share: a client, a name and options. Making a handle can't fail;
+//! its first use reports a bad name or option.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use crate::engine::lease::Lease;
 use crate::engine::shared::Shared;
 use crate::store::{Kind, Owner, Wanted};
 
-/// A lock by name, with what was chosen for its leases.
+/// A lock's name, and the options for its leases.
 #[derive(Clone, Debug)]
 pub(crate) struct LockSpec {
     pub(crate) shared: Arc<Shared>,
@@ -41,17 +41,17 @@ impl LockSpec {
         self.owner.is_some()
     }
 
-    /// Acquires, within the options' wait.
+    /// Acquires, and waits as long as the options say.
     pub(crate) async fn acquire(&self, kind: Kind) -> Result<Lease, LockError> {
         self.acquire_with(kind, self.options).await
     }
 
-    /// Acquires at once, or not.
+    /// Acquires without waiting.
     pub(crate) async fn try_acquire(&self, kind: Kind) -> Result<Lease, LockError> {
         self.acquire_with(kind, self.options.at_once()).await
     }
 
-    /// The same, with a TTL of this kind's own.
+    /// The same lock with another TTL.
     pub(crate) fn with_ttl(&self, ttl: Duration) -> Self {
         Self { options: Options { ttl, ..self.options }, ..self.clone() }
     }
@@ -65,7 +65,7 @@ impl LockSpec {
     }
 }
 
-/// A name that was checked when its face was made.
+/// A name that was checked when the handle was made.
 #[derive(Clone, Debug)]
 pub(crate) struct Key(Result<LockKey, (String, String)>);
 
@@ -82,22 +82,23 @@ impl Key {
     }
 }
 
-/// The options that mean the same for every face.
+/// The options that mean the same for every kind of lock.
 macro_rules! lifetime_options {
     ($($options:ident).+) => {
-        /// For how long a lease is held at most, however often it is renewed: 100 ms to
-        /// 30 days, by default without end.
+        /// The longest time that a lease is held, even if it is renewed: 100 ms to 30 days.
+        /// By default there is no limit.
         ///
-        /// Counted from the grant. At its end the lease is lost
+        /// It counts from the grant. At its end the lease is lost
         /// ([`LossReason::MaxHold`](crate::LossReason::MaxHold)) and released, so that
-        /// work which is stuck does not hold a lock for ever.
+        /// stuck work does not hold a lock for ever.
         pub fn max_hold(mut self, most: impl Into<Option<std::time::Duration>>) -> Self {
             self.$($options).+.max_hold = most.into();
             self
         }
 
-        /// Whether leases are renewed unasked, which they are by default. If not, one
-        /// lasts for its TTL, or until [`Lease::renew`](crate::Lease::renew).
+        /// Whether the client renews leases, every third of their TTL. The default is
+        /// `true`. With `false` a lease lasts for its TTL, or until
+        /// [`Lease::renew`](crate::Lease::renew).
         pub fn auto_renew(mut self, renew: bool) -> Self {
             self.$($options).+.renew = renew;
             self

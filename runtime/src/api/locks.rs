@@ -1,4 +1,4 @@
-//! The client: where locks are kept, and how the attribute finds it.
+//! The client, and how the attribute finds it.
 
 use std::fmt;
 use std::future::Future;
@@ -22,15 +22,32 @@ use crate::keeper::Keeper;
 use crate::store::memory::MemoryStore;
 use crate::store::{ClientId, ClientInfo, Store};
 
-/// A client of a lock store: cheap to clone, one a process is enough.
+/// A client of one lock store: makes all kinds of lock, and renews their leases. Cheap to
+/// clone; one for each process is enough.
 ///
-/// Over Redis it has a thread of its own, which renews leases and drives the
-/// connection; it may live in a `static` and outlive the runtime it was made
-/// on. Waiting needs the timers of a tokio runtime, which `#[tokio::main]` has. A process
-/// that is forked off without `exec` has no such thread: there every command fails at
-/// once, and a client of its own is to be connected.
-/// When the last clone and the last lease are gone, it finishes what is
-/// still to be released, for at most 2 seconds.
+/// Over Redis it has a thread of its own, which renews leases and drives the connection. So
+/// it may live in a `static`, and outlive the runtime that made it. Waiting needs the
+/// timers of a Tokio runtime, which `#[tokio::main]` provides.
+///
+/// A process that was forked without `exec` has no such thread. All its commands fail at
+/// once; connect a new client there.
+///
+/// When the last clone and the last lease are dropped, the client finishes the pending
+/// releases, for at most 2 seconds.
+///
+/// # Examples
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), leasehold::LockError> {
+/// use leasehold::Locks;
+///
+/// let locks = Locks::in_memory(); // on servers: Locks::connect(url).await?
+/// let lease = locks.mutex("order:42").lock().await?;
+/// lease.release().await?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct Locks {
     shared: Arc<Shared>,
@@ -54,26 +71,27 @@ impl Locks {
         &self.shared.client
     }
 
-    /// Locks within this process only, kept in memory: for tests, examples,
-    /// and services that run alone.
+    /// Keeps locks in this process's memory: for tests, examples, and services with a
+    /// single process.
     ///
-    /// Each call makes a store of its own; clones share it. Leases live by
-    /// tokio's clock: in a test that pauses it, `tokio::time::advance` past the
-    /// TTL lets them expire, while a `sleep` renews them on the way. Renewals
-    /// run on the caller's runtime, so work that blocks it loses its lease.
+    /// Each call makes a separate store; clones share it.
     ///
-    /// Pause the clock only where nothing in the test speaks to a real server: a paused
-    /// clock jumps to the next timer whenever all tasks wait, and so a pool of sqlx is
-    /// timed out while its connection is made.
+    /// Leases follow Tokio's clock. In a test that pauses it, `tokio::time::advance` past
+    /// the TTL makes a lease expire; a `sleep` lets it be renewed on the way. Renewals run
+    /// on the caller's runtime, so work that blocks the runtime loses its lease.
+    ///
+    /// Pause the clock only if nothing in the test talks to a real server. A paused clock
+    /// jumps to the next timer when all tasks wait, so a pool of sqlx, for example, times
+    /// out while it connects.
     #[must_use]
     pub fn in_memory() -> Self {
         Self::on_callers_runtime(Arc::new(MemoryStore::default()))
     }
 
-    /// Locks in memory whose store can be made to fail: for tests of what your code does
-    /// when it is down, slow, or loses a lease.
+    /// Keeps locks in memory, in a store that can be made to fail: for tests of what your
+    /// code does when the store is down, slow, or loses a lease.
     ///
-    /// They are those of [`in_memory`](Self::in_memory) until a fault is planned.
+    /// It works as [`in_memory`](Self::in_memory) until a fault is planned.
     ///
     /// # Examples
     ///
@@ -94,7 +112,7 @@ impl Locks {
         (Self::on_callers_runtime(faults.store.clone()), faults)
     }
 
-    /// Locks over a store whose commands need no runtime of their own.
+    /// A client of a store whose commands need no runtime of their own.
     #[cfg(feature = "internals")]
     #[doc(hidden)]
     #[must_use]
@@ -111,7 +129,7 @@ impl Locks {
         Self::new(store, keeper, id, true)
     }
 
-    /// The same, for a store that was told the client's id.
+    /// The same, for a store that knows the client's id already.
     #[cfg(feature = "internals")]
     #[doc(hidden)]
     #[must_use]
@@ -125,80 +143,93 @@ impl Locks {
         Mutex::new(&self.shared, key)
     }
 
-    /// Several mutexes, all or none: from 1 to 64 of them, with the names that
-    /// [`mutex`](Self::mutex) takes. A name that is given twice counts once.
+    /// Several mutexes that are acquired together, all or none: 1 to 64 names. A name that
+    /// is given twice counts once.
     pub fn all(&self, keys: impl IntoIterator<Item = impl IntoLockKey>) -> MultiLock {
         MultiLock::new(&self.shared, keys)
     }
 
-    /// A semaphore: at most `limit` permits at a time.
+    /// A semaphore: at most `limit` permits at a time, from 1 up.
     pub fn semaphore(&self, key: impl IntoLockKey, limit: u32) -> Semaphore {
         Semaphore::new(&self.shared, key, limit)
     }
 
-    /// A reentrant mutex: one owner at a time, who may take it again.
+    /// A reentrant mutex: one owner at a time, which may lock it again.
     pub fn reentrant_mutex(&self, key: impl IntoLockKey) -> ReentrantMutex {
         ReentrantMutex::new(&self.shared, key)
     }
 
-    /// A read-write lock: readers together, or one writer.
+    /// A read-write lock: many readers, or one writer.
     pub fn rw_lock(&self, key: impl IntoLockKey) -> RwLock {
         RwLock::new(&self.shared, key)
     }
 
-    /// Takes up a lease that was [detached](crate::Lease::detach) elsewhere, with a new
-    /// fencing token and its whole TTL.
+    /// Takes over a lease that another process has [detached](crate::Lease::detach), with a
+    /// new fencing token and its whole TTL.
     ///
-    /// A ticket is good for one adoption, by a client of the same server and prefix.
+    /// A ticket can be adopted once, by a client of the same server and prefix.
     ///
     /// # Errors
     ///
-    /// - [`LockError::Lost`] if the lease had ended, or another has adopted it.
+    /// - [`LockError::Lost`] if the lease has ended, or somebody else has adopted it.
     /// - [`LockError::ShutDown`] once the client was [shut down](Self::shutdown).
-    /// - [`LockError::Store`] if the store failed, and went on failing for a second. The
-    ///   ticket may be spent then; if so, the lock is released in the background.
+    /// - [`LockError::Store`] if the store kept failing for a second. The ticket may be
+    ///   spent then. If so, the lock is released in the background.
     ///
     /// # Panics
     ///
-    /// If it has to ask again outside of a tokio runtime with timers; and over Redis in a
-    /// tokio runtime without them.
+    /// - If it has to ask again, and there is no Tokio runtime with timers.
+    /// - Over Redis, in a Tokio runtime without timers.
     ///
     /// # Cancel safety
     ///
-    /// Safe: if the future is dropped before it is ready, nothing stays held by this
-    /// client. The ticket may be spent then.
+    /// If the future is dropped before it is ready, this client holds nothing. The ticket
+    /// may be spent.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), leasehold::LockError> {
+    /// # let locks = leasehold::Locks::in_memory();
+    /// let ticket = locks.mutex("import:7").lock().await?.detach()?;
+    /// let lease = locks.adopt(ticket).await?; // usually in another process
+    /// lease.release().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn adopt(&self, ticket: Ticket) -> Result<Lease, LockError> {
         adopt(&self.shared, ticket).await
     }
 
-    /// Makes this the client that `#[distributed_lock]` uses in this process,
-    /// unless a task has one of its own or the attribute names one.
+    /// Makes this the client that `#[distributed_lock]` uses in this process. A task's
+    /// [scope](Self::scope) and an attribute's `locks = …` come before it.
     ///
-    /// Called again, it replaces the client, with a warning.
+    /// A second call replaces the client, and logs a warning.
     pub fn install(&self) {
         // With the lock of ours let go of: a subscriber may ask for the current client.
         let before =
             INSTALLED.write().unwrap_or_else(PoisonError::into_inner).replace(self.clone());
         if before.is_some() {
-            tracing::warn!("the installed lock client is replaced by another");
+            tracing::warn!("the installed lock client was replaced");
         }
     }
 
-    /// Runs a future whose attributes use this client, whatever is installed:
-    /// each test can have its own.
+    /// Runs a future whose attributes use this client, whatever is installed. So each test
+    /// can have its own.
     ///
-    /// Tasks that it spawns, and handlers of a server, are outside of the
-    /// scope: put their futures into one, or name a client with `locks = …`.
+    /// Tasks that the future spawns, and handlers of a server, are outside of the scope.
+    /// Wrap their futures as well, or name a client with `locks = …`.
     ///
     /// # Cancel safety
     ///
-    /// As safe as the future: it is dropped with this one.
+    /// As safe as the given future, which is dropped with this one.
     pub fn scope<F: Future>(&self, work: F) -> impl Future<Output = F::Output> + use<F> {
         SCOPE.scope(self.clone(), work)
     }
 
-    /// The client that an attribute uses here: that of the task's [scope](Self::scope), else
-    /// the [installed](Self::install) one. `None` if there is neither.
+    /// The client that an attribute uses here: the one of the task's [scope](Self::scope),
+    /// otherwise the [installed](Self::install) one. `None` if there is neither.
     #[must_use]
     pub fn current() -> Option<Self> {
         let installed = || INSTALLED.read().unwrap_or_else(PoisonError::into_inner).clone();

@@ -1,4 +1,4 @@
-//! Several mutexes at once: all of them, or none.
+//! Several mutexes that are acquired together: all of them, or none.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,17 +13,31 @@ use crate::engine::acquire::acquire_all;
 use crate::engine::lease_set::LeaseSet;
 use crate::engine::shared::Shared;
 
-/// Several mutexes by name, to be held together: a cheap handle, from [`Locks::all`](crate::Locks::all).
+/// Several mutexes that are acquired together, all or none: a cheap handle, from
+/// [`Locks::all`](crate::Locks::all).
 ///
-/// They are the same locks as of [`Locks::mutex`](crate::Locks::mutex): who has one of them keeps all
-/// others from it. Where all are free, one command takes them; else they are taken one
-/// after another, in the order of their names, whatever order they were given in. So
-/// two that have some in common never wait for each other.
+/// They are the same locks as those of [`Locks::mutex`](crate::Locks::mutex). If all are
+/// free, one command acquires them. Otherwise they are acquired one after another, in the
+/// order of their names, whatever order they were given in. So two callers with names in
+/// common never wait for each other.
 ///
-/// On a cluster, only what shares a slot is taken by one command: see
+/// On a cluster, one command acquires only locks that share a slot: see
 /// [`LockKey`](crate::LockKey).
 ///
-/// The idea is Redisson's `MultiLock`; that it has an order is ours.
+/// The idea is Redisson's `MultiLock`; the fixed order is ours.
+///
+/// # Examples
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), leasehold::LockError> {
+/// let locks = leasehold::Locks::in_memory();
+/// let both = locks.all(["account:1", "account:2"]).lock().await?;
+/// both.run(async { /* dropped if one of them is lost */ }).await?;
+/// both.release().await?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 #[must_use = "the locks do nothing until they are locked"]
 pub struct MultiLock {
@@ -41,15 +55,15 @@ impl MultiLock {
         Self { shared: shared.clone(), keys, options: Options::default() }
     }
 
-    /// How long each lease lasts unless it is renewed, which it is every third of this:
-    /// 100 ms to 24 h, by default 30 s.
+    /// How long each lease lasts without a renewal: 100 ms to 24 h, by default 30 s. The
+    /// client renews it every third of this time.
     pub fn ttl(mut self, ttl: Duration) -> Self {
         self.options.ttl = ttl;
         self
     }
 
-    /// How long [`lock`](Self::lock) waits, for all of them together: a duration, by
-    /// default 10 s, or [`Wait::Forever`].
+    /// How long [`lock`](Self::lock) waits for all locks together: a duration, or
+    /// [`Wait::Forever`]. The default is 10 s.
     pub fn wait(mut self, wait: impl Into<Wait>) -> Self {
         self.options.wait = wait.into();
         self
@@ -57,29 +71,36 @@ impl MultiLock {
 
     lifetime_options!(options);
 
-    /// Waits until it holds all of them. What it has while it waits for the next is
-    /// renewed; if one of those is lost meanwhile, it gives all back and starts over.
+    /// Waits until it holds all locks, and acquires none if the wait ends before.
+    ///
+    /// While it waits for the next lock, it renews those that it holds. If one of them is
+    /// lost meanwhile, it releases all and starts over.
     ///
     /// # Errors
     ///
-    /// In each case nothing stays held.
+    /// Nothing stays held after an error.
     ///
-    /// - [`LockError::TimedOut`], with the lock that was waited for last, if not all
-    ///   could be had within the wait.
-    /// - [`LockError::InvalidOption`] for no name at all, or more than 64.
-    /// - All others as of [`Mutex::lock`](crate::Mutex::lock).
+    /// - [`LockError::TimedOut`], with the lock that was waited for last, if others held
+    ///   one of the locks for the whole wait. With a wait of zero it is
+    ///   [`LockError::Busy`].
+    /// - [`LockError::Store`] if the store kept failing for the wait, or for a second if
+    ///   that is longer. On a quorum, [`LockError::Quorum`].
+    /// - [`LockError::WrongKind`] if a name is in use by another kind of lock.
+    /// - [`LockError::InvalidKey`] or [`LockError::InvalidOption`] for a bad name or
+    ///   option, for no name at all, and for more than 64.
+    /// - [`LockError::ShutDown`] once the client was [shut down](crate::Locks::shutdown).
     ///
     /// # Panics
     ///
-    /// If one command can't take all of them outside of a tokio runtime with timers; and
-    /// over Redis in a tokio runtime without them.
+    /// - If one command can't acquire all locks, and there is no Tokio runtime with timers.
+    /// - Over Redis, in a Tokio runtime without timers.
     ///
     /// # Cancel safety
     ///
-    /// Safe: if the future is dropped before it is ready, nothing stays held. What it
-    /// has by then is released in the background, and its place in a queue is given up
-    /// as of [`Mutex::lock`](crate::Mutex::lock). But a future that is kept, and not
-    /// polled, keeps what it has.
+    /// Safe: if the future is dropped before it is ready, nothing stays held. The locks
+    /// that it has acquired by then are released in the background, and its place in a
+    /// queue is given up as in [`Mutex::lock`](crate::Mutex::lock). But a future that is
+    /// kept and no longer polled keeps its locks.
     ///
     /// # Examples
     ///
@@ -101,21 +122,41 @@ impl MultiLock {
         self.acquire(self.options).await
     }
 
-    /// Takes all of them if all are free and nobody waits for one, and does not wait.
+    /// Acquires all locks if all are free and have no waiters. It does not wait.
     ///
     /// # Errors
     ///
-    /// [`LockError::Busy`], with the first that another holds or waits for; all others
-    /// as of [`lock`](Self::lock). A store that fails is asked again for a second.
+    /// Nothing stays held after an error.
+    ///
+    /// - [`LockError::Busy`], with the first lock that is held or waited for.
+    /// - [`LockError::Store`] if the store kept failing for a second. On a quorum,
+    ///   [`LockError::Quorum`].
+    /// - [`LockError::WrongKind`], [`LockError::InvalidKey`], [`LockError::InvalidOption`]
+    ///   and [`LockError::ShutDown`] as in [`lock`](Self::lock).
     ///
     /// # Panics
     ///
-    /// If it has to ask again outside of a tokio runtime with timers; and over Redis in a
-    /// tokio runtime without them.
+    /// - If it has to ask again, and there is no Tokio runtime with timers.
+    /// - Over Redis, in a Tokio runtime without timers.
     ///
     /// # Cancel safety
     ///
-    /// As of [`lock`](Self::lock).
+    /// Safe: if the future is dropped before it is ready, nothing stays held.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use leasehold::{LockError, Locks};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), LockError> {
+    /// let locks = Locks::in_memory();
+    /// let three = locks.mutex("account:3").lock().await?;
+    /// let both = locks.all(["account:3", "account:7"]).try_lock().await;
+    /// assert!(matches!(both, Err(LockError::Busy { key, .. }) if key.name() == "account:3"));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn try_lock(&self) -> Result<LeaseSet, LockError> {
         self.acquire(self.options.at_once()).await
     }

@@ -1,4 +1,4 @@
-//! The mutex: one holder at a time, on all servers together.
+//! The mutex: one holder at a time, across all servers.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +11,27 @@ use crate::engine::lease::Lease;
 use crate::engine::shared::Shared;
 use crate::store::Kind;
 
-/// A mutex by name: a cheap handle, from [`Locks::mutex`](crate::Locks::mutex).
+/// A mutex, for one holder at a time: a cheap handle, from
+/// [`Locks::mutex`](crate::Locks::mutex).
+///
+/// It is not reentrant: a holder that locks it again waits for itself. Each lease has a
+/// [fencing token](crate::Fence).
+///
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), leasehold::LockError> {
+/// let locks = leasehold::Locks::in_memory();
+/// let invoice = locks.mutex("invoice:42").ttl(Duration::from_secs(10));
+/// let lease = invoice.lock().await?;
+/// lease.run(async { /* dropped if the lease is lost */ }).await?;
+/// lease.release().await?; // or drop it
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 #[must_use = "a mutex does nothing until it is locked"]
 pub struct Mutex {
@@ -23,10 +43,11 @@ impl Mutex {
         Self { spec: LockSpec::new(shared, key) }
     }
 
-    /// How long the lease lasts unless it is renewed, which it is every third
-    /// of this: 100 ms to 24 h, by default 30 s. A holder that dies keeps the
-    /// lock for at most this long; one that dies in the moment when it is handed
-    /// over, for a second at most.
+    /// How long the lease lasts without a renewal: 100 ms to 24 h, by default 30 s. The
+    /// client renews it every third of this time.
+    ///
+    /// A holder that dies keeps the lock for at most this long. If it dies at the moment
+    /// when the lock is handed over to it, the lock is free after at most a second.
     pub fn ttl(mut self, ttl: Duration) -> Self {
         self.spec.options.ttl = ttl;
         self
@@ -36,8 +57,8 @@ impl Mutex {
         &self.spec.shared
     }
 
-    /// How long [`lock`](Self::lock) waits: a duration, by default 10 s, or
-    /// [`Wait::Forever`].
+    /// How long [`lock`](Self::lock) waits: a duration, or [`Wait::Forever`]. The default
+    /// is 10 s.
     pub fn wait(mut self, wait: impl Into<Wait>) -> Self {
         self.spec.options.wait = wait.into();
         self
@@ -45,52 +66,55 @@ impl Mutex {
 
     lifetime_options!(spec.options);
 
-    /// How long the lock stays held after it was acquired, even if it is
-    /// released before: by default 0, at most 24 h.
+    /// How long the lock stays held after its grant, even if it is released sooner: 0 to 24
+    /// h, by default 0.
     ///
-    /// For jobs that several servers start at the same time: one that comes a
-    /// little late, when the first has finished, is refused as well. The idea
-    /// is ShedLock's `lockAtLeastFor`.
+    /// Use it for jobs that several servers start at the same time. A server that comes a
+    /// little late, when the first has already finished, is refused as well. The idea is
+    /// ShedLock's `lockAtLeastFor`.
     pub fn hold_at_least(mut self, time: Duration) -> Self {
         self.spec.options.hold_at_least = time;
         self
     }
 
-    /// Whose leases these are, for [`Locks::is_held_by`](crate::Locks::is_held_by) and [`Locks::inspect`](crate::Locks::inspect): 1 to
-    /// 128 bytes without control characters. By default nobody's in particular.
+    /// A name for the holder of these leases, which
+    /// [`Locks::is_held_by`](crate::Locks::is_held_by) and
+    /// [`Locks::inspect`](crate::Locks::inspect) show: 1 to 128 bytes without control
+    /// characters. By default there is none.
     pub fn owner(mut self, owner: impl Into<String>) -> Self {
         self.spec.set_owner(owner);
         self
     }
 
-    /// Waits until it holds the lock: first come, first served between clients, and
-    /// the tasks of one client in their own order. A client whose tasks wait for it keeps
-    /// it among them for up to 20 ms, and no more than 64 of them.
+    /// Waits until it holds the lock.
+    ///
+    /// Clients are served in the order in which they came, and so are the tasks of one
+    /// client. A client with several waiting tasks hands the lock over among them for at
+    /// most 20 ms and 64 leases.
     ///
     /// # Errors
     ///
-    /// - [`LockError::TimedOut`] if others held it, or were before it, for all of
-    ///   the wait.
-    /// - [`LockError::Store`] if the store failed, and went on failing for the
-    ///   wait, or for a second if that is longer. The request is taken back in
-    ///   the background.
+    /// - [`LockError::TimedOut`] if others held the lock, or were before it in the queue,
+    ///   for the whole wait. With a wait of zero it is [`LockError::Busy`].
+    /// - [`LockError::Store`] if the store kept failing for the wait, or for a second if
+    ///   that is longer. The request is taken back in the background. On a quorum,
+    ///   [`LockError::Quorum`].
     /// - [`LockError::WrongKind`] if the name is in use by another kind of lock.
-    /// - [`LockError::InvalidKey`] or [`LockError::InvalidOption`] for a name or
-    ///   an option that makes no sense; no command is sent.
+    /// - [`LockError::InvalidKey`] or [`LockError::InvalidOption`] for a name that no lock
+    ///   can have, or an option out of its range. No command is sent.
     /// - [`LockError::ShutDown`] once the client was [shut down](crate::Locks::shutdown).
     ///
     /// # Panics
     ///
-    /// If it has to wait outside of a tokio runtime with timers; and over Redis in a tokio
-    /// runtime without them.
+    /// - If it has to wait, and there is no Tokio runtime with timers.
+    /// - Over Redis, in a Tokio runtime without timers.
     ///
     /// # Cancel safety
     ///
-    /// Safe: if the future is dropped before it is ready, nothing stays held. Its
-    /// place in the queue goes to the next task of this client that waits for the
-    /// same lock. Otherwise the place, or a grant that was on its way, is taken
-    /// back in the background; if the store can't be reached, it ends with its
-    /// TTL, or after 6 s if that is longer.
+    /// Safe: if the future is dropped before it is ready, nothing stays held. Its place in
+    /// the queue goes to the next task of this client that waits for the same lock. If
+    /// there is none, the place, or a grant in flight, is taken back in the background. If
+    /// the store can't be reached, it ends with its TTL, or after 6 s if that is longer.
     ///
     /// # Examples
     ///
@@ -109,21 +133,40 @@ impl Mutex {
         self.spec.acquire(Kind::Mutex).await
     }
 
-    /// Takes the lock if it is free and nobody waits for it, and does not wait.
+    /// Acquires the lock if it is free and has no waiters. It does not wait.
     ///
     /// # Errors
     ///
-    /// [`LockError::Busy`] if another holds it, or waits for it; all others as of
-    /// [`lock`](Self::lock). A store that fails is asked again for a second.
+    /// - [`LockError::Busy`] if another holder has the lock, or another request waits for
+    ///   it.
+    /// - [`LockError::Store`] if the store kept failing for a second. On a quorum,
+    ///   [`LockError::Quorum`].
+    /// - [`LockError::WrongKind`], [`LockError::InvalidKey`], [`LockError::InvalidOption`]
+    ///   and [`LockError::ShutDown`] as in [`lock`](Self::lock).
     ///
     /// # Panics
     ///
-    /// If it has to ask again outside of a tokio runtime with timers; and over Redis in a
-    /// tokio runtime without them.
+    /// - If it has to ask again, and there is no Tokio runtime with timers.
+    /// - Over Redis, in a Tokio runtime without timers.
     ///
     /// # Cancel safety
     ///
-    /// As of [`lock`](Self::lock).
+    /// Safe: if the future is dropped before it is ready, nothing stays held.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use leasehold::{LockError, Locks};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), LockError> {
+    /// let locks = Locks::in_memory();
+    /// let lease = locks.mutex("invoice:42").try_lock().await?;
+    /// let second = locks.mutex("invoice:42").try_lock().await;
+    /// assert!(matches!(second, Err(LockError::Busy { .. })));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn try_lock(&self) -> Result<Lease, LockError> {
         self.spec.try_acquire(Kind::Mutex).await
     }

@@ -1,4 +1,4 @@
-//! The client of a quorum, and what takes that or another client.
+//! The client of a quorum, and the traits for either client as an argument.
 
 #[cfg(feature = "redis")]
 mod connect;
@@ -16,21 +16,32 @@ use crate::core::key::IntoLockKey;
 use crate::engine::lease::LeaseHandle;
 use crate::state::shutdown::ShutdownReport;
 
-/// A client whose locks are held where a majority of several servers says so: an odd
-/// number of masters that know nothing of each other. From
-/// `Locks::quorum`, which comes with the feature `redis`.
+/// A client of a quorum: a lock is held if a majority of several independent servers says
+/// so. From `Locks::quorum`, which needs the feature `redis`.
 ///
-/// What one server can't promise, this can: a server that dies, forgets or is cut off
-/// takes no lock with it, and makes no second holder, as long as a majority stands. After
+/// A server that dies, forgets or is cut off neither loses a lock nor lets in a second
+/// holder, as long as a majority works. The servers are an odd number of masters without
+/// replicas. The algorithm is
 /// [Redlock](https://redis.io/docs/latest/develop/use/patterns/distributed-locks/), with
 /// fencing tokens that grow over all majorities.
 ///
-/// What one server can, this can't: there is no queue, so who waits asks again at random
-/// moments, and nobody is sure to come before another; and there are no semaphores, since
-/// a majority for each holder is no count of all.
+/// A quorum has no queue: waiters ask again at random moments, in no order. It has no
+/// semaphores, because a majority for each permit would not count all permits. It has no
+/// reentrant mutexes and no tickets.
 ///
-/// It can't be [installed](Locks::install): an attribute names it with `locks = …`. A
+/// It can't be [installed](Locks::install). An attribute names it with `locks = …`, and a
 /// `LockLayer` takes it like any other client.
+///
+/// # Examples
+///
+/// ```no_run
+/// # async fn example() -> Result<(), leasehold::LockError> {
+/// let locks = leasehold::Locks::quorum(["redis://a/", "redis://b/", "redis://c/"]).await?;
+/// let lease = locks.mutex("invoice:42").lock().await?;
+/// lease.release().await?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct QuorumLocks {
     locks: Locks,
@@ -43,7 +54,7 @@ impl QuorumLocks {
         Self { locks }
     }
 
-    /// The same over a store that a test has made.
+    /// The client of a store that has no queue.
     #[cfg(feature = "internals")]
     #[doc(hidden)]
     #[must_use]
@@ -51,9 +62,11 @@ impl QuorumLocks {
         Self { locks }
     }
 
-    /// A mutex: one holder at a time. Its options and answers are those of
-    /// [`Locks::mutex`]; but who waits is in no queue, and a store without a majority is
-    /// [`LockError::Quorum`](crate::LockError::Quorum), at once for who does not wait.
+    /// A mutex on the quorum: one holder at a time, with the options and results of
+    /// [`Locks::mutex`].
+    ///
+    /// Waiters have no order. Without a majority of the servers, an acquisition fails with
+    /// [`LockError::Quorum`](crate::LockError::Quorum); without a wait it fails at once.
     ///
     /// # Examples
     ///
@@ -70,21 +83,32 @@ impl QuorumLocks {
         self.locks.mutex(key)
     }
 
-    /// A read-write lock: readers together, or one writer. A writer who was refused and
-    /// waits keeps later readers out, so that they do not starve him.
+    /// A read-write lock on the quorum: many readers, or one writer. A writer that was
+    /// refused and waits keeps later readers out, so that they do not starve it.
     pub fn rw_lock(&self, key: impl IntoLockKey) -> RwLock {
         self.locks.rw_lock(key)
     }
 
-    /// Runs a future on one process at a time: see [`Locks::lead`].
+    /// Elects a leader on the quorum: see [`Mutex::lead`].
     ///
     /// # Errors
     ///
-    /// As of [`Mutex::lead`].
+    /// - [`LockError::ShutDown`] when the client is [shut down](Self::shutdown).
+    /// - [`LockError::WrongKind`] or [`LockError::InvalidKey`] for a name that can't be
+    ///   this lock.
     ///
     /// # Cancel safety
     ///
-    /// As of [`Mutex::lead`].
+    /// Safe: dropping this future drops the work, and then the lock is released in the
+    /// background.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # async fn example(locks: leasehold::QuorumLocks) -> Result<(), leasehold::LockError> {
+    /// locks.lead("scheduler", |_lease| async { /* one process at a time */ }).await
+    /// # }
+    /// ```
     pub async fn lead<W: Future>(
         &self,
         key: impl IntoLockKey,
@@ -93,11 +117,20 @@ impl QuorumLocks {
         self.locks.lead(key, work).await
     }
 
-    /// Ends the client in order: see [`Locks::shutdown`].
+    /// Shuts the client down and reports what is left: see [`Locks::shutdown`].
     ///
     /// # Cancel safety
     ///
-    /// As of [`Locks::shutdown`].
+    /// If the future is dropped, nothing new is acquired, and held leases go on.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # async fn example(locks: leasehold::QuorumLocks) {
+    /// let report = locks.shutdown().await;
+    /// println!("{} released, {} left", report.released, report.left);
+    /// # }
+    /// ```
     pub async fn shutdown(&self) -> ShutdownReport {
         self.locks.shutdown().await
     }
@@ -109,19 +142,45 @@ impl fmt::Debug for QuorumLocks {
     }
 }
 
-/// What keeps mutexes and read-write locks: [`Locks`], [`QuorumLocks`], and whatever
-/// leads to one of them, such as a reference or an `Arc`.
+/// A client with mutexes and read-write locks, as an argument: [`Locks`], [`QuorumLocks`],
+/// or a pointer to one, such as a reference or an `Arc`.
+///
+/// You can't implement it yourself.
+///
+/// # Examples
+///
+/// ```
+/// use leasehold::{LockClient, LockLayer, Locks};
+///
+/// fn one_at_a_time(locks: &impl LockClient) -> LockLayer<&'static str> {
+///     LockLayer::mutex(locks, "import")
+/// }
+/// one_at_a_time(&Locks::in_memory());
+/// ```
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is no lock client",
-    note = "give a `Locks` or a `QuorumLocks`, or a reference to one"
+    message = "`{Self}` is not a lock client",
+    note = "pass a `Locks` or a `QuorumLocks`, or a reference to one"
 )]
 pub trait LockClient: sealed::Client {}
 
-/// What keeps semaphores as well: [`Locks`], and whatever leads to it.
+/// A client that has semaphores as well, as an argument: [`Locks`], or a pointer to one.
+///
+/// You can't implement it yourself.
+///
+/// # Examples
+///
+/// ```
+/// use leasehold::{LockLayer, Locks, SemaphoreClient};
+///
+/// fn four_at_a_time(locks: &impl SemaphoreClient) -> LockLayer<&'static str> {
+///     LockLayer::semaphore(locks, "reports", 4)
+/// }
+/// four_at_a_time(&Locks::in_memory());
+/// ```
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` keeps no semaphores",
+    message = "`{Self}` has no semaphores",
     label = "this can't count permits",
-    note = "on a quorum each permit would have a majority of its own, which is no count of all: keep semaphores on one server, with `Locks::connect`"
+    note = "on a quorum, a majority for each permit would not count all permits; keep semaphores on a single server, with `Locks::connect`"
 )]
 pub trait SemaphoreClient: LockClient {}
 

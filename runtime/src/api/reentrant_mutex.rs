@@ -1,4 +1,4 @@
-//! The reentrant mutex: one owner at a time, who may take it again.
+//! The reentrant mutex: one owner at a time, which may lock it again.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,21 +11,35 @@ use crate::engine::lease::Lease;
 use crate::engine::shared::Shared;
 use crate::store::Kind;
 
-/// A mutex that its owner may lock again while he has it, from
+/// A mutex that its owner may lock again while it holds it: a cheap handle, from
 /// [`Locks::reentrant_mutex`](crate::Locks::reentrant_mutex).
 ///
-/// The owner is a name that the caller gives, such as a job's id: never a thread or a
-/// task, which are no owners in async code. Whoever gives the same name, in whatever
-/// process, is the same owner. Each `lock` is a hold with a TTL of its own, and the
-/// mutex is free when the last one is released, or has ended. A hold that is asked
-/// for twice, because a reply was lost, counts once.
+/// The owner is a name that you choose, such as a job's id. It is never a thread or a task,
+/// because async code moves between them. Callers that give the same name are one owner, in
+/// whatever process they run.
 ///
-/// All holds of an owner have the same fencing token, as long as he has one of them.
+/// Each `lock` makes a lease with a TTL of its own. The mutex is free when the owner's last
+/// lease is released or has ended. All leases of an owner have the same fencing token, for
+/// as long as the owner holds one of them. A request that is sent twice, because a reply
+/// was lost, makes one lease.
 ///
-/// Prefer a [`Mutex`](crate::Mutex), and handing its lease to who needs it, where you
-/// can: then it is seen in the code who relies on the lock.
+/// Prefer a [`Mutex`](crate::Mutex) where you can, and pass its lease to the functions that
+/// need the lock. Then the code shows who relies on it.
 ///
-/// The idea is Redisson's `RLock`; that holds are a set and not a count is ours.
+/// The idea is Redisson's `RLock`. That leases are a set, and not a count, is ours.
+///
+/// # Examples
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), leasehold::LockError> {
+/// let locks = leasehold::Locks::in_memory();
+/// let outer = locks.reentrant_mutex("import").owner("job-7").lock().await?;
+/// let inner = locks.reentrant_mutex("import").owner("job-7").lock().await?;
+/// assert!(locks.reentrant_mutex("import").owner("job-8").try_lock().await.is_err());
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 #[must_use = "a mutex does nothing until it is locked"]
 pub struct ReentrantMutex {
@@ -37,23 +51,23 @@ impl ReentrantMutex {
         Self { spec: LockSpec::new(shared, key) }
     }
 
-    /// Whose holds these are: 1 to 128 bytes without control characters. There is no
-    /// default.
+    /// The owner of these leases: 1 to 128 bytes without control characters. It is
+    /// required.
     pub fn owner(mut self, owner: impl Into<String>) -> Self {
         self.spec.set_owner(owner);
         self
     }
 
-    /// How long a hold lasts unless it is renewed, which it is every third of this:
-    /// 100 ms to 24 h, by default 30 s. Other holds of the owner last as long as
-    /// they were to.
+    /// How long a lease lasts without a renewal: 100 ms to 24 h, by default 30 s. The
+    /// client renews it every third of this time. The owner's other leases keep their own
+    /// TTLs.
     pub fn ttl(mut self, ttl: Duration) -> Self {
         self.spec.options.ttl = ttl;
         self
     }
 
-    /// How long [`lock`](Self::lock) waits: a duration, by default 10 s, or
-    /// [`Wait::Forever`].
+    /// How long [`lock`](Self::lock) waits: a duration, or [`Wait::Forever`]. The default
+    /// is 10 s.
     pub fn wait(mut self, wait: impl Into<Wait>) -> Self {
         self.spec.options.wait = wait.into();
         self
@@ -61,21 +75,33 @@ impl ReentrantMutex {
 
     lifetime_options!(spec.options);
 
-    /// Waits until the owner has it: first come, first served. An owner who has it
-    /// already has it once more at once, whoever waits: they wait for him.
+    /// Waits until the owner holds the lock. Owners are served in the order in which they
+    /// came.
+    ///
+    /// An owner that holds the lock already gets another lease at once. It does not queue
+    /// behind its own waiters.
     ///
     /// # Errors
     ///
-    /// [`LockError::InvalidOption`] if no owner was given; all others as of
-    /// [`Mutex::lock`](crate::Mutex::lock).
+    /// - [`LockError::TimedOut`] if other owners held the lock, or were before it in the
+    ///   queue, for the whole wait. With a wait of zero it is [`LockError::Busy`].
+    /// - [`LockError::Store`] if the store kept failing for the wait, or for a second if
+    ///   that is longer. The request is taken back in the background.
+    /// - [`LockError::WrongKind`] if the name is in use by another kind of lock.
+    /// - [`LockError::InvalidOption`] if there is no owner, or an option is out of its
+    ///   range; [`LockError::InvalidKey`] for a name that no lock can have. No command is
+    ///   sent.
+    /// - [`LockError::ShutDown`] once the client was [shut down](crate::Locks::shutdown).
     ///
     /// # Panics
     ///
-    /// As of [`Mutex::lock`](crate::Mutex::lock).
+    /// - If it has to wait, and there is no Tokio runtime with timers.
+    /// - Over Redis, in a Tokio runtime without timers.
     ///
     /// # Cancel safety
     ///
-    /// As of [`Mutex::lock`](crate::Mutex::lock).
+    /// Safe: if the future is dropped before it is ready, it leaves no lease. What happens
+    /// to its place in the queue is as in [`Mutex::lock`](crate::Mutex::lock).
     ///
     /// # Examples
     ///
@@ -100,22 +126,38 @@ impl ReentrantMutex {
         self.spec.acquire(Kind::Reentrant).await
     }
 
-    /// Takes it if the owner has it already, or if it is free and nobody waits for
-    /// it, and does not wait.
+    /// Acquires the lock if its owner holds it already, or if it is free and has no
+    /// waiters. It does not wait.
     ///
     /// # Errors
     ///
-    /// [`LockError::Busy`] if another owner has it, or waits for it; all others as of
-    /// [`lock`](Self::lock). A store that fails is asked again for a second.
+    /// - [`LockError::Busy`] if another owner holds the lock, or waits for it.
+    /// - [`LockError::Store`] if the store kept failing for a second.
+    /// - [`LockError::InvalidOption`], [`LockError::InvalidKey`], [`LockError::WrongKind`]
+    ///   and [`LockError::ShutDown`] as in [`lock`](Self::lock).
     ///
     /// # Panics
     ///
-    /// If it has to ask again outside of a tokio runtime with timers; and over Redis in a
-    /// tokio runtime without them.
+    /// - If it has to ask again, and there is no Tokio runtime with timers.
+    /// - Over Redis, in a Tokio runtime without timers.
     ///
     /// # Cancel safety
     ///
-    /// As of [`lock`](Self::lock).
+    /// Safe: if the future is dropped before it is ready, it leaves no lease.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), leasehold::LockError> {
+    /// let locks = leasehold::Locks::in_memory();
+    /// let import = |job: &str| locks.reentrant_mutex("import").owner(job);
+    /// let outer = import("job-7").try_lock().await?;
+    /// let inner = import("job-7").try_lock().await?;
+    /// assert!(import("job-8").try_lock().await.is_err());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn try_lock(&self) -> Result<Lease, LockError> {
         self.check_owner()?;
         self.spec.try_acquire(Kind::Reentrant).await
@@ -127,7 +169,7 @@ impl ReentrantMutex {
         }
         Err(LockError::InvalidOption {
             option: "owner",
-            problem: "a reentrant mutex is its owner's; name him by `.owner(…)`".to_owned(),
+            problem: "a reentrant mutex needs an owner; name it with `.owner(…)`".to_owned(),
         })
     }
 }

@@ -1,4 +1,4 @@
-//! The read-write lock: readers together, or one writer.
+//! The read-write lock: many readers, or one writer.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,27 +11,44 @@ use crate::engine::lease::Lease;
 use crate::engine::shared::Shared;
 use crate::store::Kind;
 
-/// A lock that many may read at a time, or one may write, from [`Locks::rw_lock`](crate::Locks::rw_lock).
+/// A lock for many readers or one writer: a cheap handle, from
+/// [`Locks::rw_lock`](crate::Locks::rw_lock).
 ///
-/// First come, first served: readers who wait behind a writer are let in together when
-/// he has gone, and a writer waits for no reader who came after him. Each reader has a
-/// lease of his own: who dies keeps a writer waiting until his own TTL is over, and no
-/// longer, however many others read.
+/// Requests are served in the order in which they came. A writer does not wait for readers
+/// that came after it. When it has gone, the readers behind it are let in together.
 ///
-/// A writer's lease has a fencing token, a reader's has none.
+/// Each reader has a lease of its own. If a reader dies, it delays a writer until its own
+/// TTL is over, however many others read. A writer's lease has a fencing token; a reader's
+/// has none.
 ///
-/// With an [`owner`](Self::owner), who has the lock may have more of it:
+/// With an [`owner`](Self::owner), a holder may acquire more:
 ///
-/// - Who reads may read once more, past a writer who waits: he waits for him.
-/// - Who writes may read, and release the writer's lease: from then on he only reads,
-///   and nobody wrote in between.
-/// - Who reads, and nobody else does, may [`try_write`](Self::try_write).
-/// - Who has it and would wait for himself gets [`LockError::WouldDeadlock`].
+/// - An owner that reads may take another read lock, ahead of waiting writers.
+/// - An owner that writes may also read, and then release the write lease. Nobody writes in
+///   between.
+/// - An owner that is the only reader may upgrade with [`try_write`](Self::try_write).
+/// - An owner that would wait for itself gets [`LockError::WouldDeadlock`].
+///
+/// The idea is Redisson's `RReadWriteLock`.
+///
+/// # Examples
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), leasehold::LockError> {
+/// let locks = leasehold::Locks::in_memory();
+/// let write = locks.rw_lock("catalogue").write().await?;
+/// println!("write with the fencing token {}", write.fence()?);
+/// write.release().await?;
+/// let read = locks.rw_lock("catalogue").read().await?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 #[must_use = "a lock does nothing until it is acquired"]
 pub struct RwLock {
     spec: LockSpec,
-    /// Of writers; the face has that of readers.
+    /// The TTL of writers. The spec has that of readers.
     write_ttl: Duration,
 }
 
@@ -42,26 +59,26 @@ impl RwLock {
         Self { spec, write_ttl }
     }
 
-    /// How long a lease lasts unless it is renewed, which it is every third of this:
-    /// 100 ms to 24 h, by default 30 s.
+    /// How long a lease of either kind lasts without a renewal: 100 ms to 24 h, by default
+    /// 30 s. The client renews it every third of this time.
     pub fn ttl(self, ttl: Duration) -> Self {
         self.read_ttl(ttl).write_ttl(ttl)
     }
 
-    /// The [`ttl`](Self::ttl) of readers alone.
+    /// How long a reader's lease lasts without a renewal: see [`ttl`](Self::ttl).
     pub fn read_ttl(mut self, ttl: Duration) -> Self {
         self.spec.options.ttl = ttl;
         self
     }
 
-    /// The [`ttl`](Self::ttl) of writers alone.
+    /// How long a writer's lease lasts without a renewal: see [`ttl`](Self::ttl).
     pub fn write_ttl(mut self, ttl: Duration) -> Self {
         self.write_ttl = ttl;
         self
     }
 
-    /// How long [`read`](Self::read) and [`write`](Self::write) wait: a duration, by
-    /// default 10 s, or [`Wait::Forever`].
+    /// How long [`read`](Self::read) and [`write`](Self::write) wait: a duration, or
+    /// [`Wait::Forever`]. The default is 10 s.
     pub fn wait(mut self, wait: impl Into<Wait>) -> Self {
         self.spec.options.wait = wait.into();
         self
@@ -69,27 +86,38 @@ impl RwLock {
 
     lifetime_options!(spec.options);
 
-    /// Whose leases these are: 1 to 128 bytes without control characters. Whoever
-    /// gives the same name, in whatever process, is the same owner. By default each
-    /// lease is nobody's in particular, and has no more than itself.
+    /// The owner of these leases: 1 to 128 bytes without control characters. By default
+    /// there is none, and each lease stands alone.
+    ///
+    /// Callers that give the same name are one owner, in whatever process they run.
     pub fn owner(mut self, owner: impl Into<String>) -> Self {
         self.spec.set_owner(owner);
         self
     }
 
-    /// Waits until it may read.
+    /// Waits until it may read, together with other readers.
     ///
     /// # Errors
     ///
-    /// As of [`Mutex::lock`](crate::Mutex::lock).
+    /// - [`LockError::TimedOut`] if a writer held the lock, or others were before it in the
+    ///   queue, for the whole wait. With a wait of zero it is [`LockError::Busy`].
+    /// - [`LockError::Store`] if the store kept failing for the wait, or for a second if
+    ///   that is longer. The request is taken back in the background. On a quorum,
+    ///   [`LockError::Quorum`].
+    /// - [`LockError::WrongKind`] if the name is in use by another kind of lock.
+    /// - [`LockError::InvalidKey`] or [`LockError::InvalidOption`] for a name that no lock
+    ///   can have, or an option out of its range. No command is sent.
+    /// - [`LockError::ShutDown`] once the client was [shut down](crate::Locks::shutdown).
     ///
     /// # Panics
     ///
-    /// As of [`Mutex::lock`](crate::Mutex::lock).
+    /// - If it has to wait, and there is no Tokio runtime with timers.
+    /// - Over Redis, in a Tokio runtime without timers.
     ///
     /// # Cancel safety
     ///
-    /// As of [`Mutex::lock`](crate::Mutex::lock).
+    /// Safe: if the future is dropped before it is ready, it holds nothing. What happens to
+    /// its place in the queue is as in [`Mutex::lock`](crate::Mutex::lock).
     ///
     /// # Examples
     ///
@@ -108,22 +136,37 @@ impl RwLock {
         self.spec.acquire(Kind::Read).await
     }
 
-    /// Reads if nobody writes, and nobody waits, and does not wait; or if its
-    /// [`owner`](Self::owner) has it already, whoever waits.
+    /// Acquires a read lock if nobody writes or waits, or if its [`owner`](Self::owner)
+    /// holds the lock already. It does not wait.
     ///
     /// # Errors
     ///
-    /// [`LockError::Busy`] if another writes, or anybody waits; all others as of
-    /// [`read`](Self::read). A store that fails is asked again for a second.
+    /// - [`LockError::Busy`] if another holder writes, or any request waits.
+    /// - [`LockError::Store`] if the store kept failing for a second. On a quorum,
+    ///   [`LockError::Quorum`].
+    /// - [`LockError::WrongKind`], [`LockError::InvalidKey`], [`LockError::InvalidOption`]
+    ///   and [`LockError::ShutDown`] as in [`read`](Self::read).
     ///
     /// # Panics
     ///
-    /// If it has to ask again outside of a tokio runtime with timers; and over Redis in a
-    /// tokio runtime without them.
+    /// - If it has to ask again, and there is no Tokio runtime with timers.
+    /// - Over Redis, in a Tokio runtime without timers.
     ///
     /// # Cancel safety
     ///
-    /// As of [`read`](Self::read).
+    /// Safe: if the future is dropped before it is ready, it holds nothing.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), leasehold::LockError> {
+    /// let catalogue = leasehold::Locks::in_memory().rw_lock("catalogue");
+    /// let read = catalogue.try_read().await?;
+    /// assert!(read.fence().is_err()); // a reader has no fencing token
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn try_read(&self) -> Result<Lease, LockError> {
         self.spec.try_acquire(Kind::Read).await
     }
@@ -132,41 +175,68 @@ impl RwLock {
     ///
     /// # Errors
     ///
-    /// [`LockError::WouldDeadlock`] if its [`owner`](Self::owner) reads or writes
-    /// already, and goes on for a quarter of a second: a lease that was dropped just
-    /// before is released in the background. All others as of [`read`](Self::read).
+    /// - [`LockError::WouldDeadlock`] if its [`owner`](Self::owner) reads or writes
+    ///   already, and still does after a quarter of a second. The pause is for a lease that
+    ///   was dropped just before and is released in the background.
+    /// - [`LockError::TimedOut`] if others held the lock, or were before it in the queue,
+    ///   for the whole wait. With a wait of zero it is [`LockError::Busy`].
+    /// - [`LockError::Store`] if the store kept failing for the wait, or for a second if
+    ///   that is longer. On a quorum, [`LockError::Quorum`].
+    /// - [`LockError::WrongKind`], [`LockError::InvalidKey`], [`LockError::InvalidOption`]
+    ///   and [`LockError::ShutDown`] as in [`read`](Self::read).
     ///
     /// # Panics
     ///
-    /// As of [`read`](Self::read).
+    /// - If it has to wait, and there is no Tokio runtime with timers.
+    /// - Over Redis, in a Tokio runtime without timers.
     ///
     /// # Cancel safety
     ///
-    /// As of [`read`](Self::read).
+    /// Safe: if the future is dropped before it is ready, it holds nothing. What happens to
+    /// its place in the queue is as in [`Mutex::lock`](crate::Mutex::lock).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), leasehold::LockError> {
+    /// let catalogue = leasehold::Locks::in_memory().rw_lock("catalogue");
+    /// let write = catalogue.write().await?;
+    /// assert!(catalogue.try_read().await.is_err());
+    /// write.release().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn write(&self) -> Result<Lease, LockError> {
         self.spec.with_ttl(self.write_ttl).acquire(Kind::Write).await
     }
 
-    /// Writes if nobody reads, writes or waits, and does not wait; or if nobody but its
-    /// [`owner`](Self::owner) reads, whoever waits.
+    /// Acquires the write lock if nobody reads, writes or waits, or if its
+    /// [`owner`](Self::owner) is the only reader. It does not wait.
     ///
     /// # Errors
     ///
-    /// [`LockError::Busy`] if others have it, or wait; [`LockError::WouldDeadlock`] if
-    /// its owner reads, and others do as well, or if he writes already; all others as
-    /// of [`read`](Self::read). A store that fails is asked again for a second.
+    /// - [`LockError::Busy`] if others hold the lock, or wait for it.
+    /// - [`LockError::WouldDeadlock`] if its owner reads together with others, or writes
+    ///   already.
+    /// - [`LockError::Store`] if the store kept failing for a second. On a quorum,
+    ///   [`LockError::Quorum`].
+    /// - [`LockError::WrongKind`], [`LockError::InvalidKey`], [`LockError::InvalidOption`]
+    ///   and [`LockError::ShutDown`] as in [`read`](Self::read).
     ///
     /// # Panics
     ///
-    /// As of [`try_read`](Self::try_read).
+    /// - If it has to ask again, and there is no Tokio runtime with timers.
+    /// - Over Redis, in a Tokio runtime without timers.
     ///
     /// # Cancel safety
     ///
-    /// As of [`read`](Self::read).
+    /// Safe: if the future is dropped before it is ready, it holds no more than before.
     ///
     /// # Examples
     ///
-    /// From reading to writing, and back, with nobody in between:
+    /// An owner upgrades from reading to writing and goes back, with no other writer in
+    /// between:
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]

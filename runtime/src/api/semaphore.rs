@@ -1,5 +1,4 @@
-//! The semaphore: a limit on how many do something at a time, on all servers
-//! together.
+//! The semaphore: a limit on how much runs at a time, across all servers.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,13 +11,31 @@ use crate::engine::lease::Lease;
 use crate::engine::shared::Shared;
 use crate::store::Kind;
 
-/// A semaphore by name: a cheap handle, from [`Locks::semaphore`](crate::Locks::semaphore).
+/// A semaphore, for a limited number of permits at a time: a cheap handle, from
+/// [`Locks::semaphore`](crate::Locks::semaphore).
 ///
-/// Its permits are leases: each has an id and a TTL of its own, so that a
-/// crash costs none, and none is given back twice. First come, first served. The
-/// limit is the caller's, held against all permits that are out: callers with
-/// different limits each keep to their own, so a limit may change while servers
-/// of an old and a new version run side by side.
+/// Each permit is a lease with an id and a TTL of its own. So a crash loses no permit, and
+/// none is given back twice. Requests are served in the order in which they came. Permits
+/// have no fencing token, because several holders are valid at the same time.
+///
+/// Each caller brings its own limit, and keeps to it: the store compares it with all
+/// permits that are held. So a limit may change while servers of an old and a new version
+/// run side by side.
+///
+/// The idea is Redisson's `RPermitExpirableSemaphore`.
+///
+/// # Examples
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), leasehold::LockError> {
+/// let locks = leasehold::Locks::in_memory();
+/// let permit = locks.semaphore("thumbnails", 4).acquire().await?;
+/// permit.run(async { /* at most four at a time */ }).await?;
+/// permit.release().await?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 #[must_use = "a semaphore does nothing until a permit is acquired"]
 pub struct Semaphore {
@@ -31,15 +48,15 @@ impl Semaphore {
         Self { spec: LockSpec::new(shared, key), limit }
     }
 
-    /// How long a permit lasts unless it is renewed, which it is every third of
-    /// this: 100 ms to 24 h, by default 30 s.
+    /// How long a permit lasts without a renewal: 100 ms to 24 h, by default 30 s. The
+    /// client renews it every third of this time.
     pub fn ttl(mut self, ttl: Duration) -> Self {
         self.spec.options.ttl = ttl;
         self
     }
 
-    /// How long [`acquire`](Self::acquire) waits: a duration, by default 10 s,
-    /// or [`Wait::Forever`].
+    /// How long [`acquire`](Self::acquire) waits: a duration, or [`Wait::Forever`]. The
+    /// default is 10 s.
     pub fn wait(mut self, wait: impl Into<Wait>) -> Self {
         self.spec.options.wait = wait.into();
         self
@@ -47,40 +64,43 @@ impl Semaphore {
 
     lifetime_options!(spec.options);
 
-    /// Whose leases these are, for [`Locks::is_held_by`](crate::Locks::is_held_by) and [`Locks::inspect`](crate::Locks::inspect): 1 to
-    /// 128 bytes without control characters. By default nobody's in particular.
+    /// A name for the holder of these permits, which
+    /// [`Locks::is_held_by`](crate::Locks::is_held_by) and
+    /// [`Locks::inspect`](crate::Locks::inspect) show: 1 to 128 bytes without control
+    /// characters. By default there is none.
     pub fn owner(mut self, owner: impl Into<String>) -> Self {
         self.spec.set_owner(owner);
         self
     }
 
-    /// Waits until it has a permit: first come, first served between clients, and
-    /// the tasks of one client in their own order. A client whose tasks wait for the same
-    /// keeps a permit among them for up to 20 ms, and no more than 64 of them.
+    /// Waits until it has one permit.
+    ///
+    /// Clients are served in the order in which they came, and so are the tasks of one
+    /// client. A client with several waiting tasks hands a permit over among them for at
+    /// most 20 ms and 64 leases.
     ///
     /// # Errors
     ///
-    /// - [`LockError::TimedOut`] if there was none for all of the wait.
-    /// - [`LockError::Store`] if the store failed, and went on failing for the
-    ///   wait, or for a second if that is longer. The request is taken back in
-    ///   the background.
+    /// - [`LockError::TimedOut`] if no permit was free for the whole wait. With a wait of
+    ///   zero it is [`LockError::Busy`].
+    /// - [`LockError::Store`] if the store kept failing for the wait, or for a second if
+    ///   that is longer. The request is taken back in the background.
     /// - [`LockError::WrongKind`] if the name is in use by another kind of lock.
-    /// - [`LockError::InvalidKey`] or [`LockError::InvalidOption`] for a name or
-    ///   an option that makes no sense, such as a limit of 0; no command is
-    ///   sent.
+    /// - [`LockError::InvalidKey`] or [`LockError::InvalidOption`] for a name that no lock
+    ///   can have, an option out of its range, or a limit of 0. No command is sent.
+    /// - [`LockError::ShutDown`] once the client was [shut down](crate::Locks::shutdown).
     ///
     /// # Panics
     ///
-    /// If it has to wait outside of a tokio runtime with timers; and over Redis in a tokio
-    /// runtime without them.
+    /// - If it has to wait, and there is no Tokio runtime with timers.
+    /// - Over Redis, in a Tokio runtime without timers.
     ///
     /// # Cancel safety
     ///
-    /// Safe: if the future is dropped before it is ready, no permit stays out. Its
-    /// place in the queue goes to the next task of this client that waits for the
-    /// same. Otherwise the place, or a permit that was on its way, is taken back
-    /// in the background; if the store can't be reached, it ends with its TTL, or
-    /// after 6 s if that is longer.
+    /// Safe: if the future is dropped before it is ready, it holds no permit. Its place in
+    /// the queue goes to the next task of this client that waits for the same semaphore. If
+    /// there is none, the place, or a permit in flight, is taken back in the background. If
+    /// the store can't be reached, it ends with its TTL, or after 6 s if that is longer.
     ///
     /// # Examples
     ///
@@ -99,24 +119,29 @@ impl Semaphore {
         self.spec.acquire(self.kind(1)?).await
     }
 
-    /// Waits until it has a permit that takes `weight` of the limit: for work
-    /// that needs more than one share, all of it at once.
+    /// Waits until it has one permit that takes `weight` of the limit: 1 up to the limit.
     ///
-    /// A heavy request waits for its turn like any other, and nothing that came
-    /// later is let in past it, even if it would fit: so it is served.
+    /// A heavy request waits for all it needs, and no lighter request that came later
+    /// passes it. So it is served in the end.
     ///
     /// # Errors
     ///
-    /// As of [`acquire`](Self::acquire); [`LockError::InvalidOption`] also for a
-    /// weight of 0, or above the limit.
+    /// - [`LockError::InvalidOption`] if `weight` is 0 or above the limit, or for an option
+    ///   out of its range.
+    /// - [`LockError::TimedOut`] if too little was free for the whole wait. With a wait of
+    ///   zero it is [`LockError::Busy`].
+    /// - [`LockError::Store`], [`LockError::WrongKind`], [`LockError::InvalidKey`] and
+    ///   [`LockError::ShutDown`] as in [`acquire`](Self::acquire).
     ///
     /// # Panics
     ///
-    /// As of [`acquire`](Self::acquire).
+    /// - If it has to wait, and there is no Tokio runtime with timers.
+    /// - Over Redis, in a Tokio runtime without timers.
     ///
     /// # Cancel safety
     ///
-    /// As of [`acquire`](Self::acquire).
+    /// Safe: if the future is dropped before it is ready, it holds no permit. What happens
+    /// to its place in the queue is as in [`acquire`](Self::acquire).
     ///
     /// # Examples
     ///
@@ -135,41 +160,73 @@ impl Semaphore {
         self.spec.acquire(self.kind(weight)?).await
     }
 
-    /// Takes a permit if there is one and nobody waits for it, and does not wait.
+    /// Acquires one permit if one is free and nobody waits. It does not wait.
     ///
     /// # Errors
     ///
-    /// [`LockError::Busy`] if there is none; all others as of
-    /// [`acquire`](Self::acquire). A store that fails is asked again for a
-    /// second.
+    /// - [`LockError::Busy`] if no permit is free, or another request waits.
+    /// - [`LockError::Store`] if the store kept failing for a second.
+    /// - [`LockError::WrongKind`], [`LockError::InvalidKey`], [`LockError::InvalidOption`]
+    ///   and [`LockError::ShutDown`] as in [`acquire`](Self::acquire).
     ///
     /// # Panics
     ///
-    /// If it has to ask again outside of a tokio runtime with timers; and over Redis in a
-    /// tokio runtime without them.
+    /// - If it has to ask again, and there is no Tokio runtime with timers.
+    /// - Over Redis, in a Tokio runtime without timers.
     ///
     /// # Cancel safety
     ///
-    /// As of [`acquire`](Self::acquire).
+    /// Safe: if the future is dropped before it is ready, it holds no permit.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use leasehold::{LockError, Locks};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), LockError> {
+    /// let reports = Locks::in_memory().semaphore("reports", 1);
+    /// let permit = reports.try_acquire().await?;
+    /// assert!(matches!(reports.try_acquire().await, Err(LockError::Busy { .. })));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn try_acquire(&self) -> Result<Lease, LockError> {
         self.spec.try_acquire(self.kind(1)?).await
     }
 
-    /// Takes a permit of this weight if it fits and nobody waits, and does not
-    /// wait.
+    /// Acquires one permit that takes `weight` of the limit if it fits and nobody waits. It
+    /// does not wait.
     ///
     /// # Errors
     ///
-    /// As of [`try_acquire`](Self::try_acquire), and
-    /// [`LockError::InvalidOption`] for a weight of 0, or above the limit.
+    /// - [`LockError::Busy`] if too little is free, or another request waits.
+    /// - [`LockError::InvalidOption`] if `weight` is 0 or above the limit, or for an option
+    ///   out of its range.
+    /// - [`LockError::Store`] if the store kept failing for a second.
+    /// - [`LockError::WrongKind`], [`LockError::InvalidKey`] and [`LockError::ShutDown`] as
+    ///   in [`acquire`](Self::acquire).
     ///
     /// # Panics
     ///
-    /// As of [`try_acquire`](Self::try_acquire).
+    /// - If it has to ask again, and there is no Tokio runtime with timers.
+    /// - Over Redis, in a Tokio runtime without timers.
     ///
     /// # Cancel safety
     ///
-    /// As of [`acquire`](Self::acquire).
+    /// Safe: if the future is dropped before it is ready, it holds no permit.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), leasehold::LockError> {
+    /// let cores = leasehold::Locks::in_memory().semaphore("cores", 8);
+    /// let heavy = cores.try_acquire_many(6).await?;
+    /// assert!(cores.try_acquire_many(3).await.is_err());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn try_acquire_many(&self, weight: u32) -> Result<Lease, LockError> {
         self.spec.try_acquire(self.kind(weight)?).await
     }
@@ -179,16 +236,14 @@ impl Semaphore {
         if limit == 0 {
             return Err(LockError::InvalidOption {
                 option: "permits",
-                problem: "a semaphore with a limit of 0 never lets anybody in; 1 is the least"
+                problem: "a semaphore with a limit of 0 never grants a permit; the minimum is 1"
                     .to_owned(),
             });
         }
         if weight == 0 || weight > limit {
             return Err(LockError::InvalidOption {
                 option: "weight",
-                problem: format!(
-                    "{weight} is not between 1 and the semaphore's limit, which is {limit}"
-                ),
+                problem: format!("{weight} is not between 1 and the semaphore's limit of {limit}"),
             });
         }
         Ok(Kind::Semaphore { limit, weight })

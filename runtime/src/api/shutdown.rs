@@ -1,4 +1,4 @@
-//! Ending a client in order.
+//! Shutting a client down.
 
 use std::time::Duration;
 
@@ -7,32 +7,34 @@ use tokio::time::timeout;
 use super::locks::Locks;
 use crate::state::shutdown::{DRAIN, ShutdownReport};
 
-/// How long a shut-down lets work go on that holds a lock.
+/// How long a shutdown lets work under a lock go on.
 const GRACE: Duration = Duration::from_secs(5);
 
 impl Locks {
-    /// Ends the client, with all of its clones, and says what it released and what it
-    /// could not: for the end of a service, when it serves no more.
+    /// Shuts the client and all its clones down, and reports what it released and what is
+    /// left: for the end of a service, when it serves no more requests.
     ///
-    /// From now on nothing is acquired: whoever waits is refused with
-    /// [`LockError::ShutDown`](crate::LockError::ShutDown), and [leaders](Self::lead) step down. What is held goes on
-    /// for up to 5 seconds, so that work can come to its end. Then it is lost
-    /// ([`LossReason::ShutDown`](crate::LossReason::ShutDown)), which stops what runs
-    /// under it, and it is released as soon as its holder lets go of it. After another 2
-    /// seconds it is left to its TTL: a lock is never taken from work that goes on.
+    /// 1. Nothing new is acquired. Waiters get
+    ///    [`LockError::ShutDown`](crate::LockError::ShutDown), and [leaders](Self::lead)
+    ///    step down.
+    /// 2. Held leases go on for up to 5 seconds, so that work can finish.
+    /// 3. Leases that are still held are lost
+    ///    ([`LossReason::ShutDown`](crate::LossReason::ShutDown)), which stops the work
+    ///    under them. Each is released as soon as its holder drops it.
+    /// 4. After another 2 seconds, what is left ends with its TTL. A lock is never taken
+    ///    from work that goes on.
     ///
-    /// It returns as soon as nothing is left. Not calling it is no mistake: what is
-    /// dropped when a process ends in order is released anyway. It tells how that went,
-    /// and waits for work that would otherwise be cut off.
+    /// It returns as soon as nothing is left. Calling it is optional: at the orderly end of
+    /// a process, dropped leases are released anyway. It adds the report, and it waits for
+    /// work that would otherwise be cut off.
     ///
     /// # Panics
     ///
-    /// Outside of a tokio runtime with timers, if something is left at first.
+    /// Outside of a Tokio runtime with timers, if something is left at first.
     ///
     /// # Cancel safety
     ///
-    /// Safe: if the future is dropped, nothing is acquired any more, and what is held
-    /// goes on.
+    /// If the future is dropped, nothing new is acquired, and held leases go on.
     ///
     /// # Examples
     ///
@@ -57,7 +59,7 @@ impl Locks {
         let _ = timeout(DRAIN, shutdown.drained()).await;
         let report = shutdown.report();
         if report.left > 0 {
-            tracing::warn!(left = report.left, "not all was released; the TTLs end the rest");
+            tracing::warn!(left = report.left, "shut down with leases left; their TTLs end them");
         }
         report
     }

@@ -1,15 +1,15 @@
-//! What an annotated function returns where the lock was not acquired, or was lost.
+//! What an annotated function returns if the lock was not acquired, or was lost.
 
 use crate::core::error::{LockError, Quiet};
 
-/// What a function under `#[distributed_lock]` may return.
+/// The return type of a function under `#[distributed_lock]`.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot say that the lock was not acquired",
     label = "a function under `#[distributed_lock]` returns this",
     note = "return `Result<_, E>` where `E: From<leasehold::LockError>`; or, for a job that may be skipped, use `if_held = \"skip\"`"
 )]
 pub trait Guarded: Sized {
-    /// The body did not run, or was cancelled since the lease was lost.
+    /// The result if the body did not run, or was cancelled because the lease was lost.
     fn refused(error: LockError) -> Self;
 }
 
@@ -19,8 +19,8 @@ impl<T, E: FromLockError> Guarded for Result<T, E> {
     }
 }
 
-/// An error that a [`LockError`] can become: a name of our own for `From`, so that
-/// rustc says what to write.
+/// An error that a [`LockError`] can become. It stands for `From`, so that rustc can say
+/// what to write.
 #[diagnostic::on_unimplemented(
     message = "the error `{Self}` cannot say that the lock was not acquired: it is not `From<leasehold::LockError>`",
     label = "a function under `#[distributed_lock]` returns this error",
@@ -39,18 +39,17 @@ impl<E: From<LockError>> FromLockError for E {
     }
 }
 
-/// What a function under `#[distributed_lock(…, if_held = "skip")]` may
-/// return.
+/// The return type of a function under `#[distributed_lock(…, if_held = "skip")]`.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot say that the run was skipped",
     label = "a function under `#[distributed_lock(…, if_held = \"skip\")]` returns this",
     note = "return `()`, `Option<_>`, `Result<(), E>` or `Result<Option<_>, E>` where `E: From<leasehold::LockError>`"
 )]
 pub trait Skippable: Sized {
-    /// Another holds the lock: the quiet case.
+    /// The result if another holder has the lock: the quiet case.
     fn skipped() -> Self;
 
-    /// The lock was not acquired for another reason, or was lost.
+    /// The result if the lock was not acquired for another reason, or was lost.
     fn failed(error: LockError) -> Self;
 }
 
@@ -93,7 +92,7 @@ impl<T, E: FromLockError> Skippable for Result<Option<T>, E> {
     }
 }
 
-/// The return type has no room for the error, so the log is the only place.
+/// Logs an error that the return type has no room for.
 fn report(error: &LockError) {
-    tracing::error!(error = %Quiet(error), "a job did not run to its end: its lock failed");
+    tracing::error!(error = %Quiet(error), "a job did not finish: its lock failed");
 }

@@ -1,4 +1,4 @@
-//! Why a lock was not acquired, or is no longer held.
+//! The errors of all calls, and the reasons for a lost lease.
 
 use std::error::Error;
 use std::fmt;
@@ -9,155 +9,176 @@ use super::no_majority::NoMajority;
 pub use super::store_error::Outcome;
 use super::store_error::StoreError;
 
-/// Why a lock was not acquired, or is no longer held.
+/// The error of every call: why a lock was not acquired, is no longer held, or could not be
+/// looked at.
 ///
-/// Its text says the cause too, and [`source`](Error::source) is `None`: one line
-/// of a log (`error = %error`) says everything, and a printed chain
-/// (`{:#}` of `anyhow`) says nothing twice.
+/// Its text contains the cause, and [`source`](Error::source) is `None`. So one line of a
+/// log (`error = %error`) says everything, and a printed chain (`{:#}` of `anyhow`) repeats
+/// nothing.
+///
+/// # Examples
+///
+/// ```
+/// use leasehold::{LockError, Locks};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), LockError> {
+/// # let locks = Locks::in_memory();
+/// match locks.mutex("nightly").try_lock().await {
+///     Ok(lease) => lease.run(async { /* work */ }).await?,
+///     Err(error) if error.is_held_by_another() => println!("another server does it"),
+///     Err(error) if error.is_store_failure() => println!("try again later: {error}"),
+///     Err(error) => return Err(error),
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LockError {
-    /// Others hold it, or wait for it, and the call was not to wait.
+    /// Others hold the lock or wait for it, and the call does not wait.
     #[error(
-        "`{key}` is held, or waited for, by others; it may be free in {retry_after:?}, unless a lease is renewed; try again later, or wait"
+        "`{key}` is not free: others hold it or wait for it; it may be free in {retry_after:?}, unless a lease is renewed; try again later, or set a longer wait"
     )]
     #[non_exhaustive]
     Busy {
         /// The lock.
         key: LockKey,
-        /// When it is free at the latest, unless its holder renews it, and if
-        /// nobody waits for it. Where others of this process wait, a guess: the
-        /// TTL.
+        /// When the lock is free at the latest, if nobody waits for it and its holder does
+        /// not renew its lease. If others of this process wait, it is a guess: the TTL.
         retry_after: Duration,
-        /// Whether nobody holds it any more, and it is kept for the rest of its
-        /// holder's `hold_at_least`: `retry_after` is when that ends, then, and
-        /// nobody renews it. Else it may be free any moment, and may be held for
-        /// longer. Always false where others of this process wait.
+        /// Whether nobody holds the lock, and only its last holder's `hold_at_least` keeps
+        /// it. Then it is free after `retry_after`, for certain. Always false if others of
+        /// this process wait.
         kept: bool,
     },
-    /// Others held it, or were before it, for the whole wait.
+    /// Others held the lock, or were before this request in the queue, for the whole wait.
     #[error(
-        "`{key}` was held for all of the {waited:.1?} that were waited for it; {}",
+        "`{key}` was not acquired within {waited:.1?}: {}",
         if *held_by_caller {
-            "the code that waited holds it itself, for it runs under a lease of it: take it once, around both, or use a `reentrant_mutex` by one owner"
+            "the caller itself holds it, because it runs under a lease of it; acquire it once, around both, or use a `reentrant_mutex` with one owner"
         } else {
-            "wait longer, or hold it for less long; or does the caller hold it already? A mutex is not reentrant"
+            "others held it, or were before it in the queue; wait longer, or hold it for a shorter time; a mutex is not reentrant, so check that the caller does not hold it already"
         }
     )]
     #[non_exhaustive]
     TimedOut {
         /// The lock.
         key: LockKey,
-        /// How long was waited.
+        /// How long the call has waited.
         waited: Duration,
-        /// Whether the code that waited runs under a held lease of the same lock, by the
-        /// same client, as [`LeaseHandle::current`](crate::LeaseHandle::current) or around
-        /// that: it waited for itself. A lease that no work was run under is not seen.
+        /// Whether the caller waited for itself: it runs under a held lease of the same
+        /// lock and the same client, at
+        /// [`LeaseHandle::current`](crate::LeaseHandle::current) or further out. A lease
+        /// that no work runs under is not seen.
         held_by_caller: bool,
     },
     /// The lease ended before its holder released it.
     ///
-    /// The only error under which work has begun: what was done before is done.
+    /// This is the only error after which the work may have begun. Check what it has done
+    /// before you try again.
     #[error(
-        "the lease of `{key}` was lost: {reason}; what was done under it was not protected to its end"
+        "the lease of `{key}` was lost: {reason}; the work under it was not protected to its end"
     )]
     #[non_exhaustive]
     Lost {
         /// The lock.
         key: LockKey,
-        /// How it ended.
+        /// Why it ended.
         reason: LossReason,
     },
-    /// The store could not be asked, or refused.
+    /// The store could not be reached, did not answer, or refused.
     ///
-    /// The text ends with the driver's own error. Its type is no part of this
-    /// crate's interface, so that a new major version of a driver breaks nobody.
+    /// The text ends with the driver's error. The driver's type is not part of this crate's
+    /// API, so that a new major version of a driver breaks nobody.
     #[error("the lock store failed to {step} {what}: {cause}")]
     #[non_exhaustive]
     Store {
-        /// What was to be done.
+        /// What the client tried to do.
         step: Step,
-        /// To which lock, or with which server.
+        /// The lock, in backticks, or the server.
         what: String,
-        /// Whether the command may have run all the same. If so, it is taken
-        /// back in the background.
+        /// Whether the command may have taken effect. If so, the client takes it back in
+        /// the background.
         outcome: Outcome,
         /// The driver's error.
         cause: Box<dyn Error + Send + Sync>,
     },
-    /// The name is not one a lock can have.
+    /// The name is empty, too long, contains a control character, or looks like a template
+    /// without its values.
     #[error("{name:?} cannot be the name of a lock: {problem}")]
     #[non_exhaustive]
     InvalidKey {
-        /// The name; its beginning, if it is long.
+        /// The name, cut off if it is long.
         name: String,
         /// What is wrong with it.
         problem: String,
     },
-    /// An option has a value that makes no sense.
+    /// An option is out of its range, missing, or does not fit the others.
     #[error("`{option}`: {problem}")]
     #[non_exhaustive]
     InvalidOption {
-        /// The option.
+        /// The name of the option.
         option: &'static str,
         /// What is wrong with it.
         problem: String,
     },
-    /// The name is in use by another kind of lock, or by something else.
+    /// The name is in use by another kind of lock, or by something that is not a lock.
     #[error(
-        "`{key}` is in use as another kind of lock, or as something that is no lock; give this one a name of its own"
+        "`{key}` is in use by another kind of lock, or by something that is not a lock; choose another name"
     )]
     #[non_exhaustive]
     WrongKind {
         /// The lock.
         key: LockKey,
     },
-    /// The owner has the read-write lock, and would wait for himself.
+    /// The owner holds the read-write lock already, and would wait for itself.
     #[error(
-        "the owner who asks to write `{key}` has it already, and would wait for himself; release what he has first, or, if he alone reads, write by `try_write`"
+        "the owner that asks to write `{key}` holds it already, and would wait for itself; release its lease first, or use `try_write` if it is the only reader"
     )]
     #[non_exhaustive]
     WouldDeadlock {
         /// The lock.
         key: LockKey,
     },
-    /// A permit, or a reader's lease, has no fencing token, since several are out at
-    /// once.
+    /// The lease is a permit or a reader's. Several of these are held at the same time, so
+    /// they have no fencing token.
     #[error(
-        "this lease of `{key}` is one of several, which have no fencing tokens; use a mutex, or write, where the resource checks tokens"
+        "this lease of `{key}` is a permit or a reader's, which has no fencing token; use a mutex or a write lock if the resource checks tokens"
     )]
     #[non_exhaustive]
     NotFenced {
         /// The lock.
         key: LockKey,
     },
-    /// No client is known here.
+    /// The attribute found no client: none is installed, the task has no scope, and there
+    /// is no `locks = …`.
     #[error(
-        "no lock client is known here; call `Locks::install` once when the program starts, \
-         run the task inside `Locks::scope` (which spawned tasks are not), or name a client with \
+        "there is no lock client here; call `Locks::install` once when the program starts, run the \
+         task inside `Locks::scope` (a spawned task is outside of it), or name a client with \
          `locks = …`"
     )]
     NotInstalled,
-    /// Too few servers of a quorum agreed, since too many of them failed.
+    /// Too few servers of a quorum agreed, because too many of them failed.
     #[error("could not {step} {what}: {cause}")]
     #[non_exhaustive]
     Quorum {
-        /// What was asked.
+        /// What the client tried to do.
         step: Step,
         /// The lock, in backticks.
         what: String,
-        /// What each server answered.
+        /// The answer of each server.
         cause: Box<NoMajority>,
     },
-    /// What was asked can't be done where the lock is kept.
-    #[error("{what} is not possible on a quorum of servers; keep the lock on one server")]
+    /// The store can't do this: a quorum has no tickets.
+    #[error("{what} is not possible on a quorum; keep the lock on a single server")]
     #[non_exhaustive]
     Unsupported {
-        /// What was asked.
+        /// What the caller asked for.
         what: &'static str,
     },
-    /// The client was shut down.
-    #[error("the lock client was shut down; nothing is acquired by it any more")]
+    /// The client was shut down, and acquires nothing more.
+    #[error("the lock client was shut down, and acquires nothing more")]
     ShutDown,
 }
 
@@ -181,23 +202,22 @@ impl LockError {
         }
     }
 
-    /// Whether others hold the lock: the quiet case, in which a job that
-    /// another server runs is skipped.
+    /// Whether others hold the lock ([`Busy`](Self::Busy) or [`TimedOut`](Self::TimedOut)):
+    /// the quiet case, in which a job that another server runs is skipped.
     #[must_use]
     pub fn is_held_by_another(&self) -> bool {
         matches!(self, Self::Busy { .. } | Self::TimedOut { .. })
     }
 
-    /// Whether the lock store failed: it could not be reached, did not answer, or
-    /// refused; or too few servers of a quorum agreed. Whether the lock is held is
-    /// not known then.
+    /// Whether the lock store failed ([`Store`](Self::Store) or [`Quorum`](Self::Quorum)).
+    /// Whether the lock is held is then unknown.
     #[must_use]
     pub fn is_store_failure(&self) -> bool {
         matches!(self, Self::Store { .. } | Self::Quorum { .. })
     }
 }
 
-/// An error without the key's name, which may be personal.
+/// An error's text without the lock's name, which may be personal.
 pub(crate) struct Quiet<'a>(pub(crate) &'a LockError);
 
 impl fmt::Display for Quiet<'_> {
@@ -216,52 +236,75 @@ impl fmt::Display for Quiet<'_> {
     }
 }
 
-/// How a lease was lost.
+/// Why a lease was lost.
+///
+/// # Examples
+///
+/// ```
+/// use leasehold::LossReason;
+///
+/// fn is_our_fault(reason: LossReason) -> bool {
+///     matches!(reason, LossReason::Expired | LossReason::Taken)
+/// }
+/// assert!(is_our_fault(LossReason::Expired));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LossReason {
-    /// It was not renewed in time: the store could not be reached, or this
-    /// process stood still.
+    /// It was not renewed in time: the store could not be reached, or this process stood
+    /// still.
     Expired,
-    /// Another request has it, or had it since.
+    /// Another request holds the lock, or has held it since.
     Taken,
-    /// It was taken by [`Locks::force_release`](crate::Locks::force_release).
+    /// [`Locks::force_release`](crate::Locks::force_release) took the lock.
     Forced,
-    /// It was held for as long as it may be: its `max_hold` is over.
+    /// Its `max_hold` is over.
     MaxHold,
-    /// The client was shut down, and its holder had not released it by then.
+    /// The client was shut down before its holder released it.
     ShutDown,
 }
 
 impl fmt::Display for LossReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Expired => "it expired, since it was not renewed in time",
-            Self::Taken => "another has taken the lock since",
+            Self::Expired => "it expired because it was not renewed in time",
+            Self::Taken => "another holder has taken the lock since",
             Self::Forced => "it was taken by force",
-            Self::MaxHold => "it was held for as long as it may be (`max_hold`)",
+            Self::MaxHold => "its `max_hold` is over",
             Self::ShutDown => "the lock client was shut down while it was held",
         })
     }
 }
 
-/// What was asked of the store.
+/// The operation of the store that failed, and the kind of command that a
+/// [fault](crate::Faults::on) is for.
+///
+/// # Examples
+///
+/// ```
+/// use leasehold::{LockError, Step};
+///
+/// fn can_connect(error: &LockError) -> bool {
+///     !matches!(error, LockError::Store { step: Step::Connect, .. })
+/// }
+/// assert!(can_connect(&LockError::ShutDown));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Step {
-    /// Connecting to it.
+    /// Connect to the server.
     Connect,
-    /// Acquiring a lease.
+    /// Acquire a lease.
     Acquire,
-    /// Releasing one.
+    /// Release a lease.
     Release,
-    /// Looking at a lock.
+    /// Look at a lock.
     Inspect,
-    /// Taking a lock from its holders.
+    /// Take a lock from its holders.
     ForceRelease,
-    /// Prolonging a lease.
+    /// Renew a lease.
     Renew,
-    /// Taking up a lease that was detached.
+    /// Adopt a detached lease.
     Adopt,
 }
 

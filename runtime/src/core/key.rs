@@ -1,5 +1,5 @@
-//! Names of locks: what is allowed, and how values from outside become part of
-//! one without being able to change its meaning.
+//! Names of locks: which are allowed, and how to build one from values without letting a
+//! value change its meaning.
 
 mod template;
 
@@ -11,28 +11,27 @@ use super::error::LockError;
 pub use super::lock_key::LockKey;
 
 impl LockKey {
-    /// Checks a name.
+    /// Makes a key of a name, and takes braces in it as they are.
     ///
     /// # Errors
     ///
-    /// [`LockError::InvalidKey`] if it is empty, longer than 512 bytes after
-    /// escaping, or has a control character in it.
+    /// [`LockError::InvalidKey`] if the name is empty, longer than 512 bytes after
+    /// escaping, or contains a control character.
     pub fn new(name: impl AsRef<str>) -> Result<Self, LockError> {
         let name = name.as_ref();
         Self::checked(name).map_err(|problem| LockError::invalid_key(name, problem))
     }
 }
 
-/// What can name a lock: a string, a [`LockKey`], or the result of making one.
+/// A value that can name a lock: a string, a [`LockKey`], or the `Result` of making one.
 ///
-/// A name that is not allowed is reported by the call that acquires, before a
-/// command is sent.
+/// The call that acquires reports a bad name, before it sends a command.
 ///
-/// A `&str` that looks like a template nobody filled in, such as `"order:{id}"`, is
-/// not allowed: it would be one lock for all orders. It looks like one if it has `{}`
-/// in it, or braces around a name (`{id}`, `{order.id}`, `{id:?}`). Other braces are
-/// part of the name, as in `"order:{42}:pdf"`. A `String`, which code has made, is
-/// taken as it is, and so is everything by [`LockKey::new`].
+/// A `&str` that looks like a template without its values, such as `"order:{id}"`, is
+/// refused: it would be one lock for all orders. It looks like one if it contains `{}`, or
+/// braces around a name (`{id}`, `{order.id}`, `{id:?}`). Other braces are part of the
+/// name, as in `"order:{42}:pdf"`. A `String`, which code has built, is taken as it is, and
+/// so is everything in [`LockKey::new`].
 ///
 /// # Examples
 ///
@@ -47,7 +46,7 @@ impl LockKey {
 ///
 /// let id = 42;
 /// locks.mutex(format!("order:{id}")).lock().await?; // or leasehold::lock_key!("order:{id}")
-/// locks.mutex(LockKey::new("{queue}:mail")).lock().await?; // the braces are meant
+/// locks.mutex(LockKey::new("{queue}:mail")).lock().await?; // the braces are part of the name
 /// # Ok(())
 /// # }
 /// ```
@@ -61,7 +60,7 @@ pub trait IntoLockKey {
     ///
     /// # Errors
     ///
-    /// [`LockError::InvalidKey`] if the name is not allowed.
+    /// [`LockError::InvalidKey`] if no lock can have this name.
     fn into_lock_key(self) -> Result<LockKey, LockError>;
 }
 
@@ -79,16 +78,16 @@ into_lock_key!(String, &String, Cow<'_, str>, Arc<str>, Box<str>);
 impl IntoLockKey for &str {
     fn into_lock_key(self) -> Result<LockKey, LockError> {
         if has_placeholder(self) {
-            let problem = "it looks like a template that nobody filled in, so it would be one lock \
-                           for all values; make the key with `lock_key!`, `format!` or a \
-                           `KeyTemplate`; or with `LockKey::new`, if the braces belong to the name";
+            let problem = "it looks like a template without its values, so it would be one lock for \
+                           all of them; make the key with `lock_key!`, `format!` or a \
+                           `KeyTemplate`, or with `LockKey::new` if the braces belong to the name";
             return Err(LockError::invalid_key(self, problem));
         }
         LockKey::new(self)
     }
 }
 
-/// Whether there is a `{}`, `{name}`, `{name.field}` or one with `:?` in it.
+/// Whether the name contains `{}`, `{name}`, `{name.field}` or one of them with `:?`.
 fn has_placeholder(name: &str) -> bool {
     name.split('{').skip(1).filter_map(|rest| rest.split_once('}')).any(|(inside, _)| {
         let inside = inside.strip_suffix(":?").unwrap_or(inside);

@@ -6,13 +6,14 @@ use std::sync::Arc;
 /// The longest name, in bytes after escaping.
 const LONGEST: usize = 512;
 
-/// The name of a lock: 1 to 512 bytes of UTF-8 without control characters.
+/// The checked name of a lock: 1 to 512 bytes of UTF-8 without control characters.
 ///
 /// Equal names are the same lock, on every server that uses the same store.
-/// On a Redis Cluster all keys of a lock live in one slot. Locks whose names
-/// carry the same `{tag}` with something around it, such as `order:{42}:pdf`
-/// and `order:{42}:mail`, share a slot; braces anywhere else mean nothing. Where a
-/// `&str` stands for a key, braces around a name are [refused](crate::IntoLockKey).
+///
+/// On a Redis Cluster all keys of a lock live in one slot. Locks whose names contain the
+/// same `{tag}` with something around it, such as `order:{42}:pdf` and `order:{42}:mail`,
+/// share a slot. Braces anywhere else have no meaning. A `&str` with braces around a name
+/// is [refused](crate::IntoLockKey) as a key.
 ///
 /// # Examples
 ///
@@ -26,23 +27,25 @@ const LONGEST: usize = 512;
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct LockKey {
     name: Arc<str>,
-    /// The name as it ends the store's keys, where that is not `{name}`.
+    /// The name as it ends the store's keys, if that is not `{name}`.
     slotted: Option<Arc<str>>,
 }
 
 impl LockKey {
-    /// Checks a name, and says what is wrong with it.
+    /// Checks a name, and returns the problem with a bad one.
     pub(super) fn checked(name: &str) -> Result<Self, String> {
         if name.is_empty() {
             return Err("it is empty; name what is locked".to_owned());
         }
         if name.chars().any(char::is_control) {
-            return Err("it has a control character in it".to_owned());
+            return Err("it contains a control character".to_owned());
         }
         let slotted = name.contains(['{', '}', '%']).then(|| slotted(name));
         let length = slotted.as_ref().map_or(name.len(), String::len);
         if length > LONGEST {
-            return Err(format!("it has {length} bytes, and {LONGEST} is the most; shorten it"));
+            return Err(format!(
+                "it is {length} bytes long, and the limit is {LONGEST}; shorten it"
+            ));
         }
         Ok(Self { name: name.into(), slotted: slotted.map(Into::into) })
     }
@@ -53,10 +56,10 @@ impl LockKey {
         &self.name
     }
 
-    /// The one function that makes a store's keys: `prefix:role:{name}`.
+    /// Makes a store's key: `prefix:role:{name}`. No other function does.
     ///
-    /// The role stands before the name, so that no name can look like another
-    /// lock's second key; the braces put all keys of a lock into one slot.
+    /// The role stands before the name, so that no name can look like another lock's second
+    /// key. The braces put all keys of a lock into one slot.
     #[cfg(any(test, feature = "internals", feature = "redis"))]
     #[doc(hidden)]
     #[must_use]
@@ -64,7 +67,7 @@ impl LockKey {
         self.parts_in_store(prefix, role).concat()
     }
 
-    /// What a key of the store is put together from.
+    /// The parts of a store's key.
     #[cfg(any(test, feature = "internals", feature = "redis"))]
     pub(crate) fn parts_in_store<'a>(&'a self, prefix: &'a str, role: &'a str) -> [&'a str; 6] {
         match &self.slotted {
@@ -73,8 +76,8 @@ impl LockKey {
         }
     }
 
-    /// Whether both locks are kept on the same node of a cluster, for what is in their
-    /// braces is the same.
+    /// Whether the same node of a cluster has both locks, because the texts in their braces
+    /// are equal.
     #[cfg(feature = "cluster")]
     pub(crate) fn shares_slot(&self, other: &Self) -> bool {
         self.tag() == other.tag()
@@ -88,8 +91,8 @@ impl LockKey {
     }
 }
 
-/// Keeps the first `{tag}` that has text in it and around it, escapes all other
-/// braces, and puts what has no such tag into braces of its own.
+/// Keeps the first `{tag}` that has text in it and around it, and escapes all other braces.
+/// A name without such a tag gets braces of its own.
 fn slotted(name: &str) -> String {
     let tag = name.find('{').and_then(|open| {
         let close = open + name[open..].find('}')?;
@@ -111,7 +114,7 @@ fn slotted(name: &str) -> String {
     out
 }
 
-/// Escapes braces, and a `%` only where it would be read as one of these escapes: most
+/// Escapes braces. Escapes a `%` only if it would be read as one of these escapes: most
 /// others come from a template's values, which are escaped already.
 fn escape_braces(text: &str, out: &mut String) {
     for (at, c) in text.char_indices() {

@@ -1,39 +1,66 @@
-//! What the servers of a quorum answered, where that made no majority.
+//! The answers of a quorum's servers that made no majority.
 
 use std::fmt;
 
-/// What each server of a quorum answered, where that did not make a majority.
+/// The answers of all servers of a quorum, when they made no majority: in
+/// [`LockError::Quorum`](crate::LockError::Quorum).
+///
+/// # Examples
+///
+/// ```
+/// use leasehold::LockError;
+///
+/// fn report(error: &LockError) {
+///     if let LockError::Quorum { cause, .. } = error {
+///         println!("{} servers must agree", cause.needed());
+///         for server in cause.answers() {
+///             println!("{}: {}", server.server, server.answer);
+///         }
+///     }
+/// }
+/// # report(&LockError::ShutDown);
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NoMajority {
     answers: Vec<ServerAnswer>,
     needed: usize,
 }
 
-/// One server of a quorum, and what it answered.
+/// The answer of one server of a quorum, in [`NoMajority::answers`].
+///
+/// # Examples
+///
+/// ```
+/// use leasehold::ServerAnswer;
+///
+/// fn show(ServerAnswer { server, answer, .. }: &ServerAnswer) -> String {
+///     format!("{server} answered: {answer}")
+/// }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ServerAnswer {
     /// Its host and port.
     pub server: String,
-    /// What it answered, or why it did not.
+    /// Its answer, or why there is none.
     pub answer: String,
 }
 
 impl NoMajority {
-    /// What these servers answered.
+    /// Collects the servers and their answers.
     pub(crate) fn of(answers: impl Iterator<Item = (String, String)>) -> Self {
         let answers: Vec<_> =
             answers.map(|(server, answer)| ServerAnswer { server, answer }).collect();
         Self { needed: answers.len() / 2 + 1, answers }
     }
 
-    /// What each server answered, in the order they were given in.
+    /// The answer of each server, in the order in which the servers were given.
     #[must_use]
     pub fn answers(&self) -> &[ServerAnswer] {
         &self.answers
     }
 
-    /// How many of them have to agree.
+    /// How many servers must agree.
     #[must_use]
     pub fn needed(&self) -> usize {
         self.needed

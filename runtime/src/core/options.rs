@@ -9,9 +9,20 @@ pub(crate) const SHORTEST_TTL: Duration = Duration::from_millis(100);
 pub(crate) const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
 const LONGEST_HOLD: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
-/// How long to wait for a lock.
+/// How long an acquisition waits for its lock.
 ///
-/// A [`Duration`] converts into it; a duration of zero does not wait.
+/// A [`Duration`] converts into it. With a duration of zero the call does not wait.
+///
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+/// use leasehold::{Locks, Wait};
+///
+/// let order = Locks::in_memory().mutex("order:42");
+/// let patient = order.clone().wait(Wait::Forever);
+/// let hasty = order.wait(Duration::from_millis(200));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Wait {
@@ -50,17 +61,17 @@ impl Default for Options {
 }
 
 impl Options {
-    /// The same, without waiting.
+    /// The same options, without a wait.
     pub(crate) fn at_once(self) -> Self {
         Self { wait: Wait::For(Duration::ZERO), ..self }
     }
 
-    /// How long a grant lasts: the TTL, unless the lease is to be lost before.
+    /// How long a grant lasts: the TTL, or `max_hold` if that is shorter.
     pub(crate) fn first_ttl(&self) -> Duration {
         self.max_hold.map_or(self.ttl, |most| most.min(self.ttl))
     }
 
-    /// Refuses what lasts longer than the store can remember.
+    /// Refuses times that are longer than the store can remember.
     pub(crate) fn check_longest(&self, longest: Duration) -> Result<(), LockError> {
         let options = [("ttl", self.ttl), ("hold_at_least", self.hold_at_least)];
         match options.into_iter().find(|(_, time)| *time > longest) {
@@ -68,15 +79,14 @@ impl Options {
             Some((option, time)) => Err(LockError::InvalidOption {
                 option,
                 problem: format!(
-                    "{time:?} is more than the {longest:?} after which a server of the quorum \
-                     counts again that has lost its memory; choose less, or a longer \
-                     `longest_ttl` when connecting"
+                    "{time:?} is longer than this quorum's `longest_ttl` of {longest:?}; choose a \
+                     shorter time, or a longer `longest_ttl` when connecting"
                 ),
             }),
         }
     }
 
-    /// Refuses what makes no sense, before a command is sent.
+    /// Refuses options that are out of their range, before a command is sent.
     pub(crate) fn check(&self) -> Result<(), LockError> {
         if self.ttl < SHORTEST_TTL || self.ttl > LONGEST {
             return Err(LockError::InvalidOption {
@@ -94,7 +104,7 @@ impl Options {
             return Err(LockError::InvalidOption {
                 option: "max_hold",
                 problem: format!(
-                    "{:?} is not between 100 ms and 30 days; None is for ever",
+                    "{:?} is not between 100 ms and 30 days; `None` means no limit",
                     self.max_hold.unwrap_or_default()
                 ),
             });

@@ -1,23 +1,34 @@
-//! What a store says when it fails.
+//! The error of a store's command, and whether the command may have taken effect.
 
 use std::error::Error;
 
-/// Whether a command ran that had no proper answer.
+/// Whether a failed command may have taken effect.
+///
+/// # Examples
+///
+/// ```
+/// use leasehold::{LockError, Outcome};
+///
+/// fn may_hold(error: &LockError) -> bool {
+///     matches!(error, LockError::Store { outcome: Outcome::Unknown, .. })
+/// }
+/// assert!(!may_hold(&LockError::ShutDown));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Outcome {
-    /// It surely did not.
+    /// It certainly did not.
     NotRun,
     /// It may have.
     Unknown,
 }
 
-/// Why a command had no proper answer.
+/// Why a store did not carry out a command, or did not say that it did.
 #[derive(Debug)]
 pub struct StoreError {
-    /// Whether it may have run.
+    /// Whether the command may have taken effect.
     pub outcome: Outcome,
-    /// Whether the same command may well succeed a little later.
+    /// Whether the same command may succeed a little later.
     pub is_passing: bool,
     /// Whether the store's own runtime has ended.
     pub is_shut_down: bool,

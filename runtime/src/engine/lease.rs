@@ -1,13 +1,12 @@
-//! The guard: what acquiring gives, and what ends it.
+//! The guard of an acquired lock, and how it ends.
 
 mod handle;
 mod released;
+mod renew;
 mod run;
 
 use std::fmt;
-
 use std::sync::Arc;
-
 use std::time::Duration;
 
 pub use self::handle::{LeaseHandle, LeaseState};
@@ -19,41 +18,53 @@ use crate::core::error::{LockError, LossReason, Outcome, Step};
 use crate::core::fence::Fence;
 use crate::core::key::LockKey;
 use crate::core::options::Options;
-use crate::keeper::{RenewOutcome, loss_reason, renew};
+use crate::keeper::loss_reason;
 use crate::local_queue::TurnId;
 use crate::state::lease::{Grant, LocalLease};
 use crate::store::Ended;
 
-/// How often a release, or a renewal by hand, is sent before it is given up.
+/// How often a release, or a renewal by hand, is sent before it fails.
 const TRIES: u32 = 3;
 
-/// The right to a lock, for as long as it is renewed: released when dropped.
+/// The guard of one acquired lock: it is renewed while it lives, and released when it is
+/// dropped.
 ///
-/// The client renews it every third of its TTL until it is released, so it
-/// may be held for longer than the TTL; a process that dies stops renewing,
-/// and the lock is free after the TTL.
+/// The client renews it every third of its TTL, so it may be held for longer than the TTL.
+/// If the process dies, nobody renews it, and the lock is free after the TTL.
 ///
-/// Dropping cannot wait for the store, so it hands the release to the keeper,
-/// which also serves when the caller's runtime is gone, and makes the thread
-/// it was dropped on wait for it, for at most 2 seconds, when that thread
-/// ends. Call [`release`](Self::release) to learn whether the lock was held to
-/// the end.
+/// A drop can't wait for the store. It hands the release to the client's keeper, which
+/// works even when the caller's runtime is gone. When the thread that dropped the lease
+/// ends, it waits for the release, for at most 2 seconds. Call [`release`](Self::release)
+/// to learn whether the lock was held to the end.
+///
+/// # Examples
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), leasehold::LockError> {
+/// let locks = leasehold::Locks::in_memory();
+/// let lease = locks.mutex("order:42").lock().await?;
+/// println!("write with the fencing token {}", lease.fence()?);
+/// lease.release().await?; // or drop it
+/// # Ok(())
+/// # }
+/// ```
 #[must_use = "a lock is released as soon as its lease is dropped: bind it to a name such as `_lease`, and not to `_`"]
 pub struct Lease {
     shared: Arc<Shared>,
     handle: LeaseHandle,
-    /// What is left to be done about it when it is dropped.
+    /// What is left to do when it is dropped.
     rest: Rest,
-    /// The turn in which the next in this process may have it.
+    /// The turn in which this process may hand it over to its next waiter.
     turn: Option<TurnId>,
 }
 
-/// What is left to be done about a lease.
+/// What is left to do about a lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Rest {
-    /// It is to be released.
+    /// Release it.
     Release,
-    /// The same, and as if it had never been granted: nothing is kept.
+    /// Release it as if it had never been granted: `hold_at_least` does not apply.
     TakeBack,
     /// Nothing.
     Nothing,
@@ -74,8 +85,8 @@ impl Lease {
         }
     }
 
-    /// The lease of a grant, unless it is over by now: then it is taken back, and as nobody
-    /// has worked under it, nothing is kept.
+    /// The lease of a grant, or nothing if it has ended by now. Then the grant is taken
+    /// back, and because nobody has worked under it, `hold_at_least` does not apply.
     pub(crate) fn unless_over(
         shared: &Arc<Shared>,
         granted: Grant,
@@ -89,12 +100,12 @@ impl Lease {
         None
     }
 
-    /// The next in this process may have it, within this turn.
+    /// Lets it be handed over inside this process, within this turn.
     pub(crate) fn have_turn(&mut self, turn: Option<TurnId>) {
         self.turn = turn;
     }
 
-    /// The lock.
+    /// The name of the lock.
     #[must_use]
     pub fn key(&self) -> &LockKey {
         self.handle.key()
@@ -104,102 +115,76 @@ impl Lease {
     ///
     /// # Errors
     ///
-    /// - [`LockError::Lost`] once the lease is lost: its token is of no use.
-    /// - [`LockError::NotFenced`] for a permit or a reader's lease, of which several
-    ///   are out.
+    /// - [`LockError::Lost`] once the lease is lost: the token is useless.
+    /// - [`LockError::NotFenced`] for a permit or a reader's lease, because several are
+    ///   held at the same time.
     pub fn fence(&self) -> Result<Fence, LockError> {
         self.handle.fence()
     }
 
-    /// How long it lasts, unless it is renewed before; zero when it is lost.
+    /// The time until the lease ends, unless it is renewed before. Zero when it is lost.
     #[must_use]
     pub fn remaining(&self) -> Duration {
         self.handle.remaining()
     }
 
-    /// Whether it is held now, by this process's own clock: no command is sent.
+    /// Whether the lease is held now, by this process's own clock. No command is sent.
     #[must_use]
     pub fn is_held(&self) -> bool {
         self.handle.is_held()
     }
 
-    /// How it stands, by this process's own clock: no command is sent.
+    /// Whether the lease is held, suspect, lost or released, by this process's own clock.
+    /// No command is sent.
     #[must_use]
     pub fn state(&self) -> LeaseState {
         self.handle.state()
     }
 
-    /// Resolves when the lease is lost: when its deadline has passed, or the
-    /// store has said so. It is pending for ever if it is not.
+    /// Waits until the lease is lost: its deadline has passed, or the store has said so. It
+    /// is pending for ever if that never happens.
     ///
     /// # Cancel safety
     ///
-    /// Safe: nothing is lost when it is dropped.
+    /// Safe: dropping the future changes nothing.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), leasehold::LockError> {
+    /// # let locks = leasehold::Locks::in_memory();
+    /// let lease = locks.mutex("order:42").lock().await?;
+    /// tokio::select! {
+    ///     reason = lease.lost() => println!("stop: {reason}"),
+    ///     () = std::future::ready(()) => println!("the work is done"),
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn lost(&self) -> LossReason {
         self.handle.lost().await
     }
 
-    /// A handle that tells about the lease, and neither keeps nor ends it.
+    /// A handle that observes the lease, and neither keeps nor ends it.
     #[must_use]
     pub fn handle(&self) -> LeaseHandle {
         self.handle.clone()
     }
 
-    /// Lets the lease run for its whole TTL from now, or for what is left of its
-    /// `max_hold`, and waits for the store's answer.
+    /// Turns the lease into a ticket for another process. The lock stays held, without
+    /// renewals, until [`Locks::adopt`](crate::Locks::adopt) takes it over or its TTL is
+    /// over.
     ///
-    /// Leases are renewed unasked; this is for those that were acquired with
-    /// `auto_renew(false)`, and before [`detach`](Self::detach).
-    ///
-    /// # Errors
-    ///
-    /// - [`LockError::Lost`] if the lease has ended: nothing brings it back.
-    /// - [`LockError::Store`] if the store failed. The lease is held until its
-    ///   deadline, as before.
-    ///
-    /// # Cancel safety
-    ///
-    /// Safe: it is renewed, or not, and holds either way.
-    pub async fn renew(&self) -> Result<(), LockError> {
-        self.check(Step::Renew)?;
-        for tries_left in (0..TRIES).rev() {
-            if !self.is_held() {
-                break;
-            }
-            let was_final = self.local().is_final();
-            match renew(&self.client().store, self.local()).await {
-                Ok(RenewOutcome::Held(next)) => {
-                    // One that is not renewed is looked at when it ends, which is later now.
-                    let is_new = !was_final && !self.local().is_renewed();
-                    if let Some(next) = next.filter(|_| is_new) {
-                        self.client().keeper.watch(self.local(), next);
-                    }
-                    break;
-                }
-                Ok(RenewOutcome::Gone(reason)) => {
-                    // Not in here: this may be polled by `run`, which stops that now.
-                    self.client().keeper.report_loss_later(self.local(), reason);
-                    break;
-                }
-                Err(error) if error.is_passing && tries_left > 0 => {}
-                Err(error) => return Err(LockError::store(Step::Renew, self.key(), error)),
-            }
-        }
-        if self.is_held() { Ok(()) } else { Err(self.lost_by(self.lost().await)) }
-    }
-
-    /// Gives the lease away: it stays held, and is renewed no more, until another
-    /// process takes it up by [`Locks::adopt`](crate::Locks::adopt), or its TTL ends it.
-    ///
-    /// This guard and its handles are spent before the ticket exists. The lease lasts
-    /// for [`remaining`](Self::remaining): [`renew`](Self::renew) it before if the
-    /// ticket has a way to go. What is left of `hold_at_least` and `max_hold` goes with
-    /// the ticket, and is counted on from the adoption.
+    /// This guard and its handles are spent before the ticket exists. The lease lasts for
+    /// [`remaining`](Self::remaining), so [`renew`](Self::renew) it before if the ticket
+    /// has a long way to go. The rest of `hold_at_least` and `max_hold` travels with the
+    /// ticket. Their clock stops on the way, and goes on from the adoption.
     ///
     /// # Errors
     ///
-    /// [`LockError::Lost`] if the lease had ended before, [`LockError::Unsupported`] on a
-    /// quorum: it is released then.
+    /// - [`LockError::Lost`] if the lease had ended before.
+    /// - [`LockError::Unsupported`] on a quorum. The lease is released.
     pub fn detach(mut self) -> Result<Ticket, LockError> {
         let ticket = Ticket::of(self.local(), &*self.client().store)?;
         if !self.stop()
@@ -212,20 +197,35 @@ impl Lease {
         Ok(ticket)
     }
 
-    /// Releases the lock and waits for the store's answer. What goes to the next task of
-    /// this process has none: then this process's own clock says whether it was held to
-    /// the end.
+    /// Releases the lock, and waits for the store's answer.
+    ///
+    /// If the lock is handed over to another task of this process, the store is not asked.
+    /// Then this process's own clock says whether the lease was held to the end.
     ///
     /// # Errors
     ///
-    /// - [`LockError::Lost`] if the lease had ended before: the work was not
-    ///   protected to its end.
-    /// - [`LockError::Store`] if the store failed. The keeper goes on until the TTL is over.
+    /// - [`LockError::Lost`] if the lease had ended before: the work was not protected to
+    ///   its end.
+    /// - [`LockError::Store`] if the store failed. On a quorum, [`LockError::Quorum`]. The
+    ///   keeper goes on trying until the TTL is over.
     ///
     /// # Cancel safety
     ///
-    /// Safe: if the future is dropped, the lease inside it is dropped too, and
-    /// the keeper releases the lock.
+    /// Safe: dropping the future drops the lease in it, and the keeper releases the lock.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use leasehold::Released;
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), leasehold::LockError> {
+    /// # let locks = leasehold::Locks::in_memory();
+    /// let lease = locks.mutex("order:42").lock().await?;
+    /// assert_eq!(lease.release().await?, Released::Free);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn release(mut self) -> Result<Released, LockError> {
         self.check(Step::Release)?;
         let was_held = self.stop();
@@ -285,8 +285,8 @@ impl Lease {
         LockError::Lost { key: self.key().clone(), reason }
     }
 
-    /// Gives what has just ended to the next who waits in this process. False if it is to
-    /// be released.
+    /// Hands a lease that has just ended to the next waiter in this process. Returns false
+    /// if it is to be released instead.
     fn hand_over(&mut self) -> bool {
         let local = self.local();
         let next = |turn| self.shared.queues.hand_over(turn, local, local.times_to_hand_over()?);
@@ -304,7 +304,7 @@ impl Lease {
         }
     }
 
-    /// Ends the renewals; false if the lease was lost before.
+    /// Ends the renewals. Returns false if the lease was lost before.
     fn stop(&self) -> bool {
         let was_held = self.local().begin_release();
         self.client().keeper.forget(self.local());

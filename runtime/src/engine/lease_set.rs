@@ -42,7 +42,7 @@ pub struct LeaseSet {
 }
 
 impl LeaseSet {
-    /// Of nothing yet.
+    /// An empty set.
     pub(crate) const fn new() -> Self {
         Self { leases: Vec::new() }
     }
@@ -64,11 +64,11 @@ impl LeaseSet {
         self.leases.len()
     }
 
-    /// How the set stands, by this process's own clock. No command is sent.
+    /// The state of the set, by this process's own clock. No command is sent.
     ///
     /// It is [`Lost`](LeaseState::Lost) once one lease is lost,
-    /// [`Suspect`](LeaseState::Suspect) while the last renewal of one has failed, and else
-    /// [`Held`](LeaseState::Held).
+    /// [`Suspect`](LeaseState::Suspect) while the last renewal of one has failed, and
+    /// otherwise [`Held`](LeaseState::Held).
     #[must_use]
     pub fn state(&self) -> LeaseState {
         let states = || self.iter().map(Lease::state);
@@ -77,17 +77,19 @@ impl LeaseSet {
         lost.or_else(suspect).unwrap_or(LeaseState::Held)
     }
 
-    /// Renews all leases for their whole TTL, or for the rest of their `max_hold`, at the
-    /// same time, and waits for the store's answers. It is as [`Lease::renew`] for each.
+    /// Renews all leases at the same time, for their whole TTL or for the rest of their
+    /// `max_hold`, and waits for the store's answers.
     ///
     /// # Errors
     ///
     /// Those of the first lease, in the order of their names, that was not renewed:
-    /// [`LockError::Lost`] if it has ended, [`LockError::Store`] if the store failed.
+    ///
+    /// - [`LockError::Lost`] if it has ended.
+    /// - [`LockError::Store`] if the store failed. On a quorum, [`LockError::Quorum`].
     ///
     /// # Cancel safety
     ///
-    /// Safe: each lease is renewed, or not, and stays held either way.
+    /// Safe: each lease is renewed or not, and stays held either way.
     ///
     /// # Examples
     ///
@@ -122,7 +124,7 @@ impl LeaseSet {
         let at = self.leases.binary_search_by(|lease| lease.key().name().cmp(name));
         at.map(|at| fences[at]).map_err(|_| LockError::InvalidOption {
             option: "key",
-            problem: format!("`{name}` is none of the locks that these leases are of"),
+            problem: format!("`{name}` is not among the locks of this set"),
         })
     }
 
@@ -139,12 +141,28 @@ impl LeaseSet {
         self.iter().all(Lease::is_held)
     }
 
-    /// Resolves with the lock and the reason when the first lease is lost. It is pending for
-    /// ever if none is.
+    /// Waits until the first lease is lost, and returns its lock and the reason. It is
+    /// pending for ever if none is.
     ///
     /// # Cancel safety
     ///
-    /// Safe: nothing is lost when it is dropped.
+    /// Safe: dropping the future changes nothing.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use leasehold::LossReason;
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), leasehold::LockError> {
+    /// # let locks = leasehold::Locks::in_memory();
+    /// let leases = locks.all(["a", "b"]).lock().await?;
+    /// let _ = locks.force_release("b").await?;
+    /// let (key, reason) = leases.lost().await;
+    /// assert_eq!((key.name(), reason), ("b", LossReason::Forced));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn lost(&self) -> (LockKey, LossReason) {
         let of_one = async |lease: &Lease| (lease.key().clone(), lease.lost().await);
         let mut losses: FuturesUnordered<_> = self.iter().map(of_one).collect();
@@ -156,16 +174,29 @@ impl LeaseSet {
 
     /// Runs a future, and drops it when one of the leases is lost.
     ///
-    /// The deadlines are checked before each poll: work that was stopped for too long does
+    /// The deadlines are checked before each poll, so work that stood still past one does
     /// not go on.
     ///
     /// # Errors
     ///
-    /// [`LockError::Lost`] if one was lost before the future was ready.
+    /// [`LockError::Lost`] if a lease was lost before the future was ready.
     ///
     /// # Cancel safety
     ///
-    /// As safe as the future: it is dropped with this one.
+    /// As safe as the given future, which is dropped with this one.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), leasehold::LockError> {
+    /// # let locks = leasehold::Locks::in_memory();
+    /// let leases = locks.all(["account:1", "account:2"]).lock().await?;
+    /// leases.run(async { /* move the money */ }).await?;
+    /// leases.release().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn run<F: Future>(&self, work: F) -> Result<F::Output, LockError> {
         let mut work = pin!(work);
         let mut loss = pin!(self.lost());
@@ -182,17 +213,33 @@ impl LeaseSet {
         .await
     }
 
-    /// Releases all locks at the same time, and waits for the store's answers.
+    /// Releases all locks at the same time, and waits for the store's answers. It tries
+    /// all, also if one fails.
     ///
     /// # Errors
     ///
-    /// That of the first lock in the order of their names, once all were tried:
-    /// [`LockError::Lost`] if its lease had ended before, [`LockError::Store`] if the store
-    /// failed. The keeper then goes on until the TTL is over.
+    /// Those of the first lock, in the order of their names, that failed:
+    ///
+    /// - [`LockError::Lost`] if its lease had ended before.
+    /// - [`LockError::Store`] if the store failed. On a quorum, [`LockError::Quorum`]. The
+    ///   keeper goes on trying until the TTL is over.
     ///
     /// # Cancel safety
     ///
-    /// Safe: if the future is dropped, the keeper releases what was not released yet.
+    /// Safe: if the future is dropped, the keeper releases the remaining locks.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), leasehold::LockError> {
+    /// # let locks = leasehold::Locks::in_memory();
+    /// let leases = locks.all(["account:1", "account:2"]).lock().await?;
+    /// leases.release().await?;
+    /// assert!(locks.mutex("account:1").try_lock().await.is_ok());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn release(self) -> Result<(), LockError> {
         let released = join_all(self.leases.into_iter().map(Lease::release)).await;
         released.into_iter().try_for_each(|released| released.map(drop))

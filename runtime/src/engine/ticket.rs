@@ -14,13 +14,13 @@ use crate::core::options::Options;
 use crate::state::lease::LocalLease;
 use crate::store::{Kind, Owner, RequestId, Store};
 
-/// A lease that was given away by [`Lease::detach`](crate::Lease::detach), to be taken
-/// up in another process by [`Locks::adopt`](crate::Locks::adopt): once, and before its
-/// TTL ends it.
+/// A detached lease, as text for another process: [`Lease::detach`](crate::Lease::detach)
+/// makes it, and [`Locks::adopt`](crate::Locks::adopt) takes it over, once, before its TTL
+/// is over.
 ///
-/// It is text, for a message or a job's arguments: by [`Display`](fmt::Display) and
-/// [`FromStr`], or by serde, as a string. Whoever has it can have the lock: treat it as
-/// a password. `Debug` shows the name of the lock alone.
+/// Put it into a message or a job's arguments with [`Display`](fmt::Display) and
+/// [`FromStr`], or as a string with serde. Anyone who has the ticket can have the lock, so
+/// treat it as a password. `Debug` shows only the name of the lock.
 ///
 /// # Examples
 ///
@@ -42,7 +42,7 @@ use crate::store::{Kind, Owner, RequestId, Store};
 /// # }
 /// ```
 #[derive(Clone)]
-#[must_use = "the lock activities held until the ticket is adopted, or its TTL is over"]
+#[must_use = "the lock stays held until the ticket is adopted, or its TTL is over"]
 pub struct Ticket {
     pub(crate) key: LockKey,
     pub(crate) id: RequestId,
@@ -52,7 +52,7 @@ pub struct Ticket {
     pub(crate) options: Options,
 }
 
-/// The form of the text.
+/// The version of the text's format.
 const VERSION: &str = "1";
 
 impl Ticket {
@@ -71,7 +71,7 @@ impl Ticket {
         })
     }
 
-    /// The lock.
+    /// The name of the lock.
     #[must_use]
     pub fn key(&self) -> &LockKey {
         &self.key
@@ -148,7 +148,7 @@ impl FromStr for Ticket {
     fn from_str(text: &str) -> Result<Self, LockError> {
         Self::read(text).ok_or_else(|| LockError::InvalidOption {
             option: "ticket",
-            problem: "it is not the text of a ticket, or of another version's".to_owned(),
+            problem: "it is not the text of a ticket, or it is one of another version".to_owned(),
         })
     }
 }

@@ -30,15 +30,29 @@ pub(crate) struct Shutdown {
     changed: Notify,
 }
 
-/// What [`Locks::shutdown`](crate::Locks::shutdown) released, and what it had to leave.
+/// How many leases [`Locks::shutdown`](crate::Locks::shutdown) released, and how many are
+/// left.
+///
+/// # Examples
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// let locks = leasehold::Locks::in_memory();
+/// let report = locks.shutdown().await;
+/// if report.left > 0 {
+///     eprintln!("{} locks end with their TTLs", report.left);
+/// }
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ShutdownReport {
-    /// How many leases were released since the shutdown began, by their holders or in the
-    /// background.
+    /// How many leases were released since the shutdown began, by their holders or for
+    /// them.
     pub released: usize,
-    /// How many leases are left to their TTLs, because their holders kept them or the store
-    /// could not be reached. Leases that were lost before do not count.
+    /// How many leases are left and end with their TTLs. Their holders did not drop them,
+    /// or the store could not be reached. Leases that were lost before do not count.
     pub left: usize,
 }
 

@@ -17,32 +17,46 @@ use super::{
 use crate::core::error::{Outcome, Step};
 use crate::core::key::LockKey;
 
-/// What goes wrong with a command: see [`Faults`](crate::Faults).
+/// A failure of one command, planned with [`Faults`](crate::Faults).
 ///
-/// A failure that may pass is met with patience: an acquisition asks again for its
-/// wait, and for a second at least; a release is sent three times, and then goes on in
-/// the background; a renewal is sent again until the lease ends. So one such fault
-/// goes unnoticed, as it does in production. To see the error, plan it for
-/// [`always`](crate::Faults::always).
+/// The client retries after a failure that may be temporary: an acquisition for its wait,
+/// and for at least a second; a release three times, and then in the background; a renewal
+/// until the lease ends. So a single such fault goes unnoticed, as in production. To see
+/// the error, plan the fault with [`always`](crate::Faults::always).
+///
+/// # Examples
+///
+/// ```
+/// use leasehold::{Fault, Locks};
+///
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() -> Result<(), leasehold::LockError> {
+/// let (locks, faults) = Locks::in_memory_with_faults();
+/// faults.next(Fault::LoseReply);
+/// let lease = locks.mutex("order:42").lock().await?; // asked twice, granted once
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Fault {
-    /// The store can't be reached, so the command surely does not run. It may pass.
+    /// The store can't be reached, so the command certainly does not run. Temporary.
     Unreachable,
-    /// The store refuses for good, as for lack of rights, and the command does not run.
-    /// Who acquires or releases has the error at once.
+    /// The store refuses for good, such as for a missing permission. The command does not
+    /// run, and an acquisition or a release returns the error at once.
     Refuse,
-    /// The command is lost on its way: it does not run, and nobody knows. It may pass.
+    /// The command is lost on its way. It does not run, but the client can't know.
+    /// Temporary.
     LoseCommand,
-    /// The command is done, and its answer is lost: nobody knows that it ran. It may
-    /// pass.
+    /// The command runs, but its reply is lost, so the client can't know. Temporary.
     LoseReply,
-    /// The same, but it takes this long until the answer is given up, as by a time-out.
+    /// The command runs, and the client gives its reply up after this time, as after a
+    /// time-out.
     LoseReplyAfter(Duration),
-    /// The command is done at once, and its answer takes this long.
+    /// The command runs at once, and its reply takes this long.
     Delay(Duration),
-    /// The command is done, and is never answered, nor does it fail. No server does
-    /// that, since commands to it have a time-out: it is for callers with one of their
+    /// The command runs, and neither a reply nor an error comes. No real server does that,
+    /// because commands to it have a time-out. It is for callers with a time-out of their
     /// own.
     Hang,
 }

@@ -1,37 +1,65 @@
-//! What a store knows of a lock: who holds it, and who waits for it.
+//! What a store tells about a lock: its holders and its waiters.
 
 use std::time::Duration;
 
 use super::ClientId;
 use crate::core::fence::Fence;
 
-/// How many holders, and how many waiters, are named: as many as a script may go through.
+/// How many holders, and how many waiters, are listed: as many as a script may go through.
 pub(super) const MOST: usize = 64;
 
-/// What the store knows of a lock, from [`Locks::inspect`](crate::Locks::inspect).
+/// A lock's kind, holders and waiters, from [`Locks::inspect`](crate::Locks::inspect).
 ///
-/// It was so when the store was asked, and may have changed since: for people, and
-/// not for decisions of a program.
+/// It may be out of date when it arrives. So it is for people, not for a program's
+/// decisions.
+///
+/// # Examples
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), leasehold::LockError> {
+/// # let locks = leasehold::Locks::in_memory();
+/// let lease = locks.semaphore("reports", 4).acquire_many(3).await?;
+/// let reports = locks.inspect("reports").await?;
+/// assert_eq!((reports.held, reports.waiting), (1, 0));
+/// assert_eq!(reports.holders[0].weight, 3);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct LockInfo {
-    /// Which kind of lock it is; nothing if the store has no record of it: a minute
-    /// after it was released, and at once when a lease has run out.
+    /// The kind of the lock. `None` if the store has no record of it: a minute after a
+    /// release, and at once when a lease has expired.
     pub kind: Option<LockKind>,
-    /// Who holds it: the first 64, by when their leases end.
+    /// The holders: the first 64, in the order in which their leases end.
     pub holders: Vec<Holder>,
-    /// How many hold it in all.
+    /// The number of all holders.
     pub held: u64,
-    /// How long it stays held without a holder, by `hold_at_least`.
+    /// How long `hold_at_least` keeps the lock without a holder.
     pub kept: Option<Duration>,
-    /// Who waits for it: the first 64, in their order. Of a process that waits
-    /// several times, the store may know one.
+    /// The waiters: the first 64, in their order. Of a process with several waiters, the
+    /// store may know only one.
     pub waiters: Vec<Waiter>,
-    /// How many wait for it in all.
+    /// The number of all waiters in the store.
     pub waiting: u64,
 }
 
-/// A kind of lock.
+/// The kind of a lock that the store has a record of.
+///
+/// # Examples
+///
+/// ```
+/// use leasehold::LockKind;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), leasehold::LockError> {
+/// # let locks = leasehold::Locks::in_memory();
+/// let read = locks.rw_lock("catalogue").read().await?;
+/// assert_eq!(locks.inspect("catalogue").await?.kind, Some(LockKind::RwLock));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LockKind {
@@ -43,65 +71,97 @@ pub enum LockKind {
     Semaphore,
     /// A [`RwLock`](crate::RwLock).
     RwLock,
-    /// No lock of this crate: something else has its name in the store.
+    /// Not a lock of this crate: something else has this name in the store.
     Foreign,
 }
 
-/// Who holds a lock.
+/// One holder of a lock, in [`LockInfo::holders`].
+///
+/// # Examples
+///
+/// ```
+/// use leasehold::Holder;
+///
+/// fn show(holder: &Holder) -> String {
+///     let host = holder.client.as_ref().map_or("unknown", |client| client.host.as_str());
+///     format!("{host}, for another {:?}", holder.remaining)
+/// }
+/// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Holder {
-    /// The process; nothing if that is not known (any more).
+    /// The client; `None` if the store does not know it, or no longer.
     pub client: Option<ClientInfo>,
-    /// The owner, if it was given one.
+    /// The owner, if one was given.
     pub owner: Option<String>,
     /// Whether it is the writer of a read-write lock.
     pub is_writer: bool,
-    /// How much of a semaphore's limit it takes; 1 for all other locks.
+    /// How much of a semaphore's limit it takes. 1 for all other locks.
     pub weight: u32,
-    /// The fencing token, if it has one. Where a lease went from task to task inside of a
-    /// process, it is the first one's: theirs are up to 63 greater.
+    /// The fencing token, if the lease has one. If the lease was handed over inside a
+    /// process, it is the token of the first: those of the next leases are up to 63
+    /// greater.
     pub fence: Option<Fence>,
-    /// For how long it has held it; nothing for a permit or a reader, of whom that
-    /// is not stored.
+    /// How long it has held the lock. `None` for a permit and a reader: the store does not
+    /// keep it.
     pub held_for: Option<Duration>,
-    /// How long its lease lasts, unless it is renewed.
+    /// The time until its lease ends, unless it is renewed.
     pub remaining: Duration,
 }
 
-/// Who waits for a lock.
+/// One waiter for a lock, in [`LockInfo::waiters`].
+///
+/// # Examples
+///
+/// ```
+/// use leasehold::Waiter;
+///
+/// fn show(waiter: &Waiter) -> String {
+///     let service = waiter.client.as_ref().map_or("unknown", |client| client.service.as_str());
+///     format!("{service} has waited for {:?}", waiter.waiting_for)
+/// }
+/// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Waiter {
-    /// The process; nothing if that is not known (any more).
+    /// The client; `None` if the store does not know it, or no longer.
     pub client: Option<ClientInfo>,
-    /// The owner, if it was given one.
+    /// The owner, if one was given.
     pub owner: Option<String>,
-    /// Whether it is to write.
+    /// Whether it waits to write.
     pub is_writer: bool,
-    /// How much of a semaphore's limit it asks for; 1 for all other locks.
+    /// How much of a semaphore's limit it asks for. 1 for all other locks.
     pub weight: u32,
-    /// For how long it has waited.
+    /// How long it has waited.
     pub waiting_for: Duration,
 }
 
-/// Who a client is, for those who ask who holds a lock.
+/// A client as operators see it: its service, its host and its process.
+///
+/// # Examples
+///
+/// ```
+/// use leasehold::ClientInfo;
+///
+/// fn show(client: &ClientInfo) -> String {
+///     format!("{} on {}, process {}", client.service, client.host, client.process)
+/// }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ClientInfo {
-    /// The client's id, with which all its request ids begin.
+    /// The client's id. The ids of all its requests begin with it.
     pub id: ClientId,
-    /// The service's name.
+    /// The name of its service.
     pub service: String,
-    /// The machine's name; empty if it is not known.
+    /// The name of its machine; empty if it is unknown.
     pub host: String,
-    /// The process id.
+    /// Its process id.
     pub process: u32,
 }
 
 impl ClientInfo {
-    /// A client of this process, and of this service; by default it is called as the
-    /// program's file.
+    /// A client of this process. Without a service it has the name of the program's file.
     pub(crate) fn of_process(id: ClientId, service: Option<String>) -> Self {
         let service = service.unwrap_or_else(program);
         Self { id, service, host: host(), process: std::process::id() }
@@ -133,21 +193,38 @@ impl ClientInfo {
     }
 }
 
-/// What [`Locks::force_release`](crate::Locks::force_release) did.
+/// The result of [`Locks::force_release`](crate::Locks::force_release).
+///
+/// # Examples
+///
+/// ```
+/// use leasehold::Forced;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), leasehold::LockError> {
+/// # let locks = leasehold::Locks::in_memory();
+/// match locks.force_release("order:42").await? {
+///     Forced::Released { held, fence, .. } => println!("{held} holders; write {fence} next"),
+///     Forced::NotHeld => println!("it was free"),
+///     other => println!("{other:?}"),
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 #[must_use = "it says whether the lock was held at all, and the token to write to the resource"]
 pub enum Forced {
-    /// It was taken from all who held it.
+    /// All holders lost the lock.
     Released {
-        /// From how many.
+        /// How many holders there were.
         held: u64,
-        /// Greater than the tokens of all who held it, and not above those of all
-        /// who come: a resource that has seen it refuses the former holders.
+        /// A token greater than those of all former holders, and not greater than those of
+        /// all later ones. A resource that has seen it refuses the former holders.
         fence: Fence,
     },
-    /// Nobody held it. Nothing was changed.
+    /// Nobody held the lock. Nothing has changed.
     NotHeld,
-    /// What has the name is no lock of this crate. Nothing was changed.
+    /// The name belongs to something that is not a lock of this crate. Nothing has changed.
     Foreign,
 }

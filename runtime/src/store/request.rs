@@ -15,7 +15,21 @@ use crate::core::key::LockKey;
 const CLIENT: usize = 22;
 const COUNTER: usize = 12;
 
-/// A client's id: a random uuid in its short form, base64 without padding.
+/// The id of one client: a random UUID in its short form, base64 without padding.
+///
+/// # Examples
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), leasehold::LockError> {
+/// # let locks = leasehold::Locks::in_memory();
+/// let (a, b) = (locks.mutex("a").lock().await?, locks.mutex("b").lock().await?);
+/// let (a, b) = (locks.inspect("a").await?, locks.inspect("b").await?);
+/// let id = |info: &leasehold::LockInfo| info.holders[0].client.as_ref().map(|client| client.id);
+/// assert_eq!(id(&a), id(&b));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ClientId([u8; CLIENT]);
 

@@ -1,5 +1,4 @@
-//! What needs axum: keys from a route's parameters, and the lease as an
-//! argument of a handler.
+//! For axum: keys from a route's parameters, and the lease as an argument of a handler.
 
 use std::convert::Infallible;
 
@@ -16,33 +15,32 @@ use super::reject::problem;
 use crate::core::key::{KeyTemplate, LockKey};
 use crate::engine::lease::LeaseHandle;
 
-/// Makes a key source from a template over the parameters of axum's route, such as
-/// `"order:{id}"` for the route `/orders/{id}`.
+/// Makes keys from a template over the parameters of axum's route, such as `"order:{id}"`
+/// for the route `/orders/{id}`.
 ///
-/// Values are percent-decoded as axum does it, and then escaped as [`KeyTemplate`] does: a
-/// `/` in a value is `%2F` in the key. Two parameters need a character between them that no
-/// value has, such as `:`, so different values always make different keys. `{{` and `}}` are
-/// braces. A wildcard `{*path}` of the route is `{path}` here.
+/// Values are percent-decoded as axum does it, and then escaped as in [`KeyTemplate`]: a
+/// `/` in a value is `%2F` in the key. Text between two parameters must contain a character
+/// that no value has, such as `:`, so that different values always make different keys.
+/// `{{` and `}}` are braces. The route's wildcard `{*path}` is `{path}` here.
 ///
-/// A value is the text in the URL, not what the handler parses: `1`, `01` and `+1` are three
-/// locks for one number. Refuse all spellings but one before the layer, or lock in the
-/// handler by the parsed value.
+/// The values are the text in the URL, not what the handler parses: `1`, `01` and `+1` are
+/// three locks for one number. Refuse all spellings but one before the layer, or lock in
+/// the handler by the parsed value.
 ///
-/// A request is refused with 400 if its route lacks a parameter of the template or has it
-/// twice, or if the value is empty, is not UTF-8, or makes the name too long.
+/// A request is refused with status 400 if its route lacks a parameter of the template or
+/// has it twice, and if the value is empty, is not UTF-8, or makes the name too long.
 ///
-/// Put the layer on the methods of a route: `put(update).route_layer(…)`. A wrong method then
-/// takes no lock. `put(update).layer(…)`, `Router::route_layer` and `Router::layer` know the
-/// parameters too, but a wrong method takes the lock before it is answered with 405 (or with
-/// 409 if others hold it). With `Router::layer` a wrong path is answered with 400 instead of
-/// 404. Around the finished router (`layer.layer(router)`) there are no parameters, so every
-/// request is refused.
+/// Put the layer on the methods of a route: `put(update).route_layer(…)`. Then it ignores
+/// requests that no handler answers. Three other calls know the parameters too:
+/// `put(update).layer(…)`, `Router::route_layer` and `Router::layer`. With these, a wrong
+/// method takes the lock before it is answered with 405, or with 409 if the lock is held.
+/// With `Router::layer`, a wrong path is answered with 400 instead of 404. A layer around
+/// the finished router (`layer.layer(router)`) sees no parameters, and refuses everything.
 ///
 /// # Panics
 ///
-/// When the app is built, as `Router::route` does: if the template is malformed, has nothing
-/// between two parameters that separates their values (`"{a}-{b}"`), or makes names that no
-/// lock can have.
+/// When the app is built, as in `Router::route`: if the template is malformed, if nothing
+/// separates the values of two parameters (`"{a}-{b}"`), or if no lock can have its names.
 ///
 /// # Examples
 ///
@@ -83,7 +81,18 @@ pub fn path_key(template: &'static str) -> PathKey {
     }
 }
 
-/// The key source that [`path_key`] makes.
+/// The key source that [`path_key`] makes, for types that name it.
+///
+/// # Examples
+///
+/// ```
+/// use leasehold::tower::PathKey;
+/// use leasehold::{LockLayer, Locks, path_key};
+///
+/// fn orders(locks: &Locks) -> LockLayer<PathKey> {
+///     LockLayer::mutex(locks, path_key("order:{id}"))
+/// }
+/// ```
 #[derive(Clone, Debug)]
 pub struct PathKey {
     template: &'static str,
@@ -125,14 +134,14 @@ impl RequestKey for PathKey {
 }
 
 impl PathKey {
-    /// No client can do anything about it.
+    /// Logs a mistake of the server, which no client can correct.
     fn misplaced(&self, problem: String) -> KeyError {
         tracing::warn!(template = self.template, problem, "no lock key can be made from a request");
         KeyError::new(problem)
     }
 }
 
-/// The key of the values, each with its parameter's name.
+/// The key for the values, each with its parameter's name.
 fn build<'a>(
     pieces: &[Piece],
     value: impl Fn(&'static str) -> Result<(&'static str, &'a str), KeyError>,
@@ -150,7 +159,7 @@ fn build<'a>(
     key.finish().map_err(KeyError::new)
 }
 
-/// Takes a template apart.
+/// Splits a template into its pieces.
 fn pieces(template: &'static str) -> Result<Vec<Piece>, String> {
     let (mut pieces, mut rest) = (Vec::new(), template);
     while let Some(at) = rest.find(['{', '}']) {
@@ -181,10 +190,9 @@ fn pieces(template: &'static str) -> Result<Vec<Piece>, String> {
     Ok(pieces)
 }
 
-/// Extracts the handle of the request's lease.
+/// The lease that the request runs under. With several layers it is the innermost one's.
 ///
-/// Take an `Option` of it if a request may pass without a lock. With several layers, it is
-/// the innermost layer's.
+/// Take an `Option` of it if a request may pass without a lock.
 impl<S: Send + Sync> FromRequestParts<S> for LeaseHandle {
     type Rejection = NoLease;
 
@@ -201,7 +209,22 @@ impl<S: Send + Sync> OptionalFromRequestParts<S> for LeaseHandle {
     }
 }
 
-/// The rejection of a [`LeaseHandle`] argument whose request has no lock: status 500.
+/// The rejection of a request without a lock whose handler takes a [`LeaseHandle`]: status
+/// 500.
+///
+/// # Examples
+///
+/// ```
+/// use axum::extract::FromRequestParts;
+/// use leasehold::LeaseHandle;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// let (mut parts, ()) = http::Request::new(()).into_parts();
+/// let lease = <LeaseHandle as FromRequestParts<()>>::from_request_parts(&mut parts, &()).await;
+/// println!("{}", lease.unwrap_err()); // says what to do
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, thiserror::Error)]
 #[error(
     "the handler takes a `LeaseHandle`, but this request is under no lock: no `LockLayer` is \

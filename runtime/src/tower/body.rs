@@ -1,4 +1,4 @@
-//! The response's body, which carries the lease to its end.
+//! The response's body, which holds the lease until its end.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -10,17 +10,40 @@ use pin_project_lite::pin_project;
 use crate::engine::lease::Lease;
 
 pin_project! {
-    /// The body of a response under a lock. It holds the lock to its end.
+    /// The body of a response from a [`LockService`](super::LockService): that of the inner
+    /// service, which holds the lease until its end, or that of a refusal.
     ///
-    /// The release begins when the server takes the last frame, when the body fails, or when
-    /// it is dropped, whichever is first. It begins at once if there is nothing to send, as
-    /// with status 204. A server may drop the body of an answer to HEAD unread.
+    /// The release begins at the first of these: the last frame was given to the server,
+    /// the body failed, or the body was dropped. If there is nothing to send, as with
+    /// status 204, it begins at once. A server may drop the body of a response to HEAD
+    /// unread.
     ///
-    /// Nothing waits for the release: a background task does it. Trailers, the size hint and
-    /// errors pass through. The body of a refusal has no lease.
+    /// Nothing waits for the release: it runs in the background. Trailers, the size hint
+    /// and errors pass through. While the body is polled and holds the lease,
+    /// [`LeaseHandle::current`](crate::LeaseHandle::current) is the lease's.
     ///
-    /// While the body is polled and holds the lease,
-    /// [`LeaseHandle::current`](crate::LeaseHandle::current) is the lease's handle.
+    /// # Examples
+    ///
+    /// ```
+    /// use http::{Request, Response};
+    /// use leasehold::tower::LeaseBody;
+    /// use leasehold::{LockLayer, Locks};
+    /// use tower::{Layer, ServiceExt};
+    /// # use std::convert::Infallible;
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let locks = Locks::in_memory();
+    /// let service = LockLayer::mutex(&locks, "import").layer(tower::service_fn(
+    ///     |_: Request<()>| async { Ok::<_, Infallible>(Response::new(String::from("done"))) },
+    /// ));
+    /// let body: LeaseBody<String> = service.oneshot(Request::new(())).await?.into_body();
+    /// assert!(locks.mutex("import").try_lock().await.is_err());
+    /// drop(body);
+    /// assert!(locks.mutex("import").lock().await.is_ok());
+    /// # Ok(())
+    /// # }
+    /// ```
     #[derive(Debug)]
     pub struct LeaseBody<B> {
         #[pin]
@@ -39,7 +62,7 @@ pin_project! {
     }
 }
 
-/// Does something in which the current lease is this one, if there is one.
+/// Runs a function in which the current lease is this one, if there is one.
 pub(super) fn under<R>(lease: Option<&Lease>, work: impl FnOnce() -> R) -> R {
     match lease {
         Some(lease) => lease.handle().sync_scope(work),
@@ -48,7 +71,7 @@ pub(super) fn under<R>(lease: Option<&Lease>, work: impl FnOnce() -> R) -> R {
 }
 
 impl<B: Body> LeaseBody<B> {
-    /// Holds the lease, if any, for as long as the body has something to send.
+    /// Holds the lease, if there is one, for as long as the body has something to send.
     pub(super) fn new(body: B, lease: Option<Lease>) -> Self {
         // A body at its end may never be polled.
         let lease = lease.filter(|_| !body.is_end_stream());

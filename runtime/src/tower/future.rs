@@ -1,4 +1,4 @@
-//! One request: acquire, run, hand the lease to the body.
+//! One request: acquire the lock, run the handler, give the lease to the body.
 
 use std::fmt;
 use std::future::Future;
@@ -25,13 +25,30 @@ use crate::engine::lease::Lease;
 type Loss = Pin<Box<dyn Future<Output = LossReason> + Send>>;
 
 pin_project! {
-    /// The future of a [`LockService`](super::LockService): it acquires, then runs the inner
-    /// service.
+    /// The future of a [`LockService`](super::LockService): acquires the lock, and then
+    /// runs the inner service.
     ///
     /// # Cancel safety
     ///
-    /// Safe. A server drops it when the client goes away. It then leaves the queue, or drops
-    /// the inner service's future and has a background task release the lock.
+    /// A server drops it when the client goes away. Before the lock is acquired, that stops
+    /// waiting. Afterwards it drops the inner service's future and then releases the lock
+    /// in the background.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use http::{Request, Response};
+    /// use leasehold::tower::{LockService, ResponseFuture};
+    /// use tower::Service;
+    /// use tower::util::BoxCloneService;
+    /// # use std::convert::Infallible;
+    ///
+    /// type Inner = BoxCloneService<Request<()>, Response<String>, Infallible>;
+    ///
+    /// fn call(service: &mut LockService<Inner, &'static str>) -> ResponseFuture<Inner, ()> {
+    ///     service.call(Request::new(()))
+    /// }
+    /// ```
     pub struct ResponseFuture<S, A>
     where
         S: Service<Request<A>>,

@@ -8,25 +8,42 @@ use http::request::Parts;
 use crate::core::error::LockError;
 use crate::core::key::{IntoLockKey, LockKey};
 
-/// A source of keys: it says which lock a request takes.
+/// Selects the lock for each request of a [`LockLayer`](super::LockLayer).
 ///
-/// A plain name is one lock for all requests. [`key_by`] calls a function, and `path_key`
-/// (feature `axum`) fills a template.
+/// A name is the same lock for all requests. [`key_by`] makes a source from a function,
+/// and, with the feature `axum`, `path_key` from a template.
+///
+/// # Examples
+///
+/// ```
+/// use http::request::Parts;
+/// use leasehold::LockKey;
+/// use leasehold::tower::{KeyError, RequestKey};
+///
+/// struct ByHost;
+///
+/// impl RequestKey for ByHost {
+///     fn lock_key(&self, parts: &mut Parts) -> Result<Option<LockKey>, KeyError> {
+///         let host = parts.uri.host().ok_or_else(|| KeyError::new("the URI has no host"))?;
+///         LockKey::new(format!("host:{host}")).map(Some).map_err(KeyError::new)
+///     }
+/// }
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` does not say which lock a request takes",
     label = "not a key source",
     note = "use a name, `key_by(|parts| …)`, or, with the feature `axum`, `path_key(\"order:{{id}}\")`"
 )]
 pub trait RequestKey {
-    /// Returns the request's lock, from its head. `None` lets the request pass without a
+    /// The lock for this request, from its head. With `None` the request passes without a
     /// lock.
     ///
-    /// The head is `&mut` for extractors only; do not change it.
+    /// The head is `&mut` for extractors; leave it as it is.
     ///
     /// # Errors
     ///
-    /// [`KeyError`] if the request does not name a lock: it is refused with 400, and never
-    /// passes unlocked.
+    /// [`KeyError`] if no key can be made for this request. It is refused with status 400,
+    /// and never passes without a lock.
     fn lock_key(&self, parts: &mut Parts) -> Result<Option<LockKey>, KeyError>;
 }
 
@@ -47,13 +64,13 @@ impl RequestKey for &'static str {
     }
 }
 
-/// Makes a key source from a function of the request's head.
+/// Makes keys with a function of the request's head.
 ///
-/// The function returns an `Option`, or a `Result` of a key or of an `Option`. `None` lets
-/// the request pass without a lock. An error, or a name that is not allowed, is answered
-/// with 400.
+/// The function returns an `Option`, in which `None` lets the request pass without a lock,
+/// or a `Result` of a key or of an `Option`. An error is answered with status 400, and so
+/// is a name that no lock can have.
 ///
-/// Put values from outside through [`KeyTemplate`](crate::KeyTemplate), so that they cannot
+/// Put values from outside through [`KeyTemplate`](crate::KeyTemplate), so that they can't
 /// name another lock.
 ///
 /// # Examples
@@ -69,8 +86,8 @@ impl RequestKey for &'static str {
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let locks = Locks::in_memory();
 ///
-/// // One request at a time for each idempotency key; without one, no lock. One that
-/// // is there and can't be read is an error: `None` would let it through.
+/// // One request at a time for each idempotency key, and no lock without the header. A header
+/// // that can't be read is an error: `None` would let the request pass.
 /// let by_header = LockLayer::mutex(&locks, key_by(|parts| {
 ///     let Some(key) = parts.headers.get("idempotency-key") else { return Ok(None) };
 ///     let key = key.to_str().map_err(|_| "the header Idempotency-Key is not ASCII")?;
@@ -105,7 +122,19 @@ where
     KeyBy(key)
 }
 
-/// The key source that [`key_by`] makes.
+/// The key source that [`key_by`] makes, for types that name it.
+///
+/// # Examples
+///
+/// ```
+/// use http::request::Parts;
+/// use leasehold::tower::{KeyBy, key_by};
+/// use leasehold::{LockLayer, Locks};
+///
+/// fn by_path(locks: &Locks) -> LockLayer<KeyBy<fn(&Parts) -> Option<String>>> {
+///     LockLayer::mutex(locks, key_by(|parts| Some(parts.uri.path().to_owned())))
+/// }
+/// ```
 #[derive(Clone, Copy)]
 pub struct KeyBy<F>(F);
 
@@ -125,19 +154,29 @@ impl<F> fmt::Debug for KeyBy<F> {
     }
 }
 
-/// The return types of a function for [`key_by`]: an `Option` of a key, or a `Result` of a
+/// The return value of a function for [`key_by`]: an `Option` of a key, or a `Result` of a
 /// key or of such an `Option`.
+///
+/// # Examples
+///
+/// ```
+/// use leasehold::tower::MaybeKey;
+///
+/// assert!(Some("tenant:7").maybe_key().unwrap().is_some());
+/// assert!(None::<String>.maybe_key().unwrap().is_none());
+/// assert!(Err::<String, _>("the header x-tenant is missing").maybe_key().is_err());
+/// ```
 #[diagnostic::on_unimplemented(
     message = "a function for `key_by` cannot return `{Self}`",
     label = "neither a key nor the lack of one",
     note = "return `Option<_>`, `Result<_, E>` or `Result<Option<_>, E>`, of strings or `LockKey`s"
 )]
 pub trait MaybeKey {
-    /// Returns the key, or `None` for no lock.
+    /// The key; `None` for no lock.
     ///
     /// # Errors
     ///
-    /// [`KeyError`] if the request should name a lock and does not.
+    /// [`KeyError`] if the request should have a key and has none.
     fn maybe_key(self) -> Result<Option<LockKey>, KeyError>;
 }
 
@@ -171,7 +210,16 @@ fn some(key: impl IntoLockKey) -> Result<Option<LockKey>, KeyError> {
     key.into_lock_key().map(Some).map_err(KeyError::new)
 }
 
-/// Why no key could be made of a request. Its text is for the client to read.
+/// Why no key could be made for a request. Its text is for the client to read.
+///
+/// # Examples
+///
+/// ```
+/// use leasehold::tower::KeyError;
+///
+/// let error = KeyError::new("the header x-tenant is missing");
+/// assert_eq!(error.to_string(), "the header x-tenant is missing");
+/// ```
 #[derive(Debug, thiserror::Error)]
 #[error("{text}")]
 pub struct KeyError {
@@ -179,10 +227,10 @@ pub struct KeyError {
 }
 
 impl KeyError {
-    /// An error with a text of your own, or the text of another error.
+    /// Makes an error from a text, or with the text of another error.
     ///
-    /// Of [`LockError::InvalidKey`] only the problem is kept: the name is not
-    /// for others to read.
+    /// Of [`LockError::InvalidKey`] it takes only the problem, because the client must not
+    /// read the name.
     pub fn new(error: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         let error = error.into();
         let text = match error.downcast_ref() {

@@ -19,13 +19,13 @@ use crate::api::quorum::{LockClient, SemaphoreClient};
 use crate::core::key::{IntoLockKey, LockKey};
 use crate::core::options::Wait;
 
-/// Longer than any request that is not stuck.
+/// Longer than any request takes that is not stuck.
 const MAX_HOLD: Duration = Duration::from_secs(10 * 60);
 
-/// A Tower layer that handles each request under the lock that its key names.
+/// A Tower layer that runs each request under the lock that its key names, or refuses it.
 ///
-/// The [module](super) says which refusal a client gets, how long the lock is held, and
-/// where the layer goes among others.
+/// See the [module](super) for the refusals, for how long the lock is held, and for the
+/// layer's place among others.
 ///
 /// # Examples
 ///
@@ -55,42 +55,42 @@ pub struct LockLayer<K> {
 }
 
 impl<K: RequestKey + 'static> LockLayer<K> {
-    /// Makes a layer for one request at a time for each key. It refuses others with 409.
+    /// One request at a time for each key. Others are refused with status 409.
     ///
     /// # Panics
     ///
     /// When the app is built, if the key is a plain string that looks like a template, such
-    /// as `"order:{id}"`: it would be one lock for all orders. `path_key` makes a key from a
+    /// as `"order:{id}"`. It would be one lock for all orders. `path_key` makes keys from a
     /// template.
     pub fn mutex(locks: &impl LockClient, key: K) -> Self {
         Self::new(locks.locks(), key, Kind::Mutex)
     }
 
-    /// Makes a layer for at most `limit` requests at a time for each key. It refuses others
-    /// with 429.
+    /// At most `limit` requests at a time for each key. Others are refused with status 429.
     ///
     /// # Panics
     ///
-    /// If the key is a plain string that looks like a template, as for
-    /// [`mutex`](Self::mutex).
+    /// When the app is built, if the key is a plain string that looks like a template, as
+    /// in [`mutex`](Self::mutex).
     pub fn semaphore(locks: &impl SemaphoreClient, key: K, limit: u32) -> Self {
         Self::new(locks.locks(), key, Kind::Semaphore { limit })
     }
 
-    /// Makes a layer for several readers or one writer at a time for each key. It refuses
-    /// others with 409.
+    /// For each key, many requests that read, or one that writes. Others are refused with
+    /// status 409.
     ///
     /// The methods that HTTP calls safe read: GET, HEAD, OPTIONS and TRACE. All others
     /// write, also unknown ones. So a handler of a GET must change nothing; if it does, use
-    /// [`mutex`](Self::mutex). A browser's preflight is an OPTIONS: answer it outside of this
-    /// layer, or it is refused while a writer runs.
+    /// [`mutex`](Self::mutex) for its route. A browser's preflight is an OPTIONS request.
+    /// Answer it outside of this layer, or it is refused while a writer holds the lock.
     ///
-    /// The [`LeaseHandle`](crate::LeaseHandle) of a reader has no fencing token.
+    /// The [`LeaseHandle`](crate::LeaseHandle) of a request that reads has no fencing
+    /// token.
     ///
     /// # Panics
     ///
-    /// If the key is a plain string that looks like a template, as for
-    /// [`mutex`](Self::mutex).
+    /// When the app is built, if the key is a plain string that looks like a template, as
+    /// in [`mutex`](Self::mutex).
     ///
     /// # Examples
     ///
@@ -147,76 +147,79 @@ impl<K: RequestKey + 'static> LockLayer<K> {
 }
 
 impl<K> LockLayer<K> {
-    /// Sets how long a lease lasts: 100 ms to 24 h, by default 30 s.
+    /// How long a lease lasts without a renewal: 100 ms to 24 h, by default 30 s. The
+    /// client renews it every third of this time.
     ///
-    /// The client renews it every third of that. A server that dies keeps the lock for at
-    /// most this long. Requests may take longer: [`max_hold`](Self::max_hold) bounds them.
+    /// A server that dies keeps the lock for at most this long. It does not limit requests;
+    /// [`max_hold`](Self::max_hold) does.
     #[must_use]
     pub fn ttl(mut self, ttl: Duration) -> Self {
         self.policy.ttl = Some(ttl);
         self
     }
 
-    /// Sets how long a request waits for its lock: a duration, or [`Wait::Forever`]. By
-    /// default 0, so it is refused at once.
+    /// How long a request waits for its lock: a duration, or [`Wait::Forever`]. The default
+    /// is 0: it is refused at once.
     ///
-    /// Each waiting request keeps its connection and its memory in this server.
-    /// [`max_waiters`](Self::max_waiters) bounds their number. A client that goes away stops
-    /// waiting.
+    /// Waiting requests queue up in this server, each with its connection and its memory.
+    /// [`max_waiters`](Self::max_waiters) limits their number. When a client goes away, its
+    /// request stops waiting.
     #[must_use]
     pub fn wait(mut self, wait: impl Into<Wait>) -> Self {
         self.policy.wait = wait.into();
         self
     }
 
-    /// Bounds how many requests of one key wait in this process: by default 256, and for a
-    /// semaphore its limit and 256 more.
+    /// How many requests of one key may wait in this process. The default is 256, and for a
+    /// semaphore its limit plus 256.
     ///
-    /// The next request is refused at once with `Retry-After: 1`: a semaphore answers 429,
-    /// the others 503. With 0 nobody waits, as with a [`wait`](Self::wait) of 0. Without a
-    /// wait nothing is counted.
+    /// The next request is refused at once, with `Retry-After: 1`: with status 429 by a
+    /// semaphore, with 503 by the others. With 0 nobody waits, as with a
+    /// [`wait`](Self::wait) of 0. Without a wait nothing is counted.
     ///
     /// A request counts until it has its lock, is refused, or its client goes away. Over
     /// Redis that includes the round trip that acquires a free lock, so a small number also
-    /// bounds how many requests acquire at the same time. Requests that wait for a failing
-    /// store count too: beyond the number they are refused even with
-    /// [`fail_open`](Self::fail_open). This layer and its clones count together. Other layers
-    /// and other processes count on their own.
+    /// limits how many requests acquire at the same time. Requests that wait for a failing
+    /// store count too. Above the limit they are refused even with
+    /// [`fail_open`](Self::fail_open).
+    ///
+    /// This layer and its clones count together. Other layers and other processes have
+    /// counts of their own.
     #[must_use]
     pub fn max_waiters(mut self, most: usize) -> Self {
         self.policy.max_waiters = Some(most);
         self
     }
 
-    /// Bounds how long a request holds its lock: 100 ms to 30 days, by default 10 minutes.
-    /// `None` is without end.
+    /// The longest time that a request holds its lock: 100 ms to 30 days, by default 10
+    /// minutes. `None` means no limit.
     ///
-    /// The time counts from the grant and includes the response's body. At its end the lease
-    /// is lost and the lock is free for others. A handler that still runs is dropped and
-    /// answered with 503. A body that is still being sent goes on without the lock, so a
-    /// semaphore no longer counts it. If requests may take longer, or streams must count to
-    /// their end, choose a longer time or none.
+    /// It counts from the grant, and includes the response's body. At its end the lock is
+    /// lost, and free for others. A handler that still runs is dropped, and the response is
+    /// 503. A body that is still being sent goes on without the lock, so a semaphore no
+    /// longer counts it. For slower requests, or to count streams until their end, set a
+    /// longer time or `None`.
     #[must_use]
     pub fn max_hold(mut self, most: impl Into<Option<Duration>>) -> Self {
         self.policy.max_hold = most.into();
         self
     }
 
-    /// Lets requests pass *without a lock*, with a warning, when the lock store fails. By
-    /// default they are refused with 503.
+    /// Lets requests pass *without a lock*, with a warning, if the lock store fails. By
+    /// default they are refused with status 503.
     ///
-    /// Use it for limits that protect a server, never for a lock that protects data. Before
-    /// a request passes, the layer retries for one second, or for `wait` if that is longer.
-    /// A request that passed has no [`LeaseHandle`](crate::LeaseHandle).
+    /// Use it for limits that protect a server, when serving matters more than the limit.
+    /// Never use it for a lock that protects data. A failing store is asked again for a
+    /// second before a request passes. Such a request has no
+    /// [`LeaseHandle`](crate::LeaseHandle).
     #[must_use]
     pub fn fail_open(mut self) -> Self {
         self.policy.fails_open = true;
         self
     }
 
-    /// Sets a function that answers refused requests.
-    ///
-    /// [`Refusal::to_response`] is the built-in answer, for the cases that stay as they are.
+    /// Answers refused requests with a function of your own. For the cases that should stay
+    /// as they are, return [`Refusal::to_response`].
     #[must_use]
     pub fn on_refused<F, D>(mut self, answer: F) -> Self
     where

@@ -1,5 +1,4 @@
-//! A layer's options, except its key source, and the acquisition that they make of a
-//! request.
+//! All options of a layer but the key, and what they make of a request.
 
 use std::fmt;
 use std::sync::Arc;
@@ -21,10 +20,10 @@ use crate::core::options::Wait;
 
 pub(super) type OnRefused = Arc<dyn Fn(&Refusal) -> Response<Bytes> + Send + Sync>;
 
-/// How many requests may wait beyond the permits by default.
+/// How many requests may wait by default, beyond a semaphore's permits.
 const MAX_WAITERS: usize = 256;
 
-/// Which kind of lock a layer takes.
+/// The kind of lock that a layer takes.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Kind {
     Mutex,
@@ -32,11 +31,11 @@ pub(super) enum Kind {
     RwLock,
 }
 
-/// All of a layer's options but the key.
+/// All options of a layer but the key.
 #[derive(Clone)]
 pub(super) struct Policy {
     pub(super) locks: Locks,
-    /// The lock, if the key source is one plain name.
+    /// The key, if it is one plain name: the same for all requests.
     pub(super) name: Option<LockKey>,
     pub(super) kind: Kind,
     pub(super) ttl: Option<Duration>,
@@ -89,11 +88,7 @@ impl Policy {
         })
     }
 
-    /// Nothing, if the request passes without a lock.
-    ///
-    /// # Errors
-    ///
-    /// The refusal, if it does not.
+    /// Whether a request passes without a lock. If not, the error is its refusal.
     pub(super) fn judge(&self, denied: Denied) -> Result<(), Refusal> {
         let is_semaphore = matches!(self.kind, Kind::Semaphore { .. });
         let error = match denied {
@@ -112,7 +107,7 @@ impl Policy {
         }
     }
 
-    /// The answer to a refused request.
+    /// The response to a refused request.
     pub(super) fn answer<B>(&self, refusal: &Refusal) -> Response<LeaseBody<B>> {
         refusal.log();
         let response = match &self.on_refused {

@@ -1,4 +1,4 @@
-//! Refusals: why the layer answers a request itself, and what it answers.
+//! Refusals: why the layer answers a request itself, and with what.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -12,16 +12,31 @@ use super::key::KeyError;
 use crate::core::error::{LockError, LossReason, Quiet};
 use crate::core::key::LockKey;
 
-/// When to come back if nobody can say when: `Retry-After` knows nothing shorter.
+/// When to try again if nobody can tell: the shortest time that `Retry-After` can say.
 const SOON: Duration = Duration::from_secs(1);
 
-/// Why the layer answers a request itself.
+/// The reason for which the layer answers a request itself.
+///
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use http::StatusCode;
+/// use leasehold::tower::{KeyError, Refusal};
+///
+/// let refusal = Refusal::NoKey(KeyError::new("the header x-tenant is missing"));
+/// assert_eq!(refusal.status(), StatusCode::BAD_REQUEST);
+/// assert_eq!(refusal.retry_after(), None);
+/// assert!(refusal.to_response().body().starts_with(b"{"));
+/// ```
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Refusal {
     /// The request does not say what to lock.
     NoKey(KeyError),
-    /// Others hold the mutex or the read-write lock.
+    /// Another request holds the mutex, or holds the read-write lock in a mode that
+    /// excludes this one.
     Held(LockError),
     /// The semaphore has too few free permits.
     Full(LockError),
@@ -30,21 +45,21 @@ pub enum Refusal {
     /// [`max_waiters`]: super::LockLayer::max_waiters
     #[non_exhaustive]
     Crowded {
-        /// The key of the lock.
+        /// The name of the lock.
         key: LockKey,
-        /// The status of the built-in answer: 429 for a semaphore, else 503.
+        /// The status of the built-in response: 429 for a semaphore, otherwise 503.
         status: StatusCode,
     },
     /// The lock store failed.
     Unavailable(LockError),
     /// The lock was lost while the request ran, and the handler was dropped.
     Lost(LossReason),
-    /// An option makes no sense, or the name is in use by another kind of lock.
+    /// An option is out of its range, or the name is in use by another kind of lock.
     Misconfigured(LockError),
 }
 
 impl Refusal {
-    /// What an acquisition's error means.
+    /// The refusal for an error of an acquisition.
     pub(super) fn of(error: LockError, is_semaphore: bool) -> Self {
         match error {
             LockError::Busy { .. } | LockError::TimedOut { .. } if is_semaphore => {
@@ -58,7 +73,7 @@ impl Refusal {
         }
     }
 
-    /// Too many requests wait.
+    /// The refusal of a request that finds too many waiters.
     pub(super) fn crowded(key: LockKey, is_semaphore: bool) -> Self {
         let status = if is_semaphore {
             StatusCode::TOO_MANY_REQUESTS
@@ -68,7 +83,7 @@ impl Refusal {
         Self::Crowded { key, status }
     }
 
-    /// The status of the built-in answer.
+    /// The status of the built-in response.
     #[must_use]
     pub fn status(&self) -> StatusCode {
         match self {
@@ -81,15 +96,15 @@ impl Refusal {
         }
     }
 
-    /// When a client may try again: `Retry-After` in the built-in response, in whole
-    /// seconds.
+    /// When a client may try again, in whole seconds: the `Retry-After` of the built-in
+    /// response.
     ///
-    /// It is one second. For a mutex that nobody holds and that `hold_at_least` keeps, it is
-    /// the rest of that time, rounded up. The rest of a lease says nothing: its holder
-    /// renews it, or releases it long before.
+    /// It is one second. If only `hold_at_least` keeps a mutex, it is the rest of that
+    /// time, rounded up. It does not say when a lease ends, because the holder renews it,
+    /// or releases it long before.
     ///
-    /// `None` if the same request would fail again, and after a lock was lost, when part of
-    /// the work may have been done.
+    /// `None` if the same request would fail again, and after a lock was lost, because part
+    /// of the work may be done.
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
         match self {
@@ -103,8 +118,7 @@ impl Refusal {
         }
     }
 
-    /// The built-in answer: a problem body after RFC 9457, which does not name
-    /// the lock.
+    /// The built-in response: a problem body after RFC 9457, which does not name the lock.
     #[must_use]
     pub fn to_response(&self) -> Response<Bytes> {
         let mut response = problem(self.status(), &self.detail(), self.retry_after());
@@ -134,8 +148,8 @@ impl Refusal {
         text.to_owned()
     }
 
-    /// Logs what an operator can act on. Keys may be personal, so they stay at `debug`, and
-    /// so does what a client can cause.
+    /// Logs what an operator can act on as a warning or an error. Keys, which may be
+    /// personal, and what a client can cause stay at `debug`.
     pub(super) fn log(&self) {
         match self {
             Self::NoKey(error) => tracing::debug!(%error, "a request does not say what to lock"),
@@ -182,7 +196,7 @@ pub(super) fn problem(
     response
 }
 
-/// At least one second, since 0 would ask for a retry at once.
+/// At least one second, because 0 would ask for a retry at once.
 fn whole_seconds(time: Duration) -> Duration {
     let begun = u64::from(time.subsec_nanos() > 0);
     Duration::from_secs(time.as_secs().saturating_add(begun)).max(SOON)

@@ -15,8 +15,20 @@ use super::future::ResponseFuture;
 use super::key::RequestKey;
 use super::policy::Policy;
 
-/// The service that [`LockLayer`](super::LockLayer) makes: it handles each request under
-/// a lock.
+/// The service that a [`LockLayer`](super::LockLayer) makes: each request runs under a
+/// lock.
+///
+/// # Examples
+///
+/// ```
+/// use leasehold::tower::LockService;
+/// use leasehold::{LockLayer, Locks};
+/// use tower::Layer;
+///
+/// fn one_at_a_time<S>(locks: &Locks, inner: S) -> LockService<S, &'static str> {
+///     LockLayer::mutex(locks, "import").layer(inner)
+/// }
+/// ```
 pub struct LockService<S, K> {
     inner: S,
     key: Arc<K>,
@@ -67,7 +79,7 @@ where
 }
 
 impl<S: Clone, K> LockService<S, K> {
-    /// The service that was made ready. Its clone stays, and has to be made
+    /// Takes the service that was made ready. A clone takes its place, and must be made
     /// ready again.
     fn take_ready(&mut self) -> S {
         let clone = self.inner.clone();

@@ -1,4 +1,4 @@
-//! Counts the requests that wait for each lock, and bounds their number.
+//! Counts the waiting requests of each lock, and limits their number.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -12,10 +12,10 @@ use crate::core::error::LockError;
 use crate::core::key::LockKey;
 use crate::engine::lease::Lease;
 
-/// An acquisition under way.
+/// An acquisition in flight.
 pub(super) type Acquire = Pin<Box<dyn Future<Output = Result<Lease, Denied>> + Send>>;
 
-/// The number of waiting requests per lock. A lock without waiters has no entry.
+/// The number of waiting requests for each lock. A lock without an entry has none.
 #[derive(Clone, Default)]
 pub(super) struct Waiters(Arc<Mutex<HashMap<LockKey, usize>>>);
 
@@ -25,7 +25,7 @@ impl Waiters {
     }
 }
 
-/// A request's place among the waiters. Dropping it gives the place back.
+/// A request's place among the waiters, once it has taken one. A drop gives it back.
 pub(super) struct Place {
     waiters: Waiters,
     key: LockKey,
@@ -69,12 +69,11 @@ impl Drop for Place {
 /// Why there is no lease.
 pub(super) enum Denied {
     Because(LockError),
-    /// Too many requests wait for this lock.
+    /// As many requests wait for this lock as may.
     Crowded(LockKey),
 }
 
-/// Acquires, and takes its place if it has to wait. Without a place, the number of waiters is
-/// not bounded.
+/// Acquires, and takes a place if it has to wait. Without a place, any number may wait.
 pub(super) fn bounded(
     place: Option<Place>,
     acquire: impl Future<Output = Result<Lease, LockError>> + Send + 'static,

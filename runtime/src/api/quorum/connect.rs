@@ -1,4 +1,4 @@
-//! Connecting to a quorum: which servers it may be made of, and how many have to be there.
+//! Connecting to a quorum: which servers it accepts, and how many must be there.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,12 +13,12 @@ use crate::store::quorum::Quorum;
 use crate::store::redis::{LazyStore, QuorumServer, RedisStore, Settings};
 use crate::store::{ClientId, QuorumMember, Store};
 
-/// That so many may be a quorum, for so long.
+/// Refuses a number of servers that makes no quorum, and a TTL out of its range.
 fn check(count: usize, longest_ttl: Duration) -> Result<(), LockError> {
     if count < 3 || count.is_multiple_of(2) {
         let problem = format!(
-            "{count} of them; a quorum is of 3, 5 or another odd number: one more makes an even \
-             number survive no more failures, and half of them is no majority"
+            "{count} servers are no quorum; give 3, 5 or another odd number, because an even \
+             number survives no more failures"
         );
         return Err(LockError::InvalidOption { option: "servers", problem });
     }
@@ -30,7 +30,7 @@ fn check(count: usize, longest_ttl: Duration) -> Result<(), LockError> {
 }
 
 fn named_twice(server: &str, other: &str) -> LockError {
-    let problem = format!("{server} and {other} are one; name each once");
+    let problem = format!("{server} and {other} are the same server; name each once");
     LockError::InvalidOption { option: "servers", problem }
 }
 
@@ -103,7 +103,7 @@ pub(crate) async fn connect_quorum<U: AsRef<str>>(
             tracing::warn!(%server, "a server of the quorum does not count yet: {why}");
         }
         if let Some(error) = &member.error {
-            tracing::warn!(%error, "a server of the quorum is done without until it can be reached");
+            tracing::warn!(%error, "a server of the quorum is unreachable; the others go on without it");
         }
     }
     let nodes = members

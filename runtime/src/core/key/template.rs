@@ -1,4 +1,4 @@
-//! Keys that are made of text and values.
+//! Keys that are built from text and values.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -9,12 +9,29 @@ use uuid::Uuid;
 use crate::core::error::LockError;
 use crate::core::lock_key::LockKey;
 
-/// A value that may stand in a key template, as in `"invoice:{invoice_id}"`.
+/// A value that can stand in a key template, as in `"invoice:{invoice_id}"`.
 ///
-/// Integers, strings, `bool`, `char`, `Uuid`, and references to them. Not
-/// floats, whose text is not unique, nor `Option`, whose `None` would make one
-/// lock of many. For a newtype of your own, `#[derive(KeyPart)]` (feature `macros`);
-/// for another type, write what identifies it.
+/// Integers, strings, `bool`, `char`, `Uuid`, and references to them can. Floats can't,
+/// because their text is not unique. `Option` can't, because its `None` would be one lock
+/// for many values. For a newtype of your own, use `#[derive(KeyPart)]` (feature `macros`).
+/// For any other type, write what identifies it.
+///
+/// # Examples
+///
+/// ```
+/// use leasehold::{KeyPart, KeyTemplate};
+///
+/// struct Account { bank: u32, number: u64 }
+///
+/// impl KeyPart for Account {
+///     fn write_part(&self, out: &mut dyn std::fmt::Write) -> std::fmt::Result {
+///         write!(out, "{}-{}", self.bank, self.number)
+///     }
+/// }
+/// let key = KeyTemplate::new().text("account:").part("it", &Account { bank: 7, number: 42 });
+/// assert_eq!(key.finish()?.name(), "account:7-42");
+/// # Ok::<(), leasehold::LockError>(())
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be part of a lock's key",
     label = "not a key part",
@@ -23,11 +40,11 @@ use crate::core::lock_key::LockKey;
     note = "an `Option` can't, since its `None` would be one lock for many: take the value out of it before, and decide what is locked without one"
 )]
 pub trait KeyPart {
-    /// Writes what identifies the value. It is escaped afterwards.
+    /// Writes what identifies the value. The template escapes it afterwards.
     ///
     /// # Errors
     ///
-    /// Those of the writer.
+    /// [`fmt::Error`] if `out` fails.
     fn write_part(&self, out: &mut dyn fmt::Write) -> fmt::Result;
 }
 
@@ -60,18 +77,17 @@ impl KeyPart for Cow<'_, str> {
     }
 }
 
-/// A key under construction: literal text, and values that can't change it.
+/// Builds a key from literal text and from values that can't change its meaning.
 ///
-/// Of a value, ASCII letters and digits, `-`, `_` and `.` stay as they are; all
-/// else is percent-escaped, byte by byte, as in a URL. So a UUID or a slug stays
-/// readable. Letters beyond ASCII are escaped too, since which characters are
-/// letters depends on the version of Unicode, and so on the compiler: two builds
-/// of a service must make the same key.
+/// Of a value, ASCII letters and digits, `-`, `_` and `.` stay as they are. Everything else
+/// is percent-escaped byte by byte, as in a URL. So a UUID or a slug stays readable.
+/// Letters beyond ASCII are escaped as well: which characters are letters depends on the
+/// version of Unicode, and two builds of a service must make the same key.
 ///
-/// Between two values stands text with at least one character that no value
-/// has, such as a `:`. Then different lists of values always make different keys
-/// of the same template. Two templates can still make the same key, as
-/// `order:{id}` and `{kind}:{id}` do: begin each with text of its own.
+/// Text between two values must contain a character that no value has, such as `:`. Then
+/// different values always make different keys of the same template. Two templates can
+/// still make the same key, as `order:{id}` and `{kind}:{id}` do, so begin each template
+/// with a text of its own.
 ///
 /// # Examples
 ///
@@ -88,7 +104,7 @@ impl KeyPart for Cow<'_, str> {
 #[derive(Debug, Default)]
 pub struct KeyTemplate {
     name: String,
-    /// The last value, if no text has followed that ends it.
+    /// The last value, until a text follows that ends it.
     open: Option<&'static str>,
     problem: Option<String>,
 }
@@ -100,7 +116,7 @@ impl KeyTemplate {
         Self::default()
     }
 
-    /// Appends text as it stands.
+    /// Appends text without escaping it.
     #[must_use]
     pub fn text(mut self, text: &str) -> Self {
         // A `%` begins what is escaped, and so is in values as well.
@@ -111,15 +127,15 @@ impl KeyTemplate {
         self
     }
 
-    /// Appends a value, escaped. `placeholder` is what errors call it.
+    /// Appends a value, escaped. Errors name it by `placeholder`.
     #[must_use]
     pub fn part<T: KeyPart + ?Sized>(mut self, placeholder: &'static str, value: &T) -> Self {
         if let Some(before) = self.open.replace(placeholder) {
             self.problem.get_or_insert_with(|| {
                 format!(
                     "nothing keeps the values of `{{{before}}}` and `{{{placeholder}}}` apart: \
-                     write `{{{before}}}:{{{placeholder}}}`, or between them another character \
-                     but ASCII letters and digits, `-`, `_`, `.` and `%`, which can be in values"
+                     write `{{{before}}}:{{{placeholder}}}`, or put another character between them \
+                     that no value has, so no ASCII letter or digit, `-`, `_`, `.` or `%`"
                 )
             });
         }
@@ -128,19 +144,19 @@ impl KeyTemplate {
         if written.is_err() || self.name.len() == before {
             self.problem.get_or_insert_with(|| {
                 format!(
-                    "the value of `{{{placeholder}}}` is empty, which would make one lock of many"
+                    "the value of `{{{placeholder}}}` is empty, which would be one lock for many"
                 )
             });
         }
         self
     }
 
-    /// The key.
+    /// Returns the key.
     ///
     /// # Errors
     ///
-    /// [`LockError::InvalidKey`] if nothing keeps two values apart, if a value
-    /// was empty, or if the name is not allowed.
+    /// [`LockError::InvalidKey`] if nothing separates two values, if a value is empty, or
+    /// if no lock can have the name.
     pub fn finish(self) -> Result<LockKey, LockError> {
         match self.problem {
             Some(problem) => Err(LockError::invalid_key(&self.name, problem)),
@@ -149,7 +165,7 @@ impl KeyTemplate {
     }
 }
 
-/// Whether a character of a value is escaped; the same on all versions of Rust.
+/// Whether a character of a value is escaped. The same on all versions of Rust.
 fn is_escaped(c: char) -> bool {
     !(c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.'))
 }

@@ -1,4 +1,4 @@
-//! What tells about a lease, and where work finds it.
+//! The handle that observes a lease, and the scope in which work finds it.
 
 use std::fmt;
 use std::future::Future;
@@ -11,32 +11,62 @@ use crate::core::key::LockKey;
 use crate::state::lease::LocalLease;
 use crate::store::ClientId;
 
-/// Tells about a lease: cheap to clone, and free to outlive it. It neither keeps the
-/// lease nor ends it.
+/// Observes a lease without keeping or ending it. Cheap to clone; it may outlive the lease.
 ///
-/// From [`Lease::handle`](crate::Lease::handle); and inside guarded work, however deep,
-/// from [`LeaseHandle::current`].
+/// It comes from [`Lease::handle`](crate::Lease::handle), and inside guarded work, however
+/// deep, from [`LeaseHandle::current`].
+///
+/// # Examples
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), leasehold::LockError> {
+/// # let locks = leasehold::Locks::in_memory();
+/// let lease = locks.mutex("order:42").lock().await?;
+/// let handle = lease.handle();
+/// tokio::spawn(async move { println!("lost: {}", handle.lost().await) });
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct LeaseHandle {
     local: Arc<LocalLease>,
 }
 
-/// How a lease stands.
+/// The state of a lease as this process knows it: held, suspect, lost or released.
+///
+/// # Examples
+///
+/// ```
+/// use leasehold::LeaseState;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), leasehold::LockError> {
+/// # let locks = leasehold::Locks::in_memory();
+/// let lease = locks.mutex("order:42").lock().await?;
+/// match lease.state() {
+///     LeaseState::Held => {}
+///     LeaseState::Suspect => println!("the store does not answer"),
+///     state => println!("not held any more: {state:?}"),
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LeaseState {
-    /// It is held.
+    /// The lease is held, and the last renewal succeeded.
     Held,
-    /// It is held, and the last renewal failed: it is tried again until the deadline,
-    /// at which the lease would be lost.
+    /// The lease is held, but the last renewal failed. The client tries again until the
+    /// deadline, at which the lease would be lost.
     Suspect,
-    /// It ended before its holder released it.
+    /// The lease ended before its holder released it.
     Lost(LossReason),
-    /// Its holder has released or detached it.
+    /// The holder has released or detached the lease.
     Released,
 }
 
-/// The lease that code runs under, and those around it.
+/// The lease that code runs under, and the leases around it.
 #[derive(Clone)]
 struct Scope {
     lease: LeaseHandle,
@@ -56,19 +86,21 @@ impl LeaseHandle {
         &self.local
     }
 
-    /// The lease that the calling code runs under: that of the innermost
+    /// The lease that the calling code runs under: the innermost
     /// [`Lease::run`](crate::Lease::run), `#[distributed_lock]`, `LockLayer` or
-    /// [`lead`](crate::Locks::lead) around it. Nothing outside of all of them, and in
-    /// tasks that were spawned inside: run their futures in [`scope`](Self::scope).
+    /// [`lead`](crate::Locks::lead) around it.
+    ///
+    /// `None` outside of all of them, and in tasks that were spawned inside. Run those
+    /// tasks' futures in [`scope`](Self::scope).
     ///
     /// # Examples
     ///
     /// ```
     /// use leasehold::{LeaseHandle, Locks};
     ///
-    /// /// Deep inside, where no lease was passed to.
+    /// /// Deep inside, where no lease was passed as an argument.
     /// async fn write() {
-    ///     let lease = LeaseHandle::current().expect("it is called under a lock");
+    ///     let lease = LeaseHandle::current().expect("the caller holds the lock");
     ///     println!("writing, with the fencing token {:?}", lease.fence());
     /// }
     ///
@@ -85,8 +117,8 @@ impl LeaseHandle {
         CURRENT.try_with(|scope| scope.lease.clone()).ok()
     }
 
-    /// Whether the calling code runs under a lease of this lock, however far out, that
-    /// this client has: then who waits for the lock waits for itself.
+    /// Whether the calling code runs under a lease of this lock that this client holds,
+    /// however far out. Then a waiter for the lock waits for itself.
     pub(crate) fn is_around(client: ClientId, key: &LockKey) -> bool {
         let is_of = |scope: &Scope| {
             let lease = &scope.lease;
@@ -103,23 +135,23 @@ impl LeaseHandle {
         Scope { lease: self.clone(), outer }
     }
 
-    /// Runs a future in which [`current`](Self::current) is this one. It does not keep
-    /// the lease, and is not dropped when that is lost.
+    /// Runs a future in which [`current`](Self::current) returns this handle. The future
+    /// does not keep the lease, and is not dropped when the lease is lost.
     ///
     /// # Cancel safety
     ///
-    /// As safe as the future: it is dropped with this one.
+    /// As safe as the given future, which is dropped with this one.
     pub fn scope<F: Future>(&self, work: F) -> impl Future<Output = F::Output> + use<F> {
         CURRENT.scope(self.inside(), work)
     }
 
-    /// Runs a function in which [`current`](Self::current) is this one: for futures that
-    /// are polled by hand.
+    /// Runs a function in which [`current`](Self::current) returns this handle: for futures
+    /// that are polled by hand.
     pub fn sync_scope<R>(&self, work: impl FnOnce() -> R) -> R {
         CURRENT.sync_scope(self.inside(), work)
     }
 
-    /// The lock.
+    /// The name of the lock.
     #[must_use]
     pub fn key(&self) -> &LockKey {
         &self.local.request.key
@@ -129,9 +161,9 @@ impl LeaseHandle {
     ///
     /// # Errors
     ///
-    /// - [`LockError::Lost`] once the lease is lost: its token is of no use.
-    /// - [`LockError::NotFenced`] for a permit or a reader's lease, of which several
-    ///   are out.
+    /// - [`LockError::Lost`] once the lease is lost: the token is useless.
+    /// - [`LockError::NotFenced`] for a permit or a reader's lease, because several are
+    ///   held at the same time.
     pub fn fence(&self) -> Result<Fence, LockError> {
         let key = || self.key().clone();
         if let Some(reason) = self.local.loss_so_far() {
@@ -140,21 +172,22 @@ impl LeaseHandle {
         self.local.fence.ok_or_else(|| LockError::NotFenced { key: key() })
     }
 
-    /// How long the lease lasts, unless it is renewed before; zero when it was
-    /// lost or released.
+    /// The time until the lease ends, unless it is renewed before. Zero when it is lost or
+    /// released.
     #[must_use]
     pub fn remaining(&self) -> Duration {
         self.local.remaining()
     }
 
-    /// Whether the lease is held now, by this process's own clock: neither lost nor
-    /// released. No command is sent.
+    /// Whether the lease is held now, and neither lost nor released, by this process's own
+    /// clock. No command is sent.
     #[must_use]
     pub fn is_held(&self) -> bool {
         self.local.is_held()
     }
 
-    /// How the lease stands, by this process's own clock. No command is sent.
+    /// Whether the lease is held, suspect, lost or released, by this process's own clock.
+    /// No command is sent.
     #[must_use]
     pub fn state(&self) -> LeaseState {
         if self.local.is_held() {
@@ -163,12 +196,28 @@ impl LeaseHandle {
         self.local.loss_so_far().map_or(LeaseState::Released, LeaseState::Lost)
     }
 
-    /// Resolves when the lease is lost: when its deadline has passed, or the
-    /// store has said so. It is pending for ever if it is released or detached before.
+    /// Waits until the lease is lost: its deadline has passed, or the store has said so. It
+    /// is pending for ever if the lease is released or detached before.
     ///
     /// # Cancel safety
     ///
-    /// Safe: nothing is lost when it is dropped.
+    /// Safe: dropping the future changes nothing.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use leasehold::LossReason;
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), leasehold::LockError> {
+    /// # let locks = leasehold::Locks::in_memory();
+    /// let lease = locks.mutex("order:42").lock().await?;
+    /// let handle = lease.handle();
+    /// let _ = locks.force_release("order:42").await?;
+    /// assert_eq!(handle.lost().await, LossReason::Forced);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn lost(&self) -> LossReason {
         self.local.lost().await
     }

@@ -1,14 +1,28 @@
-//! What came of a release.
+//! The result of a release.
 
-/// What a release did.
+/// Whether a lock is free after [`Lease::release`](crate::Lease::release).
+///
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+/// use leasehold::Released;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), leasehold::LockError> {
+/// # let locks = leasehold::Locks::in_memory();
+/// let nightly = locks.mutex("nightly").hold_at_least(Duration::from_secs(300));
+/// assert_eq!(nightly.lock().await?.release().await?, Released::Kept);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Released {
-    /// The lease has ended, and the lock is free for others, or the next has it.
+    /// The lease has ended. The lock is free, or the next waiter has it.
     Free,
-    /// This hold has ended, and so many others of its owner are left: of a reentrant
-    /// mutex alone.
+    /// The lease has ended, but its owner has this many others. Only of a reentrant mutex.
     StillHeld(u32),
-    /// It stays held, without a holder, for the rest of `hold_at_least`.
+    /// The lease has ended, but the lock is not free for the rest of `hold_at_least`.
     Kept,
 }

@@ -8,11 +8,11 @@ use super::Lease;
 use crate::core::error::LockError;
 
 impl Lease {
-    /// Runs a future under the lease, and drops it when the lease is lost. In it,
-    /// [`LeaseHandle::current`](crate::LeaseHandle::current) is this lease's.
+    /// Runs a future under the lease, and drops it when the lease is lost. Inside,
+    /// [`LeaseHandle::current`](crate::LeaseHandle::current) returns this lease's handle.
     ///
-    /// The deadline is checked before each poll, so that work which was stopped
-    /// past it does not go on.
+    /// The deadline is checked before each poll, so work that stood still past it does not
+    /// go on.
     ///
     /// # Errors
     ///
@@ -20,7 +20,21 @@ impl Lease {
     ///
     /// # Cancel safety
     ///
-    /// As safe as the future: it is dropped with this one.
+    /// As safe as the given future, which is dropped with this one.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), leasehold::LockError> {
+    /// # let locks = leasehold::Locks::in_memory();
+    /// let lease = locks.mutex("order:42").lock().await?;
+    /// let shipped = lease.run(async { "shipped" }).await?;
+    /// assert_eq!(shipped, "shipped");
+    /// lease.release().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn run<F: Future>(&self, work: F) -> Result<F::Output, LockError> {
         let mut work = pin!(self.handle.scope(work));
         let mut loss = pin!(self.local().lost());

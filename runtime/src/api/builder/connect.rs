@@ -1,0 +1,241 @@
+//! The ways in which a [`LocksBuilder`] connects.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+#[cfg(feature = "bb8")]
+use bb8_redis::{RedisConnectionManager, bb8::Pool};
+
+use super::LocksBuilder;
+use crate::api::locks::Locks;
+use crate::api::quorum::{QuorumLocks, connect_quorum, connect_quorum_lazy};
+use crate::core::error::LockError;
+use crate::keeper::{Keeper, Thread};
+use crate::store::redis::{RedisStore, Settings};
+use crate::store::{ClientId, ClientInfo, Store};
+
+impl LocksBuilder {
+    /// Connects to one server, a cluster, or a master known to sentinels, and waits until
+    /// it is there.
+    ///
+    /// | URL | leads to |
+    /// |---|---|
+    /// | `redis://user:password@host:port/db` | one server; everything but the host is optional |
+    /// | `rediss://…` | the same over TLS (feature `tls`) |
+    /// | `unix:///path?db=1&user=…&pass=…` | one server, over a Unix socket |
+    /// | `redis://user:password@a:7000,b:7001` | a cluster, through some of its nodes (feature `cluster`) |
+    /// | `redis+sentinel://user:password@a,b:26379/name/db` | the master with this name, as the sentinels at these hosts know it; `rediss+sentinel://` uses TLS for both |
+    ///
+    /// If a single host says that it is a node of a cluster, the client uses the cluster.
+    /// User and password are those of the servers. A sentinel's own are the options
+    /// `?sentinel_user=…&sentinel_password=…`. Percent-encode special characters in them.
+    /// Add `?protocol=resp2` for a server or a proxy that does not support RESP3.
+    ///
+    /// When the connection breaks, or the server turns out to be a replica, the client asks
+    /// the sentinels again. So a failover lasts as long as the sentinels need for it.
+    ///
+    /// On connecting, the client logs a warning for each setting of the server that is
+    /// dangerous for locks, such as a policy that evicts keys.
+    ///
+    /// # Errors
+    ///
+    /// - [`LockError::Store`] if the server can't be reached in time, or refuses. The text
+    ///   contains host and port, and never the password.
+    /// - [`LockError::InvalidOption`] if the URL is malformed or needs a missing feature,
+    ///   if the prefix is empty or contains a brace or a control character, or if a number
+    ///   or a time is out of its range.
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe: dropping the future closes the connection.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # async fn example() -> Result<(), leasehold::LockError> {
+    /// use leasehold::Locks;
+    ///
+    /// let locks = Locks::builder().prefix("shop").connect("redis://127.0.0.1/").await?;
+    /// locks.install();
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn connect(self, url: &str) -> Result<Locks, LockError> {
+        let (thread, id) = (Thread::start()?, ClientId::random());
+        let settings = self.settings(Duration::from_millis(500));
+        let store = RedisStore::connect(url, &settings, id, thread.runtime()).await?;
+        Ok(self.keep(thread, Arc::new(store), id))
+    }
+
+    /// Returns a client at once and connects in the background, so that a service can start
+    /// while its server is down. The URLs are those of [`connect`](Self::connect).
+    ///
+    /// Until the server is there, locks behave as in an outage. An acquisition with a wait
+    /// goes on waiting. One without a wait fails after about a second with
+    /// [`LockError::Store`], which contains the last connection error. A wrong password or
+    /// a missing permission is not an error here: it appears in the log and in the error of
+    /// each acquisition.
+    ///
+    /// The client logs one warning that it is not connected yet, and one event of level
+    /// INFO when it is. It tries to connect for as long as it lives: at most 5 s after the
+    /// last attempt, and at most 500 ms while somebody asks for a lock. The pauses are
+    /// partly random.
+    ///
+    /// Prefer [`connect`](Self::connect) if the program should end when it can't reach its
+    /// server.
+    ///
+    /// # Errors
+    ///
+    /// - [`LockError::InvalidOption`] for a malformed URL or an option out of its range.
+    ///   What only the server can tell, such as that `sync_replicas` meets a cluster, is
+    ///   the error of each acquisition instead.
+    /// - [`LockError::Store`] if the system refuses the client's thread.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # fn main() -> Result<(), leasehold::LockError> {
+    /// use leasehold::Locks;
+    ///
+    /// let locks = Locks::builder().service("billing").connect_lazy("redis://127.0.0.1/")?;
+    /// locks.install();
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn connect_lazy(self, url: &str) -> Result<Locks, LockError> {
+        let (thread, id) = (Thread::start()?, ClientId::random());
+        let settings = self.settings(Duration::from_millis(500));
+        let store = RedisStore::connect_lazy(url, &settings, id, thread.runtime())?;
+        Ok(self.keep(thread, Arc::new(store), id))
+    }
+
+    /// Connects to one server through a bb8 pool that the program already has. The pool's
+    /// types come from the re-export [`bb8_redis`](crate::bb8_redis). The server must not
+    /// be a node of a cluster.
+    ///
+    /// The client takes a connection, clones it, returns it at once, and uses the clone
+    /// until it breaks. A pool does not notice a dead connection. If the connection that it
+    /// gives does not answer, the client asks the pool's manager for another one, outside
+    /// of the pool.
+    ///
+    /// Prefer [`connect`](Self::connect) where you can:
+    ///
+    /// - A pool's connections carry no hints, so waiters ask the server often, every 5 to
+    ///   200 ms.
+    /// - The runtime that made a connection drives it. While that runtime is blocked,
+    ///   nothing is renewed. When it ends, the client makes another connection.
+    /// - The server answers in order, so a slow command on the same connection delays the
+    ///   locks. Never send a blocking command on it.
+    ///
+    /// # Errors
+    ///
+    /// - [`LockError::Store`] if the pool has no connection, or the server refuses.
+    /// - [`LockError::InvalidOption`] if the server is a node of a cluster, if
+    ///   `sync_replicas` is set, or if another setting is out of its range.
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe: the pool stays as it was.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// use leasehold::Locks;
+    /// use leasehold::bb8_redis::{RedisConnectionManager, bb8::Pool};
+    ///
+    /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+    /// let manager = RedisConnectionManager::new("redis://127.0.0.1/")?;
+    /// let pool = Pool::builder().build(manager).await?;
+    /// let locks = Locks::builder().connect_pool(pool).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[cfg(feature = "bb8")]
+    pub async fn connect_pool(
+        self,
+        pool: Pool<RedisConnectionManager>,
+    ) -> Result<Locks, LockError> {
+        let (thread, id) = (Thread::start()?, ClientId::random());
+        let settings = self.settings(Duration::from_millis(500));
+        let store = RedisStore::connect_pool(pool, &settings, id, thread.runtime()).await?;
+        Ok(self.keep(thread, Arc::new(store), id))
+    }
+
+    /// Connects to a quorum of independent servers, and waits until a majority of them is
+    /// there. Give one URL for each server: an odd number, at least three, of masters
+    /// without replicas.
+    ///
+    /// A minority of the servers may be down, now or later.
+    ///
+    /// # Errors
+    ///
+    /// - [`LockError::Quorum`] if no majority of the servers can be reached, with the
+    ///   answer of each.
+    /// - [`LockError::InvalidOption`] for an even number of servers, for one that is given
+    ///   twice or that is not a single server, and for a setting out of its range.
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe: dropping the future closes the connections.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// use std::time::Duration;
+    /// use leasehold::Locks;
+    ///
+    /// # async fn example() -> Result<(), leasehold::LockError> {
+    /// let servers = ["redis://lock-1/", "redis://lock-2/", "redis://lock-3/"];
+    /// let builder = Locks::builder().longest_ttl(Duration::from_secs(30));
+    /// let locks = builder.connect_quorum(servers).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn connect_quorum<U: AsRef<str>>(
+        self,
+        urls: impl IntoIterator<Item = U>,
+    ) -> Result<QuorumLocks, LockError> {
+        let urls: Vec<U> = urls.into_iter().collect();
+        let (thread, id) = (Thread::start()?, ClientId::random());
+        let settings = self.settings_of_quorum();
+        let store = connect_quorum(&urls, &settings, self.longest_ttl, id, thread.runtime());
+        let store = store.await?;
+        Ok(QuorumLocks::new(self.keep(thread, Arc::new(store), id)))
+    }
+
+    /// Returns the client of a quorum at once and connects in the background, as
+    /// [`connect_lazy`](Self::connect_lazy) does for one server. Locks work as soon as a
+    /// majority of the servers is there.
+    ///
+    /// # Errors
+    ///
+    /// - [`LockError::InvalidOption`] for a malformed URL, for an even number of servers,
+    ///   for one that is given twice or that is not a single server, and for a setting out
+    ///   of its range.
+    /// - [`LockError::Store`] if the system refuses the client's thread.
+    pub fn connect_quorum_lazy<U: AsRef<str>>(
+        self,
+        urls: impl IntoIterator<Item = U>,
+    ) -> Result<QuorumLocks, LockError> {
+        let urls = urls.into_iter().map(|url| url.as_ref().to_owned()).collect();
+        let (thread, id) = (Thread::start()?, ClientId::random());
+        let settings = self.settings_of_quorum();
+        let store = connect_quorum_lazy(urls, settings, self.longest_ttl, id, thread.runtime())?;
+        Ok(QuorumLocks::new(self.keep(thread, Arc::new(store), id)))
+    }
+
+    fn settings_of_quorum(&self) -> Settings {
+        let counts_after = (!self.is_durable).then_some(self.longest_ttl);
+        Settings { counts_after, ..self.settings(Duration::from_millis(50)) }
+    }
+
+    fn settings(&self, command_timeout: Duration) -> Settings {
+        let command_timeout = self.command_timeout.unwrap_or(command_timeout);
+        Settings { command_timeout, ..self.settings.clone() }
+    }
+
+    fn keep(self, thread: Thread, store: Arc<dyn Store>, id: ClientId) -> Locks {
+        let info = ClientInfo::of_process(id, self.service);
+        Locks::new(store.clone(), Keeper::on(thread, store, info), id, self.hands_over)
+    }
+}
