@@ -134,7 +134,7 @@ fn redis_stays_in_its_folder() {
         if path.starts_with("store/redis") {
             continue;
         }
-        let is_public = ["api/builder.rs", "lib.rs"].contains(&&*path);
+        let is_public = ["api/builder/connect.rs", "lib.rs"].contains(&&*path);
         let is_pool = |line: &str| is_public && line.contains("use bb8_redis");
         for line in code(&text).filter(|line| !is_pool(line)) {
             let is_driver = line.contains("redis::") && !line.contains("store::redis::");
@@ -170,23 +170,124 @@ fn files_are_small() {
     }
 }
 
-/// Where a promise is made, there is a word on cancelling.
+/// What somebody who calls an async function must know: what a dropped future leaves behind,
+/// which errors to match on, and what to copy.
 #[test]
-fn public_futures_say_what_cancelling_does() {
-    for (path, text) in files(&source()) {
-        if path.starts_with("store") || path == "attribute.rs" {
-            continue;
+fn public_futures_are_documented() {
+    let (mut read, mut missing) = (0, Vec::new());
+    for (path, text) in public_files() {
+        for Item { line, head, docs } in items(&text, &["pub async fn "]) {
+            read += 1;
+            let is_fallible = head.contains("-> Result<");
+            let wants = [
+                ("*Cancel safety*", section(&docs, "Cancel safety").is_some()),
+                ("*Errors*", !is_fallible || section(&docs, "Errors").is_some()),
+                ("an example", docs.contains("```")),
+            ];
+            let lacking = wants.into_iter().filter(|(_, is_there)| !is_there);
+            missing.extend(lacking.map(|(what, _)| format!("{path}:{line} has no {what}: {head}")));
         }
-        let lines: Vec<_> = text.lines().collect();
-        for (at, line) in lines.iter().enumerate() {
-            if line.trim_start().starts_with("pub async fn") {
-                let docs = lines[..at].iter().rev().take_while(|line| {
-                    let line = line.trim_start();
-                    line.starts_with("///") || line.starts_with("#[")
-                });
-                let says = docs.into_iter().any(|line| line.contains("# Cancel safety"));
-                assert!(says, "{path}: {line}");
+    }
+    assert!(read > 25, "{read} functions");
+    assert!(missing.is_empty(), "{missing:#?}");
+}
+
+/// A section that says "as of `lock`" sends its reader on a search.
+#[test]
+fn errors_are_named() {
+    let (mut read, mut unnamed) = (0, Vec::new());
+    for (path, text) in public_files() {
+        for Item { line, head, docs } in items(&text, &["pub fn ", "pub async fn ", "fn "]) {
+            let Some(errors) = section(&docs, "Errors") else { continue };
+            read += 1;
+            if !["[`LockError::", "[`KeyError`]", "[`fmt::Error`]"]
+                .iter()
+                .any(|it| errors.contains(it))
+            {
+                unnamed.push(format!("{path}:{line} names no error: {head}"));
             }
         }
     }
+    assert!(read > 40, "{read} sections");
+    assert!(unnamed.is_empty(), "{unnamed:#?}");
+}
+
+/// Each type that `lib.rs` and the module `tower` export.
+#[test]
+fn public_types_have_an_example() {
+    let all = files(&source());
+    let (mut read, mut missing) = (0, Vec::new());
+    for name in ["lib.rs", "tower.rs"].iter().flat_map(|file| exported(&all, file)) {
+        let kinds = ["struct", "enum", "trait"].map(|kind| format!("pub {kind} {name}"));
+        let kinds = kinds.each_ref().map(String::as_str);
+        let of_file = |(path, text): &(String, String)| {
+            let is_type = |item: &Item| {
+                let rest = kinds.iter().find_map(|kind| item.head.strip_prefix(kind));
+                rest.is_some_and(|rest| !rest.starts_with(|c: char| c.is_alphanumeric()))
+            };
+            items(text, &kinds).find(is_type).map(|item| (path.clone(), item))
+        };
+        let Some((path, item)) = all.iter().find_map(of_file) else { continue };
+        read += 1;
+        if !item.docs.contains("```") {
+            missing.push(format!("{path}:{} has no example: {name}", item.line));
+        }
+    }
+    assert!(read > 45, "{read} types");
+    assert!(missing.is_empty(), "{missing:#?}");
+}
+
+/// What users reach. Stores and what the attribute expands to are hidden.
+fn public_files() -> impl Iterator<Item = (String, String)> {
+    let is_hidden = |path: &str| path.starts_with("store") || path.starts_with("attribute");
+    files(&source()).into_iter().filter(move |(path, _)| !is_hidden(path))
+}
+
+/// An item with its documentation.
+struct Item {
+    line: usize,
+    /// Its text up to the brace.
+    head: String,
+    docs: String,
+}
+
+/// The items outside of unit tests that begin with one of `starts`.
+fn items(text: &str, starts: &[&str]) -> impl Iterator<Item = Item> {
+    let text = text.split("#[cfg(test)]\nmod tests").next().unwrap_or_default();
+    let lines: Vec<_> = text.lines().map(str::trim_start).collect();
+    let is_start = |line: &str| starts.iter().any(|start| line.starts_with(start));
+    let at = (0..lines.len()).filter(|at| is_start(lines[*at])).collect::<Vec<_>>();
+    let item = |at: usize| {
+        let ends = |line: &&str| line.ends_with(['{', ';']);
+        let end = lines[at..].iter().position(ends).map_or(lines.len(), |end| at + end + 1);
+        // Attributes stand between the documentation and the item, some in several lines.
+        let is_above = |line: &&&str| !line.is_empty() && !line.ends_with(['}', ';', '{']);
+        let above =
+            lines[..at].iter().rev().take_while(|line| line.starts_with("//") || is_above(line));
+        let mut docs: Vec<_> = above.filter_map(|line| line.strip_prefix("///")).collect();
+        docs.reverse();
+        Item { line: at + 1, head: lines[at..end].join(" "), docs: docs.join("\n") }
+    };
+    at.into_iter().map(item).collect::<Vec<_>>().into_iter()
+}
+
+/// A section of an item's documentation, if it says something.
+fn section<'a>(docs: &'a str, name: &str) -> Option<&'a str> {
+    let (_, rest) = docs.split_once(&format!("\n # {name}\n"))?;
+    let text = rest.split("\n # ").next().unwrap_or_default().trim();
+    (!text.is_empty()).then_some(text)
+}
+
+/// The names that a file re-exports.
+fn exported(all: &[(String, String)], file: &str) -> Vec<String> {
+    let (_, text) = all.iter().find(|(path, _)| path == file).expect("it is there");
+    let text = text.split("mod __private").next().unwrap_or_default();
+    let text: String = code(text).collect::<Vec<_>>().join(" ");
+    let uses = text.split("pub use ").skip(1).filter_map(|rest| rest.split(';').next());
+    let names = uses.flat_map(|path| {
+        let list = path.rsplit("::").next().unwrap_or_default();
+        let list = path.split_once('{').map_or(list, |(_, list)| list.trim_end_matches('}'));
+        list.split(',').map(|name| name.trim().to_owned()).collect::<Vec<_>>()
+    });
+    names.filter(|name| name.starts_with(char::is_uppercase)).collect()
 }
