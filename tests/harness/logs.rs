@@ -1,10 +1,15 @@
 //! Records what a test's thread logs.
 
 use std::io;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
-use tracing::Level;
-use tracing::subscriber::DefaultGuard;
+use tracing::subscriber::{DefaultGuard, NoSubscriber};
+use tracing::{Dispatch, Level};
+
+/// A second subscriber, for as long as the process lives. While there is only one, tracing
+/// asks the subscriber of whichever thread meets a log line first whether anybody wants it.
+/// In a thread without one that line is switched off for all.
+static SECOND: LazyLock<Dispatch> = LazyLock::new(|| Dispatch::new(NoSubscriber::default()));
 
 /// The log of the thread that started it, as text.
 #[derive(Clone, Debug, Default)]
@@ -14,6 +19,7 @@ impl LogRecorder {
     /// Records events of this level and above until the guard is dropped.
     #[must_use]
     pub fn start(level: Level) -> (Self, DefaultGuard) {
+        LazyLock::force(&SECOND);
         let recorder = Self::default();
         let writer = recorder.clone();
         let subscriber = tracing_subscriber::fmt()

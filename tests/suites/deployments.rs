@@ -220,7 +220,7 @@ mod on_servers {
             locks.semaphore("set", 2).acquire().await.unwrap_err(),
         ] {
             assert!(matches!(error, LockError::WrongKind { .. }), "{error}");
-            assert_error_has(&error, &["a name of its own"]);
+            assert_error_has(&error, &["choose another name"]);
         }
         // A lock's key that becomes something else under its holder.
         let lease = locks.mutex("a").lock().await.unwrap();

@@ -38,7 +38,7 @@ const PROVOKED: [&str; 30] = [
     "redis://host:port",
     "settings put locks at risk",
     "abandoned the connection to the lock store",
-    "the lock store fails; it is asked again",
+    "the lock store failed; retrying until it answers",
     "leases could not be renewed",
     "a lease was lost",
     "a lock was held without expiry",

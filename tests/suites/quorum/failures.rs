@@ -146,11 +146,11 @@ async fn an_invalid_quorum_is_refused() {
     let same = one.replace("127.0.0.1", "localhost");
     let other = masters.urls().remove(1);
     for (servers, words) in [
-        (vec![], "0 of them"),
-        (vec![one.clone(); 2], "2 of them"),
-        (masters.urls().into_iter().chain(["redis://h/".to_owned()]).collect(), "4 of them"),
-        (vec![one.clone(), other.clone(), one.clone()], "are one"),
-        (vec![one.clone(), other.clone(), same], "are one"),
+        (vec![], "0 servers"),
+        (vec![one.clone(); 2], "2 servers"),
+        (masters.urls().into_iter().chain(["redis://h/".to_owned()]).collect(), "4 servers"),
+        (vec![one.clone(), other.clone(), one.clone()], "are the same server"),
+        (vec![one.clone(), other.clone(), same], "are the same server"),
         (vec![one.clone(), other.clone(), "redis://a,b/".to_owned()], "single servers"),
         (vec![one, other, "redis+sentinel://a/m".to_owned()], "single servers"),
     ] {
