@@ -96,7 +96,7 @@ impl Policy {
             Denied::Crowded(key) => return Err(Refusal::crowded(key, is_semaphore)),
         };
         match Refusal::of(error, is_semaphore) {
-            Refusal::Unavailable(error) if self.fails_open => {
+            Refusal::Unavailable(error) if self.fails_open && error.is_store_failure() => {
                 tracing::warn!(
                     error = %Quiet(&error),
                     "a request passes without its lock: the lock store failed"

@@ -45,4 +45,6 @@ async fn fail_open_covers_failures_only() {
     assert_eq!(ask(&open).await, (StatusCode::CONFLICT, 0));
     let wrong = LockLayer::semaphore(&locks, "a", 3).fail_open();
     assert_eq!(ask(&wrong).await, (StatusCode::INTERNAL_SERVER_ERROR, 0));
+    locks.shutdown().await;
+    assert_eq!(ask(&open).await, (StatusCode::SERVICE_UNAVAILABLE, 0), "nothing has failed");
 }
