@@ -152,7 +152,7 @@ mod values;
 ///
 /// The fencing token is for the resource to check. A process can stand still past the end
 /// of its lease and go on for a moment when it wakes up. By then the resource has seen a
-/// newer token, and refuses the write.
+/// newer token if a newer holder has written, and refuses the write.
 ///
 /// ```
 /// use leasehold::{LockError, distributed_lock};

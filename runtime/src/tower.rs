@@ -33,7 +33,7 @@
 //!
 //! # Refusals
 //!
-//! A refused request never reaches the inner service, unless the lock is lost while it
+//! A request is refused before it reaches the inner service, or if its lock is lost while it
 //! runs. Errors of the inner service pass through. A refusal is a response with a problem
 //! body after RFC 9457, which does not name the lock:
 //!

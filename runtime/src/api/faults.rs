@@ -117,13 +117,16 @@ impl Faults {
     }
 
     /// A handle to the same store that plans and heals faults for one kind of command
-    /// alone. They come before the faults for all commands.
+    /// alone. These faults take precedence over the faults for all commands.
     ///
     /// | step | commands |
     /// |---|---|
     /// | [`Step::Acquire`] | each request for a lock, of any kind |
     /// | [`Step::Renew`] | each renewal, by hand or in the background |
     /// | [`Step::Release`] | each release, by hand or in the background |
+    /// | [`Step::Adopt`] | each adoption of a ticket |
+    /// | [`Step::Inspect`] | each `inspect` and `is_held_by` |
+    /// | [`Step::ForceRelease`] | each forced release |
     /// | [`Step::Connect`] | none in memory |
     ///
     /// A command that takes back an abandoned acquisition belongs to none of them.

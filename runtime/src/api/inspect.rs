@@ -81,12 +81,12 @@ impl Locks {
     /// once: for an operator, when a holder is stuck.
     ///
     /// All leases of the lock are lost with the reason
-    /// [`LossReason::Forced`](crate::LossReason), of a semaphore all permits. The store
+    /// [`LossReason::Forced`](crate::LossReason), and so are all permits. The store
     /// tells the first 64 holders at once, which cancels their work, usually within
     /// milliseconds.
     ///
     /// A holder that gets no message learns of it from its next renewal, within a third of
-    /// its TTL, or at its deadline with `auto_renew(false)`. That happens if the message is
+    /// its TTL, or at its deadline with `auto_renew(false)`. No message arrives if it is
     /// lost, on a cluster, on a quorum, and with a pool of your own. Until then two holders
     /// may work. The fencing token has moved on, so the resource refuses a former holder of
     /// a mutex, a reentrant mutex or a write lock. Permits and readers have no token.

@@ -64,7 +64,7 @@ impl Mutex {
     /// If the lease is lost, the future is dropped. When the lock is acquired again, `work`
     /// makes a new one. When the future is ready, the lock is released, and the output is
     /// returned: this process does not lead again. So work without an end is a plain `loop`
-    /// with an `.await` in it. It should not return when it notices a loss.
+    /// with an `.await` in it. Do not leave it after a loss: this process would not lead again.
     ///
     /// If the store fails, the client logs a warning and tries again until it answers. The
     /// options of the mutex apply, except `wait`. With `max_hold`, the others have their

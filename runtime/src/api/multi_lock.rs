@@ -71,7 +71,7 @@ impl MultiLock {
 
     lifetime_options!(options);
 
-    /// Waits until it holds all locks, and acquires none if the wait ends before.
+    /// Waits until it holds all locks. If the wait ends first, it keeps none of them.
     ///
     /// While it waits for the next lock, it renews those that it holds. If one of them is
     /// lost meanwhile, it releases all and starts over.

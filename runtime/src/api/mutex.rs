@@ -90,7 +90,7 @@ impl Mutex {
     ///
     /// Clients are served in the order in which they came, and so are the tasks of one
     /// client. A client with several waiting tasks hands the lock over among them for at
-    /// most 20 ms and 64 leases.
+    /// most 20 ms or 64 leases, whichever ends first.
     ///
     /// # Errors
     ///
@@ -114,7 +114,7 @@ impl Mutex {
     /// Safe: if the future is dropped before it is ready, nothing stays held. Its place in
     /// the queue goes to the next task of this client that waits for the same lock. If
     /// there is none, the place, or a grant in flight, is taken back in the background. If
-    /// the store can't be reached, it ends with its TTL, or after 6 s if that is longer.
+    /// the store can't be reached, it ends after the TTL or after 6 s, whichever is longer.
     ///
     /// # Examples
     ///

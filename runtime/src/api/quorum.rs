@@ -26,7 +26,7 @@ use crate::state::shutdown::ShutdownReport;
 /// fencing tokens that grow over all majorities.
 ///
 /// A quorum has no queue: waiters ask again at random moments, in no order. It has no
-/// semaphores, because a majority for each permit would not count all permits. It has no
+/// semaphores, because no server would know of all permits that are held. It has no
 /// reentrant mutexes and no tickets.
 ///
 /// It can't be [installed](Locks::install). An attribute names it with `locks = …`, and a

@@ -26,7 +26,7 @@ use crate::store::Kind;
 /// Prefer a [`Mutex`](crate::Mutex) where you can, and pass its lease to the functions that
 /// need the lock. Then the code shows who relies on it.
 ///
-/// The idea is Redisson's `RLock`. That leases are a set, and not a count, is ours.
+/// The idea is Redisson's `RLock`. It counts an owner's locks; this mutex keeps a set of leases.
 ///
 /// # Examples
 ///
@@ -131,7 +131,7 @@ impl ReentrantMutex {
     ///
     /// # Errors
     ///
-    /// - [`LockError::Busy`] if another owner holds the lock, or waits for it.
+    /// - [`LockError::Busy`] if its owner does not hold the lock, and others hold or await it.
     /// - [`LockError::Store`] if the store kept failing for a second.
     /// - [`LockError::InvalidOption`], [`LockError::InvalidKey`], [`LockError::WrongKind`]
     ///   and [`LockError::ShutDown`] as in [`lock`](Self::lock).

@@ -141,7 +141,7 @@ impl RwLock {
     ///
     /// # Errors
     ///
-    /// - [`LockError::Busy`] if another holder writes, or any request waits.
+    /// - [`LockError::Busy`] if its owner does not hold the lock, and another writes or waits.
     /// - [`LockError::Store`] if the store kept failing for a second. On a quorum,
     ///   [`LockError::Quorum`].
     /// - [`LockError::WrongKind`], [`LockError::InvalidKey`], [`LockError::InvalidOption`]
@@ -216,7 +216,7 @@ impl RwLock {
     ///
     /// # Errors
     ///
-    /// - [`LockError::Busy`] if others hold the lock, or wait for it.
+    /// - [`LockError::Busy`] if its owner does not hold the lock, and others hold or await it.
     /// - [`LockError::WouldDeadlock`] if its owner reads together with others, or writes
     ///   already.
     /// - [`LockError::Store`] if the store kept failing for a second. On a quorum,

@@ -30,7 +30,7 @@ impl Locks {
     ///
     /// # Panics
     ///
-    /// Outside of a Tokio runtime with timers, if something is left at first.
+    /// Outside of a Tokio runtime with timers.
     ///
     /// # Cancel safety
     ///

@@ -98,7 +98,7 @@ pub enum LockError {
         step: Step,
         /// The lock, in backticks, or the server.
         what: String,
-        /// Whether the command may have taken effect. If so, the client takes it back in
+        /// Whether the command may have taken effect. A possible grant is taken back in
         /// the background.
         outcome: Outcome,
         /// The driver's error.
@@ -243,10 +243,10 @@ impl fmt::Display for Quiet<'_> {
 /// ```
 /// use leasehold::LossReason;
 ///
-/// fn is_our_fault(reason: LossReason) -> bool {
+/// fn may_have_been_too_slow(reason: LossReason) -> bool {
 ///     matches!(reason, LossReason::Expired | LossReason::Taken)
 /// }
-/// assert!(is_our_fault(LossReason::Expired));
+/// assert!(may_have_been_too_slow(LossReason::Expired));
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]

@@ -82,7 +82,7 @@ impl LeaseSet {
     ///
     /// # Errors
     ///
-    /// Those of the first lease, in the order of their names, that was not renewed:
+    /// The error of the first lease, in the order of the locks' names, that was not renewed:
     ///
     /// - [`LockError::Lost`] if it has ended.
     /// - [`LockError::Store`] if the store failed. On a quorum, [`LockError::Quorum`].
@@ -218,7 +218,7 @@ impl LeaseSet {
     ///
     /// # Errors
     ///
-    /// Those of the first lock, in the order of their names, that failed:
+    /// The error of the first lock, in the order of the names, whose release failed:
     ///
     /// - [`LockError::Lost`] if its lease had ended before.
     /// - [`LockError::Store`] if the store failed. On a quorum, [`LockError::Quorum`]. The

@@ -77,7 +77,7 @@ impl LocksBuilder {
     /// each acquisition.
     ///
     /// The client logs one warning that it is not connected yet, and one event of level
-    /// INFO when it is. It tries to connect for as long as it lives: at most 5 s after the
+    /// INFO when it is. It never gives up: the next attempt starts at most 5 s after the
     /// last attempt, and at most 500 ms while somebody asks for a lock. The pauses are
     /// partly random.
     ///
@@ -87,7 +87,7 @@ impl LocksBuilder {
     /// # Errors
     ///
     /// - [`LockError::InvalidOption`] for a malformed URL or an option out of its range.
-    ///   What only the server can tell, such as that `sync_replicas` meets a cluster, is
+    ///   A mistake that only the server can show, such as `sync_replicas` on a cluster, is
     ///   the error of each acquisition instead.
     /// - [`LockError::Store`] if the system refuses the client's thread.
     ///
