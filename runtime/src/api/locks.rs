@@ -125,6 +125,10 @@ impl Locks {
         // Sent once, for as long as the client exists. Nobody waits for the answer: only
         // `inspect` would miss the record.
         drop(store.introduce(&ClientInfo::of_process(id, None), Duration::MAX));
+        Self::of_known_client(store, id)
+    }
+
+    fn of_known_client(store: Arc<dyn Store>, id: ClientId) -> Self {
         let keeper = Keeper::on_callers_runtime(store.clone());
         Self::new(store, keeper, id, true)
     }
@@ -134,8 +138,7 @@ impl Locks {
     #[doc(hidden)]
     #[must_use]
     pub fn over_as(store: Arc<dyn Store>, id: ClientId) -> Self {
-        let keeper = Keeper::on_callers_runtime(store.clone());
-        Self::new(store, keeper, id, true)
+        Self::of_known_client(store, id)
     }
 
     /// A mutex: one holder at a time.

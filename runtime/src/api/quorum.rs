@@ -49,17 +49,17 @@ pub struct QuorumLocks {
 
 impl QuorumLocks {
     /// A client of a store that has no queue.
-    #[cfg(feature = "redis")]
+    #[cfg(any(feature = "redis", feature = "internals"))]
     pub(super) fn new(locks: Locks) -> Self {
         Self { locks }
     }
 
-    /// The client of a store that has no queue.
+    /// The same, for a store that a test has made.
     #[cfg(feature = "internals")]
     #[doc(hidden)]
     #[must_use]
     pub fn of(locks: Locks) -> Self {
-        Self { locks }
+        Self::new(locks)
     }
 
     /// A mutex on the quorum: one holder at a time, with the options and results of
