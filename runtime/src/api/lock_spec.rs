@@ -100,7 +100,7 @@ macro_rules! lifetime_options {
         /// `true`. With `false` a lease lasts for its TTL, or until
         /// [`Lease::renew`](crate::Lease::renew).
         pub fn auto_renew(mut self, renew: bool) -> Self {
-            self.$($options).+.renew = renew;
+            self.$($options).+.auto_renew = renew;
             self
         }
     };

@@ -45,7 +45,7 @@ pub(crate) struct Options {
     pub(crate) wait: Wait,
     pub(crate) hold_at_least: Duration,
     pub(crate) max_hold: Option<Duration>,
-    pub(crate) renew: bool,
+    pub(crate) auto_renew: bool,
 }
 
 impl Default for Options {
@@ -55,7 +55,7 @@ impl Default for Options {
             wait: Wait::For(Duration::from_secs(10)),
             hold_at_least: Duration::ZERO,
             max_hold: None,
-            renew: true,
+            auto_renew: true,
         }
     }
 }

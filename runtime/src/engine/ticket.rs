@@ -90,7 +90,7 @@ impl Ticket {
             ttl: millis(ttl)?,
             hold_at_least: millis(keep)?,
             max_hold: if most == "-" { None } else { Some(millis(most)?) },
-            renew: renew == "1",
+            auto_renew: renew == "1",
             ..Options::default()
         };
         Some(Self {
@@ -126,7 +126,7 @@ impl fmt::Display for Ticket {
             Kind::Write => write!(f, "W")?,
             Kind::Semaphore { limit, weight } => write!(f, "S{weight}-{limit}")?,
         }
-        let Options { ttl, hold_at_least, max_hold, renew, .. } = self.options;
+        let Options { ttl, hold_at_least, max_hold, auto_renew, .. } = self.options;
         let most = max_hold.map_or_else(|| "-".to_owned(), |most| most.as_millis().to_string());
         let owner = self.owner.as_ref().map(Owner::name).unwrap_or_default();
         write!(
@@ -135,7 +135,7 @@ impl fmt::Display for Ticket {
             self.id,
             ttl.as_millis(),
             hold_at_least.as_millis(),
-            u8::from(renew),
+            u8::from(auto_renew),
             URL_SAFE_NO_PAD.encode(owner),
             URL_SAFE_NO_PAD.encode(self.key.name()),
         )

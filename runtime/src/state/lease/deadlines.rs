@@ -50,7 +50,7 @@ impl Deadlines {
             is_offer: AtomicBool::new(times.is_offer),
             in_doubt_since: times.in_doubt_since,
             ttl,
-            is_renewed: options.renew,
+            is_renewed: options.auto_renew,
             // Here the later time is the safe one.
             keep_until: keep.map(|keep| received() + keep),
             max_hold_until: options.max_hold.map(|most| times.sent + most),
@@ -150,7 +150,7 @@ impl Deadlines {
             ttl: self.ttl,
             hold_at_least: self.keep(now),
             max_hold: self.max_hold_left(now),
-            renew: self.is_renewed,
+            auto_renew: self.is_renewed,
             ..Options::default()
         }
     }
@@ -210,7 +210,7 @@ mod tests {
     #[test]
     fn what_is_not_renewed_is_looked_at_when_it_ends() {
         let (deadlines, sent) =
-            deadlines(SECOND * 10, Options { renew: false, ..Options::default() });
+            deadlines(SECOND * 10, Options { auto_renew: false, ..Options::default() });
         assert_eq!(deadlines.next_due(sent), deadlines.deadline());
     }
 
