@@ -8,7 +8,7 @@ use redis::aio::MultiplexedConnection;
 
 use crate::failure::Failure;
 
-type Script = LazyLock<String>;
+type Script = LazyLock<Ours>;
 
 /// Loads a script into the server, and returns the hash by which it is called.
 pub(crate) async fn load(redis: &MultiplexedConnection, body: &str) -> Result<Arc<str>, Failure> {
@@ -25,35 +25,46 @@ pub(crate) static SEMAPHORE_ACQUIRE: Script = LazyLock::new(|| ours("", "semapho
 pub(crate) static SEMAPHORE_RELEASE: Script =
     LazyLock::new(|| ours(" flags=allow-oom", "semaphore/release"));
 
+/// One of our scripts.
+pub(crate) struct Ours {
+    pub(crate) body: String,
+    /// What each of its keys is for, in order.
+    roles: Vec<String>,
+}
+
+impl Ours {
+    /// The keys of a lock, in the order of this script.
+    pub(crate) fn keys(&self, name: &str) -> Vec<String> {
+        self.roles.iter().map(|role| format!("leasehold:{role}:{{{name}}}")).collect()
+    }
+}
+
 /// A script as our client sends it: with the includes that its header names.
 ///
 /// # Panics
 ///
 /// If the sources are not there any more.
-fn ours(flags: &str, file: &str) -> String {
+fn ours(flags: &str, file: &str) -> Ours {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../runtime/lua");
     let read = |file: &str| {
         fs::read_to_string(folder.join(file)).expect("the scripts are where they were built")
     };
     let body = read(&format!("{file}.lua"));
-    let includes = body.lines().filter_map(|line| line.strip_prefix("--- INCLUDE "));
+    let names = body.lines().filter_map(|line| line.strip_prefix("--- INCLUDE "));
+    let names = names.flat_map(str::split_whitespace);
     let includes: String =
-        includes.map(|include| read(&format!("include/{include}.lua")) + "\n").collect();
-    format!("#!lua{flags}\n{includes}{body}")
+        names.map(|include| read(&format!("include/{include}.lua")) + "\n").collect();
+    // The header has a line for each key: its number, its role, its type, and more.
+    let keys = body.lines().skip_while(|line| !line.starts_with("--- KEYS")).skip(1);
+    let keys = keys.map_while(|line| line.strip_prefix("---   "));
+    let roles = keys.filter_map(|line| line.split_whitespace().nth(1)).map(str::to_owned).collect();
+    Ours { body: format!("#!lua{flags}\n{includes}{body}"), roles }
 }
 
 pub(crate) const COMPARE_AND_DELETE: &str =
     "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0";
 pub(crate) const COMPARE_AND_EXPIRE: &str = "if redis.call('GET', KEYS[1]) == ARGV[1] then \
      return redis.call('PEXPIRE', KEYS[1], ARGV[2]) end return 0";
-
-/// The keys of a lock, in the order of our scripts.
-pub(crate) fn keys(roles: &[&str], name: &str) -> Vec<String> {
-    roles.iter().map(|role| format!("leasehold:{role}:{{{name}}}")).collect()
-}
-
-pub(crate) const MUTEX_KEYS: &[&str] = &["lock", "queue", "waiters"];
-pub(crate) const SEMAPHORE_KEYS: &[&str] = &["lock", "holders", "queue", "waiters"];
 
 /// Where our scripts tell waiters.
 pub(crate) const WAKE: &str = "leasehold:wake:";

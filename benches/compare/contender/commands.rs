@@ -22,13 +22,13 @@ pub(crate) struct Commands {
 
 impl Commands {
     pub(super) async fn over(redis: MultiplexedConnection) -> Result<Self, Failure> {
-        let acquire = script::load(&redis, &script::MUTEX_ACQUIRE).await?;
-        let release = script::load(&redis, &script::MUTEX_RELEASE).await?;
+        let acquire = script::load(&redis, &script::MUTEX_ACQUIRE.body).await?;
+        let release = script::load(&redis, &script::MUTEX_RELEASE.body).await?;
         Ok(Self { redis, acquire, release, count: Arc::default() })
     }
 
     pub(super) fn mutex(&self, name: &str) -> Mutex {
-        let keys = script::keys(script::MUTEX_KEYS, name);
+        let keys = [script::MUTEX_ACQUIRE.keys(name), script::MUTEX_RELEASE.keys(name)];
         Mutex { commands: self.clone(), keys, id: String::new() }
     }
 }
@@ -36,20 +36,21 @@ impl Commands {
 /// A mutex that nobody else wants.
 pub(crate) struct Mutex {
     commands: Commands,
-    keys: Vec<String>,
+    /// Those of an acquire, and those of a release.
+    keys: [Vec<String>; 2],
     id: String,
 }
 
 impl Mutex {
-    fn call(&self, hash: &str) -> Cmd {
+    fn call(&self, hash: &str, keys: &[String]) -> Cmd {
         let mut call = redis::cmd("EVALSHA");
-        call.arg(hash).arg(self.keys.len()).arg(&self.keys).arg(&self.id);
+        call.arg(hash).arg(keys.len()).arg(keys).arg(&self.id);
         call
     }
 
     pub(super) async fn acquire(&mut self) -> Result<(), Failure> {
         self.id = script::id("raw", self.commands.count.fetch_add(1, Ordering::Relaxed));
-        let mut acquire = self.call(&self.commands.acquire);
+        let mut acquire = self.call(&self.commands.acquire, &self.keys[0]);
         acquire.arg(TTL.as_secs() * 1000).arg(0).arg(0).arg("").arg(script::WAKE);
         match acquire.query_async(&mut self.commands.redis).await? {
             (Value::Int(1), Value::Int(_)) => Ok(()),
@@ -58,7 +59,7 @@ impl Mutex {
     }
 
     pub(super) async fn release(&mut self) -> Result<(), Failure> {
-        let mut release = self.call(&self.commands.release);
+        let mut release = self.call(&self.commands.release, &self.keys[1]);
         let ended: u32 =
             release.arg(0).arg(script::WAKE).query_async(&mut self.commands.redis).await?;
         if ended == 1 { Ok(()) } else { Err("it was not held".into()) }

@@ -131,13 +131,13 @@ impl Scripts {
         Ok(Self {
             empty: load("return 1").await?,
             mutex: [
-                load(&script::MUTEX_ACQUIRE).await?,
-                load(&script::MUTEX_RENEW).await?,
-                load(&script::MUTEX_RELEASE).await?,
+                load(&script::MUTEX_ACQUIRE.body).await?,
+                load(&script::MUTEX_RENEW.body).await?,
+                load(&script::MUTEX_RELEASE.body).await?,
             ],
             semaphore: [
-                load(&script::SEMAPHORE_ACQUIRE).await?,
-                load(&script::SEMAPHORE_RELEASE).await?,
+                load(&script::SEMAPHORE_ACQUIRE.body).await?,
+                load(&script::SEMAPHORE_RELEASE.body).await?,
             ],
         })
     }
@@ -145,7 +145,7 @@ impl Scripts {
     /// A call for one key, by the only request that wants it in this pass.
     fn command(&self, call: Call, pass: usize, n: usize) -> Cmd {
         let id = script::id(&format!("callgrind{pass}"), n as u64);
-        let keys = |roles: &[&str], kind: &str| script::keys(roles, &format!("{kind}-{n}"));
+        let (mutex, semaphore) = (&format!("mutex-{n}"), &format!("semaphore-{n}"));
         let eval = |hash: &String, keys: Vec<String>| {
             let mut eval = redis::cmd("EVALSHA");
             eval.arg(hash).arg(keys.len()).arg(keys);
@@ -158,11 +158,11 @@ impl Scripts {
                 return set;
             }
             EmptyScript => return eval(&self.empty, Vec::new()),
-            MutexAcquire => eval(&self.mutex[0], keys(script::MUTEX_KEYS, "mutex")),
-            MutexRenew => eval(&self.mutex[1], keys(&script::MUTEX_KEYS[..1], "mutex")),
-            MutexRelease => eval(&self.mutex[2], keys(script::MUTEX_KEYS, "mutex")),
-            SemaphoreAcquire => eval(&self.semaphore[0], keys(script::SEMAPHORE_KEYS, "semaphore")),
-            SemaphoreRelease => eval(&self.semaphore[1], keys(script::SEMAPHORE_KEYS, "semaphore")),
+            MutexAcquire => eval(&self.mutex[0], script::MUTEX_ACQUIRE.keys(mutex)),
+            MutexRenew => eval(&self.mutex[1], script::MUTEX_RENEW.keys(mutex)),
+            MutexRelease => eval(&self.mutex[2], script::MUTEX_RELEASE.keys(mutex)),
+            SemaphoreAcquire => eval(&self.semaphore[0], script::SEMAPHORE_ACQUIRE.keys(semaphore)),
+            SemaphoreRelease => eval(&self.semaphore[1], script::SEMAPHORE_RELEASE.keys(semaphore)),
         };
         command.arg(id);
         match call {

@@ -169,14 +169,14 @@ async fn server_limit(
     count: usize,
 ) -> Result<Option<f64>, Failure> {
     server.clear().await?;
-    let hash = script::load(&server.redis(), &script::MUTEX_ACQUIRE).await?;
+    let hash = script::load(&server.redis(), &script::MUTEX_ACQUIRE.body).await?;
     // It puts a random number for each of these: so keys and ids are fresh.
     let any = "__rand_int__";
-    let keys = script::keys(script::MUTEX_KEYS, any);
+    let keys = script::MUTEX_ACQUIRE.keys(any);
     let output = Command::new("redis-benchmark")
         .args(["-p", &server.port().to_string(), "-c", "1", "-P", &tasks.to_string()])
         .args(["-n", &count.to_string(), "-r", "1000000000", "--csv"])
-        .args(["EVALSHA", &hash, "3"])
+        .args(["EVALSHA", &hash, &keys.len().to_string()])
         .args(keys)
         .args([&format!("{:0<22}{any}", "bench"), "30000", "0", "0", "", script::WAKE])
         .output();
