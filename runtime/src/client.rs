@@ -1,6 +1,7 @@
 //! A client of a store: what its acquisitions and leases share on their way to it.
 
 pub(crate) mod in_flight;
+pub(crate) mod not_granted;
 pub(crate) mod pending;
 
 use std::sync::atomic::AtomicU64;

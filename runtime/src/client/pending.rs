@@ -9,6 +9,7 @@ use tokio::time::sleep;
 
 use super::Client;
 use super::in_flight::InFlight;
+use super::not_granted::NotGranted;
 use crate::core::error::Outcome;
 use crate::core::key::LockKey;
 use crate::hints::{Message, Offer, Route};
@@ -134,8 +135,9 @@ impl PendingRequest {
         self.in_flight.is_begun()
     }
 
-    /// Asks once. If there is time left to wait, the request joins the store's queue.
-    pub(crate) async fn ask(&mut self, left: Duration) -> Result<Attempt, StoreError> {
+    /// Asks once. If there is time left to wait, the request joins the store's queue. A grant
+    /// belongs to the caller.
+    pub(crate) async fn ask(&mut self, left: Duration) -> Result<Grant, NotGranted> {
         // A reader may try to write, but may not wait for it: a try could be granted. So a
         // request that waits to write never asks as a try.
         let may_upgrade = self.request.kind == Kind::Write && self.request.owner.is_some();
@@ -143,7 +145,7 @@ impl PendingRequest {
         if let SubscriptionState::Later(_) = self.subscription {
             if !may_upgrade {
                 let answer = self.ask_once(None).await;
-                if !is_waiting || !matches!(answer, Ok(Attempt::Busy { .. })) {
+                if !is_waiting || !matches!(answer, Err(NotGranted::Held { .. })) {
                     return answer;
                 }
             }
@@ -157,7 +159,30 @@ impl PendingRequest {
         self.ask_once(is_waiting.then(|| LIVE.min(left.saturating_add(LIVE_BEYOND)))).await
     }
 
-    async fn ask_once(&mut self, live: Option<Duration>) -> Result<Attempt, StoreError> {
+    async fn ask_once(&mut self, live: Option<Duration>) -> Result<Grant, NotGranted> {
+        let answer = self.attempt(live).await.map_err(NotGranted::Fault)?;
+        Err(match answer {
+            Attempt::Granted { token } => return Ok(self.take_grant(token)),
+            Attempt::Queued { ask_again, .. } => NotGranted::Queued(ask_again),
+            Attempt::Busy { retry_after, expiry_added, kept } => {
+                if expiry_added {
+                    tracing::warn!("a lock was held without expiry, and was given the TTL");
+                    tracing::debug!(key = %self.key(), "the lock without expiry");
+                }
+                NotGranted::Held { left: retry_after, kept }
+            }
+            Attempt::WrongKind => NotGranted::WrongKind,
+            Attempt::WouldDeadlock => NotGranted::HeldByOwner,
+            // The store ends only cancelled requests. This one was not cancelled, so it needs a
+            // new id.
+            Attempt::Ended => {
+                self.start_anew();
+                NotGranted::TooLate
+            }
+        })
+    }
+
+    async fn attempt(&mut self, live: Option<Duration>) -> Result<Attempt, StoreError> {
         loop {
             // An inherited command is answered first.
             if !self.in_flight.is_under_way() {
@@ -219,16 +244,16 @@ impl PendingRequest {
         }
     }
 
-    /// Pauses until an offer arrives (which it returns) or there is another reason to ask
+    /// Pauses until an offer arrives, which it takes, or there is another reason to ask
     /// (`None`).
     ///
     /// Missed hints are a reason only while the store answers. Otherwise each failed connection
     /// would wake all waiters, and they would make the next one fail.
-    pub(crate) async fn wait_for_hint(
+    pub(crate) async fn wait_for_offer(
         &mut self,
         pause: Duration,
         is_faulty: bool,
-    ) -> Option<Offer> {
+    ) -> Option<Grant> {
         let mut pause = pin!(sleep(pause));
         let Some(route) = &self.route else {
             tokio::select! {
@@ -246,7 +271,7 @@ impl PendingRequest {
             };
             match (message, self.heartbeat) {
                 (Message::Offered(offer), Some(heartbeat)) if offer.until >= heartbeat.until => {
-                    return Some(offer);
+                    return self.take_offer(offer);
                 }
                 // This offer had ended when the request was queued again.
                 (Message::Offered(_), Some(_)) => {}
@@ -261,8 +286,8 @@ impl PendingRequest {
         }
     }
 
-    /// Takes the grant that the last answer gave. It belongs to the caller now.
-    pub(crate) fn take_grant(&mut self, token: u64) -> Grant {
+    /// Takes the grant that the last answer gave.
+    fn take_grant(&mut self, token: u64) -> Grant {
         self.take(token, GrantTimes::by_command(self.in_flight.sent, self.request.ttl))
     }
 
@@ -272,7 +297,7 @@ impl PendingRequest {
     /// first renewal confirms it and sets the TTL, and may run long before its answer arrives.
     /// So the grant ends at the latest one TTL from now, or from an earlier ask that may have
     /// confirmed it.
-    pub(crate) fn take_offer(&mut self, offer: Offer) -> Option<Grant> {
+    fn take_offer(&mut self, offer: Offer) -> Option<Grant> {
         let Heartbeat { sent, live, .. } = self.heartbeat?;
         let now = self.now();
         // If the server's clock has jumped since that ask, the offer ends sooner.

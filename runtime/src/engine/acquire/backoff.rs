@@ -2,10 +2,11 @@
 
 use std::time::{Duration, Instant};
 
+use crate::client::not_granted::NotGranted;
 use crate::core::error::{LockError, Step};
 use crate::core::key::LockKey;
 use crate::core::options::Wait;
-use crate::store::{Store, StoreError};
+use crate::store::Store;
 
 /// How long a failing store is asked again, even by a try. This is enough for a connection that
 /// broke while it was idle.
@@ -17,35 +18,6 @@ const CALLER_MARGIN: Duration = Duration::from_millis(500);
 /// How long an owner's own lease may be in its way: one that was just dropped is still being
 /// released in the background.
 const OWN_RELEASE: Duration = Duration::from_millis(250);
-
-/// Why an ask was not granted.
-pub(super) enum NotGranted {
-    /// It waits in the store's queue, and asks again after this time.
-    Queued(Duration),
-    /// Others hold the lock, or it is kept, for this much longer. The request is in no queue.
-    Held { left: Duration, kept: bool },
-    /// Tasks of this process were ahead for the whole wait.
-    LocalWaiters,
-    /// Its owner holds the lock, and would wait for itself.
-    HeldByOwner,
-    /// The lease had ended when its grant arrived. The request asks again.
-    TooLate,
-    /// The store failed, and may work again the next time.
-    Fault(StoreError),
-}
-
-impl NotGranted {
-    pub(super) fn into_error(self, key: LockKey, backoff: &Backoff) -> LockError {
-        match self {
-            Self::Fault(error) => LockError::store(Step::Acquire, &key, error),
-            Self::HeldByOwner => LockError::WouldDeadlock { key },
-            Self::Held { left, kept } if backoff.is_try() => {
-                LockError::Busy { key, retry_after: left, kept }
-            }
-            _ => LockError::TimedOut { key, waited: backoff.waited, held_by_caller: false },
-        }
-    }
-}
 
 /// When to ask again. In the store's queue: when the store says so, unless a hint arrives
 /// first. Without hints: often at first and then less often, in a random rhythm that spreads
@@ -106,12 +78,12 @@ impl Backoff {
     }
 
     /// Notes how long it has waited.
-    pub(super) fn note_waited(&mut self, now: Instant) -> &Self {
+    pub(super) fn note_waited(&mut self, now: Instant) {
         self.waited = now.saturating_duration_since(self.begun);
-        self
     }
 
-    /// How long to pause before the next ask; `None` when the wait is over.
+    /// How long to pause before the next ask; `None` when the wait is over, or when another ask
+    /// can't help.
     pub(super) fn next(
         &mut self,
         now: Instant,
@@ -132,6 +104,8 @@ impl Backoff {
                 let since = *self.own_since.get_or_insert(self.waited);
                 self.left(now).min((OWN_RELEASE + since).saturating_sub(self.waited))
             }
+            NotGranted::WrongKind => return None,
+            NotGranted::Fault(error) if !error.is_passing => return None,
             NotGranted::Fault(_) => return self.after_fault(now),
             _ => self.left(now),
         };
@@ -154,6 +128,24 @@ impl Backoff {
             _ => random,
         };
         Some(pause.min(left))
+    }
+
+    /// The error of an acquisition that gives up after this refusal.
+    pub(super) fn error(&self, refusal: NotGranted, key: LockKey) -> LockError {
+        match refusal {
+            NotGranted::Fault(error) => LockError::store(Step::Acquire, &key, error),
+            NotGranted::WrongKind => LockError::WrongKind { key },
+            NotGranted::HeldByOwner => LockError::WouldDeadlock { key },
+            NotGranted::Held { left, kept } if self.is_try() => {
+                LockError::Busy { key, retry_after: left, kept }
+            }
+            _ => self.timed_out(key),
+        }
+    }
+
+    /// The error of a wait that is over.
+    pub(super) fn timed_out(&self, key: LockKey) -> LockError {
+        LockError::TimedOut { key, waited: self.waited, held_by_caller: false }
     }
 
     /// How long to pause after the store has failed; `None` when the wait is over.
@@ -216,7 +208,7 @@ mod tests {
         let mut backoff = Backoff::new(begun, Wait::For(Duration::ZERO));
         assert!(backoff.next(begun, &NotGranted::HeldByOwner, true).is_none());
         let key = LockKey::new("a").unwrap();
-        let error = NotGranted::HeldByOwner.into_error(key, &backoff);
+        let error = backoff.error(NotGranted::HeldByOwner, key);
         assert!(matches!(error, LockError::WouldDeadlock { .. }), "{error}");
     }
 

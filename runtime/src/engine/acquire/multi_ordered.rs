@@ -10,10 +10,11 @@ use std::time::{Duration, Instant};
 
 use tokio::time::sleep;
 
-use super::backoff::{Backoff, NotGranted};
+use super::backoff::Backoff;
 use super::multi_atomic::AtomicAcquire;
 use super::single::acquire;
 use super::time_limit::within;
+use crate::client::not_granted::NotGranted;
 use crate::core::error::{LockError, Step};
 use crate::core::key::LockKey;
 use crate::core::options::{Options, Wait};
@@ -168,7 +169,7 @@ impl OrderedAcquire<'_> {
     /// Pauses before the next attempt, if there is time left.
     async fn pause(&mut self, refusal: NotGranted, key: &LockKey) -> Result<(), LockError> {
         let Some(pause) = self.backoff.next(self.shared.client.store.now(), &refusal, true) else {
-            let refused = Err(refusal.into_error(key.clone(), &self.backoff));
+            let refused = Err(self.backoff.error(refusal, key.clone()));
             telemetry::acquired(Kind::Mutex, || self.waited(), &refused);
             return refused;
         };

@@ -7,8 +7,9 @@ use std::time::{Duration, Instant};
 
 use tokio::time::timeout;
 
-use super::backoff::{Backoff, NotGranted};
+use super::backoff::Backoff;
 use super::time_limit::within;
+use crate::client::not_granted::NotGranted;
 use crate::client::pending::PendingRequest;
 use crate::core::error::{LockError, Step};
 use crate::core::options::{Options, Wait};
@@ -18,7 +19,7 @@ use crate::local_queue::{Admission, Entry, Waiter};
 use crate::state::lease::Grant;
 use crate::state::shutdown::Shutdown;
 use crate::state::telemetry;
-use crate::store::{Attempt, StoreError, Wanted};
+use crate::store::{StoreError, Wanted};
 
 /// Acquires one lock, within the wait of the options.
 ///
@@ -74,8 +75,8 @@ async fn acquire_since(
                 // no room for either.
                 let admission = wait_for_admission(&client.keeper.shutdown, waiter, options.wait);
                 let Some(admission) = Box::pin(admission).await? else {
-                    let backoff = backoff.note_waited(client.store.now());
-                    return Err(NotGranted::LocalWaiters.into_error(wanted.key, backoff));
+                    backoff.note_waited(client.store.now());
+                    return Err(backoff.timed_out(wanted.key));
                 };
                 admission
             }
@@ -148,40 +149,17 @@ impl Acquisition<'_> {
             // A try needs no clock for that.
             let left = if backoff.is_try() { Duration::ZERO } else { backoff.left(pending.now()) };
             let refusal = match pending.ask(left).await {
-                Ok(Attempt::Granted { token }) => {
-                    let grant = pending.take_grant(token);
-                    match lease(shared, pending, admission, grant, &options) {
-                        Some(lease) => return Ok(lease),
-                        // The answer came after the lease had ended: this process or the
-                        // network stood still.
-                        None => NotGranted::TooLate,
-                    }
-                }
-                Ok(Attempt::Queued { ask_again, .. }) => NotGranted::Queued(ask_again),
-                Ok(Attempt::Busy { retry_after, expiry_added, kept }) => {
-                    if expiry_added {
-                        tracing::warn!("a lock was held without expiry, and was given the TTL");
-                        tracing::debug!(key = %pending.key(), "the lock without expiry");
-                    }
-                    NotGranted::Held { left: retry_after, kept }
-                }
-                Ok(Attempt::WrongKind) => {
-                    return Err(LockError::WrongKind { key: pending.key().clone() });
-                }
-                Ok(Attempt::WouldDeadlock) => NotGranted::HeldByOwner,
-                // The store ends only cancelled requests. This one was not cancelled, so it
-                // needs a new id.
-                Ok(Attempt::Ended) => {
-                    pending.start_anew();
-                    NotGranted::TooLate
-                }
-                Err(error) if !error.is_passing => {
-                    return Err(LockError::store(Step::Acquire, pending.key(), error));
-                }
-                Err(error) => NotGranted::Fault(error),
+                Ok(grant) => match lease(shared, pending, admission, grant, &options) {
+                    Some(lease) => return Ok(lease),
+                    // The answer came after the lease had ended: this process or the network
+                    // stood still.
+                    None => NotGranted::TooLate,
+                },
+                Err(refusal) => refusal,
             };
             // A caller that waits for ever gets no error, so the log says it.
             if let NotGranted::Fault(error) = &refusal
+                && error.is_passing
                 && options.wait == Wait::Forever
                 && !std::mem::replace(&mut is_logged, true)
             {
@@ -191,12 +169,11 @@ impl Acquisition<'_> {
             is_logged &= matches!(refusal, NotGranted::Fault(_));
             let hears = !backoff.is_try() && pending.hears_hints();
             let Some(pause) = backoff.next(pending.now(), &refusal, hears) else {
-                return Err(refusal.into_error(pending.key().clone(), backoff));
+                return Err(backoff.error(refusal, pending.key().clone()));
             };
             // After a failure it asks again soon, whatever hints arrive.
             let is_faulty = matches!(refusal, NotGranted::Fault(_));
-            if let Some(offer) = Box::pin(pending.wait_for_hint(pause, is_faulty)).await
-                && let Some(grant) = pending.take_offer(offer)
+            if let Some(grant) = Box::pin(pending.wait_for_offer(pause, is_faulty)).await
                 && let Some(lease) = lease(shared, pending, admission, grant, &options)
             {
                 return Ok(lease);

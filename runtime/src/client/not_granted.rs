@@ -1,0 +1,21 @@
+//! Why an ask was not granted.
+
+use std::time::Duration;
+
+use crate::store::StoreError;
+
+/// Why an ask was not granted.
+pub(crate) enum NotGranted {
+    /// The request waits in the store's queue, and asks again after this time.
+    Queued(Duration),
+    /// Others hold the lock, or it is kept, for this much longer. The request is in no queue.
+    Held { left: Duration, kept: bool },
+    /// Its owner holds the lock, and would wait for itself.
+    HeldByOwner,
+    /// The name is in use by another kind of lock, or by no lock at all.
+    WrongKind,
+    /// The lease had ended when its grant arrived. The request asks again.
+    TooLate,
+    /// The store failed.
+    Fault(StoreError),
+}
