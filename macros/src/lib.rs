@@ -293,6 +293,27 @@ mod values;
 /// `max_hold` counts from the grant. At its end the lock is free for others, so a stuck
 /// body does not hold it for ever.
 ///
+/// # Errors
+///
+/// The call fails with one of these before the body begins:
+///
+/// - `LockError::TimedOut` if others held the lock, or were before this call in the queue,
+///   for the whole `wait`. The caller itself may be the holder.
+/// - `LockError::Busy` in the same case, with a `wait` of zero.
+/// - `LockError::Store` if the store failed for the whole `wait`, and for at least a
+///   second; at once if it refuses the client.
+/// - `LockError::Quorum` on a quorum, if too few servers agreed because too many of them
+///   failed.
+/// - `LockError::WrongKind` if the name is in use by another kind of lock, or by something
+///   that is not a lock.
+/// - `LockError::InvalidKey` if no lock can have the name, for example because the value of
+///   a placeholder is empty.
+/// - `LockError::InvalidOption` if an argument that is an expression is out of its range.
+/// - `LockError::NotInstalled` if there is no client.
+/// - `LockError::ShutDown` once the client was shut down.
+///
+/// It fails with `LockError::Lost` if the lease was lost and the body was stopped.
+///
 /// # Panics
 ///
 /// If the body panics. A background task then releases the lock.

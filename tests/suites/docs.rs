@@ -1,4 +1,6 @@
-//! The pages, held against the code and against each other.
+//! The pages and the documentation in the code, held against the code and against each other.
+
+mod rustdoc;
 
 use std::fs;
 use std::path::{Path, PathBuf};

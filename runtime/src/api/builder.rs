@@ -44,8 +44,8 @@ impl LocksBuilder {
         }
     }
 
-    /// How all keys on the server begin: `leasehold` by default. It must not be empty, and
-    /// must not contain braces or control characters.
+    /// The prefix of all keys on the server: `leasehold` by default. It must not be empty,
+    /// and must not contain braces or control characters.
     ///
     /// Clients with different prefixes have different locks.
     pub fn prefix(mut self, prefix: impl Into<String>) -> Self {
@@ -60,7 +60,7 @@ impl LocksBuilder {
         self
     }
 
-    /// Whether a released mutex or permit goes directly to the next waiter in this process,
+    /// Lets a released mutex or permit go directly to the next waiter in this process,
     /// without asking the server. The default is `true`.
     ///
     /// This makes a lock that many tasks of one process want change hands hundreds of times
@@ -120,8 +120,8 @@ impl LocksBuilder {
         self
     }
 
-    /// Quorum only: whether the servers keep all grants over a restart, and so count at
-    /// once. The default is `false`: a restarted server is assumed to have lost everything.
+    /// Quorum only: lets a restarted server count at once, because it has kept all grants.
+    /// The default is `false`: a restarted server is assumed to have lost everything.
     ///
     /// Set it to `true` only in these cases:
     ///

@@ -7,7 +7,7 @@ use crate::core::error::LockError;
 
 impl Locks {
     /// Connects to a Redis or Valkey server, such as `redis://127.0.0.1:6379`, and waits
-    /// until it is there. [`LocksBuilder::connect`] lists the URLs, also those for
+    /// for the connection. [`LocksBuilder::connect`] lists the URLs, also those for
     /// sentinels and for a cluster.
     ///
     /// Deadlines follow the system's clock: do not pause Tokio's clock, as tests do, with
@@ -43,17 +43,28 @@ impl Locks {
     ///
     /// - [`LockError::InvalidOption`] if the URL is malformed or needs a missing feature.
     /// - [`LockError::Store`] if the system refuses the client's thread.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # fn main() -> Result<(), leasehold::LockError> {
+    /// let locks = leasehold::Locks::connect_lazy("redis://127.0.0.1/")?;
+    /// locks.install();
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn connect_lazy(url: &str) -> Result<Self, LockError> {
         Self::builder().connect_lazy(url)
     }
 
-    /// Starts a client with settings of your own, such as its prefix, its name or its
-    /// time-outs.
+    /// Returns a builder for a client with settings of your own, such as its prefix, its
+    /// name or its time-outs.
     pub fn builder() -> LocksBuilder {
         LocksBuilder::new()
     }
 
-    /// Connects to the server in the environment variable `REDIS_URL`.
+    /// Connects to the server in the environment variable `REDIS_URL`, and fails if it is
+    /// not set.
     ///
     /// # Errors
     ///
@@ -90,9 +101,10 @@ impl Locks {
     ///
     /// # Errors
     ///
+    /// - [`LockError::Store`] if the server can't be reached within a second, or refuses.
+    ///   The text contains host and port, and never the password.
     /// - [`LockError::InvalidOption`] if the variable is malformed or needs a missing
     ///   feature.
-    /// - [`LockError::Store`] if the server can't be reached within a second, or refuses.
     ///
     /// # Cancel safety
     ///
@@ -124,8 +136,10 @@ impl Locks {
     ///
     /// - [`LockError::Quorum`] if no majority of the servers can be reached, with the
     ///   answer of each.
-    /// - [`LockError::InvalidOption`] for an even number of servers, and for one that is
-    ///   given twice or that is not a single server.
+    /// - [`LockError::InvalidOption`] if a URL is malformed or needs a missing feature, if
+    ///   the number of servers is even or below three, or if one is given twice or is not a
+    ///   single server.
+    /// - [`LockError::Store`] if the system refuses the client's thread.
     ///
     /// # Cancel safety
     ///

@@ -10,8 +10,8 @@ impl Locks {
     ///
     /// # Errors
     ///
-    /// - [`LockError::InvalidKey`] for a name that no lock can have.
-    /// - [`LockError::Store`] or [`LockError::Quorum`] if the store failed.
+    /// - [`LockError::InvalidKey`] if no lock can have this name.
+    /// - [`LockError::Store`] if the store failed, or refuses the client.
     ///
     /// # Cancel safety
     ///
@@ -46,9 +46,10 @@ impl Locks {
     ///
     /// # Errors
     ///
-    /// - [`LockError::InvalidKey`] for a name that no lock can have,
-    ///   [`LockError::InvalidOption`] for one that no owner can have.
-    /// - [`LockError::Store`] or [`LockError::Quorum`] if the store failed.
+    /// - [`LockError::InvalidKey`] if no lock can have this name.
+    /// - [`LockError::InvalidOption`] if the owner's name is empty, longer than 128 bytes,
+    ///   or contains a control character.
+    /// - [`LockError::Store`] if the store failed, or refuses the client.
     ///
     /// # Cancel safety
     ///
@@ -93,9 +94,9 @@ impl Locks {
     ///
     /// # Errors
     ///
-    /// - [`LockError::InvalidKey`] for a name that no lock can have.
-    /// - [`LockError::Store`] or [`LockError::Quorum`] if the store failed. A second call
-    ///   takes the lock from those who hold it by then.
+    /// - [`LockError::InvalidKey`] if no lock can have this name.
+    /// - [`LockError::Store`] if the store failed, or refuses the client. The command may
+    ///   have run. A second call takes the lock from those who hold it by then.
     ///
     /// # Cancel safety
     ///
@@ -123,7 +124,7 @@ impl Locks {
         let key = key.into_lock_key()?;
         self.check(Step::ForceRelease, &key)?;
         let forced = self.client().store.force_release(&key).await;
-        // What it was taken from in this process is not handed over any more.
+        // This process hands no former lease of the lock over any more.
         self.shared().queues.end_turns(&key);
         let forced = forced.map_err(|error| LockError::store(Step::ForceRelease, &key, error))?;
         if let Forced::Released { held, .. } = forced {

@@ -21,9 +21,11 @@ impl Locks {
     ///
     /// # Errors
     ///
-    /// - [`LockError::ShutDown`] when the client is [shut down](Locks::shutdown).
-    /// - [`LockError::WrongKind`] or [`LockError::InvalidKey`] for a name that can't be
-    ///   this lock.
+    /// - [`LockError::ShutDown`] when the client is [shut down](Locks::shutdown). The
+    ///   future was dropped at once, and the lock was released.
+    /// - [`LockError::WrongKind`] if the name is in use by another kind of lock, or by
+    ///   something that is not a lock.
+    /// - [`LockError::InvalidKey`] if no lock can have this name.
     ///
     /// # Cancel safety
     ///
@@ -80,9 +82,10 @@ impl Mutex {
     ///
     /// - [`LockError::ShutDown`] when the client is [shut down](Locks::shutdown). The
     ///   future was dropped at once, and the lock was released.
-    /// - [`LockError::WrongKind`], [`LockError::InvalidKey`] or
-    ///   [`LockError::InvalidOption`] for a name that can't be this lock, or an option out
-    ///   of its range.
+    /// - [`LockError::WrongKind`] if the name is in use by another kind of lock, or by
+    ///   something that is not a lock.
+    /// - [`LockError::InvalidKey`] if no lock can have this name.
+    /// - [`LockError::InvalidOption`] if an option is out of its range.
     ///
     /// # Panics
     ///

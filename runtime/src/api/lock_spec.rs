@@ -1,5 +1,5 @@
-//! What all kinds of lock share: a client, a name and options. Making a handle can't fail;
-//! its first use reports a bad name or option.
+//! The name, the options and the client that every kind of lock has. Making a handle can't
+//! fail; its first use reports a bad name or option.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -96,8 +96,8 @@ macro_rules! lifetime_options {
             self
         }
 
-        /// Whether the client renews leases, every third of their TTL. The default is
-        /// `true`. With `false` a lease lasts for its TTL, or until
+        /// Lets the client renew leases, every third of their TTL. The default is `true`.
+        /// With `false` a lease lasts for its TTL, or until
         /// [`Lease::renew`](crate::Lease::renew).
         pub fn auto_renew(mut self, renew: bool) -> Self {
             self.$($options).+.auto_renew = renew;

@@ -71,8 +71,8 @@ impl Locks {
         &self.shared.client
     }
 
-    /// Keeps locks in this process's memory: for tests, examples, and services with a
-    /// single process.
+    /// Makes a client that keeps locks in this process's memory: for tests, examples, and
+    /// services with a single process.
     ///
     /// Each call makes a separate store; clones share it.
     ///
@@ -88,8 +88,8 @@ impl Locks {
         Self::on_callers_runtime(Arc::new(MemoryStore::default()))
     }
 
-    /// Keeps locks in memory, in a store that can be made to fail: for tests of what your
-    /// code does when the store is down, slow, or loses a lease.
+    /// Makes a client with a store in memory that can be made to fail: for tests of your
+    /// code when the store is down, slow, or loses a lease.
     ///
     /// It works as [`in_memory`](Self::in_memory) until a fault is planned.
     ///
@@ -141,28 +141,31 @@ impl Locks {
         Self::of_known_client(store, id)
     }
 
-    /// A mutex: one holder at a time.
+    /// A handle to the mutex of this name: one holder at a time. No command is sent.
     pub fn mutex(&self, key: impl IntoLockKey) -> Mutex {
         Mutex::new(&self.shared, key)
     }
 
-    /// Several mutexes that are acquired together, all or none: 1 to 64 names. A name that
-    /// is given twice counts once.
+    /// A handle to the mutexes of these names, which are acquired together, all or none: 1
+    /// to 64 names. A name that is given twice counts once. No command is sent.
     pub fn all(&self, keys: impl IntoIterator<Item = impl IntoLockKey>) -> MultiLock {
         MultiLock::new(&self.shared, keys)
     }
 
-    /// A semaphore: at most `limit` permits at a time, from 1 up.
+    /// A handle to the semaphore of this name: at most `limit` permits at a time, from 1
+    /// up. No command is sent.
     pub fn semaphore(&self, key: impl IntoLockKey, limit: u32) -> Semaphore {
         Semaphore::new(&self.shared, key, limit)
     }
 
-    /// A reentrant mutex: one owner at a time, which may lock it again.
+    /// A handle to the reentrant mutex of this name: one owner at a time, which may lock it
+    /// again. No command is sent.
     pub fn reentrant_mutex(&self, key: impl IntoLockKey) -> ReentrantMutex {
         ReentrantMutex::new(&self.shared, key)
     }
 
-    /// A read-write lock: many readers, or one writer.
+    /// A handle to the read-write lock of this name: many readers, or one writer. No
+    /// command is sent.
     pub fn rw_lock(&self, key: impl IntoLockKey) -> RwLock {
         RwLock::new(&self.shared, key)
     }
@@ -175,9 +178,12 @@ impl Locks {
     /// # Errors
     ///
     /// - [`LockError::Lost`] if the lease has ended, or somebody else has adopted it.
+    /// - [`LockError::Store`] if the store failed for a second; at once if it refuses the
+    ///   client. The ticket may be spent then. If so, the lock is released in the
+    ///   background.
+    /// - [`LockError::InvalidOption`] if the ticket's text was changed, and has a time out
+    ///   of its range.
     /// - [`LockError::ShutDown`] once the client was [shut down](Self::shutdown).
-    /// - [`LockError::Store`] if the store kept failing for a second. The ticket may be
-    ///   spent then. If so, the lock is released in the background.
     ///
     /// # Panics
     ///

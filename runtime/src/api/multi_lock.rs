@@ -71,7 +71,8 @@ impl MultiLock {
 
     lifetime_options!(options);
 
-    /// Waits until it holds all locks. If the wait ends first, it keeps none of them.
+    /// Acquires all locks, or none. While others hold one, waits for at most
+    /// [`wait`](Self::wait).
     ///
     /// While it waits for the next lock, it renews those that it holds. If one of them is
     /// lost meanwhile, it releases all and starts over.
@@ -80,15 +81,13 @@ impl MultiLock {
     ///
     /// Nothing stays held after an error.
     ///
-    /// - [`LockError::TimedOut`], with the lock that was waited for last, if others held
-    ///   one of the locks for the whole wait. With a wait of zero it is
-    ///   [`LockError::Busy`].
-    /// - [`LockError::Store`] if the store kept failing for the wait, or for a second if
-    ///   that is longer. On a quorum, [`LockError::Quorum`].
-    /// - [`LockError::WrongKind`] if a name is in use by another kind of lock.
-    /// - [`LockError::InvalidKey`] or [`LockError::InvalidOption`] for a bad name or
-    ///   option, for no name at all, and for more than 64.
-    /// - [`LockError::ShutDown`] once the client was [shut down](crate::Locks::shutdown).
+    /// - [`LockError::TimedOut`] if others held one of the locks, or were before this
+    ///   request in its queue, when the wait ended. It names the lock that was waited for
+    ///   last.
+    /// - [`LockError::Busy`] in the same case, with a wait of zero.
+    /// - [`LockError::InvalidOption`] if no name is given, or more than 64, or an option is
+    ///   out of its range. No command is sent.
+    #[doc = include_str!("errors/waiting.md")]
     ///
     /// # Panics
     ///
@@ -122,17 +121,17 @@ impl MultiLock {
         self.acquire(self.options).await
     }
 
-    /// Acquires all locks if all are free and have no waiters. It does not wait.
+    /// Acquires all locks if all are free and have no waiters, and never waits.
     ///
     /// # Errors
     ///
     /// Nothing stays held after an error.
     ///
-    /// - [`LockError::Busy`], with the first lock that is held or waited for.
-    /// - [`LockError::Store`] if the store kept failing for a second. On a quorum,
-    ///   [`LockError::Quorum`].
-    /// - [`LockError::WrongKind`], [`LockError::InvalidKey`], [`LockError::InvalidOption`]
-    ///   and [`LockError::ShutDown`] as in [`lock`](Self::lock).
+    /// - [`LockError::Busy`] if one of the locks is held or waited for. It names the first
+    ///   such lock.
+    /// - [`LockError::InvalidOption`] if no name is given, or more than 64, or an option is
+    ///   out of its range. No command is sent.
+    #[doc = include_str!("errors/trying.md")]
     ///
     /// # Panics
     ///

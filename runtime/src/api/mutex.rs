@@ -86,7 +86,7 @@ impl Mutex {
         self
     }
 
-    /// Waits until it holds the lock.
+    /// Acquires the lock. While others hold it, waits for at most [`wait`](Self::wait).
     ///
     /// Clients are served in the order in which they came, and so are the tasks of one
     /// client. A client with several waiting tasks hands the lock over among them for at
@@ -94,15 +94,13 @@ impl Mutex {
     ///
     /// # Errors
     ///
-    /// - [`LockError::TimedOut`] if others held the lock, or were before it in the queue,
-    ///   for the whole wait. With a wait of zero it is [`LockError::Busy`].
-    /// - [`LockError::Store`] if the store kept failing for the wait, or for a second if
-    ///   that is longer. The request is taken back in the background. On a quorum,
-    ///   [`LockError::Quorum`].
-    /// - [`LockError::WrongKind`] if the name is in use by another kind of lock.
-    /// - [`LockError::InvalidKey`] or [`LockError::InvalidOption`] for a name that no lock
-    ///   can have, or an option out of its range. No command is sent.
-    /// - [`LockError::ShutDown`] once the client was [shut down](crate::Locks::shutdown).
+    /// - [`LockError::TimedOut`] if others held the lock, or were before this request in
+    ///   the queue, for the whole wait.
+    /// - [`LockError::Busy`] in the same case, with a wait of zero.
+    /// - [`LockError::Quorum`] on a quorum, if too few servers agreed for the whole wait
+    ///   because too many of them failed.
+    /// - [`LockError::InvalidOption`] if an option is out of its range. No command is sent.
+    #[doc = include_str!("errors/waiting.md")]
     ///
     /// # Panics
     ///
@@ -133,16 +131,16 @@ impl Mutex {
         self.spec.acquire(Kind::Mutex).await
     }
 
-    /// Acquires the lock if it is free and has no waiters. It does not wait.
+    /// Acquires the lock if it is free and has no waiters, and never waits.
     ///
     /// # Errors
     ///
     /// - [`LockError::Busy`] if another holder has the lock, or another request waits for
     ///   it.
-    /// - [`LockError::Store`] if the store kept failing for a second. On a quorum,
-    ///   [`LockError::Quorum`].
-    /// - [`LockError::WrongKind`], [`LockError::InvalidKey`], [`LockError::InvalidOption`]
-    ///   and [`LockError::ShutDown`] as in [`lock`](Self::lock).
+    /// - [`LockError::Quorum`] on a quorum, if too few servers agreed because too many of
+    ///   them failed.
+    /// - [`LockError::InvalidOption`] if an option is out of its range. No command is sent.
+    #[doc = include_str!("errors/trying.md")]
     ///
     /// # Panics
     ///

@@ -62,8 +62,8 @@ impl QuorumLocks {
         Self::new(locks)
     }
 
-    /// A mutex on the quorum: one holder at a time, with the options and results of
-    /// [`Locks::mutex`].
+    /// A handle to the mutex of this name on the quorum: one holder at a time, with the
+    /// options and results of [`Locks::mutex`]. No command is sent.
     ///
     /// Waiters have no order. Without a majority of the servers, an acquisition fails with
     /// [`LockError::Quorum`](crate::LockError::Quorum); without a wait it fails at once.
@@ -83,8 +83,21 @@ impl QuorumLocks {
         self.locks.mutex(key)
     }
 
-    /// A read-write lock on the quorum: many readers, or one writer. A writer that was
-    /// refused and waits keeps later readers out, so that they do not starve it.
+    /// A handle to the read-write lock of this name on the quorum: many readers, or one
+    /// writer. No command is sent.
+    ///
+    /// A writer that was refused and waits keeps later readers out, so that they do not
+    /// starve it.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # async fn example(locks: leasehold::QuorumLocks) -> Result<(), leasehold::LockError> {
+    /// let read = locks.rw_lock("catalogue").read().await?;
+    /// read.release().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn rw_lock(&self, key: impl IntoLockKey) -> RwLock {
         self.locks.rw_lock(key)
     }
@@ -93,9 +106,13 @@ impl QuorumLocks {
     ///
     /// # Errors
     ///
-    /// - [`LockError::ShutDown`] when the client is [shut down](Self::shutdown).
-    /// - [`LockError::WrongKind`] or [`LockError::InvalidKey`] for a name that can't be
-    ///   this lock.
+    /// - [`LockError::ShutDown`] when the client is [shut down](Self::shutdown). The future
+    ///   was dropped at once, and the lock was released.
+    /// - [`LockError::WrongKind`] if the name is in use by another kind of lock, or by
+    ///   something that is not a lock.
+    /// - [`LockError::InvalidKey`] if no lock can have this name.
+    /// - [`LockError::InvalidOption`] if the quorum's `longest_ttl` is below 30 seconds.
+    ///   Use [`Mutex::lead`] with a shorter `ttl` there.
     ///
     /// # Cancel safety
     ///

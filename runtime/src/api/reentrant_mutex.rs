@@ -75,23 +75,20 @@ impl ReentrantMutex {
 
     lifetime_options!(spec.options);
 
-    /// Waits until the owner holds the lock. Owners are served in the order in which they
-    /// came.
+    /// Acquires the lock for its owner. While other owners hold it, waits for at most
+    /// [`wait`](Self::wait).
     ///
-    /// An owner that holds the lock already gets another lease at once. It does not queue
-    /// behind its own waiters.
+    /// Owners are served in the order in which they came. An owner that holds the lock
+    /// already gets another lease at once. It does not queue behind its own waiters.
     ///
     /// # Errors
     ///
-    /// - [`LockError::TimedOut`] if other owners held the lock, or were before it in the
-    ///   queue, for the whole wait. With a wait of zero it is [`LockError::Busy`].
-    /// - [`LockError::Store`] if the store kept failing for the wait, or for a second if
-    ///   that is longer. The request is taken back in the background.
-    /// - [`LockError::WrongKind`] if the name is in use by another kind of lock.
+    /// - [`LockError::TimedOut`] if other owners held the lock, or were before this one in
+    ///   the queue, for the whole wait.
+    /// - [`LockError::Busy`] in the same case, with a wait of zero.
     /// - [`LockError::InvalidOption`] if there is no owner, or an option is out of its
-    ///   range; [`LockError::InvalidKey`] for a name that no lock can have. No command is
-    ///   sent.
-    /// - [`LockError::ShutDown`] once the client was [shut down](crate::Locks::shutdown).
+    ///   range. No command is sent.
+    #[doc = include_str!("errors/waiting.md")]
     ///
     /// # Panics
     ///
@@ -100,8 +97,8 @@ impl ReentrantMutex {
     ///
     /// # Cancel safety
     ///
-    /// Safe: if the future is dropped before it is ready, it leaves no lease. What happens
-    /// to its place in the queue is as in [`Mutex::lock`](crate::Mutex::lock).
+    /// Safe: if the future is dropped before it is ready, it leaves no lease. It gives
+    /// up its place in the queue as [`Mutex::lock`](crate::Mutex::lock) does.
     ///
     /// # Examples
     ///
@@ -127,14 +124,15 @@ impl ReentrantMutex {
     }
 
     /// Acquires the lock if its owner holds it already, or if it is free and has no
-    /// waiters. It does not wait.
+    /// waiters, and never waits.
     ///
     /// # Errors
     ///
-    /// - [`LockError::Busy`] if its owner does not hold the lock, and others hold or await it.
-    /// - [`LockError::Store`] if the store kept failing for a second.
-    /// - [`LockError::InvalidOption`], [`LockError::InvalidKey`], [`LockError::WrongKind`]
-    ///   and [`LockError::ShutDown`] as in [`lock`](Self::lock).
+    /// - [`LockError::Busy`] if its owner does not hold the lock, and others hold it or
+    ///   wait for it.
+    /// - [`LockError::InvalidOption`] if there is no owner, or an option is out of its
+    ///   range. No command is sent.
+    #[doc = include_str!("errors/trying.md")]
     ///
     /// # Panics
     ///

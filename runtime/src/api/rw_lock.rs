@@ -65,13 +65,13 @@ impl RwLock {
         self.read_ttl(ttl).write_ttl(ttl)
     }
 
-    /// How long a reader's lease lasts without a renewal: see [`ttl`](Self::ttl).
+    /// How long a reader's lease lasts without a renewal: 100 ms to 24 h, by default 30 s.
     pub fn read_ttl(mut self, ttl: Duration) -> Self {
         self.spec.options.ttl = ttl;
         self
     }
 
-    /// How long a writer's lease lasts without a renewal: see [`ttl`](Self::ttl).
+    /// How long a writer's lease lasts without a renewal: 100 ms to 24 h, by default 30 s.
     pub fn write_ttl(mut self, ttl: Duration) -> Self {
         self.write_ttl = ttl;
         self
@@ -95,19 +95,18 @@ impl RwLock {
         self
     }
 
-    /// Waits until it may read, together with other readers.
+    /// Acquires a read lock, beside other readers. While another writes, waits for at most
+    /// [`wait`](Self::wait).
     ///
     /// # Errors
     ///
-    /// - [`LockError::TimedOut`] if a writer held the lock, or others were before it in the
-    ///   queue, for the whole wait. With a wait of zero it is [`LockError::Busy`].
-    /// - [`LockError::Store`] if the store kept failing for the wait, or for a second if
-    ///   that is longer. The request is taken back in the background. On a quorum,
-    ///   [`LockError::Quorum`].
-    /// - [`LockError::WrongKind`] if the name is in use by another kind of lock.
-    /// - [`LockError::InvalidKey`] or [`LockError::InvalidOption`] for a name that no lock
-    ///   can have, or an option out of its range. No command is sent.
-    /// - [`LockError::ShutDown`] once the client was [shut down](crate::Locks::shutdown).
+    /// - [`LockError::TimedOut`] if a writer held the lock, or others were before this
+    ///   request in the queue, for the whole wait.
+    /// - [`LockError::Busy`] in the same case, with a wait of zero.
+    /// - [`LockError::Quorum`] on a quorum, if too few servers agreed for the whole wait
+    ///   because too many of them failed.
+    /// - [`LockError::InvalidOption`] if an option is out of its range. No command is sent.
+    #[doc = include_str!("errors/waiting.md")]
     ///
     /// # Panics
     ///
@@ -116,8 +115,8 @@ impl RwLock {
     ///
     /// # Cancel safety
     ///
-    /// Safe: if the future is dropped before it is ready, it holds nothing. What happens to
-    /// its place in the queue is as in [`Mutex::lock`](crate::Mutex::lock).
+    /// Safe: if the future is dropped before it is ready, it holds nothing. It gives up its
+    /// place in the queue as [`Mutex::lock`](crate::Mutex::lock) does.
     ///
     /// # Examples
     ///
@@ -137,15 +136,16 @@ impl RwLock {
     }
 
     /// Acquires a read lock if nobody writes or waits, or if its [`owner`](Self::owner)
-    /// holds the lock already. It does not wait.
+    /// holds the lock already, and never waits.
     ///
     /// # Errors
     ///
-    /// - [`LockError::Busy`] if its owner does not hold the lock, and another writes or waits.
-    /// - [`LockError::Store`] if the store kept failing for a second. On a quorum,
-    ///   [`LockError::Quorum`].
-    /// - [`LockError::WrongKind`], [`LockError::InvalidKey`], [`LockError::InvalidOption`]
-    ///   and [`LockError::ShutDown`] as in [`read`](Self::read).
+    /// - [`LockError::Busy`] if its owner does not hold the lock, and another writes or
+    ///   waits.
+    /// - [`LockError::Quorum`] on a quorum, if too few servers agreed because too many of
+    ///   them failed.
+    /// - [`LockError::InvalidOption`] if an option is out of its range. No command is sent.
+    #[doc = include_str!("errors/trying.md")]
     ///
     /// # Panics
     ///
@@ -171,19 +171,21 @@ impl RwLock {
         self.spec.try_acquire(Kind::Read).await
     }
 
-    /// Waits until it may write, alone.
+    /// Acquires the write lock, for one writer alone. While others read or write, waits for
+    /// at most [`wait`](Self::wait).
     ///
     /// # Errors
     ///
     /// - [`LockError::WouldDeadlock`] if its [`owner`](Self::owner) reads or writes
     ///   already, and still does after a quarter of a second. The pause is for a lease that
     ///   was dropped just before and is released in the background.
-    /// - [`LockError::TimedOut`] if others held the lock, or were before it in the queue,
-    ///   for the whole wait. With a wait of zero it is [`LockError::Busy`].
-    /// - [`LockError::Store`] if the store kept failing for the wait, or for a second if
-    ///   that is longer. On a quorum, [`LockError::Quorum`].
-    /// - [`LockError::WrongKind`], [`LockError::InvalidKey`], [`LockError::InvalidOption`]
-    ///   and [`LockError::ShutDown`] as in [`read`](Self::read).
+    /// - [`LockError::TimedOut`] if others held the lock, or were before this request in
+    ///   the queue, for the whole wait.
+    /// - [`LockError::Busy`] in the same case, with a wait of zero.
+    /// - [`LockError::Quorum`] on a quorum, if too few servers agreed for the whole wait
+    ///   because too many of them failed.
+    /// - [`LockError::InvalidOption`] if an option is out of its range. No command is sent.
+    #[doc = include_str!("errors/waiting.md")]
     ///
     /// # Panics
     ///
@@ -192,8 +194,8 @@ impl RwLock {
     ///
     /// # Cancel safety
     ///
-    /// Safe: if the future is dropped before it is ready, it holds nothing. What happens to
-    /// its place in the queue is as in [`Mutex::lock`](crate::Mutex::lock).
+    /// Safe: if the future is dropped before it is ready, it holds nothing. It gives up its
+    /// place in the queue as [`Mutex::lock`](crate::Mutex::lock) does.
     ///
     /// # Examples
     ///
@@ -212,17 +214,18 @@ impl RwLock {
     }
 
     /// Acquires the write lock if nobody reads, writes or waits, or if its
-    /// [`owner`](Self::owner) is the only reader. It does not wait.
+    /// [`owner`](Self::owner) is the only reader, and never waits.
     ///
     /// # Errors
     ///
-    /// - [`LockError::Busy`] if its owner does not hold the lock, and others hold or await it.
+    /// - [`LockError::Busy`] if its owner does not hold the lock, and others hold it or
+    ///   wait for it.
     /// - [`LockError::WouldDeadlock`] if its owner reads together with others, or writes
     ///   already.
-    /// - [`LockError::Store`] if the store kept failing for a second. On a quorum,
-    ///   [`LockError::Quorum`].
-    /// - [`LockError::WrongKind`], [`LockError::InvalidKey`], [`LockError::InvalidOption`]
-    ///   and [`LockError::ShutDown`] as in [`read`](Self::read).
+    /// - [`LockError::Quorum`] on a quorum, if too few servers agreed because too many of
+    ///   them failed.
+    /// - [`LockError::InvalidOption`] if an option is out of its range. No command is sent.
+    #[doc = include_str!("errors/trying.md")]
     ///
     /// # Panics
     ///

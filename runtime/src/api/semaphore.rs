@@ -73,7 +73,7 @@ impl Semaphore {
         self
     }
 
-    /// Waits until it has one permit.
+    /// Acquires one permit. While none is free, waits for at most [`wait`](Self::wait).
     ///
     /// Clients are served in the order in which they came, and so are the tasks of one
     /// client. A client with several waiting tasks hands a permit over among them for at
@@ -81,14 +81,11 @@ impl Semaphore {
     ///
     /// # Errors
     ///
-    /// - [`LockError::TimedOut`] if no permit was free for the whole wait. With a wait of
-    ///   zero it is [`LockError::Busy`].
-    /// - [`LockError::Store`] if the store kept failing for the wait, or for a second if
-    ///   that is longer. The request is taken back in the background.
-    /// - [`LockError::WrongKind`] if the name is in use by another kind of lock.
-    /// - [`LockError::InvalidKey`] or [`LockError::InvalidOption`] for a name that no lock
-    ///   can have, an option out of its range, or a limit of 0. No command is sent.
-    /// - [`LockError::ShutDown`] once the client was [shut down](crate::Locks::shutdown).
+    /// - [`LockError::TimedOut`] if no permit was free for this request for the whole wait.
+    /// - [`LockError::Busy`] in the same case, with a wait of zero.
+    /// - [`LockError::InvalidOption`] if the limit is 0, or an option is out of its range.
+    ///   No command is sent.
+    #[doc = include_str!("errors/waiting.md")]
     ///
     /// # Panics
     ///
@@ -119,19 +116,20 @@ impl Semaphore {
         self.spec.acquire(self.kind(1)?).await
     }
 
-    /// Waits until it has one permit that takes `weight` of the limit: 1 up to the limit.
+    /// Acquires one permit that takes `weight` of the limit, from 1 to all of it. While too
+    /// little is free, waits for at most [`wait`](Self::wait).
     ///
     /// A heavy request waits for all it needs, and no lighter request that came later
     /// passes it. So it is served in the end.
     ///
     /// # Errors
     ///
-    /// - [`LockError::InvalidOption`] if `weight` is 0 or above the limit, or for an option
-    ///   out of its range.
-    /// - [`LockError::TimedOut`] if too little was free for the whole wait. With a wait of
-    ///   zero it is [`LockError::Busy`].
-    /// - [`LockError::Store`], [`LockError::WrongKind`], [`LockError::InvalidKey`] and
-    ///   [`LockError::ShutDown`] as in [`acquire`](Self::acquire).
+    /// - [`LockError::TimedOut`] if too little was free for this request for the whole
+    ///   wait.
+    /// - [`LockError::Busy`] in the same case, with a wait of zero.
+    /// - [`LockError::InvalidOption`] if `weight` is 0 or above the limit, the limit is 0,
+    ///   or an option is out of its range. No command is sent.
+    #[doc = include_str!("errors/waiting.md")]
     ///
     /// # Panics
     ///
@@ -140,8 +138,8 @@ impl Semaphore {
     ///
     /// # Cancel safety
     ///
-    /// Safe: if the future is dropped before it is ready, it holds no permit. What happens
-    /// to its place in the queue is as in [`acquire`](Self::acquire).
+    /// Safe: if the future is dropped before it is ready, it holds no permit. It gives up
+    /// its place in the queue as [`acquire`](Self::acquire) does.
     ///
     /// # Examples
     ///
@@ -160,14 +158,14 @@ impl Semaphore {
         self.spec.acquire(self.kind(weight)?).await
     }
 
-    /// Acquires one permit if one is free and nobody waits. It does not wait.
+    /// Acquires one permit if one is free and nobody else waits, and never waits.
     ///
     /// # Errors
     ///
     /// - [`LockError::Busy`] if no permit is free, or another request waits.
-    /// - [`LockError::Store`] if the store kept failing for a second.
-    /// - [`LockError::WrongKind`], [`LockError::InvalidKey`], [`LockError::InvalidOption`]
-    ///   and [`LockError::ShutDown`] as in [`acquire`](Self::acquire).
+    /// - [`LockError::InvalidOption`] if the limit is 0, or an option is out of its range.
+    ///   No command is sent.
+    #[doc = include_str!("errors/trying.md")]
     ///
     /// # Panics
     ///
@@ -195,17 +193,15 @@ impl Semaphore {
         self.spec.try_acquire(self.kind(1)?).await
     }
 
-    /// Acquires one permit that takes `weight` of the limit if it fits and nobody waits. It
-    /// does not wait.
+    /// Acquires one permit that takes `weight` of the limit, from 1 to all of it, if so much
+    /// is free and nobody else waits, and never waits.
     ///
     /// # Errors
     ///
     /// - [`LockError::Busy`] if too little is free, or another request waits.
-    /// - [`LockError::InvalidOption`] if `weight` is 0 or above the limit, or for an option
-    ///   out of its range.
-    /// - [`LockError::Store`] if the store kept failing for a second.
-    /// - [`LockError::WrongKind`], [`LockError::InvalidKey`] and [`LockError::ShutDown`] as
-    ///   in [`acquire`](Self::acquire).
+    /// - [`LockError::InvalidOption`] if `weight` is 0 or above the limit, the limit is 0,
+    ///   or an option is out of its range. No command is sent.
+    #[doc = include_str!("errors/trying.md")]
     ///
     /// # Panics
     ///

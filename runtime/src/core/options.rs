@@ -1,4 +1,4 @@
-//! What can be chosen for an acquisition, with its defaults and bounds.
+//! The options of an acquisition, with their defaults and bounds.
 #![doc = include_str!("../options.md")]
 
 use std::time::Duration;
@@ -11,7 +11,7 @@ const LONGEST_HOLD: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
 /// How long an acquisition waits for its lock.
 ///
-/// A [`Duration`] converts into it. With a duration of zero the call does not wait.
+/// A [`Duration`] converts into it.
 ///
 /// # Examples
 ///
@@ -26,9 +26,9 @@ const LONGEST_HOLD: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Wait {
-    /// At most this long.
+    /// Waits at most this long. With zero the call does not wait.
     For(Duration),
-    /// Until it is acquired, or the future is dropped.
+    /// Waits until the lock is acquired, or the future is dropped.
     Forever,
 }
 

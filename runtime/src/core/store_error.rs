@@ -17,20 +17,20 @@ use std::error::Error;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Outcome {
-    /// It certainly did not.
+    /// The command certainly did not run.
     NotRun,
-    /// It may have.
+    /// The command may have run.
     Unknown,
 }
 
 /// Why a store did not carry out a command, or did not say that it did.
 #[derive(Debug)]
 pub struct StoreError {
-    /// Whether the command may have taken effect.
+    /// Says if the command may have taken effect.
     pub outcome: Outcome,
-    /// Whether the same command may succeed a little later.
+    /// True if the same command may succeed a little later.
     pub is_passing: bool,
-    /// Whether the store's own runtime has ended.
+    /// True if the store's own runtime has ended.
     pub is_shut_down: bool,
     /// The driver's error.
     pub source: Box<dyn Error + Send + Sync>,

@@ -53,13 +53,13 @@ const TRIES: u32 = 3;
 pub struct Lease {
     shared: Arc<Shared>,
     handle: LeaseHandle,
-    /// What is left to do when it is dropped.
+    /// The work that its drop has to do.
     rest: Rest,
     /// The turn in which this process may hand it over to its next waiter.
     turn: Option<TurnId>,
 }
 
-/// What is left to do about a lease.
+/// The work that is left to do about a lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Rest {
     /// Release it.
@@ -128,14 +128,15 @@ impl Lease {
         self.handle.remaining()
     }
 
-    /// Whether the lease is held now, by this process's own clock. No command is sent.
+    /// Returns true while the lease is held, by this process's own clock. No command is
+    /// sent.
     #[must_use]
     pub fn is_held(&self) -> bool {
         self.handle.is_held()
     }
 
-    /// Whether the lease is held, suspect, lost or released, by this process's own clock.
-    /// No command is sent.
+    /// The state of the lease: held, suspect, lost or released, by this process's own
+    /// clock. No command is sent.
     #[must_use]
     pub fn state(&self) -> LeaseState {
         self.handle.state()
@@ -206,8 +207,10 @@ impl Lease {
     ///
     /// - [`LockError::Lost`] if the lease had ended before: the work was not protected to
     ///   its end.
-    /// - [`LockError::Store`] if the store failed. On a quorum, [`LockError::Quorum`]. The
+    /// - [`LockError::Store`] if the store failed three times, or refuses the client. The
     ///   keeper goes on trying until the TTL is over.
+    /// - [`LockError::Quorum`] on a quorum, if too few servers agreed because too many of
+    ///   them failed. The keeper goes on trying until the TTL is over.
     ///
     /// # Cancel safety
     ///
@@ -241,7 +244,7 @@ impl Lease {
         loop {
             tries_left -= 1;
             let answer = self.client().store.release(&self.local().request, self.local().keep());
-            // Who asks next in this process is behind it.
+            // A task of this process that asks from now on is behind this release.
             self.end_turn();
             match answer.await {
                 Err(error) if error.is_passing && tries_left > 0 => {

@@ -57,14 +57,14 @@ impl LeaseSet {
         self.leases.iter()
     }
 
-    /// How many leases there are.
+    /// The number of leases: one for each lock.
     #[must_use]
     #[expect(clippy::len_without_is_empty, reason = "a set that a user gets is never empty")]
     pub fn len(&self) -> usize {
         self.leases.len()
     }
 
-    /// The state of the set, by this process's own clock. No command is sent.
+    /// The state of all leases together, by this process's own clock. No command is sent.
     ///
     /// It is [`Lost`](LeaseState::Lost) once one lease is lost,
     /// [`Suspect`](LeaseState::Suspect) while the last renewal of one has failed, and
@@ -82,10 +82,12 @@ impl LeaseSet {
     ///
     /// # Errors
     ///
-    /// The error of the first lease, in the order of the locks' names, that was not renewed:
+    /// The error of the first lease, in the order of the locks' names, that was not
+    /// renewed:
     ///
-    /// - [`LockError::Lost`] if it has ended.
-    /// - [`LockError::Store`] if the store failed. On a quorum, [`LockError::Quorum`].
+    /// - [`LockError::Lost`] if it has ended: nothing brings it back.
+    /// - [`LockError::Store`] if the store failed three times, or refuses the client. The
+    ///   lease is held until its deadline, as before.
     ///
     /// # Cancel safety
     ///
@@ -135,7 +137,8 @@ impl LeaseSet {
         self.iter().map(Lease::remaining).min().unwrap_or_default()
     }
 
-    /// Whether all leases are held now, by this process's own clock. No command is sent.
+    /// Returns true while all leases are held, by this process's own clock. No command is
+    /// sent.
     #[must_use]
     pub fn is_held(&self) -> bool {
         self.iter().all(Lease::is_held)
@@ -220,8 +223,9 @@ impl LeaseSet {
     ///
     /// The error of the first lock, in the order of the names, whose release failed:
     ///
-    /// - [`LockError::Lost`] if its lease had ended before.
-    /// - [`LockError::Store`] if the store failed. On a quorum, [`LockError::Quorum`]. The
+    /// - [`LockError::Lost`] if its lease had ended before: the work was not protected to
+    ///   its end.
+    /// - [`LockError::Store`] if the store failed three times, or refuses the client. The
     ///   keeper goes on trying until the TTL is over.
     ///
     /// # Cancel safety

@@ -19,7 +19,8 @@ use crate::store::{Kind, Owner, RequestId, Store};
 /// is over.
 ///
 /// Put it into a message or a job's arguments with [`Display`](fmt::Display) and
-/// [`FromStr`], or as a string with serde. Anyone who has the ticket can have the lock, so
+/// [`FromStr`], or as a string with serde. A text that is no ticket is
+/// [`LockError::InvalidOption`]. Anyone who has the ticket can have the lock, so
 /// treat it as a password. `Debug` shows only the name of the lock.
 ///
 /// # Examples

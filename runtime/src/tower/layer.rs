@@ -55,29 +55,51 @@ pub struct LockLayer<K> {
 }
 
 impl<K: RequestKey + 'static> LockLayer<K> {
-    /// One request at a time for each key. Others are refused with status 409.
+    /// A layer with a mutex: one request at a time for each key. Others are refused with
+    /// status 409.
     ///
     /// # Panics
     ///
     /// When the app is built, if the key is a plain string that looks like a template, such
     /// as `"order:{id}"`. It would be one lock for all orders. `path_key` makes keys from a
     /// template.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use leasehold::tower::key_by;
+    /// use leasehold::{LockLayer, Locks};
+    ///
+    /// let locks = Locks::in_memory();
+    /// let one_at_a_time = LockLayer::mutex(&locks, "import");
+    /// let one_for_each_path =
+    ///     LockLayer::mutex(&locks, key_by(|parts| Some(parts.uri.path().to_owned())));
+    /// ```
     pub fn mutex(locks: &impl LockClient, key: K) -> Self {
         Self::new(locks.locks(), key, Kind::Mutex)
     }
 
-    /// At most `limit` requests at a time for each key. Others are refused with status 429.
+    /// A layer with a semaphore: at most `limit` requests at a time for each key, from 1
+    /// up. Others are refused with status 429.
     ///
     /// # Panics
     ///
     /// When the app is built, if the key is a plain string that looks like a template, as
     /// in [`mutex`](Self::mutex).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use leasehold::{LockLayer, Locks};
+    ///
+    /// let four_at_a_time = LockLayer::semaphore(&Locks::in_memory(), "reports", 4);
+    /// ```
     pub fn semaphore(locks: &impl SemaphoreClient, key: K, limit: u32) -> Self {
         Self::new(locks.locks(), key, Kind::Semaphore { limit })
     }
 
-    /// For each key, many requests that read, or one that writes. Others are refused with
-    /// status 409.
+    /// A layer with a read-write lock: for each key, many requests that read, or one that
+    /// writes. Others are refused with status 409.
     ///
     /// The methods that HTTP calls safe read: GET, HEAD, OPTIONS and TRACE. All others
     /// write, also unknown ones. So a handler of a GET must change nothing; if it does, use

@@ -74,6 +74,16 @@ async fn an_acquire_fails_as_planned() {
     }
 }
 
+/// A try asks again at once for a grant that came too late, but not for ever.
+#[tokio::test(start_paused = true)]
+async fn a_try_whose_grants_all_come_too_late_times_out() {
+    let (locks, faults) = Locks::in_memory_with_faults();
+    faults.on(Step::Acquire).always(Fault::Delay(TTL * 2));
+    let tried = locks.mutex("a").ttl(TTL).try_lock().await;
+    assert!(matches!(tried, Err(LockError::TimedOut { .. })), "{tried:?}");
+    assert_eq!(sent(&faults, "acquire"), 65);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_release_fails_as_planned() {
     let table = [

@@ -15,8 +15,8 @@ use crate::store::redis::{RedisStore, Settings};
 use crate::store::{ClientId, ClientInfo, Store};
 
 impl LocksBuilder {
-    /// Connects to one server, a cluster, or a master known to sentinels, and waits until
-    /// it is there.
+    /// Connects to one server, a cluster, or a master known to sentinels, and waits for the
+    /// connection.
     ///
     /// | URL | leads to |
     /// |---|---|
@@ -86,9 +86,10 @@ impl LocksBuilder {
     ///
     /// # Errors
     ///
-    /// - [`LockError::InvalidOption`] for a malformed URL or an option out of its range.
-    ///   A mistake that only the server can show, such as `sync_replicas` on a cluster, is
-    ///   the error of each acquisition instead.
+    /// - [`LockError::InvalidOption`] if the URL is malformed or needs a missing feature,
+    ///   or if a setting is out of its range. A mistake that only the server can show, such
+    ///   as `sync_replicas` on a node of a cluster, is the error of each acquisition
+    ///   instead.
     /// - [`LockError::Store`] if the system refuses the client's thread.
     ///
     /// # Examples
@@ -129,7 +130,8 @@ impl LocksBuilder {
     ///
     /// # Errors
     ///
-    /// - [`LockError::Store`] if the pool has no connection, or the server refuses.
+    /// - [`LockError::Store`] if the pool has no connection, or the server can't be reached
+    ///   in time, or refuses.
     /// - [`LockError::InvalidOption`] if the server is a node of a cluster, if
     ///   `sync_replicas` is set, or if another setting is out of its range.
     ///
@@ -161,8 +163,7 @@ impl LocksBuilder {
         Ok(self.keep(thread, Arc::new(store), id))
     }
 
-    /// Connects to a quorum of independent servers, and waits until a majority of them is
-    /// there. Give one URL for each server: an odd number, at least three, of masters
+    /// Connects to a quorum of independent servers, and waits for a majority of them. Give one URL for each server: an odd number, at least three, of masters
     /// without replicas.
     ///
     /// A minority of the servers may be down, now or later.
@@ -171,8 +172,11 @@ impl LocksBuilder {
     ///
     /// - [`LockError::Quorum`] if no majority of the servers can be reached, with the
     ///   answer of each.
-    /// - [`LockError::InvalidOption`] for an even number of servers, for one that is given
-    ///   twice or that is not a single server, and for a setting out of its range.
+    /// - [`LockError::InvalidOption`] if a URL is malformed or needs a missing feature, if
+    ///   the number of servers is even or below three, if one is given twice or is not a
+    ///   single server, if `sync_replicas` is set, or if another setting is out of its
+    ///   range.
+    /// - [`LockError::Store`] if the system refuses the client's thread.
     ///
     /// # Cancel safety
     ///
@@ -209,10 +213,23 @@ impl LocksBuilder {
     ///
     /// # Errors
     ///
-    /// - [`LockError::InvalidOption`] for a malformed URL, for an even number of servers,
-    ///   for one that is given twice or that is not a single server, and for a setting out
-    ///   of its range.
+    /// - [`LockError::InvalidOption`] if a URL is malformed or needs a missing feature, if
+    ///   the number of servers is even or below three, if one is given twice or is not a
+    ///   single server, if `sync_replicas` is set, or if another setting is out of its
+    ///   range.
     /// - [`LockError::Store`] if the system refuses the client's thread.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # fn main() -> Result<(), leasehold::LockError> {
+    /// use leasehold::Locks;
+    ///
+    /// let servers = ["redis://lock-1/", "redis://lock-2/", "redis://lock-3/"];
+    /// let locks = Locks::builder().connect_quorum_lazy(servers)?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn connect_quorum_lazy<U: AsRef<str>>(
         self,
         urls: impl IntoIterator<Item = U>,

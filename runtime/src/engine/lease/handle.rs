@@ -117,8 +117,8 @@ impl LeaseHandle {
         CURRENT.try_with(|scope| scope.lease.clone()).ok()
     }
 
-    /// Whether the calling code runs under a lease of this lock that this client holds,
-    /// however far out. Then a waiter for the lock waits for itself.
+    /// Returns true if the calling code runs under a lease of this lock that this client
+    /// holds, however far out. Then a waiter for the lock waits for itself.
     pub(crate) fn is_around(client: ClientId, key: &LockKey) -> bool {
         let is_of = |scope: &Scope| {
             let lease = &scope.lease;
@@ -179,15 +179,15 @@ impl LeaseHandle {
         self.local.remaining()
     }
 
-    /// Whether the lease is held now, and neither lost nor released, by this process's own
-    /// clock. No command is sent.
+    /// Returns true while the lease is held, and neither lost nor released, by this
+    /// process's own clock. No command is sent.
     #[must_use]
     pub fn is_held(&self) -> bool {
         self.local.is_held()
     }
 
-    /// Whether the lease is held, suspect, lost or released, by this process's own clock.
-    /// No command is sent.
+    /// The state of the lease: held, suspect, lost or released, by this process's own
+    /// clock. No command is sent.
     #[must_use]
     pub fn state(&self) -> LeaseState {
         if self.local.is_held() {

@@ -1,6 +1,6 @@
 //! The result of a release.
 
-/// Whether a lock is free after [`Lease::release`](crate::Lease::release).
+/// The state of a lock after [`Lease::release`](crate::Lease::release): free or not.
 ///
 /// # Examples
 ///

@@ -14,8 +14,10 @@ impl Lease {
     /// # Errors
     ///
     /// - [`LockError::Lost`] if the lease has ended: nothing brings it back.
-    /// - [`LockError::Store`] if the store failed. On a quorum, [`LockError::Quorum`]. The
+    /// - [`LockError::Store`] if the store failed three times, or refuses the client. The
     ///   lease is held until its deadline, as before.
+    /// - [`LockError::Quorum`] on a quorum, if too few servers agreed because too many of
+    ///   them failed. The lease is held until its deadline, as before.
     ///
     /// # Cancel safety
     ///
