@@ -60,7 +60,7 @@ impl Bench {
         self.violations.push(what);
     }
 
-    /// Whether ours kept what it promises.
+    /// Returns true if ours kept its promises.
     pub(crate) fn is_sound(&self) -> bool {
         self.violations.is_empty()
     }

@@ -82,7 +82,7 @@ impl Contest {
         Ok(entries)
     }
 
-    /// Whether no more were inside than may be.
+    /// Checks that no more were inside than may be.
     fn check(&self, bench: &mut Bench, entry: &mut Entry, records: &Records) {
         let (most, limit) = (records.most_at_once(), self.work.limit.unwrap_or(1));
         if self.work.own_keys || most <= limit as usize {

@@ -21,7 +21,8 @@ impl Program {
     }
 }
 
-/// Those that can be installed here, into this folder; and why others can't.
+/// Installs the programs that this machine can run into this folder. Also returns why it can't
+/// run the others.
 pub(crate) fn install(folder: &Path) -> (Vec<Program>, Vec<String>) {
     let (mut programs, mut missing) = (Vec::new(), Vec::new());
     for (name, install) in [

@@ -30,7 +30,7 @@ pub(crate) struct Axes {
     pub(crate) title: &'static str,
     pub(crate) x: &'static str,
     pub(crate) y: &'static str,
-    /// Whether y is logarithmic too.
+    /// True if y is logarithmic too.
     pub(crate) is_log_y: bool,
 }
 

@@ -51,7 +51,7 @@ impl Records {
         most
     }
 
-    /// Those that began in this time.
+    /// Keeps the records that began in this time.
     pub(crate) fn within(&self, time: &Range<Duration>) -> Self {
         Self(self.0.iter().filter(|record| time.contains(&record.start)).copied().collect())
     }

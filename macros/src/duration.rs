@@ -63,8 +63,8 @@ fn literal(literal: &Lit) -> Result<Duration> {
     Err(Error::new(literal.span(), text))
 }
 
-/// Whether it is a string without a digit, such as "forever". A user who writes that wants
-/// no limit.
+/// Returns true for a string without a digit, such as "forever". A user who writes that wants no
+/// limit.
 fn is_word(value: &Expr) -> bool {
     let Expr::Lit(ExprLit { lit: Lit::Str(text), .. }) = value else { return false };
     !text.value().contains(|char: char| char.is_ascii_digit())

@@ -72,7 +72,7 @@ pub(crate) fn lease(value: &Expr) -> Result<Ident> {
     Err(Error::new_spanned(value, text))
 }
 
-/// Whether the lease is renewed: any expression, except a literal that is not a `bool`.
+/// Reads `auto_renew`: any expression, except a literal that is not a `bool`.
 pub(crate) fn auto_renew(value: Expr) -> Result<TokenStream> {
     match &value {
         Expr::Lit(ExprLit { lit: Lit::Bool(_), .. }) => Ok(value.into_token_stream()),

@@ -1,4 +1,4 @@
-//! What rustc says of wrong code.
+//! Wrong code fails to compile with the messages in `tests/ui/*.stderr`.
 //!
 //! After a change that is meant, run with `TRYBUILD=overwrite` and read the
 //! diff of `tests/ui/*.stderr` as a user would. The messages are those of

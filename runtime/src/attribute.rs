@@ -1,4 +1,4 @@
-//! What the attribute expands to: the only part of the crate that its expansion names.
+//! The attribute expands to calls of these: its expansion names no other part of the crate.
 
 mod outcome;
 
@@ -84,7 +84,7 @@ enum Kind {
     Write,
 }
 
-/// What happens to the body when its lease is lost.
+/// The fate of the body when its lease is lost.
 #[derive(Clone, Copy, Debug)]
 enum OnLost {
     Cancel,
@@ -167,7 +167,7 @@ impl Call {
         self
     }
 
-    /// Whether the lease is renewed.
+    /// Lets the client renew the lease.
     pub fn auto_renew(mut self, renew: bool) -> Self {
         self.renew = renew;
         self

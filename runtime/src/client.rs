@@ -1,4 +1,4 @@
-//! A client of a store: what its acquisitions and leases share on their way to it.
+//! A client of a store. Its acquisitions and its leases reach the store through it.
 
 pub(crate) mod in_flight;
 pub(crate) mod not_granted;

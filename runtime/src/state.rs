@@ -1,4 +1,4 @@
-//! What a client keeps in memory: its leases, its shutdown, its metrics.
+//! A client's state in memory: its leases, its shutdown, its metrics.
 
 pub(crate) mod lease;
 pub(crate) mod shutdown;

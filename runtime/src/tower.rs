@@ -79,8 +79,8 @@
 //! A transaction belongs inside the handler, with its commit. If a middleware outside of
 //! this layer commits, the next holder may start before the commit.
 //!
-//! With an upgrade (101) the lock is released after the head. What the connection carries
-//! afterwards is not under the lock.
+//! With an upgrade (101) the lock is released after the head. The connection goes on without
+//! the lock.
 //!
 //! # Where to put it
 //!

@@ -21,7 +21,7 @@ const TTL: Duration = Duration::from_secs(3);
 /// A client that lost its lease does not come back.
 const LONGEST: Duration = Duration::from_secs(15);
 
-/// What makes a client reconnect, and what the server forgot meanwhile.
+/// The ways to make a client reconnect, each with what the server forgets meanwhile.
 const WAYS: [(&str, bool, bool); 3] = [
     ("its next renewal", false, false),
     ("a lock that each wants at once", true, false),

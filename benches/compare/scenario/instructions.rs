@@ -32,7 +32,7 @@ enum Call {
     SemaphoreRelease,
 }
 
-/// What is counted: the last of these calls, as the difference to a run without it.
+/// The counted calls. The last of each list counts, as the difference to a run without it.
 const COUNTED: [(&str, &[Call]); 7] = [
     ("SET NX PX", &[SetNx]),
     ("an empty script", &[EmptyScript]),

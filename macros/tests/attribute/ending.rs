@@ -1,4 +1,4 @@
-//! What a body carries is gone before its lock is free, however it ends.
+//! A body drops all that it carries before its lock is free, however it ends.
 
 use std::{
     panic::AssertUnwindSafe,
@@ -10,7 +10,7 @@ use std::{
 use leasehold::{LeaseHandle, LeaseState, LockError, Locks, LossReason, distributed_lock};
 use tokio::task;
 
-/// What happened, in its order.
+/// The events of a test, in their order.
 #[derive(Default)]
 struct Log(Mutex<Vec<String>>);
 
@@ -71,7 +71,7 @@ async fn finishes(argument: Carried<'_>, how: &str) -> Result<(), LockError> {
     Ok(())
 }
 
-/// What is noted of a body in this state of its lease.
+/// The notes of a body in this state of its lease.
 fn all_in(state: LeaseState) -> [String; 2] {
     ["local", "argument"].map(|it| format!("{it} {:?}", Some(state)))
 }

@@ -1,5 +1,5 @@
-//! What the attribute promises: no lock, no body; and the lock is free once
-//! the function is over, however it ended.
+//! The promises of the attribute: no lock, no body; and the lock is free once the function is
+//! over, however it ended.
 
 use std::{
     cell::Cell,

@@ -1,11 +1,11 @@
-//! What the tests ask of a lock, and how they call what is under it.
+//! Helpers of the tests: they ask whether a lock is held, and call annotated functions.
 
 use leasehold::{LockError, LockKey, Locks};
 
-/// What a body says: whether it saw its lock held.
+/// The answer of a body: true if it saw its lock held.
 pub(crate) type Held = Result<bool, LockError>;
 
-/// Whether somebody holds the mutex now, in the client of the scope.
+/// Returns true if somebody holds the mutex now, in the client of the scope.
 ///
 /// # Panics
 ///

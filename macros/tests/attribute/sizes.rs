@@ -5,7 +5,7 @@ use std::{future::Future, hint::black_box};
 use leasehold::{LockError, Locks, distributed_lock};
 use tokio::task;
 
-/// What a lock may take on top of its body.
+/// How many bytes a lock may add to the future of its body.
 const ROOM: usize = 1536;
 
 /// A body that carries a kilobyte over an await.

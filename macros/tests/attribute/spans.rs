@@ -1,4 +1,5 @@
-//! What a span has in it, where the attribute stands beside `#[instrument]`.
+//! The span of `#[instrument]` includes the wait or only the body, depending on where the
+//! attribute stands.
 
 use std::io;
 use std::sync::{Arc, Mutex};
@@ -39,7 +40,7 @@ impl io::Write for Log {
     }
 }
 
-/// Whether what is said in front of the wait, and in the body, is said in a span.
+/// Returns whether the log lines before the wait, and those in the body, are in a span.
 async fn is_in_span(call: impl Future<Output = Result<(), LockError>>, span: &str) -> [bool; 2] {
     let log = Log::default();
     let writer = log.clone();

@@ -1,4 +1,4 @@
---- client/describe: which process a client is.
+--- client/describe: reads a client's record of its process.
 ---
 --- Changes nothing.
 ---

@@ -1,4 +1,4 @@
---- include/ask: what the acquires of locks with several holders have in common. `keys` as
+--- include/ask: the code that the acquires of locks with several holders share. `keys` as
 --- in include/serve. Goes after include/serve and include/queued.
 
 -- The record's token, flag and ended request, and whether nobody waits; or first a refusal.

@@ -9,12 +9,12 @@ local function fields(rec)
   return string.sub(rec, 37, 52), string.sub(rec, 53, 53), string.sub(rec, 54, 87)
 end
 
--- Whether a request holds the mutex, or has an offer of it.
+-- Returns true if a request holds the mutex, or has an offer of it.
 local function holds(rec, id)
   return string.find(rec, '^M[HO]') ~= nil and string.sub(rec, 3, 36) == id
 end
 
--- Whether the name is held as another kind of lock. A free record may change its kind;
+-- Returns true if the name is held as another kind of lock. A free record may change its kind;
 -- only waiters prevent that, and the queue knows them.
 local function is_other(rec, kind)
   return string.sub(rec, 1, 1) ~= kind and string.sub(rec, 2, 2) ~= 'F'

@@ -1,5 +1,5 @@
---- include/give_back: what the releases and cancels of locks with several holders have in
---- common. `keys` as in include/serve. Goes after include/serve.
+--- include/give_back: the code that the releases and cancels of locks with several holders
+--- share. `keys` as in include/serve. Goes after include/serve.
 
 -- After a holder or a waiter has gone: serves the queue, and remembers the request.
 local function move_on(keys, rec, id, now)

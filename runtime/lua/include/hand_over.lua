@@ -1,4 +1,5 @@
---- include/hand_over: who gets a mutex next. Goes after include/tell and include/free.
+--- include/hand_over: offers a mutex to the next waiter, or frees it. Goes after
+--- include/tell and include/free.
 
 -- Offers the mutex to a waiter. Its first renewal makes the offer a lease.
 local function offer(lock, queue, waiters, wake, first, said, left_ms, last, ended)

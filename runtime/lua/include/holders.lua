@@ -51,7 +51,7 @@ local function rest_ms(holders, now_ms)
   return (ends_at(holders, now_ms) or now_ms) - now_ms
 end
 
--- Whether the owner of this holder has a live lease.
+-- Returns true if the owner of this holder has a live lease.
 local function owns(holders, holder, now_ms)
   local owner = owner_of(holder)
   if not owner or not ends_at(holders, now_ms) then return false end

@@ -1,7 +1,7 @@
---- include/raise_token: what the repairs of all kinds have in common. Goes after
+--- include/raise_token: the code that the repairs of all kinds share. Goes after
 --- include/token and include/fields.
 
--- Whether nobody holds it, and this request did not end here.
+-- Returns true if nobody holds it, and this request did not end here.
 local function is_available(rec, id)
   return is_record(rec) and string.sub(rec, 2, 2) == 'F' and string.sub(rec, 54, 87) ~= id
 end

@@ -1,8 +1,8 @@
---- include/read_or_write: what rw/acquire and rw/vote have in common. Goes after
+--- include/read_or_write: the code that rw/acquire and rw/vote share. Goes after
 --- include/ask and include/rule_rw.
 
--- Whether the request or its owner already holds it. They need not queue: all waiters wait
--- for them.
+-- Returns true if the request or its owner already holds it. They need not queue: all waiters
+-- wait for them.
 local function may_reenter(keys, holder)
   local now_ms = to_ms(clock())
   return is_live(redis.call('ZSCORE', keys.holders, holder), now_ms) or owns(keys.holders, holder, now_ms)

@@ -1,4 +1,4 @@
---- include/rule_reentrant: who may hold a reentrant mutex. All holds belong to one owner,
+--- include/rule_reentrant: the rule of a reentrant mutex. All holds belong to one owner,
 --- each with its own deadline. Goes after include/holders.
 
 local KIND = 'E'

@@ -1,4 +1,4 @@
---- include/rule_rw: who may hold a read-write lock: many readers, or one writer with
+--- include/rule_rw: the rule of a read-write lock: many readers, or one writer with
 --- readers of its own owner. Goes after include/holders.
 
 local KIND = 'R'
@@ -15,7 +15,7 @@ local function fits(holders, holder, _, now_ms)
   return not is_written(holders, now_ms) or owns(holders, holder, now_ms)
 end
 
--- Whether all holders are readers of this one's owner, so that it may write. Expired
+-- Returns true if all holders are readers of this one's owner, so that it may write. Expired
 -- holders that are still in the set count as others: their owner could otherwise come back
 -- beside the writer.
 local function is_sole_reader(holders, holder, now_ms)

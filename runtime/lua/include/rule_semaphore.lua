@@ -7,7 +7,7 @@ local function has_room(holders, weight, limit)
   return redis.call('ZCOUNT', holders, 0, '+inf') - more + weight <= tonumber(limit)
 end
 
--- Whether this holder fits. Each request brings its own limit.
+-- Returns true if this holder fits. Each request brings its own limit.
 local function fits(holders, holder, limit, now_ms)
   local weight = excess(holder) + 1
   if has_room(holders, weight, limit) then return true end

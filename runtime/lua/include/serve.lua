@@ -1,4 +1,4 @@
---- include/serve: who gets a lock with several holders next, and the record of it. `keys`
+--- include/serve: lets the next waiters into a lock with several holders, and records it. `keys`
 --- are lock, holders, queue, waiters and wake, the channel for hints without the client's
 --- id. Goes after include/tell, and after one of rule_semaphore, rule_reentrant and rule_rw,
 --- which say who fits.

@@ -1,4 +1,4 @@
---- lock/is_held_by: whether an owner holds a lock, of whatever kind.
+--- lock/is_held_by: looks for an owner among the holders of a lock, of any kind.
 ---
 --- Safe to send twice. Removes expired holders.
 ---

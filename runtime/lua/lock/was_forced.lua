@@ -1,4 +1,4 @@
---- lock/was_forced: whether a lock was taken from a holder by force.
+--- lock/was_forced: looks whether a lock was taken from a holder by force.
 ---
 --- Changes nothing. Known until the lease would have ended.
 ---

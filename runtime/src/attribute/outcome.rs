@@ -1,4 +1,4 @@
-//! What an annotated function returns if the lock was not acquired, or was lost.
+//! The results of an annotated function whose lock was not acquired, or was lost.
 
 use crate::core::error::{LockError, Quiet};
 

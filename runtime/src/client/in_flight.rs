@@ -36,12 +36,12 @@ impl<T: Send + 'static> InFlight<T> {
         }
     }
 
-    /// Whether the requests must be cancelled, or left to another acquisition.
+    /// Returns true if the requests must be cancelled, or left to another acquisition.
     pub(crate) fn is_begun(&self) -> bool {
         self.is_armed || self.command.is_some()
     }
 
-    /// Whether a command is in flight.
+    /// Returns true if a command is in flight.
     pub(crate) fn is_under_way(&self) -> bool {
         self.command.is_some()
     }

@@ -96,8 +96,8 @@ impl PendingRequest {
         pending
     }
 
-    /// Whether it may ask again with this TTL. An unanswered ask could still set its own TTL at
-    /// any time.
+    /// Returns true if it may ask again with this TTL. An unanswered ask could still set its own
+    /// TTL at any time.
     pub(crate) fn can_use_ttl(&self, ttl: Duration) -> bool {
         ttl == self.request.ttl || self.in_flight.in_doubt_since().is_none()
     }
@@ -124,13 +124,13 @@ impl PendingRequest {
         &self.in_flight.client
     }
 
-    /// Whether hints can arrive.
+    /// Returns true if hints can arrive.
     pub(crate) fn hears_hints(&self) -> bool {
         self.in_flight.client.store.gives_hints()
             && !matches!(self.subscription, SubscriptionState::Failed)
     }
 
-    /// Whether the request must be cancelled, or left to another acquisition.
+    /// Returns true if the request must be cancelled, or left to another acquisition.
     pub(crate) fn is_begun(&self) -> bool {
         self.in_flight.is_begun()
     }
@@ -207,7 +207,7 @@ impl PendingRequest {
                 Err(error) if error.outcome == Outcome::Unknown => {
                     self.note_possible_confirmation();
                     if !is_own {
-                        // That ask could still set its own TTL.
+                        // The given-up ask could still set its own TTL.
                         self.in_flight.give_up(|| vec![self.request.clone()]);
                         self.start_anew();
                     }

@@ -47,7 +47,7 @@ pub enum LockError {
         /// When the lock is free at the latest, if nobody waits for it and its holder does
         /// not renew its lease. If others of this process wait, it is a guess: the TTL.
         retry_after: Duration,
-        /// Whether nobody holds the lock, and only its last holder's `hold_at_least` keeps
+        /// True if nobody holds the lock, and only its last holder's `hold_at_least` keeps
         /// it. Then it is free after `retry_after`, for certain. Always false if others of
         /// this process wait.
         kept: bool,
@@ -67,7 +67,7 @@ pub enum LockError {
         key: LockKey,
         /// How long the call has waited.
         waited: Duration,
-        /// Whether the caller waited for itself: it runs under a held lease of the same
+        /// True if the caller waited for itself: it runs under a held lease of the same
         /// lock and the same client, at
         /// [`LeaseHandle::current`](crate::LeaseHandle::current) or further out. A lease
         /// that no work runs under is not seen.
@@ -94,12 +94,12 @@ pub enum LockError {
     #[error("the lock store failed to {step} {what}: {cause}")]
     #[non_exhaustive]
     Store {
-        /// What the client tried to do.
+        /// The operation that failed.
         step: Step,
         /// The lock, in backticks, or the server.
         what: String,
-        /// Whether the command may have taken effect. A possible grant is taken back in
-        /// the background.
+        /// Says if the command may have taken effect. A possible grant is taken back in the
+        /// background.
         outcome: Outcome,
         /// The driver's error.
         cause: Box<dyn Error + Send + Sync>,
@@ -111,7 +111,7 @@ pub enum LockError {
     InvalidKey {
         /// The name, cut off if it is long.
         name: String,
-        /// What is wrong with it.
+        /// The rule that the name breaks, in words.
         problem: String,
     },
     /// An option is out of its range, missing, or does not fit the others.
@@ -120,7 +120,7 @@ pub enum LockError {
     InvalidOption {
         /// The name of the option.
         option: &'static str,
-        /// What is wrong with it.
+        /// The rule that the value breaks, in words.
         problem: String,
     },
     /// The name is in use by another kind of lock, or by something that is not a lock.
@@ -163,7 +163,7 @@ pub enum LockError {
     #[error("could not {step} {what}: {cause}")]
     #[non_exhaustive]
     Quorum {
-        /// What the client tried to do.
+        /// The operation that failed.
         step: Step,
         /// The lock, in backticks.
         what: String,
@@ -174,7 +174,7 @@ pub enum LockError {
     #[error("{what} is not possible on a quorum; keep the lock on a single server")]
     #[non_exhaustive]
     Unsupported {
-        /// What the caller asked for.
+        /// The operation that the caller asked for, in words.
         what: &'static str,
     },
     /// The client was shut down, and acquires nothing more.
@@ -202,15 +202,16 @@ impl LockError {
         }
     }
 
-    /// Whether others hold the lock ([`Busy`](Self::Busy) or [`TimedOut`](Self::TimedOut)):
-    /// the quiet case, in which a job that another server runs is skipped.
+    /// Returns true if others hold the lock ([`Busy`](Self::Busy) or
+    /// [`TimedOut`](Self::TimedOut)): the quiet case, in which a job that another server
+    /// runs is skipped.
     #[must_use]
     pub fn is_held_by_another(&self) -> bool {
         matches!(self, Self::Busy { .. } | Self::TimedOut { .. })
     }
 
-    /// Whether the lock store failed ([`Store`](Self::Store) or [`Quorum`](Self::Quorum)).
-    /// Whether the lock is held is then unknown.
+    /// Returns true if the lock store failed ([`Store`](Self::Store) or
+    /// [`Quorum`](Self::Quorum)). Then nobody knows whether the lock is held.
     #[must_use]
     pub fn is_store_failure(&self) -> bool {
         matches!(self, Self::Store { .. } | Self::Quorum { .. })

@@ -56,7 +56,7 @@ impl LockKey {
     note = "write a string, such as `\"nightly-report\"`, or make a `LockKey` with a `KeyTemplate`"
 )]
 pub trait IntoLockKey {
-    /// Makes the key.
+    /// Checks the name, and makes a key of it.
     ///
     /// # Errors
     ///
@@ -87,7 +87,8 @@ impl IntoLockKey for &str {
     }
 }
 
-/// Whether the name contains `{}`, `{name}`, `{name.field}` or one of them with `:?`.
+/// Returns true if the name contains `{}`, `{name}`, `{name.field}` or one of them with
+/// `:?`.
 fn has_placeholder(name: &str) -> bool {
     name.split('{').skip(1).filter_map(|rest| rest.split_once('}')).any(|(inside, _)| {
         let inside = inside.strip_suffix(":?").unwrap_or(inside);

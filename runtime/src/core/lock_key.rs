@@ -76,8 +76,8 @@ impl LockKey {
         }
     }
 
-    /// Whether the same node of a cluster has both locks, because the texts in their braces
-    /// are equal.
+    /// Returns true if the same node of a cluster has both locks, because the texts in
+    /// their braces are equal.
     #[cfg(feature = "cluster")]
     pub(crate) fn shares_slot(&self, other: &Self) -> bool {
         self.tag() == other.tag()

@@ -1,4 +1,4 @@
-//! What the clones of a client and its leases share.
+//! The client and the local queues, which all clones and all leases share.
 
 use std::fmt;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What all jobs of the keeper share.
+//! The types, the limit and the pause that all jobs of the keeper share.
 
 use std::future::Future;
 use std::pin::Pin;

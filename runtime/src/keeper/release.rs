@@ -62,7 +62,7 @@ fn late(store: &Arc<dyn Store>, sent: Instant) -> Duration {
     store.now().saturating_duration_since(sent).clamp(LATE_ARRIVAL, LIVE_MOST)
 }
 
-/// Whether an ask of an acquisition may still arrive late, and since when.
+/// An ask of an acquisition that may still arrive late, and since when.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct InDoubt {
     /// An ask got no answer. If false, one may only be in flight.

@@ -72,7 +72,7 @@ pub(super) async fn renew_due(
     join_all(gone.iter().map(|(local, reason)| report_loss(store, local, *reason))).await;
 }
 
-/// What a renewal's answer means for its lease.
+/// The meaning of a renewal's answer for its lease.
 pub(crate) enum RenewOutcome {
     /// It is held, and due next at that time if it is to be handled again.
     Held(Option<Instant>),

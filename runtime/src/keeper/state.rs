@@ -15,7 +15,7 @@ use crate::store::{RequestId, Store};
 /// The number of a job. Later jobs have greater ones.
 pub(super) type JobId = u64;
 
-/// What the keeper's thread and its callers share.
+/// The state that the keeper's thread and its callers share.
 #[derive(Debug)]
 pub(super) struct KeeperState {
     pub(super) store: Arc<dyn Store>,
@@ -65,8 +65,8 @@ impl KeeperState {
         }
     }
 
-    /// Whether the keeper's thread runs in this process. False in a process that was forked
-    /// off.
+    /// Returns true if the keeper's thread runs in this process. It does not in a process that
+    /// was forked off.
     pub(super) fn is_here(&self) -> bool {
         self.process == std::process::id()
     }
@@ -155,7 +155,7 @@ impl Agenda {
         std::mem::take(&mut self.jobs)
     }
 
-    /// Whether the client has ended and all work is done.
+    /// Returns true if the client has ended and all work is done.
     pub(super) fn is_over(&self) -> bool {
         self.has_ended && self.timetable.is_empty() && self.unfinished.is_empty()
     }

@@ -1,4 +1,4 @@
-//! What a task gets when its turn in the local queue comes.
+//! A task gets an admission when its turn in the local queue comes.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -12,11 +12,12 @@ use crate::client::pending::PendingRequest;
 use crate::core::key::LockKey;
 use crate::store::{Kind, Owner};
 
-/// What a queue is for: a lock as one kind. An owner that may already hold the lock has a queue
+/// The name of a queue: a lock as one kind. An owner that may already hold the lock has a queue
 /// of its own, because a re-entering owner must not queue behind its own waiters.
 pub(super) type QueueName = (LockKey, Discriminant<Kind>, Option<Owner>);
 
-/// What an acquisition asks for. Another that asks for the same can go on with its request.
+/// The lease that an acquisition asks for. Another acquisition of the same can go on with its
+/// request.
 pub(super) type LeaseSpec = (Kind, Option<Owner>);
 
 /// How many acquisitions may ask the store, however large a semaphore's limit is. Each sends a
@@ -45,7 +46,7 @@ pub(super) struct Place {
     pub(super) admit: oneshot::Sender<Admitted>,
 }
 
-/// What a waiter is admitted to.
+/// An admission on its way to a waiter.
 pub(super) struct Admitted {
     pub(super) standing: Standing,
     /// A request that another acquisition has begun and left.
@@ -80,13 +81,13 @@ impl LocalQueue {
         }
     }
 
-    /// Whether no acquisition asks and no turn runs.
+    /// Returns true if no acquisition asks and no turn runs.
     pub(super) fn is_idle(&self) -> bool {
         self.askers == 0 && self.turns.is_empty()
     }
 
-    /// Whether another acquisition may ask. A single one always may: the store refuses it if it
-    /// must.
+    /// Returns true if another acquisition may ask. A single one always may: the store refuses
+    /// it if it must.
     pub(super) fn has_room(&self, kind: Kind) -> bool {
         let capacity = match kind {
             Kind::Mutex | Kind::Write => 1,
@@ -135,7 +136,7 @@ impl LocalQueue {
         std::mem::take(&mut self.turns)
     }
 
-    /// Whether the first waiter asks for exactly this lease and TTL.
+    /// Returns true if the first waiter asks for exactly this lease and TTL.
     pub(super) fn first_suits(&self, spec: &LeaseSpec, ttl: Duration) -> bool {
         self.waiting.front().is_some_and(|first| first.spec == *spec && first.ttl == ttl)
     }

@@ -42,7 +42,7 @@ impl LocalQueues {
         Self { client, queues: Mutex::default(), numbers: AtomicU64::new(0), hands_over }
     }
 
-    /// Whether tasks of this process wait: then a try must not overtake them.
+    /// Returns true if tasks of this process wait: then a try must not overtake them.
     pub(crate) fn has_waiters(&self, wanted: &Wanted) -> bool {
         let name = name(&wanted.key, wanted.kind, wanted.owner.as_ref());
         let queues = self.lock();

@@ -32,7 +32,7 @@ pub(super) struct Turn {
     pub(super) ends: Instant,
     /// How many more times the lease may be handed over.
     pub(super) left: u64,
-    /// What the next waiter takes up. That waiter has been woken.
+    /// A lease for the next waiter to take up. That waiter has been woken.
     pub(super) handoff: Option<Handoff>,
 }
 

@@ -14,7 +14,7 @@ use crate::store::{LIVE, Wanted};
 /// How much more patience each waiter has than the one before it.
 const PATIENCE_STEP: Duration = Duration::from_millis(100);
 
-/// What an acquisition gets when it enters a queue.
+/// The result of entering a queue: an acquisition is admitted at once, or waits.
 pub(crate) enum Entry {
     /// It may ask the store.
     Admitted(Admission),

@@ -83,7 +83,7 @@ impl LocalLease {
         self.deadlines.next_due(sent)
     }
 
-    /// Whether the store only offered it, and no renewal has confirmed it yet.
+    /// Returns true if the store only offered it, and no renewal has confirmed it yet.
     pub(crate) fn is_offer(&self) -> bool {
         self.deadlines.is_offer()
     }
@@ -92,13 +92,13 @@ impl LocalLease {
         self.deadlines.is_renewed
     }
 
-    /// Whether the keeper renews it when it is due. An offer is renewed once, to confirm it,
-    /// even if the lease is not renewed after that.
+    /// Returns true if the keeper renews it when it is due. An offer is renewed once, to confirm
+    /// it, even if the lease is not renewed after that.
     pub(crate) fn needs_renewal(&self) -> bool {
         (self.is_renewed() || self.is_offer()) && !self.is_final()
     }
 
-    /// Whether no renewal can extend it any further.
+    /// Returns true if no renewal can extend it any further.
     pub(crate) fn is_final(&self) -> bool {
         self.deadlines.is_final()
     }
@@ -113,7 +113,7 @@ impl LocalLease {
 
     /// When to release a lease that was held for its `max_hold`; `None` for any other lease.
     ///
-    /// That is at the end of `max_hold`, so that work has as long to stop as after any loss. A
+    /// It is due at the end of `max_hold`, so that work has as long to stop as after any loss. A
     /// lock with `hold_at_least` left stays held anyway, so its release is sent earlier, at the
     /// deadline.
     pub(crate) fn release_due(&self) -> Option<Instant> {
@@ -161,8 +161,8 @@ impl LocalLease {
         }
     }
 
-    /// Whether it is held now, by the local clock alone. Once the deadline was seen to have
-    /// passed, no answer brings the lease back.
+    /// Returns true while it is held, by the local clock alone. Once the deadline was seen to
+    /// have passed, no answer brings the lease back.
     pub(crate) fn is_held(&self) -> bool {
         if !self.phase.is_held() {
             return false;
@@ -176,12 +176,12 @@ impl LocalLease {
         self.phase.is_held()
     }
 
-    /// Whether the last renewal failed: the lease may already be lost on the store.
+    /// Returns true if the last renewal failed: the lease may already be lost on the store.
     pub(crate) fn is_suspect(&self) -> bool {
         self.is_suspect.load(Ordering::Acquire)
     }
 
-    /// Whether its holder has begun to release it.
+    /// Returns true if its holder has begun to release it.
     pub(crate) fn has_ended(&self) -> bool {
         self.phase.has_ended()
     }

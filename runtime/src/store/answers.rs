@@ -1,4 +1,4 @@
-//! What a store answers to each command, and the hints it sends unasked.
+//! The answers of a store to each command, and the hints it sends unasked.
 
 use std::time::Duration;
 
@@ -99,7 +99,7 @@ pub enum Repaired {
     Behind(Duration),
 }
 
-/// What a store tells a client unasked. A lost hint costs time, and nothing else.
+/// A message that a store sends a client unasked. A lost hint costs time, and nothing else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hint {
     /// The store has offered the lock to a waiter. The waiter's first renewal confirms it.

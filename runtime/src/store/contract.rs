@@ -136,14 +136,14 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// The holders and the waiters of a lock.
     fn inspect(&self, key: &LockKey) -> StoreFuture<LockInfo>;
 
-    /// Whether an owner holds a lock, of any kind.
+    /// Asks if an owner holds a lock, of any kind.
     fn is_held_by(&self, key: &LockKey, owner: &Owner) -> StoreFuture<bool>;
 
     /// Takes a lock, of any kind, from all its holders.
     fn force_release(&self, key: &LockKey) -> StoreFuture<Forced>;
 
-    /// Whether a lease that is not held any more was taken by force. The store knows until
-    /// the lease would have ended.
+    /// Asks if a lease that is not held any more was taken by force. The store knows until the
+    /// lease would have ended.
     fn was_forced(&self, request: &Request) -> StoreFuture<bool>;
 
     /// Records which process a client is, for `lasts`.
@@ -152,8 +152,8 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// Sends the client's hints to `listener`, as long as that lives.
     fn listen(&self, client: ClientId, listener: Weak<dyn Listener>);
 
-    /// Whether hints can be expected now. If not, waiters must ask often. Only a waiter may
-    /// call this: it reopens a connection for hints that was lost.
+    /// Returns true if hints can be expected now. If not, waiters must ask often. Only a waiter
+    /// may call this: it reopens a connection for hints that was lost.
     fn gives_hints(&self) -> bool;
 
     /// Subscribes to the hints for one lock, before the request waits. `None` if the store
@@ -163,9 +163,9 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
         None
     }
 
-    /// Whether waiters stand in a queue of the store. Without a queue each ask is a request
-    /// of its own, which the store takes back itself if it is not granted; and a caller that
-    /// does not wait asks once, even if the store fails.
+    /// Returns true if waiters stand in a queue of the store. Without a queue each ask is a
+    /// request of its own, which the store takes back itself if it is not granted; and a caller
+    /// that does not wait asks once, even if the store fails.
     fn has_queue(&self) -> bool {
         true
     }

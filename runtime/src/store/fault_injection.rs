@@ -73,7 +73,7 @@ pub struct FaultInjector {
     suspended: Mutex<Duration>,
 }
 
-/// What a client hears, and may hear later.
+/// A client's listener, and the hints that are held back from it.
 #[derive(Debug)]
 struct Ear {
     listener: Weak<dyn Listener>,
@@ -117,8 +117,8 @@ impl Plan {
         &mut self.of_one[place].1
     }
 
-    /// What happens to the command that comes now: the next before what is always,
-    /// and each of its own step before that of all.
+    /// Takes the fault for the command that comes now. A fault for one command goes before a
+    /// lasting one, and a fault for its step before one for all.
     fn take(&mut self, step: Option<Step>) -> Option<Fault> {
         let of_step = self.of_one.iter_mut().find(|(of, _)| Some(*of) == step);
         let mut plans: Vec<_> = of_step.map(|(_, plan)| plan).into_iter().collect();

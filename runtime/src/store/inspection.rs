@@ -1,4 +1,4 @@
-//! What a store tells about a lock: its holders and its waiters.
+//! The answer of a store that looks at a lock: its holders and its waiters.
 
 use std::time::Duration;
 
@@ -94,7 +94,7 @@ pub struct Holder {
     pub client: Option<ClientInfo>,
     /// The owner, if one was given.
     pub owner: Option<String>,
-    /// Whether it is the writer of a read-write lock.
+    /// True for the writer of a read-write lock.
     pub is_writer: bool,
     /// How much of a semaphore's limit it takes. 1 for all other locks.
     pub weight: u32,
@@ -128,7 +128,7 @@ pub struct Waiter {
     pub client: Option<ClientInfo>,
     /// The owner, if one was given.
     pub owner: Option<String>,
-    /// Whether it waits to write.
+    /// True if it waits to write.
     pub is_writer: bool,
     /// How much of a semaphore's limit it asks for. 1 for all other locks.
     pub weight: u32,

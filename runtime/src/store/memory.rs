@@ -23,7 +23,7 @@ use super::{
 };
 use crate::core::key::LockKey;
 
-/// What a store's clock shows at its first command, in microseconds: enough for a waiter's age
+/// The time of a store's clock at its first command, in microseconds: enough for a waiter's age
 /// to be subtracted.
 const FIRST: u64 = 1 << 40;
 
@@ -179,7 +179,7 @@ mod tests {
         listener
     }
 
-    /// Whether `inspect` names the client as the holder of its lock.
+    /// Returns true if `inspect` names the client as the holder of its lock.
     async fn knows(store: &MemoryStore, client: ClientId) -> bool {
         let key = LockKey::new(client.to_string()).unwrap();
         let id = RequestId::next(client, &AtomicU64::new(0));

@@ -1,4 +1,4 @@
-//! What a store must do besides, to be a member of a quorum.
+//! The commands that a store must have besides, to be a member of a quorum.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What a command carries: the request, its ids, its owner, and how it waits.
+//! The contents of a command: the request, its ids, its owner, and how it waits.
 
 use std::fmt;
 use std::sync::Arc;
@@ -131,13 +131,13 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Whether its grants have fencing tokens.
+    /// Returns true if its grants have fencing tokens.
     #[must_use]
     pub fn is_fenced(self) -> bool {
         matches!(self, Self::Mutex | Self::Reentrant | Self::Write)
     }
 
-    /// Whether an owner that holds the lock may take more of it.
+    /// Returns true if an owner that holds the lock may take more of it.
     pub(crate) fn may_reenter(self) -> bool {
         matches!(self, Self::Reentrant | Self::Read | Self::Write)
     }
@@ -192,7 +192,7 @@ pub(crate) struct Wanted {
 }
 
 impl Wanted {
-    /// Whether it has an owner that may hold the lock already and take more of it.
+    /// Returns true if it has an owner that may hold the lock already and take more of it.
     pub(crate) fn may_reenter(&self) -> bool {
         self.owner.is_some() && self.kind.may_reenter()
     }

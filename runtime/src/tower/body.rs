@@ -55,8 +55,7 @@ pin_project! {
     #[derive(Debug)]
     #[project = KindProj]
     enum Kind<B> {
-        // Dropped in this order: what the body still does when it is dropped
-        // is done under the lock.
+        // Dropped in this order, so that the body is dropped under the lock.
         Inner { #[pin] body: B, lease: Option<Lease> },
         Refusal { text: Option<Bytes> },
     }

@@ -129,8 +129,8 @@ where
                         return Poll::Ready(response.map(|response| response.map(hold)));
                     }
                     let Some(lease) = lease else { return Poll::Pending };
-                    // A handler that is ready at once needs no timer. What is lost, and not
-                    // known how, is pending until it is.
+                    // A handler that is ready at once needs no timer. A loss is pending until
+                    // its reason is known.
                     let loss = loss.get_or_insert_with(|| lost(lease));
                     let reason = ready!(loss.as_mut().poll(cx));
                     State::Refused { refusal: Refusal::Lost(reason) }

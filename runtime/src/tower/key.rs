@@ -172,7 +172,7 @@ impl<F> fmt::Debug for KeyBy<F> {
     note = "return `Option<_>`, `Result<_, E>` or `Result<Option<_>, E>`, of strings or `LockKey`s"
 )]
 pub trait MaybeKey {
-    /// The key; `None` for no lock.
+    /// The key of a request; `None` lets it pass without a lock.
     ///
     /// # Errors
     ///

@@ -88,7 +88,7 @@ impl Policy {
         })
     }
 
-    /// Whether a request passes without a lock. If not, the error is its refusal.
+    /// Lets a request pass without a lock, or returns its refusal.
     pub(super) fn judge(&self, denied: Denied) -> Result<(), Refusal> {
         let is_semaphore = matches!(self.kind, Kind::Semaphore { .. });
         let error = match denied {

@@ -70,7 +70,7 @@ where
             Ok(Some(key)) => ResponseFuture::locked(policy, key, self.take_ready(), request),
             Ok(None) => ResponseFuture::unlocked(policy, self.inner.call(request)),
             Err(error) => {
-                // What it reserved when it became ready goes back.
+                // The inner service gives back what it reserved when it became ready.
                 drop(self.take_ready());
                 ResponseFuture::refused(policy, error)
             }

@@ -38,7 +38,7 @@ impl Place {
         Self { waiters: waiters.clone(), key, most, is_taken: false }
     }
 
-    /// Whether it has a place now, or had it before.
+    /// Takes a place. Returns true if it has one now, or had it before.
     fn take(&mut self) -> bool {
         if !self.is_taken {
             let mut all = self.waiters.all();
@@ -96,7 +96,7 @@ impl<F: Future<Output = Result<Lease, LockError>>> Future for Bounded<F> {
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
         let answer = this.acquire.poll(cx);
-        // What is granted at once needs no place.
+        // A lock that is granted at once needs no place.
         if answer.is_pending()
             && let Some(place) = this.place
             && !place.take()

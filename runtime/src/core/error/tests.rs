@@ -1,4 +1,4 @@
-//! What an error says, and to whom.
+//! The texts of errors, and who may read them.
 
 use super::*;
 

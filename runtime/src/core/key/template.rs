@@ -110,7 +110,7 @@ pub struct KeyTemplate {
 }
 
 impl KeyTemplate {
-    /// An empty template.
+    /// Starts an empty template.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -151,7 +151,7 @@ impl KeyTemplate {
         self
     }
 
-    /// Returns the key.
+    /// Checks the name, and makes a key of it.
     ///
     /// # Errors
     ///
@@ -165,7 +165,8 @@ impl KeyTemplate {
     }
 }
 
-/// Whether a character of a value is escaped. The same on all versions of Rust.
+/// Returns true if this character of a value is escaped. The answer is the same on all
+/// versions of Rust.
 fn is_escaped(c: char) -> bool {
     !(c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.'))
 }

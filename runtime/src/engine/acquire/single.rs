@@ -26,8 +26,8 @@ use crate::store::{StoreError, Wanted};
 /// # Cancel safety
 ///
 /// Dropping it at any point leaves nothing held. The request is armed before its first command
-/// is sent. What it has begun goes to the next waiter of this process, or the keeper cancels
-/// it.
+/// is sent. A request that it has begun goes to the next waiter of this process, or the keeper
+/// cancels it.
 pub(crate) async fn acquire(
     shared: &Arc<Shared>,
     wanted: Wanted,
@@ -118,7 +118,7 @@ async fn wait_for_admission(
     }
 }
 
-/// What an acquisition leaves behind when it is dropped.
+/// An acquisition under way. Dropping it leaves the request to another task, or to the keeper.
 struct Acquisition<'a> {
     shared: &'a Arc<Shared>,
     /// Present until the end.

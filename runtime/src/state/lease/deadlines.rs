@@ -61,7 +61,7 @@ impl Deadlines {
         self.start + Duration::from_nanos(self.deadline.load(Ordering::Acquire))
     }
 
-    /// Whether no renewal can extend it any further.
+    /// Returns true if no renewal can extend it any further.
     pub(super) fn is_final(&self) -> bool {
         // No later renewal reaches further than one that `max_hold` has cut off.
         let drift = self.ttl.saturating_sub(validity(self.ttl));
@@ -99,12 +99,12 @@ impl Deadlines {
         if is_last { self.deadline() } else { sent + self.ttl / 3 }
     }
 
-    /// Whether no renewal has confirmed it yet.
+    /// Returns true if no renewal has confirmed it yet.
     pub(super) fn is_offer(&self) -> bool {
         self.is_offer.load(Ordering::Acquire)
     }
 
-    /// Whether the lock has a `hold_at_least`.
+    /// Returns true if the lock has a `hold_at_least`.
     pub(super) fn is_kept(&self) -> bool {
         self.keep_until.is_some()
     }

@@ -1,4 +1,5 @@
-//! Whether a lease is held, and how it ended. It leaves *held* once and never comes back.
+//! The phases of a lease: held, then ended in one of several ways. It leaves *held* once and
+//! never comes back.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 
@@ -32,7 +33,7 @@ impl Phase {
         self.get() == HELD
     }
 
-    /// Whether its holder has begun to release it.
+    /// Returns true if its holder has begun to release it.
     pub(super) fn has_ended(&self) -> bool {
         self.get() == ENDED
     }

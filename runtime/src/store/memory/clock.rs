@@ -9,7 +9,7 @@ use crate::store::rules::Time;
 #[derive(Debug)]
 pub struct Clock {
     started: Instant,
-    /// What it showed then, in microseconds.
+    /// The time that it showed then, in microseconds.
     micros: u64,
     /// By how many microseconds it was moved since.
     jumped: AtomicI64,

@@ -26,7 +26,7 @@ pub(super) struct Member {
 pub(super) struct PendingCancels {
     /// The requests, and when their TTL has ended them anyway.
     pub(super) list: VecDeque<(Request, Instant)>,
-    /// Whether a task is sending them.
+    /// True if a task is sending them.
     pub(super) is_running: bool,
 }
 

@@ -1,4 +1,4 @@
-//! The error for a command on which no majority agreed: what each member answered.
+//! The error for a command on which no majority agreed, with the answer of each member.
 
 use std::sync::Arc;
 
@@ -7,8 +7,8 @@ use crate::core::error::Outcome;
 use crate::core::no_majority::NoMajority;
 use crate::store::{Attempt, Renewal, StoreError};
 
-/// The error. `failures` are the members whose answer does not count: whether the failure
-/// may pass, and whether the client has been shut down.
+/// The error. `failures` has a pair for each member whose answer does not count: whether the
+/// failure may pass, and whether the client has been shut down.
 pub(super) fn error(
     outcome: Outcome,
     answers: impl Iterator<Item = (String, String)>,

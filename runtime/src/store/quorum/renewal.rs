@@ -64,7 +64,7 @@ fn note(votes: &mut [Votes], index: usize, answers: Vec<Result<Renewal, StoreErr
     }
 }
 
-/// Whether a majority has the lease, and some member lost it.
+/// Returns true if a majority has the lease, and some member lost it.
 fn needs_repair(votes: &Votes) -> bool {
     let is_lost = |vote: &Option<_>| matches!(vote, Some(Ok(Renewal::NotHeld(_))));
     matches!(verdict(votes), Some(Ok(Renewal::Renewed))) && votes.iter().any(is_lost)

@@ -44,7 +44,7 @@ struct Failure {
     why: String,
     /// The member may hold the lease all the same.
     may_hold: bool,
-    /// Whether a retry may succeed.
+    /// True if a retry may succeed.
     is_passing: bool,
     is_shut_down: bool,
 }
@@ -60,7 +60,7 @@ impl Failure {
     }
 }
 
-/// Whether a member whose own token is `own` knows `token`.
+/// Returns true if a member whose own token is `own` knows `token`.
 fn knows(own: u64, token: u64) -> bool {
     own.checked_sub(token).is_some_and(|more| u128::from(more) <= 2 * CLOCK_DRIFT.as_micros())
 }

@@ -91,7 +91,7 @@ pub(super) fn decode_numbers<T>(
     }
 }
 
-/// Whether a key of the lock holds a value of another type.
+/// Returns true if a key of the lock holds a value of another type.
 pub(super) fn is_wrong_type(error: &StoreError) -> bool {
     errors::redis_error(error).is_some_and(|error| error.code() == Some("WRONGTYPE"))
 }

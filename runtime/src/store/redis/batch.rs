@@ -21,7 +21,7 @@ use super::errors::LinkOutcome;
 use super::link::Link;
 use crate::store::StoreError;
 
-/// The most commands of a batch: those that come later do not wait for more.
+/// The most commands of a batch. Further commands go into the next one.
 pub(super) const MAX_COMMANDS: usize = 100;
 
 /// The most commands of a call: while a script runs, the server does nothing else.

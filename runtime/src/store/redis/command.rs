@@ -70,12 +70,12 @@ impl Command {
         Self { slot, is_asking, ..self.clone() }
     }
 
-    /// Whether it may grant a lease.
+    /// Returns true if it may grant a lease.
     pub(super) fn grants(&self) -> bool {
         self.script.grants
     }
 
-    /// Whether both can be sent as one call.
+    /// Returns true if both can be sent as one call.
     pub(super) fn can_share_call(&self, other: &Self) -> bool {
         self.script.takes_several
             && std::ptr::eq(self.script, other.script)

@@ -1,4 +1,4 @@
-//! What all new connections to one server are made from.
+//! Makes all new connections to one server.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -81,7 +81,7 @@ pub(super) fn with_resp2(info: ConnectionInfo) -> ConnectionInfo {
     info.set_redis_settings(settings)
 }
 
-/// Whether the server has no room for another client at the moment.
+/// Returns true if the server has no room for another client at the moment.
 pub(super) fn is_full(error: &RedisError) -> bool {
     error.detail().is_some_and(|text| text.contains("max number of clients"))
 }

@@ -24,7 +24,7 @@ pub(super) fn attempt(answer: &[u64]) -> Option<Attempt> {
     })
 }
 
-/// Whether an acquire was granted.
+/// Returns true if an acquire was granted.
 pub(super) fn is_grant(answer: &[u64]) -> bool {
     matches!(*answer, [1, _])
 }
@@ -37,7 +37,7 @@ pub(super) fn all(answer: &[u64], count: usize) -> Option<All> {
     }
 }
 
-/// Whether an acquire of several mutexes was granted.
+/// Returns true if an acquire of several mutexes was granted.
 pub(super) fn is_grant_of_all(answer: &[u64]) -> bool {
     answer.first() != Some(&0)
 }

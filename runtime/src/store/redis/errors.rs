@@ -6,7 +6,7 @@ use redis::{ErrorKind, RedisError, RedisResult, Value};
 use crate::core::error::Outcome;
 use crate::store::StoreError;
 
-/// What a command reveals about its connection, from best to worst.
+/// The state of a connection, as a command's answer shows it, from best to worst.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum LinkOutcome {
     /// The server answered, perhaps with an error.
@@ -146,7 +146,7 @@ fn says(error: &RedisError, words: &str) -> bool {
     error.detail().is_some_and(|text| text.contains(words))
 }
 
-/// What to do about an error whose own text does not say it.
+/// Advice for an error whose own text does not say what to do.
 pub(super) fn advice(error: &RedisError) -> Option<&'static str> {
     Some(match error.code() {
         Some("NOAUTH") => {

@@ -1,5 +1,5 @@
-//! What a client asks a server on each new connection, before the first command and in one
-//! round trip: the server's start, the connection's name, and what has to be done first. It is
+//! The handshake on each new connection, before the first command and in one round trip. It asks
+//! for the server's start and the connection's name, and does what has to be done first. It is
 //! short: after a restart of the server all its clients send it at the same time.
 
 use std::collections::HashMap;

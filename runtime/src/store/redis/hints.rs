@@ -49,7 +49,7 @@ impl HintReceiver {
         *lock(&self.source) = source;
     }
 
-    /// Whether a working connection carries hints.
+    /// Returns true if a working connection carries hints.
     pub(super) fn is_open(&self) -> bool {
         lock(&self.source).as_ref().is_some_and(|source| !source.is_abandoned())
     }

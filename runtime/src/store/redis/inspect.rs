@@ -1,4 +1,4 @@
-//! Who holds a lock, and who waits for it: reads the answers of the scripts that look.
+//! Reads the answers of the scripts that list the holders and the waiters of a lock.
 
 use std::collections::HashMap;
 use std::time::Duration;

@@ -40,8 +40,8 @@ impl Link {
         self.state.is_abandoned()
     }
 
-    /// Whether it is known to lead to one server. A proxy that spreads calls over several
-    /// servers, by their first key, can't name a connection.
+    /// Returns true if it is known to lead to one server. A proxy that spreads calls over
+    /// several servers, by their first key, can't name a connection.
     pub(super) fn is_direct(&self) -> bool {
         self.state.name.get().is_some()
     }

@@ -69,7 +69,7 @@ async fn open(
     Ok(opened)
 }
 
-/// Whether the server refused the protocol, and not the client.
+/// Returns true if the server refused the protocol, and not the client.
 fn is_no_resp3(error: &RedisError) -> bool {
     // A proxy has its own text for an unknown command.
     let is_unknown = matches!(error.code(), Some("NOPROTO" | "ERR")) && !is_full(error);

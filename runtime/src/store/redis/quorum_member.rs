@@ -1,4 +1,4 @@
-//! What a member of a quorum answers beyond a store of its own.
+//! The commands of a member of a quorum beyond those of a store of its own.
 
 use std::time::Duration;
 

@@ -28,7 +28,7 @@ pub(super) struct GrantRequest {
     pub(super) command: Command,
     /// The commands that cancel it.
     pub(super) cancels: Vec<Command>,
-    /// Whether an answer is a grant.
+    /// True if an answer is a grant.
     pub(super) is_grant: fn(&[u64]) -> bool,
     pub(super) limit: Duration,
 }

@@ -1,4 +1,4 @@
-//! What a server reports about itself on a new connection: which start of it this is, since
+//! The report of a server about itself on a new connection: which start of it this is, since
 //! when it is up, and which of its settings are unsafe for locks.
 
 use std::time::{Duration, Instant};
@@ -68,8 +68,8 @@ impl ServerRun {
     }
 }
 
-/// What makes a server unsafe for locks. There is no warning about what it does not let us
-/// ask.
+/// Warns of each setting that makes a server unsafe for locks. There is no warning about what it
+/// does not let us ask.
 pub(super) fn warnings(server: Option<&ServerInfo>, memory: &str) -> Vec<String> {
     let mut warnings = Vec::new();
     if let Some((major, minor)) = server.and_then(|server| server.version)

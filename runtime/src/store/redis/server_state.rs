@@ -164,7 +164,7 @@ impl ServerState {
         *known = Some((run, link.clone()));
     }
 
-    /// Whether the server says that it is a node of a cluster.
+    /// Returns true if the server says that it is a node of a cluster.
     pub(super) fn is_cluster_node(&self) -> bool {
         self.is_cluster_node.load(Ordering::Relaxed)
     }

@@ -66,7 +66,7 @@ impl Transport for SingleServer {
         answers
     }
 
-    /// Whether both locks take the same connection: by another, a cancel could overtake.
+    /// Returns true if both locks take the same connection: by another, a cancel could overtake.
     fn can_share_command(&self, first: &LockKey, second: &LockKey) -> bool {
         self.batcher(lock_hash(first)) == self.batcher(lock_hash(second))
     }

@@ -27,7 +27,7 @@ pub struct RedisStore {
     pub(super) encoder: Encoder,
     /// The most time that a command may take.
     command_timeout: Duration,
-    /// What carries grants if replicas must confirm them.
+    /// Carries the grants if replicas must confirm them.
     replicated: Option<Arc<ReplicatedGrants>>,
 }
 

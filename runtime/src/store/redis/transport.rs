@@ -1,4 +1,4 @@
-//! What carries commands: one server, or a cluster.
+//! Carries commands: to one server, or to a cluster.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -22,7 +22,8 @@ pub(super) trait Transport: fmt::Debug + Send + Sync {
         renewals: &mut dyn Iterator<Item = (Command, Duration)>,
     ) -> Vec<PendingAnswer>;
 
-    /// Whether one command can take both locks, and another of either lock can't overtake it.
+    /// Returns true if one command can take both locks, and another of either lock can't
+    /// overtake it.
     fn can_share_command(&self, first: &LockKey, second: &LockKey) -> bool;
 
     /// The longest that an answer may take, retries included.
@@ -31,7 +32,7 @@ pub(super) trait Transport: fmt::Debug + Send + Sync {
     /// Hands hints to `listener` from now on.
     fn listen(&self, listener: Weak<dyn Listener>);
 
-    /// Whether a waiter can expect hints.
+    /// Returns true if a waiter can expect hints.
     fn gives_hints(&self) -> bool;
 
     /// Subscribes a waiter to its lock's channel, where each lock has one of its own.

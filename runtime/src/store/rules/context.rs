@@ -1,4 +1,4 @@
-//! What a rule is given besides the lock and the request.
+//! A rule gets a context besides the lock and the request: the time, the tokens, the hints.
 
 use super::counters::{Counters, Token};
 use super::time::Time;
@@ -9,7 +9,7 @@ pub(in crate::store) struct Context<'a> {
     /// The time of the command, by the store's clock.
     pub(in crate::store) now: Time,
     pub(in crate::store) counters: &'a mut Counters,
-    /// Whether a client receives hints now. On a server, `PUBLISH` says so.
+    /// Returns true for a client that receives hints now. On a server, `PUBLISH` says so.
     pub(in crate::store) is_listening: &'a dyn Fn(ClientId) -> bool,
     /// The hints to send when the command is done.
     pub(in crate::store) hints: Vec<(ClientId, Hint)>,

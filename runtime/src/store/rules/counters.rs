@@ -19,7 +19,7 @@ pub(super) struct Token {
     pub(super) since: Option<Time>,
 }
 
-/// What a store counts over all its locks.
+/// A store's counts over all its locks.
 #[derive(Debug, Default)]
 pub(in crate::store) struct Counters {
     tokens: Tokens,

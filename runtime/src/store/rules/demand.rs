@@ -1,4 +1,4 @@
-//! What a request demands of a lock, and how it then holds it.
+//! A request's demand on a lock. A holder keeps the demand that it was granted with.
 
 use crate::store::{Kind, LockKind, Owner, Request};
 
@@ -35,7 +35,7 @@ impl Demand {
         self.kind == Kind::Write
     }
 
-    /// Whether another demand on the same lock takes as much, for the same owner.
+    /// Returns true if another demand on the same lock takes as much, for the same owner.
     pub(super) fn is_like(&self, other: &Self) -> bool {
         (self.weight(), self.is_writer(), &self.owner)
             == (other.weight(), other.is_writer(), &other.owner)

@@ -43,12 +43,12 @@ impl Holders {
         self.by_id.get(&id).is_some_and(|holder| holder.deadline > now)
     }
 
-    /// Whether a live holder holds as this demand would.
+    /// Returns true if a live holder holds as this demand would.
     pub(super) fn is_live_as(&self, id: RequestId, how: &Demand, now: Time) -> bool {
         self.is_live(id, now) && self.by_id.get(&id).is_some_and(|holder| holder.how.is_like(how))
     }
 
-    /// Whether a holder is in the set, live or not.
+    /// Returns true if a holder is in the set, live or not.
     pub(super) fn has(&self, id: RequestId) -> bool {
         self.by_id.contains_key(&id)
     }
@@ -141,7 +141,7 @@ impl Holders {
         self.until
     }
 
-    /// Whether an owner has a live lease.
+    /// Returns true if an owner has a live lease.
     pub(super) fn owns(&mut self, owner: Option<&Owner>, now: Time) -> bool {
         if owner.is_none() || self.ends_at(now).is_none() {
             return false;

@@ -11,7 +11,7 @@ use super::time::Time;
 use crate::store::{Kind, Owner, RequestId};
 
 impl Holders {
-    /// Whether one more holder fits.
+    /// Returns true if one more holder fits.
     pub(super) fn fits(&mut self, more: &Demand, now: Time) -> bool {
         match more.kind {
             // Each request brings its own limit.
@@ -36,20 +36,20 @@ impl Holders {
         self.weight + u64::from(weight) <= u64::from(limit)
     }
 
-    /// Whether an owner that holds the lock asks for more of it. Then it need not queue: all
-    /// waiters wait for it.
+    /// Returns true if an owner that holds the lock asks for more of it. Then it need not queue:
+    /// all waiters wait for it.
     pub(super) fn is_reentry(&mut self, more: &Demand, now: Time) -> bool {
         more.kind.may_reenter() && self.owns(more.owner.as_ref(), now)
     }
 
-    /// Whether all holders are readers of this owner, so that it may write. Expired holders
-    /// that are still in the set count as others: their owner could otherwise come back beside
-    /// the writer.
+    /// Returns true if all holders are readers of this owner, so that it may write. Expired
+    /// holders that are still in the set count as others: their owner could otherwise come back
+    /// beside the writer.
     pub(super) fn is_sole_reader(&self, owner: Option<&Owner>, now: Time) -> bool {
         !self.is_written(now) && self.count() == self.count_of(owner)
     }
 
-    /// Whether the lock has gone to others, so that a lease that ended counts as taken.
+    /// Returns true if the lock has gone to others, so that a lease that ended counts as taken.
     pub(super) fn is_anothers(&mut self, former: &Demand, now: Time) -> bool {
         let has_others = match former.kind {
             Kind::Semaphore { .. } => false,

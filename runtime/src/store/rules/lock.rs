@@ -48,7 +48,7 @@ pub(in crate::store) fn force_release(lock: &mut LockState, context: &mut Contex
     }
 }
 
-/// Whether a request's lease was taken by force.
+/// Returns true if a request's lease was taken by force.
 pub(in crate::store) fn was_forced(lock: &LockState, request: &Request) -> bool {
     lock.forced.has(request.id)
 }
@@ -113,7 +113,7 @@ pub(in crate::store) fn inspect(
     LockInfo { kind: Some(record.kind), holders, held, kept, waiters, waiting }
 }
 
-/// Whether an owner holds the lock. Removes expired holders.
+/// Returns true if an owner holds the lock. Removes expired holders.
 pub(in crate::store) fn is_held_by(lock: &mut LockState, owner: &Owner, now: Time) -> bool {
     let Some(record) = &lock.record else { return false };
     if record.kind == LockKind::Mutex {

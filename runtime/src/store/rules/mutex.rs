@@ -67,8 +67,8 @@ pub(super) fn acquire(
     joined.map_or(busy(left), |joined| lock.queue.queued(id, joined, left, now))
 }
 
-/// Whether [`take`] would grant the mutex: it is free and nobody waits, or the request holds it
-/// already. The script is `mutex/acquire_all`.
+/// Returns true if [`take`] would grant the mutex: it is free and nobody waits, or the request
+/// holds it already. The script is `mutex/acquire_all`.
 pub(in crate::store) fn is_available(lock: &LockState, request: &Request) -> bool {
     let Some(record) = &lock.record else { return lock.nobody_waits() };
     if record.is_other(LockKind::Mutex) || record.ended == Some(request.id) {

@@ -1,4 +1,5 @@
-//! Who gets a lock that can have several holders, and the record of it: the include `serve`.
+//! Gives a lock that can have several holders to its waiters, and writes the record of it: the
+//! include `serve`.
 
 use super::context::Context;
 use super::counters::Token;

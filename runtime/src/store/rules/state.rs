@@ -10,8 +10,8 @@ use super::queue::Queue;
 use super::time::Time;
 use crate::store::{Attempt, ClientId, LockKind, RequestId};
 
-/// What a server stores under the keys of a lock. Each part expires by itself. Where there are
-/// holders, there is a record.
+/// The state that a server stores under the keys of a lock. Each part expires by itself. Where
+/// there are holders, there is a record.
 #[derive(Debug, Default)]
 pub(in crate::store) struct LockState {
     pub(super) record: Option<Record>,
@@ -27,7 +27,7 @@ pub(super) struct Record {
     pub(super) status: Status,
     /// The last token that was given.
     pub(super) token: Token,
-    /// Whether somebody may be in the queue. If not, it is empty.
+    /// True if somebody may be in the queue. If not, it is empty.
     pub(super) may_have_waiters: bool,
     /// The request that ended last. A late copy of its acquire is refused.
     pub(super) ended: Option<RequestId>,
@@ -67,13 +67,13 @@ pub(super) struct Forced {
 }
 
 impl Record {
-    /// Whether the name is held as another kind of lock. A free record may change its kind;
-    /// only waiters prevent that, and the queue knows them.
+    /// Returns true if the name is held as another kind of lock. A free record may change its
+    /// kind; only waiters prevent that, and the queue knows them.
     pub(super) fn is_other(&self, kind: LockKind) -> bool {
         self.kind != kind && !matches!(self.status, Status::Free)
     }
 
-    /// Whether a request holds the mutex, or has an offer of it.
+    /// Returns true if a request holds the mutex, or has an offer of it.
     pub(super) fn holds(&self, request: RequestId) -> bool {
         matches!(self.status, Status::One { id, .. } if id == request)
     }
@@ -99,7 +99,7 @@ impl LockState {
         held.is_some()
     }
 
-    /// Whether there is nothing to remember.
+    /// Returns true if there is nothing to remember.
     pub(in crate::store) fn is_blank(&self) -> bool {
         let is_unheld = self.record.is_none() && self.holders.is_empty();
         let is_unmarked = self.forced.is_empty() && self.intent.is_none();

@@ -157,7 +157,7 @@ impl Dice {
     }
 }
 
-/// What the answers so far say: who may rely on a lease, and until when.
+/// The beliefs that the answers so far justify: who may rely on a lease, and until when.
 #[derive(Default)]
 struct Beliefs {
     live: HashMap<RequestId, (Request, Time)>,

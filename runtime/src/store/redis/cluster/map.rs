@@ -1,4 +1,4 @@
-//! Which node is the master of each slot, as far as the client knows.
+//! The master of each slot, as far as the client knows.
 
 use std::sync::Arc;
 

@@ -22,7 +22,7 @@ use crate::store::redis::settings::Settings;
 use crate::store::redis::single_server::SingleServer;
 use crate::store::redis::transport::Transport;
 
-/// What all nodes of a cluster have in common.
+/// The settings and the hints that all nodes of a cluster share.
 #[derive(Debug)]
 pub(super) struct Common {
     pub(super) settings: Settings,

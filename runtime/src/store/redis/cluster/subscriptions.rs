@@ -81,7 +81,7 @@ impl Subscriptions {
         }
     }
 
-    /// Whether hints can be expected.
+    /// Returns true if hints can be expected.
     pub(in crate::store::redis) fn is_open(&self) -> bool {
         !self.has_failed.load(Ordering::Relaxed)
     }
