@@ -28,7 +28,7 @@ pub(crate) static SEMAPHORE_RELEASE: Script =
 /// One of our scripts.
 pub(crate) struct Ours {
     pub(crate) body: String,
-    /// What each of its keys is for, in order.
+    /// The purpose of each of its keys, in order.
     roles: Vec<String>,
 }
 

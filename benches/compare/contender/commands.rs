@@ -36,7 +36,7 @@ impl Commands {
 /// A mutex that nobody else wants.
 pub(crate) struct Mutex {
     commands: Commands,
-    /// Those of an acquire, and those of a release.
+    /// The keys of an acquire, and the keys of a release.
     keys: [Vec<String>; 2],
     id: String,
 }
