@@ -19,8 +19,8 @@ enum Answer {
     Paid,
     /// Nothing was done; the user may try again.
     TryAgain,
-    /// It may be paid, and the bank is to be asked before anybody tries again.
-    InDoubt,
+    /// The invoice may be paid. Somebody must ask the bank before another try.
+    OutcomeUnknown,
 }
 
 /// A bank that takes its time.
@@ -48,7 +48,7 @@ async fn charge(invoice: u64, bank: &Bank) -> Result<(), LockError> {
 async fn pay(invoice: u64, bank: &Bank) -> Answer {
     match charge(invoice, bank).await {
         Ok(()) => Answer::Paid,
-        Err(LockError::Lost { .. }) => Answer::InDoubt,
+        Err(LockError::Lost { .. }) => Answer::OutcomeUnknown,
         Err(error) => {
             println!("  not paid: {error}");
             Answer::TryAgain
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_lock_that_is_lost_leaves_it_in_doubt() {
+    async fn a_lost_lock_leaves_the_outcome_unknown() {
         let ((locks, faults), bank) = (Locks::in_memory_with_faults(), Bank::default());
         let expire = async {
             sleep(Duration::from_secs(1)).await;
@@ -109,7 +109,7 @@ mod tests {
         };
         // The next renewal comes after 3 seconds, and the bank takes 5.
         let (answer, ()) = tokio::join!(locks.scope(pay(42, &bank)), expire);
-        assert_eq!(answer, Answer::InDoubt);
+        assert_eq!(answer, Answer::OutcomeUnknown);
         assert_eq!(transfers(&bank), (1, 0), "it was stopped in its middle");
     }
 

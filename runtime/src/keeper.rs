@@ -27,7 +27,7 @@ use tokio::time::sleep;
 
 use self::jobs::{Job, JobLimit};
 use self::on_runtime::RuntimeKeeper;
-pub(crate) use self::release::InDoubt;
+pub(crate) use self::release::UnknownOutcome;
 pub(crate) use self::renew::{RenewOutcome, loss_reason, renew};
 #[cfg(feature = "redis")]
 pub(crate) use self::thread::Thread;
@@ -42,7 +42,7 @@ pub(crate) struct Keeper {
     store: Arc<dyn Store>,
     pub(crate) shutdown: Arc<Shutdown>,
     limit: JobLimit,
-    runner: Runner,
+    executor: Executor,
 }
 
 /// How many commands of jobs are in flight at a time.
@@ -50,7 +50,7 @@ const MAX_JOB_COMMANDS: usize = 128;
 
 /// Where a keeper runs.
 #[derive(Clone, Debug)]
-enum Runner {
+enum Executor {
     /// On the callers' runtimes.
     OnRuntime(Arc<RuntimeKeeper>),
     /// On its own thread.
@@ -58,7 +58,7 @@ enum Runner {
     Thread(Arc<state::KeeperState>, Handle),
 }
 
-impl Runner {
+impl Executor {
     /// Runs a job after a delay.
     fn run_later(self, job: Job, after: Duration) {
         match self {
@@ -83,7 +83,7 @@ impl Keeper {
         let (limit, shutdown) =
             (Arc::new(Semaphore::new(MAX_JOB_COMMANDS)), Arc::<Shutdown>::default());
         let on_runtime = RuntimeKeeper::new(store.clone(), limit.clone(), shutdown.clone());
-        Self { store, shutdown, limit, runner: Runner::OnRuntime(Arc::new(on_runtime)) }
+        Self { store, shutdown, limit, executor: Executor::OnRuntime(Arc::new(on_runtime)) }
     }
 
     /// A keeper on its own thread.
@@ -99,7 +99,7 @@ impl Keeper {
         let (shared, runtime) = (Arc::new(shared), thread.runtime());
         thread.run_keeper(shared.clone(), info);
         thread::drain_at_exit(&shared);
-        Self { store, shutdown, limit, runner: Runner::Thread(shared, runtime) }
+        Self { store, shutdown, limit, executor: Executor::Thread(shared, runtime) }
     }
 
     /// Fails in a process that was forked off. The keeper's thread is not in it, and mutexes
@@ -108,7 +108,7 @@ impl Keeper {
     #[cfg_attr(not(feature = "redis"), expect(clippy::unused_self, clippy::unnecessary_wraps))]
     pub(crate) fn check_not_forked(&self) -> Result<(), StoreError> {
         #[cfg(feature = "redis")]
-        if let Runner::Thread(shared, _) = &self.runner
+        if let Executor::Thread(shared, _) = &self.executor
             && !shared.is_here()
         {
             return Err(thread::forked_error());
@@ -118,20 +118,20 @@ impl Keeper {
 
     /// Runs a task that needs timers. False where there is no runtime for it.
     pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) -> bool {
-        let runtime = match &self.runner {
-            Runner::OnRuntime(_) => Handle::try_current().ok(),
+        let runtime = match &self.executor {
+            Executor::OnRuntime(_) => Handle::try_current().ok(),
             #[cfg(feature = "redis")]
-            Runner::Thread(_, runtime) => Some(runtime.clone()),
+            Executor::Thread(_, runtime) => Some(runtime.clone()),
         };
         runtime.map(|runtime| runtime.spawn(task)).is_some()
     }
 
     /// Handles a lease from now on, first at `first`: renews it, and ends it at its `max_hold`.
     pub(crate) fn watch(&self, local: &Arc<LocalLease>, first: Instant) {
-        match &self.runner {
-            Runner::OnRuntime(on_runtime) => on_runtime.schedule(local, first),
+        match &self.executor {
+            Executor::OnRuntime(on_runtime) => on_runtime.schedule(local, first),
             #[cfg(feature = "redis")]
-            Runner::Thread(shared, _) => {
+            Executor::Thread(shared, _) => {
                 shared.schedule(local, first);
                 thread::drain_at_exit(shared);
             }
@@ -140,20 +140,20 @@ impl Keeper {
 
     /// Stops handling a lease that has ended.
     pub(crate) fn forget(&self, local: &LocalLease) {
-        match &self.runner {
-            Runner::OnRuntime(on_runtime) => on_runtime.unschedule(local),
+        match &self.executor {
+            Executor::OnRuntime(on_runtime) => on_runtime.unschedule(local),
             #[cfg(feature = "redis")]
-            Runner::Thread(shared, _) => shared.unschedule(local),
+            Executor::Thread(shared, _) => shared.unschedule(local),
         }
     }
 
     /// Asks the store whether a lease was taken by force, and marks it lost if so. The hint
     /// that said so proves nothing: anybody may have sent it.
     pub(crate) fn ask_whether_forced(&self, id: RequestId) {
-        let local = match &self.runner {
-            Runner::OnRuntime(on_runtime) => on_runtime.find(id),
+        let local = match &self.executor {
+            Executor::OnRuntime(on_runtime) => on_runtime.find(id),
             #[cfg(feature = "redis")]
-            Runner::Thread(shared, _) => shared.find(id),
+            Executor::Thread(shared, _) => shared.find(id),
         };
         if let Some(local) = local {
             self.run(renew::lose_if_forced(self.store.clone(), local));
@@ -180,7 +180,7 @@ impl Keeper {
 
     /// Cancels the request of an ended lease, if an ask of it got no answer.
     pub(crate) fn cancel_late_grant(&self, local: &Arc<LocalLease>) {
-        if local.in_doubt_since().is_some() {
+        if local.unanswered_since().is_some() {
             let (store, limit) = (self.store.clone(), self.limit.clone());
             let activity = ActivityGuard::new(&self.shutdown);
             self.run(release::cancel_late_grant(store, limit, local.clone(), activity));
@@ -197,18 +197,18 @@ impl Keeper {
         &self,
         requests: Vec<Request>,
         in_flight: Option<StoreFuture<T>>,
-        doubt: InDoubt,
+        outcome: UnknownOutcome,
     ) {
         let (store, limit) = (self.store.clone(), self.limit.clone());
         let activity = ActivityGuard::new(&self.shutdown);
-        let runner = self.runner.clone();
-        let later = move |job, after| runner.run_later(job, after);
-        self.run(release::cancel(store, limit, requests, in_flight, doubt, activity, later));
+        let executor = self.executor.clone();
+        let later = move |job, after| executor.run_later(job, after);
+        self.run(release::cancel(store, limit, requests, in_flight, outcome, activity, later));
     }
 
     fn run(&self, mut job: Job) {
-        match &self.runner {
-            Runner::OnRuntime(_) => {
+        match &self.executor {
+            Executor::OnRuntime(_) => {
                 // A job that ends in one step needs no runtime. Its runtime may be gone.
                 let mut context = Context::from_waker(Waker::noop());
                 // It must also run if its task has no budget left.
@@ -220,7 +220,7 @@ impl Keeper {
                 }
             }
             #[cfg(feature = "redis")]
-            Runner::Thread(shared, _) => {
+            Executor::Thread(shared, _) => {
                 shared.push(job);
                 thread::drain_at_exit(shared);
             }
@@ -232,10 +232,10 @@ impl Keeper {
         if self.check_not_forked().is_err() {
             return;
         }
-        match &self.runner {
-            Runner::OnRuntime(on_runtime) => on_runtime.end(),
+        match &self.executor {
+            Executor::OnRuntime(on_runtime) => on_runtime.end(),
             #[cfg(feature = "redis")]
-            Runner::Thread(shared, _) => shared.end(),
+            Executor::Thread(shared, _) => shared.end(),
         }
     }
 }

@@ -12,7 +12,7 @@ use crate::core::options::Options;
 use crate::engine::acquire::acquire;
 use crate::engine::lease::Lease;
 use crate::engine::shared::Shared;
-use crate::store::{Kind, Owner, Wanted};
+use crate::store::{Kind, Owner, RequestSpec};
 
 /// A lock's name, and the options for its leases.
 #[derive(Clone, Debug)]
@@ -61,7 +61,7 @@ impl LockSpec {
         consume_budget().await;
         let key = self.key.get()?;
         let owner = self.owner.as_deref().map(Owner::new).transpose()?;
-        acquire(&self.shared, Wanted { key, kind, owner }, options).await
+        acquire(&self.shared, RequestSpec { key, kind, owner }, options).await
     }
 }
 

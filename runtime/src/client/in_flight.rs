@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use super::Client;
 use crate::core::error::Outcome;
-use crate::keeper::InDoubt;
+use crate::keeper::UnknownOutcome;
 use crate::state::shutdown::ActivityGuard;
 use crate::store::{Request, Store, StoreError, StoreFuture};
 
@@ -20,7 +20,7 @@ pub(crate) struct InFlight<T> {
     /// The store may know the requests, so they must be cancelled on drop.
     is_armed: bool,
     /// When the first command was sent that got no answer. A copy of it may still arrive.
-    in_doubt_since: Option<Instant>,
+    unanswered_since: Option<Instant>,
     _activity: ActivityGuard,
 }
 
@@ -31,7 +31,7 @@ impl<T: Send + 'static> InFlight<T> {
             command: None,
             sent: client.store.now(),
             is_armed: false,
-            in_doubt_since: None,
+            unanswered_since: None,
             _activity: ActivityGuard::new(&client.keeper.shutdown),
         }
     }
@@ -47,8 +47,8 @@ impl<T: Send + 'static> InFlight<T> {
     }
 
     /// When the first command was sent that got no answer, if there was one.
-    pub(crate) fn in_doubt_since(&self) -> Option<Instant> {
-        self.in_doubt_since
+    pub(crate) fn unanswered_since(&self) -> Option<Instant> {
+        self.unanswered_since
     }
 
     /// Sends a command. False if the store has none for it.
@@ -71,7 +71,7 @@ impl<T: Send + 'static> InFlight<T> {
             && error.outcome == Outcome::Unknown
         {
             self.is_armed = true;
-            self.in_doubt_since.get_or_insert(self.sent);
+            self.unanswered_since.get_or_insert(self.sent);
         }
         answer
     }
@@ -88,14 +88,14 @@ impl<T: Send + 'static> InFlight<T> {
 
     /// Forgets earlier commands: the requests have new ids.
     pub(crate) fn start_anew(&mut self) {
-        (self.is_armed, self.in_doubt_since) = (false, None);
+        (self.is_armed, self.unanswered_since) = (false, None);
     }
 
     /// Leaves the requests to the keeper, which cancels them if they must be.
     pub(crate) fn give_up(&mut self, requests: impl FnOnce() -> Vec<Request>) {
         if self.is_begun() {
-            let doubt = InDoubt::new(self.in_doubt_since, self.sent);
-            self.client.keeper.cancel_later(requests(), self.command.take(), doubt);
+            let outcome = UnknownOutcome::new(self.unanswered_since, self.sent);
+            self.client.keeper.cancel_later(requests(), self.command.take(), outcome);
         }
     }
 }

@@ -15,8 +15,8 @@ use crate::core::key::LockKey;
 use crate::hints::{Message, Offer, Route};
 use crate::state::lease::{Grant, GrantTimes};
 use crate::store::{
-    Attempt, Kind, LIVE, OFFER, QueuePosition, Request, Stamp, StoreError, StoreFuture,
-    Subscription, Waiting, Wanted, validity,
+    Attempt, Kind, LIVE, OFFER, QueuePosition, Request, RequestSpec, Stamp, StoreError,
+    StoreFuture, Subscription, Waiting, validity,
 };
 
 /// How much longer than its wait a waiter must be known, if its wait ends before `LIVE` does.
@@ -64,8 +64,8 @@ enum SubscriptionState {
 
 impl PendingRequest {
     /// A request that does not wait.
-    pub(crate) fn new(client: &Arc<Client>, wanted: Wanted, ttl: Duration) -> Self {
-        let Wanted { key, kind, owner } = wanted;
+    pub(crate) fn new(client: &Arc<Client>, spec: RequestSpec, ttl: Duration) -> Self {
+        let RequestSpec { key, kind, owner } = spec;
         let request = Request { key, id: client.next_request(), kind, owner, ttl };
         Self {
             in_flight: InFlight::new(client),
@@ -84,8 +84,8 @@ impl PendingRequest {
 
     /// A request that may wait. Its route exists before its first command is sent, because an
     /// offer may arrive before the answer.
-    pub(crate) fn waiting(client: &Arc<Client>, wanted: Wanted, ttl: Duration) -> Self {
-        let mut pending = Self::new(client, wanted, ttl);
+    pub(crate) fn waiting(client: &Arc<Client>, spec: RequestSpec, ttl: Duration) -> Self {
+        let mut pending = Self::new(client, spec, ttl);
         pending.is_waiting = true;
         if client.store.has_queue() {
             pending.route = Some(client.hints.route(&pending.request));
@@ -99,7 +99,7 @@ impl PendingRequest {
     /// Returns true if it may ask again with this TTL. An unanswered ask could still set its own
     /// TTL at any time.
     pub(crate) fn can_use_ttl(&self, ttl: Duration) -> bool {
-        ttl == self.request.ttl || self.in_flight.in_doubt_since().is_none()
+        ttl == self.request.ttl || self.in_flight.unanswered_since().is_none()
     }
 
     /// The same request for another acquisition, with its TTL.
@@ -309,12 +309,12 @@ impl PendingRequest {
         if now + MIN_LEFT_OF_OFFER >= deadline {
             return None;
         }
-        let times = GrantTimes { sent: now, deadline, is_offer: true, in_doubt_since: None };
+        let times = GrantTimes { sent: now, deadline, is_offer: true, unanswered_since: None };
         Some(self.take(offer.token, times))
     }
 
     fn take(&mut self, token: u64, times: GrantTimes) -> Grant {
-        let times = GrantTimes { in_doubt_since: self.in_flight.in_doubt_since(), ..times };
+        let times = GrantTimes { unanswered_since: self.in_flight.unanswered_since(), ..times };
         self.in_flight.disarm();
         Grant::new(self.request.clone(), token, times)
     }

@@ -49,7 +49,7 @@ pub(super) fn cancel_late_grant(
     Box::pin(async move {
         let _activity = activity;
         // A job in memory may start outside of a runtime. There are no timers there.
-        if let Some(since) = local.in_doubt_since().filter(|_| Handle::try_current().is_ok()) {
+        if let Some(since) = local.unanswered_since().filter(|_| Handle::try_current().is_ok()) {
             sleep(late(&store, since)).await;
             cancel_all(&store, &limit, std::slice::from_ref(&local.request)).await;
         }
@@ -62,20 +62,20 @@ fn late(store: &Arc<dyn Store>, sent: Instant) -> Duration {
     store.now().saturating_duration_since(sent).clamp(LATE_ARRIVAL, LIVE_MOST)
 }
 
-/// An ask of an acquisition that may still arrive late, and since when.
+/// The outcome of an acquisition whose ask may still arrive late.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct InDoubt {
+pub(crate) struct UnknownOutcome {
     /// An ask got no answer. If false, one may only be in flight.
     is_unanswered: bool,
     /// When the first such ask was sent.
     since: Instant,
 }
 
-impl InDoubt {
-    /// The doubt about an acquisition. `in_doubt_since` is when its first unanswered ask was
-    /// sent, if there was one; `sent` is when its last ask was sent.
-    pub(crate) fn new(in_doubt_since: Option<Instant>, sent: Instant) -> Self {
-        Self { is_unanswered: in_doubt_since.is_some(), since: in_doubt_since.unwrap_or(sent) }
+impl UnknownOutcome {
+    /// `unanswered_since` is when the first unanswered ask was sent, if there was one; `sent` is
+    /// when the last ask was sent.
+    pub(crate) fn new(unanswered_since: Option<Instant>, sent: Instant) -> Self {
+        Self { is_unanswered: unanswered_since.is_some(), since: unanswered_since.unwrap_or(sent) }
     }
 }
 
@@ -90,7 +90,7 @@ pub(super) fn cancel<T: Send + 'static>(
     limit: JobLimit,
     requests: Vec<Request>,
     in_flight: Option<StoreFuture<T>>,
-    mut doubt: InDoubt,
+    mut outcome: UnknownOutcome,
     activity: ActivityGuard,
     later: impl FnOnce(Job, Duration) + Send + 'static,
 ) -> Job {
@@ -98,14 +98,14 @@ pub(super) fn cancel<T: Send + 'static>(
         if let Some(in_flight) = in_flight {
             // It is cancelled whether it was granted or not.
             let is_unknown = |error: StoreError| error.outcome == Outcome::Unknown;
-            doubt.is_unanswered |= match answered(in_flight).await {
+            outcome.is_unanswered |= match answered(in_flight).await {
                 Some(answer) => answer.is_err_and(is_unknown),
                 None => true,
             };
         }
         cancel_all(&store, &limit, &requests).await;
-        if doubt.is_unanswered {
-            let late = late(&store, doubt.since);
+        if outcome.is_unanswered {
+            let late = late(&store, outcome.since);
             let again = async move {
                 cancel_all(&store, &limit, &requests).await;
                 drop(activity);

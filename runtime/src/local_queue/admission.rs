@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::handoff::Handoff;
-use super::queue::{Admitted, LeaseSpec, QueueName, Standing};
+use super::queue::{AdmissionState, Admitted, LeaseSpec, QueueName};
 use super::queues::LocalQueues;
 use super::turns::TurnId;
 use crate::client::pending::PendingRequest;
@@ -33,8 +33,8 @@ impl Admission {
     /// The grant that was handed over, and its turn. `None` if there is none, or none any more:
     /// then the caller asks the store. The client's shutdown waits for the guard.
     pub(crate) fn take_up(&mut self) -> Option<(Grant, TurnId, ActivityGuard)> {
-        let Standing::InTurn(turn) = self.admitted.standing else { return None };
-        self.admitted.standing = Standing::Served;
+        let AdmissionState::InTurn(turn) = self.admitted.state else { return None };
+        self.admitted.state = AdmissionState::Served;
         let handoff = self.queues.take_up(&self.name, turn);
         let Some((grant, activity)) = handoff.and_then(Handoff::into_grant) else {
             self.ask_instead();
@@ -50,7 +50,7 @@ impl Admission {
         let mut queues = self.queues.lock();
         let queue = self.queues.queue(&mut queues, &self.name, now);
         queue.admit(self.spec.0, now);
-        self.admitted.standing = Standing::Asks(queue.generation);
+        self.admitted.state = AdmissionState::Asks(queue.generation);
     }
 
     /// The request that an earlier acquisition has begun and left.
@@ -68,8 +68,8 @@ impl Admission {
     /// Notes that the store has granted its request with this TTL. If a turn begins, waiters
     /// here may have the lease next.
     pub(crate) fn granted(mut self, ttl: Duration) -> Option<TurnId> {
-        let Standing::Asks(generation) = self.admitted.standing else { return None };
-        self.admitted.standing = Standing::Served;
+        let AdmissionState::Asks(generation) = self.admitted.state else { return None };
+        self.admitted.state = AdmissionState::Served;
         self.queues.begin_turn(&self.name, &self.spec, ttl, generation)
     }
 
@@ -82,7 +82,7 @@ impl Admission {
 
 impl Drop for Admission {
     fn drop(&mut self) {
-        let admitted = std::mem::replace(&mut self.admitted, Standing::Served.into());
+        let admitted = std::mem::replace(&mut self.admitted, AdmissionState::Served.into());
         self.queues.withdraw(&self.name, &self.spec, admitted);
     }
 }

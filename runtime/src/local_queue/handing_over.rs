@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use tokio::time::sleep;
 
 use super::handoff::Handoff;
-use super::queue::{LeaseSpec, LocalQueue, Place, QueueName, Standing, name, weight};
+use super::queue::{AdmissionState, LeaseSpec, LocalQueue, QueueName, QueuedWaiter, name, weight};
 use super::queues::LocalQueues;
 use super::turns::{TURN, TurnId};
 use crate::core::key::LockKey;
@@ -62,18 +62,18 @@ impl LocalQueues {
         let request = &local.request;
         let name = name(&request.key, request.kind, request.owner.as_ref());
         let spec = (request.kind, request.owner.clone());
-        let place = {
+        let waiter = {
             let mut queues = self.lock();
             let queue = queues.by_name.get_mut(&name)?;
             let now = self.now();
-            let place = queue.next_in_turn(turn, &spec, request.ttl, now)?;
+            let waiter = queue.next_in_turn(turn, &spec, request.ttl, now)?;
             let running = queue.turns.find(turn)?;
             running.left -= 1;
             running.handoff = Some(Handoff::new(&self.client, local, times));
             queue.last_activity = now;
-            place
+            waiter
         };
-        Some(HandedOver { queues: self.clone(), name, place, turn })
+        Some(HandedOver { queues: self.clone(), name, waiter, turn })
     }
 
     /// Takes up the lease that was handed over, if its turn has not ended.
@@ -114,14 +114,14 @@ impl LocalQueues {
 pub(crate) struct HandedOver {
     queues: Arc<LocalQueues>,
     name: QueueName,
-    place: Place,
+    waiter: QueuedWaiter,
     turn: TurnId,
 }
 
 impl HandedOver {
     /// Wakes the waiter. If it is gone, the lease goes to the next.
     pub(crate) fn wake(self) {
-        self.queues.admit(&self.name, self.place, Standing::InTurn(self.turn).into());
+        self.queues.admit(&self.name, self.waiter, AdmissionState::InTurn(self.turn).into());
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::client::Client;
 use crate::core::fence::Fence;
-use crate::keeper::InDoubt;
+use crate::keeper::UnknownOutcome;
 use crate::state::lease::{Grant, GrantTimes, LocalLease};
 use crate::state::shutdown::ActivityGuard;
 use crate::store::{Request, StoreFuture};
@@ -48,8 +48,8 @@ impl Handoff {
 impl Drop for Handoff {
     fn drop(&mut self) {
         if let Some(request) = self.request.take() {
-            let doubt = InDoubt::new(self.times.in_doubt_since, self.client.store.now());
-            self.client.keeper.cancel_later(vec![request], None::<StoreFuture<()>>, doubt);
+            let outcome = UnknownOutcome::new(self.times.unanswered_since, self.client.store.now());
+            self.client.keeper.cancel_later(vec![request], None::<StoreFuture<()>>, outcome);
         }
     }
 }

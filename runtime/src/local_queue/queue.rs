@@ -34,12 +34,12 @@ pub(super) struct LocalQueue {
     /// Askers of earlier generations were silent for too long and do not count.
     pub(super) generation: u64,
     pub(super) turns: Turns,
-    pub(super) waiting: VecDeque<Place>,
+    pub(super) waiting: VecDeque<QueuedWaiter>,
 }
 
-/// A waiter's place in the queue.
-pub(super) struct Place {
-    /// Unique in the client: a waiter may look for its place in a queue that was created anew.
+/// A waiter as the queue keeps it. Its task holds a `Waiter`.
+pub(super) struct QueuedWaiter {
+    /// Unique in the client: a task may look for its number in a queue that was created anew.
     pub(super) number: u64,
     pub(super) spec: LeaseSpec,
     pub(super) ttl: Duration,
@@ -48,13 +48,14 @@ pub(super) struct Place {
 
 /// An admission on its way to a waiter.
 pub(super) struct Admitted {
-    pub(super) standing: Standing,
+    pub(super) state: AdmissionState,
     /// A request that another acquisition has begun and left.
     pub(super) inherited: Option<Box<PendingRequest>>,
 }
 
+/// The state of an admitted acquisition.
 #[derive(Clone, Copy)]
-pub(super) enum Standing {
+pub(super) enum AdmissionState {
     /// It asks the store, as an asker of this generation.
     Asks(u64),
     /// It takes up the lease that is handed over in this turn.
@@ -63,9 +64,9 @@ pub(super) enum Standing {
     Served,
 }
 
-impl From<Standing> for Admitted {
-    fn from(standing: Standing) -> Self {
-        Self { standing, inherited: None }
+impl From<AdmissionState> for Admitted {
+    fn from(state: AdmissionState) -> Self {
+        Self { state, inherited: None }
     }
 }
 
@@ -99,14 +100,14 @@ impl LocalQueue {
         taken == 0 || self.askers < MAX_ASKERS && taken + weight(kind) <= capacity
     }
 
-    /// Takes a place out of the queue. `None` if its waiter was admitted before.
-    pub(super) fn leave(&mut self, number: u64) -> Option<Place> {
-        let at = self.waiting.binary_search_by_key(&number, |place| place.number).ok()?;
+    /// Takes a waiter out of the queue. `None` if it was admitted before.
+    pub(super) fn leave(&mut self, number: u64) -> Option<QueuedWaiter> {
+        let at = self.waiting.binary_search_by_key(&number, |waiter| waiter.number).ok()?;
         self.waiting.remove(at)
     }
 
     /// Admits the first waiter if there is room: it asks from now on.
-    pub(super) fn admit_first(&mut self, now: Instant) -> Option<Place> {
+    pub(super) fn admit_first(&mut self, now: Instant) -> Option<QueuedWaiter> {
         let kind = self.waiting.front()?.spec.0;
         if !self.has_room(kind) {
             return None;
@@ -148,7 +149,7 @@ impl LocalQueue {
         spec: &LeaseSpec,
         ttl: Duration,
         now: Instant,
-    ) -> Option<Place> {
+    ) -> Option<QueuedWaiter> {
         self.turns.find(id).filter(|turn| turn.left > 0 && now < turn.ends)?;
         if self.first_suits(spec, ttl) { self.waiting.pop_front() } else { None }
     }

@@ -6,17 +6,19 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use super::queue::{Admitted, LeaseSpec, LocalQueue, Place, QueueName, Standing, name};
+use super::queue::{
+    AdmissionState, Admitted, LeaseSpec, LocalQueue, QueueName, QueuedWaiter, name,
+};
 use super::turns::TurnId;
 use crate::client::Client;
 use crate::client::pending::PendingRequest;
-use crate::store::{LIVE, Wanted};
+use crate::store::{LIVE, RequestSpec};
 
 /// The local queues of a client, one for each lock that is being acquired.
 pub(crate) struct LocalQueues {
     pub(super) client: Arc<Client>,
     queues: Mutex<Queues>,
-    /// Numbers generations, turns and places. No number is used twice.
+    /// Numbers generations, turns and waiters. No number is used twice.
     numbers: AtomicU64,
     pub(super) hands_over: bool,
 }
@@ -43,8 +45,8 @@ impl LocalQueues {
     }
 
     /// Returns true if tasks of this process wait: then a try must not overtake them.
-    pub(crate) fn has_waiters(&self, wanted: &Wanted) -> bool {
-        let name = name(&wanted.key, wanted.kind, wanted.owner.as_ref());
+    pub(crate) fn has_waiters(&self, request: &RequestSpec) -> bool {
+        let name = name(&request.key, request.kind, request.owner.as_ref());
         let queues = self.lock();
         let queue = queues.by_name.get(&name).filter(|queue| !queue.waiting.is_empty());
         queue.is_some_and(|queue| self.now() < queue.last_activity + LIVE)
@@ -88,52 +90,53 @@ impl LocalQueues {
             let queue = queues.by_name.get_mut(name)?;
             result = change(queue);
             generation = queue.generation;
-            while let Some(place) = queue.admit_first(self.now()) {
-                admitted.push(place);
+            while let Some(waiter) = queue.admit_first(self.now()) {
+                admitted.push(waiter);
             }
             if queue.is_idle() {
                 queues.by_name.remove(name);
             }
         }
-        for place in admitted {
-            let same = inherited.take_if(|(spec, _)| **spec == place.spec);
+        for waiter in admitted {
+            let same = inherited.take_if(|(spec, _)| **spec == waiter.spec);
             let inherited = same.map(|(_, pending)| pending);
-            self.admit(name, place, Admitted { standing: Standing::Asks(generation), inherited });
+            let state = AdmissionState::Asks(generation);
+            self.admit(name, waiter, Admitted { state, inherited });
         }
         result
     }
 
     /// Wakes a waiter. If it is gone, the next waiter is admitted instead.
-    pub(super) fn admit(&self, name: &QueueName, place: Place, admitted: Admitted) {
-        if let Err(admitted) = place.admit.send(admitted) {
-            self.withdraw(name, &place.spec, admitted);
+    pub(super) fn admit(&self, name: &QueueName, waiter: QueuedWaiter, admitted: Admitted) {
+        if let Err(admitted) = waiter.admit.send(admitted) {
+            self.withdraw(name, &waiter.spec, admitted);
         }
     }
 
     /// Gives an unused admission to the next waiter.
     pub(super) fn withdraw(&self, name: &QueueName, spec: &LeaseSpec, admitted: Admitted) {
-        match admitted.standing {
-            Standing::Asks(generation) => {
+        match admitted.state {
+            AdmissionState::Asks(generation) => {
                 let inherited = admitted.inherited.map(|pending| (spec, pending));
                 self.change(name, inherited, |queue| {
                     queue.dismiss(spec.0, generation);
                     None::<()>
                 });
             }
-            Standing::InTurn(turn) => self.pass_on(name, spec, turn),
-            Standing::Served => {}
+            AdmissionState::InTurn(turn) => self.pass_on(name, spec, turn),
+            AdmissionState::Served => {}
         }
     }
 
     /// Hands a lease that its waiter did not take up to the next one, or cancels it.
     fn pass_on(&self, name: &QueueName, spec: &LeaseSpec, turn: TurnId) {
-        let place = self.change(name, None, |queue| {
+        let waiter = self.change(name, None, |queue| {
             let ttl = queue.turns.find(turn)?.handoff.as_ref()?.ttl()?;
-            let place = queue.next_in_turn(turn, spec, ttl, self.now());
-            Some(place.ok_or_else(|| queue.turns.end(turn)))
+            let waiter = queue.next_in_turn(turn, spec, ttl, self.now());
+            Some(waiter.ok_or_else(|| queue.turns.end(turn)))
         });
-        if let Some(Ok(place)) = place {
-            self.admit(name, place, Standing::InTurn(turn).into());
+        if let Some(Ok(waiter)) = waiter {
+            self.admit(name, waiter, AdmissionState::InTurn(turn).into());
         }
     }
 }

@@ -7,9 +7,9 @@ use tokio::sync::oneshot;
 use tokio::time::sleep;
 
 use super::admission::Admission;
-use super::queue::{Admitted, LeaseSpec, Place, QueueName, Standing, name};
+use super::queue::{AdmissionState, Admitted, LeaseSpec, QueueName, QueuedWaiter, name};
 use super::queues::LocalQueues;
-use crate::store::{LIVE, Wanted};
+use crate::store::{LIVE, RequestSpec};
 
 /// How much more patience each waiter has than the one before it.
 const PATIENCE_STEP: Duration = Duration::from_millis(100);
@@ -24,25 +24,25 @@ pub(crate) enum Entry {
 
 impl LocalQueues {
     /// Enters a lock's queue, for a lease of this TTL.
-    pub(crate) fn enter(self: &Arc<Self>, wanted: &Wanted, ttl: Duration) -> Entry {
-        let name = name(&wanted.key, wanted.kind, wanted.owner.as_ref());
-        let spec = (wanted.kind, wanted.owner.clone());
+    pub(crate) fn enter(self: &Arc<Self>, request: &RequestSpec, ttl: Duration) -> Entry {
+        let name = name(&request.key, request.kind, request.owner.as_ref());
+        let spec = (request.kind, request.owner.clone());
         let now = self.now();
         let mut queues = self.lock();
         let queue = self.queue(&mut queues, &name, now);
         if queue.waiting.is_empty() && queue.has_room(spec.0) {
             queue.admit(spec.0, now);
-            let asks = Standing::Asks(queue.generation);
+            let asks = AdmissionState::Asks(queue.generation);
             return Entry::Admitted(Admission::new(self, name, spec, asks.into()));
         }
         let (admit, admitted) = oneshot::channel();
         let number = self.number();
-        queue.waiting.push_back(Place { number, spec: spec.clone(), ttl, admit });
+        queue.waiting.push_back(QueuedWaiter { number, spec: spec.clone(), ttl, admit });
         Entry::Waiter(Waiter { queues: self.clone(), name, number, spec, admitted })
     }
 }
 
-/// A task's place in a queue. It leaves the queue when dropped.
+/// A task that waits in a queue. It leaves the queue when dropped.
 pub(crate) struct Waiter {
     queues: Arc<LocalQueues>,
     name: QueueName,
@@ -84,7 +84,7 @@ impl Waiter {
     fn patience(&self) -> Duration {
         let queues = self.queues.lock();
         let Some(queue) = queues.by_name.get(&self.name) else { return LIVE };
-        let before = queue.waiting.partition_point(|place| place.number < self.number);
+        let before = queue.waiting.partition_point(|waiter| waiter.number < self.number);
         let patience = LIVE + PATIENCE_STEP * u32::try_from(before).unwrap_or(u32::MAX);
         (queue.last_activity + patience).saturating_duration_since(self.queues.now())
     }
@@ -98,7 +98,7 @@ impl Waiter {
         let gone = queue.leave(self.number)?;
         let turns = queue.begin_generation(self.queues.number());
         queue.admit(self.spec.0, now);
-        let asks = Standing::Asks(queue.generation);
+        let asks = AdmissionState::Asks(queue.generation);
         drop(queues);
         drop((gone, turns));
         Some(self.admission_to(asks.into()))

@@ -138,8 +138,8 @@ impl LocalLease {
     }
 
     /// When the first ask was sent that got no answer, if there was one.
-    pub(crate) fn in_doubt_since(&self) -> Option<Instant> {
-        self.deadlines.in_doubt_since
+    pub(crate) fn unanswered_since(&self) -> Option<Instant> {
+        self.deadlines.unanswered_since
     }
 
     /// The times for the next holder in this process, once this holder has ended the lease.

@@ -185,13 +185,13 @@ impl fmt::Debug for Owner {
 
 /// A request before it has an id and a TTL.
 #[derive(Clone, Debug)]
-pub(crate) struct Wanted {
+pub(crate) struct RequestSpec {
     pub(crate) key: LockKey,
     pub(crate) kind: Kind,
     pub(crate) owner: Option<Owner>,
 }
 
-impl Wanted {
+impl RequestSpec {
     /// Returns true if it has an owner that may hold the lock already and take more of it.
     pub(crate) fn may_reenter(&self) -> bool {
         self.owner.is_some() && self.kind.may_reenter()

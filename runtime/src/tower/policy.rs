@@ -9,7 +9,7 @@ use http::{Method, Response};
 
 use super::body::LeaseBody;
 use super::reject::Refusal;
-use super::waiters::{Acquire, Denied, Place, Waiters, bounded};
+use super::waiters::{Acquire, Denied, WaiterSlot, Waiters, bounded};
 use crate::api::locks::Locks;
 use crate::api::mutex::Mutex;
 use crate::api::rw_lock::RwLock;
@@ -54,26 +54,26 @@ impl Policy {
         let most = self.max_waiters();
         let wait = if most == 0 { Wait::For(Duration::ZERO) } else { self.wait };
         let waits = wait != Wait::For(Duration::ZERO);
-        let place = waits.then(|| Place::new(&self.waiters, key.clone(), most));
+        let slot = waits.then(|| WaiterSlot::new(&self.waiters, key.clone(), most));
         match self.kind {
             Kind::Mutex => {
                 let mutex = self.locks.mutex(key).wait(wait).max_hold(self.max_hold);
                 let mutex = self.ttl.into_iter().fold(mutex, Mutex::ttl);
-                bounded(place, async move { mutex.lock().await })
+                bounded(slot, async move { mutex.lock().await })
             }
             Kind::Semaphore { limit } => {
                 let semaphore = self.locks.semaphore(key, limit);
                 let semaphore = semaphore.wait(wait).max_hold(self.max_hold);
                 let semaphore = self.ttl.into_iter().fold(semaphore, Semaphore::ttl);
-                bounded(place, async move { semaphore.acquire().await })
+                bounded(slot, async move { semaphore.acquire().await })
             }
             Kind::RwLock => {
                 let lock = self.locks.rw_lock(key).wait(wait).max_hold(self.max_hold);
                 let lock = self.ttl.into_iter().fold(lock, RwLock::ttl);
                 if method.is_safe() {
-                    bounded(place, async move { lock.read().await })
+                    bounded(slot, async move { lock.read().await })
                 } else {
-                    bounded(place, async move { lock.write().await })
+                    bounded(slot, async move { lock.write().await })
                 }
             }
         }

@@ -25,20 +25,20 @@ impl Waiters {
     }
 }
 
-/// A request's place among the waiters, once it has taken one. A drop gives it back.
-pub(super) struct Place {
+/// A request's slot among the waiters of its lock, once it has taken one. A drop gives it back.
+pub(super) struct WaiterSlot {
     waiters: Waiters,
     key: LockKey,
     most: usize,
     is_taken: bool,
 }
 
-impl Place {
+impl WaiterSlot {
     pub(super) fn new(waiters: &Waiters, key: LockKey, most: usize) -> Self {
         Self { waiters: waiters.clone(), key, most, is_taken: false }
     }
 
-    /// Takes a place. Returns true if it has one now, or had it before.
+    /// Takes a slot. Returns true if it has one now, or had it before.
     fn take(&mut self) -> bool {
         if !self.is_taken {
             let mut all = self.waiters.all();
@@ -52,7 +52,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for WaiterSlot {
     fn drop(&mut self) {
         if !self.is_taken {
             return;
@@ -73,20 +73,20 @@ pub(super) enum Denied {
     Crowded(LockKey),
 }
 
-/// Acquires, and takes a place if it has to wait. Without a place, any number may wait.
+/// Acquires, and takes a slot if it has to wait. Without a slot, any number may wait.
 pub(super) fn bounded(
-    place: Option<Place>,
+    slot: Option<WaiterSlot>,
     acquire: impl Future<Output = Result<Lease, LockError>> + Send + 'static,
 ) -> Acquire {
-    Box::pin(Bounded { acquire, place })
+    Box::pin(Bounded { acquire, slot })
 }
 
 pin_project! {
-    // Dropped in this order: its place is free when it has stopped waiting.
+    // Dropped in this order: its slot is free when it has stopped waiting.
     struct Bounded<F> {
         #[pin]
         acquire: F,
-        place: Option<Place>,
+        slot: Option<WaiterSlot>,
     }
 }
 
@@ -96,15 +96,15 @@ impl<F: Future<Output = Result<Lease, LockError>>> Future for Bounded<F> {
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
         let answer = this.acquire.poll(cx);
-        // A lock that is granted at once needs no place.
+        // A lock that is granted at once needs no slot.
         if answer.is_pending()
-            && let Some(place) = this.place
-            && !place.take()
+            && let Some(slot) = this.slot
+            && !slot.take()
         {
-            return Poll::Ready(Err(Denied::Crowded(place.key.clone())));
+            return Poll::Ready(Err(Denied::Crowded(slot.key.clone())));
         }
         let answer = ready!(answer);
-        *this.place = None;
+        *this.slot = None;
         Poll::Ready(answer.map_err(Denied::Because))
     }
 }

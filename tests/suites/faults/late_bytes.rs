@@ -170,7 +170,7 @@ async fn a_late_acquire_leaves_no_orphaned_lease() {
         }
         let wait = Duration::from_secs(20);
         let lease = locks.mutex("a").ttl(3 * wait).wait(wait).lock().await.unwrap();
-        // The longer it was in doubt, the later it is taken back once more.
+        // The longer its outcome was unknown, the later the second cancel is sent.
         sleep(Duration::from_secs(2)).await;
         lease.release().await.unwrap();
         // So that the record does not say any more that it has ended.

@@ -34,7 +34,7 @@ impl AtomicAcquire {
     }
 
     /// Asks once, with the same ids each time. Gives the leases if all were granted. Otherwise
-    /// gives the place of the first lock that is not free, if that is known.
+    /// gives the index of the first lock that is not free, if that is known.
     pub(super) async fn ask(&mut self) -> Result<Result<LeaseSet, Option<usize>>, StoreError> {
         if !self.in_flight.send(|store| store.acquire_all(&self.requests)) {
             return Ok(Err(None));
@@ -45,7 +45,7 @@ impl AtomicAcquire {
                 Ok(self.take_grants(&tokens).ok_or(None))
             }
             // Refused. An earlier copy may still arrive.
-            Err(place) => Ok(Err(place)),
+            Err(index) => Ok(Err(index)),
         }
     }
 
@@ -54,7 +54,7 @@ impl AtomicAcquire {
             return None;
         }
         let times = GrantTimes::by_command(self.in_flight.sent, self.options.first_ttl());
-        let times = GrantTimes { in_doubt_since: self.in_flight.in_doubt_since(), ..times };
+        let times = GrantTimes { unanswered_since: self.in_flight.unanswered_since(), ..times };
         let mut leases = LeaseSet::new();
         for (request, token) in self.requests.drain(..).zip(tokens) {
             leases.push(Lease::new(

@@ -22,7 +22,7 @@ use crate::engine::lease::{Lease, LeaseHandle};
 use crate::engine::lease_set::LeaseSet;
 use crate::engine::shared::Shared;
 use crate::state::telemetry;
-use crate::store::{Kind, Wanted};
+use crate::store::{Kind, RequestSpec};
 
 /// How many locks a call may name: a script that takes more would block the server for too
 /// long.
@@ -91,7 +91,7 @@ impl OrderedAcquire<'_> {
         let [first, _, ..] = self.keys else { return Ok(None) };
         let mut pending = AtomicAcquire::new(self.shared, self.keys, self.options);
         loop {
-            if self.keys.iter().any(|key| self.shared.queues.has_waiters(&wanted(key))) {
+            if self.keys.iter().any(|key| self.shared.queues.has_waiters(&spec(key))) {
                 return Ok(None);
             }
             let store = &*self.shared.client.store;
@@ -104,7 +104,7 @@ impl OrderedAcquire<'_> {
                     }
                     return Ok(Some(leases));
                 }
-                Ok(Err(place)) => match place.and_then(|place| self.keys.get(place)) {
+                Ok(Err(index)) => match index.and_then(|index| self.keys.get(index)) {
                     Some(key) if self.backoff.is_try() => self.refuse(key).await?,
                     _ => return Ok(None),
                 },
@@ -119,7 +119,7 @@ impl OrderedAcquire<'_> {
     /// Finds the error for a try: which lock is not free. Returns `Ok` if that lock has become
     /// free by now; then the caller tries all again.
     async fn refuse(&mut self, key: &LockKey) -> Result<(), LockError> {
-        let lease = acquire(self.shared, wanted(key), self.options).await?;
+        let lease = acquire(self.shared, spec(key), self.options).await?;
         let _ = lease.release().await;
         self.pause(NotGranted::TooLate, key).await
     }
@@ -132,7 +132,7 @@ impl OrderedAcquire<'_> {
                 Wait::For(_) => Wait::For(self.backoff.left(self.shared.client.store.now())),
                 Wait::Forever => Wait::Forever,
             };
-            let next = acquire(self.shared, wanted(key), Options { wait, ..self.options });
+            let next = acquire(self.shared, spec(key), Options { wait, ..self.options });
             let next = tokio::select! {
                 biased;
                 // A try needs no timer; its leases are checked in the end.
@@ -188,6 +188,6 @@ impl OrderedAcquire<'_> {
     }
 }
 
-fn wanted(key: &LockKey) -> Wanted {
-    Wanted { key: key.clone(), kind: Kind::Mutex, owner: None }
+fn spec(key: &LockKey) -> RequestSpec {
+    RequestSpec { key: key.clone(), kind: Kind::Mutex, owner: None }
 }

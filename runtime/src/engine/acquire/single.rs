@@ -19,7 +19,7 @@ use crate::local_queue::{Admission, Entry, Waiter};
 use crate::state::lease::Grant;
 use crate::state::shutdown::Shutdown;
 use crate::state::telemetry;
-use crate::store::{StoreError, Wanted};
+use crate::store::{RequestSpec, StoreError};
 
 /// Acquires one lock, within the wait of the options.
 ///
@@ -30,15 +30,15 @@ use crate::store::{StoreError, Wanted};
 /// cancels it.
 pub(crate) async fn acquire(
     shared: &Arc<Shared>,
-    wanted: Wanted,
+    spec: RequestSpec,
     options: Options,
 ) -> Result<Lease, LockError> {
     let client = &shared.client;
-    client.check_not_forked(Step::Acquire, &wanted.key)?;
+    client.check_not_forked(Step::Acquire, &spec.key)?;
     options.check()?;
     options.check_longest(client.store.longest_ttl())?;
-    let (begun, kind) = (client.store.now(), wanted.kind);
-    let mut result = acquire_since(begun, shared, wanted, options).await;
+    let (begun, kind) = (client.store.now(), spec.kind);
+    let mut result = acquire_since(begun, shared, spec, options).await;
     if let Err(LockError::TimedOut { key, held_by_caller, .. }) = &mut result {
         *held_by_caller = LeaseHandle::is_around(client.id, key);
     }
@@ -49,7 +49,7 @@ pub(crate) async fn acquire(
 async fn acquire_since(
     begun: Instant,
     shared: &Arc<Shared>,
-    wanted: Wanted,
+    spec: RequestSpec,
     options: Options,
 ) -> Result<Lease, LockError> {
     let client = &shared.client;
@@ -58,17 +58,17 @@ async fn acquire_since(
     let mut acquisition = if backoff.is_try() {
         // An owner that holds the lock may enter it again past all waiters; the store decides
         // that.
-        if !wanted.may_reenter() && shared.queues.has_waiters(&wanted) {
+        if !spec.may_reenter() && shared.queues.has_waiters(&spec) {
             // The time until a release is unknown, but a lease of this TTL would end by then.
-            return Err(LockError::Busy { key: wanted.key, retry_after: options.ttl, kept: false });
+            return Err(LockError::Busy { key: spec.key, retry_after: options.ttl, kept: false });
         }
         Acquisition {
             shared,
-            pending: Some(PendingRequest::new(client, wanted, ttl)),
+            pending: Some(PendingRequest::new(client, spec, ttl)),
             admission: None,
         }
     } else {
-        let mut admission = match shared.queues.enter(&wanted, ttl) {
+        let mut admission = match shared.queues.enter(&spec, ttl) {
             Entry::Admitted(admission) => admission,
             Entry::Waiter(waiter) => {
                 // Boxed, like the later wait for hints: an acquisition that does not wait has
@@ -76,7 +76,7 @@ async fn acquire_since(
                 let admission = wait_for_admission(&client.keeper.shutdown, waiter, options.wait);
                 let Some(admission) = Box::pin(admission).await? else {
                     backoff.note_waited(client.store.now());
-                    return Err(backoff.timed_out(wanted.key));
+                    return Err(backoff.timed_out(spec.key));
                 };
                 admission
             }
@@ -90,7 +90,7 @@ async fn acquire_since(
         }
         let pending = match admission.inherit().filter(|pending| pending.can_use_ttl(ttl)) {
             Some(pending) => pending.with_ttl(ttl),
-            None => PendingRequest::waiting(client, wanted, ttl),
+            None => PendingRequest::waiting(client, spec, ttl),
         };
         Acquisition { shared, pending: Some(pending), admission: Some(admission) }
     };

@@ -24,7 +24,7 @@ pub(super) struct Deadlines {
     deadline: AtomicU64,
     /// No renewal has confirmed it yet.
     is_offer: AtomicBool,
-    pub(super) in_doubt_since: Option<Instant>,
+    pub(super) unanswered_since: Option<Instant>,
     /// The TTL that each renewal sets.
     ttl: Duration,
     pub(super) is_renewed: bool,
@@ -48,7 +48,7 @@ impl Deadlines {
             start: times.sent,
             deadline: AtomicU64::new(nanos(times.deadline.saturating_duration_since(times.sent))),
             is_offer: AtomicBool::new(times.is_offer),
-            in_doubt_since: times.in_doubt_since,
+            unanswered_since: times.unanswered_since,
             ttl,
             is_renewed: options.auto_renew,
             // Here the later time is the safe one.
@@ -140,7 +140,7 @@ impl Deadlines {
             sent: now,
             deadline,
             is_offer,
-            in_doubt_since: self.in_doubt_since,
+            unanswered_since: self.unanswered_since,
         })
     }
 

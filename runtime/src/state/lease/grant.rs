@@ -31,12 +31,12 @@ pub(crate) struct GrantTimes {
     pub(crate) is_offer: bool,
     /// When the first ask was sent that got no answer. A copy of that ask may still arrive, and
     /// would grant the lock again after the lease has ended.
-    pub(crate) in_doubt_since: Option<Instant>,
+    pub(crate) unanswered_since: Option<Instant>,
 }
 
 impl GrantTimes {
     /// The times of a grant by a command that was sent at `sent`.
     pub(crate) fn by_command(sent: Instant, ttl: Duration) -> Self {
-        Self { sent, deadline: sent + validity(ttl), is_offer: false, in_doubt_since: None }
+        Self { sent, deadline: sent + validity(ttl), is_offer: false, unanswered_since: None }
     }
 }

@@ -30,8 +30,8 @@ pub(super) struct Connecting {
     listener: Mutex<Option<(ClientId, Weak<dyn Listener>)>>,
     /// The error of the last attempt; it changes with each.
     failure: watch::Sender<Option<Failure>>,
-    /// A command waits.
-    wanted: Notify,
+    /// Notified when a command waits for the store.
+    command_waits: Notify,
 }
 
 /// The error of an attempt to connect.
@@ -84,7 +84,7 @@ impl Connecting {
             store: OnceLock::new(),
             listener: Mutex::default(),
             failure: watch::Sender::default(),
-            wanted: Notify::new(),
+            command_waits: Notify::new(),
         })
     }
 
@@ -116,7 +116,7 @@ impl Connecting {
     /// The store, once it is connected. An error that no retry can help is returned at once.
     async fn connected(&self, limit: Option<Duration>) -> Result<Arc<dyn Store>, StoreError> {
         let mut failure = self.failure.subscribe();
-        self.wanted.notify_one();
+        self.command_waits.notify_one();
         let connected = async {
             loop {
                 if let Some(store) = self.store.get() {
@@ -173,10 +173,10 @@ where
         }
         connecting.failure.send_replace(Some(failure));
         let pause = backoff.next();
-        let wanted = async {
+        let sooner = async {
             sleep(pause.min(LONGEST_PAUSE.mul_f64(0.5 + 0.5 * fastrand::f64()))).await;
-            connecting.wanted.notified().await;
+            connecting.command_waits.notified().await;
         };
-        tokio::select! { () = sleep(pause) => {}, () = wanted => {} }
+        tokio::select! { () = sleep(pause) => {}, () = sooner => {} }
     }
 }
