@@ -12,8 +12,8 @@
 //! curl http://127.0.0.1:3000/stats
 //! ```
 //!
-//! On ctrl-c or SIGTERM it takes no more requests, ends those it has under their
-//! locks, and then ends its lock client, which says what is left.
+//! On ctrl-c or SIGTERM the app takes no more requests, and finishes the requests that it
+//! has, under their locks. Then it shuts its lock client down, and reports leases that are left.
 //!
 //! Without `REDIS_URL` it locks in memory, for one server alone.
 
@@ -103,8 +103,8 @@ async fn update(
     Ok(format!("order {id} is changed, with the fencing token {fence}: {order}\n"))
 }
 
-/// How many reports are being built, the most that ever were, and how many
-/// have been, on all servers together.
+/// The number of reports that are being built, the greatest number so far, and the number of
+/// finished ones, on all servers together.
 async fn stats(State(gauge): State<Gauge>) -> Result<Json<Value>, StatusCode> {
     let [inside, most, built] =
         gauge.read().await.map_err(|_| StatusCode::INTERNAL_SERVER_ERROR)?;
@@ -121,8 +121,8 @@ mod gauge {
 
     const KEYS: [&str; 3] = ["axum_app:inside", "axum_app:most", "axum_app:built"];
 
-    /// How many are inside, the most that ever were, and how many have left:
-    /// on the server, for all apps together, or in memory.
+    /// The number of requests inside, the greatest number so far, and the number that have left: on
+    /// the server, for all apps together, or in memory.
     #[derive(Clone)]
     pub(super) enum Gauge {
         Redis(MultiplexedConnection),

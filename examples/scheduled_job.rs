@@ -5,9 +5,9 @@
 //! for n in 1 2 3; do cargo run --quiet --example scheduled_job & done; wait
 //! ```
 //!
-//! One of them draws the lottery. The others are told that it is being drawn,
-//! and so is one that comes a little late, when the draw is over: the lock is
-//! held for 10 seconds at least. After that, the next draw may begin.
+//! One of them draws the lottery. The others learn that it is being drawn. So does a server
+//! that comes a little late, when the draw is over: the lock is held for at least 10 seconds.
+//! After that, the next draw may begin.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! What your code does when a lock is held, lost, or can't be asked for: shown by unit
-//! tests without a server, and without waiting.
+//! Unit tests of code that runs under a lock: the lock is held, lost, or can't be asked for. They
+//! need no server, and no waiting.
 //!
 //! ```sh
 //! cargo test --example unit_test    # its tests: at the end of this file
@@ -12,7 +12,7 @@ use std::time::Duration;
 use leasehold::{Fault, LockError, Locks, distributed_lock};
 use tokio::time::sleep;
 
-/// What the customer is told.
+/// The answer to the customer.
 #[derive(Debug, PartialEq, Eq)]
 enum Answer {
     /// It is paid.
@@ -44,7 +44,7 @@ async fn charge(invoice: u64, bank: &Bank) -> Result<(), LockError> {
     Ok(())
 }
 
-/// The code under test: what becomes of each error.
+/// The code under test: it turns each error into an answer.
 async fn pay(invoice: u64, bank: &Bank) -> Answer {
     match charge(invoice, bank).await {
         Ok(()) => Answer::Paid,
@@ -75,7 +75,7 @@ mod tests {
 
     use super::*;
 
-    /// How many transfers were begun, and done.
+    /// The numbers of transfers that were begun and done.
     fn transfers(bank: &Bank) -> (u32, u32) {
         (bank.begun.load(Ordering::Relaxed), bank.done.load(Ordering::Relaxed))
     }

@@ -30,19 +30,19 @@ impl Bench {
         Ok(Self { is_quick, folder, foreign: Vec::new(), tables, violations })
     }
 
-    /// Ours, and all peers that wait for a mutex.
+    /// Our mutex, and all peers that wait for a mutex.
     pub(crate) fn mutex_contenders(&self) -> Vec<Participant> {
         let contenders = [Contender::Ours].into_iter().chain(Contender::MUTEX_PEERS);
         let foreign = self.foreign.iter().cloned().map(Participant::Foreign);
         contenders.map(Participant::Contender).chain(foreign).collect()
     }
 
-    /// One of two: for a quick run, or for a full one.
+    /// Picks the value for a quick run or for a full one.
     pub(crate) fn pick<T>(&self, quick: T, full: T) -> T {
         if self.is_quick { quick } else { full }
     }
 
-    /// As many milliseconds.
+    /// The same for a number of milliseconds.
     pub(crate) fn millis(&self, quick: u64, full: u64) -> Duration {
         Duration::from_millis(self.pick(quick, full))
     }
@@ -54,13 +54,13 @@ impl Bench {
         self.write()
     }
 
-    /// Ours let in more than it may: the run fails at its end.
+    /// Notes that ours let in more than it may. The run then fails at its end.
     pub(crate) fn violated(&mut self, what: String) {
         println!("VIOLATED: {what}\n");
         self.violations.push(what);
     }
 
-    /// Returns true if ours kept its promises.
+    /// True if ours never let in more than it may.
     pub(crate) fn is_sound(&self) -> bool {
         self.violations.is_empty()
     }
@@ -78,7 +78,7 @@ impl Bench {
     }
 }
 
-/// Says on stderr what goes on.
+/// Reports progress on stderr.
 macro_rules! progress {
     ($($what:tt)*) => {
         eprintln!("   {}", format_args!($($what)*))

@@ -1,4 +1,4 @@
-//! Sections under one lock, by one contender after another, in turns.
+//! A contest: one contender after another runs sections under one lock.
 
 use std::ops::Range;
 use std::time::Duration;
@@ -16,20 +16,20 @@ use crate::worker::Sections;
 pub(crate) struct Contest {
     pub(crate) processes: usize,
     pub(crate) work: Sections,
-    /// Not counted: from the beginning of each run.
+    /// The time at the start of each run that is not counted.
     pub(crate) warm_up: Duration,
     pub(crate) rounds: usize,
 }
 
-/// How one of them did.
+/// The results of one participant.
 pub(crate) struct Entry {
     pub(crate) who: Participant,
     pub(crate) rounds: Vec<Round>,
-    /// Why it has no rounds, or what was wrong in them.
+    /// The reason why it has no rounds, or the fault in them.
     pub(crate) remark: String,
 }
 
-/// One run of one of them.
+/// One run of one participant.
 pub(crate) struct Round {
     pub(crate) records: Records,
     /// The time that counts: after the warm-up, while new sections begin.
@@ -51,7 +51,7 @@ impl Round {
 }
 
 impl Contest {
-    /// Runs all in turns.
+    /// Runs all participants in turns.
     pub(crate) async fn run(
         &self,
         bench: &mut Bench,
@@ -64,7 +64,7 @@ impl Contest {
             remark: String::new(),
         };
         let mut entries: Vec<_> = who.iter().map(entry).collect();
-        // A program that measures no PING is held against that of the one before.
+        // A program that measures no PING gets the PING of the one before.
         let mut pings = [Duration::ZERO; 2];
         for round in 1..=self.rounds {
             for entry in &mut entries {
@@ -82,7 +82,7 @@ impl Contest {
         Ok(entries)
     }
 
-    /// Checks that no more were inside than may be.
+    /// Checks that no more were inside than the limit allows.
     fn check(&self, bench: &mut Bench, entry: &mut Entry, records: &Records) {
         let (most, limit) = (records.most_at_once(), self.work.limit.unwrap_or(1));
         if self.work.own_keys || most <= limit as usize {

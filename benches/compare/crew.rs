@@ -1,4 +1,4 @@
-//! Some processes that begin together, and what they say of it.
+//! Processes that begin together, and their reports.
 
 use std::io::{BufRead, BufReader, Lines, Write};
 use std::process::{Child, ChildStdout, Command, Stdio};
@@ -29,7 +29,7 @@ pub(crate) fn ourselves(work: &str) -> Result<Command, Failure> {
 }
 
 impl Crew {
-    /// Starts so many processes, one after another, until each is ready.
+    /// Starts this many processes, one after another, and waits until each is ready.
     pub(crate) fn start(
         processes: usize,
         command: impl Fn() -> Result<Command, Failure>,
@@ -41,12 +41,12 @@ impl Crew {
         Ok(Self { workers })
     }
 
-    /// How long a PING took them at the median: paced, and one after another.
+    /// The median times of a PING: paced, and one after another.
     pub(crate) fn pings(&self) -> Option<[Duration; 2]> {
         self.workers.first()?.pings
     }
 
-    /// Lets all begin, and says when.
+    /// Lets all begin, and returns the time.
     pub(crate) fn go(&mut self) -> Result<Duration, Failure> {
         let begun = now();
         for worker in &mut self.workers {
@@ -56,7 +56,7 @@ impl Crew {
         Ok(begun)
     }
 
-    /// Waits for all of them, and gathers what they did.
+    /// Waits for all processes, and gathers their records.
     pub(crate) fn records(mut self) -> Result<Records, Failure> {
         let mut records = Vec::new();
         for (process, worker) in self.workers.iter_mut().enumerate() {
@@ -71,12 +71,12 @@ impl Crew {
         Ok(Records::new(records))
     }
 
-    /// Waits for the only one, and for the only row of numbers that it says.
+    /// Waits for the only process, and returns its only row of numbers.
     pub(crate) fn answer(self) -> Result<Vec<u64>, Failure> {
         self.answers()?.pop().ok_or_else(|| "it said nothing".into())
     }
 
-    /// Waits for all of them, and for the rows of numbers that they say.
+    /// Waits for all processes, and returns their rows of numbers.
     pub(crate) fn answers(mut self) -> Result<Vec<Vec<u64>>, Failure> {
         let rows = self.workers.iter_mut().map(Worker::rows).collect::<Result<Vec<_>, _>>()?;
         Ok(rows.concat())

@@ -21,8 +21,8 @@ impl Program {
     }
 }
 
-/// Installs the programs that this machine can run into this folder. Also returns why it can't
-/// run the others.
+/// Installs the peers into this folder. Returns the installed ones, and why the others can't be
+/// installed.
 pub(crate) fn install(folder: &Path) -> (Vec<Program>, Vec<String>) {
     let (mut programs, mut missing) = (Vec::new(), Vec::new());
     for (name, install) in [

@@ -44,7 +44,7 @@ struct Arguments {
     /// Peers in other languages too, installed below `target/bench`; a full run has them
     #[arg(long)]
     foreign: bool,
-    /// `cargo bench` passes it to each bench
+    /// The argument that `cargo bench` passes to each bench
     #[arg(long, hide = true)]
     bench: bool,
     #[command(subcommand)]

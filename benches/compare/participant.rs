@@ -8,7 +8,7 @@ use crate::failure::Failure;
 use crate::foreign::Program;
 use crate::worker::Sections;
 
-/// Participant takes part.
+/// A participant of a contest.
 #[derive(Clone, Debug)]
 pub(crate) enum Participant {
     Contender(Contender),

@@ -16,7 +16,7 @@ pub(crate) struct Line {
 }
 
 impl Line {
-    /// How many are served within how many milliseconds, in percent.
+    /// The percentage of waits that end within a number of milliseconds.
     pub(crate) fn distribution(name: String, times: &Times) -> Self {
         let points = times
             .distribution()
@@ -39,7 +39,7 @@ pub(crate) fn draw(file: &Path, axes: &Axes, lines: &[Line]) -> Result<(), Failu
     let points = || lines.iter().flat_map(|line| &line.points);
     let least = |of: fn(&(f64, f64)) -> f64| points().map(of).fold(f64::INFINITY, f64::min);
     let most = |of: fn(&(f64, f64)) -> f64| points().map(of).fold(0.0, f64::max);
-    // The labels have their place beside the lines.
+    // Leaves room for the labels beside the lines.
     let x = least(|point| point.0)..most(|point| point.0) * 8.0;
     let y = least(|point| point.1)..most(|point| point.1);
     if x.is_empty() || y.is_empty() {
@@ -50,7 +50,7 @@ pub(crate) fn draw(file: &Path, axes: &Axes, lines: &[Line]) -> Result<(), Failu
     let mut builder = ChartBuilder::on(&root);
     builder.caption(axes.title, ("sans-serif", 22)).margin(16);
     builder.x_label_area_size(44).y_label_area_size(64);
-    // The two have different types, and so each is drawn by code of its own.
+    // The two kinds of charts have different types, so each needs its own code.
     macro_rules! chart {
         ($y:expr) => {{
             let mut chart = builder.build_cartesian_2d(x.log_scale(), $y)?;

@@ -33,9 +33,9 @@ impl Records {
         self.0.len()
     }
 
-    /// How many were inside at the same time at most.
+    /// The greatest number that were inside at the same time.
     pub(crate) fn most_at_once(&self) -> usize {
-        // Even the shortest stay is one, or it would count as gone when it comes.
+        // A stay of no time counts as a nanosecond, or it would end before it begins.
         let least = Duration::from_nanos(1);
         let end = |record: &Record| record.end.max(record.start + least);
         let mut ends: Vec<_> = self.0.iter().map(end).collect();
@@ -51,7 +51,7 @@ impl Records {
         most
     }
 
-    /// Keeps the records that began in this time.
+    /// The stays that began in this time.
     pub(crate) fn within(&self, time: &Range<Duration>) -> Self {
         Self(self.0.iter().filter(|record| time.contains(&record.start)).copied().collect())
     }
@@ -61,22 +61,22 @@ impl Records {
         self.0.iter().map(|record| record.start.saturating_sub(record.asked)).collect()
     }
 
-    /// How long they stayed, at the mean.
+    /// The mean time of a stay.
     pub(crate) fn mean_hold(&self) -> Duration {
         let sum: Duration =
             self.0.iter().map(|record| record.end.saturating_sub(record.start)).sum();
         sum.div_f64(real(self.len()).max(1.0))
     }
 
-    /// From one's leaving to the next one's being let in, where that is another process.
+    /// The times from a release to the next grant, if that is in another process.
     pub(crate) fn hand_overs(&self) -> Times {
         let pairs = self.0.windows(2).filter(|pair| pair[0].process != pair[1].process);
-        // A holder that got in before the other had left did not get it from there.
+        // A holder that came in before the other left did not get the lock from it.
         pairs.filter_map(|pair| pair[1].start.checked_sub(pair[0].end)).collect()
     }
 
-    /// How often the task that came oftenest was let in, over the one that came least; `of`
-    /// so many tasks. Infinite if one never was.
+    /// The greatest number of grants of one of `of` tasks, over the smallest. Infinite if a task
+    /// had none.
     pub(crate) fn unfairness(&self, of: usize) -> f64 {
         let mut counts = HashMap::<_, usize>::new();
         for record in &self.0 {

@@ -66,10 +66,10 @@ pub(crate) const COMPARE_AND_DELETE: &str =
 pub(crate) const COMPARE_AND_EXPIRE: &str = "if redis.call('GET', KEYS[1]) == ARGV[1] then \
      return redis.call('PEXPIRE', KEYS[1], ARGV[2]) end return 0";
 
-/// Where our scripts tell waiters.
+/// The prefix of the channels on which our scripts send hints.
 pub(crate) const WAKE: &str = "leasehold:wake:";
 
-/// An id as ours are: 22 characters for the client, 12 that count.
+/// An id in our format: 22 characters for the client, 12 for a count.
 pub(crate) fn id(client: &str, count: u64) -> String {
     format!("{client:0<22}{count:012x}")
 }

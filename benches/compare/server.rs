@@ -19,7 +19,7 @@ pub(crate) async fn connect(url: &str) -> Result<MultiplexedConnection, Failure>
 pub(crate) async fn connect_on_a_thread(url: &str) -> Result<MultiplexedConnection, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let (handle, url) = (runtime.handle().clone(), url.to_owned());
-    // It ends with the process.
+    // The thread ends with the process.
     std::thread::spawn(move || runtime.block_on(std::future::pending::<()>()));
     handle.spawn(async move { connect(&url).await }).await?
 }
@@ -33,7 +33,7 @@ pub(crate) struct Watched {
 
 impl Watched {
     pub(crate) async fn start() -> Result<Self, Failure> {
-        // A thousand waiters, each with a client of its own, and some peers' besides.
+        // Room for a thousand waiters, each with a client of its own, and for some peers.
         let server = Server::start_with(&["--maxclients", "5000"]);
         let redis = connect(&server.url()).await?;
         Ok(Self { server, redis })
@@ -51,7 +51,7 @@ impl Watched {
         self.redis.clone()
     }
 
-    /// How much processor time the server has used.
+    /// The processor time that the server has used.
     pub(crate) async fn cpu(&self) -> Result<Duration, Failure> {
         let info = self.info("cpu").await?;
         let used = |name: &str| -> Result<f64, Failure> {
@@ -61,8 +61,8 @@ impl Watched {
         Ok(Duration::from_secs_f64(used("used_cpu_user")? + used("used_cpu_sys")?))
     }
 
-    /// How many commands the server ran since its statistics began anew: those whose
-    /// name passes, inside of scripts too.
+    /// The number of commands that the server ran since `forget_calls`. Counts the names that pass,
+    /// inside of scripts too.
     pub(crate) async fn calls(&self, is_meant: impl Fn(&str) -> bool) -> Result<usize, Failure> {
         let info = self.info("commandstats").await?;
         let mut sum = 0;
@@ -79,17 +79,17 @@ impl Watched {
         Ok(sum)
     }
 
-    /// Lets the counts begin anew.
+    /// Resets the counts.
     pub(crate) async fn forget_calls(&self) -> Result<(), Failure> {
         Ok(redis::cmd("CONFIG").arg("RESETSTAT").exec_async(&mut self.redis()).await?)
     }
 
-    /// How many bytes the server has read.
+    /// The number of bytes that the server has read.
     pub(crate) async fn input(&self) -> Result<usize, Failure> {
         self.number("stats", "total_net_input_bytes").await
     }
 
-    /// How many clients it has, but for this one.
+    /// The number of clients, without this one.
     pub(crate) async fn clients(&self) -> Result<usize, Failure> {
         Ok(self.number("clients", "connected_clients").await? - 1)
     }
@@ -100,7 +100,8 @@ impl Watched {
         Ok(value.ok_or("INFO lacks a line")?.trim().parse()?)
     }
 
-    /// Ends all connections but this one, and says when; it may forget the scripts first.
+    /// Ends all connections but this one, and returns the time. If `forgets`, the server first
+    /// forgets the scripts.
     pub(crate) async fn end_connections(&self, forgets: bool) -> Result<Duration, Failure> {
         let mut redis = self.redis();
         if forgets {

@@ -53,7 +53,7 @@ impl FromIterator<Duration> for Times {
 }
 
 impl Times {
-    /// So many of a thousand are at most this; 0 if there are none at all.
+    /// The shortest time that `part` of a thousand do not exceed; 0 if there are none.
     pub(crate) fn per_mille(&self, part: usize) -> Duration {
         let last = self.0.len().saturating_sub(1);
         self.0.get(last * part / 1000).copied().unwrap_or_default()
@@ -67,7 +67,8 @@ impl Times {
         self.per_mille(990)
     }
 
-    /// The points of its distribution: so many of a thousand, and within what time.
+    /// The points of the distribution: a number of a thousand, and the time that they do not
+    /// exceed.
     pub(crate) fn distribution(&self) -> impl Iterator<Item = (usize, Duration)> {
         let parts = (0..=1000).filter(|_| !self.is_empty());
         parts.map(|part| (part, self.per_mille(part)))

@@ -69,7 +69,7 @@ pub(crate) fn show_ms(time: Duration) -> String {
     format!("{:.2}", time.as_secs_f64() * 1e3)
 }
 
-/// A number that is to be reached, or kept below.
+/// A number to reach, or to stay below.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Target {
     AtLeast(f64),
@@ -77,7 +77,7 @@ pub(crate) enum Target {
 }
 
 impl Target {
-    /// Says what is aimed at, and whether this number does.
+    /// Shows the target, and whether this number meets it.
     pub(crate) fn judge(self, number: f64) -> String {
         let (sign, aim, is_met) = match self {
             Self::AtLeast(least) => (">=", least, number >= least),

@@ -18,7 +18,7 @@ pub use self::shared::{
 use crate::members::Members;
 use crate::server::Server;
 
-/// A store, and how its time goes by.
+/// A store, and control over its time.
 pub trait Backend: Sized {
     /// Starts everything the store needs, empty.
     fn start() -> impl Future<Output = Self>;
@@ -29,10 +29,10 @@ pub trait Backend: Sized {
     /// A new client of a store that all clients share.
     fn locks(&self) -> impl Future<Output = Locks>;
 
-    /// Waits until so many are in a lock's queue.
+    /// Waits until this many requests are in a lock's queue.
     fn until_queued(&self, name: &str, count: u64) -> impl Future<Output = ()>;
 
-    /// Whether this is the token of a repeated acquire whose first answer had `first`.
+    /// True if this is the token of a repeated acquire whose first answer had `first`.
     fn is_repeated(&self, first: u64, token: u64) -> bool {
         token == first
     }
@@ -71,7 +71,7 @@ impl Backend for Memory {
     }
 }
 
-/// Three stores in memory as one, on the same clock.
+/// A quorum of three stores in memory, on the same clock.
 #[derive(Debug)]
 pub struct QuorumInMemory {
     members: Members,
@@ -97,7 +97,7 @@ impl Backend for QuorumInMemory {
         unreachable!("nobody is queued")
     }
 
-    /// Of another majority it is another, and greater.
+    /// Another majority gives another token, and a greater one.
     fn is_repeated(&self, first: u64, token: u64) -> bool {
         token >= first
     }
@@ -107,8 +107,8 @@ impl Backend for QuorumInMemory {
     }
 }
 
-/// A client on a server, driven by the test's own runtime: for tests that need
-/// hundreds of them, and not as many threads.
+/// A client on a server whose work runs on the test's own runtime: for tests that need hundreds of
+/// clients, and not as many threads.
 ///
 /// # Panics
 ///

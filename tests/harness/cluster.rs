@@ -23,25 +23,24 @@ pub struct Cluster {
 
 const SLOTS: [[u16; 2]; 3] = [[0, 5460], [5461, 10922], [10923, 16383]];
 
-/// Far longer than it takes them to agree.
+/// Far longer than the nodes take to agree.
 const SOON: Duration = Duration::from_secs(30);
 
 const PAUSE: Duration = Duration::from_millis(20);
 
 impl Cluster {
-    /// Starts three masters without replicas, and waits until each takes the cluster
-    /// for whole.
+    /// Starts three masters without replicas, and waits until each reports a complete cluster.
     ///
     /// # Panics
     ///
     /// If they do not start, or do not find each other.
     pub async fn start() -> Self {
-        // Nobody could take the place of one that is slow.
+        // No replica could replace a slow master.
         Self::start_with(0, Duration::from_secs(15)).await
     }
 
-    /// Starts three masters with so many replicas each, one of which takes over when its
-    /// master has not answered for this long.
+    /// Starts three masters with this many replicas each. A replica takes over when its master has
+    /// not answered for `dead_after`.
     ///
     /// # Panics
     ///
@@ -50,7 +49,7 @@ impl Cluster {
         Self::start_by(Wire::Plain, replicas, dead_after).await
     }
 
-    /// The same, where they speak so with each other and with clients.
+    /// The same over this wire.
     ///
     /// # Panics
     ///
@@ -61,7 +60,7 @@ impl Cluster {
             let node = start_node(wire, dead_after);
             let mut redis = node.redis().await;
             command(&mut redis, &["ADDSLOTSRANGE"], &slots).await;
-            // Of two nodes with the same epoch one would have to find another.
+            // Two nodes with the same epoch would first have to resolve that.
             command(&mut redis, &["SET-CONFIG-EPOCH"], &[slots[1]]).await;
             cluster.join(node).await;
         }
@@ -92,7 +91,7 @@ impl Cluster {
         cluster
     }
 
-    /// Takes a node in, which the first of the others is told of.
+    /// Adds a node, and introduces it to the first of the others.
     async fn join(&mut self, node: Server) {
         if let Some(first) = self.nodes.first() {
             command(&mut node.redis().await, &["MEET", "127.0.0.1"], &[first.public_port()]).await;
@@ -100,7 +99,7 @@ impl Cluster {
         self.nodes.push(node);
     }
 
-    /// Waits until each node says this of the cluster.
+    /// Waits until each node reports this line about the cluster.
     async fn until(&self, line: &str) {
         let said = async {
             for node in &self.nodes {
@@ -164,7 +163,7 @@ async fn id(node: &Server) -> String {
     redis::cmd("CLUSTER").arg("MYID").query_async(&mut redis).await.expect("a node of a cluster")
 }
 
-/// A port that nobody listens on, nor 10,000 above, where the nodes talk.
+/// A free port whose bus port, 10,000 above, is free as well.
 fn port_with_a_bus() -> u16 {
     loop {
         let port = free_port();

@@ -6,24 +6,24 @@ use std::time::Duration;
 
 use leasehold::{Lease, LeaseSet, LockError, Locks, Wait};
 
-/// A way to have a lock.
+/// A way to hold a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A mutex.
     Mutex,
     /// A hold of a reentrant mutex, by an owner of this name.
     Reentrant(&'static str),
-    /// So many permits of the [`LIMIT`].
+    /// This many of the [`LIMIT`] permits.
     Permits(u32),
     /// A reader.
     Read,
     /// A writer.
     Write,
-    /// Three mutexes together, of which the second has the name.
+    /// Three mutexes together. The second one has the name.
     All,
 }
 
-/// How many permits a semaphore has.
+/// The number of permits of a semaphore.
 pub const LIMIT: u32 = 3;
 
 /// One of each kind.
@@ -46,7 +46,7 @@ pub enum Guard {
     All(LeaseSet),
 }
 
-/// A lock that is being taken.
+/// An acquisition in progress.
 pub type Taking = Pin<Box<dyn Future<Output = Result<Guard, LockError>> + Send>>;
 
 impl Kind {
@@ -114,7 +114,7 @@ impl Kind {
     }
 }
 
-/// Each kind, which one has in turn, renews, and hands over to another.
+/// Acquires and renews a lock of each kind with the first client, and hands it over to the second.
 ///
 /// # Panics
 ///
@@ -137,8 +137,8 @@ pub async fn hand_over_each(first: &Locks, second: &Locks) {
     }
 }
 
-/// The mutexes of [`Kind::All`]. A name that begins with a letter is between the two
-/// others, so that some are had when it is waited for, and some are not asked for yet.
+/// The mutexes of [`Kind::All`]. A name that begins with a letter sorts between the two others. So
+/// a waiter for it holds one of them, and has not asked for the other yet.
 fn names(name: &str) -> [String; 3] {
     ["0:", "", "z:"].map(|before| format!("{before}{name}"))
 }
@@ -152,7 +152,7 @@ impl Guard {
         }
     }
 
-    /// Whether all of it is held.
+    /// True if all of it is held.
     #[must_use]
     pub fn is_held(&self) -> bool {
         self.leases().all(Lease::is_held)

@@ -6,13 +6,13 @@ use redis::aio::MultiplexedConnection;
 
 use crate::server::Server;
 
-/// Far below the 30 seconds of a lease: what is free by then was given back, and did not
-/// just end.
+/// Far below the 30 seconds of a lease. A lock that is free by then was released, and did not
+/// expire.
 const BOUND: Duration = Duration::from_secs(20);
 
 impl Server {
-    /// The keys of all locks that somebody holds or waits for, or that are kept or
-    /// offered; none when all was given back.
+    /// The keys of all locks that are held, waited for, kept or offered. Empty when all were
+    /// released.
     ///
     /// # Panics
     ///
@@ -21,8 +21,7 @@ impl Server {
         unfree(&mut self.patient().await).await
     }
 
-    /// Waits until nobody holds a lock or waits for one, well before leases of the default
-    /// TTL end by themselves.
+    /// Waits until no lock is held or waited for, well before leases of the default TTL expire.
     ///
     /// # Panics
     ///
@@ -39,7 +38,7 @@ impl Server {
         }
     }
 
-    /// How many locks the server knows, be they free.
+    /// The number of locks that the server knows, free ones included.
     ///
     /// # Panics
     ///
@@ -48,7 +47,7 @@ impl Server {
         keys(&mut self.patient().await, "leasehold:lock:*").await.len()
     }
 
-    /// A connection that waits for as long as it takes to list a million keys.
+    /// A connection with enough time to list a million keys.
     async fn patient(&self) -> MultiplexedConnection {
         let client = redis::Client::open(self.url()).expect("a URL");
         let patient = redis::AsyncConnectionConfig::new().set_response_timeout(None);
@@ -70,7 +69,7 @@ async fn unfree(redis: &mut MultiplexedConnection) -> Vec<String> {
         let states: Vec<Option<String>> =
             redis::cmd("MGET").arg(records).query_async(redis).await.expect("MGET");
         for (key, record) in records.iter().zip(states) {
-            // The second letter is the state; what has expired meanwhile is no more.
+            // The second letter is the state. A record may have expired meanwhile.
             if record.is_some_and(|record| record.as_bytes().get(1) != Some(&b'F')) {
                 left.push(key.clone());
             }

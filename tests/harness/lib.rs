@@ -1,5 +1,4 @@
-//! The harness: real servers, the processes that use them, and the two stores
-//! under one face.
+//! The harness: real servers, the processes that use them, and the stores behind one interface.
 //!
 //! Everything it starts ends with the test, and with the test's process even
 //! if that is killed.

@@ -6,9 +6,9 @@ use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use tracing::subscriber::{DefaultGuard, NoSubscriber};
 use tracing::{Dispatch, Level};
 
-/// A second subscriber, for as long as the process lives. While there is only one, tracing
-/// asks the subscriber of whichever thread meets a log line first whether anybody wants it.
-/// In a thread without one that line is switched off for all.
+/// A second subscriber, for as long as the process lives. With only one subscriber, tracing asks it
+/// once for each log line, in the first thread that meets the line. If that thread has no
+/// subscriber, the line is off in all threads.
 static SECOND: LazyLock<Dispatch> = LazyLock::new(|| Dispatch::new(NoSubscriber::default()));
 
 /// The log of the thread that started it, as text.
@@ -30,13 +30,13 @@ impl LogRecorder {
         (recorder, tracing::subscriber::set_default(subscriber))
     }
 
-    /// Everything that was logged and not taken yet.
+    /// Everything that was logged since the last `take`.
     #[must_use]
     pub fn text(&self) -> String {
         String::from_utf8_lossy(&self.0.lock().unwrap_or_else(PoisonError::into_inner)).into_owned()
     }
 
-    /// The same, and forgets it.
+    /// Returns the same text, and clears it.
     #[must_use]
     pub fn take(&self) -> String {
         let bytes = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));

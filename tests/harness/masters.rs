@@ -10,7 +10,7 @@ pub struct Masters {
 }
 
 impl Masters {
-    /// Starts so many.
+    /// Starts this many.
     ///
     /// # Panics
     ///
@@ -38,7 +38,7 @@ impl Masters {
         self.nodes.iter().map(|node| node.url_as(login)).collect()
     }
 
-    /// Stops one, until what this gives is dropped.
+    /// Freezes one until the returned guard is dropped.
     ///
     /// # Panics
     ///
@@ -56,7 +56,7 @@ impl Masters {
         self.nodes[at].kill().await;
     }
 
-    /// Starts one anew where it was, with nothing in it.
+    /// Starts one anew on its port, empty.
     ///
     /// # Panics
     ///

@@ -1,5 +1,5 @@
-//! A quorum in memory, each of whose stores a test can stop, freeze, restart empty, make
-//! lose and delay what it is told, or set its clock.
+//! A quorum in memory. A test can stop, freeze or empty each of its stores, make it lose or delay
+//! commands, or set its clock.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -31,15 +31,14 @@ pub struct Members {
 }
 
 impl Members {
-    /// Starts so many, empty, each of which grants nothing for `counts_after` when it was
-    /// restarted.
+    /// Starts this many, empty. After a restart each grants nothing for `counts_after`.
     #[must_use]
     pub fn start(count: usize, longest_ttl: Duration, counts_after: Duration) -> Self {
         let member = |_| Arc::new(Member::new(counts_after));
         Self { members: (0..count).map(member).collect(), longest_ttl }
     }
 
-    /// All of them as one store.
+    /// The quorum of all of them.
     #[must_use]
     pub fn store(&self) -> Arc<dyn Store> {
         let name = |place: usize| format!("server {place}");
@@ -91,11 +90,11 @@ type Late = Box<dyn FnOnce(&MemoryStore) + Send>;
 pub enum Fault {
     /// It never arrives.
     LoseCommand,
-    /// It is done, and nobody hears of it.
+    /// It runs, and its reply is lost.
     LoseReply,
-    /// It is done at once, and the answer takes so long.
+    /// It runs at once, and the answer takes this long.
     Slow(Duration),
-    /// It arrives so much later, be it after its time-out.
+    /// It arrives this much later, even after its time-out.
     Late(Duration),
 }
 
@@ -117,28 +116,28 @@ impl Member {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The store itself, to look behind the scenes.
+    /// The store itself, without the network.
     #[must_use]
     pub fn store(&self) -> Arc<MemoryStore> {
         self.state().store.clone()
     }
 
-    /// It can't be reached from now on, and keeps what it has.
+    /// Makes it unreachable. It keeps its data.
     pub fn kill(&self) {
         self.state().is_dead = true;
     }
 
-    /// It can be reached again.
+    /// Makes it reachable again.
     pub fn revive(&self) {
         self.state().is_dead = false;
     }
 
-    /// It answers nothing from now on.
+    /// Freezes it: it answers nothing.
     pub fn freeze(&self) {
         self.state().backlog.get_or_insert_default();
     }
 
-    /// It does what it was told meanwhile, and answers again.
+    /// Runs the commands that arrived meanwhile, and answers again.
     pub fn thaw(&self) {
         let mut state = self.state();
         for command in state.backlog.take().unwrap_or_default() {
@@ -146,8 +145,7 @@ impl Member {
         }
     }
 
-    /// It forgets everything, also what it was told while it was frozen; but its clock
-    /// goes on.
+    /// Deletes all data, and the commands that arrived while it was frozen. Its clock goes on.
     pub fn restart_empty(&self) {
         let mut state = self.state();
         state.store = Arc::new(MemoryStore::by(self.clock.clone()));
@@ -156,18 +154,17 @@ impl Member {
         state.restarted = Some(tokio::time::Instant::now().into_std());
     }
 
-    /// Moves its clock, by which its leases end and its tokens grow: by so many
-    /// microseconds.
+    /// Moves its clock by this many microseconds. Its leases end and its tokens grow by that clock.
     pub fn jump(&self, micros: i64) {
         self.clock.jump(micros);
     }
 
-    /// Plans what happens to the next command that is not planned.
+    /// Plans the fate of the next command that has none yet.
     pub fn plan(&self, fault: Fault) {
         self.state().faults.insert(0, fault);
     }
 
-    /// The commands it was told since the last call, by name.
+    /// The names of the commands that arrived since the last call.
     pub fn log(&self) -> Vec<&'static str> {
         std::mem::take(&mut self.state().log)
     }

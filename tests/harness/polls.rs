@@ -3,8 +3,7 @@
 use std::future::{Future, poll_fn};
 use std::task::Poll;
 
-/// Polls a future at most `polls` times and drops it; its output, if it was
-/// ready by then.
+/// Polls a future at most `polls` times and drops it. Returns its output if it was ready by then.
 pub async fn drop_after<F: Future>(polls: usize, future: F) -> Option<F::Output> {
     let mut future = Box::pin(future);
     let mut left = polls;
@@ -24,7 +23,7 @@ pub async fn drop_after<F: Future>(polls: usize, future: F) -> Option<F::Output>
     output
 }
 
-/// Polls a future once, and says whether it is to be polled again.
+/// Polls a future once. True if it is pending.
 pub async fn is_pending<F: Future + Unpin>(future: &mut F) -> bool {
     let mut future = std::pin::Pin::new(future);
     poll_fn(|context| Poll::Ready(future.as_mut().poll(context).is_pending())).await

@@ -30,7 +30,7 @@ impl Process {
         Self { child, input, output }
     }
 
-    /// The next line it prints; nothing after its end.
+    /// The next line that it prints. `None` after its end.
     ///
     /// # Panics
     ///

@@ -1,4 +1,4 @@
-//! The user that docs/keys.md describes: its rights are read from there.
+//! The user that docs/keys.md describes. The rights are read from that page.
 
 use redis::{RedisResult, Value};
 
@@ -9,7 +9,7 @@ const PAGE: &str = include_str!("../../docs/keys.md");
 /// Name and password of the user with the rights for servers, as URLs have them.
 pub const LOGIN: &str = "leasehold:p@";
 
-/// A user, and what it may: the words behind `ACL`.
+/// A user and its rights: the arguments of `ACL`.
 #[derive(Clone, Debug)]
 pub struct Rights(String);
 
@@ -38,7 +38,7 @@ impl Rights {
         nothing.also("on the sentinels themselves a user needs `…`,")
     }
 
-    /// With what stands for the `…` of a sentence of the page.
+    /// Adds the rights that stand in the place of the `…` in a sentence of the page.
     ///
     /// # Panics
     ///
@@ -54,13 +54,13 @@ impl Rights {
         self.and(rights)
     }
 
-    /// With these words more, which may also take rights away.
+    /// Adds these words, which may also take rights away.
     #[must_use]
     pub fn and(self, more: &str) -> Self {
         Self(format!("{} {more}", self.0))
     }
 
-    /// Makes the user on servers, with what the page adds for new ones on those.
+    /// Makes the user on servers. Newer servers get the rights that the page names for them.
     ///
     /// # Panics
     ///
@@ -81,7 +81,7 @@ impl Rights {
     }
 }
 
-/// That the servers have refused nothing to anybody.
+/// Checks that the servers have refused no command.
 ///
 /// # Panics
 ///

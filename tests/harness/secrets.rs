@@ -1,13 +1,13 @@
 //! Secrets that no log may contain: a password, and the name of a lock.
 
-/// In every password of the worker's command `secrets`. What is special in a URL is in
-/// it, so that it is percent-encoded there.
+/// Part of every password of the worker's command `secrets`. It has characters that are special in
+/// a URL, so it is percent-encoded there.
 pub const PASSWORD: &str = "canary-password/@:%";
 
 /// The name of the lock there.
 pub const KEY: &str = "canary-key:42";
 
-/// As it stands in a URL.
+/// A secret in the form that it has in a URL.
 #[must_use]
 pub fn in_url(secret: &str) -> String {
     let encode = |byte: u8| match byte {
@@ -17,7 +17,7 @@ pub fn in_url(secret: &str) -> String {
     secret.bytes().map(encode).collect()
 }
 
-/// Whether a text has the word in it, as it is or byte by byte.
+/// True if a text contains the word, as it is or byte by byte.
 #[must_use]
 pub fn has(text: &str, word: &str) -> bool {
     let numbers = format!("{:?}", word.as_bytes());

@@ -21,14 +21,14 @@ pub struct Sentinel {
 /// The sentinels' name for the master.
 pub const NAME: &str = "mymaster";
 
-/// Far longer than it takes them to find each other.
+/// Far longer than the servers take to find each other.
 const SOON: Duration = Duration::from_secs(30);
 
 const PAUSE: Duration = Duration::from_millis(10);
 
 impl Sentinel {
-    /// Starts them, and waits until the sentinels know each other and the replicas, and
-    /// these follow the master. It is held for dead after so long without an answer.
+    /// Starts them, and waits until the sentinels know each other and the replicas follow the
+    /// master. The sentinels declare it dead after this time without an answer.
     ///
     /// # Panics
     ///
@@ -37,7 +37,7 @@ impl Sentinel {
         Self::start_by(Wire::Plain, replicas, dead_after).await
     }
 
-    /// The same, where they speak so with each other and with clients.
+    /// The same over this wire.
     ///
     /// # Panics
     ///
@@ -54,7 +54,7 @@ impl Sentinel {
         let config = [
             format!("sentinel monitor {NAME} {of} 2"),
             format!("sentinel down-after-milliseconds {NAME} {millis}"),
-            // By when it tries again if one of them fails at it.
+            // The time after which a sentinel repeats a failover that failed.
             format!("sentinel failover-timeout {NAME} {}", millis * 4),
         ];
         let config = config.join("\n");
@@ -148,7 +148,7 @@ async fn named(sentinel: &Server) -> Option<u16> {
     Some(address.1)
 }
 
-/// Whether a sentinel knows of the two others, and of replicas that follow.
+/// True if a sentinel knows the two others, and replicas that follow.
 async fn knows(redis: &mut MultiplexedConnection, replicas: usize) -> bool {
     let of = |what: &str| redis::cmd("SENTINEL").arg(what).arg(NAME).clone();
     let master: HashMap<String, String> = of("MASTER").query_async(redis).await.expect("MASTER");

@@ -15,10 +15,10 @@ use crate::tls::{self, Wire};
 #[derive(Debug)]
 pub struct Server {
     port: u16,
-    /// Where it speaks TLS, if it does.
+    /// The port for TLS, if it speaks TLS.
     tls_port: Option<u16>,
     shell: Shell,
-    /// Its wall clock, where that is the test's.
+    /// Its wall clock, if the test controls it.
     clock: Option<Clock>,
 }
 
@@ -66,8 +66,8 @@ impl Server {
         Self::try_start(port, arguments, None).expect("the port is free again")
     }
 
-    /// Starts a server whose wall clock is moved by [`jump`](Self::jump): by it go
-    /// `TIME` and every expiry. On Linux only; needs a C compiler.
+    /// Starts a server whose wall clock is moved by [`jump`](Self::jump). `TIME` and every expiry
+    /// use it. On Linux only; needs a C compiler.
     ///
     /// # Panics
     ///
@@ -97,8 +97,7 @@ impl Server {
         self.clock().jump(-micros(time));
     }
 
-    /// Lets the wall clock of a skewed server stand still, so that it moves by
-    /// jumps alone.
+    /// Stops the wall clock of a skewed server, so that only jumps move it.
     ///
     /// # Panics
     ///
@@ -119,8 +118,8 @@ impl Server {
         Some(Self { port, tls_port: None, shell, clock })
     }
 
-    /// Starts a server that speaks TLS on this port. It has another without, by which
-    /// tests look behind the scenes.
+    /// Starts a server that speaks TLS on this port. It has another port without TLS, for the
+    /// test's own connections.
     pub(crate) fn try_start_tls(tls_port: u16, arguments: &[&str]) -> Option<Self> {
         let of_tls = tls::arguments(tls_port);
         let all = of_tls.iter().map(String::as_str).chain(arguments.iter().copied());
@@ -128,7 +127,7 @@ impl Server {
         Some(Self { tls_port: Some(tls_port), ..server })
     }
 
-    /// Starts a sentinel, which keeps what it learns in its configuration's file.
+    /// Starts a sentinel. It keeps its state in its configuration file.
     pub(crate) fn try_start_sentinel(port: u16, config: &str, wire: Wire) -> Option<Self> {
         let config = format!("bind 127.0.0.1\nport {port}\n{config}");
         let tls_port = (wire == Wire::Tls).then(free_port);
@@ -144,7 +143,7 @@ impl Server {
         self.port
     }
 
-    /// Where clients and other servers find it: by TLS, if it speaks that.
+    /// The port that clients and other servers use: the one for TLS, if there is one.
     pub(crate) fn public_port(&self) -> u16 {
         self.tls_port.unwrap_or(self.port)
     }
@@ -161,7 +160,7 @@ impl Server {
         format!("redis://{login}127.0.0.1:{}/", self.port)
     }
 
-    /// A connection of the test's own, to look behind the scenes.
+    /// A connection of the test's own.
     ///
     /// # Panics
     ///
@@ -177,7 +176,7 @@ impl Server {
         connected.expect("the server is there")
     }
 
-    /// The same to a server that asks for a password.
+    /// The same to a server that requires a password.
     ///
     /// # Panics
     ///
@@ -206,7 +205,7 @@ impl Server {
         client.get_multiplexed_async_connection_with_config(&config).await
     }
 
-    /// A number that the server says of itself.
+    /// A number from the server's `INFO`.
     ///
     /// # Panics
     ///
@@ -222,8 +221,8 @@ impl Server {
         info.arg(names).query_async(&mut self.redis().await).await.expect("INFO")
     }
 
-    /// How often the server ran a command, and for how long in microseconds,
-    /// since its start or the last `forget_stats`.
+    /// The number of times that the server ran a command, and their time in microseconds, since its
+    /// start or the last `forget_stats`.
     ///
     /// # Panics
     ///
@@ -233,8 +232,8 @@ impl Server {
         (field(&info, &line, "calls="), field(&info, &line, "usec="))
     }
 
-    /// The same of calls of scripts: one that the server did not know was refused, and came
-    /// again with its body.
+    /// The same for script calls, without those that the server refused because it did not know the
+    /// script.
     ///
     /// # Panics
     ///
@@ -246,7 +245,7 @@ impl Server {
         calls("cmdstat_evalsha") + calls("cmdstat_eval") - refused
     }
 
-    /// Lets the counts of `stats` begin anew.
+    /// Resets the counts of `stats`.
     ///
     /// # Panics
     ///

@@ -6,9 +6,9 @@ use std::thread;
 
 use crate::skew::Clock;
 
-/// Makes a folder and runs the server in it. Its input is ours: when that ends, however
-/// this process ends, it kills the server and removes the folder. Nobody else holds the
-/// log open, so that it ends with a server that does not start.
+/// Makes a folder and runs the server in it. The shell's input ends with this process, however that
+/// ends. Then the shell kills the server and removes the folder. Only the server holds the log
+/// open, so the log ends if the server does not start.
 const SCRIPT: &str = r#"
 trap '' INT
 folder=$(mktemp -d "${TMPDIR:-/tmp}/leasehold-server.XXXXXX") && cd "$folder" || exit 1
@@ -22,7 +22,7 @@ wait
 cd / && rm -rf "$folder"
 "#;
 
-/// A server that runs until this is dropped, and what it writes is gone then.
+/// A server that runs until this is dropped. Its files are removed then.
 #[derive(Debug)]
 pub(crate) struct Shell {
     shell: Child,
@@ -30,8 +30,8 @@ pub(crate) struct Shell {
 }
 
 impl Shell {
-    /// Starts `redis-server`, or the program that `LEASEHOLD_REDIS_SERVER` names; if it
-    /// does not get as far as to serve, nothing.
+    /// Starts `redis-server`, or the program that `LEASEHOLD_REDIS_SERVER` names. `None` if it
+    /// fails to start.
     pub(crate) fn start(config: &str, arguments: &[String], clock: Option<&Clock>) -> Option<Self> {
         let mut command = Command::new("sh");
         if let Some(clock) = clock {
@@ -50,7 +50,7 @@ impl Shell {
         let mut server = Self { shell, pid: String::new() };
         let mut log = BufReader::new(log);
         let mut is_ready = false;
-        // Whichever the shell and the server say first.
+        // The lines of the shell and of the server come in any order.
         for line in log.by_ref().lines().map_while(Result::ok) {
             if let Some(pid) = line.strip_prefix("pid ") {
                 pid.clone_into(&mut server.pid);
@@ -60,7 +60,7 @@ impl Shell {
                 .iter()
                 .any(|sign| line.contains(sign));
             if is_ready && !server.pid.is_empty() {
-                // It must never wait for somebody to read its log.
+                // The server must never block on its log.
                 thread::spawn(move || std::io::copy(&mut log, &mut std::io::sink()));
                 return Some(server);
             }

@@ -29,8 +29,8 @@ pub(crate) fn folder() -> &'static Path {
     })
 }
 
-/// A library. It is named after its source, and appears when it is whole: other
-/// processes may build it at the same time.
+/// A library, named after its source. The file appears when it is complete, because other processes
+/// may build it at the same time.
 pub(crate) fn build(name: &str, source: &str) -> PathBuf {
     let mut hash = DefaultHasher::new();
     source.hash(&mut hash);

@@ -1,4 +1,4 @@
-//! Clocks of a server, or of a worker, to be moved by a test: `skew.c`, built with the
+//! The clocks of a server or a worker, under the control of a test: `skew.c`, built with the
 //! system's compiler and preloaded.
 
 use std::fs::{self, File};
@@ -26,7 +26,7 @@ impl Default for Clock {
 }
 
 impl Clock {
-    /// One that goes right.
+    /// A clock that is right.
     ///
     /// # Panics
     ///
@@ -44,7 +44,7 @@ impl Clock {
         clock
     }
 
-    /// Lets the programs that a command starts go by this clock.
+    /// Makes the programs that a command starts use this clock.
     ///
     /// # Panics
     ///
@@ -55,7 +55,7 @@ impl Clock {
         command.env("LD_PRELOAD", shim).env("SKEWED_CLOCK", &self.path);
     }
 
-    /// Moves it, by so many microseconds.
+    /// Moves it by this many microseconds.
     ///
     /// # Panics
     ///
@@ -65,7 +65,7 @@ impl Clock {
         self.write(0, offset);
     }
 
-    /// Lets it stand still, at the beginning of a second.
+    /// Stops it at the beginning of a second.
     ///
     /// # Panics
     ///
@@ -75,7 +75,7 @@ impl Clock {
         self.write(8, micros(Duration::from_secs(now.as_secs())));
     }
 
-    /// Lets the monotonic clock stand still for so long, all in all.
+    /// Stops the monotonic clock for this long in total.
     ///
     /// # Panics
     ///

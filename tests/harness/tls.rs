@@ -7,17 +7,17 @@ use std::sync::OnceLock;
 use crate::server::{Server, free_port};
 use crate::shim::folder;
 
-/// What a server is started with goes behind this. Beside TLS, the tests' one has a port
-/// by which they can look behind the scenes.
+/// The documented arguments of a server with TLS follow this text. The tests' server has one more
+/// port, without TLS, for the test's own connections.
 const DOCUMENTED: &str = "redis-server --port 0 ";
 
-/// And behind this what those need beside it that speak with each other.
+/// The documented arguments for servers that connect to each other follow this text.
 const DOCUMENTED_BETWEEN: &str = "speak TLS with each other by `";
 
-/// By what servers speak with each other and with clients.
+/// The wire between servers, and between them and clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wire {
-    /// As it comes.
+    /// Not encrypted.
     Plain,
     /// Encrypted.
     Tls,
@@ -32,7 +32,7 @@ impl Wire {
         }
     }
 
-    /// The URL of several, which are of this sort.
+    /// The URL of several servers of this sort.
     pub(crate) fn url(self, sort: &str, login: &str, servers: &[Server]) -> String {
         let scheme = match self {
             Self::Plain => "redis",
@@ -114,8 +114,8 @@ fn text(path: &Path) -> String {
     path.to_str().expect("UTF-8").to_owned()
 }
 
-/// The folder of the certificates, which do not end. They are made once in a target
-/// folder; where other processes do so at the same time, the first has its way.
+/// The folder of the certificates, which do not expire. They are made once in a target folder. If
+/// several processes make them at the same time, the first one's stay.
 fn certificates() -> &'static Path {
     static FOLDER: OnceLock<PathBuf> = OnceLock::new();
     FOLDER.get_or_init(|| {

@@ -1,11 +1,11 @@
-//! Goes through all states of a design.
+//! Checks all states of a design.
 
 use std::fmt::Debug;
 use std::hash::Hash;
 
 use stateright::{Checker, HasDiscoveries, Model};
 
-/// The properties hold in every state.
+/// Checks that the properties hold in every state.
 pub(crate) fn holds<M>(design: M)
 where
     M: Model + Debug + Send + Sync + 'static,
@@ -18,7 +18,7 @@ where
     checked.assert_properties();
 }
 
-/// The mistake in this design breaks the property.
+/// Checks that the mistake in this design breaks the property.
 pub(crate) fn breaks<M>(design: M, property: &'static str)
 where
     M: Model + Debug + Send + Sync + 'static,

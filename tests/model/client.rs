@@ -1,16 +1,15 @@
-//! A client: where it is in its acquisition, and what is under way for it.
+//! A client: the phase of its acquisition, and its commands, answers and hints on the network.
 
-use crate::messages::{Answer, Command, Message, RequestId, Sent, Stamp};
+use crate::messages::{Answer, Command, Hint, RequestId, Sent, Stamp};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Phase {
     Idle,
     /// Asked, and awaits the answer.
     Asking,
-    /// Was told that it is queued, and does not hear messages yet: only where
-    /// the subscription comes after the ask.
-    Deaf,
-    /// Queued; a message or the next poll wakes it.
+    /// Was told that it is queued, and gets no hints yet. Only a late subscription leads here.
+    Unsubscribed,
+    /// Queued. A hint or the next poll wakes it.
     Asleep,
     Holding,
     /// Awaits the answer to its adoption.
@@ -29,31 +28,31 @@ pub(crate) enum Phase {
 pub(crate) struct Client {
     pub(crate) phase: Phase,
     pub(crate) id: RequestId,
-    /// Acquisitions it has still to begin.
+    /// The number of acquisitions that it has still to begin.
     pub(crate) rounds: u8,
-    pub(crate) ticket: Option<u8>,
+    pub(crate) position: Option<u8>,
     /// The stamp of the last answer: as a waiter, of its heartbeat; as a
     /// holder, of its lease.
     pub(crate) stamp: Option<Stamp>,
     pub(crate) token: u8,
-    /// The request whose place it adopts.
+    /// The request whose lease it adopts.
     pub(crate) from: Option<RequestId>,
     /// Nobody has written since it read.
     pub(crate) is_fresh: bool,
     /// Its claim found that the offer had run out.
     pub(crate) is_lost: bool,
-    /// It goes by a window longer than the server's, which is a mistake.
+    /// It goes by a window longer than the server's. Only a mistake leads here.
     pub(crate) is_overlong: bool,
-    /// How many tasks had it before, of which the store does not know.
+    /// The number of tasks that had the lease before, which the store does not know.
     pub(crate) turns: u8,
 
-    /// The connection: commands run in this order.
+    /// The commands on its connection, which run in this order.
     pub(crate) requests: Vec<Sent>,
     pub(crate) answers: Vec<Answer>,
-    /// Commands that run at any time: the keeper's renewal is sent over a connection
-    /// of its own, and bytes of a connection given up may be late.
-    pub(crate) loose: Vec<Sent>,
-    pub(crate) messages: Vec<Message>,
+    /// Commands that run at any time. The keeper's renewal uses a connection of its own, and the
+    /// bytes of an abandoned connection may be late.
+    pub(crate) unordered: Vec<Sent>,
+    pub(crate) hints: Vec<Hint>,
 }
 
 impl Client {
@@ -62,7 +61,7 @@ impl Client {
             phase: Phase::Idle,
             id: RequestId { client, serial: 0 },
             rounds,
-            ticket: None,
+            position: None,
             stamp: None,
             token: 0,
             from: None,
@@ -72,8 +71,8 @@ impl Client {
             turns: 0,
             requests: Vec::new(),
             answers: Vec::new(),
-            loose: Vec::new(),
-            messages: Vec::new(),
+            unordered: Vec::new(),
+            hints: Vec::new(),
         }
     }
 
@@ -81,7 +80,7 @@ impl Client {
         self.requests.push(Sent { id: self.id, command, is_awaited: true });
     }
 
-    /// No longer waits for the answers to what it sent.
+    /// Stops waiting for the answers to its commands.
     pub(crate) fn give_up_answers(&mut self) {
         self.answers.clear();
         for sent in &mut self.requests {
@@ -91,7 +90,7 @@ impl Client {
 
     pub(crate) fn ask(&mut self) {
         self.phase = Phase::Asking;
-        self.send(Command::Ask { ticket: self.ticket });
+        self.send(Command::Ask { position: self.position });
     }
 
     pub(crate) fn adopt(&mut self, from: RequestId) {
@@ -107,16 +106,16 @@ impl Client {
         }
     }
 
-    /// It leaves its lease to an adopter, and holds nothing any more.
+    /// Leaves its lease to an adopter, and holds nothing any more.
     pub(crate) fn detach(&mut self) {
         self.stop_waiting();
         self.finish();
     }
 
-    /// Neither an answer nor a message to what it sent matters any more.
+    /// Drops the answers and hints that are still to come.
     pub(crate) fn stop_waiting(&mut self) {
         self.give_up_answers();
-        self.messages.clear();
+        self.hints.clear();
     }
 
     pub(crate) fn release(&mut self) {
@@ -126,7 +125,7 @@ impl Client {
         self.send(Command::Release);
     }
 
-    /// The cancel goes behind what was sent before.
+    /// The cancel follows the earlier commands.
     pub(crate) fn cancel(&mut self) {
         self.stop_waiting();
         self.forget();
@@ -147,30 +146,30 @@ impl Client {
             (Phase::Asking | Phase::Adopting, Answer::Granted { token, stamp }) => {
                 self.hold(token, stamp);
             }
-            (Phase::Asking, Answer::Queued { ticket, stamp }) => {
-                self.ticket = Some(ticket);
+            (Phase::Asking, Answer::Queued { position, stamp }) => {
+                self.position = Some(position);
                 self.stamp = Some(stamp);
                 self.phase = Phase::Asleep;
             }
-            // A refused request has no place in the queue either.
+            // A refused request has left the queue, too.
             _ => self.finish(),
         }
     }
 
-    /// Is sent a message, if it waits for one.
-    pub(crate) fn notify(&mut self, message: Message) {
+    /// Gets a hint, if it waits for one.
+    pub(crate) fn notify(&mut self, hint: Hint) {
         let waits = matches!(self.phase, Phase::Asking | Phase::Asleep);
-        if waits && message.id == self.id {
-            self.messages.push(message);
+        if waits && hint.id == self.id {
+            self.hints.push(hint);
         }
     }
 
-    /// The offer was made upon the last answer, or a later ask.
-    pub(crate) fn is_of_this_wait(&self, message: Message) -> bool {
-        self.stamp.is_some_and(|stamp| message.stamp >= stamp)
+    /// True if the offer was made after the last answer, or after a later ask.
+    pub(crate) fn is_of_this_wait(&self, hint: Hint) -> bool {
+        self.stamp.is_some_and(|stamp| hint.stamp >= stamp)
     }
 
-    /// Sends the command again that was not answered.
+    /// Sends the unanswered command again.
     pub(crate) fn send_again(&mut self) {
         match self.phase {
             Phase::Asking => self.ask(),
@@ -189,20 +188,20 @@ impl Client {
         self.stamp = Some(stamp);
     }
 
-    /// Goes on as another request.
+    /// Goes on as a new request.
     pub(crate) const fn renumber(&mut self) {
         self.forget();
         self.id.serial += 1;
     }
 
-    /// The acquisition is over: the next one, or none.
+    /// Ends the acquisition. The next one follows, or none.
     pub(crate) const fn finish(&mut self) {
         self.renumber();
         self.phase = if self.rounds == 0 { Phase::Done } else { Phase::Idle };
     }
 
     const fn forget(&mut self) {
-        self.ticket = None;
+        self.position = None;
         self.stamp = None;
         self.token = 0;
         self.from = None;
@@ -220,31 +219,31 @@ impl Client {
         matches!(self.phase, Phase::Asking | Phase::Adopting | Phase::Releasing | Phase::Cancelling)
     }
 
-    /// Nothing of its is on the network.
+    /// True if nothing of this client is on the network.
     pub(crate) const fn is_quiet(&self) -> bool {
         self.requests.is_empty()
             && self.answers.is_empty()
-            && self.loose.is_empty()
-            && self.messages.is_empty()
+            && self.unordered.is_empty()
+            && self.hints.is_empty()
     }
 
-    /// It is at work on this request.
+    /// True if it works on this request.
     pub(crate) fn knows(&self, id: RequestId) -> bool {
         self.id == id && !matches!(self.phase, Phase::Idle | Phase::Done)
     }
 
-    /// Another task goes on with what it has.
+    /// Another task takes over the lease.
     pub(crate) fn hand_over(&mut self, token: u8) {
         self.phase = Phase::Holding;
         self.token = token;
         self.is_fresh = false;
         self.turns += 1;
-        let is_offer = self.loose.iter().any(|sent| sent.is_awaited);
-        for claim in &mut self.loose {
+        let is_offer = self.unordered.iter().any(|sent| sent.is_awaited);
+        for claim in &mut self.unordered {
             claim.is_awaited = false;
         }
         if is_offer {
-            self.loose.push(Sent { id: self.id, command: Command::Renew, is_awaited: true });
+            self.unordered.push(Sent { id: self.id, command: Command::Renew, is_awaited: true });
         }
     }
 }

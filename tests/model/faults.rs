@@ -1,18 +1,18 @@
-//! How much may go wrong in a run of the checker.
+//! The faults that may happen in a run of the checker.
 
-/// How often each may happen.
+/// The number of times that each fault may happen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Faults {
     /// Commands and answers that are lost, or late.
     pub(crate) losses: u8,
-    pub(crate) messages: u8,
-    /// Windows that run out on a client that lives.
+    pub(crate) hints: u8,
+    /// Windows of a live client that end.
     pub(crate) pauses: u8,
     pub(crate) deaths: u8,
     /// Acquisitions that are dropped.
     pub(crate) cancels: u8,
     pub(crate) failovers: u8,
-    /// Releases by force: only where several may hold.
+    /// Forced releases: only of locks with several holders.
     pub(crate) forces: u8,
     /// Leases that are detached, for others to adopt.
     pub(crate) detaches: u8,
@@ -23,7 +23,7 @@ pub(crate) struct Faults {
 impl Faults {
     pub(crate) const NONE: Self = Self {
         losses: 0,
-        messages: 0,
+        hints: 0,
         pauses: 0,
         deaths: 0,
         cancels: 0,
@@ -34,20 +34,13 @@ impl Faults {
     };
     pub(crate) const PAUSE: Self = Self { pauses: 1, ..Self::NONE };
     pub(crate) const LOSS: Self = Self { losses: 1, ..Self::NONE };
-    pub(crate) const MESSAGE: Self = Self { messages: 1, ..Self::NONE };
+    pub(crate) const HINT: Self = Self { hints: 1, ..Self::NONE };
     pub(crate) const DEATH: Self = Self { deaths: 1, ..Self::NONE };
     pub(crate) const CANCEL: Self = Self { cancels: 1, ..Self::NONE };
     pub(crate) const FAILOVER: Self = Self { failovers: 1, ..Self::NONE };
     pub(crate) const FORCE: Self = Self { forces: 1, ..Self::NONE };
     pub(crate) const DETACH: Self = Self { detaches: 1, ..Self::NONE };
     pub(crate) const TURN: Self = Self { turns: 1, ..Self::NONE };
-    pub(crate) const EACH: Self = Self {
-        losses: 1,
-        messages: 1,
-        pauses: 1,
-        deaths: 1,
-        cancels: 1,
-        failovers: 1,
-        ..Self::NONE
-    };
+    pub(crate) const EACH: Self =
+        Self { losses: 1, hints: 1, pauses: 1, deaths: 1, cancels: 1, failovers: 1, ..Self::NONE };
 }

@@ -1,20 +1,19 @@
-//! The same for the locks that several may hold: a semaphore, a reentrant mutex,
-//! a read-write lock. The queue and the network are a mutex's; which holders go
-//! together differs, and is the [rule](rule).
+//! The same for locks with several holders: a semaphore, a reentrant mutex, a read-write lock.
+//! The queue and the network are those of a mutex. The [rule](rule) says which holders may hold
+//! together.
 //!
-//! An owner with several leases is several clients here, each with one: so one
-//! process may ask while another of the same owner holds. A [bond](Bond) between
-//! two of them is one inside the other, or a change from writing to reading.
+//! An owner with several leases is several clients here, each with one lease. So one process may
+//! ask while another of the same owner holds. A [bond](Bond) connects two of them: one call is
+//! inside the other, or a writer becomes a reader.
 //!
-//! Releasing by force is a step of no client. A forced holder goes on until a renewal
-//! tells it, or until a late ask of its own is granted anew: nothing but its token
-//! is left to stop it, and it does.
+//! A forced release is a step of no client. A forced holder goes on until a renewal tells it, or
+//! until a late ask of its own is granted anew. Until then only its token can stop it.
 //!
 //! A permit may go from one task of a client to the next, for a turn.
 //!
-//! **Left out**, beside what is left out of a mutex's: weights, that no more than 64
-//! are purged at once, and force beside a lease that is detached: a late ask of the one
-//! before may then stay in the queue, for a heartbeat.
+//! **Left out**, beside the limits of the mutex's model: weights; a script purges at most 64
+//! ended leases; a forced release beside a detached lease, where a late ask of the former holder
+//! may stay in the queue for a heartbeat.
 
 mod grants;
 mod mistake;
@@ -33,7 +32,7 @@ use self::server::Server;
 use crate::checker;
 use crate::client::{Client, Phase};
 use crate::faults::Faults;
-use crate::messages::{Answer, Command, Message, RequestId, Sent};
+use crate::messages::{Answer, Command, Hint, RequestId, Sent};
 use crate::tickets::Tickets;
 
 #[derive(Clone, Copy, Debug)]
@@ -57,19 +56,19 @@ struct State {
 enum Action {
     Start(usize),
     Run(usize),
-    RunLoose(usize),
+    RunUnordered(usize),
     Receive(usize),
-    Hear(usize, usize),
+    TakeHint(usize, usize),
     Poll(usize),
     Release(usize),
     HandOver(usize),
-    TakeBack(usize),
+    CancelHandoff(usize),
     Detach(usize),
     Adopt(usize, RequestId),
     Cancel(usize),
     TimeOut(usize),
     Die(usize),
-    RunOut(RequestId),
+    Expire(RequestId),
     Force,
 }
 
@@ -89,29 +88,33 @@ impl State {
     }
 
     fn run(&mut self, sent: Sent, design: &Protocol) -> Answer {
-        let (answer, messages) = self.server.run(sent, design);
+        let (answer, hints) = self.server.run(sent, design);
         if let (Command::Adopt { from }, Answer::Granted { .. }) = (sent.command, answer) {
             self.tickets.use_up(from);
         }
-        for message in messages {
-            self.clients[usize::from(message.id.client)].notify(message);
+        for hint in hints {
+            self.clients[usize::from(hint.id.client)].notify(hint);
         }
         answer
     }
 
-    fn accepts(&self, client: &Client, message: Message, mistake: Mistake) -> bool {
-        let is_of_this_wait = mistake == Mistake::NoStamp || client.is_of_this_wait(message);
+    fn accepts(&self, client: &Client, hint: Hint, mistake: Mistake) -> bool {
+        let is_of_this_wait = mistake == Mistake::NoStamp || client.is_of_this_wait(hint);
         self.has_window(client) && is_of_this_wait
     }
 
-    fn hear(&mut self, at: usize, message: usize, mistake: Mistake) {
-        let message = self.clients[at].messages.remove(message);
-        let accepts = self.accepts(&self.clients[at], message, mistake);
+    fn take_hint(&mut self, at: usize, hint: usize, mistake: Mistake) {
+        let hint = self.clients[at].hints.remove(hint);
+        let accepts = self.accepts(&self.clients[at], hint, mistake);
         let client = &mut self.clients[at];
         if accepts {
             let stamp = client.stamp.take().unwrap_or_default();
-            client.hold(message.token, stamp);
-            client.loose.push(Sent { id: client.id, command: Command::Renew, is_awaited: true });
+            client.hold(hint.token, stamp);
+            client.unordered.push(Sent {
+                id: client.id,
+                command: Command::Renew,
+                is_awaited: true,
+            });
         } else {
             client.ask();
         }
@@ -139,18 +142,18 @@ impl Model for Protocol {
         for (at, client) in state.clients.iter().enumerate() {
             let mut when = |can: bool, action| can.then(|| actions.push(action));
             when(!client.requests.is_empty(), Action::Run(at));
-            when(!client.loose.is_empty(), Action::RunLoose(at));
+            when(!client.unordered.is_empty(), Action::RunUnordered(at));
             when(!client.answers.is_empty(), Action::Receive(at));
-            for (message, &content) in client.messages.iter().enumerate() {
+            for (hint, &content) in client.hints.iter().enumerate() {
                 let accepts = state.accepts(client, content, self.mistake);
-                when(client.phase == Phase::Asleep || accepts, Action::Hear(at, message));
+                when(client.phase == Phase::Asleep || accepts, Action::TakeHint(at, hint));
             }
             when(client.phase == Phase::Idle && self.may_start(state, at), Action::Start(at));
             when(client.phase == Phase::Asleep, Action::Poll(at));
             when(client.is_holder() && self.may_go(state, at), Action::Release(at));
             let is_permit = self.roles[at].mode == Mode::Permit;
             when(is_permit && self.may_hand_over(state, client), Action::HandOver(at));
-            when(client.turns > 0, Action::TakeBack(at));
+            when(client.turns > 0, Action::CancelHandoff(at));
             let may_detach = state.believes(client) && client.requests.is_empty();
             when(left.detaches > 0 && may_detach, Action::Detach(at));
             for from in state.tickets.ids().filter(|from| self.may_adopt(client, *from)) {
@@ -161,9 +164,9 @@ impl Model for Protocol {
             when(left.cancels > 0 && waits, Action::Cancel(at));
             when(left.deaths > 0 && (waits || client.is_holder()), Action::Die(at));
         }
-        let runs_out = |id: &RequestId| left.pauses > 0 || !state.keeps_alive(*id);
+        let can_expire = |id: &RequestId| left.pauses > 0 || !state.keeps_alive(*id);
         let ids = state.server.live().chain(state.server.waiting());
-        actions.extend(ids.filter(runs_out).map(Action::RunOut));
+        actions.extend(ids.filter(can_expire).map(Action::Expire));
         if left.forces > 0 && state.server.live().next().is_some() {
             actions.push(Action::Force);
         }
@@ -179,12 +182,12 @@ impl Model for Protocol {
                     state.clients[at].answers.push(answer);
                 }
             }
-            Action::RunLoose(at) => {
-                let sent = state.clients[at].loose.remove(0);
+            Action::RunUnordered(at) => {
+                let sent = state.clients[at].unordered.remove(0);
                 state.run(sent, self);
             }
             Action::Receive(at) => state.clients[at].receive(),
-            Action::Hear(at, message) => state.hear(at, message, self.mistake),
+            Action::TakeHint(at, hint) => state.take_hint(at, hint, self.mistake),
             Action::Start(at) => {
                 state.clients[at].rounds -= 1;
                 state.clients[at].ask();
@@ -192,7 +195,7 @@ impl Model for Protocol {
             Action::Poll(at) => state.clients[at].ask(),
             Action::Release(at) => state.clients[at].release(),
             Action::HandOver(at) => state.hand_over(at, self.mistake),
-            Action::TakeBack(at) => state.clients[at].cancel(),
+            Action::CancelHandoff(at) => state.clients[at].cancel(),
             Action::Detach(at) => {
                 state.left.detaches -= 1;
                 state.tickets.write(state.clients[at].id);
@@ -214,9 +217,9 @@ impl Model for Protocol {
                 state.left.deaths -= 1;
                 state.clients[at].die();
             }
-            Action::RunOut(id) => {
+            Action::Expire(id) => {
                 state.left.pauses -= u8::from(state.keeps_alive(id));
-                state.server.run_out(id, self.mistake);
+                state.server.expire(id, self.mistake);
                 state.tickets.use_up(id);
             }
             Action::Force => {
@@ -252,13 +255,13 @@ impl Protocol {
         }
     }
 
-    /// It has the same owner, and would have it in the same way.
+    /// True if it would hold the lock in the same way, for the same owner.
     fn may_adopt(&self, client: &Client, from: RequestId) -> bool {
         let (own, other) = (self.role(client.id), self.role(from));
         client.phase == Phase::Idle && own.bond == Bond::None && own.is_like(other)
     }
 
-    /// The clients bound to it are done, or it has seen that its own lease is over.
+    /// True if the clients bound to it are done, or if it has seen that its own lease is over.
     fn may_go(&self, state: &State, at: usize) -> bool {
         let is_over = |client: &Client| matches!(client.phase, Phase::Done | Phase::Dead);
         let client = &state.clients[at];
@@ -277,8 +280,8 @@ impl Protocol {
         checker::holds(Self { faults, ..self });
     }
 
-    /// The mistake breaks the property. That the design holds within the same
-    /// bounds takes longer, and has tests of its own.
+    /// Checks that the mistake breaks the property. Other tests check that the design holds within
+    /// the same bounds, because that takes longer.
     fn breaks(self, property: &'static str, mistake: Mistake, faults: Faults) {
         checker::breaks(Self { faults, mistake, ..self }, property);
     }

@@ -1,30 +1,28 @@
-//! A model of the protocol of a mutex with its queue, and all that can happen
-//! to it within bounds: what tests with servers meet by chance, the checker
-//! goes through.
+//! A model of the protocol of a lock with its queue, and of all that can happen to it within
+//! bounds. The checker goes through all states, which tests with servers meet only by chance.
 //!
-//! It is there for the order of things: which command may overtake which, what
-//! a lost reply leaves behind, whether a late message can do harm. Each rule
-//! that the protocol has for such a reason is taken away in a test here, and
-//! the checker must find what comes of it: so the model can see it, and the
-//! rule is needed. In the same test the design within the same bounds holds.
+//! The model is about order: which command may overtake which, what a lost reply leaves behind,
+//! whether a late hint can do harm. Some rules of the protocol exist for such a reason. For each
+//! of them a test takes the rule away, and the checker must find the consequence. This shows
+//! that the rule is needed, and that the model can see it. The same test checks that the design
+//! holds within the same bounds.
 //!
-//! **Time** has no length. A window (of a lease, an offer or a heartbeat) runs
-//! out at the server at any moment, and then it is over for the client too,
-//! whose clock began it before the server did. An offer may run out before its
-//! waiter's heartbeat does, and its message says by how much. A client that does not look at
-//! its clock is one that is paused: it goes on, and the fence is there for it.
-//! That a command never brings the end of a window forward, and that clocks
-//! run at one rate, is taken for granted.
+//! **Time** has no length. A window (of a lease, an offer or a heartbeat) ends at the server at
+//! any moment. Then it is over for the client too, because its clock began the window before the
+//! server's. An offer may end before its waiter's heartbeat, and its hint says by how much. A
+//! client that does not look at its clock stands for a paused client: it goes on, and the fence
+//! stops it. The model assumes that clocks run at one rate, and that no command brings the end
+//! of a window forward.
 //!
-//! **The network** is a connection for each client, in order, and the keeper's
-//! renewals, which run at any time. Answers, commands and messages get lost,
-//! and messages come at any time.
+//! **The network** is one connection for each client, which keeps the order, and the keeper's
+//! renewals, which run at any time. Answers, commands and hints get lost. Hints arrive at any
+//! time.
 //!
-//! **Left out**: that a release forgets after a minute, the bound of 64 dead
-//! waiters in one run, that those of a client which hears nothing are doubted, how long [turns] last, and renewals but those that claim
-//! an offer: they change an expiry, and here expiries have no length. The model
-//! follows the scripts by hand; that both do the same is what the other suites
-//! are for.
+//! **Left out**: an ended request is forgotten after a minute; a script passes over at most 64
+//! dead waiters; the other waiters of a client without hints count as dead earlier; the length
+//! of [turns]; all renewals except those that claim an offer. These change expiries, and
+//! expiries have no length here. The model follows the scripts by hand. The other suites check
+//! that both do the same.
 
 mod checker;
 mod client;

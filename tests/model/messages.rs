@@ -1,26 +1,25 @@
-//! The messages between clients and servers.
+//! The commands, answers and hints between clients and servers.
 
-/// One acquisition: whose, and which of its.
+/// The id of an acquisition: its client, and its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct RequestId {
     pub(crate) client: u8,
     pub(crate) serial: u8,
 }
 
-/// How often windows of a request ran out, at the server. A window that began under
-/// earlier counts is over, on the client's clock too, whose windows begin before the
-/// server's.
+/// The numbers of a request's windows that have ended at the server. A window that began under
+/// earlier numbers is over. The client sees that, because its windows begin before the server's.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Stamp {
-    /// That of its lease, or of its heartbeat.
+    /// The windows of its lease, or of its heartbeat.
     pub(crate) heartbeat: u8,
-    /// That of an offer, which is over before the heartbeat is.
+    /// The windows of an offer, which ends before the heartbeat does.
     pub(crate) offer: u8,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Command {
-    Ask { ticket: Option<u8> },
+    Ask { position: Option<u8> },
     Adopt { from: RequestId },
     Renew,
     Release,
@@ -34,23 +33,23 @@ pub(crate) enum Answer {
         stamp: Stamp,
     },
     Queued {
-        ticket: u8,
+        position: u8,
         stamp: Stamp,
     },
     NotHeld,
-    /// Busy, or it would wait for itself: only for requests that hold other leases, or
-    /// do not wait.
+    /// Busy, or it would wait for itself. Only requests that hold other leases, or do not wait, get
+    /// this.
     Refused,
     /// Renewed, released, cancelled; or ended before.
     Done,
 }
 
-/// Tells a waiter that the lock was handed to it.
+/// Tells a waiter that the lock was offered to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Message {
+pub(crate) struct Hint {
     pub(crate) id: RequestId,
     pub(crate) token: u8,
-    /// The heartbeat that the offer is for, and which offer of it.
+    /// The heartbeat of the offer, and the number of the offer.
     pub(crate) stamp: Stamp,
 }
 
@@ -59,6 +58,6 @@ pub(crate) struct Message {
 pub(crate) struct Sent {
     pub(crate) id: RequestId,
     pub(crate) command: Command,
-    /// The client has not given up on the answer.
+    /// The client still waits for the answer.
     pub(crate) is_awaited: bool,
 }

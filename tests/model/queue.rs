@@ -4,29 +4,29 @@ use crate::messages::RequestId;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Waiter {
-    pub(crate) ticket: u8,
+    pub(crate) position: u8,
     pub(crate) id: RequestId,
     /// Its heartbeat has not run out.
     pub(crate) is_live: bool,
 }
 
-/// Puts a waiter into the queue or back into its place, and returns its ticket. `last` is
-/// the last ticket that was given.
+/// Puts a waiter into the queue, or back into its place, and returns its position. `last` is the
+/// last position that was given.
 pub(crate) fn enqueue(
     queue: &mut Vec<Waiter>,
     last: &mut u8,
     id: RequestId,
-    ticket: Option<u8>,
+    position: Option<u8>,
 ) -> u8 {
     if let Some(waiter) = queue.iter_mut().find(|waiter| waiter.id == id) {
         waiter.is_live = true;
-        return waiter.ticket;
+        return waiter.position;
     }
-    let ticket = ticket.unwrap_or_else(|| {
+    let position = position.unwrap_or_else(|| {
         *last += 1;
         *last
     });
-    let place = queue.partition_point(|waiter| waiter.ticket < ticket);
-    queue.insert(place, Waiter { ticket, id, is_live: true });
-    ticket
+    let place = queue.partition_point(|waiter| waiter.position < position);
+    queue.insert(place, Waiter { position, id, is_live: true });
+    position
 }

@@ -1,11 +1,11 @@
-//! Leases that were detached, and are nobody's until somebody adopts them.
+//! Tickets: detached leases, which nobody has until a client adopts them.
 
 use crate::messages::RequestId;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Ticket {
     id: RequestId,
-    /// The lease was not adopted, and has not run out.
+    /// The lease was not adopted, and has not ended.
     is_good: bool,
 }
 
@@ -17,7 +17,7 @@ impl Tickets {
         self.0.push(Ticket { id, is_good: true });
     }
 
-    /// All of them: a ticket may be used more than once, good or not.
+    /// All of them. A ticket may be used more than once, good or not.
     pub(crate) fn ids(&self) -> impl Iterator<Item = RequestId> {
         self.0.iter().map(|ticket| ticket.id)
     }
@@ -28,7 +28,7 @@ impl Tickets {
         }
     }
 
-    /// Whether somebody may still come for this one's lease.
+    /// True if somebody may still adopt this request's lease.
     pub(crate) fn has(&self, id: RequestId) -> bool {
         self.0.iter().any(|ticket| ticket.is_good && ticket.id == id)
     }

@@ -1,5 +1,5 @@
-//! The shape of the code, held against the code: ARCHITECTURE.md draws which part may use
-//! which, and this reads `use` lines and paths.
+//! The shape of the code. ARCHITECTURE.md says which part may use which, and these tests check the
+//! `use` lines and paths of the code.
 
 mod arrows;
 
@@ -12,7 +12,7 @@ fn source() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../runtime/src")
 }
 
-/// The files of a folder and those below it, with their paths from it.
+/// The files in a folder and below it, with their paths from it.
 fn files(folder: &Path) -> Vec<(String, String)> {
     let mut found = Vec::new();
     for entry in
@@ -29,13 +29,13 @@ fn files(folder: &Path) -> Vec<(String, String)> {
     found
 }
 
-/// What a file says outside of its unit tests.
+/// The code of a file without its unit tests.
 fn code(text: &str) -> impl Iterator<Item = &str> {
     let code = text.split("#[cfg(test)]\nmod tests").next().unwrap_or_default();
     code.lines().map(str::trim_start).filter(|line| !line.starts_with("//"))
 }
 
-/// Fails for each file below `part` that says one of `words`.
+/// Fails for each file below `part` that contains one of `words`.
 fn never(part: &str, words: &[&str]) {
     let all = files(&source());
     let of_part = all.iter().filter(|(path, _)| path.starts_with(part));
@@ -69,7 +69,7 @@ const FLOORS: &[&[&str]] = &[
     &["tower", "attribute"],
 ];
 
-/// Where a file stands: its floor, and the folder or file that has it.
+/// The floor of a file, and the folder or file that has this floor.
 fn floor(file: &str) -> (usize, &'static str) {
     let name = file.strip_suffix(".rs").expect("a source file");
     let stands = |folder: &str| name == folder || name.starts_with(&format!("{folder}/"));
@@ -117,8 +117,7 @@ fn no_files_use_each_other_in_a_circle() {
     }
 }
 
-/// Tower and the attribute use what any user could, by the paths of the modules; beyond that
-/// only the attribute, to tell why a job is skipped.
+/// Tower and the attribute use only modules that any user could use.
 #[test]
 fn tower_and_the_attribute_are_users() {
     for part in ["tower", "attribute.rs"] {
@@ -127,7 +126,7 @@ fn tower_and_the_attribute_are_users() {
     }
 }
 
-/// Redis types appear in one folder alone, but for the pool that a user may give.
+/// Redis types appear in one folder alone, except for a user's own pool.
 #[test]
 fn redis_stays_in_its_folder() {
     for (path, text) in files(&source()) {
@@ -161,7 +160,7 @@ fn the_library_is_quiet() {
     );
 }
 
-/// A file has one job: what outgrows this is split by role.
+/// A file has one job. A longer file is split by role.
 #[test]
 fn files_are_small() {
     for (path, text) in files(&source()) {

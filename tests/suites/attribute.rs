@@ -1,7 +1,5 @@
-//! The attribute where its lock fails under it, the weights of its calls, its
-//! readers and writers, and what becomes of a body whose lease is lost.
-//! Its effect on the function around it is tested beside the macro, in
-//! `macros/tests`.
+//! The attribute: failures of its lock, weights, readers and writers, and bodies whose lease is
+//! lost. `macros/tests` tests its effect on the function around it.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -142,7 +140,7 @@ async fn the_client_comes_from_the_scope_or_is_the_installed_one() {
     which().await.unwrap();
 }
 
-/// Holds as much as the first says, then runs the rest within.
+/// Holds the first share, and runs the rest inside.
 #[distributed_lock(key = "cores", permits = 4, weight = shares[0], wait = "0s")]
 async fn nested(shares: &[u32]) -> Result<(), LockError> {
     match shares {
@@ -188,7 +186,7 @@ async fn a_weight_beyond_the_permits_is_an_invalid_option() {
     locks.scope(nested(&[4])).await.unwrap();
 }
 
-/// An import weighs as much as it has files.
+/// The weight of an import: its number of files.
 fn size(files: &[String], asked: &Cell<u32>) -> u32 {
     asked.set(asked.get() + 1);
     u32::try_from(files.len()).unwrap()
@@ -215,7 +213,7 @@ async fn a_weight_is_evaluated_once_before_the_arguments_move() {
     }
 }
 
-/// How many run, and how many ran.
+/// The numbers of functions that run and that have run.
 #[derive(Default)]
 struct Page {
     readers: Cell<u32>,
@@ -281,7 +279,7 @@ async fn a_reader_or_writer_that_would_wait_is_skipped() {
     assert_eq!(locks.scope(ask()).await, (Some(1), Some(2)));
 }
 
-/// A name is of one kind: that is a failure, and nothing to skip quietly.
+/// A name has one kind. Another kind is an error, and no reason to skip quietly.
 #[tokio::test]
 async fn a_mode_with_the_key_of_a_mutex_is_the_wrong_kind() {
     let locks = Locks::in_memory();
@@ -290,8 +288,7 @@ async fn a_mode_with_the_key_of_a_mutex_is_the_wrong_kind() {
     assert!(matches!(error, LockError::WrongKind { .. }), "{error}");
 }
 
-/// Moves the clock without an `.await`: to a lease it looks as if the process had
-/// stood still.
+/// Moves the clock without an `.await`. To a lease it looks as if the process had stood still.
 fn stand_still(time: Duration) {
     let _ = advance(time).now_or_never();
 }
@@ -352,7 +349,7 @@ async fn max_hold_stops_a_stuck_body() {
     for result in [mutex, semaphore, reader, writer, job.map(drop)] {
         assert!(is_lost_by(&result, LossReason::MaxHold));
     }
-    // Before the TTL of the last renewal would be over.
+    // Sooner than the TTL of the last renewal ends.
     let soon = Duration::from_secs(1);
     let _mutex = locks.mutex("mutex").wait(soon).lock().await.unwrap();
     let _semaphore = locks.semaphore("semaphore", 1).wait(soon).acquire().await.unwrap();
@@ -415,8 +412,8 @@ async fn without_renewal_a_lease_ends_with_its_ttl() {
     assert!(faults.store().log().contains(&"renew"));
 }
 
-/// A body that is not to be stopped, under each kind of lock: it counts its steps, and
-/// says how its lease stands at the end.
+/// A body that must not be stopped, under each kind of lock. It counts its steps, and returns the
+/// state of its lease at the end.
 mod finishing {
     use std::cell::Cell;
 
@@ -522,7 +519,7 @@ async fn on_lost_finish_keeps_the_lock_as_long_as_cancel_does() {
     assert_eq!(log.text(), "");
 }
 
-/// The first write is asked about; the second is not.
+/// Asks for the token before the first write, and before the second one if `asks`.
 #[distributed_lock(key = "account", lease = lease)]
 async fn pay(writes: &Cell<u32>, asks: bool) -> Result<u32, LockError> {
     lease.fence()?;
@@ -547,7 +544,7 @@ async fn a_body_without_another_await_runs_to_its_end_and_its_token_shows_the_lo
     assert_eq!(writes.get(), 1);
 }
 
-/// Values that the compiler can't check.
+/// The compiler can't check this.
 fn has_no_token(lease: &LeaseHandle) -> bool {
     matches!(lease.fence(), Err(LockError::NotFenced { .. }))
 }

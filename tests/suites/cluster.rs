@@ -1,4 +1,4 @@
-//! A cluster: the same locks, each in one slot, wherever that is.
+//! Locks on a cluster. Each lock is in one slot.
 
 use leasehold_tests::requests::{Requests, redis_store_of};
 use std::collections::HashSet;
@@ -66,7 +66,7 @@ impl Client {
         assert_eq!(released, Ended::Released);
     }
 
-    /// The next hint that is not that others were missed.
+    /// The next offer. Other hints are skipped.
     async fn offer(&mut self) -> RequestId {
         loop {
             let hint = timeout(SOON, self.hints.received.recv()).await.expect("a hint");
@@ -76,13 +76,13 @@ impl Client {
         }
     }
 
-    /// Waits until hints may have been missed.
+    /// Waits for the hint that others may have been missed.
     async fn missed(&mut self) {
         let missed = async { while self.hints.received.recv().await != Some(Hint::Missed) {} };
         timeout(SOON, missed).await.expect("it is told");
     }
 
-    /// The offer of a lock that `first` hands over; `subscription` is there.
+    /// `first` hands over a lock, and this client receives the offer. Its subscription exists.
     async fn is_handed(&mut self, first: &Self, name: &str) {
         let held = first.take(name, Kind::Mutex).await;
         let (waiting, _subscription) = self.queue(name, Kind::Mutex).await;
@@ -157,7 +157,7 @@ async fn clients_share_subscriptions_and_end_them() {
     drop((first, second));
     let wait = async {
         let clients = async || ask_all::<String>(&cluster, "CLIENT LIST").await;
-        // The one that asks.
+        // The list contains only the connection that asks.
         while clients().await.iter().any(|list| list.lines().count() > 1) {
             sleep(Duration::from_millis(5)).await;
         }
@@ -323,8 +323,8 @@ async fn the_documented_rights_are_enough() {
     assert_nothing_was_refused(cluster.nodes()).await;
 }
 
-/// The former master sends requests for moved keys on. A command whose keys are split
-/// over the two is refused by both until the slot has moved.
+/// The former master redirects requests for moved keys. Both masters refuse a command whose keys
+/// are split over the two until the slot has moved.
 #[tokio::test]
 async fn the_documented_rights_are_enough_during_a_slot_migration() {
     const LONG: Duration = Duration::from_secs(60);

@@ -1,5 +1,5 @@
-//! Where locks are kept, and what is said when they can't be: every error is
-//! typed, says what to do, and repeats no password.
+//! Deployments, and the errors of connecting. Every error is typed, says what to do, and repeats no
+//! password.
 
 #[cfg(feature = "servers")]
 mod errors;
@@ -28,7 +28,7 @@ use leasehold::{LockError, Locks, Step};
 
 const CANARY: &str = "canary-password";
 
-/// That nothing of an error or a client shows the password.
+/// Checks that an error or a client does not show the password.
 fn assert_no_secret(shown: &dyn std::fmt::Debug) {
     assert!(!format!("{shown:?} {shown:#?}").contains(CANARY), "{shown:?}");
 }
@@ -222,7 +222,7 @@ mod on_servers {
             assert!(matches!(error, LockError::WrongKind { .. }), "{error}");
             assert_error_has(&error, &["choose another name"]);
         }
-        // A lock's key that becomes something else under its holder.
+        // A lock's key becomes something else while it is held.
         let lease = locks.mutex("a").lock().await.unwrap();
         let permit = locks.semaphore("s", 1).acquire().await.unwrap();
         for key in ["leasehold:lock:{a}", "leasehold:lock:{s}"] {
@@ -296,7 +296,7 @@ mod on_servers {
         assert_eq!(value, "somebody's");
     }
 
-    /// A right that is missing fails the script in its middle.
+    /// A missing right fails a script in the middle.
     #[tokio::test]
     async fn a_user_without_a_right_leaves_no_key_without_expiry() {
         for missing in ["pexpire", "pttl", "set", "zadd", "zcard", "time"] {
@@ -307,7 +307,7 @@ mod on_servers {
             for kind in [Kind::Mutex, Kind::Semaphore { limit: 2, weight: 1 }] {
                 let name = if kind == Kind::Mutex { "a" } else { "s" };
                 let _ = store.acquire(&request(name, kind, Duration::from_secs(9)), None).await;
-                // Shorter than the first: how long that lasts is asked for.
+                // Its TTL is shorter than the first one, so the script asks how long the key lasts.
                 let refused =
                     store.acquire(&request(name, kind, Duration::from_secs(5)), None).await;
                 assert!(refused.is_err() || missing != "pttl", "{missing}: {refused:?}");
@@ -324,7 +324,7 @@ mod on_servers {
         }
     }
 
-    /// A user without one right, which a script needs.
+    /// A user that lacks one right of the scripts.
     async fn user_without(server: &Server, missing: &str) -> String {
         let mut acl = redis::cmd("ACL");
         acl.arg(&["SETUSER", "u", "on", ">p", "~*", "+@all", &format!("-{missing}")]);
@@ -332,7 +332,7 @@ mod on_servers {
         format!("redis://u:p@127.0.0.1:{}/", server.port())
     }
 
-    /// The same for what owners, weights, force and a client's record of itself leave.
+    /// The same for the keys of owners, weights, forced releases and a client's record of itself.
     #[tokio::test]
     async fn a_user_without_a_right_leaves_no_owner_without_expiry() {
         for missing in ["pexpire", "zincrby", "unlink", "zunionstore", "zremrangebyscore"] {

@@ -1,4 +1,4 @@
-//! The pages and the documentation in the code, held against the code and against each other.
+//! Checks the pages and the documentation in the code, against the code and against each other.
 
 mod rustdoc;
 
@@ -13,7 +13,7 @@ fn read(path: &str) -> String {
     fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
-/// The files below a folder that end so, as paths from the root.
+/// The files below a folder with this ending, as paths from the root.
 fn files(folder: &str, ending: &str) -> Vec<String> {
     let entries = fs::read_dir(root().join(folder)).unwrap_or_else(|_| panic!("{folder}"));
     let mut found = Vec::new();
@@ -34,7 +34,7 @@ fn pages() -> Vec<String> {
     pages
 }
 
-/// What people open first stays short enough to be read.
+/// The pages that people open first stay short.
 #[test]
 fn the_first_pages_are_short() {
     let lines = read("README.md").lines().count();
@@ -74,7 +74,7 @@ fn rustdoc_shows_each_page_of_the_guide() {
     }
 }
 
-/// On-call finds each line of the log on the page about operating.
+/// The page about operating explains each log line.
 #[test]
 fn each_log_line_is_explained() {
     let page = read("docs/guide/operating.md");

@@ -1,5 +1,5 @@
-//! The harness itself: if it did not start and end what it says, the other suites would prove
-//! less than they seem to.
+//! Tests of the harness itself. If it did not start and end servers as it says, the other suites
+//! would prove less.
 
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -11,7 +11,7 @@ use leasehold_tests::sentinel::Sentinel;
 use leasehold_tests::server::Server;
 use redis::aio::MultiplexedConnection;
 
-/// By which a server is held for dead.
+/// The time after which a server is declared dead.
 const DEAD: Duration = Duration::from_secs(1);
 
 async fn set(redis: &mut MultiplexedConnection, value: u32) {
@@ -22,19 +22,19 @@ async fn get(server: &Server) -> Option<u32> {
     redis::cmd("GET").arg("{a}").query_async(&mut server.redis().await).await.unwrap()
 }
 
-/// The same of one that may end the connection.
+/// The same from a server that may end the connection.
 async fn try_get(server: &Server) -> redis::RedisResult<u32> {
     redis::cmd("GET").arg("{a}").query_async(&mut server.try_redis().await?).await
 }
 
-/// Waits until a replica has got it.
+/// Waits until a replica has the value.
 async fn replicated(redis: &mut MultiplexedConnection) {
     let mut wait = redis::cmd("WAIT");
     let got: u32 = wait.arg(1).arg(0).query_async(redis).await.unwrap();
     assert!(got >= 1);
 }
 
-/// However its process ends: here, by SIGKILL.
+/// SIGKILL ends the test's process.
 #[tokio::test]
 async fn nothing_is_left_of_a_server_whose_test_is_killed() {
     let mut worker =
@@ -71,7 +71,7 @@ async fn sentinels_replace_a_master_that_is_frozen() {
     let frozen = master.freeze().await;
     let next = sentinel.until_replaced(master).await;
     set(&mut next.redis().await, 8).await;
-    // It comes back as a replica, for which it ends its connections.
+    // It comes back as a replica, and ends its connections for that.
     drop(frozen);
     let begun = Instant::now();
     while try_get(master).await.ok() != Some(8) {

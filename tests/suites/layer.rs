@@ -1,4 +1,4 @@
-//! The Tower layer: what is locked and for how long, and what is refused.
+//! The Tower layer: keys, the time that a lock is held, and refusals.
 
 mod current;
 mod holding;

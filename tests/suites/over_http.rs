@@ -1,5 +1,5 @@
-//! The layer in an app of its own, over real connections: two apps under load on one
-//! server, and an app that is told to end.
+//! The layer in an app of its own, over real connections: two apps under load on one server, and an
+//! app that gets SIGTERM.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -11,16 +11,16 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 
-/// Whether a request was for a report, and the status of its response.
+/// True for a request for a report, and the status of its response.
 type Answer = (bool, u16);
 
-/// How long the apps are under load; `LOAD_SECONDS` makes it longer.
+/// The time that the apps are under load. `LOAD_SECONDS` makes it longer.
 fn seconds() -> Duration {
     let seconds = std::env::var("LOAD_SECONDS").ok().and_then(|seconds| seconds.parse().ok());
     Duration::from_secs(seconds.unwrap_or(3))
 }
 
-/// Starts the app, and says on which host and port it listens.
+/// Starts the app. Returns the host and port that it listens on.
 fn start_app(server: &Server) -> (Process, String) {
     let mut app = example("axum_app");
     let mut app = Process::start(app.env("REDIS_URL", server.url()).env("ADDR", "127.0.0.1:0"));
@@ -29,8 +29,8 @@ fn start_app(server: &Server) -> (Process, String) {
     (app, address)
 }
 
-/// No more than four are ever inside the route that is limited to four, and
-/// a refused client is told when to come back.
+/// Never more than four requests are inside the route that is limited to four. A refused client is
+/// told when to come back.
 #[tokio::test]
 async fn two_apps_keep_to_one_limit() {
     let server = Server::start();
@@ -62,7 +62,7 @@ async fn two_apps_keep_to_one_limit() {
     assert_eq!(stats["built"], answers[&(true, 200)], "{stats}");
 }
 
-/// One connection: most ask for reports, the others change four orders.
+/// The requests of one connection: most ask for reports, the others change four orders.
 async fn load(address: String, n: usize, until: Instant) -> BTreeMap<Answer, u64> {
     let client = reqwest::Client::builder().pool_max_idle_per_host(1).build().expect("a client");
     let is_report = n < 48;
@@ -86,7 +86,7 @@ async fn load(address: String, n: usize, until: Instant) -> BTreeMap<Answer, u64
     answers
 }
 
-/// Asks until it is so, for half a minute at most.
+/// Waits until `is_so`, for half a minute at most.
 async fn until(is_so: impl AsyncFn() -> bool) {
     let asks = async {
         while !is_so().await {

@@ -1,5 +1,5 @@
-//! Bugs of other lock libraries, which must not occur here. Each test is named after what
-//! its users saw; what other suites show already is not said twice.
+//! Bugs of other lock libraries that must not occur here. Each test is named after the bug that
+//! users saw. Bugs that other suites cover are left out.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +14,7 @@ const TTL: Duration = Duration::from_secs(9);
 
 const LONG: Duration = Duration::from_secs(60);
 
-/// After one renewal that failed, all later locks of the name went without.
+/// After one failed renewal, no later lock of the name was renewed.
 #[tokio::test(start_paused = true)]
 async fn a_failed_renewal_harms_no_later_lease_of_the_name() {
     let (locks, faults) = Locks::in_memory_with_faults();
@@ -80,8 +80,8 @@ async fn a_release_that_is_sent_again_mints_no_permit() {
     drop((second, third));
 }
 
-/// With an even number of servers and an even vote, a call never returned. Here such a
-/// number is refused; and where as many say yes as no, the answer is there.
+/// With an even number of servers and an even vote, a call never returned. Here such a number is
+/// refused. An even vote among the answers ends the call.
 #[tokio::test(start_paused = true)]
 async fn an_even_vote_is_an_answer() {
     let members = Members::start(3, LONG, LONG);
@@ -89,7 +89,7 @@ async fn an_even_vote_is_an_answer() {
     let one = members.locks().mutex("a").try_lock().await.unwrap();
     members.member(1).kill();
     members.member(2).revive();
-    // One has it, one has not, and one is not there.
+    // One server has the lock, one does not, and one does not answer.
     let answered = timeout(TTL, members.locks().mutex("a").try_lock()).await;
     let answer = answered.expect("it returns");
     assert!(matches!(answer, Err(LockError::Busy { .. })), "{answer:?}");
@@ -220,7 +220,7 @@ fn hashed(key: &str) -> &str {
     tag.unwrap_or(key)
 }
 
-/// Text with what has a meaning in keys, and what is escaped, in plenty.
+/// Text with many characters that have a meaning in keys, or are escaped.
 fn text() -> impl Strategy<Value = String> {
     proptest::collection::vec(
         prop_oneof![
@@ -243,7 +243,7 @@ proptest! {
                 let other = key.in_store("p", role);
                 prop_assert!(other.starts_with(&format!("p:{role}:")), "{}", other);
                 prop_assert_eq!(hashed(&lock), hashed(&other));
-                // On a cluster, waiters are told over another channel.
+                // On a cluster, waiters get hints over another channel.
                 let channel = format!("{other}:{{x}}");
                 prop_assert_eq!(hashed(&lock), hashed(&channel));
             }
@@ -460,7 +460,8 @@ mod on_servers {
             let to_release = kind.lock(&locks, &released, TTL).await.unwrap();
             held.push((kind, to_renew, to_release));
         }
-        // By the server's clock alone: by their holders' they have all of it to go.
+        // Only the server's clock moves. By their holders' clocks the leases have their whole TTL
+        // left.
         server.jump(TTL + Duration::from_millis(1));
         for (kind, to_renew, to_release) in held {
             assert!(to_renew.is_held() && to_release.is_held(), "nobody has asked yet");
@@ -478,8 +479,8 @@ mod on_servers {
         }
     }
 
-    /// An acquire that timed out after its write left a lock that nobody had. Here the
-    /// server does not answer until all was given up, and then does what it was sent.
+    /// An acquire that timed out after its write left a lock that nobody had. Here the server does
+    /// not answer until all acquires were given up. Then it runs their commands.
     #[tokio::test]
     async fn an_acquire_that_timed_out_leaves_no_lock() {
         let server = Server::start();
@@ -491,8 +492,8 @@ mod on_servers {
             assert!(matches!(tried, Err(LockError::Store { .. })), "{tried:?}");
         }
         drop(frozen);
-        // It has read what it was sent when it greets the next; what of that was granted is
-        // given back, and does not end by itself.
+        // The server has read all earlier commands when it greets the next client. Their grants are
+        // cancelled, and do not just expire.
         let other = light_client(&server).await;
         server.until_all_is_free().await;
         for kind in EVERY_KIND {

@@ -1,5 +1,5 @@
-//! The systems the project grew from: `tests/seeds.md` has the table, and each
-//! row that is marked there has its tests, by name.
+//! The systems that the project grew from. `tests/seeds.md` has the table. Each marked row has its
+//! tests, by name.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -69,7 +69,7 @@ fn assert_has_tests(number: &str, shown_by: &str, tests: &HashSet<&str>) {
     for file in refused {
         assert_does_not_compile(number, file);
     }
-    // Those that need servers are not compiled without the feature.
+    // Tests that need servers are not compiled without the feature.
     for name in names.into_iter().filter(|_| cfg!(feature = "servers")) {
         let is_it = |test: &&str| {
             test.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with("::"))
@@ -78,7 +78,7 @@ fn assert_has_tests(number: &str, shown_by: &str, tests: &HashSet<&str>) {
     }
 }
 
-/// What must not compile is a file beside what rustc says of it, in the folder that
+/// A program that must not compile is a file beside rustc's output, in the folder that
 /// `macros/tests/ui.rs` goes through.
 fn assert_does_not_compile(number: &str, file: &str) {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
@@ -94,7 +94,7 @@ async fn key_without_expiry_is_repaired() {
     let server = Server::start();
     let locks = Locks::connect(&server.url()).await.unwrap();
     let mut redis = server.redis().await;
-    // A client of another make, which died between SETNX and EXPIRE.
+    // Another library's client died between SETNX and EXPIRE.
     let lock = "leasehold:lock:{a}";
     let somebody = "0b6a71b2-e6f7-4ad3-8a1e-2f6d3a7f0b11";
     redis::cmd("SETNX").arg(lock).arg(somebody).exec_async(&mut redis).await.unwrap();
@@ -165,8 +165,7 @@ fn one_of_n_draws() {
     }
 }
 
-/// Others hold it for as long as it waits, which is 10 s if nobody says
-/// otherwise.
+/// Another holds the lock for the whole wait, which is 10 s by default.
 #[cfg(feature = "servers")]
 #[tokio::test]
 async fn simple_lock_waits_until_its_time_out() {
@@ -189,8 +188,8 @@ async fn simple_lock_waits_until_its_time_out() {
     locks.mutex("a").lock().await.unwrap().release().await.unwrap();
 }
 
-/// The first has lost the lock, and does not know: its release leaves alone what
-/// is another's by now, and says so.
+/// The first holder has lost the lock and does not know. Its release leaves the next holder's lock
+/// alone, and reports the loss.
 #[cfg(feature = "servers")]
 #[tokio::test]
 async fn release_never_takes_anothers_lock() {
@@ -217,7 +216,7 @@ async fn release_never_takes_anothers_lock() {
     held.release().await.unwrap();
 }
 
-/// One command, and the answer; with a bound for the wait of zero.
+/// A try is one command, and so is a wait of zero.
 #[cfg(feature = "servers")]
 #[tokio::test]
 async fn try_lock_answers_at_once() {
@@ -232,8 +231,8 @@ async fn try_lock_answers_at_once() {
     locks.mutex("a").try_lock().await.unwrap().release().await.unwrap();
 }
 
-/// Five seconds of waiting are three commands: one to queue, and one every two
-/// seconds to say that it lives. The release ends it at once.
+/// Five seconds of waiting cost three commands: one to queue, and one every two seconds as a
+/// heartbeat. The release ends the wait at once.
 #[cfg(feature = "servers")]
 #[tokio::test]
 async fn waiting_costs_no_polling() {
@@ -257,8 +256,7 @@ async fn waiting_costs_no_polling() {
     lease.release().await.unwrap();
 }
 
-/// Twenty wait; a release is one message to one of them, and the others do not
-/// stir.
+/// Twenty wait. A release sends one message to one of them, and the others send nothing.
 #[cfg(feature = "servers")]
 #[tokio::test]
 async fn release_wakes_exactly_one() {
@@ -281,7 +279,7 @@ async fn release_wakes_exactly_one() {
     server.forget_stats().await;
     held.release().await.unwrap();
     let lease = grants.recv().await.unwrap();
-    // Its own confirmation.
+    // The second call is the waiter's confirmation.
     while server.script_calls().await < 2 {
         tokio::task::yield_now().await;
     }
@@ -292,7 +290,7 @@ async fn release_wakes_exactly_one() {
     grants.recv().await.unwrap().release().await.unwrap();
 }
 
-/// In the order they asked, whatever their own clocks say: those are not asked.
+/// Permits are granted in the order of the asks. Nobody's own clock counts.
 #[cfg(feature = "servers")]
 #[tokio::test]
 async fn semaphore_is_fair() {
@@ -332,8 +330,7 @@ fn semaphore_has_no_race() {
     assert_eq!(most, 3, "the limit is reached, and not passed");
 }
 
-/// Eight processes that come and go under a semaphore of three, and how many were
-/// inside at most.
+/// Runs eight processes under a semaphore of three. Returns the greatest number inside.
 #[cfg(feature = "servers")]
 fn permits_of_workers(server: &Server, change: impl Fn(usize, &mut Command)) -> u32 {
     let workers: Vec<_> = (0..8)
@@ -352,7 +349,7 @@ fn permits_of_workers(server: &Server, change: impl Fn(usize, &mut Command)) -> 
     most.max().unwrap_or_default()
 }
 
-/// A program whose own clock is off by so many hours.
+/// A program whose own clock is off by this many hours.
 #[cfg(all(feature = "servers", target_os = "linux"))]
 fn off_by(hours: i64, command: &mut Command) -> Clock {
     let clock = Clock::new();
@@ -361,8 +358,8 @@ fn off_by(hours: i64, command: &mut Command) -> Clock {
     clock
 }
 
-/// Two clients whose clocks are hours apart take turns at a number that each
-/// reads, and then writes.
+/// Two clients whose clocks are hours apart take turns at a number, which each reads and then
+/// writes.
 #[cfg(all(feature = "servers", target_os = "linux"))]
 #[test]
 fn client_clocks_do_not_matter() {
@@ -384,7 +381,7 @@ fn client_clocks_do_not_matter() {
     assert_eq!(number, 400);
 }
 
-/// Clocks that go before steal no permit, and those that are late find none.
+/// A fast clock steals no permit, and no permit is stolen from a slow clock.
 #[cfg(all(feature = "servers", target_os = "linux"))]
 #[test]
 fn semaphore_is_immune_to_clock_skew() {
@@ -412,7 +409,7 @@ async fn reentrant_counts_and_rejects_strangers() {
     let fence = outer.fence().unwrap();
     assert_eq!(outer.release().await.unwrap(), Released::Free);
 
-    // A stranger: its lease has ended, and another owner holds the lock now.
+    // The stranger has lost its lease, and another owner holds the lock now.
     let frozen = light_client(&server).await;
     let late = frozen.reentrant_mutex("a").owner("late").ttl(Duration::from_millis(300));
     let late = late.lock().await.unwrap();
@@ -491,8 +488,8 @@ async fn reader_reenters_past_a_waiting_writer() {
     waiting.await.unwrap().release().await.unwrap();
 }
 
-/// The task takes three TTLs, in a process of its own; another waits for it all the time,
-/// and has the lock when it is done, not before.
+/// The task takes three TTLs, in a process of its own. Another waits for the lock all the time, and
+/// gets it when the task is done, not before.
 #[cfg(feature = "servers")]
 #[tokio::test]
 async fn renewal_keeps_a_long_task_covered() {
@@ -514,14 +511,14 @@ async fn renewal_keeps_a_long_task_covered() {
     assert_eq!(lease.release().await.unwrap(), Released::Free);
     assert_eq!(waits.line().as_deref(), Some("ready"));
     assert!(waits.is_success());
-    // And what is released is renewed no more.
+    // A released lease is not renewed any more.
     let sent = server.script_calls().await;
     tokio::time::sleep(TTL).await;
     assert_eq!(server.script_calls().await, sent);
 }
 
-/// Renewed until then, and not a moment longer: its holder is told why, and the lock is
-/// another's at once, though the TTL would have gone on.
+/// The lease is renewed until then, and not longer. Its holder is told why, and another gets the
+/// lock at once, although the TTL would have gone on.
 #[cfg(feature = "servers")]
 #[tokio::test]
 async fn max_hold_ends_renewal_and_tells() {
@@ -544,7 +541,7 @@ async fn max_hold_ends_renewal_and_tells() {
     let held = begun.elapsed();
     assert!(held > Duration::from_secs(3), "it was renewed: {held:?}");
     assert_eq!(lease.state(), LeaseState::Lost(LossReason::MaxHold));
-    // Its guard is still there, and is in nobody's way.
+    // The former guard still exists, and delays nobody.
     let next = waiting.await.unwrap();
     assert!(next.fence().unwrap() > fence);
     match lease.release().await {
@@ -555,8 +552,7 @@ async fn max_hold_ends_renewal_and_tells() {
     next.release().await.unwrap();
 }
 
-/// One permit of three is lost: its holder learns so from the permit, and the others do
-/// not.
+/// One permit of three is lost. Its holder learns so from the permit. The others are not affected.
 #[cfg(feature = "servers")]
 #[tokio::test]
 async fn lost_permit_is_told() {
@@ -565,7 +561,7 @@ async fn lost_permit_is_told() {
     let locks = Locks::connect(&server.url()).await.unwrap();
     let semaphore = locks.semaphore("s", 3).ttl(Duration::from_secs(3));
     let lost = semaphore.acquire().await.unwrap();
-    // As if it had ended: it is the only one by now.
+    // Removes the permit as if it had ended: it is the only one so far.
     let holders = "leasehold:holders:{s}";
     let members: Vec<String> =
         redis::cmd("ZRANGE").arg(&[holders, "0", "-1"]).query_async(&mut redis).await.unwrap();
@@ -575,7 +571,7 @@ async fn lost_permit_is_told() {
     assert!(matches!(ran, Err(LockError::Lost { .. })), "{ran:?}");
     let reason = lost.lost().await;
     assert_eq!(lost.state(), LeaseState::Lost(reason));
-    // It came not back, and the others never were in doubt.
+    // The lost permit did not come back, and the others are still held.
     let next = semaphore.try_acquire().await.unwrap();
     assert!(semaphore.try_acquire().await.is_err());
     let released = lost.release().await;
@@ -586,8 +582,8 @@ async fn lost_permit_is_told() {
     }
 }
 
-/// A task that never ends holds the lock for as long as it may, and is then dropped; and
-/// what it wrote late is refused by its token.
+/// A task that never ends holds the lock for its `max_hold`, and is then dropped. Its token is
+/// older than the next holder's.
 #[cfg(feature = "servers")]
 #[tokio::test]
 async fn a_stuck_task_loses_its_lock_and_is_stopped() {
@@ -615,7 +611,7 @@ async fn a_stuck_task_loses_its_lock_and_is_stopped() {
     next.release().await.unwrap();
 }
 
-/// Row 15: five masters, two of which are dead or frozen.
+/// Row 15: five masters, and two of them are dead or frozen.
 #[cfg(feature = "servers")]
 #[tokio::test]
 async fn redlock_works_with_two_of_five_down() {
@@ -642,7 +638,7 @@ async fn redlock_works_with_two_of_five_down() {
     }
 }
 
-/// Row 15: three of them.
+/// Row 15: five masters, and three of them are dead or frozen.
 #[cfg(feature = "servers")]
 #[tokio::test]
 async fn redlock_refuses_with_three_of_five_down_and_leaves_nothing() {
@@ -666,8 +662,8 @@ async fn redlock_refuses_with_three_of_five_down_and_leaves_nothing() {
     lease.release().await.unwrap();
 }
 
-/// Row 22: on a cluster, all that is kept of a lock is on one node; readers and writers
-/// have TTLs of their own, and only the holder of a lease ends it.
+/// Row 22: on a cluster, all keys of a lock are on one node. Readers and writers have TTLs of their
+/// own, and only the holder of a lease ends it.
 #[cfg(feature = "servers")]
 #[tokio::test]
 async fn rw_lock_in_one_slot() {
@@ -686,7 +682,7 @@ async fn rw_lock_in_one_slot() {
         let lock = lock(&other);
         async move { lock.write().await }
     });
-    // With holders and a queue there is most to keep.
+    // A lock with holders and a queue has the most keys.
     let keys = async {
         loop {
             let mut places = Vec::new();

@@ -55,7 +55,7 @@ async fn metrics_count_what_they_say() {
     assert!(!counted.keys().any(|name| name.contains("secret")), "{counted:?}");
 }
 
-/// Several at once count as so many leases, and as one refusal.
+/// Each of several leases counts. A refusal of all counts once.
 #[tokio::test(start_paused = true)]
 async fn each_of_several_leases_counts() {
     let recorder = DebuggingRecorder::new();

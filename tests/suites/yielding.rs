@@ -15,14 +15,14 @@ use tokio::task::{JoinSet, LocalSet, yield_now};
 use tokio::time::sleep;
 use tower::{Layer, ServiceExt, service_fn};
 
-/// How much tokio lets a task do without a pause.
+/// The work that tokio lets a task do without a pause.
 const BUDGET: usize = 128;
 
 /// More than that.
 const TURNS: usize = 1_000;
 
-/// Takes turns, each of which has to be ready at once, beside another task on the same
-/// thread: which has to come to its turns as well.
+/// Takes turns that are ready at once, beside another task on the same thread. The other task must
+/// run as well.
 async fn leaves_turns(what: &str, mut turn: impl AsyncFnMut()) {
     let turns = Rc::new(Cell::new(0));
     let tasks = LocalSet::new();
@@ -162,7 +162,7 @@ async fn an_unconstrained_loop_is_not_interrupted() {
     other.await.unwrap();
 }
 
-/// A dropped lease is free at once, however much its task has done.
+/// A dropped lease is free at once, whatever its task has done before.
 #[tokio::test]
 async fn a_drop_needs_no_turn() {
     let locks = Locks::in_memory();
@@ -179,7 +179,7 @@ async fn a_drop_needs_no_turn() {
     }
 }
 
-/// As few tasks as ask at a time can't use up the permits.
+/// At most 32 requests ask at the same time, fewer than there are permits.
 #[tokio::test]
 async fn requests_that_never_wait_use_up_no_permits() {
     let locks = Locks::in_memory();
@@ -204,7 +204,7 @@ async fn requests_that_never_wait_use_up_no_permits() {
     }
 }
 
-/// An acquisition that is dropped where it was interrupted leaves nothing held.
+/// A dropped acquisition that had yielded leaves nothing held.
 #[tokio::test]
 async fn a_dropped_acquisition_leaves_nothing() {
     let (locks, faults) = Locks::in_memory_with_faults();

@@ -1,5 +1,5 @@
-//! The bare commands of ours: our scripts over one connection, without our client. What
-//! it reaches is the limit for any client of this protocol over this driver.
+//! Our scripts over one connection, without our client. No client of this protocol over this driver
+//! can be faster.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -33,7 +33,7 @@ impl Commands {
     }
 }
 
-/// A mutex that nobody else wants.
+/// A mutex without contention.
 pub(crate) struct Mutex {
     commands: Commands,
     /// The keys of an acquire, and the keys of a release.

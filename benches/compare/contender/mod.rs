@@ -20,7 +20,7 @@ pub(crate) use self::ttl::TTL;
 use crate::failure::Failure;
 use crate::server;
 
-/// How long a peer pauses at most between two tries, where it is to be quick.
+/// The longest pause of a quick peer between two tries.
 const QUICK: Duration = Duration::from_millis(5);
 
 /// A library that is measured. A peer that is `quick` retries after a few milliseconds
@@ -29,7 +29,7 @@ const QUICK: Duration = Duration::from_millis(5);
 pub(crate) enum Contender {
     Ours,
     Raw,
-    /// The same, with the connection on a thread of its own, as ours has it.
+    /// The same, with the connection on a thread of its own, as in our client.
     RawThread,
     SetNx,
     Rslock,
@@ -113,7 +113,7 @@ pub(crate) enum Client {
 }
 
 impl Client {
-    /// A mutex, for one task: what is made once is made here.
+    /// A mutex for one task, with all that can be prepared.
     pub(crate) fn mutex(&self, name: &str) -> Lock {
         match self {
             Self::Ours(locks) => Lock::Ours(locks.mutex(name).ttl(TTL).wait(Wait::Forever)),
@@ -161,7 +161,7 @@ pub(crate) enum Lock {
 }
 
 impl Lock {
-    /// Takes a lock that is free, in the way that is made for it where there is one.
+    /// Takes a free lock, with the peer's call for free locks if it has one.
     pub(crate) async fn acquire_free(&mut self) -> Result<Held<'_>, Failure> {
         match self {
             // Its `lock` first waits for a timer.

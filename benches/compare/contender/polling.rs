@@ -1,5 +1,5 @@
-//! The semaphore that is written most often: a sorted set of holders by deadline, asked
-//! again after a pause with jitter until there is room.
+//! The most common home-made semaphore: a sorted set of holders by deadline. A caller asks again
+//! after a pause with jitter until there is room.
 
 use std::ops::Range;
 use std::sync::LazyLock;

@@ -1,5 +1,5 @@
-//! The least that any lock does: `SET NX PX`, and a script that compares and deletes. No
-//! fencing token, no renewal, and a command that is sent twice is refused.
+//! The least that any lock does: `SET NX PX`, and a script that compares and deletes. It has no
+//! fencing token and no renewal, and a command that is sent twice is refused.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -29,7 +29,7 @@ impl SetNx {
     }
 }
 
-/// A lock that nobody else wants.
+/// A lock without contention.
 pub(crate) struct Lock {
     client: SetNx,
     key: String,

@@ -1,4 +1,4 @@
-//! How long a lease lasts.
+//! The TTL of leases in the benches.
 
 use std::time::Duration;
 

@@ -10,7 +10,7 @@ use crate::stats::{Spread, real};
 use crate::table::{Table, Target};
 use crate::worker::Sections;
 
-/// So many processes with so many clients each.
+/// Numbers of processes, and of clients in each.
 const SIZES: [(usize, usize); 5] = [(4, 1), (4, 4), (4, 16), (8, 32), (10, 100)];
 
 pub(crate) async fn run(bench: &mut Bench, title: String) -> Result<(), Failure> {

@@ -1,4 +1,4 @@
-//! From a release to the next process that has the lock.
+//! The time from a release until the next process has the lock.
 
 use crate::bench::Bench;
 use crate::contest::{Contest, Round};
@@ -11,7 +11,7 @@ use crate::worker::Sections;
 pub(crate) async fn run(bench: &mut Bench, title: String) -> Result<(), Failure> {
     let contest = Contest {
         processes: 2,
-        // Long enough that the other is surely waiting when it is released.
+        // Long enough that the other process surely waits at the release.
         work: Sections {
             run_ms: bench.pick(800, 3000),
             hold_us: 2000,

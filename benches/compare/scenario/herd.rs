@@ -18,10 +18,11 @@ const PROCESSES: usize = 5;
 
 const TTL: Duration = Duration::from_secs(3);
 
-/// A client that lost its lease does not come back.
+/// The longest wait for clients. A client that lost its lease does not come back.
 const LONGEST: Duration = Duration::from_secs(15);
 
-/// The ways to make a client reconnect, each with what the server forgets meanwhile.
+/// The ways to come back: the cause, whether each client asks for a lock, and whether the server
+/// has forgotten the scripts.
 const WAYS: [(&str, bool, bool); 3] = [
     ("its next renewal", false, false),
     ("a lock that each wants at once", true, false),
@@ -32,7 +33,7 @@ struct Round {
     /// From the end of the connections to when the last client is back, in seconds.
     last: f64,
     lost: usize,
-    /// Bytes that the server read and time that it worked meanwhile, per client.
+    /// The bytes that the server read meanwhile, and its processor time, per client.
     kilobytes: f64,
     millis: f64,
 }

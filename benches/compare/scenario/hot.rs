@@ -1,4 +1,4 @@
-//! One lock that everybody in a process wants, and nothing done under it.
+//! One lock that all tasks of a process want. They do nothing under it.
 
 use crate::bench::Bench;
 use crate::contest::{Contest, best_of_others, rates};

@@ -1,4 +1,4 @@
-//! How many instructions the server needs for each script, counted by callgrind.
+//! Counts the server's instructions for each script, with callgrind.
 
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -32,7 +32,7 @@ enum Call {
     SemaphoreRelease,
 }
 
-/// The counted calls. The last of each list counts, as the difference to a run without it.
+/// The calls to measure. The last one counts, as the difference to a run without it.
 const COUNTED: [(&str, &[Call]); 7] = [
     ("SET NX PX", &[SetNx]),
     ("an empty script", &[EmptyScript]),
@@ -102,7 +102,7 @@ async fn work(url: &str, calls: &[Call], times: usize) -> Result<(), Failure> {
             }
         }
     }
-    // It answers by closing the connection.
+    // The server answers by closing the connection.
     let _ = redis::cmd("SHUTDOWN").arg("NOSAVE").exec_async(&mut redis).await;
     Ok(())
 }
@@ -142,7 +142,7 @@ impl Scripts {
         })
     }
 
-    /// A call for one key, by the only request that wants it in this pass.
+    /// A call for one key, by the only request for it in this pass.
     fn command(&self, call: Call, pass: usize, n: usize) -> Cmd {
         let id = script::id(&format!("callgrind{pass}"), n as u64);
         let (mutex, semaphore) = (&format!("mutex-{n}"), &format!("semaphore-{n}"));

@@ -19,7 +19,7 @@ use crate::stats::{Spread, ratios, real};
 use crate::table::{Table, Target};
 
 const CONNECTIONS: usize = 64;
-/// More than there are connections: nobody waits.
+/// More than there are connections, so no request waits.
 const LIMIT: u32 = 10_000;
 const NAMES: [&str; 3] = ["ours", "tower", "no layer"];
 
@@ -87,7 +87,7 @@ async fn request_rate(address: std::net::SocketAddr, time: Duration) -> Result<f
     Ok(real(count) / begun.elapsed().as_secs_f64())
 }
 
-/// A client that does next to nothing, so that the server is what is measured.
+/// A client that does almost nothing, so that the server's time is measured.
 async fn requests(address: std::net::SocketAddr, until: Instant) -> Result<usize, Failure> {
     const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nhost: bench\r\n\r\n";
     let mut stream = TcpStream::connect(address).await?;
@@ -119,7 +119,7 @@ async fn requests(address: std::net::SocketAddr, until: Instant) -> Result<usize
 async fn call_rate(app: Router, time: Duration) -> Result<f64, Failure> {
     let (begun, mut count) = (Instant::now(), 0);
     while begun.elapsed() < time {
-        // The clock is not what is measured.
+        // Reading the clock must not take a part of the measured time.
         for _ in 0..10 {
             let response = app.clone().oneshot(Request::new(Body::empty())).await?;
             if !response.status().is_success() {
@@ -128,7 +128,7 @@ async fn call_rate(app: Router, time: Duration) -> Result<f64, Failure> {
             to_bytes(response.into_body(), 100).await?;
         }
         count += 10;
-        // Background work gets its turn.
+        // Lets background tasks run.
         tokio::task::yield_now().await;
     }
     Ok(real(count) / begun.elapsed().as_secs_f64())

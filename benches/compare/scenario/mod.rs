@@ -1,4 +1,4 @@
-//! The scenarios: what is compared, and what is aimed at.
+//! The scenarios and their targets.
 
 mod growth;
 mod handover;
@@ -25,7 +25,7 @@ pub(crate) enum Scenario {
     Hot,
     /// one lock that the tasks of four processes want, for a millisecond each
     Processes,
-    /// from a release to the next process that has the lock
+    /// the time from a release until the next process has the lock
     Handover,
     /// commands of the server for each grant, by the number of waiters
     Growth,
@@ -39,7 +39,7 @@ pub(crate) enum Scenario {
     Layer,
     /// five masters, some of which are dead or frozen
     Quorum,
-    /// instructions of the server for each script, by callgrind; runs if it is asked for
+    /// instructions of the server for each script, by callgrind; runs only if named
     Instructions,
 }
 

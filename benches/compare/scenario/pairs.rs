@@ -52,7 +52,7 @@ pub(crate) async fn run(bench: &mut Bench, title: String) -> Result<(), Failure>
         for round in 0..=rounds {
             progress!("{tasks} tasks, round {round} of {rounds}");
             for turn in 0..CONTENDERS.len() {
-                // Nobody is always behind the same neighbour.
+                // No contender always runs after the same one.
                 let who = (turn + round) % CONTENDERS.len();
                 let result = measure(&server, &clients[who], tasks, time).await?;
                 // The first round warms up.
@@ -100,7 +100,7 @@ fn show(table: &mut Table, tasks: usize, results: &[Vec<Round>]) {
     }
 }
 
-/// Programs in other languages, and ours again as they are: each in a process of its own.
+/// Runs programs in other languages, and ours again, each in a process of its own.
 async fn foreign(bench: &mut Bench, table: &mut Table) -> Result<(), Failure> {
     let contest = Contest {
         processes: 1,
@@ -161,8 +161,8 @@ async fn pairs(client: Client, task: usize, until: Instant) -> Result<usize, Fai
     Ok(pairs)
 }
 
-/// Half of the acquires a second that the server's own bench reaches over one connection,
-/// with as many commands under way; nothing if it is not there.
+/// Half of the acquires a second that the server's own benchmark reaches over one connection, with
+/// as many commands in flight. `None` if the benchmark is not installed.
 async fn server_limit(
     server: &Watched,
     tasks: usize,
@@ -170,7 +170,7 @@ async fn server_limit(
 ) -> Result<Option<f64>, Failure> {
     server.clear().await?;
     let hash = script::load(&server.redis(), &script::MUTEX_ACQUIRE.body).await?;
-    // It puts a random number for each of these: so keys and ids are fresh.
+    // The benchmark puts a random number for each of these, so keys and ids are new.
     let any = "__rand_int__";
     let keys = script::MUTEX_ACQUIRE.keys(any);
     let output = Command::new("redis-benchmark")

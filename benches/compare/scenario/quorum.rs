@@ -10,7 +10,7 @@ use crate::failure::Failure;
 use crate::stats::Times;
 use crate::table::{Table, Target, show_ms};
 
-/// How long each server has to answer, which is what ours gives it by default.
+/// The time that each server has to answer: our default.
 const TIME_OUT: Duration = Duration::from_millis(50);
 
 const TTL: Duration = Duration::from_secs(10);
@@ -59,9 +59,9 @@ pub(crate) async fn run(bench: &mut Bench, title: String) -> Result<(), Failure>
         let masters = Masters::start(5);
         let ours = Locks::builder().assume_durable(true).connect_quorum(masters.urls()).await?;
         let mut rslock = rslock::LockManager::new(masters.urls());
-        // One try, as ours.
+        // It tries once, as ours does.
         rslock.set_retry(1, Duration::ZERO);
-        // Both have their connections.
+        // Opens the connections of both.
         measure_ours(&ours, 10).await;
         measure_rslock(&rslock, 10).await;
         let mut frozen = Vec::new();

@@ -18,12 +18,12 @@ const TTL: Duration = Duration::from_secs(15);
 struct Round {
     client: f64,
     server: f64,
-    /// How many expiries the server set anew.
+    /// The number of expiries that the server renewed.
     expiries: f64,
 }
 
 pub(crate) async fn run(bench: &mut Bench, title: String) -> Result<(), Failure> {
-    // Each lease is renewed so many times in a window, wherever it begins.
+    // Each lease is renewed this many times in a window, wherever the window begins.
     let times = bench.pick(1, 3);
     let window = TTL / 3 * times;
     let mut rounds = [Vec::new(), Vec::new()];

@@ -11,7 +11,7 @@ use super::setup::ready;
 use crate::clock::{nanos, now};
 use crate::failure::Failure;
 
-/// So many connect at a time.
+/// The number of clients that connect at the same time.
 const TOGETHER: usize = 16;
 
 #[derive(Args, Clone, Debug)]
@@ -62,7 +62,8 @@ impl Herd {
             let mutex = locks.mutex(format!("next-{process}-{client}")).ttl(ttl);
             let mutex = mutex.wait(Duration::from_secs(60));
             asking.spawn(async move {
-                // Released in the background: that may fail while they come back.
+                // The drop releases it in the background. That may fail while the clients
+                // reconnect.
                 let _lease = mutex.lock().await?;
                 Ok::<_, leasehold::LockError>(now())
             });

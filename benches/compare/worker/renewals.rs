@@ -12,7 +12,7 @@ use crate::clock::{nanos, own_cpu};
 use crate::failure::Failure;
 use crate::{script, server};
 
-/// As many renewals go in one pipeline of the bare loop, as in ours.
+/// The renewals in one pipeline of the bare loop: as many as in one of ours.
 const PIPELINE: usize = 100;
 
 #[derive(Args, Clone, Debug)]
@@ -23,10 +23,10 @@ pub(crate) struct Renewals {
     pub(crate) leases: usize,
     #[arg(long)]
     pub(crate) ttl_ms: u64,
-    /// For so long the processor time is measured
+    /// Time over which the processor time is measured
     #[arg(long)]
     pub(crate) window_ms: u64,
-    /// By a bare loop, not by our client
+    /// Renews by a bare loop, not by our client
     #[arg(long)]
     pub(crate) raw: bool,
 }
@@ -60,7 +60,7 @@ impl Renewals {
         let leases = self.acquire().await?;
         let used = self.measure().await?;
         println!("[{used},{}]", leases.iter().filter(|lease| lease.is_held()).count());
-        // The keys go with the server; to release so many would only take time.
+        // The keys go with the server. Releasing so many would only take time.
         std::process::exit(0)
     }
 

@@ -13,8 +13,8 @@ use crate::clock::{nanos, now};
 use crate::contender::{Client, Contender};
 use crate::failure::Failure;
 
-/// How long tasks that wait at the end may go on: enough if each is served in its turn.
-/// Peers that starve some of their tasks would take many seconds.
+/// The time for tasks that still wait at the end: enough if each is served in its turn. Peers that
+/// starve some of their tasks would take many seconds.
 const DRAIN: Duration = Duration::from_secs(1);
 
 /// The work of each process.
@@ -24,16 +24,16 @@ pub(crate) struct Sections {
     pub(crate) url: String,
     #[arg(long, value_enum)]
     pub(crate) contender: Contender,
-    /// So many clients, each with a connection of its own
+    /// Number of clients, each with a connection of its own
     #[arg(long, default_value_t = 1)]
     pub(crate) clients: usize,
-    /// So many tasks of each client
+    /// Number of tasks of each client
     #[arg(long)]
     pub(crate) tasks: usize,
-    /// For so long it begins new sections
+    /// Time in which it begins new sections
     #[arg(long)]
     pub(crate) run_ms: u64,
-    /// For so long it stays in each
+    /// Time that it stays in each
     #[arg(long)]
     pub(crate) hold_us: u64,
     /// A semaphore with this limit; without, a mutex
@@ -48,7 +48,7 @@ pub(crate) struct Sections {
 }
 
 impl Sections {
-    /// So many tasks with one mutex, and nothing to do under it.
+    /// This many tasks with one mutex, which do nothing under it.
     pub(crate) fn new(tasks: usize) -> Self {
         Self {
             url: String::new(),

@@ -16,7 +16,7 @@ pub(super) async fn ready() -> Result<(), Failure> {
     Ok(())
 }
 
-/// How long a PING takes over a connection of its own that is quiet between them.
+/// The time of a PING over a connection of its own, with this pause after each.
 pub(super) async fn ping(url: &str, pause: Duration) -> Result<Duration, Failure> {
     let mut redis = server::connect(url).await?;
     let mut times = Vec::new();

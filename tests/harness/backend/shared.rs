@@ -23,13 +23,13 @@ use crate::{cluster, sentinel};
 
 /// Servers started once in a process, which end with it.
 pub trait Deployment: Debug + Sized + Send + Sync + 'static {
-    /// Where it is kept.
+    /// The cell that keeps it.
     fn shared() -> &'static OnceCell<Self>;
 
     /// Starts it.
     fn start() -> impl Future<Output = Self> + Send;
 
-    /// Whether a repeated acquire has the token of the first.
+    /// True if a repeated acquire has the token of the first.
     const REPEATS_TOKENS: bool = true;
 
     /// The URL for clients whose keys begin with `prefix`.
@@ -57,7 +57,7 @@ pub trait Deployment: Debug + Sized + Send + Sync + 'static {
     }
 }
 
-/// A case's own part of what all share.
+/// One case's part of a shared deployment.
 #[derive(Debug)]
 pub struct On<D: Deployment> {
     deployment: &'static D,
@@ -185,7 +185,7 @@ impl Deployment for OneWithUsers {
         Self(Server::start())
     }
 
-    /// The page's line as it stands, but for the prefix, which is also the user's name.
+    /// Uses the page's line as it stands, except for the prefix, which is also the user's name.
     async fn url(&self, prefix: &str) -> String {
         Rights::of_the_docs().with_prefix(prefix).give([&self.0]).await;
         format!("redis://{prefix}:p@127.0.0.1:{}/", self.0.port())
@@ -235,8 +235,8 @@ impl Deployment for cluster::Cluster {
     }
 
     async fn start() -> Self {
-        // No replica is to take over because the machine is busy; and the longer this is,
-        // the longer they take to hear of each other.
+        // No replica must take over because the machine is busy. But the longer this time is, the
+        // later the servers find each other.
         Self::start_with(1, Duration::from_secs(5)).await
     }
 
@@ -261,7 +261,7 @@ impl Deployment for sentinel::Sentinel {
     }
 }
 
-/// A store on masters that count at once, as the new servers that they are.
+/// A store on masters that count at once, because they are new.
 async fn quorum(
     masters: &Masters,
     prefix: &str,

@@ -19,7 +19,7 @@ impl Cluster {
         command.arg("KEYSLOT").arg(key).query_async(&mut redis).await.expect("a slot")
     }
 
-    /// The master of a slot, as it says itself; none while its master is gone.
+    /// The master of a slot, according to itself. `None` while there is none.
     pub async fn master_of(&self, slot: u16) -> Option<&Server> {
         for node in &self.nodes {
             if owner(node, slot).await.is_some_and(|owner| owner.is_itself) {
@@ -46,8 +46,8 @@ impl Cluster {
         timeout(SOON, taken).await.expect("a replica takes over")
     }
 
-    /// Moves the keys of a slot to another master, and leaves the slot where it is: its
-    /// master sends requests for them on.
+    /// Moves the keys of a slot to another master, but not the slot. Its master redirects requests
+    /// for those keys.
     ///
     /// # Panics
     ///
@@ -77,7 +77,7 @@ impl Cluster {
             let slot = slot.to_string();
             command(&mut node.redis().await, &["SETSLOT", &slot, "NODE", &id(to).await], &[]).await;
         }
-        // The others hear of it, and clients ask any of them.
+        // Waits until the other nodes know, because clients ask any of them.
         let known = async {
             for node in &self.nodes {
                 while owner(node, slot).await.is_some_and(|owner| owner.port != to.port()) {
@@ -89,8 +89,8 @@ impl Cluster {
     }
 }
 
-/// Moves some keys of a slot; whether there were any. They are few, so that those of a
-/// lock are on two nodes for a while.
+/// Moves some keys of a slot. False if there were none. It moves few at a time, so that the keys of
+/// a lock are on two nodes for a while.
 async fn move_keys(source: &mut MultiplexedConnection, slot: u16, port: u16) -> bool {
     let mut some = redis::cmd("CLUSTER");
     some.arg("GETKEYSINSLOT").arg(slot).arg(2);
@@ -109,16 +109,16 @@ async fn move_keys(source: &mut MultiplexedConnection, slot: u16, port: u16) -> 
 /// The master of a slot, as a node knows it.
 struct Owner {
     port: u16,
-    /// Whether it is the node itself.
+    /// True if it is the node itself.
     is_itself: bool,
 }
 
-/// Nothing if the node does not answer, or knows of nobody.
+/// `None` if the node does not answer, or knows of no owner.
 async fn owner(node: &Server, slot: u16) -> Option<Owner> {
     let mut redis = node.try_redis().await.ok()?;
     let nodes: String = redis::cmd("CLUSTER").arg("NODES").query_async(&mut redis).await.ok()?;
     nodes.lines().find_map(|line| {
-        // Its id, address, flags, master, two times, epoch, link; and its slots.
+        // The fields are id, address, flags, master, two times, epoch, link, and slots.
         let fields: Vec<_> = line.split(' ').collect();
         fields.iter().skip(8).find(|range| is_in(slot, range))?;
         let (host, _) = fields[1].split_once('@')?;
@@ -127,8 +127,8 @@ async fn owner(node: &Server, slot: u16) -> Option<Owner> {
     })
 }
 
-/// Whether a slot is in a range such as `17` or `0-5460`. One that is on its way is
-/// written in brackets, beside the range it is in.
+/// True if a slot is in a range such as `17` or `0-5460`. A migrating slot is in brackets, beside
+/// the range that it is in.
 fn is_in(slot: u16, range: &str) -> bool {
     let (first, last) = range.split_once('-').unwrap_or((range, range));
     first.parse().is_ok_and(|first: u16| first <= slot)

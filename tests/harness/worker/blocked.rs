@@ -1,4 +1,4 @@
-//! A log that blocks the thread of the lock client, which then answers nobody.
+//! A log that blocks the client's thread, so the client answers nobody.
 
 use std::io::{self, Write};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -14,7 +14,7 @@ const WAIT: Duration = Duration::from_secs(1);
 /// Longer than anything may take here.
 const LONG: Duration = Duration::from_secs(60);
 
-/// Whether the log is to block, and whether it does.
+/// True if the log is to block; true while it blocks.
 static LOG: (Mutex<(bool, bool)>, Condvar) = (Mutex::new((true, false)), Condvar::new());
 
 fn log() -> MutexGuard<'static, (bool, bool)> {
@@ -40,8 +40,8 @@ impl Write for Blocking {
     }
 }
 
-/// Says what each way to acquire is told while the client's thread is blocked, and after
-/// how many milliseconds; and that nothing stays held of it.
+/// Prints the answer to each way to acquire while the client's thread is blocked, and after how
+/// many milliseconds it came. Then checks that nothing stays held.
 #[tokio::main(flavor = "current_thread")]
 pub(super) async fn acquire(url: &str) -> Result<(), Failure> {
     tracing_subscriber::fmt().with_writer(|| Blocking).init();
@@ -49,7 +49,7 @@ pub(super) async fn acquire(url: &str) -> Result<(), Failure> {
     let ticket = locks.mutex("adopted").lock().await?.detach()?;
     let forced = locks.mutex("forced").ttl(Duration::from_secs(1)).lock().await?;
     let _ = other.force_release("forced").await?;
-    // Its next renewal is told, and logs that.
+    // The next renewal finds the loss, and logs it.
     drop(LOG.1.wait_while(log(), |(_, is_blocked)| !*is_blocked));
 
     let begun = Instant::now();

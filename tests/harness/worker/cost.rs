@@ -11,7 +11,7 @@ use tokio::task::JoinSet;
 
 use super::Failure;
 
-/// How many are acquired, or come and go, at a time.
+/// The number of leases that are acquired at the same time.
 const AT_ONCE: usize = 64;
 
 /// The memory that this process has on the machine, in bytes: `VmRSS`, so with all that
@@ -48,8 +48,8 @@ fn tasks() -> usize {
     Handle::current().metrics().num_alive_tasks()
 }
 
-/// Holds so many mutexes until the input ends; then says how many of them were lost, what
-/// they cost, and how many threads and tasks they took.
+/// Holds this many mutexes until the input ends. Then prints how many were lost, their cost, and
+/// the numbers of threads and tasks.
 #[tokio::main(flavor = "current_thread")]
 pub(super) async fn many(url: &str, count: usize, ttl_ms: u64) -> Result<(), Failure> {
     let locks = Locks::connect(url).await?;
@@ -57,7 +57,7 @@ pub(super) async fn many(url: &str, count: usize, ttl_ms: u64) -> Result<(), Fai
         let mutex = locks.mutex(format!("many:{n}")).ttl(Duration::from_millis(ttl_ms));
         async move { mutex.lock().await }
     };
-    // Costs that do not grow with the number of leases.
+    // First come the costs that do not grow with the number of leases.
     for lease in try_join_all((0..AT_ONCE).map(mutex)).await? {
         lease.release().await?;
     }
@@ -81,7 +81,7 @@ pub(super) async fn many(url: &str, count: usize, ttl_ms: u64) -> Result<(), Fai
     std::process::exit(0);
 }
 
-/// Waits until all of it is done; the memory after the first tenth, which is done first.
+/// Waits until all of it is done. Returns the memory after the first tenth.
 async fn memory_after(
     mut work: JoinSet<Result<(), LockError>>,
     before: usize,
@@ -92,8 +92,8 @@ async fn memory_after(
     if before == 0 { memory() } else { Ok(before) }
 }
 
-/// Says how much the memory has grown since the first tenth, and how many tasks are left;
-/// and waits for the end of the input with its clients still there.
+/// Prints the growth of the memory since the first tenth, and the number of tasks that are left.
+/// Then waits for the end of the input, with its clients still there.
 async fn say(memory_before: usize, tasks_before: usize) -> Result<(), Failure> {
     println!("grown {}", memory()?.saturating_sub(memory_before));
     // The task that ends a turn lives until then.
@@ -108,8 +108,7 @@ async fn say(memory_before: usize, tasks_before: usize) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Takes locks of all kinds and gives them back, so many in all, each under a name that
-/// was never used before.
+/// Acquires and releases this many locks, of all kinds, each under a new name.
 #[tokio::main(flavor = "current_thread")]
 pub(super) async fn cycles(url: &str, count: usize) -> Result<(), Failure> {
     let locks = Locks::connect(url).await?;
@@ -135,7 +134,7 @@ pub(super) async fn cycles(url: &str, count: usize) -> Result<(), Failure> {
     say(memory_before, tasks_before).await
 }
 
-/// Two clients, each of four tasks, take turns at one mutex, so many in all.
+/// Two clients, each of four tasks, take turns at one mutex, this many times in all.
 #[tokio::main(flavor = "current_thread")]
 pub(super) async fn contended(url: &str, count: usize) -> Result<(), Failure> {
     let clients = [Locks::connect(url).await?, Locks::connect(url).await?];

@@ -1,4 +1,4 @@
-//! Which cryptography TLS uses: an installed provider holds for the whole process.
+//! The cryptography of TLS. An installed provider is for the whole process.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -34,7 +34,7 @@ async fn hand_over(url: &str) -> Result<(), Failure> {
 
 static USES: AtomicUsize = AtomicUsize::new(0);
 
-/// The program's own: ring's, which counts how often it is asked.
+/// The program's own provider: ring's, with a count of its calls.
 #[derive(Debug)]
 struct Counting;
 

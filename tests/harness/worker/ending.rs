@@ -1,4 +1,4 @@
-//! Ways for a process to end that holds many leases, of every kind.
+//! Ways to end a process that holds many leases of every kind.
 
 use std::time::Duration;
 
@@ -7,10 +7,11 @@ use leasehold_tests::kinds::{EVERY_KIND, Guard, Kind};
 
 use super::Failure;
 
-/// As long as nobody waits for: what is free sooner was released.
+/// Longer than any test waits. A lock that is free sooner was released.
 const TTL: Duration = Duration::from_secs(30);
 
-/// So many leases, of all kinds; of readers and holds of an owner, ten of a lock.
+/// Acquires this many leases of all kinds. Ten readers share a lock, and so do ten holds of an
+/// owner.
 async fn hold_many(locks: &Locks, count: usize) -> Result<Vec<Guard>, Failure> {
     let (mut guards, mut held) = (Vec::new(), 0);
     for n in 0.. {
@@ -73,8 +74,7 @@ pub(super) async fn drop_many(url: &str, count: usize, how: &str) -> Result<(), 
     Ok(())
 }
 
-/// The same on a thread of a runtime that lives in a static, and so outlives
-/// `main`.
+/// The same on a thread of a runtime in a static, which outlives `main`.
 pub(super) fn on_a_static_runtime(url: &str, count: usize) -> Result<(), Failure> {
     static RUNTIME: std::sync::OnceLock<tokio::runtime::Runtime> = std::sync::OnceLock::new();
     let runtime = tokio::runtime::Runtime::new()?;

@@ -17,8 +17,8 @@ fn runtime() -> Result<Runtime, Failure> {
     Ok(Builder::new_current_thread().enable_all().build()?)
 }
 
-/// Forks. The child says what it is told by the client of its parent, connects anew, and
-/// ends; the parent says when that was, and what became of its lease.
+/// Forks. The child prints the answers of its parent's client, connects anew, and ends. The parent
+/// prints the time of that, and the state of its lease.
 pub(super) fn fork(url: &str) -> Result<(), Failure> {
     let parents = runtime()?;
     let (locks, leases, many) = parents.block_on(async {
@@ -34,7 +34,7 @@ pub(super) fn fork(url: &str) -> Result<(), Failure> {
         }
         Ok::<_, LockError>((locks, leases, many))
     })?;
-    // They are still to be released when it is forked.
+    // Their releases are still pending at the fork.
     drop(many);
     let child = std::fs::read_link("/leasehold-test/fork")?;
     if child.as_os_str() == "0" {
@@ -48,7 +48,7 @@ pub(super) fn fork(url: &str) -> Result<(), Failure> {
             sleep(Duration::from_millis(5)).await;
         }
         println!("ended {}", now());
-        // Renewed, whatever the child did.
+        // The parent renews it, whatever the child did.
         sleep(TTL).await;
         for lease in leases {
             println!("parent {} {}", lease.is_held(), lease.release().await.is_ok());
@@ -83,7 +83,7 @@ async fn say<T>(what: &str, asked: impl Future<Output = Result<T, LockError>>) {
     }
 }
 
-/// Milliseconds by the clock that both have.
+/// Milliseconds by the clock that parent and child share.
 fn now() -> u128 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_millis())
 }

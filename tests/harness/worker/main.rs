@@ -1,7 +1,7 @@
 //! A process that holds locks, for tests that need to kill, stop or end one.
 //!
-//! `worker URL COMMAND …`; each prints `ready` when it holds what it is to
-//! hold, and goes on when its input ends.
+//! `worker URL COMMAND …`: each command prints `ready` when it holds its locks, and goes on when
+//! its input ends.
 
 mod blocked;
 mod cost;
@@ -92,8 +92,8 @@ async fn read(url: &str, key: &str, ttl_ms: u64) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Holds a reentrant mutex so many times, each asked for thrice, since the first two
-/// replies are lost; and says what each release was told.
+/// Holds a reentrant mutex this many times. Each acquire is sent three times, because the first two
+/// replies are lost. Prints the answer to each release.
 #[tokio::main(flavor = "current_thread")]
 async fn reenter(url: &str, key: &str, owner: &str, count: u32) -> Result<(), Failure> {
     let id = ClientId::random();
@@ -123,8 +123,8 @@ async fn wait(url: &str, key: &str) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Holds a mutex, a permit of four and a reentrant mutex, while so many of its tasks wait
-/// for each of them, those of the reentrant mutex by an owner of their own.
+/// Holds a mutex, a permit of four and a reentrant mutex, while this many of its tasks wait for
+/// each. The waiters for the reentrant mutex have an owner of their own.
 #[tokio::main(flavor = "current_thread")]
 async fn crowd(url: &str, ttl_ms: u64, count: u32) -> Result<(), Failure> {
     let (locks, ttl) = (Locks::connect(url).await?, Duration::from_millis(ttl_ms));
@@ -209,8 +209,8 @@ async fn count(url: &str, key: &str, times: u32) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Comes and goes under permits, and says how many were inside with it at most:
-/// counted on the server, after the grant and before the release.
+/// Acquires and releases permits, and prints the greatest number that were inside with it. The
+/// number is counted on the server, after the grant and before the release.
 #[tokio::main(flavor = "current_thread")]
 async fn permits(url: &str, key: &str, limit: u32, times: u32) -> Result<(), Failure> {
     let locks = Locks::connect(url).await?;
@@ -218,7 +218,7 @@ async fn permits(url: &str, key: &str, limit: u32, times: u32) -> Result<(), Fai
     let semaphore = locks.semaphore(key, limit).ttl(Duration::from_secs(5));
     let mut most = 0;
     for n in 0..times {
-        // Now one waits, now one tries until it is let in.
+        // Every other permit waits. The rest try until they are granted.
         let permit = if n % 2 == 0 {
             semaphore.clone().wait(Wait::Forever).acquire().await?
         } else {
@@ -239,9 +239,9 @@ async fn permits(url: &str, key: &str, limit: u32, times: u32) -> Result<(), Fai
     Ok(())
 }
 
-/// Takes sets of so many mutexes out of so many, at random, and counts itself in under
-/// each: it must be alone there, and its token the newest. Says how often it was served,
-/// how often it gave up, and its longest wait in milliseconds.
+/// Acquires random sets of mutexes, and counts itself in under each: it must be alone there, and
+/// its token the newest. Prints how often it was served, how often it gave up, and its longest wait
+/// in milliseconds.
 #[tokio::main(flavor = "current_thread")]
 async fn sets(url: &str, of: usize, names: u32, time: Duration) -> Result<(), Failure> {
     let locks = Locks::connect(url).await?;
@@ -255,8 +255,8 @@ async fn sets(url: &str, of: usize, names: u32, time: Duration) -> Result<(), Fa
     while Instant::now() < until {
         fastrand::shuffle(&mut names);
         let set = &names[..of];
-        // Most wait, long enough that only a deadlock lasts longer; some are dropped on the
-        // way, some try, and some want one alone.
+        // Most calls wait so long that only a deadlock lasts longer. Some are dropped on the way,
+        // some try, and some want one lock alone.
         let begun = Instant::now();
         let all = locks.all(set).wait(time);
         let leases = match fastrand::u32(..8) {

@@ -1,9 +1,9 @@
-//! Everything that may go wrong with a client, and all that is said meanwhile: a test
-//! looks in it for what must not be said.
+//! Provokes everything that may go wrong with a client, and prints all that a program could log or
+//! show. A test searches the output for secrets.
 //!
-//! Each line is of one kind: `event LEVEL`, `span LEVEL` and `log LEVEL` (what the driver
-//! says), `metric`, `client` (how a client shows itself), `lock` (how a lock does),
-//! `error`, and `body` (what a refused request is answered).
+//! Each line is of one kind: `event LEVEL`, `span LEVEL` and `log LEVEL` (the driver's log),
+//! `metric`, `client` (the `Debug` of a client), `lock` (the `Debug` of a lock), `error`, and
+//! `body` (the response to a refused request).
 
 mod record;
 
@@ -38,19 +38,19 @@ const TTL: Duration = Duration::from_millis(400);
 /// Longer than a command of these clients may take.
 const MOMENT: Duration = Duration::from_millis(250);
 
-/// A client whose commands soon have no answer. It connects also on a busy machine.
+/// A client whose commands time out soon. It has time to connect on a busy machine.
 fn impatient() -> leasehold::LocksBuilder {
     Locks::builder()
         .command_timeout(Duration::from_millis(100))
         .connect_timeout(Duration::from_secs(20))
 }
 
-/// A client that does not even wait for its connection: for servers that there are none of.
+/// A client that does not even wait for its connection: for servers that do not exist.
 fn hopeless() -> leasehold::LocksBuilder {
     impatient().connect_timeout(Duration::from_millis(200))
 }
 
-/// Asks until there is an answer: on a busy machine it may come late.
+/// Asks until there is an answer, which may come late on a busy machine.
 async fn insist<T, F>(ask: impl Fn() -> F) -> T
 where
     F: Future<Output = Result<T, LockError>>,
@@ -62,7 +62,7 @@ where
     }
 }
 
-/// Says all that an error shows.
+/// Prints all that an error shows.
 fn error(error: &(dyn std::error::Error + 'static)) {
     let mut next = Some(error);
     while let Some(error) = next {
@@ -71,7 +71,7 @@ fn error(error: &(dyn std::error::Error + 'static)) {
     }
 }
 
-/// The value of a result; an error is recorded.
+/// The value of a result. An error is printed.
 fn heard<T>(result: Result<T, LockError>) -> Option<T> {
     result.inspect_err(|it| error(it)).ok()
 }
@@ -85,14 +85,14 @@ fn with(url: &str, password: &str) -> String {
     url.replace("//", &format!("//:{}@", in_url(password)))
 }
 
-/// Requires this password of new connections from now on.
+/// Makes the server require this password of new connections.
 async fn protect(server: &Server, password: &str) -> Result<(), Failure> {
     let mut acl = redis::cmd("ACL");
     acl.arg(&["SETUSER", "default", "resetpass", &format!(">{password}")]);
     Ok(acl.exec_async(&mut server.redis().await).await?)
 }
 
-/// All scenes at a time, each on a thread of its own.
+/// Runs all scenes at the same time, each on a thread of its own.
 pub(super) fn run() -> Result<(), Failure> {
     let metrics = Metrics::install()?;
     thread::scope(|scope| {
@@ -119,7 +119,7 @@ fn play(scene: impl Future<Output = Result<(), Failure>>) {
     runtime.block_on(scene).expect("a scene to its end");
 }
 
-/// All ways in which a client does not come to be.
+/// All ways in which connecting fails.
 async fn no_connection() -> Result<(), Failure> {
     let (secret, port) = (in_url(PASSWORD), free_port());
     let server = Server::start();
@@ -163,7 +163,7 @@ async fn no_connection() -> Result<(), Failure> {
     Ok(())
 }
 
-/// A server's good and bad days.
+/// One server, with faults and without.
 async fn one_server(resp: &str) -> Result<(), Failure> {
     let server = Server::start_with(&["--maxmemory-policy", "allkeys-lru"]);
     let mut redis = server.redis().await;
@@ -183,7 +183,7 @@ async fn one_server(resp: &str) -> Result<(), Failure> {
     job(&other).await;
     let mutex = other.mutex(KEY);
     for _ in 0..50 {
-        // Its command is in flight, or about to be.
+        // Its command is in flight, or about to be sent.
         let mut asking = pin!(mutex.try_lock());
         let asked = poll_fn(|context| Poll::Ready(asking.as_mut().poll(context))).await;
         show("client", &other);
@@ -192,7 +192,7 @@ async fn one_server(resp: &str) -> Result<(), Failure> {
         }
     }
 
-    // Lost by force, by somebody's hand, and by time.
+    // The lease is lost by force, by a foreign value, and by an expiry.
     show("lock", &insist(|| other.inspect(KEY)).await);
     show("lock", &insist(|| other.force_release(KEY)).await);
     held.lost().await;
@@ -223,7 +223,7 @@ async fn one_server(resp: &str) -> Result<(), Failure> {
     heard(held.release().await);
     let server = Server::start_on(server.port());
     heard(other.mutex(KEY).lock().await.map(drop));
-    // It is another than before.
+    // The password is another than before.
     protect(&server, "another").await?;
     let kill = redis::cmd("CLIENT").arg(&["KILL", "SKIPME", "yes"]).clone();
     kill.exec_async(&mut server.redis_as("another").await).await?;
@@ -266,7 +266,7 @@ async fn layer(locks: &Locks) {
 #[distributed_lock(key = KEY, locks = locks, ttl = TTL, wait = MOMENT, if_held = "skip")]
 async fn job(locks: &Locks) {}
 
-/// Grants that are taken back, since nobody copies them.
+/// Grants that are cancelled because no replica copies them.
 async fn replicas_that_are_missing() -> Result<(), Failure> {
     let server = Server::start();
     protect(&server, PASSWORD).await?;
@@ -361,7 +361,7 @@ async fn sentinels() -> Result<(), Failure> {
     Ok(())
 }
 
-/// The login is that of all nodes.
+/// All nodes share the login.
 async fn a_cluster() -> Result<(), Failure> {
     let cluster = Cluster::start().await;
     for node in cluster.nodes() {

@@ -7,9 +7,9 @@ use tokio::io::AsyncReadExt;
 
 use super::Failure;
 
-/// Works under a mutex until it is lost. When the input has ended, says whether it is
-/// held, how it was lost, whether the work had a turn after the process stood still for
-/// longer than the TTL, and what the release is told.
+/// Works under a mutex until it is lost. When the input has ended, prints whether the mutex is
+/// held, how it was lost, whether the work ran after the process stood still for longer than the
+/// TTL, and the answer to the release.
 #[tokio::main(flavor = "current_thread")]
 pub(super) async fn run(url: &str, key: &str, ttl_ms: u64) -> Result<(), Failure> {
     let locks = Locks::connect(url).await?;
@@ -19,7 +19,7 @@ pub(super) async fn run(url: &str, key: &str, ttl_ms: u64) -> Result<(), Failure
     let (mut polled, mut went_on) = (SystemTime::now(), false);
     let work = async {
         loop {
-            // Always ready to go on when the process is.
+            // The work is ready as soon as the process goes on.
             tokio::time::sleep(Duration::from_millis(1)).await;
             went_on |= polled.elapsed().is_ok_and(|time| time > ttl);
             polled = SystemTime::now();

@@ -1,15 +1,15 @@
-//! How the server grants the lock, and with which token.
+//! The grants of the server, and their tokens.
 
 use super::Protocol;
 use super::mistake::Mistake;
 use super::rule::{LIMIT, Mode};
 use super::server::{Flaw, Hold, Server};
-use crate::messages::{Answer, Message, RequestId};
+use crate::messages::{Answer, Hint, RequestId};
 
 impl Server {
-    /// Grants to waiters while the first one fits, and returns the messages to them.
-    pub(super) fn hand_over(&mut self, design: &Protocol) -> Vec<Message> {
-        let (mut messages, mut at) = (Vec::new(), 0);
+    /// Grants to waiters while the first one fits, and returns their hints.
+    pub(super) fn hand_over(&mut self, design: &Protocol) -> Vec<Hint> {
+        let (mut hints, mut at) = (Vec::new(), 0);
         while let Some(head) = self.queue.get(at).cloned() {
             if head.is_live && !self.fits(head.id, design) {
                 if design.mistake != Mistake::SkipsHead {
@@ -21,10 +21,10 @@ impl Server {
             self.queue.remove(at);
             if head.is_live {
                 self.note(Flaw::CutShort, self.holds(head.id));
-                self.grant(head.id, head.ticket, design);
+                self.grant(head.id, head.position, design);
                 self.mark(head.id, true);
                 if let Answer::Granted { token, stamp } = self.granted(head.id, design) {
-                    messages.push(Message { id: head.id, token, stamp });
+                    hints.push(Hint { id: head.id, token, stamp });
                 }
                 if design.mistake == Mistake::OneAtATime {
                     break;
@@ -33,10 +33,10 @@ impl Server {
         }
         let is_lost = self.waiting().next().is_some_and(|first| self.has_turn(first, design));
         self.note(Flaw::LostTurn, is_lost);
-        messages
+        hints
     }
 
-    /// Whether nothing stops the first waiter.
+    /// True if nothing stops the first waiter.
     fn has_turn(&self, id: RequestId, design: &Protocol) -> bool {
         let role = design.role(id);
         match role.mode {
@@ -46,7 +46,7 @@ impl Server {
         }
     }
 
-    /// Purges what ended, where that is needed.
+    /// True if the request fits beside the holders. Purges ended leases where that is needed.
     pub(super) fn fits(&mut self, id: RequestId, design: &Protocol) -> bool {
         let mode = design.role(id).mode;
         if mode == Mode::Permit {
@@ -74,12 +74,12 @@ impl Server {
         self.live().any(|it| design.role(it).mode == Mode::Write)
     }
 
-    /// Whether the owner of this one has it already.
+    /// True if the owner of this request already holds the lock.
     pub(super) fn owns(&mut self, id: RequestId, design: &Protocol) -> bool {
         if !design.role(id).has_owner() {
             return false;
         }
-        if design.mistake != Mistake::CountsTheDead {
+        if design.mistake != Mistake::CountsEndedLeases {
             self.purge();
         }
         self.count_of_owner(id, design) > 0
@@ -90,30 +90,30 @@ impl Server {
         self.holds.iter().filter(|hold| role.has_owner_of(design.role(hold.id))).count()
     }
 
-    /// Whether all holders are readers of this request's owner.
+    /// True if all holders are readers of this request's owner.
     pub(super) fn may_upgrade(&self, id: RequestId, design: &Protocol) -> bool {
         let is_alone = self.live().count() == self.count_of_owner(id, design);
         let is_written = self.is_written(design) && design.mistake != Mistake::SecondWrite;
         !is_written && (is_alone || design.mistake == Mistake::UpgradesBesideOthers)
     }
 
-    pub(super) fn grant(&mut self, id: RequestId, ticket: u8, design: &Protocol) {
+    pub(super) fn grant(&mut self, id: RequestId, position: u8, design: &Protocol) {
         let role = design.role(id);
         let is_owners = self.live().any(|it| it != id && role.has_owner_of(design.role(it)));
-        let is_behind = self.queue.iter().any(|it| it.is_live && it.ticket < ticket);
+        let is_behind = self.queue.iter().any(|it| it.is_live && it.position < position);
         self.note(Flaw::Overtaken, is_behind && !is_owners && !self.holds(id));
         if role.is_fenced() {
             self.fence(id, is_owners, design);
         }
-        if design.mistake != Mistake::Counts {
+        if design.mistake != Mistake::CountsHolds {
             self.holds.retain(|hold| hold.id != id);
         }
         self.holds.push(Hold { id, is_offer: false, is_live: true });
         self.holds.sort_unstable_by_key(|hold| hold.id.client);
     }
 
-    /// The next token, unless it is the owner's already. The clock is past all that
-    /// were granted, even where there is no record any more.
+    /// Gives the next token, unless the owner keeps its own. The clock is past all granted tokens,
+    /// even without a record.
     fn fence(&mut self, id: RequestId, is_owners: bool, design: &Protocol) {
         let is_writer = design.role(id).mode == Mode::Write;
         let keeps = match design.mistake {

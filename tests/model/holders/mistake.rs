@@ -1,20 +1,19 @@
 //! The design with one thing wrong.
 
-/// The mistakes. Each has a test of its name, in which the checker must find
-/// what it leads to.
+/// The mistakes. The test of the same name checks that the checker finds the consequence of each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mistake {
     None,
 
     /// Permits that ended are counted.
     NeverPurges,
-    /// Where two fit, one waiter is let in.
+    /// Where two waiters fit, one is granted.
     OneAtATime,
     /// A request that fits is granted past the waiters.
     TriesFirst,
     /// A waiter that does not fit is skipped.
     SkipsHead,
-    /// A message does not say which heartbeat its offer goes by.
+    /// A hint does not say which heartbeat its offer goes by.
     NoStamp,
     /// A waiter believes an offer for as long as its heartbeat lasts.
     GoesByHeartbeat,
@@ -25,12 +24,12 @@ pub(super) enum Mistake {
     NewWindowInTurn,
     /// A renewal brings back a lease that ended.
     RenewalCreates,
-    /// All have one deadline, which each renewal moves.
+    /// All holders share a deadline, which each renewal moves.
     RenewsAll,
 
     /// Holds are counted, and not told apart.
-    Counts,
-    /// A release ends all that its owner has.
+    CountsHolds,
+    /// A release ends all leases of its owner.
     EndsAll,
     /// An owner that re-enters waits behind its own waiters.
     OwnerWaits,
@@ -43,9 +42,9 @@ pub(super) enum Mistake {
     /// A force leaves the last token valid.
     ForceKeepsToken,
 
-    /// An adopter holds beside the one whose place it takes.
+    /// An adopter holds the lock beside the former holder.
     AdopterIsAdded,
-    /// An adopter gets a place whether or not the other still has it.
+    /// An adopter gets the lease even if the former holder has lost it.
     AdoptsAnyway,
     /// An adopter gets a new token, though its owner has other holds.
     AdopterHasNewToken,
@@ -58,6 +57,6 @@ pub(super) enum Mistake {
     UpgradesBesideOthers,
     /// An owner that writes may write a second time.
     SecondWrite,
-    /// An ended lease counts as its owner's until it is forgotten.
-    CountsTheDead,
+    /// An ended lease counts as its owner's until it is purged.
+    CountsEndedLeases,
 }

@@ -12,7 +12,7 @@ use crate::messages::{Answer, Command, Sent};
 pub(super) const TOGETHER: &str = "only compatible holders hold at once";
 pub(super) const LOST_TURN: &str = "the first waiter is let in when it fits";
 pub(super) const OVERTAKEN: &str = "first come, first served, but for an owner";
-pub(super) const STUCK: &str = "nobody waits for himself, or for ever";
+pub(super) const STUCK: &str = "nobody waits for itself, or for ever";
 pub(super) const LEFT_BEHIND: &str = "nothing is left behind";
 pub(super) const CUT_SHORT: &str = "no lease is cut short";
 pub(super) const REVIVED: &str = "an ended lease stays ended";
@@ -42,7 +42,7 @@ pub(super) fn all() -> Vec<Property<Protocol>> {
     ]
 }
 
-/// Force is the one excuse: tokens are for that.
+/// Only a forced release excuses a violation, because tokens guard against it.
 fn is_sure(state: &State, client: &Client) -> bool {
     state.believes(client) && !state.server.forced.contains(&client.id)
 }
@@ -54,7 +54,7 @@ fn hold_together(model: &Protocol, state: &State) -> bool {
     go_together(&sure) && go_together(&live)
 }
 
-/// A later token was granted, to another or to its own owner, and it does not know.
+/// True if a later token was granted, to another or to its own owner, and a holder does not know.
 fn is_behind(model: &Protocol, state: &State) -> bool {
     let fenced = state.clients.iter().filter(|client| model.role(client.id).is_fenced());
     fenced.filter(|client| is_sure(state, client)).any(|it| it.token < state.server.granted)
@@ -70,7 +70,7 @@ fn has_more(state: &State, at: usize, role: Role) -> bool {
     }
 }
 
-/// A waiter sleeps, all others are done or wait for it, and asking again is in vain.
+/// True if a waiter sleeps, all others are done or wait for it, and asking again is in vain.
 fn is_stuck(model: &Protocol, state: &State) -> bool {
     let is_still = |client: &Client| client.is_quiet() && !client.awaits_answer();
     let sleeps = state.clients.iter().any(|client| client.phase == Phase::Asleep);
@@ -89,13 +89,13 @@ fn is_stuck(model: &Protocol, state: &State) -> bool {
 fn asks_in_vain(model: &Protocol, state: &State, at: usize) -> bool {
     let client = &state.clients[at];
     let mut server = state.server.clone();
-    let command = Command::Ask { ticket: client.ticket };
-    let (answer, messages) = server.run(Sent { id: client.id, command, is_awaited: true }, model);
-    matches!(answer, Answer::Queued { .. }) && messages.is_empty()
+    let command = Command::Ask { position: client.position };
+    let (answer, hints) = server.run(Sent { id: client.id, command, is_awaited: true }, model);
+    matches!(answer, Answer::Queued { .. }) && hints.is_empty()
 }
 
-/// A lease, or a place in the queue, belongs to a request that its client has done
-/// with, and that nobody may adopt. What the dead leave runs out.
+/// True if the server has a lease or a queue entry of a request that its client has finished, and
+/// that nobody may adopt. Windows end what dead clients leave.
 fn leaves_something(state: &State) -> bool {
     let held = state.server.live().filter(|id| !state.tickets.has(*id));
     let mut ids = held.chain(state.server.waiting());

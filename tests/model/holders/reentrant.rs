@@ -10,7 +10,7 @@ use super::{Faults, Protocol};
 /// A call within a call, and another owner that waits.
 const NESTED: Protocol =
     Protocol::new(&[Role::hold('a'), Role::hold('a').within(0), Role::hold('b')]);
-/// Two of an owner, each for itself.
+/// Two independent requests of an owner.
 const PEERS: Protocol = Protocol::new(&[Role::hold('a'), Role::hold('a'), Role::hold('b')]);
 const FOUR: Protocol =
     Protocol::new(&[Role::hold('a'), Role::hold('a'), Role::hold('b'), Role::hold('c')]);
@@ -30,19 +30,19 @@ mod the_design_holds {
     }
 
     #[test]
-    fn for_two_of_an_owner() {
+    fn for_two_requests_of_an_owner() {
         PEERS.holds(Faults { cancels: 1, ..Faults::PAUSE });
         PEERS.holds(Faults { losses: 1, ..Faults::DEATH });
         PEERS.holds(Faults::FORCE);
     }
 
     #[test]
-    fn among_three_owners() {
+    fn for_three_owners() {
         FOUR.holds(Faults::NONE);
     }
 
     #[test]
-    fn when_they_come_back() {
+    fn for_two_rounds() {
         NESTED.twice().holds(Faults::CANCEL);
     }
 
@@ -55,7 +55,7 @@ mod the_design_holds {
 
     #[test]
     #[ignore = "takes minutes: for the night"]
-    fn whatever_happens() {
+    fn with_more_faults() {
         NESTED.holds(Faults { forces: 1, ..Faults::EACH });
         NESTED.twice().holds(Faults { losses: 1, ..Faults::PAUSE });
         PEERS.holds(Faults { losses: 1, cancels: 1, ..Faults::PAUSE });
@@ -65,22 +65,22 @@ mod the_design_holds {
 
     #[test]
     #[ignore = "takes minutes: for the night"]
-    fn whatever_happens_among_three_owners() {
+    fn for_three_owners_with_more_faults() {
         FOUR.holds(Faults::PAUSE);
         FOUR.holds(Faults::CANCEL);
     }
 }
 
-/// The answer to the inner call is lost, and it asks again.
+/// The answer to the inner call is lost, so the call asks again.
 #[test]
-fn counts() {
-    NESTED.breaks(LEFT_BEHIND, Mistake::Counts, Faults::LOSS);
+fn counts_holds() {
+    NESTED.breaks(LEFT_BEHIND, Mistake::CountsHolds, Faults::LOSS);
 }
 
-/// The answer to a release is lost, and it is sent again.
+/// The answer to a release is lost, so it is sent again.
 #[test]
-fn counts_down() {
-    PEERS.breaks(TOGETHER, Mistake::Counts, Faults::LOSS);
+fn counts_holds_down() {
+    PEERS.breaks(TOGETHER, Mistake::CountsHolds, Faults::LOSS);
 }
 
 #[test]
@@ -93,8 +93,8 @@ fn owner_waits() {
     NESTED.breaks(STUCK, Mistake::OwnerWaits, Faults::NONE);
 }
 
-/// Two of an owner wait, with another's between them; the first has it, and so
-/// the second is let in. Then the other one goes.
+/// Two requests of an owner wait, with another owner's between them. The first gets the lock, so
+/// the second is granted past the queue. Then the other owner's request goes.
 #[test]
 fn stays_in_queue() {
     FOUR.breaks(LEFT_BEHIND, Mistake::StaysInQueue, Faults::NONE);

@@ -1,5 +1,4 @@
-//! What a client asks for, and which other holders it tolerates: everything in which the kinds
-//! differ.
+//! The request of a client, and the holders that it tolerates: all in which the kinds differ.
 
 pub(super) const LIMIT: usize = 2;
 
@@ -13,14 +12,14 @@ pub(super) enum Mode {
     Write,
 }
 
-/// How a client stands to another one, of the same owner.
+/// The relation of a client to another one of the same owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Bond {
     None,
-    /// Begins while that one holds, which goes on only when this is over: a call
+    /// It begins while the other one holds. The other goes on only after this one's end: a call
     /// within a call.
     Within(usize),
-    /// Begins while that one holds, which then goes first.
+    /// It begins while the other one holds. Then the other one goes first.
     Beyond(usize),
 }
 
@@ -28,7 +27,7 @@ pub(super) enum Bond {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Role {
     pub(super) mode: Mode,
-    /// If it has none, it has no more than itself.
+    /// Without an owner, a client has only its own lease.
     owner: Option<char>,
     /// It does not wait.
     pub(super) tries: bool,
@@ -64,7 +63,7 @@ impl Role {
         Self { bond: Bond::Beyond(other), ..self }
     }
 
-    /// Whether it would wait for itself.
+    /// True if it would wait for itself.
     pub(super) fn waits_to_upgrade(self) -> bool {
         self.mode == Mode::Write && !self.tries
     }
@@ -81,12 +80,12 @@ impl Role {
         self.has_owner() && self.owner == other.owner
     }
 
-    /// Whether one may stand for the other.
+    /// True if one may adopt the other's lease.
     pub(super) fn is_like(self, other: Self) -> bool {
         self.mode == other.mode && self.owner == other.owner
     }
 
-    /// Whether both may hold at a time. Of permits that is not for two to say.
+    /// True if both may hold at the same time. For permits, two can't tell.
     pub(super) fn goes_with(self, other: Self) -> bool {
         match (self.mode, other.mode) {
             (Mode::Permit, Mode::Permit) | (Mode::Read, Mode::Read) => true,
@@ -96,7 +95,7 @@ impl Role {
     }
 }
 
-/// Whether all of them may hold at a time.
+/// True if all of them may hold at the same time.
 pub(super) fn go_together(roles: &[Role]) -> bool {
     let permits = roles.iter().filter(|role| role.mode == Mode::Permit).count();
     let pairs = |(at, one): (usize, &Role)| roles[..at].iter().all(|it| it.goes_with(*one));

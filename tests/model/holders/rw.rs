@@ -13,7 +13,7 @@ const WRITE: Role = Role::WRITE.owned_by('a');
 const THREE: Protocol = Protocol::new(&[Role::READ, Role::WRITE, Role::READ]);
 const WRITERS: Protocol = Protocol::new(&[Role::WRITE, Role::WRITE, Role::READ]);
 const FOUR: Protocol = Protocol::new(&[Role::READ, Role::READ, Role::WRITE, Role::READ]);
-/// An owner reads once more, and another waits to write.
+/// An owner reads once more, while another waits to write.
 const AGAIN: Protocol = Protocol::new(&[READ, READ.within(0), Role::WRITE]);
 /// From reading to writing and back.
 const UPGRADE: Protocol = Protocol::new(&[READ, WRITE.trying().within(0), Role::READ]);
@@ -24,7 +24,7 @@ const DOWNGRADE: Protocol = Protocol::new(&[WRITE, READ.beyond(0), Role::WRITE])
 const IN_VAIN: Protocol = Protocol::new(&[READ, WRITE.within(0), Role::READ]);
 /// A writer waits, and then its owner reads.
 const MEANWHILE: Protocol = Protocol::new(&[READ, WRITE, Role::WRITE]);
-/// Two of an owner, each for itself.
+/// Two independent requests of an owner.
 const PEERS: Protocol = Protocol::new(&[READ, READ, Role::WRITE, Role::WRITE]);
 const TRIES: Protocol = Protocol::new(&[READ, WRITE.trying(), Role::READ]);
 const WRITES_TWICE: Protocol = Protocol::new(&[WRITE, WRITE.trying(), Role::READ]);
@@ -74,24 +74,24 @@ mod the_design_holds {
     }
 
     #[test]
-    fn for_who_would_wait_for_himself() {
+    fn for_owners_that_would_wait_for_themselves() {
         hold(&[IN_VAIN, WRITES_TWICE, MEANWHILE]);
     }
 
     #[test]
-    fn for_two_of_an_owner() {
+    fn for_two_requests_of_an_owner() {
         PEERS.holds(Faults::NONE);
     }
 
     #[test]
-    fn when_they_come_back() {
+    fn for_two_rounds() {
         UPGRADE.twice().holds(Faults::CANCEL);
         DOWNGRADE.twice().holds(Faults::NONE);
     }
 
     #[test]
     #[ignore = "takes minutes: for the night"]
-    fn whatever_happens_to_an_owner() {
+    fn for_one_owner_with_more_faults() {
         for design in [AGAIN, UPGRADE, UPGRADE_PAST, DOWNGRADE, IN_VAIN] {
             design.holds(Faults { forces: 1, ..Faults::EACH });
         }
@@ -101,7 +101,7 @@ mod the_design_holds {
 
     #[test]
     #[ignore = "takes minutes: for the night"]
-    fn whatever_happens_to_three() {
+    fn for_three_clients_with_more_faults() {
         for design in [THREE, WRITERS, TRIES, WRITES_TWICE, MEANWHILE] {
             design.holds(Faults { losses: 1, cancels: 1, ..Faults::PAUSE });
             design.holds(Faults { losses: 1, ..Faults::FORCE });
@@ -111,7 +111,7 @@ mod the_design_holds {
 
     #[test]
     #[ignore = "takes minutes: for the night"]
-    fn whatever_happens_to_four() {
+    fn for_four_clients_with_more_faults() {
         FOUR.holds(Faults::PAUSE);
         FOUR.holds(Faults::DEATH);
         PEERS.holds(Faults::CANCEL);
@@ -149,7 +149,7 @@ fn stays_in_queue() {
     PEERS.breaks(CUT_SHORT, Mistake::StaysInQueue, Faults::CANCEL);
 }
 
-/// What a release of the writer's lease ends beside it is the gap.
+/// The owner reads and writes. The release of the writer's lease also ends the reader's.
 #[test]
 fn ends_all() {
     DOWNGRADE.breaks(TOGETHER, Mistake::EndsAll, Faults::NONE);
@@ -176,8 +176,8 @@ fn second_write() {
 }
 
 #[test]
-fn counts_the_dead() {
-    TRIES.breaks(TOGETHER, Mistake::CountsTheDead, Faults::DEATH);
+fn counts_ended_leases() {
+    TRIES.breaks(TOGETHER, Mistake::CountsEndedLeases, Faults::DEATH);
 }
 
 #[test]

@@ -19,7 +19,7 @@ impl Protocol {
 }
 
 impl State {
-    /// Another task of the client goes on with its permit.
+    /// Another task of the client takes over its permit.
     pub(super) fn hand_over(&mut self, at: usize, mistake: Mistake) {
         self.left.turns -= 1;
         let window = self.server.stamp(self.clients[at].id);
@@ -36,7 +36,7 @@ impl State {
 }
 
 #[test]
-fn the_design_holds_among_three() {
+fn the_design_holds_for_three_clients() {
     THREE.holds(Faults { losses: 1, pauses: 1, ..Faults::CANCEL });
     THREE.holds(Faults { deaths: 1, ..Faults::PAUSE });
     THREE.holds(Faults { pauses: 1, ..Faults::FORCE });
@@ -57,7 +57,7 @@ fn the_design_holds_within_a_turn() {
 
 #[test]
 #[ignore = "takes a minute: for the night"]
-fn the_design_holds_among_four() {
+fn the_design_holds_for_four_clients() {
     THREE.twice().holds(Faults::DETACH);
     FOUR.holds(Faults { pauses: 1, ..Faults::DETACH });
     FOUR.holds(Faults::PAUSE);

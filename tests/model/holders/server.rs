@@ -3,7 +3,7 @@
 use super::Protocol;
 use super::mistake::Mistake;
 use super::rule::Mode;
-use crate::messages::{Answer, Command, Message, RequestId, Sent, Stamp};
+use crate::messages::{Answer, Command, Hint, RequestId, Sent, Stamp};
 use crate::queue::{Waiter, enqueue};
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -11,7 +11,7 @@ pub(super) struct Hold {
     pub(super) id: RequestId,
     /// It was not renewed yet.
     pub(super) is_offer: bool,
-    /// Its deadline has not passed. What ended stays until it is purged.
+    /// Its deadline has not passed. An ended lease stays until it is purged.
     pub(super) is_live: bool,
 }
 
@@ -19,7 +19,7 @@ pub(super) struct Hold {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Flaw {
     Overtaken,
-    /// There was room, and a waiter was not let in.
+    /// There was room, and a waiter was not granted.
     LostTurn,
     /// An offer took the place of a lease.
     CutShort,
@@ -29,17 +29,17 @@ pub(super) enum Flaw {
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Server {
-    /// Held, or offered: what differs is the window.
+    /// Held or offered: the two differ in their windows.
     pub(super) holds: Vec<Hold>,
     /// The request that ended last.
     ended: Option<RequestId>,
     pub(super) queue: Vec<Waiter>,
-    /// The last ticket.
-    ticket: u8,
+    /// The last position that was given.
+    last_position: u8,
     /// The last fencing token, and the greatest that was granted.
     pub(super) token: u8,
     pub(super) granted: u8,
-    /// For each client, how often a window of its ran out.
+    /// For each client, the number of its windows that have ended.
     stamps: Vec<Stamp>,
     /// The forced requests.
     pub(super) forced: Vec<RequestId>,
@@ -52,7 +52,7 @@ impl Server {
             holds: Vec::new(),
             ended: None,
             queue: Vec::new(),
-            ticket: 0,
+            last_position: 0,
             token: 0,
             granted: 0,
             stamps: vec![Stamp::default(); clients],
@@ -65,7 +65,7 @@ impl Server {
         self.stamps[usize::from(id.client)]
     }
 
-    /// The leases that are out.
+    /// The leases that have not ended.
     pub(super) fn live(&self) -> impl Iterator<Item = RequestId> {
         self.holds.iter().filter(|hold| hold.is_live).map(|hold| hold.id)
     }
@@ -74,13 +74,13 @@ impl Server {
         self.live().any(|holder| holder == id)
     }
 
-    /// The waiters that are known to live, in their order.
+    /// The live waiters, in their order.
     pub(super) fn waiting(&self) -> impl Iterator<Item = RequestId> {
         self.queue.iter().filter(|waiter| waiter.is_live).map(|waiter| waiter.id)
     }
 
-    /// Ends what the request has: its lease, its offer or its heartbeat.
-    pub(super) fn run_out(&mut self, id: RequestId, mistake: Mistake) {
+    /// Ends the request's lease, offer or heartbeat.
+    pub(super) fn expire(&mut self, id: RequestId, mistake: Mistake) {
         let stamp = &mut self.stamps[usize::from(id.client)];
         let is_offer = self.holds.iter().any(|it| it.id == id && it.is_live && it.is_offer);
         if !is_offer {
@@ -108,10 +108,10 @@ impl Server {
     }
 
     /// Runs a command's script.
-    pub(super) fn run(&mut self, sent: Sent, design: &Protocol) -> (Answer, Vec<Message>) {
+    pub(super) fn run(&mut self, sent: Sent, design: &Protocol) -> (Answer, Vec<Hint>) {
         let id = sent.id;
         match sent.command {
-            Command::Ask { ticket } => self.ask(id, ticket, design),
+            Command::Ask { position } => self.ask(id, position, design),
             Command::Adopt { from } => (self.adopt(id, from, design), Vec::new()),
             Command::Renew => {
                 let before: Vec<_> = self.live().collect();
@@ -129,9 +129,9 @@ impl Server {
     fn ask(
         &mut self,
         id: RequestId,
-        ticket: Option<u8>,
+        position: Option<u8>,
         design: &Protocol,
-    ) -> (Answer, Vec<Message>) {
+    ) -> (Answer, Vec<Hint>) {
         let role = design.role(id);
         if self.ended == Some(id) {
             return (Answer::Done, Vec::new());
@@ -141,7 +141,7 @@ impl Server {
         let may_wait = design.mistake == Mistake::WaitsToUpgrade && !role.tries;
         if is_owned && role.mode == Mode::Write && !may_wait {
             if role.tries && self.may_upgrade(id, design) {
-                return (self.let_in(id, design), Vec::new());
+                return (self.grant_directly(id, design), Vec::new());
             }
             if design.mistake != Mistake::RefusedWaits {
                 self.queue.retain(|waiter| waiter.id != id);
@@ -151,27 +151,30 @@ impl Server {
         let nobody_waits = self.queue.is_empty() || design.mistake == Mistake::TriesFirst;
         let passes = is_owned && !may_wait && design.mistake != Mistake::OwnerWaits;
         if has_it || passes || nobody_waits && self.fits(id, design) {
-            return (self.let_in(id, design), Vec::new());
+            return (self.grant_directly(id, design), Vec::new());
         }
-        let ticket =
-            if role.tries { 0 } else { enqueue(&mut self.queue, &mut self.ticket, id, ticket) };
-        let mut messages = self.hand_over(design);
-        messages.retain(|message| message.id != id);
+        let position = if role.tries {
+            0
+        } else {
+            enqueue(&mut self.queue, &mut self.last_position, id, position)
+        };
+        let mut hints = self.hand_over(design);
+        hints.retain(|hint| hint.id != id);
         self.mark(id, false);
         if role.tries && self.queue.is_empty() && self.fits(id, design) {
-            return (self.let_in(id, design), messages);
+            return (self.grant_directly(id, design), hints);
         }
         let answer = if self.holds(id) {
             self.granted(id, design)
         } else if role.tries {
             Answer::Refused
         } else {
-            Answer::Queued { ticket, stamp: self.stamp(id) }
+            Answer::Queued { position, stamp: self.stamp(id) }
         };
-        (answer, messages)
+        (answer, hints)
     }
 
-    /// Whether what a request has is an offer.
+    /// Marks a request's lease as an offer, or as confirmed.
     pub(super) fn mark(&mut self, id: RequestId, is_offer: bool) {
         for hold in self.holds.iter_mut().filter(|hold| hold.id == id) {
             hold.is_offer = is_offer;
@@ -190,7 +193,7 @@ impl Server {
             self.holds.retain(|hold| hold.id != from);
         }
         self.ended = Some(from);
-        // It overtakes nobody: the place was never free.
+        // It overtakes nobody: the lock was never free.
         self.grant(id, 0, design);
         if design.mistake == Mistake::AdopterHasNewToken {
             self.token += 1;
@@ -199,12 +202,12 @@ impl Server {
         self.granted(id, design)
     }
 
-    /// Grants to a request that did not wait, or that holds already.
-    fn let_in(&mut self, id: RequestId, design: &Protocol) -> Answer {
+    /// Grants to a request that did not wait, or that holds the lock already.
+    fn grant_directly(&mut self, id: RequestId, design: &Protocol) -> Answer {
         if design.mistake != Mistake::StaysInQueue {
             self.queue.retain(|waiter| waiter.id != id);
         }
-        if !self.holds(id) || design.mistake == Mistake::Counts {
+        if !self.holds(id) || design.mistake == Mistake::CountsHolds {
             self.grant(id, u8::MAX, design);
         }
         self.mark(id, false);
@@ -232,7 +235,7 @@ impl Server {
         Answer::Done
     }
 
-    fn end(&mut self, id: RequestId, command: Command, design: &Protocol) -> Vec<Message> {
+    fn end(&mut self, id: RequestId, command: Command, design: &Protocol) -> Vec<Hint> {
         let is_out = self.holds(id);
         if !is_out || command == Command::Cancel {
             // A late copy of an ask may have queued it.
@@ -244,7 +247,7 @@ impl Server {
         let role = design.role(id);
         let is_owners = |hold: &Hold| role.has_owner_of(design.role(hold.id));
         match design.mistake {
-            Mistake::Counts if is_out => {
+            Mistake::CountsHolds if is_out => {
                 if let Some(one) = self.holds.iter().position(is_owners) {
                     self.holds.remove(one);
                 }

@@ -4,7 +4,7 @@ use super::mistake::Mistake;
 use crate::checker;
 use crate::faults::Faults;
 
-/// So many clients, each with so many acquisitions.
+/// The numbers of clients, and of acquisitions of each.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Protocol {
     pub(super) clients: u8,
@@ -23,7 +23,7 @@ impl Protocol {
         checker::holds(Self { faults, ..self });
     }
 
-    /// The mistake breaks the property where the design holds.
+    /// Checks that the design holds, and that the mistake breaks the property.
     pub(super) fn breaks(self, property: &'static str, mistake: Mistake, faults: Faults) {
         self.holds(faults);
         checker::breaks(Self { faults, mistake, ..self }, property);

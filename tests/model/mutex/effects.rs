@@ -5,20 +5,20 @@ use super::mistake::Mistake;
 use super::server::Flaw;
 use super::state::{LateWrite, State};
 use crate::client::{Client, Phase};
-use crate::messages::{Answer, Command, Message, Sent};
+use crate::messages::{Answer, Command, Hint, Sent};
 
 impl Protocol {
     pub(super) fn run(&self, state: &mut State, sent: Sent) -> Answer {
-        let (answer, message) = state.store.run(sent.id, sent.command, self.mistake);
+        let (answer, hint) = state.store.run(sent.id, sent.command, self.mistake);
         if let (Command::Adopt { from }, Answer::Granted { .. }) = (sent.command, answer) {
             state.tickets.use_up(from);
         }
-        if let Some(message) = message {
-            let waiter = &mut state.clients[usize::from(message.id.client)];
+        if let Some(hint) = hint {
+            let waiter = &mut state.clients[usize::from(hint.id.client)];
             let is_subscribed =
                 self.mistake != Mistake::SubscribesLate || waiter.phase == Phase::Asleep;
             if is_subscribed {
-                waiter.notify(message);
+                waiter.notify(hint);
             }
         }
         answer
@@ -28,13 +28,13 @@ impl Protocol {
         let client = &mut state.clients[at];
         client.receive();
         if client.phase == Phase::Asleep && self.mistake == Mistake::SubscribesLate {
-            client.phase = Phase::Deaf;
+            client.phase = Phase::Unsubscribed;
         }
     }
 
-    /// A waiter starts on the message alone, and claims at once.
-    pub(super) fn hear(&self, state: &mut State, at: usize, message: Message) {
-        let accepts = self.accepts(state, &state.clients[at], message);
+    /// A waiter starts at the hint, and claims the lock at once.
+    pub(super) fn take_hint(&self, state: &mut State, at: usize, hint: Hint) {
+        let accepts = self.accepts(state, &state.clients[at], hint);
         let client = &mut state.clients[at];
         if !accepts {
             if client.phase == Phase::Asleep {
@@ -42,21 +42,21 @@ impl Protocol {
             }
             return;
         }
-        // It goes by the window of its last answer, not by the message's.
+        // It goes by the window of its last answer, not by the hint's.
         let stamp = client.stamp.take().unwrap_or_default();
-        client.hold(message.token, stamp);
+        client.hold(hint.token, stamp);
         client.is_overlong = self.mistake == Mistake::WindowShrinks;
         let command = if self.mistake == Mistake::ClaimAcquires {
-            Command::Ask { ticket: client.ticket }
+            Command::Ask { position: client.position }
         } else {
             Command::Renew
         };
-        client.loose.push(Sent { id: client.id, command, is_awaited: true });
+        client.unordered.push(Sent { id: client.id, command, is_awaited: true });
     }
 
     pub(super) fn renewed(&self, state: &mut State, at: usize, answer: Answer) {
-        // A good answer makes the window longer, which is no change here, and
-        // must not open one that has run out.
+        // A good answer makes the window longer, which changes nothing here. It must not open a
+        // window that has ended.
         if answer == Answer::NotHeld {
             state.clients[at].is_lost = true;
         } else if self.mistake == Mistake::RenewalRevives {
@@ -65,10 +65,10 @@ impl Protocol {
         }
     }
 
-    /// The waiter has been told that it is queued, that window has not run
-    /// out, and the offer was made upon it or a later ask.
-    pub(super) fn accepts(&self, state: &State, client: &Client, message: Message) -> bool {
-        let is_of_this_wait = self.mistake == Mistake::NoStamp || client.is_of_this_wait(message);
+    /// True if the waiter has been told that it is queued, its window has not ended, and the offer
+    /// was made in that window or after a later ask.
+    pub(super) fn accepts(&self, state: &State, client: &Client, hint: Hint) -> bool {
+        let is_of_this_wait = self.mistake == Mistake::NoStamp || client.is_of_this_wait(hint);
         state.has_window(client) && is_of_this_wait
     }
 
@@ -92,7 +92,7 @@ impl Protocol {
         self.release(&mut state.clients[at]);
     }
 
-    /// A write reaches the resource.
+    /// A write arrives at the resource.
     pub(super) fn reach(&self, state: &mut State, write: LateWrite) {
         if write.token < state.fence && self.mistake != Mistake::NoFence {
             return;
@@ -136,7 +136,7 @@ impl Protocol {
             client.requests.clear();
         }
         if self.mistake == Mistake::OldConnectionLives {
-            client.loose.append(&mut client.requests);
+            client.unordered.append(&mut client.requests);
         }
         if client.phase == Phase::Asking && self.mistake == Mistake::NewIdOnRetry {
             client.renumber();

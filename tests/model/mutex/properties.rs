@@ -35,34 +35,34 @@ pub(super) fn all() -> Vec<Property<Protocol>> {
     ]
 }
 
-/// A holder has an older token than the last: another was granted since, and
-/// it does not know.
+/// True if a holder has an older token than the last one: another was granted since, and the holder
+/// does not know.
 fn is_behind(state: &State) -> bool {
     let is_old = |token| token < state.store.granted;
     state.clients.iter().any(|client| state.believes(client) && is_old(client.token))
         && !state.has_failed_over
 }
 
-/// A failover that lost a grant is the one excuse: tokens are for that.
+/// Only a failover that lost a grant excuses two holders, because tokens guard against them.
 fn has_two_holders(state: &State) -> bool {
     let holders = state.clients.iter().filter(|client| state.believes(client));
     holders.count() > 1 && !state.has_failed_over
 }
 
-/// Somebody sleeps, and nothing will wake it: nobody does anything, and either
-/// it does not poll, or polling is in vain.
+/// True if a waiter sleeps and nothing will wake it: no client does anything, and the waiter does
+/// not poll, or polls in vain.
 fn is_stuck(model: &Protocol, state: &State) -> bool {
     let is_idle = |phase| matches!(phase, Phase::Asleep | Phase::Done | Phase::Dead);
     let is_still = state.clients.iter().all(|client| client.is_quiet() && is_idle(client.phase));
     let sleeps = state.clients.iter().any(|client| client.phase == Phase::Asleep);
     let holder = state.store.server.lock.id();
     let is_in_vain =
-        holder.is_some_and(|id| !state.keeps_alive(id) && !model.can_run_out(state, id));
+        holder.is_some_and(|id| !state.keeps_alive(id) && !model.can_expire(state, id));
     is_still && sleeps && (!model.mistake.polls() || is_in_vain)
 }
 
-/// The lock, or a place in its queue, belongs to a request that its client has
-/// done with, and that nobody may adopt. What the dead leave runs out.
+/// True if the server has a lease or a queue entry of a request that its client has finished, and
+/// that nobody may adopt. Windows end what dead clients leave.
 fn leaves_something(state: &State) -> bool {
     let is_left = |id: RequestId| {
         let client = &state.clients[usize::from(id.client)];

@@ -1,10 +1,10 @@
 //! The server: the record, the queue, and the scripts, each of them one step.
 
 use super::mistake::Mistake;
-use crate::messages::{Answer, Command, Message, RequestId, Stamp};
+use crate::messages::{Answer, Command, Hint, RequestId, Stamp};
 use crate::queue::{Waiter, enqueue};
 
-/// The tokens of a grant: for so many leases in a turn.
+/// The tokens of a grant, for this many leases in a turn.
 pub(super) const BLOCK: u8 = 3;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -12,12 +12,12 @@ pub(super) enum Lock {
     Absent,
     Free,
     Held(RequestId),
-    /// Handed over, and not claimed yet.
+    /// Offered to a waiter, and not confirmed yet.
     Offered(RequestId),
 }
 
 impl Lock {
-    /// The request it is held by, or offered to.
+    /// The request that holds it, or has the offer.
     pub(super) const fn id(self) -> Option<RequestId> {
         match self {
             Self::Held(id) | Self::Offered(id) => Some(id),
@@ -32,11 +32,11 @@ pub(super) struct Server {
     pub(super) lock: Lock,
     /// The last token, 0 if there is no record.
     token: u8,
-    /// The record's flag: somebody may wait.
+    /// The record's flag: there may be waiters.
     is_awaited: bool,
     /// The request that ended last.
     ended: Option<RequestId>,
-    /// In the order of tickets.
+    /// In the order of positions.
     pub(super) queue: Vec<Waiter>,
 }
 
@@ -44,7 +44,7 @@ impl Server {
     pub(super) const EMPTY: Self =
         Self { lock: Lock::Absent, token: 0, is_awaited: false, ended: None, queue: Vec::new() };
 
-    fn run_out(&mut self, id: RequestId, mistake: Mistake) {
+    fn expire(&mut self, id: RequestId, mistake: Mistake) {
         if self.lock.id() == Some(id) {
             let queue = std::mem::take(&mut self.queue);
             // A counter is a key of its own, and stays.
@@ -66,22 +66,22 @@ pub(super) enum Flaw {
     Overtaken,
 }
 
-/// The server with what stands outside of its memory: time.
+/// The server and the time, which is outside of its memory.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Store {
     pub(super) server: Server,
-    /// A copy that lags behind, and takes over in a failover.
+    /// A copy that is behind, and takes over in a failover.
     pub(super) replica: Server,
-    /// The greatest token ever granted. The clock is always past its block,
-    /// since time passes between grants …
+    /// The greatest token ever granted. The clock is always past its block, since time passes
+    /// between grants …
     pub(super) granted: u8,
     /// … unless this server's clock is behind.
     pub(super) behind: u8,
-    /// The greatest token that anybody has had: within a turn they are counted up.
+    /// The greatest token of any holder. Within a turn tokens are counted up.
     pub(super) used: u8,
-    /// The last ticket.
-    ticket: u8,
-    /// For each request.
+    /// The last position that was given.
+    last_position: u8,
+    /// The stamps of each client's requests.
     stamps: Vec<[Stamp; Self::SERIALS]>,
     pub(super) flaw: Option<Flaw>,
 }
@@ -96,7 +96,7 @@ impl Store {
             granted: 0,
             behind: 0,
             used: 0,
-            ticket: 0,
+            last_position: 0,
             stamps: vec![[Stamp::default(); Self::SERIALS]; usize::from(clients)],
             flaw: None,
         }
@@ -106,16 +106,16 @@ impl Store {
         self.stamps[usize::from(id.client)][usize::from(id.serial)]
     }
 
-    /// Ends what the request has: its lease, its offer or its heartbeat.
-    pub(super) fn run_out(&mut self, id: RequestId, mistake: Mistake) {
+    /// Ends the request's lease, offer or heartbeat.
+    pub(super) fn expire(&mut self, id: RequestId, mistake: Mistake) {
         let stamp = &mut self.stamps[usize::from(id.client)][usize::from(id.serial)];
         if self.server.lock != Lock::Offered(id) {
             stamp.heartbeat += 1;
         } else if mistake != Mistake::GoesByHeartbeat {
             stamp.offer += 1;
         }
-        self.server.run_out(id, mistake);
-        self.replica.run_out(id, mistake);
+        self.server.expire(id, mistake);
+        self.replica.expire(id, mistake);
     }
 
     /// Runs a command's script.
@@ -124,10 +124,10 @@ impl Store {
         id: RequestId,
         command: Command,
         mistake: Mistake,
-    ) -> (Answer, Option<Message>) {
+    ) -> (Answer, Option<Hint>) {
         let before = self.server.lock;
         let outcome = match command {
-            Command::Ask { ticket } => self.ask(id, ticket, mistake),
+            Command::Ask { position } => self.ask(id, position, mistake),
             Command::Adopt { from } => (self.adopt(id, from, mistake), None),
             Command::Renew => (self.renew(id), None),
             Command::Release => self.release(id, mistake),
@@ -144,9 +144,9 @@ impl Store {
     fn ask(
         &mut self,
         id: RequestId,
-        ticket: Option<u8>,
+        position: Option<u8>,
         mistake: Mistake,
-    ) -> (Answer, Option<Message>) {
+    ) -> (Answer, Option<Hint>) {
         let stamp = self.stamp(id);
         let server = &mut self.server;
         if server.lock.id() == Some(id) {
@@ -166,8 +166,8 @@ impl Store {
             self.server.is_awaited = false;
             return (Answer::Granted { token: self.server.token, stamp }, None);
         }
-        let ticket = enqueue(&mut self.server.queue, &mut self.ticket, id, ticket);
-        let message = match self.server.lock {
+        let position = enqueue(&mut self.server.queue, &mut self.last_position, id, position);
+        let hint = match self.server.lock {
             Lock::Absent | Lock::Free => self.hand_over(Some(id), mistake),
             Lock::Held(_) | Lock::Offered(_) => {
                 self.server.is_awaited = true;
@@ -177,7 +177,7 @@ impl Store {
         if self.server.lock == Lock::Held(id) {
             (Answer::Granted { token: self.server.token, stamp }, None)
         } else {
-            (Answer::Queued { ticket, stamp }, message)
+            (Answer::Queued { position, stamp }, hint)
         }
     }
 
@@ -185,13 +185,13 @@ impl Store {
         let holder = self.server.lock.id();
         let has_it = holder == Some(id);
         let is_there = holder == Some(from) && self.server.ended != Some(id);
-        if !has_it && !is_there && (holder.is_none() || mistake != Mistake::AdoptsAnybodys) {
+        if !has_it && !is_there && (holder.is_none() || mistake != Mistake::AdoptsFromAnyHolder) {
             return Answer::NotHeld;
         }
         if has_it || mistake == Mistake::AdopterKeepsToken {
             self.server.lock = Lock::Held(id);
         } else if mistake != Mistake::AdopterKeepsId {
-            // It overtakes nobody: the place was never free.
+            // It overtakes nobody: the lock was never free.
             self.grant(Lock::Held(id), 0, mistake);
         }
         if !has_it {
@@ -208,7 +208,7 @@ impl Store {
         Answer::Done
     }
 
-    fn release(&mut self, id: RequestId, mistake: Mistake) -> (Answer, Option<Message>) {
+    fn release(&mut self, id: RequestId, mistake: Mistake) -> (Answer, Option<Hint>) {
         if self.ends(id, mistake) || mistake == Mistake::PlainDelete {
             return (Answer::Done, self.finish(id, mistake));
         }
@@ -218,7 +218,7 @@ impl Store {
         (Answer::Done, None)
     }
 
-    fn cancel(&mut self, id: RequestId, mistake: Mistake) -> Option<Message> {
+    fn cancel(&mut self, id: RequestId, mistake: Mistake) -> Option<Hint> {
         if self.ends(id, mistake) {
             return self.finish(id, mistake);
         }
@@ -227,21 +227,21 @@ impl Store {
         if self.server.lock != Lock::Absent {
             return None;
         }
-        let message = self.hand_over(None, mistake);
+        let hint = self.hand_over(None, mistake);
         if self.server.lock == Lock::Absent {
             self.server.lock = Lock::Free;
         }
-        message
+        hint
     }
 
-    /// A release or a cancel of this request frees the lock.
+    /// True if a release or a cancel of this request frees the lock.
     fn ends(&self, id: RequestId, mistake: Mistake) -> bool {
         let is_offered = self.server.lock == Lock::Offered(id);
         self.server.lock == Lock::Held(id) || is_offered && mistake != Mistake::OfferIsNotEnded
     }
 
-    /// Ends a lease or an offer: the next has it, or it is free.
-    fn finish(&mut self, id: RequestId, mistake: Mistake) -> Option<Message> {
+    /// Ends a lease or an offer. The next waiter gets the lock, or it is free.
+    fn finish(&mut self, id: RequestId, mistake: Mistake) -> Option<Hint> {
         let is_awaited = self.server.is_awaited;
         self.server.ended = Some(id);
         self.server.lock = Lock::Free;
@@ -249,9 +249,8 @@ impl Store {
         if is_awaited { self.hand_over(None, mistake) } else { None }
     }
 
-    /// Gives the lock to the first live waiter: at once if it is the one that
-    /// asks, else as an offer.
-    fn hand_over(&mut self, asker: Option<RequestId>, mistake: Mistake) -> Option<Message> {
+    /// Gives the lock to the first live waiter: at once if that one asks, else as an offer.
+    fn hand_over(&mut self, asker: Option<RequestId>, mistake: Mistake) -> Option<Hint> {
         while !self.server.queue.is_empty() {
             let head = self.server.queue.remove(0);
             if !head.is_live {
@@ -259,17 +258,17 @@ impl Store {
             }
             let is_asker = asker == Some(head.id);
             let lock = if is_asker { Lock::Held(head.id) } else { Lock::Offered(head.id) };
-            self.grant(lock, head.ticket, mistake);
+            self.grant(lock, head.position, mistake);
             self.server.is_awaited =
                 !self.server.queue.is_empty() && mistake != Mistake::DroppedFlag;
             let stamp = self.stamp(head.id);
-            let message = Message { id: head.id, token: self.server.token, stamp };
-            return (!is_asker).then_some(message);
+            let hint = Hint { id: head.id, token: self.server.token, stamp };
+            return (!is_asker).then_some(hint);
         }
         None
     }
 
-    fn grant(&mut self, lock: Lock, ticket: u8, mistake: Mistake) {
+    fn grant(&mut self, lock: Lock, position: u8, mistake: Mistake) {
         let block = if mistake == Mistake::NoBlock { 1 } else { BLOCK };
         let counted = self.server.token + block;
         let now = (self.granted + block).saturating_sub(self.behind);
@@ -277,7 +276,7 @@ impl Store {
         if token <= self.used {
             self.flaw = Some(Flaw::RepeatedToken);
         }
-        if self.server.queue.iter().any(|waiter| waiter.is_live && waiter.ticket < ticket) {
+        if self.server.queue.iter().any(|waiter| waiter.is_live && waiter.position < position) {
             self.flaw = Some(Flaw::Overtaken);
         }
         self.granted = self.granted.max(token);

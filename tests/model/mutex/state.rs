@@ -19,21 +19,21 @@ pub(super) struct State {
     pub(super) late_writes: Vec<LateWrite>,
 }
 
-/// A write that is on its way to the resource when its lease was detached or handed over.
+/// A write that was on its way to the resource when its lease was detached or handed over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct LateWrite {
     pub(super) token: u8,
-    /// Nobody has written since it was read what it is based on.
+    /// Nobody has written since the read that it is based on.
     pub(super) is_fresh: bool,
 }
 
 impl State {
-    /// The client believes that it holds, and its window has not run out.
+    /// True if the client believes that it holds the lock, and its window has not ended.
     pub(super) fn believes(&self, client: &Client) -> bool {
         client.is_holder() && self.has_window(client)
     }
 
-    /// A write that it began may arrive late.
+    /// A write of this client may arrive late.
     pub(super) fn leave_write(&mut self, at: usize) {
         let client = &self.clients[at];
         if client.phase == Phase::HasRead {
@@ -42,7 +42,7 @@ impl State {
         }
     }
 
-    /// Its client lives, and is at work on it.
+    /// True if its client lives and works on it.
     pub(super) fn keeps_alive(&self, id: RequestId) -> bool {
         let client = &self.clients[usize::from(id.client)];
         client.phase != Phase::Dead && client.knows(id)

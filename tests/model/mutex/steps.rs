@@ -11,16 +11,16 @@ use crate::client::{Client, Phase};
 use crate::messages::RequestId;
 use crate::tickets::Tickets;
 
-/// The first number is a client, the second one of its messages.
+/// The first number is a client, the second one a hint for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Action {
     Start(usize),
     /// The server runs the next command of the connection.
     Run(usize),
-    /// The server runs a command that came another way.
-    RunLoose(usize),
+    /// The server runs a command that does not keep the order.
+    RunUnordered(usize),
     Receive(usize),
-    Hear(usize, usize),
+    TakeHint(usize, usize),
     Subscribe(usize),
     Poll(usize),
     Read(usize),
@@ -30,21 +30,20 @@ pub(super) enum Action {
     Adopt(usize, RequestId),
     /// Leaves its lease to another task of its client.
     HandOver(usize),
-    /// The task that was to have it next in the turn is gone.
-    TakeBack(usize),
-    /// The resource is reached by a write of one that had the lease before.
+    /// The task that was to take up the lease is gone.
+    CancelHandoff(usize),
+    /// A late write of a former holder arrives at the resource.
     WriteLate(usize),
-    /// Sees that its window has run out, and stops.
+    /// Sees that its window has ended, and stops.
     Notice(usize),
     Cancel(usize),
-    /// Sends again what was not answered; the answer was lost, or the command
-    /// is late.
+    /// Sends the unanswered command again. The answer was lost, or the command is late.
     TimeOut(usize),
-    /// Sends again what was not answered, since the command was lost.
+    /// Sends the unanswered command again, because the command was lost.
     Reconnect(usize),
-    LoseMessage(usize, usize),
+    LoseHint(usize, usize),
     Die(usize),
-    RunOut(RequestId),
+    Expire(RequestId),
     Replicate,
     FailOver,
 }
@@ -67,7 +66,7 @@ impl Model for Protocol {
     }
 
     fn actions(&self, state: &State, actions: &mut Vec<Action>) {
-        // States after a flaw are of no interest.
+        // States after a flaw are not explored.
         if state.store.flaw.is_some() {
             return;
         }
@@ -75,7 +74,7 @@ impl Model for Protocol {
             self.actions_of(state, at, client, actions);
         }
         actions.extend((0..state.late_writes.len()).map(Action::WriteLate));
-        self.run_outs(state, actions);
+        self.expiries(state, actions);
         if state.left.failovers > 0 {
             if state.store.server != state.store.replica {
                 actions.push(Action::Replicate);
@@ -94,8 +93,8 @@ impl Model for Protocol {
                     state.clients[at].answers.push(answer);
                 }
             }
-            Action::RunLoose(at) => {
-                let sent = state.clients[at].loose.remove(0);
+            Action::RunUnordered(at) => {
+                let sent = state.clients[at].unordered.remove(0);
                 let answer = self.run(&mut state, sent);
                 let is_known = state.clients[at].id == sent.id && sent.is_awaited;
                 if is_known && state.clients[at].is_holder() {
@@ -103,19 +102,19 @@ impl Model for Protocol {
                 }
             }
             Action::Receive(at) => self.receive(&mut state, at),
-            Action::Hear(at, message) => {
-                let message = state.clients[at].messages.remove(message);
-                self.hear(&mut state, at, message);
+            Action::TakeHint(at, hint) => {
+                let hint = state.clients[at].hints.remove(hint);
+                self.take_hint(&mut state, at, hint);
             }
-            Action::LoseMessage(at, message) => {
-                state.left.messages -= 1;
-                state.clients[at].messages.remove(message);
+            Action::LoseHint(at, hint) => {
+                state.left.hints -= 1;
+                state.clients[at].hints.remove(hint);
             }
             Action::Read(at) => self.read(&mut state, at),
             Action::Write(at) => self.write(&mut state, at),
             Action::Detach(at) => state.detach(at),
             Action::HandOver(at) => self.hand_over(&mut state, at),
-            Action::TakeBack(at) => self.take_back(&mut state.clients[at]),
+            Action::CancelHandoff(at) => self.cancel_handoff(&mut state.clients[at]),
             Action::Adopt(at, from) => {
                 state.clients[at].rounds -= 1;
                 state.clients[at].adopt(from);
@@ -133,11 +132,11 @@ impl Model for Protocol {
                 state.left.losses -= 1;
                 self.send_again(&mut state.clients[at], true);
             }
-            Action::RunOut(id) => {
+            Action::Expire(id) => {
                 if state.keeps_alive(id) {
                     state.left.pauses -= 1;
                 }
-                state.store.run_out(id, self.mistake);
+                state.store.expire(id, self.mistake);
                 state.tickets.use_up(id);
                 let client = &mut state.clients[usize::from(id.client)];
                 if client.is_overlong && client.id == id {
@@ -178,20 +177,20 @@ impl Protocol {
         if !client.requests.is_empty() {
             actions.push(Action::Run(at));
         }
-        if !client.loose.is_empty() {
-            actions.push(Action::RunLoose(at));
+        if !client.unordered.is_empty() {
+            actions.push(Action::RunUnordered(at));
         }
         if !client.answers.is_empty() {
             actions.push(Action::Receive(at));
         }
-        for (message, &content) in client.messages.iter().enumerate() {
-            // A message that comes before the answer to an ask is kept until then.
-            let is_kept = self.mistake != Mistake::ForgetsEarlyMessage;
+        for (hint, &content) in client.hints.iter().enumerate() {
+            // A hint that comes before the answer to an ask is kept until then.
+            let is_kept = self.mistake != Mistake::ForgetsEarlyHint;
             if client.phase == Phase::Asleep || self.accepts(state, client, content) || !is_kept {
-                actions.push(Action::Hear(at, message));
+                actions.push(Action::TakeHint(at, hint));
             }
-            if state.left.messages > 0 {
-                actions.push(Action::LoseMessage(at, message));
+            if state.left.hints > 0 {
+                actions.push(Action::LoseHint(at, hint));
             }
         }
         match client.phase {
@@ -199,7 +198,7 @@ impl Protocol {
                 actions.push(Action::Start(at));
                 actions.extend(state.tickets.ids().map(|from| Action::Adopt(at, from)));
             }
-            Phase::Deaf => actions.push(Action::Subscribe(at)),
+            Phase::Unsubscribed => actions.push(Action::Subscribe(at)),
             Phase::Asleep if self.mistake.polls() => actions.push(Action::Poll(at)),
             Phase::Holding => actions.push(Action::Read(at)),
             Phase::HasRead => actions.push(Action::Write(at)),
@@ -215,7 +214,7 @@ impl Protocol {
             actions.push(Action::HandOver(at));
         }
         if client.turns > 0 && client.phase == Phase::Holding {
-            actions.push(Action::TakeBack(at));
+            actions.push(Action::CancelHandoff(at));
         }
         let is_under_way = matches!(client.phase, Phase::Asking | Phase::Adopting | Phase::Asleep);
         if state.left.cancels > 0 && is_under_way {
@@ -233,28 +232,27 @@ impl Protocol {
         }
     }
 
-    /// Its asks are answered, and its lease has not run out: so no ask comes that
-    /// queues it again.
+    /// True if its asks are answered and its lease has not ended. Then no late ask queues it again.
     fn may_detach(&self, state: &State, client: &Client) -> bool {
         let is_answered = client.requests.is_empty() || self.mistake == Mistake::DetachOvertakes;
         let has_it = state.has_window(client) && !client.is_lost;
-        is_answered && (has_it || self.mistake == Mistake::DetachesWhatIsLost)
+        is_answered && (has_it || self.mistake == Mistake::DetachesLostLease)
     }
 
-    /// The leases, offers and heartbeats that can run out. A live client's can only after
-    /// a pause of the client, or on a slow network.
-    fn run_outs(&self, state: &State, actions: &mut Vec<Action>) {
+    /// The leases, offers and heartbeats that can end. Those of a live client end only if the
+    /// client pauses, or the network is slow.
+    fn expiries(&self, state: &State, actions: &mut Vec<Action>) {
         let server = &state.store.server;
         let waiting = server.queue.iter().filter(|waiter| waiter.is_live).map(|waiter| waiter.id);
         for id in server.lock.id().into_iter().chain(waiting) {
             let takes_pause = state.keeps_alive(id);
-            if (!takes_pause || state.left.pauses > 0) && self.can_run_out(state, id) {
-                actions.push(Action::RunOut(id));
+            if (!takes_pause || state.left.pauses > 0) && self.can_expire(state, id) {
+                actions.push(Action::Expire(id));
             }
         }
     }
 
-    pub(super) fn can_run_out(&self, state: &State, id: RequestId) -> bool {
+    pub(super) fn can_expire(&self, state: &State, id: RequestId) -> bool {
         self.mistake != Mistake::OfferWithoutWindow || state.store.server.lock != Lock::Offered(id)
     }
 }

@@ -14,26 +14,26 @@ mod the_design_holds {
     use crate::faults::Faults;
 
     #[test]
-    fn whatever_happens_to_two() {
+    fn for_two_clients_with_every_fault() {
         TWO.holds(Faults { failovers: 0, ..Faults::EACH });
-        TWO.holds(Faults { deaths: 0, messages: 0, ..Faults::EACH });
+        TWO.holds(Faults { deaths: 0, hints: 0, ..Faults::EACH });
     }
 
     #[test]
-    fn when_two_come_back() {
-        TWICE.holds(Faults { losses: 1, messages: 1, ..Faults::PAUSE });
+    fn for_two_clients_twice() {
+        TWICE.holds(Faults { losses: 1, hints: 1, ..Faults::PAUSE });
         TWICE.holds(Faults { deaths: 1, ..Faults::CANCEL });
         TWICE.holds(Faults::FAILOVER);
     }
 
     #[test]
-    fn among_three() {
+    fn for_three_clients() {
         THREE.holds(Faults::PAUSE);
         THREE.holds(Faults { losses: 1, ..Faults::CANCEL });
     }
 
-    /// By the other client, by itself, or by both; and what the one before sent may be
-    /// late, its write to the resource too.
+    /// The other client, the same client, or both adopt the lease. The former holder's commands may
+    /// be late, and its write to the resource, too.
     #[test]
     fn when_a_lease_is_adopted() {
         TWICE.holds(Faults { losses: 1, ..Faults::DETACH });
@@ -43,15 +43,15 @@ mod the_design_holds {
 
     #[test]
     #[ignore = "takes minutes: for the night"]
-    fn whatever_happens_when_a_lease_is_adopted() {
+    fn when_a_lease_is_adopted_with_more_faults() {
         TWICE.holds(Faults { pauses: 1, cancels: 1, ..Faults::DETACH });
-        TWICE.holds(Faults { deaths: 1, messages: 1, ..Faults::DETACH });
+        TWICE.holds(Faults { deaths: 1, hints: 1, ..Faults::DETACH });
         THREE.holds(Faults { pauses: 1, ..Faults::DETACH });
     }
 
     #[test]
     #[ignore = "takes minutes: for the night"]
-    fn whatever_happens_to_two_that_come_back() {
+    fn for_two_clients_twice_with_every_fault() {
         TWO.holds(Faults::EACH);
         TWICE.holds(Faults { failovers: 0, ..Faults::EACH });
         TWICE.holds(Faults { failovers: 1, ..Faults::PAUSE });
@@ -59,17 +59,17 @@ mod the_design_holds {
 
     #[test]
     #[ignore = "takes minutes: for the night"]
-    fn whatever_happens_to_three() {
+    fn for_three_clients_with_every_fault() {
         THREE.holds(Faults { failovers: 0, ..Faults::EACH });
     }
 
-    /// Tokens need the clock for a failover alone.
+    /// Only a failover makes tokens need the clock.
     #[test]
     fn with_counted_tokens_without_failover() {
         Protocol { mistake: Mistake::CountedTokens, ..TWICE }.holds(Faults::PAUSE);
     }
 
-    /// Polls are for what is lost.
+    /// Only losses make polls necessary.
     #[test]
     fn without_polls_while_nothing_is_lost() {
         Protocol { mistake: Mistake::NeverPolls, ..TWICE }.holds(Faults::CANCEL);
@@ -107,15 +107,15 @@ fn offer_is_not_ended() {
     TWO.breaks(LEFT_BEHIND, Mistake::OfferIsNotEnded, Faults::NONE);
 }
 
-/// A waiter polls and starts on the message, its lease runs out, and then the
-/// poll runs: it queues what the release does not find.
+/// A waiter polls and starts at the hint, and its lease ends. Then the poll runs and queues the
+/// request, which the release does not find.
 #[test]
 fn release_leaves_waiter() {
     TWICE.breaks(LEFT_BEHIND, Mistake::ReleaseLeavesWaiter, Faults::PAUSE);
 }
 
-/// A waiter polls, starts on the message and releases, and others come and go;
-/// then the poll runs, of a request that nobody remembers.
+/// A waiter polls, starts at the hint and releases. Others come and go. Then the poll of the
+/// forgotten request runs.
 #[test]
 fn release_overtakes() {
     TWICE.breaks(LEFT_BEHIND, Mistake::ReleaseOvertakes, Faults::NONE);
@@ -148,13 +148,13 @@ fn subscribes_late() {
 
 #[test]
 fn never_polls() {
-    TWO.breaks(LOST_WAKE_UP, Mistake::NeverPolls, Faults::MESSAGE);
+    TWO.breaks(LOST_WAKE_UP, Mistake::NeverPolls, Faults::HINT);
     TWO.breaks(LOST_WAKE_UP, Mistake::NeverPolls, Faults::DEATH);
 }
 
 #[test]
-fn forgets_early_message() {
-    TWO.breaks(LOST_WAKE_UP, Mistake::ForgetsEarlyMessage, Faults::NONE);
+fn forgets_early_hint() {
+    TWO.breaks(LOST_WAKE_UP, Mistake::ForgetsEarlyHint, Faults::NONE);
 }
 
 #[test]
@@ -172,67 +172,67 @@ fn dropped_flag() {
     THREE.breaks(OVERTAKEN, Mistake::DroppedFlag, Faults::NONE);
 }
 
-/// The message of an offer that ran out comes when the waiter is queued again.
+/// The hint of an ended offer comes when the waiter is queued again.
 #[test]
 fn no_stamp() {
     TWICE.breaks(TWO_HOLDERS, Mistake::NoStamp, Faults::PAUSE);
 }
 
-/// The message of an offer that ran out comes while the waiter is known to live.
+/// The hint of an ended offer comes while the waiter still counts as alive.
 #[test]
 fn goes_by_heartbeat() {
     TWICE.breaks(TWO_HOLDERS, Mistake::GoesByHeartbeat, Faults::PAUSE);
 }
 
-/// A waiter starts on the message, and the lease that its claim began runs out
-/// before the heartbeat would have.
+/// A waiter starts at the hint. The lease that its claim began ends before the heartbeat would
+/// have.
 #[test]
 fn window_shrinks() {
     TWICE.breaks(TWO_HOLDERS, Mistake::WindowShrinks, Faults::PAUSE);
 }
 
-/// The claim runs after the release, and after that of the next.
+/// The claim runs after the release, and after the next holder's release.
 #[test]
 fn claim_acquires() {
     TWICE.breaks(LEFT_BEHIND, Mistake::ClaimAcquires, Faults::NONE);
 }
 
-/// A waiter starts on the message and its lease runs out; its own late poll is
-/// granted anew, and the claim finds that lease.
+/// A waiter starts at the hint, and its lease ends. Its own late poll is granted anew, and the
+/// claim finds that lease.
 #[test]
 fn renewal_revives() {
     TWICE.breaks(BEHIND, Mistake::RenewalRevives, Faults::PAUSE);
 }
 
-/// Everybody with a copy of the ticket would hold the lease.
+/// Everybody with a copy of the position would hold the lock.
 #[test]
 fn adopter_keeps_id() {
     THREE.breaks(TWO_HOLDERS, Mistake::AdopterKeepsId, Faults::DETACH);
 }
 
-/// The lease ran out, and another took the lock.
+/// The lease ended, and another client acquired the lock.
 #[test]
-fn adopts_anybodys() {
-    THREE.breaks(FREED_ANOTHERS, Mistake::AdoptsAnybodys, Faults::DETACH);
+fn adopts_from_any_holder() {
+    THREE.breaks(FREED_ANOTHERS, Mistake::AdoptsFromAnyHolder, Faults::DETACH);
 }
 
-/// A write of the one before comes after the adopter has read.
+/// A write of the former holder comes after the adopter's read.
 #[test]
 fn adopter_keeps_token() {
     TWO.breaks(STALE_WRITE, Mistake::AdopterKeepsToken, Faults::DETACH);
 }
 
-/// A waiter polls, starts on the message and detaches, and the adopter comes and goes;
-/// then the poll runs, of a request that nobody remembers.
+/// A waiter polls, starts at the hint and detaches. The adopter comes and goes. Then the poll of
+/// the forgotten request runs.
 #[test]
 fn detach_overtakes() {
     THREE.breaks(LEFT_BEHIND, Mistake::DetachOvertakes, Faults::DETACH);
 }
 
-/// The same poll runs when the lease has run out, and before its client has seen that:
-/// a release would take it from the queue.
+/// The same poll runs when the lease has ended, before its client has seen that. A release would
+/// remove it from the queue.
 #[test]
-fn detaches_what_is_lost() {
+fn detaches_lost_lease() {
     let paused = Faults { pauses: 1, ..Faults::DETACH };
-    TWICE.breaks(LEFT_BEHIND, Mistake::DetachesWhatIsLost, paused);
+    TWICE.breaks(LEFT_BEHIND, Mistake::DetachesLostLease, paused);
 }

@@ -1,13 +1,13 @@
-//! Turns inside a process: a lease goes from one task of a client to the next, and the
-//! store sees one request that holds.
+//! Turns inside a process: a lease goes from one task of a client to the next, and the store sees
+//! one request that holds the lock.
 //!
-//! The next has a token of its own, from the block of the grant, and the window that the
-//! one before had. What that one has written by then may come late. An offer that was not
-//! confirmed goes on as one: the next claims it for itself, and the answer to the claim of
-//! the one before tells it nothing.
+//! The next holder has a token of its own, from the block of the grant, and the window of the
+//! holder before. Writes of that holder may come late. An unconfirmed offer stays an offer: the
+//! next holder claims it for itself, and ignores the answer to the former holder's claim.
 //!
-//! If the next task is gone before it takes the lease, a cancel takes it back. How long turns
-//! last is left out. That hand-overs pass waiters elsewhere is the point of a turn.
+//! If the next task is gone before it takes up the lease, a cancel ends the hand-off. The length
+//! of turns is left out. Hand-overs pass waiters of other clients, which is the purpose of a
+//! turn.
 
 use super::design::Protocol;
 use super::mistake::Mistake;
@@ -29,12 +29,11 @@ impl Store {
 }
 
 impl Protocol {
-    /// It has what it knows not to be lost, and there is a token for the next. It does not
-    /// matter whether all that was sent for its request is answered.
+    /// True if the client does not know that its lease is lost, and there is a token for the next
+    /// holder. Commands of the request may still be unanswered.
     pub(super) fn may_hand_over(&self, state: &State, client: &Client) -> bool {
         let has_it = state.has_window(client) && !client.is_lost;
-        let looks =
-            !matches!(self.mistake, Mistake::HandsOverWhatIsLost | Mistake::NewWindowInTurn);
+        let looks = !matches!(self.mistake, Mistake::HandsOverLostLease | Mistake::NewWindowInTurn);
         let has_token = !(client.token + 1).is_multiple_of(BLOCK);
         let counts = !matches!(self.mistake, Mistake::NoBlock | Mistake::OutrunsBlock);
         client.is_holder() && (has_it || !looks) && (has_token || !counts)
@@ -58,16 +57,16 @@ impl Protocol {
                 None
             }
             Mistake::ReleasesToo => Some(Command::Release),
-            Mistake::TakesBack => Some(Command::Cancel),
+            Mistake::CancelsTakenHandoff => Some(Command::Cancel),
             _ => None,
         };
         let sent = |command| Sent { id: client.id, command, is_awaited: false };
         client.requests.extend(also.map(sent));
     }
 
-    /// Nobody takes up what was handed over.
-    pub(super) fn take_back(&self, client: &mut Client) {
-        if self.mistake == Mistake::NotTakenBack {
+    /// Nobody takes the lease up.
+    pub(super) fn cancel_handoff(&self, client: &mut Client) {
+        if self.mistake == Mistake::HandoffIsNotCancelled {
             client.stop_waiting();
             client.finish();
         } else {

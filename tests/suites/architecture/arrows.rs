@@ -1,6 +1,6 @@
-//! Reads which file of a crate uses which: `use` lines and paths in the code, macros
-//! included, with re-exports resolved to the file that defines the item. Method calls have
-//! no path, and are not seen. Unit tests are left out.
+//! Finds out which file of a crate uses which, from the `use` lines and paths in the code and in
+//! macros. A re-export counts as the file that defines the item. Method calls have no path, so they
+//! are not seen. Unit tests are left out.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -24,11 +24,11 @@ pub(super) struct Arrow {
 pub(super) struct Crate {
     pub(super) files: BTreeSet<String>,
     pub(super) arrows: BTreeSet<Arrow>,
-    /// Imports of what is not a module from the crate's root: file, line and path.
+    /// Imports of items from the crate's root: file, line and path.
     pub(super) through_the_root: Vec<(String, usize, String)>,
 }
 
-/// A path as it is written, and where.
+/// A path, and where it is written.
 #[derive(Debug)]
 struct Written {
     /// The module it stands in, inline modules included.
@@ -37,7 +37,7 @@ struct Written {
     line: usize,
 }
 
-/// What one file says.
+/// The contents of one file.
 #[derive(Debug, Default)]
 struct Found {
     within: Module,
@@ -133,7 +133,7 @@ struct Resolver<'a> {
 }
 
 impl Resolver<'_> {
-    /// The file that defines what a path names. Nothing if it is no file of this crate.
+    /// The file that defines the item of a path. `None` if it is not in this crate.
     fn definer(&self, within: &[String], path: &[String]) -> Option<&String> {
         self.resolve(within, path, 0)
     }
@@ -143,7 +143,7 @@ impl Resolver<'_> {
             return None;
         }
         let absolute = self.absolute(within, path)?;
-        // The longest beginning that is a module, and what it brings into scope of the rest.
+        // The longest prefix that is a module, and the name that follows it.
         let (module, rest) = (0..=absolute.len())
             .rev()
             .map(|length| absolute.split_at(length))

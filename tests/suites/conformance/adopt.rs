@@ -55,7 +55,7 @@ fn in_the_way_of(kind: Kind) -> Kind {
     if kind == Kind::Read { Kind::Write } else { kind }
 }
 
-/// Another process's request, to take the place of this one.
+/// Another process's request, which adopts the lease of this one.
 fn heir(of: &Request, ttl: Duration) -> Request {
     Request { owner: of.owner.clone(), ..Client::new().request(of.kind, ttl) }
 }
@@ -64,7 +64,7 @@ async fn adopt(backend: &impl Backend, from: &Request, request: &Request) -> Ado
     backend.store().adopt(from.id, request).await.expect("the store answers")
 }
 
-/// The token of a request that must get the place.
+/// Adopts a lease, which must succeed. Returns the token.
 async fn adopted(backend: &impl Backend, from: &Request, request: &Request) -> u64 {
     match adopt(backend, from, request).await {
         Adoption::Adopted { token } => token,
@@ -72,7 +72,7 @@ async fn adopted(backend: &impl Backend, from: &Request, request: &Request) -> u
     }
 }
 
-/// Why a request must not get the place.
+/// Adopts a lease, which must fail. Returns the reason.
 async fn refused(backend: &impl Backend, from: &Request, request: &Request) -> LossReason {
     match adopt(backend, from, request).await {
         Adoption::NotHeld(reason) => reason,
@@ -114,7 +114,7 @@ pub(super) async fn an_owner_with_other_holds_keeps_his_token(backend: &impl Bac
         assert_eq!(adopted(backend, &holds[0], &heir_of_one).await, token);
     }
     assert_eq!(released(backend, &holds[1]).await, Ended::StillHeld(1));
-    // Now it is the owner's only one.
+    // Now this is the owner's only hold.
     let last = heir(&heir_of_one, LONG);
     let greater = adopted(backend, &heir_of_one, &last).await;
     assert!(greater > token);
@@ -139,7 +139,7 @@ pub(super) async fn permits_and_readers_have_no_token(backend: &impl Backend) {
 
 pub(super) async fn an_adoption_starts_the_ttl_anew(backend: &impl Backend) {
     for kind in KINDS {
-        // Be it longer or shorter than what was left.
+        // The new TTL may be longer or shorter than the time left.
         for (before, after) in [(SHORT * 4, LONG), (LONG * 3, LONG)] {
             let from = Client::new().owned(kind, "me", before);
             let heir = heir(&from, after);
@@ -185,7 +185,7 @@ pub(super) async fn a_second_adopter_learns_that_the_lease_is_taken(backend: &im
         assert!(after.holders[0].remaining <= LONG, "{kind:?}");
         assert!(matches!(renewed(backend, &second).await, Renewal::NotHeld(_)), "{kind:?}");
         assert_eq!(released(backend, &first).await, Ended::Released, "{kind:?}");
-        // Nor does it get what is free, or another's.
+        // It gets neither the free lock nor another's.
         assert!(matches!(refused(backend, &from, &second).await, Taken | Expired));
         let next = heir(&from, LONG);
         granted(backend, &next).await;
@@ -228,7 +228,7 @@ pub(super) async fn an_expired_lease_is_not_adopted(backend: &impl Backend) {
         assert_eq!(refused(backend, &from, &late).await, Expired, "{kind:?}");
         assert_eq!(inspected(backend).await.kind, None, "{kind:?}");
         assert!(matches!(renewed(backend, &late).await, Renewal::NotHeld(_)), "{kind:?}");
-        // Nor what another has since.
+        // It does not get a later holder's lease either.
         let next = Client::new().owned(kind, "you", LONG);
         let token = granted(backend, &next).await;
         let shown = shape(&inspected(backend).await);
@@ -237,7 +237,7 @@ pub(super) async fn an_expired_lease_is_not_adopted(backend: &impl Backend) {
         assert_eq!(granted(backend, &next).await, token, "{kind:?}");
         let _ = released(backend, &next).await;
     }
-    // Where others last longer.
+    // Here other leases last longer.
     for kind in [Kind::Reentrant, Kind::Semaphore { limit: 2, weight: 1 }, Kind::Read] {
         let client = Client::new();
         let (from, other) = (client.owned(kind, "me", SHORT), client.owned(kind, "me", LONG));
@@ -308,14 +308,14 @@ pub(super) async fn another_kind_is_not_adopted(backend: &impl Backend) {
         for other in KINDS.into_iter().filter(|other| *other != held) {
             let late = Client::new().owned(other, "me", LONG);
             let reason = refused(backend, &from, &late).await;
-            // A reader's lease is none of a writer's, in the same lock.
+            // A reader's lease is not a writer's, even of the same lock.
             let expected = if is_same(held, other) { Expired } else { Taken };
             assert_eq!(reason, expected, "{other:?} from {held:?}");
             assert_eq!(shape(&inspected(backend).await), shown, "{other:?} from {held:?}");
             assert!(matches!(renewed(backend, &late).await, Renewal::NotHeld(_)));
         }
         assert_eq!(released(backend, &from).await, Ended::Released, "{held:?}");
-        // A free lock may be another kind; it has nothing to adopt.
+        // A free lock may become another kind. It has no lease to adopt.
         for other in KINDS.into_iter().filter(|other| !is_same(*other, held)) {
             let late = Client::new().owned(other, "me", LONG);
             assert_eq!(refused(backend, &from, &late).await, Taken, "{other:?} from {held:?}");
@@ -326,7 +326,7 @@ pub(super) async fn another_kind_is_not_adopted(backend: &impl Backend) {
 
 pub(super) async fn the_former_holder_changes_nothing(backend: &impl Backend) {
     for kind in KINDS {
-        // Longer than its heir, so that what it sends could be seen.
+        // Its TTL is longer than its heir's, so any effect of its commands would show.
         let from = Client::new().owned(kind, "me", LONG * 3);
         let heir = heir(&from, LONG);
         granted(backend, &from).await;
@@ -336,7 +336,7 @@ pub(super) async fn the_former_holder_changes_nothing(backend: &impl Backend) {
             assert_eq!(acquire(backend, &from).await, Attempt::Ended, "{kind:?}");
             assert_eq!(ask(backend, &from, LIVE, FIRST).await, Attempt::Ended, "{kind:?}");
             assert!(matches!(renewed(backend, &from).await, Renewal::NotHeld(_)), "{kind:?}");
-            // It counts as ended, and is told so; a copy that keeps it keeps nothing.
+            // It counts as ended, and its release says so. A late `hold_at_least` keeps nothing.
             let ended = backend.store().release(&from, LONG * round).await.unwrap();
             assert!(matches!(ended, Ended::Released | Ended::StillHeld(1)), "{kind:?}: {ended:?}");
             assert!(!cancelled(backend, &from).await, "{kind:?}");
@@ -390,7 +390,7 @@ pub(super) async fn an_owner_stays(backend: &impl Backend) {
     }
 }
 
-/// Whatever a ticket says that was tampered with.
+/// A ticket that was tampered with may say anything.
 pub(super) async fn another_owner_or_weight_is_not_adopted(backend: &impl Backend) {
     for kind in KINDS {
         let client = Client::new();
@@ -444,7 +444,7 @@ pub(super) async fn a_writer_stays_beside_its_own_readers(backend: &impl Backend
     granted(backend, &of(Kind::Read, "me")).await;
     busy(backend, &of(Kind::Read, "you")).await;
     busy(backend, &of(Kind::Write, "you")).await;
-    // A reader's place changes nothing of the writer's.
+    // Adopting a reader's lease does not change the writer's.
     let other = heir(&reader, LONG);
     assert_eq!(adopted(backend, &reader, &other).await, 0);
     assert_eq!(granted(backend, &second).await, token);
@@ -475,7 +475,7 @@ pub(super) async fn other_holders_keep_their_leases(backend: &impl Backend) {
     }
 }
 
-/// The lease that is given up may have been the one that lasted longest.
+/// The adopted lease may have been the one that would end last.
 pub(super) async fn no_key_outlasts_the_holder(backend: &impl Backend) {
     for kind in KINDS {
         let client = Client::new();
@@ -553,7 +553,7 @@ pub(super) async fn waiters_are_served_after_the_adopter(backend: &impl Backend)
     }
 }
 
-/// The adoption was given up, and comes late.
+/// The adoption arrives after its cancel.
 pub(super) async fn a_cancelled_adopter_gets_nothing(backend: &impl Backend) {
     for kind in KINDS {
         let from = Client::new().owned(kind, "me", LONG);
@@ -566,7 +566,7 @@ pub(super) async fn a_cancelled_adopter_gets_nothing(backend: &impl Backend) {
         assert_eq!(shape(&after), shown, "{kind:?}");
         assert!(after.holders[0].remaining <= LONG, "{kind:?}");
         assert!(matches!(renewed(backend, &late).await, Renewal::NotHeld(_)), "{kind:?}");
-        // It is still there for another.
+        // Another can still adopt the lease.
         assert_eq!(renewed(backend, &from).await, Renewal::Renewed, "{kind:?}");
         adopted(backend, &from, &next).await;
         assert_eq!(released(backend, &next).await, Ended::Released, "{kind:?}");
@@ -594,7 +594,7 @@ pub(super) async fn an_ended_adopter_is_not_granted_again(backend: &impl Backend
     }
 }
 
-/// More than a command forgets at once.
+/// More leases than one command removes.
 const CROWD: u32 = 70;
 
 pub(super) async fn ended_leases_block_nobody(backend: &impl Backend) {
@@ -615,7 +615,7 @@ pub(super) async fn ended_leases_block_nobody(backend: &impl Backend) {
     let shown = inspected(backend).await;
     assert_eq!((shown.held, shown.holders[0].weight), (1, 3));
     let all = permit(CROWD * 2, LONG);
-    // Those are forgotten in two goes.
+    // Two commands remove them.
     for is_last in [false, true] {
         let attempt = acquire(backend, &all).await;
         assert_eq!(matches!(attempt, Attempt::Granted { .. }), is_last, "{attempt:?}");

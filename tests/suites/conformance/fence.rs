@@ -39,9 +39,9 @@ pub(super) async fn tokens_grow_across_expiry(backend: &impl Backend) {
     assert!(granted(backend, &client.mutex(LONG)).await > first);
 }
 
-/// Each grant takes a block of tokens. If it were larger than the clock's step
-/// from grant to grant, many grants in a row would leave the clock behind, and
-/// after an expiry, when only the clock is left, the tokens would go back.
+/// Each grant takes a block of tokens. If it were larger than the clock's step from grant to grant,
+/// many grants in a row would get ahead of the clock. After an expiry only the clock is left, and
+/// the tokens would go back.
 pub(super) async fn a_burst_of_grants_does_not_outrun_the_next_token(backend: &impl Backend) {
     let client = Client::new();
     for _ in 0..2_000 {

@@ -35,10 +35,10 @@ pub(super) use cases;
 
 const NAMES: [&str; 3] = ["a", "b", "c"];
 
-/// Renewed within the second, and not lost where the machine is busy for another.
+/// The first renewal comes after a second. A busy machine may be late by another.
 const TTL: Duration = Duration::from_secs(3);
 
-/// They can be had at once.
+/// Checks that all of them can be acquired at once.
 async fn are_free(locks: &Locks, names: &[&str]) {
     for name in names {
         locks.mutex(*name).try_lock().await.unwrap().release().await.unwrap();
@@ -52,7 +52,7 @@ async fn are_busy(locks: &Locks, names: &[&str]) {
     }
 }
 
-/// They are given up in the background.
+/// Waits until all of them are released in the background.
 async fn become_free(locks: &Locks, names: &[&str]) {
     for name in names {
         let mutex = locks.mutex(*name).wait(Duration::from_secs(5));
@@ -134,7 +134,7 @@ pub(super) async fn a_try_names_the_busy_lock_and_takes_none(backend: &impl Back
         are_free(&first, &free).await;
         held.release().await.unwrap();
     }
-    // A wait of no time does not wait either.
+    // A wait of zero does not wait either.
     let held = first.mutex("b").lock().await.unwrap();
     let tried = second.all(NAMES).wait(Duration::ZERO).lock().await;
     assert!(matches!(tried, Err(LockError::Busy { .. })), "{tried:?}");
@@ -173,7 +173,7 @@ pub(super) async fn a_wait_that_times_out_releases_all(backend: &impl Backend) {
         }
         other => panic!("{other:?}"),
     }
-    // Before the error is there, they are.
+    // The locks are free before the error is returned.
     are_free(&first, &["a", "b"]).await;
     held.release().await.unwrap();
     become_free(&first, &["c"]).await;
@@ -246,7 +246,7 @@ pub(super) async fn a_loss_during_the_wait_starts_over(backend: &impl Backend) {
     backend.until_queued("c", 1).await;
     let _ = first.force_release("a").await.unwrap();
     let taken = first.mutex("a").lock().await.unwrap();
-    // It learns of it, gives the other one back, and waits for the first again.
+    // The set learns of the loss, releases the other lock, and waits for the first again.
     backend.until_queued("a", 1).await;
     become_free(&first, &["b"]).await;
     held.release().await.unwrap();
@@ -285,8 +285,8 @@ pub(super) async fn a_dropped_wait_releases_all(backend: &impl Backend) {
     are_free(&first, &["c"]).await;
 }
 
-/// Rings of three, each of which has one in common with each of its neighbours; both
-/// of one client and of several.
+/// Sets of three form a ring: each shares a lock with each of its neighbours. They are of one
+/// client, and of several.
 pub(super) async fn overlapping_sets_take_turns(backend: &impl Backend) {
     let clients = [backend.locks().await, backend.locks().await];
     let mut turns = tokio::task::JoinSet::new();

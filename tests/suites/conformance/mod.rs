@@ -1,5 +1,5 @@
-//! The contract of every store, by capability. One line makes a store take them
-//! all; a case that is in no list is dead code, which the lints refuse.
+//! The contract of every store, by capability. One line runs all cases on a store. A case that is
+//! in no list is dead code, which the lints refuse.
 
 mod adopt;
 mod core;
@@ -56,7 +56,7 @@ macro_rules! conformance {
     };
 }
 
-/// The same for one without a queue, that keeps mutexes and read-write locks alone.
+/// The same for a store without a queue, which has only mutexes and read-write locks.
 macro_rules! without_queue {
     ($backend:ident) => {
         use leasehold_tests::backend::$backend as Store;
@@ -136,13 +136,13 @@ mod cluster {
     conformance!(Cluster);
 }
 
-/// Longer than any test: a slow machine must not turn a lease into a lost one.
+/// Longer than any test, so a slow machine loses no lease.
 const LONG: Duration = Duration::from_secs(30);
 
 /// The only permit of a semaphore.
 const PERMIT: Kind = Kind::Semaphore { limit: 1, weight: 1 };
 
-/// For the cases that are about expiry. A third of it is what a command has.
+/// The TTL for cases about expiry. A command has a third of it.
 const SHORT: Duration = Duration::from_millis(300);
 
 /// Requests of one client.
@@ -169,7 +169,7 @@ impl Client {
         self.request(Kind::Semaphore { limit, weight }, LONG)
     }
 
-    /// A request of this owner's.
+    /// A request of this owner.
     fn owned(&self, kind: Kind, owner: &str, ttl: Duration) -> Request {
         let owner = Some(Owner::new(owner).expect("a name"));
         Request { owner, ..self.request(kind, ttl) }
@@ -204,12 +204,12 @@ async fn granted(backend: &impl Backend, request: &Request) -> u64 {
     }
 }
 
-/// The time that a request must be told to wait, while another holds the lock.
+/// The time that a refused request is told to wait, while another holds the lock.
 async fn busy(backend: &impl Backend, request: &Request) -> Duration {
     refused(backend, request, false).await
 }
 
-/// The same, while nobody holds it and it is kept.
+/// The same, while nobody holds the lock and it is kept.
 async fn kept(backend: &impl Backend, request: &Request) -> Duration {
     refused(backend, request, true).await
 }
@@ -236,7 +236,7 @@ async fn ask(
     backend.store().acquire(request, waiting).await.expect("the store answers")
 }
 
-/// Joins the queue, or asks again; what it was told.
+/// Joins the queue, or asks again. Returns the answer.
 async fn queued(
     backend: &impl Backend,
     request: &Request,
@@ -249,7 +249,7 @@ async fn queued(
     }
 }
 
-/// Joins the queue for the first time; its position.
+/// Joins the queue for the first time. Returns the position.
 async fn waits(backend: &impl Backend, request: &Request, live: Duration) -> u64 {
     queued(backend, request, live, FIRST).await.0
 }
@@ -290,7 +290,7 @@ async fn cancelled(backend: &impl Backend, request: &Request) -> bool {
     backend.store().cancel(request).await.unwrap()
 }
 
-/// Claims what the request must have been offered.
+/// Confirms the offer that the request must have.
 async fn claims(backend: &impl Backend, request: &Request) {
     assert_eq!(renewed(backend, request).await, Renewal::Renewed);
 }

@@ -40,7 +40,7 @@ macro_rules! cases {
 }
 pub(super) use cases;
 
-/// A lock beside others: on a cluster, all of one script are in one slot.
+/// A lock that can be acquired with others: on a cluster, all keys of a script are in one slot.
 fn key(name: &str) -> LockKey {
     LockKey::new(format!("of:{{one}}:{name}")).unwrap()
 }
@@ -70,7 +70,7 @@ async fn all(backend: &impl Backend, requests: &[Request]) -> Vec<u64> {
     tokens
 }
 
-/// They must be refused, and those of them in `free` left as they were.
+/// All must be refused. The locks of `free` must still be free.
 async fn none(backend: &impl Backend, requests: &[Request], free: &[usize]) {
     let Err(Some(refused)) = ask(backend, requests).await else { panic!("they are refused") };
     assert!(refused < requests.len());
@@ -230,7 +230,7 @@ pub(super) async fn a_kept_lock_refuses_all(backend: &impl Backend) {
     none(backend, &several(&client, ["a", "b"], LONG), &[0]).await;
 }
 
-/// The waiter with the offer came before all requests now.
+/// The waiter with the offer asked before these requests.
 pub(super) async fn an_offered_lock_refuses_all(backend: &impl Backend) {
     let client = Client::new();
     let [holder, first] = several(&client, ["b", "b"], LONG);
@@ -253,8 +253,8 @@ pub(super) async fn waiters_are_not_overtaken_after_an_expiry(backend: &impl Bac
     all(backend, &several(&client, ["a", "b"], LONG)).await;
 }
 
-/// It is free, because the release passed over so many dead waiters that it did not reach
-/// the live one.
+/// The lock is free, because the release passed over so many dead waiters that it did not reach the
+/// live one.
 pub(super) async fn waiters_of_a_free_lock_are_not_overtaken(backend: &impl Backend) {
     let client = Client::new();
     let holder = of(&client, "b", LONG);

@@ -1,4 +1,4 @@
-//! How long an offer waits for its waiter, and what becomes of silent waiters.
+//! Offers and the time that they last, and silent waiters.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -32,7 +32,7 @@ const OFFER: Duration = Duration::from_secs(1);
 const KINDS: [Kind; 4] =
     [Kind::Mutex, Kind::Reentrant, Kind::Semaphore { limit: 1, weight: 1 }, Kind::Write];
 
-/// Each of an owner of its own.
+/// A request of an owner of its own.
 fn request(client: &Client, kind: Kind) -> Request {
     static OWNERS: AtomicU64 = AtomicU64::new(0);
     let owner = OWNERS.fetch_add(1, Ordering::Relaxed).to_string();
@@ -56,7 +56,7 @@ pub(super) async fn an_unconfirmed_offer_passes_on_and_its_waiter_keeps_its_plac
         backend.pass(OFFER).await;
         let answer = ask(backend, &next, LIVE, QueuePosition::Assigned(place)).await;
         assert!(matches!(answer, Attempt::Granted { .. }), "{kind:?}: {answer:?}");
-        // It lives after all.
+        // The waiter lives after all.
         let (told, ..) = queued(backend, &late, LIVE, QueuePosition::Assigned(position)).await;
         assert_eq!(told, position);
         let _ = released(backend, &next).await;
@@ -76,7 +76,7 @@ async fn keeps(backend: &impl Backend, request: &Request, until: Stamp) {
 pub(super) async fn a_kept_offer_lasts_as_long_as_its_waiters_heartbeat(backend: &impl Backend) {
     const LIVE: Duration = Duration::from_secs(4);
     let mut all = Vec::new();
-    // Some ask again in time, and some stay silent.
+    // Some waiters ask again in time, and some stay silent.
     for (nth, kind) in KINDS.into_iter().chain(KINDS).enumerate() {
         let key = LockKey::new(format!("lock:{nth}")).unwrap();
         let clients = [(); 4].map(|()| Client::new());
@@ -84,7 +84,7 @@ pub(super) async fn a_kept_offer_lasts_as_long_as_its_waiters_heartbeat(backend:
         let [holder, slow, next, tries] = clients.each_ref().map(request);
         granted(backend, &holder).await;
         let (position, until, _) = queued(backend, &slow, LIVE, FIRST).await;
-        // A place without an offer is not kept.
+        // A waiter without an offer gets no longer time.
         keeps(backend, &slow, until).await;
         let place = waits(backend, &next, super::LIVE).await;
         assert!(busy(backend, &tries).await > LIVE, "{kind:?}");
@@ -123,26 +123,26 @@ pub(super) async fn a_late_copy_of_a_keeping_release_changes_nothing(backend: &i
         let (_, until, _) = queued(backend, &waiter, LIVE, FIRST).await;
         let (_, of_next, _) = queued(backend, &next, LIVE, FIRST).await;
         let _ = released(backend, &holder).await;
-        // Another's, and one that no waiter is believed, change nothing.
+        // Another waiter's offer, or an end that no waiter may have, changes nothing.
         keeps(backend, &next, of_next).await;
         keeps(backend, &holder, until).await;
-        // In microseconds or milliseconds: a store's own.
+        // A store counts in microseconds or in milliseconds.
         let much = u64::try_from(LIVE_MOST.as_micros()).unwrap();
         keeps(backend, &waiter, until + much).await;
         assert!(busy(backend, &tries).await <= OFFER, "{kind:?}");
-        // It was confirmed meanwhile.
+        // The offer was confirmed meanwhile.
         claims(backend, &waiter).await;
         keeps(backend, &waiter, until).await;
         let left = busy(backend, &tries).await;
         assert!(left > LIVE && left <= LONG, "{kind:?}: {left:?}");
-        // It has ended, and the next has the lock.
+        // The lease has ended, and the next waiter has the lock.
         let _ = released(backend, &waiter).await;
         keeps(backend, &waiter, until).await;
         assert!(busy(backend, &tries).await <= OFFER, "{kind:?}");
         assert_ne!(renewed(backend, &waiter).await, Renewal::Renewed, "{kind:?}");
         claims(backend, &next).await;
         let _ = released(backend, &next).await;
-        // Or nobody has it.
+        // Now the lock is free.
         keeps(backend, &waiter, until).await;
         keeps(backend, &next, of_next).await;
         granted(backend, &tries).await;

@@ -1,4 +1,5 @@
-//! Operators, for all kinds of locks: a name's kind, its holders, and taking it by force.
+//! The commands of operators, for all kinds of locks: the kind of a name, its holders, and a forced
+//! release.
 
 use leasehold::LockKey;
 use leasehold::LossReason::Expired;
@@ -93,7 +94,7 @@ pub(super) async fn a_name_is_one_kind_of_lock(backend: &impl Backend) {
             {
                 assert_eq!(answer, Attempt::WrongKind, "{other:?} where {held:?} is held");
             }
-            // None of its commands change anything.
+            // No command of this request changes anything.
             assert!(matches!(renewed(backend, &request).await, Renewal::NotHeld(_)));
             assert!(matches!(released(backend, &request).await, Ended::NotHeld(_)));
             assert!(!cancelled(backend, &request).await);
@@ -289,7 +290,7 @@ pub(super) async fn waiters_are_shown_in_order(backend: &impl Backend) {
     let second = Client::new().request(Kind::Semaphore { limit: 12, weight: 1 }, LONG);
     waits(backend, &first, LIVE).await;
     backend.pass(SHORT).await;
-    // Behind the first, whatever its limit is.
+    // It queues behind the first, whatever its limit is.
     waits(backend, &second, LIVE).await;
     let shown = inspected(backend).await;
     assert_eq!(shown.waiting, 2);
@@ -331,7 +332,7 @@ pub(super) async fn every_kind_is_taken_by_force(backend: &impl Backend) {
         let next = client.owned(kind, "you", LONG);
         let token = granted(backend, &next).await;
         assert!(token > u64::from(fence) || !kind.is_fenced());
-        // Its release does nothing to the next.
+        // Its release does not change the next holder's lease.
         assert!(matches!(released(backend, &holder).await, Ended::NotHeld(_)), "{kind:?}");
         assert_eq!(renewed(backend, &next).await, Renewal::Renewed, "{kind:?}");
         assert!(!was_forced(backend, &next).await);
@@ -445,7 +446,7 @@ pub(super) async fn the_first_waiter_is_served_after_a_force(backend: &impl Back
     }
 }
 
-/// Told by a store in memory, where hints are heard at once.
+/// A store in memory delivers hints at once.
 #[tokio::test]
 async fn the_first_waiter_is_told_to_ask() {
     let backend = Memory::start().await;

@@ -1,5 +1,5 @@
-//! All cases of one server, over TLS. A process reads the authorities that it trusts from its
-//! environment, which it can't change safely: so they run in a second process of this program.
+//! All cases of one server, over TLS. A process reads its trusted authorities from its environment,
+//! which it can't change safely. So the cases run in a second process of this program.
 
 use std::process::Command;
 

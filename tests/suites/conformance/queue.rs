@@ -134,7 +134,7 @@ pub(super) async fn many_dead_are_passed_over(backend: &impl Backend) {
     }
 }
 
-/// It is told to ask again at once, not at its next heartbeat.
+/// The live waiter is told to ask again at once, not at its next heartbeat.
 pub(super) async fn many_dead_do_not_delay_a_live_waiter(backend: &impl Backend) {
     for kind in [Kind::Mutex, PERMIT] {
         let client = Client::new();
@@ -223,7 +223,7 @@ pub(super) async fn a_cancelled_offer_is_handed_on(backend: &impl Backend) {
     assert_eq!(ask(backend, &first, LIVE, FIRST).await, Attempt::Ended);
 }
 
-/// A late copy of an ask queued again what its holder has given up since.
+/// A late copy of an ask queues a request again that its holder has released.
 pub(super) async fn a_released_waiter_leaves_the_queue(backend: &impl Backend) {
     let (client, holder, [ghost, late]) = held(backend, Kind::Mutex).await;
     waits(backend, &ghost, LIVE).await;
@@ -361,8 +361,8 @@ pub(super) async fn every_command_may_be_sent_twice(backend: &impl Backend) {
     assert_eq!(granted(backend, &second).await, token);
 }
 
-/// In memory alone: on a server, only the client of the connection is told, which
-/// `faults::hints` is about.
+/// In memory only. On a server, only the connection's own client gets the hint, which
+/// `faults::hints` tests.
 #[tokio::test]
 async fn in_memory_an_offer_is_announced_to_its_client() {
     let backend = &Memory::start().await;
@@ -388,7 +388,7 @@ async fn in_memory_an_offer_is_announced_to_its_client() {
         hints.received.try_recv().is_err(),
         "others are told nothing, and what is held is no offer"
     );
-    // A client that is gone is told nothing.
+    // A dropped client gets no hints.
     drop(hints);
     assert_eq!(released(backend, &first).await, Ended::Released);
     claims(backend, &second).await;

@@ -72,7 +72,7 @@ pub(super) async fn another_kind_takes_a_lock_with_only_dead_waiters(backend: &i
             waits(backend, &client.request(mine, LONG), SHORT).await;
         }
         backend.pass(SHORT).await;
-        // One command passes over some of the dead, and not over all of them.
+        // One command passes over some of the dead waiters, but not over all.
         let _ = released(backend, &holder).await;
         let other = client.request(others, LONG);
         granted_in_the_end(backend, &other).await;

@@ -125,7 +125,7 @@ pub(super) async fn all_holds_have_the_same_token_and_the_next_owner_a_greater_o
         assert!(token > last);
         last = token;
         assert_eq!(released(backend, &holds[0]).await, Ended::Released);
-        // A new grant, though to the same owner: another may have been there.
+        // This is a new grant, although to the same owner: another may have held the lock.
         let token = granted(backend, &holds[1]).await;
         assert!(token > last);
         last = token;
@@ -310,7 +310,7 @@ pub(super) async fn a_waiter_that_re_enters_leaves_the_queue(backend: &impl Back
     claims(backend, &offered).await;
     let answer = ask(backend, &mine, SHORT, QueuePosition::Assigned(position)).await;
     assert!(matches!(answer, Attempt::Granted { .. }), "{answer:?}");
-    // Another waiter is served now: this one's lease would be an offer again.
+    // If it were still in the queue, this would serve it, and make its lease an offer.
     assert!(!cancelled(backend, &between).await);
     let _ = released(backend, &offered).await;
     backend.pass(SHORT).await;

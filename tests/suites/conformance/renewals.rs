@@ -44,7 +44,7 @@ pub(super) async fn answers_come_in_the_order_of_the_requests(backend: &impl Bac
         let (held, dead, taken) = (own("held", LONG), own("dead", SHORT), own("taken", LONG));
         granted(backend, &held).await;
         granted(backend, &dead).await;
-        // It has the name as another kind.
+        // The client holds the name as another kind.
         let other = KINDS.into_iter().find(|other| !is_same(*other, kind)).expect("others");
         let another = at(&name("taken"), client.owned(other, "me", LONG));
         granted(backend, &another).await;
@@ -132,7 +132,7 @@ async fn many(backend: &impl Backend, count: usize) {
     let requests: Vec<_> = kinds.map(named).collect();
     for (nth, request) in requests.iter().enumerate() {
         let _ = acquire(backend, &Request { ttl: LONG, ..request.clone() }).await;
-        // Some ended, each in another place of its hundred.
+        // Some have ended, each at another index of its hundred.
         if nth % 7 == 3 {
             let _ = released(backend, request).await;
         }

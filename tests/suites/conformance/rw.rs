@@ -176,7 +176,7 @@ pub(super) async fn an_ended_reader_does_not_block_a_writer(backend: &impl Backe
     granted(backend, &first).await;
     backend.pass(SHORT).await;
     granted(backend, &writer).await;
-    // And it is not let in beside the other one any more.
+    // The dead reader's owner is not let in beside the writer.
     busy(backend, &client.owned(Kind::Read, "dead", LONG)).await;
     assert_eq!(renewed(backend, &dead).await, Renewal::NotHeld(Taken));
 }

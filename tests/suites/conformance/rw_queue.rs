@@ -174,7 +174,8 @@ pub(super) async fn a_writer_may_read_and_goes_on_reading(backend: &impl Backend
     waits(backend, &next, LIVE).await;
     granted(backend, &first).await;
     assert_eq!(renewed(backend, &behind).await, Renewal::NotHeld(Taken));
-    // Without a gap: it only reads from now on, and so do those at the head.
+    // The lock is never free in between: the owner only reads from now on, and the readers at the
+    // head of the queue read with it.
     assert_eq!(released(backend, &writer).await, Ended::Released);
     claims(backend, &behind).await;
     assert_eq!(renewed(backend, &first).await, Renewal::Renewed);
@@ -213,7 +214,7 @@ pub(super) async fn a_request_that_would_wait_for_itself_is_refused(backend: &im
     granted(backend, &writer).await;
     assert_eq!(ask(backend, &again, LIVE, FIRST).await, Attempt::WouldDeadlock);
     assert_eq!(acquire(backend, &again).await, Attempt::WouldDeadlock);
-    // It blocks nobody.
+    // A refused request blocks nobody.
     let _ = released(backend, &writer).await;
     granted(backend, &read(&client, LONG)).await;
 }
@@ -236,7 +237,7 @@ pub(super) async fn after_an_upgrade_the_others_wait_for_both(backend: &impl Bac
 pub(super) async fn an_owner_without_leases_does_not_wait_for_itself(backend: &impl Backend) {
     let client = Client::new();
     granted(backend, &read(&client, LONG)).await;
-    // More than one command forgets.
+    // More leases than one command removes.
     for _ in 0..140 {
         granted(backend, &client.owned(Kind::Read, "me", SHORT * 4)).await;
     }
@@ -252,8 +253,8 @@ pub(super) async fn an_owner_without_leases_does_not_wait_for_itself(backend: &i
     panic!("it was told to ask at once again and again");
 }
 
-/// More leases of an owner have ended than one command forgets, a writer's among them. The
-/// owner writes anew, and the former writer changes nothing.
+/// More leases of an owner have ended than one command removes. A writer's is among them. The owner
+/// writes anew, and the former writer's commands change nothing.
 pub(super) async fn an_ended_writer_lets_nobody_in_beside_the_next(backend: &impl Backend) {
     let client = Client::new();
     let me = |kind, ttl| client.owned(kind, "me", ttl);
@@ -261,7 +262,7 @@ pub(super) async fn an_ended_writer_lets_nobody_in_beside_the_next(backend: &imp
     for _ in 0..70 {
         granted(backend, &me(Kind::Read, SHORT)).await;
     }
-    // It ends after them, and so is not among the first to be forgotten.
+    // It ends after them, so it is not among the first to be removed.
     let former = me(Kind::Write, SHORT * 10);
     granted(backend, &former).await;
     backend.pass(SHORT * 10).await;
@@ -270,7 +271,7 @@ pub(super) async fn an_ended_writer_lets_nobody_in_beside_the_next(backend: &imp
     let stranger = read(&Client::new(), LONG);
     assert!(!cancelled(backend, &former).await);
     busy(backend, &stranger).await;
-    // All ended leases are forgotten.
+    // All ended leases are removed.
     let owner = former.owner.as_ref().expect("it was given one");
     assert!(backend.store().is_held_by(&former.key, owner).await.unwrap());
     busy(backend, &stranger).await;

@@ -1,5 +1,4 @@
-//! The basis of a turn inside a process: each grant reserves a block of tokens; and
-//! what comes of it, over every store.
+//! Turns over every store. Each grant reserves a block of tokens for the later holders of a turn.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -36,7 +35,7 @@ pub(super) use cases;
 /// The kinds with tokens.
 const FENCED: [Kind; 3] = [Kind::Mutex, Kind::Reentrant, Kind::Write];
 
-/// The last token of a lock, and that each next one is above its block.
+/// The last token of a lock. Checks that each next token is above its block.
 struct Tokens(u64);
 
 impl Tokens {
@@ -46,7 +45,7 @@ impl Tokens {
     }
 }
 
-/// Requests of so many clients and owners.
+/// This many requests, each of its own client and owner.
 fn requests<const N: usize>(kind: Kind, ttl: Duration) -> [Request; N] {
     std::array::from_fn(|n| Client::new().owned(kind, &format!("owner {n}"), ttl))
 }
@@ -86,7 +85,7 @@ pub(super) async fn an_offer_by_a_release_leaves_a_block(backend: &impl Backend)
         }
         for pair in all.windows(2) {
             ended(backend, &pair[0]).await;
-            // It asks again, and so is told.
+            // The waiter asks again, and so learns its token.
             tokens.next(granted(backend, &pair[1]).await);
         }
         ended(backend, &all[4]).await;
@@ -101,7 +100,7 @@ pub(super) async fn an_offer_by_a_cancel_leaves_a_block(backend: &impl Backend) 
         for waiter in [&first, &second, &third] {
             waits(backend, waiter, LIVE).await;
         }
-        // The cancel takes a lease back, then an offer.
+        // The cancel ends a lease, and then an offer.
         assert!(cancelled(backend, &holder).await, "{kind:?}");
         tokens.next(granted(backend, &first).await);
         ended(backend, &first).await;
@@ -113,7 +112,7 @@ pub(super) async fn an_offer_by_a_cancel_leaves_a_block(backend: &impl Backend) 
     }
 }
 
-/// Nobody released it: the first waiter gets it when it asks again.
+/// Nobody released the lock. The first waiter gets it when it asks again.
 pub(super) async fn a_queue_that_is_served_late_leaves_a_block(backend: &impl Backend) {
     let mut tokens = Tokens(0);
     for kind in FENCED {
@@ -123,7 +122,7 @@ pub(super) async fn a_queue_that_is_served_late_leaves_a_block(backend: &impl Ba
         waits(backend, &first, LIVE).await;
         waits(backend, &second, LIVE).await;
         backend.pass(SHORT).await;
-        // The one behind asks, and the first is offered it.
+        // The second waiter asks, and the first gets the offer.
         let _ = ask(backend, &second, LIVE, FIRST).await;
         tokens.next(granted(backend, &first).await);
         ended(backend, &first).await;
@@ -148,8 +147,8 @@ pub(super) async fn an_adoption_leaves_a_block(backend: &impl Backend) {
     }
 }
 
-/// The token that force tells is for writing to the resource: above all that are out, and
-/// below those to come.
+/// A forced release returns a token for writes to the resource. It is above all earlier tokens, and
+/// below all later ones.
 pub(super) async fn force_leaves_a_block(backend: &impl Backend) {
     let mut tokens = Tokens(0);
     for kind in FENCED {
@@ -167,7 +166,7 @@ pub(super) async fn force_leaves_a_block(backend: &impl Backend) {
 }
 
 pub(super) async fn locks_granted_together_leave_a_block_each(backend: &impl Backend) {
-    // On a cluster, all of one script are in one slot.
+    // On a cluster, all keys of a script are in one slot.
     let names = ["of:{one}:a", "of:{one}:b", "of:{one}:c"];
     let mut tokens = names.map(|_| Tokens(0));
     for _ in 0..5 {
@@ -180,14 +179,14 @@ pub(super) async fn locks_granted_together_leave_a_block_each(backend: &impl Bac
             tokens.next(token);
             ended(backend, request).await;
         }
-        // Beside those that come one by one.
+        // Single grants of the same lock count from the same token.
         let single = client.mutex(LONG);
         tokens[0].next(granted(backend, &single).await);
         ended(backend, &single).await;
     }
 }
 
-/// A repeated request has the token that it had.
+/// A repeated request keeps its token.
 pub(super) async fn a_grant_sent_twice_has_one_block(backend: &impl Backend) {
     for kind in FENCED {
         let [holder, waiter] = requests(kind, LONG);

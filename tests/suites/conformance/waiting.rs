@@ -59,7 +59,7 @@ pub(super) async fn a_wait_ends_with_the_release(backend: &impl Backend) {
 
 pub(super) async fn a_wait_ends_with_the_ttl_of_a_dead_holder(backend: &impl Backend) {
     let locks = backend.locks().await;
-    // Nobody renews it, nobody releases it.
+    // Nobody renews or releases the lease.
     let begun = Instant::now();
     granted(backend, &Client::new().mutex(SHORT * 2)).await;
     let lease = locks.mutex("a").lock().await.unwrap();
@@ -111,8 +111,8 @@ pub(super) async fn a_dropped_wait_leaves_nothing(backend: &impl Backend) {
     lease.release().await.unwrap();
 }
 
-/// Lets a client wait for what `acquire` asks for, and sends its number when it
-/// has it; holds it until the answer's sender is dropped.
+/// Starts a client that waits in `acquire`. Once granted, it sends its number with a sender, and
+/// holds the lock until that sender is dropped.
 async fn line_up<F: Future<Output = Lease> + Send + 'static>(
     granted: &mpsc::UnboundedSender<(u32, oneshot::Sender<()>)>,
     number: u32,
@@ -195,7 +195,7 @@ pub(super) async fn a_finished_wait_blocks_nobody(backend: &impl Backend) {
     let waited = second.mutex("a").wait(SHORT).lock().await;
     assert!(matches!(waited, Err(LockError::TimedOut { .. })));
     held.release().await.unwrap();
-    // Its place is given up in the background, at once.
+    // The dropped waiter leaves the queue in the background, at once.
     let lease = first.mutex("a").wait(Duration::from_secs(1)).lock().await.unwrap();
     lease.release().await.unwrap();
 }
@@ -226,7 +226,7 @@ pub(super) async fn a_handed_over_lease_is_renewed(backend: &impl Backend) {
     first.mutex("a").try_lock().await.unwrap().release().await.unwrap();
 }
 
-/// Though the waiter was known to live for longer.
+/// The heartbeat of the waiter lasts longer than the TTL.
 pub(super) async fn a_handed_over_lease_lasts_no_longer_than_its_ttl(backend: &impl Backend) {
     let (first, second) = (backend.locks().await, backend.locks().await);
     let held = first.mutex("a").lock().await.unwrap();
@@ -256,8 +256,8 @@ pub(super) async fn a_handed_over_lease_can_be_kept(backend: &impl Backend) {
     first.mutex("a").lock().await.unwrap().release().await.unwrap();
 }
 
-/// Though it asked while a longer hold was expected. The median of some: the machine may be
-/// busy, and a message may be lost.
+/// The waiter asked while it expected a longer hold. The test takes the median of several runs: the
+/// machine may be busy, and a message may be lost.
 pub(super) async fn waiters_get_a_kept_lock_when_the_keeping_ends(backend: &impl Backend) {
     let (first, second) = (backend.locks().await, backend.locks().await);
     let mut waited = Vec::new();
@@ -276,7 +276,7 @@ pub(super) async fn waiters_get_a_kept_lock_when_the_keeping_ends(backend: &impl
     assert!(waited[2] < SHORT * 3, "{waited:?}");
 }
 
-/// Each is judged by its own limit: a new version of a service may have another.
+/// Each request is judged by its own limit: a new version of a service may have another.
 pub(super) async fn a_raised_limit_lets_more_in(backend: &impl Backend) {
     let (old, new) = (backend.locks().await, backend.locks().await);
     let first = old.semaphore("s", 1).acquire().await.unwrap();

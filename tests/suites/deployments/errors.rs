@@ -49,8 +49,8 @@ async fn refused_to(store: &RedisStore, locks: &Locks) -> Refused {
 }
 
 impl Refused {
-    /// It surely did not run; `is_passing`: it may work a little later. The user is told
-    /// which lock it is about, and these words.
+    /// Checks that the command did not run, that `is_passing` says whether a retry may help, and
+    /// that the error names the lock and contains these words.
     fn is(&self, is_passing: bool, words: &[&str]) {
         let Self { error, told } = self;
         assert_eq!((error.outcome, error.is_passing), (Outcome::NotRun, is_passing), "{error:?}");
@@ -185,7 +185,7 @@ async fn a_server_that_loads_its_data_refuses_for_now() {
     std::fs::remove_dir_all(folder).unwrap();
 }
 
-/// A full server grants nothing; what is held is renewed and released, of every kind.
+/// A full server grants nothing. It renews and releases leases of every kind.
 #[tokio::test]
 async fn a_full_server_keeps_what_it_has() {
     let server = Server::start();
@@ -229,7 +229,7 @@ async fn a_user_without_rights_learns_which_right_is_missing() {
     for user in ["nobody", "elsewhere"] {
         refused(&url(user)).await.is(false, &["docs/keys.md"]);
     }
-    // In the middle of a script it may have done what came before.
+    // A script that fails in the middle may have written before.
     let Refused { error, told } = refused(&url("half")).await;
     assert_eq!((error.outcome, error.is_passing), (Outcome::Unknown, false));
     assert!(told.to_string().contains("docs/keys.md"), "{told}");
@@ -240,7 +240,7 @@ async fn a_server_without_room_for_clients_says_so() {
     let server = Server::start();
     let mut redis = server.redis().await;
     run(&mut redis, "CONFIG SET maxclients 1").await;
-    // It says so and closes, and the driver may see that first.
+    // The server sends the error and closes. The driver may see the close first.
     for _ in 0..10 {
         let error = Locks::connect(&server.url()).await.unwrap_err();
         super::assert_error_has(&error, &["maxclients"]);
@@ -250,7 +250,7 @@ async fn a_server_without_room_for_clients_says_so() {
     Locks::connect(&server.url()).await.unwrap();
 }
 
-/// A node that may not be asked what it is: it answers with what only a cluster says.
+/// The user may not ask the node what it is. Only a cluster gives these answers.
 #[tokio::test]
 async fn a_cluster_node_behind_a_plain_url_is_detected() {
     let table = std::env::temp_dir().join(format!("leasehold-node-{}", free_port()));

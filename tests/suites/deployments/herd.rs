@@ -1,4 +1,4 @@
-//! Connections are made with little: by many at once, through a slow link, from far away.
+//! Connections cost little: many at once, over a slow link, and from far away.
 
 use std::time::Duration;
 
@@ -13,13 +13,13 @@ use tokio::time::timeout;
 
 use super::errors::run;
 
-/// The most that a server reads of a connection before its first command.
+/// The most bytes that a server reads on a connection before its first command.
 const HANDSHAKE: u64 = 4096;
 
 /// Much longer than anything here takes.
 const LONG: Duration = Duration::from_secs(60);
 
-/// How many bytes the server has read.
+/// The number of bytes that the server has read.
 async fn read(server: &Server) -> u64 {
     server.info("stats", "total_net_input_bytes").await
 }
@@ -47,8 +47,8 @@ async fn a_handshake_is_short() {
     }
 }
 
-/// All lose their connections, hold what they hold, and go on; be it that the server has
-/// forgotten the scripts, of which each then sends those that it uses.
+/// All clients lose their connections, keep their leases, and go on. If the server has forgotten
+/// the scripts, each client sends only those that it uses.
 #[tokio::test]
 async fn a_herd_comes_back() {
     const MANY: u64 = 40;
@@ -70,7 +70,7 @@ async fn a_herd_comes_back() {
         .await;
         (read(&server).await - before) / MANY
     };
-    // The first time scripts may be sent that were not used before.
+    // The first time, clients may send scripts that they had not used before.
     come_back().await;
     let bytes = come_back().await;
     assert!(bytes <= HANDSHAKE, "{bytes} bytes a client");
@@ -79,7 +79,7 @@ async fn a_herd_comes_back() {
     assert!(bytes <= HANDSHAKE + 16_384, "{bytes} bytes a client");
 }
 
-/// Whether a connection to this port is begun and not yet answered.
+/// True if a connection to this port was begun and not yet answered.
 #[cfg(target_os = "linux")]
 fn is_knocking(port: u16) -> bool {
     const SYN_SENT: &str = "02";
@@ -87,8 +87,8 @@ fn is_knocking(port: u16) -> bool {
     table.contains(&format!(":{port:04X} {SYN_SENT} "))
 }
 
-/// The server's backlog is full when a client comes, whose first packet is dropped. The system
-/// sends that again after a second.
+/// The server's backlog is full when a client connects, so its first packet is dropped. The system
+/// resends that after a second.
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn a_full_backlog_does_not_cost_a_second() {
@@ -139,7 +139,7 @@ async fn a_full_backlog_does_not_cost_a_second() {
     assert!(tries.last().unwrap().is_ok(), "{tries:?}");
 }
 
-/// Connects by a proxy, locks, and is alone.
+/// Connects through a proxy, and acquires a lock.
 async fn assert_can_lock(proxy: &FaultProxy) {
     let url = format!("redis://{}/", proxy.addr());
     let lock = async {
@@ -151,7 +151,7 @@ async fn assert_can_lock(proxy: &FaultProxy) {
     timeout(LONG, lock).await.expect("it ends");
 }
 
-/// Of 250 kB a second.
+/// The link carries 250 kB a second.
 #[tokio::test]
 async fn a_slow_link_works() {
     let server = Server::start();
@@ -161,7 +161,7 @@ async fn a_slow_link_works() {
     assert_can_lock(&proxy).await;
 }
 
-/// Of 200 ms there and back.
+/// A round trip takes 200 ms.
 #[tokio::test]
 async fn a_long_round_trip_works() {
     let server = Server::start();

@@ -31,7 +31,7 @@ fn url(port: u16) -> String {
     format!("redis://127.0.0.1:{port}/")
 }
 
-/// Waits for a mutex; and that it does wait.
+/// Starts to wait for a mutex, and checks that it waits.
 async fn waits(locks: &Locks, name: &'static str) -> JoinHandle<Lease> {
     let mutex = locks.mutex(name).wait(Wait::Forever);
     let waiting = tokio::spawn(async move { mutex.lock().await.expect("it is served") });
@@ -44,7 +44,7 @@ async fn granted(waiting: JoinHandle<Lease>) -> Lease {
     timeout(SOON, waiting).await.expect("it is granted").unwrap()
 }
 
-/// A way to a server that is opened when the test says so.
+/// A port that leads to a server once the test opens it.
 struct Gate(AbortHandle);
 
 impl Gate {
@@ -76,7 +76,7 @@ async fn waiters_are_served_once_the_server_is_there() {
     let server = Server::start_on(port);
     granted(first).await.release().await.unwrap();
     let held = granted(second).await;
-    // Its record of itself, all kinds, and several at once.
+    // The client's record of itself, all kinds of locks, and several locks at once work.
     let told = locks.inspect("b").await.unwrap();
     assert!(told.holders[0].client.is_some(), "{told:?}");
     crate::kinds::every_kind_and_question(&locks).await;
@@ -106,12 +106,12 @@ async fn a_client_older_than_its_server_hears_of_a_release() {
             }
         };
         timeout(SOON, queued).await.expect("it waits in the queue");
-        // Where hints came late, it asks often until then.
+        // If hints started late, the waiter asks often until then.
         sleep(Duration::from_millis(500)).await;
         let begun = Instant::now();
         held.release().await.unwrap();
         granted(other).await.release().await.unwrap();
-        // It would ask again after two seconds.
+        // Without hints it would ask again after two seconds.
         assert!(begun.elapsed() < Duration::from_secs(1), "{:?}", begun.elapsed());
     }
 }
@@ -129,7 +129,7 @@ async fn a_try_fails_in_about_a_second() {
         matches!(error, LockError::Store { step: Step::Acquire, outcome: Outcome::NotRun, .. });
     assert!(is_it, "{error:?}");
     assert_error_has(&error, &["`order:42`", "is the server running"]);
-    // It is the store's failure for the layer as well.
+    // The layer reports a store failure as well.
     let ask = async |layer: LockLayer<&'static str>| {
         let service = layer.layer(service_fn(async |_: Request<()>| {
             Ok::<_, Infallible>(Response::new(Full::new(Bytes::from("done"))))
@@ -139,7 +139,7 @@ async fn a_try_fails_in_about_a_second() {
     let layer = || LockLayer::mutex(&locks, "a");
     assert_eq!(ask(layer()).await, StatusCode::SERVICE_UNAVAILABLE);
     assert_eq!(ask(layer().fail_open()).await, StatusCode::OK);
-    // And a campaign waits.
+    // A campaign waits.
     let leading = locks.lead("leader", async |_| 42);
     tokio::pin!(leading);
     assert!(timeout(Duration::from_millis(1500), &mut leading).await.is_err());
@@ -181,7 +181,7 @@ fn lines(log: &LogRecorder, word: &str) -> Vec<String> {
     text.lines().filter(|line| line.contains(word)).map(str::to_owned).collect()
 }
 
-/// On the test's runtime, where its log is heard.
+/// A client on the test's runtime, whose log the test records.
 fn client(url: &str) -> Locks {
     let (id, settings) = (ClientId::random(), Settings::default());
     let store = RedisStore::connect_lazy(url, &settings, id, Handle::current()).unwrap();
@@ -246,7 +246,7 @@ async fn sentinels_may_come_later() {
     granted(waiting).await.release().await.unwrap();
 }
 
-/// By several of its nodes, and by one that says what it is when it is there.
+/// The URL names several nodes, or one that turns out to be a node of a cluster.
 #[tokio::test]
 async fn a_cluster_may_come_later() {
     let ports = [free_port(), free_port()];
@@ -271,7 +271,7 @@ async fn a_cluster_may_come_later() {
             granted(next).await.release().await.unwrap();
         }
     }
-    // It learns only now that it has no right to ask about a cluster.
+    // The client learns only now that this is a cluster.
     let sync = Locks::builder().sync_replicas(1, Duration::from_secs(1));
     let sync = sync.connect_lazy(&url(ports[0])).unwrap();
     let error = sync.mutex("a").wait(SOON).lock().await.unwrap_err();

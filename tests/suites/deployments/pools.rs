@@ -15,7 +15,7 @@ use super::{CANARY, assert_no_secret};
 /// Much longer than anything here takes.
 const SOON: Duration = Duration::from_secs(10);
 
-/// As many pools are set up: connections are not tried before they are handed out.
+/// A pool in the usual set-up: it does not test connections before it hands them out.
 async fn pool(url: &str, size: u32) -> Pool<RedisConnectionManager> {
     let manager = RedisConnectionManager::new(url).unwrap();
     let builder = Pool::builder().max_size(size).test_on_check_out(false);
@@ -36,7 +36,7 @@ async fn every_kind_works_with_a_pool() {
     assert_eq!(pool.state().connections, pool.state().idle_connections, "all are put back");
 }
 
-/// No message comes, so waiters ask often.
+/// No hints come over a pool, so waiters ask often.
 #[tokio::test]
 async fn waiters_with_a_pool_are_served() {
     let server = Server::start();
@@ -89,7 +89,7 @@ async fn a_restarted_server_is_found_again() {
     drop(server);
 }
 
-/// The program keeps all of them for itself.
+/// The program keeps all connections for itself.
 #[tokio::test]
 async fn an_exhausted_pool_costs_one_connection() {
     let server = Server::start();
@@ -108,8 +108,8 @@ async fn a_pool_of_one_node_of_a_cluster_is_refused() {
     assert!(matches!(error, LockError::InvalidOption { option: "pool", .. }), "{error}");
 }
 
-/// Connections that the pool made are driven by the runtime they were made on; when it
-/// has ended, others are made.
+/// The runtime on which a pool makes a connection drives it. After the end of that runtime the
+/// client makes other connections.
 #[test]
 fn a_pool_outlives_the_runtime_it_was_made_on() {
     let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();

@@ -27,7 +27,7 @@ async fn keys(server: &Server) -> Vec<String> {
     redis::cmd("KEYS").arg("leasehold:lock:*").query_async(&mut redis).await.unwrap()
 }
 
-/// As soon as it is granted, the replica has it.
+/// The replica has a grant as soon as the holder has it.
 #[tokio::test]
 async fn a_grant_is_at_the_replica() {
     let [master, replica] = pair().await;
@@ -42,7 +42,7 @@ async fn a_grant_is_at_the_replica() {
     assert!(master.stats("wait").await.0 >= EVERY_KIND.len() as u64);
 }
 
-/// The replica stands still: what it does not have in time is taken back.
+/// The replica is frozen. A grant that it does not get in time is cancelled.
 #[tokio::test]
 async fn a_grant_that_the_replica_lacks_is_refused() {
     let [master, replica] = pair().await;
@@ -64,7 +64,7 @@ async fn a_grant_that_the_replica_lacks_is_refused() {
     waiting.await.unwrap().unwrap().release().await.unwrap();
 }
 
-/// WAIT holds up nobody else: another lock is renewed and released meanwhile.
+/// WAIT delays no other command: another lock is renewed and released meanwhile.
 #[tokio::test]
 async fn other_commands_are_not_delayed() {
     let [master, replica] = pair().await;
@@ -84,8 +84,7 @@ async fn other_commands_are_not_delayed() {
     waiting.await.unwrap().unwrap().release().await.unwrap();
 }
 
-/// A hand-over by a release has no WAIT behind it: its waiter asks again, and so waits for
-/// the replicas.
+/// No WAIT follows a hand-over by a release. The waiter asks again, and so waits for the replicas.
 #[tokio::test]
 async fn a_handed_over_lease_is_at_the_replica() {
     let [master, replica] = pair().await;

@@ -37,7 +37,7 @@ async fn the_rights_for_sentinels_are_enough() {
     assert_nothing_was_refused(sentinel.servers().iter().chain(sentinel.sentinels())).await;
 }
 
-/// All that a quorum has, each acquired, renewed and released.
+/// Acquires, renews and releases each kind of lock that a quorum has.
 async fn use_a_quorum(locks: &QuorumLocks) {
     let rw = locks.rw_lock("r").ttl(SHORT).wait(LONG);
     let mutex = locks.mutex("a").ttl(SHORT).wait(LONG).lock().await.unwrap();
@@ -50,7 +50,7 @@ async fn use_a_quorum(locks: &QuorumLocks) {
     }
 }
 
-/// New servers do not count at first, so that their age is asked for.
+/// New servers do not count at first, so the client asks for their age.
 #[tokio::test]
 async fn the_rights_for_a_quorum_are_enough() {
     let masters = Masters::start(3);
@@ -77,7 +77,7 @@ async fn the_rights_for_replicas_are_enough() {
     assert_nothing_was_refused(&servers).await;
 }
 
-/// Nothing counts that no replica is known to have, and the user is told why.
+/// A grant does not count unless a replica is known to have it. The error says why.
 #[tokio::test]
 async fn the_rights_for_replicas_are_needed() {
     let [master, _replica] = pair().await;

@@ -1,14 +1,13 @@
 //! Nothing that a program logs contains a password or the name of a lock.
 //!
-//! Another process connects in all ways, right and wrong, and meets with all that may go
-//! wrong afterwards; what it could write down meanwhile is read here. That is: every event
-//! and span of every crate, down to TRACE, what the driver logs, all metrics, what errors
-//! say, how clients, locks and leases show themselves, and the answers of the layer.
+//! Another process connects in all ways, right and wrong, and meets all faults after that. The
+//! test reads all that this process could write down: every event and span of every crate, down
+//! to TRACE, the driver's log, all metrics, the texts of errors, the `Debug` of clients, locks
+//! and leases, and the answers of the layer.
 //!
-//! Passwords are in none of it. The name of a lock may be personal, and is in no event
-//! above DEBUG, in no metric, in no client and in no answer of the layer. Errors do name
-//! it, since their caller asked for it by this name; so do the lock and the lease
-//! themselves.
+//! Nothing of it contains a password. The name of a lock may be personal. No event above DEBUG,
+//! no metric, no client and no answer of the layer contains it. Errors do, because their caller
+//! asked for the lock by this name, and so do the lock and the lease.
 
 use std::process::Command;
 
@@ -18,13 +17,13 @@ use leasehold_tests::secrets::{KEY, has};
 /// The common part of all passwords.
 const SECRET: &str = "canary-password";
 
-/// The part of the name that a template would have put in.
+/// The part of the name that a template would insert.
 const NAME: &str = KEY;
 
-/// Whether the name of a lock may be in what is said so.
+/// True if this line may contain the name of the lock.
 fn may_name_the_lock(line: &str) -> bool {
     let quiet = ["error ", "lock ", "event DEBUG", "event TRACE", "span DEBUG", "span TRACE"];
-    // The driver's own: what it sends and gets.
+    // The driver logs its commands and answers.
     quiet.iter().chain(&["log DEBUG", "log TRACE"]).any(|kind| line.starts_with(kind))
 }
 

@@ -1,5 +1,5 @@
-//! The sentinels decide which server is the master. The servers here are real; the sentinels
-//! are not, so that they say what a test wants, or nothing.
+//! The sentinels decide which server is the master. The servers here are real. The sentinels are
+//! the test's: they answer as the test says, or not at all.
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -25,7 +25,7 @@ enum Says {
     Unknown,
     /// It asks for a login.
     Who,
-    /// Nothing, ever.
+    /// It never answers.
     Silence,
 }
 
@@ -61,7 +61,7 @@ impl Sentinel {
     }
 }
 
-/// Answers each command; what sets up the connection is fine.
+/// Answers each command. Commands that set up the connection succeed.
 async fn serve(mut stream: TcpStream, says: Arc<Mutex<Says>>) {
     let (mut text, mut chunk) = (String::new(), [0; 1024]);
     while let Ok(read @ 1..) = stream.read(&mut chunk).await {
@@ -98,9 +98,9 @@ async fn sentinels<const N: usize>(says: [Says; N]) -> [Sentinel; N] {
     started.try_into().unwrap_or_else(|_| unreachable!())
 }
 
-/// A master and its replica, in step.
+/// A master, and a replica that has its data.
 pub(super) async fn pair() -> [Server; 2] {
-    // A replica that comes later could wait with it for its copy.
+    // Without the delay the replica gets its copy at once.
     let [master, replica] =
         [(); 2].map(|()| Server::start_with(&["--repl-diskless-sync-delay", "0"]));
     let mut redis = replica.redis().await;
@@ -110,8 +110,7 @@ pub(super) async fn pair() -> [Server; 2] {
     [master, replica]
 }
 
-/// Waits until a replica has what its master has: it may be linked, and sent nothing
-/// until it has said so.
+/// Waits until a replica has its master's data. A linked replica may still wait for it.
 async fn until_copied(master: &mut MultiplexedConnection) {
     let copied = async {
         // WAIT covers the writes of its own connection and all earlier ones.
@@ -132,7 +131,7 @@ async fn until_linked(redis: &mut MultiplexedConnection) {
     timeout(SOON * 2, linked).await.expect("it follows");
 }
 
-/// The messages of sentinels that have agreed.
+/// Makes `to` the master in place of `from`. The sentinels then name it.
 async fn fail_over(from: &Server, to: &Server, sentinels: &[Sentinel]) {
     let mut redis = from.redis().await;
     until_copied(&mut redis).await;
@@ -156,7 +155,7 @@ async fn a_lease_survives_a_failover() {
         sleep(Duration::from_secs(4)).await;
         assert!(lease.is_held(), "{resp} it is renewed at the new master");
 
-        // Waiters get hints there, too: far sooner than they would ask again.
+        // Waiters get hints from the new master, far sooner than they would ask again.
         let mut waits = Vec::new();
         let mut lease = lease;
         for _ in 0..5 {
@@ -203,7 +202,7 @@ async fn a_master_that_died_is_replaced() {
     timeout(SOON, waiting).await.unwrap().unwrap().unwrap().release().await.unwrap();
 }
 
-/// One that does not answer is not waited for, as long as most do.
+/// The client does not wait for a silent sentinel while most answer.
 #[tokio::test]
 async fn a_dead_sentinel_costs_little() {
     let server = Server::start();
@@ -215,7 +214,7 @@ async fn a_dead_sentinel_costs_little() {
     assert!(begun.elapsed() < Duration::from_millis(250), "{:?}", begun.elapsed());
     locks.mutex("a").lock().await.unwrap().release().await.unwrap();
 
-    // Most are dead, one of them silent: the one that is left is believed.
+    // Most sentinels are dead, and one is silent. The client believes the one that is left.
     let gone = free_port();
     all[2].port = gone;
     let begun = Instant::now();
@@ -267,7 +266,7 @@ async fn a_name_unknown_to_all_sentinels_is_reported() {
     assert_error_has(&error, &["no sentinel names a master", &port.to_string()]);
 }
 
-/// A login is the servers'; a sentinel has its own.
+/// The URL's login is for the servers. Sentinels have their own login.
 #[tokio::test]
 async fn sentinels_have_a_password_of_their_own() {
     let server = Server::start_with(&["--requirepass", CANARY]);

@@ -1,5 +1,4 @@
-//! How a client is connected to one server, and what it makes of what the server says
-//! of itself.
+//! The connections of a client to one server, and the checks of that server's settings.
 
 use leasehold_tests::requests;
 use std::time::{Duration, Instant};
@@ -28,7 +27,7 @@ async fn store(url: &str, settings: &Settings) -> RedisStore {
     RedisStore::connect(url, settings, ClientId::random(), Handle::current()).await.unwrap()
 }
 
-/// One of a quorum.
+/// A server of a quorum.
 async fn member(url: &str, settings: &Settings) -> QuorumServer {
     let (id, runtime) = (ClientId::random(), Handle::current());
     RedisStore::connect_quorum_server(url, settings, id, runtime).await.unwrap()
@@ -101,7 +100,7 @@ async fn several_connections_share_the_work() {
     assert_eq!(used, 4, "{list}");
 }
 
-/// Those that are due together go by the connections of their locks.
+/// Leases that are due together are renewed over the connections of their locks.
 #[tokio::test]
 async fn leases_of_several_connections_are_renewed() {
     let server = Server::start();
@@ -135,7 +134,7 @@ async fn a_unix_socket_works() {
     let _ = std::fs::remove_file(socket);
 }
 
-/// All of them are made anew.
+/// The client replaces all of them.
 #[tokio::test]
 async fn several_broken_connections_are_replaced() {
     let server = Server::start();
@@ -160,7 +159,7 @@ async fn locks_on_several_connections_are_not_one_command() {
     assert!(several.acquire_all(&all[..1]).is_some());
 }
 
-/// One node is enough to know it by, also where it has an address of its own.
+/// The URL of one node is enough to find the cluster.
 #[tokio::test]
 async fn a_node_of_a_cluster_leads_to_the_cluster() {
     let cluster = Cluster::start().await;
@@ -229,7 +228,7 @@ async fn a_server_that_was_just_started_grants_nothing() {
     drop(server);
 }
 
-/// A lease that others wait for, or that was never refused, has nothing to do with it.
+/// A client without a quorum does not need the server's age.
 #[tokio::test]
 async fn a_server_of_unknown_age_grants_nothing_in_a_quorum() {
     let server = Server::start_with(&["--rename-command", "INFO", ""]);
@@ -242,7 +241,7 @@ async fn a_server_of_unknown_age_grants_nothing_in_a_quorum() {
     assert!(matches!(usual.acquire(&request("a"), None).await, Ok(Attempt::Granted { .. })));
 }
 
-/// Once a client, and not for each connection.
+/// The client logs it once, not once for each connection.
 #[tokio::test]
 async fn a_badly_configured_server_is_logged() {
     let (warnings, _guard) = LogRecorder::start(Level::WARN);
@@ -265,7 +264,7 @@ async fn a_badly_configured_server_is_logged() {
     assert!(said.contains("keeps nothing on disk") && said.contains("allkeys-lru"), "{said}");
 }
 
-/// Once as well, by however many hosts it is named.
+/// The client logs it once, however many hosts the URL names.
 #[tokio::test]
 async fn a_badly_configured_cluster_is_logged() {
     let cluster = leasehold_tests::cluster::Cluster::start().await;

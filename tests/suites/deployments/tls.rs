@@ -1,6 +1,5 @@
-//! TLS, with one server and where servers name others. A process reads the authorities that it
-//! trusts from its environment, and installs its cryptography once: so another process is the
-//! client.
+//! TLS with one server, and with servers that name others. A process reads its trusted authorities
+//! from its environment, and installs its cryptography once. So another process is the client.
 
 use std::process::Command;
 use std::time::Duration;
@@ -11,11 +10,11 @@ use leasehold_tests::sentinel::Sentinel;
 use leasehold_tests::server::Server;
 use leasehold_tests::tls::{Tls, Wire, authority};
 
-/// Nobody is held for dead because the machine is busy.
+/// No server is declared dead because the machine is busy.
 const LONG: Duration = Duration::from_secs(60);
 
-/// That a process which trusts the servers can have each kind of lock there, and that no
-/// cryptography is installed for it, so that it can install its own.
+/// Checks that a process that trusts the servers can hold each kind of lock there, and that it can
+/// still install its own cryptography.
 fn assert_each_is_handed_over(url: &str) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_worker"));
     command.args([url, "each"]).env("SSL_CERT_FILE", authority()).env_remove("SSL_CERT_DIR");
@@ -23,7 +22,7 @@ fn assert_each_is_handed_over(url: &str) {
     assert_eq!(said, ["each was handed over"], "{url}");
 }
 
-/// That clients were told when a lock was theirs.
+/// Checks that clients got hints.
 async fn assert_hints_came(servers: &[Server], subscribe: &str) {
     let mut count = 0;
     for server in servers {
@@ -45,7 +44,7 @@ async fn a_cluster_works_over_tls() {
     let url = cluster.url();
     assert_each_is_handed_over(&url);
     assert_hints_came(cluster.nodes(), "ssubscribe").await;
-    // It is recognised by one of its nodes.
+    // The client recognises the cluster by one node.
     let (one, _) = url.split_once(',').expect("several");
     assert_each_is_handed_over(one);
 }
@@ -57,7 +56,7 @@ async fn sentinels_and_their_master_work_over_tls() {
     assert_hints_came(sentinel.servers(), "subscribe").await;
 }
 
-/// Hints come by a connection of their own.
+/// Hints come over a connection of their own.
 #[tokio::test]
 async fn resp2_works_over_tls() {
     let sentinel = Sentinel::start_by(Wire::Tls, 0, LONG).await;

@@ -47,8 +47,8 @@ async fn tell(redis: &mut [MultiplexedConnection], command: &str) {
     }
 }
 
-/// After a failover all clients connect anew at once. That a node has no room for one says
-/// nothing of what was asked of it, and passes.
+/// After a failover all clients reconnect at once. If a node has no room for a connection, the
+/// command did not run, and a retry may help.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn waiters_outlast_full_nodes() {
     let cluster = Cluster::start().await;

@@ -12,17 +12,17 @@ use tokio::time::{sleep, timeout};
 /// The lock.
 pub(super) const NAME: &str = "counter";
 
-/// Shorter than a failover takes: what is held meanwhile is lost.
+/// Shorter than a failover, so a lease that is held meanwhile is lost.
 const TTL: Duration = Duration::from_secs(1);
 
 const TASKS: usize = 8;
 
-/// Much longer than any of them waits.
+/// Much longer than any task waits.
 const SOON: Duration = Duration::from_secs(20);
 
-/// A number that no holder may read or write once a newer one was
-/// there. A server that lost its last writes may give a lock to a second holder, and
-/// the number stands for all that such a holder could do wrong.
+/// A number that no holder may read or write after a newer holder did. A server that lost its last
+/// writes may grant the lock to a second holder. The number stands for any harm that such a holder
+/// could do.
 #[derive(Default)]
 pub(super) struct Resource {
     newest: Option<Fence>,
@@ -54,19 +54,19 @@ impl Resource {
 struct Shared {
     resource: Mutex<Resource>,
     acknowledged: AtomicU64,
-    /// How often each was granted the lock.
+    /// The number of grants of each task.
     grants: [AtomicU64; TASKS],
     stop: AtomicBool,
 }
 
-/// Eight tasks of some clients, which add until they are told to stop.
+/// Eight tasks of some clients that add to the number until they are stopped.
 pub(super) struct Counter {
     shared: Arc<Shared>,
     tasks: JoinSet<()>,
 }
 
 impl Counter {
-    /// Sets them to work, and waits until they are at it.
+    /// Starts the tasks, and waits until they work.
     pub(super) async fn start(url: &str) -> Self {
         let mut clients = Vec::new();
         for _ in 0..3 {
@@ -85,7 +85,7 @@ impl Counter {
         self.shared.grants.each_ref().map(|grants| grants.load(Ordering::SeqCst))
     }
 
-    /// Waits until somebody was granted the lock so many times more; for how long.
+    /// Waits for this many more grants. Returns how long that took.
     pub(super) async fn goes_on(&self, times: u64) -> Duration {
         let (begun, before) = (Instant::now(), self.grants().iter().sum::<u64>());
         let granted = async {
@@ -97,7 +97,7 @@ impl Counter {
         begun.elapsed()
     }
 
-    /// Waits until each was granted the lock once more.
+    /// Waits until each task was granted the lock once more.
     pub(super) async fn all_are_served(&self) {
         let before = self.grants();
         let served = async {
@@ -122,7 +122,7 @@ impl Counter {
         timeout(SOON, grown).await.expect("tokens go on where they were");
     }
 
-    /// Stops them; what was acknowledged is there, and nothing else.
+    /// Stops the tasks. Checks that the number has all acknowledged updates and no others.
     pub(super) async fn end_exact(mut self) {
         self.shared.stop.store(true, Ordering::SeqCst);
         while let Some(ended) = timeout(SOON, self.tasks.join_next()).await.expect("they end") {
@@ -149,7 +149,7 @@ async fn add(shared: Arc<Shared>, locks: Locks, task: usize) {
             }
         }
         match lease.release().await {
-            // It ran out meanwhile, or nobody answers: the failover's business.
+            // The lease ended, or no server answers. Both are part of a failover.
             Ok(_) | Err(LockError::Lost { .. } | LockError::Store { .. }) => {}
             Err(other) => panic!("{other}"),
         }

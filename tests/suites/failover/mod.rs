@@ -1,5 +1,5 @@
-//! A server that is gone, and another in its place, while many work: no update of a
-//! resource that checks tokens is lost, and every waiter is served.
+//! A server fails and another takes its place, while many tasks work. No update of a resource that
+//! checks tokens is lost, and every waiter is served.
 
 mod cluster;
 mod counter;
@@ -12,14 +12,14 @@ use leasehold_tests::server::Server;
 
 use self::counter::Counter;
 
-/// By when a master is held for dead.
+/// The time after which a master is declared dead.
 const DEAD: Duration = Duration::from_secs(1);
 
-/// From when another has taken over until somebody is granted a lock.
+/// The longest time from a take-over until the next grant.
 const BOUND: Duration = Duration::from_secs(3);
 
-/// The same where the other knows waiters that are served and gone, and does not know
-/// that: one of them is offered the lock, and has it until its heartbeat would end.
+/// The same if the new master does not know that some of its waiters were served and have left. It
+/// offers the lock to one of them until that heartbeat ends.
 const BOUND_BEHIND: Duration = Duration::from_secs(7);
 
 /// Servers in which a replica takes over from its master.
@@ -63,7 +63,7 @@ macro_rules! a_lost_master_costs_no_update {
 }
 use a_lost_master_costs_no_update;
 
-/// Another has taken over: all goes on, and nothing was lost.
+/// Checks after a take-over that all tasks go on and that no update was lost.
 async fn after_another_took_over(counter: Counter, bound: Duration) {
     let waited = counter.goes_on(1).await;
     println!("the first grant came {waited:?} after the other had taken over");

@@ -19,7 +19,7 @@ use super::{
 /// No lease ends in the meantime.
 const LONG: Duration = Duration::from_secs(60);
 
-/// How long a replica has for a grant, and how long a caller waits.
+/// The time that a replica has for a grant, and that a caller waits.
 const WAIT: Duration = Duration::from_millis(200);
 
 impl Replicated for Sentinel {
@@ -62,8 +62,8 @@ async fn with_a_link() -> (Sentinel, FaultProxy) {
     (sentinel, proxy)
 }
 
-/// The replica lacks the last writes when it becomes the master: it may grant a lock that
-/// somebody has, and grants that it knows nothing of had tokens too.
+/// The replica lacks the last writes when it becomes the master. It may grant a held lock, and does
+/// not know the tokens of some grants.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn writes_that_the_replica_lacks_cost_no_update() {
     let (sentinel, proxy) = with_a_link().await;
@@ -78,8 +78,8 @@ async fn writes_that_the_replica_lacks_cost_no_update() {
     after_another_took_over(counter, BOUND_BEHIND).await;
 }
 
-/// The new master does not know a lease, and grants another beside it: a resource that
-/// checks tokens refuses the older one.
+/// The new master does not know a lease, and grants another beside it. A resource that checks
+/// tokens refuses the older one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn tokens_tell_two_holders_apart() {
     let (sentinel, proxy) = with_a_link().await;
@@ -125,8 +125,8 @@ async fn take(
     (leases, refused)
 }
 
-/// Copying stops, and then the master is killed: how many leases were granted that the
-/// new master knows, how many that it does not, and how often none was granted.
+/// Stops the copying, and then kills the master. Returns how many granted leases the new master
+/// knows, how many it does not know, and how many acquires failed.
 async fn known_and_lost(builder: impl Fn() -> LocksBuilder) -> (u32, u32, u32) {
     let (sentinel, proxy) = with_a_link().await;
     let [master, replica] = sentinel.servers() else { panic!("there are two") };
@@ -149,7 +149,7 @@ async fn known_and_lost(builder: impl Fn() -> LocksBuilder) -> (u32, u32, u32) {
             let fence = u64::from(lease.fence().unwrap());
             let is_known = token(replica, lease.key().as_ref()).await == fence;
             *(if is_known { &mut known } else { &mut lost }) += 1;
-            // Many of them: what is not released ends with the servers.
+            // There are many, and they end with the servers.
             std::mem::forget(lease);
         }
     }
@@ -157,8 +157,8 @@ async fn known_and_lost(builder: impl Fn() -> LocksBuilder) -> (u32, u32, u32) {
     (known, lost, refused)
 }
 
-/// With `sync_replicas` a lease that was granted is one that the replica has; without it
-/// some are not, which shows that the test would find them.
+/// With `sync_replicas` the replica has every granted lease. Without it some are missing, which
+/// shows that the test would find them.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn synchronous_grants_are_not_lost_with_the_master() {
     let synced = || Locks::builder().sync_replicas(1, WAIT);

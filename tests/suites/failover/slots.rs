@@ -11,7 +11,7 @@ use leasehold_tests::kinds::LIMIT;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
-/// Longer than the test: what is lost is lost by a mistake.
+/// Longer than the test, so any loss is a bug.
 const TTL: Duration = Duration::from_secs(60);
 
 const SOON: Duration = Duration::from_secs(20);
@@ -19,8 +19,8 @@ const SOON: Duration = Duration::from_secs(20);
 /// A reader takes one part of a read-write lock, a writer all.
 const PARTS: u32 = 100;
 
-/// Locks that are in one slot, what two clients want of each, and how much of it there is.
-/// Holds of one owner may overlap: so there are four.
+/// Locks in one slot: a name, the kinds that two clients acquire, and its capacity. Four holds of
+/// one owner may overlap.
 const LOCKS: [(&str, [[Kind; 2]; 2], u32); 5] = [
     ("mutex", [[Mutex, Mutex], [Mutex, Mutex]], 1),
     ("reentrant", [[Reentrant("a"), Reentrant("b")], [Reentrant("c"), Reentrant("d")]], 1),
@@ -29,7 +29,7 @@ const LOCKS: [(&str, [[Kind; 2]; 2], u32); 5] = [
     ("all", [[All, Mutex], [All, Mutex]], 1),
 ];
 
-/// How much of its lock it takes.
+/// The part of its lock that a kind takes.
 fn share(kind: Kind) -> u32 {
     match kind {
         Permits(weight) => weight,
@@ -38,7 +38,7 @@ fn share(kind: Kind) -> u32 {
     }
 }
 
-/// Comes and goes, beside no more than there is room for.
+/// Acquires and releases, and checks that never more are inside than there is room for.
 async fn come_and_go(
     locks: Locks,
     name: String,
@@ -58,9 +58,8 @@ async fn come_and_go(
     }
 }
 
-/// Asks, and most often gives up on the way, and asks without waiting. What that leaves
-/// behind would be in the way of all others for a TTL: a cancel that was overtaken by an
-/// acquire which was sent on to another node.
+/// Asks and mostly gives up on the way, or asks without waiting. If an acquire that is redirected
+/// to another node overtook its cancel, it would block the lock for a TTL.
 async fn give_up(locks: Locks, name: String, kind: Kind, stop: Arc<AtomicBool>) {
     while !stop.load(Ordering::SeqCst) {
         let patience = Duration::from_micros(fastrand::u64(..3000));
@@ -124,8 +123,8 @@ async fn a_slot_migration_disturbs_nobody() {
     }
 }
 
-/// Half way, commands for a key that has gone are sent on one by one, and there are many at
-/// a time.
+/// Half way through the move, the old master redirects commands for moved keys one by one, and
+/// there are many at a time.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn leases_are_renewed_during_a_slot_migration() {
     const SHORT: Duration = Duration::from_secs(1);

@@ -1,5 +1,4 @@
-//! Commands in a batch: each is answered as it would be alone, and none is
-//! the worse for the others.
+//! Commands in a batch. Each gets the answer that it would get alone, and none harms another.
 
 use leasehold_tests::requests;
 use std::collections::HashMap;
@@ -129,7 +128,7 @@ async fn each_command_is_answered_as_it_would_be_alone() {
     }
 }
 
-/// A lease with a short TTL gives up early, and is no reason for the others to.
+/// The renewal of a short lease gives up early. The other renewals of its batch do not.
 #[tokio::test]
 async fn a_short_lease_does_not_fail_other_renewals() {
     let server = Server::start();
@@ -249,13 +248,13 @@ async fn a_batch_is_few_calls() {
     let requests: Vec<_> = (0..100).map(|n| request(&n.to_string(), LONG)).collect();
     server.forget_stats().await;
     join_all(requests.iter().map(|it| store.acquire(it, None))).await;
-    // A script must not keep the server for long, so it is not one either.
+    // A script must not block the server for long, so a batch is several calls.
     assert_eq!(server.script_calls().await, 7);
     join_all(requests.iter().map(|it| store.release(it, Duration::ZERO))).await;
     assert_eq!(server.script_calls().await, 14);
 }
 
-/// Many tasks that want one limit are few calls as well.
+/// Many tasks at one semaphore cost few calls as well.
 #[tokio::test]
 async fn the_permits_of_a_semaphore_are_few_calls() {
     let server = Server::start();
@@ -276,7 +275,7 @@ async fn the_permits_of_a_semaphore_are_few_calls() {
     assert_eq!(left, 0);
 }
 
-/// The token of a name is kept while it is a semaphore's: the next mutex counts from it.
+/// A semaphore keeps the token of its name: the next mutex counts from it.
 #[tokio::test]
 async fn a_permit_keeps_the_token_of_its_name() {
     let server = Server::start();
@@ -313,7 +312,7 @@ async fn semaphores(
     for done in [&ended, &left] {
         let _ = store.release(done, Duration::ZERO).await.unwrap();
     }
-    // One waits where somebody has it, and one where the record is gone.
+    // One request waits for a held semaphore, and one where the record is gone.
     let waiting = Waiting {
         live: Duration::from_secs(9),
         position: QueuePosition::New { age: Duration::ZERO },
@@ -326,7 +325,7 @@ async fn semaphores(
         "RPUSH leasehold:holders:{list:?} a",
         "SET leasehold:queue:{odd:?} a",
         "SET leasehold:lock:{foreign:?} mine PX 9000",
-        // As ours are to their 87th byte, which is not there.
+        // It looks like our records up to the 87th byte, which is missing.
         "SET leasehold:lock:{alike:?} SH--------------------------------------------------0--------------------------------- PX 9000",
     ] {
         ask(redis, &put.replace('?', round)).await;
@@ -399,8 +398,8 @@ async fn each_permit_is_answered_as_it_would_be_alone() {
     assert_eq!(server.script_calls().await, 6, "sixteen are a call");
 }
 
-/// What does not know a connection by a name may be a proxy, and lead one call to one
-/// server for keys that are at home on several.
+/// A server that does not name a connection may be a proxy. It may send a call to one server
+/// although the keys are on several.
 #[tokio::test]
 async fn without_a_connection_name_each_command_is_a_call() {
     let server = Server::start();
@@ -433,7 +432,7 @@ async fn a_command_is_sent_after_its_caller_has_gone() {
     }
 }
 
-/// A lock, as its commands leave it one after another.
+/// A model of one lock, changed by one command after another.
 #[derive(Default)]
 struct Model {
     holder: Option<RequestId>,
@@ -464,8 +463,8 @@ impl Model {
     }
 }
 
-/// Whatever goes together, the commands of a lock have the answers that they would have
-/// one after another, in the order they were sent in.
+/// Whatever the batches are, the commands of a lock get the answers that they would get one after
+/// another, in the order in which they were sent.
 #[tokio::test]
 async fn the_commands_of_a_lock_stay_in_order() {
     for seed in 0..20 {
@@ -478,7 +477,7 @@ async fn the_commands_of_a_lock_stay_in_order() {
             let first = request(&n.to_string(), LONG);
             store.acquire(&first, None).await.unwrap();
             let _ = store.release(&first, Duration::ZERO).await.unwrap();
-            // A script that is sent for the first time comes behind its refusal.
+            // A new script runs only after the server has refused its hash.
             let _ = store.renew(&first).await.unwrap();
             store.cancel(&first).await.unwrap();
             let model = Model { holder: None, ended: Some(first.id) };
@@ -513,7 +512,7 @@ async fn the_commands_of_a_lock_stay_in_order() {
     }
 }
 
-/// Sends a command at once, and says what it was answered.
+/// Sends a command at once. The future is its answer.
 fn send(
     store: &RedisStore,
     what: u32,

@@ -43,7 +43,7 @@ async fn ask(redis: &mut MultiplexedConnection, line: &str) -> redis::Value {
     command.arg(words.collect::<Vec<_>>()).query_async(redis).await.expect(line)
 }
 
-/// The value of a key, of any type, and its expiry.
+/// The value of a key of any type, and its expiry.
 async fn stored(redis: &mut MultiplexedConnection, key: &str) -> [redis::Value; 2] {
     [ask(redis, &format!("DUMP {key}")).await, ask(redis, &format!("PTTL {key}")).await]
 }
@@ -52,7 +52,7 @@ async fn stored(redis: &mut MultiplexedConnection, key: &str) -> [redis::Value; 
 async fn a_foreign_key_is_neither_adopted_nor_changed() {
     let server = Server::start();
     let (store, mut redis) = (store(&server).await, server.redis().await);
-    // As long as a record, and not one; and one that begins like one.
+    // One value is as long as a record, and one begins like a record.
     let long = "x".repeat(100);
     let strings = ["foreign", "MH", &long].map(|value| ("lock", format!("SET KEY {value}")));
     let others = [("lock", "RPUSH KEY a".to_owned()), ("holders", "SET KEY a".to_owned())];
@@ -94,7 +94,7 @@ async fn adoption_survives_a_script_flush() {
     }
 }
 
-/// The lease that is given up may have been the one that lasted longest.
+/// The adopted lease may have been the one that would end last.
 #[tokio::test]
 async fn no_key_outlasts_the_holder_after_an_adoption() {
     let server = Server::start();
@@ -103,7 +103,7 @@ async fn no_key_outlasts_the_holder_after_an_adoption() {
         let name = nth.to_string();
         let from = taken(&store, &name, kind).await;
         let heir = Request { ttl: Duration::from_secs(9), ..request(&name, kind) };
-        // Where others may hold beside it, the key does not go with the one before.
+        // If others may hold beside it, the key does not go with the former holder.
         let _ = store.acquire(&Request { ttl: heir.ttl, ..request(&name, kind) }, None).await;
         let answer = store.adopt(from.id, &heir).await.unwrap();
         assert!(matches!(answer, Adoption::Adopted { .. }), "{kind:?}: {answer:?}");
@@ -117,7 +117,8 @@ async fn no_key_outlasts_the_holder_after_an_adoption() {
     }
 }
 
-/// As it lets renew, and release: a lease that is detached must not be lost to that.
+/// A full server allows adoption, as it allows renewals and releases: a detached lease must not be
+/// lost to it.
 #[tokio::test]
 async fn a_full_server_allows_adoption() {
     let server = Server::start();
@@ -164,8 +165,7 @@ async fn a_foreign_key_does_not_disturb_other_renewals() {
     }
 }
 
-/// Those that find their script forgotten are sent again, each by itself, and the
-/// answers stay in their places.
+/// Renewals whose script was forgotten are sent again one by one. The answers keep their order.
 #[tokio::test]
 async fn renewals_survive_a_script_flush_in_order() {
     let server = Server::start();
@@ -191,7 +191,7 @@ async fn renewals_survive_a_script_flush_in_order() {
     assert!(left_ms > 30_000, "{left_ms}");
 }
 
-/// The driver takes an empty pipeline for an error, as one of a broken connection.
+/// The driver reports an empty pipeline like a broken connection.
 #[tokio::test]
 async fn an_empty_batch_of_renewals_opens_no_connection() {
     let server = Server::start();
@@ -210,7 +210,7 @@ async fn an_empty_batch_of_renewals_opens_no_connection() {
     assert_eq!(ids(&mut redis).await, before);
 }
 
-/// Where the server can't be reached, each is told so, and no more.
+/// If the server can't be reached, each renewal gets that error and no other.
 #[tokio::test]
 async fn each_renewal_reports_a_silent_server() {
     let server = Server::start();

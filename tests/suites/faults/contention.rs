@@ -1,6 +1,6 @@
-//! Many waiters for the same few locks, while commands arrive twice, replies are
-//! cut off, and connections are given up with bytes in them: nobody comes in
-//! beside another, everybody is served, and nothing stays held.
+//! Many waiters for the same few locks. Commands arrive twice, replies are cut off, and abandoned
+//! connections still hold bytes. No two are inside together, everybody is served, and nothing stays
+//! held.
 
 use std::fmt;
 use std::sync::Arc;
@@ -19,10 +19,10 @@ use leasehold_tests::server::Server;
 use tokio::runtime::Handle;
 use tokio::task::JoinSet;
 
-/// As long as a waiter that nobody knows of can be in the way.
+/// The longest time that an unknown waiter can delay others.
 const LIVE: Duration = Duration::from_secs(6);
 
-/// How many are inside, by this process's own count.
+/// The holders inside, by this process's own count.
 #[derive(Default)]
 struct Inside {
     now: AtomicU32,
@@ -31,9 +31,9 @@ struct Inside {
 }
 
 impl Inside {
-    /// A moment under a lease, which may be lost meanwhile.
+    /// Stays inside for a moment under a lease, which may be lost meanwhile.
     async fn work(&self, weight: u32, lease: Result<Lease, LockError>) {
-        // A store that can't be reached for a while is an error like another.
+        // An unreachable store is an error like any other here.
         let Ok(lease) = lease else { return };
         if lease.is_held() {
             let now = self.now.fetch_add(weight, Ordering::SeqCst) + weight;
@@ -50,7 +50,7 @@ impl Inside {
     }
 }
 
-/// For every third.
+/// True for every third number.
 fn is_a_third(number: u32) -> bool {
     number.is_multiple_of(3)
 }
@@ -77,7 +77,7 @@ async fn contend(clients: &[Locks], rounds: u32) -> [Arc<Inside>; 2] {
     inside
 }
 
-/// That nobody came in beside another, and that all is free when it is over.
+/// Checks that no two were inside together, and that all is free at the end.
 async fn check(server: &Server, inside: [Arc<Inside>; 2], rounds: u32) {
     let [mutex, semaphore] = inside;
     assert_eq!(mutex.most.load(Ordering::SeqCst), 1);
@@ -95,7 +95,7 @@ async fn check(server: &Server, inside: [Arc<Inside>; 2], rounds: u32) {
     all.release().await.unwrap();
 }
 
-/// Sends each command twice, both under way at the same time.
+/// A store that sends each command twice, both in flight at the same time.
 struct Twice(RedisStore);
 
 impl fmt::Debug for Twice {
@@ -104,8 +104,8 @@ impl fmt::Debug for Twice {
     }
 }
 
-/// Which of two answers stands: they may have been executed in either order, and
-/// others may have had their turn between the two.
+/// Picks one of two answers. The commands may have run in either order, and others may have run
+/// between them.
 fn both<T: fmt::Debug + Send + 'static>(
     first: StoreFuture<T>,
     second: StoreFuture<T>,
@@ -135,7 +135,7 @@ impl Store for Twice {
 
     fn renew(&self, request: &Request) -> StoreFuture<Renewal> {
         let (first, second) = (self.0.renew(request), self.0.renew(request));
-        // A release may have come between the two.
+        // A release may have run between the two.
         both(first, second, |answer| matches!(answer, Renewal::NotHeld(_)), |_, _| true)
     }
 
@@ -225,7 +225,7 @@ async fn connected(server: &Server) -> Vec<Locks> {
     clients
 }
 
-/// All connections are cut again and again: replies are lost, and messages.
+/// All connections are cut again and again, so replies and hints are lost.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn replies_that_are_cut_off_leave_nothing_held() {
     let server = Server::start();
@@ -248,8 +248,8 @@ async fn replies_that_are_cut_off_leave_nothing_held() {
     check(&server, inside, 1200).await;
 }
 
-/// The server stands still until its clients give their connections up, and then
-/// reads what is left in them.
+/// The server is frozen until its clients abandon their connections. Then it reads the bytes that
+/// are left in them.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn late_bytes_of_abandoned_connections_leave_nothing_held() {
     let server = Server::start();

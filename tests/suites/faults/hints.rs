@@ -1,5 +1,4 @@
-//! Hints: what reaches a waiter unasked, and that it is only time that is lost
-//! where they do not come.
+//! Hints reach a waiter unasked. If they do not come, only time is lost.
 
 use leasehold_tests::requests::{Requests, redis_store_of};
 use std::fmt::Debug;
@@ -46,7 +45,7 @@ impl Client {
         self.requests.next("a", kind, Duration::from_secs(30))
     }
 
-    /// A client that hears hints.
+    /// A client that receives hints.
     async fn with_hints(url: &str) -> Self {
         let client = Self::connect(url).await;
         until(async || client.store.gives_hints()).await;
@@ -82,15 +81,13 @@ impl Client {
             .expect("the sender is there")
     }
 
-    /// Sends commands until hints come again: a connection that was lost is replaced
-    /// for the next command.
+    /// Sends commands until hints come again: the next command replaces a lost connection.
     async fn comes_back(&self) {
         let nobody = self.request(Kind::Mutex);
         until(async || self.store.renew(&nobody).await.is_ok() && self.store.gives_hints()).await;
     }
 
-    /// The next hint that is not that others were missed: one connection may
-    /// tell that after another.
+    /// The next offer. Other hints are skipped: each connection may report missed hints.
     async fn offer(&mut self) -> Hint {
         loop {
             match self.hint().await {
@@ -111,8 +108,8 @@ async fn insist<T>(command: impl Fn() -> StoreFuture<T>) -> T {
     }
 }
 
-/// The servers and URLs by which hints come in different ways: on the connection
-/// of the commands, and on one of their own where that is wanted or needed.
+/// Servers and URLs for the ways of hints: on the connection of the commands, or on one of their
+/// own where that is configured or needed.
 fn ways() -> [(Server, String); 3] {
     let [first, second] = [(); 2].map(|()| Server::start());
     let third = Server::start_with(&["--rename-command", "HELLO", ""]);
@@ -131,7 +128,7 @@ async fn until(mut condition: impl AsyncFnMut() -> bool) {
     timeout(SOON, wait).await.expect("it holds soon");
 }
 
-/// `first` hands its lock over to `second`, which hears of it.
+/// `first` hands its lock over to `second`, which gets the hint.
 async fn hand_over(first: &Client, second: &mut Client, kind: Kind) {
     let held = first.take(kind).await;
     let (waiting, until) = second.queue(kind).await;
@@ -140,7 +137,7 @@ async fn hand_over(first: &Client, second: &mut Client, kind: Kind) {
         unreachable!()
     };
     assert_eq!((id, said), (waiting.id, until));
-    // It waited for 14 seconds at most, and an offer for one.
+    // The heartbeat was 14 seconds at most, and an offer lasts one.
     assert!(early <= Duration::from_secs(13), "{early:?}");
     match second.store.acquire(&waiting, None).await.unwrap() {
         Attempt::Granted { token: granted } => assert_eq!(token, granted),
@@ -149,7 +146,7 @@ async fn hand_over(first: &Client, second: &mut Client, kind: Kind) {
     second.release(&waiting).await;
 }
 
-/// `first` hands its lock over to `second`, which only learns of it by asking.
+/// `first` hands its lock over to `second`, which learns of it only by asking.
 async fn hand_over_unheard(first: &Client, second: &mut Client) {
     let held = first.take(Kind::Mutex).await;
     let (waiting, _) = second.queue(Kind::Mutex).await;
@@ -187,7 +184,7 @@ async fn an_offer_is_heard() {
     }
 }
 
-/// A holder has died: the next request serves the first waiter, which hears of it.
+/// A holder has died. The next request serves the first waiter, which gets the hint.
 #[tokio::test]
 async fn an_offer_after_an_expiry_is_heard() {
     let server = Server::start();
@@ -201,7 +198,7 @@ async fn an_offer_after_an_expiry_is_heard() {
         let granted = dead.store.acquire(&held, None).await.unwrap();
         assert!(matches!(granted, Attempt::Granted { .. }), "{granted:?}");
         let (waiting, until) = first.queue(kind).await;
-        // It asks again and again, and does not wait.
+        // This client asks again and again, and does not wait.
         let tries = third.request(kind);
         let ended = async || {
             let answer = third.store.acquire(&tries, None).await.unwrap();
@@ -215,8 +212,7 @@ async fn an_offer_after_an_expiry_is_heard() {
     }
 }
 
-/// A client that is gone hears nothing: the next waiter is told to ask, and so learns when
-/// the offer ends.
+/// A dead client gets no hint. The next waiter is told to ask, and so learns when the offer ends.
 #[tokio::test]
 async fn the_next_waiter_hears_of_an_offer_to_a_dead_one() {
     for (server, url) in ways() {
@@ -229,7 +225,7 @@ async fn the_next_waiter_hears_of_an_offer_to_a_dead_one() {
             drop(dead);
             until(async || subscribers(&mut server.redis().await, &channel).await == 0).await;
             first.release(&held).await;
-            // Its connection may tell before that others were missed.
+            // Its connection may first report missed hints.
             let mut heard = next.hint().await;
             while heard == Hint::Missed {
                 heard = next.hint().await;
@@ -293,7 +289,7 @@ async fn hints_come_again_after_a_freeze() {
     }
 }
 
-/// Lets fifty wait for locks that others hold.
+/// Lets fifty tasks wait for locks that others hold.
 async fn fifty_waiters(server: &Server) -> JoinSet<()> {
     let (holder, locks) = (
         Locks::connect(&server.url()).await.unwrap(),
@@ -345,8 +341,7 @@ async fn reconnecting_pauses_between_attempts() {
     assert!((1..100).contains(&tries), "{tries} tries");
 }
 
-/// After a failover the address leads to a replica for a while, which answers
-/// everything with a refusal.
+/// After a failover the address leads to a replica for a while. It refuses every command.
 #[tokio::test]
 async fn a_replica_is_not_stormed() {
     let server = Server::start();
@@ -367,7 +362,7 @@ async fn a_replica_is_not_stormed() {
     assert!(commands < 5000, "{commands}");
 }
 
-/// A server that has no room for a moment is not taken for an old one.
+/// A server without room for a connection is not mistaken for an old version.
 #[tokio::test]
 async fn a_full_server_is_not_taken_for_an_old_one() {
     let server = Server::start();
@@ -384,8 +379,8 @@ async fn a_full_server_is_not_taken_for_an_old_one() {
     assert!(clients.contains("resp=3"), "{clients}");
 }
 
-/// Gives a user all rights, but for those of `line`; the server ends connections
-/// that are subscribed to what they may not be.
+/// Gives a user all rights except those of `line`. The server ends connections that are subscribed
+/// to a forbidden channel.
 async fn user(server: &Server, line: &str) -> String {
     let rights = format!("ACL SETUSER u reset on >p ~* &* +@all {line}");
     let _: String = ask(&mut server.redis().await, &rights).await;

@@ -8,7 +8,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 const TTL: Duration = Duration::from_secs(9);
 
-/// How long an answer takes that takes its time.
+/// The delay of a slow answer.
 const LATE: Duration = Duration::from_secs(5);
 
 /// Longer than anything here takes.
@@ -42,7 +42,7 @@ async fn is_held(locks: &Locks) -> bool {
     locks.inspect("a").await.unwrap().held > 0
 }
 
-/// How often a command was sent since the last look.
+/// The number of times that a command was sent since the last call.
 fn sent(faults: &Faults, name: &str) -> usize {
     faults.store().log().iter().filter(|sent| **sent == name).count()
 }
@@ -139,7 +139,7 @@ async fn a_renewal_fails_as_planned() {
     }
 }
 
-/// As in production: it takes more than one lost message until a caller hears of it.
+/// As in production, one lost message is not enough for a caller to notice.
 #[tokio::test(start_paused = true)]
 async fn one_transient_fault_goes_unnoticed() {
     for fault in [Fault::Unreachable, Fault::LoseCommand, Fault::LoseReply] {
@@ -207,7 +207,7 @@ async fn a_fault_for_one_kind_of_command_goes_first() {
     faults.always(Fault::LoseCommand);
     of_looks.next(Fault::Refuse);
     of_looks.always(Fault::Refuse);
-    // Its own next, the next of all, and then its own for always.
+    // Its own `next` comes first, then the `next` of all, then its own `always`.
     for expected in [NotRun, Unknown, NotRun, NotRun] {
         assert_eq!(look(&locks).await, expected);
     }
@@ -274,7 +274,7 @@ async fn a_cancel_is_not_a_targeted_command() {
     assert!(!is_held(&locks).await);
 }
 
-/// Nothing can wait there, so what takes long does not, and what was planned is done.
+/// Nothing can wait outside of a runtime, so delays are skipped. The other faults take effect.
 #[test]
 fn a_lease_may_be_dropped_outside_of_a_runtime() {
     let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();

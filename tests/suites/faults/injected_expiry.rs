@@ -13,7 +13,7 @@ const SECOND: Duration = Duration::from_secs(1);
 const HOUR: Duration = Duration::from_secs(3600);
 const TTL: Duration = Duration::from_secs(30);
 
-/// How the holders' leases come to an end.
+/// The ways in which the holders' leases end.
 #[derive(Clone, Copy)]
 enum End {
     TimeIsOver,
@@ -47,8 +47,7 @@ impl World {
     }
 }
 
-/// Everything that is answered after `holders` have come to their end, while another
-/// waits, or not.
+/// All answers after the leases of `holders` have ended, with or without a waiter.
 async fn after(
     end: End,
     client: ClientId,
@@ -60,8 +59,7 @@ async fn after(
     let (_locks, faults) = Locks::in_memory_with_faults();
     let mut world = World { faults, requests: Requests::of(client), answers: Vec::new() };
     let mut hints = HintRecorder::new(world.store(), client);
-    // Where time ends them, it has come when the other's hour has not: all clocks are
-    // the same.
+    // For an end by time, the TTL must be over in both worlds. All clocks are the same.
     let ttl = if let End::TimeIsOver = end { SECOND } else { HOUR };
     let holders: Vec<_> =
         holders.iter().map(|(kind, owner)| world.request(*kind, *owner, ttl)).collect();
@@ -151,7 +149,7 @@ async fn the_store_answers_as_after_an_expiry() {
     }
 }
 
-/// How a lease of each kind is had, and one that can't be beside it.
+/// Acquires a lease of each kind: the first one, or one that can't be held beside it.
 async fn of_kind(kind: usize, locks: &Locks, is_first: bool) -> Result<Lease, LockError> {
     let owner = if is_first { "first" } else { "second" };
     match kind {
@@ -205,7 +203,7 @@ async fn waiters_are_granted_within_two_seconds() {
     for kind in KINDS {
         for waited in [10, 1500, 5000].map(Duration::from_millis) {
             let (locks, faults) = Locks::in_memory_with_faults();
-            // Another process, so that it stands in the store's queue as well.
+            // Another process, so its waiter is in the store's queue as well.
             let other = Locks::over(faults.store().clone());
             let first = of_kind(kind, &locks, true).await.unwrap();
             let second = tokio::spawn(async move { of_kind(kind, &other, false).await.unwrap() });
@@ -218,7 +216,7 @@ async fn waiters_are_granted_within_two_seconds() {
                 assert!(second > first, "{kind}");
             }
             let reason = timeout(TTL / 3, first.lost()).await.expect("a third of the TTL");
-            // Of permits and readers, nobody is the next.
+            // Permits and readers have no next holder.
             let expected = [LossReason::Taken, LossReason::Expired][usize::from(kind == 2)];
             assert_eq!(reason, expected, "{kind}");
             sleep(TTL * 2).await;
@@ -244,7 +242,7 @@ async fn it_says_whether_anything_was_held() {
     assert!(!faults.expire("b"), "it has run out already");
 }
 
-/// The next tick of a job may be tested without waiting for it.
+/// A test need not wait for the next tick of a job.
 #[tokio::test(start_paused = true)]
 async fn it_ends_a_kept_lock() {
     let (locks, faults) = Locks::in_memory_with_faults();

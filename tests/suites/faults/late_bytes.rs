@@ -14,11 +14,10 @@ use tokio::sync::watch;
 use tokio::task::coop::unconstrained;
 use tokio::time::{Instant, sleep};
 
-/// A network that holds back what is sent on the connections that are there, and lets
-/// new ones through.
+/// A network that holds back the bytes of existing connections, and lets new connections through.
 struct Network {
     port: u16,
-    /// Connections up to this one are held back, if any are.
+    /// Connections up to this number are held back. `None` if none are.
     held: watch::Sender<Option<usize>>,
     connections: watch::Receiver<usize>,
 }
@@ -50,7 +49,7 @@ impl Network {
     }
 }
 
-/// To the server whatever the client sent, though it has gone since.
+/// Forwards to the server all that the client sent, even after the client is gone.
 async fn forward(
     client: TcpStream,
     server: TcpStream,
@@ -73,7 +72,7 @@ async fn forward(
     sleep(Duration::from_secs(1)).await;
 }
 
-/// How many locks are held, by whomever.
+/// The number of held locks.
 async fn held(redis: &mut MultiplexedConnection) -> usize {
     let mut held = 0;
     for key in
@@ -85,16 +84,16 @@ async fn held(redis: &mut MultiplexedConnection) -> usize {
     held
 }
 
-/// Makes a user `u` with the password `p`, whose client may not end its old connections.
-/// Without `client|info` each acquisition is a call of its own, by which they are counted.
+/// Makes a user `u` with the password `p`, whose client may not end its old connections. Without
+/// `client|info` each acquisition is a call of its own, so the test can count them.
 async fn forbid_to_end_connections(redis: &mut MultiplexedConnection) {
     let rights = "SETUSER u reset on >p ~* &* +@all -client|kill -client|info";
     let mut command = redis::cmd("ACL");
     command.arg(rights.split(' ').collect::<Vec<_>>()).exec_async(redis).await.unwrap();
 }
 
-/// A user whose client may not end its old connections takes its acquisitions back once
-/// more, when nothing of them can arrive any more.
+/// A user whose client may not end its old connections cancels its acquisitions once more, when
+/// none of their bytes can arrive any more.
 #[tokio::test]
 async fn late_acquires_leave_nothing_held_without_the_right_to_kill() {
     let server = Server::start();
@@ -102,7 +101,7 @@ async fn late_acquires_leave_nothing_held_without_the_right_to_kill() {
     forbid_to_end_connections(&mut redis).await;
     let network = Network::to(&server).await;
     let locks = Locks::connect(&format!("redis://u:p@127.0.0.1:{}/", network.port)).await.unwrap();
-    // The server must have its scripts, and the client its way.
+    // The server must know the scripts, and the client must be connected.
     locks.mutex("first").lock().await.unwrap().release().await.unwrap();
     network.hold_back();
     for n in 0..100 {
@@ -112,11 +111,11 @@ async fn late_acquires_leave_nothing_held_without_the_right_to_kill() {
         assert!(unconstrained(drop_after(1, mutex.lock())).await.is_none());
         assert!(unconstrained(drop_after(1, semaphore.acquire())).await.is_none());
     }
-    // They are given up, and taken back on the next connection.
+    // The acquisitions are given up, and cancelled on the next connection.
     let cancelled = async {
         loop {
             let keys: usize = redis::cmd("DBSIZE").query_async(&mut redis).await.unwrap();
-            // Its record of itself, and the first one, are there before.
+            // The client's record of itself and the first lock are there before.
             if keys >= 200 {
                 return;
             }
@@ -124,8 +123,8 @@ async fn late_acquires_leave_nothing_held_without_the_right_to_kill() {
         }
     };
     tokio::time::timeout(Duration::from_secs(15), cancelled).await.expect("they are taken back");
-    // Others come and go, so that no record says any more what was taken back. All at once:
-    // what is late must arrive before it is taken back once more.
+    // Others acquire and release, so no record has the id of a cancelled request any more. They do
+    // so all at once: the late bytes must arrive before the second cancel.
     let another = Locks::connect(&server.url()).await.unwrap();
     let come_and_go = (0..100).map(async |n| {
         another.mutex(format!("m:{n}")).lock().await.unwrap().release().await.unwrap();
@@ -143,8 +142,8 @@ async fn late_acquires_leave_nothing_held_without_the_right_to_kill() {
     }
 }
 
-/// It was granted by the second ask, while the first was on its way, and is released before
-/// that arrives: which grants it anew, to nobody, and not for the whole TTL.
+/// The second ask was granted while the first was on its way. The lock is released before the first
+/// ask arrives, which grants it anew, to nobody. The second cancel ends that lease before its TTL.
 #[tokio::test]
 async fn a_late_acquire_leaves_no_orphaned_lease() {
     for waits_for_replicas in [false, true] {
@@ -165,7 +164,7 @@ async fn a_late_acquire_leaves_no_orphaned_lease() {
 
         network.hold_back();
         if waits_for_replicas {
-            // Releases go by another connection, and are not to be late as well.
+            // Releases use another connection, which must not be held back as well.
             while locks.inspect("a").await.is_err() {}
         }
         let wait = Duration::from_secs(20);
@@ -173,7 +172,7 @@ async fn a_late_acquire_leaves_no_orphaned_lease() {
         // The longer its outcome was unknown, the later the second cancel is sent.
         sleep(Duration::from_secs(2)).await;
         lease.release().await.unwrap();
-        // So that the record does not say any more that it has ended.
+        // After this the record does not have the id of the ended request any more.
         let another = Locks::connect(&server.url()).await.unwrap();
         another.mutex("a").lock().await.unwrap().release().await.unwrap();
         assert_eq!(held(&mut redis).await, 0);

@@ -73,8 +73,8 @@ async fn work_under_a_lost_lease_is_cancelled() {
     assert!((90..=99).contains(&steps), "{steps}");
 }
 
-/// The process stands still past the deadline, and both the timer and the work
-/// are ready when it goes on: the work must not have a turn.
+/// The process stands still past the deadline. The timer and the work are both ready when it goes
+/// on, and the work must not run.
 #[tokio::test(start_paused = true)]
 async fn work_suspended_past_the_deadline_does_not_continue() {
     let (locks, faults) = Locks::in_memory_with_faults();
@@ -103,7 +103,7 @@ async fn a_grant_with_a_late_answer_is_not_a_lease() {
     assert_eq!(asked, 2);
 }
 
-/// Nobody ran the job, so it is not kept from others either.
+/// Nobody ran the job, so `hold_at_least` does not keep it from others.
 #[tokio::test(start_paused = true)]
 async fn a_grant_that_comes_too_late_is_not_kept() {
     let (locks, faults) = Locks::in_memory_with_faults();
@@ -123,7 +123,7 @@ async fn a_keeping_release_survives_a_lost_reply() {
     assert!(locks.mutex("a").try_lock().await.is_err());
 }
 
-/// A client in memory is shared by two runtimes, and the first one goes.
+/// Two runtimes share a client in memory, and the first one ends.
 #[test]
 fn an_in_memory_lease_is_renewed_on_its_own_runtime() {
     let runtime = || {
@@ -166,13 +166,13 @@ async fn a_late_renewal_does_not_revive_a_released_lease() {
     assert_eq!(faults.store().log(), ["release"], "the renewal under way was the last");
 }
 
-/// A renewal was told that it is not held, and why is not known yet. A release that has no
-/// answer did not end it.
+/// A renewal found the lease gone, and the reason is not known yet. A release without an answer did
+/// not end it.
 #[tokio::test(start_paused = true)]
 async fn a_vanished_lease_is_not_reported_released_after_a_lost_reply() {
     let (locks, faults) = Locks::in_memory_with_faults();
     let lease = locks.mutex("a").ttl(TTL).lock().await.unwrap();
-    // It finds out by itself, and is not told.
+    // The holder finds out by itself, without a hint.
     faults.store().hold_hints();
     let _ = locks.force_release("a").await.unwrap();
     locks.mutex("a").lock().await.unwrap().release().await.unwrap();

@@ -1,13 +1,12 @@
-//! Commands and replies that never arrive, and futures that are dropped while
-//! they are under way.
+//! Commands and replies that never arrive, and futures that are dropped while a command is in
+//! flight.
 
 use std::time::Duration;
 
 use leasehold::{Fault, LockError, Locks, Outcome, Released, Step};
 use leasehold_tests::polls::drop_after;
 
-/// That nobody holds it: asked for without waiting, after the background work
-/// had its turn.
+/// Checks that nobody holds the lock, by a try after the background work has run.
 async fn assert_free(locks: &Locks, key: &str) {
     tokio::time::sleep(Duration::from_secs(1)).await;
     let lease = locks.mutex(key).try_lock().await.unwrap();
@@ -71,8 +70,8 @@ async fn a_lost_reply_of_a_release_is_no_error() {
     }
 }
 
-/// Others have had their turn when the release is sent again: nothing of it is
-/// left on the store, and it is no loss all the same.
+/// Another has held the lock when the release is sent again. The store has no trace of the lease,
+/// and it is still not reported lost.
 #[tokio::test(start_paused = true)]
 async fn an_unconfirmed_release_is_not_a_loss() {
     let (locks, faults) = Locks::in_memory_with_faults();
@@ -108,7 +107,7 @@ async fn a_dropped_acquire_is_cancelled_behind_its_command() {
     assert_free(&locks, "a").await;
 }
 
-/// Each public future, dropped after its k-th poll, for every k.
+/// Drops each public future after its k-th poll, for every k.
 #[tokio::test(start_paused = true)]
 async fn dropping_any_future_at_any_point_leaves_nothing_held() {
     let wait = Duration::from_millis(1);
@@ -151,7 +150,7 @@ async fn dropping_any_future_at_any_point_leaves_nothing_held() {
     }
 }
 
-/// A release that waits for its next try blocks nobody.
+/// A release that waits for its next try delays no other.
 #[tokio::test(start_paused = true)]
 async fn releases_that_fail_do_not_hold_up_others() {
     let (locks, faults) = Locks::in_memory_with_faults();
@@ -162,14 +161,14 @@ async fn releases_that_fail_do_not_hold_up_others() {
     faults.on(Step::Release).always(Fault::Unreachable);
     drop(leases);
     tokio::time::sleep(Duration::from_secs(1)).await;
-    // Taking back is none of the releases that fail.
+    // A cancel is not one of the failing releases.
     faults.on(Step::Acquire).next(Fault::Delay(Duration::from_millis(10)));
     assert!(drop_after(1, locks.mutex("other").lock()).await.is_none());
     tokio::time::sleep(Duration::from_millis(20)).await;
     assert!(locks.mutex("other").try_lock().await.is_ok());
 }
 
-/// TCP sends a lost packet again after twice the time, and twice that.
+/// TCP resends a lost packet after twice the time, and then twice that.
 #[tokio::test(start_paused = true)]
 async fn the_second_cancel_waits_as_long_as_the_server_was_silent() {
     for (silence, second) in [(100, 600), (5_000, 10_000), (60_000, 30_000)] {
@@ -184,7 +183,7 @@ async fn the_second_cancel_waits_as_long_as_the_server_was_silent() {
     }
 }
 
-/// Nothing says that it was not granted.
+/// The lock may have been granted.
 #[tokio::test(start_paused = true)]
 async fn an_acquire_without_an_answer_is_cancelled_in_the_end() {
     let (locks, faults) = Locks::in_memory_with_faults();

@@ -57,8 +57,8 @@ async fn a_holder_outlives_its_ttl_because_it_is_renewed() {
     locks.mutex("a").try_lock().await.unwrap().release().await.unwrap();
 }
 
-/// What is waited for at the end of a thread does not answer, and the thread's
-/// locals, which loggers use, are gone.
+/// At the end of a thread the client waits for a server that does not answer. The thread-locals,
+/// which loggers use, are gone by then.
 #[tokio::test]
 async fn a_process_ends_in_time_though_the_server_does_not_answer() {
     let server = Server::start();
@@ -83,8 +83,7 @@ async fn counting_under_a_lock_loses_nothing() {
     assert_eq!(number, 400);
 }
 
-/// `#[tokio::test]`s each have a runtime of their own, and a static client
-/// outlives them all.
+/// Each `#[tokio::test]` has its own runtime, and a static client outlives them all.
 #[test]
 fn a_client_in_a_static_serves_one_runtime_after_another() {
     static LOCKS: std::sync::OnceLock<Locks> = std::sync::OnceLock::new();

@@ -41,7 +41,7 @@ async fn a_server_that_restarts_is_used_again() {
     drop(server);
 }
 
-/// A server that keeps all on disk forgets nothing: the holder keeps the lock, and the
+/// A server that writes everything to disk forgets nothing. The holder keeps the lock, and the
 /// others wait for it.
 #[tokio::test]
 async fn a_server_with_full_persistence_may_restart() {
@@ -74,8 +74,8 @@ async fn a_server_with_full_persistence_may_restart() {
     std::fs::remove_dir_all(folder).unwrap();
 }
 
-/// A thousand releases while the server does not answer: only so many are
-/// under way at a time, so that they do not all time out and come again.
+/// A thousand leases are released while the server does not answer. Only some releases are in
+/// flight at a time, so they do not all time out and come again.
 #[tokio::test]
 async fn a_backlog_of_releases_does_not_time_out_at_once() {
     let server = Server::start();
@@ -92,14 +92,14 @@ async fn a_backlog_of_releases_does_not_time_out_at_once() {
         let mutex = locks.mutex(format!("a:{n}")).wait(Duration::from_secs(10));
         mutex.lock().await.unwrap().release().await.unwrap();
     }
-    // Each reads its record once: a release each, the pairs above, and one batch of 128
-    // that came again; without a bound it is over 300.
+    // Each release reads its record once, the pairs above do as well, and one batch of 128 came
+    // again. Without a bound there would be over 300.
     let reads = server.stats("get").await.0;
     assert!((3_000..3_200).contains(&reads), "{reads}");
 }
 
-/// A connection that takes 400 ms to make is not given up for that: the
-/// commands that waited for it were not unanswered.
+/// A client waits for a connection that takes 400 ms to make. It does not treat the commands that
+/// wait for it as unanswered.
 #[tokio::test]
 async fn a_slow_network_costs_one_reconnect() {
     let server = Server::start();
@@ -124,13 +124,13 @@ async fn a_slow_network_costs_one_reconnect() {
     assert!(made <= 2, "{made} connections");
 }
 
-/// How many connections the server has accepted.
+/// The number of connections that the server has accepted.
 async fn connections(server: &Server) -> u64 {
     server.info("stats", "total_connections_received").await
 }
 
-/// After a restart the server counts its connections from the beginning: the
-/// number of the one that was given up is somebody else's now.
+/// After a restart the server counts its connections from the beginning. The number of the
+/// abandoned connection is somebody else's now.
 #[tokio::test]
 async fn a_restart_does_not_make_us_end_other_peoples_connections() {
     let port = free_port();
@@ -168,8 +168,8 @@ async fn tokens_grow_when_the_servers_clock_is_set_back() {
     }
 }
 
-/// A lock that nobody renews lasts for so much longer, and can be ended; what is renewed
-/// notices nothing, and leaves nothing.
+/// The lock of a dead holder lasts that much longer, and can be released by force. A renewed lease
+/// is not affected, and leaves nothing behind.
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn a_clock_set_back_extends_the_locks_of_dead_holders() {
@@ -180,7 +180,7 @@ async fn a_clock_set_back_extends_the_locks_of_dead_holders() {
     let renewed = locks.mutex("renewed").ttl(TTL).auto_renew(false).lock().await.unwrap();
     let dead = locks.mutex("dead").ttl(TTL).auto_renew(false).lock().await.unwrap();
     server.jump_back(Duration::from_secs(3600));
-    // By the clock as it is now, so that it ends with its TTL when it is not renewed again.
+    // The renewal uses the new clock, so the lease ends with its TTL.
     renewed.renew().await.unwrap();
     std::mem::forget(renewed);
     assert_eq!(dead.lost().await, LossReason::Expired);
@@ -227,8 +227,8 @@ async fn a_deleted_lease_is_reported_lost() {
     other.release().await.unwrap();
 }
 
-/// The reply is cut off after so many bytes, for each number of bytes: the
-/// acquire is sent again, on another connection, and holds once.
+/// The reply is cut off after each number of bytes. The client sends the acquire again on another
+/// connection, and holds the lock once.
 #[tokio::test]
 async fn a_reply_that_is_cut_off_leaks_nothing() {
     let server = Server::start();
@@ -239,7 +239,7 @@ async fn a_reply_that_is_cut_off_leaks_nothing() {
         proxy.close_after(Direction::UpstreamToClient, bytes);
         let asking = locks.mutex("a");
         let asking = asking.lock();
-        // The proxy goes on cutting: the connection that follows is cut as well.
+        // The proxy goes on cutting, so the next connection is cut as well.
         let healed = async {
             tokio::time::sleep(Duration::from_millis(30)).await;
             proxy.clear_close_after(Direction::UpstreamToClient);
@@ -270,8 +270,8 @@ async fn a_full_server_refuses_and_still_frees() {
     permit.release().await.unwrap();
 }
 
-/// Tools that copy keys leave such a record. It gets the TTL of the next request, even one
-/// that waits.
+/// Tools that copy keys leave such a record. It gets the TTL of the next request, even of one that
+/// waits.
 #[tokio::test]
 async fn a_record_without_expiry_is_repaired_for_a_waiter() {
     let server = Server::start();
@@ -288,8 +288,8 @@ async fn a_record_without_expiry_is_repaired_for_a_waiter() {
     assert!(lease.release().await.is_err(), "it was taken from one that counted as dead");
 }
 
-/// What others have put under a lock's keys is left alone, and nothing of ours is
-/// left without expiry or stops a release.
+/// Foreign values under a lock's keys are left alone. No key of ours stays without expiry, and no
+/// release fails.
 #[tokio::test]
 async fn foreign_values_under_a_locks_keys_do_no_harm() {
     let server = Server::start();
@@ -311,7 +311,7 @@ async fn foreign_values_under_a_locks_keys_do_no_harm() {
         redis::cmd("DEL").arg(&key).exec_async(&mut redis).await.unwrap();
     }
 
-    // What a waiter of another version says counts as said by a dead one.
+    // A waiter's entry of another version counts as that of a dead waiter.
     let lease = holder.mutex("a").lock().await.unwrap();
     let waiter = tokio::spawn({
         let mutex = locks.mutex("a").wait(Duration::from_secs(9));

@@ -18,8 +18,8 @@ fn take(locks: &Locks) -> impl Future<Output = Lease> + Send + use<> {
     async move { mutex.lock().await.unwrap() }
 }
 
-/// A future that is kept and not polled stands first in its process's line, and
-/// in the store's queue: the store passes it by, and so does its process.
+/// A future that is not polled is first in its process's queue and in the store's queue. Both pass
+/// over it.
 #[tokio::test(start_paused = true)]
 async fn an_unpolled_future_does_not_block_its_process() {
     let (_, [holder, locks]) = clients();
@@ -36,7 +36,7 @@ async fn an_unpolled_future_does_not_block_its_process() {
     timeout(Duration::from_secs(60), second).await.expect("it is not starved").unwrap();
     assert!(begun.elapsed() < Duration::from_secs(15), "{:?}", begun.elapsed());
 
-    // From then on all goes at full speed.
+    // After that nothing is delayed.
     let begun = Instant::now();
     let mut tasks = JoinSet::new();
     for _ in 0..10 {
@@ -45,13 +45,13 @@ async fn an_unpolled_future_does_not_block_its_process() {
     }
     tasks.join_all().await;
     assert!(begun.elapsed() < Duration::from_secs(7), "{:?}", begun.elapsed());
-    // And when it is polled after all, it has its turn.
+    // When it is polled after all, it is served.
     kept.await.release().await.unwrap();
     locks.mutex("a").try_lock().await.unwrap().release().await.unwrap();
 }
 
-/// The lease of an offer lasts until its confirmation can have been answered,
-/// however old the heartbeat is that it goes by.
+/// The lease of an offer lasts until its confirmation can have been answered, however old the
+/// waiter's heartbeat is.
 #[tokio::test(start_paused = true)]
 async fn a_hand_over_with_a_short_ttl_is_not_lost_at_once() {
     for n in 0..100 {
@@ -69,8 +69,8 @@ async fn a_hand_over_with_a_short_ttl_is_not_lost_at_once() {
     }
 }
 
-/// The confirmation is executed, and its answer is lost, as all others are: the
-/// holder does not believe longer than the store does.
+/// The store runs the confirmation, and its answer is lost, as all others are. The holder does not
+/// believe in its lease for longer than the store does.
 #[tokio::test(start_paused = true)]
 async fn an_unanswered_hand_over_ends_with_its_ttl() {
     for ttl in [200, 1000, 5000, 30_000].map(Duration::from_millis) {
@@ -89,7 +89,7 @@ async fn an_unanswered_hand_over_ends_with_its_ttl() {
         let begun = Instant::now();
         let (_, lost) = waits.await.unwrap();
         assert!(lost - begun <= ttl.min(LIVE), "{ttl:?}: it believed for {:?}", lost - begun);
-        // It was lost for its holder before anybody else has it.
+        // The holder lost it before anybody else got it.
         faults.heal();
         let next = take(&holder).await;
         assert!(Instant::now() >= lost);
@@ -106,7 +106,7 @@ async fn held_with_a_waiter() -> (Faults, Locks, Lease, JoinHandle<Lease>) {
     (faults, holder, held, waits)
 }
 
-/// Delivers the hints while another holds the lock: the waiter must not believe them.
+/// Delivers the hints while another holds the lock. The waiter must ignore them.
 async fn late_hints_do_no_harm(faults: &Faults, other: Lease, waits: JoinHandle<Lease>) {
     faults.store().deliver_hints();
     sleep(Duration::from_millis(50)).await;
@@ -115,8 +115,8 @@ async fn late_hints_do_no_harm(faults: &Faults, other: Lease, waits: JoinHandle<
     waits.await.unwrap().release().await.unwrap();
 }
 
-/// A hint of an offer that ran out comes when its waiter stands in the queue
-/// again: it means nothing any more.
+/// The hint of an offer that has ended comes when its waiter is in the queue again. The waiter
+/// ignores it.
 #[tokio::test(start_paused = true)]
 async fn a_late_hint_of_an_ended_offer_is_ignored() {
     let (faults, holder, held, waits) = held_with_a_waiter().await;
@@ -132,21 +132,21 @@ async fn a_late_hint_of_an_ended_offer_is_ignored() {
     late_hints_do_no_harm(&faults, other, waits).await;
 }
 
-/// The hint of an offer that went on comes when the waiter has not asked again, and is known
-/// to live: it knows when the offer ended.
+/// The hint of an offer that passed on arrives before the waiter has asked again. The waiter still
+/// counts as alive, and knows when the offer ended.
 #[tokio::test(start_paused = true)]
 async fn a_late_hint_of_an_offer_that_passed_on_is_ignored() {
     let (faults, holder, held, waits) = held_with_a_waiter().await;
     faults.store().hold_hints();
     held.release().await.unwrap();
-    // An offer waits for a second; and every two seconds the waiter asks.
+    // An offer lasts a second, and the waiter asks every two seconds.
     sleep(Duration::from_millis(1050)).await;
     let other = holder.mutex("a").try_lock().await.unwrap();
     late_hints_do_no_harm(&faults, other, waits).await;
 }
 
-/// An ask whose answer was lost has confirmed an offer, of which the waiter hears
-/// later: its lease runs from that ask, and not from when it heard.
+/// An ask whose answer was lost has confirmed an offer. The waiter gets the hint later. Its lease
+/// runs from that ask, not from the hint.
 #[tokio::test(start_paused = true)]
 async fn an_offer_confirmed_by_an_unanswered_ask_lasts_from_that_ask() {
     let (faults, [holder, locks]) = clients();
@@ -161,8 +161,8 @@ async fn an_offer_confirmed_by_an_unanswered_ask_lasts_from_that_ask() {
     sleep(Duration::from_millis(1500)).await;
     faults.store().hold_hints();
     held.release().await.unwrap();
-    // It asks again after two seconds, while the offer lasts: that is done, and a little
-    // later it is known that its answer is lost. Then nothing is answered any more.
+    // It asks again after two seconds, while the offer lasts. The ask runs, and a little later its
+    // answer is known to be lost. After that nothing is answered.
     faults.next(Fault::LoseReplyAfter(Duration::from_millis(100)));
     faults.always(Fault::LoseCommand);
     sleep(Duration::from_millis(650)).await;
@@ -175,8 +175,8 @@ async fn an_offer_confirmed_by_an_unanswered_ask_lasts_from_that_ask() {
     drop(lease);
 }
 
-/// The same where that ask was another waiter's: the one that inherits the request goes by
-/// the TTL it was sent with.
+/// The same if another waiter sent that ask. The waiter that inherits the request goes by the TTL
+/// that was sent.
 #[tokio::test(start_paused = true)]
 async fn an_offer_confirmed_for_another_waiter_lasts_for_its_ttl() {
     let (faults, [holder, locks]) = clients();
@@ -191,8 +191,8 @@ async fn an_offer_confirmed_for_another_waiter_lasts_for_its_ttl() {
     });
     let asked = Instant::now() + Duration::from_secs(2);
     let _ = timeout(Duration::from_millis(1500), &mut first).await;
-    // The first one's next ask confirms its offer, and is never answered. Then it goes, and
-    // its further commands are lost.
+    // The first waiter's next ask confirms its offer, and is never answered. Then that waiter is
+    // dropped, and its further commands are lost.
     faults.store().hold_hints();
     held.release().await.unwrap();
     faults.next(Fault::LoseReplyAfter(Duration::from_millis(20)));
@@ -201,15 +201,15 @@ async fn an_offer_confirmed_for_another_waiter_lasts_for_its_ttl() {
     faults.always(Fault::LoseCommand);
     sleep(Duration::from_millis(100)).await;
     faults.store().deliver_hints();
-    // Nothing is left of those 200 ms that could be relied on.
+    // The 200 ms are over, so nothing of that lease can be relied on.
     let heard = timeout(Duration::from_millis(500), heir).await;
     if let Ok(Ok((remaining, heard))) = heard {
         assert!(heard + remaining <= asked + Duration::from_millis(250), "{remaining:?}");
     }
 }
 
-/// A waiter that is dropped while the store is away for longer than its TTL: its
-/// place lives for longer than that, and is given up all the same.
+/// A waiter is dropped while the store is away for longer than its TTL. Its place in the queue
+/// outlives the TTL, and is removed all the same.
 #[tokio::test(start_paused = true)]
 async fn a_place_is_given_up_even_with_a_short_ttl() {
     let (faults, [holder, locks]) = clients();
@@ -228,8 +228,8 @@ async fn a_place_is_given_up_even_with_a_short_ttl() {
     assert!(begun.elapsed() < Duration::from_secs(1), "{:?}", begun.elapsed());
 }
 
-/// A try whose first command was lost for good, and whose second was refused, is
-/// taken back all the same: the first may come late.
+/// The first command of a try is lost for good, and the second is refused. The try is cancelled all
+/// the same, because the first may come late.
 #[tokio::test(start_paused = true)]
 async fn a_refused_try_with_a_copy_in_flight_is_cancelled() {
     let (faults, [holder, locks]) = clients();
@@ -243,8 +243,8 @@ async fn a_refused_try_with_a_copy_in_flight_is_cancelled() {
     held.release().await.unwrap();
 }
 
-/// The first answer is lost, or the command itself: the second ask has the place
-/// of the first, before one that came between them.
+/// The first answer is lost, or the command itself. The second ask keeps the place of the first,
+/// before one that came between them.
 #[tokio::test(start_paused = true)]
 async fn a_lost_first_ask_costs_no_place() {
     for fault in [Fault::LoseReply, Fault::LoseCommand] {
@@ -271,8 +271,8 @@ async fn a_lost_first_ask_costs_no_place() {
     }
 }
 
-/// Each waiting future, dropped after its k-th poll, for every k: the waiters behind it are
-/// served, and nothing stays.
+/// Drops each waiting future after its k-th poll, for every k. The waiters behind it are served,
+/// and nothing stays.
 #[tokio::test(start_paused = true)]
 async fn a_waiter_dropped_at_any_point_blocks_nobody() {
     let wait = Duration::from_millis(1);
@@ -291,7 +291,7 @@ async fn a_waiter_dropped_at_any_point_blocks_nobody() {
                 tokio::join!(drop_after(polls, take(&locks)), timeout(LONG, take(&locks)));
             let is_done = dropped.is_some();
             let behind = match (dropped, behind) {
-                // Both are of one process, and one of them has it.
+                // Both are in one process, and one of them holds the lock.
                 (Some(first), Err(_)) => {
                     first.release().await.unwrap();
                     take(&locks).await
@@ -310,13 +310,13 @@ async fn a_waiter_dropped_at_any_point_blocks_nobody() {
     }
 }
 
-/// As long as a waiter is known to live without asking again.
+/// The time for which a waiter counts as alive without asking again.
 const LIVE: Duration = Duration::from_secs(6);
 
 const LONG: Duration = Duration::from_secs(60);
 
-/// An owner that holds is granted again at once, though its other requests wait in this
-/// process, even for an answer that never comes.
+/// An owner that holds the lock is granted it again at once, although its other requests wait in
+/// this process, even for an answer that never comes.
 #[tokio::test(start_paused = true)]
 async fn a_re_entering_owner_does_not_wait_behind_its_own_waiters() {
     let (faults, [locks, _]) = clients();
@@ -344,8 +344,7 @@ async fn a_re_entering_owner_does_not_wait_behind_its_own_waiters() {
     drop((outer, tried, inner));
 }
 
-/// A mutex takes no account of owners: they share the process's place in the store's
-/// queue.
+/// A mutex ignores owners: they share the process's place in the store's queue.
 #[tokio::test(start_paused = true)]
 async fn all_owners_of_a_mutex_share_one_queue() {
     let (_, [holder, locks]) = clients();
@@ -371,8 +370,8 @@ async fn all_owners_of_a_mutex_share_one_queue() {
     }
 }
 
-/// The last ask of a wait does not wait, but it is not a try: it does not let an owner in
-/// that reads and waits to write.
+/// The last ask of a wait does not wait, but it is not a try. It does not let in an owner that
+/// reads and waits to write.
 #[tokio::test(start_paused = true)]
 async fn a_write_wait_that_times_out_is_not_a_try() {
     let (_, [locks, _]) = clients();

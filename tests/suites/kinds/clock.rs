@@ -1,5 +1,5 @@
-//! Fencing tokens grow when a server's clock is set back, for as long as docs/keys.md says.
-//! In memory tokens are counted, and go by no clock.
+//! Fencing tokens grow when a server's clock is set back, for as long as docs/keys.md says. In
+//! memory tokens are counted, and use no clock.
 
 use leasehold_tests::requests;
 use std::time::Duration;
@@ -35,7 +35,7 @@ impl Ahead {
         ahead
     }
 
-    /// Grants a lock, for a second; its token, if it has one, is greater than all before.
+    /// Grants a lock for a second. Its token, if it has one, is greater than all before.
     async fn grant(&mut self, kind: Kind) -> Request {
         let request = request(kind);
         match self.store.acquire(&request, None).await.unwrap() {
@@ -56,7 +56,7 @@ impl Ahead {
         assert_eq!(ended, Ended::Released);
     }
 
-    /// All holders let their leases expire.
+    /// Lets all leases expire.
     fn expire(&self) {
         self.server.jump(2 * SECOND);
     }
@@ -103,8 +103,8 @@ async fn expired_readers_and_repaired_leases_take_no_token_back() {
     ahead.grant(Kind::Write).await;
 }
 
-/// A name that was a mutex's: its token is kept for the mutex that comes when the permits
-/// are over, and the clock has come to it.
+/// The name was a mutex's. Its token is kept for the next mutex, until the permits have ended and
+/// the clock has reached the token.
 #[tokio::test]
 async fn permits_that_expire_take_no_token_back() {
     const PERMIT: Kind = Kind::Semaphore { limit: 2, weight: 1 };

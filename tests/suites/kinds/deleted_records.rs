@@ -1,5 +1,5 @@
-//! The record of a lock was deleted by hand or evicted, and its holders
-//! are left: they hold it still. In memory a lock is one piece, and no part of it is lost.
+//! The record of a lock was deleted by hand or evicted. Its holders still hold it. In memory a lock
+//! is one value, so no part of it can be lost.
 
 use leasehold_tests::requests::Requests;
 use std::time::Duration;
@@ -18,7 +18,7 @@ use tokio::runtime::Handle;
 
 const SOON: Duration = Duration::from_secs(5);
 
-/// Every way to hold a lock together with others, if only in principle.
+/// Every way to hold a lock that others may hold too, at least in principle.
 const HELD: [(Kind, Option<&str>); 8] = [
     (Kind::Reentrant, Some("me")),
     (permit(1), None),
@@ -30,7 +30,7 @@ const HELD: [(Kind, Option<&str>); 8] = [
     (Kind::Write, Some("me")),
 ];
 
-/// Every way to ask; nobody here is another's owner.
+/// Every way to ask. No owner here is another's.
 const ASKS: [(Kind, Option<&str>); 5] = [
     (Kind::Mutex, None),
     (Kind::Reentrant, Some("you")),
@@ -43,7 +43,7 @@ const fn permit(weight: u32) -> Kind {
     Kind::Semaphore { limit: 3, weight }
 }
 
-/// Servers, a store on them, and what a request is numbered by.
+/// Servers, a store on them, and a counter for request ids.
 struct Bench<'a> {
     servers: &'a [Server],
     store: RedisStore,
@@ -69,7 +69,7 @@ impl<'a> Bench<'a> {
         self.store.acquire(request, None).await.unwrap()
     }
 
-    /// Has a lock whose record is gone.
+    /// Acquires a lock and deletes its record.
     async fn hold(&self, name: &str, how: (Kind, Option<&str>)) -> Request {
         let request = self.request(name, how);
         assert!(matches!(self.ask(&request).await, Attempt::Granted { .. }), "{request:?}");
@@ -81,7 +81,7 @@ impl<'a> Bench<'a> {
     async fn lose(&self, key: &LockKey) {
         let (record, mut deleted) = (key.in_store("leasehold", "lock"), 0);
         for server in self.servers {
-            // All but one of a cluster say that it is not theirs.
+            // On a cluster, all nodes but one say that the key is not theirs.
             let mut redis = server.redis().await;
             deleted += redis::cmd("DEL").arg(&record).query_async(&mut redis).await.unwrap_or(0);
         }
@@ -102,7 +102,7 @@ fn of(kind: Kind) -> LockKind {
     }
 }
 
-/// Whether one may have the lock beside the other; nothing where it is of another kind.
+/// True if a request may have the lock beside the holder. `None` if it is of another kind.
 fn is_free_beside(held: Kind, asks: Kind) -> Option<bool> {
     (of(held) == of(asks)).then_some(match (held, asks) {
         (Kind::Semaphore { weight, .. }, Kind::Semaphore { .. }) => weight < 3,
@@ -161,7 +161,7 @@ async fn nobody_comes_in_who_may_not(bench: &Bench<'_>) {
                 Some(true) => assert!(matches!(waits, Ok(Attempt::Granted { .. })), "{what}"),
                 Some(false) => assert!(matches!(waits, Ok(Attempt::Queued { .. })), "{what}"),
             }
-            // The former holders still hold it, and release it.
+            // The former holders still hold the lock, and release it.
             assert_eq!(bench.store.renew(&held).await.unwrap(), Renewal::Renewed, "{what}");
             let released = bench.store.release(&held, Duration::ZERO).await.unwrap();
             assert_eq!(released, Ended::Released, "{what}");
@@ -189,7 +189,7 @@ async fn what_it_leaves_is_freed(bench: &Bench<'_>) {
 
 async fn batches_see_it(bench: &Bench<'_>) {
     for (place, how) in HELD.into_iter().enumerate() {
-        // One tag: they are in one slot.
+        // Names with one tag are in one slot.
         let name = |of: &str| format!("{of}:{{{place}}}");
         let held = bench.hold(&name("held"), how).await;
         let ask = |of: &str| bench.request(&name(of), ASKS[0]);
@@ -258,7 +258,7 @@ impl Bench<'_> {
     }
 }
 
-/// Nobody needs a right for it that the docs do not name.
+/// The rights that the docs name are enough.
 #[tokio::test]
 async fn holders_survive_a_deleted_record() {
     let server = [Server::start()];
@@ -273,7 +273,7 @@ async fn holders_survive_a_deleted_record() {
     assert_nothing_was_refused(&server).await;
 }
 
-/// All that is looked at is declared, and in the lock's slot.
+/// The scripts declare all keys that they read. All are in the lock's slot.
 #[tokio::test]
 async fn holders_on_a_cluster_survive_a_deleted_record() {
     let cluster = Cluster::start().await;

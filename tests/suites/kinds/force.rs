@@ -35,9 +35,9 @@ impl Fenced {
 
 const STUCK: u32 = 5;
 
-/// Eight go round and add to a number; now and then one is stuck while it holds the lock,
-/// and an operator takes it away. The next runs at once; the stuck one learns that it was
-/// forced, and what it writes is refused.
+/// Eight tasks add to a number in a loop. Now and then one is stuck while it holds the lock, and an
+/// operator releases the lock by force. The next task runs at once. The stuck task learns that it
+/// was forced, and its write is refused.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stuck_holder_is_forced_while_others_go_on() {
     let server = Server::start();
@@ -49,7 +49,7 @@ async fn a_stuck_holder_is_forced_while_others_go_on() {
             while !stop.load(Ordering::SeqCst) {
                 let lease = locks.mutex("a").wait(Wait::Forever).lock().await.unwrap();
                 let fence = lease.fence().unwrap();
-                // It may have been forced in the moment when it had come.
+                // It may have been forced just after its grant.
                 if let Some(number) = store.read(fence) {
                     tokio::task::yield_now().await;
                     store.write(fence, number + 1);
@@ -98,8 +98,8 @@ async fn a_stuck_holder_is_forced_while_others_go_on() {
     }
 }
 
-/// A store that is asked to write under a token that an operator has brought to it refuses
-/// the former holder, even before the next one has come.
+/// An operator writes to the resource with the token of the forced release. From then on the
+/// resource refuses the former holder, even before there is a next one.
 #[tokio::test]
 async fn the_operators_token_fences_the_former_holder_off() {
     let server = Server::start();
@@ -120,7 +120,7 @@ async fn the_operators_token_fences_the_former_holder_off() {
     assert_eq!(locks.force_release("b").await.unwrap(), Forced::NotHeld);
 }
 
-/// All kinds: the holder learns that it was forced, and the waiter is granted.
+/// For each kind, the holder learns that it was forced, and the waiter is granted.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_kind_is_forced() {
     let server = Server::start();
@@ -166,8 +166,7 @@ async fn every_kind_is_forced() {
     }
 }
 
-/// Somebody deleted the record, and the token with it: no holder gets a token older than its
-/// own.
+/// Somebody deleted the record, and with it the token. No holder gets a token older than its own.
 #[tokio::test]
 async fn tokens_do_not_go_back_where_the_record_was_deleted() {
     let server = Server::start();
@@ -193,7 +192,7 @@ async fn tokens_do_not_go_back_where_the_record_was_deleted() {
     drop((outer, inner, read));
 }
 
-/// Where one of a lock's keys is somebody else's, nothing is taken, and nothing is changed.
+/// If one of a lock's keys is foreign, a forced release takes nothing and changes nothing.
 #[tokio::test]
 async fn a_foreign_key_is_not_forced_by_half() {
     let server = Server::start();

@@ -10,7 +10,7 @@ use leasehold_tests::rights::{LOGIN, Rights};
 use leasehold_tests::server::Server;
 use tokio::time::timeout;
 
-/// A third of it is when the next renewal would tell.
+/// The next renewal would find the loss after a third of this.
 const LONG: Duration = Duration::from_secs(90);
 
 /// Well below that, and more than a busy machine needs.
@@ -41,7 +41,7 @@ async fn force(operator: &Locks, lease: &Lease) {
     assert!(matches!(forced, Forced::Released { held: 1, .. }), "{lease:?}: {forced:?}");
 }
 
-/// The longest that one was at work after it was forced.
+/// The longest time that work went on after a forced release.
 async fn forces_each(operator: &Locks, leases: Vec<Lease>) -> Duration {
     let mut longest = Duration::ZERO;
     for lease in leases {
@@ -81,7 +81,7 @@ async fn in_memory_a_forced_holder_hears_of_it_at_once() {
         forces_each(&locks, leases).await;
     }
     assert_eq!(begun.elapsed(), Duration::ZERO);
-    // They are looked after by tasks of their own when they have been renewed once.
+    // After its first renewal each lease has a task of its own.
     let leases = one_of_each(&locks, "renewed", LONG, true).await;
     tokio::time::sleep(LONG * 2).await;
     let begun = tokio::time::Instant::now();
@@ -110,7 +110,7 @@ async fn many_holders_hear_of_a_force_and_the_rest_renew() {
     assert_eq!(lost(), 65);
 }
 
-/// Without the hint it is as with any loss: the next renewal finds out, or the deadline.
+/// Without the hint the next renewal or the deadline finds the loss, as with any loss.
 #[tokio::test]
 async fn a_holder_without_hints_finds_out_by_its_renewal() {
     const TTL: Duration = Duration::from_millis(900);
@@ -129,7 +129,7 @@ async fn a_holder_without_hints_finds_out_by_its_renewal() {
     }
 }
 
-/// Anybody with the right to publish can forge it. The client checks it, and does no more.
+/// Anybody with the right to publish can forge the hint. The client only checks its lease.
 #[tokio::test]
 async fn a_forged_hint_takes_nothing_and_prolongs_nothing() {
     let server = Server::start();
@@ -151,7 +151,7 @@ async fn a_forged_hint_takes_nothing_and_prolongs_nothing() {
     while server.stats("zscore").await.0 == 0 {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
-    // A second one behind it has its answer behind the first one's.
+    // The answer to this command comes after the answer to the check.
     assert_eq!(locks.inspect("a").await.unwrap().held, 1);
     assert!(lease.is_held() && lease.remaining() <= before);
     lease.release().await.unwrap();

@@ -1,5 +1,4 @@
-//! The kinds of locks beside mutex and semaphore on real servers: what their users rely
-//! on, under load.
+//! The other kinds of locks on real servers, under load: the promises that users rely on.
 
 #[cfg(target_os = "linux")]
 mod clock;
@@ -28,7 +27,7 @@ async fn until_waits(redis: &mut MultiplexedConnection, name: &str, demand: &str
     }
 }
 
-/// All other kinds of locks, and an operator's questions.
+/// Uses all other kinds of locks, and the commands of an operator.
 pub(crate) async fn every_kind_and_question(locks: &Locks) {
     let ttl = Duration::from_millis(300);
     let reentrant = locks.reentrant_mutex("e").owner("me").ttl(ttl);

@@ -13,8 +13,8 @@ fn reenter(server: &Server, owner: &str, count: &str) -> Process {
     worker
 }
 
-/// Two processes and this one are one owner, and each acquire of theirs is sent three
-/// times: six holds are six, five releases do not free it, and the sixth does.
+/// Two processes and this one share an owner, and each acquire is sent three times. Six holds count
+/// as six: five releases do not free the lock, and the sixth does.
 #[tokio::test]
 async fn holds_of_two_processes_are_counted_once_each() {
     let server = Server::start();
@@ -37,8 +37,7 @@ async fn holds_of_two_processes_are_counted_once_each() {
     other.try_lock().await.unwrap().release().await.unwrap();
 }
 
-/// What a process held that died ends with its TTL, and what others of its owner hold
-/// does not.
+/// The holds of a dead process end with their TTL. Other holds of its owner do not.
 #[tokio::test]
 async fn a_dead_process_leaves_its_owners_other_holds_alone() {
     let server = Server::start();

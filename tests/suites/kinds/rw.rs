@@ -15,7 +15,7 @@ use super::until_waits;
 
 const LOOPS: usize = 16;
 
-/// How often somebody is served while one of the others waits.
+/// The number of times that a task of the other mode must be served.
 const TURNS: u32 = 20;
 
 #[derive(Clone, Copy, PartialEq)]
@@ -24,7 +24,7 @@ enum Mode {
     Write,
 }
 
-/// The holders inside, by this process's own count: a writer counts a thousand.
+/// The holders inside, by this process's own count. A writer counts as a thousand.
 #[derive(Default)]
 struct Inside(AtomicU32);
 
@@ -38,7 +38,7 @@ impl Inside {
     }
 }
 
-/// One section, whose grant is counted before anything else.
+/// One section. Its grant is counted first.
 async fn section(locks: &Locks, mode: Mode, inside: &Inside, sections: &AtomicU32) {
     let lock = locks.rw_lock("a").wait(Wait::Forever);
     let lease = match mode {
@@ -48,16 +48,16 @@ async fn section(locks: &Locks, mode: Mode, inside: &Inside, sections: &AtomicU3
     let lease = lease.expect("it is served");
     sections.fetch_add(1, Ordering::SeqCst);
     inside.work(mode).await;
-    // A machine that is busy may answer too late; that it was lost is another thing.
+    // A busy machine may answer too late, which is not a loss.
     match lease.release().await {
         Ok(_) | Err(LockError::Store { .. }) => {}
         Err(other) => panic!("{other}"),
     }
 }
 
-/// Many of one mode go round, and one of the other comes now and then: while it waits,
-/// each of them has at most the section that it had when it came, and one that was
-/// before it in the queue.
+/// Many tasks of one mode work in a loop, and one of the other mode comes now and then. While it
+/// waits, each task of the loop has at most the section that it had when it came, and one whose
+/// request was before it in the queue.
 async fn is_served_among(crowd: Mode, one: Mode, clients: &[Locks], server: &Server) {
     let mut redis = server.redis().await;
     let inside = Arc::new(Inside::default());
@@ -78,7 +78,7 @@ async fn is_served_among(crowd: Mode, one: Mode, clients: &[Locks], server: &Ser
     let locks = light_client(server).await;
     for _ in 0..TURNS {
         let before = count(&sections);
-        // All go round.
+        // Each task has gone round.
         while count(&sections).iter().zip(&before).any(|(now, before)| now == before) {
             if let Some(ended) = running.try_join_next() {
                 panic!("one of them goes round no more: {ended:?}");
@@ -91,7 +91,7 @@ async fn is_served_among(crowd: Mode, one: Mode, clients: &[Locks], server: &Ser
         let queued = async {
             tokio::select! {
                 () = until_waits(&mut redis, "a", demand) => count(&sections),
-                // It may be served before that is seen.
+                // It may be served before the test sees it in the queue.
                 () = async { while mine.load(Ordering::SeqCst) == 0 {
                     tokio::task::yield_now().await;
                 } } => count(&sections),
@@ -150,8 +150,7 @@ async fn a_reader_among_sixteen_writers_of_one_process_is_served() {
     is_served_among(Mode::Write, Mode::Read, &[light_client(&server).await], &server).await;
 }
 
-/// A reader that lives is renewed again and again, and the one that died beside it ends
-/// when its own TTL does.
+/// The client renews a live reader again and again. A dead reader beside it ends with its own TTL.
 #[tokio::test]
 async fn a_live_reader_does_not_prolong_a_dead_one() {
     let server = Server::start();
@@ -170,8 +169,8 @@ async fn a_live_reader_does_not_prolong_a_dead_one() {
     locks.rw_lock("a").try_write().await.unwrap().release().await.unwrap();
 }
 
-/// A dropped lease is released in the background, and its owner, which asks to write right
-/// behind it, does not wait for itself.
+/// A dropped lease is released in the background. Its owner asks to write right after that, and
+/// does not wait for itself.
 #[tokio::test]
 async fn a_dropped_lease_does_not_block_its_owner() {
     let server = Server::start();

@@ -1,4 +1,4 @@
-//! Where a request's work finds its lease.
+//! The current lease of a request's work.
 
 use std::convert::Infallible;
 use std::task::Poll;
@@ -14,7 +14,7 @@ use tower::{Layer, ServiceExt, service_fn};
 
 use super::{request, text};
 
-/// The lock that the caller runs under, as far as it knows.
+/// The name of the current lock.
 fn current() -> Option<String> {
     LeaseHandle::current().map(|lease| lease.key().name().to_owned())
 }
@@ -83,7 +83,7 @@ async fn a_request_without_a_lock_has_none() {
     assert_eq!(service.oneshot(request("/")).await.unwrap().status(), StatusCode::OK);
 }
 
-/// Another task's work is not the request's.
+/// The work of another task is not the request's.
 #[tokio::test]
 async fn a_spawned_task_has_the_lock_only_in_a_scope() {
     let locks = Locks::in_memory();

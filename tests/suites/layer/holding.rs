@@ -1,4 +1,4 @@
-//! For how long the lock is held.
+//! The time that a request holds its lock.
 
 use std::convert::Infallible;
 use std::future::{pending, ready};
@@ -108,7 +108,7 @@ async fn a_panic_of_the_handler_releases() {
     assert!(is_free(&locks, "a").await);
 }
 
-/// The body's drop must run under the lock.
+/// Checks in its drop that the lock is still held.
 struct UnderTheLock(Locks);
 
 impl Drop for UnderTheLock {

@@ -1,4 +1,4 @@
-//! Which lock a request takes.
+//! The key of a request.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -53,7 +53,7 @@ async fn a_key_that_cannot_be_made_is_400_and_says_why() {
     assert_eq!(calls.load(Ordering::SeqCst), 0, "not even fail-open runs it unlocked");
 }
 
-/// It would be one lock for all orders.
+/// The template would be one lock for all orders.
 #[test]
 #[should_panic(expected = "write `path_key(\"order:{id}\")`")]
 fn a_template_in_place_of_a_name_panics_at_start() {

@@ -16,8 +16,8 @@ use tower::{Layer, ServiceExt, service_fn};
 
 use super::{problem, request, text};
 
-/// The clock jumps past the deadline before a renewal was sent: to the
-/// lease it looks as if the process had stood still.
+/// The clock jumps past the deadline before a renewal is sent. To the lease it looks as if the
+/// process had stood still.
 const STANDSTILL: Duration = Duration::from_secs(31);
 
 #[tokio::test(start_paused = true)]
@@ -37,7 +37,7 @@ async fn the_handler_is_cancelled_and_the_answer_is_503() {
     assert!(response.as_mut().now_or_never().is_none());
     advance(STANDSTILL).await;
 
-    // The handler's own timer is over too: the deadline is looked at first.
+    // The handler's own timer is over too, but the deadline is checked first.
     let response = response.await.unwrap();
     assert_eq!(finished.load(Ordering::SeqCst), 0);
     assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE);
@@ -75,8 +75,8 @@ async fn the_body_continues_and_the_handle_reports_the_loss() {
     assert_eq!(response.into_body().collect().await.unwrap().to_bytes(), "done");
 }
 
-/// The store has said that the lock is not held, and not yet that it was taken by force:
-/// the handler does not go on meanwhile, beside the next holder.
+/// The store has said that the lock is not held, but not yet that it was taken by force. Meanwhile
+/// the handler does not go on beside the next holder.
 #[tokio::test(start_paused = true)]
 async fn the_handler_stops_before_the_reason_is_known() {
     let (locks, faults) = Locks::in_memory_with_faults();
@@ -94,8 +94,8 @@ async fn the_handler_stops_before_the_reason_is_known() {
     }));
     let response = tokio::spawn(service.oneshot(request("/")));
     sleep(Duration::from_millis(9500)).await;
-    // It is not told; the force, the renewal after ten seconds, and the question that
-    // follows it.
+    // No hint arrives. The force passes, and so does the renewal after ten seconds. The question
+    // for the reason is delayed.
     faults.store().hold_hints();
     faults.pass(2);
     faults.next(Fault::Delay(Duration::from_secs(5)));

@@ -1,4 +1,4 @@
-//! For how long a request may hold its lock.
+//! The longest time that a request may hold its lock.
 
 use std::convert::Infallible;
 use std::future::pending;
@@ -19,7 +19,7 @@ use super::{ask, problem, request, text};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// A handler that never answers; an hour of it is enough to see that.
+/// A handler that never answers. An hour of it is enough for the tests.
 async fn stuck(_: Request<()>) -> Result<Response<Empty<Bytes>>, Infallible> {
     timeout(60 * MINUTE, pending()).await.expect("it is stopped before")
 }
@@ -28,7 +28,7 @@ fn of_method(method: Method) -> Request<()> {
     Request::builder().method(method).body(()).unwrap()
 }
 
-/// A layer of each kind, and the method of a request that takes it alone or shared.
+/// A layer of each kind, and the method of a request that takes the lock exclusively or shared.
 fn of_each_kind(locks: &Locks) -> [(LockLayer<&'static str>, Method); 4] {
     [
         (LockLayer::mutex(locks, "mutex"), Method::POST),
@@ -38,7 +38,7 @@ fn of_each_kind(locks: &Locks) -> [(LockLayer<&'static str>, Method); 4] {
     ]
 }
 
-/// Alone, whatever kind of lock it is.
+/// True if the lock is free for an exclusive holder, whatever its kind.
 async fn is_free(locks: &Locks, key: &'static str) -> bool {
     match key {
         "mutex" => locks.mutex(key).try_lock().await.is_ok(),
@@ -95,7 +95,7 @@ async fn without_max_hold_a_request_may_take_any_time() {
     }
 }
 
-/// It is sent to its end, and is not counted any more.
+/// The stream is sent to its end, and does not count any more.
 #[tokio::test(start_paused = true)]
 async fn a_long_stream_goes_on_without_its_lock() {
     let locks = Locks::in_memory();
@@ -117,7 +117,7 @@ async fn a_long_stream_goes_on_without_its_lock() {
     assert!(body.frame().await.is_none());
 }
 
-/// The end of a stream gives back what is its own, and not the next one's.
+/// The end of a stream releases its own lease, not the next holder's.
 #[tokio::test(start_paused = true)]
 async fn a_stream_that_outlives_its_lock_leaves_the_next_holders_alone() {
     let locks = Locks::in_memory();

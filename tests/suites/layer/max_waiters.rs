@@ -17,7 +17,7 @@ const WAIT: Duration = Duration::from_secs(5);
 
 type Answer = Response<LeaseBody<Full<bytes::Bytes>>>;
 
-/// A request that waits now.
+/// A request that is waiting.
 fn waiting<'a>(layer: &'a LockLayer<impl RequestKey>, path: &'a str) -> LocalBoxFuture<'a, Answer> {
     let service = layer.layer(counting(&std::sync::Arc::default()));
     let mut answer: LocalBoxFuture<'a, Answer> =
@@ -28,7 +28,7 @@ fn waiting<'a>(layer: &'a LockLayer<impl RequestKey>, path: &'a str) -> LocalBox
     answer
 }
 
-/// The answer to a request that has one at once.
+/// The answer to a request that gets one at once.
 fn at_once(layer: &LockLayer<impl RequestKey>, path: &str) -> Answer {
     ask(layer, path).now_or_never().expect("it does not wait")
 }
@@ -66,7 +66,7 @@ async fn a_request_over_the_limit_is_refused_at_once() {
             for answer in queue {
                 assert_eq!(answer.await.status(), StatusCode::OK, "it is served in its turn");
             }
-            // All the places are free again.
+            // All slots are free again.
             let lease = ask(&layer, "/").await;
             assert_eq!(lease.status(), StatusCode::OK);
         }
@@ -95,7 +95,7 @@ async fn a_grant_and_a_time_out_give_the_place_back() {
     let first = first.await;
     assert_eq!(first.status(), StatusCode::OK);
 
-    // That one holds the lock, and waits no more.
+    // That request holds the lock, and no longer waits.
     let second = waiting(&layer, "/");
     assert_eq!(at_once(&layer, "/").status(), StatusCode::SERVICE_UNAVAILABLE);
     assert_eq!(second.await.status(), StatusCode::CONFLICT, "its wait is over");
@@ -122,7 +122,7 @@ async fn clones_of_a_layer_count_together() {
     let clone = layer.clone();
     let _first = waiting(&layer, "/a");
     assert_eq!(at_once(&clone, "/a").status(), StatusCode::SERVICE_UNAVAILABLE);
-    // Another layer's requests are not its own.
+    // Another layer counts its own requests.
     let another = by_path(&locks).max_waiters(1);
     let _second = waiting(&another, "/a");
 }
@@ -137,7 +137,7 @@ async fn an_immediate_grant_needs_no_place() {
     assert_eq!(at_once(&layer, "/").status(), StatusCode::TOO_MANY_REQUESTS);
 }
 
-/// Without a wait it is as it was: held, or full.
+/// Without a wait the layer refuses at once: the lock is held, or the semaphore is full.
 #[tokio::test(start_paused = true)]
 async fn with_a_limit_of_zero_nobody_waits() {
     let locks = Locks::in_memory();
@@ -166,7 +166,7 @@ async fn by_default_256_wait_beyond_the_permits() {
         let _held: Vec<_> = (0..permits).map(|_| at_once(&layer, "/")).collect();
         let mut queue = Vec::new();
         for _ in 0..most {
-            // As in a server, each comes in a turn of its own.
+            // As in a server, each request comes in a turn of its own.
             tokio::task::yield_now().await;
             queue.push(waiting(&layer, "/"));
         }
@@ -191,8 +191,8 @@ async fn a_custom_answer_sees_the_key() {
     assert_eq!(body, "too many for /a");
 }
 
-/// Over Redis a request counts while its first answer is on its way. As many as there
-/// are permits come at once, and none is refused for that.
+/// Over Redis a request counts as waiting until its first answer arrives. As many requests as
+/// permits come at once, and none is refused.
 #[tokio::test]
 async fn a_burst_that_fits_a_semaphore_is_not_refused() {
     let server = Server::start();
@@ -201,7 +201,7 @@ async fn a_burst_that_fits_a_semaphore_is_not_refused() {
     let answers = join_all((0..400).map(|_| ask(&layer, "/"))).await;
     assert!(answers.iter().all(|answer| answer.status() == StatusCode::OK));
 
-    // A bound below it is one for those that acquire.
+    // A limit below the permits applies to requests that acquire.
     let layer = LockLayer::semaphore(&locks, "b", 400).wait(WAIT).max_waiters(100);
     let answers = join_all((0..400).map(|_| ask(&layer, "/"))).await;
     let granted = answers.iter().filter(|answer| answer.status() == StatusCode::OK).count();

@@ -1,5 +1,5 @@
-//! The inner service is made ready before it is called, and what it reserved
-//! by that goes back.
+//! The layer makes the inner service ready before it calls it, and gives back what the service
+//! reserved.
 
 use std::convert::Infallible;
 use std::future::{Ready, ready};
@@ -15,8 +15,8 @@ use tower::{Layer, Service, ServiceExt};
 
 use super::{request, text};
 
-/// A service that takes a place when it is made ready, which its clones do not
-/// have, as a concurrency limit does.
+/// A service that reserves a permit when it is made ready, as a concurrency limit does. Its clones
+/// do not have the permit.
 #[derive(Default)]
 struct Limited {
     places: Arc<()>,

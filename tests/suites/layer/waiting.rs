@@ -20,7 +20,7 @@ async fn requests_wait_if_the_layer_has_a_wait() {
     let (response, ()) = tokio::join!(ask(&layer, "/"), release);
     assert_eq!(response.status(), StatusCode::OK);
 
-    // That response holds the lock now.
+    // The late response holds the lock now.
     let late = ask(&layer, "/").await;
     assert_eq!(late.status(), StatusCode::CONFLICT);
     assert_eq!(retry_after(&late), 1, "after a wait nothing better is known");

@@ -4,8 +4,8 @@ use leasehold_tests::server::Server;
 
 use super::worker;
 
-/// A wait of a second lasts no longer than that and the time of an answer, even if something
-/// blocks the thread that times commands out.
+/// A wait of a second lasts no longer than that and the time of an answer, even if the thread that
+/// times commands out is blocked.
 #[test]
 fn a_blocked_client_delays_no_caller_beyond_its_wait() {
     let server = Server::start();
@@ -25,8 +25,8 @@ fn a_blocked_client_delays_no_caller_beyond_its_wait() {
     assert!(worker.is_success());
 }
 
-/// The child has copies of its parent's client and leases, and not the thread that works
-/// for them. So all that needs it is refused at once, and touches nothing of the parent's.
+/// The child has copies of its parent's client and leases, but not the thread that works for them.
+/// Every call that needs the thread is refused at once, and changes nothing of the parent's.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_forked_process_learns_that_its_client_is_gone() {
@@ -49,7 +49,7 @@ fn a_forked_process_learns_that_its_client_is_gone() {
     let at = |line: &str, what: &str| -> u64 {
         line.strip_prefix(what).unwrap_or_else(|| panic!("{said:#?}")).parse().unwrap()
     };
-    // Its end waits for no release, which it would for two seconds.
+    // The end of the child waits for no release. A wait would take two seconds.
     let took = at(ended, "ended ").saturating_sub(at(ends, "child ends "));
     assert!(took < 1_800, "{took} ms");
     assert_eq!(leases, ["parent true true"; 3]);

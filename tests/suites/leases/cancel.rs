@@ -1,8 +1,7 @@
-//! Each public future, dropped after its k-th poll, for every k from none until it completes: no
-//! lock stays held, and no place in a queue.
+//! Drops each public future after its k-th poll, for every k until it completes. No lock stays
+//! held, and no place in a queue stays taken.
 //!
-//! The server's clock stands still, so what is free by then was given back, and did not
-//! just end.
+//! The server's clock stands still, so a free lock was released, and did not expire.
 
 use std::time::Duration;
 
@@ -16,16 +15,16 @@ use tokio::time::timeout;
 
 use super::{TTL, timeless};
 
-/// How often each is done, since what the background does meanwhile differs.
+/// The number of times that each case runs, because the background work differs.
 const ROUNDS: usize = 3;
 
-/// A server, a client whose futures are dropped, and one that is in its way, or looks.
+/// A server, a client whose futures are dropped, and one that holds the lock or checks it.
 struct Setting {
     server: Server,
     locks: Locks,
     other: Locks,
     redis: MultiplexedConnection,
-    /// Every lock that was used, as what has it alone.
+    /// Every lock that was used, with the kind that holds it exclusively.
     used: Vec<(Kind, String)>,
 }
 
@@ -38,7 +37,7 @@ impl Setting {
         Self { server, locks, other, redis, used: Vec::new() }
     }
 
-    /// A name that was not used yet.
+    /// A new name.
     fn name(&mut self, kind: Kind) -> String {
         let name = format!("m{}", self.used.len());
         let whole = if kind == Kind::All { kind } else { kind.rival() };
@@ -46,8 +45,8 @@ impl Setting {
         name
     }
 
-    /// Nobody has or wants one of the locks that were used, and another client can have
-    /// each of them at once.
+    /// Checks that nobody holds or wants a used lock, and that another client can have each of them
+    /// at once.
     async fn assert_nothing_is_left(self, dropped: usize) {
         // An answer may come while the future is polled for the first time, but not always.
         assert!(dropped > 0, "it never suspends, so it was never dropped");
@@ -60,8 +59,8 @@ impl Setting {
     }
 }
 
-/// Calls it with no poll, with one, with two, and so on, until it says that it was done;
-/// and says how often it was not, though it was polled.
+/// Calls it with no poll, with one, with two, and so on, until it says that it is done. Returns how
+/// often it was polled and not done.
 async fn at_each_poll(mut is_done: impl AsyncFnMut(usize) -> bool) -> usize {
     for polls in 0..100_usize {
         if is_done(polls).await {
@@ -95,8 +94,8 @@ async fn an_acquisition_of_a_free_lock_that_is_dropped_leaves_nothing() {
     setting.assert_nothing_is_left(dropped).await;
 }
 
-/// The holder lets go while it waits: so some are dropped before they are in the queue,
-/// some in it, and some with an offer.
+/// The holder releases while the future waits. So some futures are dropped before they are in the
+/// queue, some in it, and some with an offer.
 #[tokio::test]
 async fn an_acquisition_of_a_held_lock_that_is_dropped_leaves_nothing() {
     let (mut setting, mut dropped) = (Setting::new().await, 0);
@@ -131,7 +130,7 @@ async fn an_acquisition_of_a_held_lock_that_is_dropped_leaves_nothing() {
     setting.assert_nothing_is_left(dropped).await;
 }
 
-/// It is in the queue, the holder lets go, and it is dropped without having looked.
+/// The future is in the queue, the holder releases, and the future is dropped before its next poll.
 #[tokio::test]
 async fn an_offer_that_is_dropped_goes_to_the_next() {
     let (mut setting, mut dropped) = (Setting::new().await, 0);
@@ -193,7 +192,7 @@ async fn a_renewal_by_hand_that_is_dropped_neither_ends_the_lease_nor_keeps_it()
             })
             .await;
         }
-        // One more is under way when it is released.
+        // One more renewal is in flight at the release.
         for lease in held.leases() {
             let _ = drop_after(1, lease.renew()).await;
         }
@@ -203,7 +202,7 @@ async fn a_renewal_by_hand_that_is_dropped_neither_ends_the_lease_nor_keeps_it()
     setting.assert_nothing_is_left(dropped).await;
 }
 
-/// Three steps, and a sign that is gone when they are dropped.
+/// Three steps that keep a reference until they are dropped.
 async fn three_steps(alive: std::sync::Arc<()>) {
     for _ in 0..3 {
         tokio::task::yield_now().await;
@@ -234,14 +233,14 @@ async fn a_run_that_is_dropped_drops_its_work_and_not_the_lease() {
     setting.assert_nothing_is_left(dropped).await;
 }
 
-/// It resolves only for a lease that was lost: here by force.
+/// The future resolves only for a lost lease. Here the lease is lost by force.
 #[tokio::test]
 async fn a_wait_for_the_loss_that_is_dropped_leaves_nothing() {
     let (mut setting, mut dropped) = (Setting::new().await, 0);
     for kind in EVERY_KIND {
         dropped += at_each_poll(async |polls| {
             let name = setting.name(kind);
-            // It is told by the renewal after a third of this.
+            // The renewal after a third of this finds the loss.
             let ttl = Duration::from_millis(300);
             let held = kind.lock(&setting.locks, &name, ttl).await.unwrap();
             let _ = setting.other.force_release(&*name).await.unwrap();
@@ -255,7 +254,7 @@ async fn a_wait_for_the_loss_that_is_dropped_leaves_nothing() {
     setting.assert_nothing_is_left(dropped).await;
 }
 
-/// The ticket may be spent then, but nobody has the lock.
+/// The ticket may be used up by then, but nobody holds the lock.
 #[tokio::test]
 async fn an_adoption_that_is_dropped_leaves_nothing() {
     let (mut setting, mut dropped) = (Setting::new().await, 0);
@@ -271,7 +270,7 @@ async fn an_adoption_that_is_dropped_leaves_nothing() {
             let ticket = lease.detach().unwrap();
             let adopted = drop_after(polls, setting.locks.adopt(ticket.clone())).await;
             if polls == 0 {
-                // It was not asked for, so the ticket is good.
+                // The adoption was not sent, so the ticket is still good.
                 setting.locks.adopt(ticket).await.unwrap().release().await.unwrap();
             }
             adopted.is_some_and(|it| it.is_ok())
@@ -347,7 +346,7 @@ async fn a_dropped_inspection_changes_nothing() {
     setting.assert_nothing_is_left(dropped).await;
 }
 
-/// Nothing is acquired any more; what is held goes on, until it is let go of.
+/// Nothing is acquired any more. Held leases go on until they are released.
 #[tokio::test]
 async fn a_shut_down_that_is_dropped_leaves_nothing() {
     let (mut setting, mut dropped) = (Setting::new().await, 0);
@@ -371,7 +370,7 @@ async fn a_shut_down_that_is_dropped_leaves_nothing() {
     setting.assert_nothing_is_left(dropped).await;
 }
 
-/// No connection is left, and no thread that keeps one.
+/// No connection stays, and no thread that keeps one.
 #[tokio::test]
 async fn connecting_that_is_dropped_leaves_no_connection() {
     let server = Server::start();

@@ -7,8 +7,8 @@ use leasehold_tests::server::Server;
 
 use super::{is_long, ready};
 
-/// How many leases, their TTL, and for how long they are watched. `./tests/run long` has
-/// what a service has: 50,000 leases of the default TTL, for two minutes. Otherwise so few
+/// The number of leases, their TTL, and the time that they are watched. `./tests/run long` uses the
+/// load of a service: 50,000 leases of the default TTL, for two minutes. Otherwise there are so few
 /// that a busy machine renews them in time.
 fn load() -> (u64, Duration, Duration) {
     let (many, ttl, time) = if is_long() { (50_000, 30, 120) } else { (5_000, 6, 10) };
@@ -26,8 +26,8 @@ pub(super) fn said(lines: &[String]) -> HashMap<&str, u64> {
         .collect()
 }
 
-/// Many leases of one process: each renewed once in a third of its TTL and not more often,
-/// by one thread, with no task for any, and in about a kibibyte.
+/// A process has many leases. Each is renewed once in a third of its TTL and not more often, by one
+/// thread, without a task for each lease, and in about a kibibyte.
 #[tokio::test]
 async fn many_leases_of_a_process_are_not_lost() {
     let (many, ttl, time) = load();
@@ -52,14 +52,14 @@ async fn many_leases_of_a_process_are_not_lost() {
         micros / calls.max(1),
     );
     assert_eq!(said["lost"], 0);
-    // So each was renewed, since it outlived its TTL. One may be a third older than
-    // another, so there is one more than the time has thirds.
+    // Each was renewed, since it outlived its TTL. One may be a third older than another, so there
+    // is one more renewal than the time has thirds.
     let thirds = u64::try_from(held.as_millis() / (ttl / 3).as_millis()).unwrap();
     assert!(renewals >= many, "{renewals}");
     assert!(renewals <= many * (thirds + 1), "{renewals} in {thirds} thirds of the TTL");
     assert_eq!((said["keepers"], said["threads"], said["tasks"]), (1, 0, 0));
-    // Resident memory of the process before and after: half of it is what the allocator
-    // keeps, and differs from run to run by hundreds of bytes a lease. What would cost
-    // another kibibyte, such as a task with its timer, is seen.
+    // The resident memory of the process before and after. The allocator keeps half of it, which
+    // differs from run to run by hundreds of bytes a lease. Another kibibyte a lease, such as a
+    // task with its timer, would be seen.
     assert!(said["bytes"] < 2_048, "{} bytes a lease", said["bytes"]);
 }

@@ -7,14 +7,14 @@ use leasehold_tests::server::Server;
 use super::cost::said;
 use super::{is_long, worker};
 
-/// The allowed growth of memory after the first tenth, in bytes: a hundred for each that comes
-/// and goes would be seen, and not what an allocator keeps or gives back.
+/// The allowed growth of memory after the first tenth, in bytes. A hundred bytes for each cycle
+/// would be seen. The memory that an allocator keeps or gives back is less.
 fn growth() -> u64 {
     if is_long() { 5_000_000 } else { 1_000_000 }
 }
 
-/// Lets a worker do its cycles on a server, looks at both while its clients are still
-/// there, and lets the time pass for which the server keeps what is free.
+/// Lets a worker run its cycles on a server, and checks both while the worker's clients exist. Then
+/// waits until the server has removed the free locks.
 async fn nothing_adds_up(what: &str, count: u64, clients: usize) {
     let server = Server::start_skewed();
     let mut process = worker(&server, &[what, &count.to_string()]);
@@ -31,7 +31,7 @@ async fn nothing_adds_up(what: &str, count: u64, clients: usize) {
     server.until_all_is_free().await;
     assert!(server.known().await > 0, "what is free is kept for a moment");
     server.jump(Duration::from_secs(61));
-    // Only the clients' records; the server forgets what has ended bit by bit.
+    // Only the clients' records stay. The server removes expired keys bit by bit.
     while redis::cmd("DBSIZE").query_async(&mut redis).await != Ok(clients) {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }

@@ -1,6 +1,5 @@
-//! What a lease promises from its grant to its end, on real servers: that dropping
-//! anything leaves nothing, how a client ends, how a loss is reported, and what many leases
-//! cost.
+//! The promises of a lease from its grant to its end, on real servers: a drop leaves nothing, a
+//! client ends cleanly, losses are reported, and many leases cost little.
 
 mod broken_clients;
 mod cancel;
@@ -18,7 +17,7 @@ use std::time::Duration;
 use leasehold_tests::process::Process;
 use leasehold_tests::server::Server;
 
-/// Longer than any of these tests waits for what is to come at once.
+/// Longer than any of these tests waits for an event that comes at once.
 const TTL: Duration = Duration::from_secs(30);
 
 /// A worker that is not waited for.
@@ -34,8 +33,7 @@ fn ready(server: &Server, arguments: &[&str]) -> Process {
     worker
 }
 
-/// A server on which nothing ends by itself, where that can be had: what is free was
-/// given back.
+/// A server on which nothing expires, if the platform allows that. A free lock was released.
 fn timeless() -> Server {
     #[cfg(target_os = "linux")]
     {
@@ -47,7 +45,7 @@ fn timeless() -> Server {
     Server::start()
 }
 
-/// Whether there is time: `./tests/run long`.
+/// True under `./tests/run long`.
 #[cfg(target_os = "linux")]
 fn is_long() -> bool {
     std::env::var_os("LONG").is_some()

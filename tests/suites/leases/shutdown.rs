@@ -13,11 +13,11 @@ use tokio::task::AbortHandle;
 
 use super::{TTL, ready, timeless};
 
-/// How long work may go on that has a lock, and then what is to be released.
+/// The time that work may go on, and then the time for the releases.
 const GRACE: Duration = Duration::from_secs(5);
 const DRAIN: Duration = Duration::from_secs(2);
 
-/// A thousand leases, of every kind, and none is left when the process is gone.
+/// A thousand leases of every kind: none is left when the process is gone.
 async fn nothing_is_left(how: &str, is_success: bool) {
     let server = timeless();
     let mut dropper = ready(&server, &["drop", "1000", how]);
@@ -56,7 +56,7 @@ async fn leases_dropped_by_a_panic_that_ends_the_process_are_released() {
     nothing_is_left("main-panic", false).await;
 }
 
-/// Nothing is dropped then, so nothing can be released: the TTLs do it.
+/// An exit drops nothing, so nothing is released. The leases end with their TTLs.
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn leases_of_a_process_that_exits_are_gone_after_their_ttl() {
@@ -88,7 +88,7 @@ async fn hold_many(locks: &Locks) -> Vec<Guard> {
     held
 }
 
-/// Their holders see that it ends, and let go: by a release, or by a drop.
+/// The holders see that the client shuts down, and release or drop their leases.
 #[tokio::test]
 async fn released_leases_are_reported_as_released() {
     let server = timeless();
@@ -109,7 +109,7 @@ async fn released_leases_are_reported_as_released() {
         let locks = locks.clone();
         async move { locks.shutdown().await }
     });
-    // Once it has begun nothing is acquired.
+    // Once the shutdown has begun, nothing is acquired.
     while !matches!(locks.mutex("another's").try_lock().await, Err(LockError::ShutDown)) {
         tokio::task::yield_now().await;
     }
@@ -120,7 +120,7 @@ async fn released_leases_are_reported_as_released() {
     assert_eq!(server.unfree().await, [""; 0]);
 }
 
-/// The server does not answer: it says so, and does not wait for it for ever.
+/// The server does not answer. The shutdown reports that, and does not wait for it for ever.
 #[tokio::test]
 async fn releases_that_a_frozen_server_missed_are_reported_as_left() {
     let server = Server::start();
@@ -132,14 +132,14 @@ async fn releases_that_a_frozen_server_missed_are_reported_as_left() {
     let report = locks.shutdown().await;
     let took = begun.elapsed();
     assert_eq!((report.released, report.left), (0, 1_000));
-    // It tries for all of its time, and no longer: seconds more would be a wait for the
-    // server, or for what the keeper does until the leases end by themselves.
+    // The shutdown tries for all of its time, and no longer. Seconds more would be a wait for the
+    // server, or for the keeper's retries until the leases end by themselves.
     assert!(took >= GRACE + DRAIN, "{took:?}");
     assert!(took < GRACE + DRAIN + Duration::from_secs(5), "{took:?}");
     drop(frozen);
 }
 
-/// They are told at once: nothing of theirs is in the way of the end.
+/// The waiting calls are refused at once, and do not delay the end.
 #[tokio::test]
 async fn waiting_acquires_end_with_the_shutdown() {
     let server = timeless();
@@ -158,8 +158,8 @@ async fn waiting_acquires_end_with_the_shutdown() {
     loop {
         let queues: Vec<String> =
             redis::cmd("KEYS").arg("leasehold:queue:*").query_async(&mut redis).await.unwrap();
-        // Of several at once the second waits in another queue than the first, which has
-        // the first lock.
+        // For several locks at once, the second request waits in another queue than the first,
+        // which holds the first lock.
         if queues.len() == EVERY_KIND.len() + 1 {
             break;
         }
@@ -173,9 +173,9 @@ async fn waiting_acquires_end_with_the_shutdown() {
 
     let begun = Instant::now();
     let report = locks.shutdown().await;
-    // Before any of them would have asked again, every other second.
+    // This is before any of them would have asked again, every other second.
     assert!(begun.elapsed() < Duration::from_secs(1), "{:?}", begun.elapsed());
-    // The first lease of the set that was still waiting for others.
+    // This is the first lease of the set, which still waited for others.
     assert_eq!((report.released, report.left), (1, 0));
     for waiter in waiting {
         let refused = waiter.await.unwrap();
@@ -186,7 +186,7 @@ async fn waiting_acquires_end_with_the_shutdown() {
         let refused = kind.try_lock(&locks, "m", TTL).await;
         assert!(matches!(refused, Err(LockError::ShutDown)), "{refused:?}");
     }
-    // Their places are given up: what is left on the server is the other's.
+    // The waiters have left the queue: only the other client's keys are on the server.
     assert!(held.iter().all(Guard::is_held));
     for guard in held {
         guard.release().await.unwrap();
@@ -194,7 +194,7 @@ async fn waiting_acquires_end_with_the_shutdown() {
     server.until_all_is_free().await;
 }
 
-/// A lock is not taken from work that goes on: its holder keeps it until its TTL.
+/// A shutdown takes no lock from work that goes on. The holder keeps it until its TTL.
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn leases_still_held_are_reported_as_left_and_not_taken_away() {
@@ -216,7 +216,7 @@ async fn leases_still_held_are_reported_as_left_and_not_taken_away() {
         let refused = kind.try_lock(&other, name, TTL).await;
         assert!(matches!(refused, Err(LockError::Busy { .. })), "{refused:?}");
     }
-    // And nobody renews it, though its guard is still there.
+    // Nobody renews it, although its guard still exists.
     server.jump(TTL + Duration::from_millis(1));
     for (kind, name) in &rivals {
         let taken = kind.try_lock(&other, name, TTL).await;
@@ -225,7 +225,7 @@ async fn leases_still_held_are_reported_as_left_and_not_taken_away() {
     drop(held);
 }
 
-/// It has the grace, and is dropped then: so its lock can be given back.
+/// Work goes on for the grace, and is dropped then. So its lock can be released.
 #[tokio::test]
 async fn work_does_not_go_on_when_the_grace_is_over() {
     let server = timeless();
@@ -255,7 +255,7 @@ async fn work_does_not_go_on_when_the_grace_is_over() {
     assert_eq!(server.unfree().await, [""; 0]);
 }
 
-/// A leader's work, which takes its time to be dropped.
+/// A leader's work that takes some time to be dropped.
 struct Slow {
     is_led_by_another: Arc<AtomicBool>,
     led_beside: Arc<Mutex<Vec<bool>>>,
@@ -270,8 +270,8 @@ impl Drop for Slow {
     }
 }
 
-/// Leads on one client, and then on another; and says whether the second led before the
-/// first one's work was dropped, which `end` brings about.
+/// Leads on one client, and then on another. True if the second led before the first one's work was
+/// dropped. `end` ends the first one.
 async fn hand_over(end: impl AsyncFnOnce(&Locks, &AbortHandle)) -> bool {
     let server = Server::start();
     let first = Locks::connect(&server.url()).await.unwrap();

@@ -12,11 +12,11 @@ use tokio::runtime::Builder;
 
 use super::worker;
 
-/// Renewed within the second, and not lost where the machine is busy for another.
+/// The first renewal comes after a second. A busy machine may be late by another.
 const TTL: Duration = Duration::from_secs(3);
 
-/// Every worker of the user's runtime sleeps for three TTLs, and so does nothing else:
-/// the leases are renewed all the same, and a process that waits for one waits on.
+/// Every worker of the user's runtime sleeps for three TTLs. The leases are renewed all the same,
+/// and a process that waits for one keeps waiting.
 #[test]
 fn a_runtime_that_is_blocked_loses_nothing() {
     const WORKERS: usize = 2;
@@ -41,7 +41,7 @@ fn a_runtime_that_is_blocked_loses_nothing() {
             })
         })
         .collect();
-    // Not on the runtime that is blocked.
+    // This runtime is not the blocked one.
     let looking = Builder::new_current_thread().enable_all().build().unwrap();
     looking.block_on(async {
         for sleeping in sleeping {
@@ -55,7 +55,7 @@ fn a_runtime_that_is_blocked_loses_nothing() {
             let refused = kind.rival().try_lock(&other, &format!("m:{kind:?}"), TTL).await;
             assert!(refused.is_err_and(|error| error.is_held_by_another()), "{kind:?}");
         }
-        // To the end, and by nobody between: what ended comes not back.
+        // The holder had them to the end, and nobody in between: an ended lease does not come back.
         let fences: Vec<_> = held.iter().flat_map(Guard::leases).map(Lease::fence).collect();
         for guard in held {
             guard.release().await.unwrap();
@@ -66,15 +66,15 @@ fn a_runtime_that_is_blocked_loses_nothing() {
     });
 }
 
-/// It is stopped until another has the lock. When it goes on, it knows at once, without
-/// the server; the work has no turn; and its release is none of the other's.
+/// The process is stopped until another has the lock. When it goes on, it knows of the loss at
+/// once, without the server. The work does not run, and the release does not touch the other's
+/// lease.
 #[tokio::test]
 async fn a_process_stopped_past_its_ttl_does_not_continue() {
     stop_past_the_ttl(|_| {}, |_| {}).await;
 }
 
-/// The same where the clock of its timers, and of [`Instant`](std::time::Instant), stood
-/// still as well.
+/// The same if the clock of its timers and of [`Instant`](std::time::Instant) stood still as well.
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn a_system_suspended_past_the_ttl_does_not_continue() {
@@ -104,8 +104,8 @@ async fn stop_past_the_ttl(
     holder.go_on();
     before_it_goes_on(stopped.elapsed());
     signal("-CONT", &holder.pid());
-    // Held no more when it is asked; told lost; the work stopped, as an error; and the
-    // release refused.
+    // The lease is not held when asked, the loss is reported, the work ended with an error, and the
+    // release was refused.
     let said = holder.rest();
     assert_eq!(said, ["lost", "Expired", "stopped", "lost", "lost"]);
     let after: String = record.query_async(&mut redis).await.unwrap();

@@ -24,7 +24,7 @@ async fn until(held: &[Guard], state: LeaseState) {
     }
 }
 
-/// It does not answer for half a TTL. Renewals fail meanwhile, and nothing is lost:
+/// The server does not answer for half a TTL. Renewals fail meanwhile, and nothing is lost:
 /// *unknown* is not *lost*.
 #[tokio::test]
 async fn time_outs_are_no_loss_while_the_lease_runs() {
@@ -44,7 +44,7 @@ async fn time_outs_are_no_loss_while_the_lease_runs() {
     }
 }
 
-/// Each lease, from its grant until it is told lost, while the server says nothing.
+/// Waits until each lease is reported lost, while the server does not answer.
 async fn assert_told(held: Vec<Guard>) {
     for guard in &held {
         let lost = async {
@@ -68,7 +68,7 @@ async fn assert_told(held: Vec<Guard>) {
     }
 }
 
-/// It is silent until all were told: no answer is needed for that, nor an error.
+/// The server does not answer until all losses are reported: they need no answer and no error.
 #[tokio::test]
 async fn loss_is_reported_while_the_server_is_silent() {
     let server = Server::start();
@@ -84,7 +84,7 @@ async fn loss_is_reported_while_the_server_is_silent() {
     }
 }
 
-/// Nothing is there any more, neither the server nor its port.
+/// Neither the server nor its port exists any more.
 #[tokio::test]
 async fn loss_is_reported_when_the_server_is_gone() {
     let server = Server::start();
@@ -96,7 +96,7 @@ async fn loss_is_reported_when_the_server_is_gone() {
     assert!(matches!(refused, Err(LockError::Store { .. })), "{refused:?}");
 }
 
-/// A lease that is not to be renewed ends, though the server is well.
+/// A lease that is not to be renewed ends although the server is well.
 #[tokio::test]
 async fn without_auto_renew_nothing_is_renewed() {
     let server = Server::start();
@@ -112,7 +112,7 @@ async fn without_auto_renew_nothing_is_renewed() {
     let lost = timeout(ttl * 10, lease.lost()).await.expect("nobody renewed it");
     assert_eq!(lost, LossReason::Expired);
     assert_eq!(server.script_calls().await, 0, "nobody renewed it");
-    // By hand it is, for as long as the TTL.
+    // A manual renewal works, and lasts for the TTL.
     let before = by_hand.remaining();
     assert!(before < ttl * 20, "{before:?}");
     by_hand.renew().await.unwrap();

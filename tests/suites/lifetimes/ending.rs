@@ -9,10 +9,10 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::{SECOND, TTL, another, are_free, one_of_each};
 
-/// How long a holder goes on.
+/// The time that a holder goes on.
 const GRACE: Duration = Duration::from_secs(5);
 const ALMOST: Duration = Duration::from_secs(4);
-/// And what lets go then is waited for.
+/// The time for the releases after that.
 const DRAIN: Duration = Duration::from_secs(2);
 
 #[tokio::test(start_paused = true)]
@@ -47,7 +47,7 @@ async fn waiters_are_refused_at_once_and_leave_nothing() {
     let (locks, faults) = Locks::in_memory_with_faults();
     let other = another(faults.store());
     let held = other.mutex("m").ttl(TTL).lock().await.unwrap();
-    // One asks the store, the others are behind it; and some wait for several.
+    // One asks the store, others wait behind it, and some wait for several locks.
     let mut waiters = Vec::new();
     for n in 0..6 {
         let locks = locks.clone();
@@ -74,7 +74,7 @@ async fn waiters_are_refused_at_once_and_leave_nothing() {
     assert!(other.mutex("m").try_lock().await.is_ok() && other.mutex("k").try_lock().await.is_ok());
 }
 
-/// The one before it is kept and not polled, and can pass nothing on.
+/// The request before it is not polled, so it can hand nothing on.
 #[tokio::test(start_paused = true)]
 async fn a_request_behind_a_silent_one_is_refused_at_once() {
     let (locks, faults) = Locks::in_memory_with_faults();
@@ -90,7 +90,7 @@ async fn a_request_behind_a_silent_one_is_refused_at_once() {
     assert!(matches!(refused, Err(LockError::ShutDown)), "{refused:?}");
 }
 
-/// However it fails, and however long they would wait.
+/// It is refused however the store fails, and however long it would wait.
 #[tokio::test(start_paused = true)]
 async fn a_request_to_a_failing_store_is_refused() {
     for fault in [Fault::LoseCommand, Fault::LoseReply] {
@@ -154,7 +154,7 @@ async fn unfinished_work_is_stopped_after_the_grace_and_then_released() {
     assert_eq!(are_free(&another(faults.store())).await, [true; 5]);
 }
 
-/// A held lease stays held: nobody says that its work has stopped.
+/// A held lease stays held: nobody knows that its work has stopped.
 #[tokio::test(start_paused = true)]
 async fn leases_that_nobody_releases_are_left_to_their_ttl() {
     let (locks, faults) = Locks::in_memory_with_faults();
@@ -180,7 +180,7 @@ async fn releases_that_the_store_missed_are_reported_as_left() {
     assert_eq!((report.released, report.left), (0, 5));
 }
 
-/// There is nothing to be released: only the guards are there yet.
+/// There is nothing to release: only the guards still exist.
 #[tokio::test(start_paused = true)]
 async fn lost_leases_are_neither_waited_for_nor_counted() {
     let (locks, faults) = Locks::in_memory_with_faults();

@@ -38,7 +38,7 @@ impl Drop for Leading {
 }
 
 impl Seen {
-    /// The leaders in order; the tokens grew, and no two led at once.
+    /// The leaders in order. Checks that the tokens grew, and that no two led at once.
     fn leaders(&self) -> Vec<u32> {
         let terms = self.terms.lock().unwrap();
         assert!(terms.is_sorted_by_key(|(_, fence)| *fence), "{terms:?}");
@@ -67,7 +67,7 @@ fn candidate(locks: &Locks, who: u32, seen: &Arc<Seen>) -> JoinHandle<Result<(),
 async fn a_cut_off_leader_is_replaced_and_never_two_lead() {
     let (first, faults) = Locks::in_memory_with_faults();
     let (seen, second) = (Arc::<Seen>::default(), another(faults.store()));
-    // Only the first one's commands are lost.
+    // Only the first candidate's commands are lost.
     let cut_off = Arc::new(FaultInjector::over(faults.store().clone()));
     let lost = another(&cut_off);
     drop(first);

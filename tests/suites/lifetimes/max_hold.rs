@@ -27,7 +27,7 @@ async fn every_kind_of_lease_is_lost_at_max_hold_and_not_before() {
     }
 }
 
-/// A task that is stuck has the guard, and does nothing with it.
+/// A stuck task keeps the guard, and does nothing with it.
 #[tokio::test(start_paused = true)]
 async fn others_are_granted_at_max_hold_while_the_guard_lives() {
     let (locks, faults) = Locks::in_memory_with_faults();
@@ -79,7 +79,7 @@ async fn max_hold_stops_stuck_work() {
     assert!(matches!(ran, Err(LockError::Lost { reason: LossReason::MaxHold, .. })), "{ran:?}");
 }
 
-/// It is what the next holder's is that the stuck one must not touch.
+/// The stuck task must not touch the next holder's lease.
 #[tokio::test(start_paused = true)]
 async fn the_next_holder_is_not_touched_by_a_late_release() {
     let (locks, faults) = Locks::in_memory_with_faults();

@@ -1,4 +1,4 @@
-//! How leases live and end: their longest time, their holders, and the client's shutdown.
+//! The life of leases: their longest time, their holders, their ends, and the client's shutdown.
 
 mod ending;
 mod leading;
@@ -29,7 +29,7 @@ async fn one_of_each(locks: &Locks, max_hold: Option<Duration>) -> Vec<Lease> {
     leases.into_iter().map(Result::unwrap).collect()
 }
 
-/// Whether another has each of them, without waiting.
+/// For each kind, true if another client can have it without waiting.
 async fn are_free(locks: &Locks) -> [bool; 5] {
     let is_free = |tried: Result<Lease, LockError>| match tried {
         Ok(_) => true,

@@ -16,7 +16,7 @@ async fn without_auto_renew_a_lease_lasts_for_its_ttl() {
     assert_eq!(faults.store().log(), ["acquire"]);
 }
 
-/// An offer has to be confirmed, whatever else is to be renewed.
+/// An offer must be confirmed, even if nothing else is renewed.
 #[tokio::test(start_paused = true)]
 async fn a_handed_over_lease_lasts_for_its_ttl_without_renewals() {
     let (locks, faults) = Locks::in_memory_with_faults();
@@ -69,7 +69,7 @@ async fn manual_renewals_end_with_max_hold() {
     assert!(another(faults.store()).mutex("m").try_lock().await.is_ok(), "it was released");
 }
 
-/// Nobody looked after it until it was renewed up to its end.
+/// The keeper watches the lease only from this renewal on, which reaches up to its end.
 #[tokio::test(start_paused = true)]
 async fn a_manually_renewed_lease_is_kept_beyond_max_hold() {
     let (locks, faults) = Locks::in_memory_with_faults();
@@ -135,7 +135,7 @@ async fn a_renewal_reports_a_released_lease() {
     }
 }
 
-/// The work that asked is not polled any more from the moment when it is known.
+/// Once the loss is known, the work that asked for the renewal is not polled any more.
 #[tokio::test(start_paused = true)]
 async fn a_renewal_inside_the_work_reports_a_force() {
     let (locks, faults) = Locks::in_memory_with_faults();

@@ -145,7 +145,7 @@ async fn the_remaining_times_travel_with_the_ticket() {
     assert!(locks.mutex("m").try_lock().await.is_ok());
 }
 
-/// Its text comes from outside.
+/// The text of a ticket comes from outside.
 #[tokio::test]
 async fn a_ticket_with_changed_times_is_refused() {
     let (locks, faults) = Locks::in_memory_with_faults();

@@ -1,4 +1,4 @@
-//! Several locks on a cluster: only locks in one slot can be taken by one command.
+//! Several locks on a cluster: one command can take only locks of one slot.
 
 use leasehold_tests::requests::Requests;
 use std::time::Duration;

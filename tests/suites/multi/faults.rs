@@ -1,5 +1,5 @@
-//! Commands that are lost, late or refused, and callers that go, in memory and on a
-//! clock that is moved.
+//! Commands that are lost, late or refused, and callers that are dropped, in memory and on a clock
+//! that the test moves.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use super::{NAMES, are_free};
 
 const TTL: Duration = Duration::from_secs(9);
 
-/// How long an answer takes that takes its time.
+/// The delay of a slow answer.
 const LATE: Duration = Duration::from_millis(1);
 
 fn clients() -> (Faults, [Locks; 2]) {
@@ -25,13 +25,13 @@ fn take(locks: &Locks) -> impl Future<Output = LeaseSet> + Send + use<> {
     async move { all.lock().await.unwrap() }
 }
 
-/// How often a command was sent since the last look.
+/// The number of times that a command was sent since the last call.
 fn count(faults: &Faults, name: &str) -> usize {
     faults.store().log().iter().filter(|sent| **sent == name).count()
 }
 
-/// The future, dropped after its k-th poll, for every k: whether one command takes all,
-/// with or without its answer, or each is waited for.
+/// Drops the future after its k-th poll, for every k. One command takes all locks, with or without
+/// its answer, or the call waits for each lock.
 #[tokio::test(start_paused = true)]
 async fn dropping_the_acquire_at_any_point_leaves_nothing() {
     let delay = Fault::Delay(LATE);
@@ -74,7 +74,7 @@ async fn dropping_the_acquire_at_any_point_leaves_nothing() {
     }
 }
 
-/// A grant that is cancelled before its caller knew.
+/// The grant is cancelled before its caller knows of it.
 #[tokio::test(start_paused = true)]
 async fn an_acquire_dropped_in_flight_is_cancelled_behind_its_answer() {
     let (faults, [holder, locks]) = clients();
@@ -87,7 +87,7 @@ async fn an_acquire_dropped_in_flight_is_cancelled_behind_its_answer() {
     are_free(&holder).await;
 }
 
-/// The releases, dropped after their k-th poll.
+/// Drops the releases after their k-th poll.
 #[tokio::test(start_paused = true)]
 async fn dropping_the_release_at_any_point_releases_all() {
     for fault in [Fault::Delay(LATE), Fault::LoseCommand, Fault::LoseReplyAfter(LATE)] {
@@ -113,7 +113,7 @@ async fn dropping_the_release_at_any_point_releases_all() {
     }
 }
 
-/// The command is sent again by the same ids: those of the first hold them.
+/// The client sends the command again with the same ids, and these hold the locks.
 #[tokio::test(start_paused = true)]
 async fn a_request_with_a_lost_reply_is_repeated() {
     let (faults, [holder, locks]) = clients();
@@ -128,13 +128,13 @@ async fn a_request_with_a_lost_reply_is_repeated() {
     assert_eq!(count(&faults, "cancel"), 0, "they are held");
     leases.release().await.unwrap();
     are_free(&holder).await;
-    // For as long as it was in doubt.
+    // The second cancel comes after as long as the outcome was unknown.
     sleep(TTL * 2).await;
-    // A copy of what had no answer may come late, and find nobody.
+    // A late copy of the unanswered command would hold the locks for nobody.
     assert_eq!(count(&faults, "cancel"), NAMES.len());
 }
 
-/// An earlier copy is out when the store refuses: it may come late.
+/// An earlier copy is in flight when the store refuses, and may come late.
 #[tokio::test(start_paused = true)]
 async fn a_refused_try_with_a_copy_in_flight_is_cancelled() {
     let (faults, [holder, locks]) = clients();
@@ -151,7 +151,7 @@ async fn a_refused_try_with_a_copy_in_flight_is_cancelled() {
     are_free(&holder).await;
 }
 
-/// Its wait ends after an answer was lost: nothing says that it was not granted.
+/// The wait ends after an answer was lost, so the locks may have been granted.
 #[tokio::test(start_paused = true)]
 async fn an_acquire_abandoned_without_an_answer_is_cancelled() {
     let (faults, [holder, locks]) = clients();
@@ -184,7 +184,7 @@ async fn leases_granted_too_late_do_not_count() {
     }
 }
 
-/// As a proxy may refuse a command for several servers.
+/// A proxy may refuse a command for several servers.
 #[tokio::test(start_paused = true)]
 async fn after_a_refusal_the_locks_are_acquired_one_by_one() {
     let (faults, [holder, locks]) = clients();
@@ -202,7 +202,7 @@ async fn after_a_refusal_the_locks_are_acquired_one_by_one() {
 async fn a_store_failure_midway_leaves_nothing_held() {
     let (faults, [holder, locks]) = clients();
     let held = holder.mutex("c").lock().await.unwrap();
-    // Together; the first, the second, and then no more.
+    // One command for all, the first lock, the second lock, and then no more.
     faults.pass(3);
     faults.next(Fault::Refuse);
     let failed = locks.all(NAMES).lock().await;
@@ -211,7 +211,7 @@ async fn a_store_failure_midway_leaves_nothing_held() {
     are_free(&holder).await;
 }
 
-/// The error comes when what it had is released, and not before.
+/// The error comes after the release of the held locks, not before.
 #[tokio::test(start_paused = true)]
 async fn a_timed_out_wait_leaves_nothing_held() {
     let (faults, [holder, locks]) = clients();
@@ -226,7 +226,7 @@ async fn a_timed_out_wait_leaves_nothing_held() {
     assert_eq!(begun.elapsed(), wait + slow * 2, "the last answer, and the releases together");
 }
 
-/// However often it starts over.
+/// The wait covers all rounds, however many there are.
 #[tokio::test(start_paused = true)]
 async fn the_wait_covers_all_rounds() {
     let (_, [holder, locks]) = clients();
@@ -255,7 +255,7 @@ async fn the_wait_covers_all_rounds() {
     are_free(&holder).await;
 }
 
-/// Those that were acquired first end first.
+/// The leases that were acquired first end first.
 #[tokio::test(start_paused = true)]
 async fn the_deadline_of_a_set_is_the_earliest() {
     let (faults, [holder, locks]) = clients();
@@ -269,7 +269,7 @@ async fn the_deadline_of_a_set_is_the_earliest() {
         of_name.expect("it is one of them").remaining()
     });
     assert!(a + TTL / 5 < c && leases.remaining() == a.min(b), "{a:?} {b:?} {c:?}");
-    // And the first to end ends them all.
+    // The first lease that ends, ends the set.
     faults.always(Fault::LoseCommand);
     let (begun, least) = (Instant::now(), leases.remaining());
     leases.lost().await;
@@ -296,8 +296,8 @@ async fn the_set_is_in_the_state_of_its_worst_lease() {
     assert_eq!(leases.remaining(), Duration::ZERO);
 }
 
-/// The process stands still past the deadline, and both the timers and the work are
-/// ready when it goes on: the work must not have a turn.
+/// The process stands still past the deadline. The timers and the work are both ready when it goes
+/// on, and the work must not run.
 #[tokio::test(start_paused = true)]
 async fn work_suspended_past_the_deadline_does_not_continue() {
     let (faults, [_, locks]) = clients();
@@ -313,7 +313,7 @@ async fn work_suspended_past_the_deadline_does_not_continue() {
     assert!(!went_on);
 }
 
-/// A call that does not wait takes none of them if one is held: not for a moment.
+/// A call that does not wait takes none of the locks if one is held, not even for a moment.
 #[tokio::test(start_paused = true)]
 async fn a_try_that_is_refused_takes_nothing() {
     let (faults, [holder, locks]) = clients();

@@ -14,7 +14,7 @@ fn locking(locks: &Locks) -> Pin<Box<dyn Future<Output = Result<Lease, LockError
     Box::pin(async move { mutex.lock().await })
 }
 
-/// A waiter with its turn in the process that has not asked yet is in no queue of the store.
+/// A waiter that has its turn in the process, but has not asked yet, is in no queue of the store.
 /// The store says that the mutex is free, but this waiter and those behind it come first.
 #[tokio::test]
 async fn waiters_of_the_process_are_not_overtaken() {
@@ -42,7 +42,7 @@ async fn waiters_of_the_process_are_not_overtaken() {
     leases.release().await.unwrap();
 }
 
-/// As a try of one: only what waits needs timers.
+/// A try needs no timers, for one lock or for several.
 #[test]
 fn a_try_needs_no_runtime() {
     let locks = Locks::in_memory();
@@ -54,8 +54,8 @@ fn a_try_needs_no_runtime() {
     leases.release().now_or_never().unwrap().unwrap();
 }
 
-/// Two that wait for some of the same in one process, each of which has what the other
-/// would have first if it went by the order it was given.
+/// Two sets of one process overlap. In the order of its names, each would first take the lock that
+/// the other one lacks.
 #[tokio::test(start_paused = true)]
 async fn sets_of_one_process_do_not_deadlock() {
     let locks = Locks::in_memory();

@@ -1,5 +1,4 @@
-//! Several mutexes at once: what can go wrong on the way to them, what they cost, and
-//! many processes that want some of the same.
+//! Several mutexes at once: faults on the way, the cost, and many processes whose sets overlap.
 
 #[cfg(feature = "servers")]
 mod cluster;
@@ -14,7 +13,7 @@ use leasehold::Locks;
 
 const NAMES: [&str; 3] = ["a", "b", "c"];
 
-/// They can be had at once: nobody has one, nor waits for it.
+/// Checks that nobody holds or waits for one of the locks.
 async fn are_free(locks: &Locks) {
     for name in NAMES {
         locks.mutex(name).try_lock().await.unwrap().release().await.unwrap();

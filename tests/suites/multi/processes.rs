@@ -6,9 +6,9 @@ use leasehold::Locks;
 use leasehold_tests::process::Process;
 use leasehold_tests::server::Server;
 
-/// Sixteen, each of which takes five of twelve mutexes at random, again and again, for
-/// twenty seconds. Each counts in on the server once it has its five, and finds nobody
-/// there; tokens grow by what it left there; nobody waits for ever.
+/// Sixteen processes take five of twelve mutexes at random, again and again, for twenty seconds.
+/// With its five, each counts itself in on the server, and must find nobody there. Tokens grow from
+/// holder to holder, and nobody waits for ever.
 #[tokio::test]
 async fn random_sets_of_many_processes_overlap_nowhere_and_are_all_served() {
     let server = Server::start();

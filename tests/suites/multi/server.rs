@@ -6,13 +6,13 @@ use leasehold_tests::server::Server;
 
 use super::{NAMES, are_free};
 
-/// However many they are.
+/// The number of locks does not matter.
 #[tokio::test]
 async fn free_locks_cost_one_command() {
     let server = Server::start();
     let locks = light_client(&server).await;
     let names: Vec<_> = (0..64).map(|n| format!("n:{n}")).collect();
-    // The server has the scripts.
+    // Loads the scripts into the server.
     locks.all(&names).lock().await.unwrap().release().await.unwrap();
     server.forget_stats().await;
     let leases = locks.all(&names).lock().await.unwrap();

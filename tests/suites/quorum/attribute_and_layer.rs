@@ -100,7 +100,7 @@ async fn one_leads_while_there_is_a_majority() {
     until(1).await;
 }
 
-/// Counts as long as it is there; there is never more than one.
+/// Counts the leaders. There is never more than one.
 struct Count(Arc<AtomicUsize>);
 
 impl Count {

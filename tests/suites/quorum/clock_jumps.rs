@@ -1,7 +1,7 @@
 //! A minority of clocks jumps, by half a minute and by an hour, and any servers freeze.
 //!
-//! Whatever they do, tokens grow, and are of the time that the right clocks have; and as
-//! long as those servers are up, no request is refused.
+//! Tokens still grow, and agree with the right clocks. While the servers with right clocks are
+//! up, no request is refused.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -21,21 +21,21 @@ const SECOND: Duration = Duration::from_secs(1);
 /// By how much a clock that jumps is wrong, in seconds.
 const WRONG: [i64; 5] = [0, 31, -31, 3600, -3600];
 
-/// By how much a token may be off the right time: more than it may be ahead of a clock,
-/// and the machine may be busy.
+/// The most that a token may differ from the right time. It is more than a token may be ahead of a
+/// clock, because the machine may be busy.
 const OFF: u64 = 1_000_000;
 
-/// How fast it goes.
+/// The pace of a run.
 #[derive(Clone)]
 struct Pace {
     turns: usize,
-    /// How long leases last, in milliseconds.
+    /// The TTLs of leases, in milliseconds.
     ttl: Range<u64>,
-    /// How soon everything is as it was, once servers are up.
+    /// The time until all has settled, once servers are up.
     settled: Duration,
-    /// How long they wait for a lock: longer than that, and than those before them hold it.
+    /// The wait for a lock: longer than that, and than the holders before keep it.
     wait: Duration,
-    /// How long a server may be away all the same.
+    /// The time that a server may still be away.
     hiccup: Duration,
 }
 
@@ -51,7 +51,7 @@ trait Servers {
 struct History {
     /// The right time.
     now: Box<dyn Fn() -> u64 + Send + Sync>,
-    /// Odd, while all servers are up whose clocks are right.
+    /// Odd while all servers with right clocks are up.
     phase: AtomicU64,
     tokens: [AtomicU64; 3],
     grants: AtomicU64,
@@ -77,7 +77,7 @@ impl History {
         self.wrong.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(what);
     }
 
-    /// The first that went wrong.
+    /// The first failure.
     fn wrong(&self) -> Option<String> {
         self.wrong.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -98,7 +98,7 @@ impl History {
             told => told.ok()?,
         };
         self.grants.fetch_add(1, Ordering::Relaxed);
-        // A reader has none.
+        // A reader has no token.
         if let Ok(fence) = lease.fence() {
             let (fence, now) = (u64::from(fence), (self.now)());
             let before = self.tokens[lock].fetch_max(fence, Ordering::Relaxed);
@@ -112,7 +112,7 @@ impl History {
         Some(lease)
     }
 
-    /// Somebody holds a lease for a moment, or for longer than a lease lasts, while servers freeze.
+    /// Holds a lease for a moment, or for longer than its TTL, while servers freeze.
     async fn hold(&self, rng: &mut Rng) {
         let is_long = self.phase().is_multiple_of(2) && rng.u8(..4) == 0;
         sleep(millis(rng, if is_long { 0..2000 } else { 0..40 })).await;
@@ -137,8 +137,8 @@ async fn client(locks: QuorumLocks, history: Arc<History>, pace: Pace, mut rng: 
     }
 }
 
-/// One that wants what nobody else does, and so need not wait for it; but for what it has
-/// left itself on a server that was frozen.
+/// A client of a lock that nobody else wants. It need not wait, unless a server that was frozen
+/// still has its own earlier lease.
 async fn single(locks: QuorumLocks, history: Arc<History>, pace: Pace, mut rng: Rng) {
     let (mut phase, mut since) = (0, Instant::now());
     loop {
@@ -161,8 +161,8 @@ async fn single(locks: QuorumLocks, history: Arc<History>, pace: Pace, mut rng: 
     }
 }
 
-/// Lets clocks jump and servers freeze, and then all be up again whose clocks are right:
-/// so many times.
+/// Lets clocks jump and servers freeze, and then brings all servers with right clocks up again,
+/// this many times.
 async fn play(servers: &mut impl Servers, history: &History, pace: &Pace, rng: &mut Rng) {
     let count = servers.count();
     let right = count / 2 + 1;
@@ -172,7 +172,7 @@ async fn play(servers: &mut impl Servers, history: &History, pace: &Pace, rng: &
             Instant::now() + if turn % 2 == 0 { 2 * SECOND } else { pace.wait + 3 * SECOND };
         while Instant::now() < until && history.wrong().is_none() {
             sleep(millis(rng, 5..300)).await;
-            // Those with right clocks freeze in the first half alone.
+            // Servers with right clocks freeze in the first half only.
             let least = if turn % 2 == 0 { 0 } else { right };
             match rng.u8(..4) {
                 0 => servers.freeze(rng.usize(least..count)).await,
@@ -188,7 +188,7 @@ async fn play(servers: &mut impl Servers, history: &History, pace: &Pace, rng: &
     }
 }
 
-/// Runs clients while that is played.
+/// Runs clients while the clocks jump and the servers freeze.
 async fn run(
     mut servers: impl Servers,
     locks: impl Fn() -> QuorumLocks,

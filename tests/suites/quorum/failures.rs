@@ -1,5 +1,5 @@
-//! On real servers that know nothing of each other: dead, frozen, forgetful, and with
-//! clocks that jump.
+//! Quorums of real, independent servers: dead, frozen, emptied by a restart, and with clocks that
+//! jump.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ const SECOND: Duration = Duration::from_secs(1);
 /// The time-out of a server: the machine may be busy.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// A client of servers that are new, and so have nothing to forget.
+/// A client of new servers, which have nothing to forget.
 pub(crate) async fn connect(masters: &Masters) -> QuorumLocks {
     let builder = Locks::builder().assume_durable(true).command_timeout(PATIENCE);
     builder.connect_quorum(masters.urls()).await.expect("a majority is there")
@@ -30,8 +30,8 @@ async fn held(servers: &[Server]) -> Vec<String> {
     held
 }
 
-/// Waits until so many hold something, well before a TTL of `LONG` is over: a majority is
-/// answer enough for a client, so what the others do comes later.
+/// Waits until this many servers hold something, well before a TTL of `LONG` is over. A client
+/// needs only the answers of a majority, so the others may be late.
 pub(super) async fn until_held(servers: &[Server], count: usize) {
     let waited = async {
         while held(servers).await.len() != count {
@@ -62,7 +62,7 @@ async fn a_frozen_minority_is_not_waited_for() {
     drop(frozen);
 }
 
-/// Half of the servers are frozen in the middle of it, and thaw when all is over.
+/// Half of the servers freeze in the middle of a request, and thaw at the end.
 #[tokio::test]
 async fn requests_to_a_frozen_majority_are_cancelled() {
     let masters = Masters::start(5);
@@ -70,7 +70,7 @@ async fn requests_to_a_frozen_majority_are_cancelled() {
     let frozen = [masters.freeze(0).await, masters.freeze(2).await, masters.freeze(4).await];
     let begun = Instant::now();
     let error = locks.mutex("a").try_lock().await.unwrap_err();
-    // Two time-outs, and what a busy machine takes.
+    // Two time-outs, and the time of a busy machine.
     assert!(begun.elapsed() < 2 * PATIENCE + SECOND, "{:?}", begun.elapsed());
     let LockError::Quorum { cause, .. } = &error else { panic!("{error:?}") };
     assert_eq!(cause.answers().len(), 5);
@@ -80,7 +80,7 @@ async fn requests_to_a_frozen_majority_are_cancelled() {
         assert_eq!(is_silent, place % 2 == 0, "{answer:?}");
     }
     drop(frozen);
-    // Taken back long before its TTL is over.
+    // All is cancelled long before its TTL is over.
     until_held(masters.nodes(), 0).await;
     locks.mutex("a").lock().await.unwrap().release().await.unwrap();
 }
@@ -92,7 +92,7 @@ async fn a_lease_outlives_a_minority_and_is_lost_with_the_majority() {
     let lease = locks.mutex("a").ttl(SECOND).lock().await.unwrap();
     for forgetful in [0, 1] {
         masters.restart_empty(forgetful).await;
-        // Restored on the server that forgot it.
+        // The lease is restored on the server that forgot it.
         until_held(masters.nodes(), 3).await;
     }
     assert!(lease.is_held());
@@ -101,12 +101,12 @@ async fn a_lease_outlives_a_minority_and_is_lost_with_the_majority() {
     assert_eq!(lease.lost().await, LossReason::Expired);
 }
 
-/// A server that was restarted empty does not count until what it may have granted has
-/// ended; then it does.
+/// A server that was restarted empty does not count until all that it may have granted has ended.
 #[tokio::test]
 async fn a_server_that_was_restarted_counts_later() {
     let mut masters = Masters::start(3);
-    // New servers count neither; one second is lost by counting in whole ones.
+    // New servers do not count either. The server counts its age in whole seconds, which costs one
+    // second.
     let builder = || Locks::builder().longest_ttl(3 * SECOND).command_timeout(PATIENCE);
     let locks = builder().connect_quorum(masters.urls()).await.unwrap();
     let error = locks.mutex("a").ttl(SECOND).try_lock().await.unwrap_err();
@@ -115,7 +115,7 @@ async fn a_server_that_was_restarted_counts_later() {
     let lease = mutex.lock().await.expect("they count in time");
     masters.kill(2).await;
     masters.restart_empty(1).await;
-    // One of three has it, and two have forgotten it: they would be the next majority.
+    // One of three has the lease, and two have forgotten it. These would be the next majority.
     masters.restart_empty(2).await;
     let other = builder().connect_quorum(masters.urls()).await.unwrap();
     let begun = Instant::now();
@@ -164,8 +164,8 @@ async fn an_invalid_quorum_is_refused() {
     }
 }
 
-/// By default a server of a quorum has a tenth of the time to answer that a single one has:
-/// a client with the quorum's default fails before one that waits for half a second.
+/// A server of a quorum has a tenth of the default time-out of a single server. So a client with
+/// that default fails before one with half a second.
 #[tokio::test]
 async fn a_frozen_majority_costs_little_by_default() {
     let masters = Masters::start(3);
@@ -185,7 +185,7 @@ async fn a_frozen_majority_costs_little_by_default() {
     until_held(masters.nodes(), 0).await;
 }
 
-/// Nor does a server count that was started less than a minute ago.
+/// A server does not count in the first minute after its start.
 #[tokio::test]
 async fn servers_do_not_count_in_their_first_minute_by_default() {
     let masters = Masters::start(3);
@@ -216,10 +216,10 @@ async fn clocks_that_jump() {
     let second = other.mutex("a").ttl(LONG).try_lock().await.unwrap();
     assert!(lease.is_held(), "it can't know");
     assert!(second.fence().unwrap() > first);
-    // By the next renewal it does.
+    // The next renewal finds the loss.
     assert!(matches!(lease.renew().await, Err(LockError::Lost { .. })));
     second.release().await.unwrap();
-    // Back by an hour: tokens do not go back for that, as long as it is remembered.
+    // The clocks go back by an hour. Tokens do not, as long as the servers remember them.
     for server in &servers {
         server.jump_back(Duration::from_secs(3600));
     }
@@ -227,7 +227,7 @@ async fn clocks_that_jump() {
     assert!(third.fence().unwrap() > first);
 }
 
-/// A token that a server's clock is far behind would be forgotten with the lease.
+/// A server whose clock is far behind a token would forget the token with the lease.
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn clocks_that_differ_by_more_than_a_tenth_of_a_second() {
@@ -236,7 +236,7 @@ async fn clocks_that_differ_by_more_than_a_tenth_of_a_second() {
     let builder = Locks::builder().assume_durable(true).command_timeout(PATIENCE);
     let locks = builder.connect_quorum(&urls).await.unwrap();
     servers[0].jump(SECOND);
-    // The one ahead is done without, where there are two others.
+    // The quorum does without the server that is ahead, while two others answer.
     for _ in 0..20 {
         locks.mutex("a").ttl(LONG).lock().await.unwrap().release().await.unwrap();
         locks.rw_lock("r").ttl(LONG).write().await.unwrap().release().await.unwrap();
@@ -249,8 +249,8 @@ async fn clocks_that_differ_by_more_than_a_tenth_of_a_second() {
     drop(frozen);
 }
 
-/// However soon what is remembered of a token ends, the next is greater, also of servers
-/// whose clocks are behind.
+/// The next token is greater, however soon a server forgets the last one, and even if its clock is
+/// behind.
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn tokens_grow_though_clocks_differ_and_nothing_is_remembered() {
@@ -266,7 +266,7 @@ async fn tokens_grow_though_clocks_differ_and_nothing_is_remembered() {
         last = Some(fence);
     };
     let mutex = locks.mutex("a").hold_at_least(Duration::from_millis(1));
-    // Now with the one ahead, now without.
+    // The server that is ahead takes part in some turns and not in others.
     for (turn, silent) in [2, 0, 2, 0, 1, 0].into_iter().enumerate() {
         let frozen = servers[silent].freeze().await;
         let ttl = if turn % 2 == 0 { LONG } else { SECOND };
@@ -282,13 +282,13 @@ async fn tokens_grow_though_clocks_differ_and_nothing_is_remembered() {
         let lease = rw.write().await.unwrap();
         grow(&lease);
         lease.release().await.unwrap();
-        // A reader's lease is what it is remembered by then.
+        // By then only the reader's lease keeps the record.
         rw.read().await.unwrap().lost().await;
         drop(frozen);
     }
 }
 
-/// Faults of a server, and the absence of one.
+/// A replica is tolerated as one faulty server of three. Two replicas are refused.
 #[tokio::test]
 async fn a_replica_is_no_server_of_a_quorum() {
     let masters = Masters::start(4);

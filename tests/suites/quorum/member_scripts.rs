@@ -1,5 +1,5 @@
-//! The scripts of a quorum's member, where the memory store has nothing like them, or where
-//! random cases seldom come to it. All else is asked of both stores, in `state_machine`.
+//! The scripts of a quorum's member, where the memory store has no counterpart, or where random
+//! cases rarely get. `state_machine` tests all else on both stores.
 
 use leasehold_tests::requests;
 use std::sync::atomic::AtomicU64;
@@ -38,7 +38,7 @@ fn record(request: &Request) -> String {
 #[tokio::test]
 async fn a_foreign_string_is_neither_granted_nor_overwritten() {
     let (_server, store, mut raw) = start().await;
-    // The second looks free, and the third is as long as a record as well.
+    // The second value looks free. The third one is as long as a record, too.
     for theirs in ["theirs", "xF", &format!("xF{:90}", "")] {
         for kind in [Kind::Mutex, Kind::Read, Kind::Write] {
             let request = request(kind, None);
@@ -67,7 +67,7 @@ async fn a_key_that_is_no_string_is_another_kind() {
     }
 }
 
-/// It may be evicted alone while readers hold the lock.
+/// The record may be evicted alone while readers hold the lock.
 #[tokio::test]
 async fn a_lost_record_is_restored_with_its_token() {
     let (_server, store, mut raw) = start().await;
@@ -101,8 +101,8 @@ async fn a_token_is_not_forgotten_before_the_clock_is_there() {
     assert!(next > token, "{next} after {token}");
 }
 
-/// With the lease goes its token: by then the clock must be there, and no later than a
-/// lease that comes next may end.
+/// A server forgets a token with its lease. By then the clock must have reached it, and no later
+/// than the end of a next lease.
 #[tokio::test]
 async fn a_token_that_the_clock_does_not_reach_in_time_is_refused() {
     for kind in [Kind::Mutex, Kind::Write] {
@@ -110,7 +110,7 @@ async fn a_token_that_the_clock_does_not_reach_in_time_is_refused() {
         let request = request(kind, None);
         let vote = store.vote(&request, Duration::ZERO).await.unwrap();
         let Attempt::Granted { token: first } = vote else { panic!("{vote:?}") };
-        // There are 64 numbers in a grant: so it takes a part of a millisecond more.
+        // A grant takes 64 tokens, which are a part of a millisecond.
         for (later_ms, ahead_ms, behind_ms) in [(0, 250, 151), (950, 80, 31)] {
             server.jump(Duration::from_millis(later_ms));
             let token = first + (later_ms + ahead_ms) * 1000;
@@ -124,7 +124,7 @@ async fn a_token_that_the_clock_does_not_reach_in_time_is_refused() {
     }
 }
 
-/// It is the writer's alone, and does not admit a reader of its process.
+/// The mark is the writer's alone, and admits no reader of its process.
 #[tokio::test]
 async fn a_mark_stays_when_another_of_the_writers_process_reads() {
     let (_server, store, _raw) = start().await;
@@ -134,7 +134,7 @@ async fn a_mark_stays_when_another_of_the_writers_process_reads() {
     for (asks, is_granted) in [
         (request(Kind::Read, Some("me")), true),
         (write, false),
-        // Its owner is in.
+        // Its owner already holds the lock.
         (again, true),
         (request(Kind::Read, None), false),
     ] {

@@ -1,4 +1,4 @@
-//! Case by case, on memory stores and a clock that stands still.
+//! A quorum of memory stores on a clock that stands still, case by case.
 
 mod asking;
 mod clocks;
@@ -16,7 +16,7 @@ use super::LONG;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// So many stores, which count at once when they were restarted.
+/// This many stores, which count at once after a restart.
 fn members(count: usize) -> Members {
     Members::start(count, LONG, Duration::ZERO)
 }
@@ -25,7 +25,7 @@ async fn shown(members: &Members, place: usize, name: &str) -> LockInfo {
     members.member(place).store().inspect(&LockKey::new(name).unwrap()).await.unwrap()
 }
 
-/// How many of them say that somebody holds the lock.
+/// The number of stores that say that the lock is held.
 async fn holding(members: &Members, name: &str) -> usize {
     let mut count = 0;
     for place in 0..members.iter().count() {

@@ -1,5 +1,5 @@
-//! Several stores as one: a majority's grant holds, for one at a time, whatever
-//! becomes of the others.
+//! Several stores as one. A majority's grant holds, for one holder at a time, whatever happens to
+//! the other stores.
 
 mod attribute_and_layer;
 mod clock_jumps;

@@ -1,5 +1,5 @@
-//! Each client reaches other servers than the next: the links are cut, one by one, and
-//! the servers and the clients know nothing of it.
+//! Each client reaches other servers than the next: links are cut one by one, and neither the
+//! servers nor the clients know.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,7 +20,7 @@ const PATIENCE: Duration = Duration::from_millis(200);
 /// Much longer than anything here takes.
 const SOON: Duration = Duration::from_secs(15);
 
-/// A client, and what lies between it and each server.
+/// A client, and its links to the servers.
 struct Client {
     locks: QuorumLocks,
     links: Vec<FaultProxy>,
@@ -38,8 +38,7 @@ impl Client {
         Self { locks, links }
     }
 
-    /// Nothing gets through from now on but to and from these. What is on its way
-    /// arrives when the link is there again.
+    /// Cuts all links except those to these servers. Data on its way arrives when the link is back.
     fn reaches(&self, which: impl Fn(usize) -> bool) {
         for (place, link) in self.links.iter().enumerate() {
             for direction in [Direction::ClientToUpstream, Direction::UpstreamToClient] {
@@ -67,7 +66,7 @@ async fn only_the_side_with_the_majority_is_served() {
     assert!(waiting.elapsed() < 3 * TTL, "{:?}", waiting.elapsed());
     assert!(next.fence().unwrap() > first);
     assert_eq!(lease.lost().await, LossReason::Expired);
-    // What a minority renewed last ends there, too.
+    // The lease ends even on the minority that renewed it last.
     drop(lease);
     sleep(2 * TTL).await;
     for _ in 0..3 {
@@ -82,7 +81,7 @@ async fn only_the_side_with_the_majority_is_served() {
     served.release().await.unwrap();
 }
 
-/// Comes and goes for ever.
+/// Acquires and releases for ever.
 async fn come_and_go(locks: QuorumLocks, records: Arc<Records>) {
     loop {
         let asked = locks.mutex("a").ttl(TTL).wait(TTL).lock().await;
@@ -103,8 +102,8 @@ async fn come_and_go(locks: QuorumLocks, records: Arc<Records>) {
     }
 }
 
-/// Both sides may reach the majority's common server, or none of them a majority; and
-/// what was asked of a server that can't be reached gets there later.
+/// Both sides may reach the majority's common server, or neither side a majority. A command to an
+/// unreachable server arrives later.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn unstable_links_never_allow_two_holders() {
     let masters = Masters::start(5);

@@ -1,8 +1,8 @@
-//! Clients of one quorum do what they like, and its servers do what they should not: they
-//! die, freeze, forget, lose commands and replies, and take some late.
+//! The clients of a quorum act at random, and its servers fail at random: they die, freeze,
+//! restart empty, and lose or delay commands and replies.
 //!
-//! At each grant nobody else believes to hold what excludes it, and its token is greater
-//! than all before; in the end everybody is served, and nothing is left.
+//! At each grant no other client believes that it holds a lease that excludes it, and the token
+//! is greater than all before. In the end everybody is served, and nothing is left.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,7 +15,7 @@ use leasehold_tests::members::{Fault, Members};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
-/// The longest lease, and how long a server that forgot does not count.
+/// The longest lease, and the time for which a restarted server does not count.
 const LONGEST: Duration = Duration::from_millis(900);
 
 const NAMES: [&str; 2] = ["mutex", "rw"];
@@ -27,7 +27,7 @@ pub(super) enum What {
     Write,
 }
 
-/// All grants, and what went wrong.
+/// All grants, and the first failure.
 #[derive(Default)]
 pub(super) struct Records {
     granted: Mutex<Vec<(What, LeaseHandle)>>,
@@ -38,7 +38,7 @@ pub(super) struct Records {
 }
 
 impl Records {
-    /// Notes a grant, beside which nobody may hold.
+    /// Notes a grant. Nobody may hold a lease that excludes it.
     pub(super) fn note(&self, what: What, lease: &Lease) {
         let mut granted = self.granted.lock().unwrap_or_else(PoisonError::into_inner);
         granted.retain(|(_, handle)| handle.is_held());
@@ -68,7 +68,7 @@ impl Records {
         self.wrong.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(what);
     }
 
-    /// How often something was granted.
+    /// The number of grants.
     pub(super) fn grants(&self) -> u64 {
         self.grants.load(Ordering::Relaxed)
     }
@@ -102,7 +102,7 @@ async fn client(locks: QuorumLocks, records: Arc<Records>, mut rng: Rng) {
         sleep(millis(&mut rng, 0..60)).await;
         let what = [What::Mutex, What::Mutex, What::Read, What::Write][rng.usize(..4)];
         let (ttl, wait) = (millis(&mut rng, 150..900), millis(&mut rng, 0..800));
-        // Some are dropped on their way.
+        // Some requests are dropped on their way.
         let patience = if rng.u8(..8) == 0 { wait / 2 } else { Duration::from_secs(60) };
         let Ok(Ok(lease)) = timeout(patience, ask(&locks, what, ttl, wait)).await else { continue };
         records.note(what, &lease);
@@ -114,7 +114,7 @@ async fn client(locks: QuorumLocks, records: Arc<Records>, mut rng: Rng) {
     }
 }
 
-/// The events of the servers.
+/// The faults of the servers.
 async fn nemesis(members: Members, mut rng: Rng) {
     loop {
         sleep(millis(&mut rng, 5..150)).await;
@@ -132,7 +132,7 @@ async fn nemesis(members: Members, mut rng: Rng) {
     }
 }
 
-/// One run; what went wrong, and how often something was granted.
+/// One run. Returns the first failure, and the number of grants.
 async fn run(seed: u64, count: usize, counts_after: Duration) -> (Option<String>, u64) {
     let mut rng = Rng::with_seed(seed);
     fastrand::seed(rng.u64(..));
@@ -149,7 +149,7 @@ async fn run(seed: u64, count: usize, counts_after: Duration) -> (Option<String>
         member.revive();
         member.thaw();
     }
-    // All is well again: what is left ends, and everybody is served.
+    // There are no more faults. The rest ends, and everybody is served.
     sleep(3 * LONGEST).await;
     for place in 0..count {
         for name in NAMES {
@@ -188,7 +188,7 @@ async fn never_two_holders_whatever_the_servers_do() {
     assert!(grants > seeds() * 20, "{grants} grants prove little");
 }
 
-/// That the test bites: a server that was restarted empty, and counts at once.
+/// Checks that the test finds a server that was restarted empty and counts at once.
 #[tokio::test(start_paused = true)]
 async fn a_server_that_forgets_and_counts_at_once_is_detected() {
     for seed in 0..200 {

@@ -1,5 +1,5 @@
-//! On real servers, most of whose clocks are right, and the others far off: what those
-//! say of tokens stays with them.
+//! Real servers. Most clocks are right, and the others are far off. The tokens of a wrong clock do
+//! not spread.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -51,8 +51,8 @@ fn ahead(token: u64) -> i64 {
     i64::try_from(token / 1_000_000).unwrap() - i64::try_from(now.as_secs()).unwrap()
 }
 
-/// A server that was frozen is given the lease back, and with it no token of one whose
-/// clock is ahead.
+/// A server that was frozen gets the lease back, but not the token of a server whose clock is
+/// ahead.
 #[tokio::test]
 async fn a_fast_clock_gives_no_token_to_a_former_holder() {
     let ttl = Duration::from_millis(600);
@@ -70,15 +70,15 @@ async fn a_fast_clock_gives_no_token_to_a_former_holder() {
         lease.release().await.expect("the others held it all the time");
         let second = next(&locks, kind).await;
         assert!(first < second && ahead(second).abs() < 60, "{kind:?}: {first}, {second}");
-        // And the two that are right need nobody else.
+        // The two servers with right clocks need no third.
         servers[2].kill().await;
         let third = next(&locks, kind).await;
         assert!(second < third && ahead(third).abs() < 60, "{kind:?}: {second}, {third}");
     }
 }
 
-/// One is wrong, in whatever order they answer; and it is right again, while its records
-/// are not.
+/// One clock is wrong, in whatever order the servers answer. Then the clock is right again, but its
+/// records are not.
 #[tokio::test]
 async fn one_wrong_clock_of_three_costs_no_acquire() {
     for kind in [Kind::Mutex, Kind::Write] {
@@ -106,14 +106,14 @@ async fn one_wrong_clock_of_three_costs_no_acquire() {
                 }
             }
         }
-        // Its grants meanwhile do not prevent a grant now.
+        // The grants of the wrong clock do not prevent a grant now.
         let frozen = servers[0].freeze().await;
         grow(next(&locks, kind).await);
         drop(frozen);
     }
 }
 
-/// From when its clock was wrong, or put there by an earlier version.
+/// The token is from a time when the clock was wrong, or from an earlier version.
 #[tokio::test]
 async fn a_token_far_ahead_of_its_servers_clock_is_ignored() {
     for kind in [Kind::Mutex, Kind::Write] {
@@ -124,7 +124,7 @@ async fn a_token_far_ahead_of_its_servers_clock_is_ignored() {
             let mut write = redis::cmd("SETRANGE");
             write.arg(key).arg(36).arg(format!("{:016}", last + 3_600_000_000));
             write.exec_async(&mut servers[place].redis().await).await.unwrap();
-            // It is needed.
+            // The quorum needs this server's vote.
             let frozen = servers[(place + 1) % 3].freeze().await;
             let token = next(&locks, kind).await;
             assert!(last < token && ahead(token).abs() < 60, "{kind:?}: {last}, {token}");
@@ -134,7 +134,7 @@ async fn a_token_far_ahead_of_its_servers_clock_is_ignored() {
     }
 }
 
-/// It may have been given to somebody: then it is the clocks that are wrong.
+/// A holder may have this token. Then the clocks are wrong.
 #[tokio::test]
 async fn tokens_continue_from_one_that_a_majority_remembers() {
     for kind in [Kind::Mutex, Kind::Write] {

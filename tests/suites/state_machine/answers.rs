@@ -1,4 +1,4 @@
-//! Whether two answers are alike.
+//! Compares the answers of two stores.
 
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
@@ -30,15 +30,15 @@ pub(super) enum Answer {
 /// A server counts whole milliseconds, memory as finely as it can.
 const GRAIN: Duration = Duration::from_millis(1);
 
-/// How the numbers of both stores relate.
+/// The relation between the numbers of both stores.
 #[derive(Default)]
 pub(super) struct Likeness {
     /// The tokens of each lock, in pairs.
     tokens: HashMap<String, Vec<(u64, u64)>>,
-    /// The locks whose tokens may be of another server: they don't say since when.
+    /// The locks whose tokens may be another server's. Those do not show the time of the grant.
     repaired: HashSet<String>,
-    /// The server's clock was set back: a token may be ahead of it, and says no more since
-    /// when.
+    /// The server's clock was set back. A token may be ahead of it, and no longer shows the time of
+    /// the grant.
     pub(super) is_set_back: bool,
     /// The lead of the server's clock over memory's, in microseconds.
     ahead: Option<u64>,
@@ -98,13 +98,13 @@ impl Likeness {
         self.told(name).max().map_or([0; 2], |(memory, redis)| [memory, redis])
     }
 
-    /// Those that were told so many answers before the last.
+    /// The tokens that the stores told this many answers before the last.
     pub(super) fn token(&self, name: &str, ago: usize) -> [u64; 2] {
         self.told(name).nth_back(ago).map_or([0; 2], |(memory, redis)| [memory, redis])
     }
 
-    /// Whether these two are among those that were told what each is to the other store:
-    /// not if others were granted since they were made up, and they were not used.
+    /// True if each store orders its token among all that it told as the other does. False for
+    /// tokens that were made up, and not used before others were granted.
     pub(super) fn are_one(&self, name: &str, [memory, redis]: [u64; 2]) -> bool {
         self.told(name).all(|(first, second)| memory.cmp(&first) == redis.cmp(&second))
     }
@@ -170,7 +170,7 @@ impl Likeness {
             && is_same(memory.remaining, redis.remaining)
     }
 
-    /// The same or new in both, and in the same order.
+    /// True if the tokens are the same or new in both, and in the same order.
     fn same_token(&mut self, name: &str, memory: u64, redis: u64) -> bool {
         let are_one = self.are_one(name, [memory, redis]);
         self.tokens.entry(name.to_owned()).or_default().push((memory, redis));

@@ -1,4 +1,4 @@
-//! What clients were told and may rely on.
+//! The leases that clients believe in, by the answers that they got.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use super::commands::{Command, What};
 struct Belief {
     request: Request,
     until: Duration,
-    /// It was released, and nobody may have it for the rest.
+    /// It was released, and is kept for the rest of its time.
     is_kept: bool,
 }
 
@@ -59,7 +59,7 @@ impl Beliefs {
         let is_live = mine.is_some_and(|mine| !self.all[mine].is_kept);
         let is_true = match (answer, &command.what) {
             (Answer::Ended(Ended::Kept), &What::Release(keep)) => {
-                // A repeat has the same answer, and keeps it no longer.
+                // A repeat gets the same answer, and keeps the lock no longer.
                 if let Some(mine) = mine.filter(|_| is_live) {
                     (self.all[mine].until, self.all[mine].is_kept) = (now + keep, true);
                 }
@@ -82,7 +82,7 @@ impl Beliefs {
                 let until = self.forced.get(&request.id);
                 *was || until.is_none_or(|until| *until <= now)
             }
-            // A holder is not refused what it holds.
+            // A holder is not refused its own lease.
             (Answer::Attempt(attempt), _) => matches!(attempt, Attempt::Granted { .. }) || !is_live,
             (
                 Answer::Renewal(Renewal::NotHeld(_))
@@ -100,7 +100,7 @@ impl Beliefs {
         self.are_exclusive(request)
     }
 
-    /// Forgets what was believed until now.
+    /// Forgets beliefs that have ended.
     pub(super) fn pass(&mut self, now: Duration) {
         self.all.retain(|belief| belief.until > now);
     }
@@ -119,7 +119,7 @@ impl Beliefs {
         self.all.push(Belief { request: request.clone(), until, is_kept: false });
     }
 
-    /// Whether all clients that believe to hold a lock may hold it together.
+    /// Checks that all clients that believe in a lease may hold the lock together.
     fn are_exclusive(&self, request: &Request) -> Result<(), String> {
         let here: Vec<_> =
             self.all.iter().map(|it| &it.request).filter(|it| it.key == request.key).collect();

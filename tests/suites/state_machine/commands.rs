@@ -21,7 +21,7 @@ pub(super) struct Command {
 #[derive(Clone, Debug)]
 pub(super) enum What {
     Acquire,
-    /// With what each store knows of the position: memory, Redis.
+    /// With the position that each store told: memory, Redis.
     Wait([Waiting; 2]),
     /// Together with this one.
     AcquireAll(Request),
@@ -92,7 +92,7 @@ impl Command {
         })
     }
 
-    /// Which requests an answer grants, and with what tokens.
+    /// The requests that an answer grants, and their tokens.
     pub(super) fn granted(&self, answer: &Answer) -> Vec<(&Request, u64)> {
         match (answer, &self.what) {
             (Answer::Attempt(Attempt::Granted { token }), _) => vec![(&self.request, *token)],
@@ -113,7 +113,7 @@ impl Command {
         }
     }
 
-    /// For how long an answer gives back what was lost, if it did not have it.
+    /// The time of a lease that an answer restores. `None` if it restores none.
     pub(super) fn repaired(&self, answer: &Answer) -> Option<Duration> {
         match (answer, &self.what) {
             (Answer::Repaired(Repaired::Held { .. }), What::Repair(repair)) => Some(repair.lasts),
@@ -121,7 +121,7 @@ impl Command {
         }
     }
 
-    /// Whether it joins behind all others, unless it is in the queue already.
+    /// True if it joins at the end of the queue, unless it is in the queue already.
     pub(super) fn is_last(&self) -> bool {
         match self.what {
             What::Wait([Waiting { position, .. }, _]) => {

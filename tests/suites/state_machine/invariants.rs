@@ -34,7 +34,7 @@ impl Snapshot {
         self.clock_us
     }
 
-    /// Whether a request has what it asked for.
+    /// True if a request holds the lock in the way that it asked for.
     pub(super) fn has(&self, request: &Request) -> bool {
         let id = format!("{:?}", request.id);
         self.locks.get(request.key.name()).is_some_and(|lock| lock.has(&id, self.now_ms))
@@ -85,7 +85,7 @@ impl Snapshot {
         Ok(Self { now_ms, clock_us, keys, locks, greatest })
     }
 
-    /// Remembers what was there before.
+    /// Takes over what the snapshot before remembered.
     pub(super) fn inherit(&mut self, before: &Self) {
         for (name, token) in &before.greatest {
             let greatest = self.greatest.entry(name.clone()).or_default();
@@ -112,8 +112,7 @@ impl Snapshot {
         Ok(())
     }
 
-    /// Whether this may follow on what was there before, by a command with this
-    /// answer.
+    /// Checks the change since the snapshot before, by a command with this answer.
     pub(super) fn follows(
         &self,
         before: &Self,
@@ -202,8 +201,8 @@ impl Snapshot {
         }
     }
 
-    /// Whether this may follow, where one asked for the place of the other: if it got
-    /// that, then with all that belongs to it, and nothing else is changed.
+    /// Checks the change by an adoption. A request that got the other's lease got all that belongs
+    /// to it, and nothing else is changed.
     fn adopts(
         &self,
         then: &Lock,
@@ -224,7 +223,7 @@ impl Snapshot {
         ensure(is_same || is_over, || "a queue is changed".into())?;
         let had_it = then.has(&id, now_ms);
         let place = then.live(now_ms).find(|(it, _)| *it == if had_it { &id } else { &from });
-        // The limit is no part of how one holds.
+        // The stored holder does not contain the limit.
         let place = place.filter(|(_, it)| *it == How { limit: 1, ..how });
         let may_have_it = place.is_some() && (had_it || then.ended() != id);
         let Adoption::Adopted { token } = adoption else {
@@ -233,7 +232,7 @@ impl Snapshot {
                 format!("{from} is changed")
             });
         };
-        // A repeat leaves the one before alone, which may have come again by then.
+        // A repeat leaves the former holder alone, which may hold the lock again by then.
         let is_given = had_it || !lock.has(&from, now_ms);
         ensure(may_have_it && lock.has(&id, now_ms) && is_given, || format!("{id} has {place:?}"))?;
         let ends = lock.end_of(&id);
@@ -252,8 +251,8 @@ impl Snapshot {
         ensure(is_right, || format!("{id} has {token} after {greatest}"))
     }
 
-    /// Whether this may follow, where this request was granted: it had it already,
-    /// or there was room, and nobody waited before it but for its own owner.
+    /// Checks the change by a grant. The request held the lock already, or there was room, and
+    /// nobody but its own owner waited before it.
     fn allows(
         &self,
         before: &Self,
@@ -272,7 +271,7 @@ impl Snapshot {
             let greatest = before.greatest[name];
             let is_right = match command.what {
                 _ if keeps => token == then.token(),
-                // As one of several, it may have gone back from what a wrong clock gave.
+                // A member of a quorum may have given up the token of a wrong clock.
                 What::Vote(_) => token == self.next_token(then),
                 _ => token > greatest,
             };
@@ -285,8 +284,8 @@ impl Snapshot {
         if had_it {
             return Ok(());
         }
-        // What is held as something else is not to be had; nor is what is waited for
-        // as something else, since nothing is overtaken.
+        // A request is not granted a lock that is held or waited for as another kind: it overtakes
+        // nobody.
         let state = then.state_at(now_ms);
         let is_free = state.is_empty() || state.ends_with('F');
         ensure(is_free || state.starts_with(how.kind), || format!("{id} at {state}"))?;
@@ -296,9 +295,9 @@ impl Snapshot {
         let said = then.said(&id).filter(|_| is_try);
         let has_room = [Some(how), said].into_iter().flatten().any(|it| then.has_room(it, now_ms));
         ensure(has_room || may_write, || format!("no room for {id}"))?;
-        // One that comes to wait may have been there before, by its position.
+        // By its position, a new waiter may have been in the queue before.
         let comes_again = was_owners && ['E', 'R'].contains(&how.kind);
-        // An ended request may still count as there if too many have ended.
+        // If too many have ended, an ended request may still count.
         let comes_again = comes_again || how.kind == 'R' && then.is_crowded(now_ms);
         if !comes_again && (command.is_last() || then.waiters.contains_key(&id)) {
             // Others may have been served by the same command.
@@ -374,9 +373,9 @@ impl Lock {
         ensure(counts == noted, || format!("{counts:?} are there, {noted:?} is noted"))
     }
 
-    /// Whether the first waiter has to wait.
+    /// Checks that the first waiter has to wait.
     fn is_served(&self, before: &Self, now_ms: u64) -> Result<(), String> {
-        // The next command continues where one stops.
+        // A command that stops at its limit leaves the rest to the next.
         if before.is_crowded(now_ms) {
             return Ok(());
         }
@@ -388,7 +387,7 @@ impl Lock {
         ensure(could.is_none(), || format!("{could:?} waits for what is free"))
     }
 
-    /// Whether a request neither holds nor waits.
+    /// Checks that a request neither holds nor waits.
     fn lacks(&self, id: &str, now_ms: u64) -> Result<(), String> {
         let is_there = self.has(id, now_ms) || self.waiters.contains_key(id);
         ensure(!is_there, || format!("{id} is still there"))

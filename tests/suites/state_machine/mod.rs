@@ -1,11 +1,11 @@
-//! Both stores are driven with the same random commands, and must answer alike.
+//! Both stores get the same random commands, and must answer alike.
 //!
-//! Their clocks stand still but for a millisecond before each command, and jump
-//! when a step says so: so what is compared is exact, and no case takes longer
-//! than its commands. After each, what is stored and what clients were told must
-//! keep the contract of a store. What may differ is how tokens are counted (in memory for
-//! the whole store, on a server by the lock and its clock): their order may not. Where a
-//! store is one of several, memory has a clock as well, and both are set back at times.
+//! Their clocks move by a millisecond before each command, and jump when a step says so. So all
+//! times are exact, and no case takes longer than its commands. After each command the stored
+//! data and the answers must keep the contract of a store. The tokens may differ, because memory
+//! counts them for the whole store, and a server by the lock and its clock. Their order may not
+//! differ. In the cases for members of a quorum, memory has a clock as well, and both clocks are
+//! set back at times.
 
 mod answers;
 mod beliefs;
@@ -38,16 +38,16 @@ use self::commands::{Command, Repair, What};
 use self::invariants::Snapshot;
 use self::steps::{self as step, Asked, Case, NAMES, OWNERS, Question, Slot, Step, Token, Whose};
 
-/// How much time goes by before each command: so no two are at the same time.
+/// The time that passes before each command, so no two commands come at the same time.
 const TICK: Duration = Duration::from_millis(1);
 
-/// When a case begins: it is set back by less.
+/// The time at which a case begins. Clocks are set back by less.
 const BEGINNING: Duration = Duration::from_secs(1_000_000);
 
-/// By then nothing is left of what was done before.
+/// After this time nothing is left of earlier commands.
 const LONG: Duration = Duration::from_secs(300);
 
-/// More than a command goes through at once, and for how long each of them is there.
+/// More requests than one command goes through, and their TTL.
 const CROWD: usize = 70;
 const SHORT: Duration = Duration::from_secs(1);
 
@@ -68,13 +68,13 @@ fn hold(cases: &impl Strategy<Value = Case>, have_clocks: bool) {
         Some(_) => Config::default(),
         None => Config::with_cases(CASES),
     };
-    // Cases are found anew each time: what they find belongs into `conformance`.
+    // The cases are random each time. A bug that they find gets a test in `conformance`.
     let config = Config { failure_persistence: None, max_shrink_time: 60_000, ..config };
     let world = World::start();
     let result = TestRunner::new(config).run(cases, |case| Run::of(&world, case, have_clocks));
     match result {
         Ok(()) => {}
-        // It has the commands and their answers; the steps would say no more.
+        // The reason contains the commands and their answers. The steps would add nothing.
         Err(TestError::Fail(reason, _)) => panic!("{reason}"),
         Err(failure) => panic!("{failure}"),
     }
@@ -109,12 +109,12 @@ struct Actor {
     slot: Slot,
     client: ClientId,
     request: Request,
-    /// The request is to adopt: it never asks for the lock itself.
+    /// The request is for an adoption: it never asks for the lock itself.
     adopts: bool,
     first_asked: Option<Duration>,
-    /// The positions it was told, by memory and by Redis.
+    /// The positions that memory and Redis told it.
     positions: Option<[u64; 2]>,
-    /// And until when it was known to live, be it as another request.
+    /// The ends of the heartbeats that they told it, even as another request.
     heartbeats: Option<[Stamp; 2]>,
 }
 
@@ -127,7 +127,7 @@ struct Run<'a> {
     counter: AtomicU64,
     /// The time of this case so far.
     now: Duration,
-    /// By how much the clocks were set back.
+    /// The time by which the clocks were set back.
     jumped: Duration,
     actors: Vec<Actor>,
     sent: Vec<Command>,
@@ -212,7 +212,7 @@ impl<'a> Run<'a> {
         self.jumped += time;
         self.world.server.jump_back(time);
         if let Some(clock) = &self.clock {
-            // Ended leases are gone, as on the server after a command looked at them.
+            // Removes ended leases, as a command on the server does.
             self.paused.block_on(async {
                 for name in NAMES {
                     let look = self.memory.inspect(&LockKey::new(name).unwrap());
@@ -393,7 +393,7 @@ impl<'a> Run<'a> {
         Command { request, what: What::Repair(Repair { tokens, lasts }) }
     }
 
-    /// One that is greater than all, of a server whose clock is so far ahead.
+    /// A token greater than all, from a server whose clock is this far ahead.
     fn greater_token(&self, name: &str, ahead: Duration) -> [u64; 2] {
         // It is sent a tick from now.
         let of_clock = self.snapshot.clock() + count(TICK + ahead);
@@ -401,7 +401,7 @@ impl<'a> Run<'a> {
         [memory, redis].map(|token| of_clock.max(token + 1))
     }
 
-    /// Not a token that was made up before others were granted.
+    /// False for a token that was made up before others were granted.
     fn may_be_repeated(&self, command: &Command) -> bool {
         match command.what {
             What::Repair(repair) => {
@@ -418,7 +418,7 @@ impl<'a> Run<'a> {
         (actor.first_asked, actor.positions) = (None, None);
     }
 
-    /// Notes the positions that were told.
+    /// Notes the positions that the stores told.
     fn remember(&mut self, command: &Command, memory: &Answer, redis: &Answer) {
         let actor = self.actors.iter_mut().find(|actor| actor.request.id == command.request.id);
         if let (
@@ -432,7 +432,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Looks at all that is stored on the server, and gives what was there before.
+    /// Reads all that is stored on the server. Returns the snapshot before.
     fn look(&mut self) -> Result<Snapshot, TestCaseError> {
         let mut raw = self.world.raw.clone();
         let mut snapshot = self

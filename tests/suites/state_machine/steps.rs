@@ -13,7 +13,7 @@ pub(super) const NAMES: [&str; 2] = ["a", "b"];
 /// The owners: so few that they meet.
 pub(super) const OWNERS: [&str; 2] = ["x", "y"];
 
-/// The clients, and what they do.
+/// The clients and their steps.
 #[derive(Clone, Debug)]
 pub(super) struct Case {
     pub(super) slots: Vec<Slot>,
@@ -52,7 +52,7 @@ pub(super) enum Step {
     Renew(Whose),
     /// Until its last heartbeat ends.
     KeepOffer(usize),
-    /// Somebody takes up what another holds.
+    /// A client adopts another's lease.
     Adopt {
         who: usize,
         from: Whose,
@@ -67,55 +67,55 @@ pub(super) enum Step {
         who: usize,
         lasts: Duration,
     },
-    /// Somebody acquires, where this store is one of several.
+    /// A client asks for a vote, on a member of a quorum.
     Vote {
         who: usize,
         is_new: bool,
-        /// Within how long it asks again.
+        /// The time within which it asks again.
         again: Duration,
     },
-    /// Somebody is said to hold the lock on most of several stores.
+    /// Most members of a quorum say that a client holds the lock.
     Repair {
         whose: Whose,
         token: Token,
         lasts: Duration,
     },
     Ask(usize, Question),
-    /// The command that was sent so many commands before the last.
+    /// The command that was sent this many commands before the last.
     Again(usize),
     Pass(Duration),
-    /// The clocks are set back: leases last for so much longer.
+    /// The clocks are set back, so leases last that much longer.
     JumpBack(Duration),
 }
 
-/// The client whose request it is.
+/// The client that a step is about.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Whose {
     pub(super) who: usize,
-    /// It is about a client that was told that it holds something, if there is any.
+    /// The client must have been told that it holds something, if there is one.
     pub(super) is_holder: bool,
 }
 
-/// How somebody comes to adopt.
+/// The ways to come by a ticket.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Ticket {
     Good,
-    /// It says another kind or another owner.
+    /// The ticket says another kind or another owner.
     Wrong,
-    /// It was given up before, and taken back.
+    /// The adoption was given up before, and cancelled.
     GivenUp,
 }
 
 /// The token of a repair.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Token {
-    /// It only asks for this store's.
+    /// The repair only asks for this store's token.
     None,
-    /// The one that was told so many answers before the last.
+    /// The token that the stores told this many answers before the last.
     Told(usize),
-    /// A greater one than all: of a server whose clock is so far ahead of this one's.
+    /// A token greater than all, from a server whose clock is this far ahead of this one's.
     Ahead(Duration),
-    /// The same, whatever was granted before.
+    /// A token this far ahead of the clock, whatever was granted before.
     Now(Duration),
 }
 
@@ -128,11 +128,11 @@ pub(super) enum Question {
     WasForced,
 }
 
-/// How it waits.
+/// The way in which a request waits.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Asked {
     pub(super) live: Duration,
-    /// Whether the answer with its position had reached it.
+    /// True if the answer with its position had reached it.
     pub(super) knows_position: bool,
 }
 
@@ -147,19 +147,17 @@ enum Sort {
 
 const SLOTS: usize = 5;
 
-/// So little is left of a lease of whole seconds after this time. No case of such steps is
-/// as long, or a command would come when something ends, in the same millisecond.
+/// The rest of a lease of whole seconds after such a time. A case with these steps is shorter, or a
+/// command would come in the millisecond in which something ends.
 const LITTLE: Duration = Duration::from_millis(70);
 
 pub(super) fn case() -> impl Strategy<Value = Case> {
-    // What fails is made smaller by leaving steps out, and not by other means: each
-    // try runs the case.
+    // Leaving steps out is the only way in which a failing case shrinks: each try runs the case.
     let steps = prop_oneof![9 => vec(step().no_shrink(), 1..120), 1 => crowded()];
     (slots(sort().boxed()).no_shrink(), steps).prop_map(|(slots, steps)| Case { slots, steps })
 }
 
-/// What a store is asked that is one of several: for mutexes, readers and writers, and
-/// for none to wait.
+/// The cases for a member of a quorum: mutexes, readers and writers, and no waiting.
 pub(super) fn case_of_several() -> impl Strategy<Value = Case> {
     let sort = prop_oneof![2 => Just(Sort::Mutex), 3 => Just(Sort::Rw)];
     let steps = vec(step_of_several().no_shrink(), 1..60);
@@ -168,7 +166,7 @@ pub(super) fn case_of_several() -> impl Strategy<Value = Case> {
 
 fn slots(sort: BoxedStrategy<Sort>) -> impl Strategy<Value = Vec<Slot>> {
     let sorts = [sort.clone(), sort.clone()];
-    // Mostly they are at one lock, where they meet.
+    // Most of the clients are at one lock, where they meet.
     let slots = (prop::bool::weighted(0.7), sorts).prop_flat_map(move |(is_one, sorts)| {
         vec(slot(if is_one { 1 } else { NAMES.len() }, sort.clone(), sorts), SLOTS)
     });
@@ -192,7 +190,7 @@ fn sort() -> impl Strategy<Value = Sort> {
     ]
 }
 
-/// Somebody at one of these locks, each of which is mostly of one kind.
+/// A client at one of these locks, each of which is mostly of one kind.
 fn slot(names: usize, sort: BoxedStrategy<Sort>, sorts: [Sort; 2]) -> impl Strategy<Value = Slot> {
     let unusual = option::weighted(0.1, sort);
     let permit = (1_u32..=4).prop_flat_map(|limit| (Just(limit), 1..=limit));
@@ -213,7 +211,7 @@ fn slot(names: usize, sort: BoxedStrategy<Sort>, sorts: [Sort; 2]) -> impl Strat
     )
 }
 
-/// The last two are there for what is acquired together.
+/// A client. The last two take part in commands for several locks.
 fn who() -> impl Strategy<Value = usize> {
     prop_oneof![12 => 0..SLOTS, 1 => SLOTS..SLOTS + 2]
 }
@@ -235,7 +233,7 @@ fn keep() -> impl Strategy<Value = Duration> {
 
 fn step() -> impl Strategy<Value = Step> {
     let is_new = prop::bool::weighted(0.3);
-    // The longest is more than a waiter is believed.
+    // The longest heartbeat is longer than stores accept.
     let asked = (seconds(&[2, 6, 14, 14, 20]), prop::bool::weighted(0.8))
         .prop_map(|(live, knows_position)| Asked { live, knows_position });
     let wait = option::weighted(0.7, asked);
@@ -275,7 +273,7 @@ fn step_of_several() -> impl Strategy<Value = Step> {
         4 => ahead.clone().prop_map(Token::Ahead),
         3 => ahead.prop_map(Token::Now),
     ];
-    // Some are longer than any TTL.
+    // Some last longer than any TTL.
     let lasts = prop_oneof![2 => Just(Duration::ZERO), 4 => seconds(&[1, 1, 5, 50])];
     let question = prop_oneof![
         3 => Just(Question::Inspect),

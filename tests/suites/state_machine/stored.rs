@@ -9,7 +9,7 @@ pub(super) const ROLES: [&str; 6] = ["lock", "holders", "queue", "waiters", "for
 #[derive(Default)]
 pub(super) struct Lock {
     pub(super) record: Option<String>,
-    /// When the record ends, in the server's milliseconds.
+    /// The end of the record, in the server's milliseconds.
     pub(super) ends_ms: u64,
     /// Member and score, in order.
     pub(super) holders: Vec<(String, i64)>,
@@ -18,14 +18,14 @@ pub(super) struct Lock {
     pub(super) forced: Vec<(String, i64)>,
     /// The client of a refused writer that asks again.
     pub(super) intent: Option<String>,
-    /// For each role.
+    /// The time left of each key, by role.
     pub(super) left_ms: Vec<i64>,
 }
 
-/// How a request holds the lock, or would.
+/// The way in which a request holds the lock, or would.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct How<'a> {
-    /// As the record begins.
+    /// The first letter of the record.
     pub(super) kind: char,
     pub(super) limit: u32,
     pub(super) weight: u32,
@@ -69,7 +69,7 @@ impl Lock {
         self.record.as_deref().filter(|_| self.ends_ms > at_ms)
     }
 
-    /// How the record begins: the letter of its kind and its state.
+    /// The beginning of the record: the letter of its kind, and its state.
     pub(super) fn state_at(&self, at_ms: u64) -> &str {
         self.record_at(at_ms).map_or("", |record| &record[..2])
     }
@@ -89,7 +89,7 @@ impl Lock {
         self.record.as_ref().map_or("", |record| &record[53..87])
     }
 
-    /// When a holder's lease ends, in the server's milliseconds.
+    /// The end of a holder's lease, in the server's milliseconds.
     pub(super) fn end_of(&self, id: &str) -> Option<u64> {
         let mut members = self.members();
         let end = members.find(|(member, ..)| *member == id).map(|(.., end)| end);
@@ -104,7 +104,7 @@ impl Lock {
         members.map(move |(member, end)| (&member[..34], How::read(kind, &member[34..]), *end))
     }
 
-    /// The holders of the lock, and how they hold it.
+    /// The holders of the lock, and the ways in which they hold it.
     pub(super) fn live(&self, at_ms: u64) -> impl Iterator<Item = (&str, How<'_>)> {
         let record = self.record_at(at_ms).filter(|record| ["MH", "MO"].contains(&&record[..2]));
         let mutex = record.map(|record| (&record[2..36], How::read("M", &record[87..])));
@@ -132,19 +132,19 @@ impl Lock {
         live.map(|(id, said)| (id, How::wished(said)))
     }
 
-    /// Whether there may be more ended leases or waiters than one command goes through.
+    /// True if there may be more ended leases or waiters than one command goes through.
     pub(super) fn is_crowded(&self, at_ms: u64) -> bool {
         let ended =
             self.members().filter(|(.., end)| u64::try_from(*end).is_ok_and(|it| it <= at_ms));
         ended.count() + self.queue.len() > 64
     }
 
-    /// How a waiter is to have it, by what it said last.
+    /// The demand of a waiter, by its last ask.
     pub(super) fn said(&self, id: &str) -> Option<How<'_>> {
         self.waiters.get(id).map(|said| How::wished(said))
     }
 
-    /// Whether one more may have it, by the contract.
+    /// True if the contract allows one more such holder.
     pub(super) fn has_room(&self, how: How<'_>, at_ms: u64) -> bool {
         let mut live = self.live(at_ms).map(|(_, how)| how);
         match how.kind {
@@ -156,7 +156,7 @@ impl Lock {
         }
     }
 
-    /// Whether all holders are readers of one owner, which may then write.
+    /// True if all holders are readers of one owner, which may then write.
     pub(super) fn is_sole_reader(&self, owner: Option<&str>, at_ms: u64) -> bool {
         owner.is_some() && self.live(at_ms).all(|(_, it)| !it.is_writer && it.owner == owner)
     }

@@ -1,4 +1,4 @@
-//! How long waiters in other processes wait for a turn to end.
+//! The time that waiters in other processes wait for a turn to end.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -8,7 +8,7 @@ use tokio::time::{Instant, sleep};
 
 use super::{SECOND, TTL, TURN, another, in_turn, mutex, settle, waiter};
 
-/// A crowd that takes the lock again and again, and counts.
+/// Tasks that take the lock again and again, and count.
 fn crowd(locks: &Locks, count: &Arc<AtomicU32>, section: std::time::Duration) {
     for _ in 0..8 {
         let (mutex, count) = (mutex(locks), count.clone());
@@ -25,7 +25,8 @@ fn crowd(locks: &Locks, count: &Arc<AtomicU32>, section: std::time::Duration) {
     }
 }
 
-/// By time: a waiter elsewhere waits for a turn, and for the section in which it ends.
+/// A turn ends by time. A waiter in another process waits for the turn and for the section in which
+/// it ends.
 #[tokio::test(start_paused = true)]
 async fn a_turn_ends_in_time() {
     let (locks, faults) = Locks::in_memory_with_faults();
@@ -43,7 +44,7 @@ async fn a_turn_ends_in_time() {
     assert!(count.load(Ordering::Relaxed) > 1_000);
 }
 
-/// By number: where sections take no time, 64 have it in a row.
+/// A turn ends by number. If sections take no time, 64 tasks hold the lock in a row.
 #[tokio::test(start_paused = true)]
 async fn a_turn_ends_by_its_block_of_tokens() {
     let (locks, faults) = Locks::in_memory_with_faults();
@@ -90,7 +91,7 @@ async fn the_next_queues_when_the_turn_is_over() {
     assert!(late.await.unwrap().unwrap().is_held());
 }
 
-/// Where nobody waits there is no turn, and nothing is left of it.
+/// Without waiters there is no turn, and nothing is left of it.
 #[tokio::test(start_paused = true)]
 async fn each_release_is_told_to_the_store_when_nobody_waits() {
     let (locks, faults) = Locks::in_memory_with_faults();

@@ -1,4 +1,4 @@
-//! Hand-offs inside a process: what passes to the next waiter without the store.
+//! Hand-offs inside a process: a lease passes to the next waiter without the store.
 
 use std::time::Duration;
 
@@ -8,8 +8,8 @@ use tokio::time::{Instant, sleep};
 
 use super::{SECOND, TTL, TURN, another, in_turn, mutex, settle, waiter};
 
-/// Each has a token of its own, above that of the one before, and all of them are below
-/// the next grant's.
+/// Each holder has a token of its own, above that of the holder before. All are below the token of
+/// the next grant.
 #[tokio::test(start_paused = true)]
 async fn a_released_lease_goes_to_the_next_without_the_store() {
     let (locks, faults) = Locks::in_memory_with_faults();
@@ -23,7 +23,7 @@ async fn a_released_lease_goes_to_the_next_without_the_store() {
     assert!(locks.mutex("m").try_lock().await.is_err());
     assert_eq!(faults.store().log().len(), 0, "a try does not pass the waiters");
     tokens.push(second.fence().unwrap());
-    // It is the same to drop it, or to abort the task that has it.
+    // Dropping the lease or aborting its task does the same.
     drop(second);
     let third = third.await.unwrap().unwrap();
     tokens.push(third.fence().unwrap());
@@ -133,7 +133,7 @@ async fn a_suspect_lease_is_not_handed_over() {
     assert!(log.contains(&"release") && log.contains(&"acquire"), "{log:?}");
 }
 
-/// A waiter with another TTL gets it from the store, and so do those behind it.
+/// A waiter with another TTL gets the lock from the store, and so do the waiters behind it.
 #[tokio::test(start_paused = true)]
 async fn a_waiter_with_another_ttl_asks_the_store() {
     for ttl in [TTL / 3, TTL * 3] {
@@ -166,7 +166,7 @@ async fn hold_at_least_is_not_handed_over() {
     assert!(begun.elapsed() >= TTL * 9 / 10, "{:?}", begun.elapsed());
 }
 
-/// Each is held for as long as its own `max_hold` says, from when it got it.
+/// Each holder keeps the lease for its own `max_hold`, counted from its hand-off.
 #[tokio::test(start_paused = true)]
 async fn each_holder_has_its_own_max_hold() {
     let (locks, _faults) = Locks::in_memory_with_faults();
@@ -184,7 +184,7 @@ async fn each_holder_has_its_own_max_hold() {
     assert!(third.is_held());
 }
 
-/// The wait of the next has run out: it goes to the one behind.
+/// The wait of the next waiter is over, so the lease goes to the one behind it.
 #[tokio::test(start_paused = true)]
 async fn a_timed_out_waiter_is_passed_over() {
     let (locks, faults) = Locks::in_memory_with_faults();
@@ -199,7 +199,7 @@ async fn a_timed_out_waiter_is_passed_over() {
     assert!(faults.store().log().is_empty());
 }
 
-/// Told that it is its turn, and gone before it took it up.
+/// The waiter was told of its hand-off, and is dropped before it takes it up.
 #[tokio::test(start_paused = true)]
 async fn a_waiter_dropped_after_its_hand_off_passes_it_on() {
     let (locks, faults) = Locks::in_memory_with_faults();
@@ -211,7 +211,7 @@ async fn a_waiter_dropped_after_its_hand_off_passes_it_on() {
     let fourth = fourth.await.unwrap().unwrap();
     assert!(fourth.is_held());
     assert!(faults.store().log().is_empty());
-    // And with nobody behind, it is taken back.
+    // Without another waiter, the hand-off is cancelled.
     let fifth = waiter(mutex(&locks)).await;
     drop(fourth);
     fifth.abort();
@@ -219,7 +219,7 @@ async fn a_waiter_dropped_after_its_hand_off_passes_it_on() {
     assert!(another(faults.store()).mutex("m").try_lock().await.is_ok());
 }
 
-/// A future that is kept and not polled can't take it up, and is in nobody's way.
+/// A future that is not polled can't take its hand-off up, and delays nobody.
 #[tokio::test(start_paused = true)]
 async fn an_untaken_hand_off_is_cancelled() {
     let (locks, faults) = Locks::in_memory_with_faults();
@@ -237,7 +237,7 @@ async fn an_untaken_hand_off_is_cancelled() {
     let behind = behind.await.unwrap().unwrap();
     assert!(begun.elapsed() <= TURN * 2, "{:?}", begun.elapsed());
     behind.release().await.unwrap();
-    // It asks when it is polled again, and what it had been told does no harm.
+    // It asks the store when it is polled again. Its old hand-off does no harm.
     let late = silent.await.unwrap();
     assert!(late.is_held());
     assert!(another(faults.store()).mutex("m").try_lock().await.is_err());
@@ -266,13 +266,13 @@ async fn a_handed_off_lease_can_be_detached() {
 async fn nothing_is_handed_over_when_the_client_ends() {
     let (locks, faults) = Locks::in_memory_with_faults();
     let (first, [second, third]) = in_turn(&locks, [mutex(&locks), mutex(&locks)]).await;
-    // One was told when the end began, and did not take it up.
+    // One waiter had its hand-off when the shutdown began, and did not take it up.
     drop(first);
     let report = locks.shutdown().await;
     assert_eq!(report.left, 0);
     for waiter in [second, third] {
         let refused = waiter.await.unwrap();
-        // It may have been quicker; then it held it, and released it.
+        // The waiter may have been quicker. Then it held the lock, and released it.
         assert!(refused.is_err() || report.released > 0, "{refused:?}");
         drop(refused);
     }
@@ -319,7 +319,7 @@ async fn a_permit_goes_to_an_equal_request() {
     assert!(all.semaphore("s", 4).try_acquire().await.is_err(), "4 of 4 are out");
 }
 
-/// Between any two, the deadline only comes nearer until a renewal moves it.
+/// From holder to holder the deadline only comes nearer, until a renewal moves it.
 #[tokio::test(start_paused = true)]
 async fn the_deadline_is_that_of_the_turn() {
     let (locks, _faults) = Locks::in_memory_with_faults();

@@ -17,7 +17,7 @@ use tokio::task::{JoinHandle, yield_now};
 const TTL: Duration = Duration::from_secs(9);
 const SECOND: Duration = Duration::from_secs(1);
 
-/// For how long a turn lasts.
+/// The length of a turn.
 const TURN: Duration = Duration::from_millis(20);
 
 type Waiter = JoinHandle<Result<Lease, LockError>>;
@@ -45,8 +45,7 @@ async fn waiter(mutex: Mutex) -> Waiter {
     waiter
 }
 
-/// A lease under which a turn has just begun: the first of `waiters` has it, and the
-/// others wait.
+/// A lease under which a turn has just begun. The first of `waiters` has it, and the others wait.
 async fn in_turn<const N: usize>(locks: &Locks, waiters: [Mutex; N]) -> (Lease, [Waiter; N]) {
     let before = mutex(locks).lock().await.unwrap();
     let first = waiter(mutex(locks)).await;
@@ -56,7 +55,7 @@ async fn in_turn<const N: usize>(locks: &Locks, waiters: [Mutex; N]) -> (Lease, 
     }
     before.release().await.unwrap();
     let lease = first.await.unwrap().unwrap();
-    // It was offered, and is confirmed.
+    // Lets the first waiter confirm its offer.
     settle().await;
     (lease, others.try_into().unwrap())
 }

@@ -1,8 +1,8 @@
 //! Clients of one store and their tasks act at random, and the store fails.
 //!
-//! The clock stands still but where a step moves it. After each step only compatible
-//! holders hold at once, and the store agrees; in the end everybody that waited for long
-//! enough was served, and nothing is left.
+//! The clock moves only when a step moves it. After each step only compatible holders hold the
+//! lock, and the store agrees. In the end everybody that waited for long enough was served, and
+//! nothing is left.
 
 mod run;
 
@@ -18,10 +18,10 @@ use self::run::Run;
 
 const CASES: u32 = 100;
 
-/// How much weight may be out.
+/// The limit of the semaphore.
 const LIMIT: u32 = 4;
 
-/// Of what there are several, one of them.
+/// The index of one of several.
 type Which = Index;
 
 /// The request of a task.
@@ -42,7 +42,7 @@ impl What {
 
 const NAMES: [&str; 3] = ["first", "second", "permits"];
 
-/// How one asks for it.
+/// A request and its options.
 #[derive(Clone, Debug)]
 struct Ask {
     what: What,
@@ -51,25 +51,25 @@ struct Ask {
     renew: bool,
     hold_at_least: Duration,
     max_hold: Option<Duration>,
-    /// It is not a task's, and goes on when it is polled.
+    /// Its future has no task, and goes on only when a step polls it.
     is_kept: bool,
 }
 
 #[derive(Clone, Debug)]
 enum Step {
     Ask(Which, Ask),
-    /// So many ask for the same; if futures are kept, then every third.
+    /// Many ask for the same. If futures are kept, every third is one.
     Crowd(Which, Ask, usize),
     Poll(Which),
-    /// One that waits is gone.
+    /// A waiting task is aborted.
     Abort(Which),
     Release(Which),
     Drop(Which),
-    /// Each holder releases it after a while, so often.
+    /// Each holder releases the lock after a while, this many times.
     Churn(&'static str, usize, Duration),
     /// Time goes by.
     Sleep(Duration),
-    /// The same, and meanwhile nobody does anything.
+    /// Time goes by while no task runs.
     Stall(Duration),
     Force(&'static str),
     Expire(&'static str),
@@ -158,7 +158,7 @@ fn leases_go_round_whatever_tasks_do() {
         Some(_) => Config::default(),
         None => Config::with_cases(CASES),
     };
-    // Cases are found anew each time: what they find belongs into a test of its own.
+    // The cases are random each time. A bug that they find gets a test of its own.
     let config = Config { failure_persistence: None, max_shrink_time: 60_000, ..config };
     let handed_over = std::cell::Cell::new(0);
     let result = TestRunner::new(config).run(&case(), |case| {

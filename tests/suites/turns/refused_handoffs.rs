@@ -1,4 +1,4 @@
-//! Hand-offs that are refused, and what is left of them then.
+//! Hand-offs that are refused, and their leftovers.
 
 use std::pin::Pin;
 use std::time::Duration;
@@ -18,7 +18,7 @@ async fn a_waiter_without_a_hand_off_asks_at_once() {
         let (locks, faults) = Locks::in_memory_with_faults();
         let longer = mutex(&locks).ttl(TTL * 2);
         let (first, [second, third]) = in_turn(&locks, [mutex(&locks), longer]).await;
-        // It was to be the next, and the turn has begun.
+        // The second waiter was the next, and the turn has begun.
         second.abort();
         settle().await;
         faults.on(Step::Release).next(Fault::Delay(SECOND));
@@ -33,7 +33,7 @@ async fn a_waiter_without_a_hand_off_asks_at_once() {
     }
 }
 
-/// By its time, though nobody was awake to end it.
+/// The turn ends by its time, although nobody ran to end it.
 #[tokio::test(start_paused = true)]
 async fn a_turn_does_not_continue_after_a_standstill() {
     let (locks, faults) = Locks::in_memory_with_faults();
@@ -47,8 +47,8 @@ async fn a_turn_does_not_continue_after_a_standstill() {
     assert!(faults.store().log().starts_with(&["release", "acquire"]));
 }
 
-/// All leases of a turn are one request: what is on its way of an ask that had no answer
-/// is taken back when the last of them has ended, and no sooner.
+/// All leases of a turn are one request. If an ask of it got no answer, the cancel comes after the
+/// end of the last lease, and not before.
 #[tokio::test(start_paused = true)]
 async fn a_suspect_lease_is_cancelled_after_the_last_holder() {
     for is_dropped in [false, true] {
@@ -77,7 +77,7 @@ async fn a_suspect_lease_is_cancelled_after_the_last_holder() {
     }
 }
 
-/// The time to hold it was over before the next took it up: it asks the store.
+/// The lease ended before the next waiter took it up, so the waiter asks the store.
 #[tokio::test(start_paused = true)]
 async fn a_waiter_asks_the_store_when_its_hand_off_has_ended() {
     let (locks, _faults) = Locks::in_memory_with_faults();
@@ -93,7 +93,7 @@ async fn a_waiter_asks_the_store_when_its_hand_off_has_ended() {
     assert!(third.await.unwrap().unwrap().is_held());
 }
 
-/// Each turn ends in time, not only the first of a line.
+/// Each turn ends in time, not only the first one.
 #[tokio::test(start_paused = true)]
 async fn consecutive_turns_end_in_time() {
     let (locks, faults) = Locks::in_memory_with_faults();
@@ -109,7 +109,7 @@ async fn consecutive_turns_end_in_time() {
     }
 }
 
-/// A waiter that was handed the lease and is not polled.
+/// A waiter that has a hand-off and is not polled.
 async fn told(locks: &Locks) -> Pin<Box<impl Future<Output = Result<Lease, LockError>> + use<>>> {
     let first = mutex(locks).lock().await.unwrap();
     let next = waiter(mutex(locks)).await;
@@ -123,7 +123,7 @@ async fn told(locks: &Locks) -> Pin<Box<impl Future<Output = Result<Lease, LockE
     silent
 }
 
-/// A hand-off that its waiter never took: the shutdown waits until it is freed.
+/// The waiter never took its hand-off. The shutdown waits until the lock is freed.
 #[tokio::test(start_paused = true)]
 async fn a_shutdown_waits_for_untaken_hand_offs() {
     let (locks, faults) = Locks::in_memory_with_faults();
@@ -135,7 +135,7 @@ async fn a_shutdown_waits_for_untaken_hand_offs() {
     drop(silent);
 }
 
-/// A waiter too late for its hand-off asks as any other: those behind it wait.
+/// A waiter that is too late for its hand-off asks like any other. The waiters behind it wait.
 #[tokio::test(start_paused = true)]
 async fn late_waiters_ask_as_one() {
     let (locks, faults) = Locks::in_memory_with_faults();
@@ -146,7 +146,7 @@ async fn late_waiters_ask_as_one() {
     let behind = waiter(mutex(&locks)).await;
     let waiting = another(faults.store()).inspect("m").await.unwrap().waiting;
     assert_eq!(waiting, 1);
-    // And what it is granted goes on.
+    // Its grant is handed on.
     let silent = async { silent.await.unwrap() };
     let (lease, ()) = tokio::join!(silent, async { drop(other) });
     settle().await;
@@ -172,7 +172,7 @@ async fn a_holder_that_overstays_takes_nobody_with_it() {
     }
 }
 
-/// That it is not held is known, and how it was lost is not.
+/// The lease is known to be gone, but not why.
 #[tokio::test(start_paused = true)]
 async fn a_vanished_lease_is_not_handed_off() {
     let (locks, faults) = Locks::in_memory_with_faults();
@@ -189,7 +189,8 @@ async fn a_vanished_lease_is_not_handed_off() {
     assert!(second.await.unwrap().unwrap().fence().unwrap().get() >= token + TOKENS);
 }
 
-/// There is time enough for the next, or it asks: the answer to the grant was slow.
+/// The answer to the grant was slow. If too little time is left for the next waiter, it asks the
+/// store.
 #[tokio::test(start_paused = true)]
 async fn a_lease_that_ends_soon_is_not_handed_off() {
     let (locks, faults) = Locks::in_memory_with_faults();
@@ -205,8 +206,8 @@ async fn a_lease_that_ends_soon_is_not_handed_off() {
     assert!(second.remaining() > TTL * 9 / 10);
 }
 
-/// An offer that was not confirmed goes on as one: the next confirms it at once, or else
-/// it would end as soon as an offer does.
+/// An unconfirmed offer is handed off as an offer. The next holder confirms it at once, or it would
+/// end as soon as an offer does.
 #[tokio::test(start_paused = true)]
 async fn a_handed_off_offer_stays_an_offer() {
     let ttl = SECOND * 30;
@@ -251,7 +252,7 @@ async fn only_mutexes_and_permits_have_turns() {
     assert_eq!(faults.store().log().first(), Some(&"release"));
 }
 
-/// The holder at its end is told so, by the deadline of the first holder.
+/// The last holder learns that its lease has ended, at the deadline of the first holder.
 #[tokio::test(start_paused = true)]
 async fn without_renewal_a_turn_ends_with_the_first_lease() {
     let (locks, faults) = Locks::in_memory_with_faults();

@@ -12,8 +12,8 @@ use tokio::task::JoinSet;
 const TASKS: usize = 32;
 const TIMES: usize = 100;
 
-/// Each task takes the lock so often; how many script calls that cost. The tasks are of
-/// these clients by turns.
+/// Each task takes the lock this often. Returns the number of script calls. The tasks belong to
+/// these clients in turn.
 async fn calls(server: &Server, clients: &[Locks], name: &'static str) -> u64 {
     let before = server.script_calls().await;
     let (inside, last) = (Arc::<AtomicU64>::default(), Arc::<AtomicU64>::default());
@@ -48,7 +48,7 @@ async fn a_crowd_in_one_process_costs_the_server_little() {
     assert!(cost >= grants * 2, "{cost} script calls");
 }
 
-/// Each of them has it again and again, though one has turns and the other has none.
+/// Both clients get the lock again and again, although only one has turns.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn clients_with_and_without_turns_share_a_lock() {
     let server = Server::start();
@@ -57,7 +57,7 @@ async fn clients_with_and_without_turns_share_a_lock() {
     calls(&server, &[with, without.unwrap()], "a").await;
 }
 
-/// The next waiter can't take its hand-off, since its thread is blocked: the hand-off is
+/// The thread of the next waiter is blocked, so it can't take its hand-off. The hand-off is
 /// cancelled all the same, and others are granted.
 #[tokio::test]
 async fn a_turn_ends_while_the_runtime_is_blocked() {

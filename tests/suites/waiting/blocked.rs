@@ -19,10 +19,10 @@ use super::{LIVE, until_queued, waiter};
 
 const TTL: Duration = Duration::from_secs(30);
 
-/// Longer than an offer waits, and shorter than a waiter is known to live.
+/// Longer than an offer lasts, and shorter than a waiter counts as alive.
 const BLOCKED: Duration = Duration::from_millis(2500);
 
-/// Each lock, and how it is asked for.
+/// Each lock, and the kind of request for it.
 fn kinds(owner: &'static str) -> [(&'static str, Kind); 4] {
     [
         ("mutex", Kind::Mutex),
@@ -39,7 +39,7 @@ async fn granted(taking: Taking) -> Lease {
     }
 }
 
-/// Its turn is kept for as long as its place would have been.
+/// The store keeps the waiter's turn for as long as its heartbeat lasts.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_blocked_runtime_keeps_its_turn() {
     let server = Server::start();
@@ -95,7 +95,7 @@ async fn a_blocked_runtime_keeps_its_turn() {
     }
 }
 
-/// It costs others its heartbeat, and not its TTL.
+/// It delays others for its heartbeat, and not for its TTL.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_unpolled_future_delays_others_for_its_heartbeat() {
     let server = Server::start();

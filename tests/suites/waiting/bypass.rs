@@ -1,9 +1,9 @@
-//! No live waiter is ever passed over: the scripts, driven at random,
-//! with a look at the queue in the same transaction as each of them.
+//! The scripts run at random, and never pass over a live waiter. Each script runs in one
+//! transaction with a look at the queue.
 //!
-//! An earlier check looked at the queue *before* it called a script, and flagged
-//! two bypasses in 1,788 grants. The looks of both kinds are taken here: whatever
-//! the early one flags was dead when the script looked.
+//! An earlier check looked at the queue *before* it called a script, and flagged two bypasses in
+//! 1,788 grants. This test takes both looks. A waiter that only the early look flags was dead
+//! when the script ran.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -15,8 +15,8 @@ use redis::{Value, from_redis_value};
 
 const TTL_MS: u64 = 40;
 const LIVE_MS: u64 = 60;
-/// How many grants are looked at. Steps are not counted: the quicker the machine,
-/// the more of them go by while a dead holder's lease runs out.
+/// The number of grants to check. Steps are not counted: on a faster machine more of them pass
+/// while a dead holder's lease expires.
 const GRANTS: u32 = 600;
 const AT_MOST: Duration = Duration::from_secs(60);
 const CLIENTS: usize = 6;
@@ -48,8 +48,8 @@ fn holder(record: Option<&str>) -> Option<&str> {
     record.filter(|record| ["MH", "MO"].contains(&&record[..2])).map(|record| &record[2..36])
 }
 
-/// The waiters before `granted` that are known to live then. The sender of the command is
-/// not among them: it may just have left.
+/// The waiters before `granted` that counted as alive then. The sender of the command is not one of
+/// them: it may just have left.
 fn passed_by<'a>(
     queue: &'a Queue,
     granted: &'a str,
@@ -95,7 +95,7 @@ impl Check {
         (read_queue(places, said), seconds * 1000 + micros / 1000)
     }
 
-    /// Runs a script, with a look before and after it in one transaction.
+    /// Runs a script in one transaction with a look before it and one after it.
     async fn run(&mut self, name: &'static str, args: &[String]) -> Value {
         let (early, early_ms) = self.look().await;
         let [lock, _, queue, waiters] = KEYS;

@@ -1,4 +1,4 @@
-//! The cost of waiting for the server.
+//! The server's cost of waiting.
 
 use leasehold_tests::requests::{Requests, redis_store_of};
 use std::sync::Arc;
@@ -13,8 +13,8 @@ use tokio::time::Instant;
 
 use super::{ASK_AGAIN, LIVE, clients, until_queued, waiter};
 
-/// Three commands a grant, however many wait: the ask that queued it, the
-/// release of the one before, and the renewal that confirms it.
+/// A grant costs three commands, however many wait: the ask that queued the waiter, the release
+/// before, and the renewal that confirms the offer.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_grant_costs_three_commands_however_many_wait() {
     let server = Server::start();
@@ -44,7 +44,7 @@ async fn a_grant_costs_three_commands_however_many_wait() {
         let a_grant = f64::from(u32::try_from(calls).unwrap()) / f64::from(count);
         println!("{count} waiters: {a_grant:.3} script calls a grant, in {took:?}");
         let intervals = (took.as_secs_f64() / ASK_AGAIN.as_secs_f64()).floor();
-        // Those that come after the first has begun to leave are not asked twice.
+        // Waiters that come after the first release do not ask twice.
         assert!(a_grant <= 3.0 + intervals + 1.0 / f64::from(count), "{count}: {a_grant}");
     }
 }
@@ -75,7 +75,7 @@ impl StoreClient {
         assert!(matches!(answer, Attempt::Queued { .. }), "{answer:?}");
     }
 
-    /// Lets so many wait, or hold, at once.
+    /// Lets this many requests wait, or hold, at once.
     async fn all(&self, requests: &[Request], waits: bool) {
         for some in requests.chunks(100) {
             futures_util::future::join_all(some.iter().map(|request| async move {
@@ -108,7 +108,7 @@ async fn time_a_call(server: &Server) -> f64 {
     number(time) / number(calls)
 }
 
-/// A hundred times: the holder releases, the first waiter confirms, and the former holder
+/// Does this a hundred times: the holder releases, the first waiter confirms, and the former holder
 /// queues again.
 async fn hand_round(server: &Server, client: &StoreClient, kind: Kind, waiters: usize) -> f64 {
     let name = format!("{waiters}");
@@ -133,7 +133,7 @@ async fn hand_round(server: &Server, client: &StoreClient, kind: Kind, waiters: 
     time
 }
 
-/// A hundred permits come and go beside so many that stay.
+/// Acquires and releases a hundred permits, beside this many that stay held.
 async fn come_and_go(server: &Server, client: &StoreClient, holders: usize) -> f64 {
     let kind = Kind::Semaphore { limit: 20_000, weight: 1 };
     let name = format!("{holders}");
@@ -150,8 +150,8 @@ async fn come_and_go(server: &Server, client: &StoreClient, holders: usize) -> f
     time
 }
 
-/// The least of some rounds, taken in turns: what the machine does meanwhile
-/// makes a round slower, never faster.
+/// The least of several rounds, taken in turns. Other load on the machine makes a round slower,
+/// never faster.
 async fn growth<F: Future<Output = f64>>(what: &str, time: impl Fn(usize) -> F) -> f64 {
     let (mut few, mut many) = (f64::INFINITY, f64::INFINITY);
     for _ in 0..5 {
@@ -163,9 +163,9 @@ async fn growth<F: Future<Output = f64>>(what: &str, time: impl Fn(usize) -> F) 
     growth
 }
 
-/// A grant costs the server little more whether ten wait or ten thousand: a set a
-/// thousand times as large is a few levels deeper, and a look at all of it would cost
-/// hundreds of times as much. Between them is room for a machine that is busy.
+/// With ten thousand waiters a grant costs the server little more than with ten. A set a thousand
+/// times as large is a few levels deeper. A scan of it would cost hundreds of times as much. The
+/// bound leaves room for a busy machine.
 #[tokio::test]
 async fn a_grant_costs_little_more_with_ten_thousand() {
     let server = Server::start();
@@ -181,7 +181,7 @@ async fn a_grant_costs_little_more_with_ten_thousand() {
     }
 }
 
-/// A try that is refused asks for what it needs, and no more: not even the time.
+/// A refused try reads only what it needs, not even the time.
 #[tokio::test]
 async fn a_try_that_is_refused_does_not_ask_for_the_time() {
     let server = Server::start();
@@ -196,8 +196,8 @@ async fn a_try_that_is_refused_does_not_ask_for_the_time() {
     assert_eq!((server.stats("get").await.0, server.stats("pttl").await.0), (1, 1));
 }
 
-/// What nobody waits for costs the server what the protocol says, and no look at
-/// any queue.
+/// A lock without waiters costs the server the commands that the protocol names, and no look at a
+/// queue.
 #[tokio::test]
 async fn an_uncontended_lease_costs_few_commands() {
     let server = Server::start();
@@ -229,7 +229,7 @@ async fn an_uncontended_lease_costs_few_commands() {
     }
 }
 
-/// The same for a permit: what is out is looked at, and no queue.
+/// The same for a permit. The script looks at the holders, and at no queue.
 #[tokio::test]
 async fn an_uncontended_permit_looks_at_no_queue() {
     let server = Server::start();
@@ -241,7 +241,7 @@ async fn an_uncontended_permit_looks_at_no_queue() {
     };
     for (number, is_new) in [(1, 1), (2, 0)] {
         let request = client.next("s", kind);
-        // A permit that ends later than the one before is all there is to the expiry.
+        // The new permit ends later than the one before, so the expiry needs no further command.
         tokio::time::sleep(Duration::from_millis(5)).await;
         server.forget_stats().await;
         let answer = client.store.acquire(&request, Some(waiting)).await.unwrap();
@@ -254,7 +254,7 @@ async fn an_uncontended_permit_looks_at_no_queue() {
             ("pexpire", 1 + is_new),
             ("pttl", 0),
             ("set", 1),
-            // Whether the record is gone and the queue is not; or a weight above 1 is out.
+            // The script checks whether there is a queue without a record, or a weight above 1.
             ("exists", is_new),
             ("zscore", 1 - is_new),
             ("zcount", 0),
@@ -289,7 +289,7 @@ async fn an_uncontended_permit_looks_at_no_queue() {
     ] {
         assert_eq!(server.stats(command).await.0, calls, "{command} for a release");
     }
-    // And where it is refused at once.
+    // A try that is refused at once.
     let full = client.next("s", Kind::Semaphore { limit: 2, weight: 1 });
     server.forget_stats().await;
     let refused = client.store.acquire(&full, None).await.unwrap();

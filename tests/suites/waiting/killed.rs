@@ -13,8 +13,8 @@ use super::until_queued;
 
 const TTL: Duration = Duration::from_secs(2);
 
-/// Its TTL and little more, however many of them waited: it holds a mutex, the last permit
-/// and a reentrant mutex, and eight of its tasks wait for each.
+/// It costs the TTL and little more, however many of its tasks waited. The process holds a mutex,
+/// the last permit and a reentrant mutex, and eight of its tasks wait for each.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_killed_process_costs_others_its_ttl_and_little_more() {
     let server = Server::start();

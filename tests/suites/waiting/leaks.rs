@@ -13,7 +13,7 @@ async fn keys(redis: &mut redis::aio::MultiplexedConnection) -> Vec<String> {
     all.into_iter().filter(|key| !key.starts_with("leasehold:client:")).collect()
 }
 
-/// No key but the clients' records, no subscription, no connection, no task.
+/// No key except the clients' records is left, and no subscription, connection or task.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nothing_is_left_after_all_waits() {
     let server = Server::start_skewed();
@@ -55,7 +55,7 @@ async fn nothing_is_left_after_all_waits() {
         assert!(key.starts_with("leasehold:lock:"), "{key}");
     }
     server.jump(Duration::from_secs(61));
-    // The server forgets what has ended ten times a second.
+    // The server removes expired keys ten times a second.
     while redis::cmd("DBSIZE").query_async(&mut redis).await != Ok(1) {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }

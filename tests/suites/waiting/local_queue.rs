@@ -1,4 +1,4 @@
-//! The queue inside a process: one waiter a client and lock on the server.
+//! The queue inside a process. On the server a client is one waiter for each lock.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -44,7 +44,7 @@ async fn a_client_is_one_waiter_however_many_of_its_tasks_wait() {
         tasks.spawn(waits);
     }
     until_queued(&mut redis, "a", 1).await;
-    // And a client that comes later has its turn after one of the other's.
+    // A client that comes later is served after one of the other's tasks.
     let other = waiter(holder.clone(), "a");
     until_queued(&mut redis, "a", 2).await;
     held.release().await.unwrap();
@@ -60,7 +60,7 @@ async fn a_client_is_one_waiter_however_many_of_its_tasks_wait() {
     tasks.join_all().await;
 }
 
-/// A semaphore: as many as could be of use.
+/// A semaphore has as many waiters as could be granted at once.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_semaphore_has_as_many_waiters_as_could_be_let_in() {
     let server = Server::start();
@@ -86,8 +86,8 @@ async fn a_semaphore_has_as_many_waiters_as_could_be_let_in() {
     assert_eq!(inside.1.load(Ordering::SeqCst), 4);
 }
 
-/// One that gives up leaves its place in the server's queue to the next of its
-/// process, which so keeps its turn before those that came later.
+/// A waiter that gives up leaves its place in the server's queue to the next waiter of its process,
+/// which is served before clients that came later.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_waiter_that_gives_up_leaves_its_place_to_the_next() {
     let server = Server::start();
@@ -116,8 +116,7 @@ async fn a_waiter_that_gives_up_leaves_its_place_to_the_next() {
     later.await.unwrap().release().await.unwrap();
 }
 
-/// A wait in the process's own line ends in time, too, and a try does not pass
-/// it.
+/// A wait in the process's own queue ends in time as well, and a try does not pass it.
 #[tokio::test]
 async fn a_wait_behind_others_of_the_process_ends_in_time() {
     let locks = Locks::in_memory();

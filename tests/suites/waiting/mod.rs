@@ -1,4 +1,4 @@
-//! Waiting on real servers: the order of service, its cost, and what is left over.
+//! Waiting on real servers: the order of service, its cost, and leftovers.
 
 mod blocked;
 mod bypass;
@@ -18,19 +18,19 @@ use leasehold_tests::server::Server;
 use redis::aio::MultiplexedConnection;
 use tokio::task::JoinHandle;
 
-/// As long as a waiter is known to live without asking again.
+/// The time for which a waiter counts as alive without asking again.
 const LIVE: Duration = Duration::from_secs(6);
 
 /// The longest pause between two asks.
 const ASK_AGAIN: Duration = Duration::from_secs(2);
 
-/// How many wait in a lock's queue on the server.
+/// The number of waiters in a lock's queue on the server.
 async fn queued(redis: &mut MultiplexedConnection, name: &str) -> u64 {
     let queue = format!("leasehold:queue:{{{name}}}");
     redis::cmd("ZCARD").arg(queue).query_async(redis).await.expect("ZCARD")
 }
 
-/// Waits until so many are in the queue.
+/// Waits until this many are in the queue.
 async fn until_queued(redis: &mut MultiplexedConnection, name: &str, count: u64) {
     while queued(redis, name).await != count {
         tokio::time::sleep(Duration::from_millis(1)).await;

@@ -1,4 +1,4 @@
-//! Waiting without hints: it takes longer, and works.
+//! Waiting without hints takes longer, and works.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,14 +15,14 @@ use tokio::time::Instant;
 
 use super::{ASK_AGAIN, until_queued};
 
-/// Lets nobody publish from now on: every message is lost, and nobody is told.
+/// Takes the right to publish from everybody, so every message is lost, and nobody is told.
 async fn drop_all_messages(server: &Server) {
     let mut forbid = redis::cmd("ACL");
     forbid.arg(&["SETUSER", "default", "-publish", "-spublish"]);
     forbid.exec_async(&mut server.redis().await).await.unwrap();
 }
 
-/// A thousand contended grants, none later than the poll bound.
+/// A thousand contended grants. None is later than the poll bound.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_thousand_grants_without_a_message() {
     const LOCKS: usize = 250;
@@ -63,8 +63,8 @@ async fn a_thousand_grants_without_a_message() {
     assert!(*latest < ASK_AGAIN + Duration::from_secs(1), "{latest:?}");
 }
 
-/// The connection is lost, and with it the hint: the waiter does not wait until it
-/// would have asked again.
+/// The connection is lost, and with it the hint. The waiter asks at once, and not only at its next
+/// heartbeat.
 #[tokio::test]
 async fn a_lost_connection_makes_waiters_ask_at_once() {
     let server = Server::start();
@@ -74,7 +74,7 @@ async fn a_lost_connection_makes_waiters_ask_at_once() {
         let held = holder.mutex("a").lock().await.unwrap();
         let waits = super::waiter(locks.clone(), "a");
         until_queued(&mut redis, "a", 1).await;
-        // Both are subscribed, and so of this type.
+        // Both connections are subscribed, so they are of this type.
         let mut kill = redis::cmd("CLIENT");
         kill.arg(&["KILL", "TYPE", "pubsub"]).exec_async(&mut redis).await.unwrap();
         let begun = Instant::now();
@@ -84,7 +84,7 @@ async fn a_lost_connection_makes_waiters_ask_at_once() {
     }
 }
 
-/// A client with several connections: hints come by one of them.
+/// A client with four connections. Hints come over one of them.
 async fn client_of_four(server: &Server) -> Locks {
     let settings = Settings { connections: 4, ..Settings::default() };
     let id = ClientId::random();
@@ -99,8 +99,8 @@ async fn subscribed(redis: &mut MultiplexedConnection) -> Vec<String> {
     lines.map(str::to_owned).collect()
 }
 
-/// Names of locks whose commands do not go by the connection that hints come by: the same
-/// for each client of four.
+/// Names of locks whose commands do not use the connection of the hints. They are the same for each
+/// client of four.
 async fn elsewhere(server: &Server, count: usize) -> Vec<&'static str> {
     const NAMES: [&str; 12] = ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l"];
     let mut names = Vec::new();
@@ -121,8 +121,8 @@ async fn elsewhere(server: &Server, count: usize) -> Vec<&'static str> {
     names
 }
 
-/// The connection that hints come by is lost, and no lock that is waited for is on it: it
-/// is made anew all the same.
+/// The connection of the hints is lost, and no lock that is waited for uses it. The client makes a
+/// new one all the same.
 #[tokio::test]
 async fn a_lost_connection_for_hints_returns_during_a_wait() {
     let server = Server::start();
@@ -150,7 +150,7 @@ async fn a_lost_connection_for_hints_returns_during_a_wait() {
         let is_back = tokio::time::timeout(Duration::from_secs(10), back).await;
         is_back.unwrap_or_else(|_| panic!("nobody hears in round {round}"));
     }
-    // Waiters that asked often rest now, and are told.
+    // Waiters that asked often rest now, and rely on hints.
     tokio::time::sleep(Duration::from_millis(300)).await;
     server.forget_stats().await;
     tokio::time::sleep(ASK_AGAIN).await;

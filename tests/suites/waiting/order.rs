@@ -57,8 +57,8 @@ async fn fifty_waiters_are_served_in_order() {
     assert!(took < LIVE + LIVE / 2, "each of the {} dead cost a window: {took:?}", doomed.len());
 }
 
-/// The same for permits, of which some are heavy: what would fit waits behind
-/// what does not.
+/// The same for permits, some of which are heavy. A permit that would fit waits behind one that
+/// does not.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn permits_are_granted_in_order() {
     let server = Server::start();
@@ -95,8 +95,8 @@ async fn permits_are_granted_in_order() {
     assert!(granted.recv().await.is_none());
 }
 
-/// A try is refused while somebody waits, even in the moment when the lock is
-/// free for the first to ask.
+/// A try is refused while somebody waits, even in the moment when the lock is free for the first
+/// waiter.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_try_does_not_overtake() {
     let server = Server::start();
@@ -106,7 +106,7 @@ async fn a_try_does_not_overtake() {
     let waiting = super::waiter(light_client(&server).await, "a");
     until_queued(&mut redis, "a", 1).await;
     held.release().await.unwrap();
-    // The same client: its try is behind its release.
+    // This is the same client, so its try comes after its release.
     assert!(holder.mutex("a").try_lock().await.is_err());
     let lease = waiting.await.unwrap();
     assert!(holder.mutex("a").try_lock().await.is_err());

@@ -1,4 +1,4 @@
-//! Prints all that a program could write down: each thing on one line, with its kind.
+//! Prints all that a program could write down, one item a line, with its kind.
 
 use std::collections::HashMap;
 use std::fmt::{Debug, Write as _};
@@ -12,16 +12,16 @@ use tracing::{Event, Level, Metadata};
 
 use crate::Failure;
 
-/// Prints one thing.
+/// Prints one item.
 pub(super) fn say(kind: &str, what: &str) {
     println!("{kind} {}", what.replace('\n', " "));
 }
 
-/// Listens to everything of all threads, down to the last trace.
+/// Records everything of all threads, down to TRACE.
 #[derive(Default)]
 struct Everything {
     last: AtomicU64,
-    /// How loud each span is.
+    /// The level of each span.
     spans: Mutex<HashMap<u64, Level>>,
 }
 
@@ -91,7 +91,7 @@ impl log::Log for Everything {
 pub(super) struct Metrics(Snapshotter);
 
 impl Metrics {
-    /// Listens to everything from now on.
+    /// Starts to record everything.
     pub(super) fn install() -> Result<Self, Failure> {
         let recorder = DebuggingRecorder::new();
         let snapshotter = recorder.snapshotter();

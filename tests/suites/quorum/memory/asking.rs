@@ -41,7 +41,7 @@ async fn a_dead_or_frozen_minority_is_tolerated() {
     assert_eq!(holding(&members, "a").await + holding(&members, "r").await, 0);
 }
 
-/// Nothing is left, not even where it was asked for and never answered.
+/// Nothing is left, not even on a server that never answered.
 #[tokio::test(start_paused = true)]
 async fn without_a_majority_the_error_lists_each_answer() {
     let members = members(5);
@@ -87,11 +87,11 @@ async fn a_waiter_asks_until_there_is_a_majority_again() {
     assert!(begun.elapsed() >= 2 * SECOND && begun.elapsed() < 3 * SECOND);
 }
 
-/// By how much a clock is ahead of the others', in microseconds.
+/// The lead of a clock over the others, in microseconds.
 const AHEAD: i64 = 90_000;
 
-/// A later majority may have but one store of an earlier one, and that one may have given
-/// the smallest of the earlier tokens.
+/// A later majority may share only one store with an earlier one. That store may have given the
+/// smallest of the earlier tokens.
 #[tokio::test(start_paused = true)]
 async fn tokens_grow_from_one_majority_to_the_next() {
     for kind in ["mutex", "write"] {
@@ -101,7 +101,7 @@ async fn tokens_grow_from_one_majority_to_the_next() {
             "mutex" => locks.mutex("a").try_lock().await.unwrap(),
             _ => locks.rw_lock("a").try_write().await.unwrap(),
         };
-        // As far as it may be.
+        // The clock is as far ahead as it may be.
         members.member(0).jump(AHEAD);
         let mut last = None;
         for dead in [2, 0, 1, 2, 0, 0, 1] {
@@ -116,14 +116,14 @@ async fn tokens_grow_from_one_majority_to_the_next() {
     }
 }
 
-/// A token that only one of three knows is no token: the next majority may be without it.
+/// If only one of three servers knows a token, the next majority may be without it.
 #[tokio::test(start_paused = true)]
 async fn a_token_that_is_not_written_back_is_not_granted() {
     let members = members(3);
     let locks = members.locks();
     members.member(0).jump(AHEAD);
     members.member(2).kill();
-    // It answers the vote, and not the repair.
+    // This server answers the vote, but not the repair.
     let member = members.member(1);
     member.plan(Fault::Slow(Duration::ZERO));
     member.plan(Fault::LoseCommand);
@@ -141,14 +141,13 @@ async fn a_token_that_is_not_written_back_is_not_granted() {
     }
 }
 
-/// A server that grants after the token was settled is told it, and replaces one that does
-/// not answer.
+/// A server that votes late is told the token, and replaces a server that does not answer.
 #[tokio::test(start_paused = true)]
 async fn a_late_voter_is_told_the_token() {
     let members = members(5);
     members.member(0).jump(AHEAD);
     members.member(4).kill();
-    // It grants, and is not told what the token is.
+    // This server grants the lock, but is not told the token.
     members.member(2).plan(Fault::Slow(Duration::ZERO));
     members.member(2).plan(Fault::LoseCommand);
     let late = members.member(3);
@@ -187,7 +186,7 @@ async fn one_name_is_one_kind_of_lock() {
     assert!(matches!(error, LockError::WrongKind { .. }), "{error}");
 }
 
-/// Nobody is sure to come before another; but all come to it, and soon.
+/// The order is not guaranteed, but every waiter is served, and soon.
 #[tokio::test(start_paused = true)]
 async fn every_waiter_is_served() {
     let members = members(5);

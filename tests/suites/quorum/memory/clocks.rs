@@ -11,7 +11,7 @@ use super::{SECOND, members, shown, take};
 /// In microseconds.
 const SECONDS: i64 = 1_000_000;
 
-/// A slow answer is as old as it took.
+/// The most that a token may be off, because answers take time.
 const OFF: i64 = 50_000;
 
 /// Far ahead and far behind.
@@ -24,7 +24,7 @@ async fn try_take(locks: &QuorumLocks, kind: &str) -> Result<Lease, LockError> {
     }
 }
 
-/// Takes and releases it, and says with which token.
+/// Acquires and releases the lock. Returns the token.
 async fn token(locks: &QuorumLocks, kind: &str) -> u64 {
     let lease = try_take(locks, kind).await.expect("most clocks are right");
     let token = lease.fence().unwrap().into();
@@ -38,7 +38,7 @@ fn ahead(token: u64, begun: Instant) -> i64 {
     token.cast_signed() - now.cast_signed()
 }
 
-/// Whichever server answers last.
+/// It does not matter which server answers last.
 #[tokio::test(start_paused = true)]
 async fn one_wrong_clock_of_three_costs_no_acquire() {
     for kind in ["mutex", "write"] {
@@ -56,7 +56,7 @@ async fn one_wrong_clock_of_three_costs_no_acquire() {
     }
 }
 
-/// It is right again, and what it remembers is not.
+/// The clock is right again, but the tokens that its server remembers are not.
 #[tokio::test(start_paused = true)]
 async fn tokens_of_a_formerly_wrong_clock_do_not_prevent_a_grant() {
     for kind in ["mutex", "write"] {
@@ -73,13 +73,13 @@ async fn tokens_of_a_formerly_wrong_clock_do_not_prevent_a_grant() {
     }
 }
 
-/// By its clock nobody else knows the token: when that is right again, it does not either.
+/// No other clock confirms the token. Once its clock is right again, that one does not either.
 #[tokio::test(start_paused = true)]
 async fn a_clock_far_ahead_does_not_confirm_a_token() {
     for kind in ["mutex", "write"] {
         let members = members(3);
         let locks = members.locks();
-        // As far as it may be.
+        // The clock is as far ahead as it may be.
         members.member(0).jump(90_000);
         members.member(2).jump(3600 * SECONDS);
         let first = token(&locks, kind).await;
@@ -90,7 +90,7 @@ async fn a_clock_far_ahead_does_not_confirm_a_token() {
     }
 }
 
-/// It has the lease, and its token stays its own.
+/// The server with the wrong clock has the lease, and its token stays its own.
 #[tokio::test(start_paused = true)]
 async fn a_wrong_clock_gives_no_token_to_a_restored_lease() {
     for kind in ["mutex", "read", "write"] {
@@ -112,7 +112,7 @@ async fn a_wrong_clock_gives_no_token_to_a_restored_lease() {
     }
 }
 
-/// Two of three can't tell which clock is wrong: each learns the other's time.
+/// Two servers can't tell which clock is wrong. Each learns the other's time.
 #[tokio::test(start_paused = true)]
 async fn two_clocks_that_differ_grant_nothing() {
     for wrong in WRONG {

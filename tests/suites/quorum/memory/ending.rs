@@ -8,7 +8,7 @@ use tokio::time::sleep;
 
 use super::{SECOND, holding, members};
 
-/// Late copies of what was given up do not count for, nor against, what came after.
+/// Late copies of a cancelled round count neither for nor against a later round.
 #[tokio::test(start_paused = true)]
 async fn late_answers_do_not_count_in_a_later_round() {
     let members = members(3);
@@ -81,7 +81,8 @@ async fn a_minority_does_not_answer_a_release() {
     lease.release().await.expect("one of three has forgotten it");
 }
 
-/// It is dead while it is to take back, and for long after; and its answer comes first.
+/// The server is dead during the release, or it grants and misses the cancels. It comes back long
+/// after.
 #[tokio::test(start_paused = true)]
 async fn a_returning_server_is_sent_the_cancels_it_missed() {
     for way in ["release", "undo"] {
@@ -95,7 +96,7 @@ async fn a_returning_server_is_sent_the_cancels_it_missed() {
             lease.release().await.unwrap();
             members.member(1).kill();
             members.member(2).kill();
-            // It grants, and does not hear that this is taken back, be it told thrice.
+            // This server grants the lock, and misses three cancels.
             dead.plan(Fault::Slow(Duration::ZERO));
             (0..3).for_each(|_| dead.plan(Fault::LoseCommand));
             members.locks().mutex("a").try_lock().await.unwrap_err();

@@ -26,7 +26,7 @@ async fn a_lease_lasts_as_long_as_a_majority_renews_it() {
     assert!(begun.elapsed() <= SECOND, "{:?}", begun.elapsed());
 }
 
-/// One after the other forgets, and is given it again before the next does.
+/// One store after the other forgets the lease. Each gets it back before the next one forgets.
 #[tokio::test(start_paused = true)]
 async fn a_lost_vote_is_restored_while_a_majority_stands() {
     for kind in ["mutex", "read", "write"] {
@@ -64,7 +64,8 @@ async fn a_lease_that_a_majority_lost_is_lost() {
 async fn a_lock_granted_to_another_is_not_restored() {
     let members = members(3);
     let lease = members.locks().mutex("a").ttl(SECOND).lock().await.unwrap();
-    // One forgets, and another has it there: no majority, and no healing.
+    // One store forgets the lease and grants it to another client. There is no majority, and no
+    // repair.
     let store = members.member(0);
     store.restart_empty();
     members.member(1).freeze();
@@ -83,8 +84,8 @@ async fn a_lock_granted_to_another_is_not_restored() {
     assert!(lease.is_held());
 }
 
-/// A server that was restarted empty never makes a second holder: it does not count until
-/// all that it may have forgotten has ended.
+/// A server that was restarted empty never allows a second holder. It does not count until all that
+/// it may have forgotten has ended.
 #[tokio::test(start_paused = true)]
 async fn a_restarted_store_counts_once_its_leases_have_ended() {
     for (counts_after, is_safe) in [(SECOND, true), (Duration::ZERO, false)] {
@@ -116,7 +117,7 @@ async fn a_restored_lease_has_its_token() {
     }
 }
 
-/// The holder relies on it until then, and the next one need not wait for longer.
+/// The holder relies on the lease until then, and the next one need not wait for longer.
 #[tokio::test(start_paused = true)]
 async fn a_restored_lease_ends_with_the_renewed_ones() {
     let members = members(3);
@@ -153,7 +154,7 @@ async fn a_lease_is_not_restored_after_its_end_or_over_another() {
     }
 }
 
-/// One has another's record for good, as that one has died: it stays so, until it ends.
+/// One store has the record of another client, which has died. The record stays until it ends.
 #[tokio::test(start_paused = true)]
 async fn renewals_leave_another_holders_record_alone() {
     let members = members(3);
@@ -169,8 +170,7 @@ async fn renewals_leave_another_holders_record_alone() {
     assert_eq!(holding(&members, "a").await, 3, "it is given back when the other has ended");
 }
 
-/// What gives a lease to a server that lost it may come after the release, and finds its
-/// trace.
+/// A repair may come after the release. It finds the id of the ended request.
 #[tokio::test(start_paused = true)]
 async fn a_late_repair_does_not_count() {
     for kind in ["mutex", "read", "write"] {
@@ -179,7 +179,7 @@ async fn a_late_repair_does_not_count() {
         let lease = take(&locks, kind).await;
         let forgetful = members.member(0);
         forgetful.restart_empty();
-        // The renewal, and then the repair, which is late.
+        // The renewal arrives, and then the repair, which is late.
         forgetful.plan(Fault::Slow(Duration::ZERO));
         forgetful.plan(Fault::Late(SECOND / 4));
         forgetful.log();

@@ -34,7 +34,7 @@ async fn a_writer_is_not_starved_by_readers() {
     assert!(!info.holders.is_empty(), "they read again");
 }
 
-/// Also if they are tasks of its own process, which have a local queue of their own.
+/// The readers are tasks of the writer's process, which have a local queue of their own.
 #[tokio::test(start_paused = true)]
 async fn a_writer_is_not_starved_by_readers_of_its_process() {
     let members = members(3);

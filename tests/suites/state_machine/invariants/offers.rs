@@ -6,9 +6,8 @@ use super::super::beliefs::ensure;
 use super::super::stored::Lock;
 
 impl Lock {
-    /// Whether this may follow, where an offer of this request was to last until then: what
-    /// it has lasts until then or longer, unless it is a mutex that it was granted, and
-    /// nothing else is changed.
+    /// Checks the change by `keep_offer`. The request's time lasts until then or longer, unless it
+    /// was granted a mutex, and nothing else is changed.
     pub(super) fn is_kept(
         &self,
         before: &Self,

@@ -7,17 +7,17 @@ use super::super::commands::Repair;
 use super::super::stored::{How, Lock};
 use super::Snapshot;
 
-/// By how much a server's clock may be behind a token, in microseconds; and behind its
-/// own.
+/// The most that a server's clock may be behind another's token, in microseconds, and behind its
+/// own token.
 const BEHIND: u64 = 100_000;
 const OWN_BEHIND: u64 = 200_000;
 
-/// The numbers of a grant.
+/// The number of tokens of a grant.
 const BLOCK: u64 = 64;
 
 impl Snapshot {
-    /// Whether this is the answer, by the contract, and this one's lease and token are all
-    /// that is changed.
+    /// Checks that the contract gives this answer, and that only this request's lease and token are
+    /// changed.
     pub(super) fn repairs(
         &self,
         then: &Lock,
@@ -53,7 +53,7 @@ impl Snapshot {
         let is_right = lock.end_of(&id) == end && token(lock) == told;
         ensure(is_right, || format!("{id} was to end at {end:?}"))?;
         let last = lock.live(now_ms).filter_map(|(it, _)| lock.end_of(it)).max();
-        // It may last longer: a lease can be asked for anew with less.
+        // The record may last longer: a request may ask again with a shorter TTL.
         ensure(last <= Some(lock.ends_ms), || format!("{} before {last:?}", lock.ends_ms))?;
         let is_same = then.record_at(now_ms).is_none_or(|_| then.ended() == lock.ended());
         ensure(is_same, || format!("{} had ended", then.ended()))
@@ -86,8 +86,8 @@ impl Snapshot {
 }
 
 impl Lock {
-    /// Whether a former holder may be restored: no other holds, or only compatible ones, and
-    /// it was not ended here.
+    /// True if a former holder may be restored: nobody else holds, or only compatible requests, and
+    /// it did not end here.
     fn is_to_be_had(&self, request: &Request, now_ms: u64) -> bool {
         let (how, state) = (How::of(request), self.state_at(now_ms));
         let is_ended = !state.is_empty() && self.ended() == format!("{:?}", request.id);

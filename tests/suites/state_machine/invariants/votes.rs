@@ -8,8 +8,8 @@ use super::super::commands::{Command, What};
 use super::Snapshot;
 
 impl Snapshot {
-    /// Whether there is a mark of a writer that was refused and asks again, and none of one
-    /// that was served.
+    /// Checks the mark of a writer. It exists if the writer was refused and asks again, and not if
+    /// the writer was served.
     pub(super) fn is_marked(
         &self,
         before: &Self,

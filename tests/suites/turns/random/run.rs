@@ -1,4 +1,4 @@
-//! The clients' actions, and what must hold.
+//! The clients' actions, and the invariants.
 
 use std::collections::{HashMap, HashSet};
 use std::mem::take;
@@ -21,7 +21,7 @@ use super::{Ask, Case, LIMIT, LONG, NAMES, Step, What};
 /// The longest time for which a forced holder may believe that it holds.
 const BELIEVED: Duration = Duration::from_secs(9);
 
-/// By then, what was given up is taken back, and what is kept is free.
+/// After this time abandoned requests are cancelled, and kept locks are free.
 const A_WHILE: Duration = Duration::from_secs(2);
 
 type Acquiring = Pin<Box<dyn Future<Output = Result<Lease, LockError>> + Send>>;
@@ -41,11 +41,11 @@ pub(super) struct Run {
     tasks: Vec<(Ask, JoinHandle<Result<Lease, LockError>>)>,
     kept: Vec<(Ask, Acquiring)>,
     held: Vec<(Ask, Lease)>,
-    /// All that began since the last look, in that order.
+    /// All leases that began since the last check, in that order.
     begun: Log,
     tokens: HashMap<&'static str, HashSet<u64>>,
-    /// Until when forced holders may believe that they hold.
-    doubtful: HashMap<&'static str, Instant>,
+    /// Until when former holders may believe that they hold a lock that was forced or expired.
+    stale_until: HashMap<&'static str, Instant>,
 }
 
 fn ensure(holds: bool, problem: impl FnOnce() -> String) -> Result<(), TestCaseError> {
@@ -53,7 +53,7 @@ fn ensure(holds: bool, problem: impl FnOnce() -> String) -> Result<(), TestCaseE
 }
 
 impl Run {
-    /// Takes a case to its end, and says how many leases went on without the store.
+    /// Runs a case to its end. Returns how many leases were handed off without the store.
     pub(super) fn of(case: Case) -> Result<usize, TestCaseError> {
         fastrand::seed(case.seed);
         let runtime = Builder::new_current_thread().enable_time().start_paused(true).build();
@@ -68,7 +68,7 @@ impl Run {
                 held: Vec::new(),
                 begun: Log::default(),
                 tokens: HashMap::new(),
-                doubtful: HashMap::new(),
+                stale_until: HashMap::new(),
             };
             for step in case.steps {
                 run.step(step).await?;
@@ -129,11 +129,11 @@ impl Run {
             Step::Stall(time) => advance(time).await,
             Step::Force(name) => {
                 let _ = self.clients[0].force_release(name).await;
-                self.doubtful.insert(name, Instant::now() + BELIEVED);
+                self.stale_until.insert(name, Instant::now() + BELIEVED);
             }
             Step::Expire(name) => {
                 if self.faults.expire(name) {
-                    self.doubtful.insert(name, Instant::now() + BELIEVED);
+                    self.stale_until.insert(name, Instant::now() + BELIEVED);
                 }
             }
             Step::Fail(command, fault) => self.faults.on(command).next(fault),
@@ -153,7 +153,7 @@ impl Run {
         Ok(())
     }
 
-    /// Goes on with what is kept, and keeps it on if that is not all.
+    /// Polls a kept future. It stays kept if it is still pending.
     async fn poll(&mut self, ask: Ask, mut future: Acquiring) -> Result<(), TestCaseError> {
         match drop_after(1, &mut future).await {
             Some(got) => self.got(ask, got)?,
@@ -183,24 +183,24 @@ impl Run {
         Ok(())
     }
 
-    fn is_doubtful(&self, name: &str, at: Instant) -> bool {
-        self.doubtful.get(name).is_some_and(|until| at < *until)
+    fn may_have_stale_holder(&self, name: &str, at: Instant) -> bool {
+        self.stale_until.get(name).is_some_and(|until| at < *until)
     }
 
     async fn check(&mut self) -> Result<(), TestCaseError> {
         self.collect()?;
         for Begun { name, at, token } in take(&mut *self.begun.lock().unwrap()) {
             let Some(token) = token else { continue };
-            let is_doubtful = self.is_doubtful(name, at);
+            let may_be_stale = self.may_have_stale_holder(name, at);
             let before = self.tokens.entry(name).or_default();
-            let grows = is_doubtful || before.iter().all(|before| *before < token);
+            let grows = may_be_stale || before.iter().all(|before| *before < token);
             ensure(before.insert(token) && grows, || {
                 format!("{name} has {token} after {before:?}")
             })?;
         }
         self.held.retain(|(_, lease)| lease.is_held());
         for name in NAMES {
-            if self.is_doubtful(name, Instant::now()) {
+            if self.may_have_stale_holder(name, Instant::now()) {
                 continue;
             }
             let info = self.clients[0].inspect(name).await.unwrap();
@@ -224,11 +224,11 @@ impl Run {
         Ok(())
     }
 
-    /// Holders finish, and so do all waiters.
+    /// All holders and all waiters finish.
     async fn end(&mut self) -> Result<(), TestCaseError> {
         self.faults.heal();
         self.kept.clear();
-        // Some of what is released is kept for a while.
+        // Some released locks are kept for a while.
         let latest = Instant::now() + BELIEVED + A_WHILE * u32::try_from(self.tasks.len()).unwrap();
         loop {
             self.check().await?;
