@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn an_invoice_that_another_pays_is_for_later() {
+    async fn an_invoice_in_payment_is_to_be_tried_again() {
         let (locks, bank) = (Locks::in_memory(), Bank::default());
         let _another = locks.mutex("invoice:42").lock().await.unwrap();
         assert_eq!(locks.scope(pay(42, &bank)).await, Answer::TryAgain);
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_is_paid_is_paid_though_the_release_fails() {
+    async fn a_failed_release_does_not_undo_the_payment() {
         let ((locks, faults), bank) = (Locks::in_memory_with_faults(), Bank::default());
         faults.on(Step::Release).always(Fault::Unreachable);
         assert_eq!(locks.scope(pay(42, &bank)).await, Answer::Paid);
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_reply_that_is_lost_does_no_harm() {
+    async fn a_lost_reply_does_no_harm() {
         let ((locks, faults), bank) = (Locks::in_memory_with_faults(), Bank::default());
         faults.next(Fault::LoseReply);
         assert_eq!(locks.scope(pay(42, &bank)).await, Answer::Paid);

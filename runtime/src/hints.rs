@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_hint_reaches_the_one_it_is_for() {
+    async fn a_hint_reaches_its_request() {
         let (_store, hints, routes) = routes(2);
         let late = offer(&routes[0], Duration::ZERO);
         hints.hear(offer(&routes[1], Duration::ZERO));

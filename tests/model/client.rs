@@ -39,7 +39,7 @@ pub(crate) struct Client {
     pub(crate) from: Option<RequestId>,
     /// Nobody has written since it read.
     pub(crate) is_fresh: bool,
-    /// Its claim found that the offer had run out.
+    /// Its claim found that the offer had ended.
     pub(crate) is_lost: bool,
     /// It goes by a window longer than the server's. Only a mistake leads here.
     pub(crate) is_overlong: bool,

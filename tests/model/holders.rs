@@ -82,7 +82,7 @@ impl State {
         client.stamp == Some(self.server.stamp(client.id))
     }
 
-    /// The client believes that it holds, and its window has not run out.
+    /// The client believes that it holds, and its window has not ended.
     fn believes(&self, client: &Client) -> bool {
         client.is_holder() && self.has_window(client)
     }

@@ -6,7 +6,7 @@ use crate::messages::RequestId;
 pub(crate) struct Waiter {
     pub(crate) position: u8,
     pub(crate) id: RequestId,
-    /// Its heartbeat has not run out.
+    /// Its heartbeat has not ended.
     pub(crate) is_live: bool,
 }
 

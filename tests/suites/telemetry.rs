@@ -24,7 +24,7 @@ fn counted(snapshotter: &Snapshotter) -> BTreeMap<String, u64> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn metrics_count_what_they_say() {
+async fn each_metric_counts_what_its_name_says() {
     let recorder = DebuggingRecorder::new();
     let snapshotter = recorder.snapshotter();
     let _guard = metrics::set_default_local_recorder(&recorder);

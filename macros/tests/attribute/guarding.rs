@@ -88,7 +88,7 @@ async fn a_dropped_future_releases() {
 }
 
 #[tokio::test]
-async fn no_lock_no_body() {
+async fn a_refused_lock_runs_no_body() {
     let (locks, runs) = (Locks::in_memory(), AtomicU32::new(0));
     let lease = locks.mutex("job").lock().await.unwrap();
     let refused = locks.scope(job(&runs, "7")).await;
@@ -102,7 +102,7 @@ async fn no_lock_no_body() {
 }
 
 #[tokio::test]
-async fn without_a_client_no_body() {
+async fn without_a_client_no_body_runs() {
     let runs = AtomicU32::new(0);
     let refused = job(&runs, "7").await;
     assert!(matches!(refused, Err(JobError::Lock(LockError::NotInstalled))), "{refused:?}");
@@ -116,7 +116,7 @@ async fn named(name: &str, ran: &Cell<bool>) -> Result<(), LockError> {
 }
 
 #[tokio::test]
-async fn a_key_that_cannot_be_made_is_the_error() {
+async fn an_invalid_key_is_the_error() {
     let ran = Cell::new(false);
     let refused = Locks::in_memory().scope(named("", &ran)).await;
     assert!(matches!(refused, Err(LockError::InvalidKey { .. })), "{refused:?}");
@@ -132,7 +132,7 @@ async fn two_at_a_time(depth: u32) -> Result<u32, LockError> {
 }
 
 #[tokio::test]
-async fn permits_are_so_many() {
+async fn the_permits_limit_the_calls() {
     Locks::in_memory()
         .scope(async {
             assert!(matches!(two_at_a_time(2).await, Ok(1)));
@@ -168,7 +168,7 @@ async fn changes_its_argument(mut id: u32) -> Result<u32, LockError> {
 }
 
 #[tokio::test]
-async fn what_was_locked_is_released_when_the_argument_changed() {
+async fn a_changed_argument_does_not_change_the_released_key() {
     Locks::in_memory()
         .scope(async {
             assert_eq!(changes_its_argument(1).await.unwrap(), 2);
@@ -209,7 +209,7 @@ async fn skip_result(ran: &Cell<bool>) -> Result<Option<u8>, LockError> {
 }
 
 #[tokio::test]
-async fn skipping_is_quiet() {
+async fn a_skipped_call_logs_nothing() {
     let (locks, ran) = (Locks::in_memory(), Cell::new(false));
     let lease = locks.mutex("skip").lock().await.unwrap();
     locks

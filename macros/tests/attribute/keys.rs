@@ -47,7 +47,7 @@ fn name(key: Result<LockKey, LockError>) -> String {
 }
 
 #[test]
-fn a_key_by_hand_takes_what_is_around_it() {
+fn a_key_by_hand_takes_variables_in_scope() {
     let (id, r#type, slug) = (OrderId(7), "a:b", Slug { text: "x-y".into() });
     assert_eq!(name(lock_key!("report")), "report");
     assert_eq!(name(lock_key!("order:{id}:{type}:{slug}")), "order:7:a%3Ab:x-y");
@@ -60,7 +60,7 @@ fn a_key_by_hand_takes_what_is_around_it() {
 }
 
 #[test]
-fn a_newtype_is_what_is_in_it() {
+fn a_newtype_has_the_key_of_its_value() {
     let (id, branded, nested) = (Id("a"), Of::<Shop>(4), Id(Id(OrderId(1))));
     assert_eq!(name(lock_key!("{id}:{branded}:{nested}")), "a:4:1");
 }
@@ -82,7 +82,7 @@ async fn keys_by_hand_and_newtypes_are_for_attributes_too() {
 }
 
 #[tokio::test]
-async fn a_lock_by_hand_is_that_of_the_attribute() {
+async fn a_lock_by_hand_excludes_the_attributes_lock() {
     let (locks, id) = (Locks::in_memory(), 7);
     let lease = locks.mutex(lock_key!("order:{id}")).lock().await.unwrap();
     let all = locks.all([lock_key!("order:{id}"), lock_key!("a:{id}")]).try_lock().await;
@@ -137,7 +137,7 @@ async fn again() -> Result<(), LockError> {
 }
 
 #[tokio::test]
-async fn who_waits_for_itself_is_told_so() {
+async fn a_call_that_waits_for_itself_gets_an_error_that_says_so() {
     let locks = Locks::in_memory();
     for inside in ["itself", "inner"] {
         let error = locks.scope(outer(inside)).await.unwrap_err();

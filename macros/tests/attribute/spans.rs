@@ -55,7 +55,7 @@ async fn is_in_span(call: impl Future<Output = Result<(), LockError>>, span: &st
 }
 
 #[tokio::test]
-async fn below_it_the_wait_is_in_the_span_and_above_it_only_the_body() {
+async fn a_span_below_the_attribute_includes_the_wait_and_a_span_above_does_not() {
     assert_eq!(is_in_span(below(), "below").await, [true, true]);
     assert_eq!(is_in_span(above(), "above").await, [false, true]);
 }

@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn what_looks_like_a_template_names_no_lock() {
+    fn a_name_like_a_template_is_refused() {
         for name in [
             "order:{id}",
             "{order.id}",

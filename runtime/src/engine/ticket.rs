@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_is_written_is_read() {
+    async fn a_written_ticket_can_be_read() {
         for ticket in tickets().await {
             let text = ticket.to_string();
             let read: Ticket = text.parse().unwrap();
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_is_no_ticket_is_refused() {
+    async fn invalid_tickets_are_refused() {
         for ticket in tickets().await {
             let text = ticket.to_string();
             for end in 0..text.len() {

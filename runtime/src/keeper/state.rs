@@ -190,7 +190,7 @@ mod tests {
     use crate::store::{ClientId, Kind, Request, RequestId};
 
     #[test]
-    fn the_keeper_is_woken_for_what_is_sooner_than_its_next_look() {
+    fn an_earlier_event_wakes_the_keeper() {
         let store = Arc::new(MemoryStore::default());
         let shared = KeeperState::new(store, Arc::new(Semaphore::new(1)), Arc::default());
         let local = |n: &str| {

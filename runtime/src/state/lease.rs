@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_is_gone_is_not_held_and_lost_at_the_deadline_at_the_latest() {
+    async fn a_vanished_lease_is_not_held_and_is_lost_at_its_deadline_at_the_latest() {
         let (local, gone) = (local(), local());
         assert!(local.mark_gone(LossReason::Taken) && !local.mark_gone(LossReason::Taken));
         assert!(!local.is_held() && local.loss().is_none());
@@ -330,7 +330,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_is_released_is_never_lost() {
+    async fn a_released_lease_is_never_lost() {
         let local = local();
         assert!(local.begin_release());
         let lost = tokio::time::timeout(Duration::from_secs(60), local.lost()).await;

@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_malformed_is_refused() {
+    fn malformed_templates_are_refused() {
         for template in ["{", "}", "{}", "a{b", "{a}}", "{a b}", "{*a}", "{a:?}", "{a{b}"] {
             assert!(pieces(template).is_err(), "{template}");
         }

@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_have_the_status_of_who_is_to_act() {
+    fn client_and_server_errors_have_their_own_statuses() {
         for (error, status) in [
             (LockError::ShutDown, 503),
             (LockError::invalid_key("", "it is empty"), 400),

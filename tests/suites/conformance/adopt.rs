@@ -2,14 +2,13 @@
 
 use std::time::Duration;
 
-use leasehold::LossReason::{self, Expired, Taken};
+use leasehold::LossReason::{self, Expired};
 use leasehold::store::{Adoption, Attempt, Ended, Kind, LockInfo, Renewal, Request};
 use leasehold_tests::backend::Backend;
 
 use super::operator::{KINDS, forced, inspected, is_held_by, is_same, was_forced};
 use super::{
-    Client, FIRST, LIVE, LONG, SHORT, acquire, ask, busy, cancelled, claims, granted, kept,
-    released, renewed, waits,
+    Client, FIRST, LIVE, LONG, SHORT, acquire, ask, busy, cancelled, granted, released, renewed,
 };
 
 macro_rules! cases {
@@ -21,28 +20,14 @@ macro_rules! cases {
             permits_and_readers_have_no_token,
             an_adoption_starts_the_ttl_anew,
             an_adoption_sent_twice_has_the_first_answer,
-            a_second_adopter_learns_that_the_lease_is_taken,
             an_adopted_lease_can_be_adopted_again,
-            a_free_lock_is_not_adopted,
-            an_expired_lease_is_not_adopted,
-            a_released_lease_is_not_adopted,
-            a_forced_lease_is_not_adopted,
             an_adopted_lease_can_be_forced,
-            a_kept_lock_is_not_adopted,
-            another_kind_is_not_adopted,
             the_former_holder_changes_nothing,
-            the_former_holder_is_not_granted_again_while_others_wait,
-            an_owner_stays,
-            another_owner_or_weight_is_not_adopted,
-            a_weight_stays,
-            a_writer_stays_beside_its_own_readers,
+            an_adopted_lease_keeps_its_owner,
+            an_adopted_permit_keeps_its_weight,
+            an_adopted_writer_stays_beside_its_owners_readers,
             other_holders_keep_their_leases,
             no_key_outlasts_the_holder,
-            an_offer_is_adopted,
-            an_adopted_offer_does_not_end_with_the_heartbeat,
-            waiters_are_served_after_the_adopter,
-            a_cancelled_adopter_gets_nothing,
-            an_ended_adopter_is_not_granted_again,
             ended_leases_block_nobody,
             a_sole_hold_among_ended_ones_has_a_new_token,
         }
@@ -51,21 +36,21 @@ macro_rules! cases {
 pub(super) use cases;
 
 /// The kind of holder that makes a request of this kind wait.
-fn in_the_way_of(kind: Kind) -> Kind {
+pub(super) fn in_the_way_of(kind: Kind) -> Kind {
     if kind == Kind::Read { Kind::Write } else { kind }
 }
 
 /// Another process's request, which adopts the lease of this one.
-fn heir(of: &Request, ttl: Duration) -> Request {
+pub(super) fn heir(of: &Request, ttl: Duration) -> Request {
     Request { owner: of.owner.clone(), ..Client::new().request(of.kind, ttl) }
 }
 
-async fn adopt(backend: &impl Backend, from: &Request, request: &Request) -> Adoption {
+pub(super) async fn adopt(backend: &impl Backend, from: &Request, request: &Request) -> Adoption {
     backend.store().adopt(from.id, request).await.expect("the store answers")
 }
 
 /// Adopts a lease, which must succeed. Returns the token.
-async fn adopted(backend: &impl Backend, from: &Request, request: &Request) -> u64 {
+pub(super) async fn adopted(backend: &impl Backend, from: &Request, request: &Request) -> u64 {
     match adopt(backend, from, request).await {
         Adoption::Adopted { token } => token,
         other @ Adoption::NotHeld(_) => panic!("{other:?}"),
@@ -73,7 +58,11 @@ async fn adopted(backend: &impl Backend, from: &Request, request: &Request) -> u
 }
 
 /// Adopts a lease, which must fail. Returns the reason.
-async fn refused(backend: &impl Backend, from: &Request, request: &Request) -> LossReason {
+pub(super) async fn refused(
+    backend: &impl Backend,
+    from: &Request,
+    request: &Request,
+) -> LossReason {
     match adopt(backend, from, request).await {
         Adoption::NotHeld(reason) => reason,
         other @ Adoption::Adopted { .. } => panic!("{other:?}"),
@@ -81,7 +70,7 @@ async fn refused(backend: &impl Backend, from: &Request, request: &Request) -> L
 }
 
 /// The inspection of a lock, without its times.
-fn shape(info: &LockInfo) -> impl PartialEq + std::fmt::Debug + use<> {
+pub(super) fn shape(info: &LockInfo) -> impl PartialEq + std::fmt::Debug + use<> {
     let how = info.holders.iter().map(|it| (it.owner.clone(), it.is_writer, it.weight, it.fence));
     (info.kind, info.held, how.collect::<Vec<_>>(), info.kept, info.waiting)
 }
@@ -172,28 +161,6 @@ pub(super) async fn an_adoption_sent_twice_has_the_first_answer(backend: &impl B
     }
 }
 
-pub(super) async fn a_second_adopter_learns_that_the_lease_is_taken(backend: &impl Backend) {
-    for kind in KINDS {
-        let from = Client::new().owned(kind, "me", LONG);
-        let (first, second) = (heir(&from, LONG), heir(&from, LONG * 2));
-        granted(backend, &from).await;
-        adopted(backend, &from, &first).await;
-        let shown = shape(&inspected(backend).await);
-        assert_eq!(refused(backend, &from, &second).await, Taken, "{kind:?}");
-        let after = inspected(backend).await;
-        assert_eq!(shape(&after), shown, "{kind:?}");
-        assert!(after.holders[0].remaining <= LONG, "{kind:?}");
-        assert!(matches!(renewed(backend, &second).await, Renewal::NotHeld(_)), "{kind:?}");
-        assert_eq!(released(backend, &first).await, Ended::Released, "{kind:?}");
-        // It gets neither the free lock nor another's.
-        assert!(matches!(refused(backend, &from, &second).await, Taken | Expired));
-        let next = heir(&from, LONG);
-        granted(backend, &next).await;
-        assert!(matches!(refused(backend, &from, &second).await, Taken | Expired));
-        assert_eq!(released(backend, &next).await, Ended::Released, "{kind:?}");
-    }
-}
-
 pub(super) async fn an_adopted_lease_can_be_adopted_again(backend: &impl Backend) {
     for kind in KINDS {
         let from = Client::new().owned(kind, "me", LONG);
@@ -211,72 +178,6 @@ pub(super) async fn an_adopted_lease_can_be_adopted_again(backend: &impl Backend
     }
 }
 
-pub(super) async fn a_free_lock_is_not_adopted(backend: &impl Backend) {
-    for kind in KINDS {
-        let from = Client::new().owned(kind, "me", LONG);
-        assert_eq!(refused(backend, &from, &heir(&from, LONG)).await, Expired, "{kind:?}");
-        assert_eq!(inspected(backend).await.kind, None, "nothing is left behind");
-    }
-}
-
-pub(super) async fn an_expired_lease_is_not_adopted(backend: &impl Backend) {
-    for kind in KINDS {
-        let from = Client::new().owned(kind, "me", SHORT);
-        let late = heir(&from, LONG);
-        granted(backend, &from).await;
-        backend.pass(SHORT).await;
-        assert_eq!(refused(backend, &from, &late).await, Expired, "{kind:?}");
-        assert_eq!(inspected(backend).await.kind, None, "{kind:?}");
-        assert!(matches!(renewed(backend, &late).await, Renewal::NotHeld(_)), "{kind:?}");
-        // It does not get a later holder's lease either.
-        let next = Client::new().owned(kind, "you", LONG);
-        let token = granted(backend, &next).await;
-        let shown = shape(&inspected(backend).await);
-        let _ = refused(backend, &from, &late).await;
-        assert_eq!(shape(&inspected(backend).await), shown, "{kind:?}");
-        assert_eq!(granted(backend, &next).await, token, "{kind:?}");
-        let _ = released(backend, &next).await;
-    }
-    // Here other leases last longer.
-    for kind in [Kind::Reentrant, Kind::Semaphore { limit: 2, weight: 1 }, Kind::Read] {
-        let client = Client::new();
-        let (from, other) = (client.owned(kind, "me", SHORT), client.owned(kind, "me", LONG));
-        granted(backend, &from).await;
-        granted(backend, &other).await;
-        backend.pass(SHORT).await;
-        assert_eq!(refused(backend, &from, &heir(&from, LONG)).await, Expired, "{kind:?}");
-        assert_eq!(inspected(backend).await.held, 1, "{kind:?}");
-        assert_eq!(released(backend, &other).await, Ended::Released, "{kind:?}");
-    }
-}
-
-pub(super) async fn a_released_lease_is_not_adopted(backend: &impl Backend) {
-    for kind in KINDS {
-        let from = Client::new().owned(kind, "me", LONG);
-        granted(backend, &from).await;
-        let _ = released(backend, &from).await;
-        let late = heir(&from, LONG);
-        assert_eq!(refused(backend, &from, &late).await, Taken, "{kind:?}");
-        assert_eq!(inspected(backend).await.held, 0, "{kind:?}");
-        assert_eq!(acquire(backend, &from).await, Attempt::Ended, "{kind:?}");
-        granted(backend, &late).await;
-        let _ = released(backend, &late).await;
-    }
-}
-
-pub(super) async fn a_forced_lease_is_not_adopted(backend: &impl Backend) {
-    for kind in KINDS {
-        let from = Client::new().owned(kind, "me", LONG);
-        let late = heir(&from, LONG);
-        granted(backend, &from).await;
-        let _ = forced(backend).await;
-        let _ = refused(backend, &from, &late).await;
-        assert_eq!(inspected(backend).await.held, 0, "{kind:?}");
-        assert!(was_forced(backend, &from).await, "{kind:?}");
-        assert!(!was_forced(backend, &late).await, "{kind:?}");
-    }
-}
-
 pub(super) async fn an_adopted_lease_can_be_forced(backend: &impl Backend) {
     for kind in KINDS {
         let from = Client::new().owned(kind, "me", LONG);
@@ -288,39 +189,6 @@ pub(super) async fn an_adopted_lease_can_be_forced(backend: &impl Backend) {
         assert!(!was_forced(backend, &from).await, "it had none any more");
         let _ = refused(backend, &from, &heir).await;
         assert_eq!(inspected(backend).await.held, 0, "{kind:?}");
-    }
-}
-
-pub(super) async fn a_kept_lock_is_not_adopted(backend: &impl Backend) {
-    let from = Client::new().mutex(LONG);
-    granted(backend, &from).await;
-    assert_eq!(backend.store().release(&from, LONG).await.unwrap(), Ended::Kept);
-    assert_eq!(refused(backend, &from, &heir(&from, LONG)).await, Taken);
-    assert!(inspected(backend).await.kept.is_some());
-    kept(backend, &Client::new().mutex(LONG)).await;
-}
-
-pub(super) async fn another_kind_is_not_adopted(backend: &impl Backend) {
-    for held in KINDS {
-        let from = Client::new().owned(held, "me", LONG);
-        granted(backend, &from).await;
-        let shown = shape(&inspected(backend).await);
-        for other in KINDS.into_iter().filter(|other| *other != held) {
-            let late = Client::new().owned(other, "me", LONG);
-            let reason = refused(backend, &from, &late).await;
-            // A reader's lease is not a writer's, even of the same lock.
-            let expected = if is_same(held, other) { Expired } else { Taken };
-            assert_eq!(reason, expected, "{other:?} from {held:?}");
-            assert_eq!(shape(&inspected(backend).await), shown, "{other:?} from {held:?}");
-            assert!(matches!(renewed(backend, &late).await, Renewal::NotHeld(_)));
-        }
-        assert_eq!(released(backend, &from).await, Ended::Released, "{held:?}");
-        // A free lock may become another kind. It has no lease to adopt.
-        for other in KINDS.into_iter().filter(|other| !is_same(*other, held)) {
-            let late = Client::new().owned(other, "me", LONG);
-            assert_eq!(refused(backend, &from, &late).await, Taken, "{other:?} from {held:?}");
-        }
-        assert_eq!(acquire(backend, &from).await, Attempt::Ended, "{held:?}");
     }
 }
 
@@ -354,29 +222,7 @@ pub(super) async fn the_former_holder_changes_nothing(backend: &impl Backend) {
     }
 }
 
-pub(super) async fn the_former_holder_is_not_granted_again_while_others_wait(
-    backend: &impl Backend,
-) {
-    for kind in KINDS {
-        let from = Client::new().owned(in_the_way_of(kind), "me", LONG);
-        let heir = heir(&from, LONG);
-        granted(backend, &from).await;
-        let waiter = Client::new().owned(kind, "you", LONG);
-        waits(backend, &waiter, LIVE).await;
-        adopted(backend, &from, &heir).await;
-        assert_eq!(ask(backend, &from, LIVE, FIRST).await, Attempt::Ended, "{kind:?}");
-        // A late release or cancel hands nothing over.
-        let _ = released(backend, &from).await;
-        assert!(!cancelled(backend, &from).await, "{kind:?}");
-        assert!(matches!(renewed(backend, &waiter).await, Renewal::NotHeld(_)), "{kind:?}");
-        assert_eq!(inspected(backend).await.waiting, 1, "{kind:?}");
-        assert_eq!(released(backend, &heir).await, Ended::Released, "{kind:?}");
-        claims(backend, &waiter).await;
-        let _ = released(backend, &waiter).await;
-    }
-}
-
-pub(super) async fn an_owner_stays(backend: &impl Backend) {
+pub(super) async fn an_adopted_lease_keeps_its_owner(backend: &impl Backend) {
     for kind in KINDS {
         let from = Client::new().owned(kind, "me", LONG);
         let heir = heir(&from, LONG);
@@ -390,29 +236,7 @@ pub(super) async fn an_owner_stays(backend: &impl Backend) {
     }
 }
 
-/// A ticket that was tampered with may say anything.
-pub(super) async fn another_owner_or_weight_is_not_adopted(backend: &impl Backend) {
-    for kind in KINDS {
-        let client = Client::new();
-        let from = client.owned(kind, "me", LONG);
-        granted(backend, &from).await;
-        let _ = adopt(backend, &from, &client.owned(kind, "you", LONG)).await;
-        assert!(is_held_by(backend, "me").await, "{kind:?}");
-        assert!(!is_held_by(backend, "you").await, "{kind:?}");
-        assert_eq!(inspected(backend).await.held, 1, "{kind:?}");
-        let _ = forced(backend).await;
-    }
-    let client = Client::new();
-    let from = client.request(Kind::Semaphore { limit: 4, weight: 2 }, LONG);
-    granted(backend, &from).await;
-    for weight in [1, 3] {
-        let other = client.request(Kind::Semaphore { limit: 4, weight }, LONG);
-        assert_eq!(refused(backend, &from, &other).await, Expired);
-    }
-    assert_eq!(inspected(backend).await.holders[0].weight, 2);
-}
-
-pub(super) async fn a_weight_stays(backend: &impl Backend) {
+pub(super) async fn an_adopted_permit_keeps_its_weight(backend: &impl Backend) {
     let client = Client::new();
     let permit = |weight| client.request(Kind::Semaphore { limit: 4, weight }, LONG);
     let from = permit(3);
@@ -433,7 +257,7 @@ pub(super) async fn a_weight_stays(backend: &impl Backend) {
     granted(backend, &permit(4)).await;
 }
 
-pub(super) async fn a_writer_stays_beside_its_own_readers(backend: &impl Backend) {
+pub(super) async fn an_adopted_writer_stays_beside_its_owners_readers(backend: &impl Backend) {
     let client = Client::new();
     let of = |kind, owner| client.owned(kind, owner, LONG);
     let (writer, reader) = (of(Kind::Write, "me"), of(Kind::Read, "me"));
@@ -490,107 +314,6 @@ pub(super) async fn no_key_outlasts_the_holder(backend: &impl Backend) {
         let next = Client::new().owned(other.expect("others"), "you", LONG);
         granted(backend, &next).await;
         let _ = released(backend, &next).await;
-    }
-}
-
-/// A waiter with an offer that it has not confirmed.
-async fn offered(backend: &impl Backend, kind: Kind, live: Duration) -> Request {
-    let holder = Client::new().owned(in_the_way_of(kind), "me", LONG);
-    granted(backend, &holder).await;
-    let waiter = Client::new().owned(kind, "you", LONG);
-    waits(backend, &waiter, live).await;
-    assert_eq!(released(backend, &holder).await, Ended::Released);
-    waiter
-}
-
-pub(super) async fn an_offer_is_adopted(backend: &impl Backend) {
-    for kind in KINDS {
-        let waiter = offered(backend, kind, LIVE).await;
-        let heir = heir(&waiter, LONG);
-        let token = adopted(backend, &waiter, &heir).await;
-        assert_eq!(token != 0, kind.is_fenced(), "{kind:?}");
-        assert!(matches!(renewed(backend, &waiter).await, Renewal::NotHeld(_)), "{kind:?}");
-        assert_eq!(ask(backend, &waiter, LIVE, FIRST).await, Attempt::Ended, "{kind:?}");
-        assert_eq!(granted(backend, &heir).await, token, "{kind:?}");
-        let shown = inspected(backend).await;
-        assert_eq!((shown.held, shown.waiting), (1, 0), "{kind:?}");
-        assert_eq!(released(backend, &heir).await, Ended::Released, "{kind:?}");
-    }
-}
-
-pub(super) async fn an_adopted_offer_does_not_end_with_the_heartbeat(backend: &impl Backend) {
-    for kind in KINDS {
-        let waiter = offered(backend, kind, SHORT * 2).await;
-        let heir = heir(&waiter, LONG);
-        adopted(backend, &waiter, &heir).await;
-        backend.pass(SHORT * 2).await;
-        assert_eq!(renewed(backend, &heir).await, Renewal::Renewed, "{kind:?}");
-        assert_eq!(released(backend, &heir).await, Ended::Released, "{kind:?}");
-    }
-}
-
-pub(super) async fn waiters_are_served_after_the_adopter(backend: &impl Backend) {
-    for kind in KINDS {
-        let from = Client::new().owned(in_the_way_of(kind), "me", LONG);
-        granted(backend, &from).await;
-        // Two owners that can only read together.
-        let waiters = ["you", "they"].map(|owner| Client::new().owned(kind, owner, LONG));
-        for waiter in &waiters {
-            waits(backend, waiter, LIVE).await;
-        }
-        let heir = heir(&from, LONG);
-        for _ in 0..2 {
-            adopted(backend, &from, &heir).await;
-            assert_eq!(inspected(backend).await.waiting, 2, "{kind:?}");
-        }
-        busy(backend, &Client::new().owned(in_the_way_of(kind), "they", LONG)).await;
-        assert_eq!(released(backend, &heir).await, Ended::Released, "{kind:?}");
-        for waiter in &waiters {
-            claims(backend, waiter).await;
-            assert_eq!(released(backend, waiter).await, Ended::Released, "{kind:?}");
-        }
-        assert_eq!(inspected(backend).await.held, 0, "{kind:?}");
-    }
-}
-
-/// The adoption arrives after its cancel.
-pub(super) async fn a_cancelled_adopter_gets_nothing(backend: &impl Backend) {
-    for kind in KINDS {
-        let from = Client::new().owned(kind, "me", LONG);
-        let (late, next) = (heir(&from, LONG * 2), heir(&from, LONG));
-        granted(backend, &from).await;
-        assert!(!cancelled(backend, &late).await, "{kind:?}");
-        let shown = shape(&inspected(backend).await);
-        assert_eq!(refused(backend, &from, &late).await, Taken, "{kind:?}");
-        let after = inspected(backend).await;
-        assert_eq!(shape(&after), shown, "{kind:?}");
-        assert!(after.holders[0].remaining <= LONG, "{kind:?}");
-        assert!(matches!(renewed(backend, &late).await, Renewal::NotHeld(_)), "{kind:?}");
-        // Another can still adopt the lease.
-        assert_eq!(renewed(backend, &from).await, Renewal::Renewed, "{kind:?}");
-        adopted(backend, &from, &next).await;
-        assert_eq!(released(backend, &next).await, Ended::Released, "{kind:?}");
-    }
-}
-
-pub(super) async fn an_ended_adopter_is_not_granted_again(backend: &impl Backend) {
-    for (kind, is_cancelled) in KINDS.into_iter().flat_map(|it| [(it, false), (it, true)]) {
-        let from = Client::new().owned(kind, "me", LONG);
-        let heir = heir(&from, LONG);
-        granted(backend, &from).await;
-        adopted(backend, &from, &heir).await;
-        if is_cancelled {
-            assert!(cancelled(backend, &heir).await, "{kind:?}");
-        } else {
-            assert_eq!(released(backend, &heir).await, Ended::Released, "{kind:?}");
-        }
-        assert_eq!(refused(backend, &from, &heir).await, Taken, "{kind:?}");
-        assert_eq!(acquire(backend, &heir).await, Attempt::Ended, "{kind:?}");
-        assert_eq!(inspected(backend).await.held, 0, "{kind:?}");
-        let next = Client::new().owned(kind, "you", LONG);
-        granted(backend, &next).await;
-        let _ = refused(backend, &from, &heir).await;
-        assert_eq!(released(backend, &next).await, Ended::Released, "{kind:?}");
     }
 }
 

@@ -2,8 +2,11 @@
 //! in no list is dead code, which the lints refuse.
 
 mod adopt;
+mod adopt_queue;
+mod adopt_refused;
 mod core;
 mod fence;
+mod force;
 mod lease_set;
 mod multi_atomic;
 mod offers;
@@ -37,8 +40,11 @@ macro_rules! conformance {
         use leasehold_tests::backend::$backend as Store;
 
         super::adopt::cases!(crate::conformance::case);
+        super::adopt_queue::cases!(crate::conformance::case);
+        super::adopt_refused::cases!(crate::conformance::case);
         super::core::cases!(crate::conformance::case);
         super::fence::cases!(crate::conformance::case);
+        super::force::cases!(crate::conformance::case);
         super::lease_set::cases!(crate::conformance::case);
         super::multi_atomic::cases!(crate::conformance::case);
         super::offers::cases!(crate::conformance::case);

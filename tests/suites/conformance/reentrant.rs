@@ -16,7 +16,7 @@ macro_rules! cases {
         $case! {
             reentrant:
             an_owner_may_re_enter_without_limit,
-            it_is_free_when_the_last_hold_is_released,
+            a_lock_is_free_when_its_last_hold_is_released,
             a_hold_asked_for_twice_counts_once,
             a_hold_released_twice_counts_once,
             another_owner_waits_for_the_last_hold,
@@ -60,7 +60,7 @@ pub(super) async fn an_owner_may_re_enter_without_limit(backend: &impl Backend) 
     assert!(left <= LONG && left > LONG / 2, "{left:?}");
 }
 
-pub(super) async fn it_is_free_when_the_last_hold_is_released(backend: &impl Backend) {
+pub(super) async fn a_lock_is_free_when_its_last_hold_is_released(backend: &impl Backend) {
     let client = Client::new();
     let [first, second, third] = three(backend, &client).await;
     let other = hold(&client, "other", LONG);

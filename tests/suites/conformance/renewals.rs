@@ -19,8 +19,8 @@ macro_rules! cases {
             an_empty_batch_has_no_answers,
             a_request_named_twice_has_two_answers,
             offers_are_confirmed,
-            a_hundred_are_answered,
-            a_thousand_are_answered,
+            a_batch_of_a_hundred_is_answered,
+            a_batch_of_a_thousand_is_answered,
         }
     };
 }
@@ -146,10 +146,10 @@ async fn many(backend: &impl Backend, count: usize) {
     assert!(busy(backend, &mutex).await > LONG);
 }
 
-pub(super) async fn a_hundred_are_answered(backend: &impl Backend) {
+pub(super) async fn a_batch_of_a_hundred_is_answered(backend: &impl Backend) {
     many(backend, 100).await;
 }
 
-pub(super) async fn a_thousand_are_answered(backend: &impl Backend) {
+pub(super) async fn a_batch_of_a_thousand_is_answered(backend: &impl Backend) {
     many(backend, 1000).await;
 }

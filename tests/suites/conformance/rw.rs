@@ -19,7 +19,7 @@ macro_rules! cases {
             each_reader_ends_on_its_own,
             a_live_reader_does_not_prolong_a_dead_one,
             a_reader_releases_only_its_own_lease,
-            an_ended_writer_learns_of_it,
+            an_ended_writer_is_told_at_its_renewal,
             a_stranger_does_not_read_beside_a_writer,
             one_of_several_readers_may_not_write,
             an_ended_reader_does_not_block_a_writer,
@@ -133,7 +133,7 @@ pub(super) async fn a_reader_releases_only_its_own_lease(backend: &impl Backend)
     granted(backend, &write(&client, LONG)).await;
 }
 
-pub(super) async fn an_ended_writer_learns_of_it(backend: &impl Backend) {
+pub(super) async fn an_ended_writer_is_told_at_its_renewal(backend: &impl Backend) {
     let client = Client::new();
     let late = write(&client, SHORT);
     granted(backend, &late).await;

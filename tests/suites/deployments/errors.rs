@@ -187,7 +187,7 @@ async fn a_server_that_loads_its_data_refuses_for_now() {
 
 /// A full server grants nothing. It renews and releases leases of every kind.
 #[tokio::test]
-async fn a_full_server_keeps_what_it_has() {
+async fn a_full_server_renews_and_releases_held_leases() {
     let server = Server::start();
     let locks = Locks::connect(&server.url()).await.unwrap();
     let mut guards = Vec::new();

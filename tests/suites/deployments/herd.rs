@@ -50,7 +50,7 @@ async fn a_handshake_is_short() {
 /// All clients lose their connections, keep their leases, and go on. If the server has forgotten
 /// the scripts, each client sends only those that it uses.
 #[tokio::test]
-async fn a_herd_comes_back() {
+async fn many_clients_reconnect_at_once() {
     const MANY: u64 = 40;
     let server = Server::start();
     let clients = (0..MANY).map(async |n| {
@@ -153,7 +153,7 @@ async fn assert_can_lock(proxy: &FaultProxy) {
 
 /// The link carries 250 kB a second.
 #[tokio::test]
-async fn a_slow_link_works() {
+async fn a_client_works_over_a_slow_link() {
     let server = Server::start();
     let proxy = FaultProxy::spawn(("127.0.0.1", server.port())).await.unwrap();
     proxy.set_chunk_size(1_000);
@@ -163,7 +163,7 @@ async fn a_slow_link_works() {
 
 /// A round trip takes 200 ms.
 #[tokio::test]
-async fn a_long_round_trip_works() {
+async fn a_client_works_with_a_long_round_trip() {
     let server = Server::start();
     let proxy = FaultProxy::spawn(("127.0.0.1", server.port())).await.unwrap();
     for direction in [Direction::ClientToUpstream, Direction::UpstreamToClient] {

@@ -87,7 +87,7 @@ async fn waiters_are_served_once_the_server_is_there() {
 
 /// Of two clients older than the server, one waits for the other.
 #[tokio::test]
-async fn a_client_older_than_its_server_hears_of_a_release() {
+async fn a_client_older_than_its_server_gets_hints() {
     for connections in [1, 4] {
         let port = free_port();
         let client = || Locks::builder().connections(connections).connect_lazy(&url(port));
@@ -148,7 +148,7 @@ async fn a_try_fails_in_about_a_second() {
 }
 
 #[tokio::test]
-async fn what_makes_no_sense_is_refused_at_once() {
+async fn invalid_settings_are_refused_at_once() {
     for url in ["", "localhost", "http://u:canary-password@host/", "redis://h:x/"] {
         let error = Locks::connect_lazy(url).unwrap_err();
         assert!(matches!(error, LockError::InvalidOption { option: "url", .. }), "{error}");

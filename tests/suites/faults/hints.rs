@@ -175,7 +175,7 @@ async fn subscribers(redis: &mut MultiplexedConnection, channel: &str) -> u32 {
 const PERMIT: Kind = Kind::Semaphore { limit: 1, weight: 1 };
 
 #[tokio::test]
-async fn an_offer_is_heard() {
+async fn an_offer_reaches_its_waiter() {
     for (_server, url) in ways() {
         let (first, mut second) = (Client::connect(&url).await, Client::with_hints(&url).await);
         for kind in [Kind::Mutex, PERMIT, Kind::Mutex] {
@@ -186,7 +186,7 @@ async fn an_offer_is_heard() {
 
 /// A holder has died. The next request serves the first waiter, which gets the hint.
 #[tokio::test]
-async fn an_offer_after_an_expiry_is_heard() {
+async fn an_offer_after_an_expiry_reaches_its_waiter() {
     let server = Server::start();
     let (dead, mut first, third) = (
         Client::connect(&server.url()).await,
@@ -214,7 +214,7 @@ async fn an_offer_after_an_expiry_is_heard() {
 
 /// A dead client gets no hint. The next waiter is told to ask, and so learns when the offer ends.
 #[tokio::test]
-async fn the_next_waiter_hears_of_an_offer_to_a_dead_one() {
+async fn the_next_waiter_is_told_of_an_offer_to_a_dead_one() {
     for (server, url) in ways() {
         let (first, mut next) = (Client::connect(&url).await, Client::with_hints(&url).await);
         for kind in [Kind::Mutex, PERMIT] {

@@ -167,7 +167,7 @@ async fn of_kind(kind: usize, locks: &Locks, is_first: bool) -> Result<Lease, Lo
 const KINDS: std::ops::Range<usize> = 0..5;
 
 #[tokio::test(start_paused = true)]
-async fn a_holder_learns_of_it_at_its_next_renewal() {
+async fn a_holder_learns_of_an_injected_expiry_at_its_next_renewal() {
     for kind in KINDS {
         let (locks, faults) = Locks::in_memory_with_faults();
         let lease = of_kind(kind, &locks, true).await.unwrap();
@@ -186,7 +186,7 @@ async fn a_holder_learns_of_it_at_its_next_renewal() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_holder_learns_of_it_at_its_release() {
+async fn a_holder_learns_of_an_injected_expiry_at_its_release() {
     for kind in KINDS {
         let (locks, faults) = Locks::in_memory_with_faults();
         let lease = of_kind(kind, &locks, true).await.unwrap();
@@ -226,7 +226,7 @@ async fn waiters_are_granted_within_two_seconds() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn it_says_whether_anything_was_held() {
+async fn expire_returns_true_if_a_lease_was_held() {
     let (locks, faults) = Locks::in_memory_with_faults();
     assert!(!faults.expire("a") && !faults.expire("") && !faults.expire("a\0"));
     let lease = locks.mutex("a").lock().await.unwrap();
@@ -244,7 +244,7 @@ async fn it_says_whether_anything_was_held() {
 
 /// A test need not wait for the next tick of a job.
 #[tokio::test(start_paused = true)]
-async fn it_ends_a_kept_lock() {
+async fn expire_ends_a_kept_lock() {
     let (locks, faults) = Locks::in_memory_with_faults();
     let job = locks.mutex("job").hold_at_least(HOUR);
     assert_eq!(job.lock().await.unwrap().release().await.unwrap(), Released::Kept);

@@ -137,7 +137,7 @@ async fn who_holds_is_found(bench: &Bench<'_>) {
     }
 }
 
-async fn nobody_comes_in_who_may_not(bench: &Bench<'_>) {
+async fn only_compatible_requests_are_granted(bench: &Bench<'_>) {
     let waiting = |live| Waiting { live, position: QueuePosition::New { age: Duration::ZERO } };
     let waiting = Some(waiting(Duration::from_secs(6)));
     for (place, how) in HELD.into_iter().enumerate() {
@@ -265,7 +265,7 @@ async fn holders_survive_a_deleted_record() {
     let url = server[0].url_as(LOGIN);
     let bench = Bench::new(&server, Rights::of_the_docs(), &url).await;
     who_holds_is_found(&bench).await;
-    nobody_comes_in_who_may_not(&bench).await;
+    only_compatible_requests_are_granted(&bench).await;
     what_it_leaves_is_freed(&bench).await;
     batches_see_it(&bench).await;
     votes_and_repairs_see_it(&bench).await;
@@ -280,7 +280,7 @@ async fn holders_on_a_cluster_survive_a_deleted_record() {
     let rights = Rights::of_the_docs().also("On a cluster also `…`");
     let bench = Bench::new(cluster.nodes(), rights, &cluster.url_as(LOGIN)).await;
     who_holds_is_found(&bench).await;
-    nobody_comes_in_who_may_not(&bench).await;
+    only_compatible_requests_are_granted(&bench).await;
     what_it_leaves_is_freed(&bench).await;
     batches_see_it(&bench).await;
     it_is_adopted(&bench).await;

@@ -39,7 +39,7 @@ async fn a_request_without_a_key_passes_without_a_lock() {
 }
 
 #[tokio::test]
-async fn a_key_that_cannot_be_made_is_400_and_says_why() {
+async fn an_invalid_key_is_400_and_says_why() {
     let locks = Locks::in_memory();
     let calls = Arc::default();
     let answer = async |key: Result<Option<&'static str>, &'static str>| {

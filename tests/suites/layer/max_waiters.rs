@@ -74,7 +74,7 @@ async fn a_request_over_the_limit_is_refused_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_client_that_goes_away_gives_its_place_back() {
+async fn a_cancelled_request_frees_its_slot() {
     let locks = Locks::in_memory();
     let layer = LockLayer::mutex(&locks, "a").wait(WAIT).max_waiters(1);
     let _held = locks.mutex("a").lock().await.unwrap();
@@ -86,7 +86,7 @@ async fn a_client_that_goes_away_gives_its_place_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_grant_and_a_time_out_give_the_place_back() {
+async fn a_grant_or_a_time_out_frees_the_slot() {
     let locks = Locks::in_memory();
     let layer = LockLayer::mutex(&locks, "a").wait(WAIT).max_waiters(1);
     let lease = locks.mutex("a").lock().await.unwrap();
@@ -103,7 +103,7 @@ async fn a_grant_and_a_time_out_give_the_place_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn each_key_has_its_own_places() {
+async fn each_key_has_its_own_slots() {
     let locks = Locks::in_memory();
     let layer = by_path(&locks).max_waiters(1);
     let _held = (locks.mutex("/a").lock().await.unwrap(), locks.mutex("/b").lock().await.unwrap());
@@ -128,7 +128,7 @@ async fn clones_of_a_layer_count_together() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_immediate_grant_needs_no_place() {
+async fn an_immediate_grant_needs_no_slot() {
     let locks = Locks::in_memory();
     let layer = LockLayer::semaphore(&locks, "a", 3).wait(WAIT).max_waiters(1);
     let held = [(); 3].map(|()| at_once(&layer, "/"));

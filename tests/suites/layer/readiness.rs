@@ -56,7 +56,7 @@ async fn the_service_that_was_made_ready_is_the_one_that_is_called() {
 }
 
 #[tokio::test]
-async fn a_refused_request_gives_its_place_back() {
+async fn a_refused_request_gives_its_permit_back() {
     let locks = Locks::in_memory();
     let _lease = locks.mutex("/held").lock().await.unwrap();
     let key = key_by(|parts| Some(parts.uri.path().replace("/none", "")));

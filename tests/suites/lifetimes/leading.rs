@@ -103,7 +103,7 @@ async fn the_future_is_dropped_before_it_campaigns_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn with_max_hold_each_has_its_turn() {
+async fn max_hold_lets_each_candidate_lead_in_turn() {
     let (_locks, faults) = Locks::in_memory_with_faults();
     let seen = Arc::<Seen>::default();
     let candidates: Vec<_> = (1..=3)

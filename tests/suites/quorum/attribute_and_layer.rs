@@ -27,7 +27,7 @@ async fn look(locks: &QuorumLocks) -> Result<(), LockError> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_attribute_names_the_quorum() {
+async fn the_attribute_locks_on_a_quorum() {
     let members = members();
     let (locks, other) = (members.locks(), members.locks());
     let first = order(&locks, 42).await.unwrap();
@@ -43,7 +43,7 @@ async fn an_attribute_names_the_quorum() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_layer_takes_the_quorum() {
+async fn the_layer_locks_on_a_quorum() {
     let members = members();
     let locks = members.locks();
     let service = || {
@@ -69,7 +69,7 @@ async fn a_layer_takes_the_quorum() {
 
 /// A leader is stopped without a majority, and another leads once there is one again.
 #[tokio::test(start_paused = true)]
-async fn one_leads_while_there_is_a_majority() {
+async fn a_leader_needs_a_majority() {
     let members = members();
     let leading = Arc::new(AtomicUsize::new(0));
     for _ in 0..3 {

@@ -226,7 +226,7 @@ impl Servers for Members {
 }
 
 #[tokio::test(start_paused = true)]
-async fn tokens_grow_and_nobody_is_refused_whatever_a_minority_of_clocks_does() {
+async fn tokens_grow_and_nobody_is_refused_while_a_minority_of_clocks_jumps() {
     let mut grants = 0;
     for seed in 0..seeds() {
         for count in [3, 5] {
@@ -286,7 +286,7 @@ mod on_servers {
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn tokens_grow_and_nobody_is_refused_whatever_a_minority_of_clocks_does() {
+    async fn tokens_grow_and_nobody_is_refused_while_a_minority_of_clocks_jumps() {
         let servers: Vec<_> = (0..3).map(|_| Server::start_skewed()).collect();
         let builder = Locks::builder().assume_durable(true).command_timeout(2 * SECOND);
         let urls: Vec<_> = servers.iter().map(Server::url).collect();

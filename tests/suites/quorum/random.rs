@@ -176,7 +176,7 @@ pub(super) fn seeds() -> u64 {
 }
 
 #[tokio::test(start_paused = true)]
-async fn never_two_holders_whatever_the_servers_do() {
+async fn faulty_servers_never_allow_two_holders() {
     let mut grants = 0;
     for seed in 0..seeds() {
         for count in [3, 5] {

@@ -93,7 +93,7 @@ async fn the_next_queues_when_the_turn_is_over() {
 
 /// Without waiters there is no turn, and nothing is left of it.
 #[tokio::test(start_paused = true)]
-async fn each_release_is_told_to_the_store_when_nobody_waits() {
+async fn without_waiters_each_lease_is_released_to_the_store() {
     let (locks, faults) = Locks::in_memory_with_faults();
     for _ in 0..3 {
         faults.store().log();

@@ -153,7 +153,7 @@ fn case() -> impl Strategy<Value = Case> {
 }
 
 #[test]
-fn leases_go_round_whatever_tasks_do() {
+fn random_tasks_never_break_the_invariants() {
     let config = match std::env::var_os("PROPTEST_CASES") {
         Some(_) => Config::default(),
         None => Config::with_cases(CASES),

@@ -137,7 +137,7 @@ async fn a_shutdown_waits_for_untaken_hand_offs() {
 
 /// A waiter that is too late for its hand-off asks like any other. The waiters behind it wait.
 #[tokio::test(start_paused = true)]
-async fn late_waiters_ask_as_one() {
+async fn late_waiters_ask_one_at_a_time() {
     let (locks, faults) = Locks::in_memory_with_faults();
     let mut silent = told(&locks).await;
     sleep(TURN * 2).await;
@@ -158,7 +158,7 @@ async fn late_waiters_ask_as_one() {
 
 /// A waiter that takes or drops its hand-off after a new queue began displaces nobody.
 #[tokio::test(start_paused = true)]
-async fn a_holder_that_overstays_takes_nobody_with_it() {
+async fn a_dropped_late_handoff_disturbs_no_new_queue() {
     let (locks, faults) = Locks::in_memory_with_faults();
     let silent = told(&locks).await;
     sleep(TURN * 2).await;

@@ -89,7 +89,7 @@ async fn a_semaphore_has_as_many_waiters_as_could_be_let_in() {
 /// A waiter that gives up leaves its place in the server's queue to the next waiter of its process,
 /// which is served before clients that came later.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_waiter_that_gives_up_leaves_its_place_to_the_next() {
+async fn a_waiter_that_gives_up_leaves_its_place_to_the_next_waiter() {
     let server = Server::start();
     let mut redis = server.redis().await;
     let (holder, locks) = (light_client(&server).await, light_client(&server).await);

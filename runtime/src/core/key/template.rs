@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_readable_stays_as_it_is() {
+    fn readable_characters_are_not_escaped() {
         let id = Uuid::from_u128(0x67e5_5044_10b1_426f_9247_bb68_0e5f_e0c8);
         let key = KeyTemplate::new().text("order:").part("id", &id).finish().unwrap();
         assert_eq!(key.name(), "order:67e55044-10b1-426f-9247-bb680e5fe0c8");
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn values_are_kept_apart_by_what_they_cannot_have() {
+    fn values_are_separated_by_characters_that_they_cannot_contain() {
         for between in ["", "-", "_", ".", "%", "a", "0", "x-y_z.0", "%3A", "%25", "-%-"] {
             let error = key(between, "x", "y").unwrap_err();
             assert!(

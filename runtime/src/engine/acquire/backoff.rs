@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn an_owner_is_not_refused_for_what_he_has_just_dropped() {
+    fn a_lease_that_its_owner_has_just_dropped_does_not_refuse_it() {
         let begun = Instant::now();
         let mut backoff = Backoff::new(begun, Wait::Forever);
         // It may have waited for others before.

@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_be_held_for_less_than_its_ttl_is_not_renewed() {
+    fn a_max_hold_below_the_ttl_means_no_renewal() {
         let options = Options { max_hold: Some(SECOND * 3), ..Options::default() };
         let (deadlines, sent) = deadlines(SECOND * 10, options);
         assert!(deadlines.is_final());
@@ -208,14 +208,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_renewed_is_looked_at_when_it_ends() {
+    fn a_lease_without_renewal_is_due_when_it_ends() {
         let (deadlines, sent) =
             deadlines(SECOND * 10, Options { auto_renew: false, ..Options::default() });
         assert_eq!(deadlines.next_due(sent), deadlines.deadline());
     }
 
     #[test]
-    fn it_is_kept_from_when_it_was_received_and_lost_from_when_it_was_asked_for() {
+    fn hold_at_least_counts_from_the_receipt_and_max_hold_from_the_ask() {
         let both = (SECOND * 5, Some(SECOND * 20));
         let options = Options { hold_at_least: both.0, max_hold: both.1, ..Options::default() };
         let (deadlines, sent) = deadlines(SECOND * 10, options);

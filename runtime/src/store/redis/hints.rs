@@ -116,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_the_scripts_send_is_read() {
+    fn only_messages_of_the_scripts_are_read() {
         let id = RequestId::next(ClientId::random(), &AtomicU64::new(7));
         let good = format!("{id:?}1700000000000064170000000012304321");
         let (token, until) = (1_700_000_000_000_064, 1_700_000_000_123);

@@ -205,7 +205,7 @@ impl Beliefs {
 
 /// Whatever clients do, and however late: no lease has too many holders, and tokens grow.
 #[test]
-fn random_commands_never_grant_what_is_held() {
+fn random_commands_never_grant_a_held_lock() {
     let kinds: [&[Kind]; 4] =
         [&[Kind::Mutex], &[Kind::Reentrant], &[PERMIT], &[Kind::Read, Kind::Write]];
     for seed in 0..100 {
