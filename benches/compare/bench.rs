@@ -1,4 +1,4 @@
-//! One run of the benches: how long it may take, and what it found.
+//! One run of the benches: its size, and its results.
 
 use std::fmt::Write;
 use std::fs;

@@ -51,9 +51,8 @@ fn never(part: &str, words: &[&str]) {
     assert!(read > 0, "there is no {part}");
 }
 
-/// The floors of `runtime/src`, from the ground up. A file uses what is on floors below its
-/// own, and files of its own folder. A folder counts with all below it that has no floor of
-/// its own.
+/// The floors of `runtime/src`, from the ground up. A file uses only lower floors, and files of its
+/// own folder. A folder without a floor of its own belongs to the floor of its parent folder.
 const FLOORS: &[&[&str]] = &[
     &["core"],
     &["store"],

@@ -138,7 +138,7 @@ async fn a_server_that_was_restarted_takes_no_lock_with_it() {
     lease.release().await.unwrap();
 }
 
-/// The renewals of a reader that lived kept those that had died.
+/// The renewals of a live reader kept dead readers alive.
 #[tokio::test(start_paused = true)]
 async fn a_reader_is_not_prolonged_by_anothers_renewals() {
     let (locks, faults) = Locks::in_memory_with_faults();

@@ -50,7 +50,7 @@ impl Scenario {
         all.filter(|&scenario| scenario != Self::Instructions).collect()
     }
 
-    /// Its name, and what it is.
+    /// Its name and its description.
     pub(crate) fn title(self) -> String {
         let value = self.to_possible_value().expect("none is skipped");
         let help = value.get_help().map(ToString::to_string).unwrap_or_default();

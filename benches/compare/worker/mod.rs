@@ -1,5 +1,5 @@
 //! A process that the benches start: themselves, with a hidden command. It prints `ready`,
-//! waits for a line, works, and prints what it did as JSON lines.
+//! waits for a line, works, and prints its results as JSON lines.
 
 mod herd;
 mod renewals;

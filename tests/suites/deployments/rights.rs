@@ -1,5 +1,5 @@
-//! The rights that docs/keys.md lists are enough: each place gets a user with exactly
-//! those, and nothing is refused to it. (One server: `on_servers`; a cluster: `cluster`.)
+//! The rights that docs/keys.md lists are enough. Each deployment gets a user with exactly these
+//! rights, and the servers refuse it nothing. `on_servers` tests one server, and `cluster` a cluster.
 
 use std::time::Duration;
 

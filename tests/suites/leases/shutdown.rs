@@ -1,4 +1,4 @@
-//! The end of a process or a client: what it releases, and what it reports.
+//! The end of a process or a client: its releases, and its report.
 
 use std::future::pending;
 use std::sync::atomic::{AtomicBool, Ordering};

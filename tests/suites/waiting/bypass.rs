@@ -22,7 +22,7 @@ const AT_MOST: Duration = Duration::from_secs(60);
 const CLIENTS: usize = 6;
 const KEYS: [&str; 4] = ["p:lock:{b}", "p:holders:{b}", "p:queue:{b}", "p:waiters:{b}"];
 
-/// A script with what it includes, as it is sent.
+/// A script with its includes, as it is sent.
 fn script(name: &str) -> String {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../runtime/lua");
     let read = |name: &str| std::fs::read_to_string(folder.join(name)).expect("a script");

@@ -161,7 +161,7 @@ async fn a_lost_connection_for_hints_returns_during_a_wait() {
         lease.release().await.unwrap();
         waiter.await.unwrap().release().await.unwrap();
         let calls = server.script_calls().await;
-        // Two releases, a confirmation, and what the others ask meanwhile.
+        // Two releases, a confirmation, and the asks of the others.
         assert!(calls <= 5, "{calls} calls for a release that is told");
     }
 }
