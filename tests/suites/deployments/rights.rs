@@ -1,5 +1,6 @@
 //! The rights that docs/keys.md lists are enough. Each deployment gets a user with exactly these
-//! rights, and the servers refuse it nothing. `on_servers` tests one server, and `cluster` a cluster.
+//! rights, and the servers refuse it nothing. `on_servers` tests one server, and `cluster` tests a
+//! cluster.
 
 use std::time::Duration;
 
