@@ -20,6 +20,7 @@ pages! {
     kinds: "../docs/guide/kinds.md",
     long_work: "../docs/guide/long-work.md",
     operating: "../docs/guide/operating.md",
+    troubleshooting: "../docs/guide/troubleshooting.md",
     testing: "../docs/guide/testing.md",
     deployments: "../docs/guide/deployments.md",
     guarantees: "../docs/guide/guarantees.md",

@@ -1,5 +1,6 @@
 //! The other kinds of locks on real servers, under load: the promises that users rely on.
 
+mod by_redis_cli;
 #[cfg(target_os = "linux")]
 mod clock;
 mod deleted_records;
