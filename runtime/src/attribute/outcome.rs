@@ -94,5 +94,9 @@ impl<T, E: FromLockError> Skippable for Result<Option<T>, E> {
 
 /// Logs an error that the return type has no room for.
 fn report(error: &LockError) {
-    tracing::error!(error = %Quiet(error), "a job did not finish: its lock failed");
+    if let LockError::Lost { .. } = error {
+        tracing::error!(error = %Quiet(error), "a job was stopped halfway: its lease was lost");
+    } else {
+        tracing::error!(error = %Quiet(error), "a job did not run: its lock was not acquired");
+    }
 }

@@ -166,8 +166,10 @@ impl PendingRequest {
             Attempt::Queued { ask_again, .. } => NotGranted::Queued(ask_again),
             Attempt::Busy { retry_after, expiry_added, kept } => {
                 if expiry_added {
-                    tracing::warn!("a lock was held without expiry, and was given the TTL");
-                    tracing::debug!(key = %self.key(), "the lock without expiry");
+                    tracing::warn!(
+                        "a lock's key had no expiry, so the lock would have been held for ever; it now expires after the TTL"
+                    );
+                    tracing::debug!(key = %self.key(), "the lock whose key had no expiry");
                 }
                 NotGranted::Held { left: retry_after, kept }
             }

@@ -26,7 +26,7 @@ use super::store_error::StoreError;
 /// # let locks = Locks::in_memory();
 /// match locks.mutex("nightly").try_lock().await {
 ///     Ok(lease) => lease.run(async { /* work */ }).await?,
-///     Err(error) if error.is_held_by_another() => println!("another server does it"),
+///     Err(error) if error.is_held_by_another() => println!("another process does it"),
 ///     Err(error) if error.is_store_failure() => println!("try again later: {error}"),
 ///     Err(error) => return Err(error),
 /// }
@@ -38,7 +38,12 @@ use super::store_error::StoreError;
 pub enum LockError {
     /// Others hold the lock or wait for it, and the call does not wait.
     #[error(
-        "`{key}` is not free: others hold it or wait for it; it may be free in {retry_after:?}, unless a lease is renewed; try again later, or set a longer wait"
+        "`{key}` was not acquired, and the call does not wait: {}",
+        if *kept {
+            format!("`hold_at_least` keeps it for another {retry_after:.1?}, although nobody holds it; try again then")
+        } else {
+            format!("others hold it or wait for it; try again later, or set `wait` (leases that are not renewed end within {retry_after:.1?})")
+        }
     )]
     #[non_exhaustive]
     Busy {
@@ -203,7 +208,7 @@ impl LockError {
     }
 
     /// Returns true if others hold the lock ([`Busy`](Self::Busy) or
-    /// [`TimedOut`](Self::TimedOut)): the quiet case, in which a job that another server
+    /// [`TimedOut`](Self::TimedOut)): the quiet case, in which a job that another process
     /// runs is skipped.
     #[must_use]
     pub fn is_held_by_another(&self) -> bool {

@@ -70,7 +70,7 @@ impl Connector {
     pub(super) fn log_no_hints(&self, error: &RedisError) {
         if !self.flags.has_logged_no_hints.swap(true, Ordering::Relaxed) {
             let server = &self.server.name;
-            tracing::info!(%server, %error, "the lock store sends no hints; waiters ask it often instead");
+            tracing::info!(%server, %error, "the lock store refuses pub/sub messages; waiters poll it instead");
         }
     }
 }

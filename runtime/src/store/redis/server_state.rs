@@ -94,7 +94,7 @@ impl ServerState {
     /// Uses a connection no more.
     pub(super) fn abandon(&self, link: &LinkState) {
         if !link.is_abandoned.swap(true, Ordering::Relaxed) {
-            tracing::warn!(server = %self.name, "abandoned the connection to the lock store; reconnecting");
+            tracing::warn!(server = %self.name, "the connection to the lock store failed; a new one replaces it");
             if !link.is_external {
                 lock(&self.abandoned).extend(link.name.get().cloned());
             }
