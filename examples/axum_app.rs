@@ -1,5 +1,5 @@
 //! Two limited routes: at most four reports are built at a time, and each order
-//! is changed by one request at a time, on all servers together.
+//! is changed by one request at a time, in all processes together.
 //!
 //! In two terminals, and then in a third:
 //!
@@ -15,7 +15,7 @@
 //! On ctrl-c or SIGTERM the app takes no more requests, and finishes the requests that it
 //! has, under their locks. Then it shuts its lock client down, and reports leases that are left.
 //!
-//! Without `REDIS_URL` it locks in memory, for one server alone.
+//! Without `REDIS_URL` it locks in memory, for one process alone.
 
 use std::error::Error;
 use std::io;
@@ -104,7 +104,7 @@ async fn update(
 }
 
 /// The number of reports that are being built, the greatest number so far, and the number of
-/// finished ones, on all servers together.
+/// finished ones, in all processes together.
 async fn stats(State(gauge): State<Gauge>) -> Result<Json<Value>, StatusCode> {
     let [inside, most, built] =
         gauge.read().await.map_err(|_| StatusCode::INTERNAL_SERVER_ERROR)?;

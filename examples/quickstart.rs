@@ -14,7 +14,7 @@ use tokio::time::sleep;
 /// Stands for the database.
 static IS_PAID: AtomicBool = AtomicBool::new(false);
 
-/// One at a time for each invoice, on all servers together: the attribute
+/// One at a time for each invoice, in all processes together: the attribute
 /// acquires the lock, renews it while the body runs, and releases it after.
 ///
 /// The lock only serialises the clerks. Each looks first whether another

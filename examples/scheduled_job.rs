@@ -1,4 +1,4 @@
-//! A job that every server starts at the same time, and that must run once.
+//! A job that every process starts at the same time, and that must run once.
 //!
 //! ```sh
 //! export REDIS_URL=redis://127.0.0.1/
@@ -25,7 +25,7 @@ async fn main() -> Result<(), LockError> {
     Locks::from_env().await?.install();
     match draw().await? {
         Some(number) => println!("drawn: {number}"),
-        None => println!("skipped: another server draws, or has just drawn"),
+        None => println!("skipped: another process draws, or has just drawn"),
     }
     Ok(())
 }

@@ -29,7 +29,7 @@ mod values;
 ///
 /// #[distributed_lock(key = "invoice:{invoice_id}", ttl = "10s")]
 /// async fn charge(invoice_id: u64) -> Result<u64, LockError> {
-///     Ok(invoice_id) // one at a time for each invoice, on all servers
+///     Ok(invoice_id) // one at a time for each invoice, in all processes
 /// }
 ///
 /// # #[tokio::main(flavor = "current_thread")]
@@ -204,7 +204,7 @@ mod values;
 /// has no room for it, the failure is logged as an error and the body does not run. Prefer
 /// `Result<(), E>`.
 ///
-/// A job that every server starts and one server runs:
+/// A job that every process starts and one process runs:
 ///
 /// ```
 /// use leasehold::{LockError, Locks, distributed_lock};

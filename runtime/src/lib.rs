@@ -15,12 +15,12 @@
 //!
 //! #[distributed_lock(key = "invoice:{invoice_id}", ttl = "10s")]
 //! async fn charge(invoice_id: u64) -> Result<u64, LockError> {
-//!     Ok(invoice_id) // one call at a time for each invoice, on all servers together
+//!     Ok(invoice_id) // one call at a time for each invoice, in all your processes together
 //! }
 //!
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), LockError> {
-//! Locks::in_memory().install(); // on servers: Locks::connect(url).await?.install()
+//! Locks::in_memory().install(); // in production: Locks::connect(url).await?.install()
 //! charge(42).await?;
 //! # Ok(())
 //! # }

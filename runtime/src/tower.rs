@@ -13,7 +13,7 @@
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let locks = Locks::in_memory();
 //!
-//! // Four reports at a time, on all servers together.
+//! // Four reports at a time, in all your processes together.
 //! let layer = LockLayer::semaphore(&locks, "reports", 4);
 //! let service = layer.layer(tower::service_fn(|_: Request<()>| async {
 //!     Ok::<_, Infallible>(Response::new(Full::new(Bytes::from("a report"))))

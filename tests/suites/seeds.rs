@@ -155,7 +155,7 @@ fn one_of_n_draws() {
         for mut process in processes {
             let line = process.line().expect("it says what it did");
             match &*line {
-                "skipped: another server draws, or has just drawn" => {}
+                "skipped: another process draws, or has just drawn" => {}
                 line if line.starts_with("drawn: ") => drawn += 1,
                 line => panic!("{line}"),
             }
