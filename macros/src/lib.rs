@@ -34,7 +34,7 @@ mod values;
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), LockError> {
-/// Locks::in_memory().install(); // on servers: Locks::connect(url).await?.install()
+/// Locks::in_memory().install(); // in production: Locks::connect(url).await?.install()
 /// assert_eq!(charge(42).await?, 42);
 /// # Ok(())
 /// # }
@@ -137,7 +137,7 @@ mod values;
 ///
 /// #[distributed_lock(key = "catalogue:{shop}", mode = "write")]
 /// async fn change(shop: u64) -> Result<(), LockError> {
-///     Ok(()) // while nobody shows it, on any server
+///     Ok(()) // while nobody shows it, in any process
 /// }
 /// ```
 ///
@@ -150,9 +150,9 @@ mod values;
 /// fencing token, the remaining time, and `lost()`, which resolves when the lease is lost.
 /// Functions that the body calls find the same handle with `LeaseHandle::current()`.
 ///
-/// The fencing token is for the resource to check. A process can stand still past the end
-/// of its lease and go on for a moment when it wakes up. By then the resource has seen a
-/// newer token if a newer holder has written, and refuses the write.
+/// The fencing token is for the resource to check. A process can be paused past the end of
+/// its lease, and goes on for a moment when it wakes up. If a newer holder has written
+/// meanwhile, the resource has seen a newer token and refuses the late write.
 ///
 /// ```
 /// use leasehold::{LockError, distributed_lock};

@@ -33,9 +33,10 @@
 //!
 //! # Refusals
 //!
-//! A request is refused before it reaches the inner service, or if its lock is lost while it
-//! runs. Errors of the inner service pass through. A refusal is a response with a problem
-//! body after RFC 9457, which does not name the lock:
+//! The layer refuses a request before it reaches the inner service. It also answers a
+//! request itself if the lock is lost while the request runs. Errors of the inner service
+//! pass through. A refusal is a response with a problem body after RFC 9457, which does not
+//! name the lock:
 //!
 //! | status | when | `Retry-After` |
 //! |---|---|---|
@@ -43,7 +44,7 @@
 //! | 409 | another request holds the mutex, or holds the read-write lock in a mode that excludes this one | 1; the rest, rounded up, if only [`hold_at_least`](crate::Mutex::hold_at_least) keeps the mutex |
 //! | 429 | the semaphore is full | 1 |
 //! | 429 or 503 | more requests wait for the semaphore, or for another lock, than [`max_waiters`](LockLayer::max_waiters) allows | 1 |
-//! | 503 | the lock store failed | 1 |
+//! | 503 | the lock store failed, or the lock client was shut down | 1 |
 //! | 503 | the lock was lost while the request ran, or the request held it for its [`max_hold`](LockLayer::max_hold) | |
 //! | 500 | an option is out of its range, or the name is in use by another kind of lock | |
 //!
@@ -54,8 +55,8 @@
 //! # How long the lock is held
 //!
 //! The lock is held until the response's *body* has ended or was dropped, not only until
-//! the head is ready: see [`LeaseBody`]. When the client goes away, the server drops the
-//! handler or the body, and the lock is released in the background.
+//! the head is ready: see [`LeaseBody`]. When the HTTP client disconnects, the HTTP server
+//! drops the handler or the body, and the lock is released in the background.
 //!
 //! If the lease is lost while the handler runs, the handler is dropped at its next
 //! `.await`, and the response is 503 without `Retry-After`: part of the work may be done.
@@ -66,7 +67,7 @@
 //! After ten minutes the lock is lost, unless [`max_hold`](LockLayer::max_hold) says
 //! otherwise, so that a stuck request does not hold it for ever. This includes long
 //! streams, such as server-sent events under a semaphore, or a large download by a slow
-//! client. They go on, but others get their permits.
+//! HTTP client. They go on, but others get their permits.
 //!
 //! # The lease in the handler
 //!
@@ -79,8 +80,8 @@
 //! A transaction belongs inside the handler, with its commit. If a middleware outside of
 //! this layer commits, the next holder may start before the commit.
 //!
-//! With an upgrade (101) the lock is released after the head. The connection goes on without
-//! the lock.
+//! If the response switches protocols (101, as for a WebSocket), the lock is released after
+//! the head. The connection goes on without the lock.
 //!
 //! # Where to put it
 //!
@@ -90,8 +91,8 @@
 //! - *A time-out* around this layer includes the wait for the lock. One inside does not.
 //!   Either frees the lock when it fires.
 //!
-//! A slow client holds a lock while it sends the request's body or reads the response's. If
-//! strangers choose the key, limit both.
+//! A slow HTTP client holds a lock while it sends the request's body or reads the
+//! response's. If strangers choose the key, limit the time for both.
 //!
 //! The layer makes the inner service ready before it asks for the lock, and keeps it ready
 //! meanwhile. If that reserves something, as in a concurrency limit, requests that wait for

@@ -63,9 +63,10 @@ impl LocksBuilder {
     /// Lets a released mutex or permit go directly to the next waiter in this process,
     /// without asking the server. The default is `true`.
     ///
-    /// This makes a lock that many tasks of one process want change hands hundreds of times
-    /// faster. A process keeps a lock in this way for at most 20 ms and 64 leases. Then
-    /// waiters in other processes have their turn, in the order in which they came.
+    /// If many tasks of one process want the same lock, it changes hands hundreds of times
+    /// faster. A process keeps a lock in this way for at most 20 ms or 64 leases, whichever
+    /// ends first. Then waiters in other processes have their turn, in the order in which
+    /// they came.
     ///
     /// With `false`, each release goes to the first waiter, whichever process it is in.
     pub fn hand_over_in_process(mut self, hands_over: bool) -> Self {

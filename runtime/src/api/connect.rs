@@ -69,7 +69,7 @@ impl Locks {
     /// # Errors
     ///
     /// - [`LockError::InvalidOption`] if the variable is not set, is malformed, or needs a
-    ///   missing feature. There is no fallback to memory: locks that each server keeps for
+    ///   missing feature. There is no fallback to memory: locks that each process keeps for
     ///   itself protect nothing.
     /// - [`LockError::Store`] if the server can't be reached within a second, or refuses.
     ///

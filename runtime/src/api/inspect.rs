@@ -78,8 +78,8 @@ impl Locks {
         held.map_err(|error| LockError::store(Step::Inspect, &key, error))
     }
 
-    /// Takes a lock of any kind from all its holders, and hands it to the next waiter at
-    /// once: for an operator, when a holder is stuck.
+    /// Takes a lock of any kind from all its holders, and wakes the first waiter: for an
+    /// operator, when a holder is stuck.
     ///
     /// All leases of the lock are lost with the reason
     /// [`LossReason::Forced`](crate::LossReason), and so are all permits. The store
@@ -87,10 +87,11 @@ impl Locks {
     /// milliseconds.
     ///
     /// A holder that gets no message learns of it from its next renewal, within a third of
-    /// its TTL, or at its deadline with `auto_renew(false)`. No message arrives if it is
-    /// lost, on a cluster, on a quorum, and with a pool of your own. Until then two holders
-    /// may work. The fencing token has moved on, so the resource refuses a former holder of
-    /// a mutex, a reentrant mutex or a write lock. Permits and readers have no token.
+    /// its TTL, or at its deadline with `auto_renew(false)`. No message arrives on a cluster
+    /// or with a connection pool of your own, and any message can be lost. Until then two
+    /// holders may work. A resource that checks fencing tokens refuses the former holder
+    /// once it has seen a newer token: the next holder's, or the one that this call returns
+    /// ([`Forced::Released`](crate::Forced)). Permits and readers have no token.
     ///
     /// # Errors
     ///

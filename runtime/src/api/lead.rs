@@ -64,16 +64,17 @@ impl Mutex {
     /// Of all processes that call this, one runs its future.
     ///
     /// If the lease is lost, the future is dropped. When the lock is acquired again, `work`
-    /// makes a new one. When the future is ready, the lock is released, and the output is
-    /// returned: this process does not lead again. So work without an end is a plain `loop`
-    /// with an `.await` in it. Do not leave it after a loss: this process would not lead again.
+    /// makes a new one. When the future returns, `lead` releases the lock and returns the
+    /// output: this process does not lead again. So work without an end is a plain `loop`
+    /// with an `.await` in it. Do not break out of the loop when the lease is lost: `lead`
+    /// drops the future by itself, and leads again later.
     ///
     /// If the store fails, the client logs a warning and tries again until it answers. The
     /// options of the mutex apply, except `wait`. With `max_hold`, the others have their
     /// turn after that time.
     ///
     /// Tasks that the future has spawned go on without the lock. Protect shared data with
-    /// the fencing token, as under any lock: a process that stood still may finish one more
+    /// the fencing token, as under any lock: a process that was paused may finish one more
     /// step when it wakes up.
     ///
     /// etcd and Consul call this leader election too.

@@ -42,7 +42,7 @@ use crate::store::{ClientId, ClientInfo, Store};
 /// # async fn main() -> Result<(), leasehold::LockError> {
 /// use leasehold::Locks;
 ///
-/// let locks = Locks::in_memory(); // on servers: Locks::connect(url).await?
+/// let locks = Locks::in_memory(); // in production: Locks::connect(url).await?
 /// let lease = locks.mutex("order:42").lock().await?;
 /// lease.release().await?;
 /// # Ok(())

@@ -1,4 +1,4 @@
-//! The mutex: one holder at a time, across all servers.
+//! The mutex: one holder at a time, across all processes.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -69,8 +69,8 @@ impl Mutex {
     /// How long the lock stays held after its grant, even if it is released sooner: 0 to 24
     /// h, by default 0.
     ///
-    /// Use it for jobs that several servers start at the same time. A server that comes a
-    /// little late, when the first has already finished, is refused as well. The idea is
+    /// Use it for jobs that several processes start at the same time. A process that starts
+    /// a little late, when the first has already finished, is refused as well. The idea is
     /// ShedLock's `lockAtLeastFor`.
     pub fn hold_at_least(mut self, time: Duration) -> Self {
         self.spec.options.hold_at_least = time;

@@ -1,4 +1,4 @@
-//! The semaphore: a limit on how much runs at a time, across all servers.
+//! The semaphore: a limit on how much runs at a time, across all processes.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,8 +18,8 @@ use crate::store::Kind;
 /// none is given back twice. Requests are served in the order in which they came. Permits
 /// have no fencing token, because several holders are valid at the same time.
 ///
-/// Each caller brings its own limit, and keeps to it: the store compares it with all
-/// permits that are held. So a limit may change while servers of an old and a new version
+/// Each call passes its own limit, and the store compares that limit with all permits that
+/// are held. So a deploy can change the limit: processes with the old and the new one can
 /// run side by side.
 ///
 /// The idea is Redisson's `RPermitExpirableSemaphore`.
@@ -77,7 +77,7 @@ impl Semaphore {
     ///
     /// Clients are served in the order in which they came, and so are the tasks of one
     /// client. A client with several waiting tasks hands a permit over among them for at
-    /// most 20 ms and 64 leases.
+    /// most 20 ms or 64 leases, whichever ends first.
     ///
     /// # Errors
     ///

@@ -10,7 +10,7 @@ pub use super::store_error::Outcome;
 use super::store_error::StoreError;
 
 /// The error of every call: why a lock was not acquired, is no longer held, or could not be
-/// looked at.
+/// inspected.
 ///
 /// Its text contains the cause, and [`source`](Error::source) is `None`. So one line of a
 /// log (`error = %error`) says everything, and a printed chain (`{:#}` of `anyhow`) repeats
@@ -80,8 +80,8 @@ pub enum LockError {
     },
     /// The lease ended before its holder released it.
     ///
-    /// This is the only error after which the work may have begun. Check what it has done
-    /// before you try again.
+    /// When an annotated function returns it, the body had begun and was stopped. Check what
+    /// the work has done before you try again.
     #[error(
         "the lease of `{key}` was lost: {reason}; the work under it was not protected to its end"
     )]
@@ -208,8 +208,8 @@ impl LockError {
     }
 
     /// Returns true if others hold the lock ([`Busy`](Self::Busy) or
-    /// [`TimedOut`](Self::TimedOut)): the quiet case, in which a job that another process
-    /// runs is skipped.
+    /// [`TimedOut`](Self::TimedOut)). A job that another process runs already can then be
+    /// skipped quietly.
     #[must_use]
     pub fn is_held_by_another(&self) -> bool {
         matches!(self, Self::Busy { .. } | Self::TimedOut { .. })
@@ -257,10 +257,11 @@ impl fmt::Display for Quiet<'_> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LossReason {
-    /// It was not renewed in time: the store could not be reached, or this process stood
-    /// still.
+    /// It was not renewed in time: the store could not be reached or lost the lease, or this
+    /// process was paused.
     Expired,
-    /// Another request holds the lock, or has held it since.
+    /// It was not renewed in time, and another request has acquired the lock since, or
+    /// something overwrote its record.
     Taken,
     /// [`Locks::force_release`](crate::Locks::force_release) took the lock.
     Forced,

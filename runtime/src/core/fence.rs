@@ -4,7 +4,7 @@ use std::fmt;
 
 /// A fencing token: a number that grows with each exclusive grant of a lock.
 ///
-/// A lease can end while its holder still works, because the process stood still for a
+/// A lease can end while its holder still works, because the process was paused for a
 /// while. Send the token with every read and write to the resource, and let the resource
 /// refuse a token that is older than the newest it has seen. Then a late write of an
 /// earlier holder changes nothing. The token fits an `i64` column.

@@ -8,7 +8,7 @@ const LONGEST: usize = 512;
 
 /// The checked name of a lock: 1 to 512 bytes of UTF-8 without control characters.
 ///
-/// Equal names are the same lock, on every server that uses the same store.
+/// Equal names are the same lock for all clients of the same store and prefix.
 ///
 /// On a Redis Cluster all keys of a lock live in one slot. Locks whose names contain the
 /// same `{tag}` with something around it, such as `order:{42}:pdf` and `order:{42}:mail`,

@@ -177,8 +177,8 @@ impl LeaseSet {
 
     /// Runs a future, and drops it when one of the leases is lost.
     ///
-    /// The deadlines are checked before each poll, so work that stood still past one does
-    /// not go on.
+    /// The deadlines are checked before each poll, so work that was paused past one does not
+    /// go on.
     ///
     /// # Errors
     ///

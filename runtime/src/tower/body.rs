@@ -13,10 +13,10 @@ pin_project! {
     /// The body of a response from a [`LockService`](super::LockService): that of the inner
     /// service, which holds the lease until its end, or that of a refusal.
     ///
-    /// The release begins at the first of these: the last frame was given to the server,
-    /// the body failed, or the body was dropped. If there is nothing to send, as with
-    /// status 204, it begins at once. A server may drop the body of a response to HEAD
-    /// unread.
+    /// The release begins at the first of these: the last frame was given to the HTTP
+    /// server, the body failed, or the body was dropped. If there is nothing to send, as
+    /// with status 204, it begins at once. An HTTP server may drop the body of a response to
+    /// HEAD unread.
     ///
     /// Nothing waits for the release: it runs in the background. Trailers, the size hint
     /// and errors pass through. While the body is polled and holds the lease,

@@ -210,7 +210,7 @@ fn some(key: impl IntoLockKey) -> Result<Option<LockKey>, KeyError> {
     key.into_lock_key().map(Some).map_err(KeyError::new)
 }
 
-/// Why no key could be made for a request. Its text is for the client to read.
+/// Why no key could be made for a request. The HTTP client gets to read its text.
 ///
 /// # Examples
 ///
@@ -229,8 +229,8 @@ pub struct KeyError {
 impl KeyError {
     /// Makes an error from a text, or with the text of another error.
     ///
-    /// Of [`LockError::InvalidKey`] it takes only the problem, because the client must not
-    /// read the name.
+    /// Of [`LockError::InvalidKey`] it takes only the problem, because the HTTP client must
+    /// not read the name.
     pub fn new(error: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         let error = error.into();
         let text = match error.downcast_ref() {

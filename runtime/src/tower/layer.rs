@@ -172,8 +172,8 @@ impl<K> LockLayer<K> {
     /// How long a lease lasts without a renewal: 100 ms to 24 h, by default 30 s. The
     /// client renews it every third of this time.
     ///
-    /// A server that dies keeps the lock for at most this long. It does not limit requests;
-    /// [`max_hold`](Self::max_hold) does.
+    /// If the process dies, its locks are free after this time. The TTL does not limit how
+    /// long a request may run; [`max_hold`](Self::max_hold) does.
     #[must_use]
     pub fn ttl(mut self, ttl: Duration) -> Self {
         self.policy.ttl = Some(ttl);
@@ -183,9 +183,9 @@ impl<K> LockLayer<K> {
     /// How long a request waits for its lock: a duration, or [`Wait::Forever`]. The default
     /// is 0: it is refused at once.
     ///
-    /// Waiting requests queue up in this server, each with its connection and its memory.
-    /// [`max_waiters`](Self::max_waiters) limits their number. When a client goes away, its
-    /// request stops waiting.
+    /// Each waiting request keeps a connection and memory of this process.
+    /// [`max_waiters`](Self::max_waiters) limits their number. When an HTTP client
+    /// disconnects, its request stops waiting.
     #[must_use]
     pub fn wait(mut self, wait: impl Into<Wait>) -> Self {
         self.policy.wait = wait.into();
@@ -199,10 +199,10 @@ impl<K> LockLayer<K> {
     /// semaphore, with 503 by the others. With 0 nobody waits, as with a
     /// [`wait`](Self::wait) of 0. Without a wait nothing is counted.
     ///
-    /// A request counts until it has its lock, is refused, or its client goes away. Over
-    /// Redis that includes the round trip that acquires a free lock, so a small number also
-    /// limits how many requests acquire at the same time. Requests that wait for a failing
-    /// store count too. Above the limit they are refused even with
+    /// A request counts until it has its lock, is refused, or its HTTP client disconnects.
+    /// Over Redis that includes the round trip that acquires a free lock, so a small number
+    /// also limits how many requests acquire at the same time. Requests that wait for a
+    /// failing store count too. Above the limit they are refused even with
     /// [`fail_open`](Self::fail_open).
     ///
     /// This layer and its clones count together. Other layers and other processes have
@@ -230,10 +230,10 @@ impl<K> LockLayer<K> {
     /// Lets requests pass *without a lock*, with a warning, if the lock store fails. By
     /// default they are refused with status 503.
     ///
-    /// Use it for limits that protect a server, when serving matters more than the limit.
-    /// Never use it for a lock that protects data. A failing store is asked again for a
-    /// second before a request passes. Such a request has no
-    /// [`LeaseHandle`](crate::LeaseHandle).
+    /// Use it for limits that protect your service from load, if serving matters more than
+    /// the limit. Never use it for a lock that protects data. Before a request passes, the
+    /// layer retries for one second or for [`wait`](Self::wait), whichever is longer; on a
+    /// quorum for `wait` only. Such a request has no [`LeaseHandle`](crate::LeaseHandle).
     #[must_use]
     pub fn fail_open(mut self) -> Self {
         self.policy.fails_open = true;

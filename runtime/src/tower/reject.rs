@@ -96,8 +96,8 @@ impl Refusal {
         }
     }
 
-    /// When a client may try again, in whole seconds: the `Retry-After` of the built-in
-    /// response.
+    /// When the HTTP client may try again, in whole seconds: the `Retry-After` of the
+    /// built-in response.
     ///
     /// It is one second. If only `hold_at_least` keeps a mutex, it is the rest of that
     /// time, rounded up. It does not say when a lease ends, because the holder renews it,

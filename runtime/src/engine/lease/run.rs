@@ -11,8 +11,8 @@ impl Lease {
     /// Runs a future under the lease, and drops it when the lease is lost. Inside,
     /// [`LeaseHandle::current`](crate::LeaseHandle::current) returns this lease's handle.
     ///
-    /// The deadline is checked before each poll, so work that stood still past it does not
-    /// go on.
+    /// The deadline is checked before each poll, so work that was paused past it does not go
+    /// on.
     ///
     /// # Errors
     ///
