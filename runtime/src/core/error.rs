@@ -42,7 +42,7 @@ pub enum LockError {
         if *kept {
             format!("`hold_at_least` keeps it for another {retry_after:.1?}, although nobody holds it; try again then")
         } else {
-            format!("others hold it or wait for it; try again later, or set `wait` (leases that are not renewed end within {retry_after:.1?})")
+            format!("others hold it or wait for it; try again later, or let the call wait; a lease that is not renewed ends within {retry_after:.1?}")
         }
     )]
     #[non_exhaustive]
@@ -61,9 +61,9 @@ pub enum LockError {
     #[error(
         "`{key}` was not acquired within {waited:.1?}: {}",
         if *held_by_caller {
-            "the caller itself holds it, because it runs under a lease of it; acquire it once, around both, or use a `reentrant_mutex` with one owner"
+            "the caller itself holds it, because it runs under a lease of it; acquire the lock once, around both uses, or use a `reentrant_mutex` with one owner"
         } else {
-            "others held it, or were before it in the queue; wait longer, or hold it for a shorter time; a mutex is not reentrant, so check that the caller does not hold it already"
+            "others held it, or were ahead in the queue; wait longer, or hold the lock for a shorter time; if the caller held it already, it waited for itself: a mutex is not reentrant"
         }
     )]
     #[non_exhaustive]
@@ -139,7 +139,7 @@ pub enum LockError {
     },
     /// The owner holds the read-write lock already, and would wait for itself.
     #[error(
-        "the owner that asks to write `{key}` holds it already, and would wait for itself; release its lease first, or use `try_write` if it is the only reader"
+        "the owner that asks to write `{key}` holds it already, and would wait for itself; release its other lease first, or use `try_write` if the owner is the only reader"
     )]
     #[non_exhaustive]
     WouldDeadlock {

@@ -70,8 +70,8 @@ impl RequestKey for &'static str {
 /// or a `Result` of a key or of an `Option`. An error is answered with status 400, and so
 /// is a name that no lock can have.
 ///
-/// Put values from outside through [`KeyTemplate`](crate::KeyTemplate), so that they can't
-/// name another lock.
+/// Build keys from untrusted values with [`KeyTemplate`](crate::KeyTemplate), so that no
+/// value can name another lock.
 ///
 /// # Examples
 ///

@@ -233,7 +233,8 @@ impl<K> LockLayer<K> {
     /// Use it for limits that protect your service from load, if serving matters more than
     /// the limit. Never use it for a lock that protects data. Before a request passes, the
     /// layer retries for one second or for [`wait`](Self::wait), whichever is longer; on a
-    /// quorum for `wait` only. Such a request has no [`LeaseHandle`](crate::LeaseHandle).
+    /// quorum for `wait` only. A request that passes has no
+    /// [`LeaseHandle`](crate::LeaseHandle).
     #[must_use]
     pub fn fail_open(mut self) -> Self {
         self.policy.fails_open = true;
