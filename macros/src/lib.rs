@@ -1,5 +1,5 @@
-//! The macros of [`leasehold`], which re-exports it: depend on that crate,
-//! not on this one.
+//! The macros of [`leasehold`], which re-exports them: depend on that crate, not on this
+//! one.
 //!
 //! [`leasehold`]: https://docs.rs/leasehold
 
@@ -173,9 +173,9 @@ mod values;
 ///
 /// # Which client
 ///
-/// The client that `locks` names; else the client of the task's `Locks::scope`; else the
-/// installed client (`Locks::install`). If there is none, the call fails with
-/// `LockError::NotInstalled`.
+/// The call uses the client that `locks` names. Without `locks` it uses the client of the
+/// task's `Locks::scope`, and outside of a scope the installed one (`Locks::install`). If
+/// there is none, the call fails with `LockError::NotInstalled`.
 ///
 /// ```
 /// use leasehold::{LockError, Locks, distributed_lock};
@@ -201,8 +201,7 @@ mod values;
 /// With `if_held = "skip"` it returns `()`, `Option<_>`, `Result<(), E>` or
 /// `Result<Option<_>, E>`. If others hold the lock, the function quietly returns `()`,
 /// `None`, `Ok(())` or `Ok(None)`. Any other failure is returned as the error. If the type
-/// has no room for it, the failure is logged as an error and the body does not run. Prefer
-/// `Result<(), E>`.
+/// has no room for an error, the failure is only logged. Prefer `Result<(), E>`.
 ///
 /// A job that every process starts and one process runs:
 ///
@@ -241,8 +240,8 @@ mod values;
 ///
 /// After the body, however it ends (its last expression, `return`, `?`), and before the
 /// result is returned. So the caller finds the lock free. A failed release is logged and
-/// never replaces the body's result. With `hold_at_least` the lock stays held, without a
-/// holder, for the rest of that time.
+/// never replaces the body's result. With `hold_at_least` nobody can acquire the lock for
+/// the rest of that time, although nobody holds it.
 ///
 /// A transaction belongs inside the function, with its commit. If the caller commits, the
 /// next holder may start before the commit.

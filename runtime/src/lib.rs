@@ -157,7 +157,7 @@ pub use crate::store::{ClientId, ClientInfo, Forced, Holder, LockInfo, LockKind,
 pub use crate::tower::LockLayer;
 #[cfg(feature = "axum")]
 pub use crate::tower::path_key;
-/// The version of bb8-redis that [`LocksBuilder::connect_pool`] takes a pool of.
+/// The crate bb8-redis, in the version whose pools [`LocksBuilder::connect_pool`] accepts.
 #[cfg(feature = "bb8")]
 pub use bb8_redis;
 #[cfg(feature = "macros")]

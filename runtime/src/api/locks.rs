@@ -29,8 +29,8 @@ use crate::store::{ClientId, ClientInfo, Store};
 /// it may live in a `static`, and outlive the runtime that made it. Waiting needs the
 /// timers of a Tokio runtime, which `#[tokio::main]` provides.
 ///
-/// A process that was forked without `exec` has no such thread. All its commands fail at
-/// once; connect a new client there.
+/// A child that was forked without `exec` has no such thread. All commands of the copied
+/// client fail at once; connect a new client in the child.
 ///
 /// When the last clone and the last lease are dropped, the client finishes the pending
 /// releases, for at most 2 seconds.
@@ -179,7 +179,7 @@ impl Locks {
     ///
     /// - [`LockError::Lost`] if the lease has ended, or somebody else has adopted it.
     /// - [`LockError::Store`] if the store failed for a second; at once if it refuses the
-    ///   client. The ticket may be spent then. If so, the lock is released in the
+    ///   client. The ticket may be used up then. If so, the lock is released in the
     ///   background.
     /// - [`LockError::InvalidOption`] if the ticket's text was changed, and has a time out
     ///   of its range.
@@ -193,7 +193,7 @@ impl Locks {
     /// # Cancel safety
     ///
     /// If the future is dropped before it is ready, this client holds nothing. The ticket
-    /// may be spent.
+    /// may be used up.
     ///
     /// # Examples
     ///
@@ -211,8 +211,8 @@ impl Locks {
         adopt(&self.shared, ticket).await
     }
 
-    /// Makes this the client that `#[distributed_lock]` uses in this process. A task's
-    /// [scope](Self::scope) and an attribute's `locks = …` come before it.
+    /// Makes this the client that `#[distributed_lock]` uses in this process, unless the
+    /// attribute says `locks = …` or the task runs in a [scope](Self::scope).
     ///
     /// A second call replaces the client, and logs a warning.
     pub fn install(&self) {
@@ -227,8 +227,8 @@ impl Locks {
     /// Runs a future whose attributes use this client, whatever is installed. So each test
     /// can have its own.
     ///
-    /// Tasks that the future spawns, and handlers of a server, are outside of the scope.
-    /// Wrap their futures as well, or name a client with `locks = …`.
+    /// Tasks that the future spawns are outside of the scope, and so are the handlers of an
+    /// HTTP server. Wrap their futures as well, or name a client with `locks = …`.
     ///
     /// # Cancel safety
     ///

@@ -22,7 +22,9 @@ use crate::engine::shared::Shared;
 /// common never wait for each other.
 ///
 /// On a cluster, one command acquires only locks that share a slot: see
-/// [`LockKey`](crate::LockKey).
+/// [`LockKey`](crate::LockKey). With several
+/// [`connections`](crate::LocksBuilder::connections), it acquires only locks that share a
+/// connection.
 ///
 /// The idea is Redisson's `MultiLock`; the fixed order is ours.
 ///

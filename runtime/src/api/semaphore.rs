@@ -97,7 +97,7 @@ impl Semaphore {
     /// Safe: if the future is dropped before it is ready, it holds no permit. Its place in
     /// the queue goes to the next task of this client that waits for the same semaphore. If
     /// there is none, the place, or a permit in flight, is taken back in the background. If
-    /// the store can't be reached, it ends with its TTL, or after 6 s if that is longer.
+    /// the store can't be reached, it ends after the TTL or after 6 s, whichever is longer.
     ///
     /// # Examples
     ///

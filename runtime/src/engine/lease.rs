@@ -26,16 +26,16 @@ use crate::store::Ended;
 /// How often a release, or a renewal by hand, is sent before it fails.
 const TRIES: u32 = 3;
 
-/// The guard of one acquired lock: it is renewed while it lives, and released when it is
-/// dropped.
+/// The guard of one acquired lock: the client renews it until it is dropped, and then
+/// releases the lock.
 ///
-/// The client renews it every third of its TTL, so it may be held for longer than the TTL.
+/// The client renews it every third of its TTL, so you may hold it for longer than the TTL.
 /// If the process dies, nobody renews it, and the lock is free after the TTL.
 ///
 /// A drop can't wait for the store. It hands the release to the client's keeper, which
-/// works even when the caller's runtime is gone. When the thread that dropped the lease
-/// ends, it waits for the release, for at most 2 seconds. Call [`release`](Self::release)
-/// to learn whether the lock was held to the end.
+/// works even when the caller's runtime is gone. If the thread that dropped the lease ends
+/// meanwhile, its end waits for the release, for at most 2 seconds. Call
+/// [`release`](Self::release) to learn whether the lock was held to the end.
 ///
 /// # Examples
 ///
@@ -177,9 +177,9 @@ impl Lease {
     /// renewals, until [`Locks::adopt`](crate::Locks::adopt) takes it over or its TTL is
     /// over.
     ///
-    /// This guard and its handles are spent before the ticket exists. The lease lasts for
-    /// [`remaining`](Self::remaining), so [`renew`](Self::renew) it before if the ticket
-    /// has a long way to go. The rest of `hold_at_least` and `max_hold` travels with the
+    /// Afterwards the state of this lease's handles is `Released`. The ticket is valid for
+    /// [`remaining`](Self::remaining), so call [`renew`](Self::renew) first if it may take
+    /// long to arrive. What is left of `hold_at_least` and `max_hold` travels with the
     /// ticket. Their clock stops on the way, and goes on from the adoption.
     ///
     /// # Errors

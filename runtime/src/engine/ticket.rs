@@ -19,9 +19,9 @@ use crate::store::{Kind, Owner, RequestId, Store};
 /// is over.
 ///
 /// Put it into a message or a job's arguments with [`Display`](fmt::Display) and
-/// [`FromStr`], or as a string with serde. A text that is no ticket is
-/// [`LockError::InvalidOption`]. Anyone who has the ticket can have the lock, so
-/// treat it as a password. `Debug` shows only the name of the lock.
+/// [`FromStr`], or as a string with serde. Parsing any other text fails with
+/// [`LockError::InvalidOption`]. Anyone who has the ticket can take the lock, so treat it
+/// as a password. `Debug` shows only the name of the lock.
 ///
 /// # Examples
 ///

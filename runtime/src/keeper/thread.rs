@@ -40,7 +40,7 @@ impl Thread {
     pub(crate) fn start() -> Result<Self, LockError> {
         let failed = |error: std::io::Error| LockError::Store {
             step: Step::Connect,
-            what: "anything: the lock client's thread did not start".to_owned(),
+            what: "the server: the lock client's thread did not start".to_owned(),
             outcome: Outcome::NotRun,
             cause: Box::new(error),
         };

@@ -30,12 +30,13 @@ use crate::engine::lease::LeaseHandle;
 /// A request is refused with status 400 if its route lacks a parameter of the template or
 /// has it twice, and if the value is empty, is not UTF-8, or makes the name too long.
 ///
-/// Put the layer on the methods of a route: `put(update).route_layer(…)`. Then it ignores
-/// requests that no handler answers. Three other calls know the parameters too:
-/// `put(update).layer(…)`, `Router::route_layer` and `Router::layer`. With these, a wrong
-/// method takes the lock before it is answered with 405, or with 409 if the lock is held.
-/// With `Router::layer`, a wrong path is answered with 400 instead of 404. A layer around
-/// the finished router (`layer.layer(router)`) sees no parameters, and refuses everything.
+/// Put the layer on the methods of a route: `put(update).route_layer(…)`. Then only
+/// requests that reach a handler take the lock. The parameters are also known with
+/// `put(update).layer(…)`, `Router::route_layer` and `Router::layer`. But there a request
+/// with a wrong method takes the lock before it is answered with 405, or gets 409 if the
+/// lock is held. With `Router::layer`, a request with a wrong path gets 400 instead of 404.
+/// A layer around the finished router (`layer.layer(router)`) sees no parameters, and
+/// refuses everything.
 ///
 /// # Panics
 ///

@@ -196,8 +196,8 @@ impl<K> LockLayer<K> {
     /// semaphore its limit plus 256.
     ///
     /// The next request is refused at once, with `Retry-After: 1`: with status 429 by a
-    /// semaphore, with 503 by the others. With 0 nobody waits, as with a
-    /// [`wait`](Self::wait) of 0. Without a wait nothing is counted.
+    /// semaphore, with 503 by the others. With 0 no request waits, as with a
+    /// [`wait`](Self::wait) of 0. Without a `wait` the number has no effect.
     ///
     /// A request counts until it has its lock, is refused, or its HTTP client disconnects.
     /// Over Redis that includes the round trip that acquires a free lock, so a small number

@@ -31,8 +31,9 @@ impl LocksBuilder {
     /// `?sentinel_user=…&sentinel_password=…`. Percent-encode special characters in them.
     /// Add `?protocol=resp2` for a server or a proxy that does not support RESP3.
     ///
-    /// When the connection breaks, or the server turns out to be a replica, the client asks
-    /// the sentinels again. So a failover lasts as long as the sentinels need for it.
+    /// With sentinels: when the connection breaks, or the server turns out to be a replica,
+    /// the client asks the sentinels again. So the outage of a failover lasts until the
+    /// sentinels have promoted a new master.
     ///
     /// On connecting, the client logs a warning for each setting of the server that is
     /// dangerous for locks, such as a policy that evicts keys.
@@ -76,10 +77,10 @@ impl LocksBuilder {
     /// a missing permission is not an error here: it appears in the log and in the error of
     /// each acquisition.
     ///
-    /// The client logs one warning that it is not connected yet, and one event of level
-    /// INFO when it is. It never gives up: the next attempt starts at most 5 s after the
-    /// last attempt, and at most 500 ms while somebody asks for a lock. The pauses are
-    /// partly random.
+    /// The client logs one warning that it is not connected yet, and another one each time
+    /// the cause changes between a temporary and a lasting one. When it is connected, it
+    /// logs that at level INFO. It never gives up. It tries again within 5 s, and within 500
+    /// ms while somebody asks for a lock. The pauses are partly random.
     ///
     /// Prefer [`connect`](Self::connect) if the program should end when it can't reach its
     /// server.
@@ -163,8 +164,9 @@ impl LocksBuilder {
         Ok(self.keep(thread, Arc::new(store), id))
     }
 
-    /// Connects to a quorum of independent servers, and waits for a majority of them. Give one URL for each server: an odd number, at least three, of masters
-    /// without replicas.
+    /// Connects to a quorum of independent servers, and waits for a majority of them. Give
+    /// one URL for each server. The servers are an odd number of masters without replicas,
+    /// at least three.
     ///
     /// A minority of the servers may be down, now or later.
     ///
