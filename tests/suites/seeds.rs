@@ -276,6 +276,7 @@ async fn release_wakes_exactly_one() {
             tokio::task::yield_now().await;
         }
     }
+    let begun = std::time::Instant::now();
     server.forget_stats().await;
     held.release().await.unwrap();
     let lease = grants.recv().await.unwrap();
@@ -284,7 +285,11 @@ async fn release_wakes_exactly_one() {
         tokio::task::yield_now().await;
     }
     assert_eq!(server.stats("publish").await.0, 1);
-    assert_eq!(server.script_calls().await, 2, "a release and a confirmation");
+    let calls = u128::from(server.script_calls().await);
+    // Each of the other 19 asks every 2 seconds to show that it is alive. On a busy machine some
+    // of these asks fall into the time between the release and the count.
+    let heartbeats = 19 * begun.elapsed().as_millis() / 2000 + 1;
+    assert!(calls <= 2 + heartbeats, "{calls} calls for a release and a confirmation");
     assert!(is_pending(&mut Box::pin(grants.recv())).await);
     lease.release().await.unwrap();
     grants.recv().await.unwrap().release().await.unwrap();
