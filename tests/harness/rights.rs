@@ -35,7 +35,7 @@ impl Rights {
     #[must_use]
     pub fn on_sentinels() -> Self {
         let nothing = Self("SETUSER asker on >q -@all".to_owned());
-        nothing.also("on the sentinels themselves a user needs `…`,")
+        nothing.also("On the sentinels themselves a user needs `…`,")
     }
 
     /// Adds the rights that stand in the place of the `…` in a sentence of the page.
@@ -66,7 +66,7 @@ impl Rights {
     ///
     /// If one refuses.
     pub async fn give(&self, servers: impl IntoIterator<Item = &Server>) {
-        let on_new_ones = self.clone().also("Since Redis and Valkey 7.2 also `…`,");
+        let on_new_ones = self.clone().also("From Redis or Valkey 7.2 on, add `…` (older");
         for server in servers {
             if on_new_ones.try_give(server).await.is_err() {
                 self.try_give(server).await.expect(&self.0);

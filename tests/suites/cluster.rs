@@ -303,7 +303,7 @@ async fn leases_of_all_nodes_are_adopted_and_renewed_in_batches() {
 /// A cluster, and the URL of a user with exactly the rights that docs/keys.md lists for one.
 async fn with_few_rights() -> (Cluster, String) {
     let cluster = Cluster::start().await;
-    let user = Rights::of_the_docs().also("On a cluster also `…`");
+    let user = Rights::of_the_docs().also("On a cluster, add `…`:");
     user.give(cluster.nodes()).await;
     let url = cluster.url_as(LOGIN);
     (cluster, url)

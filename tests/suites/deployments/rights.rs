@@ -21,7 +21,7 @@ const LONG: Duration = Duration::from_secs(60);
 
 /// The rights that Sentinel and a quorum need beside those for one server.
 fn of_a_named_master() -> Rights {
-    Rights::of_the_docs().also("With Sentinel and a quorum also `…` (")
+    Rights::of_the_docs().also("With Sentinel or a quorum, add `…`:")
 }
 
 /// Servers and sentinels have users of their own.
@@ -55,7 +55,7 @@ async fn use_a_quorum(locks: &QuorumLocks) {
 #[tokio::test]
 async fn the_rights_for_a_quorum_are_enough() {
     let masters = Masters::start(3);
-    let user = of_a_named_master().also("`…` is used by the quorum alone");
+    let user = of_a_named_master().also("On a quorum, add `…`:");
     user.give(masters.nodes()).await;
     let builder = Locks::builder().longest_ttl(SHORT).command_timeout(LONG);
     let locks = builder.connect_quorum(masters.urls_as(LOGIN)).await.unwrap();
@@ -66,7 +66,7 @@ async fn the_rights_for_a_quorum_are_enough() {
 #[tokio::test]
 async fn the_rights_for_replicas_are_enough() {
     let servers = pair().await;
-    let user = Rights::of_the_docs().also("`…` is for `sync_replicas`");
+    let user = Rights::of_the_docs().also("`sync_replicas` needs `…`.");
     user.give(&servers).await;
     let connect = async || {
         let builder = Locks::builder().sync_replicas(1, Duration::from_secs(10));

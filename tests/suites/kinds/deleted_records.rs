@@ -277,7 +277,7 @@ async fn holders_survive_a_deleted_record() {
 #[tokio::test]
 async fn holders_on_a_cluster_survive_a_deleted_record() {
     let cluster = Cluster::start().await;
-    let rights = Rights::of_the_docs().also("On a cluster also `…`");
+    let rights = Rights::of_the_docs().also("On a cluster, add `…`:");
     let bench = Bench::new(cluster.nodes(), rights, &cluster.url_as(LOGIN)).await;
     who_holds_is_found(&bench).await;
     only_compatible_requests_are_granted(&bench).await;
