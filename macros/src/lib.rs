@@ -254,7 +254,7 @@ mod values;
 ///
 /// A lease is lost when it can't be renewed in time, when an operator takes the lock by
 /// force, at the end of `max_hold`, and with `auto_renew = false` at the end of its `ttl`.
-/// From then on others may hold the lock.
+/// From then on, others may acquire the lock.
 ///
 /// The body is dropped at the `.await` where it is, and the function fails with
 /// `LockError::Lost`. A body that reaches its end without another `.await` returns its own

@@ -1,8 +1,9 @@
 //! Distributed locks and concurrency limits for Rust services, on Redis or Valkey.
 //!
-//! A lock is a *lease*: the client renews it while its holder lives, and it ends soon after
-//! its holder dies. A release hands the lock to the first waiter. The [guide] starts with
-//! the [concepts]; it also says what is [guaranteed], and what no lock can guarantee.
+//! Whoever holds a lock has a *lease*. The client renews the lease while the holder lives;
+//! when the holder dies, the lease soon ends and the lock is free. A release hands the lock
+//! to the first waiter. The [guide] starts with the [concepts]; it also says what is
+//! [guaranteed], and what no lock can guarantee.
 //!
 //! [guide]: guide/index.html
 //! [concepts]: guide/concepts/index.html

@@ -22,8 +22,8 @@ use crate::keeper::Keeper;
 use crate::store::memory::MemoryStore;
 use crate::store::{ClientId, ClientInfo, Store};
 
-/// A client of one lock store: makes all kinds of lock, and renews their leases. Cheap to
-/// clone; one for each process is enough.
+/// A client of one lock store. It makes handles to all kinds of lock, and renews their
+/// leases. It is cheap to clone; one for each process is enough.
 ///
 /// Over Redis it has a thread of its own, which renews leases and drives the connection. So
 /// it may live in a `static`, and outlive the runtime that made it. Waiting needs the

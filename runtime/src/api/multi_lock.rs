@@ -23,7 +23,7 @@ use crate::engine::shared::Shared;
 ///
 /// On a cluster, one command acquires only locks that share a slot: see
 /// [`LockKey`](crate::LockKey). With several
-/// [`connections`](crate::LocksBuilder::connections), it acquires only locks that share a
+/// `LocksBuilder::connections`, it acquires only locks that share a
 /// connection.
 ///
 /// The idea is Redisson's `MultiLock`; the fixed order is ours.

@@ -49,12 +49,13 @@ pub enum LockError {
     Busy {
         /// The lock.
         key: LockKey,
-        /// When the lock is free at the latest, if nobody waits for it and its holder does
-        /// not renew its lease. If others of this process wait, it is a guess: the TTL.
+        /// The lock is free after this time at the latest, if nobody waits for it and its
+        /// holder does not renew its lease. If other tasks of this process wait for it, this
+        /// is only an estimate: the TTL.
         retry_after: Duration,
         /// True if nobody holds the lock, and only its last holder's `hold_at_least` keeps
-        /// it. Then it is free after `retry_after`, for certain. Always false if others of
-        /// this process wait.
+        /// it. Then `retry_after` is exact. Always false if other tasks of this process wait
+        /// for the lock.
         kept: bool,
     },
     /// Others held the lock, or were before this request in the queue, for the whole wait.

@@ -18,8 +18,8 @@ use crate::core::key::LockKey;
 /// [`MultiLock`](crate::MultiLock). They are released when the set is dropped.
 ///
 /// Each is a [`Lease`] of its own: it has its own fencing token, and is renewed by itself.
-/// The work that they protect together is protected as long as all of them are held. When
-/// one is lost, the others stay held until they are released or dropped.
+/// The work under the set is protected as long as all of them are held. When one is lost,
+/// the others stay held until they are released or dropped.
 ///
 /// # Examples
 ///

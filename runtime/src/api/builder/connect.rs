@@ -211,7 +211,8 @@ impl LocksBuilder {
 
     /// Returns the client of a quorum at once and connects in the background, as
     /// [`connect_lazy`](Self::connect_lazy) does for one server. Locks work as soon as a
-    /// majority of the servers is there.
+    /// majority of the servers is there. Until then, an acquisition without a wait fails at
+    /// once with [`LockError::Quorum`].
     ///
     /// # Errors
     ///
