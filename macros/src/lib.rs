@@ -258,13 +258,13 @@ mod values;
 ///
 /// The body is dropped at the `.await` where it is, and the function fails with
 /// `LockError::Lost`. A body that reaches its end without another `.await` returns its own
-/// result, and the loss is logged. So ask `lease.fence()?` before a step that must not run
-/// beside another holder: it fails once the loss is known. And let the resource check the
-/// token, because the lease can be lost right after the question.
+/// result, and the loss is logged. So ask `lease.fence()?` before a step that must not
+/// overlap with another holder's work: it fails once the loss is known. And let the
+/// resource check the token, because the lease can be lost right after the question.
 ///
 /// If stopping halfway is worse than running twice, set `on_lost = "finish"`. The body then
-/// runs to its end, possibly beside the next holder. Its result is returned and the loss
-/// is logged. The body can ask `lease.is_held()`.
+/// runs to its end, possibly at the same time as the next holder. Its result is returned
+/// and the loss is logged. The body can ask `lease.is_held()`.
 ///
 /// ```
 /// use leasehold::{LockError, distributed_lock};

@@ -11,7 +11,7 @@ use crate::store::memory::MemoryStore;
 /// [`Locks::in_memory_with_faults`](crate::Locks::in_memory_with_faults), for tests. Cheap
 /// to clone; all clones plan for the same store.
 ///
-/// A command is anything that a client sends to the store, also in the background: a
+/// A command is anything that a client sends to the store, including in the background: a
 /// renewal, or the release of a dropped lease. A fault hits all commands, unless
 /// [`on`](Self::on) selects a kind. A command without a fault works.
 ///

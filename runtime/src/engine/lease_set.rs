@@ -216,8 +216,8 @@ impl LeaseSet {
         .await
     }
 
-    /// Releases all locks at the same time, and waits for the store's answers. It tries
-    /// all, also if one fails.
+    /// Releases all locks at the same time, and waits for the store's answers. It tries all,
+    /// even if one fails.
     ///
     /// # Errors
     ///

@@ -102,9 +102,10 @@ impl<K: RequestKey + 'static> LockLayer<K> {
     /// writes. Others are refused with status 409.
     ///
     /// The methods that HTTP calls safe read: GET, HEAD, OPTIONS and TRACE. All others
-    /// write, also unknown ones. So a handler of a GET must change nothing; if it does, use
-    /// [`mutex`](Self::mutex) for its route. A browser's preflight is an OPTIONS request.
-    /// Answer it outside of this layer, or it is refused while a writer holds the lock.
+    /// write, including unknown ones. So a handler of a GET must change nothing; if it does,
+    /// use [`mutex`](Self::mutex) for its route. A browser's preflight is an OPTIONS
+    /// request. Answer it outside of this layer, or it is refused while a writer holds the
+    /// lock.
     ///
     /// The [`LeaseHandle`](crate::LeaseHandle) of a request that reads has no fencing
     /// token.
