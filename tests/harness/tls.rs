@@ -12,7 +12,7 @@ use crate::shim::folder;
 const DOCUMENTED: &str = "redis-server --port 0 ";
 
 /// The documented arguments for servers that connect to each other follow this text.
-const DOCUMENTED_BETWEEN: &str = "speak TLS with each other by `";
+const DOCUMENTED_BETWEEN: &str = "speak TLS with each other if you add `";
 
 /// The wire between servers, and between them and clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
