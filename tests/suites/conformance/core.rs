@@ -1,12 +1,10 @@
 //! The mutex, command by command.
 
-use std::time::Duration;
-
 use leasehold::LossReason::{Expired, Taken};
 use leasehold::store::{Attempt, Ended, Kind, Renewal};
 use leasehold_tests::backend::Backend;
 
-use super::{Client, LONG, SHORT, acquire, busy, granted, kept};
+use super::{Client, LONG, SHORT, acquire, busy, granted, kept, renewed};
 
 macro_rules! cases {
     ($case:path) => {
@@ -50,7 +48,7 @@ pub(super) async fn an_expired_lease_is_free(backend: &impl Backend) {
     granted(backend, &first).await;
     backend.pass(SHORT).await;
     granted(backend, &client.mutex(LONG)).await;
-    let ended = backend.store().release(&first, Duration::ZERO).await.unwrap();
+    let ended = super::released(backend, &first).await;
     assert_eq!(ended, Ended::NotHeld(Taken));
 }
 
@@ -58,7 +56,7 @@ pub(super) async fn an_acquire_sent_twice_has_the_first_answer(backend: &impl Ba
     let request = Client::new().mutex(LONG);
     let token = granted(backend, &request).await;
     assert!(backend.is_repeated(token, granted(backend, &request).await));
-    let ended = backend.store().release(&request, Duration::ZERO).await.unwrap();
+    let ended = super::released(backend, &request).await;
     assert_eq!(ended, Ended::Released);
     granted(backend, &Client::new().mutex(LONG)).await;
 }
@@ -76,10 +74,10 @@ pub(super) async fn only_the_owner_releases(backend: &impl Backend) {
     let client = Client::new();
     let (first, second) = (client.mutex(LONG), client.mutex(LONG));
     granted(backend, &first).await;
-    let ended = backend.store().release(&second, Duration::ZERO).await.unwrap();
+    let ended = super::released(backend, &second).await;
     assert_eq!(ended, Ended::NotHeld(Taken));
     busy(backend, &second).await;
-    let ended = backend.store().release(&first, Duration::ZERO).await.unwrap();
+    let ended = super::released(backend, &first).await;
     assert_eq!(ended, Ended::Released);
     granted(backend, &second).await;
 }
@@ -89,23 +87,23 @@ pub(super) async fn a_release_sent_twice_changes_nothing(backend: &impl Backend)
     let first = client.mutex(LONG);
     granted(backend, &first).await;
     for _ in 0..2 {
-        let ended = backend.store().release(&first, Duration::ZERO).await.unwrap();
+        let ended = super::released(backend, &first).await;
         assert_eq!(ended, Ended::Released);
     }
     let second = client.mutex(LONG);
     granted(backend, &second).await;
-    let ended = backend.store().release(&first, Duration::ZERO).await.unwrap();
+    let ended = super::released(backend, &first).await;
     assert_eq!(ended, Ended::Released, "it ended last, and nobody has ended since");
     busy(backend, &client.mutex(LONG)).await;
     let never = client.mutex(LONG);
-    let ended = backend.store().release(&never, Duration::ZERO).await.unwrap();
+    let ended = super::released(backend, &never).await;
     assert_eq!(ended, Ended::NotHeld(Taken));
 }
 
 pub(super) async fn a_released_request_is_not_granted_again(backend: &impl Backend) {
     let request = Client::new().mutex(LONG);
     granted(backend, &request).await;
-    let _ = backend.store().release(&request, Duration::ZERO).await.unwrap();
+    let _ = super::released(backend, &request).await;
     assert_eq!(acquire(backend, &request).await, Attempt::Ended);
     granted(backend, &Client::new().mutex(LONG)).await;
 }
@@ -114,7 +112,7 @@ pub(super) async fn a_released_request_is_remembered_while_others_hold(backend: 
     let client = Client::new();
     let first = client.mutex(LONG);
     granted(backend, &first).await;
-    let _ = backend.store().release(&first, Duration::ZERO).await.unwrap();
+    let _ = super::released(backend, &first).await;
     granted(backend, &client.mutex(LONG)).await;
     assert_eq!(acquire(backend, &first).await, Attempt::Ended);
 }
@@ -143,7 +141,7 @@ pub(super) async fn a_cancel_leaves_others_alone(backend: &impl Backend) {
     granted(backend, &holder).await;
     assert!(!backend.store().cancel(&client.mutex(LONG)).await.unwrap());
     busy(backend, &client.mutex(LONG)).await;
-    let ended = backend.store().release(&holder, Duration::ZERO).await.unwrap();
+    let ended = super::released(backend, &holder).await;
     assert_eq!(ended, Ended::Released);
 }
 
@@ -160,7 +158,7 @@ pub(super) async fn a_renewal_prolongs(backend: &impl Backend) {
     let mut request = client.mutex(LONG);
     granted(backend, &request).await;
     request.ttl = LONG * 2;
-    assert_eq!(backend.store().renew(&request).await.unwrap(), Renewal::Renewed);
+    assert_eq!(renewed(backend, &request).await, Renewal::Renewed);
     assert!(busy(backend, &client.mutex(LONG)).await > LONG);
 }
 
@@ -169,13 +167,13 @@ pub(super) async fn a_renewal_does_not_revive_an_ended_lease(backend: &impl Back
     let expired = client.mutex(SHORT);
     granted(backend, &expired).await;
     backend.pass(SHORT).await;
-    assert_eq!(backend.store().renew(&expired).await.unwrap(), Renewal::NotHeld(Expired));
-    let ended = backend.store().release(&expired, Duration::ZERO).await.unwrap();
+    assert_eq!(renewed(backend, &expired).await, Renewal::NotHeld(Expired));
+    let ended = super::released(backend, &expired).await;
     assert_eq!(ended, Ended::NotHeld(Expired));
     let released = client.mutex(LONG);
     granted(backend, &released).await;
-    let _ = backend.store().release(&released, Duration::ZERO).await.unwrap();
-    assert_eq!(backend.store().renew(&released).await.unwrap(), Renewal::NotHeld(Taken));
+    let _ = super::released(backend, &released).await;
+    assert_eq!(renewed(backend, &released).await, Renewal::NotHeld(Taken));
     granted(backend, &client.mutex(LONG)).await;
 }
 
@@ -183,7 +181,7 @@ pub(super) async fn a_renewal_by_another_changes_nothing(backend: &impl Backend)
     let client = Client::new();
     granted(backend, &client.mutex(LONG)).await;
     let other = client.mutex(LONG * 2);
-    assert_eq!(backend.store().renew(&other).await.unwrap(), Renewal::NotHeld(Taken));
+    assert_eq!(renewed(backend, &other).await, Renewal::NotHeld(Taken));
     assert!(busy(backend, &client.mutex(LONG)).await <= LONG);
 }
 
@@ -195,7 +193,7 @@ pub(super) async fn a_kept_lock_is_held_without_a_holder(backend: &impl Backend)
     let left = kept(backend, &client.mutex(LONG)).await;
     assert!(left > LONG / 2, "{left:?}");
     assert_eq!(acquire(backend, &request).await, Attempt::Ended);
-    assert_eq!(backend.store().renew(&request).await.unwrap(), Renewal::NotHeld(Taken));
+    assert_eq!(renewed(backend, &request).await, Renewal::NotHeld(Taken));
     let repeated = backend.store().release(&request, SHORT).await.unwrap();
     assert_eq!(repeated, Ended::Kept);
     kept(backend, &client.mutex(LONG)).await;
@@ -216,7 +214,7 @@ pub(super) async fn two_kinds_do_not_share_a_name(backend: &impl Backend) {
     let reader = client.request(Kind::Read, LONG);
     granted(backend, &reader).await;
     assert_eq!(acquire(backend, &client.mutex(LONG)).await, Attempt::WrongKind);
-    let _ = backend.store().release(&reader, Duration::ZERO).await.unwrap();
+    let _ = super::released(backend, &reader).await;
 
     let mutex = client.mutex(LONG);
     granted(backend, &mutex).await;
@@ -237,11 +235,11 @@ pub(super) async fn a_released_name_may_change_its_kind(backend: &impl Backend) 
         let token = granted(backend, &mutex).await;
         assert!(token > last);
         last = token;
-        let _ = backend.store().release(&mutex, Duration::ZERO).await.unwrap();
+        let _ = super::released(backend, &mutex).await;
         let reader = client.request(Kind::Read, LONG);
         granted(backend, &reader).await;
         assert_eq!(acquire(backend, &mutex).await, Attempt::Ended);
-        let _ = backend.store().release(&reader, Duration::ZERO).await.unwrap();
+        let _ = super::released(backend, &reader).await;
         assert_eq!(acquire(backend, &reader).await, Attempt::Ended);
     }
 }

@@ -285,11 +285,11 @@ async fn held_with_queue<const N: usize>(
 }
 
 async fn renewed(backend: &impl Backend, request: &Request) -> Renewal {
-    backend.store().renew(request).await.unwrap()
+    answered(|| backend.store().renew(request)).await
 }
 
 async fn released(backend: &impl Backend, request: &Request) -> Ended {
-    backend.store().release(request, Duration::ZERO).await.unwrap()
+    answered(|| backend.store().release(request, Duration::ZERO)).await
 }
 
 async fn cancelled(backend: &impl Backend, request: &Request) -> bool {
