@@ -43,7 +43,13 @@ pub(crate) fn contradictions(
                     and remove `max_hold`";
         Error::new(most.span(), text)
     });
-    both.into_iter().chain(hold).chain(weight).chain(ends_twice).chain(overweight(options))
+    let stays_twice = name("linger").filter(|_| name("hold_at_least").is_some()).map(|linger| {
+        let text = "`linger` keeps a lock that is free for others on demand, and `hold_at_least` \
+                    keeps it from everybody: remove one of them";
+        Error::new(linger.span(), text)
+    });
+    let errors = both.into_iter().chain(hold).chain(weight).chain(ends_twice);
+    errors.chain(stays_twice).chain(overweight(options))
 }
 
 /// A weight above the number of permits, if both are literals. The runtime compares

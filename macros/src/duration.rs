@@ -10,6 +10,7 @@ use syn::{Error, Expr, ExprLit, Lit, Result};
 const SHORTEST_TTL: Duration = Duration::from_millis(100);
 const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
 const LONGEST_HOLD: Duration = Duration::from_secs(30 * 24 * 60 * 60);
+const LONGEST_LINGER: Duration = Duration::from_secs(60 * 60);
 
 pub(crate) fn ttl(value: &Expr) -> Result<TokenStream> {
     checked(value, SHORTEST_TTL..=LONGEST, "`ttl` must be from 100ms to 24h")
@@ -35,6 +36,10 @@ pub(crate) fn max_hold(value: &Expr) -> Result<TokenStream> {
 
 pub(crate) fn hold_at_least(value: &Expr) -> Result<TokenStream> {
     checked(value, Duration::ZERO..=LONGEST, "`hold_at_least` must be at most 24h")
+}
+
+pub(crate) fn linger(value: &Expr) -> Result<TokenStream> {
+    checked(value, Duration::ZERO..=LONGEST_LINGER, "`linger` must be at most 1h")
 }
 
 fn checked(value: &Expr, range: RangeInclusive<Duration>, outside: &str) -> Result<TokenStream> {

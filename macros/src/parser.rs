@@ -20,7 +20,7 @@ use crate::{
 
 /// The arguments offered to users. `crate` is missing: only crates that re-export this one
 /// need it.
-const NAMES: [&str; 13] = [
+const NAMES: [&str; 14] = [
     "key",
     "ttl",
     "wait",
@@ -30,6 +30,7 @@ const NAMES: [&str; 13] = [
     "if_held",
     "hold_at_least",
     "max_hold",
+    "linger",
     "auto_renew",
     "on_lost",
     "lease",
@@ -107,6 +108,7 @@ impl Reader {
             "wait" => (name, duration::wait(&value)?),
             "hold_at_least" => (name, duration::hold_at_least(&value)?),
             "max_hold" => (name, duration::max_hold(&value)?),
+            "linger" => (name, duration::linger(&value)?),
             "auto_renew" => (name, values::auto_renew(value)?),
             "permits" => (name, values::permits(value)?),
             "weight" => (name, values::weight(value)?),
@@ -225,7 +227,7 @@ pub(crate) mod tests {
     #[test]
     fn unknown_names_are_answered_with_known_ones() {
         let known = "the arguments are `key`, `ttl`, `wait`, `permits`, `weight`, `mode`, \
-                     `if_held`, `hold_at_least`, `max_hold`, `auto_renew`, `on_lost`, `lease`, `locks`";
+                     `if_held`, `hold_at_least`, `max_hold`, `linger`, `auto_renew`, `on_lost`, `lease`, `locks`";
         for unknown in ["retries", "name", "crat"] {
             let told = mistakes(&format!("key = \"a\", {unknown} = 1"));
             assert_eq!(told, [format!("unknown argument `{unknown}`: {known}")]);

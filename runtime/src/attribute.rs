@@ -71,6 +71,7 @@ pub struct Call {
     /// Of a mutex.
     hold_at_least: Duration,
     max_hold: Option<Duration>,
+    linger: Duration,
     renew: bool,
     on_lost: OnLost,
 }
@@ -103,6 +104,7 @@ impl Call {
             wait: None,
             hold_at_least: Duration::ZERO,
             max_hold: None,
+            linger: Duration::ZERO,
             renew: true,
             on_lost: OnLost::Cancel,
         }
@@ -173,6 +175,12 @@ impl Call {
         self
     }
 
+    /// How long the released lock stays with the process.
+    pub fn linger(mut self, lasts: Duration) -> Self {
+        self.linger = lasts;
+        self
+    }
+
     /// Lets the body finish when the lease is lost.
     pub fn let_finish(mut self) -> Self {
         self.on_lost = OnLost::Finish;
@@ -215,14 +223,15 @@ impl Call {
         match self.kind {
             Kind::Mutex => {
                 let mut mutex = locks.mutex(key).max_hold(self.max_hold).auto_renew(self.renew);
-                mutex = mutex.hold_at_least(self.hold_at_least);
+                mutex = mutex.hold_at_least(self.hold_at_least).linger(self.linger);
                 mutex = self.ttl.into_iter().fold(mutex, crate::api::mutex::Mutex::ttl);
                 mutex = self.wait.into_iter().fold(mutex, crate::api::mutex::Mutex::wait);
                 mutex.lock().await
             }
             Kind::Semaphore { permits } => {
                 let mut semaphore = locks.semaphore(key, permits);
-                semaphore = semaphore.max_hold(self.max_hold).auto_renew(self.renew);
+                semaphore =
+                    semaphore.max_hold(self.max_hold).auto_renew(self.renew).linger(self.linger);
                 semaphore =
                     self.ttl.into_iter().fold(semaphore, crate::api::semaphore::Semaphore::ttl);
                 semaphore =
@@ -231,6 +240,7 @@ impl Call {
             }
             Kind::Read | Kind::Write => {
                 let mut lock = locks.rw_lock(key).max_hold(self.max_hold).auto_renew(self.renew);
+                lock = lock.linger(self.linger);
                 lock = self.ttl.into_iter().fold(lock, crate::api::rw_lock::RwLock::ttl);
                 lock = self.wait.into_iter().fold(lock, crate::api::rw_lock::RwLock::wait);
                 if let Kind::Read = self.kind { lock.read().await } else { lock.write().await }

@@ -206,7 +206,7 @@ impl Keeper {
         self.run(release::cancel(store, limit, requests, in_flight, outcome, activity, later));
     }
 
-    fn run(&self, mut job: Job) {
+    pub(crate) fn run(&self, mut job: Job) {
         match &self.executor {
             Executor::OnRuntime(_) => {
                 // A job that ends in one step needs no runtime. Its runtime may be gone.

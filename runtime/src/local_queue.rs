@@ -13,12 +13,14 @@
 mod admission;
 mod handing_over;
 mod handoff;
+mod lingering;
 mod queue;
 mod queues;
 mod turns;
 mod waiter;
 
 pub(crate) use self::admission::Admission;
+pub(crate) use self::lingering::Asking;
 pub(crate) use self::queues::LocalQueues;
 pub(crate) use self::turns::TurnId;
-pub(crate) use self::waiter::{Entry, Waiter};
+pub(crate) use self::waiter::{Entry, TryEntry, Waiter};

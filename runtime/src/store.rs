@@ -18,7 +18,7 @@ pub mod redis;
 mod request;
 mod rules;
 
-pub use self::answers::{Adoption, All, Attempt, Ended, Hint, Renewal, Repaired};
+pub use self::answers::{Adoption, All, Attempt, Ended, Hint, Lingering, Renewal, Repaired};
 pub(crate) use self::contract::LIVE;
 use self::contract::at_once;
 pub use self::contract::{

@@ -16,6 +16,11 @@ local function look(keys, id, ttl_ms)
   return nil, token, flag, ended, flag == '0'
 end
 
+-- The answer to a request that was not let in and does not wait.
+local function refused(keys, left_ms, now_ms)
+  return {recall_clients(keys, now_ms) and 8 or 0, left_ms}
+end
+
 -- Adds a holder, or starts its TTL anew.
 local function let_in(keys, holder, ttl_ms, token, flag, ended, now)
   local own
@@ -58,6 +63,7 @@ local function line_up(keys, holder, limit, ttl_ms, live_ms, told, token, flag, 
   tell_all(keys, offers)
   if own then return {1, tonumber(own)} end
   local left_ms = free_in(keys.holders, now_ms)
-  if live_ms == 0 then return {0, left_ms} end
+  if live_ms == 0 then return refused(keys, left_ms, now_ms) end
+  if redis.call('ZRANGE', keys.queue, 0, 0)[1] == id then recall_clients(keys, now_ms, true) end
   return queued(keys.queue, id, position, until_ms, live_ms, left_ms)
 end

@@ -14,6 +14,11 @@ local function holds(rec, id)
   return string.find(rec, '^M[HO]') ~= nil and string.sub(rec, 3, 36) == id
 end
 
+-- The holder's `@` and name, or nothing.
+local function owner_in(rec)
+  return (string.gsub(string.sub(rec, 88), '^[~!]', ''))
+end
+
 -- Returns true if the name is held as another kind of lock. A free record may change its kind;
 -- only waiters prevent that, and the queue knows them.
 local function is_other(rec, kind)

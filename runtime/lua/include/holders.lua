@@ -3,7 +3,8 @@
 --- A sorted set of holders by deadline, in the server's milliseconds. A deadline at or
 --- before now means that the holder is gone. Members with negative scores are no holders,
 --- and end with the set: `+`, the total weight less the number of holders; `@` and a name,
---- how many holders this owner has; `!`, when the writer's lease ends. Goes after
+--- how many holders this owner has; `!`, when the writer's lease ends; and the marks of
+--- include/recall_clients. Goes after
 --- include/holder and include/fields.
 
 -- Adds a holder, or gives it a new deadline. Returns how long the set lasts.

@@ -23,7 +23,7 @@ local function read_or_write(keys, holder, ttl_ms, live_ms, told)
   elseif has_it or owned or nobody and fits(keys.holders, holder, nil, now_ms) then
     return let_in(keys, holder, ttl_ms, token, nobody and '0' or '1', ended, now)
   elseif nobody and live_ms == 0 then
-    return {0, free_in(keys.holders, now_ms)}
+    return refused(keys, free_in(keys.holders, now_ms), now_ms)
   end
   return line_up(keys, holder, '', ttl_ms, live_ms, told, token, flag, ended, now)
 end

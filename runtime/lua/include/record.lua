@@ -7,7 +7,9 @@
 ---   37-52   token  the first fencing token of its block
 ---   53      flag   1 if there may be waiters, else 0
 ---   54-87   ended  the request that ended last: a late copy of its acquire is refused
----   88-     owner  of a held mutex: `@` and the owner's name, if it has one
+---   88-     owner  of a held mutex: a mark, if its client may keep it without using it
+---                  (`~`), or was asked to release it (`!`); then `@` and the owner's name,
+---                  if it has one
 ---
 --- A string of another shape belongs to somebody else, and is never overwritten. Without
 --- the flag, the queue is empty.
@@ -15,3 +17,4 @@
 local GRACE_MS, BLOCK = '60000', 64
 local NOBODY = '----------------------------------'
 local NO_TOKEN = '0000000000000000'
+local LINGERS, RECALLED = '~', '!'

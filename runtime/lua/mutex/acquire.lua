@@ -5,7 +5,7 @@
 --- sends it again to show that it is alive; if the mutex is free then, the first waiter
 --- is served. Nothing overtakes a live waiter.
 ---
---- INCLUDE record token grant acquire_fast fields remains queue queued tell free hand_over take_turn for_each
+--- INCLUDE record token grant acquire_fast fields remains queue queued tell free hand_over take_turn recall for_each
 ---
 --- KEYS, for each request
 ---   1  lock     string   the record
@@ -27,6 +27,7 @@
 ---   {4, ttl_ms}   busy: the key had no expiry, and has the TTL now
 ---   {5, position, until_ms, again_ms}  queued: alive until then; ask again after again_ms
 ---   {7, left_ms}  busy: nobody holds it, and it is kept for this much longer (hold_at_least)
+---   {8, left_ms}  busy: its client may not use it, and was asked to release it; ask again soon
 --- COST  O(log waiters)
 
 local function acquire(each, rec)
@@ -46,13 +47,19 @@ local function acquire(each, rec)
     end
     local state = string.sub(rec, 2, 2)
     is_free = state == 'F'
-    if not is_free and live_ms == 0 then return busy(lock, ttl_ms, state == 'K' and 7) end
+    if not is_free and live_ms == 0 then
+      local is_recalled = state == 'H' and recall(lock, rec, wake)
+      return busy(lock, ttl_ms, state == 'K' and 7 or is_recalled and 8)
+    end
   end
   local position, until_ms, answer
   if live_ms > 0 then position, until_ms = join(queue, waiters, id, live_ms, told, 'M' .. owner, clock()) end
   if is_free then answer = take_turn(lock, queue, waiters, wake, id, owner, ttl_ms, last, ended) end
   if answer then return answer end
   if flag == '0' and not is_free then redis.call('SETRANGE', lock, 52, '1') end
+  if not is_free and live_ms > 0 and redis.call('ZRANGE', queue, 0, 0)[1] == id then
+    recall(lock, rec, wake, true)
+  end
   local held = busy(lock, ttl_ms)
   if live_ms == 0 then return held end
   return queued(queue, id, position, until_ms, live_ms, held[2])

@@ -27,6 +27,6 @@ if holds(rec, id) then
   redis.call('SET', lock, 'MH' .. string.sub(rec, 3), 'PX', ttl_ms)
   return {1, tonumber(last)}
 elseif ended ~= id and holds(rec, from) then
-  return grant(lock, id, string.sub(rec, 88), last, flag, from, ttl_ms)
+  return grant(lock, id, owner_in(rec), last, flag, from, ttl_ms)
 end
 return {2}

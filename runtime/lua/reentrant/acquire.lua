@@ -6,7 +6,7 @@
 --- alive. Nothing overtakes a live waiter, except an owner that re-enters: all waiters wait
 --- for it.
 ---
---- INCLUDE record token fields remains queue queued tell holder holders rule_reentrant serve ask
+--- INCLUDE record token fields remains queue queued tell holder holders rule_reentrant serve recall_clients ask
 ---
 --- KEYS
 ---   1  lock     string   the record

@@ -6,7 +6,7 @@
 --- it may read once more, read while it writes, and write while it is the only reader, if
 --- it does not wait for that.
 ---
---- INCLUDE record token fields remains queue queued tell holder holders rule_rw serve ask read_or_write
+--- INCLUDE record token fields remains queue queued tell holder holders rule_rw serve recall_clients ask read_or_write
 ---
 --- KEYS
 ---   1  lock     string   the record
@@ -22,6 +22,7 @@
 --- RETURN
 ---   {1, token}    granted; 0 for a reader
 ---   {0, left_ms}  busy: the last lease ends in this long at the latest; 0: ask again at once
+---   {8, left_ms}  busy: clients may not use their leases, and were asked to release them; ask again soon
 ---   {2}           ended: this request was released or cancelled before
 ---   {3}           wrong kind: another kind of lock holds the name, or waits for it
 ---   {4, ttl_ms}   busy: the key is not ours and had no expiry, and has the TTL now

@@ -5,7 +5,7 @@
 --- its own limit for the total weight. A waiter sends it again to show that it is alive.
 --- Nothing overtakes a live waiter.
 ---
---- INCLUDE record token permit_acquire_fast fields remains queue queued tell holder holders rule_semaphore serve ask for_each
+--- INCLUDE record token permit_acquire_fast fields remains queue queued tell holder holders rule_semaphore serve recall_clients ask for_each
 ---
 --- KEYS, for each request
 ---   1  lock     string   the record
@@ -22,6 +22,7 @@
 --- RETURN, for several requests an array of
 ---   {1, 0}        granted; permits have no fencing token
 ---   {0, left_ms}  busy: the first permit ends in this long at the latest; 0: ask again at once
+---   {8, left_ms}  busy: clients may not use their permits, and were asked to release them; ask again soon
 ---   {2}           ended: this request was released or cancelled before
 ---   {3}           wrong kind: another kind of lock holds the name, or waits for it
 ---   {4, ttl_ms}   busy: the key is not ours and had no expiry, and has the TTL now
@@ -42,7 +43,7 @@ local function acquire(each)
   if has_it or nobody and fits(holders, holder, limit, now_ms) then
     return let_in(keys, holder, ttl_ms, token, nobody and '0' or '1', ended, now)
   elseif nobody and live_ms == 0 then
-    return {0, free_in(holders, now_ms)}
+    return refused(keys, free_in(holders, now_ms), now_ms)
   end
   return line_up(keys, holder, limit, ttl_ms, live_ms, told, token, flag, ended, now)
 end

@@ -66,6 +66,35 @@ impl Mutex {
 
     lifetime_options!(spec.options);
 
+    /// How long a released lock stays with this process, idle, after its last use. Off by
+    /// default; at most 1 h.
+    ///
+    /// The next acquisition here has it without a command, until another client wants it. If
+    /// the process dies while the lock is idle, it stays held for the rest of its TTL. On a
+    /// cluster, a quorum or a pool of your own it has no effect. It can't be combined with
+    /// `hold_at_least`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), leasehold::LockError> {
+    /// # let locks = leasehold::Locks::in_memory();
+    /// let cart = locks.mutex("cart:42").linger(Duration::from_secs(2));
+    /// for _ in 0..1000 {
+    ///     let lease = cart.lock().await?; // the first asks the server
+    ///     lease.release().await?;
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn linger(mut self, lasts: Duration) -> Self {
+        self.spec.options.linger = lasts;
+        self
+    }
+
     /// How long the lock stays held after its grant, even if it is released sooner: 0 to 24
     /// h, by default 0.
     ///

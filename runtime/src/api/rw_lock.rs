@@ -86,6 +86,34 @@ impl RwLock {
 
     lifetime_options!(spec.options);
 
+    /// How long a released lease of a reader or a writer stays with this process, idle, after its last use. Off by
+    /// default; at most 1 h.
+    ///
+    /// The next acquisition here has it without a command, until another client wants it. If
+    /// the process dies while the lease is idle, it stays held for the rest of its TTL. With an
+    /// owner, on a cluster, a quorum or a pool of your own it has no effect.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), leasehold::LockError> {
+    /// # let locks = leasehold::Locks::in_memory();
+    /// let prices = locks.rw_lock("prices").linger(Duration::from_secs(2));
+    /// for _ in 0..1000 {
+    ///     let lease = prices.read().await?; // the first asks the server
+    ///     lease.release().await?;
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn linger(mut self, lasts: Duration) -> Self {
+        self.spec.options.linger = lasts;
+        self
+    }
+
     /// The owner of these leases: 1 to 128 bytes without control characters. By default
     /// there is none, and each lease stands alone.
     ///

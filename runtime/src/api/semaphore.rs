@@ -64,6 +64,34 @@ impl Semaphore {
 
     lifetime_options!(spec.options);
 
+    /// How long a released permit stays with this process, idle, after its last use. Off by
+    /// default; at most 1 h.
+    ///
+    /// The next acquisition here has it without a command, until another client wants it. If
+    /// the process dies while the permit is idle, it stays taken for the rest of its TTL. On a
+    /// cluster, a quorum or a pool of your own it has no effect.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), leasehold::LockError> {
+    /// # let locks = leasehold::Locks::in_memory();
+    /// let reports = locks.semaphore("reports", 8).linger(Duration::from_secs(2));
+    /// for _ in 0..1000 {
+    ///     let lease = reports.acquire().await?; // the first asks the server
+    ///     lease.release().await?;
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn linger(mut self, lasts: Duration) -> Self {
+        self.spec.options.linger = lasts;
+        self
+    }
+
     /// A name for the holder of these permits, which
     /// [`Locks::is_held_by`](crate::Locks::is_held_by) and
     /// [`Locks::inspect`](crate::Locks::inspect) show: 1 to 128 bytes without control

@@ -10,6 +10,9 @@ pub(crate) enum NotGranted {
     Queued(Duration),
     /// Others hold the lock, or it is kept, for this much longer. The request is in no queue.
     Held { left: Duration, kept: bool },
+    /// Others hold the lock for this much longer, perhaps without using it. Their client was
+    /// asked to release it.
+    Recalled(Duration),
     /// Its owner holds the lock, and would wait for itself.
     HeldByOwner,
     /// The name is in use by another kind of lock, or by no lock at all.

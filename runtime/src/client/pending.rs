@@ -173,6 +173,7 @@ impl PendingRequest {
                 }
                 NotGranted::Held { left: retry_after, kept }
             }
+            Attempt::Recalled { retry_after } => NotGranted::Recalled(retry_after),
             Attempt::WrongKind => NotGranted::WrongKind,
             Attempt::WouldDeadlock => NotGranted::HeldByOwner,
             // The store ends only cancelled requests. This one was not cancelled, so it needs a

@@ -76,6 +76,19 @@ impl LockKey {
         }
     }
 
+    /// Reads a name as it ends a store's keys. `None` if no name is stored like that.
+    #[cfg(feature = "redis")]
+    pub(crate) fn of_stored(stored: &str) -> Option<Self> {
+        let inside = stored.strip_prefix('{').and_then(|rest| rest.strip_suffix('}'));
+        [inside, Some(stored)].into_iter().flatten().find_map(|name| {
+            let name = name.replace("%7B", "{").replace("%7D", "}").replace("%25", "%");
+            let key = Self::checked(&name).ok()?;
+            let parts = key.parts_in_store("", "");
+            // The empty prefix and role leave `::` before the name.
+            (parts.concat().strip_prefix("::") == Some(stored)).then_some(key)
+        })
+    }
+
     /// Returns true if the same node of a cluster has both locks, because the texts in
     /// their braces are equal.
     #[cfg(feature = "cluster")]

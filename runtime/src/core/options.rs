@@ -7,6 +7,7 @@ use super::error::LockError;
 
 pub(crate) const SHORTEST_TTL: Duration = Duration::from_millis(100);
 pub(crate) const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
+const LONGEST_LINGER: Duration = Duration::from_secs(60 * 60);
 const LONGEST_HOLD: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
 /// How long an acquisition waits for its lock.
@@ -46,6 +47,8 @@ pub(crate) struct Options {
     pub(crate) hold_at_least: Duration,
     pub(crate) max_hold: Option<Duration>,
     pub(crate) auto_renew: bool,
+    /// How long a released lease may stay idle in this process. Zero: not at all.
+    pub(crate) linger: Duration,
 }
 
 impl Default for Options {
@@ -56,6 +59,7 @@ impl Default for Options {
             hold_at_least: Duration::ZERO,
             max_hold: None,
             auto_renew: true,
+            linger: Duration::ZERO,
         }
     }
 }
@@ -98,6 +102,19 @@ impl Options {
             return Err(LockError::InvalidOption {
                 option: "hold_at_least",
                 problem: format!("{:?} is more than 24 h", self.hold_at_least),
+            });
+        }
+        if self.linger > LONGEST_LINGER {
+            return Err(LockError::InvalidOption {
+                option: "linger",
+                problem: format!("{:?} is more than 1 h", self.linger),
+            });
+        }
+        if !self.linger.is_zero() && !self.hold_at_least.is_zero() {
+            return Err(LockError::InvalidOption {
+                option: "linger",
+                problem: "it can't be combined with `hold_at_least`; leave out one of them"
+                    .to_owned(),
             });
         }
         if self.max_hold.is_some_and(|most| most < SHORTEST_TTL || most > LONGEST_HOLD) {

@@ -19,7 +19,7 @@ use crate::core::fence::Fence;
 use crate::core::key::LockKey;
 use crate::core::options::Options;
 use crate::keeper::loss_reason;
-use crate::local_queue::TurnId;
+use crate::local_queue::{Asking, TurnId};
 use crate::state::lease::{Grant, LocalLease};
 use crate::store::Ended;
 
@@ -57,6 +57,8 @@ pub struct Lease {
     rest: Rest,
     /// The turn in which this process may hand it over to its next waiter.
     turn: Option<TurnId>,
+    /// How long it may stay with this process after its release.
+    linger: Duration,
 }
 
 /// The work that is left to do about a lease.
@@ -82,6 +84,7 @@ impl Lease {
             handle: LeaseHandle::new(local),
             rest: Rest::Release,
             turn: None,
+            linger: options.linger,
         }
     }
 
@@ -235,12 +238,39 @@ impl Lease {
         if !was_held && let Some(reason) = self.local().loss() {
             return Err(self.lost_by(reason));
         }
-        if was_held && self.hand_over() {
-            // The next may be waiting for this thread.
-            tokio::task::yield_now().await;
-            return Ok(Released::Free);
-        }
         let (mut tries_left, mut is_unconfirmed) = (TRIES, false);
+        if was_held {
+            match self.hand_over() {
+                Some(true) => {
+                    // The next may be waiting for this thread.
+                    tokio::task::yield_now().await;
+                    return Ok(Released::Free);
+                }
+                Some(false) => {
+                    // Otherwise a loop that never waits would keep its thread.
+                    tokio::task::consume_budget().await;
+                    return Ok(Released::Lingers);
+                }
+                None => {}
+            }
+            if let Some(asking) = self.begin_lingering() {
+                match asking.settle().await {
+                    Ok(ended) => {
+                        self.rest = Rest::Nothing;
+                        self.local().count_out(true);
+                        return match ended {
+                            None => Ok(Released::Lingers),
+                            Some(Ended::NotHeld(reason)) => Err(self.lost_by(reason)),
+                            Some(_) => {
+                                self.client().keeper.cancel_late_grant(self.local());
+                                Ok(Released::Free)
+                            }
+                        };
+                    }
+                    Err(error) => is_unconfirmed = error.outcome == Outcome::Unknown,
+                }
+            }
+        }
         loop {
             tries_left -= 1;
             let answer = self.client().store.release(&self.local().request, self.local().keep());
@@ -272,6 +302,43 @@ impl Lease {
         }
     }
 
+    /// Releases the lock on the server too, also if it would [linger](crate::Mutex::linger) in
+    /// this process. Otherwise the same as [`release`](Self::release).
+    ///
+    /// # Errors
+    ///
+    /// - [`LockError::Lost`] if the lease had ended before: the work was not protected to
+    ///   its end.
+    /// - [`LockError::Store`] if the store failed. On a quorum, [`LockError::Quorum`]. The
+    ///   keeper goes on trying until the TTL is over.
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe: dropping the future drops the lease in it, and the keeper releases the lock.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use leasehold::Released;
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), leasehold::LockError> {
+    /// # let locks = leasehold::Locks::in_memory();
+    /// let cart = locks.mutex("cart:42").linger(Duration::from_secs(2));
+    /// assert_eq!(cart.lock().await?.release().await?, Released::Lingers);
+    /// assert_eq!(cart.lock().await?.release_now().await?, Released::Free);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn release_now(mut self) -> Result<Released, LockError> {
+        self.linger = Duration::ZERO;
+        if let Some(turn) = self.turn {
+            self.shared.queues.stop_lingering(&self.local().request, turn);
+        }
+        self.release().await
+    }
+
     fn client(&self) -> &Client {
         &self.shared.client
     }
@@ -288,16 +355,41 @@ impl Lease {
         LockError::Lost { key: self.key().clone(), reason }
     }
 
-    /// Hands a lease that has just ended to the next waiter in this process. Returns false
-    /// if it is to be released instead.
-    fn hand_over(&mut self) -> bool {
+    /// Hands a lease that has just ended to the next waiter in this process. If nobody waits,
+    /// it may stay here, idle: then it gives false. `None` if it is to be released instead.
+    fn hand_over(&mut self) -> Option<bool> {
         let local = self.local();
         let next = |turn| self.shared.queues.hand_over(turn, local, local.times_to_hand_over()?);
-        let Some(next) = self.turn.and_then(next) else { return false };
+        let next = self.turn.and_then(next)?;
         // Before others are woken, whatever that does.
         (self.turn, self.rest) = (None, Rest::Nothing);
         self.local().count_out(true);
-        next.wake();
+        Some(next.wake())
+    }
+
+    /// Asks the store whether a lease that has just ended may stay with this process.
+    fn begin_lingering(&mut self) -> Option<Asking> {
+        if self.linger.is_zero() {
+            return None;
+        }
+        let asking = self.shared.queues.begin_lingering(self.local(), self.turn, self.linger)?;
+        self.turn = None;
+        Some(asking)
+    }
+
+    /// Leaves a lease that has just ended to this process. False if it is to be released.
+    fn leave_here(&mut self) -> bool {
+        if self.hand_over().is_some() {
+            return true;
+        }
+        let Some(asking) = self.begin_lingering() else { return false };
+        let (local, keeper) = (self.local().clone(), self.client().keeper.clone());
+        self.client().keeper.run(Box::pin(async move {
+            match asking.settle().await {
+                Ok(_) => local.count_out(true),
+                Err(_) => keeper.release_later(&local, true),
+            }
+        }));
         true
     }
 
@@ -323,7 +415,7 @@ impl Drop for Lease {
                 return;
             }
             let was_held = self.stop();
-            if self.rest == Rest::TakeBack || !was_held || !self.hand_over() {
+            if self.rest == Rest::TakeBack || !was_held || !self.leave_here() {
                 self.client().keeper.release_later(self.local(), self.rest == Rest::Release);
             }
         }

@@ -1,7 +1,7 @@
 //! The client and the local queues, which all clones and all leases share.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use crate::client::Client;
 use crate::keeper::Keeper;
@@ -23,7 +23,10 @@ impl Shared {
         hands_over: bool,
     ) -> Self {
         let client = Arc::new(Client::new(store, keeper, id));
-        Self { queues: Arc::new(LocalQueues::new(client.clone(), hands_over)), client }
+        let queues = Arc::new(LocalQueues::new(client.clone(), hands_over));
+        let idle: Weak<LocalQueues> = Arc::downgrade(&queues);
+        client.hints.set_recall_listener(idle);
+        Self { client, queues }
     }
 }
 

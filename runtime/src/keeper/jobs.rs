@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::sync::Semaphore;
 
 /// Work that runs once.
-pub(super) type Job = Pin<Box<dyn Future<Output = ()> + Send>>;
+pub(crate) type Job = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// Limits how many commands of jobs are in flight. All at once would take the server longer
 /// than a command may take, and fail together. A job that pauses before a retry holds no

@@ -37,22 +37,28 @@ impl LocalQueues {
             Some((id, ends))
         });
         let (id, ends) = turn?;
+        self.end_later(name, id, ends).then_some(id)
+    }
+
+    /// Ends a turn in time. False if it has ended now, because there are no timers.
+    pub(super) fn end_later(self: &Arc<Self>, name: &QueueName, id: TurnId, ends: Instant) -> bool {
         let is_timed = {
             let ends_of_all = &mut self.lock().ends;
             ends_of_all.in_order.push_back((ends, name.clone(), id));
             std::mem::replace(&mut ends_of_all.is_timed, true)
         };
-        if !is_timed && !self.client.keeper.spawn(end_in_time(Timer(Arc::downgrade(self)))) {
-            // Without timers the turn would not end in time.
+        let is_over =
+            !is_timed && !self.client.keeper.spawn(end_in_time(Timer(Arc::downgrade(self))));
+        if is_over {
             self.lock().ends.is_timed = false;
             drop(self.change(name, None, |queue| queue.turns.end(id)));
-            return None;
         }
-        Some(id)
+        !is_over
     }
 
     /// Hands a lease that has just ended to the first waiter, if that asks for the same. The
-    /// caller then wakes the waiter. `None` if the lease is to be released.
+    /// caller then wakes the waiter. If nobody waits, the lease of a lingering turn is idle from
+    /// now on. `None` if the lease is to be released.
     pub(crate) fn hand_over(
         self: &Arc<Self>,
         turn: TurnId,
@@ -66,13 +72,30 @@ impl LocalQueues {
             let mut queues = self.lock();
             let queue = queues.by_name.get_mut(&name)?;
             let now = self.now();
-            let waiter = queue.next_in_turn(turn, &spec, request.ttl, now)?;
-            let running = queue.turns.find(turn)?;
-            running.left -= 1;
-            running.handoff = Some(Handoff::new(&self.client, local, times));
-            queue.last_activity = now;
-            waiter
+            if let Some(waiter) = queue.next_in_turn(turn, &spec, request.ttl, now) {
+                let running = queue.turns.find(turn)?;
+                running.left -= 1;
+                running.handoff = Some(Handoff::new(&self.client, local, times));
+                queue.last_activity = now;
+                Ok((waiter, running.is_short_of_tokens()))
+            } else {
+                let handoff = || Handoff::new(&self.client, local, times);
+                let is_short = queue.let_linger(turn, handoff, now)?;
+                Err((is_short, queue.is_checked, now))
+            }
         };
+        let (waiter, is_short) = match waiter {
+            Ok((waiter, is_short)) => (Some(waiter), is_short),
+            Err((is_short, is_checked, now)) => {
+                if !is_checked {
+                    self.check_later(&name, now);
+                }
+                (None, is_short)
+            }
+        };
+        if is_short {
+            self.refill(name.clone(), turn, request);
+        }
         Some(HandedOver { queues: self.clone(), name, waiter, turn })
     }
 
@@ -114,14 +137,18 @@ impl LocalQueues {
 pub(crate) struct HandedOver {
     queues: Arc<LocalQueues>,
     name: QueueName,
-    waiter: QueuedWaiter,
+    /// `None` if the lease is idle.
+    waiter: Option<QueuedWaiter>,
     turn: TurnId,
 }
 
 impl HandedOver {
-    /// Wakes the waiter. If it is gone, the lease goes to the next.
-    pub(crate) fn wake(self) {
-        self.queues.admit(&self.name, self.waiter, AdmissionState::InTurn(self.turn).into());
+    /// Wakes the waiter. If it is gone, the lease goes to the next. False if nobody waited, and
+    /// the lease is idle.
+    pub(crate) fn wake(self) -> bool {
+        let Some(waiter) = self.waiter else { return false };
+        self.queues.admit(&self.name, waiter, AdmissionState::InTurn(self.turn).into());
+        true
     }
 }
 

@@ -1,14 +1,15 @@
 //! A grant on its way from one lease to the next, inside a process.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use super::queue::LeaseSpec;
 use crate::client::Client;
 use crate::core::fence::Fence;
 use crate::keeper::UnknownOutcome;
 use crate::state::lease::{Grant, GrantTimes, LocalLease};
 use crate::state::shutdown::ActivityGuard;
-use crate::store::{Request, StoreFuture};
+use crate::store::{Request, StoreFuture, validity};
 
 /// A grant on its way from a released lease to the next waiter of this process. If it is
 /// dropped before it becomes a lease, it is cancelled.
@@ -24,13 +25,52 @@ pub(super) struct Handoff {
 
 impl Handoff {
     pub(super) fn new(client: &Arc<Client>, local: &LocalLease, times: GrantTimes) -> Self {
+        Self::of(client, local.request.clone(), local.fence, times)
+    }
+
+    /// The handoff of a request whose last lease had the fencing token `last`.
+    pub(super) fn of(
+        client: &Arc<Client>,
+        request: Request,
+        last: Option<Fence>,
+        times: GrantTimes,
+    ) -> Self {
         Self {
             client: client.clone(),
-            request: Some(local.request.clone()),
-            fence: local.fence.map(|fence| Fence::new(fence.get() + 1)),
+            request: Some(request),
+            fence: last.map(|fence| Fence::new(fence.get() + 1)),
             times,
             activity: Some(ActivityGuard::new(&client.keeper.shutdown)),
         }
+    }
+
+    pub(super) fn request(&self) -> Option<&Request> {
+        self.request.as_ref()
+    }
+
+    /// Returns true if an acquisition asks for just this lease, and enough of its time is left.
+    pub(super) fn is_for(&self, spec: &LeaseSpec, ttl: Duration, now: Instant) -> bool {
+        let is_same = |request: &Request| {
+            request.kind == spec.0 && request.owner == spec.1 && request.ttl == ttl
+        };
+        self.request.as_ref().is_some_and(is_same) && !self.is_over(now)
+    }
+
+    /// Returns true if too little time is left to hand it over.
+    pub(super) fn is_over(&self, now: Instant) -> bool {
+        self.ttl().is_none_or(|ttl| now + ttl / 2 > self.times.deadline)
+    }
+
+    /// When its lease is to be renewed while it lingers: after a third of its time, as a keeper
+    /// does.
+    pub(super) fn renewal_due(&self) -> Option<Instant> {
+        let ttl = self.ttl()?;
+        self.times.deadline.checked_sub(validity(ttl))?.checked_add(ttl / 3)
+    }
+
+    /// Notes a later deadline.
+    pub(super) fn extend(&mut self, deadline: Instant) {
+        self.times.deadline = self.times.deadline.max(deadline);
     }
 
     pub(super) fn ttl(&self) -> Option<Duration> {

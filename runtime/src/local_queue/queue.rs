@@ -35,6 +35,11 @@ pub(super) struct LocalQueue {
     pub(super) generation: u64,
     pub(super) turns: Turns,
     pub(super) waiting: VecDeque<QueuedWaiter>,
+    /// Lingering turns whose lease is idle, in the order in which they became so. Some have
+    /// ended.
+    pub(super) idle: VecDeque<TurnId>,
+    /// The timer will look at the idle leases.
+    pub(super) is_checked: bool,
 }
 
 /// A waiter as the queue keeps it. Its task holds a `Waiter`.
@@ -79,6 +84,8 @@ impl LocalQueue {
             generation,
             turns: Turns::default(),
             waiting: VecDeque::new(),
+            idle: VecDeque::new(),
+            is_checked: false,
         }
     }
 

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
+use super::lingering::{Checks, Recalls};
 use super::queue::{
     AdmissionState, Admitted, LeaseSpec, LocalQueue, QueueName, QueuedWaiter, name,
 };
@@ -27,6 +28,8 @@ pub(crate) struct LocalQueues {
 pub(super) struct Queues {
     pub(super) by_name: HashMap<QueueName, LocalQueue>,
     pub(super) ends: TurnEnds,
+    pub(super) checks: Checks,
+    pub(super) recalls: Recalls,
 }
 
 /// When turns end, in all queues. All turns are equally long, so the first to begin is the

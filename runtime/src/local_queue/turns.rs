@@ -10,11 +10,15 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use super::handoff::Handoff;
-use crate::store::TOKENS;
+use super::lingering::Linger;
+use crate::store::{RequestId, TOKENS};
 
 /// How long a turn lasts. Work that takes longer under a lock does not notice two round trips.
 /// Waiters elsewhere wait for a turn and one critical section longer.
 pub(super) const TURN: Duration = Duration::from_millis(20);
+
+/// Later than any lease lasts.
+const NEVER: Duration = Duration::from_secs(1 << 32);
 
 /// The number of a turn. Later turns have greater ones.
 pub(crate) type TurnId = u64;
@@ -34,6 +38,8 @@ pub(super) struct Turn {
     pub(super) left: u64,
     /// A lease for the next waiter to take up. That waiter has been woken.
     pub(super) handoff: Option<Handoff>,
+    /// Only of a lingering turn.
+    pub(super) linger: Option<Linger>,
 }
 
 impl Turns {
@@ -47,8 +53,47 @@ impl Turns {
     }
 
     pub(super) fn begin(&mut self, id: TurnId, weight: u64, ends: Instant) {
-        self.weight += weight;
-        self.running.push_back(Turn { id, weight, ends, left: TOKENS - 1, handoff: None });
+        self.add(Turn { id, weight, ends, left: TOKENS - 1, handoff: None, linger: None });
+    }
+
+    /// Begins a turn without an end. Nothing is handed over before the store allows it.
+    pub(super) fn begin_lingering(
+        &mut self,
+        id: TurnId,
+        weight: u64,
+        now: Instant,
+        linger: Linger,
+    ) {
+        self.add(Turn {
+            id,
+            weight,
+            ends: now + NEVER,
+            left: 0,
+            handoff: None,
+            linger: Some(linger),
+        });
+    }
+
+    fn add(&mut self, turn: Turn) {
+        self.weight += turn.weight;
+        self.running.push_back(turn);
+    }
+
+    /// The lingering turns.
+    pub(super) fn lingering(&self) -> Vec<TurnId> {
+        self.running.iter().filter(|turn| turn.linger.is_some()).map(|turn| turn.id).collect()
+    }
+
+    /// Returns true if the store was asked whether a lease may stay here.
+    pub(super) fn is_asking(&self) -> bool {
+        let is = |turn: &Turn| turn.linger.as_ref().is_some_and(Linger::is_asking);
+        self.running.iter().any(is)
+    }
+
+    /// Returns true if the lease of this request is idle here.
+    pub(super) fn has_idle(&self, id: RequestId) -> bool {
+        let is_it = |handoff: &Handoff| handoff.request().is_some_and(|request| request.id == id);
+        self.running.iter().any(|turn| turn.handoff.as_ref().is_some_and(is_it))
     }
 
     pub(super) fn find(&mut self, id: TurnId) -> Option<&mut Turn> {

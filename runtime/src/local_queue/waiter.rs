@@ -7,7 +7,9 @@ use tokio::sync::oneshot;
 use tokio::time::sleep;
 
 use super::admission::Admission;
-use super::queue::{AdmissionState, Admitted, LeaseSpec, QueueName, QueuedWaiter, name};
+use super::queue::{
+    AdmissionState, Admitted, LeaseSpec, LocalQueue, QueueName, QueuedWaiter, name,
+};
 use super::queues::LocalQueues;
 use crate::store::{LIVE, RequestSpec};
 
@@ -22,23 +24,85 @@ pub(crate) enum Entry {
     Waiter(Waiter),
 }
 
+/// What an acquisition that does not wait finds in this process.
+pub(crate) enum TryEntry {
+    /// It takes up an idle lease.
+    Idle(Admission),
+    /// A lease was just released. The store has not said yet whether it stays here.
+    Soon(Waiter),
+    /// Others wait.
+    Busy,
+    /// It asks the store.
+    Ask,
+}
+
 impl LocalQueues {
     /// Enters a lock's queue, for a lease of this TTL.
     pub(crate) fn enter(self: &Arc<Self>, request: &RequestSpec, ttl: Duration) -> Entry {
         let name = name(&request.key, request.kind, request.owner.as_ref());
         let spec = (request.kind, request.owner.clone());
         let now = self.now();
+        // Dropped after the lock.
+        let mut unsuitable = Vec::new();
         let mut queues = self.lock();
         let queue = self.queue(&mut queues, &name, now);
-        if queue.waiting.is_empty() && queue.has_room(spec.0) {
-            queue.admit(spec.0, now);
-            let asks = AdmissionState::Asks(queue.generation);
-            return Entry::Admitted(Admission::new(self, name, spec, asks.into()));
+        if queue.waiting.is_empty() {
+            if let Some(turn) = queue.take_idle(&spec, ttl, now) {
+                let in_turn = AdmissionState::InTurn(turn);
+                return Entry::Admitted(Admission::new(self, name, spec, in_turn.into()));
+            }
+            unsuitable = queue.end_idle();
+            if queue.has_room(spec.0) {
+                queue.admit(spec.0, now);
+                let asks = AdmissionState::Asks(queue.generation);
+                drop(queues);
+                drop(unsuitable);
+                return Entry::Admitted(Admission::new(self, name, spec, asks.into()));
+            }
         }
+        let waiter = self.wait_in(queue, name, spec, ttl);
+        drop(queues);
+        drop(unsuitable);
+        Entry::Waiter(waiter)
+    }
+
+    /// Looks for an idle lease, for an acquisition that does not wait.
+    pub(crate) fn try_enter(self: &Arc<Self>, request: &RequestSpec, ttl: Duration) -> TryEntry {
+        let name = name(&request.key, request.kind, request.owner.as_ref());
+        let now = self.now();
+        let mut queues = self.lock();
+        let Some(queue) = queues.by_name.get_mut(&name) else { return TryEntry::Ask };
+        if !queue.waiting.is_empty() {
+            let is_silent = now >= queue.last_activity + LIVE;
+            return if is_silent { TryEntry::Ask } else { TryEntry::Busy };
+        }
+        let spec = (request.kind, request.owner.clone());
+        if let Some(turn) = queue.take_idle(&spec, ttl, now) {
+            let in_turn = AdmissionState::InTurn(turn);
+            return TryEntry::Idle(Admission::new(self, name, spec, in_turn.into()));
+        }
+        let unsuitable = queue.end_idle();
+        let entry = if queue.turns.is_asking() {
+            TryEntry::Soon(self.wait_in(queue, name, spec, ttl))
+        } else {
+            TryEntry::Ask
+        };
+        drop(queues);
+        drop(unsuitable);
+        entry
+    }
+
+    fn wait_in(
+        self: &Arc<Self>,
+        queue: &mut LocalQueue,
+        name: QueueName,
+        spec: LeaseSpec,
+        ttl: Duration,
+    ) -> Waiter {
         let (admit, admitted) = oneshot::channel();
         let number = self.number();
         queue.waiting.push_back(QueuedWaiter { number, spec: spec.clone(), ttl, admit });
-        Entry::Waiter(Waiter { queues: self.clone(), name, number, spec, admitted })
+        Waiter { queues: self.clone(), name, number, spec, admitted }
     }
 }
 

@@ -63,6 +63,24 @@ pub(crate) fn ended(kind: Kind, held: impl FnOnce() -> Duration, loss: Option<Lo
     }
 }
 
+/// Counts a lease that was taken up without the store.
+pub(crate) fn granted_locally(kind: Kind) {
+    #[cfg(feature = "metrics")]
+    metrics::counter!("leasehold_local_grants_total", "kind" => label(kind)).increment(1);
+}
+
+/// Counts a lock that another client wanted while this one kept it.
+pub(crate) fn recalled() {
+    #[cfg(feature = "metrics")]
+    metrics::counter!("leasehold_recalls_total").increment(1);
+}
+
+/// Counts a command that reserves fencing tokens for later leases, and extends the lease.
+pub(crate) fn refilled() {
+    #[cfg(feature = "metrics")]
+    metrics::counter!("leasehold_refills_total").increment(1);
+}
+
 /// Counts a renewal, answered or not.
 pub(crate) fn renewal(outcome: &'static str) {
     #[cfg(feature = "metrics")]

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::request::{RequestId, Stamp};
 use crate::core::error::LossReason;
+use crate::core::key::LockKey;
 
 /// The answer to an acquire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,6 +31,12 @@ pub enum Attempt {
         expiry_added: bool,
         /// Nobody holds the lock, and it is kept for `retry_after`: a mutex alone.
         kept: bool,
+    },
+    /// Others hold the lock, perhaps without using it, and their client was asked to release
+    /// it. The request is not in the queue, and may ask again soon.
+    Recalled {
+        /// How long the lock stays held, unless its holder renews or releases it.
+        retry_after: Duration,
     },
     /// The request was released or cancelled before. It is never granted again.
     Ended,
@@ -68,6 +75,23 @@ pub enum Adoption {
     NotHeld(LossReason),
 }
 
+/// The answer to a client that wants to keep a lock without using it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Lingering {
+    /// The lease lasts its TTL from now.
+    Kept {
+        /// The client may give this fencing token and the [`TOKENS`](super::TOKENS) - 1 after
+        /// it, and all between its own and this one, to its next leases. 0 for a permit or a
+        /// reader.
+        token: u64,
+    },
+    /// Others wait for the lock, and the lease is in use. Nothing changed.
+    Wanted,
+    /// The lease has ended.
+    Ended(Ended),
+}
+
 /// The answer to a release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
@@ -100,7 +124,7 @@ pub enum Repaired {
 }
 
 /// A message that a store sends a client unasked. A lost hint costs time, and nothing else.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Hint {
     /// The store has offered the lock to a waiter. The waiter's first renewal confirms it.
     /// Unconfirmed, the offer ends after [`OFFER`](super::OFFER), or with the waiter's
@@ -125,6 +149,12 @@ pub enum Hint {
     Forced {
         /// The holder.
         id: RequestId,
+    },
+    /// Another client wants the lock: a client that keeps it without using it should release
+    /// it.
+    Recalled {
+        /// The lock.
+        key: LockKey,
     },
     /// Hints may have been lost: every waiter should ask again.
     Missed,

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use tokio::task::consume_budget;
 
-use super::answers::{Adoption, All, Attempt, Ended, Hint, Renewal};
+use super::answers::{Adoption, All, Attempt, Ended, Hint, Lingering, Renewal};
 use super::inspection::{ClientInfo, Forced, LockInfo};
 use super::request::{ClientId, Owner, Request, RequestId, Stamp, Waiting};
 use crate::core::key::LockKey;
@@ -128,6 +128,15 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
 
     /// Ends a lease. A mutex then stays held without a holder for `keep`.
     fn release(&self, request: &Request, keep: Duration) -> StoreFuture<Ended>;
+
+    /// Lets the client keep a lease without using it, for its TTL from now. If others wait, a
+    /// lease that is not `in_use` is released. The first request of another client that wants
+    /// the lock from now on makes the store send [`Hint::Recalled`]; each later ask of the first
+    /// waiter repeats it. `None` in a store that can't send it, or not for this kind.
+    fn linger(&self, request: &Request, in_use: bool) -> Option<StoreFuture<Lingering>> {
+        let _ = (request, in_use);
+        None
+    }
 
     /// Takes an acquisition back, whether it was granted, waits, or neither, and
     /// says whether it was granted.

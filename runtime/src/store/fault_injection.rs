@@ -11,8 +11,9 @@ use tokio::runtime::Handle;
 use tokio::time::sleep;
 
 use super::{
-    Adoption, All, Attempt, ClientId, ClientInfo, Ended, Forced, Hint, Listener, LockInfo, Owner,
-    Renewal, Renewals, Request, RequestId, Stamp, Store, StoreError, StoreFuture, Waiting, at_once,
+    Adoption, All, Attempt, ClientId, ClientInfo, Ended, Forced, Hint, Lingering, Listener,
+    LockInfo, Owner, Renewal, Renewals, Request, RequestId, Stamp, Store, StoreError, StoreFuture,
+    Waiting, at_once,
 };
 use crate::core::error::{Outcome, Step};
 use crate::core::key::LockKey;
@@ -282,6 +283,15 @@ impl Store for FaultInjector {
 
     fn release(&self, request: &Request, keep: Duration) -> StoreFuture<Ended> {
         self.answer("release", Some(Step::Release), || self.inner.release(request, keep))
+    }
+
+    fn linger(&self, request: &Request, in_use: bool) -> Option<StoreFuture<Lingering>> {
+        self.inner.gives_hints().then(|| {
+            let ended =
+                || -> StoreFuture<_> { Box::pin(async { Ok(Lingering::Ended(Ended::Released)) }) };
+            let command = || self.inner.linger(request, in_use).unwrap_or_else(ended);
+            self.answer("linger", None, command)
+        })
     }
 
     fn cancel(&self, request: &Request) -> StoreFuture<bool> {

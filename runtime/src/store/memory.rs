@@ -17,9 +17,9 @@ pub use self::clock::Clock;
 use self::table::Table;
 use super::rules::{Time, Tokens};
 use super::{
-    Adoption, All, Attempt, ClientId, ClientInfo, Ended, Forced, Listener, LockInfo, Owner,
-    QuorumMember, Renewal, Renewals, Repaired, Request, RequestId, Stamp, Store, StoreFuture,
-    Waiting, at_once,
+    Adoption, All, Attempt, ClientId, ClientInfo, Ended, Forced, Lingering, Listener, LockInfo,
+    Owner, QuorumMember, Renewal, Renewals, Repaired, Request, RequestId, Stamp, Store,
+    StoreFuture, Waiting, at_once,
 };
 use crate::core::key::LockKey;
 
@@ -102,6 +102,10 @@ impl Store for MemoryStore {
 
     fn release(&self, request: &Request, keep: Duration) -> StoreFuture<Ended> {
         self.run(|table, now| table.release(request, keep, now))
+    }
+
+    fn linger(&self, request: &Request, in_use: bool) -> Option<StoreFuture<Lingering>> {
+        request.may_linger().then(|| self.run(|table, now| table.linger(request, in_use, now)))
     }
 
     fn cancel(&self, request: &Request) -> StoreFuture<bool> {

@@ -213,6 +213,18 @@ pub struct Request {
     pub ttl: Duration,
 }
 
+impl Request {
+    /// Returns true if its client may keep the lease without using it. The holds of an owner
+    /// belong together, so none of them stays behind alone.
+    pub(crate) fn may_linger(&self) -> bool {
+        match self.kind {
+            Kind::Mutex | Kind::Semaphore { .. } => true,
+            Kind::Read | Kind::Write => self.owner.is_none(),
+            Kind::Reentrant => false,
+        }
+    }
+}
+
 /// How a request waits in the queue, if it can't be granted at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Waiting {

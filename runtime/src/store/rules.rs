@@ -46,7 +46,7 @@ pub(super) use self::mutex::{is_available, take};
 pub(super) use self::quorum_member::repair;
 pub(super) use self::state::LockState;
 pub(super) use self::time::Time;
-use super::{Adoption, Attempt, Ended, Kind, Renewal, Request, RequestId, Waiting};
+use super::{Adoption, Attempt, Ended, Kind, Lingering, Renewal, Request, RequestId, Waiting};
 
 /// Asks for the lock once. With `waiting`, a request that is not granted joins the queue.
 pub(super) fn acquire(
@@ -106,6 +106,20 @@ pub(super) fn release(
     match request.kind {
         Kind::Mutex => mutex::release(lock, request, keep, context),
         _ => multi_holder::release(lock, request, context),
+    }
+}
+
+/// Lets the client keep a lease without using it. If others wait, a lease that is not `in_use` is
+/// released.
+pub(super) fn linger(
+    lock: &mut LockState,
+    request: &Request,
+    in_use: bool,
+    context: &mut Context<'_>,
+) -> Lingering {
+    match request.kind {
+        Kind::Mutex => mutex::linger(lock, request, in_use, context),
+        _ => multi_holder::linger(lock, request, in_use, context),
     }
 }
 

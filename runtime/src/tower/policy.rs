@@ -45,6 +45,7 @@ pub(super) struct Policy {
     /// The waiters of this layer and all its clones.
     pub(super) waiters: Waiters,
     pub(super) max_hold: Option<Duration>,
+    pub(super) linger: Duration,
     pub(super) fails_open: bool,
     pub(super) on_refused: Option<OnRefused>,
 }
@@ -58,18 +59,19 @@ impl Policy {
         match self.kind {
             Kind::Mutex => {
                 let mutex = self.locks.mutex(key).wait(wait).max_hold(self.max_hold);
-                let mutex = self.ttl.into_iter().fold(mutex, Mutex::ttl);
+                let mutex = self.ttl.into_iter().fold(mutex, Mutex::ttl).linger(self.linger);
                 bounded(slot, async move { mutex.lock().await })
             }
             Kind::Semaphore { limit } => {
                 let semaphore = self.locks.semaphore(key, limit);
                 let semaphore = semaphore.wait(wait).max_hold(self.max_hold);
-                let semaphore = self.ttl.into_iter().fold(semaphore, Semaphore::ttl);
+                let semaphore =
+                    self.ttl.into_iter().fold(semaphore, Semaphore::ttl).linger(self.linger);
                 bounded(slot, async move { semaphore.acquire().await })
             }
             Kind::RwLock => {
                 let lock = self.locks.rw_lock(key).wait(wait).max_hold(self.max_hold);
-                let lock = self.ttl.into_iter().fold(lock, RwLock::ttl);
+                let lock = self.ttl.into_iter().fold(lock, RwLock::ttl).linger(self.linger);
                 if method.is_safe() {
                     bounded(slot, async move { lock.read().await })
                 } else {
@@ -127,6 +129,7 @@ impl fmt::Debug for Policy {
             .field("wait", &self.wait)
             .field("max_waiters", &self.max_waiters())
             .field("max_hold", &self.max_hold)
+            .field("linger", &self.linger)
             .field("fails_open", &self.fails_open)
             .finish_non_exhaustive()
     }

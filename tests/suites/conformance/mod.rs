@@ -8,6 +8,7 @@ mod core;
 mod fence;
 mod force;
 mod lease_set;
+mod linger;
 mod multi_atomic;
 mod offers;
 mod operator;
@@ -91,6 +92,7 @@ use case;
 
 mod memory {
     conformance!(Memory);
+    super::linger::cases!(crate::conformance::case);
 }
 
 mod quorum_in_memory {
@@ -100,6 +102,7 @@ mod quorum_in_memory {
 #[cfg(feature = "servers")]
 mod redis {
     conformance!(Redis);
+    super::linger::cases!(crate::conformance::case);
 }
 
 #[cfg(feature = "servers")]
@@ -110,6 +113,7 @@ mod pool {
 #[cfg(feature = "servers")]
 mod sentinel {
     conformance!(Sentinel);
+    super::linger::cases!(crate::conformance::case);
 }
 
 #[cfg(feature = "servers")]
@@ -130,11 +134,13 @@ mod quorum_without_its_minority {
 #[cfg(feature = "servers")]
 mod resp2 {
     conformance!(Resp2);
+    super::linger::cases!(crate::conformance::case);
 }
 
 #[cfg(feature = "servers")]
 mod least_rights {
     conformance!(LeastRights);
+    super::linger::cases!(crate::conformance::case);
 }
 
 #[cfg(feature = "servers")]

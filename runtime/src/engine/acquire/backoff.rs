@@ -19,6 +19,10 @@ const CALLER_MARGIN: Duration = Duration::from_millis(500);
 /// released in the background.
 const OWN_RELEASE: Duration = Duration::from_millis(250);
 
+/// How long a try waits for the answer to a recall, and how long it first pauses.
+const RECALL: Duration = Duration::from_millis(50);
+const FIRST_RECALL_PAUSE: Duration = Duration::from_millis(1);
+
 /// When to ask again. In the store's queue: when the store says so, unless a hint arrives
 /// first. Without hints: often at first and then less often, in a random rhythm that spreads
 /// the waiters. At the latest when the holder's deadline has passed, and once more when the
@@ -32,6 +36,8 @@ pub(super) struct Backoff {
     own_since: Option<Duration>,
     /// How many more times it may ask again at once, if the store says so.
     repeats: u32,
+    /// When a try first heard that it has recalled a lease, and how long it pauses next.
+    recalled: Option<(Duration, Duration)>,
     /// The store asks several servers and has no queue.
     has_no_queue: bool,
 }
@@ -48,6 +54,7 @@ impl Backoff {
             pause: Self::FIRST,
             own_since: None,
             repeats: 64,
+            recalled: None,
             has_no_queue: false,
         }
     }
@@ -99,6 +106,10 @@ impl Backoff {
             self.repeats -= 1;
             return Some(Duration::ZERO);
         }
+        if self.is_try() && (self.recalled.is_some() || matches!(refusal, NotGranted::Recalled(_)))
+        {
+            return self.after_recall(refusal);
+        }
         let left = match refusal {
             NotGranted::HeldByOwner => {
                 let since = *self.own_since.get_or_insert(self.waited);
@@ -139,6 +150,9 @@ impl Backoff {
             NotGranted::Held { left, kept } if self.is_try() => {
                 LockError::Busy { key, retry_after: left, kept }
             }
+            NotGranted::Recalled(left) if self.is_try() => {
+                LockError::Busy { key, retry_after: left, kept: false }
+            }
             _ => self.timed_out(key),
         }
     }
@@ -146,6 +160,16 @@ impl Backoff {
     /// The error of a wait that is over.
     pub(super) fn timed_out(&self, key: LockKey) -> LockError {
         LockError::TimedOut { key, waited: self.waited, held_by_caller: false }
+    }
+
+    /// How long a try pauses until a recalled lease may have been released; `None` when that
+    /// took too long, or the lease is in use.
+    fn after_recall(&mut self, refusal: &NotGranted) -> Option<Duration> {
+        let (since, pause) = *self.recalled.get_or_insert((self.waited, FIRST_RECALL_PAUSE));
+        self.recalled = Some((since, pause * 2));
+        let is_held = matches!(refusal, NotGranted::Recalled(_) | NotGranted::Held { .. });
+        let left = (since + RECALL).saturating_sub(self.waited);
+        (is_held && !left.is_zero()).then(|| pause.min(left))
     }
 
     /// How long to pause after the store has failed; `None` when the wait is over.

@@ -120,7 +120,8 @@ impl OrderedAcquire<'_> {
     /// free by now; then the caller tries all again.
     async fn refuse(&mut self, key: &LockKey) -> Result<(), LockError> {
         let lease = acquire(self.shared, spec(key), self.options).await?;
-        let _ = lease.release().await;
+        // It may have lingered here.
+        let _ = lease.release_now().await;
         self.pause(NotGranted::TooLate, key).await
     }
 

@@ -15,7 +15,7 @@ use crate::core::error::{LockError, Step};
 use crate::core::options::{Options, Wait};
 use crate::engine::lease::{Lease, LeaseHandle};
 use crate::engine::shared::Shared;
-use crate::local_queue::{Admission, Entry, Waiter};
+use crate::local_queue::{Admission, Entry, TryEntry, Waiter};
 use crate::state::lease::Grant;
 use crate::state::shutdown::Shutdown;
 use crate::state::telemetry;
@@ -58,9 +58,26 @@ async fn acquire_since(
     let mut acquisition = if backoff.is_try() {
         // An owner that holds the lock may enter it again past all waiters; the store decides
         // that.
-        if !spec.may_reenter() && shared.queues.has_waiters(&spec) {
-            // The time until a release is unknown, but a lease of this TTL would end by then.
-            return Err(LockError::Busy { key: spec.key, retry_after: options.ttl, kept: false });
+        let entry =
+            if spec.may_reenter() { TryEntry::Ask } else { shared.queues.try_enter(&spec, ttl) };
+        let admission = match entry {
+            TryEntry::Ask => None,
+            TryEntry::Idle(admission) => Some(admission),
+            // The answer is on its way, as that of a release would be.
+            TryEntry::Soon(waiter) => {
+                let wait = Wait::For(SOON);
+                Box::pin(wait_for_admission(&client.keeper.shutdown, waiter, wait)).await?
+            }
+            TryEntry::Busy => {
+                // The time until a release is unknown, but a lease of this TTL would end by then.
+                let (key, retry_after) = (spec.key, options.ttl);
+                return Err(LockError::Busy { key, retry_after, kept: false });
+            }
+        };
+        if let Some(mut admission) = admission
+            && let Some(lease) = take_up(shared, &mut admission, &options)
+        {
+            return Ok(lease);
         }
         Acquisition {
             shared,
@@ -81,12 +98,8 @@ async fn acquire_since(
                 admission
             }
         };
-        if let Some((grant, turn, _activity)) = admission.take_up() {
-            if let Some(mut lease) = Lease::unless_over(shared, grant, &options) {
-                lease.have_turn(Some(turn));
-                return Ok(lease);
-            }
-            admission.ask_instead();
+        if let Some(lease) = take_up(shared, &mut admission, &options) {
+            return Ok(lease);
         }
         let pending = match admission.inherit().filter(|pending| pending.can_use_ttl(ttl)) {
             Some(pending) => pending.with_ttl(ttl),
@@ -97,6 +110,23 @@ async fn acquire_since(
     let limit = backoff.time_limit(&*client.store, ttl);
     let asked = within(limit, pin!(acquisition.ask_until_granted(&mut backoff, options))).await;
     asked.unwrap_or_else(|no_answer| Err(acquisition.into_error(no_answer)))
+}
+
+/// How long a try waits to hear whether a lease that was just released stays in this process.
+const SOON: Duration = Duration::from_secs(1);
+
+/// The lease that was handed over in this process, or was idle. If there is none, the admission
+/// is one to ask the store.
+fn take_up(shared: &Arc<Shared>, admission: &mut Admission, options: &Options) -> Option<Lease> {
+    let (grant, turn, _activity) = admission.take_up()?;
+    let kind = grant.request.kind;
+    let Some(mut lease) = Lease::unless_over(shared, grant, options) else {
+        admission.ask_instead();
+        return None;
+    };
+    telemetry::granted_locally(kind);
+    lease.have_turn(Some(turn));
+    Some(lease)
 }
 
 /// Waits behind other tasks of this process. `None` if the wait is over first.

@@ -25,4 +25,8 @@ pub enum Released {
     StillHeld(u32),
     /// The lease has ended, but the lock is not free for the rest of `hold_at_least`.
     Kept,
+    /// The lease has ended, and the lock stays with this process for its `linger`: the next
+    /// acquisition here has it without a command. It is not free on the server. Use
+    /// [`release_now`](crate::Lease::release_now) to make it so.
+    Lingers,
 }

@@ -8,8 +8,8 @@ use super::clients::Clients;
 use crate::core::key::LockKey;
 use crate::store::rules::{self, Context, Counters, LockState, Time, Tokens};
 use crate::store::{
-    Adoption, All, Attempt, ClientId, ClientInfo, Ended, Forced, Hint, Listener, LockInfo, Owner,
-    Renewal, Repaired, Request, RequestId, Stamp, Waiting,
+    Adoption, All, Attempt, ClientId, ClientInfo, Ended, Forced, Hint, Lingering, Listener,
+    LockInfo, Owner, Renewal, Repaired, Request, RequestId, Stamp, Waiting,
 };
 
 /// All locks, the counters and the clients. A command never finds what expired before it.
@@ -82,6 +82,10 @@ impl Table {
 
     pub(super) fn release(&mut self, request: &Request, keep: Duration, now: Time) -> Ended {
         self.with(&request.key, now, |lock, context| rules::release(lock, request, keep, context))
+    }
+
+    pub(super) fn linger(&mut self, request: &Request, in_use: bool, now: Time) -> Lingering {
+        self.with(&request.key, now, |lock, context| rules::linger(lock, request, in_use, context))
     }
 
     pub(super) fn cancel(&mut self, request: &Request, now: Time) -> bool {

@@ -54,7 +54,9 @@ pub(super) fn among<T: Copy>(
 pub(super) fn attempt(answer: &Attempt) -> String {
     match answer {
         Attempt::Granted { .. } => "granted".to_owned(),
-        Attempt::Busy { retry_after, .. } => format!("held by another for {retry_after:.1?}"),
+        Attempt::Busy { retry_after, .. } | Attempt::Recalled { retry_after } => {
+            format!("held by another for {retry_after:.1?}")
+        }
         Attempt::Queued { .. } => "queued".to_owned(),
         Attempt::Ended => "the request had ended".to_owned(),
         Attempt::WrongKind => "the name is in use by another kind of lock".to_owned(),

@@ -135,7 +135,7 @@ async fn open(
     client: ClientId,
     runtime: &Handle,
 ) -> Result<Option<SingleServer>, LockError> {
-    let hints = HintReceiver::new(client, format!("{}:wake:{client}", settings.prefix));
+    let hints = HintReceiver::new(client, &settings.prefix);
     let hints = Arc::new(hints.confirm_offers(settings.sync_replicas.is_some()));
     let (server, settings) = (endpoint.describe(), settings.clone());
     let opening = async move {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::core::error::LossReason;
 use crate::core::fence::Fence;
-use crate::store::{Adoption, All, Attempt, Ended, Forced, Renewal, Repaired};
+use crate::store::{Adoption, All, Attempt, Ended, Forced, Lingering, Renewal, Repaired};
 
 pub(super) fn attempt(answer: &[u64]) -> Option<Attempt> {
     Some(match *answer {
@@ -14,6 +14,7 @@ pub(super) fn attempt(answer: &[u64]) -> Option<Attempt> {
             let retry_after = Duration::from_millis(millis);
             Attempt::Busy { retry_after, expiry_added: code == 4, kept: code == 7 }
         }
+        [8, millis] => Attempt::Recalled { retry_after: Duration::from_millis(millis) },
         [2] => Attempt::Ended,
         [3] => Attempt::WrongKind,
         [6] => Attempt::WouldDeadlock,
@@ -57,6 +58,14 @@ pub(super) fn adoption(answer: &[u64]) -> Option<Adoption> {
         [0] => Adoption::NotHeld(LossReason::Expired),
         [2] => Adoption::NotHeld(LossReason::Taken),
         _ => return None,
+    })
+}
+
+pub(super) fn lingering(answer: &[u64]) -> Option<Lingering> {
+    Some(match *answer {
+        [4, token] => Lingering::Kept { token },
+        [5] => Lingering::Wanted,
+        _ => Lingering::Ended(ended(answer)?),
     })
 }
 

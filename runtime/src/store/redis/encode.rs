@@ -111,6 +111,11 @@ impl Encoder {
         command.arg(&*self.channel(&request.key))
     }
 
+    pub(super) fn linger(&self, request: &Request, in_use: bool) -> Command {
+        let command = self.of(request, &script::LINGER).millis(request.ttl);
+        command.number(u8::from(in_use)).arg(&*self.channel(&request.key))
+    }
+
     pub(super) fn cancel(&self, request: &Request) -> Command {
         self.of(request, &script::CANCEL).arg(&*self.channel(&request.key))
     }

@@ -7,6 +7,7 @@ use redis::{PushInfo, PushKind, Value};
 
 use super::link_state::LinkState;
 use super::sync::lock;
+use crate::core::key::LockKey;
 use crate::store::{ClientId, Hint, Listener, RequestId};
 
 /// Receives the hints of one server, or of a cluster, and hands them to the listener.
@@ -15,6 +16,8 @@ pub(super) struct HintReceiver {
     pub(super) client: ClientId,
     /// The channel that the scripts publish to.
     pub(super) channel: String,
+    /// How the keys of all locks begin.
+    locks: String,
     /// A client that is offered a lock asks for it: the offer alone is not enough.
     confirms_offers: bool,
     listener: Mutex<Option<Weak<dyn Listener>>>,
@@ -23,15 +26,25 @@ pub(super) struct HintReceiver {
 }
 
 impl HintReceiver {
-    pub(super) fn new(client: ClientId, channel: String) -> Self {
+    /// A receiver of the hints that the scripts publish below this prefix.
+    pub(super) fn new(client: ClientId, prefix: &str) -> Self {
+        Self {
+            channel: format!("{prefix}:wake:{client}"),
+            locks: format!("{prefix}:lock:"),
+            ..Self::silent(client)
+        }
+    }
+
+    fn silent(client: ClientId) -> Self {
         let (listener, source) = (Mutex::default(), Mutex::default());
-        Self { client, channel, confirms_offers: false, listener, source }
+        let (channel, locks) = (String::new(), String::new());
+        Self { client, channel, locks, confirms_offers: false, listener, source }
     }
 
     /// A receiver without a channel: for connections that carry no hints, and for a cluster,
     /// where each lock has a channel of its own.
     pub(super) fn without_channel(client: ClientId) -> Arc<Self> {
-        Arc::new(Self::new(client, String::new()))
+        Arc::new(Self::silent(client))
     }
 
     /// Chooses whether the client asks for what it is offered.
@@ -74,7 +87,8 @@ impl HintReceiver {
 
     /// Takes a message of our channel.
     pub(super) fn take_message(&self, message: &[u8]) {
-        if let Some(hint) = read(message).filter(|(id, _)| id.client() == self.client) {
+        if let Some(hint) = read(message, &self.locks).filter(|(id, _)| id.client() == self.client)
+        {
             self.deliver(match hint.1 {
                 Hint::Offered { id, .. } if self.confirms_offers => Hint::Free { id },
                 hint => hint,
@@ -84,10 +98,11 @@ impl HintReceiver {
 }
 
 /// Reads a message. It is the id of a request, which should ask for the lock; or the id and an
-/// `F`, if it should ask whether its lease was forced; or an offer: the id, the token, until
+/// `F`, if it should ask whether its lease was forced; or the id, an `R` and a lock's key, if its
+/// client should release the lock unless it uses it; or an offer: the id, the token, until
 /// when the waiter is known to live, and how many milliseconds sooner the offer ends, each of
 /// a fixed width. Anybody may have sent it.
-fn read(message: &[u8]) -> Option<(RequestId, Hint)> {
+fn read(message: &[u8], locks: &str) -> Option<(RequestId, Hint)> {
     let (id, rest) = message.split_at_checked(RequestId::LENGTH)?;
     let id = RequestId::read(id)?;
     if rest.is_empty() {
@@ -95,6 +110,10 @@ fn read(message: &[u8]) -> Option<(RequestId, Hint)> {
     }
     if rest == b"F" {
         return Some((id, Hint::Forced { id }));
+    }
+    if let Some(lock) = rest.strip_prefix(b"R") {
+        let name = str::from_utf8(lock).ok()?.strip_prefix(locks)?;
+        return Some((id, Hint::Recalled { key: LockKey::of_stored(name)? }));
     }
     let (token, rest) = rest.split_at_checked(16)?;
     let (until, early) = rest.split_at_checked(13).filter(|(_, early)| early.len() == 5)?;
@@ -121,23 +140,30 @@ mod tests {
         let good = format!("{id:?}1700000000000064170000000012304321");
         let (token, until) = (1_700_000_000_000_064, 1_700_000_000_123);
         let hint = Hint::Offered { id, token, until, early: Duration::from_millis(4321) };
-        assert_eq!(read(good.as_bytes()), Some((id, hint)));
+        assert_eq!(read(good.as_bytes(), "p:lock:"), Some((id, hint)));
         for end in (0..good.len()).filter(|end| *end != RequestId::LENGTH) {
-            assert_eq!(read(&good.as_bytes()[..end]), None, "{end} bytes");
+            assert_eq!(read(&good.as_bytes()[..end], "p:lock:"), None, "{end} bytes");
         }
         let id_alone = &good.as_bytes()[..RequestId::LENGTH];
-        assert_eq!(read(id_alone), Some((id, Hint::Free { id })));
+        assert_eq!(read(id_alone, "p:lock:"), Some((id, Hint::Free { id })));
         let forced = Some((id, Hint::Forced { id }));
-        assert_eq!(read(format!("{id:?}F").as_bytes()), forced);
+        assert_eq!(read(format!("{id:?}F").as_bytes(), "p:lock:"), forced);
+        let recall = format!("{id:?}Rp:lock:{{a}}");
+        let key = LockKey::new("a").unwrap();
+        assert_eq!(read(recall.as_bytes(), "p:lock:"), Some((id, Hint::Recalled { key })));
+        assert_eq!(read(recall.as_bytes(), "q:lock:"), None);
         for bad in [
+            format!("{id:?}R"),
+            format!("{id:?}Rp:lock:a"),
+            format!("{id:?}Rp:lock:{{}}"),
             format!("{id:?}FF"),
             format!("{good}4"),
             good.replace("123", "-23"),
             good.replace("64", "+4"),
         ] {
-            assert_eq!(read(bad.as_bytes()), None, "{bad}");
+            assert_eq!(read(bad.as_bytes(), "p:lock:"), None, "{bad}");
         }
-        assert_eq!(read(&[0xff; 68]), None);
-        assert_eq!(read(&[b'9'; 9999]), None);
+        assert_eq!(read(&[0xff; 68], "p:lock:"), None);
+        assert_eq!(read(&[b'9'; 9999], "p:lock:"), None);
     }
 }

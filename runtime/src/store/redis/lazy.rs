@@ -17,8 +17,8 @@ use super::limits::limit;
 use crate::core::error::LockError;
 use crate::core::key::LockKey;
 use crate::store::{
-    Adoption, All, Attempt, ClientId, ClientInfo, Ended, Forced, Listener, LockInfo, Owner,
-    Renewal, Renewals, Request, RequestId, Stamp, Store, StoreFuture, Subscription, Waiting,
+    Adoption, All, Attempt, ClientId, ClientInfo, Ended, Forced, Lingering, Listener, LockInfo,
+    Owner, Renewal, Renewals, Request, RequestId, Stamp, Store, StoreFuture, Subscription, Waiting,
     at_once,
 };
 
@@ -125,6 +125,11 @@ impl Store for LazyStore {
 
     fn release(&self, request: &Request, keep: Duration) -> StoreFuture<Ended> {
         self.ask(request, move |store, request| store.release(request, keep))
+    }
+
+    fn linger(&self, request: &Request, in_use: bool) -> Option<StoreFuture<Lingering>> {
+        // Without a connection there is no lease to keep.
+        self.connecting.store.get()?.linger(request, in_use)
     }
 
     fn cancel(&self, request: &Request) -> StoreFuture<bool> {

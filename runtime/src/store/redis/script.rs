@@ -122,7 +122,7 @@ macro_rules! scripts {
 
 scripts! {
     MUTEX_ACQUIRE = "mutex/acquire" grants several
-        ["record", "token", "grant", "acquire_fast", "fields", "remains", "queue", "queued", "tell", "free", "hand_over", "take_turn", "for_each"]
+        ["record", "token", "grant", "acquire_fast", "fields", "remains", "queue", "queued", "tell", "free", "hand_over", "take_turn", "recall", "for_each"]
         (lock, holders, queue, waiters; id, ttl_ms, live_ms, position, owner, wake);
     MUTEX_ACQUIRE_ALL = "mutex/acquire_all" grants ["record", "token", "grant", "fields"]
         (lock, holders, queue; ttl_ms);
@@ -133,10 +133,12 @@ scripts! {
     MUTEX_CANCEL = "mutex/cancel" frees ["record", "token", "free", "fields", "remains", "queue", "tell", "hand_over"]
         (lock, holders, queue, waiters; id, wake);
     MUTEX_ADOPT = "mutex/adopt" frees ["record", "token", "grant", "fields"] (lock; id, from, ttl_ms);
+    MUTEX_LINGER = "mutex/linger" frees ["record", "token", "free", "fields", "queue", "tell", "hand_over"]
+        (lock, queue, waiters; id, ttl_ms, in_use, wake);
     MUTEX_REPAIR = "mutex/repair" frees ["record", "token", "fields", "remains", "raise_token"]
         (lock, holders; id, token, lasts_ms, owner);
     REENTRANT_ACQUIRE = "reentrant/acquire" grants
-        ["record", "token", "fields", "remains", "queue", "queued", "tell", "holder", "holders", "rule_reentrant", "serve", "ask"]
+        ["record", "token", "fields", "remains", "queue", "queued", "tell", "holder", "holders", "rule_reentrant", "serve", "recall_clients", "ask"]
         (lock, holders, queue, waiters; holder, ttl_ms, live_ms, position, wake);
     REENTRANT_RENEW = "reentrant/renew" frees ["record", "token", "fields", "holder", "holders", "extend"]
         (lock, holders; holder, ttl_ms);
@@ -150,7 +152,7 @@ scripts! {
         ["record", "token", "fields", "remains", "holder", "holders", "rule_reentrant", "adopt"]
         (lock, holders; holder, from, ttl_ms);
     SEMAPHORE_ACQUIRE = "semaphore/acquire" grants several
-        ["record", "token", "permit_acquire_fast", "fields", "remains", "queue", "queued", "tell", "holder", "holders", "rule_semaphore", "serve", "ask", "for_each"]
+        ["record", "token", "permit_acquire_fast", "fields", "remains", "queue", "queued", "tell", "holder", "holders", "rule_semaphore", "serve", "recall_clients", "ask", "for_each"]
         (lock, holders, queue, waiters; holder, ttl_ms, limit, live_ms, position, wake);
     SEMAPHORE_RENEW = "semaphore/renew" frees several ["record", "token", "for_each"] (lock, holders; holder, ttl_ms);
     SEMAPHORE_RELEASE = "semaphore/release" frees several
@@ -159,14 +161,17 @@ scripts! {
     SEMAPHORE_CANCEL = "multi_holder/cancel" frees
         ["record", "token", "fields", "remains", "queue", "tell", "holder", "holders", "rule_semaphore", "serve", "give_back"]
         (lock, holders, queue, waiters; holder, wake);
+    SEMAPHORE_LINGER = "multi_holder/linger" frees
+        ["record", "token", "fields", "remains", "queue", "tell", "holder", "holders", "rule_semaphore", "serve", "give_back", "recall_clients", "extend"]
+        (lock, holders, queue, waiters; holder, ttl_ms, in_use, wake);
     SEMAPHORE_ADOPT = "multi_holder/adopt" frees
         ["record", "token", "fields", "remains", "holder", "holders", "rule_semaphore", "adopt"]
         (lock, holders; holder, from, ttl_ms);
     RW_ACQUIRE = "rw/acquire" grants
-        ["record", "token", "fields", "remains", "queue", "queued", "tell", "holder", "holders", "rule_rw", "serve", "ask", "read_or_write"]
+        ["record", "token", "fields", "remains", "queue", "queued", "tell", "holder", "holders", "rule_rw", "serve", "recall_clients", "ask", "read_or_write"]
         (lock, holders, queue, waiters; holder, ttl_ms, live_ms, position, wake);
     RW_VOTE = "rw/vote" grants
-        ["record", "token", "fields", "remains", "queue", "queued", "tell", "holder", "holders", "rule_rw", "serve", "ask", "read_or_write"]
+        ["record", "token", "fields", "remains", "queue", "queued", "tell", "holder", "holders", "rule_rw", "serve", "recall_clients", "ask", "read_or_write"]
         (lock, holders, queue, waiters, intent; holder, ttl_ms, again_ms);
     RW_REPAIR = "rw/repair" frees ["record", "token", "fields", "remains", "holder", "holders", "rule_rw", "raise_token"]
         (lock, holders; holder, token, lasts_ms);
@@ -177,6 +182,9 @@ scripts! {
     RW_CANCEL = "multi_holder/cancel" frees
         ["record", "token", "fields", "remains", "queue", "tell", "holder", "holders", "rule_rw", "serve", "give_back"]
         (lock, holders, queue, waiters; holder, wake);
+    RW_LINGER = "multi_holder/linger" frees
+        ["record", "token", "fields", "remains", "queue", "tell", "holder", "holders", "rule_rw", "serve", "give_back", "recall_clients", "extend"]
+        (lock, holders, queue, waiters; holder, ttl_ms, in_use, wake);
     RW_ADOPT = "multi_holder/adopt" frees
         ["record", "token", "fields", "remains", "holder", "holders", "rule_rw", "adopt"]
         (lock, holders; holder, from, ttl_ms);
@@ -203,6 +211,7 @@ by_kind! {
     RENEW = MUTEX_RENEW REENTRANT_RENEW SEMAPHORE_RENEW RW_RENEW;
     RELEASE = MUTEX_RELEASE REENTRANT_RELEASE SEMAPHORE_RELEASE RW_RELEASE;
     CANCEL = MUTEX_CANCEL REENTRANT_CANCEL SEMAPHORE_CANCEL RW_CANCEL;
+    LINGER = MUTEX_LINGER SEMAPHORE_LINGER SEMAPHORE_LINGER RW_LINGER;
     ADOPT = MUTEX_ADOPT REENTRANT_ADOPT SEMAPHORE_ADOPT RW_ADOPT;
 }
 

@@ -75,6 +75,10 @@ impl Transport for SingleServer {
         limit
     }
 
+    fn can_recall(&self) -> bool {
+        self.gives_hints()
+    }
+
     fn listen(&self, listener: Weak<dyn Listener>) {
         self.first_connection().server().hints.listen(listener);
     }

@@ -16,8 +16,8 @@ use super::{clock, decode, inspect};
 use crate::core::error::LossReason;
 use crate::core::key::LockKey;
 use crate::store::{
-    Adoption, All, Attempt, ClientId, ClientInfo, Ended, Forced, Listener, LockInfo, Owner,
-    Renewal, Renewals, Request, RequestId, Stamp, Store, StoreFuture, Subscription, Waiting,
+    Adoption, All, Attempt, ClientId, ClientInfo, Ended, Forced, Lingering, Listener, LockInfo,
+    Owner, Renewal, Renewals, Request, RequestId, Stamp, Store, StoreFuture, Subscription, Waiting,
 };
 
 /// Keeps leases on one server, or on a cluster.
@@ -130,6 +130,14 @@ impl Store for RedisStore {
     fn release(&self, request: &Request, keep: Duration) -> StoreFuture<Ended> {
         let foreign = Ended::NotHeld(LossReason::Taken);
         self.ask(self.encoder.release(request, keep), request, foreign, decode::ended)
+    }
+
+    fn linger(&self, request: &Request, in_use: bool) -> Option<StoreFuture<Lingering>> {
+        if !request.may_linger() || !self.transport.can_recall() {
+            return None;
+        }
+        let foreign = Lingering::Ended(Ended::NotHeld(LossReason::Taken));
+        Some(self.ask(self.encoder.linger(request, in_use), request, foreign, decode::lingering))
     }
 
     fn cancel(&self, request: &Request) -> StoreFuture<bool> {

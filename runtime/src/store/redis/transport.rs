@@ -35,6 +35,11 @@ pub(super) trait Transport: fmt::Debug + Send + Sync {
     /// Returns true if a waiter can expect hints.
     fn gives_hints(&self) -> bool;
 
+    /// Returns true if the server can tell this client at any time that others want a lock.
+    fn can_recall(&self) -> bool {
+        false
+    }
+
     /// Subscribes a waiter to its lock's channel, where each lock has one of its own.
     fn subscribe(&self, channel: Cow<'_, str>) -> Option<StoreFuture<Subscription>> {
         let _ = channel;

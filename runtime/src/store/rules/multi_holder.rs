@@ -6,11 +6,11 @@ use std::time::Duration;
 use super::context::Context;
 use super::demand::Demand;
 use super::serve::{Served, serve, settle};
-use super::state::{LockState, Record, Status, busy};
+use super::state::{ClientMark, LockState, Mark, Record, Status, busy};
 use super::time::Time;
 use crate::core::error::LossReason;
 use crate::store::{
-    Adoption, Attempt, Ended, Kind, LockKind, Renewal, Request, RequestId, Waiting,
+    Adoption, Attempt, Ended, Hint, Kind, Lingering, LockKind, Renewal, Request, RequestId, Waiting,
 };
 
 pub(super) fn acquire(
@@ -39,7 +39,8 @@ pub(super) fn acquire(
         return let_in(lock, request, context);
     }
     if nobody_waits && waiting.is_none() {
-        return busy(lock.holders.free_in(&demand, now));
+        let left = lock.holders.free_in(&demand, now);
+        return refused(lock, request, left, context);
     }
     line_up(lock, request, waiting, context)
 }
@@ -102,6 +103,45 @@ pub(super) fn release(lock: &mut LockState, request: &Request, context: &mut Con
         }
     }
     Ended::Released
+}
+
+/// Lets the client keep a lease without using it. If others wait, a lease that is not `in_use` is
+/// released.
+pub(super) fn linger(
+    lock: &mut LockState,
+    request: &Request,
+    in_use: bool,
+    context: &mut Context<'_>,
+) -> Lingering {
+    let (id, now) = (request.id, context.now);
+    if !lock.holders.is_live(id, now) {
+        let reason = LossReason::Expired;
+        let was_released = give_back(lock, request, context);
+        return Lingering::Ended(if was_released {
+            Ended::Released
+        } else {
+            Ended::NotHeld(reason)
+        });
+    }
+    if !lock.nobody_waits() && lock.queue.first(now).is_some() {
+        if in_use {
+            return Lingering::Wanted;
+        }
+        give_back(lock, request, context);
+        return Lingering::Ended(Ended::Released);
+    }
+    let until = now + request.ttl;
+    lock.holders.extend(id, until, now);
+    lock.marks.insert(id.client(), ClientMark { mark: Mark::Lingers, until });
+    let mut token = 0;
+    if let Some(record) = &mut lock.record {
+        record.until = record.until.max(until);
+        if request.kind == Kind::Write {
+            record.token = context.next_token(record.token);
+            token = record.token.number;
+        }
+    }
+    Lingering::Kept { token }
 }
 
 /// Takes an acquisition back, and says whether it was granted. Serves the queue even if the
@@ -177,7 +217,43 @@ fn line_up(
         return Attempt::Granted { token };
     }
     let left = lock.holders.free_in(&demand, now);
-    joined.map_or(busy(left), |joined| lock.queue.queued(id, joined, left, now))
+    let Some(joined) = joined else { return refused(lock, request, left, context) };
+    if lock.queue.ids().next() == Some(id) {
+        recall_clients(lock, request, true, context);
+    }
+    lock.queue.queued(id, joined, left, now)
+}
+
+/// The answer to a request that was not let in and does not wait.
+fn refused(
+    lock: &mut LockState,
+    request: &Request,
+    left: Duration,
+    context: &mut Context<'_>,
+) -> Attempt {
+    if recall_clients(lock, request, false, context) {
+        return Attempt::Recalled { retry_after: left };
+    }
+    busy(left)
+}
+
+/// Tells each marked client that another client wants the lock: once, or with each ask if
+/// `repeats`. True if it told one now. The include `recall_clients`.
+fn recall_clients(
+    lock: &mut LockState,
+    request: &Request,
+    repeats: bool,
+    context: &mut Context<'_>,
+) -> bool {
+    let mut is_told = false;
+    for (client, mark) in &mut lock.marks {
+        if mark.mark == Mark::Lingers || repeats {
+            mark.mark = Mark::Recalled;
+            context.tell(*client, Hint::Recalled { key: request.key.clone() });
+            is_told = true;
+        }
+    }
+    is_told
 }
 
 /// After a holder or a waiter has gone: serves the queue, and remembers the request.

@@ -6,12 +6,12 @@ use super::context::Context;
 use super::demand::Demand;
 use super::limits::GRACE;
 use super::queue::Waiter;
-use super::state::{LockState, Record, Status, busy};
+use super::state::{LockState, Mark, Record, Status, busy};
 use super::tell::tell;
 use super::time::Time;
 use crate::core::error::LossReason;
 use crate::store::{
-    Adoption, Attempt, Ended, Hint, LockKind, Renewal, Request, RequestId, Waiting,
+    Adoption, Attempt, Ended, Hint, Lingering, LockKind, Renewal, Request, RequestId, Waiting,
 };
 
 pub(super) fn acquire(
@@ -35,7 +35,11 @@ pub(super) fn acquire(
         is_free = matches!(record.status, Status::Free);
         if !is_free && waiting.is_none() {
             let kept = matches!(record.status, Status::Kept { .. });
-            return Attempt::Busy { retry_after: record.until - now, expiry_added: false, kept };
+            let retry_after = record.until - now;
+            if recall(lock, request, false, context) {
+                return Attempt::Recalled { retry_after };
+            }
+            return Attempt::Busy { retry_after, expiry_added: false, kept };
         }
     }
     if is_free && lock.nobody_waits() {
@@ -62,6 +66,9 @@ pub(super) fn acquire(
         }
     } else if let Some(record) = &mut lock.record {
         record.may_have_waiters = true;
+        if waiting.is_some() && lock.queue.ids().next() == Some(id) {
+            recall(lock, request, true, context);
+        }
     }
     let left = lock.left(now);
     joined.map_or(busy(left), |joined| lock.queue.queued(id, joined, left, now))
@@ -116,8 +123,8 @@ pub(super) fn adopt(
         return Adoption::Adopted { token: take(lock, request, context) };
     }
     match &mut record.status {
-        Status::One { id, .. } if *id == from && record.ended != Some(request.id) => {
-            *id = request.id;
+        Status::One { id, mark, .. } if *id == from && record.ended != Some(request.id) => {
+            (*id, *mark) = (request.id, Mark::None);
         }
         _ => return Adoption::NotHeld(LossReason::Taken),
     }
@@ -163,6 +170,60 @@ pub(super) fn release(
     Ended::Released
 }
 
+/// Lets the client keep the mutex without using it. If others wait, a lease that is not
+/// `in_use` is released.
+pub(super) fn linger(
+    lock: &mut LockState,
+    request: &Request,
+    in_use: bool,
+    context: &mut Context<'_>,
+) -> Lingering {
+    let id = request.id;
+    let waits = lock.queue.first(context.now).is_some();
+    let has_queue = !lock.queue.is_empty();
+    let Some(record) = &mut lock.record else {
+        return Lingering::Ended(Ended::NotHeld(LossReason::Expired));
+    };
+    if !record.holds(id) {
+        let was_released = record.ended == Some(id);
+        let ended = Ended::NotHeld(LossReason::Taken);
+        return Lingering::Ended(if was_released { Ended::Released } else { ended });
+    }
+    if waits && in_use {
+        return Lingering::Wanted;
+    }
+    if waits {
+        hand_over(lock, id, context);
+        return Lingering::Ended(Ended::Released);
+    }
+    record.token = context.next_token(record.token);
+    record.may_have_waiters = has_queue;
+    confirm(record, request, context.now);
+    if let Status::One { mark, .. } = &mut record.status {
+        *mark = Mark::Lingers;
+    }
+    Lingering::Kept { token: record.token.number }
+}
+
+/// Tells the holder's client that another client wants the mutex, if it may keep it without
+/// using it: once, or with each ask if `repeats`. True if it was told now. The include `recall`.
+fn recall(
+    lock: &mut LockState,
+    request: &Request,
+    repeats: bool,
+    context: &mut Context<'_>,
+) -> bool {
+    let Some(Record { status: Status::One { id, mark, .. }, .. }) = &mut lock.record else {
+        return false;
+    };
+    if *mark != Mark::Lingers && !(repeats && *mark == Mark::Recalled) {
+        return false;
+    }
+    *mark = Mark::Recalled;
+    context.tell(id.client(), Hint::Recalled { key: request.key.clone() });
+    true
+}
+
 pub(super) fn cancel(lock: &mut LockState, request: &Request, context: &mut Context<'_>) -> bool {
     let id = request.id;
     lock.queue.leave(id);
@@ -190,7 +251,12 @@ fn grant(lock: &mut LockState, request: &Request, context: &mut Context<'_>) -> 
     let token = context.next_token(lock.token());
     lock.record = Some(Record {
         kind: LockKind::Mutex,
-        status: Status::One { id: request.id, how: Demand::of(request), is_offer: false },
+        status: Status::One {
+            id: request.id,
+            how: Demand::of(request),
+            is_offer: false,
+            mark: Mark::None,
+        },
         token,
         may_have_waiters: !lock.queue.is_empty(),
         ended: lock.ended(),
@@ -211,7 +277,7 @@ fn offer(
     let token = context.next_token(lock.token());
     lock.record = Some(Record {
         kind: LockKind::Mutex,
-        status: Status::One { id, how: waiter.demand.clone(), is_offer: true },
+        status: Status::One { id, how: waiter.demand.clone(), is_offer: true, mark: Mark::None },
         token,
         may_have_waiters: !lock.queue.is_empty(),
         ended,

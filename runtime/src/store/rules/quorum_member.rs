@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::context::Context;
 use super::demand::Demand;
 use super::multi_holder;
-use super::state::{Intent, LockState, Record, Status, busy};
+use super::state::{Intent, LockState, Mark, Record, Status, busy};
 use crate::store::{Attempt, Kind, Repaired, Request};
 
 /// Votes on a reader or a writer. A writer that is refused leaves its mark for `again`, and
@@ -79,7 +79,7 @@ pub(in crate::store) fn repair(
     };
     let (mut until, mut status) = (now + lasts, Status::Many);
     if is_mutex {
-        status = Status::One { id, how, is_offer: false };
+        status = Status::One { id, how, is_offer: false, mark: Mark::None };
     } else {
         until = lock.holders.put_in(id, how, until).max(context.clock_reaches(token));
     }

@@ -19,6 +19,15 @@ pub(in crate::store) struct LockState {
     pub(super) queue: Queue,
     pub(super) forced: Forced,
     pub(super) intent: Option<Intent>,
+    /// The clients that may keep a lease of a lock with several holders without using it.
+    pub(super) marks: HashMap<ClientId, ClientMark>,
+}
+
+/// Until when a client may keep a lease without using it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ClientMark {
+    pub(super) mark: Mark,
+    pub(super) until: Time,
 }
 
 #[derive(Clone, Debug)]
@@ -47,9 +56,21 @@ pub(super) enum Status {
         id: RequestId,
         how: Demand,
         is_offer: bool,
+        mark: Mark,
     },
     /// Any other lock. The set of holders says who holds it.
     Many,
+}
+
+/// What the client of a mutex may do after it has stopped using it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Mark {
+    /// It releases the mutex.
+    None,
+    /// It may keep the mutex.
+    Lingers,
+    /// It was asked to release the mutex.
+    Recalled,
 }
 
 /// The mark of a refused writer that is coming back. It keeps new readers out.
@@ -87,6 +108,9 @@ impl LockState {
         self.queue.expire(now);
         self.forced.expire(now);
         self.intent.take_if(|mark| mark.until <= now);
+        if !self.marks.is_empty() {
+            self.marks.retain(|_, mark| mark.until > now);
+        }
     }
 
     /// Ends all leases, as if they had expired. The queue stays, and its first waiter gets the

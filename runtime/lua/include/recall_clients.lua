@@ -1,0 +1,33 @@
+--- include/recall_clients: asks clients to release leases of a lock with several holders that
+--- they keep without using them. Goes after include/tell and include/holders.
+---
+--- Members of the set of holders with a score of -MARKS or less are marks: `~` and a client
+--- that may keep a lease until then, or `!` and one that was asked to release it.
+
+local MARKS = 1000000000000000
+
+-- Notes that this holder's client may keep a lease without using it.
+local function mark_client(holders, holder, until_ms)
+  local client = string.sub(holder, 1, 22)
+  redis.call('ZREM', holders, RECALLED .. client)
+  redis.call('ZADD', holders, -(MARKS + until_ms), LINGERS .. client)
+end
+
+-- Tells each marked client that another client wants the lock: once, or with each ask if
+-- `repeats`, because the first message may have been lost. Returns whether it told one now.
+local function recall_clients(keys, now_ms, repeats)
+  local marks = redis.call('ZRANGE', keys.holders, '-inf', -MARKS, 'BYSCORE', 'WITHSCORES')
+  local is_told = false
+  for each = 1, #marks, 2 do
+    local mark, client = string.sub(marks[each], 1, 1), string.sub(marks[each], 2)
+    if -marks[each + 1] - MARKS <= now_ms then
+      redis.call('ZREM', keys.holders, marks[each])
+    elseif mark == LINGERS or repeats then
+      redis.call('ZREM', keys.holders, marks[each])
+      redis.call('ZADD', keys.holders, marks[each + 1], RECALLED .. client)
+      publish(keys.wake, client, client .. '000000000000R' .. keys.lock)
+      is_told = true
+    end
+  end
+  return is_told
+end

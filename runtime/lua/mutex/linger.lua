@@ -1,0 +1,45 @@
+--- mutex/linger: let a client keep a mutex without using it, until another client wants it.
+---
+--- Safe to send twice. If others wait and nobody uses the lease, it is released, and the
+--- first waiter gets an offer. Otherwise the lease lasts for its whole TTL from now. All
+--- fencing tokens up to the clock's time are reserved for the client, which gives them to
+--- its next leases.
+---
+--- INCLUDE record token free fields queue tell hand_over
+---
+--- KEYS
+---   1  lock     string   the record
+---   2  queue    zset     request ids by position
+---   3  waiters  hash     each waiter's last ask
+--- ARGV
+---   1  id       string   the request
+---   2  ttl_ms   integer  how long the lease lasts from now
+---   3  in_use   integer  1: a task works under the lease, so it is not released
+---   4  wake     string   the channel for hints, without the client's id
+--- RETURN
+---   {4, token}  kept: the client has the block of this token and all tokens below
+---   {5}         wanted: others wait, and the lease is in use
+---   {1}         released, now or before
+---   {0}         expired: nobody has it
+---   {2}         taken: another request has it, or had it since
+--- COST  O(log waiters)
+
+local lock, queue, waiters = KEYS[1], KEYS[2], KEYS[3]
+local id, ttl_ms, in_use, wake = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
+
+local rec = redis.call('GET', lock)
+if not rec then return {0} end
+if not holds(rec, id) then return {string.sub(rec, 54, 87) == id and 1 or 2} end
+local token, flag, ended = fields(rec)
+local now = clock()
+if flag == '1' then
+  if first_waiter(queue, waiters, to_ms(now)) then
+    if in_use == '1' then return {5} end
+    finish(lock, queue, waiters, wake, rec, id)
+    return {1}
+  end
+  flag = flag_for(queue)
+end
+if now > token then token = now end
+redis.call('SET', lock, 'MH' .. id .. token .. flag .. ended .. LINGERS .. owner_in(rec), 'PX', ttl_ms)
+return {4, tonumber(token)}

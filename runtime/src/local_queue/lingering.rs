@@ -1,0 +1,338 @@
+//! Lingering: a released lease stays with this process, idle, and the next acquisition here takes
+//! it up without the store.
+//!
+//! A lingering lease is a turn without an end. It begins when the store has noted that the client
+//! may keep the lock, and ends when the store *recalls* it, because another client wants the lock;
+//! when the lease was idle for too long; or when it can't be handed on. A recalled lease that is
+//! in use may be handed on as in any other turn.
+//!
+//! A lock that was recalled does not linger for a pause, which doubles with each recall that
+//! follows soon. Otherwise two processes that alternate would recall each other's leases for ever.
+//!
+//! After the file cache of Chubby, the lock cache of GFS2, and NFS delegations.
+
+mod asking;
+mod recalls;
+mod timer;
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+pub(crate) use self::asking::Asking;
+pub(super) use self::recalls::Recalls;
+pub(super) use self::timer::Checks;
+use super::handoff::Handoff;
+use super::queue::{AdmissionState, LeaseSpec, LocalQueue, QueueName, name, weight};
+use super::queues::LocalQueues;
+use super::turns::{TURN, Turn, TurnId};
+use crate::core::fence::Fence;
+use crate::core::key::LockKey;
+use crate::hints::RecallListener;
+use crate::state::lease::{GrantTimes, LocalLease};
+use crate::state::telemetry;
+use crate::store::{Kind, Request, RequestId, TOKENS};
+
+/// When a lease of a lingering turn was released the last time, and how it goes on.
+pub(super) struct Linger {
+    /// How long it may stay idle.
+    lasts: Duration,
+    /// Since when it is idle. `None` while it is in use, or the store has not answered yet.
+    pub(super) idle_since: Option<Instant>,
+    /// The last fencing token that the store has reserved.
+    last_token: u64,
+    /// Fewer tokens than this are left: more are reserved in the background.
+    refill_below: u64,
+    is_refilling: bool,
+    /// The store has recalled it.
+    is_recalled: bool,
+    /// The store has not said yet whether it may stay.
+    is_asking: bool,
+}
+
+/// How much of what may be asked for a lingering lease takes. Readers do not stand in each other's
+/// way.
+fn lingering_weight(kind: Kind) -> u64 {
+    if kind == Kind::Read { 0 } else { weight(kind) }
+}
+
+impl Linger {
+    /// Returns true if the store has not answered yet.
+    pub(super) fn is_asking(&self) -> bool {
+        self.is_asking
+    }
+
+    /// A lease whose client asks the store whether it may stay.
+    fn asking(lasts: Duration) -> Self {
+        Self {
+            lasts,
+            idle_since: None,
+            last_token: 0,
+            refill_below: 0,
+            is_refilling: false,
+            is_recalled: false,
+            is_asking: true,
+        }
+    }
+}
+
+impl LocalQueues {
+    /// Begins a lingering turn for a lease that has just ended, if it may linger here. The
+    /// caller then asks the store.
+    pub(crate) fn begin_lingering(
+        self: &Arc<Self>,
+        local: &LocalLease,
+        turn: Option<TurnId>,
+        lasts: Duration,
+    ) -> Option<Asking> {
+        let times = local.times_to_hand_over().filter(|_| !lasts.is_zero() && self.hands_over)?;
+        let request = local.request.clone();
+        let name = name(&request.key, request.kind, request.owner.as_ref());
+        let now = self.now();
+        let id = {
+            let mut queues = self.lock();
+            let is_paused = queues.recalls.is_paused(&name, now);
+            let queue = self.queue(&mut queues, &name, now);
+            // The store must be asked after the turn has begun, or a recall could be missed.
+            let may = !is_paused && queue.waiting.is_empty();
+            if !may {
+                if queue.is_idle() {
+                    queues.by_name.remove(&name);
+                }
+                return None;
+            }
+            // The turn that ends has no handoff: its lease was in use.
+            let before = turn.and_then(|turn| queue.turns.end(turn));
+            debug_assert!(before.is_none(), "a lease in use is not handed over");
+            let id = self.number();
+            queue.turns.begin_lingering(
+                id,
+                lingering_weight(request.kind),
+                now,
+                Linger::asking(lasts),
+            );
+            id
+        };
+        let asking = Asking::new(self, name.clone(), id, request, local.fence, times);
+        if asking.is_none() {
+            self.end_asking(&name, id);
+        }
+        asking
+    }
+
+    /// The store lets the lease stay: it goes to a waiter of this process, or is idle from now
+    /// on. A lease that can't be handed on is cancelled.
+    fn keep(
+        self: &Arc<Self>,
+        (name, id): (&QueueName, TurnId),
+        request: &Request,
+        fence: Option<Fence>,
+        times: GrantTimes,
+        last_token: u64,
+    ) {
+        let handoff = Handoff::of(&self.client, request.clone(), fence, times);
+        let now = self.now();
+        let mut handoff = Some(handoff);
+        let waiter = self.change(name, None, |queue| {
+            let is_shut_down = self.client.keeper.shutdown.has_begun();
+            let has_waiters = !queue.waiting.is_empty();
+            let suits = queue.first_suits(&(request.kind, request.owner.clone()), request.ttl);
+            let turn = queue.turns.find(id)?;
+            let linger = turn.linger.as_mut()?;
+            // An unfenced lease can be handed on for ever.
+            turn.left = fence.map_or(u64::MAX, |fence| {
+                linger.last_token = last_token + TOKENS - 1;
+                linger.last_token.saturating_sub(fence.get())
+            });
+            linger.refill_below = turn.left / 2;
+            linger.is_asking = false;
+            let may_stay = turn.left > 0 && !linger.is_recalled && !is_shut_down;
+            if !may_stay || has_waiters && !suits {
+                queue.turns.end(id);
+                return None;
+            }
+            turn.left -= 1;
+            turn.handoff = handoff.take();
+            queue.last_activity = now;
+            if has_waiters {
+                return queue.waiting.pop_front();
+            }
+            linger.idle_since = Some(now);
+            queue.idle.push_back(id);
+            None
+        });
+        drop(handoff);
+        match waiter {
+            Some(waiter) => self.admit(name, waiter, AdmissionState::InTurn(id).into()),
+            None => self.check_later(name, now),
+        }
+    }
+
+    /// Ends a turn that the store did not let linger.
+    fn end_asking(&self, name: &QueueName, id: TurnId) {
+        drop(self.change(name, None, |queue| queue.turns.end(id)));
+    }
+
+    /// More tokens and a later deadline for a lingering turn.
+    fn refilled(&self, name: &QueueName, id: TurnId, last_token: u64, times: GrantTimes) {
+        let mut queues = self.lock();
+        let Some(queue) = queues.by_name.get_mut(name) else { return };
+        let Some(turn) = queue.turns.find(id) else { return };
+        let Some(linger) = &mut turn.linger else { return };
+        linger.is_refilling = false;
+        let last_token = last_token + TOKENS - 1;
+        // An unfenced lease has no tokens to add.
+        if turn.left <= u64::MAX / 2 && linger.last_token > 0 {
+            turn.left += last_token.saturating_sub(linger.last_token);
+            linger.last_token = linger.last_token.max(last_token);
+            linger.refill_below = turn.left / 2;
+        }
+        if let Some(handoff) = &mut turn.handoff {
+            handoff.extend(times.deadline);
+        }
+    }
+
+    /// Makes a lingering turn an ordinary one.
+    pub(crate) fn stop_lingering(&self, request: &Request, id: TurnId) {
+        let name = name(&request.key, request.kind, request.owner.as_ref());
+        let mut queues = self.lock();
+        let turn = queues.by_name.get_mut(&name).and_then(|queue| queue.turns.find(id));
+        if let Some(linger) = turn.and_then(|turn| turn.linger.as_mut()) {
+            linger.is_recalled = true;
+        }
+    }
+
+    /// Ends all lingering turns whose lease is idle, of all locks.
+    pub(crate) fn end_lingering(self: &Arc<Self>) {
+        let mut ended = Vec::new();
+        let names: Vec<QueueName> = self.lock().by_name.keys().cloned().collect();
+        for name in names {
+            ended.extend(self.recall(&name, false));
+        }
+    }
+
+    /// Ends the idle leases of a queue, and lets those in use be handed on for one more turn.
+    fn recall(self: &Arc<Self>, name: &QueueName, is_wanted: bool) -> Vec<Handoff> {
+        let now = self.now();
+        let (mut ended, mut in_use, mut lingers) = (Vec::new(), Vec::new(), false);
+        self.change(name, None, |queue| {
+            let found = queue.turns.lingering();
+            lingers = !found.is_empty();
+            for id in found {
+                let Some(turn) = queue.turns.find(id) else { continue };
+                let Some(linger) = &mut turn.linger else { continue };
+                if linger.idle_since.is_some() {
+                    ended.extend(queue.turns.end(id));
+                } else if !std::mem::replace(&mut linger.is_recalled, true) {
+                    turn.ends = now + TURN;
+                    in_use.push(id);
+                }
+            }
+            queue.idle.clear();
+            None::<()>
+        });
+        if lingers && is_wanted {
+            telemetry::recalled();
+            self.lock().recalls.note(name, now);
+        }
+        for id in in_use {
+            self.end_later(name, id, now + TURN);
+        }
+        ended
+    }
+}
+
+impl RecallListener for LocalQueues {
+    fn recalled(self: Arc<Self>, key: &LockKey) {
+        for kind in [Kind::Mutex, Kind::Semaphore { limit: 1, weight: 1 }, Kind::Read, Kind::Write]
+        {
+            drop(self.recall(&name(key, kind, None), true));
+        }
+    }
+
+    fn forced(self: Arc<Self>, id: RequestId) {
+        let has_it = |queue: &LocalQueue| queue.turns.has_idle(id);
+        let names: Vec<_> = {
+            let queues = self.lock();
+            queues
+                .by_name
+                .iter()
+                .filter(|(_, it)| has_it(it))
+                .map(|(name, _)| name.clone())
+                .collect()
+        };
+        for name in names {
+            drop(self.recall(&name, false));
+        }
+    }
+}
+
+impl LocalQueue {
+    /// Takes the idle lease that was used last, for an acquisition that asks for the same.
+    pub(super) fn take_idle(
+        &mut self,
+        spec: &LeaseSpec,
+        ttl: Duration,
+        now: Instant,
+    ) -> Option<TurnId> {
+        while let Some(id) = self.idle.pop_back() {
+            let Some(turn) = self.turns.find(id) else { continue };
+            let is_same =
+                turn.handoff.as_ref().is_some_and(|handoff| handoff.is_for(spec, ttl, now));
+            let Some(linger) = turn.linger.as_mut().filter(|it| it.idle_since.is_some()) else {
+                continue;
+            };
+            if !is_same {
+                self.idle.push_back(id);
+                return None;
+            }
+            linger.idle_since = None;
+            return Some(id);
+        }
+        None
+    }
+
+    /// Ends the idle leases that nobody asks for: another lease has to be asked for.
+    pub(super) fn end_idle(&mut self) -> Vec<Handoff> {
+        let idle = std::mem::take(&mut self.idle);
+        idle.into_iter()
+            .filter_map(|id| {
+                self.turns.find(id)?.linger.as_ref()?.idle_since?;
+                self.turns.end(id)
+            })
+            .collect()
+    }
+
+    /// Keeps a released lease, if its turn lingers and nobody waits. Says whether more tokens are
+    /// needed.
+    pub(super) fn let_linger(
+        &mut self,
+        id: TurnId,
+        handoff: impl FnOnce() -> Handoff,
+        now: Instant,
+    ) -> Option<bool> {
+        if !self.waiting.is_empty() {
+            return None;
+        }
+        let turn = self.turns.find(id).filter(|turn| turn.left > 0)?;
+        let linger = turn.linger.as_mut().filter(|linger| !linger.is_recalled)?;
+        linger.idle_since = Some(now);
+        turn.left -= 1;
+        turn.handoff = Some(handoff());
+        let is_short = turn.is_short_of_tokens();
+        self.idle.push_back(id);
+        self.last_activity = now;
+        Some(is_short)
+    }
+}
+
+impl Turn {
+    /// Returns true, once, if more tokens are to be reserved in the background.
+    pub(super) fn is_short_of_tokens(&mut self) -> bool {
+        let left = self.left;
+        self.linger.as_mut().is_some_and(|linger| {
+            left < linger.refill_below
+                && !linger.is_recalled
+                && !std::mem::replace(&mut linger.is_refilling, true)
+        })
+    }
+}

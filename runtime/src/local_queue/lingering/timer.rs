@@ -1,0 +1,184 @@
+//! Ends idle leases in time, and renews those that are used again and again.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+
+use tokio::sync::Notify;
+use tokio::time::timeout;
+
+use super::super::handoff::Handoff;
+use super::super::queue::QueueName;
+use super::super::queues::LocalQueues;
+use super::super::turns::TurnId;
+use crate::state::lease::GrantTimes;
+use crate::state::telemetry;
+use crate::store::{Lingering, Request};
+
+/// The longest sleep: timers stand still while the system is suspended.
+const LONGEST_SLEEP: Duration = Duration::from_secs(1);
+
+/// When the queues with idle leases are looked at next.
+#[derive(Default)]
+pub(in super::super) struct Checks {
+    in_order: BTreeMap<(Instant, u64), QueueName>,
+    /// A task runs that makes them.
+    is_running: bool,
+    /// When that task wakes.
+    wakes_at: Option<Instant>,
+    sooner: Arc<Notify>,
+}
+
+impl LocalQueues {
+    /// Looks at a queue's idle leases in time, from now on.
+    pub(in super::super) fn check_later(self: &Arc<Self>, name: &QueueName, now: Instant) {
+        let number = self.number();
+        let begins = {
+            let mut queues = self.lock();
+            let Some(queue) = queues.by_name.get_mut(name) else { return };
+            if !queue.is_checked {
+                let Some(at) = queue.next_check(now) else { return };
+                queue.is_checked = true;
+                queues.checks.in_order.insert((at, number), name.clone());
+                if queues.checks.wakes_at.is_none_or(|wakes_at| at < wakes_at) {
+                    queues.checks.sooner.notify_one();
+                }
+            }
+            !std::mem::replace(&mut queues.checks.is_running, true)
+        };
+        if begins && !self.client.keeper.spawn(run(Runner(Arc::downgrade(self)))) {
+            // Without timers nothing may linger.
+            self.lock().checks.is_running = false;
+            self.end_lingering();
+        }
+    }
+
+    /// Looks at the queues that are due. Returns how long to sleep, or `None` if no lease is
+    /// idle.
+    fn check(self: &Arc<Self>, now: Instant) -> Option<(Duration, Arc<Notify>)> {
+        loop {
+            let name = {
+                let mut queues = self.lock();
+                let checks = &mut queues.checks;
+                let Some(first) = checks.in_order.first_entry() else {
+                    checks.is_running = false;
+                    checks.wakes_at = None;
+                    return None;
+                };
+                let at = first.key().0;
+                if at > now {
+                    checks.wakes_at = Some(at);
+                    return Some((at - now, checks.sooner.clone()));
+                }
+                first.remove()
+            };
+            let (mut ended, mut renewed) = (Vec::new(), Vec::new());
+            self.change(&name, None, |queue| {
+                queue.is_checked = false;
+                queue.sort_out_idle(now, &mut ended, &mut renewed);
+                None::<()>
+            });
+            drop(ended);
+            for (turn, request) in renewed {
+                self.refill(name.clone(), turn, &request);
+            }
+            self.check_later(&name, now);
+        }
+    }
+
+    /// Reserves more tokens for a lingering turn, and lets its lease last for its whole TTL.
+    pub(in super::super) fn refill(
+        self: &Arc<Self>,
+        name: QueueName,
+        turn: TurnId,
+        request: &Request,
+    ) {
+        telemetry::refilled();
+        let sent = self.now();
+        let (ttl, command) = (request.ttl, self.client.store.linger(request, true));
+        let queues = Arc::downgrade(self);
+        let answered = async move {
+            let answer = match command {
+                Some(command) => command.await.ok(),
+                None => None,
+            };
+            let Some(queues) = queues.upgrade() else { return };
+            if let Some(Lingering::Kept { token }) = answer {
+                let times = GrantTimes::by_command(sent, ttl);
+                queues.refilled(&name, turn, token, times);
+            } else {
+                // Others wait, the lease has ended, or nobody knows.
+                drop(queues.recall(&name, matches!(answer, Some(Lingering::Wanted))));
+            }
+        };
+        if !self.client.keeper.spawn(answered) {
+            self.end_lingering();
+        }
+    }
+}
+
+impl super::super::queue::LocalQueue {
+    /// When this queue's idle leases are to be looked at. `None` if there is none.
+    fn next_check(&mut self, now: Instant) -> Option<Instant> {
+        let idle: Vec<TurnId> = self.idle.iter().copied().collect();
+        let times = idle.into_iter().filter_map(|id| {
+            let turn = self.turns.find(id)?;
+            let linger = turn.linger.as_ref()?;
+            let ends = linger.idle_since? + linger.lasts;
+            let renewal = turn.handoff.as_ref()?.renewal_due()?;
+            Some(ends.min(renewal))
+        });
+        times.min().map(|at| at.max(now + Duration::from_millis(1)))
+    }
+
+    /// Takes out the leases that were idle for too long, and lists those to be renewed.
+    fn sort_out_idle(
+        &mut self,
+        now: Instant,
+        ended: &mut Vec<Handoff>,
+        renewed: &mut Vec<(TurnId, Request)>,
+    ) {
+        let idle = std::mem::take(&mut self.idle);
+        for id in idle {
+            let Some(turn) = self.turns.find(id) else { continue };
+            let Some(linger) = &mut turn.linger else { continue };
+            let Some(since) = linger.idle_since else { continue };
+            let Some(handoff) = &turn.handoff else { continue };
+            let (is_due, is_over) = (handoff.renewal_due() <= Some(now), handoff.is_over(now));
+            if since + linger.lasts <= now || is_over {
+                ended.extend(self.turns.end(id));
+                continue;
+            }
+            if is_due && !std::mem::replace(&mut linger.is_refilling, true) {
+                renewed.extend(handoff.request().map(|request| (id, request.clone())));
+            }
+            self.idle.push_back(id);
+        }
+    }
+}
+
+/// The task that looks at idle leases. If its runtime ends first, the next one is started when a
+/// lease becomes idle.
+struct Runner(Weak<LocalQueues>);
+
+impl Drop for Runner {
+    fn drop(&mut self) {
+        if let Some(queues) = self.0.upgrade() {
+            let mut queues = queues.lock();
+            queues.checks.is_running = false;
+            queues.checks.wakes_at = None;
+        }
+    }
+}
+
+async fn run(mut runner: Runner) {
+    loop {
+        let Some(queues) = runner.0.upgrade() else { return };
+        let Some((sleep, sooner)) = queues.check(queues.now()) else {
+            runner.0 = Weak::new();
+            return;
+        };
+        drop(queues);
+        let _ = timeout(sleep.min(LONGEST_SLEEP), sooner.notified()).await;
+    }
+}

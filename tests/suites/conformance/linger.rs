@@ -1,0 +1,361 @@
+//! A mutex that stays with its client after a release, until another client wants it.
+
+use std::time::Duration;
+
+use leasehold::store::{Attempt, Ended, Lingering, Request, TOKENS};
+use leasehold::{Forced, Lease, LockError, Locks, LossReason, Mutex, Released, Wait};
+use leasehold_tests::backend::Backend;
+
+use super::{Client, FIRST, LIVE, LONG, acquire, ask, cancelled, claims, granted, released, waits};
+
+macro_rules! cases {
+    ($case:path) => {
+        $case! {
+            linger:
+            a_released_lease_is_taken_up_here_and_counts_on,
+            a_dropped_lease_lingers_too,
+            a_try_elsewhere_gets_an_idle_lease,
+            a_waiter_elsewhere_gets_an_idle_lease,
+            a_lease_in_use_goes_to_a_waiter_elsewhere_with_its_release,
+            an_idle_lease_ends_after_its_linger,
+            a_recalled_lock_does_not_linger_for_a_while,
+            release_now_frees_the_lock,
+            force_ends_an_idle_lease,
+            shutdown_releases_idle_leases,
+            other_options_do_not_take_it_up,
+            all_locks_of_a_set_are_acquired_although_one_lingers,
+            tokens_grow_through_recalls,
+            idle_permits_are_taken_up_here_and_recalled,
+            a_heavier_permit_here_gets_the_room_of_idle_ones,
+            readers_linger_beside_readers_until_a_writer_comes,
+            a_writer_lingers_and_counts_on,
+            the_store_keeps_a_lease_whose_client_says_so,
+            the_store_hands_over_instead_if_others_wait,
+            the_store_recalls_once_and_repeats_for_the_first_waiter,
+            a_lease_that_ended_does_not_linger,
+        }
+    };
+}
+pub(super) use cases;
+
+const LINGER: Duration = Duration::from_secs(5);
+
+fn lingering(locks: &Locks) -> Mutex {
+    locks.mutex("a").ttl(LONG).linger(LINGER)
+}
+
+fn fence(lease: &Lease) -> u64 {
+    lease.fence().expect("it is held").get()
+}
+
+async fn idle(locks: &Locks) -> u64 {
+    let lease = lingering(locks).lock().await.unwrap();
+    let fence = fence(&lease);
+    assert_eq!(lease.release().await.unwrap(), Released::Lingers);
+    fence
+}
+
+pub(super) async fn a_released_lease_is_taken_up_here_and_counts_on(backend: &impl Backend) {
+    let locks = backend.locks().await;
+    let mut last = idle(&locks).await;
+    for nth in 0..TOKENS * 10 {
+        let lease = if nth % 2 == 0 {
+            lingering(&locks).lock().await
+        } else {
+            lingering(&locks).try_lock().await
+        };
+        let lease = lease.unwrap();
+        assert!(fence(&lease) > last, "{} after {last}", fence(&lease));
+        last = fence(&lease);
+        assert_eq!(lease.release().await.unwrap(), Released::Lingers);
+    }
+    assert_eq!(locks.inspect("a").await.unwrap().holders.len(), 1);
+}
+
+pub(super) async fn a_dropped_lease_lingers_too(backend: &impl Backend) {
+    let locks = backend.locks().await;
+    let lease = lingering(&locks).lock().await.unwrap();
+    let first = fence(&lease);
+    drop(lease);
+    // A try does not overtake the command of the drop.
+    let lease = lingering(&locks).try_lock().await.unwrap();
+    assert!(fence(&lease) > first);
+    drop(lease);
+    let lease = lingering(&locks).lock().await.unwrap();
+    assert_eq!(lease.release().await.unwrap(), Released::Lingers);
+}
+
+pub(super) async fn a_try_elsewhere_gets_an_idle_lease(backend: &impl Backend) {
+    let (here, elsewhere) = (backend.locks().await, backend.locks().await);
+    let last = idle(&here).await;
+    let lease = elsewhere.mutex("a").try_lock().await.unwrap();
+    assert!(fence(&lease) > last);
+    let busy = lingering(&here).try_lock().await;
+    assert!(matches!(busy, Err(LockError::Busy { .. })), "{busy:?}");
+}
+
+pub(super) async fn a_waiter_elsewhere_gets_an_idle_lease(backend: &impl Backend) {
+    let (here, elsewhere) = (backend.locks().await, backend.locks().await);
+    let last = idle(&here).await;
+    let lease = elsewhere.mutex("a").wait(Wait::Forever).lock().await.unwrap();
+    assert!(fence(&lease) > last);
+}
+
+pub(super) async fn a_lease_in_use_goes_to_a_waiter_elsewhere_with_its_release(
+    backend: &impl Backend,
+) {
+    let (here, elsewhere) = (backend.locks().await, backend.locks().await);
+    idle(&here).await;
+    let lease = lingering(&here).lock().await.unwrap();
+    let busy = elsewhere.mutex("a").try_lock().await;
+    assert!(matches!(busy, Err(LockError::Busy { .. })), "{busy:?}");
+    assert!(lease.is_held());
+    let waiter = elsewhere.mutex("a").wait(Wait::Forever);
+    let mut waiter = Box::pin(async move { waiter.lock().await });
+    assert!(leasehold_tests::polls::is_pending(&mut waiter).await);
+    backend.until_queued("a", 1).await;
+    assert_eq!(lease.release().await.unwrap(), Released::Free);
+    drop(waiter.await.unwrap());
+}
+
+pub(super) async fn an_idle_lease_ends_after_its_linger(backend: &impl Backend) {
+    let locks = backend.locks().await;
+    let mutex = locks.mutex("a").ttl(LONG).linger(Duration::from_millis(200));
+    mutex.lock().await.unwrap().release().await.unwrap();
+    assert_eq!(locks.inspect("a").await.unwrap().holders.len(), 1);
+    // The timer of a client in memory runs when the test's task waits.
+    backend.pass(Duration::from_millis(300)).await;
+    while !locks.inspect("a").await.unwrap().holders.is_empty() {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+pub(super) async fn a_recalled_lock_does_not_linger_for_a_while(backend: &impl Backend) {
+    let (here, elsewhere) = (backend.locks().await, backend.locks().await);
+    idle(&here).await;
+    elsewhere.mutex("a").try_lock().await.unwrap().release().await.unwrap();
+    let lease = lingering(&here).lock().await.unwrap();
+    assert_eq!(lease.release().await.unwrap(), Released::Free);
+    backend.pass(Duration::from_millis(200)).await;
+    idle(&here).await;
+}
+
+pub(super) async fn release_now_frees_the_lock(backend: &impl Backend) {
+    let locks = backend.locks().await;
+    let lease = lingering(&locks).lock().await.unwrap();
+    assert_eq!(lease.release_now().await.unwrap(), Released::Free);
+    idle(&locks).await;
+    let lease = lingering(&locks).lock().await.unwrap();
+    assert_eq!(lease.release_now().await.unwrap(), Released::Free);
+    assert!(locks.inspect("a").await.unwrap().holders.is_empty());
+}
+
+pub(super) async fn force_ends_an_idle_lease(backend: &impl Backend) {
+    let (here, elsewhere) = (backend.locks().await, backend.locks().await);
+    let last = idle(&here).await;
+    let forced = elsewhere.force_release("a").await.unwrap();
+    assert!(matches!(forced, Forced::Released { held: 1, .. }), "{forced:?}");
+    // The message may still be on its way: what was taken up before it is lost.
+    loop {
+        let lease = lingering(&here).lock().await.unwrap();
+        match lease.renew().await {
+            Ok(_) => {
+                assert!(fence(&lease) > last + TOKENS);
+                break;
+            }
+            Err(LockError::Lost { reason: LossReason::Forced, .. }) => {}
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+pub(super) async fn shutdown_releases_idle_leases(backend: &impl Backend) {
+    let (here, elsewhere) = (backend.locks().await, backend.locks().await);
+    idle(&here).await;
+    let report = here.shutdown().await;
+    assert_eq!(report.left, 0);
+    assert!(elsewhere.inspect("a").await.unwrap().holders.is_empty());
+    let refused = lingering(&here).lock().await;
+    assert!(matches!(refused, Err(LockError::ShutDown)), "{refused:?}");
+}
+
+pub(super) async fn other_options_do_not_take_it_up(backend: &impl Backend) {
+    let locks = backend.locks().await;
+    let last = idle(&locks).await;
+    let other = locks.mutex("a").ttl(LONG * 2).lock().await.unwrap();
+    assert!(fence(&other) > last);
+    assert_eq!(other.release().await.unwrap(), Released::Free);
+    idle(&locks).await;
+    let owned = locks.mutex("a").ttl(LONG).owner("o").try_lock().await.unwrap();
+    assert!(locks.is_held_by("a", "o").await.unwrap());
+    assert_eq!(owned.release().await.unwrap(), Released::Free);
+}
+
+pub(super) async fn all_locks_of_a_set_are_acquired_although_one_lingers(backend: &impl Backend) {
+    let locks = backend.locks().await;
+    idle(&locks).await;
+    let set = locks.all(["a", "b"]).ttl(LONG);
+    set.lock().await.unwrap().release().await.unwrap();
+    idle(&locks).await;
+    set.try_lock().await.unwrap().release().await.unwrap();
+}
+
+pub(super) async fn tokens_grow_through_recalls(backend: &impl Backend) {
+    let clients = [backend.locks().await, backend.locks().await];
+    let mut last = 0;
+    for round in 0..40 {
+        let locks = &clients[round % 2];
+        for _ in 0..round * 5 {
+            let lease = lingering(locks).lock().await.unwrap();
+            assert!(fence(&lease) > last, "{} after {last}", fence(&lease));
+            last = fence(&lease);
+            lease.release().await.unwrap();
+        }
+        // Long enough for the lock to linger again.
+        if round % 10 == 9 {
+            backend.pass(Duration::from_millis(150)).await;
+        }
+    }
+}
+
+pub(super) async fn idle_permits_are_taken_up_here_and_recalled(backend: &impl Backend) {
+    let (here, elsewhere) = (backend.locks().await, backend.locks().await);
+    let permits = here.semaphore("a", 3).ttl(LONG).linger(LINGER);
+    for _ in 0..3 {
+        let held = [permits.acquire().await.unwrap(), permits.try_acquire().await.unwrap()];
+        for permit in held {
+            assert_eq!(permit.release().await.unwrap(), Released::Lingers);
+        }
+    }
+    assert_eq!(here.inspect("a").await.unwrap().holders.len(), 2);
+    let others = elsewhere.semaphore("a", 3).ttl(LONG);
+    let mut held = Vec::new();
+    for _ in 0..3 {
+        held.push(others.try_acquire().await.unwrap());
+    }
+    let busy = permits.try_acquire().await;
+    assert!(matches!(busy, Err(LockError::Busy { .. })), "{busy:?}");
+}
+
+pub(super) async fn a_heavier_permit_here_gets_the_room_of_idle_ones(backend: &impl Backend) {
+    let locks = backend.locks().await;
+    let permits = locks.semaphore("a", 4).ttl(LONG).linger(LINGER);
+    let held = [permits.acquire().await.unwrap(), permits.acquire().await.unwrap()];
+    for permit in held {
+        assert_eq!(permit.release().await.unwrap(), Released::Lingers);
+    }
+    let heavy = permits.acquire_many(4).await.unwrap();
+    assert_eq!(heavy.release().await.unwrap(), Released::Lingers);
+    let heavy = permits.try_acquire_many(4).await.unwrap();
+    assert_eq!(heavy.release_now().await.unwrap(), Released::Free);
+    assert!(locks.inspect("a").await.unwrap().holders.is_empty());
+}
+
+pub(super) async fn readers_linger_beside_readers_until_a_writer_comes(backend: &impl Backend) {
+    let (one, two) = (backend.locks().await, backend.locks().await);
+    for locks in [&one, &two, &one, &two] {
+        let lock = locks.rw_lock("a").linger(LINGER);
+        assert_eq!(lock.read().await.unwrap().release().await.unwrap(), Released::Lingers);
+    }
+    assert_eq!(one.inspect("a").await.unwrap().holders.len(), 2);
+    // It writes itself, too: its own idle reader is in its way.
+    let write = one.rw_lock("a").wait(Wait::Forever).write().await.unwrap();
+    let busy = two.rw_lock("a").linger(LINGER).try_read().await;
+    assert!(matches!(busy, Err(LockError::Busy { .. })), "{busy:?}");
+    write.release().await.unwrap();
+}
+
+pub(super) async fn a_writer_lingers_and_counts_on(backend: &impl Backend) {
+    let (here, elsewhere) = (backend.locks().await, backend.locks().await);
+    let lock = here.rw_lock("a").linger(LINGER);
+    let mut last = 0;
+    for _ in 0..TOKENS * 3 {
+        let lease = lock.write().await.unwrap();
+        assert!(fence(&lease) > last, "{} after {last}", fence(&lease));
+        last = fence(&lease);
+        assert_eq!(lease.release().await.unwrap(), Released::Lingers);
+    }
+    let lease = elsewhere.rw_lock("a").try_write().await.unwrap();
+    assert!(fence(&lease) > last);
+}
+
+async fn lingers(backend: &impl Backend, request: &Request, in_use: bool) -> Lingering {
+    loop {
+        // A connection for hints may still be opening.
+        if let Some(answer) = backend.store().linger(request, in_use) {
+            return answer.await.unwrap();
+        }
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+}
+
+async fn kept(backend: &impl Backend, request: &Request) -> u64 {
+    match lingers(backend, request, false).await {
+        Lingering::Kept { token } => token,
+        other => panic!("{other:?}"),
+    }
+}
+
+pub(super) async fn the_store_keeps_a_lease_whose_client_says_so(backend: &impl Backend) {
+    let client = Client::new();
+    let request = client.mutex(LONG);
+    let token = granted(backend, &request).await;
+    let reserved = kept(backend, &request).await;
+    assert!(reserved >= token);
+    assert!(kept(backend, &request).await >= reserved, "a copy reserves no less");
+    assert_eq!(granted(backend, &request).await.max(reserved), granted(backend, &request).await);
+    assert_eq!(released(backend, &request).await, Ended::Released);
+    let next = client.mutex(LONG);
+    assert!(granted(backend, &next).await >= reserved + TOKENS, "the block is the client's");
+    // A late copy.
+    let late = lingers(backend, &request, false).await;
+    assert!(matches!(late, Lingering::Ended(Ended::Released)), "{late:?}");
+}
+
+pub(super) async fn the_store_hands_over_instead_if_others_wait(backend: &impl Backend) {
+    let client = Client::new();
+    let [holder, waiter] = [(); 2].map(|()| client.mutex(LONG));
+    granted(backend, &holder).await;
+    waits(backend, &waiter, LIVE).await;
+    assert_eq!(lingers(backend, &holder, true).await, Lingering::Wanted);
+    assert_eq!(lingers(backend, &holder, false).await, Lingering::Ended(Ended::Released));
+    assert_eq!(lingers(backend, &holder, false).await, Lingering::Ended(Ended::Released));
+    claims(backend, &waiter).await;
+}
+
+pub(super) async fn the_store_recalls_once_and_repeats_for_the_first_waiter(
+    backend: &impl Backend,
+) {
+    let client = Client::new();
+    let [holder, first, second] = [(); 3].map(|()| client.mutex(LONG));
+    granted(backend, &holder).await;
+    let _ = kept(backend, &holder).await;
+    let answer = acquire(backend, &first).await;
+    assert!(matches!(answer, Attempt::Recalled { .. }), "{answer:?}");
+    let answer = acquire(backend, &second).await;
+    assert!(matches!(answer, Attempt::Busy { .. }), "it was told: {answer:?}");
+    let answer = ask(backend, &first, LIVE, FIRST).await;
+    assert!(matches!(answer, Attempt::Queued { .. }), "{answer:?}");
+    // The client that was recalled uses the lease and lets it linger again.
+    assert!(!cancelled(backend, &first).await);
+    let _ = kept(backend, &holder).await;
+    let answer = acquire(backend, &second).await;
+    assert!(matches!(answer, Attempt::Recalled { .. }), "{answer:?}");
+    assert!(cancelled(backend, &holder).await);
+    granted(backend, &client.mutex(LONG)).await;
+}
+
+pub(super) async fn a_lease_that_ended_does_not_linger(backend: &impl Backend) {
+    let client = Client::new();
+    let [first, second] = [(); 2].map(|()| client.mutex(LONG));
+    let expired = lingers(backend, &first, false).await;
+    assert_eq!(expired, Lingering::Ended(Ended::NotHeld(LossReason::Expired)));
+    granted(backend, &first).await;
+    assert_eq!(released(backend, &first).await, Ended::Released);
+    granted(backend, &second).await;
+    assert_eq!(released(backend, &second).await, Ended::Released);
+    let taken = lingers(backend, &first, false).await;
+    assert_eq!(taken, Lingering::Ended(Ended::NotHeld(LossReason::Taken)));
+    // It changed nothing.
+    granted(backend, &client.mutex(LONG)).await;
+}
