@@ -23,11 +23,18 @@ use crate::server;
 /// The longest pause of a quick peer between two tries.
 const QUICK: Duration = Duration::from_millis(5);
 
+/// How long ours lingers if it does.
+const LINGER: Duration = Duration::from_secs(2);
+
 /// A library that is measured. A peer that is `quick` retries after a few milliseconds
 /// instead of its default pause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, ValueEnum)]
 pub(crate) enum Contender {
     Ours,
+    /// Ours, with `linger`.
+    OursLingering,
+    /// Ours, without a server.
+    OursInMemory,
     Raw,
     /// The same, with the connection on a thread of its own, as in our client.
     RawThread,
@@ -62,7 +69,9 @@ impl Contender {
     /// Connects: all tasks of a process share what this gives.
     pub(crate) async fn connect(self, url: &str) -> Result<Client, Failure> {
         Ok(match self {
-            Self::Ours => Client::Ours(Locks::connect(url).await?),
+            Self::Ours => Client::Ours(Locks::connect(url).await?, Duration::ZERO),
+            Self::OursLingering => Client::Ours(Locks::connect(url).await?, LINGER),
+            Self::OursInMemory => Client::Ours(Locks::in_memory(), Duration::ZERO),
             Self::Raw => Client::Commands(Commands::over(server::connect(url).await?).await?),
             Self::RawThread => {
                 let redis = server::connect_on_a_thread(url).await?;
@@ -103,7 +112,8 @@ impl Contender {
 /// A contender's client.
 #[derive(Clone)]
 pub(crate) enum Client {
-    Ours(Locks),
+    /// A client, and how long its locks linger.
+    Ours(Locks, Duration),
     Commands(Commands),
     SetNx(SetNx),
     Rslock(rslock::LockManager),
@@ -116,7 +126,9 @@ impl Client {
     /// A mutex for one task, with all that can be prepared.
     pub(crate) fn mutex(&self, name: &str) -> Lock {
         match self {
-            Self::Ours(locks) => Lock::Ours(locks.mutex(name).ttl(TTL).wait(Wait::Forever)),
+            Self::Ours(locks, linger) => {
+                Lock::Ours(locks.mutex(name).ttl(TTL).wait(Wait::Forever).linger(*linger))
+            }
             Self::Commands(commands) => Lock::Commands(commands.mutex(name)),
             Self::SetNx(set_nx) => Lock::SetNx(set_nx.clone().of(name)),
             Self::Rslock(manager) => Lock::Rslock(manager.clone(), name.to_owned()),
@@ -137,8 +149,9 @@ impl Client {
     /// A semaphore, for one task.
     pub(crate) fn semaphore(&self, name: &str, limit: u32) -> Lock {
         match self {
-            Self::Ours(locks) => {
-                Lock::Semaphore(locks.semaphore(name, limit).ttl(TTL).wait(Wait::Forever))
+            Self::Ours(locks, linger) => {
+                let semaphore = locks.semaphore(name, limit).ttl(TTL).linger(*linger);
+                Lock::Semaphore(semaphore.wait(Wait::Forever))
             }
             Self::PollingZset(redis, pause) => {
                 Lock::PollingZset(PollingZset::new(redis.clone(), name, limit, pause.clone()))

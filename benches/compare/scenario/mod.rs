@@ -6,6 +6,7 @@ mod herd;
 mod hot;
 mod instructions;
 mod layer;
+mod linger;
 mod pairs;
 mod processes;
 mod quorum;
@@ -37,6 +38,8 @@ pub(crate) enum Scenario {
     Herd,
     /// the layer beside tower's own limit
     Layer,
+    /// locks that stay with the process after their release
+    Linger,
     /// five masters, some of which are dead or frozen
     Quorum,
     /// instructions of the server for each script, by callgrind; runs only if named
@@ -68,6 +71,7 @@ impl Scenario {
             Self::Renewal => renewal::run(bench, self.title()).await,
             Self::Herd => herd::run(bench, self.title()).await,
             Self::Layer => layer::run(bench, self.title()).await,
+            Self::Linger => linger::run(bench, self.title()).await,
             Self::Quorum => quorum::run(bench, self.title()).await,
             Self::Instructions => instructions::run(bench, self.title()).await,
         }
