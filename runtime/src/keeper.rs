@@ -227,6 +227,17 @@ impl Keeper {
         }
     }
 
+    /// Names the work for the end of the process. It must not log.
+    #[cfg_attr(not(feature = "redis"), expect(clippy::unused_self))]
+    pub(crate) fn set_at_exit(&self, work: impl Fn() + Send + Sync + 'static) {
+        #[cfg(feature = "redis")]
+        if let Executor::Thread(shared, _) = &self.executor {
+            let _ = shared.at_exit.set(state::AtExit(Box::new(work)));
+        }
+        #[cfg(not(feature = "redis"))]
+        let _ = work;
+    }
+
     /// Ends the keeper once it has finished its work. No more comes.
     pub(crate) fn end(&self) {
         if self.check_not_forked().is_err() {

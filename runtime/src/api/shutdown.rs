@@ -54,7 +54,7 @@ impl Locks {
     pub async fn shutdown(&self) -> ShutdownReport {
         let shutdown = &self.client().keeper.shutdown;
         shutdown.begin();
-        self.shared().queues.end_lingering();
+        self.shared().queues.stop_all_lingering();
         let _ = timeout(GRACE, shutdown.drained()).await;
         shutdown.end();
         let _ = timeout(DRAIN, shutdown.drained()).await;

@@ -25,7 +25,12 @@ impl Shared {
         let client = Arc::new(Client::new(store, keeper, id));
         let queues = Arc::new(LocalQueues::new(client.clone(), hands_over));
         let idle: Weak<LocalQueues> = Arc::downgrade(&queues);
-        client.hints.set_recall_listener(idle);
+        client.hints.set_recall_listener(idle.clone());
+        client.keeper.set_at_exit(move || {
+            if let Some(queues) = idle.upgrade() {
+                queues.stop_all_lingering();
+            }
+        });
         Self { client, queues }
     }
 }

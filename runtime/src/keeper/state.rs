@@ -1,7 +1,7 @@
 //! The keeper's work: a timetable of leases, and jobs.
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
@@ -30,6 +30,17 @@ pub(super) struct KeeperState {
     pub(super) ended: Notify,
     /// A job has finished.
     finished: Condvar,
+    /// What to do when the main thread ends, before the jobs are waited for.
+    pub(super) at_exit: OnceLock<AtExit>,
+}
+
+/// Work for the end of the process.
+pub(super) struct AtExit(pub(super) Box<dyn Fn() + Send + Sync>);
+
+impl std::fmt::Debug for AtExit {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("AtExit")
+    }
 }
 
 #[derive(Default)]
@@ -62,6 +73,7 @@ impl KeeperState {
             changed: Notify::new(),
             ended: Notify::new(),
             finished: Condvar::new(),
+            at_exit: OnceLock::new(),
         }
     }
 

@@ -175,7 +175,7 @@ pub(super) fn forked_error() -> StoreError {
 }
 
 thread_local! {
-    static AT_EXIT: RefCell<AtExit> = const { RefCell::new(AtExit(Vec::new())) };
+    static AT_EXIT: RefCell<AtExit> = const { RefCell::new(AtExit(Vec::new(), false)) };
 }
 
 /// Makes the end of this thread wait, within a limit, for the jobs that the keeper has by then.
@@ -186,7 +186,8 @@ thread_local! {
 pub(super) fn drain_at_exit(shared: &Arc<KeeperState>) {
     // Does nothing on a thread that is already ending.
     let _ = AT_EXIT.try_with(|at_exit| {
-        let keepers = &mut at_exit.borrow_mut().0;
+        let AtExit(keepers, is_main) = &mut *at_exit.borrow_mut();
+        *is_main = *is_main || keepers.is_empty() && thread::current().name() == Some("main");
         if !keepers.iter().any(|keeper| keeper.as_ptr() == Arc::as_ptr(shared)) {
             keepers.retain(|keeper| keeper.strong_count() > 0);
             keepers.push(Arc::downgrade(shared));
@@ -194,12 +195,17 @@ pub(super) fn drain_at_exit(shared: &Arc<KeeperState>) {
     });
 }
 
-struct AtExit(Vec<Weak<KeeperState>>);
+/// The keepers that a thread has used, and whether it is the main thread.
+struct AtExit(Vec<Weak<KeeperState>>, bool);
 
 impl Drop for AtExit {
     fn drop(&mut self) {
         let keepers = self.0.drain(..).filter_map(|keeper| keeper.upgrade());
         for keeper in keepers.filter(|keeper| keeper.is_here()) {
+            // The process ends with its main thread. Other threads come and go.
+            if let Some(at_exit) = keeper.at_exit.get().filter(|_| self.1) {
+                at_exit.0();
+            }
             let left = keeper.drain(DRAIN);
             if left > 0 {
                 // The keeper's thread logs it. A logger may use thread-locals, and those of

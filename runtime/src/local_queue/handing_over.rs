@@ -80,6 +80,9 @@ impl LocalQueues {
                 Ok((waiter, running.is_short_of_tokens()))
             } else {
                 let handoff = || Handoff::new(&self.client, local, times);
+                if !self.may_linger() {
+                    return None;
+                }
                 let is_short = queue.let_linger(turn, handoff, now)?;
                 Err((is_short, queue.is_checked, now))
             }

@@ -16,6 +16,7 @@ mod recalls;
 mod timer;
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 pub(crate) use self::asking::Asking;
@@ -84,7 +85,7 @@ impl LocalQueues {
         turn: Option<TurnId>,
         lasts: Duration,
     ) -> Option<Asking> {
-        let times = local.times_to_hand_over().filter(|_| !lasts.is_zero() && self.hands_over)?;
+        let times = local.times_to_hand_over().filter(|_| !lasts.is_zero() && self.may_linger())?;
         let request = local.request.clone();
         let name = name(&request.key, request.kind, request.owner.as_ref());
         let now = self.now();
@@ -133,7 +134,7 @@ impl LocalQueues {
         let now = self.now();
         let mut handoff = Some(handoff);
         let waiter = self.change(name, None, |queue| {
-            let is_shut_down = self.client.keeper.shutdown.has_begun();
+            let may_linger = self.may_linger();
             let has_waiters = !queue.waiting.is_empty();
             let suits = queue.first_suits(&(request.kind, request.owner.clone()), request.ttl);
             let turn = queue.turns.find(id)?;
@@ -145,7 +146,7 @@ impl LocalQueues {
             });
             linger.refill_below = turn.left / 2;
             linger.is_asking = false;
-            let may_stay = turn.left > 0 && !linger.is_recalled && !is_shut_down;
+            let may_stay = turn.left > 0 && !linger.is_recalled && may_linger;
             if !may_stay || has_waiters && !suits {
                 queue.turns.end(id);
                 return None;
@@ -191,6 +192,11 @@ impl LocalQueues {
         }
     }
 
+    /// Returns true if any lease may linger here.
+    pub(super) fn may_linger(&self) -> bool {
+        self.hands_over && !self.has_stopped.load(Ordering::SeqCst)
+    }
+
     /// Makes a lingering turn an ordinary one.
     pub(crate) fn stop_lingering(&self, request: &Request, id: TurnId) {
         let name = name(&request.key, request.kind, request.owner.as_ref());
@@ -201,8 +207,15 @@ impl LocalQueues {
         }
     }
 
+    /// Ends all lingering turns whose lease is idle, of all locks, and lets no lease linger from
+    /// now on.
+    pub(crate) fn stop_all_lingering(self: &Arc<Self>) {
+        self.has_stopped.store(true, Ordering::SeqCst);
+        self.end_lingering();
+    }
+
     /// Ends all lingering turns whose lease is idle, of all locks.
-    pub(crate) fn end_lingering(self: &Arc<Self>) {
+    pub(super) fn end_lingering(self: &Arc<Self>) {
         let mut ended = Vec::new();
         let names: Vec<QueueName> = self.lock().by_name.keys().cloned().collect();
         for name in names {

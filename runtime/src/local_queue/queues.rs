@@ -2,7 +2,7 @@
 //! change makes room for. Nothing is dropped or sent while the queues are locked.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
@@ -22,6 +22,8 @@ pub(crate) struct LocalQueues {
     /// Numbers generations, turns and waiters. No number is used twice.
     numbers: AtomicU64,
     pub(super) hands_over: bool,
+    /// No lease lingers any more: the client was shut down, or the process ends.
+    pub(super) has_stopped: AtomicBool,
 }
 
 #[derive(Default)]
@@ -44,7 +46,8 @@ pub(super) struct TurnEnds {
 impl LocalQueues {
     /// `hands_over` lets leases go from one waiter to the next without the store.
     pub(crate) fn new(client: Arc<Client>, hands_over: bool) -> Self {
-        Self { client, queues: Mutex::default(), numbers: AtomicU64::new(0), hands_over }
+        let (queues, numbers) = (Mutex::default(), AtomicU64::new(0));
+        Self { client, queues, numbers, hands_over, has_stopped: AtomicBool::new(false) }
     }
 
     /// Returns true if tasks of this process wait: then a try must not overtake them.
