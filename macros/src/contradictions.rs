@@ -110,6 +110,20 @@ mod tests {
     }
 
     #[test]
+    fn linger_goes_with_every_kind_but_not_with_hold_at_least() {
+        for kind in ["", "permits = 2, weight = 2, ", "mode = \"read\", ", "mode = \"write\", "] {
+            assert!(parse(&format!("key = \"a\", {kind}linger = \"2s\"")).is_ok(), "{kind}");
+        }
+        let told = mistakes("key = \"a\", hold_at_least = TIME, linger = \"2s\"");
+        assert_eq!(told.len(), 1, "{told:?}");
+        assert!(
+            told[0].ends_with("and `hold_at_least` keeps it from everybody: remove one of them")
+        );
+        let told = mistakes("key = \"a\", permits = 2, hold_at_least = \"5m\", linger = LINGER");
+        assert_eq!(told.len(), 2, "{told:?}");
+    }
+
+    #[test]
     fn a_mode_goes_with_read_write_locks_only() {
         let semaphore = "`permits` makes the lock a semaphore, `mode` makes it a read-write lock: \
                          remove one of the two";

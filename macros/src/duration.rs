@@ -172,5 +172,8 @@ mod tests {
         }
         assert_eq!(read(hold_at_least, "\"24h\""), duration(86_400, 0));
         assert_eq!(read(hold_at_least, "\"25h\""), "`hold_at_least` must be at most 24h");
+        assert_eq!(read(linger, "\"0s\""), duration(0, 0));
+        assert_eq!(read(linger, "\"1h\""), duration(60 * 60, 0));
+        assert_eq!(read(linger, "\"1h 1ms\""), "`linger` must be at most 1h");
     }
 }

@@ -52,6 +52,7 @@ mod values;
 /// | `mode` | `"read"` runs beside other readers, `"write"` alone: makes the lock a read-write lock | a mutex |
 /// | `if_held` | when others still hold the lock after the wait: `"error"` returns the error, `"skip"` returns quietly | `"error"` |
 /// | `hold_at_least` | how long the lock stays held after its grant, even if the body ends sooner: up to 24 h; mutexes only | 0 |
+/// | `linger` | how long the released lock stays with the process, idle, so that its next call needs no command: up to 1 h; not with `hold_at_least` | 0 |
 /// | `max_hold` | the longest that the lock is held, renewed or not: 100 ms to 30 days | no end |
 /// | `auto_renew` | `false` lets the lease end with its `ttl` | `true` |
 /// | `on_lost` | when the lease is lost: `"cancel"` stops the body, `"finish"` lets it run to its end | `"cancel"` |
@@ -242,6 +243,10 @@ mod values;
 /// result is returned. So the caller finds the lock free. A failed release is logged and
 /// never replaces the body's result. With `hold_at_least` nobody can acquire the lock for
 /// the rest of that time, although nobody holds it.
+///
+/// With `linger` the lock then stays with the process, idle, and the next call there needs
+/// no command. When another client wants the lock, it gets it. If the process dies while the
+/// lock is idle, the lock stays held for the rest of its `ttl`.
 ///
 /// A transaction belongs inside the function, with its commit. If the caller commits, the
 /// next holder may start before the commit.

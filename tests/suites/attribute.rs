@@ -1,6 +1,7 @@
 //! The attribute: failures of its lock, weights, and readers and writers. `macros/tests` tests its
 //! effect on the function around it.
 
+mod lingering;
 mod losing;
 
 use std::cell::Cell;

@@ -3,6 +3,7 @@
 mod current;
 mod holding;
 mod keys;
+mod lingering;
 mod losing;
 mod max_hold;
 mod max_waiters;

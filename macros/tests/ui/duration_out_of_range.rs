@@ -25,4 +25,9 @@ async fn held_for_too_long() -> Result<(), LockError> {
     Ok(())
 }
 
+#[distributed_lock(key = "report", linger = "2h")]
+async fn lingers_for_too_long() -> Result<(), LockError> {
+    Ok(())
+}
+
 fn main() {}

@@ -20,4 +20,9 @@ async fn another_unit() -> Result<(), LockError> {
     Ok(())
 }
 
+#[distributed_lock(key = "report", linger = 2)]
+async fn lingers() -> Result<(), LockError> {
+    Ok(())
+}
+
 fn main() {}

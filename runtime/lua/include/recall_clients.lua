@@ -1,10 +1,8 @@
 --- include/recall_clients: asks clients to release leases of a lock with several holders that
 --- they keep without using them. Goes after include/tell and include/holders.
 ---
---- Members of the set of holders with a score of -MARKS or less are marks: `~` and a client
---- that may keep a lease until then, or `!` and one that was asked to release it.
-
-local MARKS = 1000000000000000
+--- A mark is `~` and a client that may keep a lease, or `!` and one that was asked to release
+--- it. Its score is -MARKS less the time until which it counts.
 
 -- Notes that this holder's client may keep a lease without using it.
 local function mark_client(holders, holder, until_ms)

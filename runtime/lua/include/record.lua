@@ -11,10 +11,13 @@
 ---                  (`~`), or was asked to release it (`!`); then `@` and the owner's name,
 ---                  if it has one
 ---
+--- Among the holders of any other lock, members with a score of -MARKS or less are such
+--- marks, each with its client; see include/recall_clients.
+---
 --- A string of another shape belongs to somebody else, and is never overwritten. Without
 --- the flag, the queue is empty.
 
 local GRACE_MS, BLOCK = '60000', 64
 local NOBODY = '----------------------------------'
 local NO_TOKEN = '0000000000000000'
-local LINGERS, RECALLED = '~', '!'
+local LINGERS, RECALLED, MARKS = '~', '!', 1000000000000000

@@ -13,9 +13,10 @@
 --- ARGV
 ---   1  most     integer  how many holders, and how many waiters, to return
 --- RETURN
----   {now, record, left_ms, held, holders, waiting, waiters, said}
+---   {now, record, left_ms, held, holders, waiting, waiters, said, marks}
 ---   the server's microseconds; the record's first 300 bytes (empty if there is none);
----   holders and their deadlines, waiters and their positions, in turns; each waiter's last ask
+---   holders and their deadlines, waiters and their positions, in turns; each waiter's last ask;
+---   the clients that may keep a lease without using it, each with its mark
 --- COST  O(most + log holders + log waiters)
 
 local lock, holders, queue, waiters = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
@@ -28,4 +29,6 @@ local named = redis.call('ZRANGE', holders, live, '+inf', 'BYSCORE', 'LIMIT', 0,
 local first, said = redis.call('ZRANGE', queue, 0, most - 1, 'WITHSCORES'), {}
 for each = 1, #first, 2 do said[#said + 1] = redis.call('HGET', waiters, first[each]) or '' end
 local left_ms, waiting = redis.call('PTTL', lock), redis.call('ZCARD', queue)
-return {now, string.sub(rec, 1, 300), left_ms, held, named, waiting, first, said}
+local lasting = string.format('(%.0f', -(MARKS + to_ms(now)))
+local marks = redis.call('ZRANGE', holders, '-inf', lasting, 'BYSCORE', 'LIMIT', 0, most)
+return {now, string.sub(rec, 1, 300), left_ms, held, named, waiting, first, said, marks}

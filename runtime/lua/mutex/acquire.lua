@@ -1,9 +1,8 @@
 --- mutex/acquire: take the mutex, or wait for it in the queue.
 ---
---- Safe to send twice: the same request gets the same token, and its TTL starts
---- anew. A request that was released or cancelled is never granted again. A waiter
---- sends it again to show that it is alive; if the mutex is free then, the first waiter
---- is served. Nothing overtakes a live waiter.
+--- Safe to send twice: the same request gets the same token and a new TTL, and one that has
+--- ended is never granted again. A waiter repeats it to show that it is alive. Nothing
+--- overtakes a live waiter.
 ---
 --- INCLUDE record token grant acquire_fast fields remains queue queued tell free hand_over take_turn recall for_each
 ---
@@ -27,7 +26,7 @@
 ---   {4, ttl_ms}   busy: the key had no expiry, and has the TTL now
 ---   {5, position, until_ms, again_ms}  queued: alive until then; ask again after again_ms
 ---   {7, left_ms}  busy: nobody holds it, and it is kept for this much longer (hold_at_least)
----   {8, left_ms}  busy: its client may not use it, and was asked to release it; ask again soon
+---   {8, left_ms}  busy: its client lets it linger, and was asked to release it; ask again soon
 --- COST  O(log waiters)
 
 local function acquire(each, rec)
@@ -61,8 +60,7 @@ local function acquire(each, rec)
     recall(lock, rec, wake, true)
   end
   local held = busy(lock, ttl_ms)
-  if live_ms == 0 then return held end
-  return queued(queue, id, position, until_ms, live_ms, held[2])
+  return live_ms == 0 and held or queued(queue, id, position, until_ms, live_ms, held[2])
 end
 
 if #KEYS == 4 then return acquire(1, found) end

@@ -22,7 +22,7 @@
 --- RETURN, for several requests an array of
 ---   {1, 0}        granted; permits have no fencing token
 ---   {0, left_ms}  busy: the first permit ends in this long at the latest; 0: ask again at once
----   {8, left_ms}  busy: clients may not use their permits, and were asked to release them; ask again soon
+---   {8, left_ms}  busy: clients let permits linger, and were asked to release them; ask again soon
 ---   {2}           ended: this request was released or cancelled before
 ---   {3}           wrong kind: another kind of lock holds the name, or waits for it
 ---   {4, ttl_ms}   busy: the key is not ours and had no expiry, and has the TTL now

@@ -86,8 +86,8 @@ impl RwLock {
 
     lifetime_options!(spec.options);
 
-    /// How long a released lease of a reader or a writer stays with this process, idle, after its last use. Off by
-    /// default; at most 1 h.
+    /// How long a released lease of a reader or a writer stays with this process, idle, after
+    /// its last use. Off by default; at most 1 h.
     ///
     /// The next acquisition here has it without a command, until another client wants it. If
     /// the process dies while the lease is idle, it stays held for the rest of its TTL. With an

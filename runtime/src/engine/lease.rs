@@ -204,7 +204,9 @@ impl Lease {
     /// Releases the lock, and waits for the store's answer.
     ///
     /// If the lock is handed over to another task of this process, the store is not asked.
-    /// Then this process's own clock says whether the lease was held to the end.
+    /// Then this process's own clock says whether the lease was held to the end. The same
+    /// holds if the lock [lingers](crate::Mutex::linger) in this process. Then it is not free
+    /// on the server; [`release_now`](Self::release_now) frees it.
     ///
     /// # Errors
     ///
@@ -302,15 +304,17 @@ impl Lease {
         }
     }
 
-    /// Releases the lock on the server too, also if it would [linger](crate::Mutex::linger) in
-    /// this process. Otherwise the same as [`release`](Self::release).
+    /// Releases the lock on the server, also if it would [linger](crate::Mutex::linger) in
+    /// this process. Otherwise it does what [`release`](Self::release) does.
     ///
     /// # Errors
     ///
     /// - [`LockError::Lost`] if the lease had ended before: the work was not protected to
     ///   its end.
-    /// - [`LockError::Store`] if the store failed. On a quorum, [`LockError::Quorum`]. The
+    /// - [`LockError::Store`] if the store failed three times, or refuses the client. The
     ///   keeper goes on trying until the TTL is over.
+    /// - [`LockError::Quorum`] on a quorum, if too few servers agreed because too many of
+    ///   them failed. The keeper goes on trying until the TTL is over.
     ///
     /// # Cancel safety
     ///

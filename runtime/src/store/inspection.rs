@@ -100,13 +100,19 @@ pub struct Holder {
     pub weight: u32,
     /// The fencing token, if the lease has one. If the lease was handed over inside a
     /// process, it is the token of the first: those of the next leases are up to 63
-    /// greater.
+    /// greater. If it [may be idle](Self::may_be_idle), it is the last token but 63 that its
+    /// client may give: the lease's own may be smaller.
     pub fence: Option<Fence>,
-    /// How long it has held the lock. `None` for a permit and a reader: the store does not
-    /// keep it.
+    /// How long it has held the lock; if it [may be idle](Self::may_be_idle), the time since
+    /// its client last told the store so. `None` for a permit and a reader: the store does
+    /// not keep it.
     pub held_for: Option<Duration>,
     /// The time until its lease ends, unless it is renewed.
     pub remaining: Duration,
+    /// True if its client may keep the lease without using it, because of
+    /// [`linger`](crate::Mutex::linger). The store does not know whether a task works under
+    /// it now. Of a semaphore and of readers, it is true for all holders of that client.
+    pub may_be_idle: bool,
 }
 
 /// One waiter for a lock, in [`LockInfo::waiters`].

@@ -33,6 +33,9 @@ macro_rules! cases {
             the_store_hands_over_instead_if_others_wait,
             the_store_recalls_once_and_repeats_for_the_first_waiter,
             a_lease_that_ended_does_not_linger,
+            an_idle_mutex_is_shown,
+            idle_permits_readers_and_writers_are_shown,
+            the_owner_of_an_idle_mutex_is_shown,
         }
     };
 }
@@ -159,7 +162,7 @@ pub(super) async fn force_ends_an_idle_lease(backend: &impl Backend) {
     loop {
         let lease = lingering(&here).lock().await.unwrap();
         match lease.renew().await {
-            Ok(_) => {
+            Ok(()) => {
                 assert!(fence(&lease) > last + TOKENS);
                 break;
             }
@@ -358,4 +361,67 @@ pub(super) async fn a_lease_that_ended_does_not_linger(backend: &impl Backend) {
     assert_eq!(taken, Lingering::Ended(Ended::NotHeld(LossReason::Taken)));
     // It changed nothing.
     granted(backend, &client.mutex(LONG)).await;
+}
+
+/// Which of the lock's holders may be idle, in the order in which their leases end.
+async fn shown(locks: &Locks) -> Vec<bool> {
+    let info = locks.inspect("a").await.unwrap();
+    info.holders.iter().map(|holder| holder.may_be_idle).collect()
+}
+
+pub(super) async fn an_idle_mutex_is_shown(backend: &impl Backend) {
+    let (here, elsewhere) = (backend.locks().await, backend.locks().await);
+    let lease = lingering(&here).lock().await.unwrap();
+    assert_eq!(shown(&elsewhere).await, [false], "it was never idle");
+    lease.release().await.unwrap();
+    assert_eq!(shown(&elsewhere).await, [true]);
+    let lease = lingering(&here).lock().await.unwrap();
+    assert_eq!(shown(&elsewhere).await, [true], "the store does not know that it is in use");
+    let busy = elsewhere.mutex("a").try_lock().await;
+    assert!(matches!(busy, Err(LockError::Busy { .. })), "{busy:?}");
+    assert_eq!(shown(&elsewhere).await, [true], "it was recalled");
+    assert_eq!(lease.release().await.unwrap(), Released::Free);
+    assert!(shown(&elsewhere).await.is_empty());
+    let _lease = elsewhere.mutex("a").lock().await.unwrap();
+    assert_eq!(shown(&here).await, [false], "the mark ended with the lease");
+}
+
+pub(super) async fn idle_permits_readers_and_writers_are_shown(backend: &impl Backend) {
+    let (here, elsewhere) = (backend.locks().await, backend.locks().await);
+    let permits = here.semaphore("a", 4).ttl(LONG).linger(LINGER);
+    let held = [permits.acquire().await.unwrap(), permits.acquire().await.unwrap()];
+    let other = elsewhere.semaphore("a", 4).ttl(LONG * 2).acquire().await.unwrap();
+    assert_eq!(shown(&here).await, [false, false, false]);
+    let [idle, held] = held;
+    idle.release().await.unwrap();
+    assert_eq!(shown(&here).await, [true, true, false], "all of that client, and no other");
+    held.release_now().await.unwrap();
+    other.release().await.unwrap();
+    assert!(matches!(here.force_release("a").await.unwrap(), Forced::Released { .. }));
+    assert!(shown(&here).await.is_empty());
+
+    let lock = here.rw_lock("a").linger(LINGER);
+    lock.read().await.unwrap().release().await.unwrap();
+    assert_eq!(shown(&elsewhere).await, [true]);
+    let read = elsewhere.rw_lock("a").try_read().await.unwrap();
+    let holders = here.inspect("a").await.unwrap().holders;
+    assert_eq!(holders.iter().filter(|holder| holder.may_be_idle).count(), 1, "{holders:?}");
+    read.release().await.unwrap();
+    let write = elsewhere.rw_lock("a").linger(LINGER).wait(Wait::Forever).write().await.unwrap();
+    assert_eq!(shown(&here).await, [false]);
+    write.release().await.unwrap();
+    let holders = here.inspect("a").await.unwrap().holders;
+    assert!(holders[0].may_be_idle && holders[0].is_writer, "{holders:?}");
+}
+
+/// The record of a mutex has the mark before the owner's name.
+pub(super) async fn the_owner_of_an_idle_mutex_is_shown(backend: &impl Backend) {
+    let (here, elsewhere) = (backend.locks().await, backend.locks().await);
+    let mutex = lingering(&here).owner("worker-7");
+    for _ in 0..2 {
+        mutex.lock().await.unwrap().release().await.unwrap();
+        let holders = elsewhere.inspect("a").await.unwrap().holders;
+        assert_eq!(holders[0].owner.as_deref(), Some("worker-7"));
+        assert!(holders[0].may_be_idle && elsewhere.is_held_by("a", "worker-7").await.unwrap());
+    }
 }

@@ -50,7 +50,7 @@ const ERRORS: &[(&str, &[&str])] = &[
     ("LocksBuilder::connect_pool", &["InvalidOption", "Store"]),
     ("Locks::quorum LocksBuilder::connect_quorum", &["InvalidOption", "Quorum", "Store"]),
     ("LocksBuilder::connect_quorum_lazy", &["InvalidOption", "Store"]),
-    ("Lease::renew Lease::release", &["Lost", "Quorum", "Store"]),
+    ("Lease::renew Lease::release Lease::release_now", &["Lost", "Quorum", "Store"]),
     ("LeaseSet::renew LeaseSet::release", &["Lost", "Store"]),
     ("Lease::run LeaseSet::run", &["Lost"]),
     ("Lease::fence LeaseHandle::fence", &["Lost", "NotFenced"]),

@@ -85,6 +85,8 @@ struct Inspection {
     waiting: u64,
     /// Each with its position in the queue, in the server's microseconds.
     waiters: Vec<(Member, u64)>,
+    /// The clients that may keep a lease without using it, each after its mark.
+    marks: Vec<Vec<u8>>,
 }
 
 /// A holder or a waiter.
@@ -131,6 +133,11 @@ impl<'a> Record<'a> {
         is_ours.then_some(Self { kind, state, id, token, owner })
     }
 
+    /// Returns true if the holder of the mutex may keep it without using it.
+    fn lingers(&self) -> bool {
+        self.state == b'H' && matches!(self.owner.first(), Some(b'~' | b'!'))
+    }
+
     fn kind(&self) -> LockKind {
         match self.kind {
             b'M' => LockKind::Mutex,
@@ -143,7 +150,8 @@ impl<'a> Record<'a> {
 
 impl Inspection {
     fn read(answer: &Value) -> Option<Self> {
-        let [now, record, left, held, holders, waiting, waiters, fields] = array(answer) else {
+        let [now, record, left, held, holders, waiting, waiters, fields, marks] = array(answer)
+        else {
             return None;
         };
         let Value::BulkString(record) = record else { return None };
@@ -168,6 +176,7 @@ impl Inspection {
             holders: holders.collect::<Option<_>>()?,
             waiting: number(waiting)?,
             waiters: waiters.collect::<Option<_>>()?,
+            marks: array(marks).iter().filter_map(bytes).collect(),
         })
     }
 
@@ -207,6 +216,10 @@ impl Inspection {
         };
         let kind = record.kind();
         let since_grant = Duration::from_micros(self.now.saturating_sub(record.token));
+        let (marks, mutex_lingers) = (&self.marks, record.lingers());
+        let may_be_idle = |id: RequestId| {
+            mutex_lingers || marks.iter().any(|mark| mark[1..] == *id.client().as_bytes())
+        };
         // A lock that lost its record has lost its token too.
         let has_token = |is_fenced| is_fenced && record.token > 0;
         let holder = |member: Member, remaining, is_fenced: bool| Holder {
@@ -217,6 +230,7 @@ impl Inspection {
             fence: has_token(is_fenced).then(|| Fence::new(record.token)),
             held_for: has_token(is_fenced).then_some(since_grant),
             remaining,
+            may_be_idle: may_be_idle(member.id),
         };
         let mutex = self.mutex_holder().map(|member| holder(member, self.left, true));
         let kept = (record.state == b'K').then_some(self.left);
@@ -240,6 +254,13 @@ fn array(value: &Value) -> &[Value] {
     match value {
         Value::Array(values) => values,
         _ => &[],
+    }
+}
+
+fn bytes(value: &Value) -> Option<Vec<u8>> {
+    match value {
+        Value::BulkString(bytes) if !bytes.is_empty() => Some(bytes.clone()),
+        _ => None,
     }
 }
 

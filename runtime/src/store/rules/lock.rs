@@ -4,7 +4,7 @@
 use super::context::Context;
 use super::demand::Demand;
 use super::limits::{BATCH, GRACE};
-use super::state::{LockState, Record, Status};
+use super::state::{LockState, Mark, Record, Status};
 use super::time::Time;
 use crate::core::fence::Fence;
 use crate::store::inspection::MOST;
@@ -89,6 +89,10 @@ pub(in crate::store) fn inspect(
     let Some(record) = &lock.record else {
         return LockInfo { waiters, waiting, ..LockInfo::default() };
     };
+    let is_marked = |id: RequestId| match &record.status {
+        Status::One { mark, .. } => *mark != Mark::None,
+        _ => lock.marks.contains_key(&id.client()),
+    };
     let holder = |id: RequestId, how: &Demand, until: Time| {
         let token = how.kind.is_fenced().then_some(record.token);
         Holder {
@@ -99,6 +103,7 @@ pub(in crate::store) fn inspect(
             fence: token.map(|token| Fence::new(token.number)),
             held_for: token.and_then(|token| token.since).map(|since| now - since),
             remaining: until - now,
+            may_be_idle: is_marked(id),
         }
     };
     let (holders, held) = match &record.status {
