@@ -20,7 +20,7 @@ mod turns;
 mod waiter;
 
 pub(crate) use self::admission::Admission;
-pub(crate) use self::lingering::Asking;
+pub(crate) use self::lingering::{Asking, TakenUp};
 pub(crate) use self::queues::LocalQueues;
 pub(crate) use self::turns::TurnId;
 pub(crate) use self::waiter::{Entry, TryEntry, Waiter};

@@ -4,12 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::handoff::Handoff;
+use super::lingering::TakenUp;
 use super::queue::{AdmissionState, Admitted, LeaseSpec, QueueName};
 use super::queues::LocalQueues;
 use super::turns::TurnId;
 use crate::client::pending::PendingRequest;
-use crate::state::lease::Grant;
-use crate::state::shutdown::ActivityGuard;
 
 /// The right to ask the store for a lock, or to take over a lease from a task of this process.
 /// When it is dropped, it goes to the next waiter.
@@ -30,9 +29,9 @@ impl Admission {
         Self { queues: queues.clone(), name, spec, admitted }
     }
 
-    /// The grant that was handed over, and its turn. `None` if there is none, or none any more:
-    /// then the caller asks the store. The client's shutdown waits for the guard.
-    pub(crate) fn take_up(&mut self) -> Option<(Grant, TurnId, ActivityGuard)> {
+    /// The lease that was handed over. `None` if there is none, or none any more: then the caller
+    /// asks the store.
+    pub(crate) fn take_up(&mut self) -> Option<TakenUp> {
         let AdmissionState::InTurn(turn) = self.admitted.state else { return None };
         self.admitted.state = AdmissionState::Served;
         let handoff = self.queues.take_up(&self.name, turn);
@@ -40,7 +39,7 @@ impl Admission {
             self.ask_instead();
             return None;
         };
-        Some((grant, turn, activity))
+        Some(TakenUp { grant, turn, activity })
     }
 
     /// Asks the store after all, because the lease that was handed over had ended. It asks

@@ -29,7 +29,8 @@ use super::turns::{TURN, Turn, TurnId};
 use crate::core::fence::Fence;
 use crate::core::key::LockKey;
 use crate::hints::RecallListener;
-use crate::state::lease::{GrantTimes, LocalLease};
+use crate::state::lease::{Grant, GrantTimes, LocalLease};
+use crate::state::shutdown::ActivityGuard;
 use crate::state::telemetry;
 use crate::store::{Kind, Request, RequestId, TOKENS};
 
@@ -48,6 +49,15 @@ pub(super) struct Linger {
     is_recalled: bool,
     /// The store has not said yet whether it may stay.
     is_asking: bool,
+}
+
+/// A lease that was handed over inside this process, or was idle.
+pub(crate) struct TakenUp {
+    pub(crate) grant: Grant,
+    /// The turn in which it may be handed on.
+    pub(crate) turn: TurnId,
+    /// The client's shutdown waits for it.
+    pub(crate) activity: ActivityGuard,
 }
 
 /// How much of what may be asked for a lingering lease takes. Readers do not stand in each other's
@@ -286,20 +296,18 @@ impl LocalQueue {
         spec: &LeaseSpec,
         ttl: Duration,
         now: Instant,
-    ) -> Option<TurnId> {
-        while let Some(id) = self.idle.pop_back() {
-            let Some(turn) = self.turns.find(id) else { continue };
-            let is_same =
-                turn.handoff.as_ref().is_some_and(|handoff| handoff.is_for(spec, ttl, now));
-            let Some(linger) = turn.linger.as_mut().filter(|it| it.idle_since.is_some()) else {
-                continue;
-            };
-            if !is_same {
-                self.idle.push_back(id);
-                return None;
+    ) -> Option<TakenUp> {
+        while let Some(&id) = self.idle.back() {
+            let idle = self.turns.find(id).filter(|turn| turn.is_idle());
+            if let Some(turn) = idle {
+                turn.handoff.as_ref().filter(|handoff| handoff.is_for(spec, ttl, now))?;
+                let (grant, activity) = turn.handoff.take()?.into_grant()?;
+                turn.linger.as_mut()?.idle_since = None;
+                self.idle.pop_back();
+                return Some(TakenUp { grant, turn: id, activity });
             }
-            linger.idle_since = None;
-            return Some(id);
+            // It has ended.
+            self.idle.pop_back();
         }
         None
     }
@@ -339,6 +347,10 @@ impl LocalQueue {
 }
 
 impl Turn {
+    fn is_idle(&self) -> bool {
+        self.linger.as_ref().is_some_and(|linger| linger.idle_since.is_some())
+    }
+
     /// Returns true, once, if more tokens are to be reserved in the background.
     pub(super) fn is_short_of_tokens(&mut self) -> bool {
         let left = self.left;

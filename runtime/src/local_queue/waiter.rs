@@ -7,6 +7,7 @@ use tokio::sync::oneshot;
 use tokio::time::sleep;
 
 use super::admission::Admission;
+use super::lingering::TakenUp;
 use super::queue::{
     AdmissionState, Admitted, LeaseSpec, LocalQueue, QueueName, QueuedWaiter, name,
 };
@@ -18,6 +19,8 @@ const PATIENCE_STEP: Duration = Duration::from_millis(100);
 
 /// The result of entering a queue: an acquisition is admitted at once, or waits.
 pub(crate) enum Entry {
+    /// It takes up an idle lease.
+    Idle(TakenUp),
     /// It may ask the store.
     Admitted(Admission),
     /// It waits behind others.
@@ -27,7 +30,7 @@ pub(crate) enum Entry {
 /// What an acquisition that does not wait finds in this process.
 pub(crate) enum TryEntry {
     /// It takes up an idle lease.
-    Idle(Admission),
+    Idle(TakenUp),
     /// A lease was just released. The store has not said yet whether it stays here.
     Soon(Waiter),
     /// Others wait.
@@ -47,9 +50,8 @@ impl LocalQueues {
         let mut queues = self.lock();
         let queue = self.queue(&mut queues, &name, now);
         if queue.waiting.is_empty() {
-            if let Some(turn) = queue.take_idle(&spec, ttl, now) {
-                let in_turn = AdmissionState::InTurn(turn);
-                return Entry::Admitted(Admission::new(self, name, spec, in_turn.into()));
+            if let Some(idle) = queue.take_idle(&spec, ttl, now) {
+                return Entry::Idle(idle);
             }
             unsuitable = queue.end_idle();
             if queue.has_room(spec.0) {
@@ -77,12 +79,11 @@ impl LocalQueues {
             return if is_silent { TryEntry::Ask } else { TryEntry::Busy };
         }
         let spec = (request.kind, request.owner.clone());
-        if let Some(turn) = queue.take_idle(&spec, ttl, now) {
-            let in_turn = AdmissionState::InTurn(turn);
-            return TryEntry::Idle(Admission::new(self, name, spec, in_turn.into()));
+        if let Some(idle) = queue.take_idle(&spec, ttl, now) {
+            return TryEntry::Idle(idle);
         }
         let unsuitable = queue.end_idle();
-        let entry = if queue.turns.is_asking() {
+        let entry = if queue.turns.is_asking() && !queue.has_room(spec.0) {
             TryEntry::Soon(self.wait_in(queue, name, spec, ttl))
         } else {
             TryEntry::Ask

@@ -15,7 +15,7 @@ use crate::core::error::{LockError, Step};
 use crate::core::options::{Options, Wait};
 use crate::engine::lease::{Lease, LeaseHandle};
 use crate::engine::shared::Shared;
-use crate::local_queue::{Admission, Entry, TryEntry, Waiter};
+use crate::local_queue::{Admission, Entry, TakenUp, TryEntry, Waiter};
 use crate::state::lease::Grant;
 use crate::state::shutdown::Shutdown;
 use crate::state::telemetry;
@@ -62,7 +62,10 @@ async fn acquire_since(
             if spec.may_reenter() { TryEntry::Ask } else { shared.queues.try_enter(&spec, ttl) };
         let admission = match entry {
             TryEntry::Ask => None,
-            TryEntry::Idle(admission) => Some(admission),
+            TryEntry::Idle(idle) => match lease_of(shared, idle, &options) {
+                Some(lease) => return Ok(lease),
+                None => None,
+            },
             // The answer is on its way, as that of a release would be.
             TryEntry::Soon(waiter) => {
                 let wait = Wait::For(SOON);
@@ -85,17 +88,25 @@ async fn acquire_since(
             admission: None,
         }
     } else {
-        let mut admission = match shared.queues.enter(&spec, ttl) {
-            Entry::Admitted(admission) => admission,
-            Entry::Waiter(waiter) => {
-                // Boxed, like the later wait for hints: an acquisition that does not wait has
-                // no room for either.
-                let admission = wait_for_admission(&client.keeper.shutdown, waiter, options.wait);
-                let Some(admission) = Box::pin(admission).await? else {
-                    backoff.note_waited(client.store.now());
-                    return Err(backoff.timed_out(spec.key));
-                };
-                admission
+        let mut admission = loop {
+            match shared.queues.enter(&spec, ttl) {
+                Entry::Idle(idle) => {
+                    if let Some(lease) = lease_of(shared, idle, &options) {
+                        return Ok(lease);
+                    }
+                }
+                Entry::Admitted(admission) => break admission,
+                Entry::Waiter(waiter) => {
+                    // Boxed, like the later wait for hints: an acquisition that does not wait
+                    // has no room for either.
+                    let admission =
+                        wait_for_admission(&client.keeper.shutdown, waiter, options.wait);
+                    let Some(admission) = Box::pin(admission).await? else {
+                        backoff.note_waited(client.store.now());
+                        return Err(backoff.timed_out(spec.key));
+                    };
+                    break admission;
+                }
             }
         };
         if let Some(lease) = take_up(shared, &mut admission, &options) {
@@ -118,13 +129,22 @@ const SOON: Duration = Duration::from_secs(1);
 /// The lease that was handed over in this process, or was idle. If there is none, the admission
 /// is one to ask the store.
 fn take_up(shared: &Arc<Shared>, admission: &mut Admission, options: &Options) -> Option<Lease> {
-    let (grant, turn, _activity) = admission.take_up()?;
-    let kind = grant.request.kind;
-    let Some(mut lease) = Lease::unless_over(shared, grant, options) else {
+    let lease = lease_of(shared, admission.take_up()?, options);
+    if lease.is_none() {
         admission.ask_instead();
+    }
+    lease
+}
+
+/// The lease of a grant that this process had before. `None` if it is over.
+fn lease_of(shared: &Arc<Shared>, taken: TakenUp, options: &Options) -> Option<Lease> {
+    let TakenUp { grant, turn, activity: _activity } = taken;
+    let request = grant.request.clone();
+    let Some(mut lease) = Lease::unless_over(shared, grant, options) else {
+        shared.queues.end_turn(&request, turn);
         return None;
     };
-    telemetry::granted_locally(kind);
+    telemetry::granted_locally(request.kind);
     lease.have_turn(Some(turn));
     Some(lease)
 }

@@ -18,6 +18,9 @@ use crate::store::{Lingering, Request};
 /// The longest sleep: timers stand still while the system is suspended.
 const LONGEST_SLEEP: Duration = Duration::from_secs(1);
 
+/// How many queues are looked at before other tasks get the thread.
+const BATCH: usize = 256;
+
 /// When the queues with idle leases are looked at next.
 #[derive(Default)]
 pub(in super::super) struct Checks {
@@ -56,7 +59,7 @@ impl LocalQueues {
     /// Looks at the queues that are due. Returns how long to sleep, or `None` if no lease is
     /// idle.
     fn check(self: &Arc<Self>, now: Instant) -> Option<(Duration, Arc<Notify>)> {
-        loop {
+        for _ in 0..BATCH {
             let name = {
                 let mut queues = self.lock();
                 let checks = &mut queues.checks;
@@ -84,6 +87,8 @@ impl LocalQueues {
             }
             self.check_later(&name, now);
         }
+        // Others get the thread in between.
+        Some((Duration::ZERO, Arc::default()))
     }
 
     /// Reserves more tokens for a lingering turn, and lets its lease last for its whole TTL.
@@ -179,6 +184,10 @@ async fn run(mut runner: Runner) {
             return;
         };
         drop(queues);
-        let _ = timeout(sleep.min(LONGEST_SLEEP), sooner.notified()).await;
+        if sleep.is_zero() {
+            tokio::task::yield_now().await;
+        } else {
+            let _ = timeout(sleep.min(LONGEST_SLEEP), sooner.notified()).await;
+        }
     }
 }
