@@ -32,7 +32,7 @@ use crate::hints::RecallListener;
 use crate::state::lease::{Grant, GrantTimes, LocalLease};
 use crate::state::shutdown::ActivityGuard;
 use crate::state::telemetry;
-use crate::store::{Kind, Request, RequestId, TOKENS};
+use crate::store::{Kind, Request, RequestId, Subscription, TOKENS};
 
 /// When a lease of a lingering turn was released the last time, and how it goes on.
 pub(super) struct Linger {
@@ -49,6 +49,8 @@ pub(super) struct Linger {
     is_recalled: bool,
     /// The store has not said yet whether it may stay.
     is_asking: bool,
+    /// The subscription to the lock's hints, in a store where each lock needs one.
+    pub(super) subscription: Option<Subscription>,
 }
 
 /// A lease that was handed over inside this process, or was idle.
@@ -82,6 +84,7 @@ impl Linger {
             is_refilling: false,
             is_recalled: false,
             is_asking: true,
+            subscription: None,
         }
     }
 }
@@ -99,6 +102,7 @@ impl LocalQueues {
         let request = local.request.clone();
         let name = name(&request.key, request.kind, request.owner.as_ref());
         let now = self.now();
+        let subscription;
         let id = {
             let mut queues = self.lock();
             let is_paused = queues.recalls.is_paused(&name, now);
@@ -111,9 +115,9 @@ impl LocalQueues {
                 }
                 return None;
             }
-            // The turn that ends has no handoff: its lease was in use.
+            // Its lease was in use, so there is no handoff.
             let before = turn.and_then(|turn| queue.turns.end(turn));
-            debug_assert!(before.is_none(), "a lease in use is not handed over");
+            subscription = before.and_then(|turn| turn.linger?.subscription);
             let id = self.number();
             queue.turns.begin_lingering(
                 id,
@@ -123,7 +127,8 @@ impl LocalQueues {
             );
             id
         };
-        let asking = Asking::new(self, name.clone(), id, request, local.fence, times);
+        let asking =
+            Asking::new((self, name.clone(), id), request, local.fence, times, subscription);
         if asking.is_none() {
             self.end_asking(&name, id);
         }
@@ -139,10 +144,11 @@ impl LocalQueues {
         fence: Option<Fence>,
         times: GrantTimes,
         last_token: u64,
+        subscription: Option<Subscription>,
     ) {
         let handoff = Handoff::of(&self.client, request.clone(), fence, times);
         let now = self.now();
-        let mut handoff = Some(handoff);
+        let (mut handoff, mut over) = (Some(handoff), None);
         let waiter = self.change(name, None, |queue| {
             let may_linger = self.may_linger();
             let has_waiters = !queue.waiting.is_empty();
@@ -156,9 +162,10 @@ impl LocalQueues {
             });
             linger.refill_below = turn.left / 2;
             linger.is_asking = false;
+            linger.subscription = subscription;
             let may_stay = turn.left > 0 && !linger.is_recalled && may_linger;
             if !may_stay || has_waiters && !suits {
-                queue.turns.end(id);
+                over = queue.turns.end(id);
                 return None;
             }
             turn.left -= 1;
@@ -171,7 +178,7 @@ impl LocalQueues {
             queue.idle.push_back(id);
             None
         });
-        drop(handoff);
+        drop((handoff, over));
         match waiter {
             Some(waiter) => self.admit(name, waiter, AdmissionState::InTurn(id).into()),
             None => self.check_later(name, now),
@@ -234,7 +241,7 @@ impl LocalQueues {
     }
 
     /// Ends the idle leases of a queue, and lets those in use be handed on for one more turn.
-    fn recall(self: &Arc<Self>, name: &QueueName, is_wanted: bool) -> Vec<Handoff> {
+    fn recall(self: &Arc<Self>, name: &QueueName, is_wanted: bool) -> Vec<Turn> {
         let now = self.now();
         let (mut ended, mut in_use, mut lingers) = (Vec::new(), Vec::new(), false);
         self.change(name, None, |queue| {
@@ -313,7 +320,7 @@ impl LocalQueue {
     }
 
     /// Ends the idle leases that nobody asks for: another lease has to be asked for.
-    pub(super) fn end_idle(&mut self) -> Vec<Handoff> {
+    pub(super) fn end_idle(&mut self) -> Vec<Turn> {
         let idle = std::mem::take(&mut self.idle);
         idle.into_iter()
             .filter_map(|id| {

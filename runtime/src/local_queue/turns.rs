@@ -101,12 +101,12 @@ impl Turns {
         self.running.get_mut(at)
     }
 
-    /// Ends a turn, and gives back a handoff that was not taken up.
-    pub(super) fn end(&mut self, id: TurnId) -> Option<Handoff> {
+    /// Ends a turn. If its handoff was not taken up, it is cancelled when the turn is dropped.
+    pub(super) fn end(&mut self, id: TurnId) -> Option<Turn> {
         let at = self.running.binary_search_by_key(&id, |turn| turn.id).ok()?;
         let turn = self.running.remove(at)?;
         self.weight -= turn.weight;
-        turn.handoff
+        Some(turn)
     }
 }
 

@@ -83,7 +83,7 @@ impl LocalQueues {
             return TryEntry::Idle(idle);
         }
         let unsuitable = queue.end_idle();
-        let entry = if queue.turns.is_asking() && !queue.has_room(spec.0) {
+        let entry = if !queue.has_room(spec.0) && queue.turns.is_asking() {
             TryEntry::Soon(self.wait_in(queue, name, spec, ttl))
         } else {
             TryEntry::Ask

@@ -129,10 +129,18 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// Ends a lease. A mutex then stays held without a holder for `keep`.
     fn release(&self, request: &Request, keep: Duration) -> StoreFuture<Ended>;
 
+    /// Returns true if the client may keep this request's lease without using it, because the
+    /// store can send [`Hint::Recalled`] now. Where a lock needs a [`subscribe`](Self::subscribe)
+    /// for its hints, that comes first.
+    fn can_linger(&self, request: &Request) -> bool {
+        let _ = request;
+        false
+    }
+
     /// Lets the client keep a lease without using it, for its TTL from now. If others wait, a
     /// lease that is not `in_use` is released. The first request of another client that wants
     /// the lock from now on makes the store send [`Hint::Recalled`]; each later ask of the first
-    /// waiter repeats it. `None` in a store that can't send it, or not for this kind.
+    /// waiter repeats it. `None` if [`can_linger`](Self::can_linger) is false.
     fn linger(&self, request: &Request, in_use: bool) -> Option<StoreFuture<Lingering>> {
         let _ = (request, in_use);
         None
@@ -165,7 +173,7 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// may call this: it reopens a connection for hints that was lost.
     fn gives_hints(&self) -> bool;
 
-    /// Subscribes to the hints for one lock, before the request waits. `None` if the store
+    /// Subscribes to the hints for one lock, before the request waits or lingers. `None` if the store
     /// needs no subscription.
     fn subscribe(&self, request: &Request) -> Option<StoreFuture<Subscription>> {
         let _ = request;

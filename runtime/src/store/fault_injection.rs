@@ -285,13 +285,15 @@ impl Store for FaultInjector {
         self.answer("release", Some(Step::Release), || self.inner.release(request, keep))
     }
 
+    fn can_linger(&self, request: &Request) -> bool {
+        self.inner.can_linger(request)
+    }
+
     fn linger(&self, request: &Request, in_use: bool) -> Option<StoreFuture<Lingering>> {
-        self.inner.gives_hints().then(|| {
-            let ended =
-                || -> StoreFuture<_> { Box::pin(async { Ok(Lingering::Ended(Ended::Released)) }) };
-            let command = || self.inner.linger(request, in_use).unwrap_or_else(ended);
-            self.answer("linger", None, command)
-        })
+        let released =
+            || -> StoreFuture<_> { Box::pin(async { Ok(Lingering::Ended(Ended::Released)) }) };
+        let command = || self.inner.linger(request, in_use).unwrap_or_else(released);
+        self.can_linger(request).then(|| self.answer("linger", None, command))
     }
 
     fn cancel(&self, request: &Request) -> StoreFuture<bool> {

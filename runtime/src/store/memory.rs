@@ -104,6 +104,10 @@ impl Store for MemoryStore {
         self.run(|table, now| table.release(request, keep, now))
     }
 
+    fn can_linger(&self, request: &Request) -> bool {
+        request.may_linger()
+    }
+
     fn linger(&self, request: &Request, in_use: bool) -> Option<StoreFuture<Lingering>> {
         request.may_linger().then(|| self.run(|table, now| table.linger(request, in_use, now)))
     }

@@ -146,6 +146,7 @@ mod least_rights {
 #[cfg(feature = "servers")]
 mod cluster {
     conformance!(Cluster);
+    super::linger::cases!(crate::conformance::case);
 }
 
 /// Longer than any test, so a slow machine loses no lease.

@@ -11,7 +11,7 @@ use crate::core::fence::Fence;
 use crate::keeper::UnknownOutcome;
 use crate::state::lease::GrantTimes;
 use crate::state::shutdown::ActivityGuard;
-use crate::store::{Ended, Lingering, Request, StoreError, StoreFuture};
+use crate::store::{Ended, Lingering, Request, StoreError, StoreFuture, Subscription};
 
 /// A lease that has ended here, and whose request the store is asked to let linger. If it is
 /// dropped before the answer, the keeper cancels the request.
@@ -23,27 +23,47 @@ pub(crate) struct Asking {
     fence: Option<Fence>,
     times: GrantTimes,
     sent: Instant,
-    /// Present until it has its answer.
+    /// In a store where each lock needs a subscription, it comes before the command.
+    subscribing: Option<StoreFuture<Subscription>>,
+    subscription: Option<Subscription>,
+    /// Present from when it is sent until it has its answer.
     command: Option<StoreFuture<Lingering>>,
+    is_settled: bool,
     _activity: ActivityGuard,
 }
 
 impl Asking {
     /// Sends the command. `None` if the store has none for it.
     pub(super) fn new(
-        queues: &Arc<LocalQueues>,
-        name: QueueName,
-        turn: TurnId,
+        (queues, name, turn): (&Arc<LocalQueues>, QueueName, TurnId),
         request: Request,
         fence: Option<Fence>,
         times: GrantTimes,
+        subscription: Option<Subscription>,
     ) -> Option<Self> {
         let store = &queues.client.store;
         let sent = store.now();
-        let command = store.linger(&request, false)?;
+        let mut subscribing = None;
+        if store.can_linger(&request) && subscription.is_none() {
+            subscribing = store.subscribe(&request);
+        }
+        let command =
+            if subscribing.is_none() { Some(store.linger(&request, false)?) } else { None };
         let activity = ActivityGuard::new(&queues.client.keeper.shutdown);
-        let (queues, command) = (queues.clone(), Some(command));
-        Some(Self { queues, name, turn, request, fence, times, sent, command, _activity: activity })
+        Some(Self {
+            queues: queues.clone(),
+            name,
+            turn,
+            request,
+            fence,
+            times,
+            sent,
+            subscribing,
+            subscription,
+            command,
+            is_settled: false,
+            _activity: activity,
+        })
     }
 
     /// Waits for the answer. `None` if the lease is idle now, or went to a waiter of this
@@ -53,7 +73,21 @@ impl Asking {
     ///
     /// If it is dropped, the keeper cancels the request after the command.
     pub(crate) async fn settle(mut self) -> Result<Option<Ended>, StoreError> {
-        let Some(command) = &mut self.command else { return Ok(None) };
+        if let Some(subscribing) = &mut self.subscribing {
+            let subscribed = subscribing.await;
+            self.subscribing = None;
+            self.subscription = subscribed.ok();
+            if self.subscription.is_some() {
+                self.sent = self.queues.now();
+                self.command = self.queues.client.store.linger(&self.request, false);
+            }
+        }
+        let Some(command) = &mut self.command else {
+            // Without messages the lock could not be recalled.
+            self.is_settled = true;
+            self.queues.end_asking(&self.name, self.turn);
+            return Err(no_hints());
+        };
         let answer = command.await;
         if let Err(error) = &answer
             && error.outcome == Outcome::Unknown
@@ -62,11 +96,13 @@ impl Asking {
             // release comes after it.
             self.times.unanswered_since.get_or_insert(self.sent);
         }
-        self.command = None;
+        (self.command, self.is_settled) = (None, true);
         if let Ok(Lingering::Kept { token }) = answer {
             let times = GrantTimes::by_command(self.sent, self.request.ttl);
             let times = GrantTimes { unanswered_since: self.times.unanswered_since, ..times };
-            self.queues.keep((&self.name, self.turn), &self.request, self.fence, times, token);
+            let turn = (&self.name, self.turn);
+            let subscription = self.subscription.take();
+            self.queues.keep(turn, &self.request, self.fence, times, token, subscription);
             return Ok(None);
         }
         self.queues.end_asking(&self.name, self.turn);
@@ -80,11 +116,21 @@ impl Asking {
 
 impl Drop for Asking {
     fn drop(&mut self) {
-        if let Some(command) = self.command.take() {
+        if !self.is_settled {
             self.queues.end_asking(&self.name, self.turn);
             let outcome = UnknownOutcome::new(self.times.unanswered_since, self.sent);
             let requests = vec![self.request.clone()];
-            self.queues.client.keeper.cancel_later(requests, Some(command), outcome);
+            self.queues.client.keeper.cancel_later(requests, self.command.take(), outcome);
         }
+    }
+}
+
+/// The lock can't be recalled, so it is released instead.
+fn no_hints() -> StoreError {
+    StoreError {
+        outcome: Outcome::NotRun,
+        is_passing: true,
+        is_shut_down: false,
+        source: "the lock store sends no messages now".into(),
     }
 }

@@ -7,10 +7,9 @@ use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 use tokio::time::timeout;
 
-use super::super::handoff::Handoff;
 use super::super::queue::QueueName;
 use super::super::queues::LocalQueues;
-use super::super::turns::TurnId;
+use super::super::turns::{Turn, TurnId};
 use crate::state::lease::GrantTimes;
 use crate::state::telemetry;
 use crate::store::{Lingering, Request};
@@ -140,7 +139,7 @@ impl super::super::queue::LocalQueue {
     fn sort_out_idle(
         &mut self,
         now: Instant,
-        ended: &mut Vec<Handoff>,
+        ended: &mut Vec<Turn>,
         renewed: &mut Vec<(TurnId, Request)>,
     ) {
         let idle = std::mem::take(&mut self.idle);

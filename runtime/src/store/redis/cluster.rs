@@ -67,7 +67,7 @@ impl Cluster {
         settings: Settings,
         runtime: Handle,
     ) -> Result<Self, StoreError> {
-        let hints = HintReceiver::without_channel(client);
+        let hints = HintReceiver::on_cluster(client, &settings.prefix);
         let subscriptions =
             Subscriptions::new(nodes.clone(), hints.clone(), settings.clone(), runtime.clone());
         let common = Common::new(nodes[0].clone(), settings, hints, runtime);
@@ -231,6 +231,10 @@ impl Transport for Arc<Cluster> {
     }
 
     fn gives_hints(&self) -> bool {
+        self.subscriptions.is_open()
+    }
+
+    fn can_recall(&self) -> bool {
         self.subscriptions.is_open()
     }
 

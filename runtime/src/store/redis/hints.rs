@@ -41,8 +41,13 @@ impl HintReceiver {
         Self { client, channel, locks, confirms_offers: false, listener, source }
     }
 
-    /// A receiver without a channel: for connections that carry no hints, and for a cluster,
-    /// where each lock has a channel of its own.
+    /// A receiver for a cluster, where each lock has a channel of its own.
+    #[cfg(feature = "cluster")]
+    pub(super) fn on_cluster(client: ClientId, prefix: &str) -> Arc<Self> {
+        Arc::new(Self { locks: format!("{prefix}:lock:"), ..Self::silent(client) })
+    }
+
+    /// A receiver without a channel, for connections that carry no hints.
     pub(super) fn without_channel(client: ClientId) -> Arc<Self> {
         Arc::new(Self::silent(client))
     }

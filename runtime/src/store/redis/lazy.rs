@@ -127,6 +127,10 @@ impl Store for LazyStore {
         self.ask(request, move |store, request| store.release(request, keep))
     }
 
+    fn can_linger(&self, request: &Request) -> bool {
+        self.connecting.store.get().is_some_and(|store| store.can_linger(request))
+    }
+
     fn linger(&self, request: &Request, in_use: bool) -> Option<StoreFuture<Lingering>> {
         // Without a connection there is no lease to keep.
         self.connecting.store.get()?.linger(request, in_use)

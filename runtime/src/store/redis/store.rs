@@ -132,8 +132,12 @@ impl Store for RedisStore {
         self.ask(self.encoder.release(request, keep), request, foreign, decode::ended)
     }
 
+    fn can_linger(&self, request: &Request) -> bool {
+        request.may_linger() && self.transport.can_recall()
+    }
+
     fn linger(&self, request: &Request, in_use: bool) -> Option<StoreFuture<Lingering>> {
-        if !request.may_linger() || !self.transport.can_recall() {
+        if !self.can_linger(request) {
             return None;
         }
         let foreign = Lingering::Ended(Ended::NotHeld(LossReason::Taken));
