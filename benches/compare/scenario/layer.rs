@@ -1,4 +1,5 @@
-//! The layer beside tower's own limit, around the same app: in memory, and never full.
+//! The layer beside tower's own limit, around the same app: in memory, and lingering on a server.
+//! It is never full.
 
 use std::time::{Duration, Instant};
 
@@ -15,18 +16,24 @@ use tower::limit::GlobalConcurrencyLimitLayer;
 
 use crate::bench::{Bench, progress};
 use crate::failure::Failure;
+use crate::server::Watched;
 use crate::stats::{Spread, ratios, real};
 use crate::table::{Table, Target};
 
 const CONNECTIONS: usize = 64;
 /// More than there are connections, so no request waits.
 const LIMIT: u32 = 10_000;
-const NAMES: [&str; 3] = ["ours", "tower", "no layer"];
+const NAMES: [&str; 4] = ["ours", "ours, lingering", "tower", "no layer"];
+const LINGERING: usize = 1;
 
 pub(crate) async fn run(bench: &mut Bench, title: String) -> Result<(), Failure> {
+    let server = Watched::start().await?;
+    let lingering = Locks::connect(&server.url()).await?;
     let app = || Router::new().route("/", get(|| async { "ok" }));
     let apps = [
         app().layer(LockLayer::semaphore(&Locks::in_memory(), "bench", LIMIT)),
+        app()
+            .layer(LockLayer::semaphore(&lingering, "bench", LIMIT).linger(Duration::from_secs(2))),
         app().layer(GlobalConcurrencyLimitLayer::new(LIMIT as usize)),
         app(),
     ];
@@ -38,37 +45,55 @@ pub(crate) async fn run(bench: &mut Bench, title: String) -> Result<(), Failure>
     }
     let (rounds, time) = (bench.pick(4, 9), bench.millis(400, 1500));
     let (mut requests, mut calls) = (NAMES.map(|_| Vec::new()), NAMES.map(|_| Vec::new()));
+    let mut commands = Vec::new();
     for round in 0..=rounds {
         progress!("round {round} of {rounds}");
         for turn in 0..NAMES.len() {
             let who = (turn + round) % NAMES.len();
+            server.forget_calls().await?;
             let request_rate = request_rate(addresses[who], time).await?;
             let call_rate = tokio::spawn(call_rate(apps[who].clone(), time / 2)).await??;
             // The first round warms up.
             if round > 0 {
                 requests[who].push(request_rate);
                 calls[who].push(call_rate);
+                if who == LINGERING {
+                    let count = server.calls(|command| command.starts_with("eval")).await?;
+                    let served = request_rate * time.as_secs_f64();
+                    commands.push(real(count) / served);
+                }
             }
         }
     }
-    let mut table = Table::new(title, &["how", "contender", "a second", "ours / theirs", "target"]);
+    let head =
+        ["how", "contender", "a second", "ours / theirs", "target", "lingering / theirs", "target"];
+    let mut table = Table::new(title, &head);
     for (how, rates) in [("HTTP/1.1", &requests), ("call", &calls)] {
         for (name, of) in NAMES.into_iter().zip(rates) {
-            let ratio = ratios(&rates[0], of);
-            let is_aimed_at = how == "HTTP/1.1" && name == "tower";
-            let aim = is_aimed_at.then(|| Target::AtLeast(0.85).judge(ratio.median));
+            let (ratio, lingering) = (ratios(&rates[0], of), ratios(&rates[LINGERING], of));
+            let is_http = how == "HTTP/1.1";
+            let aim = (is_http && name == "tower").then_some(0.85);
+            let aims = match name {
+                "tower" if is_http => Some(0.9),
+                "ours" if !is_http => Some(0.8),
+                _ => None,
+            };
             table.row([
                 how.to_owned(),
                 name.to_owned(),
                 Spread::of(of.iter().copied()).show(0),
                 if name == "ours" { String::new() } else { ratio.show(2) },
-                aim.unwrap_or_default(),
+                aim.map(|aim| Target::AtLeast(aim).judge(ratio.median)).unwrap_or_default(),
+                if name == NAMES[LINGERING] { String::new() } else { lingering.show(2) },
+                aims.map(|aim| Target::AtLeast(aim).judge(lingering.median)).unwrap_or_default(),
             ]);
         }
     }
     table.note(format!(
         "HTTP/1.1: {CONNECTIONS} connections that are kept, client and server in one process. \
-         call: one after another, without a network."
+         call: one after another, without a network. Lingering: {:.4} commands a request, \
+         counted by the server.",
+        Spread::of(commands).median
     ));
     bench.add(table)
 }
