@@ -77,7 +77,7 @@ impl LocalQueues {
                 running.left -= 1;
                 running.handoff = Some(Handoff::new(&self.client, local, times));
                 queue.last_activity = now;
-                Ok((waiter, running.is_short_of_tokens()))
+                Ok((waiter, running.is_short(now)))
             } else {
                 let handoff = || Handoff::new(&self.client, local, times);
                 if !self.may_linger() {

@@ -45,6 +45,8 @@ pub(super) struct Linger {
     /// Fewer tokens than this are left: more are reserved in the background.
     refill_below: u64,
     is_refilling: bool,
+    /// When the store is to be told again that it may stay: renewals do not say so.
+    refill_at: Option<Instant>,
     /// The store has recalled it.
     is_recalled: bool,
     /// The store has not said yet whether it may stay.
@@ -68,6 +70,11 @@ fn lingering_weight(kind: Kind) -> u64 {
     if kind == Kind::Read { 0 } else { weight(kind) }
 }
 
+/// After a third of the time that the store has given, as a keeper renews.
+fn refill_at(times: GrantTimes) -> Instant {
+    times.sent + times.deadline.saturating_duration_since(times.sent) / 3
+}
+
 impl Linger {
     /// Returns true if the store has not answered yet.
     pub(super) fn is_asking(&self) -> bool {
@@ -82,6 +89,7 @@ impl Linger {
             last_token: 0,
             refill_below: 0,
             is_refilling: false,
+            refill_at: None,
             is_recalled: false,
             is_asking: true,
             subscription: None,
@@ -163,6 +171,9 @@ impl LocalQueues {
             linger.refill_below = turn.left / 2;
             linger.is_asking = false;
             linger.subscription = subscription;
+            // As long as the store's note lasts, it tells this client when others want the lock.
+            turn.ends = times.deadline;
+            linger.refill_at = Some(refill_at(times));
             let may_stay = turn.left > 0 && !linger.is_recalled && may_linger;
             if !may_stay || has_waiters && !suits {
                 over = queue.turns.end(id);
@@ -197,6 +208,10 @@ impl LocalQueues {
         let Some(turn) = queue.turns.find(id) else { return };
         let Some(linger) = &mut turn.linger else { return };
         linger.is_refilling = false;
+        linger.refill_at = Some(refill_at(times));
+        if !linger.is_recalled {
+            turn.ends = turn.ends.max(times.deadline);
+        }
         let last_token = last_token + TOKENS - 1;
         // An unfenced lease has no tokens to add.
         if turn.left <= u64::MAX / 2 && linger.last_token > 0 {
@@ -253,7 +268,7 @@ impl LocalQueues {
                 if linger.idle_since.is_some() {
                     ended.extend(queue.turns.end(id));
                 } else if !std::mem::replace(&mut linger.is_recalled, true) {
-                    turn.ends = now + TURN;
+                    turn.ends = turn.ends.min(now + TURN);
                     in_use.push(id);
                 }
             }
@@ -341,12 +356,12 @@ impl LocalQueue {
         if !self.waiting.is_empty() {
             return None;
         }
-        let turn = self.turns.find(id).filter(|turn| turn.left > 0)?;
+        let turn = self.turns.find(id).filter(|turn| turn.left > 0 && now < turn.ends)?;
         let linger = turn.linger.as_mut().filter(|linger| !linger.is_recalled)?;
         linger.idle_since = Some(now);
         turn.left -= 1;
         turn.handoff = Some(handoff());
-        let is_short = turn.is_short_of_tokens();
+        let is_short = turn.is_short(now);
         self.idle.push_back(id);
         self.last_activity = now;
         Some(is_short)
@@ -358,11 +373,11 @@ impl Turn {
         self.linger.as_ref().is_some_and(|linger| linger.idle_since.is_some())
     }
 
-    /// Returns true, once, if more tokens are to be reserved in the background.
-    pub(super) fn is_short_of_tokens(&mut self) -> bool {
+    /// Returns true, once, if more tokens or more time are to be asked for in the background.
+    pub(super) fn is_short(&mut self, now: Instant) -> bool {
         let left = self.left;
         self.linger.as_mut().is_some_and(|linger| {
-            left < linger.refill_below
+            (left < linger.refill_below || linger.refill_at.is_some_and(|at| at <= now))
                 && !linger.is_recalled
                 && !std::mem::replace(&mut linger.is_refilling, true)
         })

@@ -33,6 +33,8 @@ macro_rules! cases {
             the_store_hands_over_instead_if_others_wait,
             the_store_recalls_once_and_repeats_for_the_first_waiter,
             a_lease_that_ended_does_not_linger,
+            a_permit_that_was_used_for_longer_than_its_ttl_is_recalled,
+            permits_that_are_used_all_the_time_are_recalled,
             an_idle_mutex_is_shown,
             idle_permits_readers_and_writers_are_shown,
             the_owner_of_an_idle_mutex_is_shown,
@@ -360,6 +362,40 @@ pub(super) async fn a_lease_that_ended_does_not_linger(backend: &impl Backend) {
     assert_eq!(taken, Lingering::Ended(Ended::NotHeld(LossReason::Taken)));
     // It changed nothing.
     granted(backend, &client.mutex(LONG)).await;
+}
+
+/// The server knows for one TTL that the client may keep a permit. Renewals do not prolong that.
+pub(super) async fn a_permit_that_was_used_for_longer_than_its_ttl_is_recalled(
+    backend: &impl Backend,
+) {
+    let (here, elsewhere) = (backend.locks().await, backend.locks().await);
+    let permits = here.semaphore("a", 1).ttl(Duration::from_secs(1)).linger(LINGER);
+    permits.acquire().await.unwrap().release().await.unwrap();
+    let permit = permits.acquire().await.unwrap();
+    tokio::time::sleep(Duration::from_millis(1400)).await;
+    permit.release().await.unwrap();
+    let _permit = elsewhere.semaphore("a", 1).try_acquire().await.unwrap();
+}
+
+pub(super) async fn permits_that_are_used_all_the_time_are_recalled(backend: &impl Backend) {
+    let (here, elsewhere) = (backend.locks().await, backend.locks().await);
+    let permits = here.semaphore("a", 1).ttl(Duration::from_secs(1)).linger(LINGER);
+    permits.acquire().await.unwrap().release().await.unwrap();
+    let users = (0..2).map(|_| {
+        let permits = permits.clone();
+        tokio::spawn(async move {
+            loop {
+                let permit = permits.acquire().await.unwrap();
+                tokio::time::sleep(Duration::from_millis(3)).await;
+                permit.release().await.unwrap();
+            }
+        })
+    });
+    let users: Vec<_> = users.collect();
+    tokio::time::sleep(Duration::from_millis(1400)).await;
+    let other = elsewhere.semaphore("a", 1).wait(Duration::from_secs(1)).acquire().await;
+    users.iter().for_each(tokio::task::JoinHandle::abort);
+    assert!(other.is_ok(), "{other:?}");
 }
 
 /// Which of the lock's holders may be idle, in the order in which their leases end.
