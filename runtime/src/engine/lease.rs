@@ -363,7 +363,8 @@ impl Lease {
     /// it may stay here, idle: then it gives false. `None` if it is to be released instead.
     fn hand_over(&mut self) -> Option<bool> {
         let local = self.local();
-        let next = |turn| self.shared.queues.hand_over(turn, local, local.times_to_hand_over()?);
+        let (queues, lingers) = (&self.shared.queues, !self.linger.is_zero());
+        let next = |turn| queues.hand_over(turn, local, local.times_to_hand_over()?, lingers);
         let next = self.turn.and_then(next)?;
         // Before others are woken, whatever that does.
         (self.turn, self.rest) = (None, Rest::Nothing);

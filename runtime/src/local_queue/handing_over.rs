@@ -58,12 +58,13 @@ impl LocalQueues {
 
     /// Hands a lease that has just ended to the first waiter, if that asks for the same. The
     /// caller then wakes the waiter. If nobody waits, the lease of a lingering turn is idle from
-    /// now on. `None` if the lease is to be released.
+    /// now on, if it `lingers` itself. `None` if the lease is to be released.
     pub(crate) fn hand_over(
         self: &Arc<Self>,
         turn: TurnId,
         local: &LocalLease,
         times: GrantTimes,
+        lingers: bool,
     ) -> Option<HandedOver> {
         let request = &local.request;
         let name = name(&request.key, request.kind, request.owner.as_ref());
@@ -80,7 +81,7 @@ impl LocalQueues {
                 Ok((waiter, running.is_short(now)))
             } else {
                 let handoff = || Handoff::new(&self.client, local, times);
-                if !self.may_linger() {
+                if !lingers || !self.may_linger() {
                     return None;
                 }
                 let is_short = queue.let_linger(turn, handoff, now)?;

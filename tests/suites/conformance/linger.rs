@@ -20,6 +20,7 @@ macro_rules! cases {
             an_idle_lease_ends_after_its_linger,
             a_recalled_lock_does_not_linger_for_a_while,
             release_now_frees_the_lock,
+            a_lease_without_the_option_frees_the_lock,
             force_ends_an_idle_lease,
             shutdown_releases_idle_leases,
             other_options_do_not_take_it_up,
@@ -152,6 +153,17 @@ pub(super) async fn release_now_frees_the_lock(backend: &impl Backend) {
     let lease = lingering(&locks).lock().await.unwrap();
     assert_eq!(lease.release_now().await.unwrap(), Released::Free);
     assert!(locks.inspect("a").await.unwrap().holders.is_empty());
+}
+
+/// Although it may have taken up one that lingered.
+pub(super) async fn a_lease_without_the_option_frees_the_lock(backend: &impl Backend) {
+    let locks = backend.locks().await;
+    let last = idle(&locks).await;
+    let lease = locks.mutex("a").ttl(LONG).lock().await.unwrap();
+    assert!(fence(&lease) > last);
+    assert_eq!(lease.release().await.unwrap(), Released::Free);
+    assert!(locks.inspect("a").await.unwrap().holders.is_empty());
+    idle(&locks).await;
 }
 
 pub(super) async fn force_ends_an_idle_lease(backend: &impl Backend) {
