@@ -41,6 +41,7 @@ mod pages {
         http: "../../docs/guide/http.md",
         kinds: "../../docs/guide/kinds.md",
         long_work: "../../docs/guide/long-work.md",
+        lingering: "../../docs/guide/lingering.md",
         operating: "../../docs/guide/operating.md",
         troubleshooting: "../../docs/guide/troubleshooting.md",
         testing: "../../docs/guide/testing.md",

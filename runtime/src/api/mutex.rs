@@ -71,7 +71,7 @@ impl Mutex {
     ///
     /// The next acquisition here has it without a command, until another client wants it. If
     /// the process dies while the lock is idle, it stays held for the rest of its TTL. On a
-    /// cluster, a quorum or a pool of your own it has no effect. It can't be combined with
+    /// quorum or a pool of your own it has no effect. It can't be combined with
     /// `hold_at_least`.
     ///
     /// # Examples

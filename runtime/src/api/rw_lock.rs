@@ -91,7 +91,7 @@ impl RwLock {
     ///
     /// The next acquisition here has it without a command, until another client wants it. If
     /// the process dies while the lease is idle, it stays held for the rest of its TTL. With an
-    /// owner, on a cluster, a quorum or a pool of your own it has no effect.
+    /// owner, on a quorum or a pool of your own it has no effect.
     ///
     /// # Examples
     ///

@@ -69,7 +69,7 @@ impl Semaphore {
     ///
     /// The next acquisition here has it without a command, until another client wants it. If
     /// the process dies while the permit is idle, it stays taken for the rest of its TTL. On a
-    /// cluster, a quorum or a pool of your own it has no effect.
+    /// quorum or a pool of your own it has no effect.
     ///
     /// # Examples
     ///

@@ -235,7 +235,7 @@ impl<K> LockLayer<K> {
     /// The next request here has it without a command to the lock store, until another process
     /// wants it. For a limit that is seldom reached, the layer then costs about as much as a
     /// local one. If the process dies, its idle locks stay held for the rest of their TTL. On a
-    /// cluster, a quorum or a pool of your own it has no effect.
+    /// quorum or a pool of your own it has no effect.
     ///
     /// # Examples
     ///
