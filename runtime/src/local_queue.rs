@@ -11,16 +11,21 @@
 //! waiter to live, the waiters here no longer count the askers, and ask themselves.
 
 mod admission;
+mod checks;
 mod handing_over;
 mod handoff;
+mod idle;
+mod linger;
 mod lingering;
 mod queue;
 mod queues;
+mod recalls;
+mod spec;
 mod turns;
 mod waiter;
 
 pub(crate) use self::admission::Admission;
-pub(crate) use self::lingering::{Asking, TakenUp};
+pub(crate) use self::lingering::Asking;
 pub(crate) use self::queues::LocalQueues;
-pub(crate) use self::turns::TurnId;
+pub(crate) use self::turns::{TakenUp, TurnId};
 pub(crate) use self::waiter::{Entry, TryEntry, Waiter};

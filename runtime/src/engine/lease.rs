@@ -256,7 +256,8 @@ impl Lease {
                 None => {}
             }
             if let Some(asking) = self.begin_lingering() {
-                match asking.settle().await {
+                // Boxed: a release that does not ask has no room for it.
+                match Box::pin(asking.settle()).await {
                     Ok(ended) => {
                         self.rest = Rest::Nothing;
                         self.local().count_out(true);

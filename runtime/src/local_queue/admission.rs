@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::handoff::Handoff;
-use super::lingering::TakenUp;
-use super::queue::{AdmissionState, Admitted, LeaseSpec, QueueName};
+use super::queue::{AdmissionState, Admitted};
 use super::queues::LocalQueues;
+use super::spec::{LeaseSpec, QueueName};
+use super::turns::TakenUp;
 use super::turns::TurnId;
 use crate::client::pending::PendingRequest;
 

@@ -9,8 +9,9 @@ use std::time::{Duration, Instant};
 use tokio::time::sleep;
 
 use super::handoff::Handoff;
-use super::queue::{AdmissionState, LeaseSpec, LocalQueue, QueueName, QueuedWaiter, name, weight};
+use super::queue::{AdmissionState, LocalQueue, QueuedWaiter};
 use super::queues::LocalQueues;
+use super::spec::{LeaseSpec, QueueName, name, weight};
 use super::turns::{TURN, TurnId};
 use crate::core::key::LockKey;
 use crate::state::lease::{GrantTimes, LocalLease};

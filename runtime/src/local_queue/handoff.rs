@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::queue::LeaseSpec;
+use super::spec::LeaseSpec;
 use crate::client::Client;
 use crate::core::fence::Fence;
 use crate::keeper::UnknownOutcome;

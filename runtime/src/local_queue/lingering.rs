@@ -12,90 +12,25 @@
 //! After the file cache of Chubby, the lock cache of GFS2, and NFS delegations.
 
 mod asking;
-mod recalls;
 mod timer;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 pub(crate) use self::asking::Asking;
-pub(super) use self::recalls::Recalls;
-pub(super) use self::timer::Checks;
 use super::handoff::Handoff;
-use super::queue::{AdmissionState, LeaseSpec, LocalQueue, QueueName, name, weight};
+use super::linger::{Linger, refill_at};
+use super::queue::{AdmissionState, LocalQueue};
 use super::queues::LocalQueues;
+use super::spec::{QueueName, lingering_weight, name};
 use super::turns::{TURN, Turn, TurnId};
 use crate::core::fence::Fence;
 use crate::core::key::LockKey;
 use crate::hints::RecallListener;
-use crate::state::lease::{Grant, GrantTimes, LocalLease};
-use crate::state::shutdown::ActivityGuard;
+use crate::state::lease::{GrantTimes, LocalLease};
 use crate::state::telemetry;
 use crate::store::{Kind, Request, RequestId, Subscription, TOKENS};
-
-/// When a lease of a lingering turn was released the last time, and how it goes on.
-pub(super) struct Linger {
-    /// How long it may stay idle.
-    lasts: Duration,
-    /// Since when it is idle. `None` while it is in use, or the store has not answered yet.
-    pub(super) idle_since: Option<Instant>,
-    /// The last fencing token that the store has reserved.
-    last_token: u64,
-    /// Fewer tokens than this are left: more are reserved in the background.
-    refill_below: u64,
-    is_refilling: bool,
-    /// When the store is to be told again that it may stay: renewals do not say so.
-    refill_at: Option<Instant>,
-    /// The store has recalled it.
-    is_recalled: bool,
-    /// The store has not said yet whether it may stay.
-    is_asking: bool,
-    /// The subscription to the lock's hints, in a store where each lock needs one.
-    pub(super) subscription: Option<Subscription>,
-}
-
-/// A lease that was handed over inside this process, or was idle.
-pub(crate) struct TakenUp {
-    pub(crate) grant: Grant,
-    /// The turn in which it may be handed on.
-    pub(crate) turn: TurnId,
-    /// The client's shutdown waits for it.
-    pub(crate) activity: ActivityGuard,
-}
-
-/// How much of what may be asked for a lingering lease takes. Readers do not stand in each other's
-/// way.
-fn lingering_weight(kind: Kind) -> u64 {
-    if kind == Kind::Read { 0 } else { weight(kind) }
-}
-
-/// After a third of the time that the store has given, as a keeper renews.
-fn refill_at(times: GrantTimes) -> Instant {
-    times.sent + times.deadline.saturating_duration_since(times.sent) / 3
-}
-
-impl Linger {
-    /// Returns true if the store has not answered yet.
-    pub(super) fn is_asking(&self) -> bool {
-        self.is_asking
-    }
-
-    /// A lease whose client asks the store whether it may stay.
-    fn asking(lasts: Duration) -> Self {
-        Self {
-            lasts,
-            idle_since: None,
-            last_token: 0,
-            refill_below: 0,
-            is_refilling: false,
-            refill_at: None,
-            is_recalled: false,
-            is_asking: true,
-            subscription: None,
-        }
-    }
-}
 
 impl LocalQueues {
     /// Begins a lingering turn for a lease that has just ended, if it may linger here. The
@@ -308,78 +243,5 @@ impl RecallListener for LocalQueues {
         for name in names {
             drop(self.recall(&name, false));
         }
-    }
-}
-
-impl LocalQueue {
-    /// Takes the idle lease that was used last, for an acquisition that asks for the same.
-    pub(super) fn take_idle(
-        &mut self,
-        spec: &LeaseSpec,
-        ttl: Duration,
-        now: Instant,
-    ) -> Option<TakenUp> {
-        while let Some(&id) = self.idle.back() {
-            let idle = self.turns.find(id).filter(|turn| turn.is_idle());
-            if let Some(turn) = idle {
-                turn.handoff.as_ref().filter(|handoff| handoff.is_for(spec, ttl, now))?;
-                let (grant, activity) = turn.handoff.take()?.into_grant()?;
-                turn.linger.as_mut()?.idle_since = None;
-                self.idle.pop_back();
-                return Some(TakenUp { grant, turn: id, activity });
-            }
-            // It has ended.
-            self.idle.pop_back();
-        }
-        None
-    }
-
-    /// Ends the idle leases that nobody asks for: another lease has to be asked for.
-    pub(super) fn end_idle(&mut self) -> Vec<Turn> {
-        let idle = std::mem::take(&mut self.idle);
-        idle.into_iter()
-            .filter_map(|id| {
-                self.turns.find(id)?.linger.as_ref()?.idle_since?;
-                self.turns.end(id)
-            })
-            .collect()
-    }
-
-    /// Keeps a released lease, if its turn lingers and nobody waits. Says whether more tokens are
-    /// needed.
-    pub(super) fn let_linger(
-        &mut self,
-        id: TurnId,
-        handoff: impl FnOnce() -> Handoff,
-        now: Instant,
-    ) -> Option<bool> {
-        if !self.waiting.is_empty() {
-            return None;
-        }
-        let turn = self.turns.find(id).filter(|turn| turn.left > 0 && now < turn.ends)?;
-        let linger = turn.linger.as_mut().filter(|linger| !linger.is_recalled)?;
-        linger.idle_since = Some(now);
-        turn.left -= 1;
-        turn.handoff = Some(handoff());
-        let is_short = turn.is_short(now);
-        self.idle.push_back(id);
-        self.last_activity = now;
-        Some(is_short)
-    }
-}
-
-impl Turn {
-    fn is_idle(&self) -> bool {
-        self.linger.as_ref().is_some_and(|linger| linger.idle_since.is_some())
-    }
-
-    /// Returns true, once, if more tokens or more time are to be asked for in the background.
-    pub(super) fn is_short(&mut self, now: Instant) -> bool {
-        let left = self.left;
-        self.linger.as_mut().is_some_and(|linger| {
-            (left < linger.refill_below || linger.refill_at.is_some_and(|at| at <= now))
-                && !linger.is_recalled
-                && !std::mem::replace(&mut linger.is_refilling, true)
-        })
     }
 }

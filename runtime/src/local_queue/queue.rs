@@ -2,23 +2,14 @@
 //! run.
 
 use std::collections::VecDeque;
-use std::mem::{Discriminant, discriminant};
 use std::time::{Duration, Instant};
 
 use tokio::sync::oneshot;
 
+use super::spec::{LeaseSpec, weight};
 use super::turns::{TurnId, Turns};
 use crate::client::pending::PendingRequest;
-use crate::core::key::LockKey;
-use crate::store::{Kind, Owner};
-
-/// The name of a queue: a lock as one kind. An owner that may already hold the lock has a queue
-/// of its own, because a re-entering owner must not queue behind its own waiters.
-pub(super) type QueueName = (LockKey, Discriminant<Kind>, Option<Owner>);
-
-/// The lease that an acquisition asks for. Another acquisition of the same can go on with its
-/// request.
-pub(super) type LeaseSpec = (Kind, Option<Owner>);
+use crate::store::Kind;
 
 /// How many acquisitions may ask the store, however large a semaphore's limit is. Each sends a
 /// command every two seconds to stay alive in the queue.
@@ -159,19 +150,5 @@ impl LocalQueue {
     ) -> Option<QueuedWaiter> {
         self.turns.find(id).filter(|turn| turn.left > 0 && now < turn.ends)?;
         if self.first_suits(spec, ttl) { self.waiting.pop_front() } else { None }
-    }
-}
-
-/// The queue that an acquisition belongs to.
-pub(super) fn name(key: &LockKey, kind: Kind, owner: Option<&Owner>) -> QueueName {
-    let owner = owner.filter(|_| kind.may_reenter());
-    (key.clone(), discriminant(&kind), owner.cloned())
-}
-
-/// How much of a lock's capacity a lease takes.
-pub(super) fn weight(kind: Kind) -> u64 {
-    match kind {
-        Kind::Semaphore { weight, .. } => weight.into(),
-        _ => 1,
     }
 }

@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use super::lingering::{Checks, Recalls};
-use super::queue::{
-    AdmissionState, Admitted, LeaseSpec, LocalQueue, QueueName, QueuedWaiter, name,
-};
+use super::checks::Checks;
+use super::queue::{AdmissionState, Admitted, LocalQueue, QueuedWaiter};
+use super::recalls::Recalls;
+use super::spec::{LeaseSpec, QueueName, name};
 use super::turns::TurnId;
 use crate::client::Client;
 use crate::client::pending::PendingRequest;

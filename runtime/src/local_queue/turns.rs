@@ -10,7 +10,9 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use super::handoff::Handoff;
-use super::lingering::Linger;
+use super::linger::Linger;
+use crate::state::lease::Grant;
+use crate::state::shutdown::ActivityGuard;
 use crate::store::{RequestId, TOKENS};
 
 /// How long a turn lasts. Work that takes longer under a lock does not notice two round trips.
@@ -40,6 +42,31 @@ pub(super) struct Turn {
     pub(super) handoff: Option<Handoff>,
     /// Only of a lingering turn.
     pub(super) linger: Option<Linger>,
+}
+
+impl Turn {
+    pub(super) fn is_idle(&self) -> bool {
+        self.linger.as_ref().is_some_and(|linger| linger.idle_since.is_some())
+    }
+
+    /// Returns true, once, if more tokens or more time are to be asked for in the background.
+    pub(super) fn is_short(&mut self, now: Instant) -> bool {
+        let left = self.left;
+        self.linger.as_mut().is_some_and(|linger| {
+            (left < linger.refill_below || linger.refill_at.is_some_and(|at| at <= now))
+                && !linger.is_recalled
+                && !std::mem::replace(&mut linger.is_refilling, true)
+        })
+    }
+}
+
+/// A lease that was handed over inside this process, or was idle.
+pub(crate) struct TakenUp {
+    pub(crate) grant: Grant,
+    /// The turn in which it may be handed on.
+    pub(crate) turn: TurnId,
+    /// The client's shutdown waits for it.
+    pub(crate) activity: ActivityGuard,
 }
 
 impl Turns {
@@ -86,7 +113,7 @@ impl Turns {
 
     /// Returns true if the store was asked whether a lease may stay here.
     pub(super) fn is_asking(&self) -> bool {
-        let is = |turn: &Turn| turn.linger.as_ref().is_some_and(Linger::is_asking);
+        let is = |turn: &Turn| turn.linger.as_ref().is_some_and(|linger| linger.is_asking);
         self.running.iter().any(is)
     }
 

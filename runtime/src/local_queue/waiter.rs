@@ -7,11 +7,10 @@ use tokio::sync::oneshot;
 use tokio::time::sleep;
 
 use super::admission::Admission;
-use super::lingering::TakenUp;
-use super::queue::{
-    AdmissionState, Admitted, LeaseSpec, LocalQueue, QueueName, QueuedWaiter, name,
-};
+use super::queue::{AdmissionState, Admitted, LocalQueue, QueuedWaiter};
 use super::queues::LocalQueues;
+use super::spec::{LeaseSpec, QueueName, name};
+use super::turns::TakenUp;
 use crate::store::{LIVE, RequestSpec};
 
 /// How much more patience each waiter has than the one before it.

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::super::queue::QueueName;
 use super::super::queues::LocalQueues;
+use super::super::spec::QueueName;
 use super::super::turns::TurnId;
 use crate::core::error::Outcome;
 use crate::core::fence::Fence;

@@ -1,14 +1,13 @@
 //! Ends idle leases in time, and renews those that are used again and again.
 
-use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
 use tokio::time::timeout;
 
-use super::super::queue::QueueName;
 use super::super::queues::LocalQueues;
+use super::super::spec::QueueName;
 use super::super::turns::{Turn, TurnId};
 use crate::state::lease::GrantTimes;
 use crate::state::telemetry;
@@ -19,17 +18,6 @@ const LONGEST_SLEEP: Duration = Duration::from_secs(1);
 
 /// How many queues are looked at before other tasks get the thread.
 const BATCH: usize = 256;
-
-/// When the queues with idle leases are looked at next.
-#[derive(Default)]
-pub(in super::super) struct Checks {
-    in_order: BTreeMap<(Instant, u64), QueueName>,
-    /// A task runs that makes them.
-    is_running: bool,
-    /// When that task wakes.
-    wakes_at: Option<Instant>,
-    sooner: Arc<Notify>,
-}
 
 impl LocalQueues {
     /// Looks at a queue's idle leases in time, from now on.

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use super::super::queue::QueueName;
+use super::spec::QueueName;
 
 /// The first pause after a recall, and the longest.
 const SHORTEST: Duration = Duration::from_millis(100);
@@ -14,7 +14,7 @@ const FEW: usize = 64;
 
 /// The recalled locks.
 #[derive(Default)]
-pub(in super::super) struct Recalls {
+pub(super) struct Recalls {
     by_name: HashMap<QueueName, Pause>,
     /// How many entries there may be before the old ones are removed.
     sweep_above: usize,
@@ -52,7 +52,7 @@ impl Recalls {
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::queue::name;
+    use super::super::spec::name;
     use super::*;
     use crate::core::key::LockKey;
     use crate::store::Kind;

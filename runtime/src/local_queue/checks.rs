@@ -1,0 +1,20 @@
+//! When idle leases are looked at.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Instant;
+
+use tokio::sync::Notify;
+
+use super::spec::QueueName;
+
+/// When the queues with idle leases are looked at next.
+#[derive(Default)]
+pub(super) struct Checks {
+    pub(super) in_order: BTreeMap<(Instant, u64), QueueName>,
+    /// A task runs that makes them.
+    pub(super) is_running: bool,
+    /// When that task wakes.
+    pub(super) wakes_at: Option<Instant>,
+    pub(super) sooner: Arc<Notify>,
+}
