@@ -7,15 +7,17 @@
 //! If a blocked runtime leaves an offer unread, a *sweeper* asks the store to keep it. A client
 //! has one sweeper, and only while unread offers exist.
 
+mod recall;
+
 use std::collections::HashMap;
-use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use tokio::sync::Notify;
 use tokio::time::sleep;
 
-use crate::core::key::LockKey;
+use self::recall::IdleLeases;
+pub(crate) use self::recall::RecallListener;
 use crate::keeper::Keeper;
 use crate::store::{Hint, Listener, Request, RequestId, Stamp};
 
@@ -23,27 +25,13 @@ use crate::store::{Hint, Listener, Request, RequestId, Stamp};
 /// before the offer ends.
 const SWEEP_INTERVAL: Duration = Duration::from_millis(250);
 
-/// Ends leases that the client keeps without using them.
-pub(crate) trait RecallListener: Send + Sync {
-    /// Another client wants the lock.
-    fn recalled(self: Arc<Self>, key: &LockKey);
-
-    /// The lease of this request may have been taken by force.
-    fn forced(self: Arc<Self>, id: RequestId);
-}
-
 /// The routes of a client.
+#[derive(Debug)]
 pub(crate) struct HintRouter {
     weak_self: Weak<Self>,
     keeper: Keeper,
     routes: Mutex<Routes>,
-    idle: OnceLock<Weak<dyn RecallListener>>,
-}
-
-impl fmt::Debug for HintRouter {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("HintRouter").field("routes", &self.routes).finish_non_exhaustive()
-    }
+    idle: IdleLeases,
 }
 
 #[derive(Debug, Default)]
@@ -95,20 +83,13 @@ impl HintRouter {
             weak_self: weak_self.clone(),
             keeper,
             routes: Mutex::default(),
-            idle: OnceLock::new(),
+            idle: IdleLeases::default(),
         })
     }
 
-    /// Names who keeps idle leases.
+    /// Names who keeps idle leases. There is one for each client.
     pub(crate) fn set_recall_listener(&self, listener: Weak<dyn RecallListener>) {
-        // There is one for each client.
-        let _ = self.idle.set(listener);
-    }
-
-    fn with_idle(&self, tell: impl FnOnce(Arc<dyn RecallListener>)) {
-        if let Some(idle) = self.idle.get().and_then(Weak::upgrade) {
-            tell(idle);
-        }
+        self.idle.set(listener);
     }
 
     /// Opens a route for a request. It lasts until it is dropped.
@@ -203,9 +184,9 @@ impl Listener for HintRouter {
             Hint::Free { id } => self.deliver(id, |unread| unread.is_free = true),
             Hint::Forced { id } => {
                 self.keeper.ask_whether_forced(id);
-                self.with_idle(|idle| idle.forced(id));
+                self.idle.tell(|idle| idle.forced(id));
             }
-            Hint::Recalled { key } => self.with_idle(|idle| idle.recalled(&key)),
+            Hint::Recalled { key } => self.idle.tell(|idle| idle.recalled(&key)),
             Hint::Missed => {
                 // A woken task may drop its route at once, and that locks the routes.
                 let mailboxes: Vec<_> = self.routes().mailboxes.values().cloned().collect();

@@ -59,8 +59,8 @@ pub(crate) async fn run(bench: &mut Bench, title: String) -> Result<(), Failure>
                 calls[who].push(call_rate);
                 if who == LINGERING {
                     let count = server.calls(|command| command.starts_with("eval")).await?;
-                    let served = request_rate * time.as_secs_f64();
-                    commands.push(real(count) / served);
+                    let answered = request_rate * time.as_secs_f64();
+                    commands.push(real(count) / answered);
                 }
             }
         }
