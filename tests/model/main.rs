@@ -28,6 +28,7 @@ mod checker;
 mod client;
 mod faults;
 mod holders;
+mod lingering;
 mod messages;
 mod mutex;
 mod queue;
