@@ -4,8 +4,9 @@ use std::collections::{BTreeSet, HashMap};
 
 use super::demand::Demand;
 use super::limits::BATCH;
+use super::state::ClientMark;
 use super::time::Time;
-use crate::store::{Owner, RequestId};
+use crate::store::{ClientId, Owner, RequestId};
 
 /// The holders by deadline. A holder whose deadline has passed counts as gone, and is removed
 /// when its room is needed.
@@ -17,6 +18,8 @@ pub(super) struct Holders {
     pub(super) weight: u64,
     /// The number of holders of each owner.
     owners: HashMap<Owner, usize>,
+    /// The clients that may keep a lease without using it. They end with the set.
+    pub(super) marks: HashMap<ClientId, ClientMark>,
     /// When the writer's lease ends.
     written_until: Option<Time>,
     until: Option<Time>,
@@ -36,6 +39,9 @@ impl Holders {
     pub(super) fn expire(&mut self, now: Time) {
         if self.until.is_some_and(|until| until <= now) {
             *self = Self::default();
+        }
+        if !self.marks.is_empty() {
+            self.marks.retain(|_, mark| mark.until > now);
         }
     }
 
@@ -167,10 +173,11 @@ impl Holders {
 
     /// Empties the set, and keeps its room: the next holder comes soon.
     fn clear(&mut self) {
-        let Self { by_deadline, by_id, weight, owners, written_until, until } = self;
+        let Self { by_deadline, by_id, weight, owners, marks, written_until, until } = self;
         by_deadline.clear();
         by_id.clear();
         owners.clear();
+        marks.clear();
         (*weight, *written_until, *until) = (0, None, None);
     }
 }

@@ -132,7 +132,7 @@ pub(super) fn linger(
     }
     let until = now + request.ttl;
     lock.holders.extend(id, until, now);
-    lock.marks.insert(id.client(), ClientMark { mark: Mark::Lingers, until });
+    lock.holders.marks.insert(id.client(), ClientMark { mark: Mark::Lingers, until });
     let mut token = 0;
     if let Some(record) = &mut lock.record {
         record.until = record.until.max(until);
@@ -246,7 +246,7 @@ fn recall_clients(
     context: &mut Context<'_>,
 ) -> bool {
     let mut is_told = false;
-    for (client, mark) in &mut lock.marks {
+    for (client, mark) in &mut lock.holders.marks {
         if mark.mark == Mark::Lingers || repeats {
             mark.mark = Mark::Recalled;
             context.tell(*client, Hint::Recalled { key: request.key.clone() });

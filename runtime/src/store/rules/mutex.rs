@@ -179,8 +179,6 @@ pub(super) fn linger(
     context: &mut Context<'_>,
 ) -> Lingering {
     let id = request.id;
-    let waits = lock.queue.first(context.now).is_some();
-    let has_queue = !lock.queue.is_empty();
     let Some(record) = &mut lock.record else {
         return Lingering::Ended(Ended::NotHeld(LossReason::Expired));
     };
@@ -189,13 +187,14 @@ pub(super) fn linger(
         let ended = Ended::NotHeld(LossReason::Taken);
         return Lingering::Ended(if was_released { Ended::Released } else { ended });
     }
-    if waits && in_use {
-        return Lingering::Wanted;
-    }
-    if waits {
+    if record.may_have_waiters && lock.queue.first(context.now).is_some() {
+        if in_use {
+            return Lingering::Wanted;
+        }
         hand_over(lock, id, context);
         return Lingering::Ended(Ended::Released);
     }
+    let has_queue = !lock.queue.is_empty();
     record.token = context.next_token(record.token);
     record.may_have_waiters = has_queue;
     confirm(record, request, context.now);

@@ -19,8 +19,6 @@ pub(in crate::store) struct LockState {
     pub(super) queue: Queue,
     pub(super) forced: Forced,
     pub(super) intent: Option<Intent>,
-    /// The clients that may keep a lease of a lock with several holders without using it.
-    pub(super) marks: HashMap<ClientId, ClientMark>,
 }
 
 /// Until when a client may keep a lease without using it.
@@ -108,9 +106,6 @@ impl LockState {
         self.queue.expire(now);
         self.forced.expire(now);
         self.intent.take_if(|mark| mark.until <= now);
-        if !self.marks.is_empty() {
-            self.marks.retain(|_, mark| mark.until > now);
-        }
     }
 
     /// Ends all leases, as if they had expired. The queue stays, and its first waiter gets the
