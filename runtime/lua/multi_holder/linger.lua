@@ -40,7 +40,7 @@ if not nobody_waits(flag, keys.queue) and first_waiter(keys.queue, keys.waiters,
   return {1}
 end
 local token = NO_TOKEN
-if is_writer(holder) and rec then
+if is_writer(holder) and rec and is_record(rec) and not is_other(rec, KIND) then
   token = string.sub(rec, 37, 52)
   if now > token then token = now end
   redis.call('SETRANGE', keys.lock, 36, token)
