@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use leasehold::store::{
-    Adoption, All, Attempt, Ended, Forced, Holder, LockInfo, Renewal, Repaired, Waiter,
+    Adoption, All, Attempt, Ended, Forced, Holder, Lingering, LockInfo, Renewal, Repaired, Waiter,
 };
 
 use super::commands::{Command, What};
@@ -19,6 +19,8 @@ pub(super) enum Answer {
     Adoption(Adoption),
     Ended(Ended),
     Cancelled(bool),
+    /// `None` if such a lease can't linger.
+    Lingering(Option<Lingering>),
     Introduced,
     Repaired(Repaired),
     Info(LockInfo),
@@ -77,6 +79,11 @@ impl Likeness {
             ) => self.same_token(name, *memory, *redis),
             (Answer::Adoption(memory), Answer::Adoption(redis)) => memory == redis,
             (Answer::Ended(memory), Answer::Ended(redis)) => memory == redis,
+            (
+                Answer::Lingering(Some(Lingering::Kept { token: memory })),
+                Answer::Lingering(Some(Lingering::Kept { token: redis })),
+            ) => self.same_token(name, *memory, *redis),
+            (Answer::Lingering(memory), Answer::Lingering(redis)) => memory == redis,
             (Answer::Cancelled(memory), Answer::Cancelled(redis))
             | (Answer::IsHeld(memory), Answer::IsHeld(redis))
             | (Answer::WasForced(memory), Answer::WasForced(redis)) => memory == redis,
@@ -139,6 +146,10 @@ impl Likeness {
                 Attempt::Busy { retry_after: first, expiry_added: false, kept: is_kept },
                 Attempt::Busy { retry_after: second, expiry_added: false, kept },
             ) => kept == is_kept && is_same(first, second),
+            (
+                Attempt::Recalled { retry_after: first },
+                Attempt::Recalled { retry_after: second },
+            ) => is_same(first, second),
             _ => memory == redis,
         }
     }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use leasehold::store::{
-    Adoption, Attempt, Ended, Forced, Kind, Renewal, Repaired, Request, RequestId,
+    Adoption, Attempt, Ended, Forced, Kind, Lingering, Renewal, Repaired, Request, RequestId,
 };
 
 use super::answers::Answer;
@@ -45,7 +45,9 @@ impl Beliefs {
             self.all.retain(|belief| belief.request.id != from.id);
             self.grant(request, now);
         }
-        if let Answer::Renewal(Renewal::Renewed) = answer {
+        if let Answer::Renewal(Renewal::Renewed) | Answer::Lingering(Some(Lingering::Kept { .. })) =
+            answer
+        {
             self.grant(request, now);
         }
         let mine = self.all.iter().position(|belief| belief.request.id == request.id);
@@ -65,7 +67,12 @@ impl Beliefs {
                 }
                 true
             }
-            (Answer::Ended(Ended::Released | Ended::StillHeld(_)) | Answer::Cancelled(true), _) => {
+            (
+                Answer::Ended(Ended::Released | Ended::StillHeld(_))
+                | Answer::Lingering(Some(Lingering::Ended(Ended::Released)))
+                | Answer::Cancelled(true),
+                _,
+            ) => {
                 mine.map(|mine| self.all.swap_remove(mine));
                 true
             }
@@ -88,10 +95,12 @@ impl Beliefs {
                 Answer::Renewal(Renewal::NotHeld(_))
                 | Answer::Adoption(Adoption::NotHeld(_))
                 | Answer::Ended(Ended::NotHeld(_))
+                | Answer::Lingering(Some(Lingering::Ended(_)))
                 | Answer::Cancelled(false)
                 | Answer::Repaired(Repaired::NotHeld),
                 _,
             ) => !is_live,
+            (Answer::Lingering(Some(Lingering::Wanted)), _) => had_it,
             // A kept lock has no holder.
             (Answer::Repaired(Repaired::Held { .. }), _) => is_live,
             _ => true,

@@ -32,6 +32,9 @@ pub(super) enum What {
     Adopt(Request),
     Release(Duration),
     Cancel,
+    Linger {
+        in_use: bool,
+    },
     Introduce(Duration),
     /// The client asks again within this time.
     Vote(Duration),
@@ -74,6 +77,14 @@ impl Command {
             What::Adopt(from) => Answer::Adoption(store.adopt(from.id, request).await?),
             What::Release(keep) => Answer::Ended(store.release(request, *keep).await?),
             What::Cancel => Answer::Cancelled(store.cancel(request).await?),
+            What::Linger { in_use } => {
+                // The connection for hints is open, or recalls could not be told.
+                let answer: Option<StoreFuture<_>> = store.linger(request, *in_use);
+                Answer::Lingering(match answer {
+                    Some(answer) => Some(answer.await?),
+                    None => None,
+                })
+            }
             What::Introduce(lasts) => {
                 let (id, process) = (request.id.client(), 1);
                 let (service, host) = (format!("service {id}"), "host".to_owned());

@@ -1,5 +1,6 @@
 //! The keys on the server after each step, and their invariants.
 
+mod lingering;
 mod offers;
 mod repairs;
 mod votes;
@@ -149,7 +150,25 @@ impl Snapshot {
             (Answer::Repaired(repaired), What::Repair(repair)) => {
                 self.repairs(before, request, *repair, *repaired)
             }
-            (Answer::Attempt(Attempt::Queued { .. } | Attempt::Busy { .. }), _) => {
+            (Answer::Lingering(lingering), What::Linger { in_use }) => {
+                self.lingers(before, request, *in_use, *lingering, greatest)
+            }
+            (
+                Answer::Attempt(
+                    answer @ (Attempt::Queued { .. }
+                    | Attempt::Busy { .. }
+                    | Attempt::Recalled { .. }),
+                ),
+                _,
+            ) => {
+                let is_recalled = matches!(answer, Attempt::Recalled { .. });
+                let lingers = [before, lock].map(|lock| lock.lingers(now_ms));
+                let is_told = !is_recalled || lingers == [true, false];
+                ensure(is_told, || format!("{id} recalls, and the lock lingers: {lingers:?}"))?;
+                let is_try = matches!(command.what, What::Acquire);
+                ensure(is_recalled || !is_try || lingers != [true, true], || {
+                    format!("{id} is refused, and the lock lingers")
+                })?;
                 let how = How::of(request);
                 let is_owners = how.is_writer && before.is_owners(how.owner, now_ms);
                 let may_wait = !is_owners || had_it || before.is_crowded(now_ms);
@@ -327,6 +346,8 @@ impl Lock {
             return ensure(self.holders.is_empty(), || "holders without record".into());
         };
         let owner = record.get(87..).unwrap_or("short");
+        let may_linger = record.starts_with("MH");
+        let owner = owner.strip_prefix(['~', '!']).filter(|_| may_linger).unwrap_or(owner);
         let may_be_owned = ["MH", "MO"].contains(&&record[..2]) && owner.starts_with('@');
         ensure(owner.is_empty() || may_be_owned, || format!("{record} has an end"))?;
         let states = ["MH", "MO", "MK", "MF", "EH", "EF", "SH", "SF", "RH", "RF"];
@@ -367,8 +388,7 @@ impl Lock {
         let live = -i64::try_from(now_ms).expect("a date");
         counts.insert("!".into(), if writer < live { writer } else { 0 });
         counts.retain(|_, count| *count != 0);
-        let noted = self.holders.iter().filter(|(member, _)| member.starts_with(['+', '@', '!']));
-        let noted = noted.filter(|(member, end)| member != "!" || *end < live);
+        let noted = self.counts().filter(|(member, end)| member != "!" || *end < live);
         let noted: HashMap<_, _> = noted.cloned().collect();
         ensure(counts == noted, || format!("{counts:?} are there, {noted:?} is noted"))
     }

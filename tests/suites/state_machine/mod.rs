@@ -251,6 +251,7 @@ impl<'a> Run<'a> {
             Step::Adopt { who, from, ticket } => return self.adopt(who, from, ticket, log),
             Step::Release { whose, keep } => self.command_of(whose, What::Release(keep)),
             Step::Cancel(whose) => self.command_of(whose, What::Cancel),
+            Step::Linger { whose, in_use } => self.command_of(whose, What::Linger { in_use }),
             Step::Introduce { who, lasts } => self.command(who, What::Introduce(lasts)),
             Step::Vote { who, is_new, again } => {
                 if is_new {

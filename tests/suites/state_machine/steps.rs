@@ -63,6 +63,11 @@ pub(super) enum Step {
         keep: Duration,
     },
     Cancel(Whose),
+    /// The client may keep the lease without using it, or uses it and wants more tokens.
+    Linger {
+        whose: Whose,
+        in_use: bool,
+    },
     Introduce {
         who: usize,
         lasts: Duration,
@@ -256,6 +261,7 @@ fn step() -> impl Strategy<Value = Step> {
             .prop_map(|(who, from, ticket)| Step::Adopt { who, from, ticket }),
         8 => (whose(), keep()).prop_map(|(whose, keep)| Step::Release { whose, keep }),
         4 => whose().prop_map(Step::Cancel),
+        8 => (whose(), prop::bool::ANY).prop_map(|(whose, in_use)| Step::Linger { whose, in_use }),
         1 => (who(), seconds(&[7, 200])).prop_map(|(who, lasts)| Step::Introduce { who, lasts }),
         7 => (who(), question).prop_map(|(who, question)| Step::Ask(who, question)),
         4 => Just(Step::Again(0)),

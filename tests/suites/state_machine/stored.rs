@@ -6,6 +6,10 @@ use leasehold::store::{Kind, LIVE_MOST, Owner, Request};
 
 pub(super) const ROLES: [&str; 6] = ["lock", "holders", "queue", "waiters", "forced", "intent"];
 
+/// Members of the set of holders with this score or less are marks: `~` and a client that may keep
+/// a lease without using it, or `!` and one that was asked to release it.
+const MARKS: i64 = -1_000_000_000_000_000;
+
 #[derive(Default)]
 pub(super) struct Lock {
     pub(super) record: Option<String>,
@@ -84,6 +88,22 @@ impl Lock {
         self.intent.as_deref().filter(|_| is_live)
     }
 
+    /// The counts beside the holders.
+    pub(super) fn counts(&self) -> impl Iterator<Item = &(String, i64)> {
+        let is_count = |(member, score): &&(String, i64)| {
+            member.starts_with(['+', '@', '!']) && *score > MARKS
+        };
+        self.holders.iter().filter(is_count)
+    }
+
+    /// True if a client may keep a lease without using it, and was not asked to release it.
+    pub(super) fn lingers(&self, at_ms: u64) -> bool {
+        let live = -i64::try_from(at_ms).expect("a date");
+        let mutex = self.record_at(at_ms).and_then(|record| record.get(87..88));
+        mutex == Some("~")
+            || self.holders.iter().any(|(it, end)| it.starts_with('~') && *end - MARKS < live)
+    }
+
     /// The request that ended last.
     pub(super) fn ended(&self) -> &str {
         self.record.as_ref().map_or("", |record| &record[53..87])
@@ -99,8 +119,8 @@ impl Lock {
 
     pub(super) fn members(&self) -> impl Iterator<Item = (&str, How<'_>, i64)> {
         let kind = self.record.as_deref().unwrap_or("?");
-        let members =
-            self.holders.iter().filter(|(member, _)| !member.starts_with(['+', '@', '!']));
+        let is_holder = |(member, _): &&(String, i64)| !member.starts_with(['+', '@', '!', '~']);
+        let members = self.holders.iter().filter(is_holder);
         members.map(move |(member, end)| (&member[..34], How::read(kind, &member[34..]), *end))
     }
 
