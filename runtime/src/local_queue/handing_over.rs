@@ -123,7 +123,8 @@ impl LocalQueues {
 
     /// Ends all turns of a lock: earlier grants are no longer handed over.
     pub(crate) fn end_turns(&self, key: &LockKey) {
-        for kind in [Kind::Mutex, Kind::Semaphore { limit: 1, weight: 1 }] {
+        for kind in [Kind::Mutex, Kind::Semaphore { limit: 1, weight: 1 }, Kind::Read, Kind::Write]
+        {
             let end = |queue: &mut LocalQueue| Some(std::mem::take(&mut queue.turns));
             drop(self.change(&name(key, kind, None), None, end));
         }

@@ -164,13 +164,21 @@ impl LocalQueues {
         self.hands_over && !self.has_stopped.load(Ordering::SeqCst)
     }
 
-    /// Makes a lingering turn an ordinary one.
-    pub(crate) fn stop_lingering(&self, request: &Request, id: TurnId) {
+    /// Makes a lingering turn an ordinary one, which ends in time.
+    pub(crate) fn stop_lingering(self: &Arc<Self>, request: &Request, id: TurnId) {
         let name = name(&request.key, request.kind, request.owner.as_ref());
-        let mut queues = self.lock();
-        let turn = queues.by_name.get_mut(&name).and_then(|queue| queue.turns.find(id));
-        if let Some(linger) = turn.and_then(|turn| turn.linger.as_mut()) {
-            linger.is_recalled = true;
+        let ends = self.now() + TURN;
+        let was_recalled = self.change(&name, None, |queue| {
+            let turn = queue.turns.find(id)?;
+            let linger = turn.linger.as_mut()?;
+            let was_recalled = std::mem::replace(&mut linger.is_recalled, true);
+            if !was_recalled {
+                turn.ends = ends;
+            }
+            Some(was_recalled)
+        });
+        if was_recalled == Some(false) {
+            self.end_later(&name, id, ends);
         }
     }
 

@@ -19,6 +19,9 @@ const LONGEST_SLEEP: Duration = Duration::from_secs(1);
 /// How many queues are looked at before other tasks get the thread.
 const BATCH: usize = 256;
 
+/// How long after a renewal that was not answered a lease is looked at again.
+const UNANSWERED: Duration = Duration::from_millis(50);
+
 impl LocalQueues {
     /// Looks at a queue's idle leases in time, from now on.
     pub(in super::super) fn check_later(self: &Arc<Self>, name: &QueueName, now: Instant) {
@@ -117,7 +120,11 @@ impl super::super::queue::LocalQueue {
             let turn = self.turns.find(id)?;
             let linger = turn.linger.as_ref()?;
             let ends = linger.idle_since? + linger.lasts;
-            let renewal = turn.handoff.as_ref()?.renewal_due()?;
+            // Until a renewal is answered, the next is not due.
+            let renewal = match linger.is_refilling {
+                true => now + UNANSWERED,
+                false => turn.handoff.as_ref()?.renewal_due()?,
+            };
             Some(ends.min(renewal))
         });
         times.min().map(|at| at.max(now + Duration::from_millis(1)))
