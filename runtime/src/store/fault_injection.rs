@@ -173,6 +173,13 @@ impl FaultInjector {
         }
     }
 
+    /// Drops the hints that were held back, and holds no more.
+    pub fn drop_hints(&self) {
+        for ear in &*lock(&self.ears) {
+            *lock(&ear.held) = None;
+        }
+    }
+
     /// Lets go of the hints that were held back, and holds no more.
     pub fn deliver_hints(&self) {
         for ear in &*lock(&self.ears) {
@@ -181,6 +188,16 @@ impl FaultInjector {
                 ear.hear(hint);
             }
         }
+    }
+
+    fn end_instead(&self, request: &Request, in_use: bool) -> StoreFuture<Lingering> {
+        let release = (!in_use).then(|| self.inner.release(request, Duration::ZERO));
+        Box::pin(async move {
+            Ok(match release {
+                Some(release) => Lingering::Ended(release.await?),
+                None => Lingering::Wanted,
+            })
+        })
     }
 
     /// Does a command, or what is planned for it. Only a plan for all is for one that
@@ -290,10 +307,16 @@ impl Store for FaultInjector {
     }
 
     fn linger(&self, request: &Request, in_use: bool) -> Option<StoreFuture<Lingering>> {
-        let released =
-            || -> StoreFuture<_> { Box::pin(async { Ok(Lingering::Ended(Ended::Released)) }) };
-        let command = || self.inner.linger(request, in_use).unwrap_or_else(released);
-        self.can_linger(request).then(|| self.answer("linger", None, command))
+        // To its caller it is a release, or a renewal in the background.
+        let step = if in_use { Step::Renew } else { Step::Release };
+        self.can_linger(request).then(|| {
+            let command = || {
+                let lingering = self.inner.linger(request, in_use);
+                // Meanwhile the store can't recall any more.
+                lingering.unwrap_or_else(|| self.end_instead(request, in_use))
+            };
+            self.answer("linger", Some(step), command)
+        })
     }
 
     fn cancel(&self, request: &Request) -> StoreFuture<bool> {
