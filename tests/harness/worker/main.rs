@@ -8,6 +8,7 @@ mod cost;
 mod cryptography;
 mod ending;
 mod forked;
+mod lingering;
 mod secrets;
 mod stopped;
 
@@ -29,6 +30,8 @@ fn main() -> Result<(), Failure> {
     let arguments: Vec<_> = arguments.iter().map(String::as_str).collect();
     match arguments[..] {
         [url, "hold", key, ttl_ms] => hold(url, key, ttl_ms.parse()?),
+        [url, "linger", key, ttl_ms] => lingering::stay(url, key, ttl_ms.parse()?),
+        [url, "drop-lingering", count, how] => lingering::end(url, count.parse()?, how),
         [url, "drop", count, "static"] => ending::on_a_static_runtime(url, count.parse()?),
         [url, "drop", count, how] => ending::drop_many(url, count.parse()?, how),
         [url, "run", key, ttl_ms] => stopped::run(url, key, ttl_ms.parse()?),

@@ -5,14 +5,14 @@
 use std::fmt;
 use std::sync::Arc;
 use std::sync::Weak;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
 use leasehold::store::redis::{RedisStore, Settings};
 use leasehold::store::{
-    Adoption, All, Attempt, ClientId, ClientInfo, Ended, Forced, Listener, LockInfo, Owner,
-    Renewal, Renewals, Request, RequestId, Store, StoreFuture, Waiting,
+    Adoption, All, Attempt, ClientId, ClientInfo, Ended, Forced, Lingering, Listener, LockInfo,
+    Owner, Renewal, Renewals, Request, RequestId, Store, StoreFuture, Waiting,
 };
 use leasehold::{Lease, LockError, LockKey, Locks, Wait};
 use leasehold_tests::server::Server;
@@ -28,6 +28,8 @@ struct Inside {
     now: AtomicU32,
     most: AtomicU32,
     served: AtomicU32,
+    /// The greatest fencing token of a mutex.
+    token: AtomicU64,
 }
 
 impl Inside {
@@ -38,6 +40,10 @@ impl Inside {
         if lease.is_held() {
             let now = self.now.fetch_add(weight, Ordering::SeqCst) + weight;
             self.most.fetch_max(now, Ordering::SeqCst);
+            if let Ok(token) = lease.fence() {
+                let before = self.token.fetch_max(token.get(), Ordering::SeqCst);
+                assert!(before < token.get(), "{token:?} after {before}");
+            }
             tokio::task::yield_now().await;
             self.now.fetch_sub(weight, Ordering::SeqCst);
             self.served.fetch_add(1, Ordering::SeqCst);
@@ -55,7 +61,16 @@ fn is_a_third(number: u32) -> bool {
     number.is_multiple_of(3)
 }
 
-/// Each client takes its turns at a mutex and at a semaphore; some give up.
+/// How long the next lease lingers: mostly not at all.
+fn linger() -> Duration {
+    if fastrand::u32(..3) > 0 {
+        Duration::ZERO
+    } else {
+        Duration::from_millis(fastrand::u64(..100))
+    }
+}
+
+/// Each client takes its turns at a mutex and at a semaphore; some give up, and some leases linger.
 async fn contend(clients: &[Locks], rounds: u32) -> [Arc<Inside>; 2] {
     let inside = [Arc::<Inside>::default(), Arc::<Inside>::default()];
     let mut work = JoinSet::new();
@@ -63,12 +78,13 @@ async fn contend(clients: &[Locks], rounds: u32) -> [Arc<Inside>; 2] {
         let (locks, inside) = (locks.clone(), inside.clone());
         work.spawn(async move {
             for round in 0..rounds {
-                let mutex = locks.mutex("a").wait(Wait::Forever);
+                let mutex = locks.mutex("a").wait(Wait::Forever).linger(linger());
                 inside[0].work(1, mutex.lock().await).await;
-                let semaphore = locks.semaphore("s", 3).wait(Wait::Forever);
+                let semaphore = locks.semaphore("s", 3).wait(Wait::Forever).linger(linger());
                 let weight = 1 + round % 3;
                 inside[1].work(weight, semaphore.acquire_many(weight).await).await;
-                let short = locks.mutex("a").wait(Duration::from_millis(2)).lock().await;
+                let short = locks.mutex("a").wait(Duration::from_millis(2)).linger(linger());
+                let short = short.lock().await;
                 inside[0].work(1, short).await;
             }
         });
@@ -155,6 +171,20 @@ impl Store for Twice {
         both(release(), release(), is_released, |first, second| {
             *first == Ended::Released || *second == Ended::Released
         })
+    }
+
+    fn linger(&self, request: &Request, in_use: bool) -> Option<StoreFuture<Lingering>> {
+        let (first, second) = (self.0.linger(request, in_use)?, self.0.linger(request, in_use)?);
+        // A waiter may have come between the two, or the lease may have ended.
+        Some(both(
+            first,
+            second,
+            |answer| !matches!(answer, Lingering::Kept { .. }),
+            |first, second| {
+                let kept = [first, second].map(|it| matches!(it, Lingering::Kept { .. }));
+                kept.contains(&true) || first == second
+            },
+        ))
     }
 
     fn cancel(&self, request: &Request) -> StoreFuture<bool> {

@@ -14,6 +14,7 @@ mod injected_expiry;
 mod late_bytes;
 mod layer;
 mod leases;
+mod lingering;
 mod lost_messages;
 #[cfg(feature = "servers")]
 mod processes;

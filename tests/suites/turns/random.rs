@@ -51,6 +51,8 @@ struct Ask {
     renew: bool,
     hold_at_least: Duration,
     max_hold: Option<Duration>,
+    /// Not with `hold_at_least`.
+    linger: Duration,
     /// Its future has no task, and goes on only when a step polls it.
     is_kept: bool,
 }
@@ -74,6 +76,9 @@ enum Step {
     Force(&'static str),
     Expire(&'static str),
     Fail(Command, Fault),
+    /// Hints are held back, or those that were held back arrive.
+    HoldHints,
+    DeliverHints,
 }
 
 fn millis(of: &'static [u64]) -> impl Strategy<Value = Duration> {
@@ -91,15 +96,17 @@ fn ask() -> impl Strategy<Value = Ask> {
     let wait = prop_oneof![5 => Just(LONG), 1 => millis(&[0, 10, 30, 1_500])];
     let keep = prop_oneof![9 => Just(Duration::ZERO), 1 => millis(&[5, 500])];
     let most = prop_oneof![5 => Just(None), 1 => millis(&[100, 9_000, 12_000]).prop_map(Some)];
+    let linger = prop_oneof![3 => Just(Duration::ZERO), 2 => millis(&[5, 300, 1_500])];
     let (renew, is_kept) = (prop::bool::weighted(0.9), prop::bool::weighted(0.15));
-    (what, ttl, wait, keep, most, renew, is_kept).prop_map(
-        |(what, ttl, wait, hold_at_least, max_hold, renew, is_kept)| Ask {
+    (what, ttl, wait, keep, most, linger, renew, is_kept).prop_map(
+        |(what, ttl, wait, hold_at_least, max_hold, linger, renew, is_kept)| Ask {
             what,
             ttl: Duration::from_millis(ttl),
             wait,
             renew,
             hold_at_least,
             max_hold,
+            linger: if hold_at_least.is_zero() { linger } else { Duration::ZERO },
             is_kept,
         },
     )
@@ -133,6 +140,8 @@ fn step() -> impl Strategy<Value = Step> {
         1 => name.clone().prop_map(Step::Force),
         1 => name.prop_map(Step::Expire),
         2 => (command, fault).prop_map(|(command, fault)| Step::Fail(command, fault)),
+        1 => Just(Step::HoldHints),
+        2 => Just(Step::DeliverHints),
     ]
 }
 

@@ -137,6 +137,8 @@ impl Run {
                 }
             }
             Step::Fail(command, fault) => self.faults.on(command).next(fault),
+            Step::HoldHints => self.faults.store().hold_hints(),
+            Step::DeliverHints => self.faults.store().deliver_hints(),
             // There is none.
             Step::Poll(_) | Step::Abort(_) | Step::Release(_) | Step::Drop(_) => {}
         }
@@ -212,9 +214,10 @@ impl Run {
                 }
                 let Ok(token) = lease.fence() else { continue };
                 let first = info.holders.first().and_then(|holder| holder.fence);
-                let block = first.map(|first| first.get()..first.get() + TOKENS);
-                let is_in_it = block.as_ref().is_some_and(|block| block.contains(&token.get()));
-                ensure(is_in_it, || format!("{token:?} of {name}, where {block:?} is held"))?;
+                // A lease that lingers has more blocks, and the store knows the last.
+                let end = first.map(|first| first.get() + TOKENS);
+                let is_in_it = end.is_some_and(|end| token.get() < end);
+                ensure(is_in_it, || format!("{token:?} of {name}, reserved up to {end:?}"))?;
             }
             let stored: u32 = info.holders.iter().map(|holder| holder.weight).sum();
             ensure(weight <= limit && weight <= stored, || {
@@ -227,6 +230,7 @@ impl Run {
     /// All holders and all waiters finish.
     async fn end(&mut self) -> Result<(), TestCaseError> {
         self.faults.heal();
+        self.faults.store().deliver_hints();
         self.kept.clear();
         // Some released locks are kept for a while.
         let latest = Instant::now() + BELIEVED + A_WHILE * u32::try_from(self.tasks.len()).unwrap();
@@ -268,12 +272,12 @@ fn acquiring(locks: &Locks, ask: &Ask, log: Log) -> Acquiring {
     match ask.what {
         What::Mutex(name) => {
             let mutex = locks.mutex(name).ttl(ttl).wait(wait).auto_renew(renew).max_hold(most);
-            let mutex = mutex.hold_at_least(ask.hold_at_least);
+            let mutex = mutex.hold_at_least(ask.hold_at_least).linger(ask.linger);
             Box::pin(async move { mutex.lock().await.inspect(begins) })
         }
         What::Permits(weight) => {
             let permits = locks.semaphore(ask.what.name(), LIMIT).ttl(ttl).wait(wait);
-            let permits = permits.auto_renew(renew).max_hold(most);
+            let permits = permits.auto_renew(renew).max_hold(most).linger(ask.linger);
             Box::pin(async move { permits.acquire_many(weight).await.inspect(begins) })
         }
     }

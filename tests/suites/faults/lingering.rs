@@ -1,0 +1,566 @@
+//! Leases that stay with their process, while messages are lost and clients end.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use leasehold::{Fault, Lease, LockError, Locks, Mutex, Released, Step, Wait};
+use tokio::time::{Instant, sleep};
+
+const TTL: Duration = Duration::from_secs(9);
+
+/// Longer than anything here takes.
+const LINGER: Duration = Duration::from_secs(600);
+
+/// A waiter asks again at least this often.
+const ASK: Duration = Duration::from_millis(2_100);
+
+fn lingering(locks: &Locks) -> Mutex {
+    locks.mutex("a").ttl(TTL).linger(LINGER).wait(Wait::Forever)
+}
+
+fn fence(lease: &Lease) -> u64 {
+    lease.fence().expect("it is held").get()
+}
+
+async fn idle(locks: &Locks) -> u64 {
+    let lease = lingering(locks).lock().await.unwrap();
+    let fence = fence(&lease);
+    assert_eq!(lease.release().await.unwrap(), Released::Lingers);
+    fence
+}
+
+/// No message arrives. The process hears of the waiter when it renews the idle lease, after a third
+/// of the TTL.
+#[tokio::test(start_paused = true)]
+async fn a_lost_recall_costs_a_third_of_the_ttl() {
+    let (here, faults) = Locks::in_memory_with_faults();
+    let elsewhere = Locks::over(faults.store().clone());
+    let last = idle(&here).await;
+    faults.store().hold_hints();
+    let begun = Instant::now();
+    let lease = elsewhere.mutex("a").wait(Wait::Forever).lock().await.unwrap();
+    let took = begun.elapsed();
+    assert!(took <= TTL / 3 + ASK, "{took:?}");
+    assert!(fence(&lease) > last);
+    // The recalls come late, and do no harm.
+    faults.store().deliver_hints();
+    lease.release().await.unwrap();
+    idle(&here).await;
+}
+
+/// The waiter's next ask repeats the recall.
+#[tokio::test(start_paused = true)]
+async fn a_recall_is_repeated_with_the_next_ask() {
+    let (here, faults) = Locks::in_memory_with_faults();
+    let elsewhere = Locks::over(faults.store().clone());
+    idle(&here).await;
+    faults.store().hold_hints();
+    let waiter = elsewhere.mutex("a").wait(Wait::Forever);
+    let waiter = tokio::spawn(async move { waiter.lock().await });
+    sleep(Duration::from_millis(100)).await;
+    faults.store().drop_hints();
+    let begun = Instant::now();
+    waiter.await.unwrap().unwrap();
+    assert!(begun.elapsed() <= ASK, "{:?}", begun.elapsed());
+}
+
+/// A linger may be shorter than anything else: then the lease ends by itself.
+#[tokio::test(start_paused = true)]
+async fn a_waiter_has_the_lock_at_the_end_of_a_linger_that_nobody_recalls() {
+    let (here, faults) = Locks::in_memory_with_faults();
+    let elsewhere = Locks::over(faults.store().clone());
+    let mutex = here.mutex("a").ttl(TTL).linger(Duration::from_millis(500));
+    assert_eq!(mutex.lock().await.unwrap().release().await.unwrap(), Released::Lingers);
+    faults.store().hold_hints();
+    let begun = Instant::now();
+    elsewhere.mutex("a").wait(Wait::Forever).lock().await.unwrap();
+    assert!(begun.elapsed() <= Duration::from_millis(500) + ASK, "{:?}", begun.elapsed());
+}
+
+/// A late recall finds the lease in use: it goes to the server with its release.
+#[tokio::test(start_paused = true)]
+async fn a_recall_that_crosses_a_take_up_takes_nothing_away() {
+    let (here, faults) = Locks::in_memory_with_faults();
+    let elsewhere = Locks::over(faults.store().clone());
+    idle(&here).await;
+    faults.store().hold_hints();
+    let waiter = elsewhere.mutex("a").wait(Wait::Forever);
+    let waiter = tokio::spawn(async move { waiter.lock().await });
+    sleep(Duration::from_millis(100)).await;
+    let lease = lingering(&here).lock().await.unwrap();
+    faults.store().deliver_hints();
+    sleep(ASK * 2).await;
+    assert!(lease.is_held() && !waiter.is_finished());
+    let last = fence(&lease);
+    assert_eq!(lease.release().await.unwrap(), Released::Free);
+    assert!(fence(&waiter.await.unwrap().unwrap()) > last);
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_clients_that_alternate_do_not_recall_each_other_for_ever() {
+    let (one, faults) = Locks::in_memory_with_faults();
+    let two = Locks::over(faults.store().clone());
+    let (mut lingered, mut last) = (0, 0);
+    for round in 0..2_000 {
+        let lease = lingering(if round % 2 == 0 { &one } else { &two }).lock().await.unwrap();
+        assert!(fence(&lease) > last);
+        last = fence(&lease);
+        sleep(Duration::from_millis(1)).await;
+        lingered += usize::from(lease.release().await.unwrap() == Released::Lingers);
+    }
+    // The pauses double, for each client.
+    assert!(lingered <= 2 * 7, "{lingered} recalls in 2 s");
+}
+
+/// The answer to the linger is lost, or the command. The caller's lease has ended in any case, and
+/// nothing is left.
+#[tokio::test(start_paused = true)]
+async fn a_linger_without_an_answer_becomes_a_release() {
+    for fault in [Fault::LoseReply, Fault::LoseCommand, Fault::Unreachable] {
+        let (here, faults) = Locks::in_memory_with_faults();
+        let elsewhere = Locks::over(faults.store().clone());
+        let lease = lingering(&here).lock().await.unwrap();
+        faults.on(Step::Release).next(fault);
+        assert_eq!(lease.release().await.unwrap(), Released::Free, "{fault:?}");
+        let lease = elsewhere.mutex("a").try_lock().await.unwrap();
+        lease.release().await.unwrap();
+    }
+}
+
+/// The same for a lease that is dropped, and for a release that is dropped before its answer.
+#[tokio::test(start_paused = true)]
+async fn a_dropped_linger_leaves_nothing_held() {
+    let faults = [
+        Fault::LoseReply,
+        Fault::LoseCommand,
+        Fault::Unreachable,
+        Fault::Delay(Duration::from_millis(300)),
+        Fault::LoseReplyAfter(Duration::from_millis(300)),
+    ];
+    for fault in faults {
+        for is_dropped in [true, false] {
+            let (here, planned) = Locks::in_memory_with_faults();
+            let elsewhere = Locks::over(planned.store().clone());
+            let mutex = here.mutex("a").ttl(TTL).linger(Duration::from_secs(1));
+            let lease = mutex.lock().await.unwrap();
+            planned.on(Step::Release).next(fault);
+            if is_dropped {
+                drop(lease);
+            } else {
+                let mut release = Box::pin(lease.release());
+                let _ = leasehold_tests::polls::drop_after(1, &mut release).await;
+            }
+            let begun = Instant::now();
+            while elsewhere.inspect("a").await.unwrap().held > 0 {
+                sleep(Duration::from_millis(10)).await;
+                assert!(begun.elapsed() < Duration::from_secs(5), "{fault:?} {is_dropped}");
+            }
+        }
+    }
+}
+
+/// A refill that fails ends the lingering of the lock, and no lease.
+#[tokio::test(start_paused = true)]
+async fn a_refill_that_fails_or_is_late_repeats_no_token() {
+    for fault in [Fault::Unreachable, Fault::LoseReply, Fault::Delay(Duration::from_secs(2))] {
+        let (here, faults) = Locks::in_memory_with_faults();
+        let elsewhere = Locks::over(faults.store().clone());
+        let (mut last, mut granted) = (idle(&here).await, 0);
+        faults.on(Step::Renew).always(fault);
+        for _ in 0..500 {
+            let lease = lingering(&here).lock().await.unwrap();
+            assert!(fence(&lease) > last, "{fault:?}: {} after {last}", fence(&lease));
+            last = fence(&lease);
+            lease.release().await.unwrap();
+            granted += 1;
+        }
+        let lease = elsewhere.mutex("a").wait(Wait::Forever).lock().await.unwrap();
+        assert!(fence(&lease) > last, "{fault:?} after {granted}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn idle_leases_of_a_client_that_is_dropped_are_released() {
+    let (here, faults) = Locks::in_memory_with_faults();
+    let elsewhere = Locks::over(faults.store().clone());
+    idle(&here).await;
+    let permits = here.semaphore("s", 2).linger(LINGER);
+    permits.acquire().await.unwrap().release().await.unwrap();
+    drop(permits);
+    drop(here);
+    let begun = Instant::now();
+    for name in ["a", "s"] {
+        while elsewhere.inspect(name).await.unwrap().held > 0 {
+            sleep(Duration::from_millis(10)).await;
+            assert!(begun.elapsed() < Duration::from_secs(1), "{name} is left");
+        }
+    }
+}
+
+/// The store forgets the lock, and another client gets it. The process that had it idle may take it
+/// up until it hears of that, with a token that is older than the other's.
+#[tokio::test(start_paused = true)]
+async fn a_lease_that_the_store_forgot_is_taken_up_with_an_older_token_and_lost() {
+    let (here, faults) = Locks::in_memory_with_faults();
+    let elsewhere = Locks::over(faults.store().clone());
+    idle(&here).await;
+    assert!(faults.expire("a"));
+    let others = elsewhere.mutex("a").ttl(TTL).try_lock().await.unwrap();
+    let stale = lingering(&here).lock().await.unwrap();
+    assert!(fence(&stale) < fence(&others));
+    let lost = stale.renew().await;
+    assert!(matches!(lost, Err(LockError::Lost { .. })), "{lost:?}");
+    drop(stale);
+    sleep(Duration::from_millis(100)).await;
+    others.renew().await.unwrap();
+    let busy = lingering(&here).wait(Duration::ZERO).lock().await;
+    assert!(busy.is_err(), "{busy:?}");
+    others.release().await.unwrap();
+}
+
+/// After a release that is to free the lock, waiters of this process pass it on for one turn more.
+/// Then others have it, though waiters of this process keep coming.
+#[tokio::test(start_paused = true)]
+async fn a_lock_that_was_to_be_freed_is_not_passed_on_for_ever() {
+    for is_mutex in [true, false] {
+        let (here, faults) = Locks::in_memory_with_faults();
+        let elsewhere = Locks::over(faults.store().clone());
+        let acquire = move |locks: &Locks| {
+            let (mutex, permits) = (lingering(locks), locks.semaphore("s", 1));
+            let permits = permits.ttl(TTL).linger(LINGER).wait(Wait::Forever);
+            async move { if is_mutex { mutex.lock().await } else { permits.acquire().await } }
+        };
+        acquire(&here).await.unwrap().release().await.unwrap();
+        let lease = acquire(&here).await.unwrap();
+        let mut tasks = tokio::task::JoinSet::new();
+        for _ in 0..3 {
+            let here = here.clone();
+            tasks.spawn(async move {
+                loop {
+                    let lease = acquire(&here).await.unwrap();
+                    sleep(Duration::from_millis(1)).await;
+                    lease.release().await.unwrap();
+                }
+            });
+        }
+        sleep(Duration::from_millis(1)).await;
+        lease.release_now().await.unwrap();
+        let begun = Instant::now();
+        acquire(&elsewhere).await.unwrap().release().await.unwrap();
+        let took = begun.elapsed();
+        assert!(took < Duration::from_millis(100), "{took:?}, mutex: {is_mutex}");
+        tasks.shutdown().await;
+    }
+}
+
+/// What this client has taken by force, it does not take up.
+#[tokio::test(start_paused = true)]
+async fn an_idle_lease_ends_with_a_force_of_its_own_client_though_it_is_not_told() {
+    let (locks, faults) = Locks::in_memory_with_faults();
+    idle(&locks).await;
+    let rw = locks.rw_lock("r").ttl(TTL).linger(LINGER);
+    assert_eq!(rw.write().await.unwrap().release().await.unwrap(), Released::Lingers);
+    let permits = locks.semaphore("s", 2).ttl(TTL).linger(LINGER);
+    assert_eq!(permits.acquire().await.unwrap().release().await.unwrap(), Released::Lingers);
+    faults.store().hold_hints();
+    for name in ["a", "r", "s"] {
+        locks.force_release(name).await.unwrap();
+    }
+    lingering(&locks).lock().await.unwrap().renew().await.unwrap();
+    rw.write().await.unwrap().renew().await.unwrap();
+    permits.acquire().await.unwrap().renew().await.unwrap();
+}
+
+/// The server does not answer while a lease is idle. The client's timer does not spin.
+#[tokio::test(start_paused = true)]
+async fn an_unanswered_renewal_is_waited_for_without_haste() {
+    let (locks, faults) = Locks::in_memory_with_faults();
+    idle(&locks).await;
+    faults.on(Step::Renew).always(Fault::Hang);
+    let begun = Instant::now();
+    sleep(TTL).await;
+    let sent = faults.store().log().iter().filter(|sent| **sent == "linger").count();
+    assert!(sent <= 3, "{sent} in {:?}", begun.elapsed());
+}
+
+/// The whole process stands still past the TTL, and the timers with it.
+#[tokio::test(start_paused = true)]
+async fn an_idle_lease_is_not_taken_up_after_its_deadline() {
+    let (here, faults) = Locks::in_memory_with_faults();
+    let elsewhere = Locks::over(faults.store().clone());
+    for stands_still in [TTL / 2, TTL - Duration::from_millis(1), TTL, TTL * 3] {
+        let last = idle(&here).await;
+        tokio::time::advance(stands_still).await;
+        let lease = lingering(&here).lock().await.unwrap();
+        assert!(fence(&lease) > last);
+        lease.renew().await.unwrap();
+        lease.release_now().await.unwrap();
+    }
+    idle(&here).await;
+    tokio::time::advance(TTL * 2).await;
+    let others = elsewhere.mutex("a").try_lock().await.unwrap();
+    let busy = lingering(&here).try_lock().await;
+    assert!(matches!(busy, Err(LockError::Busy { .. })), "{busy:?}");
+    others.release().await.unwrap();
+}
+
+#[cfg(feature = "servers")]
+mod on_servers {
+    use std::process::Command;
+
+    use leasehold_tests::process::Process;
+    use leasehold_tests::server::{Server, signal};
+
+    use super::*;
+
+    async fn connected(server: &Server) -> Locks {
+        Locks::connect(&server.url()).await.unwrap()
+    }
+
+    /// Lets the lock linger. Nothing does before a connection for hints is open.
+    async fn idle(mutex: &Mutex) -> u64 {
+        loop {
+            let lease = mutex.lock().await.unwrap();
+            let last = fence(&lease);
+            if lease.release().await.unwrap() == Released::Lingers {
+                return last;
+            }
+            sleep(Duration::from_millis(10)).await;
+        }
+    }
+
+    fn worker(server: &Server, arguments: &[&str]) -> Process {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_worker"));
+        Process::start(command.arg(server.url()).args(arguments))
+    }
+
+    fn number(line: Option<String>, begins: &str) -> u64 {
+        let line = line.expect("a line");
+        let number = line.strip_prefix(begins).unwrap_or_else(|| panic!("{line}"));
+        number.trim().parse().expect("a number")
+    }
+
+    /// The process is stopped while its lease is idle, until another client has the lock. When it
+    /// goes on, it does not take the lease up.
+    #[tokio::test]
+    async fn a_process_that_is_stopped_past_the_ttl_does_not_take_its_idle_lease_up() {
+        let server = Server::start();
+        let locks = connected(&server).await;
+        let mut holder = worker(&server, &["linger", "a", "1500"]);
+        let last = number(holder.line(), "ready");
+        signal("-STOP", &holder.pid());
+        let begun = std::time::Instant::now();
+        let lease = locks.mutex("a").wait(Wait::Forever).lock().await.unwrap();
+        let took = begun.elapsed();
+        assert!(took <= Duration::from_millis(1_500) + ASK, "{took:?}");
+        assert!(fence(&lease) > last);
+        holder.go_on();
+        signal("-CONT", &holder.pid());
+        assert_eq!(holder.rest(), ["busy"]);
+        lease.renew().await.unwrap();
+        lease.release().await.unwrap();
+    }
+
+    /// The same, but the lock is free when it goes on.
+    #[tokio::test]
+    async fn a_process_that_was_stopped_asks_the_server() {
+        let server = Server::start();
+        let locks = connected(&server).await;
+        let mut holder = worker(&server, &["linger", "a", "1000"]);
+        number(holder.line(), "ready");
+        signal("-STOP", &holder.pid());
+        let lease = locks.mutex("a").wait(Wait::Forever).lock().await.unwrap();
+        let between = fence(&lease);
+        lease.release().await.unwrap();
+        holder.go_on();
+        signal("-CONT", &holder.pid());
+        let next = number(holder.rest().pop(), "held");
+        assert!(next > between, "{next} after {between}");
+    }
+
+    /// An empty server takes the place of the one before.
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn an_idle_lease_of_a_server_that_restarted_is_worth_nothing() {
+        for is_flushed in [false, true] {
+            let mut server = Server::start();
+            let (here, elsewhere) = (connected(&server).await, connected(&server).await);
+            let mutex = here.mutex("a").ttl(TTL).linger(LINGER);
+            let last = idle(&mutex).await;
+            if is_flushed {
+                let mut redis = server.redis().await;
+                redis::cmd("FLUSHALL").exec_async(&mut redis).await.unwrap();
+            } else {
+                let port = server.port();
+                server.kill().await;
+                drop(server);
+                server = Server::start_on(port);
+            }
+            let others = elsewhere.mutex("a").ttl(TTL).wait(TTL).lock().await.unwrap();
+            assert!(fence(&others) > last);
+            // Until it hears of that, by its renewal after a third of the TTL, it may take the
+            // lease up.
+            let begun = Instant::now();
+            while let Ok(stale) = mutex.try_lock().await {
+                assert!(fence(&stale) < fence(&others), "{is_flushed}");
+                assert!(begun.elapsed() < TTL / 2, "{is_flushed}: it lingers for ever");
+                let _ = stale.release().await;
+                sleep(Duration::from_millis(20)).await;
+            }
+            println!("flushed {is_flushed}: stale for {:?}", begun.elapsed());
+            others.renew().await.unwrap();
+            others.release().await.unwrap();
+        }
+    }
+
+    /// Hints are cut off while the lease is idle. The waiter elsewhere has it soon all the same.
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn a_waiter_gets_an_idle_lease_whose_client_has_lost_its_hints() {
+        let ttl = Duration::from_secs(6);
+        for is_try in [false, true] {
+            let server = Server::start();
+            let (here, elsewhere) = (connected(&server).await, connected(&server).await);
+            let last = idle(&here.mutex("a").ttl(ttl).linger(LINGER)).await;
+            let mut kill = redis::cmd("CLIENT");
+            kill.arg(&["KILL", "TYPE", "pubsub"]);
+            kill.exec_async(&mut server.redis().await).await.unwrap();
+            let begun = Instant::now();
+            let lease = if is_try {
+                loop {
+                    if let Ok(lease) = elsewhere.mutex("a").try_lock().await {
+                        break lease;
+                    }
+                    sleep(Duration::from_millis(10)).await;
+                }
+            } else {
+                elsewhere.mutex("a").wait(Wait::Forever).lock().await.unwrap()
+            };
+            let took = begun.elapsed();
+            println!("try {is_try}: after {took:?}");
+            assert!(fence(&lease) > last);
+            assert!(took <= ttl / 3 + ASK, "{is_try}: {took:?}");
+        }
+    }
+
+    /// Its runtime ends while leases are idle, and the client stays in a static.
+    #[test]
+    fn idle_leases_end_with_their_runtime_or_soon_after() {
+        let server = Server::start();
+        let looking = tokio::runtime::Runtime::new().unwrap();
+        for has_client in [false, true] {
+            let users = tokio::runtime::Runtime::new().unwrap();
+            let locks = users.block_on(async {
+                let locks = connected(&server).await;
+                super::on_servers::idle(&locks.mutex("a").ttl(TTL).linger(TTL * 2)).await;
+                locks
+            });
+            let kept = has_client.then_some(locks);
+            drop(users);
+            let begun = std::time::Instant::now();
+            looking.block_on(async {
+                let others = connected(&server).await;
+                others
+                    .mutex("a")
+                    .wait(Wait::Forever)
+                    .lock()
+                    .await
+                    .unwrap()
+                    .release()
+                    .await
+                    .unwrap();
+            });
+            println!("client is there: {has_client}; free after {:?}", begun.elapsed());
+            assert!(
+                begun.elapsed() < Duration::from_secs(1),
+                "{has_client}: {:?}",
+                begun.elapsed()
+            );
+            drop(kept);
+        }
+    }
+
+    /// A process ends while many leases are idle. None of them is left.
+    #[test]
+    fn idle_leases_end_with_their_process() {
+        let looking = tokio::runtime::Runtime::new().unwrap();
+        for how in ["main", "static"] {
+            let server = Server::start();
+            let mut process = worker(&server, &["drop-lingering", "300", how]);
+            let lingering = number(process.line(), "ready");
+            assert!(lingering > 200, "{how}: {lingering}");
+            assert!(process.is_success());
+            let left = looking.block_on(async {
+                let locks = connected(&server).await;
+                let mut left = 0;
+                for n in 0..300 {
+                    left += locks.inspect(format!("lingers:{n}")).await.unwrap().held;
+                }
+                left
+            });
+            assert_eq!(left, 0, "{how}");
+        }
+    }
+
+    /// Six clients, and connections that are cut: the histories of `contention` with leases that
+    /// always linger, and readers and writers.
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn readers_and_writers_that_linger_exclude_each_other() {
+        use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+
+        let server = Server::start();
+        let (inside, token) = (Arc::<AtomicI64>::default(), Arc::<AtomicU64>::default());
+        let mut work = tokio::task::JoinSet::new();
+        for _ in 0..4 {
+            let locks = connected(&server).await;
+            let (inside, token) = (inside.clone(), token.clone());
+            work.spawn(async move {
+                let mut served = 0;
+                for _ in 0..150 {
+                    let linger = Duration::from_millis(fastrand::u64(..200));
+                    let lock = locks.rw_lock("r").wait(Wait::Forever).linger(linger);
+                    let writes = fastrand::u32(..4) == 0;
+                    let lease = if writes { lock.write().await } else { lock.read().await };
+                    let Ok(lease) = lease else { continue };
+                    if lease.is_held() {
+                        let weight = if writes { 1_000 } else { 1 };
+                        let before = inside.fetch_add(weight, Ordering::SeqCst);
+                        let may = if writes { before == 0 } else { before < 1_000 };
+                        assert!(may, "beside {before}");
+                        if writes {
+                            let last = token.fetch_max(fence(&lease), Ordering::SeqCst);
+                            assert!(last < fence(&lease), "{lease:?} after {last}");
+                        }
+                        tokio::task::yield_now().await;
+                        inside.fetch_sub(weight, Ordering::SeqCst);
+                        served += 1;
+                    }
+                    if fastrand::bool() {
+                        let _ = lease.release().await;
+                    }
+                    if fastrand::u32(..8) == 0 {
+                        sleep(Duration::from_millis(fastrand::u64(..30))).await;
+                    }
+                }
+                served
+            });
+        }
+        let mut redis = server.redis().await;
+        let nemesis = tokio::spawn(async move {
+            loop {
+                sleep(Duration::from_millis(300)).await;
+                for of in ["normal", "pubsub"] {
+                    let mut kill = redis::cmd("CLIENT");
+                    kill.arg(&["KILL", "TYPE", of, "SKIPME", "yes"]);
+                    kill.exec_async(&mut redis).await.unwrap();
+                }
+            }
+        });
+        let served: u32 = work.join_all().await.into_iter().sum();
+        nemesis.abort();
+        println!("{served} served");
+        assert!(served > 300, "{served}");
+        let observer = connected(&server).await;
+        let begun = Instant::now();
+        observer.rw_lock("r").wait(TTL * 2).write().await.unwrap().release().await.unwrap();
+        println!("free after {:?}", begun.elapsed());
+    }
+}
