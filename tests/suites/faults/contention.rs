@@ -173,6 +173,10 @@ impl Store for Twice {
         })
     }
 
+    fn can_linger(&self, request: &Request) -> bool {
+        self.0.can_linger(request)
+    }
+
     fn linger(&self, request: &Request, in_use: bool) -> Option<StoreFuture<Lingering>> {
         let (first, second) = (self.0.linger(request, in_use)?, self.0.linger(request, in_use)?);
         // A waiter may have come between the two, or the lease may have ended.
