@@ -60,7 +60,7 @@ async fn a_recall_is_repeated_with_the_next_ask() {
     sleep(Duration::from_millis(100)).await;
     faults.store().drop_hints();
     let begun = Instant::now();
-    waiter.await.unwrap().unwrap();
+    drop(waiter.await.unwrap().unwrap());
     assert!(begun.elapsed() <= ASK, "{:?}", begun.elapsed());
 }
 
@@ -73,7 +73,7 @@ async fn a_waiter_has_the_lock_at_the_end_of_a_linger_that_nobody_recalls() {
     assert_eq!(mutex.lock().await.unwrap().release().await.unwrap(), Released::Lingers);
     faults.store().hold_hints();
     let begun = Instant::now();
-    elsewhere.mutex("a").wait(Wait::Forever).lock().await.unwrap();
+    drop(elsewhere.mutex("a").wait(Wait::Forever).lock().await.unwrap());
     assert!(begun.elapsed() <= Duration::from_millis(500) + ASK, "{:?}", begun.elapsed());
 }
 
@@ -264,7 +264,8 @@ async fn an_idle_lease_ends_with_a_force_of_its_own_client_though_it_is_not_told
     assert_eq!(permits.acquire().await.unwrap().release().await.unwrap(), Released::Lingers);
     faults.store().hold_hints();
     for name in ["a", "r", "s"] {
-        locks.force_release(name).await.unwrap();
+        let forced = locks.force_release(name).await.unwrap();
+        assert!(matches!(forced, leasehold::Forced::Released { .. }), "{forced:?}");
     }
     lingering(&locks).lock().await.unwrap().renew().await.unwrap();
     rw.write().await.unwrap().renew().await.unwrap();
@@ -450,7 +451,7 @@ mod on_servers {
             let users = tokio::runtime::Runtime::new().unwrap();
             let locks = users.block_on(async {
                 let locks = connected(&server).await;
-                super::on_servers::idle(&locks.mutex("a").ttl(TTL).linger(TTL * 2)).await;
+                idle(&locks.mutex("a").ttl(TTL).linger(TTL * 2)).await;
                 locks
             });
             let kept = has_client.then_some(locks);

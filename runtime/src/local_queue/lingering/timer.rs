@@ -121,9 +121,10 @@ impl super::super::queue::LocalQueue {
             let linger = turn.linger.as_ref()?;
             let ends = linger.idle_since? + linger.lasts;
             // Until a renewal is answered, the next is not due.
-            let renewal = match linger.is_refilling {
-                true => now + UNANSWERED,
-                false => turn.handoff.as_ref()?.renewal_due()?,
+            let renewal = if linger.is_refilling {
+                now + UNANSWERED
+            } else {
+                turn.handoff.as_ref()?.renewal_due()?
             };
             Some(ends.min(renewal))
         });

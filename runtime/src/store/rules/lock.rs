@@ -91,7 +91,7 @@ pub(in crate::store) fn inspect(
     };
     let is_marked = |id: RequestId| match &record.status {
         Status::One { mark, .. } => *mark != Mark::None,
-        _ => lock.marks.contains_key(&id.client()),
+        _ => lock.holders.marks.contains_key(&id.client()),
     };
     let holder = |id: RequestId, how: &Demand, until: Time| {
         let token = how.kind.is_fenced().then_some(record.token);
