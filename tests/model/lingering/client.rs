@@ -24,6 +24,7 @@ pub(super) enum Phase {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub(super) struct Client {
     pub(super) phase: Phase,
     pub(super) id: RequestId,
