@@ -76,13 +76,13 @@ impl Likeness {
             (
                 Answer::Adoption(Adoption::Adopted { token: memory }),
                 Answer::Adoption(Adoption::Adopted { token: redis }),
-            ) => self.same_token(name, *memory, *redis),
-            (Answer::Adoption(memory), Answer::Adoption(redis)) => memory == redis,
-            (Answer::Ended(memory), Answer::Ended(redis)) => memory == redis,
-            (
+            )
+            | (
                 Answer::Lingering(Some(Lingering::Kept { token: memory })),
                 Answer::Lingering(Some(Lingering::Kept { token: redis })),
             ) => self.same_token(name, *memory, *redis),
+            (Answer::Adoption(memory), Answer::Adoption(redis)) => memory == redis,
+            (Answer::Ended(memory), Answer::Ended(redis)) => memory == redis,
             (Answer::Lingering(memory), Answer::Lingering(redis)) => memory == redis,
             (Answer::Cancelled(memory), Answer::Cancelled(redis))
             | (Answer::IsHeld(memory), Answer::IsHeld(redis))
