@@ -260,10 +260,10 @@ impl Lease {
                 match Box::pin(asking.settle()).await {
                     Ok(ended) => {
                         self.rest = Rest::Nothing;
-                        self.local().count_out(true);
+                        self.local().count_out(!matches!(ended, Some(Ended::NotHeld(_))));
                         return match ended {
                             None => Ok(Released::Lingers),
-                            Some(Ended::NotHeld(reason)) => Err(self.lost_by(reason)),
+                            Some(Ended::NotHeld(reason)) => Err(self.lost_on_store(reason).await),
                             Some(_) => {
                                 self.client().keeper.cancel_late_grant(self.local());
                                 Ok(Released::Free)
@@ -292,9 +292,7 @@ impl Lease {
                         Ended::Kept => Ok(Released::Kept),
                         Ended::StillHeld(left) => Ok(Released::StillHeld(left)),
                         Ended::NotHeld(reason) if !is_unconfirmed || !was_held => {
-                            let request = &self.local().request;
-                            let reason = loss_reason(&self.client().store, request, reason).await;
-                            Err(self.lost_by(reason))
+                            Err(self.lost_on_store(reason).await)
                         }
                         // Not held after a release that had no answer, and not known
                         // to be lost before: that one did it.
@@ -354,6 +352,12 @@ impl Lease {
 
     fn check(&self, step: Step) -> Result<(), LockError> {
         self.client().check_not_forked(step, self.key())
+    }
+
+    /// The error of a lease that the store does not hold any more.
+    async fn lost_on_store(&self, reason: LossReason) -> LockError {
+        let request = &self.local().request;
+        self.lost_by(loss_reason(&self.client().store, request, reason).await)
     }
 
     fn lost_by(&self, reason: LossReason) -> LockError {

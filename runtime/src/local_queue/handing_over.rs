@@ -70,34 +70,27 @@ impl LocalQueues {
         let request = &local.request;
         let name = name(&request.key, request.kind, request.owner.as_ref());
         let spec = (request.kind, request.owner.clone());
-        let waiter = {
+        let now = self.now();
+        let (waiter, is_short, is_checked) = {
             let mut queues = self.lock();
             let queue = queues.by_name.get_mut(&name)?;
-            let now = self.now();
             if let Some(waiter) = queue.next_in_turn(turn, &spec, request.ttl, now) {
                 let running = queue.turns.find(turn)?;
                 running.left -= 1;
                 running.handoff = Some(Handoff::new(&self.client, local, times));
                 queue.last_activity = now;
-                Ok((waiter, running.is_short(now)))
-            } else {
+                (Some(waiter), running.is_short(now), true)
+            } else if lingers && self.may_linger() {
                 let handoff = || Handoff::new(&self.client, local, times);
-                if !lingers || !self.may_linger() {
-                    return None;
-                }
                 let is_short = queue.let_linger(turn, handoff, now)?;
-                Err((is_short, queue.is_checked, now))
+                (None, is_short, queue.is_checked)
+            } else {
+                return None;
             }
         };
-        let (waiter, is_short) = match waiter {
-            Ok((waiter, is_short)) => (Some(waiter), is_short),
-            Err((is_short, is_checked, now)) => {
-                if !is_checked {
-                    self.check_later(&name, now);
-                }
-                (None, is_short)
-            }
-        };
+        if !is_checked {
+            self.check_later(&name, now);
+        }
         if is_short {
             self.refill(name.clone(), turn, request);
         }
