@@ -119,7 +119,8 @@ impl Mutex {
         let campaign = self.clone().wait(Wait::Forever);
         let shutdown = &self.shared().client.keeper.shutdown;
         loop {
-            let lease = match campaign.lock().await {
+            // Boxed: it is seldom, and the work has no room for it.
+            let lease = match Box::pin(campaign.lock()).await {
                 Ok(lease) => lease,
                 Err(error) if error.is_store_failure() => {
                     tracing::warn!(error = %Quiet(&error), "leader election: lock store unavailable; retrying");

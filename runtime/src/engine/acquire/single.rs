@@ -56,31 +56,19 @@ async fn acquire_since(
     let mut backoff = Backoff::of(&*client.store, begun, options.wait);
     let ttl = options.first_ttl();
     let mut acquisition = if backoff.is_try() {
-        // An owner that holds the lock may enter it again past all waiters; the store decides
-        // that.
-        let entry =
-            if spec.may_reenter() { TryEntry::Ask } else { shared.queues.try_enter(&spec, ttl) };
-        let admission = match entry {
-            TryEntry::Ask => None,
-            TryEntry::Idle(idle) => match lease_of(shared, idle, &options) {
-                Some(lease) => return Ok(lease),
-                None => None,
-            },
-            // The answer is on its way, as that of a release would be.
-            TryEntry::Soon(waiter) => {
-                let wait = Wait::For(SOON);
-                Box::pin(wait_for_admission(&client.keeper.shutdown, waiter, wait)).await?
-            }
-            TryEntry::Busy => {
-                // The time until a release is unknown, but a lease of this TTL would end by then.
-                let (key, retry_after) = (spec.key, options.ttl);
-                return Err(LockError::Busy { key, retry_after, kept: false });
-            }
+        let soon = match try_enter(shared, &spec, ttl, &options)? {
+            Entered::Leased(lease) => return Ok(lease),
+            Entered::Waits(waiter) => Some(waiter),
+            Entered::Asks(()) => None,
         };
-        if let Some(mut admission) = admission
-            && let Some(lease) = take_up(shared, &mut admission, &options)
-        {
-            return Ok(lease);
+        // The answer is on its way, as that of a release would be.
+        if let Some(waiter) = soon {
+            let admission = wait_for_admission(&client.keeper.shutdown, waiter, Wait::For(SOON));
+            if let Some(mut admission) = Box::pin(admission).await?
+                && let Some(lease) = take_up(shared, &mut admission, &options)
+            {
+                return Ok(lease);
+            }
         }
         Acquisition {
             shared,
@@ -88,25 +76,22 @@ async fn acquire_since(
             admission: None,
         }
     } else {
-        let mut admission = loop {
-            match shared.queues.enter(&spec, ttl) {
-                Entry::Idle(idle) => {
-                    if let Some(lease) = lease_of(shared, idle, &options) {
-                        return Ok(lease);
-                    }
-                }
-                Entry::Admitted(admission) => break admission,
-                Entry::Waiter(waiter) => {
-                    // Boxed, like the later wait for hints: an acquisition that does not wait
-                    // has no room for either.
-                    let admission =
-                        wait_for_admission(&client.keeper.shutdown, waiter, options.wait);
-                    let Some(admission) = Box::pin(admission).await? else {
-                        backoff.note_waited(client.store.now());
-                        return Err(backoff.timed_out(spec.key));
-                    };
-                    break admission;
-                }
+        let entered = match enter(shared, &spec, ttl, &options) {
+            Entered::Leased(lease) => return Ok(lease),
+            Entered::Asks(admission) => Ok(admission),
+            Entered::Waits(waiter) => Err(waiter),
+        };
+        let mut admission = match entered {
+            Ok(admission) => admission,
+            Err(waiter) => {
+                // Boxed, like the later wait for hints: an acquisition that does not wait has
+                // no room for either.
+                let admission = wait_for_admission(&client.keeper.shutdown, waiter, options.wait);
+                let Some(admission) = Box::pin(admission).await? else {
+                    backoff.note_waited(client.store.now());
+                    return Err(backoff.timed_out(spec.key));
+                };
+                admission
             }
         };
         if let Some(lease) = take_up(shared, &mut admission, &options) {
@@ -125,6 +110,59 @@ async fn acquire_since(
 
 /// How long a try waits to hear whether a lease that was just released stays in this process.
 const SOON: Duration = Duration::from_secs(1);
+
+/// How an acquisition begins in this process.
+enum Entered<A> {
+    /// It has an idle lease.
+    Leased(Lease),
+    /// It asks the store.
+    Asks(A),
+    Waits(Waiter),
+}
+
+/// Enters the local queue. Without awaits: an acquisition has no room for what it may find there.
+fn enter(
+    shared: &Arc<Shared>,
+    spec: &RequestSpec,
+    ttl: Duration,
+    options: &Options,
+) -> Entered<Admission> {
+    loop {
+        match shared.queues.enter(spec, ttl) {
+            Entry::Idle(idle) => {
+                if let Some(lease) = lease_of(shared, idle, options) {
+                    return Entered::Leased(lease);
+                }
+            }
+            Entry::Admitted(admission) => return Entered::Asks(admission),
+            Entry::Waiter(waiter) => return Entered::Waits(waiter),
+        }
+    }
+}
+
+/// Looks into the local queue, for an acquisition that does not wait.
+fn try_enter(
+    shared: &Arc<Shared>,
+    spec: &RequestSpec,
+    ttl: Duration,
+    options: &Options,
+) -> Result<Entered<()>, LockError> {
+    // An owner that holds the lock may enter it again past all waiters; the store decides that.
+    if spec.may_reenter() {
+        return Ok(Entered::Asks(()));
+    }
+    match shared.queues.try_enter(spec, ttl) {
+        TryEntry::Ask => Ok(Entered::Asks(())),
+        TryEntry::Idle(idle) => {
+            Ok(lease_of(shared, idle, options).map_or(Entered::Asks(()), Entered::Leased))
+        }
+        TryEntry::Soon(waiter) => Ok(Entered::Waits(waiter)),
+        // The time until a release is unknown, but a lease of this TTL would end by then.
+        TryEntry::Busy => {
+            Err(LockError::Busy { key: spec.key.clone(), retry_after: options.ttl, kept: false })
+        }
+    }
+}
 
 /// The lease that was handed over in this process, or was idle. If there is none, the admission
 /// is one to ask the store.
