@@ -34,6 +34,7 @@ macro_rules! cases {
             the_store_hands_over_instead_if_others_wait,
             the_store_recalls_once_and_repeats_for_the_first_waiter,
             a_lease_that_ended_does_not_linger,
+            a_recall_ends_with_the_last_lease,
             a_permit_that_was_used_for_longer_than_its_ttl_is_recalled,
             permits_that_are_used_all_the_time_are_recalled,
             an_idle_mutex_is_shown,
@@ -359,6 +360,27 @@ pub(super) async fn the_store_recalls_once_and_repeats_for_the_first_waiter(
     assert!(matches!(answer, Attempt::Recalled { .. }), "{answer:?}");
     assert!(cancelled(backend, &holder).await);
     granted(backend, &client.mutex(LONG)).await;
+}
+
+/// A client is not asked to release what it no longer has.
+pub(super) async fn a_recall_ends_with_the_last_lease(backend: &impl Backend) {
+    let (client, others) = (Client::new(), Client::new());
+    for is_forced in [false, true] {
+        let permit = client.permit(1, LONG);
+        granted(backend, &permit).await;
+        assert_eq!(kept(backend, &permit).await, 0);
+        if is_forced {
+            let forced = backend.store().force_release(&permit.key).await.unwrap();
+            assert!(matches!(forced, Forced::Released { held: 1, .. }), "{forced:?}");
+        } else {
+            assert_eq!(released(backend, &permit).await, Ended::Released);
+        }
+        let next = others.permit(1, LONG);
+        granted(backend, &next).await;
+        let refused = acquire(backend, &others.permit(1, LONG)).await;
+        assert!(matches!(refused, Attempt::Busy { .. }), "{is_forced}: {refused:?}");
+        assert_eq!(released(backend, &next).await, Ended::Released);
+    }
 }
 
 pub(super) async fn a_lease_that_ended_does_not_linger(backend: &impl Backend) {

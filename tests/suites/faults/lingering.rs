@@ -442,6 +442,26 @@ mod on_servers {
         }
     }
 
+    /// Somebody overwrites the record of a writer, whose lease is then to linger.
+    #[tokio::test]
+    async fn a_lease_that_lingers_leaves_a_foreign_string_alone() {
+        let server = Server::start();
+        let locks = connected(&server).await;
+        let lock = locks.rw_lock("r").ttl(TTL).linger(LINGER);
+        while lock.write().await.unwrap().release().await.unwrap() != Released::Lingers {}
+        lock.write().await.unwrap().release_now().await.unwrap();
+        // Its release asks the server whether it may stay.
+        let lease = lock.write().await.unwrap();
+        let mut redis = server.redis().await;
+        let (key, foreign) = ("leasehold:lock:{r}", "x".repeat(100));
+        redis::cmd("SET").arg(key).arg(&foreign).exec_async(&mut redis).await.unwrap();
+        let _ = lease.release().await;
+        drop(lock);
+        locks.shutdown().await;
+        let left: String = redis::cmd("GET").arg(key).query_async(&mut redis).await.unwrap();
+        assert_eq!(left, foreign);
+    }
+
     /// Its runtime ends while leases are idle, and the client stays in a static.
     #[test]
     fn idle_leases_end_with_their_runtime_or_soon_after() {
