@@ -23,8 +23,20 @@ pub(super) enum Phase {
     Dead,
 }
 
+/// The turn of a lease that lingers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Turn {
+    /// The server lets the lease stay.
+    pub(super) may_stay: bool,
+    pub(super) is_recalled: bool,
+    pub(super) is_refilling: bool,
+}
+
+impl Turn {
+    pub(super) const NONE: Self = Self { may_stay: false, is_recalled: false, is_refilling: false };
+}
+
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub(super) struct Client {
     pub(super) phase: Phase,
     pub(super) id: RequestId,
@@ -37,10 +49,7 @@ pub(super) struct Client {
     pub(super) token: u8,
     /// The last token that it may use.
     pub(super) last_token: u8,
-    /// The server has let its lease linger before.
-    pub(super) may_stay: bool,
-    pub(super) is_recalled: bool,
-    pub(super) is_refilling: bool,
+    pub(super) turn: Turn,
 
     /// The commands on its connection, which run in this order.
     pub(super) requests: Vec<Sent>,
@@ -65,9 +74,7 @@ impl Client {
             window: 0,
             token: 0,
             last_token: 0,
-            may_stay: false,
-            is_recalled: false,
-            is_refilling: false,
+            turn: Turn::NONE,
             requests: Vec::new(),
             answers: Vec::new(),
             refills: Vec::new(),
@@ -123,7 +130,7 @@ impl Client {
         self.phase = Phase::Resting;
         self.position = None;
         (self.window, self.token, self.last_token) = (0, 0, 0);
-        (self.may_stay, self.is_recalled, self.is_refilling) = (false, false, false);
+        self.turn = Turn::NONE;
     }
 
     pub(super) const fn awaits_answer(&self) -> bool {

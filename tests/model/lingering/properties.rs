@@ -39,7 +39,7 @@ pub(super) fn all() -> Vec<Property<Lingering>> {
             state.clients.iter().all(|it| it.rounds == 0 && it.phase == Phase::Resting)
         }),
         Property::sometimes("a lease is taken up here", |model: &Lingering, state: &State| {
-            let is_taken_up = |it: &Client| it.may_stay && it.phase == Phase::Holding;
+            let is_taken_up = |it: &Client| it.turn.may_stay && it.phase == Phase::Holding;
             model.rounds == [1; 2] || state.clients.iter().any(is_taken_up)
         }),
     ]

@@ -91,7 +91,7 @@ impl Model for Lingering {
                 let client = &mut state.clients[at];
                 let in_use = self.mistake != Mistake::RefillReleases;
                 let command = Command::Linger { in_use };
-                client.is_refilling = true;
+                client.turn.is_refilling = true;
                 client.refills.push(Sent { id: client.id, command, is_awaited: true });
             }
             Action::RunRefill(at) => {
@@ -194,9 +194,10 @@ impl Lingering {
             }
             _ => {}
         }
-        let is_in_turn = client.may_stay && matches!(client.phase, Phase::Holding | Phase::Idle);
+        let is_in_turn =
+            client.turn.may_stay && matches!(client.phase, Phase::Holding | Phase::Idle);
         let is_short = client.last_token <= client.token + 1;
-        let may_refill = !client.is_recalled && !client.is_refilling && is_short;
+        let may_refill = !client.turn.is_recalled && !client.turn.is_refilling && is_short;
         if is_in_turn && may_refill && client.rounds > 0 {
             actions.push(Action::Refill(at));
         }
@@ -261,12 +262,12 @@ impl Lingering {
             (Phase::Asking, Answer::Refused) => client.phase = Phase::Refused,
             (Phase::Lingers, Answer::Kept { last_token, window }) => {
                 (client.last_token, client.window) = (last_token, window);
-                client.may_stay = true;
-                if client.is_recalled && self.mistake != Mistake::ForgetsEarlyRecall {
+                client.turn.may_stay = true;
+                if client.turn.is_recalled && self.mistake != Mistake::ForgetsEarlyRecall {
                     client.end_idle();
                 } else {
                     client.phase = Phase::Idle;
-                    client.is_recalled = false;
+                    client.turn.is_recalled = false;
                 }
             }
             _ => client.finish(),
@@ -284,25 +285,26 @@ impl Lingering {
         let may_stay = has_token || self.mistake == Mistake::TokensBeyondBlock;
         if !has_window && !revives {
             client.release();
-        } else if client.may_stay && !client.is_recalled && may_stay {
+        } else if client.turn.may_stay && !client.turn.is_recalled && may_stay {
             client.phase = Phase::Idle;
             if revives {
                 client.window = window;
             }
         } else {
             // The turn before ends, and a new one begins with the question.
-            (client.is_recalled, client.may_stay) = (false, false);
+            (client.turn.is_recalled, client.turn.may_stay) = (false, false);
             client.phase = Phase::Lingers;
             client.send(Command::Linger { in_use: false });
         }
     }
 
     fn refilled(&self, client: &mut Client, id: RequestId, answer: Answer) {
-        let is_in_turn = client.may_stay && matches!(client.phase, Phase::Holding | Phase::Idle);
+        let is_in_turn =
+            client.turn.may_stay && matches!(client.phase, Phase::Holding | Phase::Idle);
         if client.id != id || !is_in_turn {
             return;
         }
-        client.is_refilling = false;
+        client.turn.is_refilling = false;
         match answer {
             Answer::Kept { last_token, .. } => {
                 client.last_token = client.last_token.max(last_token);
@@ -316,7 +318,7 @@ impl Lingering {
         match client.phase {
             Phase::Idle if self.mistake == Mistake::IgnoresRecall => {}
             Phase::Idle => client.end_idle(),
-            Phase::Lingers | Phase::Holding => client.is_recalled = true,
+            Phase::Lingers | Phase::Holding => client.turn.is_recalled = true,
             _ => {}
         }
     }

@@ -272,16 +272,15 @@ async fn an_idle_lease_ends_with_a_force_of_its_own_client_though_it_is_not_told
     permits.acquire().await.unwrap().renew().await.unwrap();
 }
 
-/// The server does not answer while a lease is idle. The client's timer does not spin.
+/// The server does not answer while a lease is idle.
 #[tokio::test(start_paused = true)]
-async fn an_unanswered_renewal_is_waited_for_without_haste() {
+async fn an_unanswered_renewal_of_an_idle_lease_is_sent_once() {
     let (locks, faults) = Locks::in_memory_with_faults();
     idle(&locks).await;
     faults.on(Step::Renew).always(Fault::Hang);
-    let begun = Instant::now();
     sleep(TTL).await;
     let sent = faults.store().log().iter().filter(|sent| **sent == "linger").count();
-    assert!(sent <= 3, "{sent} in {:?}", begun.elapsed());
+    assert!(sent <= 2, "{sent}");
 }
 
 /// The whole process stands still past the TTL, and the timers with it.
@@ -289,7 +288,7 @@ async fn an_unanswered_renewal_is_waited_for_without_haste() {
 async fn an_idle_lease_is_not_taken_up_after_its_deadline() {
     let (here, faults) = Locks::in_memory_with_faults();
     let elsewhere = Locks::over(faults.store().clone());
-    for stands_still in [TTL / 2, TTL.saturating_sub(Duration::from_millis(1)), TTL, TTL * 3] {
+    for stands_still in [TTL / 2, TTL * 9 / 10, TTL, TTL * 3] {
         let last = idle(&here).await;
         tokio::time::advance(stands_still).await;
         let lease = lingering(&here).lock().await.unwrap();
@@ -453,7 +452,7 @@ mod on_servers {
         // Its release asks the server whether it may stay.
         let lease = lock.write().await.unwrap();
         let mut redis = server.redis().await;
-        let (key, foreign) = ("leasehold:lock:{r}", "x".repeat(100));
+        let (key, foreign) = ("leasehold:lock:{r}", "0".repeat(100));
         redis::cmd("SET").arg(key).arg(&foreign).exec_async(&mut redis).await.unwrap();
         let _ = lease.release().await;
         drop(lock);
@@ -534,7 +533,7 @@ mod on_servers {
             let locks = connected(&server).await;
             let (inside, token) = (inside.clone(), token.clone());
             work.spawn(async move {
-                let mut grants = 0;
+                let mut times = 0;
                 for _ in 0..150 {
                     let linger = Duration::from_millis(fastrand::u64(..200));
                     let lock = locks.rw_lock("r").wait(Wait::Forever).linger(linger);
@@ -552,7 +551,7 @@ mod on_servers {
                         }
                         tokio::task::yield_now().await;
                         inside.fetch_sub(weight, Ordering::SeqCst);
-                        grants += 1;
+                        times += 1;
                     }
                     if fastrand::bool() {
                         let _ = lease.release().await;
@@ -561,7 +560,7 @@ mod on_servers {
                         sleep(Duration::from_millis(fastrand::u64(..30))).await;
                     }
                 }
-                grants
+                times
             });
         }
         let mut redis = server.redis().await;
@@ -575,10 +574,10 @@ mod on_servers {
                 }
             }
         });
-        let grants: u32 = work.join_all().await.into_iter().sum();
+        let times: u32 = work.join_all().await.into_iter().sum();
         nemesis.abort();
-        println!("{grants} grants");
-        assert!(grants > 300, "{grants}");
+        println!("{times} served");
+        assert!(times > 300, "{times}");
         let observer = connected(&server).await;
         let begun = Instant::now();
         observer.rw_lock("r").wait(TTL * 2).write().await.unwrap().release().await.unwrap();
