@@ -1,6 +1,7 @@
 //! The guard of an acquired lock, and how it ends.
 
 mod handle;
+mod release;
 mod released;
 mod renew;
 mod run;
@@ -14,14 +15,12 @@ pub use self::released::Released;
 use super::shared::Shared;
 use super::ticket::Ticket;
 use crate::client::Client;
-use crate::core::error::{LockError, LossReason, Outcome, Step};
+use crate::core::error::{LockError, LossReason, Step};
 use crate::core::fence::Fence;
 use crate::core::key::LockKey;
 use crate::core::options::Options;
-use crate::keeper::loss_reason;
-use crate::local_queue::{Asking, TurnId};
+use crate::local_queue::TurnId;
 use crate::state::lease::{Grant, LocalLease};
-use crate::store::Ended;
 
 /// How often a release, or a renewal by hand, is sent before it fails.
 const TRIES: u32 = 3;
@@ -201,147 +200,6 @@ impl Lease {
         Ok(ticket)
     }
 
-    /// Releases the lock, and waits for the store's answer.
-    ///
-    /// If the lock is handed over to another task of this process, the store is not asked.
-    /// Then this process's own clock says whether the lease was held to the end. The same
-    /// holds if the lock [lingers](crate::Mutex::linger) in this process. Then it is not free
-    /// on the server; [`release_now`](Self::release_now) frees it.
-    ///
-    /// # Errors
-    ///
-    /// - [`LockError::Lost`] if the lease had ended before: the work was not protected to
-    ///   its end.
-    /// - [`LockError::Store`] if the store failed three times, or refuses the client. The
-    ///   keeper goes on trying until the TTL is over.
-    /// - [`LockError::Quorum`] on a quorum, if too few servers agreed because too many of
-    ///   them failed. The keeper goes on trying until the TTL is over.
-    ///
-    /// # Cancel safety
-    ///
-    /// Safe: dropping the future drops the lease in it, and the keeper releases the lock.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use leasehold::Released;
-    ///
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), leasehold::LockError> {
-    /// # let locks = leasehold::Locks::in_memory();
-    /// let lease = locks.mutex("order:42").lock().await?;
-    /// assert_eq!(lease.release().await?, Released::Free);
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub async fn release(mut self) -> Result<Released, LockError> {
-        self.check(Step::Release)?;
-        let was_held = self.stop();
-        if !was_held && let Some(reason) = self.local().loss() {
-            return Err(self.lost_by(reason));
-        }
-        let (mut tries_left, mut is_unconfirmed) = (TRIES, false);
-        if was_held {
-            match self.hand_over() {
-                Some(true) => {
-                    // The next may be waiting for this thread.
-                    tokio::task::yield_now().await;
-                    return Ok(Released::Free);
-                }
-                Some(false) => {
-                    // Otherwise a loop that never waits would keep its thread.
-                    tokio::task::consume_budget().await;
-                    return Ok(Released::Lingers);
-                }
-                None => {}
-            }
-            if let Some(asking) = self.begin_lingering() {
-                // Boxed: a release that does not ask has no room for it.
-                match Box::pin(asking.settle()).await {
-                    Ok(ended) => {
-                        self.rest = Rest::Nothing;
-                        self.local().count_out(!matches!(ended, Some(Ended::NotHeld(_))));
-                        return match ended {
-                            None => Ok(Released::Lingers),
-                            Some(Ended::NotHeld(reason)) => Err(self.lost_on_store(reason).await),
-                            Some(_) => {
-                                self.client().keeper.cancel_late_grant(self.local());
-                                Ok(Released::Free)
-                            }
-                        };
-                    }
-                    Err(error) => is_unconfirmed = error.outcome == Outcome::Unknown,
-                }
-            }
-        }
-        loop {
-            tries_left -= 1;
-            let answer = self.client().store.release(&self.local().request, self.local().keep());
-            // A task of this process that asks from now on is behind this release.
-            self.end_turn();
-            match answer.await {
-                Err(error) if error.is_passing && tries_left > 0 => {
-                    is_unconfirmed |= error.outcome == Outcome::Unknown;
-                }
-                Err(error) => return Err(LockError::store(Step::Release, self.key(), error)),
-                Ok(answer) => {
-                    self.rest = Rest::Nothing;
-                    self.client().keeper.cancel_late_grant(self.local());
-                    self.local().count_out(!matches!(answer, Ended::NotHeld(_)));
-                    return match answer {
-                        Ended::Kept => Ok(Released::Kept),
-                        Ended::StillHeld(left) => Ok(Released::StillHeld(left)),
-                        Ended::NotHeld(reason) if !is_unconfirmed || !was_held => {
-                            Err(self.lost_on_store(reason).await)
-                        }
-                        // Not held after a release that had no answer, and not known
-                        // to be lost before: that one did it.
-                        Ended::Released | Ended::NotHeld(_) => Ok(Released::Free),
-                    };
-                }
-            }
-        }
-    }
-
-    /// Releases the lock on the server, also if it would [linger](crate::Mutex::linger) in
-    /// this process. Otherwise it does what [`release`](Self::release) does.
-    ///
-    /// # Errors
-    ///
-    /// - [`LockError::Lost`] if the lease had ended before: the work was not protected to
-    ///   its end.
-    /// - [`LockError::Store`] if the store failed three times, or refuses the client. The
-    ///   keeper goes on trying until the TTL is over.
-    /// - [`LockError::Quorum`] on a quorum, if too few servers agreed because too many of
-    ///   them failed. The keeper goes on trying until the TTL is over.
-    ///
-    /// # Cancel safety
-    ///
-    /// Safe: dropping the future drops the lease in it, and the keeper releases the lock.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use std::time::Duration;
-    /// use leasehold::Released;
-    ///
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), leasehold::LockError> {
-    /// # let locks = leasehold::Locks::in_memory();
-    /// let cart = locks.mutex("cart:42").linger(Duration::from_secs(2));
-    /// assert_eq!(cart.lock().await?.release().await?, Released::Lingers);
-    /// assert_eq!(cart.lock().await?.release_now().await?, Released::Free);
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub async fn release_now(mut self) -> Result<Released, LockError> {
-        self.linger = Duration::ZERO;
-        if let Some(turn) = self.turn {
-            self.shared.queues.stop_lingering(&self.local().request, turn);
-        }
-        self.release().await
-    }
-
     fn client(&self) -> &Client {
         &self.shared.client
     }
@@ -354,53 +212,8 @@ impl Lease {
         self.client().check_not_forked(step, self.key())
     }
 
-    /// The error of a lease that the store does not hold any more.
-    async fn lost_on_store(&self, reason: LossReason) -> LockError {
-        let request = &self.local().request;
-        self.lost_by(loss_reason(&self.client().store, request, reason).await)
-    }
-
     fn lost_by(&self, reason: LossReason) -> LockError {
         LockError::Lost { key: self.key().clone(), reason }
-    }
-
-    /// Hands a lease that has just ended to the next waiter in this process. If nobody waits,
-    /// it may stay here, idle: then it gives false. `None` if it is to be released instead.
-    fn hand_over(&mut self) -> Option<bool> {
-        let local = self.local();
-        let (queues, lingers) = (&self.shared.queues, !self.linger.is_zero());
-        let next = |turn| queues.hand_over(turn, local, local.times_to_hand_over()?, lingers);
-        let next = self.turn.and_then(next)?;
-        // Before others are woken, whatever that does.
-        (self.turn, self.rest) = (None, Rest::Nothing);
-        self.local().count_out(true);
-        Some(next.wake())
-    }
-
-    /// Asks the store whether a lease that has just ended may stay with this process.
-    fn begin_lingering(&mut self) -> Option<Asking> {
-        if self.linger.is_zero() {
-            return None;
-        }
-        let asking = self.shared.queues.begin_lingering(self.local(), self.turn, self.linger)?;
-        self.turn = None;
-        Some(asking)
-    }
-
-    /// Leaves a lease that has just ended to this process. False if it is to be released.
-    fn leave_here(&mut self) -> bool {
-        if self.hand_over().is_some() {
-            return true;
-        }
-        let Some(asking) = self.begin_lingering() else { return false };
-        let (local, keeper) = (self.local().clone(), self.client().keeper.clone());
-        self.client().keeper.run(Box::pin(async move {
-            match asking.settle().await {
-                Ok(_) => local.count_out(true),
-                Err(_) => keeper.release_later(&local, true),
-            }
-        }));
-        true
     }
 
     fn end_turn(&mut self) {

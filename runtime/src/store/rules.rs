@@ -28,6 +28,7 @@ mod holders;
 mod kinds;
 mod limits;
 mod lock;
+mod mark;
 mod multi_holder;
 mod mutex;
 mod queue;

@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 
 use super::demand::Demand;
 use super::limits::BATCH;
-use super::state::ClientMark;
+use super::mark::ClientMark;
 use super::time::Time;
 use crate::store::{ClientId, Owner, RequestId};
 

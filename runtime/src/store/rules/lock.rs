@@ -4,7 +4,8 @@
 use super::context::Context;
 use super::demand::Demand;
 use super::limits::{BATCH, GRACE};
-use super::state::{LockState, Mark, Record, Status};
+use super::mark::Mark;
+use super::state::{LockState, Record, Status};
 use super::time::Time;
 use crate::core::fence::Fence;
 use crate::store::inspection::MOST;

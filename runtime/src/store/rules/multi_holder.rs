@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use super::context::Context;
 use super::demand::Demand;
+use super::mark::{ClientMark, Mark};
 use super::serve::{Served, serve, settle};
-use super::state::{ClientMark, LockState, Mark, Record, Status, busy};
+use super::state::{LockState, Record, Status, busy};
 use super::time::Time;
 use crate::core::error::LossReason;
 use crate::store::{

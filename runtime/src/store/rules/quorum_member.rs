@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use super::context::Context;
 use super::demand::Demand;
+use super::mark::Mark;
 use super::multi_holder;
-use super::state::{Intent, LockState, Mark, Record, Status, busy};
+use super::state::{Intent, LockState, Record, Status, busy};
 use crate::store::{Attempt, Kind, Repaired, Request};
 
 /// Votes on a reader or a writer. A writer that is refused leaves its mark for `again`, and

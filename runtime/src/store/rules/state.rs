@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::counters::Token;
 use super::demand::Demand;
 use super::holders::Holders;
+use super::mark::Mark;
 use super::queue::Queue;
 use super::time::Time;
 use crate::store::{Attempt, ClientId, LockKind, RequestId};
@@ -19,13 +20,6 @@ pub(in crate::store) struct LockState {
     pub(super) queue: Queue,
     pub(super) forced: Forced,
     pub(super) intent: Option<Intent>,
-}
-
-/// Until when a client may keep a lease without using it.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct ClientMark {
-    pub(super) mark: Mark,
-    pub(super) until: Time,
 }
 
 #[derive(Clone, Debug)]
@@ -58,17 +52,6 @@ pub(super) enum Status {
     },
     /// Any other lock. The set of holders says who holds it.
     Many,
-}
-
-/// What the client of a mutex may do after it has stopped using it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Mark {
-    /// It releases the mutex.
-    None,
-    /// It may keep the mutex.
-    Lingers,
-    /// It was asked to release the mutex.
-    Recalled,
 }
 
 /// The mark of a refused writer that is coming back. It keeps new readers out.
