@@ -25,7 +25,7 @@ impl Participant {
     }
 
     pub(crate) fn is_ours(&self) -> bool {
-        matches!(self, Self::Contender(Contender::Ours))
+        matches!(self, Self::Contender(Contender::Ours | Contender::OursLingering))
     }
 
     /// The process that does this work.

@@ -28,7 +28,8 @@ struct Round {
 pub(crate) async fn run(bench: &mut Bench, title: String) -> Result<(), Failure> {
     let server = Watched::start().await?;
     pairs(bench, &server, title).await?;
-    others(bench, &server).await
+    others(bench, &server).await?;
+    super::linger_processes::run(bench).await
 }
 
 /// Acquire and release by tasks with keys of their own.

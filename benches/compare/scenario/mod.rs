@@ -7,6 +7,7 @@ mod hot;
 mod instructions;
 mod layer;
 mod linger;
+mod linger_processes;
 mod pairs;
 mod processes;
 mod quorum;
