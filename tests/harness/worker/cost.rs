@@ -134,6 +134,30 @@ pub(super) async fn cycles(url: &str, count: usize) -> Result<(), Failure> {
     say(memory_before, tasks_before).await
 }
 
+/// Lets this many mutexes linger for a moment, each under a new name.
+#[tokio::main(flavor = "current_thread")]
+pub(super) async fn lingered(url: &str, count: usize) -> Result<(), Failure> {
+    let locks = Locks::connect(url).await?;
+    let (tasks_before, tenth, mut memory_before) = (tasks(), count / 10, 0);
+    for range in [0..tenth, tenth..count] {
+        let mut work = JoinSet::new();
+        for task in 0..AT_ONCE {
+            let (locks, numbers) = (locks.clone(), range.clone().skip(task).step_by(AT_ONCE));
+            work.spawn(async move {
+                for n in numbers {
+                    let mutex = locks.mutex(format!("once:{n}")).linger(Duration::from_millis(5));
+                    for _ in 0..3 {
+                        mutex.lock().await?.release().await?;
+                    }
+                }
+                Ok(())
+            });
+        }
+        memory_before = memory_after(work, memory_before).await?;
+    }
+    say(memory_before, tasks_before).await
+}
+
 /// Two clients, each of four tasks, take turns at one mutex, this many times in all.
 #[tokio::main(flavor = "current_thread")]
 pub(super) async fn contended(url: &str, count: usize) -> Result<(), Failure> {

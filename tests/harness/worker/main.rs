@@ -37,6 +37,7 @@ fn main() -> Result<(), Failure> {
         [url, "run", key, ttl_ms] => stopped::run(url, key, ttl_ms.parse()?),
         [url, "many", count, ttl_ms] => cost::many(url, count.parse()?, ttl_ms.parse()?),
         [url, "cycles", count] => cost::cycles(url, count.parse()?),
+        [url, "lingered", count] => cost::lingered(url, count.parse()?),
         [url, "contended", count] => cost::contended(url, count.parse()?),
         [url, "count", key, times] => count(url, key, times.parse()?),
         [url, "permit", key, limit, ttl_ms] => permit(url, key, limit.parse()?, ttl_ms.parse()?),

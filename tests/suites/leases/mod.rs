@@ -7,6 +7,8 @@ mod cancel;
 mod cost;
 #[cfg(target_os = "linux")]
 mod leaks;
+#[cfg(target_os = "linux")]
+mod lingering;
 mod shutdown;
 mod standstill;
 mod unreachable;
