@@ -8,7 +8,7 @@ mod run;
 
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 pub use self::handle::{LeaseHandle, LeaseState};
 pub use self::released::Released;
@@ -88,13 +88,16 @@ impl Lease {
     }
 
     /// The lease of a grant, or nothing if it has ended by now. Then the grant is taken
-    /// back, and because nobody has worked under it, `hold_at_least` does not apply.
+    /// back, and because nobody has worked under it, `hold_at_least` does not apply. Its turn
+    /// ends with it.
     pub(crate) fn unless_over(
         shared: &Arc<Shared>,
         granted: Grant,
+        turn: Option<TurnId>,
         options: &Options,
     ) -> Option<Self> {
         let mut lease = Self::new(shared, granted, options);
+        lease.turn = turn;
         if lease.is_held() {
             return Some(lease);
         }
@@ -190,7 +193,7 @@ impl Lease {
     /// - [`LockError::Unsupported`] on a quorum. The lease is released.
     pub fn detach(mut self) -> Result<Ticket, LockError> {
         let ticket = Ticket::of(self.local(), &*self.client().store)?;
-        if !self.stop()
+        if !self.stop(self.client().store.now())
             && let Some(reason) = self.local().loss_so_far()
         {
             return Err(self.lost_by(reason));
@@ -223,8 +226,8 @@ impl Lease {
     }
 
     /// Ends the renewals. Returns false if the lease was lost before.
-    fn stop(&self) -> bool {
-        let was_held = self.local().begin_release();
+    fn stop(&self, now: Instant) -> bool {
+        let was_held = self.local().begin_release(now);
         self.client().keeper.forget(self.local());
         was_held
     }
@@ -237,8 +240,9 @@ impl Drop for Lease {
             if self.client().keeper.check_not_forked().is_err() {
                 return;
             }
-            let was_held = self.stop();
-            if self.rest == Rest::TakeBack || !was_held || !self.leave_here() {
+            let now = self.client().store.now();
+            let was_held = self.stop(now);
+            if self.rest == Rest::TakeBack || !was_held || !self.leave_here(now) {
                 self.client().keeper.release_later(self.local(), self.rest == Rest::Release);
             }
         }

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::handoff::Handoff;
 use super::queue::{AdmissionState, Admitted};
 use super::queues::LocalQueues;
 use super::spec::{LeaseSpec, QueueName};
@@ -36,7 +35,8 @@ impl Admission {
         let AdmissionState::InTurn(turn) = self.admitted.state else { return None };
         self.admitted.state = AdmissionState::Served;
         let handoff = self.queues.take_up(&self.name, turn);
-        let Some((grant, activity)) = handoff.and_then(Handoff::into_grant) else {
+        let grant = handoff.and_then(|handoff| handoff.into_grant(self.queues.now()));
+        let Some((grant, activity)) = grant else {
             self.ask_instead();
             return None;
         };

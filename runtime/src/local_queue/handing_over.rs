@@ -70,7 +70,7 @@ impl LocalQueues {
         let request = &local.request;
         let name = name(&request.key, request.kind, request.owner.as_ref());
         let spec = (request.kind, request.owner.clone());
-        let now = self.now();
+        let now = times.sent;
         let (waiter, is_short, is_checked) = {
             let mut queues = self.lock();
             let queue = queues.by_name.get_mut(&name)?;

@@ -78,9 +78,9 @@ impl Handoff {
     }
 
     /// The grant, from now on. The caller makes a lease of it, and drops the guard after that.
-    pub(super) fn into_grant(mut self) -> Option<(Grant, ActivityGuard)> {
+    pub(super) fn into_grant(mut self, now: Instant) -> Option<(Grant, ActivityGuard)> {
         let (request, activity) = (self.request.take()?, self.activity.take()?);
-        let times = GrantTimes { sent: self.client.store.now(), ..self.times };
+        let times = GrantTimes { sent: now, ..self.times };
         Some((Grant { request, fence: self.fence, times }, activity))
     }
 }

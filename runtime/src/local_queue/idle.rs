@@ -19,7 +19,7 @@ impl LocalQueue {
             let idle = self.turns.find(id).filter(|turn| turn.is_idle());
             if let Some(turn) = idle {
                 turn.handoff.as_ref().filter(|handoff| handoff.is_for(spec, ttl, now))?;
-                let (grant, activity) = turn.handoff.take()?.into_grant()?;
+                let (grant, activity) = turn.handoff.take()?.into_grant(now)?;
                 turn.linger.as_mut()?.idle_since = None;
                 self.idle.pop_back();
                 return Some(TakenUp { grant, turn: id, activity });

@@ -38,10 +38,13 @@ impl LocalQueues {
     pub(crate) fn begin_lingering(
         self: &Arc<Self>,
         local: &LocalLease,
+        times: GrantTimes,
         turn: Option<TurnId>,
         lasts: Duration,
     ) -> Option<Asking> {
-        let times = local.times_to_hand_over().filter(|_| !lasts.is_zero() && self.may_linger())?;
+        if !self.may_linger() {
+            return None;
+        }
         let request = local.request.clone();
         let name = name(&request.key, request.kind, request.owner.as_ref());
         let now = self.now();
@@ -70,8 +73,13 @@ impl LocalQueues {
             );
             id
         };
-        let asking =
-            Asking::new((self, name.clone(), id), request, local.fence, times, subscription);
+        let asking = Asking::new(
+            (self, name.clone(), id),
+            request,
+            local.fence,
+            times.unanswered_since,
+            subscription,
+        );
         if asking.is_none() {
             self.end_asking(&name, id);
         }
@@ -168,16 +176,11 @@ impl LocalQueues {
     pub(crate) fn stop_lingering(self: &Arc<Self>, request: &Request, id: TurnId) {
         let name = name(&request.key, request.kind, request.owner.as_ref());
         let ends = self.now() + TURN;
-        let was_recalled = self.change(&name, None, |queue| {
+        let is_recalled = self.change(&name, None, |queue| {
             let turn = queue.turns.find(id)?;
-            let linger = turn.linger.as_mut()?;
-            let was_recalled = std::mem::replace(&mut linger.is_recalled, true);
-            if !was_recalled {
-                turn.ends = ends;
-            }
-            Some(was_recalled)
+            turn.recall(ends).then_some(())
         });
-        if was_recalled == Some(false) {
+        if is_recalled.is_some() {
             self.end_later(&name, id, ends);
         }
     }
@@ -207,11 +210,9 @@ impl LocalQueues {
             lingers = !found.is_empty();
             for id in found {
                 let Some(turn) = queue.turns.find(id) else { continue };
-                let Some(linger) = &mut turn.linger else { continue };
-                if linger.idle_since.is_some() {
+                if turn.is_idle() {
                     ended.extend(queue.turns.end(id));
-                } else if !std::mem::replace(&mut linger.is_recalled, true) {
-                    turn.ends = turn.ends.min(now + TURN);
+                } else if turn.recall(now + TURN) {
                     in_use.push(id);
                 }
             }

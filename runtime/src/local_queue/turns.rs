@@ -49,6 +49,17 @@ impl Turn {
         self.linger.as_ref().is_some_and(|linger| linger.idle_since.is_some())
     }
 
+    /// Makes a lingering turn an ordinary one, which ends at this time at the latest. False if it
+    /// does not linger, or was recalled before.
+    pub(super) fn recall(&mut self, ends: Instant) -> bool {
+        let Some(linger) = &mut self.linger else { return false };
+        let is_first = !std::mem::replace(&mut linger.is_recalled, true);
+        if is_first {
+            self.ends = self.ends.min(ends);
+        }
+        is_first
+    }
+
     /// Returns true, once, if more tokens or more time are to be asked for in the background.
     pub(super) fn is_short(&mut self, now: Instant) -> bool {
         let left = self.left;

@@ -1,7 +1,7 @@
 //! Entering a local queue, and waiting in it.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::sync::oneshot;
 use tokio::time::sleep;
@@ -40,10 +40,14 @@ pub(crate) enum TryEntry {
 
 impl LocalQueues {
     /// Enters a lock's queue, for a lease of this TTL.
-    pub(crate) fn enter(self: &Arc<Self>, request: &RequestSpec, ttl: Duration) -> Entry {
+    pub(crate) fn enter(
+        self: &Arc<Self>,
+        request: &RequestSpec,
+        ttl: Duration,
+        now: Instant,
+    ) -> Entry {
         let name = name(&request.key, request.kind, request.owner.as_ref());
         let spec = (request.kind, request.owner.clone());
-        let now = self.now();
         // Dropped after the lock.
         let mut unsuitable = Vec::new();
         let mut queues = self.lock();
@@ -68,9 +72,13 @@ impl LocalQueues {
     }
 
     /// Looks for an idle lease, for an acquisition that does not wait.
-    pub(crate) fn try_enter(self: &Arc<Self>, request: &RequestSpec, ttl: Duration) -> TryEntry {
+    pub(crate) fn try_enter(
+        self: &Arc<Self>,
+        request: &RequestSpec,
+        ttl: Duration,
+        now: Instant,
+    ) -> TryEntry {
         let name = name(&request.key, request.kind, request.owner.as_ref());
-        let now = self.now();
         let mut queues = self.lock();
         let Some(queue) = queues.by_name.get_mut(&name) else { return TryEntry::Ask };
         if !queue.waiting.is_empty() {

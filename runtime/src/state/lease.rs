@@ -144,9 +144,9 @@ impl LocalLease {
 
     /// The times for the next holder in this process, once this holder has ended the lease.
     /// `None` if the lease is to be released instead.
-    pub(crate) fn times_to_hand_over(&self) -> Option<GrantTimes> {
+    pub(crate) fn times_to_hand_over(&self, now: Instant) -> Option<GrantTimes> {
         let is_sure = !self.is_suspect() && !self.shutdown.has_begun();
-        self.deadlines.times_to_hand_over(self.store.now()).filter(|_| is_sure)
+        self.deadlines.times_to_hand_over(now).filter(|_| is_sure)
     }
 
     pub(crate) fn deadline(&self) -> Instant {
@@ -164,10 +164,15 @@ impl LocalLease {
     /// Returns true while it is held, by the local clock alone. Once the deadline was seen to
     /// have passed, no answer brings the lease back.
     pub(crate) fn is_held(&self) -> bool {
+        self.phase.is_held() && self.is_held_at(self.store.now())
+    }
+
+    /// The same, for a caller that has just read the store's clock.
+    fn is_held_at(&self, now: Instant) -> bool {
         if !self.phase.is_held() {
             return false;
         }
-        if self.store.now() >= self.deadline() {
+        if now >= self.deadline() {
             let reason = if self.is_final() { LossReason::MaxHold } else { LossReason::Expired };
             self.lose(reason);
         } else if self.shutdown.is_over() {
@@ -242,7 +247,7 @@ impl LocalLease {
             if reason != LossReason::ShutDown {
                 self.count_out(false);
             }
-            telemetry::ended(self.request.kind, || self.age(), Some(reason));
+            telemetry::ended(self.request.kind, || self.age(self.store.now()), Some(reason));
             tracing::warn!(%reason, "a lease was lost");
             tracing::debug!(key = %self.request.key, "the lease that was lost");
         }
@@ -250,17 +255,17 @@ impl LocalLease {
 
     /// Begins its release: it is neither held nor lost from now on. False if it was lost
     /// before.
-    pub(crate) fn begin_release(&self) -> bool {
-        let has_begun = self.is_held() && self.phase.begin_release();
+    pub(crate) fn begin_release(&self, now: Instant) -> bool {
+        let has_begun = self.is_held_at(now) && self.phase.begin_release();
         if has_begun {
             self.changed.notify_waiters();
-            telemetry::ended(self.request.kind, || self.age(), None);
+            telemetry::ended(self.request.kind, || self.age(now), None);
         }
         has_begun
     }
 
-    fn age(&self) -> Duration {
-        self.store.now().saturating_duration_since(self.deadlines.start)
+    fn age(&self, now: Instant) -> Duration {
+        now.saturating_duration_since(self.deadlines.start)
     }
 }
 
@@ -332,7 +337,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_released_lease_is_never_lost() {
         let local = local();
-        assert!(local.begin_release());
+        assert!(local.begin_release(local.store.now()));
         let lost = tokio::time::timeout(Duration::from_secs(60), local.lost()).await;
         assert!(lost.is_err());
         assert!(!local.is_held());

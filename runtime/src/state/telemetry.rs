@@ -13,6 +13,21 @@ use std::time::Duration;
 use crate::core::error::{LockError, LossReason};
 use crate::store::Kind;
 
+/// A metric of one kind of lock. All labels are constants, so it allocates and hashes nothing
+/// while no recorder is installed.
+#[cfg(feature = "metrics")]
+macro_rules! of_kind {
+    ($metric:ident, $name:literal, $kind:expr) => {
+        match $kind {
+            Kind::Mutex => metrics::$metric!($name, "kind" => "mutex"),
+            Kind::Reentrant => metrics::$metric!($name, "kind" => "reentrant_mutex"),
+            Kind::Semaphore { .. } => metrics::$metric!($name, "kind" => "semaphore"),
+            Kind::Read => metrics::$metric!($name, "kind" => "read"),
+            Kind::Write => metrics::$metric!($name, "kind" => "write"),
+        }
+    };
+}
+
 #[cfg(feature = "metrics")]
 fn label(kind: Kind) -> &'static str {
     match kind {
@@ -33,8 +48,8 @@ pub(crate) fn acquired<T>(
     #[cfg(feature = "metrics")]
     match result {
         Ok(_) => {
-            metrics::counter!("leasehold_acquired_total", "kind" => label(kind)).increment(1);
-            metrics::histogram!("leasehold_wait_seconds", "kind" => label(kind)).record(waited());
+            of_kind!(counter, "leasehold_acquired_total", kind).increment(1);
+            of_kind!(histogram, "leasehold_wait_seconds", kind).record(waited());
         }
         Err(error) => {
             let reason = if error.is_held_by_another() { "held" } else { "failed" };
@@ -48,7 +63,7 @@ pub(crate) fn acquired<T>(
 pub(crate) fn ended(kind: Kind, held: impl FnOnce() -> Duration, loss: Option<LossReason>) {
     #[cfg(feature = "metrics")]
     {
-        metrics::histogram!("leasehold_hold_seconds", "kind" => label(kind)).record(held());
+        of_kind!(histogram, "leasehold_hold_seconds", kind).record(held());
         if let Some(reason) = loss {
             let reason = match reason {
                 LossReason::Expired => "expired",
@@ -66,7 +81,7 @@ pub(crate) fn ended(kind: Kind, held: impl FnOnce() -> Duration, loss: Option<Lo
 /// Counts a lease that was taken up without the store.
 pub(crate) fn granted_locally(kind: Kind) {
     #[cfg(feature = "metrics")]
-    metrics::counter!("leasehold_local_grants_total", "kind" => label(kind)).increment(1);
+    of_kind!(counter, "leasehold_local_grants_total", kind).increment(1);
 }
 
 /// Counts a lock that another client wanted while this one kept it.

@@ -74,8 +74,12 @@ impl Adopting {
             let asked = within(limit, pin!(self.ask())).await;
             let error = match asked.unwrap_or_else(Err) {
                 Ok(Adoption::Adopted { token }) => {
-                    let lease =
-                        Lease::unless_over(shared, self.take_grant(token), &self.ticket.options);
+                    let lease = Lease::unless_over(
+                        shared,
+                        self.take_grant(token),
+                        None,
+                        &self.ticket.options,
+                    );
                     // The answer came after the lease had ended: this process or the network
                     // stood still.
                     return lease.ok_or(LockError::Lost { key, reason: LossReason::Expired });

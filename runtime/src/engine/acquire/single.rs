@@ -56,7 +56,7 @@ async fn acquire_since(
     let mut backoff = Backoff::of(&*client.store, begun, options.wait);
     let ttl = options.first_ttl();
     let mut acquisition = if backoff.is_try() {
-        let soon = match try_enter(shared, &spec, ttl, &options)? {
+        let soon = match try_enter(shared, &spec, ttl, &options, begun)? {
             Entered::Leased(lease) => return Ok(lease),
             Entered::Waits(waiter) => Some(waiter),
             Entered::Asks(()) => None,
@@ -76,7 +76,7 @@ async fn acquire_since(
             admission: None,
         }
     } else {
-        let entered = match enter(shared, &spec, ttl, &options) {
+        let entered = match enter(shared, &spec, ttl, &options, begun) {
             Entered::Leased(lease) => return Ok(lease),
             Entered::Asks(admission) => Ok(admission),
             Entered::Waits(waiter) => Err(waiter),
@@ -126,9 +126,10 @@ fn enter(
     spec: &RequestSpec,
     ttl: Duration,
     options: &Options,
+    now: Instant,
 ) -> Entered<Admission> {
     loop {
-        match shared.queues.enter(spec, ttl) {
+        match shared.queues.enter(spec, ttl, now) {
             Entry::Idle(idle) => {
                 if let Some(lease) = lease_of(shared, idle, options) {
                     return Entered::Leased(lease);
@@ -146,12 +147,13 @@ fn try_enter(
     spec: &RequestSpec,
     ttl: Duration,
     options: &Options,
+    now: Instant,
 ) -> Result<Entered<()>, LockError> {
     // An owner that holds the lock may enter it again past all waiters; the store decides that.
     if spec.may_reenter() {
         return Ok(Entered::Asks(()));
     }
-    match shared.queues.try_enter(spec, ttl) {
+    match shared.queues.try_enter(spec, ttl, now) {
         TryEntry::Ask => Ok(Entered::Asks(())),
         TryEntry::Idle(idle) => {
             Ok(lease_of(shared, idle, options).map_or(Entered::Asks(()), Entered::Leased))
@@ -177,13 +179,9 @@ fn take_up(shared: &Arc<Shared>, admission: &mut Admission, options: &Options) -
 /// The lease of a grant that this process had before. `None` if it is over.
 fn lease_of(shared: &Arc<Shared>, taken: TakenUp, options: &Options) -> Option<Lease> {
     let TakenUp { grant, turn, activity: _activity } = taken;
-    let request = grant.request.clone();
-    let Some(mut lease) = Lease::unless_over(shared, grant, options) else {
-        shared.queues.end_turn(&request, turn);
-        return None;
-    };
-    telemetry::granted_locally(request.kind);
-    lease.have_turn(Some(turn));
+    let kind = grant.request.kind;
+    let lease = Lease::unless_over(shared, grant, Some(turn), options)?;
+    telemetry::granted_locally(kind);
     Some(lease)
 }
 
@@ -282,7 +280,7 @@ fn lease(
     grant: Grant,
     options: &Options,
 ) -> Option<Lease> {
-    let Some(mut lease) = Lease::unless_over(shared, grant, options) else {
+    let Some(mut lease) = Lease::unless_over(shared, grant, None, options) else {
         pending.start_anew();
         return None;
     };

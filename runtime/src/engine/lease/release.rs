@@ -1,12 +1,14 @@
 //! Releasing a lease: to the store, to the next waiter of this process, or to nobody yet.
 
-use std::time::Duration;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use super::{Lease, Released, Rest, TRIES};
 use crate::core::error::{LockError, LossReason, Outcome, Step};
-use crate::keeper::loss_reason;
+use crate::keeper::{Keeper, loss_reason};
 use crate::local_queue::Asking;
-use crate::store::Ended;
+use crate::state::lease::LocalLease;
+use crate::store::{Ended, StoreError};
 
 impl Lease {
     /// Releases the lock, and waits for the store's answer.
@@ -44,13 +46,14 @@ impl Lease {
     /// ```
     pub async fn release(mut self) -> Result<Released, LockError> {
         self.check(Step::Release)?;
-        let was_held = self.stop();
+        let now = self.client().store.now();
+        let was_held = self.stop(now);
         if !was_held && let Some(reason) = self.local().loss() {
             return Err(self.lost_by(reason));
         }
         let (mut tries_left, mut is_unconfirmed) = (TRIES, false);
         if was_held {
-            match self.hand_over() {
+            match self.hand_over(now) {
                 Some(true) => {
                     // The next may be waiting for this thread.
                     tokio::task::yield_now().await;
@@ -63,19 +66,15 @@ impl Lease {
                 }
                 None => {}
             }
-            if let Some(asking) = self.begin_lingering() {
+            if let Some(asking) = self.begin_lingering(now) {
                 // Boxed: a release that does not ask has no room for it.
-                match Box::pin(asking.settle()).await {
+                match Box::pin(settle(asking, self.local(), &self.client().keeper)).await {
                     Ok(ended) => {
                         self.rest = Rest::Nothing;
-                        self.local().count_out(!matches!(ended, Some(Ended::NotHeld(_))));
                         return match ended {
                             None => Ok(Released::Lingers),
                             Some(Ended::NotHeld(reason)) => Err(self.lost_on_store(reason).await),
-                            Some(_) => {
-                                self.client().keeper.cancel_late_grant(self.local());
-                                Ok(Released::Free)
-                            }
+                            Some(_) => Ok(Released::Free),
                         };
                     }
                     Err(error) => is_unconfirmed = error.outcome == Outcome::Unknown,
@@ -158,11 +157,10 @@ impl Lease {
 
     /// Hands a lease that has just ended to the next waiter in this process. If nobody waits,
     /// it may stay here, idle: then it gives false. `None` if it is to be released instead.
-    fn hand_over(&mut self) -> Option<bool> {
-        let local = self.local();
-        let (queues, lingers) = (&self.shared.queues, !self.linger.is_zero());
-        let next = |turn| queues.hand_over(turn, local, local.times_to_hand_over()?, lingers);
-        let next = self.turn.and_then(next)?;
+    fn hand_over(&mut self, now: Instant) -> Option<bool> {
+        let (turn, local) = (self.turn?, self.local());
+        let times = local.times_to_hand_over(now)?;
+        let next = self.shared.queues.hand_over(turn, local, times, !self.linger.is_zero())?;
         // Before others are woken, whatever that does.
         (self.turn, self.rest) = (None, Rest::Nothing);
         self.local().count_out(true);
@@ -170,28 +168,44 @@ impl Lease {
     }
 
     /// Asks the store whether a lease that has just ended may stay with this process.
-    fn begin_lingering(&mut self) -> Option<Asking> {
+    fn begin_lingering(&mut self, now: Instant) -> Option<Asking> {
         if self.linger.is_zero() {
             return None;
         }
-        let asking = self.shared.queues.begin_lingering(self.local(), self.turn, self.linger)?;
+        let times = self.local().times_to_hand_over(now)?;
+        let (queues, lasts) = (&self.shared.queues, self.linger);
+        let asking = queues.begin_lingering(self.local(), times, self.turn, lasts)?;
         self.turn = None;
         Some(asking)
     }
 
     /// Leaves a lease that has just ended to this process. False if it is to be released.
-    pub(super) fn leave_here(&mut self) -> bool {
-        if self.hand_over().is_some() {
+    pub(super) fn leave_here(&mut self, now: Instant) -> bool {
+        if self.hand_over(now).is_some() {
             return true;
         }
-        let Some(asking) = self.begin_lingering() else { return false };
+        let Some(asking) = self.begin_lingering(now) else { return false };
         let (local, keeper) = (self.local().clone(), self.client().keeper.clone());
         self.client().keeper.run(Box::pin(async move {
-            match asking.settle().await {
-                Ok(_) => local.count_out(true),
-                Err(_) => keeper.release_later(&local, true),
+            if settle(asking, &local, &keeper).await.is_err() {
+                keeper.release_later(&local, true);
             }
         }));
         true
     }
+}
+
+/// Waits until the store has said whether a lease stays with this process, and notes how it
+/// ended if it does not. An error leaves the release to the caller.
+async fn settle(
+    asking: Asking,
+    local: &Arc<LocalLease>,
+    keeper: &Keeper,
+) -> Result<Option<Ended>, StoreError> {
+    let ended = asking.settle().await?;
+    local.count_out(!matches!(ended, Some(Ended::NotHeld(_))));
+    if ended.is_some() {
+        keeper.cancel_late_grant(local);
+    }
+    Ok(ended)
 }

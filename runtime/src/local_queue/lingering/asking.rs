@@ -21,7 +21,8 @@ pub(crate) struct Asking {
     turn: TurnId,
     request: Request,
     fence: Option<Fence>,
-    times: GrantTimes,
+    /// When the first ask for the lease was sent that got no answer, if there was one.
+    unanswered_since: Option<Instant>,
     sent: Instant,
     /// In a store where each lock needs a subscription, it comes before the command.
     subscribing: Option<StoreFuture<Subscription>>,
@@ -38,7 +39,7 @@ impl Asking {
         (queues, name, turn): (&Arc<LocalQueues>, QueueName, TurnId),
         request: Request,
         fence: Option<Fence>,
-        times: GrantTimes,
+        unanswered_since: Option<Instant>,
         subscription: Option<Subscription>,
     ) -> Option<Self> {
         let store = &queues.client.store;
@@ -56,7 +57,7 @@ impl Asking {
             turn,
             request,
             fence,
-            times,
+            unanswered_since,
             sent,
             subscribing,
             subscription,
@@ -89,17 +90,10 @@ impl Asking {
             return Err(no_hints());
         };
         let answer = command.await;
-        if let Err(error) = &answer
-            && error.outcome == Outcome::Unknown
-        {
-            // It may still arrive, and would make an ended lease last longer: the caller's
-            // release comes after it.
-            self.times.unanswered_since.get_or_insert(self.sent);
-        }
         (self.command, self.is_settled) = (None, true);
         if let Ok(Lingering::Kept { token }) = answer {
             let times = GrantTimes::by_command(self.sent, self.request.ttl);
-            let times = GrantTimes { unanswered_since: self.times.unanswered_since, ..times };
+            let times = GrantTimes { unanswered_since: self.unanswered_since, ..times };
             let turn = (&self.name, self.turn);
             let subscription = self.subscription.take();
             self.queues.keep(turn, &self.request, self.fence, times, token, subscription);
@@ -118,7 +112,7 @@ impl Drop for Asking {
     fn drop(&mut self) {
         if !self.is_settled {
             self.queues.end_asking(&self.name, self.turn);
-            let outcome = UnknownOutcome::new(self.times.unanswered_since, self.sent);
+            let outcome = UnknownOutcome::new(self.unanswered_since, self.sent);
             let requests = vec![self.request.clone()];
             self.queues.client.keeper.cancel_later(requests, self.command.take(), outcome);
         }
