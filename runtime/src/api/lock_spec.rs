@@ -10,6 +10,8 @@ use crate::core::error::LockError;
 use crate::core::key::{IntoLockKey, LockKey};
 use crate::core::options::Options;
 use crate::engine::acquire::acquire;
+#[cfg(feature = "tower")]
+use crate::engine::acquire::take_idle;
 use crate::engine::lease::Lease;
 use crate::engine::shared::Shared;
 use crate::store::{Kind, Owner, RequestSpec};
@@ -49,6 +51,14 @@ impl LockSpec {
     /// Acquires without waiting.
     pub(crate) async fn try_acquire(&self, kind: Kind) -> Result<Lease, LockError> {
         self.acquire_with(kind, self.options.at_once()).await
+    }
+
+    /// A lease that is idle in this process, without a wait.
+    #[cfg(feature = "tower")]
+    pub(crate) fn take_idle(&self, kind: Kind) -> Option<Lease> {
+        let owner = self.owner.as_deref().map(Owner::new).transpose().ok()?;
+        let spec = RequestSpec { key: self.key.get().ok()?, kind, owner };
+        take_idle(&self.shared, &spec, &self.options)
     }
 
     /// The same lock with another TTL.

@@ -115,6 +115,11 @@ impl Mutex {
         self
     }
 
+    #[cfg(feature = "tower")]
+    pub(crate) fn take_idle(&self) -> Option<Lease> {
+        self.spec.take_idle(Kind::Mutex)
+    }
+
     /// Acquires the lock. While others hold it, waits for at most [`wait`](Self::wait).
     ///
     /// Clients are served in the order in which they came, and so are the tasks of one

@@ -285,4 +285,13 @@ impl RwLock {
     pub async fn try_write(&self) -> Result<Lease, LockError> {
         self.spec.with_ttl(self.write_ttl).try_acquire(Kind::Write).await
     }
+
+    #[cfg(feature = "tower")]
+    pub(crate) fn take_idle(&self, writes: bool) -> Option<Lease> {
+        if writes {
+            self.spec.with_ttl(self.write_ttl).take_idle(Kind::Write)
+        } else {
+            self.spec.take_idle(Kind::Read)
+        }
+    }
 }

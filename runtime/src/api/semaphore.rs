@@ -255,6 +255,11 @@ impl Semaphore {
         self.spec.try_acquire(self.kind(weight)?).await
     }
 
+    #[cfg(feature = "tower")]
+    pub(crate) fn take_idle(&self) -> Option<Lease> {
+        self.spec.take_idle(self.kind(1).ok()?)
+    }
+
     fn kind(&self, weight: u32) -> Result<Kind, LockError> {
         let limit = self.limit;
         if limit == 0 {

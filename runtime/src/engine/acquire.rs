@@ -11,3 +11,5 @@ mod time_limit;
 pub(crate) use self::adopt::adopt;
 pub(crate) use self::multi_ordered::acquire_all;
 pub(crate) use self::single::acquire;
+#[cfg(feature = "tower")]
+pub(crate) use self::single::take_idle;

@@ -71,6 +71,20 @@ impl LocalQueues {
         Entry::Waiter(waiter)
     }
 
+    /// Takes an idle lease, if there is one for this request and nobody waits.
+    #[cfg(feature = "tower")]
+    pub(crate) fn take_idle(
+        &self,
+        request: &RequestSpec,
+        ttl: Duration,
+        now: Instant,
+    ) -> Option<TakenUp> {
+        let name = name(&request.key, request.kind, request.owner.as_ref());
+        let mut queues = self.lock();
+        let queue = queues.by_name.get_mut(&name).filter(|queue| queue.waiting.is_empty())?;
+        queue.take_idle(&(request.kind, request.owner.clone()), ttl, now)
+    }
+
     /// Looks for an idle lease, for an acquisition that does not wait.
     pub(crate) fn try_enter(
         self: &Arc<Self>,

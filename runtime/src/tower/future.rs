@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::future::Future;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
@@ -10,6 +10,7 @@ use bytes::Bytes;
 use http::{Request, Response};
 use http_body::Body;
 use pin_project_lite::pin_project;
+use tokio::task::consume_budget;
 use tower::Service;
 
 use super::body::{LeaseBody, under};
@@ -18,7 +19,6 @@ use super::policy::Policy;
 use super::reject::Refusal;
 use super::waiters::Acquire;
 use crate::core::error::LossReason;
-use crate::core::key::LockKey;
 use crate::engine::lease::Lease;
 
 /// Resolves when the lease of a running request is lost.
@@ -56,6 +56,8 @@ pin_project! {
         policy: Arc<Policy>,
         #[pin]
         state: State<S, A>,
+        // An acquisition that did not wait has not paid its part of tokio's budget yet.
+        owes_budget: bool,
     }
 }
 
@@ -78,17 +80,34 @@ impl<S, A> ResponseFuture<S, A>
 where
     S: Service<Request<A>>,
 {
-    pub(super) fn locked(policy: Arc<Policy>, key: LockKey, inner: S, request: Request<A>) -> Self {
-        let acquire = policy.acquire(key, request.method());
-        Self { policy, state: State::Acquiring { acquire, call: Some((inner, request)) } }
+    pub(super) fn locked(
+        policy: Arc<Policy>,
+        acquire: Acquire,
+        inner: S,
+        request: Request<A>,
+    ) -> Self {
+        let state = State::Acquiring { acquire, call: Some((inner, request)) };
+        Self { policy, state, owes_budget: false }
+    }
+
+    /// Runs the inner service at once.
+    pub(super) fn under_idle(
+        policy: Arc<Policy>,
+        lease: Lease,
+        inner: &mut S,
+        request: Request<A>,
+    ) -> Self {
+        Self { policy, state: State::run(inner, request, Some(lease)), owes_budget: true }
     }
 
     pub(super) fn unlocked(policy: Arc<Policy>, response: S::Future) -> Self {
-        Self { policy, state: State::Running { response, loss: None, lease: None } }
+        let state = State::Running { response, loss: None, lease: None };
+        Self { policy, state, owes_budget: false }
     }
 
     pub(super) fn refused(policy: Arc<Policy>, error: KeyError) -> Self {
-        Self { policy, state: State::Refused { refusal: Refusal::NoKey(error) } }
+        let state = State::Refused { refusal: Refusal::NoKey(error) };
+        Self { policy, state, owes_budget: false }
     }
 }
 
@@ -102,6 +121,10 @@ where
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let mut this = self.project();
+        if *this.owes_budget {
+            ready!(pin!(consume_budget()).poll(cx));
+            *this.owes_budget = false;
+        }
         loop {
             let next = match this.state.as_mut().project() {
                 StateProj::Acquiring { acquire, call } => {
@@ -111,8 +134,8 @@ where
                         .or_else(|denied| this.policy.judge(denied).map(|()| None))
                     {
                         Ok(lease) => {
-                            let (inner, request) = call.take().expect("it is acquired once");
-                            State::run(inner, request, lease)
+                            let (mut inner, request) = call.take().expect("it is acquired once");
+                            State::run(&mut inner, request, lease)
                         }
                         Err(refusal) => State::Refused { refusal },
                     }
@@ -151,7 +174,7 @@ impl<S, A> State<S, A>
 where
     S: Service<Request<A>>,
 {
-    fn run(mut inner: S, mut request: Request<A>, lease: Option<Lease>) -> Self {
+    fn run(inner: &mut S, mut request: Request<A>, lease: Option<Lease>) -> Self {
         if let Some(lease) = &lease {
             request.extensions_mut().insert(lease.handle());
         }

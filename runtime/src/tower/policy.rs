@@ -17,6 +17,7 @@ use crate::api::semaphore::Semaphore;
 use crate::core::error::Quiet;
 use crate::core::key::LockKey;
 use crate::core::options::Wait;
+use crate::engine::lease::Lease;
 
 pub(super) type OnRefused = Arc<dyn Fn(&Refusal) -> Response<Bytes> + Send + Sync>;
 
@@ -29,6 +30,26 @@ pub(super) enum Kind {
     Mutex,
     Semaphore { limit: u32 },
     RwLock,
+}
+
+/// The lock of one request, with its options.
+pub(super) enum RequestLock {
+    Mutex(Mutex),
+    Semaphore(Semaphore),
+    Read(RwLock),
+    Write(RwLock),
+}
+
+impl RequestLock {
+    /// A lease that is idle in this process. It needs no future, and no second service.
+    pub(super) fn take_idle(&self) -> Option<Lease> {
+        match self {
+            Self::Mutex(mutex) => mutex.take_idle(),
+            Self::Semaphore(semaphore) => semaphore.take_idle(),
+            Self::Read(lock) => lock.take_idle(false),
+            Self::Write(lock) => lock.take_idle(true),
+        }
+    }
 }
 
 /// All options of a layer but the key.
@@ -51,33 +72,40 @@ pub(super) struct Policy {
 }
 
 impl Policy {
-    pub(super) fn acquire(&self, key: LockKey, method: &Method) -> Acquire {
-        let most = self.max_waiters();
-        let wait = if most == 0 { Wait::For(Duration::ZERO) } else { self.wait };
-        let waits = wait != Wait::For(Duration::ZERO);
-        let slot = waits.then(|| WaiterSlot::new(&self.waiters, key.clone(), most));
+    /// The lock of one request.
+    pub(super) fn lock(&self, key: LockKey, method: &Method) -> RequestLock {
+        let wait = if self.max_waiters() == 0 { Wait::For(Duration::ZERO) } else { self.wait };
         match self.kind {
             Kind::Mutex => {
                 let mutex = self.locks.mutex(key).wait(wait).max_hold(self.max_hold);
-                let mutex = self.ttl.into_iter().fold(mutex, Mutex::ttl).linger(self.linger);
-                bounded(slot, async move { mutex.lock().await })
+                let mutex = self.ttl.into_iter().fold(mutex, Mutex::ttl);
+                RequestLock::Mutex(mutex.linger(self.linger))
             }
             Kind::Semaphore { limit } => {
                 let semaphore = self.locks.semaphore(key, limit);
                 let semaphore = semaphore.wait(wait).max_hold(self.max_hold);
-                let semaphore =
-                    self.ttl.into_iter().fold(semaphore, Semaphore::ttl).linger(self.linger);
-                bounded(slot, async move { semaphore.acquire().await })
+                let semaphore = self.ttl.into_iter().fold(semaphore, Semaphore::ttl);
+                RequestLock::Semaphore(semaphore.linger(self.linger))
             }
             Kind::RwLock => {
                 let lock = self.locks.rw_lock(key).wait(wait).max_hold(self.max_hold);
                 let lock = self.ttl.into_iter().fold(lock, RwLock::ttl).linger(self.linger);
-                if method.is_safe() {
-                    bounded(slot, async move { lock.read().await })
-                } else {
-                    bounded(slot, async move { lock.write().await })
-                }
+                if method.is_safe() { RequestLock::Read(lock) } else { RequestLock::Write(lock) }
             }
+        }
+    }
+
+    pub(super) fn acquire(&self, lock: RequestLock, key: &LockKey) -> Acquire {
+        let most = self.max_waiters();
+        let waits = most > 0 && self.wait != Wait::For(Duration::ZERO);
+        let slot = waits.then(|| WaiterSlot::new(&self.waiters, key.clone(), most));
+        match lock {
+            RequestLock::Mutex(mutex) => bounded(slot, async move { mutex.lock().await }),
+            RequestLock::Semaphore(permits) => {
+                bounded(slot, async move { permits.acquire().await })
+            }
+            RequestLock::Read(lock) => bounded(slot, async move { lock.read().await }),
+            RequestLock::Write(lock) => bounded(slot, async move { lock.write().await }),
         }
     }
 

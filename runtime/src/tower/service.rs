@@ -67,7 +67,14 @@ where
         // The key is known only now, so the lock is acquired in the future and
         // not in `poll_ready`.
         match key {
-            Ok(Some(key)) => ResponseFuture::locked(policy, key, self.take_ready(), request),
+            Ok(Some(key)) => {
+                let lock = policy.lock(key.clone(), request.method());
+                if let Some(lease) = lock.take_idle() {
+                    return ResponseFuture::under_idle(policy, lease, &mut self.inner, request);
+                }
+                let acquire = policy.acquire(lock, &key);
+                ResponseFuture::locked(policy, acquire, self.take_ready(), request)
+            }
             Ok(None) => ResponseFuture::unlocked(policy, self.inner.call(request)),
             Err(error) => {
                 // The inner service gives back what it reserved when it became ready.

@@ -46,6 +46,27 @@ pub(crate) async fn acquire(
     result
 }
 
+/// Takes up a lease that is idle in this process. `None` if there is none, or if the acquisition
+/// is to be refused: then [`acquire`] says why. It never waits, so its caller must give other
+/// tasks their time.
+#[cfg(feature = "tower")]
+pub(crate) fn take_idle(
+    shared: &Arc<Shared>,
+    spec: &RequestSpec,
+    options: &Options,
+) -> Option<Lease> {
+    let client = &shared.client;
+    if options.linger.is_zero() || spec.may_reenter() || options.check().is_err() {
+        return None;
+    }
+    client.check_not_forked(Step::Acquire, &spec.key).ok()?;
+    let begun = client.store.now();
+    let idle = shared.queues.take_idle(spec, options.first_ttl(), begun)?;
+    let lease = lease_of(shared, idle, options)?;
+    telemetry::acquired(spec.kind, || client.elapsed(begun), &Ok(()));
+    Some(lease)
+}
+
 async fn acquire_since(
     begun: Instant,
     shared: &Arc<Shared>,
