@@ -12,3 +12,4 @@ pub(crate) mod options;
     allow(unreachable_pub, reason = "with that feature the stores are public")
 )]
 pub(crate) mod store_error;
+pub(crate) mod system_time;

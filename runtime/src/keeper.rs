@@ -178,6 +178,13 @@ impl Keeper {
         self.run(release::release(store, limit, local.clone(), was_held, activity));
     }
 
+    /// Completes a lease in the background: its work has succeeded.
+    pub(crate) fn complete_later(&self, local: &Arc<LocalLease>) {
+        let (store, limit) = (self.store.clone(), self.limit.clone());
+        let activity = ActivityGuard::new(&self.shutdown);
+        self.run(release::complete(store, limit, local.clone(), activity));
+    }
+
     /// Cancels the request of an ended lease, if an ask of it got no answer.
     pub(crate) fn cancel_late_grant(&self, local: &Arc<LocalLease>) {
         if local.unanswered_since().is_some() {

@@ -148,7 +148,7 @@ pub use crate::core::fence::Fence;
 pub use crate::core::key::{IntoLockKey, KeyPart, KeyTemplate, LockKey};
 pub use crate::core::no_majority::{NoMajority, ServerAnswer};
 pub use crate::core::options::Wait;
-pub use crate::engine::lease::{Lease, LeaseHandle, LeaseState, Released};
+pub use crate::engine::lease::{Lease, LeaseHandle, LeaseState, Released, Tick};
 pub use crate::engine::lease_set::LeaseSet;
 pub use crate::engine::ticket::Ticket;
 pub use crate::state::shutdown::ShutdownReport;

@@ -27,5 +27,7 @@ pub use self::contract::{
 pub use self::inspection::{ClientInfo, Forced, Holder, LockInfo, LockKind, Waiter};
 pub use self::quorum_member::QuorumMember;
 pub(crate) use self::request::RequestSpec;
-pub use self::request::{ClientId, Kind, Owner, QueuePosition, Request, RequestId, Stamp, Waiting};
+pub use self::request::{
+    ClientId, Kind, Once, Owner, QueuePosition, Request, RequestId, Stamp, TickTimes, Waiting,
+};
 pub use crate::core::store_error::StoreError;

@@ -6,10 +6,10 @@ use std::time::Duration;
 use super::lock_spec::{LockSpec, lifetime_options};
 use crate::core::error::LockError;
 use crate::core::key::IntoLockKey;
-use crate::core::options::Wait;
+use crate::core::options::{Options, Wait};
 use crate::engine::lease::Lease;
 use crate::engine::shared::Shared;
-use crate::store::Kind;
+use crate::store::{Kind, Once};
 
 /// A mutex, for one holder at a time: a cheap handle, from
 /// [`Locks::mutex`](crate::Locks::mutex).
@@ -106,6 +106,62 @@ impl Mutex {
         self
     }
 
+    /// Lets the work succeed once: after [`Lease::complete`] it counts as done for this long,
+    /// and the lock refuses with [`LockError::Done`]. 100 ms to 366 days; by default, never.
+    ///
+    /// A lease that is released, dropped or lost marks nothing: whoever waits runs the work
+    /// next. Put the identity of the work into the key: `"invoice-mail:42"` is sent once.
+    /// It can't be combined with `linger` or `hold_at_least`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), leasehold::LockError> {
+    /// # let locks = leasehold::Locks::in_memory();
+    /// let day = Duration::from_secs(24 * 60 * 60);
+    /// match locks.mutex("invoice-mail:42").once(day).lock().await {
+    ///     Ok(lease) => {
+    ///         lease.run(async { /* send it */ }).await?;
+    ///         lease.complete().await?;
+    ///     }
+    ///     Err(error) if error.is_done() => println!("sent before: {error}"),
+    ///     Err(error) => return Err(error),
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn once(mut self, lasts: Duration) -> Self {
+        self.spec.options.once = Some(lasts);
+        self
+    }
+
+    /// Lets the work succeed once in each period of the server's clock, for scheduled jobs on
+    /// several servers: 100 ms to 366 days; by default, there are no periods.
+    ///
+    /// Ticks are aligned to the Unix epoch: with one hour, a tick begins at each full hour of
+    /// UTC. [`offset`](Self::offset) shifts them. The tick is fixed with the grant, so a run
+    /// that outlasts its tick does not count for the next one. After [`Lease::complete`] the
+    /// lock refuses with [`LockError::Done`] until the next tick begins. A run that fails
+    /// leaves the tick to whoever comes next. [`Lease::tick`] names the tick.
+    ///
+    /// If the server's clock steps back by several ticks, nothing runs until it is there again.
+    /// If it steps forward, the ticks between are missed. It can't be combined with `once`,
+    /// `linger` or `hold_at_least`.
+    pub fn once_per(mut self, period: Duration) -> Self {
+        self.spec.options.once_per = Some(period);
+        self
+    }
+
+    /// Shifts the ticks of [`once_per`](Self::once_per): one begins this long after the Unix
+    /// epoch. The default is zero.
+    pub fn offset(mut self, offset: Duration) -> Self {
+        self.spec.options.offset = offset;
+        self
+    }
+
     /// A name for the holder of these leases, which
     /// [`Locks::is_held_by`](crate::Locks::is_held_by) and
     /// [`Locks::inspect`](crate::Locks::inspect) show: 1 to 128 bytes without control
@@ -113,6 +169,15 @@ impl Mutex {
     pub fn owner(mut self, owner: impl Into<String>) -> Self {
         self.spec.set_owner(owner);
         self
+    }
+
+    fn kind(&self) -> Kind {
+        let Options { once, once_per, offset, .. } = self.spec.options;
+        match (once, once_per) {
+            (_, Some(period)) => Kind::Once(Once::Per { period, offset }),
+            (Some(lasts), None) => Kind::Once(Once::For(lasts)),
+            (None, None) => Kind::Mutex,
+        }
     }
 
     #[cfg(feature = "tower")]
@@ -162,7 +227,7 @@ impl Mutex {
     /// # }
     /// ```
     pub async fn lock(&self) -> Result<Lease, LockError> {
-        self.spec.acquire(Kind::Mutex).await
+        self.spec.acquire(self.kind()).await
     }
 
     /// Acquires the lock if it is free and has no waiters, and never waits.
@@ -200,6 +265,6 @@ impl Mutex {
     /// # }
     /// ```
     pub async fn try_lock(&self) -> Result<Lease, LockError> {
-        self.spec.try_acquire(Kind::Mutex).await
+        self.spec.try_acquire(self.kind()).await
     }
 }

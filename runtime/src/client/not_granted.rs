@@ -13,6 +13,8 @@ pub(crate) enum NotGranted {
     /// Others hold the lock for this much longer, perhaps without using it. Their client was
     /// asked to release it.
     Recalled(Duration),
+    /// The work has succeeded, and counts as done.
+    Done { completed: u64, until: u64, left: Duration },
     /// Its owner holds the lock, and would wait for itself.
     HeldByOwner,
     /// The name is in use by another kind of lock, or by no lock at all.

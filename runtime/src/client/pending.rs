@@ -163,6 +163,16 @@ impl PendingRequest {
         let answer = self.attempt(live).await.map_err(NotGranted::Fault)?;
         Err(match answer {
             Attempt::Granted { token } => return Ok(self.take_grant(token)),
+            Attempt::GrantedTick { token, tick } => {
+                return Ok(Grant { tick: Some(tick), ..self.take_grant(token) });
+            }
+            Attempt::Done { completed, until, left } => {
+                // The store took it out of the queue. An earlier copy may still arrive.
+                if self.in_flight.unanswered_since().is_none() {
+                    self.in_flight.disarm();
+                }
+                NotGranted::Done { completed, until, left }
+            }
             Attempt::Queued { ask_again, .. } => NotGranted::Queued(ask_again),
             Attempt::Busy { retry_after, expiry_added, kept } => {
                 if expiry_added {
@@ -200,7 +210,7 @@ impl PendingRequest {
                     self.heartbeat = Some(Heartbeat { sent, live: self.live, until: *until });
                     self.confirmed_until = None;
                 }
-                Ok(Attempt::Granted { .. }) => {
+                Ok(Attempt::Granted { .. } | Attempt::GrantedTick { .. }) => {
                     self.in_flight.arm();
                     if !is_own {
                         self.note_possible_confirmation();
@@ -301,6 +311,10 @@ impl PendingRequest {
     /// So the grant ends at the latest one TTL from now, or from an earlier ask that may have
     /// confirmed it.
     fn take_offer(&mut self, offer: Offer) -> Option<Grant> {
+        if let Kind::Once(_) = self.request.kind {
+            // Only the answer to an ask names the tick.
+            return None;
+        }
         let Heartbeat { sent, live, .. } = self.heartbeat?;
         let now = self.now();
         // If the server's clock has jumped since that ask, the offer ends sooner.

@@ -2,7 +2,7 @@
 
 use std::error::Error;
 use std::fmt;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use super::lock_key::LockKey;
 use super::no_majority::NoMajority;
@@ -78,6 +78,23 @@ pub enum LockError {
         /// [`LeaseHandle::current`](crate::LeaseHandle::current) or further out. A lease
         /// that no work runs under is not seen.
         held_by_caller: bool,
+    },
+    /// The work has succeeded, and counts as done: the lock has `once` or `once_per`. The
+    /// call has not run it again.
+    #[error(
+        "`{key}` was not acquired: its work has succeeded, and counts as done for another {retry_after:.1?}"
+    )]
+    #[non_exhaustive]
+    Done {
+        /// The lock.
+        key: LockKey,
+        /// When the work succeeded, by the server's clock.
+        completed: SystemTime,
+        /// Until when it counts as done, by the server's clock. With `once_per` the next tick
+        /// begins then.
+        until: SystemTime,
+        /// How long it counts as done from now.
+        retry_after: Duration,
     },
     /// The lease ended before its holder released it.
     ///
@@ -216,6 +233,12 @@ impl LockError {
         matches!(self, Self::Busy { .. } | Self::TimedOut { .. })
     }
 
+    /// Returns true if the work has succeeded already ([`Done`](Self::Done)).
+    #[must_use]
+    pub fn is_done(&self) -> bool {
+        matches!(self, Self::Done { .. })
+    }
+
     /// Returns true if the lock store failed ([`Store`](Self::Store) or
     /// [`Quorum`](Self::Quorum)). Then nobody knows whether the lock is held.
     #[must_use]
@@ -234,6 +257,7 @@ impl fmt::Display for Quiet<'_> {
             LockError::Store { cause, .. } => cause.fmt(f),
             LockError::Quorum { cause, .. } => cause.fmt(f),
             LockError::Busy { .. } | LockError::TimedOut { .. } => f.write_str("held by another"),
+            LockError::Done { .. } => f.write_str("done already"),
             LockError::InvalidKey { problem, .. } => f.write_str(problem),
             LockError::WrongKind { .. } => {
                 f.write_str("the name is in use by another kind of lock")
@@ -314,6 +338,8 @@ pub enum Step {
     Renew,
     /// Adopt a detached lease.
     Adopt,
+    /// End a lease and mark its work as done.
+    Complete,
 }
 
 impl fmt::Display for Step {
@@ -326,6 +352,7 @@ impl fmt::Display for Step {
             Self::ForceRelease => "take by force",
             Self::Renew => "renew",
             Self::Adopt => "adopt",
+            Self::Complete => "complete",
         })
     }
 }

@@ -8,6 +8,8 @@ use super::error::LockError;
 pub(crate) const SHORTEST_TTL: Duration = Duration::from_millis(100);
 pub(crate) const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
 const LONGEST_LINGER: Duration = Duration::from_secs(60 * 60);
+const SHORTEST_ONCE: Duration = Duration::from_millis(100);
+const LONGEST_ONCE: Duration = Duration::from_secs(366 * 24 * 60 * 60);
 const LONGEST_HOLD: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
 /// How long an acquisition waits for its lock.
@@ -49,6 +51,12 @@ pub(crate) struct Options {
     pub(crate) auto_renew: bool,
     /// How long a released lease may stay idle in this process. Zero: not at all.
     pub(crate) linger: Duration,
+    /// How long work that has succeeded counts as done.
+    pub(crate) once: Option<Duration>,
+    /// The period of the ticks in each of which work is to succeed once.
+    pub(crate) once_per: Option<Duration>,
+    /// When a tick began, counted from the Unix epoch.
+    pub(crate) offset: Duration,
 }
 
 impl Default for Options {
@@ -60,6 +68,9 @@ impl Default for Options {
             max_hold: None,
             auto_renew: true,
             linger: Duration::ZERO,
+            once: None,
+            once_per: None,
+            offset: Duration::ZERO,
         }
     }
 }
@@ -117,6 +128,7 @@ impl Options {
                     .to_owned(),
             });
         }
+        self.check_once()?;
         if self.max_hold.is_some_and(|most| most < SHORTEST_TTL || most > LONGEST_HOLD) {
             return Err(LockError::InvalidOption {
                 option: "max_hold",
@@ -125,6 +137,32 @@ impl Options {
                     self.max_hold.unwrap_or_default()
                 ),
             });
+        }
+        Ok(())
+    }
+
+    fn check_once(&self) -> Result<(), LockError> {
+        let refuse = |option, problem: String| Err(LockError::InvalidOption { option, problem });
+        for (option, time) in [("once", self.once), ("once_per", self.once_per)] {
+            let Some(time) = time else { continue };
+            if time < SHORTEST_ONCE || time > LONGEST_ONCE {
+                return refuse(option, format!("{time:?} is not between 100 ms and 366 days"));
+            }
+            for (other, is_set) in [
+                ("linger", !self.linger.is_zero()),
+                ("hold_at_least", !self.hold_at_least.is_zero()),
+            ] {
+                if is_set {
+                    let problem = format!("it can't be combined with `{other}`; leave out one");
+                    return refuse(option, problem);
+                }
+            }
+        }
+        if self.once.is_some() && self.once_per.is_some() {
+            return refuse("once", "it can't be combined with `once_per`; leave out one".into());
+        }
+        if !self.offset.is_zero() && self.once_per.is_none() {
+            return refuse("offset", "it shifts the ticks of `once_per`, which is missing".into());
         }
         Ok(())
     }

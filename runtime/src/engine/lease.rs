@@ -1,5 +1,6 @@
 //! The guard of an acquired lock, and how it ends.
 
+mod complete;
 mod handle;
 mod release;
 mod released;
@@ -10,6 +11,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+pub use self::complete::Tick;
 pub use self::handle::{LeaseHandle, LeaseState};
 pub use self::released::Released;
 use super::shared::Shared;
@@ -65,6 +67,8 @@ pub struct Lease {
 enum Rest {
     /// Release it.
     Release,
+    /// Release it, and mark its work as done.
+    Complete,
     /// Release it as if it had never been granted: `hold_at_least` does not apply.
     TakeBack,
     /// Nothing.
@@ -73,10 +77,11 @@ enum Rest {
 
 impl Lease {
     pub(crate) fn new(shared: &Arc<Shared>, granted: Grant, options: &Options) -> Self {
-        let Grant { request, fence, times } = granted;
+        let Grant { request, fence, times, tick } = granted;
         let client = &shared.client;
         let (store, shutdown) = (client.store.clone(), client.keeper.shutdown.clone());
-        let local = Arc::new(LocalLease::new(store, shutdown, request, fence, times, options));
+        let local = LocalLease::new(store, shutdown, request, fence, times, options);
+        let local = Arc::new(local.in_tick(tick));
         client.keeper.watch(&local, local.first_due(times));
         Self {
             shared: shared.clone(),
@@ -242,7 +247,9 @@ impl Drop for Lease {
             }
             let now = self.client().store.now();
             let was_held = self.stop(now);
-            if self.rest == Rest::TakeBack || !was_held || !self.leave_here(now) {
+            if self.rest == Rest::Complete {
+                self.client().keeper.complete_later(self.local());
+            } else if self.rest == Rest::TakeBack || !was_held || !self.leave_here(now) {
                 self.client().keeper.release_later(self.local(), self.rest == Rest::Release);
             }
         }

@@ -62,6 +62,14 @@ impl Ticket {
             return Err(LockError::Unsupported { what: "handing a lease to another process" });
         }
         let request = &local.request;
+        if let Kind::Once(_) = request.kind {
+            return Err(LockError::InvalidOption {
+                option: "once",
+                problem: "work that is to succeed once can't go to another process; complete it \
+                          here, or leave out the option"
+                    .to_owned(),
+            });
+        }
         let (key, owner) = (request.key.clone(), request.owner.clone());
         Ok(Self {
             key,
@@ -121,7 +129,7 @@ impl fmt::Display for Ticket {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{VERSION}.")?;
         match self.kind {
-            Kind::Mutex => write!(f, "M")?,
+            Kind::Mutex | Kind::Once(_) => write!(f, "M")?,
             Kind::Reentrant => write!(f, "E")?,
             Kind::Read => write!(f, "R")?,
             Kind::Write => write!(f, "W")?,

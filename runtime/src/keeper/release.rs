@@ -38,6 +38,34 @@ pub(super) fn release(
     })
 }
 
+/// Completes a lease whose work has succeeded, and retries until its TTL has ended it anyway.
+pub(super) fn complete(
+    store: Arc<dyn Store>,
+    limit: JobLimit,
+    local: Arc<LocalLease>,
+    activity: ActivityGuard,
+) -> Job {
+    Box::pin(async move {
+        let tick = local.tick.map(|tick| tick.began);
+        let complete = || {
+            let command = store.complete(&local.request, tick);
+            command.unwrap_or_else(|| store.release(&local.request, Duration::ZERO))
+        };
+        if let Some(answer) =
+            retry_until_over(&store, &limit, &local.request, "completed", complete).await
+        {
+            let was_held = !matches!(answer, Ended::NotHeld(_));
+            if !was_held {
+                tracing::warn!(
+                    "work succeeded after its lease was lost; it does not count as done"
+                );
+            }
+            local.count_out(was_held);
+        }
+        cancel_late_grant(store, limit, local, activity).await;
+    })
+}
+
 /// Cancels the request of an ended lease, if an ask of it got no answer: that ask may arrive
 /// late and grant the lock to nobody. No other lease has this request by now.
 pub(super) fn cancel_late_grant(

@@ -81,7 +81,7 @@ impl Handoff {
     pub(super) fn into_grant(mut self, now: Instant) -> Option<(Grant, ActivityGuard)> {
         let (request, activity) = (self.request.take()?, self.activity.take()?);
         let times = GrantTimes { sent: now, ..self.times };
-        Some((Grant { request, fence: self.fence, times }, activity))
+        Some((Grant { request, fence: self.fence, times, tick: None }, activity))
     }
 }
 

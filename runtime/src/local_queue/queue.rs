@@ -89,7 +89,7 @@ impl LocalQueue {
     /// it if it must.
     pub(super) fn has_room(&self, kind: Kind) -> bool {
         let capacity = match kind {
-            Kind::Mutex | Kind::Write => 1,
+            Kind::Mutex | Kind::Once(_) | Kind::Write => 1,
             Kind::Semaphore { limit, .. } => limit.into(),
             // An owner's acquisitions are all let in together.
             Kind::Read | Kind::Reentrant => MAX_ASKERS.into(),

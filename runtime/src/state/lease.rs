@@ -22,7 +22,7 @@ use super::telemetry;
 use crate::core::error::LossReason;
 use crate::core::fence::Fence;
 use crate::core::options::Options;
-use crate::store::{Request, Store};
+use crate::store::{Request, Store, TickTimes};
 
 /// A lease's key in the keeper's timetable: when it is due, and a number that makes the key
 /// unique.
@@ -33,6 +33,8 @@ pub(crate) type Slot = (Instant, u64);
 pub(crate) struct LocalLease {
     pub(crate) request: Request,
     pub(crate) fence: Option<Fence>,
+    /// The tick, of work that is to succeed once in each.
+    pub(crate) tick: Option<TickTimes>,
     store: Arc<dyn Store>,
     shutdown: Arc<Shutdown>,
     deadlines: Deadlines,
@@ -61,6 +63,7 @@ impl LocalLease {
         Self {
             request,
             fence,
+            tick: None,
             store,
             shutdown,
             deadlines,
@@ -70,6 +73,11 @@ impl LocalLease {
             changed: Notify::new(),
             slot: std::sync::Mutex::default(),
         }
+    }
+
+    /// The same lease, in this tick.
+    pub(crate) fn in_tick(self, tick: Option<TickTimes>) -> Self {
+        Self { tick, ..self }
     }
 
     /// When the keeper handles it for the first time.

@@ -19,7 +19,7 @@ use crate::store::Kind;
 macro_rules! of_kind {
     ($metric:ident, $name:literal, $kind:expr) => {
         match $kind {
-            Kind::Mutex => metrics::$metric!($name, "kind" => "mutex"),
+            Kind::Mutex | Kind::Once(_) => metrics::$metric!($name, "kind" => "mutex"),
             Kind::Reentrant => metrics::$metric!($name, "kind" => "reentrant_mutex"),
             Kind::Semaphore { .. } => metrics::$metric!($name, "kind" => "semaphore"),
             Kind::Read => metrics::$metric!($name, "kind" => "read"),
@@ -31,7 +31,7 @@ macro_rules! of_kind {
 #[cfg(feature = "metrics")]
 fn label(kind: Kind) -> &'static str {
     match kind {
-        Kind::Mutex => "mutex",
+        Kind::Mutex | Kind::Once(_) => "mutex",
         Kind::Reentrant => "reentrant_mutex",
         Kind::Semaphore { .. } => "semaphore",
         Kind::Read => "read",
@@ -52,7 +52,11 @@ pub(crate) fn acquired<T>(
             of_kind!(histogram, "leasehold_wait_seconds", kind).record(waited());
         }
         Err(error) => {
-            let reason = if error.is_held_by_another() { "held" } else { "failed" };
+            let reason = match error {
+                LockError::Busy { .. } | LockError::TimedOut { .. } => "held",
+                LockError::Done { .. } => "done",
+                _ => "failed",
+            };
             metrics::counter!("leasehold_refused_total", "kind" => label(kind), "reason" => reason)
                 .increment(1);
         }

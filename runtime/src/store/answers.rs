@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::request::{RequestId, Stamp};
+use super::request::{RequestId, Stamp, TickTimes};
 use crate::core::error::LossReason;
 use crate::core::key::LockKey;
 
@@ -13,6 +13,22 @@ pub enum Attempt {
     Granted {
         /// The fencing token; 0 for a permit or a reader.
         token: u64,
+    },
+    /// The same, for work that is to succeed once in each tick.
+    GrantedTick {
+        /// The fencing token.
+        token: u64,
+        /// The tick that runs now.
+        tick: TickTimes,
+    },
+    /// The work has succeeded, and counts as done. The request is not in the queue.
+    Done {
+        /// When it succeeded, in milliseconds since the Unix epoch.
+        completed: u64,
+        /// Until when it counts as done, in milliseconds since the Unix epoch.
+        until: u64,
+        /// How long it counts as done from now.
+        left: Duration,
     },
     /// Others hold the lock or came earlier, and the request is in the queue.
     Queued {

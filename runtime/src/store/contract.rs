@@ -129,6 +129,15 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// Ends a lease. A mutex then stays held without a holder for `keep`.
     fn release(&self, request: &Request, keep: Duration) -> StoreFuture<Ended>;
 
+    /// Ends a lease of [`Kind::Once`](super::Kind::Once) whose work has succeeded: from now on
+    /// the work counts as done. All waiters for it are told and leave the queue. `tick` is
+    /// when its tick began. A lease that had ended marks nothing. `None` if the store can't
+    /// remember it.
+    fn complete(&self, request: &Request, tick: Option<u64>) -> Option<StoreFuture<Ended>> {
+        let _ = (request, tick);
+        None
+    }
+
     /// Returns true if the client may keep this request's lease without using it, because the
     /// store can send [`Hint::Recalled`] now. Where a lock needs a [`subscribe`](Self::subscribe)
     /// for its hints, that comes first.

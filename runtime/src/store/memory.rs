@@ -9,7 +9,7 @@ mod clock;
 mod table;
 
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use futures_util::future::join_all;
 
@@ -17,15 +17,18 @@ pub use self::clock::Clock;
 use self::table::Table;
 use super::rules::{Time, Tokens};
 use super::{
-    Adoption, All, Attempt, ClientId, ClientInfo, Ended, Forced, Lingering, Listener, LockInfo,
-    Owner, QuorumMember, Renewal, Renewals, Repaired, Request, RequestId, Stamp, Store,
+    Adoption, All, Attempt, ClientId, ClientInfo, Ended, Forced, Kind, Lingering, Listener,
+    LockInfo, Owner, QuorumMember, Renewal, Renewals, Repaired, Request, RequestId, Stamp, Store,
     StoreFuture, Waiting, at_once,
 };
 use crate::core::key::LockKey;
 
-/// The time of a store's clock at its first command, in microseconds: enough for a waiter's age
-/// to be subtracted.
-const FIRST: u64 = 1 << 40;
+/// The time of a store's clock at its first command, in microseconds since the Unix epoch, as
+/// on a server: ticks are counted from then.
+fn first() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(now.as_micros()).unwrap_or(u64::MAX)
+}
 
 /// Keeps leases in memory. Two stores share nothing.
 ///
@@ -46,7 +49,7 @@ impl MemoryStore {
     }
 
     fn time(&self) -> Time {
-        self.clock.get_or_init(|| Arc::new(Clock::new(FIRST))).now()
+        self.clock.get_or_init(|| Arc::new(Clock::new(first()))).now()
     }
 
     /// Ends all leases of a lock, and its keeping, as if they had expired. Sends no hints.
@@ -102,6 +105,11 @@ impl Store for MemoryStore {
 
     fn release(&self, request: &Request, keep: Duration) -> StoreFuture<Ended> {
         self.run(|table, now| table.release(request, keep, now))
+    }
+
+    fn complete(&self, request: &Request, tick: Option<u64>) -> Option<StoreFuture<Ended>> {
+        let is_once = matches!(request.kind, Kind::Once(_));
+        is_once.then(|| self.run(|table, now| table.complete(request, tick, now)))
     }
 
     fn can_linger(&self, request: &Request) -> bool {

@@ -115,6 +115,8 @@ impl fmt::Debug for RequestId {
 pub enum Kind {
     /// The only lease of a lock.
     Mutex,
+    /// The only lease of a lock, for work that is to succeed once.
+    Once(Once),
     /// A hold of an owner, which may have other holds of the same lock. It always has an owner.
     Reentrant,
     /// A permit.
@@ -134,13 +136,56 @@ impl Kind {
     /// Returns true if its grants have fencing tokens.
     #[must_use]
     pub fn is_fenced(self) -> bool {
-        matches!(self, Self::Mutex | Self::Reentrant | Self::Write)
+        self.is_mutex() || matches!(self, Self::Reentrant | Self::Write)
+    }
+
+    /// Returns true if it is the only lease of its lock, by a record of one holder.
+    #[must_use]
+    pub fn is_mutex(self) -> bool {
+        matches!(self, Self::Mutex | Self::Once(_))
     }
 
     /// Returns true if an owner that holds the lock may take more of it.
     pub(crate) fn may_reenter(self) -> bool {
         matches!(self, Self::Reentrant | Self::Read | Self::Write)
     }
+}
+
+/// How long work that has succeeded counts as done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Once {
+    /// For this long after it succeeded.
+    For(Duration),
+    /// Until the end of its tick. Ticks last `period`, by the store's clock; one began at
+    /// `offset` after the Unix epoch.
+    Per {
+        /// How long a tick lasts.
+        period: Duration,
+        /// When a tick began.
+        offset: Duration,
+    },
+}
+
+impl Once {
+    /// How long the store remembers the last success of ticks, if that is longer than they
+    /// count as done: 32 periods, and at least a day.
+    pub(crate) fn remembered(self) -> Duration {
+        const LEAST: Duration = Duration::from_secs(24 * 60 * 60);
+        match self {
+            Self::For(_) => Duration::ZERO,
+            Self::Per { period, .. } => LEAST.max(period.saturating_mul(32)),
+        }
+    }
+}
+
+/// When a tick began, and that of the last success before it, by the store's clock: in
+/// milliseconds since the Unix epoch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TickTimes {
+    /// When it began.
+    pub began: u64,
+    /// When the tick of the last success began, if the store remembers one.
+    pub last: Option<u64>,
 }
 
 /// The owner of a lease, by which a holder is recognised when it comes back: text of 1 to
@@ -220,7 +265,7 @@ impl Request {
         match self.kind {
             Kind::Mutex | Kind::Semaphore { .. } => true,
             Kind::Read | Kind::Write => self.owner.is_none(),
-            Kind::Reentrant => false,
+            Kind::Once(_) | Kind::Reentrant => false,
         }
     }
 }

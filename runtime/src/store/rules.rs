@@ -15,7 +15,8 @@
 //! | `queue` · `tell` | `include/queue` · `include/tell` |
 //! | `holders` | `include/holders` |
 //! | `kinds` | `include/rule_semaphore`, `include/rule_reentrant`, `include/rule_rw` |
-//! | `mutex` | `mutex/*`, `include/hand_over` |
+//! | `mutex` | `mutex/*`, `include/acquire_mutex`, `include/hand_over` |
+//! | `done` | `mutex/acquire_once`, `mutex/complete`, `include/done` |
 //! | `serve` | `include/serve` |
 //! | `multi_holder` | `semaphore/*`, `reentrant/*`, `rw/*` and `multi_holder/*`, with `include/ask` and `include/give_back` |
 //! | `quorum_member` | `rw/vote`, `mutex/repair`, `rw/repair` |
@@ -24,6 +25,7 @@
 mod context;
 mod counters;
 mod demand;
+mod done;
 mod holders;
 mod kinds;
 mod limits;
@@ -58,6 +60,7 @@ pub(super) fn acquire(
 ) -> Attempt {
     match request.kind {
         Kind::Mutex => mutex::acquire(lock, request, waiting, context),
+        Kind::Once(once) => done::acquire(lock, request, once, waiting, context),
         _ => multi_holder::acquire(lock, request, waiting, context),
     }
 }
@@ -79,7 +82,7 @@ pub(super) fn vote(
 /// Lets a lease run for its TTL from now.
 pub(super) fn renew(lock: &mut LockState, request: &Request, now: Time) -> Renewal {
     match request.kind {
-        Kind::Mutex => mutex::renew(lock, request, now),
+        Kind::Mutex | Kind::Once(_) => mutex::renew(lock, request, now),
         _ => multi_holder::renew(lock, request, now),
     }
 }
@@ -92,7 +95,7 @@ pub(super) fn adopt(
     context: &mut Context<'_>,
 ) -> Adoption {
     match request.kind {
-        Kind::Mutex => mutex::adopt(lock, from, request, context),
+        Kind::Mutex | Kind::Once(_) => mutex::adopt(lock, from, request, context),
         _ => multi_holder::adopt(lock, from, request, context),
     }
 }
@@ -105,9 +108,19 @@ pub(super) fn release(
     context: &mut Context<'_>,
 ) -> Ended {
     match request.kind {
-        Kind::Mutex => mutex::release(lock, request, keep, context),
+        Kind::Mutex | Kind::Once(_) => mutex::release(lock, request, keep, context),
         _ => multi_holder::release(lock, request, context),
     }
+}
+
+/// Ends a lease whose work has succeeded, and marks the work as done.
+pub(super) fn complete(
+    lock: &mut LockState,
+    request: &Request,
+    tick: Option<u64>,
+    context: &mut Context<'_>,
+) -> Ended {
+    done::complete(lock, request, tick, context)
 }
 
 /// Lets the client keep a lease without using it. If others wait, a lease that is not `in_use` is
@@ -119,7 +132,7 @@ pub(super) fn linger(
     context: &mut Context<'_>,
 ) -> Lingering {
     match request.kind {
-        Kind::Mutex => mutex::linger(lock, request, in_use, context),
+        Kind::Mutex | Kind::Once(_) => mutex::linger(lock, request, in_use, context),
         _ => multi_holder::linger(lock, request, in_use, context),
     }
 }
@@ -127,7 +140,7 @@ pub(super) fn linger(
 /// Takes an acquisition back, and says whether it was granted.
 pub(super) fn cancel(lock: &mut LockState, request: &Request, context: &mut Context<'_>) -> bool {
     match request.kind {
-        Kind::Mutex => mutex::cancel(lock, request, context),
+        Kind::Mutex | Kind::Once(_) => mutex::cancel(lock, request, context),
         _ => multi_holder::cancel(lock, request, context),
     }
 }

@@ -11,6 +11,7 @@ mod lease_set;
 mod linger;
 mod multi_atomic;
 mod offers;
+mod once;
 mod operator;
 #[cfg(feature = "servers")]
 mod over_tls;
@@ -49,6 +50,7 @@ macro_rules! conformance {
         super::lease_set::cases!(crate::conformance::case);
         super::multi_atomic::cases!(crate::conformance::case);
         super::offers::cases!(crate::conformance::case);
+        super::once::cases!(crate::conformance::case);
         super::operator::cases!(crate::conformance::case);
         super::queue::cases!(crate::conformance::case);
         super::queue_kinds::cases!(crate::conformance::case);

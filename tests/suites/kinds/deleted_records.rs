@@ -95,7 +95,7 @@ impl<'a> Bench<'a> {
 
 fn of(kind: Kind) -> LockKind {
     match kind {
-        Kind::Mutex => LockKind::Mutex,
+        Kind::Mutex | Kind::Once(_) => LockKind::Mutex,
         Kind::Reentrant => LockKind::ReentrantMutex,
         Kind::Semaphore { .. } => LockKind::Semaphore,
         Kind::Read | Kind::Write => LockKind::RwLock,

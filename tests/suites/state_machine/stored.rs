@@ -42,7 +42,7 @@ impl<'a> How<'a> {
         let owner = request.owner.as_ref().map(Owner::name);
         let how = How { kind: 'M', limit: 1, weight: 1, is_writer: false, owner };
         match request.kind {
-            Kind::Mutex => how,
+            Kind::Mutex | Kind::Once(_) => how,
             Kind::Reentrant => How { kind: 'E', ..how },
             Kind::Semaphore { limit, weight } => How { kind: 'S', limit, weight, ..how },
             Kind::Read => How { kind: 'R', ..how },

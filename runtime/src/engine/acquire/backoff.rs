@@ -6,6 +6,7 @@ use crate::client::not_granted::NotGranted;
 use crate::core::error::{LockError, Step};
 use crate::core::key::LockKey;
 use crate::core::options::Wait;
+use crate::core::system_time::system_time;
 use crate::store::Store;
 
 /// How long a failing store is asked again, even by a try. This is enough for a connection that
@@ -115,7 +116,7 @@ impl Backoff {
                 let since = *self.own_since.get_or_insert(self.waited);
                 self.left(now).min((OWN_RELEASE + since).saturating_sub(self.waited))
             }
-            NotGranted::WrongKind => return None,
+            NotGranted::WrongKind | NotGranted::Done { .. } => return None,
             NotGranted::Fault(error) if !error.is_passing => return None,
             NotGranted::Fault(_) => return self.after_fault(now),
             _ => self.left(now),
@@ -147,6 +148,12 @@ impl Backoff {
             NotGranted::Fault(error) => LockError::store(Step::Acquire, &key, error),
             NotGranted::WrongKind => LockError::WrongKind { key },
             NotGranted::HeldByOwner => LockError::WouldDeadlock { key },
+            NotGranted::Done { completed, until, left } => LockError::Done {
+                key,
+                completed: system_time(completed),
+                until: system_time(until),
+                retry_after: left,
+            },
             NotGranted::Held { left, kept } if self.is_try() => {
                 LockError::Busy { key, retry_after: left, kept }
             }

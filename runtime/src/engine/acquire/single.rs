@@ -19,7 +19,7 @@ use crate::local_queue::{Admission, Entry, TakenUp, TryEntry, Waiter};
 use crate::state::lease::Grant;
 use crate::state::shutdown::Shutdown;
 use crate::state::telemetry;
-use crate::store::{RequestSpec, StoreError};
+use crate::store::{Kind, RequestSpec, StoreError};
 
 /// Acquires one lock, within the wait of the options.
 ///
@@ -37,6 +37,9 @@ pub(crate) async fn acquire(
     client.check_not_forked(Step::Acquire, &spec.key)?;
     options.check()?;
     options.check_longest(client.store.longest_ttl())?;
+    if matches!(spec.kind, Kind::Once(_)) && !client.store.has_queue() {
+        return Err(LockError::Unsupported { what: "work that succeeds once" });
+    }
     let (begun, kind) = (client.store.now(), spec.kind);
     let mut result = acquire_since(begun, shared, spec, options).await;
     if let Err(LockError::TimedOut { key, held_by_caller, .. }) = &mut result {

@@ -150,7 +150,7 @@ impl Lease {
     }
 
     /// The error of a lease that the store does not hold any more.
-    async fn lost_on_store(&self, reason: LossReason) -> LockError {
+    pub(super) async fn lost_on_store(&self, reason: LossReason) -> LockError {
         let request = &self.local().request;
         self.lost_by(loss_reason(&self.client().store, request, reason).await)
     }

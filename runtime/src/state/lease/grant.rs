@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use crate::core::fence::Fence;
-use crate::store::{Request, validity};
+use crate::store::{Request, TickTimes, validity};
 
 /// A grant of the store that is no lease yet. Its owner makes a lease of it, or cancels it.
 #[must_use = "the lock stays held until the grant is cancelled or its TTL ends"]
@@ -11,12 +11,14 @@ pub(crate) struct Grant {
     pub(crate) request: Request,
     pub(crate) fence: Option<Fence>,
     pub(crate) times: GrantTimes,
+    /// The tick, of work that is to succeed once in each.
+    pub(crate) tick: Option<TickTimes>,
 }
 
 impl Grant {
     pub(crate) fn new(request: Request, token: u64, times: GrantTimes) -> Self {
         let fence = request.kind.is_fenced().then(|| Fence::new(token));
-        Self { request, fence, times }
+        Self { request, fence, times, tick: None }
     }
 }
 

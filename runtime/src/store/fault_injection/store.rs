@@ -40,6 +40,12 @@ impl Store for FaultInjector {
         self.answer("release", Some(Step::Release), || self.inner.release(request, keep))
     }
 
+    fn complete(&self, request: &Request, tick: Option<u64>) -> Option<StoreFuture<Ended>> {
+        let nothing = || -> StoreFuture<_> { Box::pin(async { Ok(Ended::Released) }) };
+        let command = || self.inner.complete(request, tick).unwrap_or_else(nothing);
+        Some(self.answer("complete", Some(Step::Complete), command))
+    }
+
     fn can_linger(&self, request: &Request) -> bool {
         self.inner.can_linger(request)
     }

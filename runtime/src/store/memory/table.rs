@@ -84,6 +84,10 @@ impl Table {
         self.with(&request.key, now, |lock, context| rules::release(lock, request, keep, context))
     }
 
+    pub(super) fn complete(&mut self, request: &Request, tick: Option<u64>, now: Time) -> Ended {
+        self.with(&request.key, now, |lock, context| rules::complete(lock, request, tick, context))
+    }
+
     pub(super) fn linger(&mut self, request: &Request, in_use: bool, now: Time) -> Lingering {
         self.with(&request.key, now, |lock, context| rules::linger(lock, request, in_use, context))
     }

@@ -53,7 +53,8 @@ pub(super) fn among<T: Copy>(
 /// An attempt in words.
 pub(super) fn attempt(answer: &Attempt) -> String {
     match answer {
-        Attempt::Granted { .. } => "granted".to_owned(),
+        Attempt::Granted { .. } | Attempt::GrantedTick { .. } => "granted".to_owned(),
+        Attempt::Done { .. } => "done".to_owned(),
         Attempt::Busy { retry_after, .. } | Attempt::Recalled { retry_after } => {
             format!("held by another for {retry_after:.1?}")
         }

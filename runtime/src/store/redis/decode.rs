@@ -5,11 +5,20 @@ use std::time::Duration;
 
 use crate::core::error::LossReason;
 use crate::core::fence::Fence;
-use crate::store::{Adoption, All, Attempt, Ended, Forced, Lingering, Renewal, Repaired};
+use crate::store::{
+    Adoption, All, Attempt, Ended, Forced, Lingering, Renewal, Repaired, TickTimes,
+};
 
 pub(super) fn attempt(answer: &[u64]) -> Option<Attempt> {
     Some(match *answer {
-        [1, token] => Attempt::Granted { token },
+        [1, token] | [1, token, 0, _] => Attempt::Granted { token },
+        [1, token, began, last] => {
+            let last = Some(last).filter(|&last| last > 0);
+            Attempt::GrantedTick { token, tick: TickTimes { began, last } }
+        }
+        [9, left, completed, until] => {
+            Attempt::Done { completed, until, left: Duration::from_millis(left) }
+        }
         [code @ (0 | 4 | 7), millis] => {
             let retry_after = Duration::from_millis(millis);
             Attempt::Busy { retry_after, expiry_added: code == 4, kept: code == 7 }
@@ -27,7 +36,7 @@ pub(super) fn attempt(answer: &[u64]) -> Option<Attempt> {
 
 /// Returns true if an acquire was granted.
 pub(super) fn is_grant(answer: &[u64]) -> bool {
-    matches!(*answer, [1, _])
+    matches!(*answer, [1, ..])
 }
 
 /// Decodes the answer to an acquire of `count` mutexes.

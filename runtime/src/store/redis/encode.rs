@@ -9,7 +9,7 @@ use super::script;
 use super::script::Script;
 use crate::core::key::LockKey;
 use crate::store::{
-    ClientId, ClientInfo, Kind, Owner, QueuePosition, Request, RequestId, Stamp, Waiting,
+    ClientId, ClientInfo, Kind, Once, Owner, QueuePosition, Request, RequestId, Stamp, Waiting,
 };
 
 /// Encodes the requests of one client.
@@ -40,7 +40,7 @@ impl Encoder {
     fn of(&self, request: &Request, by_kind: &[&'static Script; 4]) -> Command {
         let [mutex, reentrant, semaphore, rw] = *by_kind;
         let script = match request.kind {
-            Kind::Mutex => mutex,
+            Kind::Mutex | Kind::Once(_) => mutex,
             Kind::Reentrant => reentrant,
             Kind::Semaphore { .. } => semaphore,
             Kind::Read | Kind::Write => rw,
@@ -54,7 +54,11 @@ impl Encoder {
     }
 
     pub(super) fn acquire(&self, request: &Request, waiting: Option<Waiting>) -> Command {
-        let mut command = self.of(request, &script::ACQUIRE).millis(request.ttl);
+        let mut command = match request.kind {
+            Kind::Once(_) => self.of(request, &[&script::MUTEX_ACQUIRE_ONCE; 4]),
+            _ => self.of(request, &script::ACQUIRE),
+        }
+        .millis(request.ttl);
         if let Kind::Semaphore { limit, .. } = request.kind {
             command = command.number(limit);
         }
@@ -72,10 +76,15 @@ impl Encoder {
                 }
             }
         };
-        if request.kind == Kind::Mutex {
+        if request.kind.is_mutex() {
             command = command.arg(owner_suffix(request.owner.as_ref()));
         }
-        command.arg(&*self.channel(&request.key))
+        let command = command.arg(&*self.channel(&request.key));
+        match request.kind {
+            Kind::Once(Once::For(_)) => command.number(0_u8).number(0_u8),
+            Kind::Once(Once::Per { period, offset }) => command.millis(period).millis(offset),
+            _ => command,
+        }
     }
 
     pub(super) fn acquire_all(&self, requests: &[Request], ttl: Duration) -> Command {
@@ -105,10 +114,19 @@ impl Encoder {
 
     pub(super) fn release(&self, request: &Request, keep: Duration) -> Command {
         let mut command = self.of(request, &script::RELEASE);
-        if request.kind == Kind::Mutex {
+        if request.kind.is_mutex() {
             command = command.millis(keep);
         }
         command.arg(&*self.channel(&request.key))
+    }
+
+    /// `None` for a kind whose work never counts as done.
+    pub(super) fn complete(&self, request: &Request, tick: Option<u64>) -> Option<Command> {
+        let Kind::Once(once) = request.kind else { return None };
+        let (Once::For(lasts) | Once::Per { period: lasts, .. }) = once;
+        let command = self.of(request, &[&script::MUTEX_COMPLETE; 4]).millis(lasts);
+        let command = command.number(tick.unwrap_or(0)).millis(once.remembered());
+        Some(command.arg(&*self.channel(&request.key)))
     }
 
     pub(super) fn linger(&self, request: &Request, in_use: bool) -> Command {
@@ -153,7 +171,7 @@ impl Encoder {
     }
 
     pub(super) fn repair(&self, request: &Request, token: u64, lasts: Duration) -> Command {
-        let is_mutex = request.kind == Kind::Mutex;
+        let is_mutex = request.kind.is_mutex();
         let script = if is_mutex { &script::MUTEX_REPAIR } else { &script::RW_REPAIR };
         let command = self.of(request, &[script; 4]).number(token).millis(lasts);
         if is_mutex { command.arg(owner_suffix(request.owner.as_ref())) } else { command }
@@ -169,7 +187,7 @@ impl Encoder {
 /// the kinds apart once the record is gone. A mutex has one holder, so the id will do.
 fn holder(request: &Request) -> Cow<'_, [u8]> {
     let mut how = match request.kind {
-        Kind::Mutex => return Cow::Borrowed(request.id.as_bytes()),
+        Kind::Mutex | Kind::Once(_) => return Cow::Borrowed(request.id.as_bytes()),
         Kind::Semaphore { weight, .. } if weight > 1 => format!(":{weight}"),
         Kind::Semaphore { .. } if request.owner.is_none() => {
             return Cow::Borrowed(request.id.as_bytes());

@@ -122,8 +122,14 @@ macro_rules! scripts {
 
 scripts! {
     MUTEX_ACQUIRE = "mutex/acquire" grants several
-        ["record", "token", "grant", "acquire_fast", "fields", "remains", "queue", "queued", "tell", "free", "hand_over", "take_turn", "recall", "for_each"]
+        ["record", "token", "grant", "acquire_fast", "fields", "remains", "queue", "queued", "tell", "free", "hand_over", "take_turn", "recall", "acquire_mutex", "for_each"]
         (lock, holders, queue, waiters; id, ttl_ms, live_ms, position, owner, wake);
+    MUTEX_ACQUIRE_ONCE = "mutex/acquire_once" grants
+        ["record", "token", "grant", "fields", "remains", "queue", "queued", "tell", "free", "hand_over", "take_turn", "recall", "acquire_mutex", "done"]
+        (lock, holders, queue, waiters, done; id, ttl_ms, live_ms, position, owner, wake, period_ms, offset_ms);
+    MUTEX_COMPLETE = "mutex/complete" frees
+        ["record", "token", "free", "fields", "queue", "tell", "hand_over", "done"]
+        (lock, queue, waiters, done; id, once_ms, tick_ms, keep_ms, wake);
     MUTEX_ACQUIRE_ALL = "mutex/acquire_all" grants ["record", "token", "grant", "fields"]
         (lock, holders, queue; ttl_ms);
     MUTEX_RENEW = "mutex/renew" frees several ["for_each"] (lock; id, ttl_ms);

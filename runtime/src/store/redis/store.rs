@@ -132,6 +132,12 @@ impl Store for RedisStore {
         self.ask(self.encoder.release(request, keep), request, foreign, decode::ended)
     }
 
+    fn complete(&self, request: &Request, tick: Option<u64>) -> Option<StoreFuture<Ended>> {
+        let foreign = Ended::NotHeld(LossReason::Taken);
+        let command = self.encoder.complete(request, tick)?;
+        Some(self.ask(command, request, foreign, decode::ended))
+    }
+
     fn can_linger(&self, request: &Request) -> bool {
         request.may_linger() && self.transport.can_recall()
     }

@@ -17,7 +17,7 @@ impl Demand {
     /// The kind of lock that it is for.
     pub(super) fn lock(&self) -> LockKind {
         match self.kind {
-            Kind::Mutex => LockKind::Mutex,
+            Kind::Mutex | Kind::Once(_) => LockKind::Mutex,
             Kind::Reentrant => LockKind::ReentrantMutex,
             Kind::Semaphore { .. } => LockKind::Semaphore,
             Kind::Read | Kind::Write => LockKind::RwLock,

@@ -19,7 +19,7 @@ impl Holders {
                 self.has_room(weight, limit) || self.purge(now) > 0 && self.has_room(weight, limit)
             }
             // All holders belong to one owner.
-            Kind::Mutex | Kind::Reentrant => {
+            Kind::Mutex | Kind::Once(_) | Kind::Reentrant => {
                 self.ends_at(now).is_none() || self.owns(more.owner.as_ref(), now)
             }
             // A writer is alone. Readers share, and may join a writer of their own owner.
@@ -53,7 +53,7 @@ impl Holders {
     pub(super) fn is_anothers(&mut self, former: &Demand, now: Time) -> bool {
         let has_others = match former.kind {
             Kind::Semaphore { .. } => false,
-            Kind::Mutex | Kind::Reentrant => self.ends_at(now).is_some(),
+            Kind::Mutex | Kind::Once(_) | Kind::Reentrant => self.ends_at(now).is_some(),
             Kind::Read | Kind::Write => self.is_written(now),
         };
         has_others && !self.owns(former.owner.as_ref(), now)
@@ -70,7 +70,7 @@ impl Holders {
     ) -> u64 {
         let is_new = match how.kind {
             Kind::Semaphore { .. } | Kind::Read => return 0,
-            Kind::Mutex | Kind::Reentrant => self.ends_at(context.now).is_none(),
+            Kind::Mutex | Kind::Once(_) | Kind::Reentrant => self.ends_at(context.now).is_none(),
             Kind::Write => !self.has(id),
         };
         if is_new {

@@ -50,7 +50,7 @@ pub(in crate::store) fn repair(
 ) -> Repaired {
     let (id, how, now) = (request.id, Demand::of(request), context.now);
     let kind = how.lock();
-    let is_mutex = request.kind == Kind::Mutex;
+    let is_mutex = request.kind.is_mutex();
     if let Some(record) = &mut lock.record {
         if record.is_other(kind) {
             return Repaired::NotHeld;

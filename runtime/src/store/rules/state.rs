@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::counters::Token;
 use super::demand::Demand;
+use super::done::Done;
 use super::holders::Holders;
 use super::mark::Mark;
 use super::queue::Queue;
@@ -20,6 +21,7 @@ pub(in crate::store) struct LockState {
     pub(super) queue: Queue,
     pub(super) forced: Forced,
     pub(super) intent: Option<Intent>,
+    pub(super) done: Option<Done>,
 }
 
 #[derive(Clone, Debug)]
@@ -89,6 +91,7 @@ impl LockState {
         self.queue.expire(now);
         self.forced.expire(now);
         self.intent.take_if(|mark| mark.until <= now);
+        self.done.take_if(|done| done.stays <= now);
     }
 
     /// Ends all leases, as if they had expired. The queue stays, and its first waiter gets the
@@ -104,7 +107,7 @@ impl LockState {
     /// Returns true if there is nothing to remember.
     pub(in crate::store) fn is_blank(&self) -> bool {
         let is_unheld = self.record.is_none() && self.holders.is_empty();
-        let is_unmarked = self.forced.is_empty() && self.intent.is_none();
+        let is_unmarked = self.forced.is_empty() && self.intent.is_none() && self.done.is_none();
         is_unheld && is_unmarked && self.queue.is_empty()
     }
 

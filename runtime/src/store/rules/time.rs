@@ -24,6 +24,11 @@ impl Time {
         micros(self.0)
     }
 
+    /// The moment in whole milliseconds. The store's clock begins at the Unix epoch.
+    pub(super) fn millis(self) -> u64 {
+        u64::try_from(self.0.as_millis()).unwrap_or(u64::MAX)
+    }
+
     /// `None` for a time that no clock can show.
     pub(in crate::store) fn checked_add(self, time: Duration) -> Option<Self> {
         self.0.checked_add(time).map(Self)

@@ -1,0 +1,50 @@
+--- mutex/complete: end a lease whose work has succeeded, if this request holds it, and mark
+--- the work as done.
+---
+--- Safe to send twice: the mark names the request. A lease that was lost marks nothing. All
+--- waiters that ask for the work to succeed once are told, and leave the queue; the mutex goes
+--- to the first of the others.
+---
+--- INCLUDE record token free fields queue tell hand_over done
+---
+--- KEYS
+---   1  lock     string   the record
+---   2  queue    zset     request ids by position
+---   3  waiters  hash     each waiter's last ask
+---   4  done     string   the mark; see include/done
+--- ARGV
+---   1  id         string   the request
+---   2  once_ms    integer  how long the work counts as done, or how long its tick lasts
+---   3  tick_ms    integer  when its tick began; 0: it counts from now
+---   4  keep_ms    integer  how long the mark stays at least
+---   5  wake       string   the channel for hints, without the client's id
+--- RETURN
+---   1  completed, now or before
+---   0  expired: nobody has it
+---   2  taken: another request has it, or had it since
+--- COST  O(waiters)
+
+local lock, queue, waiters, done = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local id, once_ms, tick_ms, keep_ms, wake = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
+
+local rec = redis.call('GET', lock)
+if not rec or not holds(rec, id) then
+  leave(queue, waiters, id)
+  if string.sub(redis.call('GET', done) or '', 40) == id then return 1 end
+  return rec and 2 or 0
+end
+local now_ms = to_ms(clock())
+local until_ms = once_ms + (tonumber(tick_ms) > 0 and tick_ms or now_ms)
+local mark = string.format('%013.0f%013.0f%013.0f', until_ms, now_ms, tick_ms) .. id
+redis.call('SET', done, mark, 'PX', math.max(until_ms - now_ms, tonumber(keep_ms), 1))
+if until_ms > now_ms and string.sub(rec, 53, 53) == '1' then
+  for _, waiter in ipairs(redis.call('ZRANGE', queue, 0, -1)) do
+    local said = redis.call('HGET', waiters, waiter)
+    if said and string.sub(said, 14, 15) == 'M' .. ONCE then
+      leave(queue, waiters, waiter)
+      publish(wake, waiter, waiter)
+    end
+  end
+end
+finish(lock, queue, waiters, wake, rec, id)
+return 1

@@ -1,0 +1,162 @@
+//! The end of a lease whose work has succeeded, and the tick that it belongs to.
+
+use std::time::{Duration, SystemTime};
+
+use super::{Lease, LeaseHandle, Rest, TRIES};
+use crate::core::error::{LockError, Step};
+use crate::core::system_time::system_time;
+use crate::state::lease::LocalLease;
+use crate::store::{Ended, Kind, Once};
+
+/// The tick that a run belongs to, for a lock with [`once_per`](crate::Mutex::once_per).
+///
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), leasehold::LockError> {
+/// # let locks = leasehold::Locks::in_memory();
+/// let day = Duration::from_secs(24 * 60 * 60);
+/// let lease = locks.mutex("daily-report").once_per(day).lock().await?;
+/// let tick = lease.tick().expect("the lock has `once_per`");
+/// println!("report the day before {:?}", tick.began);
+/// println!("ticks without a success before this one: {:?}", tick.missed);
+/// lease.complete().await?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Tick {
+    /// When it began, by the server's clock.
+    pub began: SystemTime,
+    /// How many ticks have passed without a success since the last one that had a success.
+    /// `None` if the server remembers none: it remembers the last success for 32 periods, and
+    /// for at least a day.
+    pub missed: Option<u64>,
+}
+
+impl Tick {
+    fn of(local: &LocalLease) -> Option<Self> {
+        let (tick, Kind::Once(Once::Per { period, .. })) = (local.tick?, local.request.kind) else {
+            return None;
+        };
+        let since = |last| Duration::from_millis(tick.began.saturating_sub(last));
+        let ticks = |last| since(last).as_millis() / period.as_millis().max(1);
+        let missed = |last| u64::try_from(ticks(last).saturating_sub(1)).unwrap_or(u64::MAX);
+        Some(Self { began: system_time(tick.began), missed: tick.last.map(missed) })
+    }
+}
+
+impl LeaseHandle {
+    /// The tick that the lease belongs to. `None` if the lock has no
+    /// [`once_per`](crate::Mutex::once_per).
+    #[must_use]
+    pub fn tick(&self) -> Option<Tick> {
+        Tick::of(self.local())
+    }
+}
+
+impl Lease {
+    /// The tick that the lease belongs to: the one that ran when the lock was granted. `None`
+    /// if the lock has no [`once_per`](crate::Mutex::once_per).
+    #[must_use]
+    pub fn tick(&self) -> Option<Tick> {
+        Tick::of(self.local())
+    }
+
+    /// Says that the work has succeeded, and releases the lock: from now on the work counts as
+    /// done, for as long as [`once`](crate::Mutex::once) or
+    /// [`once_per`](crate::Mutex::once_per) says. Whoever waits for the lock gets
+    /// [`LockError::Done`].
+    ///
+    /// If the process dies after its work and before this, the work runs again. Let the work
+    /// write the tick or the fencing token in its own transaction if that must not happen.
+    ///
+    /// # Errors
+    ///
+    /// - [`LockError::Lost`] if the lease had ended before. The work does not count as done:
+    ///   another process may be running it.
+    /// - [`LockError::InvalidOption`] if the lock has neither `once` nor `once_per`. The lock
+    ///   is released.
+    /// - [`LockError::Store`] if the store failed three times, or refuses the client. The
+    ///   keeper goes on trying until the TTL is over.
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe: the work has succeeded, so if the future is dropped after its first poll, the
+    /// keeper completes the lease.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use leasehold::LockError;
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), LockError> {
+    /// # let locks = leasehold::Locks::in_memory();
+    /// let mail = locks.mutex("invoice-mail:42").once(Duration::from_secs(24 * 60 * 60));
+    /// let lease = mail.lock().await?;
+    /// lease.run(async { /* send it */ }).await?;
+    /// lease.complete().await?;
+    ///
+    /// assert!(mail.lock().await.is_err_and(|error| error.is_done()));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn complete(mut self) -> Result<(), LockError> {
+        self.check(Step::Complete)?;
+        if !self.may_complete() {
+            return Err(LockError::InvalidOption {
+                option: "once",
+                problem: "the lock has neither `once` nor `once_per`, so its work can't count as \
+                          done; set one of them, or release the lease"
+                    .to_owned(),
+            });
+        }
+        let was_held = self.stop(self.client().store.now());
+        if !was_held && let Some(reason) = self.local().loss() {
+            return Err(self.lost_by(reason));
+        }
+        self.rest = Rest::Complete;
+        for tries_left in (0..TRIES).rev() {
+            let tick = self.local().tick.map(|tick| tick.began);
+            let Some(answer) = self.client().store.complete(&self.local().request, tick) else {
+                break;
+            };
+            match answer.await {
+                Err(error) if error.is_passing && tries_left > 0 => {}
+                Err(error) => return Err(LockError::store(Step::Complete, self.key(), error)),
+                Ok(Ended::NotHeld(reason)) => {
+                    self.rest = Rest::Nothing;
+                    self.local().count_out(false);
+                    return Err(self.lost_on_store(reason).await);
+                }
+                Ok(_) => {
+                    self.rest = Rest::Nothing;
+                    self.client().keeper.cancel_late_grant(self.local());
+                    self.local().count_out(true);
+                    return Ok(());
+                }
+            }
+        }
+        Err(LockError::Unsupported { what: "work that succeeds once" })
+    }
+
+    /// Returns true if its work can count as done.
+    pub(crate) fn may_complete(&self) -> bool {
+        matches!(self.local().request.kind, Kind::Once(_))
+    }
+
+    /// The same as [`complete`](Self::complete), in the background. A lease that was lost, or
+    /// whose work never counts as done, is dropped.
+    #[cfg(feature = "tower")]
+    pub(crate) fn complete_later(mut self) {
+        if self.may_complete() && self.is_held() {
+            self.rest = Rest::Complete;
+        }
+    }
+}

@@ -1,0 +1,323 @@
+//! Work that is to succeed once: for a time, or in each tick.
+
+use std::time::{Duration, SystemTime};
+
+use leasehold::store::{Attempt, Ended, Kind, Once, Request};
+use leasehold::{Lease, LockError, Locks, LossReason, Mutex, Tick};
+use leasehold_tests::backend::Backend;
+
+use super::{Client, LIVE, LONG, acquire, waits};
+
+macro_rules! cases {
+    ($case:path) => {
+        $case! {
+            once:
+            completed_work_is_done,
+            work_that_failed_runs_again,
+            done_ends_with_its_time,
+            waiters_are_told_that_it_is_done,
+            waiters_in_the_same_process_are_told_that_it_is_done,
+            a_waiter_runs_when_the_first_run_fails,
+            a_completion_after_the_loss_is_refused,
+            a_lease_without_the_option_completes_nothing,
+            a_plain_mutex_of_the_name_is_not_refused,
+            a_plain_waiter_gets_the_lock_of_a_completed_run,
+            a_dropped_completion_completes,
+            a_tick_is_done_until_the_next_begins,
+            an_offset_shifts_the_ticks,
+            a_run_that_outlasts_its_tick_does_not_spend_the_next,
+            missed_ticks_are_counted,
+            a_waiter_that_was_handed_the_lock_knows_its_tick,
+            a_completion_may_be_sent_twice,
+            a_late_completion_marks_nothing,
+            a_late_copy_of_the_acquire_of_a_completed_run_is_not_granted,
+        }
+    };
+}
+pub(super) use cases;
+
+/// Longer than any of these tests.
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+/// A tick of these tests.
+const PERIOD: Duration = Duration::from_millis(400);
+
+fn once(locks: &Locks) -> Mutex {
+    locks.mutex("a").ttl(LONG).wait(LONG).once(DAY)
+}
+
+fn once_per(locks: &Locks) -> Mutex {
+    locks.mutex("a").ttl(LONG).wait(LONG).once_per(PERIOD)
+}
+
+fn done(result: Result<Lease, LockError>) -> (SystemTime, SystemTime, Duration) {
+    match result {
+        Err(LockError::Done { completed, until, retry_after, .. }) => {
+            (completed, until, retry_after)
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Completes a run in the next tick that it gets.
+async fn complete(locks: &Locks) -> Tick {
+    let lease = next_tick(locks).await;
+    let tick = lease.tick().expect("it has ticks");
+    lease.complete().await.unwrap();
+    tick
+}
+
+/// A run in the next tick.
+async fn next_tick(locks: &Locks) -> Lease {
+    loop {
+        match once_per(locks).try_lock().await {
+            Err(LockError::Done { retry_after, .. }) => tokio::time::sleep(retry_after).await,
+            other => return other.unwrap(),
+        }
+    }
+}
+
+pub(super) async fn completed_work_is_done(backend: &impl Backend) {
+    let (here, elsewhere) = (backend.locks().await, backend.locks().await);
+    once(&here).lock().await.unwrap().complete().await.unwrap();
+    for locks in [&here, &elsewhere] {
+        let (completed, until, retry_after) = done(once(locks).try_lock().await);
+        assert_eq!(until.duration_since(completed).unwrap(), DAY);
+        assert!(retry_after <= DAY && retry_after > DAY - Duration::from_secs(60));
+        done(once(locks).lock().await);
+    }
+    let info = here.inspect("a").await.unwrap();
+    assert!(info.holders.is_empty(), "{info:?}");
+}
+
+pub(super) async fn work_that_failed_runs_again(backend: &impl Backend) {
+    let (here, elsewhere) = (backend.locks().await, backend.locks().await);
+    once(&here).lock().await.unwrap().release().await.unwrap();
+    drop(once(&here).lock().await.unwrap());
+    let lease = once(&elsewhere).lock().await.unwrap();
+    let _ = elsewhere.force_release("a").await.unwrap();
+    drop(lease);
+    once(&here).lock().await.unwrap().complete().await.unwrap();
+    done(once(&elsewhere).lock().await);
+}
+
+pub(super) async fn done_ends_with_its_time(backend: &impl Backend) {
+    let locks = backend.locks().await;
+    let short = || locks.mutex("a").ttl(LONG).once(Duration::from_millis(200));
+    short().lock().await.unwrap().complete().await.unwrap();
+    let (.., retry_after) = done(short().lock().await);
+    tokio::time::sleep(retry_after).await;
+    // The answer was rounded down to a millisecond.
+    let mut lease = short().lock().await;
+    while let Err(LockError::Done { retry_after, .. }) = lease {
+        assert!(retry_after <= Duration::from_millis(200));
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        lease = short().lock().await;
+    }
+    drop(lease.unwrap());
+}
+
+pub(super) async fn waiters_are_told_that_it_is_done(backend: &impl Backend) {
+    let here = backend.locks().await;
+    let lease = once(&here).lock().await.unwrap();
+    let mut waiting = Vec::new();
+    for nth in 1..=3 {
+        let mutex = once(&backend.locks().await);
+        waiting.push(tokio::spawn(async move { mutex.lock().await }));
+        backend.until_queued("a", nth).await;
+    }
+    lease.complete().await.unwrap();
+    for waiter in waiting {
+        let (.., retry_after) = done(waiter.await.unwrap());
+        assert!(retry_after > DAY - Duration::from_secs(60));
+    }
+    assert!(here.inspect("a").await.unwrap().waiters.is_empty());
+}
+
+pub(super) async fn waiters_in_the_same_process_are_told_that_it_is_done(backend: &impl Backend) {
+    let locks = backend.locks().await;
+    let lease = once(&locks).lock().await.unwrap();
+    let waiting: Vec<_> = (0..8)
+        .map(|_| {
+            let mutex = once(&locks);
+            tokio::spawn(async move { mutex.lock().await })
+        })
+        .collect();
+    backend.until_queued("a", 1).await;
+    lease.complete().await.unwrap();
+    for waiter in waiting {
+        done(waiter.await.unwrap());
+    }
+}
+
+pub(super) async fn a_waiter_runs_when_the_first_run_fails(backend: &impl Backend) {
+    let (here, elsewhere) = (backend.locks().await, backend.locks().await);
+    let lease = once(&here).lock().await.unwrap();
+    let first = lease.fence().unwrap();
+    let mutex = once(&elsewhere);
+    let waiter = tokio::spawn(async move { mutex.lock().await });
+    backend.until_queued("a", 1).await;
+    drop(lease);
+    let lease = waiter.await.unwrap().unwrap();
+    assert!(lease.fence().unwrap() > first);
+    lease.complete().await.unwrap();
+    done(once(&here).lock().await);
+}
+
+pub(super) async fn a_completion_after_the_loss_is_refused(backend: &impl Backend) {
+    let (here, elsewhere) = (backend.locks().await, backend.locks().await);
+    let lease = once(&here).lock().await.unwrap();
+    let _ = elsewhere.force_release("a").await.unwrap();
+    let error = lease.complete().await.unwrap_err();
+    assert!(matches!(error, LockError::Lost { .. }), "{error}");
+    let lease = once(&elsewhere).lock().await.unwrap();
+    lease.release().await.unwrap();
+}
+
+pub(super) async fn a_lease_without_the_option_completes_nothing(backend: &impl Backend) {
+    let locks = backend.locks().await;
+    let error = locks.mutex("a").lock().await.unwrap().complete().await.unwrap_err();
+    assert!(matches!(error, LockError::InvalidOption { option: "once", .. }), "{error}");
+    drop(once(&locks).lock().await.unwrap());
+}
+
+pub(super) async fn a_plain_mutex_of_the_name_is_not_refused(backend: &impl Backend) {
+    let locks = backend.locks().await;
+    once(&locks).lock().await.unwrap().complete().await.unwrap();
+    locks.mutex("a").lock().await.unwrap().release().await.unwrap();
+    done(once(&locks).lock().await);
+}
+
+pub(super) async fn a_plain_waiter_gets_the_lock_of_a_completed_run(backend: &impl Backend) {
+    let (here, elsewhere, third) =
+        (backend.locks().await, backend.locks().await, backend.locks().await);
+    let lease = once(&here).lock().await.unwrap();
+    let (told, plain) = (once(&elsewhere), third.mutex("a").ttl(LONG).wait(LONG));
+    let told = tokio::spawn(async move { told.lock().await });
+    backend.until_queued("a", 1).await;
+    let plain = tokio::spawn(async move { plain.lock().await });
+    backend.until_queued("a", 2).await;
+    lease.complete().await.unwrap();
+    drop(plain.await.unwrap().unwrap());
+    done(told.await.unwrap());
+}
+
+pub(super) async fn a_dropped_completion_completes(backend: &impl Backend) {
+    let locks = backend.locks().await;
+    let lease = once(&locks).lock().await.unwrap();
+    let _ = leasehold_tests::polls::drop_after(1, lease.complete()).await;
+    done(once(&locks).lock().await);
+}
+
+pub(super) async fn a_tick_is_done_until_the_next_begins(backend: &impl Backend) {
+    let locks = backend.locks().await;
+    let tick = complete(&locks).await;
+    let since = tick.began.duration_since(SystemTime::UNIX_EPOCH).unwrap();
+    assert_eq!(since.as_millis() % PERIOD.as_millis(), 0, "{since:?}");
+    assert_eq!(tick.missed, None);
+    // Unless the tick ended meanwhile.
+    match once_per(&locks).try_lock().await {
+        Err(LockError::Done { until, .. }) => assert_eq!(until, tick.began + PERIOD),
+        other => assert!(other.unwrap().tick().unwrap().began > tick.began),
+    }
+    let next = next_tick(&locks).await;
+    assert!(next.tick().unwrap().began >= tick.began + PERIOD);
+    assert_eq!(next.handle().tick(), next.tick());
+}
+
+pub(super) async fn an_offset_shifts_the_ticks(backend: &impl Backend) {
+    let locks = backend.locks().await;
+    let offset = Duration::from_millis(123);
+    let lease = once_per(&locks).offset(offset).lock().await.unwrap();
+    let since = lease.tick().unwrap().began.duration_since(SystemTime::UNIX_EPOCH).unwrap();
+    assert_eq!(since.as_millis() % PERIOD.as_millis(), offset.as_millis());
+}
+
+pub(super) async fn a_run_that_outlasts_its_tick_does_not_spend_the_next(backend: &impl Backend) {
+    let locks = backend.locks().await;
+    let lease = next_tick(&locks).await;
+    let tick = lease.tick().unwrap();
+    tokio::time::sleep(PERIOD).await;
+    lease.complete().await.unwrap();
+    let lease = once_per(&locks).try_lock().await.unwrap();
+    let next = lease.tick().unwrap();
+    assert!(next.began > tick.began);
+    let ticks = next.began.duration_since(tick.began).unwrap().as_millis() / PERIOD.as_millis();
+    assert_eq!(next.missed, Some(u64::try_from(ticks).unwrap() - 1));
+}
+
+pub(super) async fn missed_ticks_are_counted(backend: &impl Backend) {
+    let locks = backend.locks().await;
+    let first = complete(&locks).await;
+    tokio::time::sleep(PERIOD * 3).await;
+    // A run that fails is no success.
+    next_tick(&locks).await.release().await.unwrap();
+    let lease = next_tick(&locks).await;
+    let tick = lease.tick().unwrap();
+    let ticks = tick.began.duration_since(first.began).unwrap().as_millis() / PERIOD.as_millis();
+    assert!(ticks >= 3);
+    assert_eq!(tick.missed, Some(u64::try_from(ticks).unwrap() - 1));
+}
+
+pub(super) async fn a_waiter_that_was_handed_the_lock_knows_its_tick(backend: &impl Backend) {
+    let (here, elsewhere) = (backend.locks().await, backend.locks().await);
+    let lease = next_tick(&here).await;
+    let first = lease.tick().unwrap();
+    let mutex = once_per(&elsewhere);
+    let waiter = tokio::spawn(async move { mutex.lock().await });
+    backend.until_queued("a", 1).await;
+    lease.release().await.unwrap();
+    let lease = waiter.await.unwrap().unwrap();
+    assert!(lease.tick().unwrap().began >= first.began);
+}
+
+/// A request for work that is to succeed once.
+fn request(client: &Client) -> Request {
+    Request { kind: Kind::Once(Once::For(DAY)), ..client.mutex(LONG) }
+}
+
+async fn completed(backend: &impl Backend, request: &Request) -> Ended {
+    backend.store().complete(request, None).expect("it has a queue").await.unwrap()
+}
+
+pub(super) async fn a_completion_may_be_sent_twice(backend: &impl Backend) {
+    let client = Client::new();
+    let run = request(&client);
+    assert!(matches!(acquire(backend, &run).await, Attempt::Granted { .. }));
+    assert!(matches!(acquire(backend, &run).await, Attempt::Granted { .. }), "a copy");
+    for _ in 0..2 {
+        assert_eq!(completed(backend, &run).await, Ended::Released);
+    }
+    // Somebody else has the lock meanwhile.
+    let plain = client.mutex(LONG);
+    assert!(matches!(acquire(backend, &plain).await, Attempt::Granted { .. }));
+    assert_eq!(completed(backend, &run).await, Ended::Released);
+}
+
+pub(super) async fn a_late_completion_marks_nothing(backend: &impl Backend) {
+    let client = Client::new();
+    let [run, next] = [(); 2].map(|()| request(&client));
+    assert!(matches!(acquire(backend, &run).await, Attempt::Granted { .. }));
+    let _ = backend.store().force_release(&run.key).await.unwrap();
+    assert_eq!(completed(backend, &run).await, Ended::NotHeld(LossReason::Taken));
+    assert!(matches!(acquire(backend, &next).await, Attempt::Granted { .. }));
+    assert_eq!(completed(backend, &run).await, Ended::NotHeld(LossReason::Taken));
+    assert!(matches!(acquire(backend, &next).await, Attempt::Granted { .. }), "it still holds it");
+}
+
+pub(super) async fn a_late_copy_of_the_acquire_of_a_completed_run_is_not_granted(
+    backend: &impl Backend,
+) {
+    let client = Client::new();
+    let [run, waiter] = [(); 2].map(|()| request(&client));
+    assert!(matches!(acquire(backend, &run).await, Attempt::Granted { .. }));
+    waits(backend, &waiter, LIVE).await;
+    assert_eq!(completed(backend, &run).await, Ended::Released);
+    let info = backend.store().inspect(&run.key).await.unwrap();
+    assert_eq!(info.waiting, 0, "who waits for the work has left the queue");
+    for late in [&run, &waiter] {
+        let answer = acquire(backend, late).await;
+        assert!(matches!(answer, Attempt::Done { .. }), "{answer:?}");
+    }
+    let info = backend.store().inspect(&run.key).await.unwrap();
+    assert_eq!((info.waiting, info.held), (0, 0));
+}
