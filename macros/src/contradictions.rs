@@ -49,7 +49,34 @@ pub(crate) fn contradictions(
         Error::new(linger.span(), text)
     });
     let errors = both.into_iter().chain(hold).chain(weight).chain(ends_twice);
-    errors.chain(stays_twice).chain(overweight(options))
+    errors.chain(stays_twice).chain(of_once(given)).chain(overweight(options))
+}
+
+/// What goes with work that is to succeed once: a mutex, and no other rule for its end.
+fn of_once(given: &[Ident]) -> Option<Error> {
+    let name = |name: &str| given.iter().find(|given| *given == name);
+    let of = |name: &Ident, text: String| Some(Error::new(name.span(), text));
+    let per = name("once_per");
+    if let (Some(offset), None) = (name("offset"), per) {
+        let text =
+            "`offset` shifts the ticks of `once_per`: add `once_per = ...`, or remove `offset`";
+        return of(offset, text.to_owned());
+    }
+    let once = name("once").or(per)?;
+    if let (Some(once), Some(_)) = (name("once"), per) {
+        let text = "`once` counts from the success, `once_per` from the beginning of a tick: remove \
+                    one of them";
+        return of(once, text.to_owned());
+    }
+    if let Some(other) = name("permits").or(name("mode")) {
+        return of(once, format!("only mutexes support `{once}`: remove `{other}`"));
+    }
+    let other = name("hold_at_least").or(name("linger"))?;
+    let text = format!(
+        "after a success `{once}` refuses all calls, and after a failure the lock must be free at \
+         once: remove `{other}`"
+    );
+    of(once, text)
 }
 
 /// A weight above the number of permits, if both are literals. The runtime compares
@@ -121,6 +148,26 @@ mod tests {
         );
         let told = mistakes("key = \"a\", permits = 2, hold_at_least = \"5m\", linger = LINGER");
         assert_eq!(told.len(), 2, "{told:?}");
+    }
+
+    #[test]
+    fn once_goes_with_a_plain_mutex_only() {
+        for args in ["once = \"1h\"", "once_per = \"1h\", offset = \"5m\", max_hold = \"1m\""] {
+            assert!(parse(&format!("key = \"a\", if_held = \"skip\", {args}")).is_ok(), "{args}");
+        }
+        for (args, expected) in [
+            ("once = TIME, permits = 2", "only mutexes support `once`: remove `permits`"),
+            ("once_per = TIME, mode = \"read\"", "only mutexes support `once_per`: remove `mode`"),
+            ("offset = TIME", "`offset` shifts the ticks of `once_per`: add `once_per = ...`"),
+            ("offset = TIME, once = TIME", "`offset` shifts the ticks of `once_per`: add"),
+            ("once = TIME, once_per = TIME", "`once` counts from the success, `once_per` from"),
+            ("once = TIME, linger = TIME", "after a success `once` refuses all calls"),
+            ("once_per = TIME, hold_at_least = TIME", "after a success `once_per` refuses"),
+        ] {
+            let told = mistakes(&format!("key = \"a\", {args}"));
+            assert_eq!(told.len(), 1, "{told:?}");
+            assert!(told[0].starts_with(expected), "{told:?}");
+        }
     }
 
     #[test]

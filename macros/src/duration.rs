@@ -10,6 +10,8 @@ use syn::{Error, Expr, ExprLit, Lit, Result};
 const SHORTEST_TTL: Duration = Duration::from_millis(100);
 const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
 const LONGEST_HOLD: Duration = Duration::from_secs(30 * 24 * 60 * 60);
+const SHORTEST_ONCE: Duration = Duration::from_millis(100);
+const LONGEST_ONCE: Duration = Duration::from_secs(366 * 24 * 60 * 60);
 const LONGEST_LINGER: Duration = Duration::from_secs(60 * 60);
 
 pub(crate) fn ttl(value: &Expr) -> Result<TokenStream> {
@@ -36,6 +38,18 @@ pub(crate) fn max_hold(value: &Expr) -> Result<TokenStream> {
 
 pub(crate) fn hold_at_least(value: &Expr) -> Result<TokenStream> {
     checked(value, Duration::ZERO..=LONGEST, "`hold_at_least` must be at most 24h")
+}
+
+pub(crate) fn once(value: &Expr) -> Result<TokenStream> {
+    checked(value, SHORTEST_ONCE..=LONGEST_ONCE, "`once` must be from 100ms to 366days")
+}
+
+pub(crate) fn once_per(value: &Expr) -> Result<TokenStream> {
+    checked(value, SHORTEST_ONCE..=LONGEST_ONCE, "`once_per` must be from 100ms to 366days")
+}
+
+pub(crate) fn offset(value: &Expr) -> Result<TokenStream> {
+    checked(value, Duration::ZERO..=Duration::MAX, "")
 }
 
 pub(crate) fn linger(value: &Expr) -> Result<TokenStream> {
@@ -172,6 +186,11 @@ mod tests {
         }
         assert_eq!(read(hold_at_least, "\"24h\""), duration(86_400, 0));
         assert_eq!(read(hold_at_least, "\"25h\""), "`hold_at_least` must be at most 24h");
+        assert_eq!(read(once, "\"366days\""), duration(366 * 86_400, 0));
+        assert_eq!(read(once, "\"99ms\""), "`once` must be from 100ms to 366days");
+        assert_eq!(read(once_per, "\"0s\""), "`once_per` must be from 100ms to 366days");
+        assert_eq!(read(once_per, "\"367days\""), "`once_per` must be from 100ms to 366days");
+        assert_eq!(read(offset, "\"0s\""), duration(0, 0));
         assert_eq!(read(linger, "\"0s\""), duration(0, 0));
         assert_eq!(read(linger, "\"1h\""), duration(60 * 60, 0));
         assert_eq!(read(linger, "\"1h 1ms\""), "`linger` must be at most 1h");

@@ -50,7 +50,10 @@ mod values;
 /// | `permits` | how many may hold at once, from 1 up: makes the lock a semaphore | a mutex |
 /// | `weight` | how many of the `permits` one call takes, from 1 to all of them; semaphores only | 1 |
 /// | `mode` | `"read"` runs beside other readers, `"write"` alone: makes the lock a read-write lock | a mutex |
-/// | `if_held` | when others still hold the lock after the wait: `"error"` returns the error, `"skip"` returns quietly | `"error"` |
+/// | `if_held` | when others still hold the lock after the wait, or the work is done: `"error"` returns the error, `"skip"` returns quietly | `"error"` |
+/// | `once` | how long the work counts as done after the body succeeded: 100 ms to 366 days; mutexes only | it never does |
+/// | `once_per` | lets the body succeed once in each period of the server's clock: 100 ms to 366 days; mutexes only | no periods |
+/// | `offset` | shifts the periods of `once_per`, which begin at the Unix epoch | 0 |
 /// | `hold_at_least` | how long the lock stays held after its grant, even if the body ends sooner: up to 24 h; mutexes only | 0 |
 /// | `linger` | how long the released lock stays with the process, idle, so that its next call needs no command: up to 1 h; not with `hold_at_least` | 0 |
 /// | `max_hold` | the longest that the lock is held, renewed or not: 100 ms to 30 days | no end |
@@ -243,6 +246,11 @@ mod values;
 /// result is returned. So the caller finds the lock free. A failed release is logged and
 /// never replaces the body's result. With `hold_at_least` nobody can acquire the lock for
 /// the rest of that time, although nobody holds it.
+///
+/// With `once` or `once_per` a body that returns `Ok` (or anything but a `Result`) completes
+/// the lease: until the time is over, or the next period begins, calls fail with
+/// `LockError::Done`, or are skipped with `if_held = "skip"`. After an error, a panic or a loss
+/// the lock is free, and the next call runs the body again. `lease.tick()` names the period.
 ///
 /// With `linger` the lock then stays with the process, idle, and the next call there needs
 /// no command. When another client wants the lock, it gets it. If the process dies while the

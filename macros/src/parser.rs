@@ -20,7 +20,7 @@ use crate::{
 
 /// The arguments offered to users. `crate` is missing: only crates that re-export this one
 /// need it.
-const NAMES: [&str; 14] = [
+const NAMES: [&str; 17] = [
     "key",
     "ttl",
     "wait",
@@ -28,6 +28,9 @@ const NAMES: [&str; 14] = [
     "weight",
     "mode",
     "if_held",
+    "once",
+    "once_per",
+    "offset",
     "hold_at_least",
     "max_hold",
     "linger",
@@ -106,6 +109,9 @@ impl Reader {
             },
             "ttl" => (name, duration::ttl(&value)?),
             "wait" => (name, duration::wait(&value)?),
+            "once" => (name, duration::once(&value)?),
+            "once_per" => (name, duration::once_per(&value)?),
+            "offset" => (name, duration::offset(&value)?),
             "hold_at_least" => (name, duration::hold_at_least(&value)?),
             "max_hold" => (name, duration::max_hold(&value)?),
             "linger" => (name, duration::linger(&value)?),
@@ -227,7 +233,7 @@ pub(crate) mod tests {
     #[test]
     fn unknown_names_are_answered_with_known_ones() {
         let known = "the arguments are `key`, `ttl`, `wait`, `permits`, `weight`, `mode`, \
-                     `if_held`, `hold_at_least`, `max_hold`, `linger`, `auto_renew`, `on_lost`, `lease`, `locks`";
+                     `if_held`, `once`, `once_per`, `offset`, `hold_at_least`, `max_hold`, `linger`, `auto_renew`, `on_lost`, `lease`, `locks`";
         for unknown in ["retries", "name", "crat"] {
             let told = mistakes(&format!("key = \"a\", {unknown} = 1"));
             assert_eq!(told, [format!("unknown argument `{unknown}`: {known}")]);

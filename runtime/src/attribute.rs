@@ -72,6 +72,10 @@ pub struct Call {
     hold_at_least: Duration,
     max_hold: Option<Duration>,
     linger: Duration,
+    /// Of a mutex.
+    once: Option<Duration>,
+    once_per: Option<Duration>,
+    offset: Duration,
     renew: bool,
     on_lost: OnLost,
 }
@@ -105,6 +109,9 @@ impl Call {
             hold_at_least: Duration::ZERO,
             max_hold: None,
             linger: Duration::ZERO,
+            once: None,
+            once_per: None,
+            offset: Duration::ZERO,
             renew: true,
             on_lost: OnLost::Cancel,
         }
@@ -181,6 +188,24 @@ impl Call {
         self
     }
 
+    /// How long the work counts as done after the body succeeded.
+    pub fn once(mut self, lasts: Duration) -> Self {
+        self.once = Some(lasts);
+        self
+    }
+
+    /// Lets the body succeed once in each period of the server's clock.
+    pub fn once_per(mut self, period: Duration) -> Self {
+        self.once_per = Some(period);
+        self
+    }
+
+    /// Shifts the periods of `once_per`.
+    pub fn offset(mut self, offset: Duration) -> Self {
+        self.offset = offset;
+        self
+    }
+
     /// Lets the body finish when the lease is lost.
     pub fn let_finish(mut self) -> Self {
         self.on_lost = OnLost::Finish;
@@ -194,7 +219,10 @@ impl Call {
     {
         let on_lost = self.on_lost;
         match Box::pin(self.acquire()).await {
-            Ok(lease) => guard(lease, on_lost, Body(body)).await.unwrap_or_else(R::refused),
+            Ok(lease) => {
+                let result = guard(lease, on_lost, Body(body), R::is_success).await;
+                result.unwrap_or_else(R::refused)
+            }
             Err(error) => R::refused(error),
         }
     }
@@ -207,9 +235,12 @@ impl Call {
         self.wait = self.wait.or(Some(Wait::For(Duration::ZERO)));
         let on_lost = self.on_lost;
         match Box::pin(self.acquire()).await {
-            Ok(lease) => guard(lease, on_lost, Body(body)).await.unwrap_or_else(R::failed),
-            Err(error) if error.is_held_by_another() => {
-                tracing::debug!(%error, "a run is skipped: another holder has the lock");
+            Ok(lease) => {
+                let result = guard(lease, on_lost, Body(body), R::is_success).await;
+                result.unwrap_or_else(R::failed)
+            }
+            Err(error) if error.is_held_by_another() || error.is_done() => {
+                tracing::debug!(%error, "a run is skipped: another holder has the lock, or has done it");
                 R::skipped()
             }
             Err(error) => R::failed(error),
@@ -224,6 +255,9 @@ impl Call {
             Kind::Mutex => {
                 let mut mutex = locks.mutex(key).max_hold(self.max_hold).auto_renew(self.renew);
                 mutex = mutex.hold_at_least(self.hold_at_least).linger(self.linger);
+                mutex = mutex.offset(self.offset);
+                mutex = self.once.into_iter().fold(mutex, crate::api::mutex::Mutex::once);
+                mutex = self.once_per.into_iter().fold(mutex, crate::api::mutex::Mutex::once_per);
                 mutex = self.ttl.into_iter().fold(mutex, crate::api::mutex::Mutex::ttl);
                 mutex = self.wait.into_iter().fold(mutex, crate::api::mutex::Mutex::wait);
                 mutex.lock().await
@@ -249,19 +283,26 @@ impl Call {
     }
 }
 
-/// Runs the body, and releases the lock before the result is returned. An error of the
-/// release never replaces the result.
+/// Runs the body, and releases or completes the lease before the result is returned. An error of
+/// that never replaces the result.
 async fn guard<F: Future>(
     lease: Lease,
     on_lost: OnLost,
     body: Body<'_, F>,
+    is_success: fn(&F::Output) -> bool,
 ) -> Result<F::Output, LockError> {
     let result = match on_lost {
         OnLost::Cancel => lease.run(body).await?,
         OnLost::Finish => lease.handle().scope(body).await,
     };
-    match lease.release().await {
-        Ok(_) => {}
+    let ended = if lease.may_complete() && is_success(&result) {
+        // Boxed: seldom, and the others have no room for it.
+        Box::pin(lease.complete()).await
+    } else {
+        lease.release().await.map(drop)
+    };
+    match ended {
+        Ok(()) => {}
         Err(LockError::Lost { reason, .. }) => {
             tracing::warn!(%reason, "a function finished after its lock was lost");
         }

@@ -6,5 +6,6 @@ mod guarding;
 mod held;
 mod keys;
 mod methods;
+mod once;
 mod sizes;
 mod spans;

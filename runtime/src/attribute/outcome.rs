@@ -11,11 +11,18 @@ use crate::core::error::{LockError, Quiet};
 pub trait Guarded: Sized {
     /// The result if the body did not run, or was cancelled because the lease was lost.
     fn refused(error: LockError) -> Self;
+
+    /// Returns true if the body has done its work.
+    fn is_success(&self) -> bool;
 }
 
 impl<T, E: FromLockError> Guarded for Result<T, E> {
     fn refused(error: LockError) -> Self {
         Err(E::from_lock_error(error))
+    }
+
+    fn is_success(&self) -> bool {
+        self.is_ok()
     }
 }
 
@@ -51,6 +58,11 @@ pub trait Skippable: Sized {
 
     /// The result if the lock was not acquired for another reason, or was lost.
     fn failed(error: LockError) -> Self;
+
+    /// Returns true if the body has done its work. All results but an error say so.
+    fn is_success(&self) -> bool {
+        true
+    }
 }
 
 impl Skippable for () {
@@ -77,6 +89,10 @@ impl<E: FromLockError> Skippable for Result<(), E> {
         Ok(())
     }
 
+    fn is_success(&self) -> bool {
+        self.is_ok()
+    }
+
     fn failed(error: LockError) -> Self {
         Err(E::from_lock_error(error))
     }
@@ -85,6 +101,10 @@ impl<E: FromLockError> Skippable for Result<(), E> {
 impl<T, E: FromLockError> Skippable for Result<Option<T>, E> {
     fn skipped() -> Self {
         Ok(None)
+    }
+
+    fn is_success(&self) -> bool {
+        self.is_ok()
     }
 
     fn failed(error: LockError) -> Self {

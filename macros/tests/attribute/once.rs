@@ -1,0 +1,90 @@
+//! Bodies that are to succeed once.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use leasehold::{LockError, Locks, Tick, distributed_lock};
+
+/// A message whose handler fails at first, by an error and by a panic.
+#[distributed_lock(key = "mail:{id}", once = "24h")]
+async fn mail(id: u32, runs: &AtomicU32) -> Result<u32, LockError> {
+    match runs.fetch_add(1, Ordering::Relaxed) {
+        0 => Err(LockError::NotInstalled),
+        1 => panic!("on purpose"),
+        run => Ok(run + id),
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_body_that_succeeded_is_done() {
+    static RUNS: AtomicU32 = AtomicU32::new(0);
+    let locks = Locks::in_memory();
+    let call = || tokio::spawn(locks.scope(mail(7, &RUNS)));
+    assert!(matches!(call().await.unwrap(), Err(LockError::NotInstalled)));
+    assert!(call().await.unwrap_err().is_panic());
+    assert_eq!(call().await.unwrap().unwrap(), 9);
+    for _ in 0..2 {
+        let error = call().await.unwrap().unwrap_err();
+        let LockError::Done { retry_after, .. } = &error else { panic!("{error}") };
+        assert!(*retry_after > Duration::from_secs(24 * 60 * 60 - 60), "{error}");
+    }
+    assert_eq!(RUNS.load(Ordering::Relaxed), 3);
+    tokio::time::advance(Duration::from_secs(24 * 60 * 60)).await;
+    assert_eq!(call().await.unwrap().unwrap(), 10);
+    assert_eq!(locks.scope(mail(8, &RUNS)).await.unwrap(), 12, "it is another message");
+}
+
+/// A job of each hour, at half past.
+#[distributed_lock(
+    key = "hourly",
+    once_per = "1h",
+    offset = "30m",
+    if_held = "skip",
+    lease = lease
+)]
+async fn hourly() -> Option<Tick> {
+    lease.tick()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_tick_has_one_run() {
+    let locks = Locks::in_memory();
+    locks
+        .scope(async {
+            let first = hourly().await.expect("nobody has run in this tick");
+            assert_eq!(first.missed, None);
+            let since = first.began.duration_since(std::time::UNIX_EPOCH).unwrap().as_secs();
+            assert_eq!(since % 3600, 1800);
+            assert_eq!(hourly().await, None, "it is skipped");
+            tokio::time::advance(Duration::from_secs(3 * 3600)).await;
+            let second = hourly().await.expect("three ticks later");
+            assert_eq!(second.began, first.began + Duration::from_secs(3 * 3600));
+            assert_eq!(second.missed, Some(2));
+            assert_eq!(hourly().await, None);
+        })
+        .await;
+}
+
+/// Called while it runs: the second call waits, and does not run again.
+#[distributed_lock(key = "nightly:{date}", once = "1days")]
+async fn nightly(date: &str, runs: &AtomicU32) -> Result<(), LockError> {
+    runs.fetch_add(1, Ordering::Relaxed);
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    let _ = date;
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_waits_is_told() {
+    let runs = AtomicU32::new(0);
+    let locks = Locks::in_memory();
+    let call = || locks.scope(nightly("2026-11-22", &runs));
+    let begun = tokio::time::Instant::now();
+    let (first, second, third) = tokio::join!(call(), call(), call());
+    first.unwrap();
+    for other in [second, third] {
+        assert!(other.unwrap_err().is_done());
+    }
+    assert_eq!(begun.elapsed().as_secs(), 2, "at once");
+    assert_eq!(runs.into_inner(), 1);
+}

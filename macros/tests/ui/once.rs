@@ -1,0 +1,43 @@
+use leasehold::{LockError, distributed_lock};
+
+#[distributed_lock(key = "report", once = "1h", permits = 2)]
+async fn of_a_semaphore() -> Result<(), LockError> {
+    Ok(())
+}
+
+#[distributed_lock(key = "report", once_per = "5m", mode = "read")]
+async fn of_a_reader() -> Result<(), LockError> {
+    Ok(())
+}
+
+#[distributed_lock(key = "report", once_per = "0s")]
+async fn without_a_period() -> Result<(), LockError> {
+    Ok(())
+}
+
+#[distributed_lock(key = "report", once = "1h", once_per = "5m")]
+async fn twice() -> Result<(), LockError> {
+    Ok(())
+}
+
+#[distributed_lock(key = "report", offset = "5m")]
+async fn shifts_nothing() -> Result<(), LockError> {
+    Ok(())
+}
+
+#[distributed_lock(key = "report", once = "1h", hold_at_least = "5m")]
+async fn held_on() -> Result<(), LockError> {
+    Ok(())
+}
+
+#[distributed_lock(key = "report", once = "1h", linger = "5s")]
+async fn lingers() -> Result<(), LockError> {
+    Ok(())
+}
+
+#[distributed_lock(key = "report", once = 3600)]
+async fn without_a_unit() -> Result<(), LockError> {
+    Ok(())
+}
+
+fn main() {}
