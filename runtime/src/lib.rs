@@ -75,6 +75,7 @@
 //! | … as its work sees it | [`LeaseHandle`], [`LeaseState`], [`Fence`] |
 //! | … on its way to another process | [`Ticket`] |
 //! | the name of a lock | [`LockKey`], [`KeyPart`](trait@KeyPart), [`KeyTemplate`], [`lock_key!`](macro.lock_key.html) |
+//! | leader election: to run in it, to watch it | [`Election`], [`ElectionHandle`], [`ElectionState`] |
 //! | how long to wait | [`Wait`] |
 //! | the attribute | [`distributed_lock`](attr.distributed_lock.html) |
 //! | the layer | [`LockLayer`](struct.LockLayer.html), [`path_key`](fn.path_key.html), [`tower`](tower/index.html) |
@@ -135,6 +136,7 @@ pub mod tower;
 
 #[cfg(feature = "redis")]
 pub use crate::api::builder::LocksBuilder;
+pub use crate::api::election::{Election, ElectionHandle, ElectionState};
 pub use crate::api::faults::Faults;
 pub use crate::api::locks::Locks;
 pub use crate::api::multi_lock::MultiLock;

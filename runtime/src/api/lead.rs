@@ -1,19 +1,12 @@
 //! Leader election: one process runs a future, and another takes over when that one fails.
 
 use std::future::Future;
-use std::time::Duration;
-
-use tokio::time::sleep;
 
 use super::locks::Locks;
 use super::mutex::Mutex;
-use crate::core::error::{LockError, Quiet};
+use crate::core::error::LockError;
 use crate::core::key::IntoLockKey;
-use crate::core::options::Wait;
 use crate::engine::lease::LeaseHandle;
-
-/// The pause after the store failed, so that a failing store is not asked without end.
-const PAUSE: Duration = Duration::from_secs(5);
 
 impl Locks {
     /// Elects a leader with the default options: [`Mutex::lead`] on a mutex of this name.
@@ -70,8 +63,11 @@ impl Mutex {
     /// drops the future by itself, and leads again later.
     ///
     /// If the store fails, the client logs a warning and tries again until it answers. The
-    /// options of the mutex apply, except `wait`. With `max_hold`, the others have their
-    /// turn after that time.
+    /// options of the mutex apply, except `wait` and `linger`. With `max_hold`, the others
+    /// have their turn after that time.
+    ///
+    /// To know who leads, or to let the leader step down and campaign again, use an
+    /// [`election`](Self::election).
     ///
     /// Tasks that the future has spawned go on without the lock. Protect shared data with
     /// the fencing token, as under any lock: a process that was paused may finish one more
@@ -114,41 +110,8 @@ impl Mutex {
     /// ```
     pub async fn lead<W: Future>(
         &self,
-        mut work: impl FnMut(LeaseHandle) -> W,
+        work: impl FnMut(LeaseHandle) -> W,
     ) -> Result<W::Output, LockError> {
-        let campaign = self.clone().wait(Wait::Forever);
-        let shutdown = &self.shared().client.keeper.shutdown;
-        loop {
-            // Boxed: it is seldom, and the work has no room for it.
-            let lease = match Box::pin(campaign.lock()).await {
-                Ok(lease) => lease,
-                Err(error) if error.is_store_failure() => {
-                    tracing::warn!(error = %Quiet(&error), "leader election: lock store unavailable; retrying");
-                    tokio::select! {
-                        () = shutdown.begun() => return Err(LockError::ShutDown),
-                        () = sleep(PAUSE.mul_f64(0.5 + 0.5 * fastrand::f64())) => continue,
-                    }
-                }
-                Err(error) => return Err(error),
-            };
-            // Whatever ends it, the future is dropped before the lock goes to another.
-            // Boxed, as whatever holds it by value on its way would grow by it each time.
-            let working = Box::pin(async { work(lease.handle()).await });
-            let led = tokio::select! {
-                biased;
-                () = shutdown.begun() => Err(LockError::ShutDown),
-                led = lease.run(working) => led,
-            };
-            match led {
-                Err(LockError::Lost { .. }) if !shutdown.has_begun() => drop(lease),
-                Err(LockError::Lost { .. }) => return Err(LockError::ShutDown),
-                led => {
-                    if let Err(error) = lease.release().await {
-                        tracing::warn!(error = %Quiet(&error), "leader election: the lock could not be released");
-                    }
-                    return led;
-                }
-            }
-        }
+        self.election().lead(work).await
     }
 }

@@ -43,6 +43,11 @@ impl LockSpec {
         self.owner.is_some()
     }
 
+    /// The name, or what is wrong with it.
+    pub(crate) fn key(&self) -> Result<LockKey, LockError> {
+        self.key.get()
+    }
+
     /// Acquires, and waits as long as the options say.
     pub(crate) async fn acquire(&self, kind: Kind) -> Result<Lease, LockError> {
         self.acquire_with(kind, self.options).await

@@ -53,8 +53,8 @@ impl Mutex {
         self
     }
 
-    pub(crate) fn shared(&self) -> &Shared {
-        &self.spec.shared
+    pub(crate) fn spec(&self) -> &LockSpec {
+        &self.spec
     }
 
     /// How long [`lock`](Self::lock) waits: a duration, or [`Wait::Forever`]. The default

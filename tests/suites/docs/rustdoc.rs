@@ -41,7 +41,10 @@ const ERRORS: &[(&str, &[&str])] = &[
     ("MultiLock::lock MultiLock::try_lock", &[ACQUIRE]),
     ("Locks::adopt", &["InvalidOption", "Lost", "ShutDown", "Store"]),
     ("Locks::lead", &["InvalidKey", "ShutDown", "WrongKind"]),
-    ("Mutex::lead QuorumLocks::lead", &["InvalidKey", "InvalidOption", "ShutDown", "WrongKind"]),
+    (
+        "Mutex::lead QuorumLocks::lead Election::lead",
+        &["InvalidKey", "InvalidOption", "ShutDown", "WrongKind"],
+    ),
     ("Locks::inspect Locks::force_release", &["InvalidKey", "Store"]),
     ("Locks::is_held_by", &["InvalidKey", "InvalidOption", "Store"]),
     ("Locks::connect Locks::connect_lazy", &["InvalidOption", "Store"]),

@@ -5,6 +5,7 @@ mod broken_clients;
 mod cancel;
 #[cfg(target_os = "linux")]
 mod cost;
+mod election;
 #[cfg(target_os = "linux")]
 mod leaks;
 #[cfg(target_os = "linux")]

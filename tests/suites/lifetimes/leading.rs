@@ -14,16 +14,16 @@ use super::{SECOND, TTL, another};
 
 /// The current leader, as the work sees it.
 #[derive(Default)]
-struct Seen {
+pub(super) struct Seen {
     now: AtomicU32,
     most: AtomicU32,
     terms: std::sync::Mutex<Vec<(u32, Fence)>>,
 }
 
-struct Leading(Arc<Seen>);
+pub(super) struct Leading(Arc<Seen>);
 
 impl Leading {
-    fn begin(seen: &Arc<Seen>, who: u32, lease: &LeaseHandle) -> Self {
+    pub(super) fn begin(seen: &Arc<Seen>, who: u32, lease: &LeaseHandle) -> Self {
         let now = seen.now.fetch_add(1, Ordering::SeqCst) + 1;
         seen.most.fetch_max(now, Ordering::SeqCst);
         seen.terms.lock().unwrap().push((who, lease.fence().unwrap()));
@@ -39,7 +39,7 @@ impl Drop for Leading {
 
 impl Seen {
     /// The leaders in order. Checks that the tokens grew, and that no two led at once.
-    fn leaders(&self) -> Vec<u32> {
+    pub(super) fn leaders(&self) -> Vec<u32> {
         let terms = self.terms.lock().unwrap();
         assert!(terms.is_sorted_by_key(|(_, fence)| *fence), "{terms:?}");
         assert_eq!(self.most.load(Ordering::SeqCst), 1);

@@ -221,6 +221,14 @@ impl LeaseHandle {
     pub async fn lost(&self) -> LossReason {
         self.local.lost().await
     }
+
+    /// Resolves when the lease is not held any more: lost, released or detached.
+    pub(crate) async fn until_not_held(&self) {
+        tokio::select! {
+            _ = self.local.lost() => {}
+            () = self.local.until_not_held() => {}
+        }
+    }
 }
 
 impl fmt::Debug for LeaseHandle {
