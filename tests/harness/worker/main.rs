@@ -11,6 +11,7 @@ mod forked;
 mod lingering;
 mod secrets;
 mod stopped;
+mod ticks;
 
 use std::io::Read;
 use std::sync::Arc;
@@ -50,6 +51,7 @@ fn main() -> Result<(), Failure> {
             let time = Duration::from_secs(seconds.parse()?);
             sets(url, of.parse()?, names.parse()?, time).inspect_err(|error| println!("{error}"))
         }
+        [url, "ticks", database] => ticks::run(url, database),
         [url, "each"] => cryptography::each(url),
         [url, "log"] => log_to_the_end(url),
         [url, "blocked"] => blocked::acquire(url),

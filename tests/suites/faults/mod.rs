@@ -20,4 +20,6 @@ mod lost_messages;
 mod processes;
 #[cfg(feature = "servers")]
 mod servers;
+#[cfg(all(feature = "servers", target_os = "linux"))]
+mod ticks;
 mod waiting;

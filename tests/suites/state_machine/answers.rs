@@ -147,6 +147,10 @@ impl Likeness {
                 Attempt::Busy { retry_after: second, expiry_added: false, kept },
             ) => kept == is_kept && is_same(first, second),
             (
+                Attempt::Done { completed, until, left: first },
+                Attempt::Done { completed: begun, until: end, left: second },
+            ) => until - completed == end - begun && is_same(first, second),
+            (
                 Attempt::Recalled { retry_after: first },
                 Attempt::Recalled { retry_after: second },
             ) => is_same(first, second),

@@ -4,8 +4,8 @@ use std::fmt;
 use std::time::Duration;
 
 use leasehold::store::{
-    Adoption, Attempt, ClientInfo, Owner, QueuePosition, QuorumMember, Repaired, Request, Stamp,
-    StoreError, StoreFuture, Waiting,
+    Adoption, Attempt, ClientInfo, Kind, Owner, QueuePosition, QuorumMember, Repaired, Request,
+    Stamp, StoreError, StoreFuture, Waiting,
 };
 
 use super::answers::Answer;
@@ -31,6 +31,7 @@ pub(super) enum What {
     /// In the place of this one.
     Adopt(Request),
     Release(Duration),
+    Complete,
     Cancel,
     Linger {
         in_use: bool,
@@ -76,6 +77,14 @@ impl Command {
             }
             What::Adopt(from) => Answer::Adoption(store.adopt(from.id, request).await?),
             What::Release(keep) => Answer::Ended(store.release(request, *keep).await?),
+            // Other work never counts as done.
+            What::Complete if !matches!(request.kind, Kind::Once(_)) => {
+                Answer::Ended(store.release(request, Duration::ZERO).await?)
+            }
+            What::Complete => {
+                let answer: Option<StoreFuture<_>> = store.complete(request, None);
+                Answer::Ended(answer.expect("it can").await?)
+            }
             What::Cancel => Answer::Cancelled(store.cancel(request).await?),
             What::Linger { in_use } => {
                 // The connection for hints is open, or recalls could not be told.

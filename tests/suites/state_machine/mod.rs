@@ -250,6 +250,7 @@ impl<'a> Run<'a> {
             },
             Step::Adopt { who, from, ticket } => return self.adopt(who, from, ticket, log),
             Step::Release { whose, keep } => self.command_of(whose, What::Release(keep)),
+            Step::Complete(whose) => self.command_of(whose, What::Complete),
             Step::Cancel(whose) => self.command_of(whose, What::Cancel),
             Step::Linger { whose, in_use } => self.command_of(whose, What::Linger { in_use }),
             Step::Introduce { who, lasts } => self.command(who, What::Introduce(lasts)),
@@ -326,7 +327,7 @@ impl<'a> Run<'a> {
         request.key = from.key.clone();
         if matches!(ticket, step::Ticket::Wrong) {
             // A mutex keeps its owner through every adoption.
-            if (request.kind, from.kind) == (Kind::Mutex, Kind::Mutex) {
+            if request.kind.is_mutex() && from.kind.is_mutex() {
                 request.owner.clone_from(&from.owner);
             }
         } else {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use leasehold::store::Kind;
+use leasehold::store::{Kind, Once};
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
@@ -62,6 +62,8 @@ pub(super) enum Step {
         whose: Whose,
         keep: Duration,
     },
+    /// The work has succeeded.
+    Complete(Whose),
     Cancel(Whose),
     /// The client may keep the lease without using it, or uses it and wants more tokens.
     Linger {
@@ -152,6 +154,9 @@ enum Sort {
 
 const SLOTS: usize = 5;
 
+/// How long work counts as done.
+const DONE: Duration = Duration::from_secs(20);
+
 /// The rest of a lease of whole seconds after such a time. A case with these steps is shorter, or a
 /// command would come in the millisecond in which something ends.
 const LITTLE: Duration = Duration::from_millis(70);
@@ -159,21 +164,21 @@ const LITTLE: Duration = Duration::from_millis(70);
 pub(super) fn case() -> impl Strategy<Value = Case> {
     // Leaving steps out is the only way in which a failing case shrinks: each try runs the case.
     let steps = prop_oneof![9 => vec(step().no_shrink(), 1..120), 1 => crowded()];
-    (slots(sort().boxed()).no_shrink(), steps).prop_map(|(slots, steps)| Case { slots, steps })
+    (slots(sort().boxed(), 0.5).no_shrink(), steps).prop_map(|(slots, steps)| Case { slots, steps })
 }
 
 /// The cases for a member of a quorum: mutexes, readers and writers, and no waiting.
 pub(super) fn case_of_several() -> impl Strategy<Value = Case> {
     let sort = prop_oneof![2 => Just(Sort::Mutex), 3 => Just(Sort::Rw)];
     let steps = vec(step_of_several().no_shrink(), 1..60);
-    (slots(sort.boxed()).no_shrink(), steps).prop_map(|(slots, steps)| Case { slots, steps })
+    (slots(sort.boxed(), 0.0).no_shrink(), steps).prop_map(|(slots, steps)| Case { slots, steps })
 }
 
-fn slots(sort: BoxedStrategy<Sort>) -> impl Strategy<Value = Vec<Slot>> {
+fn slots(sort: BoxedStrategy<Sort>, has_once: f64) -> impl Strategy<Value = Vec<Slot>> {
     let sorts = [sort.clone(), sort.clone()];
     // Most of the clients are at one lock, where they meet.
     let slots = (prop::bool::weighted(0.7), sorts).prop_flat_map(move |(is_one, sorts)| {
-        vec(slot(if is_one { 1 } else { NAMES.len() }, sort.clone(), sorts), SLOTS)
+        vec(slot(if is_one { 1 } else { NAMES.len() }, sort.clone(), sorts, has_once), SLOTS)
     });
     let pair = seconds(&[10, 15]).prop_map(|ttl| {
         let slot = move |name| Slot { name, kind: Kind::Mutex, owner: None, ttl };
@@ -196,14 +201,25 @@ fn sort() -> impl Strategy<Value = Sort> {
 }
 
 /// A client at one of these locks, each of which is mostly of one kind.
-fn slot(names: usize, sort: BoxedStrategy<Sort>, sorts: [Sort; 2]) -> impl Strategy<Value = Slot> {
+fn slot(
+    names: usize,
+    sort: BoxedStrategy<Sort>,
+    sorts: [Sort; 2],
+    has_once: f64,
+) -> impl Strategy<Value = Slot> {
     let unusual = option::weighted(0.1, sort);
     let permit = (1_u32..=4).prop_flat_map(|limit| (Just(limit), 1..=limit));
-    let (owner, is_owned, is_writer) =
-        (0..OWNERS.len(), prop::bool::weighted(0.6), prop::bool::weighted(0.4));
-    (0..names, unusual, permit, owner, is_owned, is_writer, seconds(&[10, 15, 40])).prop_map(
-        move |(name, unusual, (limit, weight), owner, is_owned, is_writer, ttl)| {
+    let (owner, is_owned, is_writer, is_once) = (
+        0..OWNERS.len(),
+        prop::bool::weighted(0.6),
+        prop::bool::weighted(0.4),
+        prop::bool::weighted(has_once),
+    );
+    let who = (owner, is_owned, is_writer, is_once);
+    (0..names, unusual, permit, who, seconds(&[10, 15, 40])).prop_map(
+        move |(name, unusual, (limit, weight), (owner, is_owned, is_writer, is_once), ttl)| {
             let kind = match unusual.unwrap_or(sorts[name]) {
+                Sort::Mutex if is_once => Kind::Once(Once::For(DONE)),
                 Sort::Mutex => Kind::Mutex,
                 Sort::Reentrant => Kind::Reentrant,
                 Sort::Semaphore => Kind::Semaphore { limit, weight },
@@ -260,6 +276,7 @@ fn step() -> impl Strategy<Value = Step> {
         5 => (0..SLOTS, whose(), ticket)
             .prop_map(|(who, from, ticket)| Step::Adopt { who, from, ticket }),
         8 => (whose(), keep()).prop_map(|(whose, keep)| Step::Release { whose, keep }),
+        4 => whose().prop_map(Step::Complete),
         4 => whose().prop_map(Step::Cancel),
         8 => (whose(), prop::bool::ANY).prop_map(|(whose, in_use)| Step::Linger { whose, in_use }),
         1 => (who(), seconds(&[7, 200])).prop_map(|(who, lasts)| Step::Introduce { who, lasts }),

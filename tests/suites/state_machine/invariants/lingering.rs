@@ -21,7 +21,7 @@ impl Snapshot {
         let id = format!("{:?}", request.id);
         let had_it = before.has(&id, now_ms);
         let may_linger = match request.kind {
-            Kind::Reentrant => false,
+            Kind::Reentrant | Kind::Once(_) => false,
             Kind::Read | Kind::Write => request.owner.is_none(),
             _ => true,
         };
