@@ -199,6 +199,9 @@ impl Mutex {
     /// - [`LockError::Quorum`] on a quorum, if too few servers agreed for the whole wait
     ///   because too many of them failed.
     /// - [`LockError::InvalidOption`] if an option is out of its range. No command is sent.
+    /// - [`LockError::Done`] if the work has succeeded, with [`once`](Self::once) or
+    ///   [`once_per`](Self::once_per).
+    /// - [`LockError::Unsupported`] with these options on a quorum. No command is sent.
     #[doc = include_str!("errors/waiting.md")]
     ///
     /// # Panics
@@ -239,6 +242,9 @@ impl Mutex {
     /// - [`LockError::Quorum`] on a quorum, if too few servers agreed because too many of
     ///   them failed.
     /// - [`LockError::InvalidOption`] if an option is out of its range. No command is sent.
+    /// - [`LockError::Done`] if the work has succeeded, with [`once`](Self::once) or
+    ///   [`once_per`](Self::once_per).
+    /// - [`LockError::Unsupported`] with these options on a quorum. No command is sent.
     #[doc = include_str!("errors/trying.md")]
     ///
     /// # Panics

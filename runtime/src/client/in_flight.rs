@@ -86,6 +86,12 @@ impl<T: Send + 'static> InFlight<T> {
         self.is_armed = false;
     }
 
+    /// Notes that the store has taken the requests out of its queue. An earlier copy of a command
+    /// without an answer may still arrive.
+    pub(crate) fn left_queue(&mut self) {
+        self.is_armed &= self.unanswered_since.is_some();
+    }
+
     /// Forgets earlier commands: the requests have new ids.
     pub(crate) fn start_anew(&mut self) {
         (self.is_armed, self.unanswered_since) = (false, None);

@@ -167,10 +167,7 @@ impl PendingRequest {
                 return Ok(Grant { tick: Some(tick), ..self.take_grant(token) });
             }
             Attempt::Done { completed, until, left } => {
-                // The store took it out of the queue. An earlier copy may still arrive.
-                if self.in_flight.unanswered_since().is_none() {
-                    self.in_flight.disarm();
-                }
+                self.in_flight.left_queue();
                 NotGranted::Done { completed, until, left }
             }
             Attempt::Queued { ask_again, .. } => NotGranted::Queued(ask_again),
@@ -311,11 +308,9 @@ impl PendingRequest {
     /// So the grant ends at the latest one TTL from now, or from an earlier ask that may have
     /// confirmed it.
     fn take_offer(&mut self, offer: Offer) -> Option<Grant> {
-        if let Kind::Once(_) = self.request.kind {
-            // Only the answer to an ask names the tick.
-            return None;
-        }
-        let Heartbeat { sent, live, .. } = self.heartbeat?;
+        // Of work that is to succeed once, only the answer to an ask names the tick.
+        let is_once = matches!(self.request.kind, Kind::Once(_));
+        let Heartbeat { sent, live, .. } = self.heartbeat.filter(|_| !is_once)?;
         let now = self.now();
         // If the server's clock has jumped since that ask, the offer ends sooner.
         let longest = OFFER.min(self.request.ttl);

@@ -1,9 +1,12 @@
 //! The errors of all calls, and the reasons for a lost lease.
 
+mod step;
+
 use std::error::Error;
 use std::fmt;
 use std::time::{Duration, SystemTime};
 
+pub use self::step::Step;
 use super::lock_key::LockKey;
 use super::no_majority::NoMajority;
 pub use super::store_error::Outcome;
@@ -304,55 +307,6 @@ impl fmt::Display for LossReason {
             Self::Forced => "it was taken by force",
             Self::MaxHold => "its `max_hold` is over",
             Self::ShutDown => "the lock client was shut down while it was held",
-        })
-    }
-}
-
-/// The operation of the store that failed, and the kind of command that a
-/// [fault](crate::Faults::on) is for.
-///
-/// # Examples
-///
-/// ```
-/// use leasehold::{LockError, Step};
-///
-/// fn can_connect(error: &LockError) -> bool {
-///     !matches!(error, LockError::Store { step: Step::Connect, .. })
-/// }
-/// assert!(can_connect(&LockError::ShutDown));
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Step {
-    /// Connect to the server.
-    Connect,
-    /// Acquire a lease.
-    Acquire,
-    /// Release a lease.
-    Release,
-    /// Look at a lock.
-    Inspect,
-    /// Take a lock from its holders.
-    ForceRelease,
-    /// Renew a lease.
-    Renew,
-    /// Adopt a detached lease.
-    Adopt,
-    /// End a lease and mark its work as done.
-    Complete,
-}
-
-impl fmt::Display for Step {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Connect => "connect to",
-            Self::Acquire => "acquire",
-            Self::Release => "release",
-            Self::Inspect => "look at",
-            Self::ForceRelease => "take by force",
-            Self::Renew => "renew",
-            Self::Adopt => "adopt",
-            Self::Complete => "complete",
         })
     }
 }

@@ -6,14 +6,15 @@ mod release;
 mod released;
 mod renew;
 mod run;
+mod tick;
 
 use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-pub use self::complete::Tick;
 pub use self::handle::{LeaseHandle, LeaseState};
 pub use self::released::Released;
+pub use self::tick::Tick;
 use super::shared::Shared;
 use super::ticket::Ticket;
 use crate::client::Client;
@@ -196,6 +197,8 @@ impl Lease {
     ///
     /// - [`LockError::Lost`] if the lease had ended before.
     /// - [`LockError::Unsupported`] on a quorum. The lease is released.
+    /// - [`LockError::InvalidOption`] if the lock has [`once`](crate::Mutex::once) or
+    ///   [`once_per`](crate::Mutex::once_per). The lease is released.
     pub fn detach(mut self) -> Result<Ticket, LockError> {
         let ticket = Ticket::of(self.local(), &*self.client().store)?;
         if !self.stop(self.client().store.now())

@@ -133,11 +133,8 @@ impl LocalLease {
     /// How long the lock stays held after its release.
     pub(crate) fn keep(&self) -> Duration {
         // Most leases have no `hold_at_least`: they skip the clock.
-        if self.deadlines.is_kept() {
-            self.deadlines.keep(self.store.now())
-        } else {
-            Duration::ZERO
-        }
+        let is_kept = self.deadlines.is_kept();
+        if is_kept { self.deadlines.keep(self.store.now()) } else { Duration::ZERO }
     }
 
     /// The options that are left for a process that adopts the lease.
@@ -255,7 +252,8 @@ impl LocalLease {
             if reason != LossReason::ShutDown {
                 self.count_out(false);
             }
-            telemetry::ended(self.request.kind, || self.age(self.store.now()), Some(reason));
+            let held = || self.store.now().saturating_duration_since(self.deadlines.start);
+            telemetry::ended(self.request.kind, held, Some(reason));
             tracing::warn!(%reason, "a lease was lost");
             tracing::debug!(key = %self.request.key, "the lease that was lost");
         }
@@ -267,13 +265,10 @@ impl LocalLease {
         let has_begun = self.is_held_at(now) && self.phase.begin_release();
         if has_begun {
             self.changed.notify_waiters();
-            telemetry::ended(self.request.kind, || self.age(now), None);
+            let held = || now.saturating_duration_since(self.deadlines.start);
+            telemetry::ended(self.request.kind, held, None);
         }
         has_begun
-    }
-
-    fn age(&self, now: Instant) -> Duration {
-        now.saturating_duration_since(self.deadlines.start)
     }
 }
 

@@ -32,7 +32,7 @@ const ACQUIRE: &str = "Busy InvalidKey InvalidOption ShutDown Store TimedOut Wro
 /// The variants of `LockError` that each public function can return, after its code. The types
 /// that a quorum has too can fail with `Quorum`; the others can't.
 const ERRORS: &[(&str, &[&str])] = &[
-    ("Mutex::lock Mutex::try_lock", &[ACQUIRE, "Quorum"]),
+    ("Mutex::lock Mutex::try_lock", &[ACQUIRE, "Done", "Quorum", "Unsupported"]),
     ("RwLock::read RwLock::try_read", &[ACQUIRE, "Quorum"]),
     ("RwLock::write RwLock::try_write", &[ACQUIRE, "Quorum", "WouldDeadlock"]),
     ("ReentrantMutex::lock ReentrantMutex::try_lock", &[ACQUIRE]),
@@ -58,7 +58,8 @@ const ERRORS: &[(&str, &[&str])] = &[
     ("Lease::run LeaseSet::run", &["Lost"]),
     ("Lease::fence LeaseHandle::fence", &["Lost", "NotFenced"]),
     ("LeaseSet::fence", &["InvalidOption", "Lost"]),
-    ("Lease::detach", &["Lost", "Unsupported"]),
+    ("Lease::detach", &["InvalidOption", "Lost", "Unsupported"]),
+    ("Lease::complete", &["InvalidOption", "Lost", "Store", "Unsupported"]),
     ("LockKey::new IntoLockKey::into_lock_key KeyTemplate::finish", &["InvalidKey"]),
 ];
 

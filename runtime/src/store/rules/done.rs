@@ -4,25 +4,9 @@ use std::time::Duration;
 
 use super::context::Context;
 use super::mutex;
-use super::state::LockState;
-use super::time::Time;
+use super::state::{Done, LockState};
 use crate::core::error::LossReason;
-use crate::store::{Attempt, Ended, Hint, Kind, Once, Request, RequestId, TickTimes, Waiting};
-
-/// The mark of work that succeeded. All times but the last are in milliseconds since the Unix
-/// epoch.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Done {
-    /// No other run begins before this time.
-    until: u64,
-    completed: u64,
-    /// When its tick began.
-    tick: Option<u64>,
-    /// The request that completed it.
-    id: RequestId,
-    /// Until when the mark stays.
-    pub(super) stays: Time,
-}
+use crate::store::{Attempt, Ended, Hint, Kind, Once, Request, TickTimes, Waiting};
 
 pub(super) fn acquire(
     lock: &mut LockState,

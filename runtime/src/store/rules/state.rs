@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use super::counters::Token;
 use super::demand::Demand;
-use super::done::Done;
 use super::holders::Holders;
 use super::mark::Mark;
 use super::queue::Queue;
@@ -61,6 +60,21 @@ pub(super) enum Status {
 pub(super) struct Intent {
     pub(super) client: ClientId,
     pub(super) until: Time,
+}
+
+/// The mark of work that succeeded. All times but the last are in milliseconds since the Unix
+/// epoch.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Done {
+    /// No other run begins before this time.
+    pub(super) until: u64,
+    pub(super) completed: u64,
+    /// When its tick began.
+    pub(super) tick: Option<u64>,
+    /// The request that completed it.
+    pub(super) id: RequestId,
+    /// Until when the mark stays.
+    pub(super) stays: Time,
 }
 
 /// The leases that were taken by force, each with the time when it would have ended.
