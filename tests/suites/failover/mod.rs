@@ -5,6 +5,7 @@ mod cluster;
 mod counter;
 mod sentinel;
 mod slots;
+mod ticks;
 
 use std::time::Duration;
 

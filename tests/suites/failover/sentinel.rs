@@ -51,7 +51,7 @@ async fn token(server: &Server, name: &str) -> u64 {
 }
 
 /// A master and a replica whose copying a test can stop.
-async fn with_a_link() -> (Sentinel, FaultProxy) {
+pub(super) async fn with_a_link() -> (Sentinel, FaultProxy) {
     let sentinel = Sentinel::start(1, DEAD).await;
     let [master, replica] = sentinel.servers() else { panic!("there are two") };
     let proxy = FaultProxy::spawn(("127.0.0.1", master.port())).await.unwrap();
