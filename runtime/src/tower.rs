@@ -28,8 +28,9 @@
 //! The layer selects the kind of lock: a [`mutex`](LockLayer::mutex), a
 //! [`semaphore`](LockLayer::semaphore), or an [`rw_lock`](LockLayer::rw_lock), which a GET
 //! reads and a PUT writes. A [`RequestKey`] selects the lock for each request: a plain
-//! name, a function of the request's head ([`key_by`]), or, with the feature `axum`, the
-//! path's parameters (`path_key("order:{id}")`).
+//! name, a template over the request's values ([`template_key`]), a function of its head
+//! ([`key_by`]), or, with the feature `axum`, the path's parameters
+//! (`path_key("order:{id}")`).
 //!
 //! # Refusals
 //!
@@ -108,16 +109,24 @@ mod body;
 mod future;
 mod key;
 mod layer;
+#[cfg(feature = "axum")]
+mod path_key;
 mod policy;
 mod reject;
+mod request_values;
 mod service;
+mod template;
+mod template_key;
 mod waiters;
 
 #[cfg(feature = "axum")]
-pub use self::axum::{NoLease, PathKey, path_key};
+pub use self::axum::NoLease;
 pub use self::body::LeaseBody;
 pub use self::future::ResponseFuture;
 pub use self::key::{KeyBy, KeyError, MaybeKey, RequestKey, key_by};
 pub use self::layer::LockLayer;
+#[cfg(feature = "axum")]
+pub use self::path_key::{PathKey, path_key};
 pub use self::reject::Refusal;
 pub use self::service::LockService;
+pub use self::template_key::{TemplateKey, template_key};

@@ -10,6 +10,7 @@ mod max_waiters;
 mod readers;
 mod readiness;
 mod refusals;
+mod templates;
 mod waiting;
 mod with_axum;
 

@@ -10,8 +10,8 @@ use crate::core::key::{IntoLockKey, LockKey};
 
 /// Selects the lock for each request of a [`LockLayer`](super::LockLayer).
 ///
-/// A name is the same lock for all requests. [`key_by`] makes a source from a function,
-/// and, with the feature `axum`, `path_key` from a template.
+/// A name is the same lock for all requests. [`template_key`](super::template_key) makes a
+/// source from a template over the request's values, and [`key_by`] from a function.
 ///
 /// # Examples
 ///
@@ -32,7 +32,7 @@ use crate::core::key::{IntoLockKey, LockKey};
 #[diagnostic::on_unimplemented(
     message = "`{Self}` does not say which lock a request takes",
     label = "not a key source",
-    note = "use a name, `key_by(|parts| …)`, or, with the feature `axum`, `path_key(\"order:{{id}}\")`"
+    note = "use a name, `template_key(\"order:{{header:x-tenant}}\")`, `key_by(|parts| …)`, or, with the feature `axum`, `path_key(\"order:{{id}}\")`"
 )]
 pub trait RequestKey {
     /// The lock for this request, from its head. With `None` the request passes without a
@@ -239,6 +239,15 @@ impl KeyError {
         };
         Self { text }
     }
+}
+
+/// Why a request has no value for a placeholder of a template.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum NoValue {
+    /// The client sent none that can be used.
+    OfClient(String),
+    /// No client can correct it: a layer is missing, or is in the wrong place.
+    OfServer(String),
 }
 
 #[cfg(test)]

@@ -13,6 +13,8 @@ use super::key::RequestKey;
 use super::policy::{Kind, Policy};
 use super::reject::Refusal;
 use super::service::LockService;
+use super::template::has_source;
+use super::template_key::TemplateKey;
 use super::waiters::Waiters;
 use crate::api::locks::Locks;
 use crate::api::quorum::{LockClient, SemaphoreClient};
@@ -51,7 +53,7 @@ const MAX_HOLD: Duration = Duration::from_secs(10 * 60);
 /// ```
 pub struct LockLayer<K> {
     key: Arc<K>,
-    policy: Policy,
+    pub(super) policy: Policy,
 }
 
 impl<K: RequestKey + 'static> LockLayer<K> {
@@ -61,8 +63,8 @@ impl<K: RequestKey + 'static> LockLayer<K> {
     /// # Panics
     ///
     /// When the app is built, if the key is a plain string that looks like a template, such
-    /// as `"order:{id}"`. It would be one lock for all orders. `path_key` makes keys from a
-    /// template.
+    /// as `"order:{id}"`. It would be one lock for all orders. `path_key` and
+    /// [`template_key`](super::template_key) make keys from a template.
     ///
     /// # Examples
     ///
@@ -146,12 +148,19 @@ impl<K: RequestKey + 'static> LockLayer<K> {
     fn new(locks: &Locks, key: K, kind: Kind) -> Self {
         let name = <dyn Any>::downcast_ref::<&'static str>(&key);
         if let Some(name) = name {
+            assert!(
+                !has_source(name),
+                "the key {name:?} is one lock for all requests: write `template_key({name:?})`"
+            );
             let is_template = LockKey::new(name).is_ok() && name.into_lock_key().is_err();
             assert!(
                 !is_template,
                 "the key {name:?} is one lock for all requests: write `path_key({name:?})` (with \
                  the feature `axum`) or `key_by(…)` for one lock each"
             );
+        }
+        if let Some(key) = <dyn Any>::downcast_ref::<TemplateKey>(&key) {
+            key.assert_complete();
         }
         let policy = Policy {
             locks: locks.clone(),
