@@ -63,7 +63,8 @@
 //! `.await`, and the response is 503 without `Retry-After`: part of the work may be done.
 //! Once the head is sent, there can be no other response, so the body goes on without the
 //! lock. A handler whose stream must not outlive the lock takes the [`LeaseHandle`] and
-//! watches [`lost`](crate::LeaseHandle::lost).
+//! watches [`lost`](crate::LeaseHandle::lost). [`LockLayer::hold_until`] releases the lock
+//! with the head instead, and [`LockLayer::on_lost`] lets the handler finish after a loss.
 //!
 //! After ten minutes the lock is lost, unless [`max_hold`](LockLayer::max_hold) says
 //! otherwise, so that a stuck request does not hold it for ever. This includes long
@@ -107,8 +108,10 @@
 mod axum;
 mod body;
 mod future;
+mod hold;
 mod key;
 mod layer;
+mod options;
 #[cfg(feature = "axum")]
 mod path_key;
 mod policy;
@@ -123,6 +126,7 @@ mod waiters;
 pub use self::axum::NoLease;
 pub use self::body::LeaseBody;
 pub use self::future::ResponseFuture;
+pub use self::hold::{HoldUntil, OnLost};
 pub use self::key::{KeyBy, KeyError, MaybeKey, RequestKey, key_by};
 pub use self::layer::LockLayer;
 #[cfg(feature = "axum")]

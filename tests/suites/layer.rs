@@ -7,6 +7,7 @@ mod lingering;
 mod losing;
 mod max_hold;
 mod max_waiters;
+mod options;
 mod readers;
 mod readiness;
 mod refusals;

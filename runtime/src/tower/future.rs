@@ -143,15 +143,18 @@ where
                 StateProj::Running { response, loss, lease } => {
                     // The deadline is looked at before each poll: a handler that
                     // was stopped past it does not go on.
-                    if lease.as_ref().is_none_or(Lease::is_held)
+                    if this.policy.needed(lease.as_ref()).is_none_or(Lease::is_held)
                         && let Poll::Ready(response) = under(lease.as_ref(), || response.poll(cx))
                     {
                         let lease = lease.take();
                         this.state.set(State::Done);
+                        let lease = this.policy.lease_of_body(lease);
                         let hold = |body| LeaseBody::new(body, lease);
                         return Poll::Ready(response.map(|response| response.map(hold)));
                     }
-                    let Some(lease) = lease else { return Poll::Pending };
+                    let Some(lease) = this.policy.needed(lease.as_ref()) else {
+                        return Poll::Pending;
+                    };
                     // A handler that is ready at once needs no timer. A loss is pending until
                     // its reason is known.
                     let loss = loss.get_or_insert_with(|| lost(lease));

@@ -9,6 +9,7 @@ use bytes::Bytes;
 use http::Response;
 use tower::Layer;
 
+use super::hold::{HoldUntil, OnLost};
 use super::key::RequestKey;
 use super::policy::{Kind, Policy};
 use super::reject::Refusal;
@@ -172,6 +173,8 @@ impl<K: RequestKey + 'static> LockLayer<K> {
             waiters: Waiters::default(),
             max_hold: Some(MAX_HOLD),
             linger: Duration::ZERO,
+            hold_until: HoldUntil::default(),
+            on_lost: OnLost::default(),
             fails_open: false,
             on_refused: None,
         };

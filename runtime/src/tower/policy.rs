@@ -8,6 +8,7 @@ use bytes::Bytes;
 use http::{Method, Response};
 
 use super::body::LeaseBody;
+use super::hold::{HoldUntil, OnLost};
 use super::reject::Refusal;
 use super::waiters::{Acquire, Denied, WaiterSlot, Waiters, bounded};
 use crate::api::locks::Locks;
@@ -67,6 +68,8 @@ pub(super) struct Policy {
     pub(super) waiters: Waiters,
     pub(super) max_hold: Option<Duration>,
     pub(super) linger: Duration,
+    pub(super) hold_until: HoldUntil,
+    pub(super) on_lost: OnLost,
     pub(super) fails_open: bool,
     pub(super) on_refused: Option<OnRefused>,
 }
@@ -137,6 +140,19 @@ impl Policy {
         }
     }
 
+    /// The lease without which the handler does not go on.
+    pub(super) fn needed<'a>(&self, lease: Option<&'a Lease>) -> Option<&'a Lease> {
+        lease.filter(|_| self.on_lost == OnLost::Cancel)
+    }
+
+    /// The lease that the body holds, once the handler has returned the response's head.
+    pub(super) fn lease_of_body(&self, lease: Option<Lease>) -> Option<Lease> {
+        if !lease.as_ref().is_none_or(Lease::is_held) {
+            tracing::warn!("a request finished after its lock was lost");
+        }
+        lease.filter(|_| self.hold_until == HoldUntil::BodyEnd)
+    }
+
     /// The response to a refused request.
     pub(super) fn answer<B>(&self, refusal: &Refusal) -> Response<LeaseBody<B>> {
         refusal.log();
@@ -158,6 +174,8 @@ impl fmt::Debug for Policy {
             .field("max_waiters", &self.max_waiters())
             .field("max_hold", &self.max_hold)
             .field("linger", &self.linger)
+            .field("hold_until", &self.hold_until)
+            .field("on_lost", &self.on_lost)
             .field("fails_open", &self.fails_open)
             .finish_non_exhaustive()
     }

@@ -1,0 +1,64 @@
+//! Options of the layer that change what a request takes, and how long it keeps it.
+
+use super::hold::{HoldUntil, OnLost};
+use super::layer::LockLayer;
+
+impl<K> LockLayer<K> {
+    /// Until when a request holds its lock. The default is [`HoldUntil::BodyEnd`].
+    ///
+    /// With [`HoldUntil::Head`] the release begins as soon as the handler has returned its
+    /// response, in the background. A slow HTTP client then keeps nobody waiting. Use it
+    /// where the handler does all its work before it returns. A body that is streamed later
+    /// is made *without* the lock: its [`LeaseHandle`](crate::LeaseHandle) says so, and
+    /// `LeaseHandle::current()` is `None` there.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use http::{Request, Response};
+    /// use leasehold::tower::HoldUntil;
+    /// use leasehold::{LockLayer, Locks};
+    /// use tower::{Layer, ServiceExt};
+    /// # use std::convert::Infallible;
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let locks = Locks::in_memory();
+    /// let layer = LockLayer::mutex(&locks, "import").hold_until(HoldUntil::Head);
+    /// let service = layer.layer(tower::service_fn(|_: Request<()>| async {
+    ///     Ok::<_, Infallible>(Response::new(String::from("a long report")))
+    /// }));
+    /// let unread = service.oneshot(Request::new(())).await?;
+    /// assert!(locks.mutex("import").lock().await.is_ok());
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn hold_until(mut self, until: HoldUntil) -> Self {
+        self.policy.hold_until = until;
+        self
+    }
+
+    /// What happens to a handler whose lock is lost. The default is [`OnLost::Cancel`]: it
+    /// is dropped at its next `.await`, and the response is 503.
+    ///
+    /// With [`OnLost::Finish`] it goes on, its response is sent, and the layer logs a
+    /// warning. The next holder may run beside it. Use it where stopping halfway is worse
+    /// than that. The handler can watch [`lost`](crate::LeaseHandle::lost) and stop at a
+    /// point of its choice. The end of [`max_hold`](Self::max_hold) is a loss, too: it then
+    /// frees the lock of a stuck handler, and no longer ends the handler.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use leasehold::tower::OnLost;
+    /// use leasehold::{LockLayer, Locks};
+    ///
+    /// let layer = LockLayer::mutex(&Locks::in_memory(), "import").on_lost(OnLost::Finish);
+    /// ```
+    #[must_use]
+    pub fn on_lost(mut self, then: OnLost) -> Self {
+        self.policy.on_lost = then;
+        self
+    }
+}
