@@ -41,7 +41,7 @@
 //!
 //! | status | when | `Retry-After` |
 //! |---|---|---|
-//! | 400 | the request does not say what to lock | |
+//! | 400 | the request does not say what to lock, or how much of it ([`weight_by`](LockLayer::weight_by)) | |
 //! | 409 | another request holds the mutex, or holds the read-write lock in a mode that excludes this one | 1; the rest, rounded up, if only [`hold_at_least`](crate::Mutex::hold_at_least) keeps the mutex |
 //! | 429 | the semaphore is full | 1 |
 //! | 429 or 503 | more requests wait for the semaphore, or for another lock, than [`max_waiters`](LockLayer::max_waiters) allows | 1 |
@@ -121,6 +121,7 @@ mod service;
 mod template;
 mod template_key;
 mod waiters;
+mod weight;
 
 #[cfg(feature = "axum")]
 pub use self::axum::NoLease;
@@ -134,3 +135,4 @@ pub use self::path_key::{PathKey, path_key};
 pub use self::reject::Refusal;
 pub use self::service::LockService;
 pub use self::template_key::{TemplateKey, template_key};
+pub use self::weight::MaybeWeight;

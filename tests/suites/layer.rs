@@ -13,6 +13,7 @@ mod readiness;
 mod refusals;
 mod templates;
 mod waiting;
+mod weights;
 mod with_axum;
 
 use std::convert::Infallible;

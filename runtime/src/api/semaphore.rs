@@ -256,8 +256,8 @@ impl Semaphore {
     }
 
     #[cfg(feature = "tower")]
-    pub(crate) fn take_idle(&self) -> Option<Lease> {
-        self.spec.take_idle(self.kind(1).ok()?)
+    pub(crate) fn take_idle(&self, weight: u32) -> Option<Lease> {
+        self.spec.take_idle(self.kind(weight).ok()?)
     }
 
     fn kind(&self, weight: u32) -> Result<Kind, LockError> {

@@ -14,7 +14,6 @@ use tokio::task::consume_budget;
 use tower::Service;
 
 use super::body::{LeaseBody, under};
-use super::key::KeyError;
 use super::policy::Policy;
 use super::reject::Refusal;
 use super::waiters::Acquire;
@@ -105,8 +104,8 @@ where
         Self { policy, state, owes_budget: false }
     }
 
-    pub(super) fn refused(policy: Arc<Policy>, error: KeyError) -> Self {
-        let state = State::Refused { refusal: Refusal::NoKey(error) };
+    pub(super) fn refused(policy: Arc<Policy>, refusal: Refusal) -> Self {
+        let state = State::Refused { refusal };
         Self { policy, state, owes_budget: false }
     }
 }

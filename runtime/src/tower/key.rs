@@ -210,7 +210,8 @@ fn some(key: impl IntoLockKey) -> Result<Option<LockKey>, KeyError> {
     key.into_lock_key().map(Some).map_err(KeyError::new)
 }
 
-/// Why no key could be made for a request. The HTTP client gets to read its text.
+/// Why no key could be made for a request, or why it has no weight. The HTTP client gets to read
+/// its text.
 ///
 /// # Examples
 ///

@@ -175,6 +175,7 @@ impl<K: RequestKey + 'static> LockLayer<K> {
             linger: Duration::ZERO,
             hold_until: HoldUntil::default(),
             on_lost: OnLost::default(),
+            weight: None,
             fails_open: false,
             on_refused: None,
         };

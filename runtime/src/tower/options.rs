@@ -1,7 +1,13 @@
 //! Options of the layer that change what a request takes, and how long it keeps it.
 
+use std::sync::Arc;
+
+use http::request::Parts;
+
 use super::hold::{HoldUntil, OnLost};
 use super::layer::LockLayer;
+use super::policy::Kind;
+use super::weight::MaybeWeight;
 
 impl<K> LockLayer<K> {
     /// Until when a request holds its lock. The default is [`HoldUntil::BodyEnd`].
@@ -59,6 +65,44 @@ impl<K> LockLayer<K> {
     #[must_use]
     pub fn on_lost(mut self, then: OnLost) -> Self {
         self.policy.on_lost = then;
+        self
+    }
+
+    /// How much of a semaphore's limit a request takes, by a function of its head: from 1 to
+    /// all of the limit. By default each request takes 1.
+    ///
+    /// The function returns a `u32`, or a `Result` of one. A request is refused with status
+    /// 400, and never passes without a permit, if the function returns an error, 0, or more
+    /// than the limit. So limit what a client may ask for in the function. A heavy request
+    /// that waits is not passed by lighter ones behind it.
+    ///
+    /// # Panics
+    ///
+    /// When the app is built, if the layer is not a semaphore.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use leasehold::{LockLayer, Locks};
+    ///
+    /// // A request for 20 pages takes 20 of 64 permits. At most half is for one request.
+    /// let pages = LockLayer::semaphore(&Locks::in_memory(), "pages", 64).weight_by(|parts| {
+    ///     let Some(pages) = parts.headers.get("x-pages") else { return Ok(1) };
+    ///     let pages = pages.to_str().map_err(|_| "the header x-pages is not ASCII")?;
+    ///     let pages: u32 = pages.parse().map_err(|_| "the header x-pages is no number")?;
+    ///     Ok::<_, &str>(pages.min(32))
+    /// });
+    /// ```
+    #[must_use]
+    #[track_caller]
+    pub fn weight_by<F, T>(mut self, weight: F) -> Self
+    where
+        F: Fn(&Parts) -> T + Send + Sync + 'static,
+        T: MaybeWeight,
+    {
+        let is_semaphore = matches!(self.policy.kind, Kind::Semaphore { .. });
+        assert!(is_semaphore, "`weight_by` is for semaphores: other locks have no permits");
+        self.policy.weight = Some(Arc::new(move |parts| weight(parts).maybe_weight()));
         self
     }
 }

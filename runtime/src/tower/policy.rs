@@ -5,12 +5,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use http::request::Parts;
 use http::{Method, Response};
 
 use super::body::LeaseBody;
 use super::hold::{HoldUntil, OnLost};
+use super::key::KeyError;
 use super::reject::Refusal;
 use super::waiters::{Acquire, Denied, WaiterSlot, Waiters, bounded};
+use super::weight::Weight;
 use crate::api::locks::Locks;
 use crate::api::mutex::Mutex;
 use crate::api::rw_lock::RwLock;
@@ -36,7 +39,8 @@ pub(super) enum Kind {
 /// The lock of one request, with its options.
 pub(super) enum RequestLock {
     Mutex(Mutex),
-    Semaphore(Semaphore),
+    /// With the weight of the request.
+    Semaphore(Semaphore, u32),
     Read(RwLock),
     Write(RwLock),
 }
@@ -46,7 +50,7 @@ impl RequestLock {
     pub(super) fn take_idle(&self) -> Option<Lease> {
         match self {
             Self::Mutex(mutex) => mutex.take_idle(),
-            Self::Semaphore(semaphore) => semaphore.take_idle(),
+            Self::Semaphore(semaphore, weight) => semaphore.take_idle(*weight),
             Self::Read(lock) => lock.take_idle(false),
             Self::Write(lock) => lock.take_idle(true),
         }
@@ -70,13 +74,34 @@ pub(super) struct Policy {
     pub(super) linger: Duration,
     pub(super) hold_until: HoldUntil,
     pub(super) on_lost: OnLost,
+    /// `None` is 1 for each request.
+    pub(super) weight: Option<Weight>,
     pub(super) fails_open: bool,
     pub(super) on_refused: Option<OnRefused>,
 }
 
 impl Policy {
+    /// The name of the lock, if it is the same for all requests and all take as much of it.
+    pub(super) fn fixed(&self) -> Option<&LockKey> {
+        self.name.as_ref().filter(|_| self.weight.is_none())
+    }
+
+    /// How much of the semaphore a request takes.
+    pub(super) fn weight(&self, parts: &Parts) -> Result<u32, KeyError> {
+        let (Some(weight), Kind::Semaphore { limit }) = (&self.weight, self.kind) else {
+            return Ok(1);
+        };
+        match weight(parts)? {
+            // A limit of 0 is the server's mistake, which the acquisition reports.
+            weight if limit > 0 && !(1..=limit).contains(&weight) => {
+                Err(KeyError::new(format!("{weight} is not between 1 and {limit}")))
+            }
+            weight => Ok(weight),
+        }
+    }
+
     /// The lock of one request.
-    pub(super) fn lock(&self, key: LockKey, method: &Method) -> RequestLock {
+    pub(super) fn lock(&self, key: LockKey, weight: u32, method: &Method) -> RequestLock {
         let wait = if self.max_waiters() == 0 { Wait::For(Duration::ZERO) } else { self.wait };
         match self.kind {
             Kind::Mutex => {
@@ -88,7 +113,7 @@ impl Policy {
                 let semaphore = self.locks.semaphore(key, limit);
                 let semaphore = semaphore.wait(wait).max_hold(self.max_hold);
                 let semaphore = self.ttl.into_iter().fold(semaphore, Semaphore::ttl);
-                RequestLock::Semaphore(semaphore.linger(self.linger))
+                RequestLock::Semaphore(semaphore.linger(self.linger), weight)
             }
             Kind::RwLock => {
                 let lock = self.locks.rw_lock(key).wait(wait).max_hold(self.max_hold);
@@ -104,8 +129,8 @@ impl Policy {
         let slot = waits.then(|| WaiterSlot::new(&self.waiters, key.clone(), most));
         match lock {
             RequestLock::Mutex(mutex) => bounded(slot, async move { mutex.lock().await }),
-            RequestLock::Semaphore(permits) => {
-                bounded(slot, async move { permits.acquire().await })
+            RequestLock::Semaphore(permits, weight) => {
+                bounded(slot, async move { permits.acquire_many(weight).await })
             }
             RequestLock::Read(lock) => bounded(slot, async move { lock.read().await }),
             RequestLock::Write(lock) => bounded(slot, async move { lock.write().await }),

@@ -35,6 +35,9 @@ const SOON: Duration = Duration::from_secs(1);
 pub enum Refusal {
     /// The request does not say what to lock.
     NoKey(KeyError),
+    /// The request does not say how much of the semaphore it takes, or asks for none of it,
+    /// or for more than its limit.
+    NoWeight(KeyError),
     /// Another request holds the mutex, or holds the read-write lock in a mode that
     /// excludes this one.
     Held(LockError),
@@ -87,7 +90,7 @@ impl Refusal {
     #[must_use]
     pub fn status(&self) -> StatusCode {
         match self {
-            Self::NoKey(_) => StatusCode::BAD_REQUEST,
+            Self::NoKey(_) | Self::NoWeight(_) => StatusCode::BAD_REQUEST,
             Self::Held(_) => StatusCode::CONFLICT,
             Self::Full(_) => StatusCode::TOO_MANY_REQUESTS,
             Self::Crowded { status, .. } => *status,
@@ -114,7 +117,7 @@ impl Refusal {
             Self::Held(_) | Self::Full(_) | Self::Crowded { .. } | Self::Unavailable(_) => {
                 Some(SOON)
             }
-            Self::NoKey(_) | Self::Lost(_) | Self::Misconfigured(_) => None,
+            Self::NoKey(_) | Self::NoWeight(_) | Self::Lost(_) | Self::Misconfigured(_) => None,
         }
     }
 
@@ -132,6 +135,9 @@ impl Refusal {
         let text = match self {
             Self::NoKey(error) => {
                 return format!("The request does not say what to lock: {error}.");
+            }
+            Self::NoWeight(error) => {
+                return format!("The request does not say how much it takes: {error}.");
             }
             Self::Held(_) => "Another request holds the lock that this one needs.",
             Self::Full(_) => "As many requests as are allowed at a time are running.",
@@ -153,6 +159,9 @@ impl Refusal {
     pub(super) fn log(&self) {
         match self {
             Self::NoKey(error) => tracing::debug!(%error, "a request does not say what to lock"),
+            Self::NoWeight(error) => {
+                tracing::debug!(%error, "a request does not say how much it takes");
+            }
             Self::Held(error) | Self::Full(error) => {
                 tracing::debug!(%error, "a request is refused");
             }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
+use http::request::Parts;
 use http::{Request, Response};
 use http_body::Body;
 use tower::Service;
@@ -14,6 +15,8 @@ use super::body::LeaseBody;
 use super::future::ResponseFuture;
 use super::key::RequestKey;
 use super::policy::Policy;
+use super::reject::Refusal;
+use crate::core::key::LockKey;
 
 /// The service that a [`LockLayer`](super::LockLayer) makes: each request runs under a
 /// lock.
@@ -57,18 +60,18 @@ where
     }
 
     fn call(&mut self, request: Request<A>) -> Self::Future {
-        let (key, request) = if let Some(name) = &self.policy.name {
-            (Ok(Some(name.clone())), request)
+        let (asked, request) = if let Some(name) = self.policy.fixed() {
+            (Ok(Some((name.clone(), 1))), request)
         } else {
             let (mut parts, body) = request.into_parts();
-            (self.key.lock_key(&mut parts), Request::from_parts(parts, body))
+            (self.asked(&mut parts), Request::from_parts(parts, body))
         };
         let policy = self.policy.clone();
         // The key is known only now, so the lock is acquired in the future and
         // not in `poll_ready`.
-        match key {
-            Ok(Some(key)) => {
-                let lock = policy.lock(key.clone(), request.method());
+        match asked {
+            Ok(Some((key, weight))) => {
+                let lock = policy.lock(key.clone(), weight, request.method());
                 if let Some(lease) = lock.take_idle() {
                     return ResponseFuture::under_idle(policy, lease, &mut self.inner, request);
                 }
@@ -76,12 +79,23 @@ where
                 ResponseFuture::locked(policy, acquire, self.take_ready(), request)
             }
             Ok(None) => ResponseFuture::unlocked(policy, self.inner.call(request)),
-            Err(error) => {
+            Err(refusal) => {
                 // The inner service gives back what it reserved when it became ready.
                 drop(self.take_ready());
-                ResponseFuture::refused(policy, error)
+                ResponseFuture::refused(policy, refusal)
             }
         }
+    }
+}
+
+impl<S, K: RequestKey> LockService<S, K> {
+    /// The lock that a request needs, and how much of it.
+    fn asked(&self, parts: &mut Parts) -> Result<Option<(LockKey, u32)>, Refusal> {
+        let Some(key) = self.key.lock_key(parts).map_err(Refusal::NoKey)? else {
+            return Ok(None);
+        };
+        let weight = self.policy.weight(parts).map_err(Refusal::NoWeight)?;
+        Ok(Some((key, weight)))
     }
 }
 
