@@ -82,16 +82,19 @@
 //! A transaction belongs inside the handler, with its commit. If a middleware outside of
 //! this layer commits, the next holder may start before the commit.
 //!
-//! If the response switches protocols (101, as for a WebSocket), the lock is released after
-//! the head. The connection goes on without the lock.
+//! Server-sent events hold the lock until the stream ends or the client closes it. If the
+//! response switches protocols (101, as for a WebSocket), the lock is released after the head.
+//! The connection goes on without the lock. For both, the guide has an example.
 //!
 //! # Where to put it
 //!
 //! - *Inside authentication*: a stranger must not hold a lock by asking for it.
-//! - *Inside a concurrency limit*: otherwise requests hold their locks while they wait for
-//!   the limit.
+//! - *Inside a concurrency limit*: otherwise requests of an axum router hold their locks while
+//!   they wait for the limit.
 //! - *A time-out* around this layer includes the wait for the lock. One inside does not.
 //!   Either frees the lock when it fires.
+//! - *Another of these layers* in the same order on all routes. Otherwise two requests can each
+//!   hold what the other waits for, until their waits are over.
 //!
 //! A slow HTTP client holds a lock while it sends the request's body or reads the
 //! response's. If strangers choose the key, limit the time for both.

@@ -78,6 +78,14 @@ impl<B: Body> LeaseBody<B> {
     }
 }
 
+/// An empty body without a lease, for layers outside that answer by themselves, such as a
+/// time-out.
+impl<B> Default for LeaseBody<B> {
+    fn default() -> Self {
+        Self { kind: Kind::Refusal { text: None } }
+    }
+}
+
 impl<B> LeaseBody<B> {
     /// A refusal's text.
     pub(super) fn refusal(text: Bytes) -> Self {
@@ -246,5 +254,6 @@ mod tests {
         assert_eq!(body.frame().await.unwrap().unwrap().into_data().unwrap(), "no");
         assert!(body.is_end_stream());
         assert!(LeaseBody::<Script>::refusal(Bytes::new()).is_end_stream());
+        assert!(LeaseBody::<Script>::default().is_end_stream());
     }
 }

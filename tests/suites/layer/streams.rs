@@ -1,0 +1,177 @@
+//! Server-sent events and web sockets over real connections: what ends the lease.
+
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use axum::Router;
+use axum::extract::State;
+use axum::extract::ws::{Message as Text, WebSocket, WebSocketUpgrade};
+use axum::response::sse::{Event, Sse};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use futures_util::{SinkExt, Stream, StreamExt, stream};
+use http::StatusCode;
+use leasehold::{Lease, LeaseHandle, LockLayer, Locks};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::mpsc;
+use tokio_tungstenite::tungstenite::Message;
+use tokio_tungstenite::{WebSocketStream, client_async};
+
+use super::is_free;
+
+/// Longer than a test takes that passes.
+const LONG: Duration = Duration::from_secs(20);
+
+/// Serves an app on a port of its own.
+async fn serve(app: Router) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move { axum::serve(listener, app).await });
+    address
+}
+
+/// Waits until the lock is free.
+async fn until_free(locks: &Locks, key: &str) -> Lease {
+    locks.mutex(key).wait(LONG).lock().await.expect("it is freed")
+}
+
+type Events = mpsc::UnboundedReceiver<&'static str>;
+
+fn stream_of(events: Events) -> impl Stream<Item = Result<Event, Infallible>> {
+    let next = async |mut events: Events| {
+        let text = events.recv().await?;
+        Some((Ok(Event::default().data(text)), events))
+    };
+    stream::unfold(events, next)
+}
+
+/// A route of events under a mutex. The sender says what is sent; the stream ends when it is
+/// dropped, and, if it is to, when its lock is lost.
+async fn events(
+    locks: &Locks,
+    ends_with_its_lock: bool,
+) -> (mpsc::UnboundedSender<&'static str>, reqwest::Response) {
+    let (sender, events) = mpsc::unbounded_channel();
+    let events = Arc::new(Mutex::new(Some(events)));
+    let handler = async move |lease: LeaseHandle| -> Response {
+        let events = stream_of(events.lock().unwrap().take().expect("one request"));
+        if ends_with_its_lock {
+            return Sse::new(events.take_until(async move { lease.lost().await })).into_response();
+        }
+        Sse::new(events).into_response()
+    };
+    let layer = LockLayer::mutex(locks, "events");
+    let app = Router::new().route("/", get(handler).route_layer(layer));
+    let address = serve(app).await;
+    let mut response = reqwest::get(format!("http://{address}/")).await.unwrap();
+    assert_eq!(response.headers()["content-type"], "text/event-stream");
+    sender.send("one").unwrap();
+    assert_eq!(response.chunk().await.unwrap().unwrap(), "data: one\n\n");
+    assert!(!is_free(locks, "events").await, "an open stream holds its lock");
+    (sender, response)
+}
+
+#[tokio::test]
+async fn the_end_of_the_events_frees_the_lock() {
+    let locks = Locks::in_memory();
+    let (sender, mut response) = events(&locks, false).await;
+    drop(sender);
+    assert_eq!(response.chunk().await.unwrap(), None);
+    drop(until_free(&locks, "events").await);
+}
+
+/// Even if no event is sent: the HTTP server sees that the connection was closed.
+#[tokio::test]
+async fn a_client_that_closes_its_stream_of_events_frees_the_lock() {
+    let locks = Locks::in_memory();
+    let (sender, response) = events(&locks, false).await;
+    drop(response);
+    drop(until_free(&locks, "events").await);
+    sender.closed().await;
+}
+
+#[tokio::test]
+async fn events_go_on_without_a_lock_that_is_lost() {
+    let locks = Locks::in_memory();
+    let (sender, mut response) = events(&locks, false).await;
+    let _ = locks.force_release("events").await.unwrap();
+    let _next = until_free(&locks, "events").await;
+    sender.send("two").unwrap();
+    assert_eq!(response.chunk().await.unwrap().unwrap(), "data: two\n\n");
+}
+
+#[tokio::test]
+async fn events_that_watch_their_lease_end_with_it() {
+    let locks = Locks::in_memory();
+    let (sender, mut response) = events(&locks, true).await;
+    let _ = locks.force_release("events").await.unwrap();
+    assert_eq!(response.chunk().await.unwrap(), None, "the server ended the stream");
+    sender.closed().await;
+}
+
+async fn connect(address: SocketAddr) -> WebSocketStream<TcpStream> {
+    let stream = TcpStream::connect(address).await.unwrap();
+    client_async(format!("ws://{address}/"), stream).await.expect("it is upgraded").0
+}
+
+/// Sends back what it receives, until the client closes the socket.
+async fn echo(mut socket: WebSocket) {
+    while let Some(Ok(message)) = socket.recv().await {
+        if !matches!(message, Text::Text(_)) || socket.send(message).await.is_err() {
+            return;
+        }
+    }
+}
+
+async fn assert_open(socket: &mut WebSocketStream<TcpStream>) {
+    socket.send(Message::text("hello")).await.unwrap();
+    assert_eq!(socket.next().await.unwrap().unwrap(), Message::text("hello"));
+}
+
+#[tokio::test]
+async fn an_upgrade_ends_the_lease_of_the_layer_and_not_the_socket() {
+    let locks = Locks::in_memory();
+    let handler = async |upgrade: WebSocketUpgrade| upgrade.on_upgrade(echo);
+    let layer = LockLayer::mutex(&locks, "socket");
+    let address = serve(Router::new().route("/", get(handler).route_layer(layer))).await;
+    let mut socket = connect(address).await;
+    assert_open(&mut socket).await;
+    let _next = until_free(&locks, "socket").await;
+    assert_open(&mut socket).await;
+
+    let stream = TcpStream::connect(address).await.unwrap();
+    let refused = client_async(format!("ws://{address}/"), stream).await.unwrap_err();
+    let tokio_tungstenite::tungstenite::Error::Http(refused) = refused else { panic!("{refused}") };
+    assert_eq!(refused.status(), StatusCode::CONFLICT, "the upgrade itself is under the lock");
+}
+
+/// What the guide says to do for a lock that is held as long as the socket is open.
+async fn under_a_lock(State(locks): State<Locks>, upgrade: WebSocketUpgrade) -> Response {
+    match locks.mutex("socket").try_lock().await {
+        Ok(lease) => upgrade.on_upgrade(async move |socket| {
+            let _ = lease.run(echo(socket)).await;
+            let _ = lease.release().await;
+        }),
+        Err(_) => StatusCode::CONFLICT.into_response(),
+    }
+}
+
+#[tokio::test]
+async fn a_lease_that_is_moved_into_the_socket_is_held_until_it_closes() {
+    let locks = Locks::in_memory();
+    let app = Router::new().route("/", get(under_a_lock)).with_state(locks.clone());
+    let address = serve(app).await;
+    let mut socket = connect(address).await;
+    assert_open(&mut socket).await;
+    assert!(!is_free(&locks, "socket").await);
+    drop(socket);
+    drop(until_free(&locks, "socket").await);
+
+    let mut socket = connect(address).await;
+    assert_open(&mut socket).await;
+    let _ = locks.force_release("socket").await.unwrap();
+    let end = socket.next().await.expect("the server has dropped it");
+    assert!(end.is_err(), "{end:?}");
+}
