@@ -49,6 +49,11 @@
 //! | 503 | the lock was lost while the request ran, or the request held it for its [`max_hold`](LockLayer::max_hold) | |
 //! | 500 | an option is out of its range, or the name is in use by another kind of lock | |
 //!
+//! A gRPC call, whose content type is `application/grpc`, gets a status of gRPC instead: 400 is
+//! `INVALID_ARGUMENT`, 409 `ABORTED`, 429 `RESOURCE_EXHAUSTED`, 503 `UNAVAILABLE`, and 500
+//! `INTERNAL`. A lost lock is `UNKNOWN`, because clients may send a call that was `UNAVAILABLE`
+//! again by themselves. `grpc-retry-pushback-ms` is what `Retry-After` is in HTTP, or -1.
+//!
 //! `Retry-After` is in seconds. It does not say when the lease ends, because the holder
 //! renews it, or releases it long before. [`LockLayer::on_refused`] replaces all or some of
 //! these responses.
@@ -111,6 +116,7 @@
 mod axum;
 mod body;
 mod future;
+mod grpc;
 mod hold;
 mod key;
 mod layer;

@@ -1,6 +1,7 @@
 //! The Tower layer: keys, the time that a lock is held, and refusals.
 
 mod current;
+mod grpc;
 mod holding;
 mod keys;
 mod lingering;

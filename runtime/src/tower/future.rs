@@ -53,6 +53,8 @@ pin_project! {
         S: Service<Request<A>>,
     {
         policy: Arc<Policy>,
+        // Refusals are statuses of gRPC.
+        is_grpc: bool,
         #[pin]
         state: State<S, A>,
         // An acquisition that did not wait has not paid its part of tokio's budget yet.
@@ -81,32 +83,34 @@ where
 {
     pub(super) fn locked(
         policy: Arc<Policy>,
+        is_grpc: bool,
         acquire: Acquire,
         inner: S,
         request: Request<A>,
     ) -> Self {
         let state = State::Acquiring { acquire, call: Some((inner, request)) };
-        Self { policy, state, owes_budget: false }
+        Self { policy, is_grpc, state, owes_budget: false }
     }
 
     /// Runs the inner service at once.
     pub(super) fn under_idle(
         policy: Arc<Policy>,
+        is_grpc: bool,
         lease: Lease,
         inner: &mut S,
         request: Request<A>,
     ) -> Self {
-        Self { policy, state: State::run(inner, request, Some(lease)), owes_budget: true }
+        Self { policy, is_grpc, state: State::run(inner, request, Some(lease)), owes_budget: true }
     }
 
-    pub(super) fn unlocked(policy: Arc<Policy>, response: S::Future) -> Self {
+    pub(super) fn unlocked(policy: Arc<Policy>, is_grpc: bool, response: S::Future) -> Self {
         let state = State::Running { response, loss: None, lease: None };
-        Self { policy, state, owes_budget: false }
+        Self { policy, is_grpc, state, owes_budget: false }
     }
 
-    pub(super) fn refused(policy: Arc<Policy>, refusal: Refusal) -> Self {
+    pub(super) fn refused(policy: Arc<Policy>, is_grpc: bool, refusal: Refusal) -> Self {
         let state = State::Refused { refusal };
-        Self { policy, state, owes_budget: false }
+        Self { policy, is_grpc, state, owes_budget: false }
     }
 }
 
@@ -161,7 +165,7 @@ where
                     State::Refused { refusal: Refusal::Lost(reason) }
                 }
                 StateProj::Refused { refusal } => {
-                    let response = this.policy.answer(refusal);
+                    let response = this.policy.answer(refusal, *this.is_grpc);
                     this.state.set(State::Done);
                     return Poll::Ready(Ok(response));
                 }

@@ -281,7 +281,8 @@ impl<K> LockLayer<K> {
     }
 
     /// Answers refused requests with a function of your own. For the cases that should stay
-    /// as they are, return [`Refusal::to_response`].
+    /// as they are, return [`Refusal::to_response`]. Calls of gRPC keep their statuses: the
+    /// function is not asked.
     #[must_use]
     pub fn on_refused<F, D>(mut self, answer: F) -> Self
     where

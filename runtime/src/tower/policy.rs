@@ -9,6 +9,7 @@ use http::request::Parts;
 use http::{Method, Response};
 
 use super::body::LeaseBody;
+use super::grpc;
 use super::hold::{HoldUntil, OnLost};
 use super::key::KeyError;
 use super::reject::Refusal;
@@ -179,9 +180,10 @@ impl Policy {
     }
 
     /// The response to a refused request.
-    pub(super) fn answer<B>(&self, refusal: &Refusal) -> Response<LeaseBody<B>> {
+    pub(super) fn answer<B>(&self, refusal: &Refusal, is_grpc: bool) -> Response<LeaseBody<B>> {
         refusal.log();
         let response = match &self.on_refused {
+            _ if is_grpc => grpc::response(refusal),
             Some(answer) => answer(refusal),
             None => refusal.to_response(),
         };

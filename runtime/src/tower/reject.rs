@@ -131,7 +131,8 @@ impl Refusal {
         response
     }
 
-    fn detail(&self) -> String {
+    /// What the client may read.
+    pub(super) fn detail(&self) -> String {
         let text = match self {
             Self::NoKey(error) => {
                 return format!("The request does not say what to lock: {error}.");

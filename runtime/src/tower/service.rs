@@ -13,6 +13,7 @@ use tower::Service;
 
 use super::body::LeaseBody;
 use super::future::ResponseFuture;
+use super::grpc::is_grpc;
 use super::key::RequestKey;
 use super::policy::Policy;
 use super::reject::Refusal;
@@ -60,6 +61,7 @@ where
     }
 
     fn call(&mut self, request: Request<A>) -> Self::Future {
+        let is_grpc = is_grpc(request.headers());
         let (asked, request) = if let Some(name) = self.policy.fixed() {
             (Ok(Some((name.clone(), 1))), request)
         } else {
@@ -73,16 +75,22 @@ where
             Ok(Some((key, weight))) => {
                 let lock = policy.lock(key.clone(), weight, request.method());
                 if let Some(lease) = lock.take_idle() {
-                    return ResponseFuture::under_idle(policy, lease, &mut self.inner, request);
+                    return ResponseFuture::under_idle(
+                        policy,
+                        is_grpc,
+                        lease,
+                        &mut self.inner,
+                        request,
+                    );
                 }
                 let acquire = policy.acquire(lock, &key);
-                ResponseFuture::locked(policy, acquire, self.take_ready(), request)
+                ResponseFuture::locked(policy, is_grpc, acquire, self.take_ready(), request)
             }
-            Ok(None) => ResponseFuture::unlocked(policy, self.inner.call(request)),
+            Ok(None) => ResponseFuture::unlocked(policy, is_grpc, self.inner.call(request)),
             Err(refusal) => {
                 // The inner service gives back what it reserved when it became ready.
                 drop(self.take_ready());
-                ResponseFuture::refused(policy, refusal)
+                ResponseFuture::refused(policy, is_grpc, refusal)
             }
         }
     }
