@@ -8,6 +8,7 @@ mod lingering;
 mod losing;
 mod max_hold;
 mod max_waiters;
+mod once;
 mod options;
 mod order;
 mod readers;

@@ -7,6 +7,7 @@ use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use pin_project_lite::pin_project;
 
+use super::grpc;
 use crate::engine::lease::Lease;
 
 pin_project! {
@@ -56,7 +57,7 @@ pin_project! {
     #[project = KindProj]
     enum Kind<B> {
         // Dropped in this order, so that the body is dropped under the lock.
-        Inner { #[pin] body: B, lease: Option<Lease> },
+        Inner { #[pin] body: B, lease: Option<Lease>, is_success: bool },
         Refusal { text: Option<Bytes> },
     }
 }
@@ -69,12 +70,22 @@ pub(super) fn under<R>(lease: Option<&Lease>, work: impl FnOnce() -> R) -> R {
     }
 }
 
+/// Ends the lease of a body that has nothing more to send.
+fn end(lease: &mut Option<Lease>, is_success: bool) {
+    if let Some(lease) = lease.take().filter(|_| is_success) {
+        lease.complete_later();
+    }
+}
+
 impl<B: Body> LeaseBody<B> {
     /// Holds the lease, if there is one, for as long as the body has something to send.
-    pub(super) fn new(body: B, lease: Option<Lease>) -> Self {
+    /// If the request is a success by then, the lease is completed.
+    pub(super) fn new(body: B, mut lease: Option<Lease>, is_success: bool) -> Self {
         // A body at its end may never be polled.
-        let lease = lease.filter(|_| !body.is_end_stream());
-        Self { kind: Kind::Inner { body, lease } }
+        if body.is_end_stream() {
+            end(&mut lease, is_success);
+        }
+        Self { kind: Kind::Inner { body, lease, is_success } }
     }
 }
 
@@ -106,11 +117,16 @@ where
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Self::Data>, Self::Error>>> {
         match self.project().kind.project() {
-            KindProj::Inner { mut body, lease } => {
+            KindProj::Inner { mut body, lease, is_success } => {
                 let frame = ready!(under(lease.as_ref(), || body.as_mut().poll_frame(cx)));
+                *is_success &= match &frame {
+                    None => true,
+                    Some(Ok(frame)) => !frame.trailers_ref().is_some_and(grpc::is_failure),
+                    Some(Err(_)) => false,
+                };
                 // A server that sees the end coming does not poll again.
                 if !matches!(frame, Some(Ok(_))) || body.is_end_stream() {
-                    *lease = None;
+                    end(lease, *is_success);
                 }
                 Poll::Ready(frame)
             }
@@ -187,7 +203,7 @@ mod tests {
         let lease = mutex.lock().await.unwrap();
         let script = Script { frames: frames.into(), says_the_end };
         let is_held = async move || mutex.try_lock().await.is_err();
-        (LeaseBody::new(script, Some(lease)), is_held)
+        (LeaseBody::new(script, Some(lease), true), is_held)
     }
 
     #[tokio::test]

@@ -14,6 +14,7 @@ use tokio::task::consume_budget;
 use tower::Service;
 
 use super::body::{LeaseBody, under};
+use super::grpc;
 use super::policy::Policy;
 use super::reject::Refusal;
 use super::waiters::Acquire;
@@ -151,9 +152,11 @@ where
                     {
                         let lease = lease.take();
                         this.state.set(State::Done);
-                        let lease = this.policy.lease_of_body(lease);
-                        let hold = |body| LeaseBody::new(body, lease);
-                        return Poll::Ready(response.map(|response| response.map(hold)));
+                        return Poll::Ready(response.map(|response| {
+                            let is_success = is_success(&response);
+                            let lease = this.policy.lease_of_body(lease, is_success);
+                            response.map(|body| LeaseBody::new(body, lease, is_success))
+                        }));
                     }
                     let Some(lease) = this.policy.needed(lease.as_ref()) else {
                         return Poll::Pending;
@@ -187,6 +190,12 @@ where
         let response = under(lease.as_ref(), || inner.call(request));
         Self::Running { response, loss: None, lease }
     }
+}
+
+/// Returns true if the head of a response says nothing of a failure.
+fn is_success<B>(response: &Response<B>) -> bool {
+    let status = response.status();
+    !status.is_client_error() && !status.is_server_error() && !grpc::is_failure(response.headers())
 }
 
 fn lost(lease: &Lease) -> Loss {

@@ -24,10 +24,16 @@ pub(super) fn is_grpc(headers: &HeaderMap) -> bool {
     matches!(rest, Some([] | [b'+' | b';' | b' ', ..]))
 }
 
+/// Returns true if the headers or the trailers of a response say that a call has failed.
+pub(super) fn is_failure(headers: &HeaderMap) -> bool {
+    headers.get(STATUS).is_some_and(|status| status != "0")
+}
+
 /// The number of a refusal's status.
 fn code(refusal: &Refusal) -> u16 {
     const UNKNOWN: u16 = 2;
     const INVALID_ARGUMENT: u16 = 3;
+    const ALREADY_EXISTS: u16 = 6;
     const RESOURCE_EXHAUSTED: u16 = 8;
     const ABORTED: u16 = 10;
     const INTERNAL: u16 = 13;
@@ -35,6 +41,7 @@ fn code(refusal: &Refusal) -> u16 {
     match refusal {
         Refusal::NoKey(_) | Refusal::NoWeight(_) => INVALID_ARGUMENT,
         Refusal::Held(_) => ABORTED,
+        Refusal::Done(_) => ALREADY_EXISTS,
         Refusal::Full(_) | Refusal::Crowded { status: StatusCode::TOO_MANY_REQUESTS, .. } => {
             RESOURCE_EXHAUSTED
         }

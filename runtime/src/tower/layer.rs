@@ -173,6 +173,7 @@ impl<K: RequestKey + 'static> LockLayer<K> {
             waiters: Waiters::default(),
             max_hold: Some(MAX_HOLD),
             linger: Duration::ZERO,
+            once: None,
             hold_until: HoldUntil::default(),
             on_lost: OnLost::default(),
             weight: None,

@@ -1,6 +1,7 @@
 //! Options of the layer that change what a request takes, and how long it keeps it.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use http::request::Parts;
 
@@ -65,6 +66,44 @@ impl<K> LockLayer<K> {
     #[must_use]
     pub fn on_lost(mut self, then: OnLost) -> Self {
         self.policy.on_lost = then;
+        self
+    }
+
+    /// Lets a request succeed once for each key: after a success, requests with the same key
+    /// are refused for this long, with status 409 ([`Refusal::Done`](super::Refusal::Done)).
+    /// 100 ms to 366 days; by default they are never refused for that.
+    ///
+    /// With a key from a header, as `Idempotency-Key`, a client may send its request again
+    /// without harm. A response with a status below 400 is a success, once its body has ended;
+    /// with [`HoldUntil::Head`], once its head is there. A gRPC status other than 0 is none. A
+    /// request that fails, panics, loses its lock or is dropped leaves the key to the next.
+    /// `LockError::Done` in the refusal says when the work succeeded: to answer with the
+    /// first response, keep that under the same key. On a quorum it can't be used: requests
+    /// are answered with 500.
+    ///
+    /// # Panics
+    ///
+    /// When the app is built, if the layer is not a mutex.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use leasehold::tower::key_by;
+    /// use leasehold::{LockLayer, Locks};
+    ///
+    /// let by_header = key_by(|parts| {
+    ///     Some(parts.headers.get("idempotency-key")?.to_str().ok()?.to_owned())
+    /// });
+    /// let payments = LockLayer::mutex(&Locks::in_memory(), by_header)
+    ///     .once(Duration::from_secs(24 * 60 * 60));
+    /// ```
+    #[must_use]
+    #[track_caller]
+    pub fn once(mut self, lasts: Duration) -> Self {
+        let is_mutex = matches!(self.policy.kind, Kind::Mutex);
+        assert!(is_mutex, "`once` is for mutexes: under other locks several requests run");
+        self.policy.once = Some(lasts);
         self
     }
 

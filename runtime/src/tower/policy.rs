@@ -73,6 +73,8 @@ pub(super) struct Policy {
     pub(super) waiters: Waiters,
     pub(super) max_hold: Option<Duration>,
     pub(super) linger: Duration,
+    /// How long a request that has succeeded counts as done.
+    pub(super) once: Option<Duration>,
     pub(super) hold_until: HoldUntil,
     pub(super) on_lost: OnLost,
     /// `None` is 1 for each request.
@@ -108,6 +110,7 @@ impl Policy {
             Kind::Mutex => {
                 let mutex = self.locks.mutex(key).wait(wait).max_hold(self.max_hold);
                 let mutex = self.ttl.into_iter().fold(mutex, Mutex::ttl);
+                let mutex = self.once.into_iter().fold(mutex, Mutex::once);
                 RequestLock::Mutex(mutex.linger(self.linger))
             }
             Kind::Semaphore { limit } => {
@@ -172,11 +175,18 @@ impl Policy {
     }
 
     /// The lease that the body holds, once the handler has returned the response's head.
-    pub(super) fn lease_of_body(&self, lease: Option<Lease>) -> Option<Lease> {
-        if !lease.as_ref().is_none_or(Lease::is_held) {
+    pub(super) fn lease_of_body(&self, lease: Option<Lease>, is_success: bool) -> Option<Lease> {
+        let lease = lease?;
+        if !lease.is_held() {
             tracing::warn!("a request finished after its lock was lost");
         }
-        lease.filter(|_| self.hold_until == HoldUntil::BodyEnd)
+        if self.hold_until == HoldUntil::BodyEnd {
+            return Some(lease);
+        }
+        if is_success {
+            lease.complete_later();
+        }
+        None
     }
 
     /// The response to a refused request.
@@ -201,6 +211,7 @@ impl fmt::Debug for Policy {
             .field("max_waiters", &self.max_waiters())
             .field("max_hold", &self.max_hold)
             .field("linger", &self.linger)
+            .field("once", &self.once)
             .field("hold_until", &self.hold_until)
             .field("on_lost", &self.on_lost)
             .field("fails_open", &self.fails_open)

@@ -41,6 +41,9 @@ pub enum Refusal {
     /// Another request holds the mutex, or holds the read-write lock in a mode that
     /// excludes this one.
     Held(LockError),
+    /// A request with the same key has succeeded before:
+    /// [`LockLayer::once`](super::LockLayer::once).
+    Done(LockError),
     /// The semaphore has too few free permits.
     Full(LockError),
     /// As many requests wait for this lock as [`max_waiters`] allows.
@@ -69,6 +72,7 @@ impl Refusal {
                 Self::Full(error)
             }
             LockError::Busy { .. } | LockError::TimedOut { .. } => Self::Held(error),
+            LockError::Done { .. } => Self::Done(error),
             LockError::ShutDown => Self::Unavailable(error),
             error if error.is_store_failure() => Self::Unavailable(error),
             LockError::InvalidKey { .. } => Self::NoKey(KeyError::new(error)),
@@ -91,7 +95,7 @@ impl Refusal {
     pub fn status(&self) -> StatusCode {
         match self {
             Self::NoKey(_) | Self::NoWeight(_) => StatusCode::BAD_REQUEST,
-            Self::Held(_) => StatusCode::CONFLICT,
+            Self::Held(_) | Self::Done(_) => StatusCode::CONFLICT,
             Self::Full(_) => StatusCode::TOO_MANY_REQUESTS,
             Self::Crowded { status, .. } => *status,
             Self::Unavailable(_) | Self::Lost(_) => StatusCode::SERVICE_UNAVAILABLE,
@@ -117,7 +121,11 @@ impl Refusal {
             Self::Held(_) | Self::Full(_) | Self::Crowded { .. } | Self::Unavailable(_) => {
                 Some(SOON)
             }
-            Self::NoKey(_) | Self::NoWeight(_) | Self::Lost(_) | Self::Misconfigured(_) => None,
+            Self::NoKey(_)
+            | Self::NoWeight(_)
+            | Self::Done(_)
+            | Self::Lost(_)
+            | Self::Misconfigured(_) => None,
         }
     }
 
@@ -140,6 +148,7 @@ impl Refusal {
             Self::NoWeight(error) => {
                 return format!("The request does not say how much it takes: {error}.");
             }
+            Self::Done(_) => "The work of this request was done before.",
             Self::Held(_) => "Another request holds the lock that this one needs.",
             Self::Full(_) => "As many requests as are allowed at a time are running.",
             Self::Crowded { .. } => "Too many requests wait for the lock that this one needs.",
@@ -163,7 +172,7 @@ impl Refusal {
             Self::NoWeight(error) => {
                 tracing::debug!(%error, "a request does not say how much it takes");
             }
-            Self::Held(error) | Self::Full(error) => {
+            Self::Held(error) | Self::Done(error) | Self::Full(error) => {
                 tracing::debug!(%error, "a request is refused");
             }
             Self::Crowded { key, .. } => {

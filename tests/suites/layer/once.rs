@@ -1,0 +1,139 @@
+//! Requests that are to succeed once.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::stream;
+use http::{HeaderMap, HeaderValue, Request, Response, StatusCode};
+use http_body::Frame;
+use http_body_util::{BodyExt, StreamBody};
+use leasehold::tower::{HoldUntil, Refusal, key_by};
+use leasehold::{LockLayer, Locks};
+use tower::{Layer, Service, ServiceExt, service_fn};
+
+use super::{is_free, request, text};
+
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// A service whose nth call answers with the nth status, and then always with 200.
+fn answering(
+    statuses: &'static [u16],
+    calls: &Arc<AtomicUsize>,
+) -> impl Service<
+    Request<()>,
+    Response = Response<http_body_util::Full<Bytes>>,
+    Error = Infallible,
+    Future: Send + 'static,
+> + Clone + use<> {
+    let calls = calls.clone();
+    service_fn(move |_: Request<()>| {
+        let call = calls.fetch_add(1, Ordering::SeqCst);
+        let mut response = text("done");
+        let status = statuses.get(call).copied().unwrap_or(200);
+        *response.status_mut() = StatusCode::from_u16(status).unwrap();
+        async { Ok(response) }
+    })
+}
+
+fn by_path(locks: &Locks) -> LockLayer<impl leasehold::tower::RequestKey> {
+    LockLayer::mutex(locks, key_by(|parts| Some(parts.uri.path().to_owned()))).once(DAY)
+}
+
+#[tokio::test]
+async fn a_key_is_refused_after_a_success() {
+    let (locks, calls) = (Locks::in_memory(), Arc::<AtomicUsize>::default());
+    let service = by_path(&locks).layer(answering(&[500, 404], &calls));
+    for status in [500, 404, 200, 409, 409] {
+        let response = service.clone().oneshot(request("/pay/1")).await.unwrap();
+        assert_eq!(response.status(), status);
+        assert_eq!(response.headers().get("retry-after"), None);
+        let body = response.into_body().collect().await.unwrap().to_bytes();
+        let is_refused = body.starts_with(b"{") && status == 409;
+        assert_eq!(is_refused, status == 409, "{body:?}");
+    }
+    assert_eq!(calls.load(Ordering::SeqCst), 3);
+    let other = service.oneshot(request("/pay/2")).await.unwrap();
+    assert_eq!(other.status(), 200, "it is another key");
+}
+
+#[tokio::test]
+async fn the_refusal_can_be_replaced() {
+    let locks = Locks::in_memory();
+    let layer = by_path(&locks).on_refused(|refusal| match refusal {
+        Refusal::Done(error) => Response::new(Bytes::from(format!("{}", error.is_done()))),
+        refusal => refusal.to_response(),
+    });
+    let service = layer.layer(answering(&[], &Arc::default()));
+    for text in ["done", "true"] {
+        let response = service.clone().oneshot(request("/")).await.unwrap();
+        assert_eq!(response.into_body().collect().await.unwrap().to_bytes(), text);
+    }
+}
+
+/// A frame of a body.
+#[derive(Clone, Copy)]
+enum Part {
+    Data,
+    Error,
+    /// Trailers of a gRPC call that failed.
+    Failed,
+}
+
+fn frame(part: Part) -> Result<Frame<Bytes>, &'static str> {
+    match part {
+        Part::Data => Ok(Frame::data(Bytes::from("a"))),
+        Part::Error => Err("broken"),
+        Part::Failed => {
+            let (name, status) = ("grpc-status".parse().unwrap(), HeaderValue::from_static("13"));
+            Ok(Frame::trailers(HeaderMap::from_iter([(name, status)])))
+        }
+    }
+}
+
+/// The body says whether the request has succeeded: its end, its error, or its trailers.
+#[tokio::test]
+async fn a_request_succeeds_with_the_end_of_its_body() {
+    for (last, read, succeeds) in [
+        (Part::Data, 3, true),
+        (Part::Data, 1, false),
+        (Part::Error, 3, false),
+        (Part::Failed, 3, false),
+    ] {
+        let locks = Locks::in_memory();
+        let layer = LockLayer::mutex(&locks, "a").once(DAY);
+        let service = layer.layer(service_fn(move |_: Request<()>| {
+            let body = StreamBody::new(stream::iter([Part::Data, last].map(frame)));
+            async { Ok::<_, Infallible>(Response::new(body)) }
+        }));
+        let mut body = service.oneshot(request("/")).await.unwrap().into_body();
+        for _ in 0..read {
+            let _ = body.frame().await;
+        }
+        drop(body);
+        assert!(is_free(&locks, "a").await);
+        let is_done = locks.mutex("a").once(DAY).try_lock().await.is_err_and(|it| it.is_done());
+        assert_eq!(is_done, succeeds, "{read} frames are read");
+    }
+}
+
+#[tokio::test]
+async fn with_the_head_a_request_succeeds_with_its_head() {
+    let locks = Locks::in_memory();
+    let layer = LockLayer::mutex(&locks, "a").once(DAY).hold_until(HoldUntil::Head);
+    let service = layer.layer(answering(&[503], &Arc::default()));
+    for (status, is_done) in [(503, false), (200, true)] {
+        let response = service.clone().oneshot(request("/")).await.unwrap();
+        assert_eq!(response.status(), status);
+        let lock = locks.mutex("a").once(DAY).try_lock().await;
+        assert_eq!(lock.is_err_and(|it| it.is_done()), is_done);
+    }
+}
+
+#[test]
+#[should_panic(expected = "`once` is for mutexes")]
+fn only_a_mutex_has_it() {
+    let _ = LockLayer::semaphore(&Locks::in_memory(), "a", 2).once(DAY);
+}
