@@ -27,7 +27,8 @@ fn answering(
     Response = Response<http_body_util::Full<Bytes>>,
     Error = Infallible,
     Future: Send + 'static,
-> + Clone + use<> {
+> + Clone
++ use<> {
     let calls = calls.clone();
     service_fn(move |_: Request<()>| {
         let call = calls.fetch_add(1, Ordering::SeqCst);
