@@ -89,12 +89,11 @@ impl<K> LockLayer<K> {
     ///
     /// ```
     /// use std::time::Duration;
-    /// use leasehold::tower::key_by;
+    /// use leasehold::tower::template_key;
     /// use leasehold::{LockLayer, Locks};
     ///
-    /// let by_header = key_by(|parts| {
-    ///     Some(parts.headers.get("idempotency-key")?.to_str().ok()?.to_owned())
-    /// });
+    /// // A request whose header is missing or unusable is refused.
+    /// let by_header = template_key("payment:{header:idempotency-key}");
     /// let payments = LockLayer::mutex(&Locks::in_memory(), by_header)
     ///     .once(Duration::from_secs(24 * 60 * 60));
     /// ```
