@@ -17,7 +17,7 @@ pub(crate) struct Args {
 }
 
 /// A call of a builder's method: `ttl = x` becomes `.ttl(x)`. `mode` and `on_lost` become
-/// the method of their word, without a value.
+/// the method of their word, without a value, and so does `reentrant`.
 pub(crate) struct CallOption {
     pub(crate) name: Ident,
     pub(crate) value: TokenStream,

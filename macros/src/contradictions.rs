@@ -49,7 +49,24 @@ pub(crate) fn contradictions(
         Error::new(linger.span(), text)
     });
     let errors = both.into_iter().chain(hold).chain(weight).chain(ends_twice);
-    errors.chain(stays_twice).chain(of_once(given)).chain(overweight(options))
+    let errors = errors.chain(stays_twice).chain(of_once(given)).chain(of_reentrant(given));
+    errors.chain(overweight(options))
+}
+
+/// What goes with re-entry: a mutex, and no question that only the server can answer.
+fn of_reentrant(given: &[Ident]) -> Option<Error> {
+    let name = |name: &str| given.iter().find(|given| *given == name);
+    let reentrant = name("reentrant")?;
+    let text = if let Some(other) = name("permits").or(name("mode")) {
+        format!("only mutexes support `reentrant`: remove `{other}`")
+    } else {
+        let once = name("once").or(name("once_per"))?;
+        format!(
+            "with `{once}` each call asks the server whether the work is done, and a nested call \
+             of a `reentrant` function asks nothing: remove one of them"
+        )
+    };
+    Some(Error::new(reentrant.span(), text))
 }
 
 /// What goes with work that is to succeed once: a mutex, and no other rule for its end.
@@ -186,6 +203,24 @@ mod tests {
             ("permits = 2, weight = 2", &[semaphore]),
         ] {
             assert_eq!(mistakes(&format!("key = \"a\", mode = \"read\", {args}")), expected);
+        }
+    }
+
+    #[test]
+    fn only_mutexes_are_entered_again() {
+        for (args, start) in [
+            ("permits = 2", "only mutexes support `reentrant`: remove `permits`"),
+            ("permits = 2, weight = 2", "only mutexes support `reentrant`: remove `permits`"),
+            ("mode = \"read\"", "only mutexes support `reentrant`: remove `mode`"),
+            ("mode = \"write\"", "only mutexes support `reentrant`: remove `mode`"),
+            ("once = \"1h\"", "with `once` each call asks the server"),
+            ("once_per = EACH", "with `once_per` each call asks the server"),
+        ] {
+            let told = mistakes(&format!("key = \"a\", reentrant, {args}"));
+            assert!(told.len() == 1 && told[0].starts_with(start), "{args}: {told:?}");
+        }
+        for args in ["max_hold = \"1m\"", "linger = \"2s\"", "if_held = \"skip\""] {
+            assert!(parse(&format!("key = \"a\", reentrant, {args}")).is_ok(), "{args}");
         }
     }
 

@@ -59,12 +59,14 @@ mod values;
 /// | `max_hold` | the longest that the lock is held, renewed or not: 100 ms to 30 days | no end |
 /// | `auto_renew` | `false` lets the lease end with its `ttl` | `true` |
 /// | `on_lost` | when the lease is lost: `"cancel"` stops the body, `"finish"` lets it run to its end | `"cancel"` |
+/// | `reentrant` | written without a value: a call inside the body goes on under the same lease, without a command; mutexes only, without `once` and `once_per` | such a call waits |
 /// | `lease` | the name of the `LeaseHandle` in the body | none |
 /// | `locks` | the client: a `Locks` or a `QuorumLocks`, or a reference to one; with `permits` a `Locks` | see below |
 ///
 /// A duration is a string with units, such as `"500ms"`, `"10s"` or
 /// `"1m 30s"`, checked when compiling; or an expression of type `Duration`.
-/// Every argument takes an expression, except `mode`, `if_held`, `on_lost` and `lease`.
+/// Every argument takes an expression, except `mode`, `if_held`, `on_lost`, `reentrant` and
+/// `lease`.
 /// An expression can use the function's arguments. It is evaluated once per call, the key
 /// first, before the body takes the arguments.
 ///
@@ -259,9 +261,39 @@ mod values;
 /// A transaction belongs inside the function, with its commit. If the caller commits, the
 /// next holder may start before the commit.
 ///
-/// The lock is not reentrant: a call inside the body for the same key waits for its own
-/// caller until `wait` is over. The error then says that the caller holds the lock. A
-/// reader inside a reader also waits if a writer came in between.
+/// # Calls inside the body
+///
+/// A call inside the body for the same key waits for its own caller until `wait` is over.
+/// The error then says that the caller holds the lock. A reader inside a reader also waits
+/// if a writer came in between.
+///
+/// With `reentrant`, a call whose caller already holds the mutex goes on under that lease.
+/// It sends no command, has the same fencing token, and is stopped if the lease is lost.
+/// The outer end releases the lock. Of the nested call's options only `on_lost` and `lease`
+/// count.
+///
+/// The caller holds the mutex if it runs under a lease of the same client: in a function
+/// with this attribute, a request under a `LockLayer`, `Lease::run` or `lead`. A spawned task
+/// does so if its future runs in `LeaseHandle::scope`. Everybody else waits as ever. Nested
+/// calls that run at the same time, as in `join!`, do not exclude each other.
+///
+/// If the outer call ends before a nested call in a spawned task, that call fails with
+/// `LockError::Lost` and the reason `LossReason::Released`.
+///
+/// ```
+/// use leasehold::{LockError, distributed_lock};
+///
+/// #[distributed_lock(key = "account:{id}", reentrant)]
+/// async fn debit(id: u64, amount: u64) -> Result<(), LockError> {
+///     Ok(())
+/// }
+///
+/// #[distributed_lock(key = "account:{id}")]
+/// async fn close(id: u64) -> Result<(), LockError> {
+///     debit(id, 100).await?; // under this call's lease
+///     debit(id, 1).await
+/// }
+/// ```
 ///
 /// # When the lease is lost
 ///

@@ -20,7 +20,7 @@ use crate::{
 
 /// The arguments offered to users. `crate` is missing: only crates that re-export this one
 /// need it.
-const NAMES: [&str; 17] = [
+const NAMES: [&str; 18] = [
     "key",
     "ttl",
     "wait",
@@ -36,6 +36,7 @@ const NAMES: [&str; 17] = [
     "linger",
     "auto_renew",
     "on_lost",
+    "reentrant",
     "lease",
     "locks",
 ];
@@ -58,7 +59,7 @@ pub(crate) fn parse(tokens: TokenStream) -> Result<Args> {
     }
 }
 
-/// `name = value`, not checked yet.
+/// `name = value`, or `reentrant` alone. Not checked yet.
 struct Argument {
     name: Ident,
     value: Expr,
@@ -71,6 +72,12 @@ impl Parse for Argument {
         }
         let name = input.call(Ident::parse_any)?;
         let equals: Option<Token![=]> = input.parse()?;
+        if name == "reentrant" {
+            return match equals {
+                None => Ok(Self { name, value: parse_quote!(()) }),
+                Some(_) => Err(Error::new(name.span(), "`reentrant` has no value: write it alone")),
+            };
+        }
         if equals.is_none() || input.is_empty() || input.peek(Token![,]) {
             let text = format!("`{name}` needs a value: write `{name} = ...`");
             return Err(Error::new(name.span(), text));
@@ -115,6 +122,7 @@ impl Reader {
             "hold_at_least" => (name, duration::hold_at_least(&value)?),
             "max_hold" => (name, duration::max_hold(&value)?),
             "linger" => (name, duration::linger(&value)?),
+            "reentrant" => (name, TokenStream::new()),
             "auto_renew" => (name, values::auto_renew(value)?),
             "permits" => (name, values::permits(value)?),
             "weight" => (name, values::weight(value)?),
@@ -210,6 +218,18 @@ pub(crate) mod tests {
     }
 
     #[test]
+    fn reentrant_is_a_word_alone() {
+        for args in ["key = \"a\", reentrant", "reentrant, key = \"a\","] {
+            assert_eq!(options(&parse(args).unwrap()), ["reentrant "], "{args}");
+        }
+        for args in ["reentrant = true", "reentrant ="] {
+            let told = mistakes(&format!("key = \"a\", {args}"));
+            assert_eq!(told, ["`reentrant` has no value: write it alone"], "{args}");
+        }
+        assert_eq!(mistakes("key = \"a\", reentrant, reentrant"), ["`reentrant` is given twice"]);
+    }
+
+    #[test]
     fn other_arguments_are_read() {
         let args = parse(r#"key = name(id), if_held = "skip", crate = crate::lock"#).unwrap();
         assert!(matches!(args.key, Key::Expr(Expr::Call(_))));
@@ -233,7 +253,7 @@ pub(crate) mod tests {
     #[test]
     fn unknown_names_are_answered_with_known_ones() {
         let known = "the arguments are `key`, `ttl`, `wait`, `permits`, `weight`, `mode`, \
-                     `if_held`, `once`, `once_per`, `offset`, `hold_at_least`, `max_hold`, `linger`, `auto_renew`, `on_lost`, `lease`, `locks`";
+                     `if_held`, `once`, `once_per`, `offset`, `hold_at_least`, `max_hold`, `linger`, `auto_renew`, `on_lost`, `reentrant`, `lease`, `locks`";
         for unknown in ["retries", "name", "crat"] {
             let told = mistakes(&format!("key = \"a\", {unknown} = 1"));
             assert_eq!(told, [format!("unknown argument `{unknown}`: {known}")]);
@@ -250,6 +270,7 @@ pub(crate) mod tests {
             ("max_holds", "max_hold"),
             ("auto_renews", "auto_renew"),
             ("on_loss", "on_lost"),
+            ("reentrent", "reentrant"),
             ("leese", "lease"),
         ] {
             let told = mistakes(&format!("key = \"a\", {name} = 1"));

@@ -1,13 +1,14 @@
 //! The attribute expands to calls of these: its expansion names no other part of the crate.
 
 mod outcome;
+mod pinned;
 
 use std::future::Future;
 use std::pin::Pin;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 pub use self::outcome::{FromLockError, Guarded, Skippable};
+use self::pinned::Body;
 use crate::api::locks::Locks;
 use crate::api::quorum::{LockClient, SemaphoreClient};
 use crate::core::error::{LockError, Quiet};
@@ -39,24 +40,6 @@ pub fn body<F: Future>(body: F) -> Option<F> {
     Some(body)
 }
 
-/// A pinned body. It is dropped with this value, and so before the lease that it runs
-/// under.
-struct Body<'a, F>(Pin<&'a mut Option<F>>);
-
-impl<F: Future> Future for Body<'_, F> {
-    type Output = F::Output;
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
-        self.0.as_mut().as_pin_mut().expect("it is there until this is dropped").poll(cx)
-    }
-}
-
-impl<F> Drop for Body<'_, F> {
-    fn drop(&mut self) {
-        self.0.set(None);
-    }
-}
-
 /// One call of an annotated function.
 #[derive(Debug)]
 #[must_use = "it does nothing until it is run"]
@@ -78,6 +61,8 @@ pub struct Call {
     offset: Duration,
     renew: bool,
     on_lost: OnLost,
+    /// A mutex that the caller holds is not acquired again.
+    is_reentrant: bool,
 }
 
 /// The kind of lock that a call takes.
@@ -94,6 +79,13 @@ enum Kind {
 enum OnLost {
     Cancel,
     Finish,
+}
+
+/// The lease that a body runs under.
+enum Held {
+    Own(Lease),
+    /// A caller has it, and releases it.
+    ByCaller(LeaseHandle),
 }
 
 impl Call {
@@ -114,6 +106,7 @@ impl Call {
             offset: Duration::ZERO,
             renew: true,
             on_lost: OnLost::Cancel,
+            is_reentrant: false,
         }
     }
 
@@ -212,6 +205,12 @@ impl Call {
         self
     }
 
+    /// Lets the body go on under the mutex's lease if the caller runs under it.
+    pub fn reentrant(mut self) -> Self {
+        self.is_reentrant = true;
+        self
+    }
+
     /// Runs the body under the lock, or returns why it was not acquired.
     pub async fn run<R: Guarded, F>(self, body: Pin<&mut Option<F>>) -> R
     where
@@ -219,8 +218,8 @@ impl Call {
     {
         let on_lost = self.on_lost;
         match Box::pin(self.acquire()).await {
-            Ok(lease) => {
-                let result = guard(lease, on_lost, Body(body), R::is_success).await;
+            Ok(held) => {
+                let result = guard(held, on_lost, Body(body), R::is_success).await;
                 result.unwrap_or_else(R::refused)
             }
             Err(error) => R::refused(error),
@@ -235,8 +234,8 @@ impl Call {
         self.wait = self.wait.or(Some(Wait::For(Duration::ZERO)));
         let on_lost = self.on_lost;
         match Box::pin(self.acquire()).await {
-            Ok(lease) => {
-                let result = guard(lease, on_lost, Body(body), R::is_success).await;
+            Ok(held) => {
+                let result = guard(held, on_lost, Body(body), R::is_success).await;
                 result.unwrap_or_else(R::failed)
             }
             Err(error) if error.is_held_by_another() || error.is_done() => {
@@ -247,8 +246,25 @@ impl Call {
         }
     }
 
+    /// The lease that the caller runs under, if it is one of this mutex, held by the client
+    /// that the call would use.
+    fn outer(&self) -> Option<LeaseHandle> {
+        let (true, Ok(key)) = (self.is_reentrant, &self.key) else { return None };
+        let locks = self.locks.clone().or_else(Locks::current)?;
+        LeaseHandle::around(locks.client().id, key).filter(LeaseHandle::is_of_mutex)
+    }
+
     /// Acquires the lock. Box its large future, or every caller carries room for it.
-    async fn acquire(self) -> Result<Lease, LockError> {
+    async fn acquire(self) -> Result<Held, LockError> {
+        if let Some(outer) = self.outer() {
+            // No command is sent, so a loop of such calls would keep its thread.
+            tokio::task::consume_budget().await;
+            return Ok(Held::ByCaller(outer));
+        }
+        self.acquire_own().await.map(Held::Own)
+    }
+
+    async fn acquire_own(self) -> Result<Lease, LockError> {
         let key = self.key?;
         let locks = self.locks.or_else(Locks::current).ok_or(LockError::NotInstalled)?;
         match self.kind {
@@ -283,14 +299,31 @@ impl Call {
     }
 }
 
+/// Runs the body under the lease of an outer call, which releases it.
+async fn nested<F: Future>(
+    outer: LeaseHandle,
+    on_lost: OnLost,
+    body: Body<'_, F>,
+) -> Result<F::Output, LockError> {
+    match on_lost {
+        OnLost::Cancel => outer.run_nested(body).await,
+        OnLost::Finish => Ok(outer.scope(body).await),
+    }
+}
+
 /// Runs the body, and releases or completes the lease before the result is returned. An error of
 /// that never replaces the result.
 async fn guard<F: Future>(
-    lease: Lease,
+    held: Held,
     on_lost: OnLost,
     body: Body<'_, F>,
     is_success: fn(&F::Output) -> bool,
 ) -> Result<F::Output, LockError> {
+    let lease = match held {
+        Held::Own(lease) => lease,
+        // Boxed: seldom, and the others have no room for it.
+        Held::ByCaller(outer) => return Box::pin(nested(outer, on_lost, body)).await,
+    };
     let result = match on_lost {
         OnLost::Cancel => lease.run(body).await?,
         OnLost::Finish => lease.handle().scope(body).await,

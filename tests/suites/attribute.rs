@@ -3,6 +3,7 @@
 
 mod lingering;
 mod losing;
+mod reentrant;
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU32, Ordering};

@@ -714,3 +714,86 @@ async fn rw_lock_in_one_slot() {
     assert!(writer.remaining() <= Duration::from_secs(5));
     writer.release().await.unwrap();
 }
+
+/// The account's calls: each notes its fencing token, and how many commands the server has run.
+#[cfg(feature = "servers")]
+#[leasehold::distributed_lock(key = "account:{id}", reentrant, wait = "1s", locks = locks, lease = lease)]
+async fn deposit(
+    locks: &Locks,
+    server: &Server,
+    id: u64,
+    depth: u32,
+) -> Result<Vec<(leasehold::Fence, u64)>, LockError> {
+    let mut noted = vec![(lease.fence()?, commands(server).await)];
+    if depth > 0 {
+        noted.extend(Box::pin(deposit(locks, server, id, depth - 1)).await?);
+        noted.push((lease.fence()?, commands(server).await));
+    }
+    Ok(noted)
+}
+
+/// The commands that the clients under test have sent, since the last `forget_stats`. The test's
+/// own questions are not among them: they are `INFO`, `CONFIG` and what opens a connection.
+#[cfg(feature = "servers")]
+async fn commands(server: &Server) -> u64 {
+    let mut redis = server.redis().await;
+    let info: String =
+        redis::cmd("INFO").arg("commandstats").query_async(&mut redis).await.unwrap();
+    let own = ["info", "config|", "client|", "hello"];
+    info.lines()
+        .filter_map(|line| line.strip_prefix("cmdstat_")?.split_once(":calls="))
+        .filter(|(name, _)| !own.iter().any(|own| name.starts_with(own)))
+        .map(|(_, stats)| stats.split(',').next().unwrap().parse::<u64>().unwrap())
+        .sum()
+}
+
+/// A call by the outer call's task, and by a task that has its scope, sends nothing: neither when it
+/// begins nor when it ends. All others wait.
+#[cfg(feature = "servers")]
+#[tokio::test]
+async fn reentry_in_scope_sends_nothing() {
+    let server = Server::start();
+    let (locks, other) = (light_client(&server).await, light_client(&server).await);
+    // The server knows the scripts from now on.
+    deposit(&locks, &server, 7, 0).await.unwrap();
+
+    server.forget_stats().await;
+    let alone = deposit(&locks, &server, 7, 0).await.unwrap();
+    let cost = commands(&server).await;
+    assert!(alone[0].1 > 0 && cost > alone[0].1, "an acquire and a release: {alone:?}, {cost}");
+
+    server.forget_stats().await;
+    let nested = deposit(&locks, &server, 7, 3).await.unwrap();
+    assert_eq!(nested.len(), 7);
+    assert!(nested.iter().all(|noted| *noted == nested[0]), "one token, no command: {nested:?}");
+    assert_eq!(nested[0].1, alone[0].1, "the outer call acquired the lock");
+    assert_eq!(commands(&server).await, cost, "and released it");
+    assert!(nested[0].0 > alone[0].0);
+
+    // By hand, and in a task of its own. Afterwards the lock is still held.
+    let lease = locks.mutex("account:7").lock().await.unwrap();
+    server.forget_stats().await;
+    let (server, one) = (std::sync::Arc::new(server), locks.clone());
+    let by_another = {
+        let (server, one) = (server.clone(), one.clone());
+        lease.handle().scope(async move { deposit(&one, &server, 7, 1).await })
+    };
+    let carried = tokio::spawn(by_another).await.unwrap().unwrap();
+    assert!(carried.iter().all(|noted| *noted == (lease.fence().unwrap(), 0)), "{carried:?}");
+    assert_eq!(commands(&server).await, 0);
+    assert!(other.mutex("account:7").try_lock().await.is_err());
+
+    // A task without the scope waits, and so does another client inside it.
+    let bare = {
+        let server = server.clone();
+        tokio::spawn(async move { deposit(&one, &server, 7, 0).await })
+    };
+    for refused in [bare.await.unwrap(), lease.run(deposit(&other, &server, 7, 0)).await.unwrap()] {
+        match refused {
+            Err(LockError::TimedOut { held_by_caller: false, .. }) => {}
+            other => panic!("{other:?}"),
+        }
+    }
+    lease.release().await.unwrap();
+    other.mutex("account:7").try_lock().await.unwrap().release().await.unwrap();
+}

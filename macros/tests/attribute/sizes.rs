@@ -26,7 +26,7 @@ async fn second() -> Result<(), LockError> {
     first().await
 }
 
-#[distributed_lock(key = "c", if_held = "skip", lease = lease)]
+#[distributed_lock(key = "c", if_held = "skip", reentrant, lease = lease)]
 async fn third() -> Result<(), LockError> {
     assert!(lease.is_held());
     second().await

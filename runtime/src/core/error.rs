@@ -297,6 +297,9 @@ pub enum LossReason {
     MaxHold,
     /// The client was shut down before its holder released it.
     ShutDown,
+    /// Its holder released it while a nested call of a `reentrant` function still ran under
+    /// it, in a task of its own. Only that call gets this reason.
+    Released,
 }
 
 impl fmt::Display for LossReason {
@@ -307,6 +310,7 @@ impl fmt::Display for LossReason {
             Self::Forced => "it was taken by force",
             Self::MaxHold => "its `max_hold` is over",
             Self::ShutDown => "the lock client was shut down while it was held",
+            Self::Released => "the call that had acquired it ended first, and released it",
         })
     }
 }

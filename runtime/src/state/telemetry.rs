@@ -75,6 +75,7 @@ pub(crate) fn ended(kind: Kind, held: impl FnOnce() -> Duration, loss: Option<Lo
                 LossReason::Forced => "forced",
                 LossReason::MaxHold => "max_hold",
                 LossReason::ShutDown => "shutdown",
+                LossReason::Released => "released",
             };
             metrics::counter!("leasehold_lost_total", "kind" => label(kind), "reason" => reason)
                 .increment(1);

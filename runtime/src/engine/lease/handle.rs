@@ -9,7 +9,7 @@ use crate::core::error::{LockError, LossReason};
 use crate::core::fence::Fence;
 use crate::core::key::LockKey;
 use crate::state::lease::LocalLease;
-use crate::store::ClientId;
+use crate::store::{ClientId, Kind};
 
 /// Observes a lease without keeping or ending it. Cheap to clone; it may outlive the lease.
 ///
@@ -117,17 +117,27 @@ impl LeaseHandle {
         CURRENT.try_with(|scope| scope.lease.clone()).ok()
     }
 
-    /// Returns true if the calling code runs under a lease of this lock that this client
-    /// holds, however far out. Then a waiter for the lock waits for itself.
-    pub(crate) fn is_around(client: ClientId, key: &LockKey) -> bool {
-        let is_of = |scope: &Scope| {
-            let lease = &scope.lease;
+    /// The lease of this lock that the calling code runs under and this client holds, however
+    /// far out.
+    pub(crate) fn around(client: ClientId, key: &LockKey) -> Option<Self> {
+        let is_of = |lease: &&Self| {
             lease.local.request.id.client() == client && lease.key() == key && lease.is_held()
         };
         let in_any = |scope: &Scope| {
-            std::iter::successors(Some(scope), |scope| scope.outer.as_deref()).any(is_of)
+            let scopes = std::iter::successors(Some(scope), |scope| scope.outer.as_deref());
+            scopes.map(|scope| &scope.lease).find(is_of).cloned()
         };
-        CURRENT.try_with(in_any).unwrap_or(false)
+        CURRENT.try_with(in_any).ok().flatten()
+    }
+
+    /// Returns true if the calling code runs under such a lease. Then a waiter for the lock
+    /// waits for itself.
+    pub(crate) fn is_around(client: ClientId, key: &LockKey) -> bool {
+        Self::around(client, key).is_some()
+    }
+
+    pub(crate) fn is_of_mutex(&self) -> bool {
+        self.local.request.kind == Kind::Mutex
     }
 
     fn inside(&self) -> Scope {

@@ -57,6 +57,8 @@ impl Phase {
             LossReason::Forced => FORCED,
             LossReason::MaxHold => MAX_HOLD,
             LossReason::ShutDown => SHUT_DOWN,
+            // Its holder ended it: that is no loss of the holder's.
+            LossReason::Released => return false,
         };
         [HELD, GONE_EXPIRED, GONE_TAKEN].into_iter().any(|from| self.leave(from, phase))
     }
