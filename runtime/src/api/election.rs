@@ -74,11 +74,11 @@ enum Ended<T> {
 
 impl Mutex {
     /// Makes this process a candidate in an election for this lock. All options apply, except
-    /// `wait` and `linger`.
+    /// `wait`, `linger`, `once` and `once_per`.
     ///
     /// If nobody needs to know who leads, [`lead`](Self::lead) is enough.
     pub fn election(&self) -> Election {
-        let mutex = self.clone().wait(Wait::Forever).linger(Duration::ZERO);
+        let mutex = self.clone().wait(Wait::Forever).linger(Duration::ZERO).without_once();
         Election { mutex, standing: watch::Sender::default() }
     }
 }

@@ -171,6 +171,13 @@ impl Mutex {
         self
     }
 
+    /// For a leader, whose work is never done.
+    pub(super) fn without_once(mut self) -> Self {
+        let options = &mut self.spec.options;
+        (options.once, options.once_per, options.offset) = (None, None, Duration::ZERO);
+        self
+    }
+
     fn kind(&self) -> Kind {
         let Options { once, once_per, offset, .. } = self.spec.options;
         match (once, once_per) {

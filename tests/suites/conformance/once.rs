@@ -23,6 +23,7 @@ macro_rules! cases {
             a_plain_mutex_of_the_name_is_not_refused,
             a_plain_waiter_gets_the_lock_of_a_completed_run,
             a_dropped_completion_completes,
+            a_leader_leads_although_the_work_is_done,
             a_tick_is_done_until_the_next_begins,
             an_offset_shifts_the_ticks,
             a_run_that_outlasts_its_tick_does_not_spend_the_next,
@@ -206,6 +207,15 @@ pub(super) async fn a_dropped_completion_completes(backend: &impl Backend) {
     let locks = backend.locks().await;
     let lease = once(&locks).lock().await.unwrap();
     let _ = leasehold_tests::polls::drop_after(1, lease.complete()).await;
+    done(once(&locks).lock().await);
+}
+
+pub(super) async fn a_leader_leads_although_the_work_is_done(backend: &impl Backend) {
+    let locks = backend.locks().await;
+    once(&locks).lock().await.unwrap().complete().await.unwrap();
+    for _ in 0..2 {
+        assert_eq!(once(&locks).lead(|_| async { 3 }).await.unwrap(), 3);
+    }
     done(once(&locks).lock().await);
 }
 
