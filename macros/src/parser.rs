@@ -2,7 +2,7 @@
 //! them at once.
 
 use proc_macro2::{Ident, Span, TokenStream};
-use quote::quote_spanned;
+use quote::{ToTokens, quote_spanned};
 use syn::{
     Error, Expr, Path, Result, Token,
     ext::IdentExt,
@@ -20,7 +20,7 @@ use crate::{
 
 /// The arguments offered to users. `crate` is missing: only crates that re-export this one
 /// need it.
-const NAMES: [&str; 18] = [
+const NAMES: [&str; 19] = [
     "key",
     "ttl",
     "wait",
@@ -34,6 +34,7 @@ const NAMES: [&str; 18] = [
     "hold_at_least",
     "max_hold",
     "linger",
+    "owner",
     "auto_renew",
     "on_lost",
     "reentrant",
@@ -123,6 +124,7 @@ impl Reader {
             "max_hold" => (name, duration::max_hold(&value)?),
             "linger" => (name, duration::linger(&value)?),
             "reentrant" => (name, TokenStream::new()),
+            "owner" => (name, value.into_token_stream()),
             "auto_renew" => (name, values::auto_renew(value)?),
             "permits" => (name, values::permits(value)?),
             "weight" => (name, values::weight(value)?),
@@ -230,6 +232,12 @@ pub(crate) mod tests {
     }
 
     #[test]
+    fn an_owner_is_any_expression() {
+        let args = parse("key = \"a\", owner = worker.name()").unwrap();
+        assert_eq!(options(&args), ["owner worker . name ()"]);
+    }
+
+    #[test]
     fn other_arguments_are_read() {
         let args = parse(r#"key = name(id), if_held = "skip", crate = crate::lock"#).unwrap();
         assert!(matches!(args.key, Key::Expr(Expr::Call(_))));
@@ -253,7 +261,7 @@ pub(crate) mod tests {
     #[test]
     fn unknown_names_are_answered_with_known_ones() {
         let known = "the arguments are `key`, `ttl`, `wait`, `permits`, `weight`, `mode`, \
-                     `if_held`, `once`, `once_per`, `offset`, `hold_at_least`, `max_hold`, `linger`, `auto_renew`, `on_lost`, `reentrant`, `lease`, `locks`";
+                     `if_held`, `once`, `once_per`, `offset`, `hold_at_least`, `max_hold`, `linger`, `owner`, `auto_renew`, `on_lost`, `reentrant`, `lease`, `locks`";
         for unknown in ["retries", "name", "crat"] {
             let told = mistakes(&format!("key = \"a\", {unknown} = 1"));
             assert_eq!(told, [format!("unknown argument `{unknown}`: {known}")]);

@@ -1,5 +1,6 @@
 //! The attribute expands to calls of these: its expansion names no other part of the crate.
 
+mod options;
 mod outcome;
 mod pinned;
 
@@ -59,6 +60,7 @@ pub struct Call {
     once: Option<Duration>,
     once_per: Option<Duration>,
     offset: Duration,
+    owner: Option<String>,
     renew: bool,
     on_lost: OnLost,
     /// A mutex that the caller holds is not acquired again.
@@ -104,6 +106,7 @@ impl Call {
             once: None,
             once_per: None,
             offset: Duration::ZERO,
+            owner: None,
             renew: true,
             on_lost: OnLost::Cancel,
             is_reentrant: false,
@@ -142,72 +145,6 @@ impl Call {
     /// How much of the permits the call takes.
     pub fn weight(mut self, weight: u32) -> Self {
         self.weight = weight;
-        self
-    }
-
-    /// How long the lease lasts without a renewal.
-    pub fn ttl(mut self, ttl: Duration) -> Self {
-        self.ttl = Some(ttl);
-        self
-    }
-
-    /// How long to wait.
-    pub fn wait(mut self, wait: impl Into<Wait>) -> Self {
-        self.wait = Some(wait.into());
-        self
-    }
-
-    /// How long the lock stays held after its grant, even if the body ends sooner.
-    pub fn hold_at_least(mut self, time: Duration) -> Self {
-        self.hold_at_least = time;
-        self
-    }
-
-    /// The longest time that the lease is held.
-    pub fn max_hold(mut self, most: impl Into<Option<Duration>>) -> Self {
-        self.max_hold = most.into();
-        self
-    }
-
-    /// Lets the client renew the lease.
-    pub fn auto_renew(mut self, renew: bool) -> Self {
-        self.renew = renew;
-        self
-    }
-
-    /// How long the released lock stays with the process.
-    pub fn linger(mut self, lasts: Duration) -> Self {
-        self.linger = lasts;
-        self
-    }
-
-    /// How long the work counts as done after the body succeeded.
-    pub fn once(mut self, lasts: Duration) -> Self {
-        self.once = Some(lasts);
-        self
-    }
-
-    /// Lets the body succeed once in each period of the server's clock.
-    pub fn once_per(mut self, period: Duration) -> Self {
-        self.once_per = Some(period);
-        self
-    }
-
-    /// Shifts the periods of `once_per`.
-    pub fn offset(mut self, offset: Duration) -> Self {
-        self.offset = offset;
-        self
-    }
-
-    /// Lets the body finish when the lease is lost.
-    pub fn let_finish(mut self) -> Self {
-        self.on_lost = OnLost::Finish;
-        self
-    }
-
-    /// Lets the body go on under the mutex's lease if the caller runs under it.
-    pub fn reentrant(mut self) -> Self {
-        self.is_reentrant = true;
         self
     }
 
@@ -272,6 +209,7 @@ impl Call {
                 let mut mutex = locks.mutex(key).max_hold(self.max_hold).auto_renew(self.renew);
                 mutex = mutex.hold_at_least(self.hold_at_least).linger(self.linger);
                 mutex = mutex.offset(self.offset);
+                mutex = self.owner.into_iter().fold(mutex, crate::api::mutex::Mutex::owner);
                 mutex = self.once.into_iter().fold(mutex, crate::api::mutex::Mutex::once);
                 mutex = self.once_per.into_iter().fold(mutex, crate::api::mutex::Mutex::once_per);
                 mutex = self.ttl.into_iter().fold(mutex, crate::api::mutex::Mutex::ttl);
@@ -283,6 +221,8 @@ impl Call {
                 semaphore =
                     semaphore.max_hold(self.max_hold).auto_renew(self.renew).linger(self.linger);
                 semaphore =
+                    self.owner.into_iter().fold(semaphore, crate::api::semaphore::Semaphore::owner);
+                semaphore =
                     self.ttl.into_iter().fold(semaphore, crate::api::semaphore::Semaphore::ttl);
                 semaphore =
                     self.wait.into_iter().fold(semaphore, crate::api::semaphore::Semaphore::wait);
@@ -291,6 +231,7 @@ impl Call {
             Kind::Read | Kind::Write => {
                 let mut lock = locks.rw_lock(key).max_hold(self.max_hold).auto_renew(self.renew);
                 lock = lock.linger(self.linger);
+                lock = self.owner.into_iter().fold(lock, crate::api::rw_lock::RwLock::owner);
                 lock = self.ttl.into_iter().fold(lock, crate::api::rw_lock::RwLock::ttl);
                 lock = self.wait.into_iter().fold(lock, crate::api::rw_lock::RwLock::wait);
                 if let Kind::Read = self.kind { lock.read().await } else { lock.write().await }

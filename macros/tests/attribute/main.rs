@@ -7,5 +7,6 @@ mod held;
 mod keys;
 mod methods;
 mod once;
+mod owners;
 mod sizes;
 mod spans;

@@ -136,6 +136,7 @@ impl LeaseHandle {
         Self::around(client, key).is_some()
     }
 
+    #[cfg_attr(not(feature = "macros"), expect(dead_code, reason = "the attribute calls it"))]
     pub(crate) fn is_of_mutex(&self) -> bool {
         self.local.request.kind == Kind::Mutex
     }

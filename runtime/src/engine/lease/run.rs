@@ -44,6 +44,7 @@ impl Lease {
 impl LeaseHandle {
     /// Runs a future under a lease that somebody else may release meanwhile, and drops it when
     /// the lease is lost or released.
+    #[cfg_attr(not(feature = "macros"), expect(dead_code, reason = "the attribute calls it"))]
     pub(crate) async fn run_nested<F: Future>(&self, work: F) -> Result<F::Output, LockError> {
         let ended = async {
             self.until_not_held().await;
