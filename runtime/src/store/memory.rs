@@ -24,9 +24,15 @@ use super::{
 use crate::core::key::LockKey;
 
 /// The time of a store's clock at its first command, in microseconds since the Unix epoch, as
-/// on a server: ticks are counted from then.
+/// on a server: ticks are counted from then. Where a test has paused tokio's clock, it is the same
+/// for all stores.
 fn first() -> u64 {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    static BASE: OnceLock<(Instant, Duration)> = OnceLock::new();
+    let wall = || SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let (then, wall) = *BASE.get_or_init(|| (Instant::now(), wall()));
+    let now = clock::real();
+    let now = (wall + now.saturating_duration_since(then))
+        .saturating_sub(then.saturating_duration_since(now));
     u64::try_from(now.as_micros()).unwrap_or(u64::MAX)
 }
 
