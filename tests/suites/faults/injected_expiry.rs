@@ -25,6 +25,8 @@ struct World {
     faults: Faults,
     requests: Requests,
     answers: Vec<String>,
+    /// The first time that was noted.
+    first_time: Option<u64>,
 }
 
 impl World {
@@ -37,8 +39,19 @@ impl World {
         &**self.faults.store()
     }
 
+    /// Notes an answer. The clocks of two worlds differ by the time between them, so a time is
+    /// noted as that since the first: a number of 16 digits is one.
     fn note(&mut self, what: &str, answer: impl Debug) {
-        self.answers.push(format!("{what}: {answer:?}"));
+        let text = format!("{what}: {answer:?}");
+        let words = text.split_inclusive(|letter: char| !letter.is_ascii_digit());
+        let since_first = |word: &str| match word.get(..16).and_then(|it| it.parse::<u64>().ok()) {
+            Some(time) => {
+                let first = *self.first_time.get_or_insert(time);
+                format!("{}{}", time.abs_diff(first), &word[16..])
+            }
+            None => word.to_owned(),
+        };
+        self.answers.push(words.map(since_first).collect());
     }
 
     async fn inspect(&mut self) {
@@ -57,7 +70,8 @@ async fn after(
     keep: bool,
 ) -> Vec<String> {
     let (_locks, faults) = Locks::in_memory_with_faults();
-    let mut world = World { faults, requests: Requests::of(client), answers: Vec::new() };
+    let mut world =
+        World { faults, requests: Requests::of(client), answers: Vec::new(), first_time: None };
     let mut hints = HintRecorder::new(world.store(), client);
     // For an end by time, the TTL must be over in both worlds. All clocks are the same.
     let ttl = if let End::TimeIsOver = end { SECOND } else { HOUR };
