@@ -12,12 +12,16 @@ use crate::core::error::{LockError, Step};
 use crate::core::key::LockKey;
 use crate::hints::HintRouter;
 use crate::keeper::Keeper;
+use crate::state::lease::LeaseContext;
 use crate::store::{ClientId, RequestId, Store};
 
 /// A client of a store, with its keeper, its hints and the ids of its requests.
+// Apart from the count of its `Arc`, which every lease changes on some core.
+#[repr(align(64))]
 pub(crate) struct Client {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) keeper: Keeper,
+    pub(crate) leases: Arc<LeaseContext>,
     pub(crate) hints: Arc<HintRouter>,
     pub(crate) id: ClientId,
     requests: AtomicU64,
@@ -28,7 +32,9 @@ impl Client {
         let hints = HintRouter::new(keeper.clone());
         let listener: Weak<HintRouter> = Arc::downgrade(&hints);
         store.listen(id, listener);
-        Self { store, keeper, hints, id, requests: AtomicU64::new(0) }
+        let shutdown = keeper.shutdown.clone();
+        let leases = Arc::new(LeaseContext { store: store.clone(), shutdown });
+        Self { store, keeper, leases, hints, id, requests: AtomicU64::new(0) }
     }
 
     /// Fails in a process that was forked off: the keeper's thread is not in it. Every

@@ -126,6 +126,7 @@ mod options;
 mod path_key;
 mod policy;
 mod reject;
+mod request_lock;
 mod request_values;
 mod service;
 mod template;

@@ -58,12 +58,11 @@ impl LockSpec {
         self.acquire_with(kind, self.options.at_once()).await
     }
 
-    /// A lease that is idle in this process, without a wait.
+    /// A lease that is idle in this process, without a wait. Only of a lock without an owner.
     #[cfg(feature = "tower")]
     pub(crate) fn take_idle(&self, kind: Kind) -> Option<Lease> {
-        let owner = self.owner.as_deref().map(Owner::new).transpose().ok()?;
-        let spec = RequestSpec { key: self.key.get().ok()?, kind, owner };
-        take_idle(&self.shared, &spec, &self.options)
+        let key = self.key.0.as_ref().ok().filter(|_| self.owner.is_none())?;
+        take_idle(&self.shared, key, kind, &self.options)
     }
 
     /// The same lock with another TTL.

@@ -78,11 +78,8 @@ enum Rest {
 
 impl Lease {
     pub(crate) fn new(shared: &Arc<Shared>, granted: Grant, options: &Options) -> Self {
-        let Grant { request, fence, times, tick } = granted;
-        let client = &shared.client;
-        let (store, shutdown) = (client.store.clone(), client.keeper.shutdown.clone());
-        let local = LocalLease::new(store, shutdown, request, fence, times, options);
-        let local = Arc::new(local.in_tick(tick));
+        let (client, times) = (&shared.client, granted.times);
+        let local = Arc::new(LocalLease::new(&client.leases, granted, options));
         client.keeper.watch(&local, local.first_due(times));
         Self {
             shared: shared.clone(),
@@ -93,18 +90,19 @@ impl Lease {
         }
     }
 
-    /// The lease of a grant, or nothing if it has ended by now. Then the grant is taken
+    /// The lease of a grant, or nothing if it has ended by `now`. Then the grant is taken
     /// back, and because nobody has worked under it, `hold_at_least` does not apply. Its turn
     /// ends with it.
     pub(crate) fn unless_over(
         shared: &Arc<Shared>,
         granted: Grant,
+        now: Instant,
         turn: Option<TurnId>,
         options: &Options,
     ) -> Option<Self> {
         let mut lease = Self::new(shared, granted, options);
         lease.turn = turn;
-        if lease.is_held() {
+        if lease.local().is_held_at(now) {
             return Some(lease);
         }
         lease.rest = Rest::TakeBack;

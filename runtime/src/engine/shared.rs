@@ -9,6 +9,8 @@ use crate::local_queue::LocalQueues;
 use crate::store::{ClientId, Store};
 
 /// A client, and the local queues in front of it.
+// Apart from the count of its `Arc`, which every lease changes on some core.
+#[repr(align(64))]
 pub(crate) struct Shared {
     pub(crate) client: Arc<Client>,
     pub(crate) queues: Arc<LocalQueues>,

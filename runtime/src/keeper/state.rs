@@ -197,7 +197,7 @@ mod tests {
     use super::*;
     use crate::core::key::LockKey;
     use crate::core::options::Options;
-    use crate::state::lease::GrantTimes;
+    use crate::state::lease::{Grant, GrantTimes, LeaseContext};
     use crate::store::memory::MemoryStore;
     use crate::store::{ClientId, Kind, Request, RequestId};
 
@@ -205,20 +205,15 @@ mod tests {
     fn an_earlier_event_wakes_the_keeper() {
         let store = Arc::new(MemoryStore::default());
         let shared = KeeperState::new(store, Arc::new(Semaphore::new(1)), Arc::default());
+        let (store, shutdown) = (shared.store.clone(), shared.shutdown.clone());
+        let context = Arc::new(LeaseContext { store, shutdown });
         let local = |n: &str| {
             let id = RequestId::next(ClientId::random(), &AtomicU64::new(0));
             let (key, ttl) = (LockKey::new(n).unwrap(), Duration::from_secs(30));
             let request = Request { key, id, kind: Kind::Mutex, owner: None, ttl };
             let times = GrantTimes::by_command(Instant::now(), ttl);
-            let store = shared.store.clone();
-            Arc::new(LocalLease::new(
-                store,
-                Arc::default(),
-                request,
-                None,
-                times,
-                &Options::default(),
-            ))
+            let grant = Grant { request, fence: None, times, tick: None };
+            Arc::new(LocalLease::new(&context, grant, &Options::default()))
         };
         let wakes = |when| {
             shared.schedule(&local("a"), when);

@@ -94,7 +94,8 @@ impl LocalQueues {
         if is_short {
             self.refill(name.clone(), turn, request);
         }
-        Some(HandedOver { queues: self.clone(), name, waiter, turn })
+        let next = waiter.map(|waiter| Next { queues: self.clone(), name, waiter, turn });
+        Some(HandedOver { next })
     }
 
     /// Takes up the lease that was handed over, if its turn has not ended.
@@ -134,10 +135,15 @@ impl LocalQueues {
 /// A lease that is handed over, before its waiter is woken.
 #[must_use = "the next waiter must be woken"]
 pub(crate) struct HandedOver {
+    /// `None` if nobody waited: the lease is idle.
+    next: Option<Next>,
+}
+
+/// The waiter that has the lease next.
+struct Next {
     queues: Arc<LocalQueues>,
     name: QueueName,
-    /// `None` if the lease is idle.
-    waiter: Option<QueuedWaiter>,
+    waiter: QueuedWaiter,
     turn: TurnId,
 }
 
@@ -145,8 +151,8 @@ impl HandedOver {
     /// Wakes the waiter. If it is gone, the lease goes to the next. False if nobody waited, and
     /// the lease is idle.
     pub(crate) fn wake(self) -> bool {
-        let Some(waiter) = self.waiter else { return false };
-        self.queues.admit(&self.name, waiter, AdmissionState::InTurn(self.turn).into());
+        let Some(Next { queues, name, waiter, turn }) = self.next else { return false };
+        queues.admit(&name, waiter, AdmissionState::InTurn(turn).into());
         true
     }
 }

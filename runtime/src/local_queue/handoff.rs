@@ -8,19 +8,33 @@ use crate::client::Client;
 use crate::core::fence::Fence;
 use crate::keeper::UnknownOutcome;
 use crate::state::lease::{Grant, GrantTimes, LocalLease};
-use crate::state::shutdown::ActivityGuard;
 use crate::store::{Request, StoreFuture, validity};
 
 /// A grant on its way from a released lease to the next waiter of this process. If it is
 /// dropped before it becomes a lease, it is cancelled.
 pub(super) struct Handoff {
-    client: Arc<Client>,
     /// Present until it becomes a lease.
     request: Option<Request>,
     fence: Option<Fence>,
     times: GrantTimes,
     /// Present until it becomes a lease.
-    activity: Option<ActivityGuard>,
+    activity: Option<ClientActivity>,
+}
+
+/// An activity that its client's shutdown waits for, from its creation to its drop.
+pub(crate) struct ClientActivity(Arc<Client>);
+
+impl ClientActivity {
+    fn new(client: &Arc<Client>) -> Self {
+        client.keeper.shutdown.activity_begins();
+        Self(client.clone())
+    }
+}
+
+impl Drop for ClientActivity {
+    fn drop(&mut self) {
+        self.0.keeper.shutdown.activity_ends();
+    }
 }
 
 impl Handoff {
@@ -36,11 +50,10 @@ impl Handoff {
         times: GrantTimes,
     ) -> Self {
         Self {
-            client: client.clone(),
             request: Some(request),
             fence: last.map(|fence| Fence::new(fence.get() + 1)),
             times,
-            activity: Some(ActivityGuard::new(&client.keeper.shutdown)),
+            activity: Some(ClientActivity::new(client)),
         }
     }
 
@@ -78,7 +91,7 @@ impl Handoff {
     }
 
     /// The grant, from now on. The caller makes a lease of it, and drops the guard after that.
-    pub(super) fn into_grant(mut self, now: Instant) -> Option<(Grant, ActivityGuard)> {
+    pub(super) fn into_grant(mut self, now: Instant) -> Option<(Grant, ClientActivity)> {
         let (request, activity) = (self.request.take()?, self.activity.take()?);
         let times = GrantTimes { sent: now, ..self.times };
         Some((Grant { request, fence: self.fence, times, tick: None }, activity))
@@ -87,9 +100,11 @@ impl Handoff {
 
 impl Drop for Handoff {
     fn drop(&mut self) {
-        if let Some(request) = self.request.take() {
-            let outcome = UnknownOutcome::new(self.times.unanswered_since, self.client.store.now());
-            self.client.keeper.cancel_later(vec![request], None::<StoreFuture<()>>, outcome);
+        if let Some(request) = self.request.take()
+            && let Some(ClientActivity(client)) = &self.activity
+        {
+            let outcome = UnknownOutcome::new(self.times.unanswered_since, client.store.now());
+            client.keeper.cancel_later(vec![request], None::<StoreFuture<()>>, outcome);
         }
     }
 }

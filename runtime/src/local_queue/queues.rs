@@ -16,6 +16,8 @@ use crate::client::pending::PendingRequest;
 use crate::store::{LIVE, RequestSpec};
 
 /// The local queues of a client, one for each lock that is being acquired.
+// Apart from the count of its `Arc`, which every lease changes on some core.
+#[repr(align(64))]
 pub(crate) struct LocalQueues {
     pub(super) client: Arc<Client>,
     queues: Mutex<Queues>,

@@ -9,10 +9,9 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use super::handoff::Handoff;
+use super::handoff::{ClientActivity, Handoff};
 use super::linger::Linger;
 use crate::state::lease::Grant;
-use crate::state::shutdown::ActivityGuard;
 use crate::store::{RequestId, TOKENS};
 
 /// How long a turn lasts. Work that takes longer under a lock does not notice two round trips.
@@ -77,7 +76,7 @@ pub(crate) struct TakenUp {
     /// The turn in which it may be handed on.
     pub(crate) turn: TurnId,
     /// The client's shutdown waits for it.
-    pub(crate) activity: ActivityGuard,
+    pub(crate) activity: ClientActivity,
 }
 
 impl Turns {

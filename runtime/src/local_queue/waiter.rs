@@ -11,6 +11,10 @@ use super::queue::{AdmissionState, Admitted, LocalQueue, QueuedWaiter};
 use super::queues::LocalQueues;
 use super::spec::{LeaseSpec, QueueName, name};
 use super::turns::TakenUp;
+#[cfg(feature = "tower")]
+use crate::core::key::LockKey;
+#[cfg(feature = "tower")]
+use crate::store::Kind;
 use crate::store::{LIVE, RequestSpec};
 
 /// How much more patience each waiter has than the one before it.
@@ -71,18 +75,19 @@ impl LocalQueues {
         Entry::Waiter(waiter)
     }
 
-    /// Takes an idle lease, if there is one for this request and nobody waits.
+    /// Takes an idle lease without an owner, if there is one and nobody waits.
     #[cfg(feature = "tower")]
     pub(crate) fn take_idle(
         &self,
-        request: &RequestSpec,
+        key: &LockKey,
+        kind: Kind,
         ttl: Duration,
         now: Instant,
     ) -> Option<TakenUp> {
-        let name = name(&request.key, request.kind, request.owner.as_ref());
+        let name = name(key, kind, None);
         let mut queues = self.lock();
         let queue = queues.by_name.get_mut(&name).filter(|queue| queue.waiting.is_empty())?;
-        queue.take_idle(&(request.kind, request.owner.clone()), ttl, now)
+        queue.take_idle(&(kind, None), ttl, now)
     }
 
     /// Looks for an idle lease, for an acquisition that does not wait.

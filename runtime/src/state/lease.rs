@@ -28,6 +28,16 @@ use crate::store::{Request, Store, TickTimes};
 /// unique.
 pub(crate) type Slot = (Instant, u64);
 
+/// What all leases of a client share. It is one part, because each lease copies the pointer to
+/// it, and all threads of the process do.
+#[derive(Debug)]
+// Apart from the count of its `Arc`, which every lease changes on some core.
+#[repr(align(64))]
+pub(crate) struct LeaseContext {
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) shutdown: Arc<Shutdown>,
+}
+
 /// One lease, as its holder knows it.
 #[derive(Debug)]
 pub(crate) struct LocalLease {
@@ -35,8 +45,7 @@ pub(crate) struct LocalLease {
     pub(crate) fence: Option<Fence>,
     /// The tick, of work that is to succeed once in each.
     pub(crate) tick: Option<TickTimes>,
-    store: Arc<dyn Store>,
-    shutdown: Arc<Shutdown>,
+    context: Arc<LeaseContext>,
     deadlines: Deadlines,
     /// The last renewal failed, or got no answer.
     is_suspect: AtomicBool,
@@ -50,22 +59,15 @@ pub(crate) struct LocalLease {
 
 impl LocalLease {
     /// The lease of a grant that this client has just received.
-    pub(crate) fn new(
-        store: Arc<dyn Store>,
-        shutdown: Arc<Shutdown>,
-        request: Request,
-        fence: Option<Fence>,
-        times: GrantTimes,
-        options: &Options,
-    ) -> Self {
-        shutdown.lease_begins();
-        let deadlines = Deadlines::new(times, request.ttl, options, || store.now());
+    pub(crate) fn new(context: &Arc<LeaseContext>, grant: Grant, options: &Options) -> Self {
+        let Grant { request, fence, times, tick } = grant;
+        context.shutdown.lease_begins();
+        let deadlines = Deadlines::new(times, request.ttl, options, || context.store.now());
         Self {
             request,
             fence,
-            tick: None,
-            store,
-            shutdown,
+            tick,
+            context: context.clone(),
             deadlines,
             is_suspect: AtomicBool::new(false),
             is_counted_out: AtomicBool::new(false),
@@ -73,11 +75,6 @@ impl LocalLease {
             changed: Notify::new(),
             slot: std::sync::Mutex::default(),
         }
-    }
-
-    /// The same lease, in this tick.
-    pub(crate) fn in_tick(self, tick: Option<TickTimes>) -> Self {
-        Self { tick, ..self }
     }
 
     /// When the keeper handles it for the first time.
@@ -114,7 +111,7 @@ impl LocalLease {
     /// The next renewal: when it is sent (now), and a request for the TTL or for the rest of
     /// `max_hold`. `None` if that rest is too short for a command.
     pub(crate) fn renewal(&self) -> Option<(Instant, Request)> {
-        let now = self.store.now();
+        let now = self.context.store.now();
         let ttl = self.deadlines.next_ttl(now)?;
         Some((now, Request { ttl, ..self.request.clone() }))
     }
@@ -134,12 +131,12 @@ impl LocalLease {
     pub(crate) fn keep(&self) -> Duration {
         // Most leases have no `hold_at_least`: they skip the clock.
         let is_kept = self.deadlines.is_kept();
-        if is_kept { self.deadlines.keep(self.store.now()) } else { Duration::ZERO }
+        if is_kept { self.deadlines.keep(self.context.store.now()) } else { Duration::ZERO }
     }
 
     /// The options that are left for a process that adopts the lease.
     pub(crate) fn remaining_options(&self) -> Options {
-        self.deadlines.remaining_options(self.store.now())
+        self.deadlines.remaining_options(self.context.store.now())
     }
 
     /// When the first ask was sent that got no answer, if there was one.
@@ -150,7 +147,7 @@ impl LocalLease {
     /// The times for the next holder in this process, once this holder has ended the lease.
     /// `None` if the lease is to be released instead.
     pub(crate) fn times_to_hand_over(&self, now: Instant) -> Option<GrantTimes> {
-        let is_sure = !self.is_suspect() && !self.shutdown.has_begun();
+        let is_sure = !self.is_suspect() && !self.context.shutdown.has_begun();
         self.deadlines.times_to_hand_over(now).filter(|_| is_sure)
     }
 
@@ -160,7 +157,7 @@ impl LocalLease {
 
     pub(crate) fn remaining(&self) -> Duration {
         if self.is_held() {
-            self.deadline().saturating_duration_since(self.store.now())
+            self.deadline().saturating_duration_since(self.context.store.now())
         } else {
             Duration::ZERO
         }
@@ -169,18 +166,18 @@ impl LocalLease {
     /// Returns true while it is held, by the local clock alone. Once the deadline was seen to
     /// have passed, no answer brings the lease back.
     pub(crate) fn is_held(&self) -> bool {
-        self.phase.is_held() && self.is_held_at(self.store.now())
+        self.phase.is_held() && self.is_held_at(self.context.store.now())
     }
 
     /// The same, for a caller that has just read the store's clock.
-    fn is_held_at(&self, now: Instant) -> bool {
+    pub(crate) fn is_held_at(&self, now: Instant) -> bool {
         if !self.phase.is_held() {
             return false;
         }
         if now >= self.deadline() {
             let reason = if self.is_final() { LossReason::MaxHold } else { LossReason::Expired };
             self.lose(reason);
-        } else if self.shutdown.is_over() {
+        } else if self.context.shutdown.is_over() {
             self.lose(LossReason::ShutDown);
         }
         self.phase.is_held()
@@ -200,7 +197,7 @@ impl LocalLease {
     pub(crate) fn loss(&self) -> Option<LossReason> {
         self.is_held();
         if let Some(reason) = self.phase.gone()
-            && (self.store.now() >= self.deadline() || self.shutdown.is_over())
+            && (self.context.store.now() >= self.deadline() || self.context.shutdown.is_over())
         {
             self.lose(reason);
         }
@@ -230,7 +227,7 @@ impl LocalLease {
     /// whether a release ended it.
     pub(crate) fn count_out(&self, by_release: bool) {
         if !self.is_counted_out.swap(true, Ordering::AcqRel) {
-            self.shutdown.lease_ends(by_release);
+            self.context.shutdown.lease_ends(by_release);
         }
     }
 
@@ -252,7 +249,7 @@ impl LocalLease {
             if reason != LossReason::ShutDown {
                 self.count_out(false);
             }
-            let held = || self.store.now().saturating_duration_since(self.deadlines.start);
+            let held = || self.context.store.now().saturating_duration_since(self.deadlines.start);
             telemetry::ended(self.request.kind, held, Some(reason));
             tracing::warn!(%reason, "a lease was lost");
             tracing::debug!(key = %self.request.key, "the lease that was lost");
@@ -286,7 +283,7 @@ mod tests {
     }
 
     fn local_with(options: Options) -> LocalLease {
-        let store = Arc::new(MemoryStore::default());
+        let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
         let request = Request {
             key: LockKey::new("a").unwrap(),
             id: RequestId::next(ClientId::random(), &AtomicU64::new(0)),
@@ -296,7 +293,9 @@ mod tests {
         };
         let (sent, ttl) = (store.now(), request.ttl);
         let times = GrantTimes::by_command(sent, ttl);
-        LocalLease::new(store, Arc::default(), request, None, times, &Options { ttl, ..options })
+        let context = Arc::new(LeaseContext { store, shutdown: Arc::default() });
+        let grant = Grant { request, fence: None, times, tick: None };
+        LocalLease::new(&context, grant, &Options { ttl, ..options })
     }
 
     #[tokio::test(start_paused = true)]
@@ -308,7 +307,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_late_renewal_does_not_bring_it_back() {
         let local = local();
-        let sent = local.store.now();
+        let sent = local.context.store.now();
         tokio::time::advance(Duration::from_secs(10)).await;
         local.extend(sent + Duration::from_secs(5), Duration::from_secs(10));
         assert!(!local.is_held());
@@ -340,7 +339,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_released_lease_is_never_lost() {
         let local = local();
-        assert!(local.begin_release(local.store.now()));
+        assert!(local.begin_release(local.context.store.now()));
         let lost = tokio::time::timeout(Duration::from_secs(60), local.lost()).await;
         assert!(lost.is_err());
         assert!(!local.is_held());

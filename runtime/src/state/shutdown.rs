@@ -20,14 +20,22 @@ const OVER: u8 = 2;
 #[derive(Debug, Default)]
 pub(crate) struct Shutdown {
     phase: AtomicU8,
+    counts: Counts,
+    /// The phase has changed, or nothing is left to wait for.
+    changed: Notify,
+}
+
+/// What a shutdown waits for. Each lease changes it, and asks for the phase: they are apart, so
+/// that the phase stays in the caches of all cores.
+#[derive(Debug, Default)]
+#[repr(align(64))]
+struct Counts {
     /// Acquisitions and background work in progress.
     activities: AtomicUsize,
     /// Leases that the store may still have.
     leases: AtomicUsize,
     /// Leases released since the shutdown began.
     released: AtomicUsize,
-    /// The phase has changed, or nothing is left to wait for.
-    changed: Notify,
 }
 
 /// How many leases [`Locks::shutdown`](crate::Locks::shutdown) released, and how many are
@@ -93,7 +101,8 @@ impl Shutdown {
     }
 
     fn is_drained(&self) -> bool {
-        self.activities.load(Ordering::SeqCst) == 0 && self.leases.load(Ordering::SeqCst) == 0
+        self.counts.activities.load(Ordering::SeqCst) == 0
+            && self.counts.leases.load(Ordering::SeqCst) == 0
     }
 
     async fn wait_until(&self, condition: impl Fn(&Self) -> bool) {
@@ -109,16 +118,27 @@ impl Shutdown {
 
     /// Counts a new lease.
     pub(crate) fn lease_begins(&self) {
-        self.leases.fetch_add(1, Ordering::SeqCst);
+        self.counts.leases.fetch_add(1, Ordering::SeqCst);
     }
 
     /// Counts a lease out: the store no longer has it. `by_release` says whether a release
     /// ended it.
     pub(crate) fn lease_ends(&self, by_release: bool) {
         if by_release && self.has_begun() {
-            self.released.fetch_add(1, Ordering::SeqCst);
+            self.counts.released.fetch_add(1, Ordering::SeqCst);
         }
-        self.leases.fetch_sub(1, Ordering::SeqCst);
+        self.counts.leases.fetch_sub(1, Ordering::SeqCst);
+        self.wake_if_drained();
+    }
+
+    /// Counts a new activity.
+    pub(crate) fn activity_begins(&self) {
+        self.counts.activities.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// Counts an activity out.
+    pub(crate) fn activity_ends(&self) {
+        self.counts.activities.fetch_sub(1, Ordering::SeqCst);
         self.wake_if_drained();
     }
 
@@ -130,8 +150,8 @@ impl Shutdown {
     }
 
     pub(crate) fn report(&self) -> ShutdownReport {
-        let released = self.released.load(Ordering::SeqCst);
-        ShutdownReport { released, left: self.leases.load(Ordering::SeqCst) }
+        let released = self.counts.released.load(Ordering::SeqCst);
+        ShutdownReport { released, left: self.counts.leases.load(Ordering::SeqCst) }
     }
 }
 
@@ -141,14 +161,13 @@ pub(crate) struct ActivityGuard(Arc<Shutdown>);
 
 impl ActivityGuard {
     pub(crate) fn new(shutdown: &Arc<Shutdown>) -> Self {
-        shutdown.activities.fetch_add(1, Ordering::SeqCst);
+        shutdown.activity_begins();
         Self(shutdown.clone())
     }
 }
 
 impl Drop for ActivityGuard {
     fn drop(&mut self) {
-        self.0.activities.fetch_sub(1, Ordering::SeqCst);
-        self.0.wake_if_drained();
+        self.0.activity_ends();
     }
 }

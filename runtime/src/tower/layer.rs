@@ -2,7 +2,7 @@
 
 use std::any::Any;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -54,7 +54,7 @@ const MAX_HOLD: Duration = Duration::from_secs(10 * 60);
 /// ```
 pub struct LockLayer<K> {
     key: Arc<K>,
-    pub(super) policy: Policy,
+    pub(super) policy: Arc<Policy>,
 }
 
 impl<K: RequestKey + 'static> LockLayer<K> {
@@ -179,12 +179,20 @@ impl<K: RequestKey + 'static> LockLayer<K> {
             weight: None,
             fails_open: false,
             on_refused: None,
+            fixed: OnceLock::new(),
         };
-        Self { key: Arc::new(key), policy }
+        Self { key: Arc::new(key), policy: Arc::new(policy) }
     }
 }
 
 impl<K> LockLayer<K> {
+    /// The options, to change one.
+    pub(super) fn policy(&mut self) -> &mut Policy {
+        let policy = Arc::make_mut(&mut self.policy);
+        policy.fixed.take();
+        policy
+    }
+
     /// How long a lease lasts without a renewal: 100 ms to 24 h, by default 30 s. The
     /// client renews it every third of this time.
     ///
@@ -192,7 +200,7 @@ impl<K> LockLayer<K> {
     /// long a request may run; [`max_hold`](Self::max_hold) does.
     #[must_use]
     pub fn ttl(mut self, ttl: Duration) -> Self {
-        self.policy.ttl = Some(ttl);
+        self.policy().ttl = Some(ttl);
         self
     }
 
@@ -204,7 +212,7 @@ impl<K> LockLayer<K> {
     /// disconnects, its request stops waiting.
     #[must_use]
     pub fn wait(mut self, wait: impl Into<Wait>) -> Self {
-        self.policy.wait = wait.into();
+        self.policy().wait = wait.into();
         self
     }
 
@@ -225,7 +233,7 @@ impl<K> LockLayer<K> {
     /// counts of their own.
     #[must_use]
     pub fn max_waiters(mut self, most: usize) -> Self {
-        self.policy.max_waiters = Some(most);
+        self.policy().max_waiters = Some(most);
         self
     }
 
@@ -239,7 +247,7 @@ impl<K> LockLayer<K> {
     /// longer time or `None`.
     #[must_use]
     pub fn max_hold(mut self, most: impl Into<Option<Duration>>) -> Self {
-        self.policy.max_hold = most.into();
+        self.policy().max_hold = most.into();
         self
     }
 
@@ -263,7 +271,7 @@ impl<K> LockLayer<K> {
     /// ```
     #[must_use]
     pub fn linger(mut self, lasts: Duration) -> Self {
-        self.policy.linger = lasts;
+        self.policy().linger = lasts;
         self
     }
 
@@ -277,7 +285,7 @@ impl<K> LockLayer<K> {
     /// [`LeaseHandle`](crate::LeaseHandle).
     #[must_use]
     pub fn fail_open(mut self) -> Self {
-        self.policy.fails_open = true;
+        self.policy().fails_open = true;
         self
     }
 
@@ -290,7 +298,7 @@ impl<K> LockLayer<K> {
         F: Fn(&Refusal) -> Response<D> + Send + Sync + 'static,
         D: Into<Bytes>,
     {
-        self.policy.on_refused = Some(Arc::new(move |refusal| answer(refusal).map(Into::into)));
+        self.policy().on_refused = Some(Arc::new(move |refusal| answer(refusal).map(Into::into)));
         self
     }
 }
@@ -299,7 +307,7 @@ impl<S, K> Layer<S> for LockLayer<K> {
     type Service = LockService<S, K>;
 
     fn layer(&self, inner: S) -> Self::Service {
-        LockService::new(inner, self.key.clone(), Arc::new(self.policy.clone()))
+        LockService::new(inner, self.key.clone(), self.policy.clone())
     }
 }
 

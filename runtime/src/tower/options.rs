@@ -42,7 +42,7 @@ impl<K> LockLayer<K> {
     /// ```
     #[must_use]
     pub fn hold_until(mut self, until: HoldUntil) -> Self {
-        self.policy.hold_until = until;
+        self.policy().hold_until = until;
         self
     }
 
@@ -65,7 +65,7 @@ impl<K> LockLayer<K> {
     /// ```
     #[must_use]
     pub fn on_lost(mut self, then: OnLost) -> Self {
-        self.policy.on_lost = then;
+        self.policy().on_lost = then;
         self
     }
 
@@ -102,7 +102,7 @@ impl<K> LockLayer<K> {
     pub fn once(mut self, lasts: Duration) -> Self {
         let is_mutex = matches!(self.policy.kind, Kind::Mutex);
         assert!(is_mutex, "`once` is for mutexes: under other locks several requests run");
-        self.policy.once = Some(lasts);
+        self.policy().once = Some(lasts);
         self
     }
 
@@ -140,7 +140,7 @@ impl<K> LockLayer<K> {
     {
         let is_semaphore = matches!(self.policy.kind, Kind::Semaphore { .. });
         assert!(is_semaphore, "`weight_by` is for semaphores: other locks have no permits");
-        self.policy.weight = Some(Arc::new(move |parts| weight(parts).maybe_weight()));
+        self.policy().weight = Some(Arc::new(move |parts| weight(parts).maybe_weight()));
         self
     }
 }

@@ -1,19 +1,20 @@
 //! All options of a layer but the key, and what they make of a request.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use bytes::Bytes;
+use http::Response;
 use http::request::Parts;
-use http::{Method, Response};
 
 use super::body::LeaseBody;
 use super::grpc;
 use super::hold::{HoldUntil, OnLost};
 use super::key::KeyError;
 use super::reject::Refusal;
-use super::waiters::{Acquire, Denied, WaiterSlot, Waiters, bounded};
+use super::request_lock::{Handle, RequestLock, Share};
+use super::waiters::{Acquire, Denied, WaiterSlot, Waiters};
 use super::weight::Weight;
 use crate::api::locks::Locks;
 use crate::api::mutex::Mutex;
@@ -37,29 +38,10 @@ pub(super) enum Kind {
     RwLock,
 }
 
-/// The lock of one request, with its options.
-pub(super) enum RequestLock {
-    Mutex(Mutex),
-    /// With the weight of the request.
-    Semaphore(Semaphore, u32),
-    Read(RwLock),
-    Write(RwLock),
-}
-
-impl RequestLock {
-    /// A lease that is idle in this process. It needs no future, and no second service.
-    pub(super) fn take_idle(&self) -> Option<Lease> {
-        match self {
-            Self::Mutex(mutex) => mutex.take_idle(),
-            Self::Semaphore(semaphore, weight) => semaphore.take_idle(*weight),
-            Self::Read(lock) => lock.take_idle(false),
-            Self::Write(lock) => lock.take_idle(true),
-        }
-    }
-}
-
 /// All options of a layer but the key.
 #[derive(Clone)]
+// Apart from the count of its `Arc`, which every lease changes on some core.
+#[repr(align(64))]
 pub(super) struct Policy {
     pub(super) locks: Locks,
     /// The key, if it is one plain name: the same for all requests.
@@ -81,12 +63,15 @@ pub(super) struct Policy {
     pub(super) weight: Option<Weight>,
     pub(super) fails_open: bool,
     pub(super) on_refused: Option<OnRefused>,
+    /// The lock of that one name, once it was needed. A change of an option forgets it.
+    pub(super) fixed: OnceLock<RequestLock>,
 }
 
 impl Policy {
-    /// The name of the lock, if it is the same for all requests and all take as much of it.
-    pub(super) fn fixed(&self) -> Option<&LockKey> {
-        self.name.as_ref().filter(|_| self.weight.is_none())
+    /// The lock, if it is the same for all requests and all take as much of it.
+    pub(super) fn fixed(&self) -> Option<&RequestLock> {
+        let name = self.name.as_ref().filter(|_| self.weight.is_none())?;
+        Some(self.fixed.get_or_init(|| self.lock(name.clone())))
     }
 
     /// How much of the semaphore a request takes.
@@ -103,42 +88,37 @@ impl Policy {
         }
     }
 
-    /// The lock of one request.
-    pub(super) fn lock(&self, key: LockKey, weight: u32, method: &Method) -> RequestLock {
+    /// The lock of this name.
+    pub(super) fn lock(&self, key: LockKey) -> RequestLock {
         let wait = if self.max_waiters() == 0 { Wait::For(Duration::ZERO) } else { self.wait };
-        match self.kind {
+        let name = key.clone();
+        let handle = match self.kind {
             Kind::Mutex => {
-                let mutex = self.locks.mutex(key).wait(wait).max_hold(self.max_hold);
+                let mutex = self.locks.mutex(name).wait(wait).max_hold(self.max_hold);
                 let mutex = self.ttl.into_iter().fold(mutex, Mutex::ttl);
                 let mutex = self.once.into_iter().fold(mutex, Mutex::once);
-                RequestLock::Mutex(mutex.linger(self.linger))
+                Handle::Mutex(mutex.linger(self.linger))
             }
             Kind::Semaphore { limit } => {
-                let semaphore = self.locks.semaphore(key, limit);
+                let semaphore = self.locks.semaphore(name, limit);
                 let semaphore = semaphore.wait(wait).max_hold(self.max_hold);
                 let semaphore = self.ttl.into_iter().fold(semaphore, Semaphore::ttl);
-                RequestLock::Semaphore(semaphore.linger(self.linger), weight)
+                Handle::Semaphore(semaphore.linger(self.linger))
             }
             Kind::RwLock => {
-                let lock = self.locks.rw_lock(key).wait(wait).max_hold(self.max_hold);
+                let lock = self.locks.rw_lock(name).wait(wait).max_hold(self.max_hold);
                 let lock = self.ttl.into_iter().fold(lock, RwLock::ttl).linger(self.linger);
-                if method.is_safe() { RequestLock::Read(lock) } else { RequestLock::Write(lock) }
+                Handle::RwLock(lock)
             }
-        }
+        };
+        RequestLock { key, handle }
     }
 
-    pub(super) fn acquire(&self, lock: RequestLock, key: &LockKey) -> Acquire {
+    pub(super) fn acquire(&self, lock: RequestLock, share: Share) -> Acquire {
         let most = self.max_waiters();
         let waits = most > 0 && self.wait != Wait::For(Duration::ZERO);
-        let slot = waits.then(|| WaiterSlot::new(&self.waiters, key.clone(), most));
-        match lock {
-            RequestLock::Mutex(mutex) => bounded(slot, async move { mutex.lock().await }),
-            RequestLock::Semaphore(permits, weight) => {
-                bounded(slot, async move { permits.acquire_many(weight).await })
-            }
-            RequestLock::Read(lock) => bounded(slot, async move { lock.read().await }),
-            RequestLock::Write(lock) => bounded(slot, async move { lock.write().await }),
-        }
+        let slot = waits.then(|| WaiterSlot::new(&self.waiters, lock.key.clone(), most));
+        lock.acquire(share, slot)
     }
 
     fn max_waiters(&self) -> usize {

@@ -1,5 +1,6 @@
 //! The service that the layer makes.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::mem;
 use std::sync::Arc;
@@ -17,6 +18,7 @@ use super::grpc::is_grpc;
 use super::key::RequestKey;
 use super::policy::Policy;
 use super::reject::Refusal;
+use super::request_lock::{RequestLock, Share};
 use crate::core::key::LockKey;
 
 /// The service that a [`LockLayer`](super::LockLayer) makes: each request runs under a
@@ -61,59 +63,70 @@ where
     }
 
     fn call(&mut self, request: Request<A>) -> Self::Future {
+        let Self { inner, key, policy } = self;
         let is_grpc = is_grpc(request.headers());
-        let (asked, request) = if let Some(name) = self.policy.fixed() {
-            (Ok(Some((name.clone(), 1))), request)
-        } else {
-            let (mut parts, body) = request.into_parts();
-            (self.asked(&mut parts), Request::from_parts(parts, body))
-        };
-        let policy = self.policy.clone();
-        // The key is known only now, so the lock is acquired in the future and
-        // not in `poll_ready`.
+        if let Some(lock) = policy.fixed() {
+            return call_under(inner, policy, is_grpc, Cow::Borrowed(lock), 1, request);
+        }
+        let (mut parts, body) = request.into_parts();
+        let asked = asked(&**key, policy, &mut parts);
+        let request = Request::from_parts(parts, body);
         match asked {
             Ok(Some((key, weight))) => {
-                let lock = policy.lock(key.clone(), weight, request.method());
-                if let Some(lease) = lock.take_idle() {
-                    return ResponseFuture::under_idle(
-                        policy,
-                        is_grpc,
-                        lease,
-                        &mut self.inner,
-                        request,
-                    );
-                }
-                let acquire = policy.acquire(lock, &key);
-                ResponseFuture::locked(policy, is_grpc, acquire, self.take_ready(), request)
+                let lock = Cow::Owned(policy.lock(key));
+                call_under(inner, policy, is_grpc, lock, weight, request)
             }
-            Ok(None) => ResponseFuture::unlocked(policy, is_grpc, self.inner.call(request)),
+            Ok(None) => ResponseFuture::unlocked(policy.clone(), is_grpc, inner.call(request)),
             Err(refusal) => {
                 // The inner service gives back what it reserved when it became ready.
-                drop(self.take_ready());
-                ResponseFuture::refused(policy, is_grpc, refusal)
+                drop(take_ready(inner));
+                ResponseFuture::refused(policy.clone(), is_grpc, refusal)
             }
         }
     }
 }
 
-impl<S, K: RequestKey> LockService<S, K> {
-    /// The lock that a request needs, and how much of it.
-    fn asked(&self, parts: &mut Parts) -> Result<Option<(LockKey, u32)>, Refusal> {
-        let Some(key) = self.key.lock_key(parts).map_err(Refusal::NoKey)? else {
-            return Ok(None);
-        };
-        let weight = self.policy.weight(parts).map_err(Refusal::NoWeight)?;
-        Ok(Some((key, weight)))
-    }
+/// The lock that a request needs, and how much of it.
+fn asked<K: RequestKey>(
+    key: &K,
+    policy: &Policy,
+    parts: &mut Parts,
+) -> Result<Option<(LockKey, u32)>, Refusal> {
+    let Some(key) = key.lock_key(parts).map_err(Refusal::NoKey)? else {
+        return Ok(None);
+    };
+    let weight = policy.weight(parts).map_err(Refusal::NoWeight)?;
+    Ok(Some((key, weight)))
 }
 
-impl<S: Clone, K> LockService<S, K> {
-    /// Takes the service that was made ready. A clone takes its place, and must be made
-    /// ready again.
-    fn take_ready(&mut self) -> S {
-        let clone = self.inner.clone();
-        mem::replace(&mut self.inner, clone)
+/// Calls a service under a lock.
+fn call_under<S, A>(
+    inner: &mut S,
+    policy: &Arc<Policy>,
+    is_grpc: bool,
+    lock: Cow<'_, RequestLock>,
+    weight: u32,
+    request: Request<A>,
+) -> ResponseFuture<S, A>
+where
+    S: Service<Request<A>> + Clone,
+{
+    let policy = policy.clone();
+    let share = Share::new(weight, request.method());
+    if let Some(lease) = lock.take_idle(share) {
+        return ResponseFuture::under_idle(policy, is_grpc, lease, inner, request);
     }
+    // The key is known only now, so the lock is acquired in the future and not in
+    // `poll_ready`.
+    let acquire = policy.acquire(lock.into_owned(), share);
+    ResponseFuture::locked(policy, is_grpc, acquire, take_ready(inner), request)
+}
+
+/// Takes the service that was made ready. A clone takes its place, and must be made ready
+/// again.
+fn take_ready<S: Clone>(inner: &mut S) -> S {
+    let clone = inner.clone();
+    mem::replace(inner, clone)
 }
 
 impl<S: Clone, K> Clone for LockService<S, K> {

@@ -77,6 +77,7 @@ impl Adopting {
                     let lease = Lease::unless_over(
                         shared,
                         self.take_grant(token),
+                        client.store.now(),
                         None,
                         &self.ticket.options,
                     );

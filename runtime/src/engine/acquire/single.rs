@@ -12,6 +12,8 @@ use super::time_limit::within;
 use crate::client::not_granted::NotGranted;
 use crate::client::pending::PendingRequest;
 use crate::core::error::{LockError, Step};
+#[cfg(feature = "tower")]
+use crate::core::key::LockKey;
 use crate::core::options::{Options, Wait};
 use crate::engine::lease::{Lease, LeaseHandle};
 use crate::engine::shared::Shared;
@@ -49,24 +51,25 @@ pub(crate) async fn acquire(
     result
 }
 
-/// Takes up a lease that is idle in this process. `None` if there is none, or if the acquisition
+/// Takes up a lease without an owner that is idle in this process. `None` if there is none, or if the acquisition
 /// is to be refused: then [`acquire`] says why. It never waits, so its caller must give other
 /// tasks their time.
 #[cfg(feature = "tower")]
 pub(crate) fn take_idle(
     shared: &Arc<Shared>,
-    spec: &RequestSpec,
+    key: &LockKey,
+    kind: Kind,
     options: &Options,
 ) -> Option<Lease> {
     let client = &shared.client;
-    if options.linger.is_zero() || spec.may_reenter() || options.check().is_err() {
+    if options.linger.is_zero() || options.check().is_err() {
         return None;
     }
-    client.check_not_forked(Step::Acquire, &spec.key).ok()?;
+    client.check_not_forked(Step::Acquire, key).ok()?;
     let begun = client.store.now();
-    let idle = shared.queues.take_idle(spec, options.first_ttl(), begun)?;
+    let idle = shared.queues.take_idle(key, kind, options.first_ttl(), begun)?;
     let lease = lease_of(shared, idle, options)?;
-    telemetry::acquired(spec.kind, || client.elapsed(begun), &Ok(()));
+    telemetry::acquired(kind, || client.elapsed(begun), &Ok(()));
     Some(lease)
 }
 
@@ -203,8 +206,9 @@ fn take_up(shared: &Arc<Shared>, admission: &mut Admission, options: &Options) -
 /// The lease of a grant that this process had before. `None` if it is over.
 fn lease_of(shared: &Arc<Shared>, taken: TakenUp, options: &Options) -> Option<Lease> {
     let TakenUp { grant, turn, activity: _activity } = taken;
-    let kind = grant.request.kind;
-    let lease = Lease::unless_over(shared, grant, Some(turn), options)?;
+    // It was taken up just now.
+    let (kind, now) = (grant.request.kind, grant.times.sent);
+    let lease = Lease::unless_over(shared, grant, now, Some(turn), options)?;
     telemetry::granted_locally(kind);
     Some(lease)
 }
@@ -304,7 +308,7 @@ fn lease(
     grant: Grant,
     options: &Options,
 ) -> Option<Lease> {
-    let Some(mut lease) = Lease::unless_over(shared, grant, None, options) else {
+    let Some(mut lease) = Lease::unless_over(shared, grant, pending.now(), None, options) else {
         pending.start_anew();
         return None;
     };

@@ -7,7 +7,7 @@ use super::*;
 use crate::core::error::Step;
 use crate::core::key::LockKey;
 use crate::core::options::Options;
-use crate::state::lease::GrantTimes;
+use crate::state::lease::{Grant, GrantTimes, LeaseContext};
 use crate::store::fault_injection::{Fault, FaultInjector};
 use crate::store::memory::MemoryStore;
 use crate::store::{ClientId, Kind, RequestId};
@@ -17,14 +17,16 @@ use crate::store::{ClientId, Kind, RequestId};
 async fn a_short_lease_does_not_wait_for_the_others_answers() {
     let faulty = Arc::new(FaultInjector::over(Arc::new(MemoryStore::default())));
     let store: Arc<dyn Store> = faulty.clone();
-    let mut due = Vec::new();
+    let context = LeaseContext { store: store.clone(), shutdown: Arc::default() };
+    let (context, mut due) = (Arc::new(context), Vec::new());
     for (name, ttl) in [("long", 30_000), ("short", 100), ("also long", 30_000)] {
         let id = RequestId::next(ClientId::random(), &AtomicU64::new(0));
         let (key, ttl) = (LockKey::new(name).unwrap(), Duration::from_millis(ttl));
         let request = Request { key, id, kind: Kind::Mutex, owner: None, ttl };
         let _ = store.acquire(&request, None).await.unwrap();
         let (times, options) = (GrantTimes::by_command(store.now(), ttl), Options::default());
-        let local = LocalLease::new(store.clone(), Arc::default(), request, None, times, &options);
+        let local =
+            LocalLease::new(&context, Grant { request, fence: None, times, tick: None }, &options);
         due.push(Arc::new(local));
     }
     let begun = store.now();

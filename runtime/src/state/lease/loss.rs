@@ -14,7 +14,7 @@ impl LocalLease {
         if self.is_held() {
             tokio::select! {
                 () = changed => {}
-                () = self.shutdown.over() => {}
+                () = self.context.shutdown.over() => {}
             }
         }
     }
@@ -31,13 +31,13 @@ impl LocalLease {
                 return reason;
             }
             if self.is_held() || self.phase.gone().is_some() {
-                let left = self.deadline().saturating_duration_since(self.store.now());
+                let left = self.deadline().saturating_duration_since(self.context.store.now());
                 // The keeper watches the clock of a lease that it renews.
                 let left = if self.is_renewed() { left } else { left.min(LONGEST_SLEEP) };
                 tokio::select! {
                     () = changed => {}
                     () = tokio::time::sleep(left) => {}
-                    () = self.shutdown.over() => {}
+                    () = self.context.shutdown.over() => {}
                 }
             } else {
                 changed.await;
