@@ -57,6 +57,7 @@ mod values;
 /// | `hold_at_least` | how long the lock stays held after its grant, even if the body ends sooner: up to 24 h; mutexes only | 0 |
 /// | `linger` | how long the released lock stays with the process, idle, so that its next call needs no command: up to 1 h; not with `hold_at_least` | 0 |
 /// | `owner` | a name for the holder, such as a worker's, which `inspect` shows: 1 to 128 bytes | none |
+/// | `note` | a text for people, such as a ticket, which `inspect` shows: its first 200 bytes | none |
 /// | `max_hold` | the longest that the lock is held, renewed or not: 100 ms to 30 days | no end |
 /// | `auto_renew` | `false` lets the lease end with its `ttl` | `true` |
 /// | `on_lost` | when the lease is lost: `"cancel"` stops the body, `"finish"` lets it run to its end | `"cancel"` |

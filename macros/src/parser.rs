@@ -20,7 +20,7 @@ use crate::{
 
 /// The arguments offered to users. `crate` is missing: only crates that re-export this one
 /// need it.
-const NAMES: [&str; 19] = [
+const NAMES: [&str; 20] = [
     "key",
     "ttl",
     "wait",
@@ -35,6 +35,7 @@ const NAMES: [&str; 19] = [
     "max_hold",
     "linger",
     "owner",
+    "note",
     "auto_renew",
     "on_lost",
     "reentrant",
@@ -124,7 +125,7 @@ impl Reader {
             "max_hold" => (name, duration::max_hold(&value)?),
             "linger" => (name, duration::linger(&value)?),
             "reentrant" => (name, TokenStream::new()),
-            "owner" => (name, value.into_token_stream()),
+            "owner" | "note" => (name, value.into_token_stream()),
             "auto_renew" => (name, values::auto_renew(value)?),
             "permits" => (name, values::permits(value)?),
             "weight" => (name, values::weight(value)?),
@@ -261,7 +262,7 @@ pub(crate) mod tests {
     #[test]
     fn unknown_names_are_answered_with_known_ones() {
         let known = "the arguments are `key`, `ttl`, `wait`, `permits`, `weight`, `mode`, \
-                     `if_held`, `once`, `once_per`, `offset`, `hold_at_least`, `max_hold`, `linger`, `owner`, `auto_renew`, `on_lost`, `reentrant`, `lease`, `locks`";
+                     `if_held`, `once`, `once_per`, `offset`, `hold_at_least`, `max_hold`, `linger`, `owner`, `note`, `auto_renew`, `on_lost`, `reentrant`, `lease`, `locks`";
         for unknown in ["retries", "name", "crat"] {
             let told = mistakes(&format!("key = \"a\", {unknown} = 1"));
             assert_eq!(told, [format!("unknown argument `{unknown}`: {known}")]);

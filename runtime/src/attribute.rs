@@ -61,6 +61,7 @@ pub struct Call {
     once_per: Option<Duration>,
     offset: Duration,
     owner: Option<String>,
+    note: String,
     renew: bool,
     on_lost: OnLost,
     /// A mutex that the caller holds is not acquired again.
@@ -107,6 +108,7 @@ impl Call {
             once_per: None,
             offset: Duration::ZERO,
             owner: None,
+            note: String::new(),
             renew: true,
             on_lost: OnLost::Cancel,
             is_reentrant: false,
@@ -206,7 +208,11 @@ impl Call {
         let locks = self.locks.or_else(Locks::current).ok_or(LockError::NotInstalled)?;
         match self.kind {
             Kind::Mutex => {
-                let mut mutex = locks.mutex(key).max_hold(self.max_hold).auto_renew(self.renew);
+                let mut mutex = locks
+                    .mutex(key)
+                    .max_hold(self.max_hold)
+                    .auto_renew(self.renew)
+                    .note(&self.note);
                 mutex = mutex.hold_at_least(self.hold_at_least).linger(self.linger);
                 mutex = mutex.offset(self.offset);
                 mutex = self.owner.into_iter().fold(mutex, crate::api::mutex::Mutex::owner);
@@ -217,7 +223,7 @@ impl Call {
                 mutex.lock().await
             }
             Kind::Semaphore { permits } => {
-                let mut semaphore = locks.semaphore(key, permits);
+                let mut semaphore = locks.semaphore(key, permits).note(&self.note);
                 semaphore =
                     semaphore.max_hold(self.max_hold).auto_renew(self.renew).linger(self.linger);
                 semaphore =
@@ -229,7 +235,11 @@ impl Call {
                 semaphore.acquire_many(self.weight).await
             }
             Kind::Read | Kind::Write => {
-                let mut lock = locks.rw_lock(key).max_hold(self.max_hold).auto_renew(self.renew);
+                let mut lock = locks
+                    .rw_lock(key)
+                    .max_hold(self.max_hold)
+                    .auto_renew(self.renew)
+                    .note(&self.note);
                 lock = lock.linger(self.linger);
                 lock = self.owner.into_iter().fold(lock, crate::api::rw_lock::RwLock::owner);
                 lock = self.ttl.into_iter().fold(lock, crate::api::rw_lock::RwLock::ttl);

@@ -261,7 +261,7 @@ mod tests {
         let route = |_| {
             let (id, key) = (RequestId::next(client, &counter), LockKey::new("a").unwrap());
             let (kind, ttl) = (Kind::Mutex, Duration::from_secs(30));
-            hints.route(&Request { key, id, kind, owner: None, ttl })
+            hints.route(&Request { key, id, kind, owner: None, note: None, ttl })
         };
         let routes = (0..count).map(route).collect();
         (store, hints, routes)

@@ -11,6 +11,7 @@ mod contract;
 pub mod fault_injection;
 mod inspection;
 pub mod memory;
+mod note;
 pub mod quorum;
 mod quorum_member;
 #[cfg(feature = "redis")]
@@ -25,6 +26,7 @@ pub use self::contract::{
     LIVE_MOST, Listener, OFFER, Renewals, Store, StoreFuture, Subscription, TOKENS, validity,
 };
 pub use self::inspection::{ClientInfo, Forced, Holder, LockInfo, LockKind, Waiter};
+pub use self::note::Note;
 pub use self::quorum_member::QuorumMember;
 pub(crate) use self::request::RequestSpec;
 pub use self::request::{

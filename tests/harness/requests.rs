@@ -29,7 +29,7 @@ impl Requests {
     /// If `name` is no valid name of a lock.
     pub fn next(&self, name: &str, kind: Kind, ttl: Duration) -> Request {
         let id = RequestId::next(self.client, &self.count);
-        Request { key: LockKey::new(name).expect("a name"), id, kind, owner: None, ttl }
+        Request { key: LockKey::new(name).expect("a name"), id, kind, owner: None, note: None, ttl }
     }
 }
 

@@ -3,6 +3,7 @@
 mod current;
 mod grpc;
 mod holding;
+mod identities;
 mod keys;
 mod lingering;
 mod losing;

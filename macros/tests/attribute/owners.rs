@@ -39,3 +39,33 @@ async fn inspection_shows_the_owner() {
         })
         .await;
 }
+
+#[distributed_lock(key = "e:{id}", note = format!("ticket {id}"))]
+async fn noted(id: u32) -> Result<Option<String>, LockError> {
+    let locks = Locks::current().expect("the test runs in a scope");
+    Ok(locks.inspect(format!("e:{id}")).await?.holders[0].note.clone())
+}
+
+#[distributed_lock(key = "f", permits = 2, note = "a\nb")]
+async fn noted_permit() -> Result<Option<String>, LockError> {
+    let locks = Locks::current().expect("the test runs in a scope");
+    Ok(locks.inspect("f").await?.holders[0].note.clone())
+}
+
+#[distributed_lock(key = "g", mode = "read", note = &"x".repeat(id))]
+async fn noted_reader(id: usize) -> Result<Option<String>, LockError> {
+    let locks = Locks::current().expect("the test runs in a scope");
+    Ok(locks.inspect("g").await?.holders[0].note.clone())
+}
+
+#[tokio::test]
+async fn inspection_shows_the_note() {
+    Locks::in_memory()
+        .scope(async {
+            assert_eq!(noted(7).await.unwrap().as_deref(), Some("ticket 7"));
+            assert_eq!(noted_permit().await.unwrap().as_deref(), Some("a b"));
+            assert_eq!(noted_reader(1000).await.unwrap().unwrap().len(), 200);
+            assert_eq!(noted_reader(0).await.unwrap(), None);
+        })
+        .await;
+}

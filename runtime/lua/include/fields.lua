@@ -14,7 +14,7 @@ local function holds(rec, id)
   return string.find(rec, '^M[HO]') ~= nil and string.sub(rec, 3, 36) == id
 end
 
--- The holder's `@` and name, or nothing.
+-- The holder's `@` and name, then its line's end and note, or nothing.
 local function owner_in(rec)
   return (string.gsub(string.sub(rec, 88), '^[~!]', ''))
 end

@@ -5,7 +5,7 @@
 local function offer(lock, queue, waiters, wake, first, said, left_ms, last, ended)
   leave(queue, waiters, first)
   local token, lasts_ms = next_token(last), math.min(left_ms, OFFER_MS)
-  local owner = string.match(said, '@.*', 15) or ''
+  local owner = string.match(said, '[@\n].*', 15) or ''
   redis.call('SET', lock, 'MO' .. first .. token .. flag_for(queue) .. ended .. owner, 'PX', lasts_ms)
   tell(wake, queue, waiters, first, token, said, left_ms)
 end

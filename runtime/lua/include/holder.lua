@@ -2,7 +2,9 @@
 ---
 --- A holder is the request id and how it holds: `:3` for a weight above 1, `e` for a
 --- reentrant mutex, `r` for a reader, `w` for a writer; then `@` and the owner's name if it
---- has one.
+--- has one; then a line's end and the note if it has one.
+
+local SINCE = '^'
 
 -- By how much its weight is above 1.
 local function excess(holder)
@@ -10,7 +12,7 @@ local function excess(holder)
 end
 
 local function owner_of(holder)
-  return string.match(holder, '@.*', 35)
+  return string.match(holder, '^[^@\n]*(@[^\n]*)', 35)
 end
 
 local function is_writer(holder)
@@ -26,9 +28,13 @@ local function shift(holders, count, by)
   if tonumber(redis.call('ZINCRBY', holders, -by, count)) == 0 then redis.call('ZREM', holders, count) end
 end
 
--- Counts a holder that has come (1) or gone (-1).
-local function note(holders, holder, by)
+-- Counts a holder that has come (1) or gone (-1), and notes since when a permit or a reader is
+-- held. Of the others, the token says it.
+local function note(holders, holder, by, now_ms)
   shift(holders, '+', by * excess(holder))
   local owner = owner_of(holder)
   if owner then shift(holders, owner, by) end
+  if string.find(holder, '^[ew]', 35) then return end
+  local since = SINCE .. string.sub(holder, 1, 34)
+  if by == 1 then redis.call('ZADD', holders, -now_ms, since) else redis.call('ZREM', holders, since) end
 end

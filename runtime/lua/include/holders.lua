@@ -3,8 +3,8 @@
 --- A sorted set of holders by deadline, in the server's milliseconds. A deadline at or
 --- before now means that the holder is gone. Members with negative scores are no holders,
 --- and end with the set: `+`, the total weight less the number of holders; `@` and a name,
---- how many holders this owner has; `!`, when the writer's lease ends; and the marks of
---- include/recall_clients. Goes after
+--- how many holders this owner has; `!`, when the writer's lease ends; `^` and a request, since
+--- when this permit or reader is held; and the marks of include/recall_clients. Goes after
 --- include/holder and include/fields.
 
 -- Adds a holder, or gives it a new deadline. Returns how long the set lasts.
@@ -14,7 +14,7 @@ local function put_in(holders, holder, lasts_ms, now_ms)
   local is_there = redis.call('PEXPIRE', holders, expiry_ms)
   local is_new = redis.call('ZADD', holders, now_ms + lasts_ms, holder) == 1
   if is_there == 0 then redis.call('PEXPIRE', holders, expiry_ms) end
-  if is_new then note(holders, holder, 1) end
+  if is_new then note(holders, holder, 1, now_ms) end
   if is_writer(holder) then redis.call('ZADD', holders, -(now_ms + lasts_ms), '!') end
   return expiry_ms
 end

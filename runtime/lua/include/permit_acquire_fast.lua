@@ -21,12 +21,17 @@ local function permit_acquire_fast(each)
   -- ZCARD also counts the members that are no holders. A repeated request only gets a new
   -- deadline.
   local count = redis.call('ZCARD', holders)
-  if count >= tonumber(limit) or count > 0 and redis.call('ZSCORE', holders, '+') then return nil end
-  local expiry_ms, now = ttl_ms, clock()
+  if count > 0 then
+    if redis.call('ZCOUNT', holders, 0, '+inf') >= tonumber(limit) then return nil end
+    if redis.call('ZSCORE', holders, '+') then return nil end
+  end
+  local expiry_ms, now_ms = ttl_ms, string.sub(clock(), 1, 13)
   -- The expiry before the member: a user without the right to PEXPIRE leaves nothing behind.
   local is_raised = redis.call('PEXPIRE', holders, ttl_ms, 'GT') == 1
   if not is_raised and count > 0 then expiry_ms = math.max(redis.call('PTTL', holders), ttl_ms) end
-  redis.call('ZADD', holders, string.sub(now, 1, 13) + ttl_ms, id)
+  if redis.call('ZADD', holders, now_ms + ttl_ms, id) == 1 then
+    redis.call('ZADD', holders, -now_ms, '^' .. id)
+  end
   if not is_raised then redis.call('PEXPIRE', holders, expiry_ms) end
   redis.call('SET', lock, 'SH' .. NOBODY .. token .. '0' .. ended, 'PX', expiry_ms)
   return {1, 0}

@@ -12,7 +12,7 @@ local function permit_release_fast(each)
   local now_ms = tonumber(string.sub(clock(), 1, 13))
   local deadline_ms = redis.call('ZSCORE', holders, id)
   if not deadline_ms or tonumber(deadline_ms) <= now_ms then return nil end
-  redis.call('ZREM', holders, id)
+  redis.call('ZREM', holders, id, '^' .. id)
   -- Held until the last lease ends. If there is no live one, the set is deleted.
   local state, expiry_ms, last = 'F', GRACE_MS, redis.call('ZRANGE', holders, -1, -1, 'WITHSCORES')[2]
   if last then

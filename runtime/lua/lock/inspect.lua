@@ -3,7 +3,7 @@
 --- Changes nothing. The record says who holds a mutex, the set says who holds any other
 --- lock. Returns the first of each list, and how many there are.
 ---
---- INCLUDE record token fields remains
+--- INCLUDE record token fields remains holder
 ---
 --- KEYS
 ---   1  lock     string   the record
@@ -13,10 +13,10 @@
 --- ARGV
 ---   1  most     integer  how many holders, and how many waiters, to return
 --- RETURN
----   {now, record, left_ms, held, holders, waiting, waiters, said, marks}
----   the server's microseconds; the record's first 300 bytes (empty if there is none);
+---   {now, record, left_ms, held, holders, waiting, waiters, said, marks, since}
+---   the server's microseconds; the record's first 500 bytes (empty if there is none);
 ---   holders and their deadlines, waiters and their positions, in turns; each waiter's last ask;
----   the clients that may keep a lease without using it, each with its mark
+---   the clients that may keep a lease without using it, each with its mark; for each holder, minus the server's milliseconds since when, or nothing
 --- COST  O(most + log holders + log waiters)
 
 local lock, holders, queue, waiters = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
@@ -30,5 +30,7 @@ local first, said = redis.call('ZRANGE', queue, 0, most - 1, 'WITHSCORES'), {}
 for each = 1, #first, 2 do said[#said + 1] = redis.call('HGET', waiters, first[each]) or '' end
 local left_ms, waiting = redis.call('PTTL', lock), redis.call('ZCARD', queue)
 local lasting = string.format('(%.0f', -(MARKS + to_ms(now)))
+local since = {}
+for each = 1, #named, 2 do since[#since + 1] = redis.call('ZSCORE', holders, SINCE .. string.sub(named[each], 1, 34)) or '' end
 local marks = redis.call('ZRANGE', holders, '-inf', lasting, 'BYSCORE', 'LIMIT', 0, most)
-return {now, string.sub(rec, 1, 300), left_ms, held, named, waiting, first, said, marks}
+return {now, string.sub(rec, 1, 500), left_ms, held, named, waiting, first, said, marks, since}

@@ -22,7 +22,7 @@ local owner = ARGV[1]
 local rec = redis.call('GET', lock)
 if rec and not is_record(rec) then return 3 end
 if rec and string.sub(rec, 1, 1) == 'M' then
-  return string.find(rec, '^M[HO]') and owner_in(rec) == owner and 1 or 0
+  return string.find(rec, '^M[HO]') and string.match(owner_in(rec), '^[^\n]*') == owner and 1 or 0
 end
 if purge(holders, to_ms(clock())) == 64 then return 2 end
 return redis.call('ZSCORE', holders, owner) and 1 or 0

@@ -14,7 +14,7 @@ use crate::engine::acquire::acquire;
 use crate::engine::acquire::take_idle;
 use crate::engine::lease::Lease;
 use crate::engine::shared::Shared;
-use crate::store::{Kind, Owner, RequestSpec};
+use crate::store::{Kind, Note, Owner, RequestSpec};
 
 /// A lock's name, and the options for its leases.
 #[derive(Clone, Debug)]
@@ -22,6 +22,7 @@ pub(crate) struct LockSpec {
     pub(crate) shared: Arc<Shared>,
     key: Key,
     owner: Option<String>,
+    note: Option<Note>,
     pub(crate) options: Options,
 }
 
@@ -31,12 +32,17 @@ impl LockSpec {
             shared: shared.clone(),
             key: Key::new(key),
             owner: None,
+            note: None,
             options: Options::default(),
         }
     }
 
     pub(crate) fn set_owner(&mut self, owner: impl Into<String>) {
         self.owner = Some(owner.into());
+    }
+
+    pub(crate) fn set_note(&mut self, note: &str) {
+        self.note = Note::new(note);
     }
 
     pub(crate) fn has_owner(&self) -> bool {
@@ -75,7 +81,8 @@ impl LockSpec {
         consume_budget().await;
         let key = self.key.get()?;
         let owner = self.owner.as_deref().map(Owner::new).transpose()?;
-        acquire(&self.shared, RequestSpec { key, kind, owner }, options).await
+        acquire(&self.shared, RequestSpec { key, kind, owner, note: self.note.clone() }, options)
+            .await
     }
 }
 

@@ -171,6 +171,12 @@ impl Mutex {
         self
     }
 
+    #[doc = include_str!("options/note.md")]
+    pub fn note(mut self, note: impl AsRef<str>) -> Self {
+        self.spec.set_note(note.as_ref());
+        self
+    }
+
     /// For a leader, whose work is never done.
     pub(super) fn without_once(mut self) -> Self {
         let options = &mut self.spec.options;

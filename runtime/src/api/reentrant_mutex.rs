@@ -58,6 +58,12 @@ impl ReentrantMutex {
         self
     }
 
+    #[doc = include_str!("options/note.md")]
+    pub fn note(mut self, note: impl AsRef<str>) -> Self {
+        self.spec.set_note(note.as_ref());
+        self
+    }
+
     /// How long a lease lasts without a renewal: 100 ms to 24 h, by default 30 s. The
     /// client renews it every third of this time. The owner's other leases keep their own
     /// TTLs.

@@ -123,6 +123,12 @@ impl RwLock {
         self
     }
 
+    #[doc = include_str!("options/note.md")]
+    pub fn note(mut self, note: impl AsRef<str>) -> Self {
+        self.spec.set_note(note.as_ref());
+        self
+    }
+
     /// Acquires a read lock, beside other readers. While another writes, waits for at most
     /// [`wait`](Self::wait).
     ///

@@ -101,6 +101,12 @@ impl Semaphore {
         self
     }
 
+    #[doc = include_str!("options/note.md")]
+    pub fn note(mut self, note: impl AsRef<str>) -> Self {
+        self.spec.set_note(note.as_ref());
+        self
+    }
+
     /// Acquires one permit. While none is free, waits for at most [`wait`](Self::wait).
     ///
     /// Clients are served in the order in which they came, and so are the tasks of one

@@ -66,6 +66,12 @@ impl Call {
         self
     }
 
+    /// A note for people.
+    pub fn note(mut self, note: impl AsRef<str>) -> Self {
+        note.as_ref().clone_into(&mut self.note);
+        self
+    }
+
     /// Lets the body finish when the lease is lost.
     pub fn let_finish(mut self) -> Self {
         self.on_lost = OnLost::Finish;

@@ -12,7 +12,7 @@ use crate::core::error::LockError;
 use crate::core::key::LockKey;
 use crate::core::options::Options;
 use crate::state::lease::LocalLease;
-use crate::store::{Kind, Owner, RequestId, Store};
+use crate::store::{Kind, Note, Owner, RequestId, Store};
 
 /// A detached lease, as text for another process: [`Lease::detach`](crate::Lease::detach)
 /// makes it, and [`Locks::adopt`](crate::Locks::adopt) takes it over, once, before its TTL
@@ -49,6 +49,7 @@ pub struct Ticket {
     pub(crate) id: RequestId,
     pub(crate) kind: Kind,
     pub(crate) owner: Option<Owner>,
+    pub(crate) note: Option<Note>,
     /// With what is left of the times that are counted from the grant.
     pub(crate) options: Options,
 }
@@ -70,12 +71,12 @@ impl Ticket {
                     .to_owned(),
             });
         }
-        let (key, owner) = (request.key.clone(), request.owner.clone());
         Ok(Self {
-            key,
+            key: request.key.clone(),
             id: request.id,
             kind: request.kind,
-            owner,
+            owner: request.owner.clone(),
+            note: request.note.clone(),
             options: local.remaining_options(),
         })
     }
@@ -94,7 +95,8 @@ impl Ticket {
         };
         let millis = |text: &str| text.parse().ok().map(Duration::from_millis);
         let decoded = |text: &str| String::from_utf8(URL_SAFE_NO_PAD.decode(text).ok()?).ok();
-        let owner = decoded(owner)?;
+        let who = decoded(owner)?;
+        let (owner, note) = who.split_once('\n').unwrap_or((&who, ""));
         let options = Options {
             ttl: millis(ttl)?,
             hold_at_least: millis(keep)?,
@@ -106,7 +108,8 @@ impl Ticket {
             key: LockKey::new(decoded(name)?).ok()?,
             id: RequestId::read(id.as_bytes()).filter(|_| id.is_ascii())?,
             kind: read_kind(kind)?,
-            owner: if owner.is_empty() { None } else { Some(Owner::new(&owner).ok()?) },
+            owner: if owner.is_empty() { None } else { Some(Owner::new(owner).ok()?) },
+            note: Note::new(note),
             options,
         })
     }
@@ -137,7 +140,11 @@ impl fmt::Display for Ticket {
         }
         let Options { ttl, hold_at_least, max_hold, auto_renew, .. } = self.options;
         let most = max_hold.map_or_else(|| "-".to_owned(), |most| most.as_millis().to_string());
-        let owner = self.owner.as_ref().map(Owner::name).unwrap_or_default();
+        // A process that knows no notes refuses a ticket with one.
+        let mut owner = self.owner.as_ref().map(Owner::name).unwrap_or_default().to_owned();
+        if let Some(note) = &self.note {
+            owner = format!("{owner}\n{}", note.text());
+        }
         write!(
             f,
             ".{:?}.{}.{}.{most}.{}.{}.{}",
@@ -192,8 +199,8 @@ mod tests {
         let all = [
             locks.mutex("a.b/ö").hold_at_least(second).max_hold(second * 9).lock().await,
             locks.reentrant_mutex("b").owner("x.y z").ttl(second * 7).lock().await,
-            locks.semaphore("c", 8).auto_renew(false).acquire_many(3).await,
-            locks.rw_lock("d").read().await,
+            locks.semaphore("c", 8).note("d'\u{e9}").auto_renew(false).acquire_many(3).await,
+            locks.rw_lock("d").owner("e").note("@f").read().await,
             locks.rw_lock("e").write().await,
         ];
         all.into_iter().map(|lease| lease.unwrap().detach().unwrap()).collect()
@@ -206,7 +213,7 @@ mod tests {
             let read: Ticket = text.parse().unwrap();
             assert_eq!(read.to_string(), text);
             assert_eq!((&read.key, read.id, read.kind), (&ticket.key, ticket.id, ticket.kind));
-            assert_eq!(read.owner, ticket.owner);
+            assert_eq!((&read.owner, &read.note), (&ticket.owner, &ticket.note));
             assert_eq!(format!("{:?}", read.options), format!("{:?}", ticket.options));
             assert!(!format!("{read:?}").contains(&format!("{:?}", read.id)), "it is a secret");
         }

@@ -210,7 +210,7 @@ mod tests {
         let local = |n: &str| {
             let id = RequestId::next(ClientId::random(), &AtomicU64::new(0));
             let (key, ttl) = (LockKey::new(n).unwrap(), Duration::from_secs(30));
-            let request = Request { key, id, kind: Kind::Mutex, owner: None, ttl };
+            let request = Request { key, id, kind: Kind::Mutex, owner: None, note: None, ttl };
             let times = GrantTimes::by_command(Instant::now(), ttl);
             let grant = Grant { request, fence: None, times, tick: None };
             Arc::new(LocalLease::new(&context, grant, &Options::default()))

@@ -289,6 +289,7 @@ mod tests {
             id: RequestId::next(ClientId::random(), &AtomicU64::new(0)),
             kind: Kind::Mutex,
             owner: None,
+            note: None,
             ttl: Duration::from_secs(10),
         };
         let (sent, ttl) = (store.now(), request.ttl);

@@ -94,6 +94,9 @@ pub struct Holder {
     pub client: Option<ClientInfo>,
     /// The owner, if one was given.
     pub owner: Option<String>,
+    /// The note, if one was given. If the lease was handed over inside a process, it is the note
+    /// of the first.
+    pub note: Option<String>,
     /// True for the writer of a read-write lock.
     pub is_writer: bool,
     /// How much of a semaphore's limit it takes. 1 for all other locks.
@@ -103,9 +106,9 @@ pub struct Holder {
     /// greater. If it [may be idle](Self::may_be_idle), it is the last token but 63 that its
     /// client may give: the lease's own may be smaller.
     pub fence: Option<Fence>,
-    /// How long it has held the lock; if it [may be idle](Self::may_be_idle), the time since
-    /// its client last told the store so. `None` for a permit and a reader: the store does
-    /// not keep it.
+    /// How long it has held the lock. If it [may be idle](Self::may_be_idle), and has a token:
+    /// the time since its client last told the store so. `None` if the store does not know it:
+    /// the lock's record was deleted.
     pub held_for: Option<Duration>,
     /// The time until its lease ends, unless it is renewed.
     pub remaining: Duration,
@@ -134,6 +137,8 @@ pub struct Waiter {
     pub client: Option<ClientInfo>,
     /// The owner, if one was given.
     pub owner: Option<String>,
+    /// The note, if one was given.
+    pub note: Option<String>,
     /// True if it waits to write.
     pub is_writer: bool,
     /// How much of a semaphore's limit it asks for. 1 for all other locks.

@@ -206,7 +206,7 @@ mod tests {
         let key = LockKey::new(client.to_string()).unwrap();
         let id = RequestId::next(client, &AtomicU64::new(0));
         let (kind, ttl) = (Kind::Mutex, Duration::from_secs(60));
-        let request = Request { key: key.clone(), id, kind, owner: None, ttl };
+        let request = Request { key: key.clone(), id, kind, owner: None, note: None, ttl };
         let _ = store.acquire(&request, None).await.unwrap();
         let info = store.inspect(&key).await.unwrap();
         info.holders[0].client.as_ref().is_some_and(|known| known.id == client)

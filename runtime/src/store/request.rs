@@ -9,6 +9,7 @@ use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use uuid::Uuid;
 
+use super::note::Note;
 use crate::core::error::LockError;
 use crate::core::key::LockKey;
 
@@ -234,6 +235,7 @@ pub(crate) struct RequestSpec {
     pub(crate) key: LockKey,
     pub(crate) kind: Kind,
     pub(crate) owner: Option<Owner>,
+    pub(crate) note: Option<Note>,
 }
 
 impl RequestSpec {
@@ -254,6 +256,8 @@ pub struct Request {
     pub kind: Kind,
     /// The owner, if it has one.
     pub owner: Option<Owner>,
+    /// Why it wants the lock, for people. It decides nothing.
+    pub note: Option<Note>,
     /// How long the lease lasts.
     pub ttl: Duration,
 }

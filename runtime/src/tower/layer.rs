@@ -10,6 +10,7 @@ use http::Response;
 use tower::Layer;
 
 use super::hold::{HoldUntil, OnLost};
+use super::identity::Identify;
 use super::key::RequestKey;
 use super::policy::{Kind, Policy};
 use super::reject::Refusal;
@@ -177,6 +178,7 @@ impl<K: RequestKey + 'static> LockLayer<K> {
             hold_until: HoldUntil::default(),
             on_lost: OnLost::default(),
             weight: None,
+            identify: Identify::default(),
             fails_open: false,
             on_refused: None,
             fixed: OnceLock::new(),

@@ -143,4 +143,48 @@ impl<K> LockLayer<K> {
         self.policy().weight = Some(Arc::new(move |parts| weight(parts).maybe_weight()));
         self
     }
+
+    /// The owner of a request's lease, by a function of its head, which
+    /// [`Locks::inspect`](crate::Locks::inspect) shows: 1 to 128 bytes without control
+    /// characters. By default, and where the function returns `None`, there is none.
+    ///
+    /// Another name is answered with status 400. Under a read-write lock, a request that reads
+    /// also gets in beside a writer of the same owner. So let the owner be a name that you have
+    /// authenticated, and never what a client chooses.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use leasehold::{LockLayer, Locks};
+    ///
+    /// #[derive(Clone)]
+    /// struct User(String); // put there by the layer that authenticates
+    ///
+    /// let import = LockLayer::mutex(&Locks::in_memory(), "import")
+    ///     .owner_by(|parts| parts.extensions.get::<User>().map(|user| user.0.clone()))
+    ///     .note_by(|parts| Some(format!("{} {}", parts.method, parts.uri.path())));
+    /// ```
+    #[must_use]
+    pub fn owner_by<F>(mut self, owner: F) -> Self
+    where
+        F: Fn(&Parts) -> Option<String> + Send + Sync + 'static,
+    {
+        self.policy().identify.owner = Some(Arc::new(owner));
+        self
+    }
+
+    /// A text for people, by a function of the request's head, which
+    /// [`Locks::inspect`](crate::Locks::inspect) shows with the holder or the waiter: a request's
+    /// id, or why. By default, and where the function returns `None`, there is none.
+    ///
+    /// No text is refused: its first 200 bytes are kept, and control characters become spaces.
+    /// Who may read the store can read it.
+    #[must_use]
+    pub fn note_by<F>(mut self, note: F) -> Self
+    where
+        F: Fn(&Parts) -> Option<String> + Send + Sync + 'static,
+    {
+        self.policy().identify.note = Some(Arc::new(note));
+        self
+    }
 }

@@ -11,6 +11,7 @@ use http::request::Parts;
 use super::body::LeaseBody;
 use super::grpc;
 use super::hold::{HoldUntil, OnLost};
+use super::identity::{Identify, Identity};
 use super::key::KeyError;
 use super::reject::Refusal;
 use super::request_lock::{Handle, RequestLock, Share};
@@ -20,7 +21,7 @@ use crate::api::locks::Locks;
 use crate::api::mutex::Mutex;
 use crate::api::rw_lock::RwLock;
 use crate::api::semaphore::Semaphore;
-use crate::core::error::Quiet;
+use crate::core::error::{LockError, Quiet};
 use crate::core::key::LockKey;
 use crate::core::options::Wait;
 use crate::engine::lease::Lease;
@@ -61,6 +62,7 @@ pub(super) struct Policy {
     pub(super) on_lost: OnLost,
     /// `None` is 1 for each request.
     pub(super) weight: Option<Weight>,
+    pub(super) identify: Identify,
     pub(super) fails_open: bool,
     pub(super) on_refused: Option<OnRefused>,
     /// The lock of that one name, once it was needed. A change of an option forgets it.
@@ -68,10 +70,12 @@ pub(super) struct Policy {
 }
 
 impl Policy {
-    /// The lock, if it is the same for all requests and all take as much of it.
+    /// The lock, if it is the same for all requests, and all take as much of it and are
+    /// nobody in particular.
     pub(super) fn fixed(&self) -> Option<&RequestLock> {
-        let name = self.name.as_ref().filter(|_| self.weight.is_none())?;
-        Some(self.fixed.get_or_init(|| self.lock(name.clone())))
+        let name =
+            self.name.as_ref().filter(|_| self.weight.is_none() && self.identify.is_nothing())?;
+        Some(self.fixed.get_or_init(|| self.lock(name.clone(), Identity::default())))
     }
 
     /// How much of the semaphore a request takes.
@@ -88,25 +92,28 @@ impl Policy {
         }
     }
 
-    /// The lock of this name.
-    pub(super) fn lock(&self, key: LockKey) -> RequestLock {
+    /// The lock of this name, for a request.
+    pub(super) fn lock(&self, key: LockKey, Identity { owner, note }: Identity) -> RequestLock {
         let wait = if self.max_waiters() == 0 { Wait::For(Duration::ZERO) } else { self.wait };
-        let name = key.clone();
+        let (name, note) = (key.clone(), note.unwrap_or_default());
         let handle = match self.kind {
             Kind::Mutex => {
-                let mutex = self.locks.mutex(name).wait(wait).max_hold(self.max_hold);
+                let mutex = self.locks.mutex(name).note(note).wait(wait).max_hold(self.max_hold);
+                let mutex = owner.into_iter().fold(mutex, Mutex::owner);
                 let mutex = self.ttl.into_iter().fold(mutex, Mutex::ttl);
                 let mutex = self.once.into_iter().fold(mutex, Mutex::once);
                 Handle::Mutex(mutex.linger(self.linger))
             }
             Kind::Semaphore { limit } => {
-                let semaphore = self.locks.semaphore(name, limit);
+                let semaphore = self.locks.semaphore(name, limit).note(note);
+                let semaphore = owner.into_iter().fold(semaphore, Semaphore::owner);
                 let semaphore = semaphore.wait(wait).max_hold(self.max_hold);
                 let semaphore = self.ttl.into_iter().fold(semaphore, Semaphore::ttl);
                 Handle::Semaphore(semaphore.linger(self.linger))
             }
             Kind::RwLock => {
-                let lock = self.locks.rw_lock(name).wait(wait).max_hold(self.max_hold);
+                let lock = self.locks.rw_lock(name).note(note).wait(wait).max_hold(self.max_hold);
+                let lock = owner.into_iter().fold(lock, RwLock::owner);
                 let lock = self.ttl.into_iter().fold(lock, RwLock::ttl).linger(self.linger);
                 Handle::RwLock(lock)
             }
@@ -134,6 +141,12 @@ impl Policy {
     pub(super) fn judge(&self, denied: Denied) -> Result<(), Refusal> {
         let is_semaphore = matches!(self.kind, Kind::Semaphore { .. });
         let error = match denied {
+            // The request says who owns its lease.
+            Denied::Because(LockError::InvalidOption { option: "owner", problem })
+                if self.identify.owner.is_some() =>
+            {
+                return Err(Refusal::NoOwner(KeyError::new(problem)));
+            }
             Denied::Because(error) => error,
             Denied::Crowded(key) => return Err(Refusal::crowded(key, is_semaphore)),
         };

@@ -38,6 +38,8 @@ pub enum Refusal {
     /// The request does not say how much of the semaphore it takes, or asks for none of it,
     /// or for more than its limit.
     NoWeight(KeyError),
+    /// The owner that the request gives is no name.
+    NoOwner(KeyError),
     /// Another request holds the mutex, or holds the read-write lock in a mode that
     /// excludes this one.
     Held(LockError),
@@ -94,7 +96,7 @@ impl Refusal {
     #[must_use]
     pub fn status(&self) -> StatusCode {
         match self {
-            Self::NoKey(_) | Self::NoWeight(_) => StatusCode::BAD_REQUEST,
+            Self::NoKey(_) | Self::NoWeight(_) | Self::NoOwner(_) => StatusCode::BAD_REQUEST,
             Self::Held(_) | Self::Done(_) => StatusCode::CONFLICT,
             Self::Full(_) => StatusCode::TOO_MANY_REQUESTS,
             Self::Crowded { status, .. } => *status,
@@ -123,6 +125,7 @@ impl Refusal {
             }
             Self::NoKey(_)
             | Self::NoWeight(_)
+            | Self::NoOwner(_)
             | Self::Done(_)
             | Self::Lost(_)
             | Self::Misconfigured(_) => None,
@@ -148,6 +151,9 @@ impl Refusal {
             Self::NoWeight(error) => {
                 return format!("The request does not say how much it takes: {error}.");
             }
+            Self::NoOwner(error) => {
+                return format!("The request gives no name that can own a lock: {error}.");
+            }
             Self::Done(_) => "The work of this request was done before.",
             Self::Held(_) => "Another request holds the lock that this one needs.",
             Self::Full(_) => "As many requests as are allowed at a time are running.",
@@ -171,6 +177,9 @@ impl Refusal {
             Self::NoKey(error) => tracing::debug!(%error, "a request does not say what to lock"),
             Self::NoWeight(error) => {
                 tracing::debug!(%error, "a request does not say how much it takes");
+            }
+            Self::NoOwner(error) => {
+                tracing::debug!(%error, "a request gives no name that can own a lock");
             }
             Self::Held(error) | Self::Done(error) | Self::Full(error) => {
                 tracing::debug!(%error, "a request is refused");

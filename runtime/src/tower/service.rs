@@ -15,6 +15,7 @@ use tower::Service;
 use super::body::LeaseBody;
 use super::future::ResponseFuture;
 use super::grpc::is_grpc;
+use super::identity::Identity;
 use super::key::RequestKey;
 use super::policy::Policy;
 use super::reject::Refusal;
@@ -72,8 +73,8 @@ where
         let asked = asked(&**key, policy, &mut parts);
         let request = Request::from_parts(parts, body);
         match asked {
-            Ok(Some((key, weight))) => {
-                let lock = Cow::Owned(policy.lock(key));
+            Ok(Some((key, weight, identity))) => {
+                let lock = Cow::Owned(policy.lock(key, identity));
                 call_under(inner, policy, is_grpc, lock, weight, request)
             }
             Ok(None) => ResponseFuture::unlocked(policy.clone(), is_grpc, inner.call(request)),
@@ -86,17 +87,17 @@ where
     }
 }
 
-/// The lock that a request needs, and how much of it.
+/// The lock that a request needs, how much of it, and who it is.
 fn asked<K: RequestKey>(
     key: &K,
     policy: &Policy,
     parts: &mut Parts,
-) -> Result<Option<(LockKey, u32)>, Refusal> {
+) -> Result<Option<(LockKey, u32, Identity)>, Refusal> {
     let Some(key) = key.lock_key(parts).map_err(Refusal::NoKey)? else {
         return Ok(None);
     };
     let weight = policy.weight(parts).map_err(Refusal::NoWeight)?;
-    Ok(Some((key, weight)))
+    Ok(Some((key, weight, policy.identify.read(parts))))
 }
 
 /// Calls a service under a lock.

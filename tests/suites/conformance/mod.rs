@@ -10,6 +10,7 @@ mod force;
 mod lease_set;
 mod linger;
 mod multi_atomic;
+mod notes;
 mod offers;
 mod once;
 mod operator;
@@ -49,6 +50,7 @@ macro_rules! conformance {
         super::force::cases!(crate::conformance::case);
         super::lease_set::cases!(crate::conformance::case);
         super::multi_atomic::cases!(crate::conformance::case);
+        super::notes::cases!(crate::conformance::case);
         super::offers::cases!(crate::conformance::case);
         super::once::cases!(crate::conformance::case);
         super::operator::cases!(crate::conformance::case);

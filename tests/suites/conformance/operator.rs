@@ -30,6 +30,7 @@ macro_rules! cases {
             readers_and_a_writer_are_shown,
             holds_are_shown,
             waiters_are_shown_in_order,
+            permits_and_readers_show_since_when,
             the_list_of_holders_is_bounded,
         }
     };
@@ -237,7 +238,8 @@ pub(super) async fn permits_are_shown(backend: &impl Backend) {
     let weights: Vec<_> = shown.holders.iter().map(|holder| holder.weight).collect();
     assert_eq!(weights, [3, 1], "by when they end");
     for holder in &shown.holders {
-        assert!(holder.fence.is_none() && holder.held_for.is_none() && holder.client.is_none());
+        assert!(holder.fence.is_none() && holder.client.is_none());
+        assert!(holder.held_for.is_some_and(|time| (SHORT..LONG).contains(&time)), "{holder:?}");
     }
     assert!(shown.holders[1].remaining > LONG, "{shown:?}");
 }
@@ -253,7 +255,7 @@ pub(super) async fn readers_and_a_writer_are_shown(backend: &impl Backend) {
     let [read, write] = &shown.holders[..] else { panic!("{shown:?}") };
     assert_eq!((read.is_writer, read.fence), (false, None));
     assert_eq!((write.is_writer, write.fence.map(u64::from)), (true, Some(token)));
-    assert!(write.held_for.is_some() && read.held_for.is_none());
+    assert!(write.held_for.is_some() && read.held_for.is_some());
     assert!(shown.holders.iter().all(|holder| holder.owner.as_deref() == Some("me")));
 }
 
@@ -301,4 +303,36 @@ pub(super) async fn the_list_of_holders_is_bounded(backend: &impl Backend) {
     assert_eq!((shown.held, shown.waiting), (70, 70));
     assert_eq!((shown.holders.len(), shown.waiters.len()), (64, 64));
     assert!(shown.waiters.iter().all(|waiter| waiter.is_writer));
+}
+
+pub(super) async fn permits_and_readers_show_since_when(backend: &impl Backend) {
+    for kind in [Kind::Semaphore { limit: 3, weight: 1 }, Kind::Read] {
+        let (client, other) = (Client::new(), Client::new());
+        let (early, late) = (client.request(kind, LONG), other.request(kind, LONG * 2));
+        granted(backend, &early).await;
+        backend.pass(SHORT).await;
+        // Neither a renewal nor a late copy begins it anew.
+        assert_eq!(renewed(backend, &early).await, Renewal::Renewed);
+        granted(backend, &early).await;
+        granted(backend, &late).await;
+        let since = |info: LockInfo| -> Vec<_> {
+            let holders = info.holders.into_iter();
+            holders.map(|holder| holder.held_for.expect("it is known")).collect()
+        };
+        let both = since(inspected(backend).await);
+        assert!(both[0] >= SHORT && both[0] - both[1] >= SHORT, "{kind:?}: {both:?}");
+        let _ = released(backend, &early).await;
+        backend.pass(SHORT).await;
+        let left = since(inspected(backend).await);
+        assert!(left.len() == 1 && left[0] >= both[1] + SHORT, "{kind:?}: {left:?}");
+        // Who comes back begins anew.
+        let again = client.request(kind, LONG);
+        granted(backend, &again).await;
+        let both = since(inspected(backend).await);
+        assert!(both[1] >= both[0] + SHORT, "{kind:?}: {both:?}");
+        for request in [&late, &again] {
+            let _ = released(backend, request).await;
+        }
+        assert_eq!(inspected(backend).await.held, 0, "{kind:?}");
+    }
 }

@@ -178,6 +178,7 @@ impl Likeness {
         is_fence_alike
             && memory.client == redis.client
             && memory.owner == redis.owner
+            && memory.note == redis.note
             && (memory.is_writer, memory.weight) == (redis.is_writer, redis.weight)
             && (self.is_set_back
                 || self.repaired.contains(name)
@@ -200,6 +201,7 @@ impl Likeness {
 fn are_waiters_alike(memory: &Waiter, redis: &Waiter) -> bool {
     memory.client == redis.client
         && memory.owner == redis.owner
+        && memory.note == redis.note
         && (memory.is_writer, memory.weight) == (redis.is_writer, redis.weight)
         && is_same(memory.waiting_for, redis.waiting_for)
 }

@@ -5,7 +5,7 @@ mod offers;
 mod repairs;
 mod votes;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use leasehold::LockKey;
 use leasehold::store::{Adoption, Attempt, Ended, Forced, Renewal, Request};
@@ -348,7 +348,7 @@ impl Lock {
         let owner = record.get(87..).unwrap_or("short");
         let may_linger = record.starts_with("MH");
         let owner = owner.strip_prefix(['~', '!']).filter(|_| may_linger).unwrap_or(owner);
-        let may_be_owned = ["MH", "MO"].contains(&&record[..2]) && owner.starts_with('@');
+        let may_be_owned = ["MH", "MO"].contains(&&record[..2]) && owner.starts_with(['@', '\n']);
         ensure(owner.is_empty() || may_be_owned, || format!("{record} has an end"))?;
         let states = ["MH", "MO", "MK", "MF", "EH", "EF", "SH", "SF", "RH", "RF"];
         ensure(states.contains(&&record[..2]), || record.clone())?;
@@ -390,7 +390,13 @@ impl Lock {
         counts.retain(|_, count| *count != 0);
         let noted = self.counts().filter(|(member, end)| member != "!" || *end < live);
         let noted: HashMap<_, _> = noted.cloned().collect();
-        ensure(counts == noted, || format!("{counts:?} are there, {noted:?} is noted"))
+        ensure(counts == noted, || format!("{counts:?} are there, {noted:?} is noted"))?;
+        // Since when each permit and reader is held, and nobody else.
+        let unfenced = self.members().filter(|(_, how, _)| how.kind != 'E' && !how.is_writer);
+        let unfenced: HashSet<_> = unfenced.map(|(id, ..)| id).collect();
+        let since: HashSet<_> =
+            self.holders.iter().filter_map(|(member, _)| member.strip_prefix('^')).collect();
+        ensure(unfenced == since, || format!("{unfenced:?} are there, {since:?} say since when"))
     }
 
     /// Checks that the first waiter has to wait.

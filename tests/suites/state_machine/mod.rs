@@ -24,7 +24,7 @@ use leasehold::LockKey;
 use leasehold::store::memory::{Clock, MemoryStore};
 use leasehold::store::redis::{RedisStore, Settings};
 use leasehold::store::{
-    Attempt, ClientId, Kind, Owner, QueuePosition, Request, RequestId, Stamp, Store, Waiting,
+    Attempt, ClientId, Kind, Note, Owner, QueuePosition, Request, RequestId, Stamp, Store, Waiting,
 };
 use leasehold_tests::server::Server;
 use leasehold_tests::skew::micros;
@@ -50,6 +50,9 @@ const LONG: Duration = Duration::from_secs(300);
 /// More requests than one command goes through, and their TTL.
 const CROWD: usize = 70;
 const SHORT: Duration = Duration::from_secs(1);
+
+/// A note that looks like the fields around it.
+const NOTE: &str = "why @x :2 e~!+ w";
 
 const CASES: u32 = 100;
 
@@ -196,7 +199,8 @@ impl<'a> Run<'a> {
     fn request(&self, slot: &Slot, client: ClientId) -> Request {
         let id = RequestId::next(client, &self.counter);
         let (key, kind) = (LockKey::new(NAMES[slot.name]).unwrap(), slot.kind);
-        Request { key, id, kind, owner: slot.owner.map(owner), ttl: slot.ttl }
+        let note = Note::new(NOTE).filter(|_| slot.has_note);
+        Request { key, id, kind, owner: slot.owner.map(owner), note, ttl: slot.ttl }
     }
 
     fn pass(&mut self, time: Duration) {
@@ -325,6 +329,8 @@ impl<'a> Run<'a> {
         self.actors[who].adopts = true;
         let request = &mut self.actors[who].request;
         request.key = from.key.clone();
+        // A ticket brings its note along.
+        request.note.clone_from(&from.note);
         if matches!(ticket, step::Ticket::Wrong) {
             // A mutex keeps its owner through every adoption.
             if request.kind.is_mutex() && from.kind.is_mutex() {

@@ -26,6 +26,7 @@ pub(super) struct Slot {
     pub(super) name: usize,
     pub(super) kind: Kind,
     pub(super) owner: Option<usize>,
+    pub(super) has_note: bool,
     pub(super) ttl: Duration,
 }
 
@@ -181,7 +182,7 @@ fn slots(sort: BoxedStrategy<Sort>, has_once: f64) -> impl Strategy<Value = Vec<
         vec(slot(if is_one { 1 } else { NAMES.len() }, sort.clone(), sorts, has_once), SLOTS)
     });
     let pair = seconds(&[10, 15]).prop_map(|ttl| {
-        let slot = move |name| Slot { name, kind: Kind::Mutex, owner: None, ttl };
+        let slot = move |name| Slot { name, kind: Kind::Mutex, owner: None, has_note: false, ttl };
         [0, 1].map(slot)
     });
     (slots, pair).prop_map(|(slots, pair)| [slots, pair.into()].concat())
@@ -215,9 +216,15 @@ fn slot(
         prop::bool::weighted(0.4),
         prop::bool::weighted(has_once),
     );
-    let who = (owner, is_owned, is_writer, is_once);
+    let who = (owner, is_owned, is_writer, is_once, prop::bool::weighted(0.3));
     (0..names, unusual, permit, who, seconds(&[10, 15, 40])).prop_map(
-        move |(name, unusual, (limit, weight), (owner, is_owned, is_writer, is_once), ttl)| {
+        move |(
+            name,
+            unusual,
+            (limit, weight),
+            (owner, is_owned, is_writer, is_once, has_note),
+            ttl,
+        )| {
             let kind = match unusual.unwrap_or(sorts[name]) {
                 Sort::Mutex if is_once => Kind::Once(Once::For(DONE)),
                 Sort::Mutex => Kind::Mutex,
@@ -227,7 +234,7 @@ fn slot(
                 Sort::Rw => Kind::Read,
             };
             let owner = (is_owned || kind == Kind::Reentrant).then_some(owner);
-            Slot { name, kind, owner, ttl }
+            Slot { name, kind, owner, has_note, ttl }
         },
     )
 }

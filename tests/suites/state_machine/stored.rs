@@ -61,6 +61,7 @@ impl<'a> How<'a> {
 
     /// The suffix of a holder's id.
     pub(super) fn read(kind: &str, how: &'a str) -> Self {
+        let (how, _note) = how.split_once('\n').unwrap_or((how, ""));
         let (how, owner) = how.split_once('@').map_or((how, None), |(how, it)| (how, Some(it)));
         let weight = how.strip_prefix(':').map_or(1, |weight| weight.parse().expect("a weight"));
         let kind = kind.chars().next().expect("a kind");
@@ -120,7 +121,8 @@ impl Lock {
 
     pub(super) fn members(&self) -> impl Iterator<Item = (&str, How<'_>, i64)> {
         let kind = self.record.as_deref().unwrap_or("?");
-        let is_holder = |(member, _): &&(String, i64)| !member.starts_with(['+', '@', '!', '~']);
+        let is_holder =
+            |(member, _): &&(String, i64)| !member.starts_with(['+', '@', '!', '~', '^']);
         let members = self.holders.iter().filter(is_holder);
         members.map(move |(member, end)| (&member[..34], How::read(kind, &member[34..]), *end))
     }

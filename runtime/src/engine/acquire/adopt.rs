@@ -57,6 +57,7 @@ impl Adopting {
             id: client.next_request(),
             kind: ticket.kind,
             owner: ticket.owner.clone(),
+            note: ticket.note.clone(),
             ttl: ticket.options.first_ttl(),
         };
         Self { in_flight: InFlight::new(client), ticket, request }

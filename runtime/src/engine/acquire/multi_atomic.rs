@@ -27,6 +27,7 @@ impl AtomicAcquire {
             id: shared.client.next_request(),
             kind: Kind::Mutex,
             owner: None,
+            note: None,
             ttl: options.first_ttl(),
         };
         let requests = keys.iter().map(request).collect();

@@ -190,5 +190,5 @@ impl OrderedAcquire<'_> {
 }
 
 fn spec(key: &LockKey) -> RequestSpec {
-    RequestSpec { key: key.clone(), kind: Kind::Mutex, owner: None }
+    RequestSpec { key: key.clone(), kind: Kind::Mutex, owner: None, note: None }
 }

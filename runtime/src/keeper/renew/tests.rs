@@ -22,7 +22,7 @@ async fn a_short_lease_does_not_wait_for_the_others_answers() {
     for (name, ttl) in [("long", 30_000), ("short", 100), ("also long", 30_000)] {
         let id = RequestId::next(ClientId::random(), &AtomicU64::new(0));
         let (key, ttl) = (LockKey::new(name).unwrap(), Duration::from_millis(ttl));
-        let request = Request { key, id, kind: Kind::Mutex, owner: None, ttl };
+        let request = Request { key, id, kind: Kind::Mutex, owner: None, note: None, ttl };
         let _ = store.acquire(&request, None).await.unwrap();
         let (times, options) = (GrantTimes::by_command(store.now(), ttl), Options::default());
         let local =

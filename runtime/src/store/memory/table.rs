@@ -195,6 +195,7 @@ mod tests {
             id: RequestId::next(client, &COUNTER),
             kind: Kind::Mutex,
             owner: None,
+            note: None,
             ttl: SECOND,
         }
     }

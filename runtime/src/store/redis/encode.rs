@@ -77,7 +77,7 @@ impl Encoder {
             }
         };
         if request.kind.is_mutex() {
-            command = command.arg(owner_suffix(request.owner.as_ref()));
+            command = command.arg(suffix(request));
         }
         let command = command.arg(&*self.channel(&request.key));
         match request.kind {
@@ -174,7 +174,7 @@ impl Encoder {
         let is_mutex = request.kind.is_mutex();
         let script = if is_mutex { &script::MUTEX_REPAIR } else { &script::RW_REPAIR };
         let command = self.of(request, &[script; 4]).number(token).millis(lasts);
-        if is_mutex { command.arg(owner_suffix(request.owner.as_ref())) } else { command }
+        if is_mutex { command.arg(suffix(request)) } else { command }
     }
 
     /// The key of a client's description of itself.
@@ -189,7 +189,7 @@ fn holder(request: &Request) -> Cow<'_, [u8]> {
     let mut how = match request.kind {
         Kind::Mutex | Kind::Once(_) => return Cow::Borrowed(request.id.as_bytes()),
         Kind::Semaphore { weight, .. } if weight > 1 => format!(":{weight}"),
-        Kind::Semaphore { .. } if request.owner.is_none() => {
+        Kind::Semaphore { .. } if request.owner.is_none() && request.note.is_none() => {
             return Cow::Borrowed(request.id.as_bytes());
         }
         Kind::Semaphore { .. } => String::new(),
@@ -197,8 +197,18 @@ fn holder(request: &Request) -> Cow<'_, [u8]> {
         Kind::Read => "r".to_owned(),
         Kind::Write => "w".to_owned(),
     };
-    how += &owner_suffix(request.owner.as_ref());
+    how += &suffix(request);
     Cow::Owned([request.id.as_bytes(), how.as_bytes()].concat())
+}
+
+/// The owner and the note at the end of a holder's name. Neither has a line's end in it.
+fn suffix(request: &Request) -> String {
+    let mut suffix = owner_suffix(request.owner.as_ref());
+    if let Some(note) = &request.note {
+        suffix.push('\n');
+        suffix.push_str(note.text());
+    }
+    suffix
 }
 
 /// The owner at the end of a holder's name.

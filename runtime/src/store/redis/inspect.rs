@@ -85,6 +85,8 @@ struct Inspection {
     waiting: u64,
     /// Each with its position in the queue, in the server's microseconds.
     waiters: Vec<(Member, u64)>,
+    /// Since when each holder has held the lock, in the server's milliseconds.
+    since: Vec<Option<u64>>,
     /// The clients that may keep a lease without using it, each after its mark.
     marks: Vec<Vec<u8>>,
 }
@@ -95,18 +97,21 @@ struct Member {
     weight: u32,
     is_writer: bool,
     owner: Option<String>,
+    note: Option<String>,
 }
 
 impl Member {
     /// Reads how a request holds; see `lua/include/holders.lua`.
     fn new(id: RequestId, how: &[u8]) -> Self {
         let how = String::from_utf8_lossy(how);
-        let (how, owner) = match how.split_once('@') {
-            Some((how, owner)) => (how, Some(owner.to_owned())),
-            None => (&*how, None),
+        let split = |text: &'_ str, at| match text.split_once(at) {
+            Some((before, after)) => (before.to_owned(), Some(after.to_owned())),
+            None => (text.to_owned(), None),
         };
+        let (how, note) = split(&how, '\n');
+        let (how, owner) = split(&how, '@');
         let weight = how.strip_prefix(':').and_then(|weight| weight.parse().ok()).unwrap_or(1);
-        Self { id, weight, is_writer: how == "w", owner }
+        Self { id, weight, is_writer: how == "w", owner, note }
     }
 
     fn read(member: &[u8]) -> Option<Self> {
@@ -150,7 +155,8 @@ impl<'a> Record<'a> {
 
 impl Inspection {
     fn read(answer: &Value) -> Option<Self> {
-        let [now, record, left, held, holders, waiting, waiters, fields, marks] = array(answer)
+        let [now, record, left, held, holders, waiting, waiters, fields, marks, since] =
+            array(answer)
         else {
             return None;
         };
@@ -159,6 +165,7 @@ impl Inspection {
             let Value::BulkString(member) = &pair[0] else { return None };
             Some((Member::read(member)?, number(&pair[1])?))
         });
+        let since = array(since).iter().map(|since| text(since).strip_prefix('-')?.parse().ok());
         let waiters = array(waiters).chunks_exact(2).zip(array(fields)).map(|(pair, fields)| {
             let (Value::BulkString(id), Value::BulkString(fields)) = (&pair[0], fields) else {
                 return None;
@@ -176,6 +183,7 @@ impl Inspection {
             holders: holders.collect::<Option<_>>()?,
             waiting: number(waiting)?,
             waiters: waiters.collect::<Option<_>>()?,
+            since: since.collect(),
             marks: array(marks).iter().filter_map(bytes).collect(),
         })
     }
@@ -203,6 +211,7 @@ impl Inspection {
         let waiters = self.waiters.iter().map(|(member, position)| Waiter {
             client: client(member.id),
             owner: member.owner.clone(),
+            note: member.note.clone(),
             is_writer: member.is_writer,
             weight: member.weight,
             waiting_for: Duration::from_micros(self.now.saturating_sub(*position)),
@@ -220,25 +229,31 @@ impl Inspection {
         let may_be_idle = |id: RequestId| {
             mutex_lingers || marks.iter().any(|mark| mark[1..] == *id.client().as_bytes())
         };
+        let millis_since =
+            |since: u64| Duration::from_millis((self.now / 1000).saturating_sub(since));
         // A lock that lost its record has lost its token too.
         let has_token = |is_fenced| is_fenced && record.token > 0;
-        let holder = |member: Member, remaining, is_fenced: bool| Holder {
+        let holder = |member: Member, remaining, is_fenced: bool, since: Option<u64>| Holder {
             client: client(member.id),
             owner: member.owner,
+            note: member.note,
             is_writer: member.is_writer,
             weight: member.weight,
             fence: has_token(is_fenced).then(|| Fence::new(record.token)),
-            held_for: has_token(is_fenced).then_some(since_grant),
+            held_for: match since {
+                Some(since) => Some(millis_since(since)),
+                None => has_token(is_fenced).then_some(since_grant),
+            },
             remaining,
             may_be_idle: may_be_idle(member.id),
         };
-        let mutex = self.mutex_holder().map(|member| holder(member, self.left, true));
+        let mutex = self.mutex_holder().map(|member| holder(member, self.left, true, None));
         let kept = (record.state == b'K').then_some(self.left);
         let is_owned = kind == LockKind::ReentrantMutex;
-        let others = self.holders.into_iter().map(|(member, deadline)| {
+        let others = self.holders.into_iter().zip(self.since).map(|((member, deadline), since)| {
             let remaining = Duration::from_millis(deadline.saturating_sub(self.now / 1000));
             let is_fenced = is_owned || member.is_writer;
-            holder(member, remaining, is_fenced)
+            holder(member, remaining, is_fenced, since)
         });
         let held = self.held + u64::from(mutex.is_some());
         let holders = mutex.into_iter().chain(others).collect();

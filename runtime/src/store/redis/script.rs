@@ -194,7 +194,7 @@ scripts! {
     RW_ADOPT = "multi_holder/adopt" frees
         ["record", "token", "fields", "remains", "holder", "holders", "rule_rw", "adopt"]
         (lock, holders; holder, from, ttl_ms);
-    LOCK_INSPECT = "lock/inspect" reads ["record", "token", "fields", "remains"] (lock, holders, queue, waiters; most);
+    LOCK_INSPECT = "lock/inspect" reads ["record", "token", "fields", "remains", "holder"] (lock, holders, queue, waiters; most);
     LOCK_IS_HELD_BY = "lock/is_held_by" frees ["record", "token", "fields", "holder", "holders"] (lock, holders; owner);
     LOCK_FORCE_RELEASE = "lock/force_release" frees ["record", "token", "fields", "remains", "queue", "tell"]
         (lock, holders, queue, waiters, forced; wake);

@@ -1,17 +1,18 @@
 //! A request's demand on a lock. A holder keeps the demand that it was granted with.
 
-use crate::store::{Kind, LockKind, Owner, Request};
+use crate::store::{Kind, LockKind, Note, Owner, Request};
 
-/// The kind and the owner of a request, of a waiter or of a holder.
+/// The kind, the owner and the note of a request, of a waiter or of a holder.
 #[derive(Clone, Debug)]
 pub(super) struct Demand {
     pub(super) kind: Kind,
     pub(super) owner: Option<Owner>,
+    pub(super) note: Option<Note>,
 }
 
 impl Demand {
     pub(super) fn of(request: &Request) -> Self {
-        Self { kind: request.kind, owner: request.owner.clone() }
+        Self { kind: request.kind, owner: request.owner.clone(), note: request.note.clone() }
     }
 
     /// The kind of lock that it is for.
@@ -35,9 +36,10 @@ impl Demand {
         self.kind == Kind::Write
     }
 
-    /// Returns true if another demand on the same lock takes as much, for the same owner.
+    /// Returns true if another demand on the same lock takes as much, for the same owner and with
+    /// the same note.
     pub(super) fn is_like(&self, other: &Self) -> bool {
-        (self.weight(), self.is_writer(), &self.owner)
-            == (other.weight(), other.is_writer(), &other.owner)
+        (self.weight(), self.is_writer(), &self.owner, &self.note)
+            == (other.weight(), other.is_writer(), &other.owner, &other.note)
     }
 }

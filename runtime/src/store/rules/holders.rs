@@ -28,6 +28,7 @@ pub(super) struct Holders {
 #[derive(Clone, Debug)]
 pub(super) struct Holder {
     pub(super) deadline: Time,
+    pub(super) since: Time,
     pub(super) how: Demand,
 }
 
@@ -80,7 +81,8 @@ impl Holders {
     }
 
     /// Adds a holder, or gives it a new deadline. Returns when the last holder's lease ends.
-    pub(super) fn put_in(&mut self, id: RequestId, how: Demand, deadline: Time) -> Time {
+    pub(super) fn put_in(&mut self, id: RequestId, how: Demand, deadline: Time, now: Time) -> Time {
+        let since = self.by_id.get(&id).map_or(now, |holder| holder.since);
         let until = self.until.map_or(deadline, |until| until.max(deadline));
         self.take_out(id);
         self.weight += u64::from(how.weight());
@@ -91,13 +93,13 @@ impl Holders {
             self.written_until = Some(deadline);
         }
         self.by_deadline.insert((deadline, id));
-        self.by_id.insert(id, Holder { deadline, how });
+        self.by_id.insert(id, Holder { deadline, since, how });
         self.until = Some(until);
         until
     }
 
     pub(super) fn take_out(&mut self, id: RequestId) {
-        let Some(Holder { deadline, how }) = self.by_id.remove(&id) else { return };
+        let Some(Holder { deadline, how, .. }) = self.by_id.remove(&id) else { return };
         self.by_deadline.remove(&(deadline, id));
         self.weight -= u64::from(how.weight());
         if let Some(owner) = how.owner.as_ref()
@@ -168,7 +170,7 @@ impl Holders {
     pub(super) fn extend(&mut self, id: RequestId, deadline: Time, now: Time) -> Option<Time> {
         let holder = self.by_id.get(&id).filter(|holder| holder.deadline > now)?;
         let how = holder.how.clone();
-        Some(self.put_in(id, how, deadline))
+        Some(self.put_in(id, how, deadline, now))
     }
 
     /// Empties the set, and keeps its room: the next holder comes soon.

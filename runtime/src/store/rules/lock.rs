@@ -82,6 +82,7 @@ pub(in crate::store) fn inspect(
     let waiters = lock.queue.waiters().map(|(id, waiter)| Waiter {
         client: client(id),
         owner: name(&waiter.demand),
+        note: note(&waiter.demand),
         is_writer: waiter.demand.is_writer(),
         weight: waiter.demand.weight(),
         waiting_for: now - Time::of(waiter.position),
@@ -94,23 +95,31 @@ pub(in crate::store) fn inspect(
         Status::One { mark, .. } => *mark != Mark::None,
         _ => lock.holders.marks.contains_key(&id.client()),
     };
-    let holder = |id: RequestId, how: &Demand, until: Time| {
+    let holder = |id: RequestId, how: &Demand, until: Time, since: Option<Time>| {
         let token = how.kind.is_fenced().then_some(record.token);
         Holder {
             client: client(id),
             owner: name(how),
+            note: note(how),
             is_writer: how.is_writer(),
             weight: how.weight(),
             fence: token.map(|token| Fence::new(token.number)),
-            held_for: token.and_then(|token| token.since).map(|since| now - since),
+            held_for: match token {
+                Some(token) => token.since,
+                None => since,
+            }
+            .map(|since| now - since),
             remaining: until - now,
             may_be_idle: is_marked(id),
         }
     };
     let (holders, held) = match &record.status {
-        Status::One { id, how, .. } => (vec![holder(*id, how, record.until)], 1),
+        Status::One { id, how, .. } => (vec![holder(*id, how, record.until, None)], 1),
         Status::Many => {
-            let holders = lock.holders.live(now).map(|(id, is)| holder(id, &is.how, is.deadline));
+            let holders = lock
+                .holders
+                .live(now)
+                .map(|(id, is)| holder(id, &is.how, is.deadline, Some(is.since)));
             (holders.take(MOST).collect(), count(lock.holders.live(now)))
         }
         Status::Free | Status::Kept { .. } => (Vec::new(), 0),
@@ -132,6 +141,10 @@ pub(in crate::store) fn is_held_by(lock: &mut LockState, owner: &Owner, now: Tim
 
 fn name(demand: &Demand) -> Option<String> {
     demand.owner.as_ref().map(|owner| owner.name().to_owned())
+}
+
+fn note(demand: &Demand) -> Option<String> {
+    demand.note.as_ref().map(|note| note.text().to_owned())
 }
 
 fn count(of: impl Iterator) -> u64 {

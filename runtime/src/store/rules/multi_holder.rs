@@ -84,7 +84,7 @@ pub(super) fn adopt(
         record.ended = Some(from);
     }
     let own = lock.holders.fence(id, &how, &mut record.token, context);
-    let until = lock.holders.put_in(id, how, now + request.ttl);
+    let until = lock.holders.put_in(id, how, now + request.ttl, now);
     // The former lease may have been the last to end.
     record.until = lock.holders.settle(now).unwrap_or(until);
     record.status = Status::Many;
@@ -175,7 +175,7 @@ fn let_in(lock: &mut LockState, request: &Request, context: &mut Context<'_>) ->
     lock.queue.leave(request.id);
     let (kind, mut token) = (how.lock(), lock.token());
     let own = lock.holders.fence(request.id, &how, &mut token, context);
-    let until = lock.holders.put_in(request.id, how, context.now + request.ttl);
+    let until = lock.holders.put_in(request.id, how, context.now + request.ttl, context.now);
     let until = until.max(context.clock_reaches(token));
     let (status, ended) = (Status::Many, lock.ended());
     lock.record = Some(Record { kind, status, token, may_have_waiters, ended, until });
@@ -205,7 +205,7 @@ fn line_up(
     // All waiters were dead.
     if is_alone && lock.holders.fits(&demand, now) {
         served.mine = Some(lock.holders.fence(id, &demand, &mut token, context));
-        lock.holders.put_in(id, demand.clone(), now + request.ttl);
+        lock.holders.put_in(id, demand.clone(), now + request.ttl, now);
     }
     match &mut lock.record {
         Some(record) if served.mine.is_none() && served.offers.is_empty() => {

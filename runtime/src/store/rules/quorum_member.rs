@@ -82,7 +82,7 @@ pub(in crate::store) fn repair(
     if is_mutex {
         status = Status::One { id, how, is_offer: false, mark: Mark::None };
     } else {
-        until = lock.holders.put_in(id, how, until).max(context.clock_reaches(token));
+        until = lock.holders.put_in(id, how, until, now).max(context.clock_reaches(token));
     }
     let (may_have_waiters, ended) = (!lock.queue.is_empty(), lock.ended());
     lock.record = Some(Record { kind, status, token, may_have_waiters, ended, until });

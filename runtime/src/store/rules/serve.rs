@@ -51,7 +51,7 @@ pub(super) fn serve(
             served.offers.push((first, waiter.clone(), own));
             waiter.offer_ends(now)
         };
-        lock.holders.put_in(first, waiter.demand, deadline);
+        lock.holders.put_in(first, waiter.demand, deadline, now);
     }
     served
 }

@@ -31,7 +31,8 @@ impl Bench {
 
     fn request(&self, client: ClientId, kind: Kind, owner: Option<&str>) -> Request {
         let (key, id) = (LockKey::new("a").unwrap(), RequestId::next(client, &self.counter));
-        Request { key, id, kind, owner: owner.map(|name| Owner::new(name).unwrap()), ttl: TTL }
+        let owner = owner.map(|name| Owner::new(name).unwrap());
+        Request { key, id, kind, owner, note: None, ttl: TTL }
     }
 
     /// A request of a client of its own.
