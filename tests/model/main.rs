@@ -7,12 +7,12 @@
 //! that the rule is needed, and that the model can see it. The same test checks that the design
 //! holds within the same bounds.
 //!
-//! **Time** has no length. A window (of a lease, an offer or a heartbeat) ends at the server at
-//! any moment. Then it is over for the client too, because its clock began the window before the
-//! server's. An offer may end before its waiter's heartbeat, and its hint says by how much. A
-//! client that does not look at its clock stands for a paused client: it goes on, and the fence
-//! stops it. The model assumes that clocks run at one rate, and that no command brings the end
-//! of a window forward.
+//! **Time** has no length, except in [once]. A window (of a lease, an offer or a heartbeat) ends at
+//! the server at any moment. Then it is over for the client too, because its clock began the window
+//! before the server's. An offer may end before its waiter's heartbeat, and its hint says by how
+//! much. A client that does not look at its clock stands for a paused client: it goes on, and the
+//! fence stops it. The model assumes that clocks run at one rate, and that no command brings the
+//! end of a window forward.
 //!
 //! **The network** is one connection for each client, which keeps the order, and the keeper's
 //! renewals, which run at any time. Answers, commands and hints get lost. Hints arrive at any
@@ -31,5 +31,6 @@ mod holders;
 mod lingering;
 mod messages;
 mod mutex;
+mod once;
 mod queue;
 mod tickets;
