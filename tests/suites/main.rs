@@ -8,6 +8,8 @@ mod conformance;
 mod deployments;
 mod docs;
 #[cfg(feature = "servers")]
+mod examples;
+#[cfg(feature = "servers")]
 mod failover;
 mod faults;
 #[cfg(feature = "servers")]

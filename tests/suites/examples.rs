@@ -1,0 +1,61 @@
+//! Examples of work that succeeds once, each as processes on one server.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use leasehold_tests::process::{Process, example};
+use leasehold_tests::server::Server;
+
+fn start(name: &str, server: &Server) -> Process {
+    Process::start(example(name).env("REDIS_URL", server.url()))
+}
+
+/// How often each line was printed.
+fn counted(lines: impl IntoIterator<Item = String>) -> BTreeMap<String, usize> {
+    let mut all = BTreeMap::new();
+    for line in lines {
+        *all.entry(line).or_default() += 1;
+    }
+    all
+}
+
+/// Two servers run the job at the same times, for ten seconds. Each tick that was due has one
+/// report, whichever of them sent it, and the store has its mark.
+#[tokio::test]
+async fn a_cron_job_sends_one_report_for_each_tick() {
+    let server = Server::start();
+    let mut processes = [start("cron_job", &server), start("cron_job", &server)];
+    let reports = counted(processes.iter_mut().flat_map(Process::rest));
+    assert!(processes.iter_mut().all(Process::is_success));
+
+    assert!(reports.values().all(|&count| count == 1), "{reports:?}");
+    let tick = |line: &String| {
+        let tick = line.strip_prefix("report ").and_then(|it| it.strip_suffix(" is sent"));
+        tick.unwrap_or_else(|| panic!("{line}")).parse::<u64>().expect("a number")
+    };
+    let sent: BTreeSet<_> = reports.keys().map(tick).collect();
+    // It is due five times. A machine under load may be late for one.
+    assert!((3..=6).contains(&sent.len()), "{sent:?}");
+    let mut keys = redis::cmd("KEYS");
+    keys.arg("leasehold:done:*");
+    let marks: BTreeSet<String> = keys.query_async(&mut server.redis().await).await.unwrap();
+    let expected: BTreeSet<_> =
+        sent.iter().map(|tick| format!("leasehold:done:{{report:{tick}}}")).collect();
+    assert_eq!(marks, expected);
+}
+
+/// Four processes get the same messages at the same time, and one of the two messages twice.
+/// A process that starts later finds both handled.
+#[test]
+fn a_message_that_arrives_again_is_handled_once() {
+    let server = Server::start();
+    let mut processes: Vec<_> = (0..4).map(|_| start("message_handler", &server)).collect();
+    let lines = counted(processes.iter_mut().flat_map(Process::rest));
+    assert!(processes.iter_mut().all(Process::is_success));
+    let expected =
+        [("handled: one", 1), ("handled: two", 1), ("skipped: one", 7), ("skipped: two", 3)];
+    assert_eq!(lines, expected.map(|(line, count)| (line.to_owned(), count)).into());
+
+    let mut late = start("message_handler", &server);
+    assert_eq!(late.rest(), ["skipped: one", "skipped: two", "skipped: one"]);
+    assert!(late.is_success());
+}
