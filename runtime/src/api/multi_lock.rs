@@ -1,4 +1,4 @@
-//! Several mutexes that are acquired together: all of them, or none.
+//! Several mutexes and permits that are acquired together: all of them, or none.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,20 +6,27 @@ use std::time::Duration;
 use tokio::task::consume_budget;
 
 use super::lock_spec::{Key, lifetime_options};
+use super::semaphore;
 use crate::core::error::LockError;
 use crate::core::key::IntoLockKey;
 use crate::core::options::{Options, Wait};
 use crate::engine::acquire::acquire_all;
 use crate::engine::lease_set::LeaseSet;
 use crate::engine::shared::Shared;
+use crate::store::{Kind, RequestSpec};
 
-/// Several mutexes that are acquired together, all or none: a cheap handle, from
-/// [`Locks::all`](crate::Locks::all).
+/// Several mutexes and permits that are acquired together, all or none: a cheap handle, from
+/// [`Locks::all`](crate::Locks::all) or [`Locks::together`](crate::Locks::together).
 ///
-/// They are the same locks as those of [`Locks::mutex`](crate::Locks::mutex). If all are
-/// free, one command acquires them. Otherwise they are acquired one after another, in the
-/// order of their names, whatever order they were given in. So two callers with names in
-/// common never wait for each other.
+/// They are the same locks as those of [`Locks::mutex`](crate::Locks::mutex) and
+/// [`Locks::semaphore`](crate::Locks::semaphore). If all are free, one command acquires them.
+/// Otherwise they are acquired one after another, in the order of their names, whatever order
+/// they were given in. So two callers with names in common never wait for each other.
+///
+/// A caller that waits for one lock holds those whose names come before. So give the limit of
+/// one tenant a name that comes before that of the limit for all: `tenant:acme`, then
+/// `total`. In the other order the requests of one busy tenant take the permits of all, and
+/// wait with them.
 ///
 /// On a cluster, one command acquires only locks that share a slot: see
 /// [`LockKey`](crate::LockKey). With several
@@ -40,12 +47,34 @@ use crate::engine::shared::Shared;
 /// # Ok(())
 /// # }
 /// ```
+///
+/// At most 4 jobs of a tenant at a time, at most 64 in all, and one for each order:
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), leasehold::LockError> {
+/// let locks = leasehold::Locks::in_memory();
+/// let job = locks.all(["order:1"]).permit("tenant:acme", 4).permit("total", 64);
+/// let leases = job.lock().await?;
+/// leases.run(async { /* dropped if one of them is lost */ }).await?;
+/// leases.release().await?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 #[must_use = "the locks do nothing until they are locked"]
 pub struct MultiLock {
     shared: Arc<Shared>,
-    keys: Vec<Key>,
+    mutexes: Vec<Key>,
+    permits: Vec<Permit>,
     options: Options,
+}
+
+#[derive(Clone, Debug)]
+struct Permit {
+    key: Key,
+    limit: u32,
+    weight: u32,
 }
 
 impl MultiLock {
@@ -53,8 +82,52 @@ impl MultiLock {
         shared: &Arc<Shared>,
         keys: impl IntoIterator<Item = impl IntoLockKey>,
     ) -> Self {
-        let keys = keys.into_iter().map(Key::new).collect();
-        Self { shared: shared.clone(), keys, options: Options::default() }
+        let mutexes = keys.into_iter().map(Key::new).collect();
+        Self { shared: shared.clone(), mutexes, permits: Vec::new(), options: Options::default() }
+    }
+
+    /// Adds a permit of the semaphore of this name: at most `limit` permits at a time, from 1
+    /// up.
+    ///
+    /// It is that of [`Semaphore::acquire`](crate::Semaphore::acquire), and has no fencing
+    /// token. A name must not be given twice, or to a mutex and a permit.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), leasehold::LockError> {
+    /// let locks = leasehold::Locks::in_memory();
+    /// let job = locks.together().permit("tenant:acme", 1).permit("total", 64);
+    /// let leases = job.lock().await?;
+    /// assert!(job.try_lock().await.unwrap_err().is_held_by_another());
+    /// assert!(locks.semaphore("total", 2).try_acquire().await.is_ok());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn permit(self, key: impl IntoLockKey, limit: u32) -> Self {
+        self.weighted_permit(key, limit, 1)
+    }
+
+    /// Adds a permit that takes `weight` of the semaphore's limit, from 1 to all of it.
+    ///
+    /// It is that of [`Semaphore::acquire_many`](crate::Semaphore::acquire_many), and has no
+    /// fencing token. A name must not be given twice, or to a mutex and a permit.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), leasehold::LockError> {
+    /// let locks = leasehold::Locks::in_memory();
+    /// let leases = locks.all(["report:7"]).weighted_permit("cores", 8, 6).lock().await?;
+    /// assert!(locks.semaphore("cores", 8).try_acquire_many(3).await.is_err());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn weighted_permit(mut self, key: impl IntoLockKey, limit: u32, weight: u32) -> Self {
+        self.permits.push(Permit { key: Key::new(key), limit, weight });
+        self
     }
 
     /// How long each lease lasts without a renewal: 100 ms to 24 h, by default 30 s. The
@@ -73,7 +146,7 @@ impl MultiLock {
 
     lifetime_options!(options);
 
-    /// Acquires all locks, or none. While others hold one, waits for at most
+    /// Acquires all locks, or none. While one is not free, waits for at most
     /// [`wait`](Self::wait).
     ///
     /// While it waits for the next lock, it renews those that it holds. If one of them is
@@ -87,8 +160,9 @@ impl MultiLock {
     ///   request in its queue, when the wait ended. It names the lock that was waited for
     ///   last.
     /// - [`LockError::Busy`] in the same case, with a wait of zero.
-    /// - [`LockError::InvalidOption`] if no name is given, or more than 64, or an option is
-    ///   out of its range. No command is sent.
+    /// - [`LockError::InvalidOption`] if no name is given, or more than 64; if a name is given
+    ///   to two permits, or to a mutex and a permit; if a limit is 0, or a weight is 0 or above
+    ///   its limit; or if an option is out of its range. No command is sent.
     #[doc = include_str!("errors/waiting.md")]
     ///
     /// # Panics
@@ -129,10 +203,11 @@ impl MultiLock {
     ///
     /// Nothing stays held after an error.
     ///
-    /// - [`LockError::Busy`] if one of the locks is held or waited for. It names the first
-    ///   such lock.
-    /// - [`LockError::InvalidOption`] if no name is given, or more than 64, or an option is
-    ///   out of its range. No command is sent.
+    /// - [`LockError::Busy`] if one of the locks is not free, or is waited for. It names the
+    ///   first such lock.
+    /// - [`LockError::InvalidOption`] if no name is given, or more than 64; if a name is given
+    ///   to two permits, or to a mutex and a permit; if a limit is 0, or a weight is 0 or above
+    ///   its limit; or if an option is out of its range. No command is sent.
     #[doc = include_str!("errors/trying.md")]
     ///
     /// # Panics
@@ -165,7 +240,19 @@ impl MultiLock {
     async fn acquire(&self, options: Options) -> Result<LeaseSet, LockError> {
         // Some are refused without the store.
         consume_budget().await;
-        let keys = self.keys.iter().map(Key::get).collect::<Result<_, _>>()?;
-        acquire_all(&self.shared, keys, options).await
+        acquire_all(&self.shared, self.specs()?, options).await
+    }
+
+    fn specs(&self) -> Result<Vec<RequestSpec>, LockError> {
+        let spec = |key: &Key, kind| {
+            let key = key.get()?;
+            Ok(RequestSpec { key, kind, owner: None, note: None })
+        };
+        let mutexes = self.mutexes.iter().map(|key| spec(key, Kind::Mutex));
+        let permits = self.permits.iter().map(|permit| {
+            let kind = semaphore::permit(permit.limit, permit.weight)?;
+            spec(&permit.key, kind)
+        });
+        mutexes.chain(permits).collect()
     }
 }

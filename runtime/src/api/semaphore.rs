@@ -267,20 +267,24 @@ impl Semaphore {
     }
 
     fn kind(&self, weight: u32) -> Result<Kind, LockError> {
-        let limit = self.limit;
-        if limit == 0 {
-            return Err(LockError::InvalidOption {
-                option: "permits",
-                problem: "a semaphore with a limit of 0 never grants a permit; the minimum is 1"
-                    .to_owned(),
-            });
-        }
-        if weight == 0 || weight > limit {
-            return Err(LockError::InvalidOption {
-                option: "weight",
-                problem: format!("{weight} is not between 1 and the semaphore's limit of {limit}"),
-            });
-        }
-        Ok(Kind::Semaphore { limit, weight })
+        permit(self.limit, weight)
     }
+}
+
+/// The lease that is a permit of this weight, if there can be one.
+pub(super) fn permit(limit: u32, weight: u32) -> Result<Kind, LockError> {
+    if limit == 0 {
+        return Err(LockError::InvalidOption {
+            option: "permits",
+            problem: "a semaphore with a limit of 0 never grants a permit; the minimum is 1"
+                .to_owned(),
+        });
+    }
+    if weight == 0 || weight > limit {
+        return Err(LockError::InvalidOption {
+            option: "weight",
+            problem: format!("{weight} is not between 1 and the semaphore's limit of {limit}"),
+        });
+    }
+    Ok(Kind::Semaphore { limit, weight })
 }

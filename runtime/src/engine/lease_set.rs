@@ -1,4 +1,4 @@
-//! The guard of several mutexes that were acquired together.
+//! The guard of several mutexes and permits that were acquired together.
 
 use std::future::{Future, pending, poll_fn};
 use std::pin::pin;
@@ -14,11 +14,11 @@ use crate::core::error::{LockError, LossReason};
 use crate::core::fence::Fence;
 use crate::core::key::LockKey;
 
-/// The leases of several mutexes that were acquired together, by
+/// The leases of several mutexes and permits that were acquired together, by
 /// [`MultiLock`](crate::MultiLock). They are released when the set is dropped.
 ///
-/// Each is a [`Lease`] of its own: it has its own fencing token, and is renewed by itself.
-/// The work under the set is protected as long as all of them are held. When one is lost,
+/// Each is a [`Lease`] of its own: it is renewed by itself, and that of a mutex has its own
+/// fencing token. The work under the set is protected as long as all of them are held. When one is lost,
 /// the others stay held until they are released or dropped.
 ///
 /// # Examples
@@ -113,21 +113,27 @@ impl LeaseSet {
         join_all(self.iter().map(Lease::renew)).await.into_iter().collect()
     }
 
-    /// The fencing token of one lock, for the resource that checks it.
+    /// The fencing token of one mutex, for the resource that checks it.
     ///
     /// # Errors
     ///
     /// - [`LockError::Lost`] once any lease of the set is lost.
+    /// - [`LockError::NotFenced`] for a permit, because several are held at the same time.
     /// - [`LockError::InvalidOption`] if the set has no lock of that name.
     pub fn fence(&self, key: impl AsRef<str>) -> Result<Fence, LockError> {
         let name = key.as_ref();
         // First of all what was lost, whichever that is.
-        let fences: Vec<_> = self.iter().map(Lease::fence).collect::<Result<_, _>>()?;
-        let at = self.leases.binary_search_by(|lease| lease.key().name().cmp(name));
-        at.map(|at| fences[at]).map_err(|_| LockError::InvalidOption {
-            option: "key",
-            problem: format!("`{name}` is not among the locks of this set"),
-        })
+        let lost = |fence: &Result<_, _>| matches!(fence, Err(LockError::Lost { .. }));
+        if let Some(lost) = self.iter().map(Lease::fence).find(lost) {
+            return lost;
+        }
+        match self.leases.binary_search_by(|lease| lease.key().name().cmp(name)) {
+            Ok(at) => self.leases[at].fence(),
+            Err(_) => Err(LockError::InvalidOption {
+                option: "key",
+                problem: format!("`{name}` is not among the locks of this set"),
+            }),
+        }
     }
 
     /// The time until the first lease ends, unless it is renewed before. Zero once one is

@@ -64,7 +64,7 @@ pub enum Attempt {
     WouldDeadlock,
 }
 
-/// The answer to an acquire of several locks: their tokens; or, if the store granted none,
+/// The answer to an acquire of several locks: their tokens, 0 for a permit; or, if the store granted none,
 /// the index of the first lock that is not free, if that is known.
 pub type All = Result<Vec<u64>, Option<usize>>;
 

@@ -103,8 +103,9 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// the request is not queued.
     fn acquire(&self, request: &Request, waiting: Option<Waiting>) -> StoreFuture<Attempt>;
 
-    /// Asks for several mutexes, all or none. The requests are not queued, have no owner and
-    /// share one TTL. `None` if the store can't grant them together.
+    /// Asks for several mutexes and permits, all or none. The requests are for different locks,
+    /// are not queued, have no owner and no note, and share one TTL. `None` if the store can't
+    /// grant them together.
     fn acquire_all(&self, requests: &[Request]) -> Option<StoreFuture<All>>;
 
     /// Lets a lease run for its TTL from now.

@@ -131,8 +131,9 @@ impl Store for MemoryStore {
     }
 
     fn acquire_all(&self, requests: &[Request]) -> Option<StoreFuture<All>> {
+        let can_all = requests.iter().all(|it| it.kind.can_join_others());
         let all = || self.run(|table, now| table.acquire_all(requests, now));
-        (!requests.is_empty()).then(all)
+        (can_all && !requests.is_empty()).then(all)
     }
 
     fn inspect(&self, key: &LockKey) -> StoreFuture<LockInfo> {

@@ -146,6 +146,11 @@ impl Kind {
         matches!(self, Self::Mutex | Self::Once(_))
     }
 
+    /// Returns true if one command can take it together with other locks.
+    pub(crate) fn can_join_others(self) -> bool {
+        matches!(self, Self::Mutex | Self::Semaphore { .. })
+    }
+
     /// Returns true if an owner that holds the lock may take more of it.
     pub(crate) fn may_reenter(self) -> bool {
         matches!(self, Self::Reentrant | Self::Read | Self::Write)

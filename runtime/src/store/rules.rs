@@ -15,10 +15,10 @@
 //! | `queue` · `tell` | `include/queue` · `include/tell` |
 //! | `holders` | `include/holders` |
 //! | `kinds` | `include/rule_semaphore`, `include/rule_reentrant`, `include/rule_rw` |
-//! | `mutex` | `mutex/*`, `include/acquire_mutex`, `include/hand_over` |
+//! | `mutex` | `mutex/*`, `include/acquire_mutex`, `include/hand_over`, `include/take_mutex` |
 //! | `done` | `mutex/acquire_once`, `mutex/complete`, `include/done` |
 //! | `serve` | `include/serve` |
-//! | `multi_holder` | `semaphore/*`, `reentrant/*`, `rw/*` and `multi_holder/*`, with `include/ask` and `include/give_back` |
+//! | `multi_holder` | `semaphore/*`, `reentrant/*`, `rw/*` and `multi_holder/*`, with `include/ask`, `include/give_back` and `include/take_permit` |
 //! | `quorum_member` | `rw/vote`, `mutex/repair`, `rw/repair` |
 //! | `lock` | `lock/*` |
 
@@ -45,7 +45,6 @@ use std::time::Duration;
 pub(super) use self::context::Context;
 pub(super) use self::counters::{Counters, Tokens};
 pub(super) use self::lock::{force_release, inspect, is_held_by, keep_offer, was_forced};
-pub(super) use self::mutex::{is_available, take};
 pub(super) use self::quorum_member::repair;
 pub(super) use self::state::LockState;
 pub(super) use self::time::Time;
@@ -62,6 +61,27 @@ pub(super) fn acquire(
         Kind::Mutex => mutex::acquire(lock, request, waiting, context),
         Kind::Once(once) => done::acquire(lock, request, once, waiting, context),
         _ => multi_holder::acquire(lock, request, waiting, context),
+    }
+}
+
+/// Returns true if [`take`] would grant the mutex or the permit: it is free and nobody waits, or
+/// the request holds it already. With `take`, the scripts `mutex/acquire_all` and
+/// `lock/acquire_all`.
+pub(super) fn is_available(lock: &mut LockState, request: &Request, now: Time) -> bool {
+    match request.kind {
+        Kind::Semaphore { .. } => multi_holder::is_available(lock, request, now),
+        _ => mutex::is_available(lock, request),
+    }
+}
+
+/// Takes an available lock, and returns its token; 0 for a permit.
+pub(super) fn take(lock: &mut LockState, request: &Request, context: &mut Context<'_>) -> u64 {
+    match request.kind {
+        Kind::Semaphore { .. } => {
+            multi_holder::take(lock, request, context);
+            0
+        }
+        _ => mutex::take(lock, request, context),
     }
 }
 

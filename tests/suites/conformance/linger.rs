@@ -25,6 +25,7 @@ macro_rules! cases {
             shutdown_releases_idle_leases,
             other_options_do_not_take_it_up,
             all_locks_of_a_set_are_acquired_although_one_lingers,
+            a_set_gets_the_room_of_idle_permits,
             tokens_grow_through_recalls,
             idle_permits_are_taken_up_here_and_recalled,
             a_heavier_permit_here_gets_the_room_of_idle_ones,
@@ -215,6 +216,21 @@ pub(super) async fn all_locks_of_a_set_are_acquired_although_one_lingers(backend
     set.lock().await.unwrap().release().await.unwrap();
     idle(&locks).await;
     set.try_lock().await.unwrap().release().await.unwrap();
+}
+
+pub(super) async fn a_set_gets_the_room_of_idle_permits(backend: &impl Backend) {
+    let (here, elsewhere) = (backend.locks().await, backend.locks().await);
+    for (n, locks) in [&here, &elsewhere, &here, &elsewhere].into_iter().enumerate() {
+        let name = format!("a:{n}");
+        let permits = here.semaphore(&name, 2).ttl(LONG).linger(LINGER);
+        let held = [permits.acquire().await.unwrap(), permits.acquire().await.unwrap()];
+        for permit in held {
+            assert_eq!(permit.release().await.unwrap(), Released::Lingers);
+        }
+        let set = locks.all(["b"]).weighted_permit(&name, 2, 2).ttl(LONG);
+        let leases = if n < 2 { set.lock().await } else { set.try_lock().await };
+        leases.unwrap().release().await.unwrap();
+    }
 }
 
 pub(super) async fn tokens_grow_through_recalls(backend: &impl Backend) {

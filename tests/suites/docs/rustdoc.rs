@@ -57,7 +57,7 @@ const ERRORS: &[(&str, &[&str])] = &[
     ("LeaseSet::renew LeaseSet::release", &["Lost", "Store"]),
     ("Lease::run LeaseSet::run", &["Lost"]),
     ("Lease::fence LeaseHandle::fence", &["Lost", "NotFenced"]),
-    ("LeaseSet::fence", &["InvalidOption", "Lost"]),
+    ("LeaseSet::fence", &["InvalidOption", "Lost", "NotFenced"]),
     ("Lease::detach", &["InvalidOption", "Lost", "Unsupported"]),
     ("Lease::complete", &["InvalidOption", "Lost", "Store", "Unsupported"]),
     ("LockKey::new IntoLockKey::into_lock_key KeyTemplate::finish", &["InvalidKey"]),

@@ -1,9 +1,10 @@
-//! Several mutexes at once: faults on the way, the cost, and many processes whose sets overlap.
+//! Several locks at once: faults on the way, the cost, and many processes whose sets overlap.
 
 #[cfg(feature = "servers")]
 mod cluster;
 mod faults;
 mod local_queue;
+mod permits;
 #[cfg(feature = "servers")]
 mod processes;
 #[cfg(feature = "servers")]

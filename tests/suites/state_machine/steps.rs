@@ -165,24 +165,34 @@ const LITTLE: Duration = Duration::from_millis(70);
 pub(super) fn case() -> impl Strategy<Value = Case> {
     // Leaving steps out is the only way in which a failing case shrinks: each try runs the case.
     let steps = prop_oneof![9 => vec(step().no_shrink(), 1..120), 1 => crowded()];
-    (slots(sort().boxed(), 0.5).no_shrink(), steps).prop_map(|(slots, steps)| Case { slots, steps })
+    let permit = permit().prop_map(|(limit, weight)| Kind::Semaphore { limit, weight });
+    let kind = prop_oneof![Just(Kind::Mutex), permit].boxed();
+    (slots(sort().boxed(), 0.5, kind).no_shrink(), steps)
+        .prop_map(|(slots, steps)| Case { slots, steps })
 }
 
 /// The cases for a member of a quorum: mutexes, readers and writers, and no waiting.
 pub(super) fn case_of_several() -> impl Strategy<Value = Case> {
     let sort = prop_oneof![2 => Just(Sort::Mutex), 3 => Just(Sort::Rw)];
     let steps = vec(step_of_several().no_shrink(), 1..60);
-    (slots(sort.boxed(), 0.0).no_shrink(), steps).prop_map(|(slots, steps)| Case { slots, steps })
+    (slots(sort.boxed(), 0.0, Just(Kind::Mutex).boxed()).no_shrink(), steps)
+        .prop_map(|(slots, steps)| Case { slots, steps })
 }
 
-fn slots(sort: BoxedStrategy<Sort>, has_once: f64) -> impl Strategy<Value = Vec<Slot>> {
+/// The last two are of these kinds.
+fn slots(
+    sort: BoxedStrategy<Sort>,
+    has_once: f64,
+    kind: BoxedStrategy<Kind>,
+) -> impl Strategy<Value = Vec<Slot>> {
     let sorts = [sort.clone(), sort.clone()];
     // Most of the clients are at one lock, where they meet.
     let slots = (prop::bool::weighted(0.7), sorts).prop_flat_map(move |(is_one, sorts)| {
         vec(slot(if is_one { 1 } else { NAMES.len() }, sort.clone(), sorts, has_once), SLOTS)
     });
-    let pair = seconds(&[10, 15]).prop_map(|ttl| {
-        let slot = move |name| Slot { name, kind: Kind::Mutex, owner: None, has_note: false, ttl };
+    let pair = (seconds(&[10, 15]), [kind.clone(), kind]).prop_map(|(ttl, kinds)| {
+        let slot =
+            move |name: usize| Slot { name, kind: kinds[name], owner: None, has_note: false, ttl };
         [0, 1].map(slot)
     });
     (slots, pair).prop_map(|(slots, pair)| [slots, pair.into()].concat())
@@ -201,6 +211,11 @@ fn sort() -> impl Strategy<Value = Sort> {
     ]
 }
 
+/// A limit and a weight.
+fn permit() -> impl Strategy<Value = (u32, u32)> {
+    (1_u32..=4).prop_flat_map(|limit| (Just(limit), 1..=limit))
+}
+
 /// A client at one of these locks, each of which is mostly of one kind.
 fn slot(
     names: usize,
@@ -209,7 +224,6 @@ fn slot(
     has_once: f64,
 ) -> impl Strategy<Value = Slot> {
     let unusual = option::weighted(0.1, sort);
-    let permit = (1_u32..=4).prop_flat_map(|limit| (Just(limit), 1..=limit));
     let (owner, is_owned, is_writer, is_once) = (
         0..OWNERS.len(),
         prop::bool::weighted(0.6),
@@ -217,7 +231,7 @@ fn slot(
         prop::bool::weighted(has_once),
     );
     let who = (owner, is_owned, is_writer, is_once, prop::bool::weighted(0.3));
-    (0..names, unusual, permit, who, seconds(&[10, 15, 40])).prop_map(
+    (0..names, unusual, permit(), who, seconds(&[10, 15, 40])).prop_map(
         move |(
             name,
             unusual,

@@ -1,16 +1,15 @@
-//! Several mutexes by one command. If its caller is dropped, the keeper cancels the requests,
-//! so no lock stays held without a holder.
+//! Several mutexes and permits by one command. If its caller is dropped, the keeper cancels the
+//! requests, so no lock stays held without a holder.
 
 use std::sync::Arc;
 
 use crate::client::in_flight::InFlight;
-use crate::core::key::LockKey;
 use crate::core::options::Options;
 use crate::engine::lease::Lease;
 use crate::engine::lease_set::LeaseSet;
 use crate::engine::shared::Shared;
 use crate::state::lease::{Grant, GrantTimes};
-use crate::store::{All, Kind, Request, StoreError};
+use crate::store::{All, Request, RequestSpec, StoreError};
 
 /// The requests of one command, until they are granted or given up.
 pub(super) struct AtomicAcquire {
@@ -21,16 +20,16 @@ pub(super) struct AtomicAcquire {
 }
 
 impl AtomicAcquire {
-    pub(super) fn new(shared: &Arc<Shared>, keys: &[LockKey], options: Options) -> Self {
-        let request = |key: &LockKey| Request {
-            key: key.clone(),
+    pub(super) fn new(shared: &Arc<Shared>, specs: &[RequestSpec], options: Options) -> Self {
+        let request = |spec: &RequestSpec| Request {
+            key: spec.key.clone(),
             id: shared.client.next_request(),
-            kind: Kind::Mutex,
-            owner: None,
-            note: None,
+            kind: spec.kind,
+            owner: spec.owner.clone(),
+            note: spec.note.clone(),
             ttl: options.first_ttl(),
         };
-        let requests = keys.iter().map(request).collect();
+        let requests = specs.iter().map(request).collect();
         Self { shared: shared.clone(), in_flight: InFlight::new(&shared.client), requests, options }
     }
 

@@ -1,4 +1,4 @@
-//! Several mutexes, all or none, with one wait for all.
+//! Several mutexes and permits, all or none, with one wait for all.
 //!
 //! If all are free, one command takes them. Otherwise they are acquired one after another, each
 //! through its own queue, and by every caller in the same order. A caller that waits for one
@@ -16,7 +16,6 @@ use super::single::acquire;
 use super::time_limit::within;
 use crate::client::not_granted::NotGranted;
 use crate::core::error::{LockError, Step};
-use crate::core::key::LockKey;
 use crate::core::options::{Options, Wait};
 use crate::engine::lease::{Lease, LeaseHandle};
 use crate::engine::lease_set::LeaseSet;
@@ -36,29 +35,43 @@ const MAX_KEYS: usize = 64;
 /// are cancelled.
 pub(crate) async fn acquire_all(
     shared: &Arc<Shared>,
-    mut keys: Vec<LockKey>,
+    specs: Vec<RequestSpec>,
     options: Options,
 ) -> Result<LeaseSet, LockError> {
     let client = &shared.client;
     options.check()?;
-    keys.sort_unstable();
-    keys.dedup();
-    if keys.is_empty() || keys.len() > MAX_KEYS {
-        return Err(LockError::InvalidOption {
-            option: "keys",
-            problem: format!("{} keys are named; name 1 to {MAX_KEYS}", keys.len()),
-        });
-    }
-    client.check_not_forked(Step::Acquire, &keys[0])?;
+    let specs = in_order(specs)?;
+    client.check_not_forked(Step::Acquire, &specs[0].key)?;
     let begun = client.store.now();
     let backoff = Backoff::new(begun, options.wait);
-    OrderedAcquire { shared, keys: &keys, options, begun, backoff }.acquire().await
+    OrderedAcquire { shared, specs: &specs, options, begun, backoff }.acquire().await
+}
+
+/// Sorts them by name. A mutex that is named twice counts once.
+fn in_order(mut specs: Vec<RequestSpec>) -> Result<Vec<RequestSpec>, LockError> {
+    let refuse = |problem| Err(LockError::InvalidOption { option: "keys", problem });
+    specs.sort_by(|one, other| one.key.cmp(&other.key));
+    specs.dedup_by(|one, other| one.key == other.key && [one.kind, other.kind] == [Kind::Mutex; 2]);
+    if specs.is_empty() || specs.len() > MAX_KEYS {
+        return refuse(format!("{} keys are named; name 1 to {MAX_KEYS}", specs.len()));
+    }
+    match specs.windows(2).find(|pair| pair[0].key == pair[1].key) {
+        Some(pair) if pair.iter().any(|spec| spec.kind == Kind::Mutex) => refuse(format!(
+            "`{}` is named as a mutex and as a permit; one name is one kind of lock",
+            pair[0].key
+        )),
+        Some(pair) => refuse(format!(
+            "`{}` is named for two permits; name it once, with the weight of both",
+            pair[0].key
+        )),
+        None => Ok(specs),
+    }
 }
 
 struct OrderedAcquire<'a> {
     shared: &'a Arc<Shared>,
-    /// Sorted, without duplicates.
-    keys: &'a [LockKey],
+    /// Sorted by name. All names are different.
+    specs: &'a [RequestSpec],
     options: Options,
     begun: Instant,
     backoff: Backoff,
@@ -74,24 +87,25 @@ impl OrderedAcquire<'_> {
                 Some(leases) => leases,
                 None => self.acquire_in_order().await?,
             };
-            if leases.is_held() && leases.iter().len() == self.keys.len() {
+            if leases.is_held() && leases.len() == self.specs.len() {
                 return Ok(leases);
             }
             // One was lost before all were held, or had ended when it arrived.
             let lost = leases.iter().find(|lease| !lease.is_held()).map(Lease::key);
-            let lost = lost.unwrap_or(&self.keys[0]).clone();
+            let lost = self.specs.iter().find(|spec| Some(&spec.key) == lost);
+            let lost = lost.unwrap_or(&self.specs[0]);
             let _ = leases.release().await;
-            self.pause(NotGranted::TooLate, &lost).await?;
+            self.pause(NotGranted::TooLate, lost).await?;
         }
     }
 
     /// Acquires all by one command, if all are free and nobody waits for any. `None` if they
     /// must be acquired in order.
     async fn acquire_atomically(&mut self) -> Result<Option<LeaseSet>, LockError> {
-        let [first, _, ..] = self.keys else { return Ok(None) };
-        let mut pending = AtomicAcquire::new(self.shared, self.keys, self.options);
+        let [first, _, ..] = self.specs else { return Ok(None) };
+        let mut pending = AtomicAcquire::new(self.shared, self.specs, self.options);
         loop {
-            if self.keys.iter().any(|key| self.shared.queues.has_waiters(&spec(key))) {
+            if self.specs.iter().any(|spec| self.shared.queues.has_waiters(spec)) {
                 return Ok(None);
             }
             let store = &*self.shared.client.store;
@@ -99,13 +113,13 @@ impl OrderedAcquire<'_> {
             match within(limit, pin!(pending.ask())).await.unwrap_or_else(Err) {
                 Ok(Ok(leases)) => {
                     let waited = self.waited();
-                    for _ in self.keys {
-                        telemetry::acquired(Kind::Mutex, || waited, &Ok(()));
+                    for spec in self.specs {
+                        telemetry::acquired(spec.kind, || waited, &Ok(()));
                     }
                     return Ok(Some(leases));
                 }
-                Ok(Err(index)) => match index.and_then(|index| self.keys.get(index)) {
-                    Some(key) if self.backoff.is_try() => self.refuse(key).await?,
+                Ok(Err(index)) => match index.and_then(|index| self.specs.get(index)) {
+                    Some(spec) if self.backoff.is_try() => self.refuse(spec).await?,
                     _ => return Ok(None),
                 },
                 // A store may refuse all together and still grant each, for example through a
@@ -118,22 +132,22 @@ impl OrderedAcquire<'_> {
 
     /// Finds the error for a try: which lock is not free. Returns `Ok` if that lock has become
     /// free by now; then the caller tries all again.
-    async fn refuse(&mut self, key: &LockKey) -> Result<(), LockError> {
-        let lease = acquire(self.shared, spec(key), self.options).await?;
+    async fn refuse(&mut self, spec: &RequestSpec) -> Result<(), LockError> {
+        let lease = acquire(self.shared, spec.clone(), self.options).await?;
         // It may have lingered here.
         let _ = lease.release_now().await;
-        self.pause(NotGranted::TooLate, key).await
+        self.pause(NotGranted::TooLate, spec).await
     }
 
     /// Acquires one after another. The set is smaller than asked for if a held lease was lost.
     async fn acquire_in_order(&mut self) -> Result<LeaseSet, LockError> {
         let mut held = LeaseSet::new();
-        for key in self.keys {
+        for spec in self.specs {
             let wait = match self.options.wait {
                 Wait::For(_) => Wait::For(self.backoff.left(self.shared.client.store.now())),
                 Wait::Forever => Wait::Forever,
             };
-            let next = acquire(self.shared, spec(key), Options { wait, ..self.options });
+            let next = acquire(self.shared, spec.clone(), Options { wait, ..self.options });
             let next = tokio::select! {
                 biased;
                 // A try needs no timer; its leases are checked in the end.
@@ -168,10 +182,10 @@ impl OrderedAcquire<'_> {
     }
 
     /// Pauses before the next attempt, if there is time left.
-    async fn pause(&mut self, refusal: NotGranted, key: &LockKey) -> Result<(), LockError> {
+    async fn pause(&mut self, refusal: NotGranted, spec: &RequestSpec) -> Result<(), LockError> {
         let Some(pause) = self.backoff.next(self.shared.client.store.now(), &refusal, true) else {
-            let refused = Err(self.backoff.error(refusal, key.clone()));
-            telemetry::acquired(Kind::Mutex, || self.waited(), &refused);
+            let refused = Err(self.backoff.error(refusal, spec.key.clone()));
+            telemetry::acquired(spec.kind, || self.waited(), &refused);
             return refused;
         };
         // A try needs no timer.
@@ -187,8 +201,4 @@ impl OrderedAcquire<'_> {
     fn waited(&self) -> Duration {
         self.shared.client.elapsed(self.begun)
     }
-}
-
-fn spec(key: &LockKey) -> RequestSpec {
-    RequestSpec { key: key.clone(), kind: Kind::Mutex, owner: None, note: None }
 }

@@ -42,7 +42,7 @@ impl Table {
 
     pub(super) fn acquire_all(&mut self, requests: &[Request], now: Time) -> All {
         for (index, request) in requests.iter().enumerate() {
-            if !self.with(&request.key, now, |lock, _| rules::is_available(lock, request)) {
+            if !self.with(&request.key, now, |lock, _| rules::is_available(lock, request, now)) {
                 return Err(Some(index));
             }
         }

@@ -39,17 +39,13 @@ pub(super) fn is_grant(answer: &[u64]) -> bool {
     matches!(*answer, [1, ..])
 }
 
-/// Decodes the answer to an acquire of `count` mutexes.
+/// Decodes the answer to an acquire of `count` locks.
 pub(super) fn all(answer: &[u64], count: usize) -> Option<All> {
-    match *answer {
-        [0, place] => Some(Err(usize::try_from(place).ok()?.checked_sub(1))),
-        _ => (answer.len() == count).then(|| Ok(answer.to_vec())),
+    match answer {
+        [0, place] => Some(Err(usize::try_from(*place).ok()?.checked_sub(1))),
+        [1, tokens @ ..] => (tokens.len() == count).then(|| Ok(tokens.to_vec())),
+        _ => None,
     }
-}
-
-/// Returns true if an acquire of several mutexes was granted.
-pub(super) fn is_grant_of_all(answer: &[u64]) -> bool {
-    answer.first() != Some(&0)
 }
 
 pub(super) fn renewal(answer: &[u64]) -> Option<Renewal> {

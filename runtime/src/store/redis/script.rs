@@ -130,7 +130,7 @@ scripts! {
     MUTEX_COMPLETE = "mutex/complete" frees
         ["record", "token", "free", "fields", "queue", "tell", "hand_over", "done"]
         (lock, queue, waiters, done; id, once_ms, tick_ms, keep_ms, wake);
-    MUTEX_ACQUIRE_ALL = "mutex/acquire_all" grants ["record", "token", "grant", "fields"]
+    MUTEX_ACQUIRE_ALL = "mutex/acquire_all" grants ["record", "token", "grant", "fields", "take_mutex"]
         (lock, holders, queue; ttl_ms);
     MUTEX_RENEW = "mutex/renew" frees several ["for_each"] (lock; id, ttl_ms);
     MUTEX_RELEASE = "mutex/release" frees several
@@ -194,6 +194,9 @@ scripts! {
     RW_ADOPT = "multi_holder/adopt" frees
         ["record", "token", "fields", "remains", "holder", "holders", "rule_rw", "adopt"]
         (lock, holders; holder, from, ttl_ms);
+    LOCK_ACQUIRE_ALL = "lock/acquire_all" grants
+        ["record", "token", "grant", "fields", "take_mutex", "holder", "holders", "rule_semaphore", "take_permit"]
+        (lock, holders, queue; ttl_ms);
     LOCK_INSPECT = "lock/inspect" reads ["record", "token", "fields", "remains", "holder"] (lock, holders, queue, waiters; most);
     LOCK_IS_HELD_BY = "lock/is_held_by" frees ["record", "token", "fields", "holder", "holders"] (lock, holders; owner);
     LOCK_FORCE_RELEASE = "lock/force_release" frees ["record", "token", "fields", "remains", "queue", "tell"]

@@ -92,14 +92,15 @@ impl Store for RedisStore {
     fn acquire_all(&self, requests: &[Request]) -> Option<StoreFuture<All>> {
         let (first, count) = (requests.first()?, requests.len());
         let can_share = |it: &Request| self.transport.can_share_command(&first.key, &it.key);
-        if !requests.iter().all(can_share) {
+        let can_all = |it: &Request| it.kind.can_join_others() && can_share(it);
+        if !requests.iter().all(can_all) {
             return None;
         }
         let command = self.encoder.acquire_all(requests, first.ttl);
         // A request for the one lock finds a value of another type, and names it.
         let foreign = Err(None);
         let read = move |answer: &[u64]| decode::all(answer, count);
-        Some(self.ask_for_grant(command, requests, decode::is_grant_of_all, foreign, read))
+        Some(self.ask_for_grant(command, requests, decode::is_grant, foreign, read))
     }
 
     fn renew(&self, request: &Request) -> StoreFuture<Renewal> {

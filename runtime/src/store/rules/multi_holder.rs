@@ -46,6 +46,21 @@ pub(super) fn acquire(
     line_up(lock, request, waiting, context)
 }
 
+/// Returns true if [`take`] would grant the permit: there is room and nobody waits, or the
+/// request has it already. The include `take_permit`.
+pub(super) fn is_available(lock: &mut LockState, request: &Request, now: Time) -> bool {
+    if refusal(lock, request).is_some() {
+        return false;
+    }
+    lock.holders.is_live(request.id, now)
+        || lock.nobody_waits() && lock.holders.fits(&Demand::of(request), now)
+}
+
+/// Takes an available permit.
+pub(super) fn take(lock: &mut LockState, request: &Request, context: &mut Context<'_>) {
+    let _granted = let_in(lock, request, context);
+}
+
 /// Lets a live lease run for its whole TTL from now.
 pub(super) fn renew(lock: &mut LockState, request: &Request, now: Time) -> Renewal {
     let Some(until) = lock.holders.extend(request.id, now + request.ttl, now) else {

@@ -76,8 +76,8 @@ pub(super) fn acquire(
 }
 
 /// Returns true if [`take`] would grant the mutex: it is free and nobody waits, or the request
-/// holds it already. The script is `mutex/acquire_all`.
-pub(in crate::store) fn is_available(lock: &LockState, request: &Request) -> bool {
+/// holds it already. The include `take_mutex`.
+pub(super) fn is_available(lock: &LockState, request: &Request) -> bool {
     let Some(record) = &lock.record else { return lock.nobody_waits() };
     if record.is_other(LockKind::Mutex) || record.ended == Some(request.id) {
         return false;
@@ -86,11 +86,7 @@ pub(in crate::store) fn is_available(lock: &LockState, request: &Request) -> boo
 }
 
 /// Takes an available mutex, and returns its token.
-pub(in crate::store) fn take(
-    lock: &mut LockState,
-    request: &Request,
-    context: &mut Context<'_>,
-) -> u64 {
+pub(super) fn take(lock: &mut LockState, request: &Request, context: &mut Context<'_>) -> u64 {
     match &mut lock.record {
         Some(record) if record.holds(request.id) => {
             confirm(record, request, context.now);
