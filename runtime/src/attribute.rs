@@ -15,7 +15,7 @@ use crate::api::quorum::{LockClient, SemaphoreClient};
 use crate::core::error::{LockError, Quiet};
 use crate::core::key::{IntoLockKey, LockKey};
 use crate::core::options::Wait;
-use crate::engine::lease::{Lease, LeaseHandle};
+use crate::engine::lease::{Lease, LeaseHandle, StopAt};
 
 /// The key of an expression.
 ///
@@ -250,18 +250,6 @@ impl Call {
     }
 }
 
-/// Runs the body under the lease of an outer call, which releases it.
-async fn nested<F: Future>(
-    outer: LeaseHandle,
-    on_lost: OnLost,
-    body: Body<'_, F>,
-) -> Result<F::Output, LockError> {
-    match on_lost {
-        OnLost::Cancel => outer.run_nested(body).await,
-        OnLost::Finish => Ok(outer.scope(body).await),
-    }
-}
-
 /// Runs the body, and releases or completes the lease before the result is returned. An error of
 /// that never replaces the result.
 async fn guard<F: Future>(
@@ -270,16 +258,25 @@ async fn guard<F: Future>(
     body: Body<'_, F>,
     is_success: fn(&F::Output) -> bool,
 ) -> Result<F::Output, LockError> {
-    let lease = match held {
-        Held::Own(lease) => lease,
-        // Boxed: seldom, and the others have no room for it.
-        Held::ByCaller(outer) => return Box::pin(nested(outer, on_lost, body)).await,
+    let (handle, lease) = match held {
+        Held::Own(lease) => (lease.handle(), Some(lease)),
+        Held::ByCaller(outer) => (outer, None),
     };
-    let result = match on_lost {
-        OnLost::Cancel => lease.run(body).await?,
-        OnLost::Finish => lease.handle().scope(body).await,
+    let stop = match on_lost {
+        OnLost::Finish => StopAt::Nothing,
+        OnLost::Cancel if lease.is_some() => StopAt::Loss,
+        OnLost::Cancel => StopAt::End,
     };
-    let ended = if lease.may_complete() && is_success(&result) {
+    let result = handle.run_until(stop, body).await?;
+    if let Some(lease) = lease {
+        end(lease, is_success(&result)).await;
+    }
+    Ok(result)
+}
+
+/// Releases or completes the lease.
+async fn end(lease: Lease, is_success: bool) {
+    let ended = if is_success && lease.may_complete() {
         // Boxed: seldom, and the others have no room for it.
         Box::pin(lease.complete()).await
     } else {
@@ -294,5 +291,4 @@ async fn guard<F: Future>(
             tracing::warn!(error = %Quiet(&error), "a lock could not be released; its TTL ends it");
         }
     }
-    Ok(result)
 }

@@ -12,6 +12,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+#[cfg(feature = "macros")]
+pub(crate) use self::handle::StopAt;
 pub use self::handle::{LeaseHandle, LeaseState};
 pub use self::released::Released;
 pub use self::tick::Tick;

@@ -258,3 +258,13 @@ impl LeaseHandle {
             .finish_non_exhaustive()
     }
 }
+
+/// What stops work under a lease.
+#[cfg(feature = "macros")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum StopAt {
+    Nothing,
+    Loss,
+    /// The lease is lost, or somebody else has released it.
+    End,
+}

@@ -2,9 +2,13 @@
 
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
+#[cfg(feature = "macros")]
+use std::task::Context;
 use std::task::Poll;
 
-use super::{Lease, LeaseHandle, LeaseState};
+use super::{Lease, LeaseHandle};
+#[cfg(feature = "macros")]
+use super::{LeaseState, StopAt};
 use crate::core::error::{LockError, LossReason};
 
 impl Lease {
@@ -41,19 +45,48 @@ impl Lease {
     }
 }
 
+#[cfg(feature = "macros")]
 impl LeaseHandle {
-    /// Runs a future under a lease that somebody else may release meanwhile, and drops it when
-    /// the lease is lost or released.
-    #[cfg_attr(not(feature = "macros"), expect(dead_code, reason = "the attribute calls it"))]
-    pub(crate) async fn run_nested<F: Future>(&self, work: F) -> Result<F::Output, LockError> {
-        let ended = async {
-            self.until_not_held().await;
-            match self.state() {
-                LeaseState::Released => LossReason::Released,
-                _ => self.lost().await,
+    /// Runs a future under the lease until it is stopped. One function for all cases: each
+    /// annotated function has a copy of this.
+    pub(crate) async fn run_until<F: Future>(
+        &self,
+        stop: StopAt,
+        work: F,
+    ) -> Result<F::Output, LockError> {
+        let (mut stopped, mut work) = (pin!(self.stopped(stop)), pin!(self.scope(work)));
+        poll_fn(|context| match self.poll_stop(stop, stopped.as_mut(), context) {
+            Some(answer) => answer.map(Err),
+            None => work.as_mut().poll(context).map(Ok),
+        })
+        .await
+    }
+
+    fn poll_stop(
+        &self,
+        stop: StopAt,
+        stopped: Pin<&mut impl Future<Output = LossReason>>,
+        context: &mut Context<'_>,
+    ) -> Option<Poll<LockError>> {
+        if stop == StopAt::Nothing {
+            return None;
+        }
+        if let Poll::Ready(reason) = stopped.poll(context) {
+            return Some(Poll::Ready(LockError::Lost { key: self.key().clone(), reason }));
+        }
+        // It has ended, and how will be known soon.
+        (!self.is_held()).then_some(Poll::Pending)
+    }
+
+    async fn stopped(&self, stop: StopAt) -> LossReason {
+        if stop == StopAt::End {
+            // Boxed: seldom, and the others have no room for it.
+            Box::pin(self.until_not_held()).await;
+            if self.state() == LeaseState::Released {
+                return LossReason::Released;
             }
-        };
-        run_until(pin!(ended), self, pin!(self.scope(work))).await
+        }
+        self.local().lost().await
     }
 }
 
