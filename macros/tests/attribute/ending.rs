@@ -47,7 +47,7 @@ impl From<LockError> for Refused {
     }
 }
 
-#[distributed_lock(key = "body", max_hold = "100ms", ttl = "9s")]
+#[distributed_lock(key = "body", max_hold = "1s", ttl = "9s")]
 async fn stops(argument: Carried<'_>, how: &str) -> Result<(), Refused> {
     let argument = argument; // moved in here, and not its field alone
     let _local = Carried(argument.0, "local");
