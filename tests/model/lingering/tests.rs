@@ -23,7 +23,6 @@ fn the_design_holds() {
 fn the_design_holds_with_more_faults() {
     BOTH_TWICE.holds(Faults::NONE);
     WAITING.holds(Faults { pauses: 1, ..FORCE_AND_LOSS });
-    TWICE.holds(Faults { forces: 1, failovers: 0, cancels: 0, ..Faults::EACH });
     TWICE.holds(FORCE_AND_LOSS);
     TWICE.holds(Faults { hints: 2, ..Faults::PAUSE });
     THRICE.holds(Faults { pauses: 1, ..Faults::HINT });
