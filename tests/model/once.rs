@@ -13,7 +13,8 @@
 //! time after the client has sent it again. An ask may not: with an ask that it gives up, a client
 //! closes the connection at the server.
 //!
-//! **Left out**: a failover, which may lose the mark.
+//! **Left out**: a failover, which may lose the mark; and the token of the grant, by which a
+//! completion is also refused after a late ask was granted.
 
 mod client;
 mod design;

@@ -17,21 +17,27 @@
 ---   2  once_ms    integer  how long the work counts as done, or how long its tick lasts
 ---   3  tick_ms    integer  when its tick began; 0: it counts from now
 ---   4  keep_ms    integer  how long the mark stays at least
----   5  wake       string   the channel for hints, without the client's id
+---   5  token      integer  the token of its grant; 0: not compared
+---   6  wake       string   the channel for hints, without the client's id
 --- RETURN
 ---   1  completed, now or before
 ---   0  expired: nobody has it
----   2  taken: another request has it, or had it since
+---   2  taken: another request has it, or had it since; or a late copy of its ask was granted
 --- COST  O(waiters)
 
 local lock, queue, waiters, done = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local id, once_ms, tick_ms, keep_ms, wake = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
+local id, once_ms, tick_ms, keep_ms, token, wake = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
 
 local rec = redis.call('GET', lock)
 if not rec or not holds(rec, id) then
   leave(queue, waiters, id)
   if string.sub(redis.call('GET', done) or '', 40) == id then return 1 end
   return rec and 2 or 0
+end
+if token ~= '0' and tonumber(token) ~= tonumber(string.sub(rec, 37, 52)) then
+  -- Its lease had ended. Nobody works under the new one.
+  finish(lock, queue, waiters, wake, rec, id)
+  return 2
 end
 local now_ms = to_ms(clock())
 local until_ms = once_ms + (tonumber(tick_ms) > 0 and tick_ms or now_ms)

@@ -46,9 +46,8 @@ pub(super) fn complete(
     activity: ActivityGuard,
 ) -> Job {
     Box::pin(async move {
-        let tick = local.tick.map(|tick| tick.began);
         let complete = || {
-            let command = store.complete(&local.request, tick);
+            let command = store.complete(&local.request, local.success());
             command.unwrap_or_else(|| store.release(&local.request, Duration::ZERO))
         };
         if let Some(answer) =

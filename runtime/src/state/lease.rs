@@ -1,6 +1,7 @@
 //! A lease as its holder knows it: its phase, its deadlines and its loss. The guard, its
 //! handles and the keeper share it.
 
+mod context;
 mod deadlines;
 mod grant;
 mod loss;
@@ -12,31 +13,21 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
 
+pub(crate) use self::context::LeaseContext;
 use self::deadlines::Deadlines;
 #[cfg(feature = "redis")]
 pub(crate) use self::deadlines::LONGEST_SLEEP;
 pub(crate) use self::grant::{Grant, GrantTimes};
 use self::phase::Phase;
-use super::shutdown::Shutdown;
 use super::telemetry;
 use crate::core::error::LossReason;
 use crate::core::fence::Fence;
 use crate::core::options::Options;
-use crate::store::{Request, Store, TickTimes};
+use crate::store::{Request, Store, Success, TickTimes};
 
 /// A lease's key in the keeper's timetable: when it is due, and a number that makes the key
 /// unique.
 pub(crate) type Slot = (Instant, u64);
-
-/// What all leases of a client share. It is one part, because each lease copies the pointer to
-/// it, and all threads of the process do.
-#[derive(Debug)]
-// Apart from the count of its `Arc`, which every lease changes on some core.
-#[repr(align(64))]
-pub(crate) struct LeaseContext {
-    pub(crate) store: Arc<dyn Store>,
-    pub(crate) shutdown: Arc<Shutdown>,
-}
 
 /// One lease, as its holder knows it.
 #[derive(Debug)]
@@ -106,6 +97,12 @@ impl LocalLease {
     /// Returns true if no renewal can extend it any further.
     pub(crate) fn is_final(&self) -> bool {
         self.deadlines.is_final()
+    }
+
+    /// What a completion says of its work.
+    pub(crate) fn success(&self) -> Success {
+        let tick = self.tick.map(|tick| tick.began);
+        Success { tick, token: self.fence.map(Fence::get) }
     }
 
     /// The next renewal: when it is sent (now), and a request for the TTL or for the rest of

@@ -9,7 +9,7 @@ use tokio::task::consume_budget;
 
 use super::answers::{Adoption, All, Attempt, Ended, Hint, Lingering, Renewal};
 use super::inspection::{ClientInfo, Forced, LockInfo};
-use super::request::{ClientId, Owner, Request, RequestId, Stamp, Waiting};
+use super::request::{ClientId, Owner, Request, RequestId, Stamp, Success, Waiting};
 use crate::core::key::LockKey;
 use crate::core::store_error::StoreError;
 
@@ -131,11 +131,10 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     fn release(&self, request: &Request, keep: Duration) -> StoreFuture<Ended>;
 
     /// Ends a lease of [`Kind::Once`](super::Kind::Once) whose work has succeeded: from now on
-    /// the work counts as done. All waiters for it are told and leave the queue. `tick` is
-    /// when its tick began. A lease that had ended marks nothing. `None` if the store can't
-    /// remember it.
-    fn complete(&self, request: &Request, tick: Option<u64>) -> Option<StoreFuture<Ended>> {
-        let _ = (request, tick);
+    /// the work counts as done. All waiters for it are told and leave the queue. A lease that had
+    /// ended marks nothing. `None` if the store can't remember it.
+    fn complete(&self, request: &Request, success: Success) -> Option<StoreFuture<Ended>> {
+        let _ = (request, success);
         None
     }
 

@@ -19,7 +19,7 @@ use super::rules::{Time, Tokens};
 use super::{
     Adoption, All, Attempt, ClientId, ClientInfo, Ended, Forced, Kind, Lingering, Listener,
     LockInfo, Owner, QuorumMember, Renewal, Renewals, Repaired, Request, RequestId, Stamp, Store,
-    StoreFuture, Waiting, at_once,
+    StoreFuture, Success, Waiting, at_once,
 };
 use crate::core::key::LockKey;
 
@@ -113,9 +113,9 @@ impl Store for MemoryStore {
         self.run(|table, now| table.release(request, keep, now))
     }
 
-    fn complete(&self, request: &Request, tick: Option<u64>) -> Option<StoreFuture<Ended>> {
+    fn complete(&self, request: &Request, success: Success) -> Option<StoreFuture<Ended>> {
         let is_once = matches!(request.kind, Kind::Once(_));
-        is_once.then(|| self.run(|table, now| table.complete(request, tick, now)))
+        is_once.then(|| self.run(|table, now| table.complete(request, success, now)))
     }
 
     fn can_linger(&self, request: &Request) -> bool {

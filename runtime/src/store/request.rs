@@ -194,7 +194,17 @@ pub struct TickTimes {
     pub last: Option<u64>,
 }
 
-/// The owner of a lease, by which a holder is recognised when it comes back: text of 1 to
+/// What a completion says of the work that has succeeded.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Success {
+    /// When its tick began.
+    pub tick: Option<u64>,
+    /// The token of its grant. With another one, its lease had ended, and a late copy of its ask
+    /// was granted: then it marks nothing. `None` is not compared.
+    pub token: Option<u64>,
+}
+
+/// The owner of a lock, by which a holder is recognised when it comes back: text of 1 to
 /// 128 bytes without control characters.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Owner(Arc<str>);

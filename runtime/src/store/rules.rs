@@ -48,7 +48,9 @@ pub(super) use self::lock::{force_release, inspect, is_held_by, keep_offer, was_
 pub(super) use self::quorum_member::repair;
 pub(super) use self::state::LockState;
 pub(super) use self::time::Time;
-use super::{Adoption, Attempt, Ended, Kind, Lingering, Renewal, Request, RequestId, Waiting};
+use super::{
+    Adoption, Attempt, Ended, Kind, Lingering, Renewal, Request, RequestId, Success, Waiting,
+};
 
 /// Asks for the lock once. With `waiting`, a request that is not granted joins the queue.
 pub(super) fn acquire(
@@ -137,10 +139,10 @@ pub(super) fn release(
 pub(super) fn complete(
     lock: &mut LockState,
     request: &Request,
-    tick: Option<u64>,
+    success: Success,
     context: &mut Context<'_>,
 ) -> Ended {
-    done::complete(lock, request, tick, context)
+    done::complete(lock, request, success, context)
 }
 
 /// Lets the client keep a lease without using it. If others wait, a lease that is not `in_use` is

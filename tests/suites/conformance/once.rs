@@ -2,11 +2,11 @@
 
 use std::time::{Duration, SystemTime};
 
-use leasehold::store::{Attempt, Ended, Kind, Once, Request};
+use leasehold::store::{Attempt, Ended, Kind, Once, Request, Success};
 use leasehold::{Lease, LockError, Locks, LossReason, Mutex, Tick};
 use leasehold_tests::backend::Backend;
 
-use super::{Client, LIVE, LONG, acquire, waits};
+use super::{Client, LIVE, LONG, SHORT, acquire, waits};
 
 macro_rules! cases {
     ($case:path) => {
@@ -31,6 +31,8 @@ macro_rules! cases {
             a_waiter_that_was_handed_the_lock_knows_its_tick,
             a_completion_may_be_sent_twice,
             a_late_completion_marks_nothing,
+            a_late_copy_of_the_acquire_completes_nothing,
+            a_late_copy_of_the_acquire_completes_no_tick,
             a_late_copy_of_the_acquire_of_a_completed_run_is_not_granted,
         }
     };
@@ -287,7 +289,8 @@ fn request(client: &Client) -> Request {
 }
 
 async fn completed(backend: &impl Backend, request: &Request) -> Ended {
-    backend.store().complete(request, None).expect("it has a queue").await.unwrap()
+    let success = Success::default();
+    backend.store().complete(request, success).expect("it has a queue").await.unwrap()
 }
 
 pub(super) async fn a_completion_may_be_sent_twice(backend: &impl Backend) {
@@ -331,4 +334,42 @@ pub(super) async fn a_late_copy_of_the_acquire_of_a_completed_run_is_not_granted
     }
     let info = backend.store().inspect(&run.key).await.unwrap();
     assert_eq!((info.waiting, info.held), (0, 0));
+}
+
+pub(super) async fn a_late_copy_of_the_acquire_completes_nothing(backend: &impl Backend) {
+    complete_after_a_late_grant(backend, Once::For(DAY)).await;
+}
+
+pub(super) async fn a_late_copy_of_the_acquire_completes_no_tick(backend: &impl Backend) {
+    let once = Once::Per { period: DAY, offset: Duration::ZERO };
+    complete_after_a_late_grant(backend, once).await;
+}
+
+/// A client that has not noticed the end of its lease completes the work, after a late copy of its
+/// ask was granted.
+async fn complete_after_a_late_grant(backend: &impl Backend, once: Once) {
+    let (client, other) = (Client::new(), Client::new());
+    let kind = Kind::Once(once);
+    let (run, next) = (client.request(kind, SHORT), other.request(kind, LONG));
+    let granted = async |request: &Request| match acquire(backend, request).await {
+        Attempt::Granted { token } => Success { tick: None, token: Some(token) },
+        Attempt::GrantedTick { token, tick } => {
+            Success { tick: Some(tick.began), token: Some(token) }
+        }
+        other => panic!("{other:?}"),
+    };
+    let complete = async |request: &Request, success| {
+        let command = backend.store().complete(request, success).expect("it has a queue");
+        command.await.unwrap()
+    };
+    let first = granted(&run).await;
+    backend.pass(SHORT).await;
+    let late = Request { ttl: LONG, ..run };
+    assert!(granted(&late).await.token > first.token);
+    assert_eq!(complete(&late, first).await, Ended::NotHeld(LossReason::Taken));
+    // The late grant has ended, and nothing counts as done.
+    let success = granted(&next).await;
+    assert_eq!(complete(&next, success).await, Ended::Released);
+    assert_eq!(complete(&next, success).await, Ended::Released, "a copy");
+    assert!(matches!(acquire(backend, &late).await, Attempt::Done { .. }));
 }

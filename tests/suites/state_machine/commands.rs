@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use leasehold::store::{
     Adoption, Attempt, ClientInfo, Kind, Owner, QueuePosition, QuorumMember, Repaired, Request,
-    Stamp, StoreError, StoreFuture, Waiting,
+    Stamp, StoreError, StoreFuture, Success, Waiting,
 };
 
 use super::answers::Answer;
@@ -82,7 +82,7 @@ impl Command {
                 Answer::Ended(store.release(request, Duration::ZERO).await?)
             }
             What::Complete => {
-                let answer: Option<StoreFuture<_>> = store.complete(request, None);
+                let answer: Option<StoreFuture<_>> = store.complete(request, Success::default());
                 Answer::Ended(answer.expect("it can").await?)
             }
             What::Cancel => Answer::Cancelled(store.cancel(request).await?),

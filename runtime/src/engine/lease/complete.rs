@@ -80,8 +80,8 @@ impl Lease {
         }
         self.rest = Rest::Complete;
         for tries_left in (0..TRIES).rev() {
-            let tick = self.local().tick.map(|tick| tick.began);
-            let Some(answer) = self.client().store.complete(&self.local().request, tick) else {
+            let local = self.local();
+            let Some(answer) = self.client().store.complete(&local.request, local.success()) else {
                 break;
             };
             match answer.await {

@@ -10,7 +10,7 @@ use crate::core::error::Step;
 use crate::core::key::LockKey;
 use crate::store::{
     Adoption, All, Attempt, ClientId, ClientInfo, Ended, Forced, Lingering, Listener, LockInfo,
-    Owner, Renewal, Renewals, Request, RequestId, Stamp, Store, StoreFuture, Waiting,
+    Owner, Renewal, Renewals, Request, RequestId, Stamp, Store, StoreFuture, Success, Waiting,
 };
 
 impl Store for FaultInjector {
@@ -40,9 +40,9 @@ impl Store for FaultInjector {
         self.answer("release", Some(Step::Release), || self.inner.release(request, keep))
     }
 
-    fn complete(&self, request: &Request, tick: Option<u64>) -> Option<StoreFuture<Ended>> {
+    fn complete(&self, request: &Request, success: Success) -> Option<StoreFuture<Ended>> {
         let nothing = || -> StoreFuture<_> { Box::pin(async { Ok(Ended::Released) }) };
-        let command = || self.inner.complete(request, tick).unwrap_or_else(nothing);
+        let command = || self.inner.complete(request, success).unwrap_or_else(nothing);
         Some(self.answer("complete", Some(Step::Complete), command))
     }
 

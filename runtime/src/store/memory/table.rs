@@ -9,7 +9,7 @@ use crate::core::key::LockKey;
 use crate::store::rules::{self, Context, Counters, LockState, Time, Tokens};
 use crate::store::{
     Adoption, All, Attempt, ClientId, ClientInfo, Ended, Forced, Hint, Lingering, Listener,
-    LockInfo, Owner, Renewal, Repaired, Request, RequestId, Stamp, Waiting,
+    LockInfo, Owner, Renewal, Repaired, Request, RequestId, Stamp, Success, Waiting,
 };
 
 /// All locks, the counters and the clients. A command never finds what expired before it.
@@ -84,8 +84,10 @@ impl Table {
         self.with(&request.key, now, |lock, context| rules::release(lock, request, keep, context))
     }
 
-    pub(super) fn complete(&mut self, request: &Request, tick: Option<u64>, now: Time) -> Ended {
-        self.with(&request.key, now, |lock, context| rules::complete(lock, request, tick, context))
+    pub(super) fn complete(&mut self, request: &Request, success: Success, now: Time) -> Ended {
+        self.with(&request.key, now, |lock, context| {
+            rules::complete(lock, request, success, context)
+        })
     }
 
     pub(super) fn linger(&mut self, request: &Request, in_use: bool, now: Time) -> Lingering {

@@ -9,7 +9,8 @@ use super::script;
 use super::script::Script;
 use crate::core::key::LockKey;
 use crate::store::{
-    ClientId, ClientInfo, Kind, Once, Owner, QueuePosition, Request, RequestId, Stamp, Waiting,
+    ClientId, ClientInfo, Kind, Once, Owner, QueuePosition, Request, RequestId, Stamp, Success,
+    Waiting,
 };
 
 /// Encodes the requests of one client.
@@ -134,11 +135,12 @@ impl Encoder {
     }
 
     /// `None` for a kind whose work never counts as done.
-    pub(super) fn complete(&self, request: &Request, tick: Option<u64>) -> Option<Command> {
+    pub(super) fn complete(&self, request: &Request, success: Success) -> Option<Command> {
         let Kind::Once(once) = request.kind else { return None };
         let (Once::For(lasts) | Once::Per { period: lasts, .. }) = once;
         let command = self.of(request, &[&script::MUTEX_COMPLETE; 4]).millis(lasts);
-        let command = command.number(tick.unwrap_or(0)).millis(once.remembered());
+        let command = command.number(success.tick.unwrap_or(0)).millis(once.remembered());
+        let command = command.number(success.token.unwrap_or(0));
         Some(command.arg(&*self.channel(&request.key)))
     }
 

@@ -129,7 +129,7 @@ scripts! {
         (lock, holders, queue, waiters, done; id, ttl_ms, live_ms, position, owner, wake, period_ms, offset_ms);
     MUTEX_COMPLETE = "mutex/complete" frees
         ["record", "token", "free", "fields", "queue", "tell", "hand_over", "done"]
-        (lock, queue, waiters, done; id, once_ms, tick_ms, keep_ms, wake);
+        (lock, queue, waiters, done; id, once_ms, tick_ms, keep_ms, token, wake);
     MUTEX_ACQUIRE_ALL = "mutex/acquire_all" grants ["record", "token", "grant", "fields", "take_mutex"]
         (lock, holders, queue; ttl_ms);
     MUTEX_RENEW = "mutex/renew" frees several ["for_each"] (lock; id, ttl_ms);

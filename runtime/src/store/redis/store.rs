@@ -17,7 +17,8 @@ use crate::core::error::LossReason;
 use crate::core::key::LockKey;
 use crate::store::{
     Adoption, All, Attempt, ClientId, ClientInfo, Ended, Forced, Lingering, Listener, LockInfo,
-    Owner, Renewal, Renewals, Request, RequestId, Stamp, Store, StoreFuture, Subscription, Waiting,
+    Owner, Renewal, Renewals, Request, RequestId, Stamp, Store, StoreFuture, Subscription, Success,
+    Waiting,
 };
 
 /// Keeps leases on one server, or on a cluster.
@@ -133,9 +134,9 @@ impl Store for RedisStore {
         self.ask(self.encoder.release(request, keep), request, foreign, decode::ended)
     }
 
-    fn complete(&self, request: &Request, tick: Option<u64>) -> Option<StoreFuture<Ended>> {
+    fn complete(&self, request: &Request, success: Success) -> Option<StoreFuture<Ended>> {
         let foreign = Ended::NotHeld(LossReason::Taken);
-        let command = self.encoder.complete(request, tick)?;
+        let command = self.encoder.complete(request, success)?;
         Some(self.ask(command, request, foreign, decode::ended))
     }
 

@@ -6,7 +6,7 @@ use super::context::Context;
 use super::mutex;
 use super::state::{Done, LockState};
 use crate::core::error::LossReason;
-use crate::store::{Attempt, Ended, Hint, Kind, Once, Request, TickTimes, Waiting};
+use crate::store::{Attempt, Ended, Hint, Kind, Once, Request, Success, TickTimes, Waiting};
 
 pub(super) fn acquire(
     lock: &mut LockState,
@@ -37,7 +37,7 @@ pub(super) fn acquire(
 pub(super) fn complete(
     lock: &mut LockState,
     request: &Request,
-    tick: Option<u64>,
+    Success { tick, token }: Success,
     context: &mut Context<'_>,
 ) -> Ended {
     let id = request.id;
@@ -48,6 +48,13 @@ pub(super) fn complete(
         }
         let is_gone = lock.record.is_none();
         return Ended::NotHeld(if is_gone { LossReason::Expired } else { LossReason::Taken });
+    }
+    if token
+        .is_some_and(|token| lock.record.as_ref().is_none_or(|record| record.token.number != token))
+    {
+        // A late copy of its ask was granted, and nobody works under it.
+        let _ = mutex::release(lock, request, Duration::ZERO, context);
+        return Ended::NotHeld(LossReason::Taken);
     }
     let Kind::Once(once) = request.kind else { return Ended::NotHeld(LossReason::Taken) };
     let (Once::For(lasts) | Once::Per { period: lasts, .. }) = once;
