@@ -23,7 +23,7 @@ use super::telemetry;
 use crate::core::error::LossReason;
 use crate::core::fence::Fence;
 use crate::core::options::Options;
-use crate::store::{Request, Store, Success, TickTimes};
+use crate::store::{Request, Success, TickTimes};
 
 /// A lease's key in the keeper's timetable: when it is due, and a number that makes the key
 /// unique.
@@ -273,7 +273,7 @@ mod tests {
     use super::*;
     use crate::core::key::LockKey;
     use crate::store::memory::MemoryStore;
-    use crate::store::{ClientId, Kind, RequestId};
+    use crate::store::{ClientId, Kind, RequestId, Store};
 
     fn local() -> LocalLease {
         local_with(Options::default())
