@@ -8,6 +8,7 @@ pub(crate) mod election;
 pub(crate) mod faults;
 mod inspect;
 mod lead;
+pub(crate) mod list;
 mod lock_spec;
 pub(crate) mod locks;
 pub(crate) mod multi_lock;

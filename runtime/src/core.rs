@@ -5,6 +5,11 @@ pub(crate) mod error;
 pub(crate) mod fence;
 pub(crate) mod key;
 mod lock_key;
+#[cfg_attr(
+    not(feature = "internals"),
+    allow(unreachable_pub, reason = "with that feature the stores are public")
+)]
+pub(crate) mod name_pattern;
 pub(crate) mod no_majority;
 pub(crate) mod options;
 #[cfg_attr(

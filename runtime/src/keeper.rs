@@ -32,7 +32,7 @@ pub(crate) use self::renew::{RenewOutcome, loss_reason, renew};
 #[cfg(feature = "redis")]
 pub(crate) use self::thread::Thread;
 use crate::core::error::LossReason;
-use crate::state::lease::LocalLease;
+use crate::state::lease::{LocalLease, Slot};
 use crate::state::shutdown::{ActivityGuard, Shutdown};
 use crate::store::{Request, RequestId, Stamp, Store, StoreError, StoreFuture};
 
@@ -127,12 +127,16 @@ impl Keeper {
     }
 
     /// Handles a lease from now on, first at `first`: renews it, and ends it at its `max_hold`.
-    pub(crate) fn watch(&self, local: &Arc<LocalLease>, first: Instant) {
+    /// It may have a place that an ended lease has left to it.
+    pub(crate) fn watch(&self, local: &Arc<LocalLease>, first: Instant, place: Option<Slot>) {
         match &self.executor {
-            Executor::OnRuntime(on_runtime) => on_runtime.schedule(local, first),
+            Executor::OnRuntime(on_runtime) => {
+                debug_assert!(place.is_none(), "see `leave_place`");
+                on_runtime.schedule(local, first);
+            }
             #[cfg(feature = "redis")]
             Executor::Thread(shared, _) => {
-                shared.schedule(local, first);
+                shared.schedule(local, first, place);
                 thread::drain_at_exit(shared);
             }
         }
@@ -144,6 +148,26 @@ impl Keeper {
             Executor::OnRuntime(on_runtime) => on_runtime.unschedule(local),
             #[cfg(feature = "redis")]
             Executor::Thread(shared, _) => shared.unschedule(local),
+        }
+    }
+
+    /// Stops handling a lease that has ended, and leaves its place to the next lease of its turn.
+    /// `None`, and nothing has happened, if it has no place to leave.
+    #[cfg_attr(not(feature = "redis"), expect(unused_variables))]
+    pub(crate) fn leave_place(&self, local: &LocalLease) -> Option<Slot> {
+        match &self.executor {
+            Executor::OnRuntime(_) => None,
+            #[cfg(feature = "redis")]
+            Executor::Thread(..) => timetable::slot_of(local).take(),
+        }
+    }
+
+    /// Gives up a place that no lease has taken.
+    pub(crate) fn give_up_place(&self, place: Slot) {
+        match &self.executor {
+            Executor::OnRuntime(_) => debug_assert!(false, "{place:?}: see `leave_place`"),
+            #[cfg(feature = "redis")]
+            Executor::Thread(shared, _) => shared.give_up(place),
         }
     }
 

@@ -81,7 +81,7 @@
 //! | the layer | [`LockLayer`](struct.LockLayer.html), [`path_key`](fn.path_key.html), [`tower`](tower/index.html) |
 //! | what went wrong | [`LockError`], [`LossReason`], [`Outcome`], [`Step`], [`NoMajority`] |
 //! | what a release or a shutdown did | [`Released`], [`ShutdownReport`] |
-//! | an operator's view | [`LockInfo`], [`Holder`], [`Waiter`], [`Forced`] |
+//! | an operator's view | [`LockList`], [`LockInfo`], [`Holder`], [`Waiter`], [`LastSuccess`], [`Forced`] |
 //! | faults for tests | [`Faults`], [`Fault`] |
 //!
 //! # Options
@@ -138,6 +138,7 @@ pub mod tower;
 pub use crate::api::builder::LocksBuilder;
 pub use crate::api::election::{Election, ElectionHandle, ElectionState};
 pub use crate::api::faults::Faults;
+pub use crate::api::list::LockList;
 pub use crate::api::locks::Locks;
 pub use crate::api::multi_lock::MultiLock;
 pub use crate::api::mutex::Mutex;
@@ -155,7 +156,9 @@ pub use crate::engine::lease_set::LeaseSet;
 pub use crate::engine::ticket::Ticket;
 pub use crate::state::shutdown::ShutdownReport;
 pub use crate::store::fault_injection::Fault;
-pub use crate::store::{ClientId, ClientInfo, Forced, Holder, LockInfo, LockKind, Waiter};
+pub use crate::store::{
+    ClientId, ClientInfo, Forced, Holder, LastSuccess, LockInfo, LockKind, Waiter,
+};
 #[cfg(feature = "tower")]
 pub use crate::tower::LockLayer;
 #[cfg(feature = "axum")]

@@ -10,6 +10,7 @@ mod answers;
 mod contract;
 pub mod fault_injection;
 mod inspection;
+mod listing;
 pub mod memory;
 mod note;
 pub mod quorum;
@@ -25,7 +26,8 @@ use self::contract::at_once;
 pub use self::contract::{
     LIVE_MOST, Listener, OFFER, Renewals, Store, StoreFuture, Subscription, TOKENS, validity,
 };
-pub use self::inspection::{ClientInfo, Forced, Holder, LockInfo, LockKind, Waiter};
+pub use self::inspection::{ClientInfo, Forced, Holder, LastSuccess, LockInfo, LockKind, Waiter};
+pub use self::listing::{ListCursor, ListPage};
 pub use self::note::Note;
 pub use self::quorum_member::QuorumMember;
 pub(crate) use self::request::RequestSpec;

@@ -126,6 +126,7 @@ mod options;
 #[cfg(feature = "axum")]
 mod path_key;
 mod policy;
+mod problem;
 mod reject;
 mod request_lock;
 mod request_values;

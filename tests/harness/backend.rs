@@ -13,7 +13,8 @@ use leasehold::store::{ClientId, Store};
 use tokio::runtime::Handle;
 
 pub use self::shared::{
-    Cluster, LeastRights, Pool, Quorum, QuorumOfFive, QuorumWithoutMinority, Redis, Resp2, Sentinel,
+    Cluster, Lazy, LeastRights, Pool, Quorum, QuorumOfFive, QuorumWithoutMinority, Redis, Resp2,
+    Sentinel,
 };
 use crate::members::Members;
 use crate::server::Server;

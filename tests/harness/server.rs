@@ -1,7 +1,9 @@
 //! A redis-server of a test's own.
 
+use std::collections::BTreeSet;
 use std::net::TcpListener;
 use std::process::{Command, Stdio};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
@@ -311,13 +313,22 @@ pub fn signal(name: &str, pid: &str) {
     assert!(status.success(), "kill {name} {pid}");
 }
 
-/// A port that nobody listens on.
+/// A port that nobody listens on. Each call of the process gives another.
 ///
 /// # Panics
 ///
 /// If the system has none.
 #[must_use]
 pub fn free_port() -> u16 {
-    let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a free port");
-    listener.local_addr().expect("an address").port()
+    // The system gives a port that is free now. The next test must not take it as well.
+    static GIVEN: Mutex<BTreeSet<u16>> = Mutex::new(BTreeSet::new());
+    let mut given = GIVEN.lock().unwrap_or_else(PoisonError::into_inner);
+    for _ in 0..1_000 {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a free port");
+        let port = listener.local_addr().expect("an address").port();
+        if given.insert(port) {
+            return port;
+        }
+    }
+    panic!("each free port was given away before");
 }

@@ -77,7 +77,7 @@ where
     let body = response.into_body().collect().await.unwrap().to_bytes();
     let problem: Value = serde_json::from_slice(&body).unwrap();
     assert_eq!(problem["status"], status.as_u16());
-    assert_eq!(problem["title"], status.canonical_reason().unwrap());
+    assert!(!problem["title"].as_str().unwrap().is_empty());
     problem
 }
 

@@ -35,7 +35,8 @@ impl Locks {
         let key = key.into_lock_key()?;
         self.check(Step::Inspect, &key)?;
         let info = self.client().store.inspect(&key).await;
-        info.map_err(|error| LockError::store(Step::Inspect, &key, error))
+        let info = info.map_err(|error| LockError::store(Step::Inspect, &key, error))?;
+        Ok(LockInfo { name: key.name().to_owned(), ..info })
     }
 
     /// Asks the store whether this owner holds a lock of any kind. The owner is the name

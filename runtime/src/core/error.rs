@@ -218,10 +218,15 @@ impl LockError {
     }
 
     pub(crate) fn store(step: Step, key: &LockKey, error: StoreError) -> Self {
+        Self::of_store(step, format!("`{key}`"), error)
+    }
+
+    /// The error of a step that is about more than one lock.
+    pub(crate) fn of_store(step: Step, what: String, error: StoreError) -> Self {
         if error.is_shut_down {
             return Self::ShutDown;
         }
-        let (StoreError { outcome, source, .. }, what) = (error, format!("`{key}`"));
+        let StoreError { outcome, source, .. } = error;
         match source.downcast() {
             Ok(cause) => Self::Quorum { step, what, cause },
             Err(cause) => Self::Store { step, what, outcome, cause },

@@ -80,9 +80,9 @@ enum Rest {
 
 impl Lease {
     pub(crate) fn new(shared: &Arc<Shared>, granted: Grant, options: &Options) -> Self {
-        let (client, times) = (&shared.client, granted.times);
+        let (client, times, place) = (&shared.client, granted.times, granted.place);
         let local = Arc::new(LocalLease::new(&client.leases, granted, options));
-        client.keeper.watch(&local, local.first_due(times));
+        client.keeper.watch(&local, local.first_due(times), place);
         Self {
             shared: shared.clone(),
             handle: LeaseHandle::new(local),
@@ -184,6 +184,12 @@ impl Lease {
         self.handle.clone()
     }
 
+    /// Runs a function under the lease, as its handle does.
+    #[cfg(feature = "tower")]
+    pub(crate) fn sync_scope<R>(&self, work: impl FnOnce() -> R) -> R {
+        self.handle.sync_scope(work)
+    }
+
     /// Turns the lease into a ticket for another process. The lock stays held, without
     /// renewals, until [`Locks::adopt`](crate::Locks::adopt) takes it over or its TTL is
     /// over.
@@ -249,10 +255,15 @@ impl Drop for Lease {
                 return;
             }
             let now = self.client().store.now();
-            let was_held = self.stop(now);
+            let was_held = self.local().begin_release(now);
+            let may_stay = was_held && self.rest == Rest::Release;
+            if may_stay && self.hand_over(now).is_some() {
+                return;
+            }
+            self.client().keeper.forget(self.local());
             if self.rest == Rest::Complete {
                 self.client().keeper.complete_later(self.local());
-            } else if self.rest == Rest::TakeBack || !was_held || !self.leave_here(now) {
+            } else if !(may_stay && self.linger_later(now)) {
                 self.client().keeper.release_later(self.local(), self.rest == Rest::Release);
             }
         }

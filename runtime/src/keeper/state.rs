@@ -8,7 +8,7 @@ use tokio::sync::Notify;
 
 use super::jobs::{Job, JobLimit};
 use super::timetable::{Timetable, slot_of};
-use crate::state::lease::LocalLease;
+use crate::state::lease::{LocalLease, Slot};
 use crate::state::shutdown::Shutdown;
 use crate::store::{RequestId, Store};
 
@@ -21,8 +21,8 @@ pub(super) struct KeeperState {
     pub(super) store: Arc<dyn Store>,
     pub(super) limit: JobLimit,
     pub(super) shutdown: Arc<Shutdown>,
-    /// The process in which the keeper's thread runs.
-    process: u32,
+    /// Tells the process in which the keeper's thread runs from those that it forks off.
+    forks: forkguard::Guard,
     agenda: Mutex<Agenda>,
     /// An entry is due sooner than the keeper knew, or a job has come.
     pub(super) changed: Notify,
@@ -68,7 +68,7 @@ impl KeeperState {
             store,
             limit,
             shutdown,
-            process: std::process::id(),
+            forks: forkguard::new(),
             agenda: Mutex::default(),
             changed: Notify::new(),
             ended: Notify::new(),
@@ -80,16 +80,30 @@ impl KeeperState {
     /// Returns true if the keeper's thread runs in this process. It does not in a process that
     /// was forked off.
     pub(super) fn is_here(&self) -> bool {
-        self.process == std::process::id()
+        !self.forks.clone().detected_fork()
     }
 
     pub(super) fn agenda(&self) -> MutexGuard<'_, Agenda> {
         self.agenda.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Puts a lease into the timetable, unless its holder has ended it.
-    pub(super) fn schedule(&self, local: &Arc<LocalLease>, when: Instant) {
+    /// Puts a lease into the timetable, unless its holder has ended it: into the place that an
+    /// earlier lease has left to it, if that one was due at the same time.
+    pub(super) fn schedule(&self, local: &Arc<LocalLease>, when: Instant, place: Option<Slot>) {
         let mut agenda = self.agenda();
+        let before = place.and_then(|place| {
+            if place.0 == when {
+                agenda.timetable.replace(place, local)
+            } else {
+                drop(agenda.timetable.take_out(place));
+                None
+            }
+        });
+        if before.is_some() {
+            // It is not dropped under the lock.
+            drop(agenda);
+            return;
+        }
         agenda.numbers += 1;
         let slot = (when, agenda.numbers);
         let is_sooner = agenda.timetable.put_in(local, slot);
@@ -104,6 +118,10 @@ impl KeeperState {
         if let Some(slot) = slot_of(local).take() {
             agenda.timetable.take_out(slot);
         }
+    }
+
+    pub(super) fn give_up(&self, place: Slot) {
+        self.agenda().timetable.take_out(place);
     }
 
     /// The lease of a request. `None` while a renewal of it is in flight; that renewal finds
@@ -201,22 +219,64 @@ mod tests {
     use crate::store::memory::MemoryStore;
     use crate::store::{ClientId, Kind, Request, RequestId};
 
-    #[test]
-    fn an_earlier_event_wakes_the_keeper() {
+    const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+
+    fn state() -> (KeeperState, impl Fn() -> Arc<LocalLease>) {
         let store = Arc::new(MemoryStore::default());
         let shared = KeeperState::new(store, Arc::new(Semaphore::new(1)), Arc::default());
         let (store, shutdown) = (shared.store.clone(), shared.shutdown.clone());
         let context = Arc::new(LeaseContext { store, shutdown });
-        let local = |n: &str| {
+        let local = move || {
             let id = RequestId::next(ClientId::random(), &AtomicU64::new(0));
-            let (key, ttl) = (LockKey::new(n).unwrap(), Duration::from_secs(30));
+            let (key, ttl) = (LockKey::new("a").unwrap(), Duration::from_secs(30));
             let request = Request { key, id, kind: Kind::Mutex, owner: None, note: None, ttl };
             let times = GrantTimes::by_command(Instant::now(), ttl);
-            let grant = Grant { request, fence: None, times, tick: None };
+            let grant = Grant { request, fence: None, times, tick: None, place: None };
             Arc::new(LocalLease::new(&context, grant, &Options::default()))
         };
+        (shared, local)
+    }
+
+    /// The next lease of a turn has the place of the last. A lease that is due at another time has
+    /// its own, and then nobody has the old one.
+    #[test]
+    fn a_lease_takes_the_place_that_was_left_to_it() {
+        let (shared, local) = state();
+        let in_table = || -> Vec<_> {
+            let in_table = shared.agenda().timetable.due(Instant::now() + DAY, 100);
+            in_table.iter().map(|local| local.request.id).collect()
+        };
+        let slot_of = |local: &LocalLease| slot_of(local).take().unwrap();
+        let when = Instant::now();
+
+        let (first, next) = (local(), local());
+        shared.schedule(&first, when, None);
+        let place = slot_of(&first);
+        shared.schedule(&next, when, Some(place));
+        assert_eq!(slot_of(&next), place);
+        assert_eq!(in_table(), [next.request.id]);
+
+        let (first, later) = (local(), local());
+        shared.schedule(&first, when, None);
+        shared.schedule(&later, when + Duration::from_secs(1), Some(slot_of(&first)));
+        assert_eq!(in_table(), [later.request.id]);
+
+        // The keeper has just looked at the place: it is gone.
+        let late = local();
+        shared.schedule(&late, when, Some(place));
+        assert_eq!(in_table(), [late.request.id]);
+
+        let first = local();
+        shared.schedule(&first, when, None);
+        shared.give_up(slot_of(&first));
+        assert_eq!(in_table(), []);
+    }
+
+    #[test]
+    fn an_earlier_event_wakes_the_keeper() {
+        let (shared, local) = state();
         let wakes = |when| {
-            shared.schedule(&local("a"), when);
+            shared.schedule(&local(), when, None);
             let woken = pin!(shared.changed.notified());
             woken.poll(&mut Context::from_waker(Waker::noop())).is_ready()
         };

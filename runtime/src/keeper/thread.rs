@@ -138,7 +138,7 @@ async fn work(shared: &Arc<KeeperState>) {
 
 /// Renews due leases, and puts them into the timetable again.
 async fn renew_due(shared: Arc<KeeperState>, due: Vec<Arc<LocalLease>>) {
-    let again = |local: &_, when| shared.schedule(local, when);
+    let again = |local: &_, when| shared.schedule(local, when, None);
     let release = |local| {
         let (store, limit) = (shared.store.clone(), shared.limit.clone());
         shared.push(release::release(

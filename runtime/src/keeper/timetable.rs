@@ -35,6 +35,19 @@ impl Timetable {
         is_sooner
     }
 
+    /// Puts a lease into the place of one that has ended. Gives that one, or nothing if the
+    /// place is gone.
+    #[cfg(feature = "redis")]
+    pub(super) fn replace(
+        &mut self,
+        place: Slot,
+        local: &Arc<LocalLease>,
+    ) -> Option<Arc<LocalLease>> {
+        let ended = self.leases.get_mut(&place)?;
+        *slot_of(local) = Some(place);
+        Some(std::mem::replace(ended, local.clone()))
+    }
+
     /// Removes the lease of a slot, if it is here.
     pub(super) fn take_out(&mut self, slot: Slot) -> Option<Arc<LocalLease>> {
         self.leases.remove(&slot)

@@ -11,10 +11,10 @@ use tokio::time::sleep;
 use super::handoff::Handoff;
 use super::queue::{AdmissionState, LocalQueue, QueuedWaiter};
 use super::queues::LocalQueues;
-use super::spec::{LeaseSpec, QueueName, name, weight};
+use super::spec::{LeaseSpec, QueueName, RequestName, name, weight};
 use super::turns::{TURN, TurnId};
 use crate::core::key::LockKey;
-use crate::state::lease::{GrantTimes, LocalLease};
+use crate::state::lease::{GrantTimes, LocalLease, Slot};
 use crate::store::{Kind, Request};
 
 impl LocalQueues {
@@ -59,29 +59,31 @@ impl LocalQueues {
 
     /// Hands a lease that has just ended to the first waiter, if that asks for the same. The
     /// caller then wakes the waiter. If nobody waits, the lease of a lingering turn is idle from
-    /// now on, if it `lingers` itself. `None` if the lease is to be released.
+    /// now on, if it `lingers` itself. `None` if the lease is to be released. `place` gives the
+    /// lease's place in the keeper's timetable, which the next lease has after it.
     pub(crate) fn hand_over(
         self: &Arc<Self>,
         turn: TurnId,
         local: &LocalLease,
         times: GrantTimes,
         lingers: bool,
+        place: impl FnOnce() -> Option<Slot>,
     ) -> Option<HandedOver> {
         let request = &local.request;
-        let name = name(&request.key, request.kind, request.owner.as_ref());
+        let name = RequestName(&request.key, request.kind, request.owner.as_ref());
         let spec = (request.kind, request.owner.clone());
         let now = times.sent;
+        let handoff = || Handoff::new(&self.client, local, times, place());
         let (waiter, is_short, is_checked) = {
             let mut queues = self.lock();
-            let queue = queues.by_name.get_mut(&name)?;
+            let queue = Self::queue_of(&mut queues, &name)?;
             if let Some(waiter) = queue.next_in_turn(turn, &spec, request.ttl, now) {
                 let running = queue.turns.find(turn)?;
                 running.left -= 1;
-                running.handoff = Some(Handoff::new(&self.client, local, times));
+                running.handoff = Some(handoff());
                 queue.last_activity = now;
                 (Some(waiter), running.is_short(now), true)
             } else if lingers && self.may_linger() {
-                let handoff = || Handoff::new(&self.client, local, times);
                 let is_short = queue.let_linger(turn, handoff, now)?;
                 (None, is_short, queue.is_checked)
             } else {
@@ -89,12 +91,15 @@ impl LocalQueues {
             }
         };
         if !is_checked {
-            self.check_later(&name, now);
+            self.check_later(&name.owned(), now);
         }
         if is_short {
-            self.refill(name.clone(), turn, request);
+            self.refill(name.owned(), turn, request);
         }
-        let next = waiter.map(|waiter| Next { queues: self.clone(), name, waiter, turn });
+        let next = waiter.map(|waiter| {
+            let (queues, name) = (self.clone(), name.owned());
+            Next { queues, name, waiter, turn }
+        });
         Some(HandedOver { next })
     }
 

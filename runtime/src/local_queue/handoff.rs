@@ -7,7 +7,7 @@ use super::spec::LeaseSpec;
 use crate::client::Client;
 use crate::core::fence::Fence;
 use crate::keeper::UnknownOutcome;
-use crate::state::lease::{Grant, GrantTimes, LocalLease};
+use crate::state::lease::{Grant, GrantTimes, LocalLease, Slot};
 use crate::store::{Request, StoreFuture, validity};
 
 /// A grant on its way from a released lease to the next waiter of this process. If it is
@@ -19,6 +19,8 @@ pub(super) struct Handoff {
     times: GrantTimes,
     /// Present until it becomes a lease.
     activity: Option<ClientActivity>,
+    /// The place in the keeper's timetable that the last lease has left to the next.
+    place: Option<Slot>,
 }
 
 /// An activity that its client's shutdown waits for, from its creation to its drop.
@@ -38,8 +40,15 @@ impl Drop for ClientActivity {
 }
 
 impl Handoff {
-    pub(super) fn new(client: &Arc<Client>, local: &LocalLease, times: GrantTimes) -> Self {
-        Self::of(client, local.request.clone(), local.fence, times)
+    pub(super) fn new(
+        client: &Arc<Client>,
+        local: &LocalLease,
+        times: GrantTimes,
+        place: Option<Slot>,
+    ) -> Self {
+        let mut handoff = Self::of(client, local.request.clone(), local.fence, times);
+        handoff.place = place;
+        handoff
     }
 
     /// The handoff of a request whose last lease had the fencing token `last`.
@@ -54,6 +63,7 @@ impl Handoff {
             fence: last.map(|fence| Fence::new(fence.get() + 1)),
             times,
             activity: Some(ClientActivity::new(client)),
+            place: None,
         }
     }
 
@@ -94,7 +104,8 @@ impl Handoff {
     pub(super) fn into_grant(mut self, now: Instant) -> Option<(Grant, ClientActivity)> {
         let (request, activity) = (self.request.take()?, self.activity.take()?);
         let times = GrantTimes { sent: now, ..self.times };
-        Some((Grant { request, fence: self.fence, times, tick: None }, activity))
+        let place = self.place.take();
+        Some((Grant { request, fence: self.fence, times, tick: None, place }, activity))
     }
 }
 
@@ -103,6 +114,9 @@ impl Drop for Handoff {
         if let Some(request) = self.request.take()
             && let Some(ClientActivity(client)) = &self.activity
         {
+            if let Some(place) = self.place.take() {
+                client.keeper.give_up_place(place);
+            }
             let outcome = UnknownOutcome::new(self.times.unanswered_since, client.store.now());
             client.keeper.cancel_later(vec![request], None::<StoreFuture<()>>, outcome);
         }

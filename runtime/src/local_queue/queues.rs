@@ -9,7 +9,7 @@ use std::time::Instant;
 use super::checks::Checks;
 use super::queue::{AdmissionState, Admitted, LocalQueue, QueuedWaiter};
 use super::recalls::Recalls;
-use super::spec::{LeaseSpec, QueueName, name};
+use super::spec::{LeaseSpec, NameParts, QueueName, RequestName, name};
 use super::turns::TurnId;
 use crate::client::Client;
 use crate::client::pending::PendingRequest;
@@ -81,6 +81,14 @@ impl LocalQueues {
 
     pub(super) fn lock(&self) -> MutexGuard<'_, Queues> {
         self.queues.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The queue of a request, if there is one.
+    pub(super) fn queue_of<'a>(
+        queues: &'a mut Queues,
+        name: &RequestName<'_>,
+    ) -> Option<&'a mut LocalQueue> {
+        queues.by_name.get_mut(name as &dyn NameParts)
     }
 
     /// Changes a queue, if there is one, and admits the waiters that there is room for now. The

@@ -9,6 +9,8 @@ use tokio::time::sleep;
 use super::admission::Admission;
 use super::queue::{AdmissionState, Admitted, LocalQueue, QueuedWaiter};
 use super::queues::LocalQueues;
+#[cfg(feature = "tower")]
+use super::spec::RequestName;
 use super::spec::{LeaseSpec, QueueName, name};
 use super::turns::TakenUp;
 #[cfg(feature = "tower")]
@@ -84,9 +86,9 @@ impl LocalQueues {
         ttl: Duration,
         now: Instant,
     ) -> Option<TakenUp> {
-        let name = name(key, kind, None);
         let mut queues = self.lock();
-        let queue = queues.by_name.get_mut(&name).filter(|queue| queue.waiting.is_empty())?;
+        let queue = Self::queue_of(&mut queues, &RequestName(key, kind, None))
+            .filter(|queue| queue.waiting.is_empty())?;
         queue.take_idle(&(kind, None), ttl, now)
     }
 

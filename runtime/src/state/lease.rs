@@ -17,17 +17,13 @@ pub(crate) use self::context::LeaseContext;
 use self::deadlines::Deadlines;
 #[cfg(feature = "redis")]
 pub(crate) use self::deadlines::LONGEST_SLEEP;
-pub(crate) use self::grant::{Grant, GrantTimes};
+pub(crate) use self::grant::{Grant, GrantTimes, Slot};
 use self::phase::Phase;
 use super::telemetry;
 use crate::core::error::LossReason;
 use crate::core::fence::Fence;
 use crate::core::options::Options;
 use crate::store::{Request, Success, TickTimes};
-
-/// A lease's key in the keeper's timetable: when it is due, and a number that makes the key
-/// unique.
-pub(crate) type Slot = (Instant, u64);
 
 /// One lease, as its holder knows it.
 #[derive(Debug)]
@@ -51,7 +47,7 @@ pub(crate) struct LocalLease {
 impl LocalLease {
     /// The lease of a grant that this client has just received.
     pub(crate) fn new(context: &Arc<LeaseContext>, grant: Grant, options: &Options) -> Self {
-        let Grant { request, fence, times, tick } = grant;
+        let Grant { request, fence, times, tick, place: _ } = grant;
         context.shutdown.lease_begins();
         let deadlines = Deadlines::new(times, request.ttl, options, || context.store.now());
         Self {
@@ -292,7 +288,7 @@ mod tests {
         let (sent, ttl) = (store.now(), request.ttl);
         let times = GrantTimes::by_command(sent, ttl);
         let context = Arc::new(LeaseContext { store, shutdown: Arc::default() });
-        let grant = Grant { request, fence: None, times, tick: None };
+        let grant = Grant { request, fence: None, times, tick: None, place: None };
         LocalLease::new(&context, grant, &Options { ttl, ..options })
     }
 

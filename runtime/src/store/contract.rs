@@ -9,8 +9,10 @@ use tokio::task::consume_budget;
 
 use super::answers::{Adoption, All, Attempt, Ended, Hint, Lingering, Renewal};
 use super::inspection::{ClientInfo, Forced, LockInfo};
+use super::listing::{ListCursor, ListPage};
 use super::request::{ClientId, Owner, Request, RequestId, Stamp, Success, Waiting};
 use crate::core::key::LockKey;
+use crate::core::name_pattern::NamePattern;
 use crate::core::store_error::StoreError;
 
 /// The answer to a command. It borrows nothing, so the keeper can finish a command whose
@@ -162,6 +164,14 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// The holders and the waiters of a lock.
     fn inspect(&self, key: &LockKey) -> StoreFuture<LockInfo>;
 
+    /// A page of the locks whose names match, and that may be held, kept or waited for. A lock
+    /// that is one of these from the first page to the last is named at least once, if the same
+    /// servers keep their locks all the time. `None` if the store can't list its locks.
+    fn list(&self, names: &NamePattern, from: ListCursor) -> Option<StoreFuture<ListPage>> {
+        let _ = (names, from);
+        None
+    }
+
     /// Asks if an owner holds a lock, of any kind.
     fn is_held_by(&self, key: &LockKey, owner: &Owner) -> StoreFuture<bool>;
 
@@ -182,8 +192,8 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// may call this: it reopens a connection for hints that was lost.
     fn gives_hints(&self) -> bool;
 
-    /// Subscribes to the hints for one lock, before the request waits or lingers. `None` if the store
-    /// needs no subscription.
+    /// Subscribes to the hints for one lock, before the request waits or lingers. `None` if the
+    /// store needs no subscription.
     fn subscribe(&self, request: &Request) -> Option<StoreFuture<Subscription>> {
         let _ = request;
         None

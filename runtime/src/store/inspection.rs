@@ -1,9 +1,10 @@
 //! The answer of a store that looks at a lock: its holders and its waiters.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use super::ClientId;
 use crate::core::fence::Fence;
+use crate::core::system_time::system_time;
 
 /// How many holders, and how many waiters, are listed: as many as a script may go through.
 pub(super) const MOST: usize = 64;
@@ -29,6 +30,8 @@ pub(super) const MOST: usize = 64;
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct LockInfo {
+    /// The name of the lock.
+    pub name: String,
     /// The kind of the lock. `None` if the store has no record of it: a minute after a
     /// release, and at once when a lease has expired.
     pub kind: Option<LockKind>,
@@ -43,6 +46,55 @@ pub struct LockInfo {
     pub waiters: Vec<Waiter>,
     /// The number of all waiters in the store.
     pub waiting: u64,
+    /// The last success of work under [`once`](crate::Mutex::once) or
+    /// [`once_per`](crate::Mutex::once_per). `None` if the store knows of none, or no longer:
+    /// it remembers a success for as long as it counts; with `once_per` for 32 periods, and at
+    /// least for a day.
+    pub last_success: Option<LastSuccess>,
+}
+
+/// The last success of work that is to succeed once, in [`LockInfo::last_success`].
+///
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), leasehold::LockError> {
+/// # let locks = leasehold::Locks::in_memory();
+/// let mail = locks.mutex("mail:42").once(Duration::from_secs(60 * 60));
+/// mail.lock().await?.complete().await?;
+///
+/// let success = locks.inspect("mail:42").await?.last_success.expect("it has succeeded");
+/// assert!(success.counts_for > Duration::from_secs(59 * 60));
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LastSuccess {
+    /// When the work succeeded, by the server's clock.
+    pub completed: SystemTime,
+    /// Until when it counts as done, by the server's clock.
+    pub until: SystemTime,
+    /// How long it counts as done from now. Zero if it does no longer.
+    pub counts_for: Duration,
+    /// When the tick of that run began, if the lock had
+    /// [`once_per`](crate::Mutex::once_per).
+    pub tick: Option<SystemTime>,
+}
+
+impl LastSuccess {
+    /// All times are in milliseconds since the Unix epoch. No tick is 0.
+    pub(super) fn new(until: u64, completed: u64, tick: u64, now: u64) -> Self {
+        Self {
+            completed: system_time(completed),
+            until: system_time(until),
+            counts_for: Duration::from_millis(until.saturating_sub(now)),
+            tick: (tick > 0).then(|| system_time(tick)),
+        }
+    }
 }
 
 /// The kind of a lock that the store has a record of.

@@ -17,11 +17,12 @@ pub use self::clock::Clock;
 use self::table::Table;
 use super::rules::{Time, Tokens};
 use super::{
-    Adoption, All, Attempt, ClientId, ClientInfo, Ended, Forced, Kind, Lingering, Listener,
-    LockInfo, Owner, QuorumMember, Renewal, Renewals, Repaired, Request, RequestId, Stamp, Store,
-    StoreFuture, Success, Waiting, at_once,
+    Adoption, All, Attempt, ClientId, ClientInfo, Ended, Forced, Kind, Lingering, ListCursor,
+    ListPage, Listener, LockInfo, Owner, QuorumMember, Renewal, Renewals, Repaired, Request,
+    RequestId, Stamp, Store, StoreFuture, Success, Waiting, at_once,
 };
 use crate::core::key::LockKey;
+use crate::core::name_pattern::NamePattern;
 
 /// The time of a store's clock at its first command, in microseconds since the Unix epoch, as
 /// on a server: ticks are counted from then. Where a test has paused tokio's clock, it is the same
@@ -138,6 +139,11 @@ impl Store for MemoryStore {
 
     fn inspect(&self, key: &LockKey) -> StoreFuture<LockInfo> {
         self.run(|table, now| table.inspect(key, now))
+    }
+
+    fn list(&self, names: &NamePattern, _: ListCursor) -> Option<StoreFuture<ListPage>> {
+        let keys = |table: &mut Table, now| table.list(names, now);
+        Some(self.run(|table, now| ListPage { keys: keys(table, now), next: None }))
     }
 
     fn is_held_by(&self, key: &LockKey, owner: &Owner) -> StoreFuture<bool> {

@@ -29,6 +29,7 @@ mod lazy;
 mod limits;
 mod link;
 mod link_state;
+mod listing;
 mod manager;
 mod quorum_member;
 mod quorum_server;

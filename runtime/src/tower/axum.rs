@@ -12,7 +12,7 @@ use http::StatusCode;
 use http::request::Parts;
 
 use super::key::NoValue;
-use super::reject::problem;
+use super::problem::{Problem, problem};
 use crate::engine::lease::LeaseHandle;
 
 /// The parameters of a request's route.
@@ -93,6 +93,8 @@ pub struct NoLease;
 impl IntoResponse for NoLease {
     fn into_response(self) -> Response {
         tracing::error!("{self}");
-        problem(StatusCode::INTERNAL_SERVER_ERROR, &self.to_string(), None).map(Body::from)
+        let title = "Internal Server Error";
+        let details = Problem { kind: None, title, detail: &self.to_string() };
+        problem(StatusCode::INTERNAL_SERVER_ERROR, &details, None).map(Body::from)
     }
 }

@@ -65,7 +65,7 @@ pin_project! {
 /// Runs a function in which the current lease is this one, if there is one.
 pub(super) fn under<R>(lease: Option<&Lease>, work: impl FnOnce() -> R) -> R {
     match lease {
-        Some(lease) => lease.handle().sync_scope(work),
+        Some(lease) => lease.sync_scope(work),
         None => work(),
     }
 }

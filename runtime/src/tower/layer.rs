@@ -175,6 +175,8 @@ impl<K: RequestKey + 'static> LockLayer<K> {
             max_hold: Some(MAX_HOLD),
             linger: Duration::ZERO,
             once: None,
+            once_per: None,
+            offset: Duration::ZERO,
             hold_until: HoldUntil::default(),
             on_lost: OnLost::default(),
             weight: None,

@@ -100,10 +100,54 @@ impl<K> LockLayer<K> {
     #[must_use]
     #[track_caller]
     pub fn once(mut self, lasts: Duration) -> Self {
-        let is_mutex = matches!(self.policy.kind, Kind::Mutex);
-        assert!(is_mutex, "`once` is for mutexes: under other locks several requests run");
+        self.assert_mutex("once");
         self.policy().once = Some(lasts);
         self
+    }
+
+    /// Lets a request succeed once for each key in each period of the server's clock: after a
+    /// success, requests with the same key are refused until the next period begins, with
+    /// status 409 ([`Refusal::Done`](super::Refusal::Done)). 100 ms to 366 days; by default
+    /// they are never refused for that.
+    ///
+    /// For a route that a scheduler calls on all servers. What a success is,
+    /// [`once`](Self::once) says; do not set both. [`Mutex::once_per`](crate::Mutex::once_per)
+    /// says when periods begin, and [`offset`](Self::offset) shifts them.
+    ///
+    /// # Panics
+    ///
+    /// When the app is built, if the layer is not a mutex.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use leasehold::{LockLayer, Locks};
+    ///
+    /// let nightly = LockLayer::mutex(&Locks::in_memory(), "nightly")
+    ///     .once_per(Duration::from_secs(24 * 60 * 60))
+    ///     .offset(Duration::from_secs(3 * 60 * 60)); // from 03:00 UTC
+    /// ```
+    #[must_use]
+    #[track_caller]
+    pub fn once_per(mut self, period: Duration) -> Self {
+        self.assert_mutex("once_per");
+        self.policy().once_per = Some(period);
+        self
+    }
+
+    /// Shifts the periods of [`once_per`](Self::once_per): one begins this long after the Unix
+    /// epoch. The default is 0.
+    #[must_use]
+    pub fn offset(mut self, offset: Duration) -> Self {
+        self.policy().offset = offset;
+        self
+    }
+
+    #[track_caller]
+    fn assert_mutex(&self, option: &str) {
+        let is_mutex = matches!(self.policy.kind, Kind::Mutex);
+        assert!(is_mutex, "`{option}` is for mutexes: under other locks several requests run");
     }
 
     /// How much of a semaphore's limit a request takes, by a function of its head: from 1 to

@@ -58,6 +58,10 @@ pub(super) struct Policy {
     pub(super) linger: Duration,
     /// How long a request that has succeeded counts as done.
     pub(super) once: Option<Duration>,
+    /// In how long a period a request may succeed once.
+    pub(super) once_per: Option<Duration>,
+    /// When such periods begin, after the Unix epoch.
+    pub(super) offset: Duration,
     pub(super) hold_until: HoldUntil,
     pub(super) on_lost: OnLost,
     /// `None` is 1 for each request.
@@ -102,6 +106,8 @@ impl Policy {
                 let mutex = owner.into_iter().fold(mutex, Mutex::owner);
                 let mutex = self.ttl.into_iter().fold(mutex, Mutex::ttl);
                 let mutex = self.once.into_iter().fold(mutex, Mutex::once);
+                let mutex = self.once_per.into_iter().fold(mutex, Mutex::once_per);
+                let mutex = mutex.offset(self.offset);
                 Handle::Mutex(mutex.linger(self.linger))
             }
             Kind::Semaphore { limit } => {
@@ -205,6 +211,8 @@ impl fmt::Debug for Policy {
             .field("max_hold", &self.max_hold)
             .field("linger", &self.linger)
             .field("once", &self.once)
+            .field("once_per", &self.once_per)
+            .field("offset", &self.offset)
             .field("hold_until", &self.hold_until)
             .field("on_lost", &self.on_lost)
             .field("fails_open", &self.fails_open)

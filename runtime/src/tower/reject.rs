@@ -1,14 +1,13 @@
 //! Refusals: why the layer answers a request itself, and with what.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{CONTENT_TYPE, RETRY_AFTER};
-use http::{HeaderValue, Response, StatusCode};
-use problem_details::{JsonProblemDetails, ProblemDetails};
+use http::header::RETRY_AFTER;
+use http::{Response, StatusCode};
 
 use super::key::KeyError;
+use super::problem::{Problem, problem};
 use crate::core::error::{LockError, LossReason, Quiet};
 use crate::core::key::LockKey;
 
@@ -133,13 +132,32 @@ impl Refusal {
     }
 
     /// The built-in response: a problem body after RFC 9457, which does not name the lock.
+    /// Its `type` is one for each variant.
     #[must_use]
     pub fn to_response(&self) -> Response<Bytes> {
-        let mut response = problem(self.status(), &self.detail(), self.retry_after());
+        let (kind, title) = self.kind();
+        let details = Problem { kind: Some(kind), title, detail: &self.detail() };
+        let mut response = problem(self.status(), &details, self.retry_after());
         if let Some(time) = self.retry_after() {
             response.headers_mut().insert(RETRY_AFTER, time.as_secs().into());
         }
         response
+    }
+
+    /// The last part of the problem's type, and what the type means.
+    fn kind(&self) -> (&'static str, &'static str) {
+        match self {
+            Self::NoKey(_) => ("no-key", "Nothing to lock"),
+            Self::NoWeight(_) => ("no-weight", "No usable weight"),
+            Self::NoOwner(_) => ("no-owner", "No usable owner"),
+            Self::Held(_) => ("held", "Lock held by another request"),
+            Self::Done(_) => ("done", "Done before"),
+            Self::Full(_) => ("full", "Too many requests at a time"),
+            Self::Crowded { .. } => ("crowded", "Too many requests wait"),
+            Self::Unavailable(_) => ("unavailable", "Lock store not available"),
+            Self::Lost(_) => ("lost", "Lock lost"),
+            Self::Misconfigured(_) => ("misconfigured", "Lock misconfigured"),
+        }
     }
 
     /// What the client may read.
@@ -205,25 +223,6 @@ impl Refusal {
     }
 }
 
-/// A response with a problem body after RFC 9457.
-pub(super) fn problem(
-    status: StatusCode,
-    detail: &str,
-    retry_after: Option<Duration>,
-) -> Response<Bytes> {
-    let members: BTreeMap<_, _> =
-        retry_after.map(|time| ("retry_after", time.as_secs())).into_iter().collect();
-    let details =
-        ProblemDetails::from_status_code(status).with_detail(detail).with_extensions(members);
-    // Strings and numbers can always be written.
-    let text = JsonProblemDetails::from(details).to_body_string().unwrap_or_default();
-    let mut response = Response::new(text.into());
-    *response.status_mut() = status;
-    let json = HeaderValue::from_static(JsonProblemDetails::<()>::CONTENT_TYPE);
-    response.headers_mut().insert(CONTENT_TYPE, json);
-    response
-}
-
 /// At least one second, because 0 would ask for a retry at once.
 fn whole_seconds(time: Duration) -> Duration {
     let begun = u64::from(time.subsec_nanos() > 0);
@@ -232,6 +231,7 @@ fn whole_seconds(time: Duration) -> Duration {
 
 #[cfg(test)]
 mod tests {
+    use super::super::problem::TYPES;
     use super::*;
 
     #[test]
@@ -244,14 +244,37 @@ mod tests {
         assert_eq!(whole_seconds(Duration::MAX).as_secs(), u64::MAX);
     }
 
+    /// Each has a type of its own, and the guide has a line for each.
     #[test]
-    fn a_problem_is_json_with_its_status_in_it() {
-        let response = problem(StatusCode::CONFLICT, "held", Some(Duration::from_secs(3)));
-        assert_eq!(response.headers()[CONTENT_TYPE], "application/problem+json");
-        assert_eq!(
-            response.body(),
-            r#"{"status":409,"title":"Conflict","detail":"held","retry_after":3}"#
-        );
+    fn the_guide_explains_each_type() {
+        let key = LockKey::new("a").unwrap();
+        let no_key = || KeyError::new("no header");
+        let error = || LockError::ShutDown;
+        let all = [
+            Refusal::NoKey(no_key()),
+            Refusal::NoWeight(no_key()),
+            Refusal::NoOwner(no_key()),
+            Refusal::Held(error()),
+            Refusal::Done(error()),
+            Refusal::Full(error()),
+            Refusal::crowded(key, true),
+            Refusal::Unavailable(error()),
+            Refusal::Lost(LossReason::Expired),
+            Refusal::Misconfigured(error()),
+        ];
+        let guide = include_str!("../../docs/guide/http.md");
+        let mut types = std::collections::BTreeSet::new();
+        for refusal in &all {
+            let (kind, _) = refusal.kind();
+            let line = guide.lines().find(|line| line.contains(&format!("`{kind}`")));
+            let line = line.unwrap_or_else(|| panic!("{kind}"));
+            assert!(line.contains(refusal.status().as_str()), "{line}");
+            let body = refusal.to_response().into_body();
+            let body = String::from_utf8(body.to_vec()).unwrap();
+            assert!(body.starts_with(&format!("{{\"type\":\"{TYPES}{kind}\"")), "{body}");
+            types.insert(kind);
+        }
+        assert_eq!(types.len(), all.len());
     }
 
     #[test]

@@ -38,13 +38,20 @@ use crate::core::key::LockKey;
 /// ```
 pub struct LockService<S, K> {
     inner: S,
+    /// One part, because axum clones the service for each request.
+    settings: Arc<Settings<K>>,
+}
+
+/// What the layer says.
+#[derive(Debug)]
+struct Settings<K> {
     key: Arc<K>,
     policy: Arc<Policy>,
 }
 
 impl<S, K> LockService<S, K> {
     pub(super) fn new(inner: S, key: Arc<K>, policy: Arc<Policy>) -> Self {
-        Self { inner, key, policy }
+        Self { inner, settings: Arc::new(Settings { key, policy }) }
     }
 }
 
@@ -64,7 +71,8 @@ where
     }
 
     fn call(&mut self, request: Request<A>) -> Self::Future {
-        let Self { inner, key, policy } = self;
+        let Self { inner, settings } = self;
+        let Settings { key, policy } = &**settings;
         let is_grpc = is_grpc(request.headers());
         if let Some(lock) = policy.fixed() {
             return call_under(inner, policy, is_grpc, Cow::Borrowed(lock), 1, request);
@@ -132,7 +140,7 @@ fn take_ready<S: Clone>(inner: &mut S) -> S {
 
 impl<S: Clone, K> Clone for LockService<S, K> {
     fn clone(&self) -> Self {
-        Self { inner: self.inner.clone(), key: self.key.clone(), policy: self.policy.clone() }
+        Self { inner: self.inner.clone(), settings: self.settings.clone() }
     }
 }
 
@@ -140,8 +148,7 @@ impl<S: fmt::Debug, K: fmt::Debug> fmt::Debug for LockService<S, K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("LockService")
             .field("inner", &self.inner)
-            .field("key", &self.key)
-            .field("policy", &self.policy)
+            .field("settings", &self.settings)
             .finish()
     }
 }

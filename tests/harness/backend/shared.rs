@@ -111,6 +111,9 @@ pub type LeastRights = On<OneWithUsers>;
 /// One server, by a pool of the program's own, from which no hints come.
 pub type Pool = On<OneByPool>;
 
+/// One server, by clients that connect in the background.
+pub type Lazy = On<OneLazily>;
+
 /// A cluster of three masters and their replicas.
 pub type Cluster = On<cluster::Cluster>;
 
@@ -225,6 +228,30 @@ impl Deployment for OneByPool {
 
     async fn locks(&self, prefix: &str) -> Result<Locks, LockError> {
         Locks::builder().prefix(prefix).connect_pool(self.pool().await).await
+    }
+}
+
+/// See [`Lazy`].
+#[derive(Debug)]
+pub struct OneLazily(Server);
+
+impl Deployment for OneLazily {
+    fn shared() -> &'static OnceCell<Self> {
+        static ONE: OnceCell<OneLazily> = OnceCell::const_new();
+        &ONE
+    }
+
+    async fn start() -> Self {
+        Self(Server::start())
+    }
+
+    async fn url(&self, _: &str) -> String {
+        self.0.url()
+    }
+
+    async fn locks(&self, prefix: &str) -> Result<Locks, LockError> {
+        let builder = Locks::builder().prefix(prefix).connect_timeout(SOON);
+        builder.connect_lazy(&self.0.url())
     }
 }
 

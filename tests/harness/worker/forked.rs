@@ -27,6 +27,14 @@ pub(super) fn fork(url: &str) -> Result<(), Failure> {
         for name in ["held", "also", "more"] {
             leases.push(locks.mutex(name).ttl(TTL).lock().await?);
         }
+        // One that is in use without the server's knowledge, and one that is idle.
+        let lingers = |name: &str| locks.mutex(name).ttl(TTL).linger(TTL * 10);
+        for name in ["lingers", "idle"] {
+            for _ in 0..2 {
+                lingers(name).lock().await?.release().await?;
+            }
+        }
+        leases.push(lingers("lingers").lock().await?);
         let permits = locks.semaphore("many", 1_000);
         let mut many = Vec::new();
         for _ in 0..1_000 {
@@ -65,9 +73,11 @@ async fn in_the_child(url: &str, locks: Locks, leases: Vec<Lease>) -> Result<(),
     say("all", locks.all(["a", "b"]).lock()).await;
     say("inspect", locks.inspect("a")).await;
     say("force", locks.force_release("held")).await;
-    let [held, also, more] = <[Lease; 3]>::try_from(leases).expect("there are three");
+    let [held, also, more, lingers] = <[Lease; 4]>::try_from(leases).expect("there are four");
     say("renew", held.renew()).await;
     say("release", also.release()).await;
+    say("idle", locks.mutex("idle").ttl(TTL).linger(TTL * 10).lock()).await;
+    say("release of a lease that lingers", lingers.release()).await;
     drop(more);
     let own = Locks::connect(url).await?;
     own.mutex("own").lock().await?.release().await?;

@@ -10,6 +10,7 @@ mod force;
 mod lease_set;
 mod lease_set_permits;
 mod linger;
+mod listing;
 mod multi_atomic;
 mod multi_permits;
 mod notes;
@@ -100,6 +101,7 @@ use case;
 
 mod memory {
     conformance!(Memory);
+    super::listing::cases!(crate::conformance::case);
     super::linger::cases!(crate::conformance::case);
 }
 
@@ -110,17 +112,27 @@ mod quorum_in_memory {
 #[cfg(feature = "servers")]
 mod redis {
     conformance!(Redis);
+    super::listing::cases!(crate::conformance::case);
+    super::linger::cases!(crate::conformance::case);
+}
+
+#[cfg(feature = "servers")]
+mod lazy {
+    conformance!(Lazy);
+    super::listing::cases!(crate::conformance::case);
     super::linger::cases!(crate::conformance::case);
 }
 
 #[cfg(feature = "servers")]
 mod pool {
     conformance!(Pool);
+    super::listing::cases!(crate::conformance::case);
 }
 
 #[cfg(feature = "servers")]
 mod sentinel {
     conformance!(Sentinel);
+    super::listing::cases!(crate::conformance::case);
     super::linger::cases!(crate::conformance::case);
 }
 
@@ -142,6 +154,7 @@ mod quorum_without_its_minority {
 #[cfg(feature = "servers")]
 mod resp2 {
     conformance!(Resp2);
+    super::listing::cases!(crate::conformance::case);
     super::linger::cases!(crate::conformance::case);
 }
 
@@ -154,6 +167,7 @@ mod least_rights {
 #[cfg(feature = "servers")]
 mod cluster {
     conformance!(Cluster);
+    super::listing::cases!(crate::conformance::case);
     super::linger::cases!(crate::conformance::case);
 }
 

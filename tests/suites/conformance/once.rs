@@ -13,6 +13,8 @@ macro_rules! cases {
         $case! {
             once:
             completed_work_is_done,
+            the_last_success_is_shown,
+            the_tick_of_the_last_success_is_shown,
             work_that_failed_runs_again,
             done_ends_with_its_time,
             waiters_are_told_that_it_is_done,
@@ -91,6 +93,37 @@ pub(super) async fn completed_work_is_done(backend: &impl Backend) {
     }
     let info = here.inspect("a").await.unwrap();
     assert!(info.holders.is_empty(), "{info:?}");
+}
+
+pub(super) async fn the_last_success_is_shown(backend: &impl Backend) {
+    let (here, elsewhere) = (backend.locks().await, backend.locks().await);
+    let shown = async || elsewhere.inspect("a").await.unwrap().last_success;
+    assert_eq!(shown().await, None);
+    let lease = once(&here).lock().await.unwrap();
+    assert_eq!(shown().await, None, "it runs");
+    lease.complete().await.unwrap();
+    let (completed, until, _) = done(once(&here).try_lock().await);
+    let success = shown().await.expect("it has succeeded");
+    assert_eq!((success.completed, success.until, success.tick), (completed, until, None));
+    assert!(success.counts_for <= DAY && success.counts_for > NEARLY_A_DAY, "{success:?}");
+
+    // Another run, of another kind of once, is another holder; the success stays.
+    let lease = elsewhere.mutex("a").lock().await.unwrap();
+    let info = here.inspect("a").await.unwrap();
+    assert_eq!((info.held, info.last_success.map(|it| it.completed)), (1, Some(completed)));
+    let _ = here.force_release("a").await.unwrap();
+    assert_eq!(shown().await.map(|it| it.completed), Some(completed));
+    drop(lease);
+}
+
+/// Also when its tick is over, and another run has failed since.
+pub(super) async fn the_tick_of_the_last_success_is_shown(backend: &impl Backend) {
+    let locks = backend.locks().await;
+    let tick = complete(&locks).await;
+    next_tick(&locks).await.release().await.unwrap();
+    let success = locks.inspect("a").await.unwrap().last_success.expect("it has succeeded");
+    assert_eq!((success.tick, success.until), (Some(tick.began), tick.began + PERIOD));
+    assert_eq!(success.counts_for, Duration::ZERO);
 }
 
 pub(super) async fn work_that_failed_runs_again(backend: &impl Backend) {

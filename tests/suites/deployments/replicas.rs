@@ -64,6 +64,36 @@ async fn a_grant_that_the_replica_lacks_is_refused() {
     waiting.await.unwrap().unwrap().release().await.unwrap();
 }
 
+/// The replica has the mark of done work as soon as the completion has its answer. Without the
+/// replica the caller learns that the mark may be lost; on the master it counts.
+#[tokio::test]
+async fn a_completion_is_at_the_replica() {
+    let [master, replica] = pair().await;
+    let locks = connect(&master).await;
+    let work = |name: &str| locks.mutex(name).ttl(TTL).once(TTL);
+    let is_marked = async |name: &str| -> bool {
+        let mut redis = replica.redis().await;
+        let done = format!("leasehold:done:{{{name}}}");
+        redis::cmd("EXISTS").arg(done).query_async(&mut redis).await.unwrap()
+    };
+    for name in ["a", "b", "c"] {
+        work(name).lock().await.unwrap().complete().await.unwrap();
+        assert!(is_marked(name).await, "{name}");
+    }
+
+    let lease = work("d").lock().await.unwrap();
+    let frozen = replica.freeze().await;
+    let error = lease.complete().await.unwrap_err();
+    assert!(matches!(error, LockError::Store { outcome: Outcome::Unknown, .. }), "{error:?}");
+    super::assert_error_has(&error, &["only 0 of 1 replicas have it", "sync_replicas"]);
+    let other = Locks::connect(&master.url()).await.unwrap();
+    assert!(other.mutex("d").once(TTL).try_lock().await.is_err_and(|error| error.is_done()));
+    drop(frozen);
+    while !is_marked("d").await {
+        sleep(Duration::from_millis(10)).await;
+    }
+}
+
 /// WAIT delays no other command: another lock is renewed and released meanwhile.
 #[tokio::test]
 async fn other_commands_are_not_delayed() {

@@ -9,6 +9,7 @@ use leasehold_tests::kinds::{EVERY_KIND, hand_over_each};
 use leasehold_tests::masters::Masters;
 use leasehold_tests::rights::{LOGIN, Rights, assert_nothing_was_refused};
 use leasehold_tests::sentinel::Sentinel;
+use leasehold_tests::server::Server;
 
 use super::assert_error_has;
 use super::sentinel::pair;
@@ -61,6 +62,22 @@ async fn the_rights_for_a_quorum_are_enough() {
     let locks = builder.connect_quorum(masters.urls_as(LOGIN)).await.unwrap();
     use_a_quorum(&locks).await;
     assert_nothing_was_refused(masters.nodes()).await;
+}
+
+#[tokio::test]
+async fn the_right_for_a_list_is_enough_and_needed() {
+    let server = Server::start();
+    Rights::of_the_docs().give([&server]).await;
+    let locks = Locks::connect(&server.url_as(LOGIN)).await.unwrap();
+    let lease = locks.mutex("order:42").lock().await.unwrap();
+    let error = locks.list("order:*").next().await.unwrap().unwrap_err();
+    let words = ["look at the locks `order:*`", "docs/keys.md lists the rights"];
+    assert_error_has(&error, &words);
+    Rights::of_the_docs().also("`list` needs `…`.").give([&server]).await;
+    let mut list = locks.list("order:*");
+    assert_eq!(list.next().await.unwrap().unwrap().name, "order:42");
+    assert!(list.next().await.is_none());
+    lease.release().await.unwrap();
 }
 
 #[tokio::test]

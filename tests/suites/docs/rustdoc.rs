@@ -46,6 +46,7 @@ const ERRORS: &[(&str, &[&str])] = &[
         &["InvalidKey", "InvalidOption", "ShutDown", "WrongKind"],
     ),
     ("Locks::inspect Locks::force_release", &["InvalidKey", "Store"]),
+    ("Locks::list LockList::next", &["Store"]),
     ("Locks::is_held_by", &["InvalidKey", "InvalidOption", "Store"]),
     ("Locks::connect Locks::connect_lazy", &["InvalidOption", "Store"]),
     ("Locks::from_env Locks::from_env_or_in_memory", &["InvalidOption", "Store"]),
@@ -76,7 +77,9 @@ fn errors_are_named() {
     for path in public_files() {
         for Item { line, head, docs, owner } in items(&path, &["pub fn ", "pub async fn ", "fn "]) {
             let returns = head.split("-> ").last().unwrap_or_default();
-            let of_locks = returns.starts_with("Result<") && returns.contains(", LockError>");
+            let is_result = ["Result<", "Option<Result<"].iter().any(|it| returns.starts_with(it));
+            let of_locks =
+                is_result && returns.contains(", LockError>") || returns.starts_with("LockList");
             let Some(errors) = section(&docs, "Errors") else {
                 if of_locks && head.starts_with("pub ") {
                     wrong.push(format!("{path}:{line} has no *Errors*: {head}"));

@@ -199,6 +199,35 @@ async fn faults_come_in_the_order_they_are_planned() {
     assert_eq!([look(&locks).await, look(&locks).await], [NotRun, Done]);
 }
 
+/// Whether its page fails, or a look at one of its locks.
+#[tokio::test(start_paused = true)]
+async fn a_list_ends_with_its_first_error() {
+    let (locks, faults) = Locks::in_memory_with_faults();
+    let mut leases = Vec::new();
+    for n in 0..30 {
+        leases.push(locks.mutex(format!("n:{n}")).lock().await.unwrap());
+    }
+    for before in [0, 1] {
+        let mut list = locks.list("n:*");
+        faults.on(Step::Inspect).pass(before);
+        faults.on(Step::Inspect).next(Fault::Refuse);
+        let mut answer = list.next().await;
+        while let Some(Ok(_)) = answer {
+            answer = list.next().await;
+        }
+        assert!(
+            matches!(answer, Some(Err(LockError::Store { step: Step::Inspect, .. }))),
+            "{answer:?}"
+        );
+        assert!(list.next().await.is_none());
+    }
+    let mut list = locks.list("n:*");
+    for _ in &leases {
+        list.next().await.unwrap().unwrap();
+    }
+    assert!(list.next().await.is_none());
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_fault_for_one_kind_of_command_goes_first() {
     let (locks, faults) = Locks::in_memory_with_faults();

@@ -11,7 +11,7 @@ use http::{HeaderMap, HeaderValue, Request, Response, StatusCode};
 use http_body::Frame;
 use http_body_util::{BodyExt, StreamBody};
 use leasehold::tower::{HoldUntil, Refusal, key_by};
-use leasehold::{LockLayer, Locks};
+use leasehold::{LockError, LockLayer, Locks};
 use tower::{Layer, Service, ServiceExt, service_fn};
 
 use super::{is_free, request, text};
@@ -133,8 +133,48 @@ async fn with_the_head_a_request_succeeds_with_its_head() {
     }
 }
 
+/// A period begins half a day after midnight. A failure leaves it to the next request.
+#[tokio::test(start_paused = true)]
+async fn a_key_succeeds_once_in_each_period() {
+    let (locks, calls) = (Locks::in_memory(), Arc::<AtomicUsize>::default());
+    let layer = LockLayer::mutex(&locks, "nightly").once_per(DAY).offset(DAY / 2);
+    let service = layer.layer(answering(&[500], &calls));
+    let ask = async || {
+        let response = service.clone().oneshot(request("/")).await.unwrap();
+        let status = response.status();
+        response.into_body().collect().await.unwrap();
+        status
+    };
+    for statuses in [&[500, 200, 409, 409][..], &[200, 409]] {
+        for status in statuses {
+            assert_eq!(ask().await, *status);
+        }
+        let refusal = locks.mutex("nightly").once_per(DAY).offset(DAY / 2).try_lock().await;
+        let Err(LockError::Done { retry_after, .. }) = refusal else { panic!("{refusal:?}") };
+        // Just before the next period, and just after it began.
+        tokio::time::advance(retry_after.saturating_sub(Duration::from_secs(1))).await;
+        assert_eq!(ask().await, 409);
+        tokio::time::advance(Duration::from_secs(1)).await;
+    }
+    assert_eq!(calls.load(Ordering::SeqCst), 3);
+}
+
+/// It would be unclear which of the two counts.
+#[tokio::test]
+async fn a_layer_with_both_refuses_every_request() {
+    let layer = LockLayer::mutex(&Locks::in_memory(), "a").once(DAY).once_per(DAY);
+    let response = layer.layer(answering(&[], &Arc::default())).oneshot(request("/")).await;
+    assert_eq!(response.unwrap().status(), 500);
+}
+
 #[test]
 #[should_panic(expected = "`once` is for mutexes")]
-fn only_a_mutex_has_it() {
+fn only_a_mutex_has_once() {
     let _ = LockLayer::semaphore(&Locks::in_memory(), "a", 2).once(DAY);
+}
+
+#[test]
+#[should_panic(expected = "`once_per` is for mutexes")]
+fn only_a_mutex_has_once_per() {
+    let _ = LockLayer::rw_lock(&Locks::in_memory(), "a").once_per(DAY);
 }

@@ -38,7 +38,19 @@ fn a_forked_process_learns_that_its_client_is_gone() {
     let_fork(&mut command);
     let mut worker = Process::start(command.arg(server.url()).arg("fork"));
     let said = worker.rest();
-    let ways = ["lock", "waiting", "try", "permit", "all", "inspect", "force", "renew", "release"];
+    let ways = [
+        "lock",
+        "waiting",
+        "try",
+        "permit",
+        "all",
+        "inspect",
+        "force",
+        "renew",
+        "release",
+        "idle",
+        "release of a lease that lingers",
+    ];
     for (way, line) in ways.iter().zip(&said) {
         assert!(line.starts_with(&format!("child {way}: ")), "{line}");
         assert!(line.contains("this process was forked"), "{line}");
@@ -52,6 +64,6 @@ fn a_forked_process_learns_that_its_client_is_gone() {
     // The end of the child waits for no release. A wait would take two seconds.
     let took = at(ended, "ended ").saturating_sub(at(ends, "child ends "));
     assert!(took < 1_800, "{took} ms");
-    assert_eq!(leases, ["parent true true"; 3]);
+    assert_eq!(leases, ["parent true true"; 4]);
     assert!(worker.is_success());
 }

@@ -39,7 +39,8 @@ impl Lease {
     /// - [`LockError::Unsupported`] if the store can't remember what was done. No store that
     ///   grants such a lock does that.
     /// - [`LockError::Store`] if the store failed three times, or refuses the client. The
-    ///   keeper goes on trying until the TTL is over.
+    ///   keeper goes on trying until the TTL is over. With `sync_replicas` also if too few
+    ///   replicas have the mark: the server has it, but may lose it in a failover.
     ///
     /// # Cancel safety
     ///

@@ -47,38 +47,36 @@ impl Lease {
     pub async fn release(mut self) -> Result<Released, LockError> {
         self.check(Step::Release)?;
         let now = self.client().store.now();
-        let was_held = self.stop(now);
+        let was_held = self.local().begin_release(now);
+        match was_held.then(|| self.hand_over(now)).flatten() {
+            Some(true) => {
+                // The next may be waiting for this thread.
+                tokio::task::yield_now().await;
+                return Ok(Released::Free);
+            }
+            Some(false) => {
+                // Otherwise a loop that never waits would keep its thread.
+                tokio::task::consume_budget().await;
+                return Ok(Released::Lingers);
+            }
+            None => self.client().keeper.forget(self.local()),
+        }
         if !was_held && let Some(reason) = self.local().loss() {
             return Err(self.lost_by(reason));
         }
         let (mut tries_left, mut is_unconfirmed) = (TRIES, false);
-        if was_held {
-            match self.hand_over(now) {
-                Some(true) => {
-                    // The next may be waiting for this thread.
-                    tokio::task::yield_now().await;
-                    return Ok(Released::Free);
+        if was_held && let Some(asking) = self.begin_lingering(now) {
+            // Boxed: a release that does not ask has no room for it.
+            match Box::pin(settle(asking, self.local(), &self.client().keeper)).await {
+                Ok(ended) => {
+                    self.rest = Rest::Nothing;
+                    return match ended {
+                        None => Ok(Released::Lingers),
+                        Some(Ended::NotHeld(reason)) => Err(self.lost_on_store(reason).await),
+                        Some(_) => Ok(Released::Free),
+                    };
                 }
-                Some(false) => {
-                    // Otherwise a loop that never waits would keep its thread.
-                    tokio::task::consume_budget().await;
-                    return Ok(Released::Lingers);
-                }
-                None => {}
-            }
-            if let Some(asking) = self.begin_lingering(now) {
-                // Boxed: a release that does not ask has no room for it.
-                match Box::pin(settle(asking, self.local(), &self.client().keeper)).await {
-                    Ok(ended) => {
-                        self.rest = Rest::Nothing;
-                        return match ended {
-                            None => Ok(Released::Lingers),
-                            Some(Ended::NotHeld(reason)) => Err(self.lost_on_store(reason).await),
-                            Some(_) => Ok(Released::Free),
-                        };
-                    }
-                    Err(error) => is_unconfirmed = error.outcome == Outcome::Unknown,
-                }
+                Err(error) => is_unconfirmed = error.outcome == Outcome::Unknown,
             }
         }
         loop {
@@ -156,11 +154,23 @@ impl Lease {
     }
 
     /// Hands a lease that has just ended to the next waiter in this process. If nobody waits,
-    /// it may stay here, idle: then it gives false. `None` if it is to be released instead.
-    fn hand_over(&mut self, now: Instant) -> Option<bool> {
+    /// it may stay here, idle: then it gives false. The keeper no longer handles it. `None` if
+    /// it is to be released instead.
+    pub(super) fn hand_over(&mut self, now: Instant) -> Option<bool> {
         let (turn, local) = (self.turn?, self.local());
         let times = local.times_to_hand_over(now)?;
-        let next = self.shared.queues.hand_over(turn, local, times, !self.linger.is_zero())?;
+        let keeper = &self.client().keeper;
+        let mut has_left = false;
+        let place = || {
+            let place = keeper.leave_place(local);
+            has_left = place.is_some();
+            place
+        };
+        let lingers = !self.linger.is_zero();
+        let next = self.shared.queues.hand_over(turn, local, times, lingers, place)?;
+        if !has_left {
+            keeper.forget(local);
+        }
         // Before others are woken, whatever that does.
         (self.turn, self.rest) = (None, Rest::Nothing);
         self.local().count_out(true);
@@ -179,11 +189,9 @@ impl Lease {
         Some(asking)
     }
 
-    /// Leaves a lease that has just ended to this process. False if it is to be released.
-    pub(super) fn leave_here(&mut self, now: Instant) -> bool {
-        if self.hand_over(now).is_some() {
-            return true;
-        }
+    /// Asks the store in the background whether a lease that has just ended may stay with this
+    /// process. False if it is to be released.
+    pub(super) fn linger_later(&mut self, now: Instant) -> bool {
         let Some(asking) = self.begin_lingering(now) else { return false };
         let (local, keeper) = (self.local().clone(), self.client().keeper.clone());
         self.client().keeper.run(Box::pin(async move {

@@ -50,7 +50,7 @@ impl Lease {
                     // One that is not renewed is looked at when it ends, which is later now.
                     let is_new = !was_final && !self.local().is_renewed();
                     if let Some(next) = next.filter(|_| is_new) {
-                        self.client().keeper.watch(self.local(), next);
+                        self.client().keeper.watch(self.local(), next, None);
                     }
                     break;
                 }

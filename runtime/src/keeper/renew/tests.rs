@@ -25,8 +25,11 @@ async fn a_short_lease_does_not_wait_for_the_others_answers() {
         let request = Request { key, id, kind: Kind::Mutex, owner: None, note: None, ttl };
         let _ = store.acquire(&request, None).await.unwrap();
         let (times, options) = (GrantTimes::by_command(store.now(), ttl), Options::default());
-        let local =
-            LocalLease::new(&context, Grant { request, fence: None, times, tick: None }, &options);
+        let local = LocalLease::new(
+            &context,
+            Grant { request, fence: None, times, tick: None, place: None },
+            &options,
+        );
         due.push(Arc::new(local));
     }
     let begun = store.now();

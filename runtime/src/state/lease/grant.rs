@@ -5,6 +5,10 @@ use std::time::{Duration, Instant};
 use crate::core::fence::Fence;
 use crate::store::{Request, TickTimes, validity};
 
+/// A lease's key in the keeper's timetable: when it is due, and a number that makes the key
+/// unique.
+pub(crate) type Slot = (Instant, u64);
+
 /// A grant of the store that is no lease yet. Its owner makes a lease of it, or cancels it.
 #[must_use = "the lock stays held until the grant is cancelled or its TTL ends"]
 pub(crate) struct Grant {
@@ -13,12 +17,14 @@ pub(crate) struct Grant {
     pub(crate) times: GrantTimes,
     /// The tick, of work that is to succeed once in each.
     pub(crate) tick: Option<TickTimes>,
+    /// The place in the keeper's timetable that an ended lease has left to this one.
+    pub(crate) place: Option<Slot>,
 }
 
 impl Grant {
     pub(crate) fn new(request: Request, token: u64, times: GrantTimes) -> Self {
         let fence = request.kind.is_fenced().then(|| Fence::new(token));
-        Self { request, fence, times, tick: None }
+        Self { request, fence, times, tick: None, place: None }
     }
 }
 

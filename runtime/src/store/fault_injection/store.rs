@@ -8,9 +8,11 @@ use futures_util::future::join_all;
 use super::{Ear, FaultInjector, lock};
 use crate::core::error::Step;
 use crate::core::key::LockKey;
+use crate::core::name_pattern::NamePattern;
 use crate::store::{
-    Adoption, All, Attempt, ClientId, ClientInfo, Ended, Forced, Lingering, Listener, LockInfo,
-    Owner, Renewal, Renewals, Request, RequestId, Stamp, Store, StoreFuture, Success, Waiting,
+    Adoption, All, Attempt, ClientId, ClientInfo, Ended, Forced, Lingering, ListCursor, ListPage,
+    Listener, LockInfo, Owner, Renewal, Renewals, Request, RequestId, Stamp, Store, StoreFuture,
+    Success, Waiting,
 };
 
 impl Store for FaultInjector {
@@ -75,6 +77,12 @@ impl Store for FaultInjector {
 
     fn inspect(&self, key: &LockKey) -> StoreFuture<LockInfo> {
         self.answer("inspect", Some(Step::Inspect), || self.inner.inspect(key))
+    }
+
+    fn list(&self, names: &NamePattern, from: ListCursor) -> Option<StoreFuture<ListPage>> {
+        let nothing = || -> StoreFuture<_> { Box::pin(async { Ok(ListPage::default()) }) };
+        let command = || self.inner.list(names, from).unwrap_or_else(nothing);
+        Some(self.answer("list", Some(Step::Inspect), command))
     }
 
     fn is_held_by(&self, key: &LockKey, owner: &Owner) -> StoreFuture<bool> {

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::clients::Clients;
 use crate::core::key::LockKey;
+use crate::core::name_pattern::NamePattern;
 use crate::store::rules::{self, Context, Counters, LockState, Time, Tokens};
 use crate::store::{
     Adoption, All, Attempt, ClientId, ClientInfo, Ended, Forced, Hint, Lingering, Listener,
@@ -102,6 +103,15 @@ impl Table {
         let Some(lock) = self.locks.get_mut(key) else { return LockInfo::default() };
         lock.expire(now);
         rules::inspect(lock, now, |id| self.clients.info(id, now))
+    }
+
+    pub(super) fn list(&mut self, names: &NamePattern, now: Time) -> Vec<LockKey> {
+        let matching = self.locks.iter_mut().filter(|(key, _)| names.matches(key.name()));
+        let busy = matching.filter_map(|(key, lock)| {
+            lock.expire(now);
+            lock.is_busy().then(|| key.clone())
+        });
+        busy.collect()
     }
 
     pub(super) fn is_held_by(&mut self, key: &LockKey, owner: &Owner, now: Time) -> bool {

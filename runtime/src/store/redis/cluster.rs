@@ -209,6 +209,15 @@ impl Transport for Arc<Cluster> {
         self.start(command, limit, patience(limit))
     }
 
+    fn servers(&self) -> usize {
+        lock(&self.map).masters().len()
+    }
+
+    fn send_to(&self, server: usize, command: Command, limit: Duration) -> Option<PendingAnswer> {
+        let master = lock(&self.map).masters().into_iter().nth(server)?;
+        Some(master.send(command, limit))
+    }
+
     /// The leases are on several nodes, so each is sent alone. One whose slot migrates is not
     /// retried: it would hold up the others, and its next renewal is due soon.
     fn send_renewals(

@@ -15,7 +15,7 @@ use super::encode::Encoder;
 use super::endpoint::Endpoint;
 use super::hints::HintReceiver;
 use super::lazy::LazyStore;
-use super::replicated::ReplicatedGrants;
+use super::replicated::Replicated;
 use super::settings::Settings;
 use super::single_server::SingleServer;
 use super::store::RedisStore;
@@ -48,7 +48,7 @@ impl RedisStore {
                     // The connections for grants carry no hints.
                     let hints = HintReceiver::without_channel(client);
                     let connector = Connector::new(endpoint, settings.clone(), hints, false);
-                    ReplicatedGrants::new(connector, replicas, runtime)
+                    Replicated::new(connector, replicas, runtime)
                 });
                 Ok(on_server(server, settings, replicated))
             }
@@ -122,7 +122,7 @@ impl RedisStore {
 fn on_server(
     server: SingleServer,
     settings: &Settings,
-    replicated: Option<ReplicatedGrants>,
+    replicated: Option<Replicated>,
 ) -> RedisStore {
     let encoder = Encoder::new(&settings.prefix, false);
     RedisStore::new(Arc::new(server), encoder, settings, replicated)

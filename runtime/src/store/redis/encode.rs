@@ -5,9 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::command::Command;
+use super::listing;
 use super::script;
 use super::script::Script;
 use crate::core::key::LockKey;
+use crate::core::name_pattern::NamePattern;
 use crate::store::{
     ClientId, ClientInfo, Kind, Once, Owner, QueuePosition, Request, RequestId, Stamp, Success,
     Waiting,
@@ -156,6 +158,22 @@ impl Encoder {
     /// At most `most` holders and `most` waiters are listed.
     pub(super) fn inspect(&self, key: &LockKey, most: u64) -> Command {
         self.lock(key, &script::LOCK_INSPECT).number(most)
+    }
+
+    /// A page of the locks of one server.
+    pub(super) fn list(&self, names: &NamePattern, cursor: u64) -> Command {
+        let mut keys: String = String::with_capacity(self.prefix.len() + 2);
+        for c in self.prefix.chars() {
+            if "*?[]\\^".contains(c) {
+                keys.push('\\');
+            }
+            keys.push(c);
+        }
+        keys.push_str(":*");
+        // Where a name has one of these, it is stored in another form.
+        let literal = Some(names.literal()).filter(|literal| !literal.contains(['{', '}', '%']));
+        let command = Command::new(&script::LOCK_LIST).arg(&*self.prefix).arg(keys);
+        command.arg(literal.unwrap_or_default()).number(cursor).number(listing::KEYS)
     }
 
     pub(super) fn is_held_by(&self, key: &LockKey, owner: &Owner) -> Command {

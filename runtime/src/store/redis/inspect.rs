@@ -14,7 +14,7 @@ use crate::core::fence::Fence;
 use crate::core::key::LockKey;
 use crate::store::inspection::MOST;
 use crate::store::{
-    ClientId, ClientInfo, Holder, LockInfo, LockKind, RequestId, StoreError, Waiter,
+    ClientId, ClientInfo, Holder, LastSuccess, LockInfo, LockKind, RequestId, StoreError, Waiter,
 };
 
 /// Reads a lock, then the description of each client that holds it or waits for it.
@@ -89,6 +89,8 @@ struct Inspection {
     since: Vec<Option<u64>>,
     /// The clients that may keep a lease without using it, each after its mark.
     marks: Vec<Vec<u8>>,
+    /// The mark of done work; see `lua/include/done.lua`.
+    done: String,
 }
 
 /// A holder or a waiter.
@@ -155,7 +157,7 @@ impl<'a> Record<'a> {
 
 impl Inspection {
     fn read(answer: &Value) -> Option<Self> {
-        let [now, record, left, held, holders, waiting, waiters, fields, marks, since] =
+        let [now, record, left, held, holders, waiting, waiters, fields, marks, since, done] =
             array(answer)
         else {
             return None;
@@ -185,7 +187,14 @@ impl Inspection {
             waiters: waiters.collect::<Option<_>>()?,
             since: since.collect(),
             marks: array(marks).iter().filter_map(bytes).collect(),
+            done: text(done),
         })
+    }
+
+    /// The last success, by the three times of the mark.
+    fn last_success(&self) -> Option<LastSuccess> {
+        let millis = |at: usize| self.done.get(at..at + 13)?.parse().ok();
+        Some(LastSuccess::new(millis(0)?, millis(13)?, millis(26)?, self.now / 1000))
     }
 
     fn record(&self) -> Option<Record<'_>> {
@@ -216,12 +225,15 @@ impl Inspection {
             weight: member.weight,
             waiting_for: Duration::from_micros(self.now.saturating_sub(*position)),
         });
-        let (waiters, waiting) = (waiters.collect(), self.waiting);
+        // Its caller knows the name.
+        let known = LockInfo {
+            waiters: waiters.collect(),
+            waiting: self.waiting,
+            last_success: self.last_success(),
+            ..LockInfo::default()
+        };
         let Some(record) = self.record() else {
-            if self.record.is_empty() {
-                return LockInfo { waiters, waiting, ..LockInfo::default() };
-            }
-            return foreign();
+            return if self.record.is_empty() { known } else { foreign() };
         };
         let kind = record.kind();
         let since_grant = Duration::from_micros(self.now.saturating_sub(record.token));
@@ -257,7 +269,7 @@ impl Inspection {
         });
         let held = self.held + u64::from(mutex.is_some());
         let holders = mutex.into_iter().chain(others).collect();
-        LockInfo { kind: Some(kind), holders, held, kept, waiters, waiting }
+        LockInfo { kind: Some(kind), holders, held, kept, ..known }
     }
 }
 

@@ -16,10 +16,11 @@ use super::clock;
 use super::limits::limit;
 use crate::core::error::LockError;
 use crate::core::key::LockKey;
+use crate::core::name_pattern::NamePattern;
 use crate::store::{
-    Adoption, All, Attempt, ClientId, ClientInfo, Ended, Forced, Lingering, Listener, LockInfo,
-    Owner, Renewal, Renewals, Request, RequestId, Stamp, Store, StoreFuture, Subscription, Waiting,
-    at_once,
+    Adoption, All, Attempt, ClientId, ClientInfo, Ended, Forced, Lingering, ListCursor, ListPage,
+    Listener, LockInfo, Owner, Renewal, Renewals, Request, RequestId, Stamp, Store, StoreFuture,
+    Subscription, Success, Waiting, at_once,
 };
 
 /// A store that connects in the background.
@@ -127,6 +128,11 @@ impl Store for LazyStore {
         self.ask(request, move |store, request| store.release(request, keep))
     }
 
+    fn complete(&self, request: &Request, success: Success) -> Option<StoreFuture<Ended>> {
+        // Without a connection there is no lease to complete.
+        self.connecting.store.get()?.complete(request, success)
+    }
+
     fn can_linger(&self, request: &Request) -> bool {
         self.connecting.store.get().is_some_and(|store| store.can_linger(request))
     }
@@ -143,6 +149,17 @@ impl Store for LazyStore {
     fn inspect(&self, key: &LockKey) -> StoreFuture<LockInfo> {
         let key = key.clone();
         self.look(move |store| store.inspect(&key))
+    }
+
+    fn list(&self, names: &NamePattern, from: ListCursor) -> Option<StoreFuture<ListPage>> {
+        if self.connecting.longest_ttl.is_some() {
+            return None;
+        }
+        let names = names.clone();
+        Some(self.look(move |store| {
+            let nothing = || at_once(Ok(ListPage::default()));
+            store.list(&names, from).unwrap_or_else(nothing)
+        }))
     }
 
     fn is_held_by(&self, key: &LockKey, owner: &Owner) -> StoreFuture<bool> {

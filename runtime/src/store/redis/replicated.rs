@@ -1,7 +1,7 @@
-//! Grants that count only when replicas have confirmed them.
+//! Grants and completions that count only when replicas have confirmed them.
 //!
 //! `WAIT` covers the writes of its own connection, and blocks all other commands on it. So
-//! grants have connections of their own, each for one grant at a time.
+//! these have connections of their own, each for one at a time.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -20,38 +20,45 @@ use super::link::Link;
 use crate::core::error::Outcome;
 use crate::store::StoreError;
 
-/// The most grants that wait for replicas at a time.
+/// The most commands that wait for replicas at a time.
 const MAX_CONNECTIONS: u32 = 16;
 
-/// A command that may grant.
-pub(super) struct GrantRequest {
+/// A command whose answer may count only once replicas have confirmed it.
+pub(super) struct ReplicatedCommand {
     pub(super) command: Command,
-    /// The commands that cancel it.
-    pub(super) cancels: Vec<Command>,
-    /// True if an answer is a grant.
-    pub(super) is_grant: fn(&[u64]) -> bool,
+    pub(super) then: Unconfirmed,
+    /// True if an answer counts only then.
+    pub(super) counts: fn(&[u64]) -> bool,
     pub(super) limit: Duration,
 }
 
-/// Sends grants, and waits for the replicas.
+/// What happens to a command that too few replicas confirm.
+pub(super) enum Unconfirmed {
+    /// These commands take it back, so that it has granted nothing.
+    TakeBack(Vec<Command>),
+    /// It has run, and may be sent again.
+    Keep,
+}
+
+/// Sends commands, and waits for the replicas.
 #[derive(Clone)]
-pub(super) struct ReplicatedGrants {
+pub(super) struct Replicated {
     pool: Pool<Connector>,
     connector: Connector,
-    /// How many replicas must confirm a grant, and within what time.
+    /// How many replicas must confirm a command, and within what time.
     replicas: usize,
     timeout: Duration,
     runtime: Handle,
 }
 
-impl std::fmt::Debug for ReplicatedGrants {
+impl std::fmt::Debug for Replicated {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("ReplicatedGrants").field("replicas", &self.replicas).finish_non_exhaustive()
+        f.debug_struct("Replicated").field("replicas", &self.replicas).finish_non_exhaustive()
     }
 }
 
-impl ReplicatedGrants {
-    /// Makes a connection when a grant needs it.
+impl Replicated {
+    /// Makes a connection when a command needs it.
     pub(super) fn new(
         connector: Connector,
         (replicas, timeout): (usize, Duration),
@@ -67,32 +74,34 @@ impl ReplicatedGrants {
         Self { pool, connector, replicas, timeout, runtime }
     }
 
-    /// The longest that an answer may take: a connection, the grant, the replicas, the cancel.
+    /// The longest that an answer may take: a connection, the command, the replicas, the cancel.
     pub(super) fn answers_within(&self, limit: Duration) -> Duration {
         limit * 4 + self.timeout
     }
 
-    /// Sends a command that may grant. It goes on if the answer is dropped.
-    pub(super) fn send(self: &Arc<Self>, grant: GrantRequest) -> PendingAnswer {
-        let grants = self.clone();
-        PendingAnswer::InTask(self.runtime.spawn(async move { grants.run(&grant).await }))
+    /// Sends a command. It goes on if the answer is dropped.
+    pub(super) fn send(self: &Arc<Self>, asked: ReplicatedCommand) -> PendingAnswer {
+        let replicated = self.clone();
+        PendingAnswer::InTask(self.runtime.spawn(async move { replicated.run(&asked).await }))
     }
 
-    async fn run(&self, grant: &GrantRequest) -> Result<Value, StoreError> {
+    async fn run(&self, asked: &ReplicatedCommand) -> Result<Value, StoreError> {
         let server = &self.connector.server;
-        let Ok(Ok(mut link)) = timeout(grant.limit, self.link()).await else {
+        let Ok(Ok(mut link)) = timeout(asked.limit, self.link()).await else {
             return Err(server.no_connection());
         };
-        if let Some(refusal) = server.refusal_to_grant(&link.state) {
+        if let Unconfirmed::TakeBack(_) = asked.then
+            && let Some(refusal) = server.refusal_to_grant(&link.state)
+        {
             return Err(errors::not_sent(&refusal));
         }
-        let answer = self.call(&mut link, &grant.command, grant.limit).await?;
-        if !(grant.is_grant)(&numbers(&answer)) {
+        let answer = self.call(&mut link, &asked.command, asked.limit).await?;
+        if !(asked.counts)(&numbers(&answer)) {
             return Ok(answer);
         }
         let mut wait = redis::cmd("WAIT");
         wait.arg(self.replicas).arg(u64::try_from(self.timeout.as_millis()).unwrap_or(u64::MAX));
-        let confirmed = self.send_on(&mut link, &wait, grant.limit + self.timeout).await;
+        let confirmed = self.send_on(&mut link, &wait, asked.limit + self.timeout).await;
         let error = match confirmed {
             Ok(Value::Int(count)) if usize::try_from(count).is_ok_and(|it| it >= self.replicas) => {
                 return Ok(answer);
@@ -104,9 +113,12 @@ impl ReplicatedGrants {
             Ok(other) => unreadable(&other),
             Err(error) => error,
         };
-        for cancel in &grant.cancels {
+        let Unconfirmed::TakeBack(cancels) = &asked.then else {
+            return Err(StoreError { outcome: Outcome::Unknown, ..error });
+        };
+        for cancel in cancels {
             // If this fails, the lock may be held, and the caller cancels it.
-            if let Err(error) = self.call(&mut link, cancel, grant.limit).await {
+            if let Err(error) = self.call(&mut link, cancel, asked.limit).await {
                 return Err(StoreError { outcome: Outcome::Unknown, ..error });
             }
         }

@@ -59,7 +59,7 @@ fn without_comments(source: &str) -> String {
 
 /// With a first line `#!lua` the server refuses a key that was not declared. A script that
 /// frees, renews or reads may run while the server's memory is full. One that grants, or notes
-/// something dispensable, may not.
+/// something dispensable, may not. One that reads all locks finds their keys itself.
 macro_rules! shebang {
     (grants) => {
         "#!lua\n"
@@ -72,6 +72,9 @@ macro_rules! shebang {
     };
     (reads) => {
         "#!lua flags=no-writes\n"
+    };
+    (reads_all) => {
+        "#!lua flags=no-writes,allow-cross-slot-keys\n"
     };
 }
 
@@ -197,7 +200,8 @@ scripts! {
     LOCK_ACQUIRE_ALL = "lock/acquire_all" grants
         ["record", "token", "grant", "fields", "take_mutex", "holder", "holders", "rule_semaphore", "take_permit"]
         (lock, holders, queue; ttl_ms);
-    LOCK_INSPECT = "lock/inspect" reads ["record", "token", "fields", "remains", "holder"] (lock, holders, queue, waiters; most);
+    LOCK_INSPECT = "lock/inspect" reads ["record", "token", "fields", "remains", "holder"] (lock, holders, queue, waiters, done; most);
+    LOCK_LIST = "lock/list" reads_all ["record", "token", "fields"] (; prefix, match, literal, cursor, count);
     LOCK_IS_HELD_BY = "lock/is_held_by" frees ["record", "token", "fields", "holder", "holders"] (lock, holders; owner);
     LOCK_FORCE_RELEASE = "lock/force_release" frees ["record", "token", "fields", "remains", "queue", "tell"]
         (lock, holders, queue, waiters, forced; wake);

@@ -5,20 +5,21 @@ use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
 
-use super::answer::decode_numbers;
+use super::answer::{PendingAnswer, decode_numbers};
 use super::command::Command;
 use super::encode::Encoder;
 use super::limits::limit;
-use super::replicated::{GrantRequest, ReplicatedGrants};
+use super::replicated::{Replicated, ReplicatedCommand, Unconfirmed};
 use super::settings::Settings;
 use super::transport::Transport;
-use super::{clock, decode, inspect};
+use super::{clock, decode, inspect, listing};
 use crate::core::error::LossReason;
 use crate::core::key::LockKey;
+use crate::core::name_pattern::NamePattern;
 use crate::store::{
-    Adoption, All, Attempt, ClientId, ClientInfo, Ended, Forced, Lingering, Listener, LockInfo,
-    Owner, Renewal, Renewals, Request, RequestId, Stamp, Store, StoreFuture, Subscription, Success,
-    Waiting,
+    Adoption, All, Attempt, ClientId, ClientInfo, Ended, Forced, Lingering, ListCursor, ListPage,
+    Listener, LockInfo, Owner, Renewal, Renewals, Request, RequestId, Stamp, Store, StoreFuture,
+    Subscription, Success, Waiting,
 };
 
 /// Keeps leases on one server, or on a cluster.
@@ -28,8 +29,8 @@ pub struct RedisStore {
     pub(super) encoder: Encoder,
     /// The most time that a command may take.
     command_timeout: Duration,
-    /// Carries the grants if replicas must confirm them.
-    replicated: Option<Arc<ReplicatedGrants>>,
+    /// Carries grants and completions if replicas must confirm them.
+    replicated: Option<Arc<Replicated>>,
 }
 
 impl RedisStore {
@@ -37,7 +38,7 @@ impl RedisStore {
         transport: Arc<dyn Transport>,
         encoder: Encoder,
         settings: &Settings,
-        replicated: Option<ReplicatedGrants>,
+        replicated: Option<Replicated>,
     ) -> Self {
         let command_timeout = settings.command_timeout;
         Self { transport, encoder, command_timeout, replicated: replicated.map(Arc::new) }
@@ -72,14 +73,25 @@ impl RedisStore {
     ) -> StoreFuture<T> {
         let limits = requests.iter().map(|request| self.limit(request));
         let limit = limits.min().unwrap_or(self.command_timeout);
-        let answer = match &self.replicated {
-            None => self.transport.send(command, limit),
-            Some(replicated) => {
-                let cancels = requests.iter().map(|it| self.encoder.cancel(it)).collect();
-                replicated.send(GrantRequest { command, cancels, is_grant, limit })
-            }
-        };
+        let answer = self.send_confirmed(command, limit, is_grant, || {
+            let cancels = requests.iter().map(|it| self.encoder.cancel(it));
+            Unconfirmed::TakeBack(cancels.collect())
+        });
         Box::pin(async move { decode_numbers(answer.await, foreign, read) })
+    }
+
+    /// Sends a command that replicas may have to confirm if its answer is to count.
+    fn send_confirmed(
+        &self,
+        command: Command,
+        limit: Duration,
+        counts: fn(&[u64]) -> bool,
+        unconfirmed: impl FnOnce() -> Unconfirmed,
+    ) -> PendingAnswer {
+        let Some(replicated) = &self.replicated else {
+            return self.transport.send(command, limit);
+        };
+        replicated.send(ReplicatedCommand { command, then: unconfirmed(), counts, limit })
     }
 }
 
@@ -137,7 +149,10 @@ impl Store for RedisStore {
     fn complete(&self, request: &Request, success: Success) -> Option<StoreFuture<Ended>> {
         let foreign = Ended::NotHeld(LossReason::Taken);
         let command = self.encoder.complete(request, success)?;
-        Some(self.ask(command, request, foreign, decode::ended))
+        let has_ended = |answer: &[u64]| matches!(*answer, [1, ..]);
+        let keep = || Unconfirmed::Keep;
+        let answer = self.send_confirmed(command, self.limit(request), has_ended, keep);
+        Some(Box::pin(async move { decode_numbers(answer.await, foreign, decode::ended) }))
     }
 
     fn can_linger(&self, request: &Request) -> bool {
@@ -161,6 +176,18 @@ impl Store for RedisStore {
         Box::pin(async move {
             inspect::inspect(&*store.transport, &store.encoder, store.command_timeout, &key).await
         })
+    }
+
+    fn list(&self, names: &NamePattern, from: ListCursor) -> Option<StoreFuture<ListPage>> {
+        let servers = self.transport.servers();
+        let command = self.encoder.list(names, from.at);
+        let answer = self.transport.send_to(from.server, command, self.command_timeout);
+        let names = names.clone();
+        Some(Box::pin(async move {
+            // There are fewer servers than before.
+            let Some(answer) = answer else { return Ok(ListPage::default()) };
+            listing::page(&answer.await?, &names, from, servers)
+        }))
     }
 
     fn is_held_by(&self, key: &LockKey, owner: &Owner) -> StoreFuture<bool> {

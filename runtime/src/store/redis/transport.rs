@@ -16,6 +16,17 @@ pub(super) trait Transport: fmt::Debug + Send + Sync {
     /// the answer.
     fn send(&self, command: Command, limit: Duration) -> PendingAnswer;
 
+    /// How many servers keep locks, as far as the client knows.
+    fn servers(&self) -> usize {
+        1
+    }
+
+    /// Sends a command without keys to one of them, by its number. `None` if there is none of
+    /// this number.
+    fn send_to(&self, server: usize, command: Command, limit: Duration) -> Option<PendingAnswer> {
+        (server == 0).then(|| self.send(command, limit))
+    }
+
     /// Sends renewals that are due at the same time, each with its limit.
     fn send_renewals(
         &self,

@@ -10,8 +10,8 @@ use super::time::Time;
 use crate::core::fence::Fence;
 use crate::store::inspection::MOST;
 use crate::store::{
-    ClientInfo, Forced, Hint, Holder, LIVE_MOST, LockInfo, LockKind, Owner, Request, RequestId,
-    Stamp, Waiter,
+    ClientInfo, Forced, Hint, Holder, LIVE_MOST, LastSuccess, LockInfo, LockKind, Owner, Request,
+    RequestId, Stamp, Waiter,
 };
 
 /// Takes a lock from all its holders, and tells the first waiter to ask.
@@ -87,10 +87,16 @@ pub(in crate::store) fn inspect(
         weight: waiter.demand.weight(),
         waiting_for: now - Time::of(waiter.position),
     });
-    let (waiting, waiters) = (count(lock.queue.waiters()), waiters.take(MOST).collect());
-    let Some(record) = &lock.record else {
-        return LockInfo { waiters, waiting, ..LockInfo::default() };
+    // Its caller knows the name.
+    let known = LockInfo {
+        waiters: waiters.take(MOST).collect(),
+        waiting: count(lock.queue.waiters()),
+        last_success: lock.done.map(|done| {
+            LastSuccess::new(done.until, done.completed, done.tick.unwrap_or(0), now.millis())
+        }),
+        ..LockInfo::default()
     };
+    let Some(record) = &lock.record else { return known };
     let is_marked = |id: RequestId| match &record.status {
         Status::One { mark, .. } => *mark != Mark::None,
         _ => lock.holders.marks.contains_key(&id.client()),
@@ -125,7 +131,7 @@ pub(in crate::store) fn inspect(
         Status::Free | Status::Kept { .. } => (Vec::new(), 0),
     };
     let kept = matches!(record.status, Status::Kept { .. }).then(|| record.until - now);
-    LockInfo { kind: Some(record.kind), holders, held, kept, waiters, waiting }
+    LockInfo { kind: Some(record.kind), holders, held, kept, ..known }
 }
 
 /// Returns true if an owner holds the lock. Removes expired holders.

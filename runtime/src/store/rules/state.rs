@@ -118,6 +118,12 @@ impl LockState {
         held.is_some()
     }
 
+    /// Returns true if it is held, kept or waited for.
+    pub(in crate::store) fn is_busy(&self) -> bool {
+        let is_free = |record: &Record| matches!(record.status, Status::Free);
+        !self.record.as_ref().is_none_or(is_free) || !self.queue.is_empty()
+    }
+
     /// Returns true if there is nothing to remember.
     pub(in crate::store) fn is_blank(&self) -> bool {
         let is_unheld = self.record.is_none() && self.holders.is_empty();

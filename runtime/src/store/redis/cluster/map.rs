@@ -28,6 +28,15 @@ impl SlotMap {
         self.masters.get(usize::from(slot))?.as_ref()
     }
 
+    /// All masters, in the order of their addresses.
+    pub(super) fn masters(&self) -> Vec<Arc<Node>> {
+        let mut masters: Vec<_> = self.masters.iter().flatten().collect();
+        masters.dedup_by(|a, b| Arc::ptr_eq(a, b));
+        masters.sort_by(|a, b| a.address.cmp(&b.address));
+        masters.dedup_by(|a, b| Arc::ptr_eq(a, b));
+        masters.into_iter().cloned().collect()
+    }
+
     /// The node at this address. An unknown one is added.
     pub(super) fn node_at(&mut self, info: &ConnectionInfo, common: &Common) -> Arc<Node> {
         let address = info.addr().to_string();

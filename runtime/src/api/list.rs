@@ -1,0 +1,164 @@
+//! An operator's view: which locks there are.
+
+use std::fmt;
+use std::future;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use futures_util::stream::{self, BoxStream, Stream, StreamExt, TryStreamExt};
+
+use super::locks::Locks;
+use crate::core::error::{LockError, Step};
+use crate::core::name_pattern::NamePattern;
+use crate::store::{ListCursor, ListPage, LockInfo, StoreError};
+
+/// How many locks are looked at at the same time.
+const LOOKS: usize = 16;
+
+impl Locks {
+    /// Lists the locks that are held, kept by `hold_at_least`, or waited for, whose names
+    /// match a pattern: `*` is any text, `?` is any one character.
+    ///
+    /// The locks come in no order, and as [`inspect`](Self::inspect) shows them. A lock that
+    /// is held from the first page to the last is in the list, unless another server takes
+    /// over meanwhile, or a slot of a cluster moves. One that is acquired or freed meanwhile
+    /// may be in it. A lock may come twice.
+    ///
+    /// On a server it goes through all keys of its database with `SCAN`, some hundred at a
+    /// time, on a cluster on each master: other commands are not held up. It needs memory for
+    /// one page. A user of the server needs the right `+scan`.
+    ///
+    /// # Errors
+    ///
+    /// The list ends with the first error:
+    ///
+    /// - [`LockError::Store`] if the store failed, or refuses the client.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), leasehold::LockError> {
+    /// let locks = leasehold::Locks::in_memory();
+    /// let lease = locks.mutex("order:42").note("TICKET-7").lock().await?;
+    ///
+    /// let mut orders = locks.list("order:*");
+    /// while let Some(order) = orders.next().await {
+    ///     let order = order?;
+    ///     assert_eq!(order.name, "order:42");
+    ///     assert_eq!(order.holders[0].note.as_deref(), Some("TICKET-7"));
+    /// }
+    /// # drop(lease);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn list(&self, pattern: impl AsRef<str>) -> LockList {
+        let (locks, names) = (self.clone(), NamePattern::new(pattern.as_ref()));
+        let pages = stream::try_unfold(Some(ListCursor::default()), move |from| {
+            let (locks, names) = (locks.clone(), names.clone());
+            async move {
+                let Some(from) = from else { return Ok(None) };
+                let page = locks.page(&names, from).await?;
+                Ok::<_, LockError>(Some((page.keys, page.next)))
+            }
+        });
+        let keys = pages.map_ok(|keys| stream::iter(keys).map(Ok)).try_flatten();
+        let locks = self.clone();
+        let shown = keys.map_ok(move |key| {
+            let locks = locks.clone();
+            async move { locks.inspect(key).await }
+        });
+        let busy = shown.try_buffered(LOOKS).try_filter(|info| {
+            future::ready(info.held > 0 || info.waiting > 0 || info.kept.is_some())
+        });
+        LockList { locks: Some(busy.boxed()) }
+    }
+
+    async fn page(&self, names: &NamePattern, from: ListCursor) -> Result<ListPage, LockError> {
+        let failed = |error: StoreError| {
+            LockError::of_store(Step::Inspect, format!("the locks `{names}`"), error)
+        };
+        self.client().keeper.check_not_forked().map_err(failed)?;
+        // Only a quorum can't, and users have no `Locks` of one.
+        let Some(page) = self.client().store.list(names, from) else {
+            return Err(LockError::Unsupported { what: "a list of the locks" });
+        };
+        page.await.map_err(failed)
+    }
+}
+
+/// The locks that are held or waited for, from [`Locks::list`]: a stream.
+///
+/// # Cancel safety
+///
+/// Dropping it, or the future of [`next`](Self::next), changes nothing. A dropped `next` may
+/// be called again.
+///
+/// # Examples
+///
+/// ```
+/// use leasehold::{LockError, LockList};
+///
+/// async fn print(mut locks: LockList) -> Result<(), LockError> {
+///     while let Some(lock) = locks.next().await {
+///         let lock = lock?;
+///         println!("{}: {} hold it, {} wait", lock.name, lock.held, lock.waiting);
+///     }
+///     Ok(())
+/// }
+/// ```
+#[must_use = "the locks are looked at when the list is read"]
+pub struct LockList {
+    /// `None` after its end.
+    locks: Option<BoxStream<'static, Result<LockInfo, LockError>>>,
+}
+
+impl LockList {
+    /// The next lock; `None` at the end of the list, and after an error.
+    ///
+    /// # Errors
+    ///
+    /// - [`LockError::Store`] if the store failed, or refuses the client.
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe: a dropped future loses no lock of the list.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), leasehold::LockError> {
+    /// let locks = leasehold::Locks::in_memory();
+    /// assert!(locks.list("*").next().await.is_none());
+    ///
+    /// let lease = locks.mutex("order:42").lock().await?;
+    /// let first = locks.list("*").next().await.expect("one is held")?;
+    /// assert_eq!(first.name, "order:42");
+    /// # drop(lease);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn next(&mut self) -> Option<Result<LockInfo, LockError>> {
+        StreamExt::next(self).await
+    }
+}
+
+impl Stream for LockList {
+    type Item = Result<LockInfo, LockError>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let Some(locks) = &mut self.locks else { return Poll::Ready(None) };
+        let next = ready!(locks.poll_next_unpin(cx));
+        if !matches!(next, Some(Ok(_))) {
+            self.locks = None;
+        }
+        Poll::Ready(next)
+    }
+}
+
+impl fmt::Debug for LockList {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LockList").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,21 @@
+//! Pages of the names of locks.
+
+use crate::core::key::LockKey;
+
+/// Where a listing goes on. The default is its beginning.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ListCursor {
+    /// The number of the server.
+    pub(super) server: usize,
+    /// Where it goes on there, by the server's own count.
+    pub(super) at: u64,
+}
+
+/// A page of a listing.
+#[derive(Debug, Default)]
+pub struct ListPage {
+    /// Locks that may be held, kept or waited for.
+    pub keys: Vec<LockKey>,
+    /// Where the next page begins; `None` after the last.
+    pub next: Option<ListCursor>,
+}
