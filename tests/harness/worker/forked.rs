@@ -1,6 +1,7 @@
 //! A process that is forked while it holds a lock.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::process::Command;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use leasehold::{Lease, LockError, Locks};
 use tokio::runtime::{Builder, Runtime};
@@ -52,7 +53,13 @@ pub(super) fn fork(url: &str) -> Result<(), Failure> {
     }
     let state = format!("/proc/{}/stat", child.display());
     parents.block_on(async {
+        let begun = Instant::now();
         while !std::fs::read_to_string(&state)?.contains(") Z ") {
+            if begun.elapsed() > LONG * 2 {
+                // It holds the pipe that the test reads to its end.
+                Command::new("kill").arg("-KILL").arg(&child).status()?;
+                return Err("the child does not end".into());
+            }
             sleep(Duration::from_millis(5)).await;
         }
         println!("ended {}", now());
