@@ -19,6 +19,8 @@ mod quorum_member;
 pub mod redis;
 mod request;
 mod rules;
+#[cfg(feature = "serde")]
+mod serialize;
 
 pub use self::answers::{Adoption, All, Attempt, Ended, Hint, Lingering, Renewal, Repaired};
 pub(crate) use self::contract::LIVE;

@@ -14,6 +14,7 @@ mod failover;
 mod faults;
 #[cfg(feature = "servers")]
 mod harness;
+mod json;
 #[cfg(feature = "servers")]
 mod kinds;
 mod layer;

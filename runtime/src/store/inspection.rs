@@ -3,6 +3,8 @@
 use std::time::{Duration, SystemTime};
 
 use super::ClientId;
+#[cfg(feature = "serde")]
+use super::serialize::{rfc3339, seconds, some_rfc3339, some_seconds};
 use crate::core::fence::Fence;
 use crate::core::system_time::system_time;
 
@@ -28,6 +30,7 @@ pub(super) const MOST: usize = 64;
 /// # }
 /// ```
 #[derive(Clone, Debug, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct LockInfo {
     /// The name of the lock.
@@ -40,6 +43,7 @@ pub struct LockInfo {
     /// The number of all holders.
     pub held: u64,
     /// How long `hold_at_least` keeps the lock without a holder.
+    #[cfg_attr(feature = "serde", serde(rename = "kept_seconds", serialize_with = "some_seconds"))]
     pub kept: Option<Duration>,
     /// The waiters: the first 64, in their order. Of a process with several waiters, the
     /// store may know only one.
@@ -72,16 +76,24 @@ pub struct LockInfo {
 /// # }
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct LastSuccess {
     /// When the work succeeded, by the server's clock.
+    #[cfg_attr(feature = "serde", serde(serialize_with = "rfc3339"))]
     pub completed: SystemTime,
     /// Until when it counts as done, by the server's clock.
+    #[cfg_attr(feature = "serde", serde(serialize_with = "rfc3339"))]
     pub until: SystemTime,
     /// How long it counts as done from now. Zero if it does no longer.
+    #[cfg_attr(
+        feature = "serde",
+        serde(rename = "counts_for_seconds", serialize_with = "seconds")
+    )]
     pub counts_for: Duration,
     /// When the tick of that run began, if the lock had
     /// [`once_per`](crate::Mutex::once_per).
+    #[cfg_attr(feature = "serde", serde(serialize_with = "some_rfc3339"))]
     pub tick: Option<SystemTime>,
 }
 
@@ -113,6 +125,7 @@ impl LastSuccess {
 /// # }
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "snake_case"))]
 #[non_exhaustive]
 pub enum LockKind {
     /// A [`Mutex`](crate::Mutex).
@@ -140,6 +153,7 @@ pub enum LockKind {
 /// }
 /// ```
 #[derive(Clone, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct Holder {
     /// The client; `None` if the store does not know it, or no longer.
@@ -161,8 +175,13 @@ pub struct Holder {
     /// How long it has held the lock. If it [may be idle](Self::may_be_idle), and has a token:
     /// the time since its client last told the store so. `None` if the store does not know it:
     /// the lock's record was deleted.
+    #[cfg_attr(
+        feature = "serde",
+        serde(rename = "held_for_seconds", serialize_with = "some_seconds")
+    )]
     pub held_for: Option<Duration>,
     /// The time until its lease ends, unless it is renewed.
+    #[cfg_attr(feature = "serde", serde(rename = "remaining_seconds", serialize_with = "seconds"))]
     pub remaining: Duration,
     /// True if its client may keep the lease without using it, because of
     /// [`linger`](crate::Mutex::linger). The store does not know whether a task works under
@@ -183,6 +202,7 @@ pub struct Holder {
 /// }
 /// ```
 #[derive(Clone, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct Waiter {
     /// The client; `None` if the store does not know it, or no longer.
@@ -196,6 +216,10 @@ pub struct Waiter {
     /// How much of a semaphore's limit it asks for. 1 for all other locks.
     pub weight: u32,
     /// How long it has waited.
+    #[cfg_attr(
+        feature = "serde",
+        serde(rename = "waiting_for_seconds", serialize_with = "seconds")
+    )]
     pub waiting_for: Duration,
 }
 
@@ -211,6 +235,7 @@ pub struct Waiter {
 /// }
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct ClientInfo {
     /// The client's id. The ids of all its requests begin with it.
