@@ -235,7 +235,10 @@ impl Route {
 
 impl Drop for Route {
     fn drop(&mut self) {
-        self.hints.routes().mailboxes.remove(&self.mailbox.request.id);
+        // In a process that was forked off, the routes may stay locked.
+        if self.hints.keeper.check_not_forked().is_ok() {
+            self.hints.routes().mailboxes.remove(&self.mailbox.request.id);
+        }
     }
 }
 

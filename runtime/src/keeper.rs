@@ -237,7 +237,12 @@ impl Keeper {
         self.run(release::cancel(store, limit, requests, in_flight, outcome, activity, later));
     }
 
+    /// Runs a job in the background. Not in a process that was forked off, where copies of
+    /// requests and leases are dropped: the originals are the parent's.
     pub(crate) fn run(&self, mut job: Job) {
+        if self.check_not_forked().is_err() {
+            return;
+        }
         match &self.executor {
             Executor::OnRuntime(_) => {
                 // A job that ends in one step needs no runtime. Its runtime may be gone.

@@ -82,6 +82,9 @@ impl Admission {
 
 impl Drop for Admission {
     fn drop(&mut self) {
+        if self.queues.is_forked() {
+            return;
+        }
         let admitted = std::mem::replace(&mut self.admitted, AdmissionState::Served.into());
         self.queues.withdraw(&self.name, &self.spec, admitted);
     }

@@ -83,6 +83,12 @@ impl LocalQueues {
         self.queues.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Returns true in a process that was forked off: there the queues may stay locked, and
+    /// what is dropped is a copy.
+    pub(super) fn is_forked(&self) -> bool {
+        self.client.keeper.check_not_forked().is_err()
+    }
+
     /// The queue of a request, if there is one.
     pub(super) fn queue_of<'a>(
         queues: &'a mut Queues,

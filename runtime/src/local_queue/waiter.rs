@@ -200,6 +200,9 @@ impl Waiter {
 
 impl Drop for Waiter {
     fn drop(&mut self) {
+        if self.queues.is_forked() {
+            return;
+        }
         // From here on nothing can be sent to it.
         self.admitted.close();
         match self.admitted.try_recv() {

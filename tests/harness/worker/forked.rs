@@ -1,8 +1,10 @@
 //! A process that is forked while it holds a lock.
 
+use std::pin::Pin;
 use std::process::Command;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use futures_util::FutureExt;
 use leasehold::{Lease, LockError, Locks};
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::{sleep, timeout};
@@ -14,6 +16,9 @@ const LONG: Duration = Duration::from_secs(20);
 
 const TTL: Duration = Duration::from_secs(2);
 
+/// An acquisition that waits.
+type Waiting = Pin<Box<dyn Future<Output = Result<Lease, LockError>>>>;
+
 fn runtime() -> Result<Runtime, Failure> {
     Ok(Builder::new_current_thread().enable_all().build()?)
 }
@@ -22,8 +27,8 @@ fn runtime() -> Result<Runtime, Failure> {
 /// prints the time of that, and the state of its lease.
 pub(super) fn fork(url: &str) -> Result<(), Failure> {
     let parents = runtime()?;
-    let (locks, leases, many) = parents.block_on(async {
-        let locks = Locks::connect(url).await?;
+    let (locks, leases, many, waiting) = parents.block_on(async {
+        let (locks, other) = (Locks::connect(url).await?, Locks::connect(url).await?);
         let mut leases = Vec::new();
         for name in ["held", "also", "more"] {
             leases.push(locks.mutex(name).ttl(TTL).lock().await?);
@@ -41,17 +46,30 @@ pub(super) fn fork(url: &str) -> Result<(), Failure> {
         for _ in 0..1_000 {
             many.push(permits.acquire().await?);
         }
-        Ok::<_, LockError>((locks, leases, many))
+        // One that waits in the store's queue, and one that waits here.
+        leases.push(other.mutex("theirs").ttl(TTL).lock().await?);
+        let waiting = ["theirs", "held"].map(|name| {
+            let lock = locks.mutex(name).wait(LONG);
+            let mut waiting: Waiting = Box::pin(async move { lock.lock().await });
+            assert!((&mut waiting).now_or_never().is_none(), "{name} is held");
+            waiting
+        });
+        while locks.inspect("theirs").await?.waiting == 0 {
+            sleep(Duration::from_millis(5)).await;
+        }
+        Ok::<_, LockError>((locks, leases, many, waiting))
     })?;
     // Their releases are still pending at the fork.
     drop(many);
     let child = std::fs::read_link("/leasehold-test/fork")?;
     if child.as_os_str() == "0" {
+        drop(waiting);
         let told = runtime()?.block_on(in_the_child(url, locks, leases));
         println!("child ends {}", now());
         return told;
     }
     let state = format!("/proc/{}/stat", child.display());
+    drop(waiting);
     parents.block_on(async {
         let begun = Instant::now();
         while !std::fs::read_to_string(&state)?.contains(") Z ") {
@@ -80,12 +98,13 @@ async fn in_the_child(url: &str, locks: Locks, leases: Vec<Lease>) -> Result<(),
     say("all", locks.all(["a", "b"]).lock()).await;
     say("inspect", locks.inspect("a")).await;
     say("force", locks.force_release("held")).await;
-    let [held, also, more, lingers] = <[Lease; 4]>::try_from(leases).expect("there are four");
+    let [held, also, more, lingers, theirs] =
+        <[Lease; 5]>::try_from(leases).expect("there are five");
     say("renew", held.renew()).await;
     say("release", also.release()).await;
     say("idle", locks.mutex("idle").ttl(TTL).linger(TTL * 10).lock()).await;
     say("release of a lease that lingers", lingers.release()).await;
-    drop(more);
+    drop((more, theirs));
     let own = Locks::connect(url).await?;
     own.mutex("own").lock().await?.release().await?;
     println!("child connected");

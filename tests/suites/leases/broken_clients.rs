@@ -64,6 +64,6 @@ fn a_forked_process_learns_that_its_client_is_gone() {
     // The end of the child waits for no release. A wait would take two seconds.
     let took = at(ended, "ended ").saturating_sub(at(ends, "child ends "));
     assert!(took < 1_800, "{took} ms");
-    assert_eq!(leases, ["parent true true"; 4]);
+    assert_eq!(leases, ["parent true true"; 5]);
     assert!(worker.is_success());
 }
