@@ -4,6 +4,7 @@
 pub(crate) mod builder;
 #[cfg(feature = "redis")]
 mod connect;
+mod diagnose;
 pub(crate) mod election;
 pub(crate) mod faults;
 mod inspect;

@@ -114,6 +114,8 @@ mod api;
 #[cfg(feature = "macros")]
 mod attribute;
 mod client;
+#[cfg(feature = "console")]
+pub mod console;
 mod core;
 mod engine;
 #[cfg(all(doc, not(doctest)))]
@@ -158,7 +160,8 @@ pub use crate::engine::ticket::Ticket;
 pub use crate::state::shutdown::ShutdownReport;
 pub use crate::store::fault_injection::Fault;
 pub use crate::store::{
-    ClientId, ClientInfo, Forced, Holder, LastSuccess, LockInfo, LockKind, Waiter,
+    ClientId, ClientInfo, Diagnosis, Fact, Finding, Forced, Holder, LastSuccess, LockInfo,
+    LockKind, Severity, Waiter,
 };
 #[cfg(feature = "tower")]
 pub use crate::tower::LockLayer;

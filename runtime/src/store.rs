@@ -8,6 +8,7 @@
 
 mod answers;
 mod contract;
+mod diagnosis;
 pub mod fault_injection;
 mod inspection;
 mod listing;
@@ -28,6 +29,7 @@ use self::contract::at_once;
 pub use self::contract::{
     LIVE_MOST, Listener, OFFER, Renewals, Store, StoreFuture, Subscription, TOKENS, validity,
 };
+pub use self::diagnosis::{Diagnosis, Fact, Finding, Severity};
 pub use self::inspection::{ClientInfo, Forced, Holder, LastSuccess, LockInfo, LockKind, Waiter};
 pub use self::listing::{ListCursor, ListPage};
 pub use self::note::Note;

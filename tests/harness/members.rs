@@ -9,9 +9,9 @@ use futures_util::future::join_all;
 use leasehold::store::memory::{Clock, MemoryStore};
 use leasehold::store::quorum::Quorum;
 use leasehold::store::{
-    Adoption, All, Attempt, ClientId, ClientInfo, Ended, Forced, Listener, LockInfo, Owner,
-    QuorumMember, Renewal, Renewals, Repaired, Request, RequestId, Store, StoreError, StoreFuture,
-    Waiting,
+    Adoption, All, Attempt, ClientId, ClientInfo, Diagnosis, Ended, Forced, Listener, LockInfo,
+    Owner, QuorumMember, Renewal, Renewals, Repaired, Request, RequestId, Store, StoreError,
+    StoreFuture, Waiting,
 };
 use leasehold::{LockKey, Locks, Outcome, QuorumLocks};
 use tokio::runtime::Handle;
@@ -276,6 +276,10 @@ impl Store for Member {
 
     fn inspect(&self, key: &LockKey) -> StoreFuture<LockInfo> {
         self.store().inspect(key)
+    }
+
+    fn diagnose(&self) -> StoreFuture<Diagnosis> {
+        self.store().diagnose()
     }
 
     fn is_held_by(&self, _: &LockKey, _: &Owner) -> StoreFuture<bool> {

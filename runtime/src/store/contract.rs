@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use tokio::task::consume_budget;
 
 use super::answers::{Adoption, All, Attempt, Ended, Hint, Lingering, Renewal};
+use super::diagnosis::Diagnosis;
 use super::inspection::{ClientInfo, Forced, LockInfo};
 use super::listing::{ListCursor, ListPage};
 use super::request::{ClientId, Owner, Request, RequestId, Stamp, Success, Waiting};
@@ -171,6 +172,9 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
         let _ = (names, from);
         None
     }
+
+    /// Looks for what puts the locks at risk, or slows them down.
+    fn diagnose(&self) -> StoreFuture<Diagnosis>;
 
     /// Asks if an owner holds a lock, of any kind.
     fn is_held_by(&self, key: &LockKey, owner: &Owner) -> StoreFuture<bool>;

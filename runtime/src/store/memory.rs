@@ -17,9 +17,9 @@ pub use self::clock::Clock;
 use self::table::Table;
 use super::rules::{Time, Tokens};
 use super::{
-    Adoption, All, Attempt, ClientId, ClientInfo, Ended, Forced, Kind, Lingering, ListCursor,
-    ListPage, Listener, LockInfo, Owner, QuorumMember, Renewal, Renewals, Repaired, Request,
-    RequestId, Stamp, Store, StoreFuture, Success, Waiting, at_once,
+    Adoption, All, Attempt, ClientId, ClientInfo, Diagnosis, Ended, Forced, Kind, Lingering,
+    ListCursor, ListPage, Listener, LockInfo, Owner, QuorumMember, Renewal, Renewals, Repaired,
+    Request, RequestId, Stamp, Store, StoreFuture, Success, Waiting, at_once,
 };
 use crate::core::key::LockKey;
 use crate::core::name_pattern::NamePattern;
@@ -144,6 +144,10 @@ impl Store for MemoryStore {
     fn list(&self, names: &NamePattern, _: ListCursor) -> Option<StoreFuture<ListPage>> {
         let keys = |table: &mut Table, now| table.list(names, now);
         Some(self.run(|table, now| ListPage { keys: keys(table, now), next: None }))
+    }
+
+    fn diagnose(&self) -> StoreFuture<Diagnosis> {
+        Box::pin(async { Ok(Diagnosis::default()) })
     }
 
     fn is_held_by(&self, key: &LockKey, owner: &Owner) -> StoreFuture<bool> {

@@ -23,9 +23,9 @@ use tokio::runtime::Handle;
 use self::members::{CLOCK_DRIFT, Member};
 use self::round::Round;
 use super::{
-    Adoption, All, Attempt, ClientId, ClientInfo, Ended, Forced, Kind, Listener, LockInfo, Owner,
-    QuorumMember, Renewal, Renewals, Request, RequestId, Store, StoreError, StoreFuture, Waiting,
-    at_once,
+    Adoption, All, Attempt, ClientId, ClientInfo, Diagnosis, Ended, Forced, Kind, Listener,
+    LockInfo, Owner, QuorumMember, Renewal, Renewals, Request, RequestId, Store, StoreError,
+    StoreFuture, Waiting, at_once,
 };
 use crate::core::error::Outcome;
 use crate::core::key::LockKey;
@@ -120,6 +120,10 @@ impl Store for Quorum {
 
     fn inspect(&self, _: &LockKey) -> StoreFuture<LockInfo> {
         refuse("looking at a lock")
+    }
+
+    fn diagnose(&self) -> StoreFuture<Diagnosis> {
+        Box::pin(async { Ok(Diagnosis::default()) })
     }
 
     fn is_held_by(&self, _: &LockKey, _: &Owner) -> StoreFuture<bool> {

@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 use futures_util::future::join_all;
 use leasehold::store::redis::{RedisStore, Settings};
 use leasehold::store::{
-    Adoption, All, Attempt, ClientId, ClientInfo, Ended, Forced, Lingering, Listener, LockInfo,
-    Owner, Renewal, Renewals, Request, RequestId, Store, StoreFuture, Waiting,
+    Adoption, All, Attempt, ClientId, ClientInfo, Diagnosis, Ended, Forced, Lingering, Listener,
+    LockInfo, Owner, Renewal, Renewals, Request, RequestId, Store, StoreFuture, Waiting,
 };
 use leasehold::{Lease, LockError, LockKey, Locks, Wait};
 use leasehold_tests::server::Server;
@@ -205,6 +205,10 @@ impl Store for Twice {
 
     fn inspect(&self, key: &LockKey) -> StoreFuture<LockInfo> {
         self.0.inspect(key)
+    }
+
+    fn diagnose(&self) -> StoreFuture<Diagnosis> {
+        self.0.diagnose()
     }
 
     fn is_held_by(&self, key: &LockKey, owner: &Owner) -> StoreFuture<bool> {

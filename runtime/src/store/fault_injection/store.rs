@@ -10,9 +10,9 @@ use crate::core::error::Step;
 use crate::core::key::LockKey;
 use crate::core::name_pattern::NamePattern;
 use crate::store::{
-    Adoption, All, Attempt, ClientId, ClientInfo, Ended, Forced, Lingering, ListCursor, ListPage,
-    Listener, LockInfo, Owner, Renewal, Renewals, Request, RequestId, Stamp, Store, StoreFuture,
-    Success, Waiting,
+    Adoption, All, Attempt, ClientId, ClientInfo, Diagnosis, Ended, Forced, Lingering, ListCursor,
+    ListPage, Listener, LockInfo, Owner, Renewal, Renewals, Request, RequestId, Stamp, Store,
+    StoreFuture, Success, Waiting,
 };
 
 impl Store for FaultInjector {
@@ -83,6 +83,10 @@ impl Store for FaultInjector {
         let nothing = || -> StoreFuture<_> { Box::pin(async { Ok(ListPage::default()) }) };
         let command = || self.inner.list(names, from).unwrap_or_else(nothing);
         Some(self.answer("list", Some(Step::Inspect), command))
+    }
+
+    fn diagnose(&self) -> StoreFuture<Diagnosis> {
+        self.answer("diagnose", Some(Step::Inspect), || self.inner.diagnose())
     }
 
     fn is_held_by(&self, key: &LockKey, owner: &Owner) -> StoreFuture<bool> {

@@ -18,9 +18,9 @@ use crate::core::error::LockError;
 use crate::core::key::LockKey;
 use crate::core::name_pattern::NamePattern;
 use crate::store::{
-    Adoption, All, Attempt, ClientId, ClientInfo, Ended, Forced, Lingering, ListCursor, ListPage,
-    Listener, LockInfo, Owner, Renewal, Renewals, Request, RequestId, Stamp, Store, StoreFuture,
-    Subscription, Success, Waiting, at_once,
+    Adoption, All, Attempt, ClientId, ClientInfo, Diagnosis, Ended, Forced, Lingering, ListCursor,
+    ListPage, Listener, LockInfo, Owner, Renewal, Renewals, Request, RequestId, Stamp, Store,
+    StoreFuture, Subscription, Success, Waiting, at_once,
 };
 
 /// A store that connects in the background.
@@ -160,6 +160,10 @@ impl Store for LazyStore {
             let nothing = || at_once(Ok(ListPage::default()));
             store.list(&names, from).unwrap_or_else(nothing)
         }))
+    }
+
+    fn diagnose(&self) -> StoreFuture<Diagnosis> {
+        self.look(|store| store.diagnose())
     }
 
     fn is_held_by(&self, key: &LockKey, owner: &Owner) -> StoreFuture<bool> {

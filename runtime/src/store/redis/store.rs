@@ -17,9 +17,9 @@ use crate::core::error::LossReason;
 use crate::core::key::LockKey;
 use crate::core::name_pattern::NamePattern;
 use crate::store::{
-    Adoption, All, Attempt, ClientId, ClientInfo, Ended, Forced, Lingering, ListCursor, ListPage,
-    Listener, LockInfo, Owner, Renewal, Renewals, Request, RequestId, Stamp, Store, StoreFuture,
-    Subscription, Success, Waiting,
+    Adoption, All, Attempt, ClientId, ClientInfo, Diagnosis, Ended, Forced, Lingering, ListCursor,
+    ListPage, Listener, LockInfo, Owner, Renewal, Renewals, Request, RequestId, Stamp, Store,
+    StoreFuture, Subscription, Success, Waiting,
 };
 
 /// Keeps leases on one server, or on a cluster.
@@ -188,6 +188,10 @@ impl Store for RedisStore {
             let Some(answer) = answer else { return Ok(ListPage::default()) };
             listing::page(&answer.await?, &names, from, servers)
         }))
+    }
+
+    fn diagnose(&self) -> StoreFuture<Diagnosis> {
+        Box::pin(async { Ok(Diagnosis::default()) })
     }
 
     fn is_held_by(&self, key: &LockKey, owner: &Owner) -> StoreFuture<bool> {

@@ -1,0 +1,3 @@
+//! Looks at locks, frees them, and runs commands under them.
+
+fn main() {}
