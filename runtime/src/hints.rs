@@ -236,7 +236,7 @@ impl Route {
 impl Drop for Route {
     fn drop(&mut self) {
         // In a process that was forked off, the routes may stay locked.
-        if self.hints.keeper.check_not_forked().is_ok() {
+        if !self.hints.keeper.is_forked() {
             self.hints.routes().mailboxes.remove(&self.mailbox.request.id);
         }
     }

@@ -108,12 +108,20 @@ impl Keeper {
     #[cfg_attr(not(feature = "redis"), expect(clippy::unused_self, clippy::unnecessary_wraps))]
     pub(crate) fn check_not_forked(&self) -> Result<(), StoreError> {
         #[cfg(feature = "redis")]
-        if let Executor::Thread(shared, _) = &self.executor
-            && !shared.is_here()
-        {
+        if self.is_forked() {
             return Err(thread::forked_error());
         }
         Ok(())
+    }
+
+    /// Returns true in a process that was forked off. What is dropped there is a copy, and the
+    /// original is the parent's.
+    pub(crate) fn is_forked(&self) -> bool {
+        match &self.executor {
+            Executor::OnRuntime(_) => false,
+            #[cfg(feature = "redis")]
+            Executor::Thread(shared, _) => !shared.is_here(),
+        }
     }
 
     /// Runs a task that needs timers. False where there is no runtime for it.
@@ -162,8 +170,12 @@ impl Keeper {
         }
     }
 
-    /// Gives up a place that no lease has taken.
+    /// Gives up a place that no lease has taken. A copy of it in a process that was forked off
+    /// is no place.
     pub(crate) fn give_up_place(&self, place: Slot) {
+        if self.is_forked() {
+            return;
+        }
         match &self.executor {
             Executor::OnRuntime(_) => debug_assert!(false, "{place:?}: see `leave_place`"),
             #[cfg(feature = "redis")]
@@ -237,10 +249,9 @@ impl Keeper {
         self.run(release::cancel(store, limit, requests, in_flight, outcome, activity, later));
     }
 
-    /// Runs a job in the background. Not in a process that was forked off, where copies of
-    /// requests and leases are dropped: the originals are the parent's.
+    /// Runs a job in the background. Not in a process that was forked off.
     pub(crate) fn run(&self, mut job: Job) {
-        if self.check_not_forked().is_err() {
+        if self.is_forked() {
             return;
         }
         match &self.executor {
@@ -276,7 +287,7 @@ impl Keeper {
 
     /// Ends the keeper once it has finished its work. No more comes.
     pub(crate) fn end(&self) {
-        if self.check_not_forked().is_err() {
+        if self.is_forked() {
             return;
         }
         match &self.executor {

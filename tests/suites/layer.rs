@@ -77,8 +77,28 @@ where
     let body = response.into_body().collect().await.unwrap().to_bytes();
     let problem: Value = serde_json::from_slice(&body).unwrap();
     assert_eq!(problem["status"], status.as_u16());
-    assert!(!problem["title"].as_str().unwrap().is_empty());
+    assert_documented(&problem);
     problem
+}
+
+/// Fails unless the guide's table has a row with the problem's status, type and title. RFC 9457
+/// wants the status's own phrase as the title of a problem without a type.
+fn assert_documented(problem: &Value) {
+    let of = |member: &str| problem[member].as_str().unwrap_or_default();
+    if problem["type"].is_null() {
+        return assert_eq!(of("title"), "Internal Server Error", "{problem}");
+    }
+    let (_, kind) = of("type").split_once("?problem=").expect("a type of ours");
+    let begins = |row: &&str| row.starts_with(&format!("| {}", problem["status"]));
+    let names = format!(" | `{kind}` | {} |", of("title"));
+    let guide = include_str!("../../docs/guide/http.md");
+    let rows = guide.lines().filter(|row| row.contains(&names)).collect::<Vec<_>>();
+    // `crowded` has two statuses.
+    let status = problem["status"].to_string();
+    assert!(
+        rows.iter().any(|row| begins(row) || row.contains(&format!("or {status} |"))),
+        "{problem}"
+    );
 }
 
 fn retry_after<B>(response: &Response<B>) -> u64 {

@@ -251,7 +251,7 @@ impl Drop for Lease {
     fn drop(&mut self) {
         if self.rest != Rest::Nothing {
             // A copy in a process that was forked off is not the lease.
-            if self.client().keeper.check_not_forked().is_err() {
+            if self.client().keeper.is_forked() {
                 return;
             }
             let now = self.client().store.now();

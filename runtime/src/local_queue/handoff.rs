@@ -113,8 +113,6 @@ impl Drop for Handoff {
     fn drop(&mut self) {
         if let Some(request) = self.request.take()
             && let Some(ClientActivity(client)) = &self.activity
-            // A copy in a process that was forked off has nothing to hand on.
-            && client.keeper.check_not_forked().is_ok()
         {
             if let Some(place) = self.place.take() {
                 client.keeper.give_up_place(place);

@@ -86,7 +86,7 @@ impl LocalQueues {
     /// Returns true in a process that was forked off: there the queues may stay locked, and
     /// what is dropped is a copy.
     pub(super) fn is_forked(&self) -> bool {
-        self.client.keeper.check_not_forked().is_err()
+        self.client.keeper.is_forked()
     }
 
     /// The queue of a request, if there is one.
