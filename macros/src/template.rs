@@ -50,7 +50,8 @@ impl Template {
                 }
             });
         }
-        Ok(quote_spanned!(site=> #private::KeyTemplate::new()#pieces.finish()))
+        let label = self.literal.value();
+        Ok(quote_spanned!(site=> #private::KeyTemplate::new()#pieces.label(#label).finish()))
     }
 }
 

@@ -8,6 +8,8 @@ use std::future::Future;
 use std::pin::Pin;
 use std::time::Duration;
 
+use tracing::{Instrument, Span};
+
 pub use self::outcome::{FromLockError, Guarded, Skippable};
 use self::pinned::Body;
 use crate::api::locks::Locks;
@@ -171,17 +173,17 @@ impl Call {
         F: Future<Output = R>,
     {
         self.wait = self.wait.or(Some(Wait::For(Duration::ZERO)));
-        let on_lost = self.on_lost;
+        let (on_lost, lock) = (self.on_lost, self.key.as_ref().ok().and_then(LockKey::label));
         match Box::pin(self.acquire()).await {
             Ok(held) => {
                 let result = guard(held, on_lost, Body(body), R::is_success).await;
-                result.unwrap_or_else(R::failed)
+                result.unwrap_or_else(|error| R::failed(error, lock))
             }
             Err(error) if error.is_held_by_another() || error.is_done() => {
-                tracing::debug!(%error, "a run is skipped: another holder has the lock, or has done it");
+                tracing::debug!(lock, %error, "a run is skipped: another holder has the lock, or has done it");
                 R::skipped()
             }
-            Err(error) => R::failed(error),
+            Err(error) => R::failed(error, lock),
         }
     }
 
@@ -267,7 +269,8 @@ async fn guard<F: Future>(
         OnLost::Cancel if lease.is_some() => StopAt::Loss,
         OnLost::Cancel => StopAt::End,
     };
-    let result = handle.run_until(stop, body).await?;
+    let span = lease.as_ref().map_or_else(Span::none, |lease| lease.span().clone());
+    let result = handle.run_until(stop, body.instrument(span)).await?;
     if let Some(lease) = lease {
         end(lease, is_success(&result)).await;
     }
@@ -276,6 +279,7 @@ async fn guard<F: Future>(
 
 /// Releases or completes the lease.
 async fn end(lease: Lease, is_success: bool) {
+    let lock = lease.key().label();
     let ended = if is_success && lease.may_complete() {
         // Boxed: seldom, and the others have no room for it.
         Box::pin(lease.complete()).await
@@ -285,10 +289,10 @@ async fn end(lease: Lease, is_success: bool) {
     match ended {
         Ok(()) => {}
         Err(LockError::Lost { reason, .. }) => {
-            tracing::warn!(%reason, "a function finished after its lock was lost");
+            tracing::warn!(lock, %reason, "a function finished after its lock was lost");
         }
         Err(error) => {
-            tracing::warn!(error = %Quiet(&error), "a lock could not be released; its TTL ends it");
+            tracing::warn!(lock, error = %Quiet(&error), "a lock could not be released; its TTL ends it");
         }
     }
 }

@@ -89,7 +89,7 @@
 //!
 //! # Metrics
 //!
-//! With the feature `metrics`. No label names a lock.
+//! With the feature `metrics`. No label has the name of a lock.
 //!
 #![doc = include_str!("metrics.md")]
 //!
@@ -102,7 +102,7 @@
 //! | `bb8` | no | `LocksBuilder::connect_pool`, for a pool that the program has |
 //! | `tower` | yes | `LockLayer`, for any Tower service that speaks HTTP |
 //! | `axum` | no | keys from axum's routes, and `LeaseHandle` as an extractor |
-//! | `metrics` | no | waits, holds, refusals, losses and renewals, through the `metrics` facade |
+//! | `metrics` | no | waits, holds, losses and renewals, through the `metrics` facade |
 //! | `tls` | no | `rediss://` URLs |
 //! | `serde` | no | `serde::Serialize` for `LockInfo` and what is in it: durations in seconds |
 //! | `cluster` | no | a Redis Cluster as the store: URLs of several nodes, or of one |

@@ -131,6 +131,7 @@ mod reject;
 mod request_lock;
 mod request_values;
 mod service;
+mod telemetry;
 mod template;
 mod template_key;
 mod waiters;

@@ -43,6 +43,7 @@ mod pages {
         long_work: "../../docs/guide/long-work.md",
         lingering: "../../docs/guide/lingering.md",
         operating: "../../docs/guide/operating.md",
+        monitoring: "../../docs/guide/monitoring.md",
         troubleshooting: "../../docs/guide/troubleshooting.md",
         testing: "../../docs/guide/testing.md",
         deployments: "../../docs/guide/deployments.md",

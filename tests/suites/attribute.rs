@@ -41,13 +41,13 @@ async fn a_release_that_fails_does_not_replace_the_result() {
 
 static RUNS: AtomicU32 = AtomicU32::new(0);
 
-#[distributed_lock(key = "job:canary-key", if_held = "skip")]
-async fn quiet_job() {
+#[distributed_lock(key = "job:{name}", if_held = "skip")]
+async fn quiet_job(name: &str) {
     RUNS.fetch_add(1, Ordering::Relaxed);
 }
 
-#[distributed_lock(key = "job:canary-key", if_held = "skip")]
-async fn loud_job() -> Result<(), LockError> {
+#[distributed_lock(key = "job:{name}", if_held = "skip")]
+async fn loud_job(name: &str) -> Result<(), LockError> {
     RUNS.fetch_add(1, Ordering::Relaxed);
     Ok(())
 }
@@ -57,20 +57,20 @@ async fn a_skipped_run_is_quiet_and_a_failed_one_is_not() {
     let (log, _guard) = LogRecorder::start(Level::INFO);
     let (locks, faults) = Locks::in_memory_with_faults();
     let lease = locks.mutex("job:canary-key").lock().await.unwrap();
-    locks.scope(quiet_job()).await;
-    locks.scope(loud_job()).await.unwrap();
+    locks.scope(quiet_job("canary-key")).await;
+    locks.scope(loud_job("canary-key")).await.unwrap();
     assert_eq!(log.text(), "", "another holds it: that is no event");
     lease.release().await.unwrap();
 
     faults.always(Fault::Unreachable);
-    locks.scope(quiet_job()).await;
+    locks.scope(quiet_job("canary-key")).await;
     assert!(log.text().contains("ERROR"), "{}", log.text());
-    let error = locks.scope(loud_job()).await.unwrap_err();
+    let error = locks.scope(loud_job("canary-key")).await.unwrap_err();
     assert!(matches!(error, LockError::Store { .. }), "{error}");
     assert_eq!(RUNS.load(Ordering::Relaxed), 0);
 
     faults.heal();
-    locks.scope(quiet_job()).await;
+    locks.scope(quiet_job("canary-key")).await;
     assert_eq!(RUNS.load(Ordering::Relaxed), 1);
     assert!(!log.text().contains("canary"), "names may be personal: {}", log.text());
 }

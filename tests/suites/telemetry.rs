@@ -1,24 +1,30 @@
-//! Each metric counts what its name says.
+//! Each metric counts what its name says, and each event and span has the label of its lock.
+
+mod export;
+mod labels;
+mod names;
+mod spans;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use leasehold::{Fault, Locks};
+use leasehold::{Fault, LockKey, Locks};
 use metrics_util::debugging::{DebugValue, DebuggingRecorder, Snapshotter};
 use tokio::time::sleep;
 
-/// All metrics with their labels, and how often each counted.
-fn counted(snapshotter: &Snapshotter) -> BTreeMap<String, u64> {
+/// All metrics with their labels, and how often each counted since the last call.
+fn counted(snapshotter: &Snapshotter) -> BTreeMap<String, i64> {
     let metrics = snapshotter.snapshot().into_vec().into_iter();
     let count = metrics.map(|(key, _, _, value)| {
         let key = key.key();
         let labels: Vec<_> = key.labels().map(metrics::Label::value).collect();
         let times = match value {
-            DebugValue::Counter(count) => count,
-            DebugValue::Histogram(values) => values.len() as u64,
-            DebugValue::Gauge(_) => 0,
+            DebugValue::Counter(count) => count.try_into().unwrap(),
+            DebugValue::Histogram(values) => values.len().try_into().unwrap(),
+            // Whole numbers.
+            DebugValue::Gauge(value) => format!("{value}").parse().unwrap(),
         };
-        (format!("{} {}", key.name(), labels.join(" ")), times)
+        (format!("{} {}", key.name(), labels.join(" ")).trim_end().to_owned(), times)
     });
     count.collect()
 }
@@ -42,17 +48,91 @@ async fn each_metric_counts_what_its_name_says() {
 
     let counted = counted(&snapshotter);
     let times = |name: &str| counted.get(name).copied().unwrap_or_default();
-    assert_eq!(times("leasehold_acquired_total mutex"), 1, "{counted:?}");
-    assert_eq!(times("leasehold_acquired_total semaphore"), 1, "{counted:?}");
+    assert_eq!(times("leasehold_acquisitions_total mutex  acquired"), 1, "{counted:?}");
+    assert_eq!(times("leasehold_acquisitions_total semaphore  acquired"), 1, "{counted:?}");
     assert_eq!(times("leasehold_wait_seconds mutex"), 1, "{counted:?}");
-    assert_eq!(times("leasehold_refused_total mutex held"), 1, "{counted:?}");
-    assert_eq!(times("leasehold_refused_total mutex failed"), 1, "{counted:?}");
+    assert_eq!(times("leasehold_acquisitions_total mutex  held"), 1, "{counted:?}");
+    assert_eq!(times("leasehold_acquisitions_total mutex  failed"), 1, "{counted:?}");
     assert_eq!(times("leasehold_hold_seconds mutex"), 1, "{counted:?}");
     assert_eq!(times("leasehold_hold_seconds semaphore"), 1, "{counted:?}");
-    assert_eq!(times("leasehold_lost_total mutex expired"), 1, "{counted:?}");
-    assert_eq!(times("leasehold_renewals_total renewed"), 1, "{counted:?}");
-    assert!(times("leasehold_renewals_total failed") > 1, "{counted:?}");
+    assert_eq!(times("leasehold_lost_total mutex  expired"), 1, "{counted:?}");
+    assert_eq!(times("leasehold_renewals_total mutex  renewed"), 1, "{counted:?}");
+    assert!(times("leasehold_renewals_total mutex  failed") > 1, "{counted:?}");
+    assert!(times("leasehold_renewal_seconds mutex") > 2, "{counted:?}");
+    assert!(times("leasehold_late_renewals_total mutex") > 0, "{counted:?}");
     assert!(!counted.keys().any(|name| name.contains("secret")), "{counted:?}");
+}
+
+/// The gauges follow leases and waiters, whatever ends them.
+#[tokio::test(start_paused = true)]
+async fn gauges_go_up_and_down() {
+    let recorder = DebuggingRecorder::new();
+    let snapshotter = recorder.snapshotter();
+    let _guard = metrics::set_default_local_recorder(&recorder);
+    let locks = Locks::in_memory();
+    let order = || locks.mutex(LockKey::new("order:1").unwrap()).label("order");
+    // How much each has changed since the last look.
+    let gauges = || {
+        let now = counted(&snapshotter);
+        ["held", "waiting"].map(|name| now[&format!("leasehold_{name} mutex order")])
+    };
+
+    let held = order().lock().await.unwrap();
+    assert_eq!(gauges(), [1, 0]);
+    let waiting = order();
+    let mut waiter = Box::pin(waiting.lock());
+    tokio::time::timeout(Duration::from_secs(1), &mut waiter).await.unwrap_err();
+    assert_eq!(gauges(), [0, 1]);
+    drop(waiter);
+    assert_eq!(gauges(), [0, -1]);
+    held.release().await.unwrap();
+    assert_eq!(gauges(), [-1, 0]);
+
+    let lost = order().lock().await.unwrap();
+    assert_eq!(gauges(), [1, 0]);
+    let _ = locks.force_release("order:1").await.unwrap();
+    lost.lost().await;
+    assert_eq!(gauges(), [-1, 0]);
+    drop(lost);
+    let ticket = order().lock().await.unwrap().detach().unwrap();
+    assert_eq!(gauges(), [0, 0]);
+    let adopted = locks.adopt(ticket).await.unwrap();
+    assert_eq!(gauges(), [1, 0]);
+    drop(adopted);
+}
+
+/// A caller that gives up while it waits is counted, and is no error.
+#[tokio::test(start_paused = true)]
+async fn a_caller_that_gives_up_counts_as_cancelled() {
+    let recorder = DebuggingRecorder::new();
+    let snapshotter = recorder.snapshotter();
+    let _guard = metrics::set_default_local_recorder(&recorder);
+    let locks = Locks::in_memory();
+    let _held = locks.mutex("a").lock().await.unwrap();
+    let patient = locks.mutex("a");
+    tokio::time::timeout(Duration::from_secs(1), patient.lock()).await.unwrap_err();
+    let counted = counted(&snapshotter);
+    assert_eq!(counted["leasehold_acquisitions_total mutex  cancelled"], 1, "{counted:?}");
+    assert_eq!(counted["leasehold_acquisitions_total mutex  acquired"], 1, "{counted:?}");
+}
+
+/// Work that lingers says so, with the label of its lock.
+#[tokio::test(start_paused = true)]
+async fn lingering_locks_count_recalls() {
+    let recorder = DebuggingRecorder::new();
+    let snapshotter = recorder.snapshotter();
+    let _guard = metrics::set_default_local_recorder(&recorder);
+    let (locks, faults) = Locks::in_memory_with_faults();
+    let other = Locks::over(faults.store().clone());
+    let cart = locks.mutex("cart:1").label("cart").linger(Duration::from_secs(60));
+    for _ in 0..3 {
+        cart.lock().await.unwrap().release().await.unwrap();
+    }
+    let theirs = other.mutex("cart:1").lock().await.unwrap();
+    theirs.release().await.unwrap();
+    let counted = counted(&snapshotter);
+    assert_eq!(counted["leasehold_local_grants_total mutex cart"], 2, "{counted:?}");
+    assert_eq!(counted["leasehold_recalls_total mutex cart"], 1, "{counted:?}");
 }
 
 /// Each of several leases counts. A refusal of all counts once.
@@ -73,9 +153,9 @@ async fn each_of_several_leases_counts() {
 
     let counted = counted(&snapshotter);
     let times = |name: &str| counted.get(name).copied().unwrap_or_default();
-    assert_eq!(times("leasehold_acquired_total mutex"), 4, "{counted:?}");
+    assert_eq!(times("leasehold_acquisitions_total mutex  acquired"), 4, "{counted:?}");
     assert_eq!(times("leasehold_wait_seconds mutex"), 4, "{counted:?}");
     assert_eq!(times("leasehold_hold_seconds mutex"), 4, "{counted:?}");
-    assert_eq!(times("leasehold_refused_total mutex held"), 1, "{counted:?}");
-    assert_eq!(times("leasehold_refused_total mutex failed"), 1, "{counted:?}");
+    assert_eq!(times("leasehold_acquisitions_total mutex  held"), 1, "{counted:?}");
+    assert_eq!(times("leasehold_acquisitions_total mutex  failed"), 1, "{counted:?}");
 }

@@ -145,7 +145,8 @@ impl Election {
             let lease = match Box::pin(self.campaign()).await {
                 Ok(lease) => lease,
                 Err(error) if error.is_store_failure() => {
-                    tracing::warn!(error = %Quiet(&error), "leader election: lock store unavailable; retrying");
+                    let lock = self.mutex.spec().label();
+                    tracing::warn!(lock, error = %Quiet(&error), "leader election: lock store unavailable; retrying");
                     self.standing.campaigning();
                     tokio::select! {
                         () = shutdown.begun() => return Err(LockError::ShutDown),
@@ -230,8 +231,9 @@ fn up_to(time: Duration) -> Duration {
 }
 
 async fn release(lease: Lease) {
+    let lock = lease.key().label();
     if let Err(error) = lease.release().await {
-        tracing::warn!(error = %Quiet(&error), "leader election: the lock could not be released");
+        tracing::warn!(lock, error = %Quiet(&error), "leader election: the lock could not be released");
     }
 }
 

@@ -130,7 +130,7 @@ impl Locks {
         self.shared().queues.end_turns(&key);
         let forced = forced.map_err(|error| LockError::store(Step::ForceRelease, &key, error))?;
         if let Forced::Released { held, .. } = forced {
-            tracing::warn!(held, "a lock was taken from its holders by force");
+            tracing::warn!(lock = key.label(), held, "a lock was taken from its holders by force");
             tracing::debug!(%key, "the lock that was taken by force");
         }
         Ok(forced)

@@ -41,6 +41,10 @@ impl LockSpec {
         self.owner = Some(owner.into());
     }
 
+    pub(crate) fn set_label(&mut self, label: &'static str) {
+        self.key.set_label(label);
+    }
+
     pub(crate) fn set_note(&mut self, note: &str) {
         self.note = Note::new(note);
     }
@@ -52,6 +56,11 @@ impl LockSpec {
     /// The name, or what is wrong with it.
     pub(crate) fn key(&self) -> Result<LockKey, LockError> {
         self.key.get()
+    }
+
+    /// What metrics and logs call it.
+    pub(crate) fn label(&self) -> Option<&'static str> {
+        self.key.0.as_ref().ok().and_then(LockKey::label)
     }
 
     /// Acquires, and waits as long as the options say.
@@ -96,6 +105,12 @@ impl Key {
             LockError::InvalidKey { name, problem } => (name, problem),
             other => (String::new(), other.to_string()),
         }))
+    }
+
+    pub(crate) fn set_label(&mut self, label: &'static str) {
+        if let Ok(key) = &mut self.0 {
+            *key = key.clone().with_label(label);
+        }
     }
 
     pub(crate) fn get(&self) -> Result<LockKey, LockError> {

@@ -19,6 +19,7 @@ use crate::engine::lease::Lease;
 use crate::engine::shared::Shared;
 use crate::engine::ticket::Ticket;
 use crate::keeper::Keeper;
+use crate::state::telemetry;
 use crate::store::memory::MemoryStore;
 use crate::store::{ClientId, ClientInfo, Store};
 
@@ -60,6 +61,7 @@ impl Locks {
         id: ClientId,
         hands_over: bool,
     ) -> Self {
+        telemetry::describe();
         Self { shared: Arc::new(Shared::new(store, keeper, id, hands_over)) }
     }
 

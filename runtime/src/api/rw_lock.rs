@@ -123,6 +123,12 @@ impl RwLock {
         self
     }
 
+    #[doc = include_str!("options/label.md")]
+    pub fn label(mut self, label: &'static str) -> Self {
+        self.spec.set_label(label);
+        self
+    }
+
     #[doc = include_str!("options/note.md")]
     pub fn note(mut self, note: impl AsRef<str>) -> Self {
         self.spec.set_note(note.as_ref());

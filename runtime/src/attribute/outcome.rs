@@ -56,8 +56,9 @@ pub trait Skippable: Sized {
     /// The result if another holder has the lock: the quiet case.
     fn skipped() -> Self;
 
-    /// The result if the lock was not acquired for another reason, or was lost.
-    fn failed(error: LockError) -> Self;
+    /// The result if the lock was not acquired for another reason, or was lost. A type without
+    /// room for the error logs it, with the label of the lock.
+    fn failed(error: LockError, lock: Option<&'static str>) -> Self;
 
     /// Returns true if the body has done its work. All results but an error say so.
     fn is_success(&self) -> bool {
@@ -68,8 +69,8 @@ pub trait Skippable: Sized {
 impl Skippable for () {
     fn skipped() -> Self {}
 
-    fn failed(error: LockError) -> Self {
-        report(&error);
+    fn failed(error: LockError, lock: Option<&'static str>) -> Self {
+        report(&error, lock);
     }
 }
 
@@ -78,8 +79,8 @@ impl<T> Skippable for Option<T> {
         None
     }
 
-    fn failed(error: LockError) -> Self {
-        report(&error);
+    fn failed(error: LockError, lock: Option<&'static str>) -> Self {
+        report(&error, lock);
         None
     }
 }
@@ -93,7 +94,7 @@ impl<E: FromLockError> Skippable for Result<(), E> {
         self.is_ok()
     }
 
-    fn failed(error: LockError) -> Self {
+    fn failed(error: LockError, _: Option<&'static str>) -> Self {
         Err(E::from_lock_error(error))
     }
 }
@@ -107,16 +108,16 @@ impl<T, E: FromLockError> Skippable for Result<Option<T>, E> {
         self.is_ok()
     }
 
-    fn failed(error: LockError) -> Self {
+    fn failed(error: LockError, _: Option<&'static str>) -> Self {
         Err(E::from_lock_error(error))
     }
 }
 
 /// Logs an error that the return type has no room for.
-fn report(error: &LockError) {
+fn report(error: &LockError, lock: Option<&'static str>) {
     if let LockError::Lost { .. } = error {
-        tracing::error!(error = %Quiet(error), "a job was stopped halfway: its lease was lost");
+        tracing::error!(lock, error = %Quiet(error), "a job was stopped halfway: its lease was lost");
     } else {
-        tracing::error!(error = %Quiet(error), "a job did not run: its lock was not acquired");
+        tracing::error!(lock, error = %Quiet(error), "a job did not run: its lock was not acquired");
     }
 }

@@ -173,7 +173,9 @@ impl PendingRequest {
             Attempt::Queued { ask_again, .. } => NotGranted::Queued(ask_again),
             Attempt::Busy { retry_after, expiry_added, kept } => {
                 if expiry_added {
+                    let lock = self.key().label();
                     tracing::warn!(
+                        lock,
                         "a lock's key had no expiry, so the lock would have been held for ever; it now expires after the TTL"
                     );
                     tracing::debug!(key = %self.key(), "the lock whose key had no expiry");
@@ -183,8 +185,7 @@ impl PendingRequest {
             Attempt::Recalled { retry_after } => NotGranted::Recalled(retry_after),
             Attempt::WrongKind => NotGranted::WrongKind,
             Attempt::WouldDeadlock => NotGranted::HeldByOwner,
-            // The store ends only cancelled requests. This one was not cancelled, so it needs a
-            // new id.
+            // The store takes it for one that was cancelled, so it needs a new id.
             Attempt::Ended => {
                 self.start_anew();
                 NotGranted::TooLate
@@ -254,8 +255,7 @@ impl PendingRequest {
         }
     }
 
-    /// Pauses until an offer arrives, which it takes, or there is another reason to ask
-    /// (`None`).
+    /// Pauses until it takes an offer, or there is another reason to ask (`None`).
     ///
     /// Missed hints are a reason only while the store answers. Otherwise each failed connection
     /// would wake all waiters, and they would make the next one fail.

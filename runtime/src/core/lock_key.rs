@@ -1,6 +1,8 @@
 //! The name of a lock, and how it becomes the keys of a store.
 
+use std::cmp::Ordering;
 use std::fmt;
+use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 /// The longest name, in bytes after escaping.
@@ -24,11 +26,17 @@ const LONGEST: usize = 512;
 /// assert!(LockKey::new("").is_err());
 /// # Ok::<(), leasehold::LockError>(())
 /// ```
-#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone)]
 pub struct LockKey {
     name: Arc<str>,
     /// The name as it ends the store's keys, if that is not `{name}`.
+    #[cfg_attr(
+        not(any(test, feature = "internals", feature = "redis")),
+        expect(dead_code, reason = "the store in memory needs no such keys")
+    )]
     slotted: Option<Arc<str>>,
+    /// What metrics and logs call it. It does not tell one lock from another.
+    label: Option<&'static str>,
 }
 
 impl LockKey {
@@ -47,13 +55,41 @@ impl LockKey {
                 "it is {length} bytes long, and the limit is {LONGEST}; shorten it"
             ));
         }
-        Ok(Self { name: name.into(), slotted: slotted.map(Into::into) })
+        Ok(Self { name: name.into(), slotted: slotted.map(Into::into), label: None })
     }
 
     /// The name, as it was given.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// What metrics, logs and traces call this lock and others like it: the template, if a
+    /// template made the key. `None` if nothing has named it.
+    #[must_use]
+    pub fn label(&self) -> Option<&'static str> {
+        self.label
+    }
+
+    /// Sets what metrics, logs and traces call this lock and others like it.
+    ///
+    /// Choose a constant such as `"invoice"`, never a value of the name: each label is a time
+    /// series of its own. Keys with different labels can be the same lock.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use leasehold::LockKey;
+    ///
+    /// let key = LockKey::new(format!("invoice:{}", 42))?.with_label("invoice");
+    /// assert_eq!(key.label(), Some("invoice"));
+    /// assert_eq!(key, LockKey::new("invoice:42")?);
+    /// # Ok::<(), leasehold::LockError>(())
+    /// ```
+    #[must_use]
+    pub fn with_label(mut self, label: &'static str) -> Self {
+        self.label = Some(label);
+        self
     }
 
     /// Makes a store's key: `prefix:role:{name}`. No other function does.
@@ -138,6 +174,32 @@ fn escape_braces(text: &str, out: &mut String) {
             '%' if is_like_ours() => out.push_str("%25"),
             _ => out.push(c),
         }
+    }
+}
+
+impl PartialEq for LockKey {
+    fn eq(&self, other: &Self) -> bool {
+        self.name == other.name
+    }
+}
+
+impl Eq for LockKey {}
+
+impl Hash for LockKey {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.name.hash(state);
+    }
+}
+
+impl PartialOrd for LockKey {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for LockKey {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.name.cmp(&other.name)
     }
 }
 

@@ -26,6 +26,7 @@ use crate::core::key::LockKey;
 use crate::core::options::Options;
 use crate::local_queue::TurnId;
 use crate::state::lease::{Grant, LocalLease};
+use crate::state::telemetry::{self, Hold};
 
 /// How often a release, or a renewal by hand, is sent before it fails.
 const TRIES: u32 = 3;
@@ -63,6 +64,7 @@ pub struct Lease {
     turn: Option<TurnId>,
     /// How long it may stay with this process after its release.
     linger: Duration,
+    hold: Hold,
 }
 
 /// The work that is left to do about a lease.
@@ -89,7 +91,29 @@ impl Lease {
             rest: Rest::Release,
             turn: None,
             linger: options.linger,
+            hold: Hold::none(),
         }
+    }
+
+    /// Begins its span, when its caller gets it.
+    pub(crate) fn begin_hold(mut self) -> Self {
+        let local = self.local();
+        let hold = Hold::new(&local.request, local.fence);
+        if let Some(id) = hold.id() {
+            let _ = local.hold.set(id);
+        }
+        self.hold = hold;
+        self
+    }
+
+    /// The span in which its work runs.
+    pub(crate) fn span(&self) -> &tracing::Span {
+        self.hold.span()
+    }
+
+    /// Counts it as one that another task of this process had before.
+    pub(crate) fn count_local_grant(&self) {
+        telemetry::granted_locally(&self.local().request);
     }
 
     /// The lease of a grant, or nothing if it has ended by `now`. Then the grant is taken
@@ -187,6 +211,7 @@ impl Lease {
     /// Runs a function under the lease, as its handle does.
     #[cfg(feature = "tower")]
     pub(crate) fn sync_scope<R>(&self, work: impl FnOnce() -> R) -> R {
+        let _in_span = self.hold.enter();
         self.handle.sync_scope(work)
     }
 

@@ -56,6 +56,7 @@ pub(super) fn complete(
             let was_held = !matches!(answer, Ended::NotHeld(_));
             if !was_held {
                 tracing::warn!(
+                    lock = local.request.key.label(),
                     "work succeeded after its lease was lost; it does not count as done"
                 );
             }
@@ -189,7 +190,8 @@ async fn retry_until_over<T>(
         let is_hopeless = error.is_shut_down || Handle::try_current().is_err();
         let now = store.now();
         if is_hopeless || refusals >= MAX_REFUSALS || now >= *end.get_or_insert(now + lasts) {
-            tracing::warn!(error = %error.source, "a lease could not be {done}; its TTL ends it");
+            let lock = request.key.label();
+            tracing::warn!(lock, error = %error.source, "a lease could not be {done}; its TTL ends it");
             return None;
         }
         sleep(retry_pause(request.ttl)).await;

@@ -15,7 +15,6 @@ use super::release::release;
 use crate::core::error::LossReason;
 use crate::state::lease::LocalLease;
 use crate::state::shutdown::{ActivityGuard, Shutdown};
-use crate::state::telemetry;
 use crate::store::{Renewal, Request, Store, StoreError};
 
 /// Handles due leases: renews those that need it, in one batch for each TTL. `again` is called
@@ -48,7 +47,7 @@ pub(super) async fn renew_due(
         async move { (ttl, locals, answers.await) }
     };
     let mut asked: FuturesUnordered<_> = batches.into_iter().map(ask).collect();
-    let (mut gone, mut failures) = (Vec::new(), Vec::new());
+    let (mut gone, mut failures) = (Vec::new(), BTreeMap::new());
     while let Some((ttl, locals, answers)) = asked.next().await {
         for ((local, sent), answer) in locals.into_iter().zip(answers) {
             match apply_answer(&local, sent, ttl, answer) {
@@ -60,14 +59,14 @@ pub(super) async fn renew_due(
                         &local,
                         store.now() + retry_pause(local.request.ttl).min(local.remaining()),
                     );
-                    failures.push(error.source);
+                    let failed = failures.entry(local.request.key.label());
+                    failed.or_insert_with(|| (0_usize, error.source)).0 += 1;
                 }
             }
         }
     }
-    if let Some(error) = failures.first() {
-        let leases = failures.len();
-        tracing::warn!(leases, %error, "leases could not be renewed; trying again");
+    for (lock, (leases, error)) in failures {
+        tracing::warn!(lock, leases, %error, "leases could not be renewed; trying again");
     }
     join_all(gone.iter().map(|(local, reason)| report_loss(store, local, *reason))).await;
 }
@@ -90,12 +89,12 @@ fn apply_answer(
 ) -> Result<RenewOutcome, StoreError> {
     match answer {
         Ok(Renewal::Renewed) => {
-            telemetry::renewal("renewed");
+            local.count_renewal(sent, "renewed");
             local.extend(sent, ttl);
             Ok(RenewOutcome::Held(local.is_held().then(|| local.next_due(sent))))
         }
         Ok(Renewal::NotHeld(reason)) => {
-            telemetry::renewal("not_held");
+            local.count_renewal(sent, "not_held");
             // Nothing changes if the guard has begun its release meanwhile.
             Ok(if local.mark_gone(reason) {
                 RenewOutcome::Gone(reason)
@@ -104,7 +103,7 @@ fn apply_answer(
             })
         }
         Err(error) => {
-            telemetry::renewal("failed");
+            local.count_renewal(sent, "failed");
             local.mark_suspect();
             Err(error)
         }

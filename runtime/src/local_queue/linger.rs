@@ -3,12 +3,14 @@
 use std::time::{Duration, Instant};
 
 use crate::state::lease::GrantTimes;
-use crate::store::Subscription;
+use crate::store::{Kind, Request, Subscription};
 
 /// When a lease of a lingering turn was released the last time, and how it goes on.
 pub(super) struct Linger {
     /// How long it may stay idle.
     pub(super) lasts: Duration,
+    /// The kind of its lease, and what metrics call the lock.
+    pub(super) counted_as: (Kind, Option<&'static str>),
     /// Since when it is idle. `None` while it is in use, or the store has not answered yet.
     pub(super) idle_since: Option<Instant>,
     /// The last fencing token that the store has reserved.
@@ -33,9 +35,10 @@ pub(super) fn refill_at(times: GrantTimes) -> Instant {
 
 impl Linger {
     /// A lease whose client asks the store whether it may stay.
-    pub(super) fn asking(lasts: Duration) -> Self {
+    pub(super) fn asking(lasts: Duration, request: &Request) -> Self {
         Self {
             lasts,
+            counted_as: (request.kind, request.key.label()),
             idle_since: None,
             last_token: 0,
             refill_below: 0,

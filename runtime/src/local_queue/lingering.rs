@@ -69,7 +69,7 @@ impl LocalQueues {
                 id,
                 lingering_weight(request.kind),
                 now,
-                Linger::asking(lasts),
+                Linger::asking(lasts, &request),
             );
             id
         };
@@ -204,12 +204,12 @@ impl LocalQueues {
     /// Ends the idle leases of a queue, and lets those in use be handed on for one more turn.
     fn recall(self: &Arc<Self>, name: &QueueName, is_wanted: bool) -> Vec<Turn> {
         let now = self.now();
-        let (mut ended, mut in_use, mut lingers) = (Vec::new(), Vec::new(), false);
+        let (mut ended, mut in_use, mut lingers) = (Vec::new(), Vec::new(), None);
         self.change(name, None, |queue| {
             let found = queue.turns.lingering();
-            lingers = !found.is_empty();
             for id in found {
                 let Some(turn) = queue.turns.find(id) else { continue };
+                lingers = turn.linger.as_ref().map(|linger| linger.counted_as);
                 if turn.is_idle() {
                     ended.extend(queue.turns.end(id));
                 } else if turn.recall(now + TURN) {
@@ -219,8 +219,8 @@ impl LocalQueues {
             queue.idle.clear();
             None::<()>
         });
-        if lingers && is_wanted {
-            telemetry::recalled();
+        if let Some((kind, label)) = lingers.filter(|_| is_wanted) {
+            telemetry::recalled(kind, label);
             self.lock().recalls.note(name, now);
         }
         for id in in_use {

@@ -7,11 +7,12 @@ mod grant;
 mod loss;
 mod phase;
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
+use tracing::span::Id;
 
 pub(crate) use self::context::LeaseContext;
 use self::deadlines::Deadlines;
@@ -42,6 +43,8 @@ pub(crate) struct LocalLease {
     changed: Notify,
     /// Its entry in the keeper's timetable, if it has one.
     pub(crate) slot: std::sync::Mutex<Option<Slot>>,
+    /// The span in which it is held.
+    pub(crate) hold: OnceLock<Id>,
 }
 
 impl LocalLease {
@@ -49,6 +52,7 @@ impl LocalLease {
     pub(crate) fn new(context: &Arc<LeaseContext>, grant: Grant, options: &Options) -> Self {
         let Grant { request, fence, times, tick, place: _ } = grant;
         context.shutdown.lease_begins();
+        telemetry::began(&request);
         let deadlines = Deadlines::new(times, request.ttl, options, || context.store.now());
         Self {
             request,
@@ -61,6 +65,7 @@ impl LocalLease {
             phase: Phase::default(),
             changed: Notify::new(),
             slot: std::sync::Mutex::default(),
+            hold: OnceLock::new(),
         }
     }
 
@@ -242,10 +247,8 @@ impl LocalLease {
             if reason != LossReason::ShutDown {
                 self.count_out(false);
             }
-            let held = || self.context.store.now().saturating_duration_since(self.deadlines.start);
-            telemetry::ended(self.request.kind, held, Some(reason));
-            tracing::warn!(%reason, "a lease was lost");
-            tracing::debug!(key = %self.request.key, "the lease that was lost");
+            telemetry::ended(&self.request, self.held(self.context.store.now()), Some(reason));
+            telemetry::lost(&self.request, reason, self.hold.get());
         }
     }
 
@@ -255,87 +258,24 @@ impl LocalLease {
         let has_begun = self.is_held_at(now) && self.phase.begin_release();
         if has_begun {
             self.changed.notify_waiters();
-            let held = || now.saturating_duration_since(self.deadlines.start);
-            telemetry::ended(self.request.kind, held, None);
+            telemetry::ended(&self.request, self.held(now), None);
         }
         has_begun
+    }
+
+    fn held(&self, now: Instant) -> Duration {
+        now.saturating_duration_since(self.deadlines.start)
+    }
+
+    /// Counts a renewal that was sent at `sent`. It is late if its answer came in the last third
+    /// of the TTL.
+    pub(crate) fn count_renewal(&self, sent: Instant, outcome: &'static str) {
+        let now = self.context.store.now();
+        let left = self.deadline().saturating_duration_since(now);
+        let is_late = self.is_renewed() && !self.is_final() && left < self.request.ttl / 3;
+        telemetry::renewal(&self.request, outcome, now.saturating_duration_since(sent), is_late);
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use std::sync::atomic::AtomicU64;
-
-    use super::*;
-    use crate::core::key::LockKey;
-    use crate::store::memory::MemoryStore;
-    use crate::store::{ClientId, Kind, RequestId, Store};
-
-    fn local() -> LocalLease {
-        local_with(Options::default())
-    }
-
-    fn local_with(options: Options) -> LocalLease {
-        let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
-        let request = Request {
-            key: LockKey::new("a").unwrap(),
-            id: RequestId::next(ClientId::random(), &AtomicU64::new(0)),
-            kind: Kind::Mutex,
-            owner: None,
-            note: None,
-            ttl: Duration::from_secs(10),
-        };
-        let (sent, ttl) = (store.now(), request.ttl);
-        let times = GrantTimes::by_command(sent, ttl);
-        let context = Arc::new(LeaseContext { store, shutdown: Arc::default() });
-        let grant = Grant { request, fence: None, times, tick: None, place: None };
-        LocalLease::new(&context, grant, &Options { ttl, ..options })
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn the_deadline_is_before_the_servers() {
-        let local = local();
-        assert_eq!(local.remaining(), Duration::from_millis(9_898));
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_late_renewal_does_not_bring_it_back() {
-        let local = local();
-        let sent = local.context.store.now();
-        tokio::time::advance(Duration::from_secs(10)).await;
-        local.extend(sent + Duration::from_secs(5), Duration::from_secs(10));
-        assert!(!local.is_held());
-        assert_eq!(local.lost().await, LossReason::Expired);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn loss_resolves_at_the_deadline_without_the_store() {
-        let local = local();
-        let before = tokio::time::Instant::now();
-        assert_eq!(local.lost().await, LossReason::Expired);
-        let waited = before.elapsed();
-        assert!((9_898..=9_900).contains(&waited.as_millis()), "{waited:?}");
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_vanished_lease_is_not_held_and_is_lost_at_its_deadline_at_the_latest() {
-        let (local, gone) = (local(), local());
-        assert!(local.mark_gone(LossReason::Taken) && !local.mark_gone(LossReason::Taken));
-        assert!(!local.is_held() && local.loss().is_none());
-        local.lose(LossReason::Forced);
-        assert_eq!(local.lost().await, LossReason::Forced);
-        assert!(gone.mark_gone(LossReason::Taken));
-        let before = tokio::time::Instant::now();
-        assert_eq!(gone.lost().await, LossReason::Taken);
-        assert!(before.elapsed().as_millis() >= 9_898);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_released_lease_is_never_lost() {
-        let local = local();
-        assert!(local.begin_release(local.context.store.now()));
-        let lost = tokio::time::timeout(Duration::from_secs(60), local.lost()).await;
-        assert!(lost.is_err());
-        assert!(!local.is_held());
-    }
-}
+mod tests;

@@ -58,6 +58,8 @@ pin_project! {
         is_grpc: bool,
         #[pin]
         state: State<S, A>,
+        // What logs and metrics call the lock.
+        label: Option<&'static str>,
         // An acquisition that did not wait has not paid its part of tokio's budget yet.
         owes_budget: bool,
     }
@@ -85,12 +87,12 @@ where
     pub(super) fn locked(
         policy: Arc<Policy>,
         is_grpc: bool,
-        acquire: Acquire,
+        (label, acquire): (Option<&'static str>, Acquire),
         inner: S,
         request: Request<A>,
     ) -> Self {
         let state = State::Acquiring { acquire, call: Some((inner, request)) };
-        Self { policy, is_grpc, state, owes_budget: false }
+        Self { policy, is_grpc, state, label, owes_budget: false }
     }
 
     /// Runs the inner service at once.
@@ -101,17 +103,19 @@ where
         inner: &mut S,
         request: Request<A>,
     ) -> Self {
-        Self { policy, is_grpc, state: State::run(inner, request, Some(lease)), owes_budget: true }
+        let label = lease.key().label();
+        let state = State::run(inner, request, Some(lease));
+        Self { policy, is_grpc, state, label, owes_budget: true }
     }
 
     pub(super) fn unlocked(policy: Arc<Policy>, is_grpc: bool, response: S::Future) -> Self {
         let state = State::Running { response, loss: None, lease: None };
-        Self { policy, is_grpc, state, owes_budget: false }
+        Self { policy, is_grpc, state, label: None, owes_budget: false }
     }
 
     pub(super) fn refused(policy: Arc<Policy>, is_grpc: bool, refusal: Refusal) -> Self {
         let state = State::Refused { refusal };
-        Self { policy, is_grpc, state, owes_budget: false }
+        Self { policy, is_grpc, state, label: None, owes_budget: false }
     }
 }
 
@@ -135,7 +139,7 @@ where
                     let answer = ready!(acquire.as_mut().poll(cx));
                     match answer
                         .map(Some)
-                        .or_else(|denied| this.policy.judge(denied).map(|()| None))
+                        .or_else(|denied| this.policy.judge(denied, *this.label).map(|()| None))
                     {
                         Ok(lease) => {
                             let (mut inner, request) = call.take().expect("it is acquired once");
@@ -168,7 +172,7 @@ where
                     State::Refused { refusal: Refusal::Lost(reason) }
                 }
                 StateProj::Refused { refusal } => {
-                    let response = this.policy.answer(refusal, *this.is_grpc);
+                    let response = this.policy.answer(refusal, *this.is_grpc, *this.label);
                     this.state.set(State::Done);
                     return Poll::Ready(Ok(response));
                 }

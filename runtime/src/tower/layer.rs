@@ -168,6 +168,7 @@ impl<K: RequestKey + 'static> LockLayer<K> {
             locks: locks.clone(),
             name: name.and_then(|name| LockKey::new(name).ok()),
             kind,
+            label: name.copied(),
             ttl: None,
             wait: Wait::For(Duration::ZERO),
             max_waiters: None,

@@ -217,6 +217,14 @@ impl<K> LockLayer<K> {
         self
     }
 
+    /// What metrics, logs and traces call the locks of this layer, such as `"order"`. By default
+    /// it is the layer's template or name; a key that a function makes has no label.
+    #[must_use]
+    pub fn label(mut self, label: &'static str) -> Self {
+        self.policy().label = Some(label);
+        self
+    }
+
     /// A text for people, by a function of the request's head, which
     /// [`Locks::inspect`](crate::Locks::inspect) shows with the holder or the waiter: a request's
     /// id, or why. By default, and where the function returns `None`, there is none.

@@ -15,6 +15,7 @@ use super::identity::{Identify, Identity};
 use super::key::KeyError;
 use super::reject::Refusal;
 use super::request_lock::{Handle, RequestLock, Share};
+use super::telemetry;
 use super::waiters::{Acquire, Denied, WaiterSlot, Waiters};
 use super::weight::Weight;
 use crate::api::locks::Locks;
@@ -39,6 +40,17 @@ pub(super) enum Kind {
     RwLock,
 }
 
+impl Kind {
+    /// Its name in metrics.
+    fn name(self) -> &'static str {
+        match self {
+            Self::Mutex => "mutex",
+            Self::Semaphore { .. } => "semaphore",
+            Self::RwLock => "rw_lock",
+        }
+    }
+}
+
 /// All options of a layer but the key.
 #[derive(Clone)]
 // Apart from the count of its `Arc`, which every lease changes on some core.
@@ -48,6 +60,8 @@ pub(super) struct Policy {
     /// The key, if it is one plain name: the same for all requests.
     pub(super) name: Option<LockKey>,
     pub(super) kind: Kind,
+    /// What metrics and logs call its locks. `None` leaves the label of each key.
+    pub(super) label: Option<&'static str>,
     pub(super) ttl: Option<Duration>,
     pub(super) wait: Wait,
     /// `None` is the default.
@@ -99,6 +113,7 @@ impl Policy {
     /// The lock of this name, for a request.
     pub(super) fn lock(&self, key: LockKey, Identity { owner, note }: Identity) -> RequestLock {
         let wait = if self.max_waiters() == 0 { Wait::For(Duration::ZERO) } else { self.wait };
+        let key = self.label.into_iter().fold(key, LockKey::with_label);
         let (name, note) = (key.clone(), note.unwrap_or_default());
         let handle = match self.kind {
             Kind::Mutex => {
@@ -144,7 +159,7 @@ impl Policy {
     }
 
     /// Lets a request pass without a lock, or returns its refusal.
-    pub(super) fn judge(&self, denied: Denied) -> Result<(), Refusal> {
+    pub(super) fn judge(&self, denied: Denied, lock: Option<&'static str>) -> Result<(), Refusal> {
         let is_semaphore = matches!(self.kind, Kind::Semaphore { .. });
         let error = match denied {
             // The request says who owns its lease.
@@ -158,7 +173,9 @@ impl Policy {
         };
         match Refusal::of(error, is_semaphore) {
             Refusal::Unavailable(error) if self.fails_open && error.is_store_failure() => {
+                telemetry::passed_open(self.kind.name(), lock);
                 tracing::warn!(
+                    lock,
                     error = %Quiet(&error),
                     "a request passes without its lock: the lock store failed"
                 );
@@ -177,7 +194,8 @@ impl Policy {
     pub(super) fn lease_of_body(&self, lease: Option<Lease>, is_success: bool) -> Option<Lease> {
         let lease = lease?;
         if !lease.is_held() {
-            tracing::warn!("a request finished after its lock was lost");
+            let lock = lease.key().label();
+            tracing::warn!(lock, "a request finished after its lock was lost");
         }
         if self.hold_until == HoldUntil::BodyEnd {
             return Some(lease);
@@ -189,8 +207,13 @@ impl Policy {
     }
 
     /// The response to a refused request.
-    pub(super) fn answer<B>(&self, refusal: &Refusal, is_grpc: bool) -> Response<LeaseBody<B>> {
-        refusal.log();
+    pub(super) fn answer<B>(
+        &self,
+        refusal: &Refusal,
+        is_grpc: bool,
+        lock: Option<&'static str>,
+    ) -> Response<LeaseBody<B>> {
+        refusal.log(lock);
         let response = match &self.on_refused {
             _ if is_grpc => grpc::response(refusal),
             Some(answer) => answer(refusal),
@@ -205,6 +228,7 @@ impl fmt::Debug for Policy {
         f.debug_struct("Policy")
             .field("locks", &self.locks)
             .field("kind", &self.kind)
+            .field("label", &self.label)
             .field("ttl", &self.ttl)
             .field("wait", &self.wait)
             .field("max_waiters", &self.max_waiters())

@@ -188,9 +188,9 @@ impl Refusal {
         text.to_owned()
     }
 
-    /// Logs what an operator can act on as a warning or an error. Keys, which may be
+    /// Logs what an operator can act on as a warning or an error, with the lock's label. Keys, which may be
     /// personal, and what a client can cause stay at `debug`.
-    pub(super) fn log(&self) {
+    pub(super) fn log(&self, lock: Option<&'static str>) {
         match self {
             Self::NoKey(error) => tracing::debug!(%error, "a request does not say what to lock"),
             Self::NoWeight(error) => {
@@ -200,24 +200,25 @@ impl Refusal {
                 tracing::debug!(%error, "a request gives no name that can own a lock");
             }
             Self::Held(error) | Self::Done(error) | Self::Full(error) => {
-                tracing::debug!(%error, "a request is refused");
+                tracing::debug!(lock, %error, "a request is refused");
             }
             Self::Crowded { key, .. } => {
-                tracing::debug!(%key, "a request is refused: too many wait for its lock");
+                tracing::debug!(lock, %key, "a request is refused: too many wait for its lock");
             }
             Self::Unavailable(error) => {
                 let error = Quiet(error);
-                tracing::warn!(%error, "a request is refused: the lock store failed");
+                tracing::warn!(lock, %error, "a request is refused: the lock store failed");
             }
             Self::Lost(reason) => {
-                tracing::warn!(%reason, "a request was stopped: its lock was lost");
+                tracing::warn!(lock, %reason, "a request was stopped: its lock was lost");
             }
             Self::Misconfigured(error) => {
                 tracing::error!(
+                    lock,
                     error = %Quiet(error),
                     "a request is refused: its lock is misconfigured"
                 );
-                tracing::debug!(%error, "the lock that is misconfigured");
+                tracing::debug!(lock, %error, "the lock that is misconfigured");
             }
         }
     }

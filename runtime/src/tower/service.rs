@@ -127,8 +127,9 @@ where
     }
     // The key is known only now, so the lock is acquired in the future and not in
     // `poll_ready`.
+    let label = lock.key.label();
     let acquire = policy.acquire(lock.into_owned(), share);
-    ResponseFuture::locked(policy, is_grpc, acquire, take_ready(inner), request)
+    ResponseFuture::locked(policy, is_grpc, (label, acquire), take_ready(inner), request)
 }
 
 /// Takes the service that was made ready. A clone takes its place, and must be made ready

@@ -190,7 +190,7 @@ impl RequestKey for TemplateKey {
         let key = build(&self.pieces, |key, placeholder, source| {
             self.write(key, placeholder, source, &mut values).map_err(|error| self.refuse(error))
         });
-        key.map(Some)
+        key.map(|key| Some(key.with_label(self.template)))
     }
 }
 

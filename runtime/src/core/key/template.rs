@@ -107,6 +107,7 @@ pub struct KeyTemplate {
     /// The last value, until a text follows that ends it.
     open: Option<&'static str>,
     problem: Option<String>,
+    label: Option<&'static str>,
 }
 
 impl KeyTemplate {
@@ -114,6 +115,14 @@ impl KeyTemplate {
     #[must_use]
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// Sets what metrics and logs call all locks of this template: its text, for example. By
+    /// default nothing does. See [`LockKey::with_label`].
+    #[must_use]
+    pub fn label(mut self, label: &'static str) -> Self {
+        self.label = Some(label);
+        self
     }
 
     /// Appends text without escaping it.
@@ -158,10 +167,11 @@ impl KeyTemplate {
     /// [`LockError::InvalidKey`] if nothing separates two values, if a value is empty, or
     /// if no lock can have the name.
     pub fn finish(self) -> Result<LockKey, LockError> {
-        match self.problem {
-            Some(problem) => Err(LockError::invalid_key(&self.name, problem)),
-            None => LockKey::new(self.name),
+        if let Some(problem) = self.problem {
+            return Err(LockError::invalid_key(&self.name, problem));
         }
+        let key = LockKey::new(self.name)?;
+        Ok(self.label.into_iter().fold(key, LockKey::with_label))
     }
 }
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use tokio::task::consume_budget;
 use tokio::time::sleep;
+use tracing::Instrument;
 
 use super::backoff::Backoff;
 use super::time_limit::within;
@@ -18,7 +19,7 @@ use crate::engine::shared::Shared;
 use crate::engine::ticket::Ticket;
 use crate::keeper::loss_reason;
 use crate::state::lease::{Grant, GrantTimes};
-use crate::state::telemetry;
+use crate::state::telemetry::Attempt;
 use crate::store::{Adoption, Request, StoreError};
 
 /// Takes over a ticket's lease, with a request of this client.
@@ -37,10 +38,10 @@ pub(crate) async fn adopt(shared: &Arc<Shared>, ticket: Ticket) -> Result<Lease,
     ticket.options.check()?;
     client.check_not_forked(Step::Adopt, &ticket.key)?;
     let begun = client.store.now();
-    let kind = ticket.kind;
-    let result = Adopting::new(client, ticket).adopt(shared).await;
-    telemetry::acquired(kind, || client.elapsed(begun), &result);
-    result
+    let attempt = Attempt::new(ticket.kind, &ticket.key);
+    let result = Adopting::new(client, ticket).adopt(shared).instrument(attempt.span()).await;
+    attempt.end(|| client.elapsed(begun), &result);
+    result.map(Lease::begin_hold)
 }
 
 /// An adoption in progress.

@@ -57,11 +57,8 @@ impl AtomicAcquire {
         let times = GrantTimes { unanswered_since: self.in_flight.unanswered_since(), ..times };
         let mut leases = LeaseSet::new();
         for (request, token) in self.requests.drain(..).zip(tokens) {
-            leases.push(Lease::new(
-                &self.shared,
-                Grant::new(request, *token, times),
-                &self.options,
-            ));
+            let grant = Grant::new(request, *token, times);
+            leases.push(Lease::new(&self.shared, grant, &self.options).begin_hold());
         }
         self.in_flight.disarm();
         Some(leases)

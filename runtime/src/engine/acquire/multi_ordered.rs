@@ -20,7 +20,7 @@ use crate::core::options::{Options, Wait};
 use crate::engine::lease::{Lease, LeaseHandle};
 use crate::engine::lease_set::LeaseSet;
 use crate::engine::shared::Shared;
-use crate::state::telemetry;
+use crate::state::telemetry::Attempt;
 use crate::store::{Kind, RequestSpec};
 
 /// How many locks a call may name: a script that takes more would block the server for too
@@ -114,7 +114,7 @@ impl OrderedAcquire<'_> {
                 Ok(Ok(leases)) => {
                     let waited = self.waited();
                     for spec in self.specs {
-                        telemetry::acquired(spec.kind, || waited, &Ok(()));
+                        Attempt::new(spec.kind, &spec.key).end(|| waited, &Ok(()));
                     }
                     return Ok(Some(leases));
                 }
@@ -185,7 +185,7 @@ impl OrderedAcquire<'_> {
     async fn pause(&mut self, refusal: NotGranted, spec: &RequestSpec) -> Result<(), LockError> {
         let Some(pause) = self.backoff.next(self.shared.client.store.now(), &refusal, true) else {
             let refused = Err(self.backoff.error(refusal, spec.key.clone()));
-            telemetry::acquired(spec.kind, || self.waited(), &refused);
+            Attempt::new(spec.kind, &spec.key).end(|| self.waited(), &refused);
             return refused;
         };
         // A try needs no timer.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::time::timeout;
+use tracing::Instrument;
 
 use super::backoff::Backoff;
 use super::time_limit::within;
@@ -20,7 +21,7 @@ use crate::engine::shared::Shared;
 use crate::local_queue::{Admission, Entry, TakenUp, TryEntry, Waiter};
 use crate::state::lease::Grant;
 use crate::state::shutdown::Shutdown;
-use crate::state::telemetry;
+use crate::state::telemetry::{Attempt, queued};
 use crate::store::{Kind, RequestSpec, StoreError};
 
 /// Acquires one lock, within the wait of the options.
@@ -42,13 +43,15 @@ pub(crate) async fn acquire(
     if matches!(spec.kind, Kind::Once(_)) && !client.store.has_queue() {
         return Err(LockError::Unsupported { what: "work that succeeds once" });
     }
-    let (begun, kind) = (client.store.now(), spec.kind);
-    let mut result = acquire_since(begun, shared, spec, options).await;
+    let begun = client.store.now();
+    let attempt = Attempt::new(spec.kind, &spec.key);
+    let acquiring = acquire_since(begun, shared, spec, options).instrument(attempt.span());
+    let mut result = acquiring.await;
     if let Err(LockError::TimedOut { key, held_by_caller, .. }) = &mut result {
         *held_by_caller = LeaseHandle::is_around(client.id, key);
     }
-    telemetry::acquired(kind, || client.elapsed(begun), &result);
-    result
+    attempt.end(|| client.elapsed(begun), &result);
+    result.map(Lease::begin_hold)
 }
 
 /// Takes up a lease without an owner that is idle in this process. `None` if there is none, or if the acquisition
@@ -69,8 +72,8 @@ pub(crate) fn take_idle(
     let begun = client.store.now();
     let idle = shared.queues.take_idle(key, kind, options.first_ttl(), begun)?;
     let lease = lease_of(shared, idle, options)?;
-    telemetry::acquired(kind, || client.elapsed(begun), &Ok(()));
-    Some(lease)
+    Attempt::new(kind, key).end(|| client.elapsed(begun), &Ok(()));
+    Some(lease.begin_hold())
 }
 
 async fn acquire_since(
@@ -207,9 +210,9 @@ fn take_up(shared: &Arc<Shared>, admission: &mut Admission, options: &Options) -
 fn lease_of(shared: &Arc<Shared>, taken: TakenUp, options: &Options) -> Option<Lease> {
     let TakenUp { grant, turn, activity: _activity } = taken;
     // It was taken up just now.
-    let (kind, now) = (grant.request.kind, grant.times.sent);
+    let now = grant.times.sent;
     let lease = Lease::unless_over(shared, grant, now, Some(turn), options)?;
-    telemetry::granted_locally(kind);
+    lease.count_local_grant();
     Some(lease)
 }
 
@@ -219,6 +222,7 @@ async fn wait_for_admission(
     mut waiter: Waiter,
     wait: Wait,
 ) -> Result<Option<Admission>, LockError> {
+    queued();
     let admission = async {
         match wait {
             Wait::Forever => waiter.admission().await,
@@ -255,7 +259,7 @@ impl Acquisition<'_> {
         let Self { shared, pending: Some(pending), admission } = self else {
             return Err(LockError::ShutDown);
         };
-        let mut is_logged = false;
+        let (mut is_logged, mut is_queued) = (false, admission.is_none());
         loop {
             if pending.is_shut_down() {
                 return Err(LockError::ShutDown);
@@ -278,9 +282,13 @@ impl Acquisition<'_> {
                 && !std::mem::replace(&mut is_logged, true)
             {
                 let error = &error.source;
-                tracing::warn!(%error, "the lock store failed; retrying until it answers");
+                let lock = pending.key().label();
+                tracing::warn!(lock, %error, "the lock store failed; retrying until it answers");
             }
             is_logged &= matches!(refusal, NotGranted::Fault(_));
+            if !std::mem::replace(&mut is_queued, true) {
+                queued();
+            }
             let hears = !backoff.is_try() && pending.hears_hints();
             let Some(pause) = backoff.next(pending.now(), &refusal, hears) else {
                 return Err(backoff.error(refusal, pending.key().clone()));

@@ -6,6 +6,8 @@ use std::pin::{Pin, pin};
 use std::task::Context;
 use std::task::Poll;
 
+use tracing::Instrument;
+
 use super::{Lease, LeaseHandle};
 #[cfg(feature = "macros")]
 use super::{LeaseState, StopAt};
@@ -40,7 +42,8 @@ impl Lease {
     /// # }
     /// ```
     pub async fn run<F: Future>(&self, work: F) -> Result<F::Output, LockError> {
-        let (loss, work) = (pin!(self.local().lost()), pin!(self.handle.scope(work)));
+        let (loss, work) = (pin!(self.local().lost()), self.handle.scope(work));
+        let work = pin!(work.instrument(self.span().clone()));
         run_until(loss, &self.handle, work).await
     }
 }

@@ -88,7 +88,7 @@ impl LocalQueues {
         turn: TurnId,
         request: &Request,
     ) {
-        telemetry::refilled();
+        telemetry::refilled(request);
         let sent = self.now();
         let (ttl, command) = (request.ttl, self.client.store.linger(request, true));
         let queues = Arc::downgrade(self);

@@ -94,6 +94,8 @@ impl ServerState {
     /// Uses a connection no more.
     pub(super) fn abandon(&self, link: &LinkState) {
         if !link.is_abandoned.swap(true, Ordering::Relaxed) {
+            #[cfg(feature = "metrics")]
+            metrics::counter!("leasehold_reconnects_total").increment(1);
             tracing::warn!(server = %self.name, "the connection to the lock store failed; a new one replaces it");
             if !link.is_external {
                 lock(&self.abandoned).extend(link.name.get().cloned());

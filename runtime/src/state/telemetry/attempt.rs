@@ -1,0 +1,102 @@
+//! What is told of an acquisition.
+
+use std::time::Duration;
+
+use tracing::Span;
+use tracing::field::Empty;
+
+#[cfg(feature = "metrics")]
+use super::label::of_lock;
+use super::label::{SPANS, kind_name};
+use crate::core::error::LockError;
+use crate::core::key::LockKey;
+use crate::store::Kind;
+
+/// An acquisition under way. One that is dropped without a result was cancelled.
+pub(crate) struct Attempt {
+    span: Span,
+    #[cfg(feature = "metrics")]
+    counted_as: (Kind, Option<&'static str>),
+    has_ended: bool,
+}
+
+impl Attempt {
+    pub(crate) fn new(kind: Kind, key: &LockKey) -> Self {
+        let label = key.label();
+        #[cfg(feature = "metrics")]
+        of_lock!(gauge, "leasehold_waiting", kind, label).increment(1);
+        let span = tracing::debug_span!(
+            target: SPANS,
+            "leasehold.acquire",
+            kind = kind_name(kind),
+            lock = label,
+            outcome = Empty,
+            error.r#type = Empty,
+        );
+        Self {
+            span,
+            #[cfg(feature = "metrics")]
+            counted_as: (kind, label),
+            has_ended: false,
+        }
+    }
+
+    /// Its span, for the future that acquires.
+    pub(crate) fn span(&self) -> Span {
+        self.span.clone()
+    }
+
+    /// Counts its result.
+    pub(crate) fn end<T>(
+        mut self,
+        waited: impl FnOnce() -> Duration,
+        result: &Result<T, LockError>,
+    ) {
+        let outcome = match result {
+            Ok(_) => {
+                #[cfg(feature = "metrics")]
+                {
+                    let (kind, label) = self.counted_as;
+                    of_lock!(histogram, "leasehold_wait_seconds", kind, label).record(waited());
+                }
+                tracing::debug!(target: SPANS, parent: &self.span, "granted");
+                "acquired"
+            }
+            Err(LockError::Busy { .. } | LockError::TimedOut { .. }) => "held",
+            Err(LockError::Done { .. }) => "done",
+            Err(_) => "failed",
+        };
+        self.note(outcome);
+    }
+
+    fn note(&mut self, outcome: &'static str) {
+        self.has_ended = true;
+        self.span.record("outcome", outcome);
+        // OpenTelemetry's word for it. That others hold a lock is no error.
+        if outcome == "failed" {
+            self.span.record("error.type", outcome);
+        }
+        #[cfg(feature = "metrics")]
+        {
+            let (kind, label) = self.counted_as;
+            of_lock!(gauge, "leasehold_waiting", kind, label).decrement(1);
+            of_lock!(
+                counter, "leasehold_acquisitions_total", kind, label, "outcome" => outcome
+            )
+            .increment(1);
+        }
+    }
+}
+
+impl Drop for Attempt {
+    fn drop(&mut self) {
+        if !self.has_ended {
+            self.note("cancelled");
+        }
+    }
+}
+
+/// Notes in the span of the acquisition that it waits for others.
+pub(crate) fn queued() {
+    tracing::debug!(target: SPANS, "queued");
+}

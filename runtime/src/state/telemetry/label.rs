@@ -1,0 +1,40 @@
+//! How metrics, events and spans name a lock.
+
+use crate::store::Kind;
+
+/// The target of spans and of the events in them. At `debug`, and apart from events that name
+/// locks: who collects traces need not collect those.
+pub(super) const SPANS: &str = "leasehold::spans";
+
+/// The name of a kind, as it stands in metrics, events and spans.
+pub(super) fn kind_name(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Mutex | Kind::Once(_) => "mutex",
+        Kind::Reentrant => "reentrant_mutex",
+        Kind::Semaphore { .. } => "semaphore",
+        Kind::Read => "read",
+        Kind::Write => "write",
+    }
+}
+
+/// A metric of a lock. If the lock has no label, all labels are constants: then it allocates and
+/// hashes nothing while no recorder is installed.
+#[cfg(feature = "metrics")]
+macro_rules! of_lock {
+    ($metric:ident, $name:literal, $kind:expr, $lock:expr $(, $label:literal => $value:expr)*) => {
+        match ($kind, $lock) {
+            ($crate::store::Kind::Mutex | $crate::store::Kind::Once(_), None) => {
+                metrics::$metric!($name, "kind" => "mutex", "lock" => "" $(, $label => $value)*)
+            }
+            ($crate::store::Kind::Semaphore { .. }, None) => {
+                metrics::$metric!($name, "kind" => "semaphore", "lock" => "" $(, $label => $value)*)
+            }
+            (kind, lock) => {
+                let (kind, lock) = ($crate::state::telemetry::label::kind_name(kind), lock.unwrap_or(""));
+                metrics::$metric!($name, "kind" => kind, "lock" => lock $(, $label => $value)*)
+            }
+        }
+    };
+}
+#[cfg(feature = "metrics")]
+pub(super) use of_lock;

@@ -1,0 +1,82 @@
+//! The metrics have one list of names: that of the code, the reference and the guide.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+fn project() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+fn files(folder: &Path, end: &str, found: &mut Vec<String>) {
+    for entry in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+        if entry.is_dir() {
+            files(&entry, end, found);
+        } else if entry.extension().is_some_and(|it| it == end) {
+            found.push(fs::read_to_string(&entry).unwrap());
+        }
+    }
+}
+
+/// All names of metrics in a text.
+pub(super) fn names(text: &str) -> BTreeSet<String> {
+    let of_a_name = |c: char| c.is_ascii_lowercase() || c == '_';
+    let words = text.split(|c: char| !of_a_name(c)).filter(|word| word.starts_with("leasehold_"));
+    let is_metric = |word: &&str| {
+        ["_total", "_seconds", "_bucket", "_count", "_sum", "_held", "_waiting"]
+            .iter()
+            .any(|end| word.ends_with(end))
+    };
+    words.filter(is_metric).map(str::to_owned).collect()
+}
+
+/// The names that the code counts, without the list that describes them.
+fn counted() -> BTreeSet<String> {
+    let mut sources = Vec::new();
+    files(&project().join("runtime/src"), "rs", &mut sources);
+    sources.retain(|text| !text.contains("describe_histogram!"));
+    sources.iter().flat_map(|text| names(text)).collect()
+}
+
+#[test]
+fn every_metric_is_described_and_documented() {
+    let counted = counted();
+    assert!(counted.len() > 10, "{counted:?}");
+    let read = |path| fs::read_to_string(project().join(path)).unwrap();
+    for path in ["runtime/src/state/telemetry/names.rs", "runtime/src/metrics.md"] {
+        assert_eq!(names(&read(path)), counted, "{path}");
+    }
+    let reference = read("runtime/src/metrics.md");
+    let guide = read("docs/guide/operating.md");
+    let rows = |text: &str| -> Vec<String> {
+        text.lines().filter(|line| line.starts_with("| `leasehold_")).map(str::to_owned).collect()
+    };
+    assert_eq!(rows(&guide), rows(&reference));
+}
+
+/// The names as Prometheus has them: a histogram has three.
+pub(super) fn exported() -> BTreeSet<String> {
+    let parts = |name: &String| {
+        ["", "_bucket", "_count", "_sum"].map(|end| format!("{name}{end}")).into_iter()
+    };
+    counted().iter().flat_map(parts).collect()
+}
+
+/// The dashboard and the alert rules ask for nothing that does not exist, and leave nothing out.
+#[test]
+fn the_dashboard_and_the_alerts_ask_for_exported_metrics() {
+    let read = |path| fs::read_to_string(project().join(path)).unwrap();
+    let (dashboard, alerts) =
+        (read("docs/monitoring/dashboard.json"), read("docs/monitoring/alerts.yml"));
+    let board: serde_json::Value = serde_json::from_str(&dashboard).expect("JSON");
+    assert!(board["panels"].as_array().expect("panels").len() > 5);
+    let exported = exported();
+    for text in [&dashboard, &alerts] {
+        let asked = names(text);
+        assert!(asked.is_subset(&exported), "{:?}", asked.difference(&exported));
+    }
+    let shown: String = dashboard + &alerts;
+    for name in counted() {
+        assert!(shown.contains(&name), "neither shows {name}");
+    }
+}
