@@ -8,8 +8,6 @@ use std::future::Future;
 use std::pin::Pin;
 use std::time::Duration;
 
-use tracing::{Instrument, Span};
-
 pub use self::outcome::{FromLockError, Guarded, Skippable};
 use self::pinned::Body;
 use crate::api::locks::Locks;
@@ -168,23 +166,33 @@ impl Call {
     }
 
     /// Runs the body under the lock, or skips it if another holder has the lock.
-    pub async fn run_or_skip<R: Skippable, F>(mut self, body: Pin<&mut Option<F>>) -> R
+    // No `async fn`: its future would keep room for the call, because of the look at the label.
+    pub fn run_or_skip<R: Skippable, F>(
+        mut self,
+        body: Pin<&mut Option<F>>,
+    ) -> impl Future<Output = R>
     where
         F: Future<Output = R>,
     {
         self.wait = self.wait.or(Some(Wait::For(Duration::ZERO)));
-        let (on_lost, lock) = (self.on_lost, self.key.as_ref().ok().and_then(LockKey::label));
-        match Box::pin(self.acquire()).await {
-            Ok(held) => {
-                let result = guard(held, on_lost, Body(body), R::is_success).await;
-                result.unwrap_or_else(|error| R::failed(error, lock))
+        let (on_lost, lock) = (self.on_lost, self.label());
+        async move {
+            match Box::pin(self.acquire()).await {
+                Ok(held) => {
+                    let result = guard(held, on_lost, Body(body), R::is_success).await;
+                    result.unwrap_or_else(|error| R::failed(error, lock))
+                }
+                Err(error) if error.is_held_by_another() || error.is_done() => {
+                    tracing::debug!(lock, %error, "a run is skipped: another holder has the lock, or has done it");
+                    R::skipped()
+                }
+                Err(error) => R::failed(error, lock),
             }
-            Err(error) if error.is_held_by_another() || error.is_done() => {
-                tracing::debug!(lock, %error, "a run is skipped: another holder has the lock, or has done it");
-                R::skipped()
-            }
-            Err(error) => R::failed(error, lock),
         }
+    }
+
+    fn label(&self) -> Option<&'static str> {
+        self.key.as_ref().ok()?.label()
     }
 
     /// The lease that the caller runs under, if it is one of this mutex, held by the client
@@ -269,8 +277,8 @@ async fn guard<F: Future>(
         OnLost::Cancel if lease.is_some() => StopAt::Loss,
         OnLost::Cancel => StopAt::End,
     };
-    let span = lease.as_ref().map_or_else(Span::none, |lease| lease.span().clone());
-    let result = handle.run_until(stop, body.instrument(span)).await?;
+    let span = lease.as_ref().map(Lease::hold);
+    let result = handle.run_until(stop, span, body).await?;
     if let Some(lease) = lease {
         end(lease, is_success(&result)).await;
     }

@@ -107,8 +107,8 @@ impl Lease {
     }
 
     /// The span in which its work runs.
-    pub(crate) fn span(&self) -> &tracing::Span {
-        self.hold.span()
+    pub(crate) fn hold(&self) -> &Hold {
+        &self.hold
     }
 
     /// Counts it as one that another task of this process had before.

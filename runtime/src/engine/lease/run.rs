@@ -6,12 +6,12 @@ use std::pin::{Pin, pin};
 use std::task::Context;
 use std::task::Poll;
 
-use tracing::Instrument;
-
-use super::{Lease, LeaseHandle};
+use super::Lease;
 #[cfg(feature = "macros")]
-use super::{LeaseState, StopAt};
+use super::{LeaseHandle, LeaseState, StopAt};
 use crate::core::error::{LockError, LossReason};
+#[cfg(feature = "macros")]
+use crate::state::telemetry::Hold;
 
 impl Lease {
     /// Runs a future under the lease, and drops it when the lease is lost. Inside,
@@ -42,9 +42,8 @@ impl Lease {
     /// # }
     /// ```
     pub async fn run<F: Future>(&self, work: F) -> Result<F::Output, LockError> {
-        let (loss, work) = (pin!(self.local().lost()), self.handle.scope(work));
-        let work = pin!(work.instrument(self.span().clone()));
-        run_until(loss, &self.handle, work).await
+        let (loss, work) = (pin!(self.local().lost()), pin!(self.handle.scope(work)));
+        run_until(loss, self, work).await
     }
 }
 
@@ -55,12 +54,16 @@ impl LeaseHandle {
     pub(crate) async fn run_until<F: Future>(
         &self,
         stop: StopAt,
+        hold: Option<&Hold>,
         work: F,
     ) -> Result<F::Output, LockError> {
         let (mut stopped, mut work) = (pin!(self.stopped(stop)), pin!(self.scope(work)));
-        poll_fn(|context| match self.poll_stop(stop, stopped.as_mut(), context) {
-            Some(answer) => answer.map(Err),
-            None => work.as_mut().poll(context).map(Ok),
+        poll_fn(|context| {
+            if let Some(answer) = self.poll_stop(stop, stopped.as_mut(), context) {
+                return answer.map(Err);
+            }
+            let _in_span = hold.map(Hold::enter);
+            work.as_mut().poll(context).map(Ok)
         })
         .await
     }
@@ -96,7 +99,7 @@ impl LeaseHandle {
 /// Runs pinned work: an async function that takes a future by value has room for it twice.
 async fn run_until<T>(
     mut ended: Pin<&mut impl Future<Output = LossReason>>,
-    lease: &LeaseHandle,
+    lease: &Lease,
     mut work: Pin<&mut impl Future<Output = T>>,
 ) -> Result<T, LockError> {
     poll_fn(|context| {
@@ -107,6 +110,7 @@ async fn run_until<T>(
             // It has ended, and how will be known soon.
             return Poll::Pending;
         }
+        let _in_span = lease.hold().enter();
         work.as_mut().poll(context).map(Ok)
     })
     .await

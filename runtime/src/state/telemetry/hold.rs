@@ -2,10 +2,8 @@
 
 use std::fmt;
 
-#[cfg(feature = "tower")]
-use tracing::span::Entered;
-use tracing::span::Id;
-use tracing::{Span, field};
+use tracing::Span;
+use tracing::span::{Entered, Id};
 
 use super::label::{SPANS, kind_name};
 use crate::core::error::LossReason;
@@ -14,37 +12,33 @@ use crate::store::Request;
 
 /// The span of a lease, from its grant until its guard is dropped. Work under the lease runs in
 /// it.
-pub(crate) struct Hold(Span);
+// Boxed: most programs collect no spans, and each future that holds a lease has room for this.
+pub(crate) struct Hold(Option<Box<Span>>);
 
 impl Hold {
     /// The span of a lease that its caller has from now on.
     pub(crate) fn new(request: &Request, fence: Option<Fence>) -> Self {
-        Self(tracing::debug_span!(
+        let span = tracing::debug_span!(
             target: SPANS,
             "leasehold.hold",
             kind = kind_name(request.kind),
             lock = request.key.label(),
             fence = fence.map(Fence::get),
-            reason = field::Empty,
-        ))
+        );
+        Self((!span.is_disabled()).then(|| span.into()))
     }
 
     /// No span: nobody has the lease yet.
     pub(crate) fn none() -> Self {
-        Self(Span::none())
+        Self(None)
     }
 
     pub(crate) fn id(&self) -> Option<Id> {
-        self.0.id()
+        self.0.as_ref().and_then(|span| span.id())
     }
 
-    pub(crate) fn span(&self) -> &Span {
-        &self.0
-    }
-
-    #[cfg(feature = "tower")]
-    pub(crate) fn enter(&self) -> Entered<'_> {
-        self.0.enter()
+    pub(crate) fn enter(&self) -> Option<Entered<'_>> {
+        self.0.as_ref().map(|span| span.enter())
     }
 }
 
