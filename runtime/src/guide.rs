@@ -23,6 +23,7 @@ pages! {
     operating: "../docs/guide/operating.md",
     monitoring: "../docs/guide/monitoring.md",
     troubleshooting: "../docs/guide/troubleshooting.md",
+    doctor: "../docs/guide/doctor.md",
     testing: "../docs/guide/testing.md",
     deployments: "../docs/guide/deployments.md",
     guarantees: "../docs/guide/guarantees.md",

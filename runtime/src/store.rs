@@ -30,6 +30,8 @@ pub use self::contract::{
     LIVE_MOST, Listener, OFFER, Renewals, Store, StoreFuture, Subscription, TOKENS, validity,
 };
 pub use self::diagnosis::{Diagnosis, Fact, Finding, Severity};
+#[cfg(feature = "redis")]
+pub(crate) use self::diagnosis::{NO_LOCKS, UNREACHABLE, short};
 pub use self::inspection::{ClientInfo, Forced, Holder, LastSuccess, LockInfo, LockKind, Waiter};
 pub use self::listing::{ListCursor, ListPage};
 pub use self::note::Note;

@@ -15,6 +15,7 @@ use crate::core::error::LockError;
 use crate::core::key::IntoLockKey;
 use crate::engine::lease::LeaseHandle;
 use crate::state::shutdown::ShutdownReport;
+use crate::store::Diagnosis;
 
 /// A client of a quorum: a lock is held if a majority of several independent servers says
 /// so. From `Locks::quorum`, which needs the feature `redis`.
@@ -100,6 +101,26 @@ impl QuorumLocks {
     /// ```
     pub fn rw_lock(&self, key: impl IntoLockKey) -> RwLock {
         self.locks.rw_lock(key)
+    }
+
+    /// Looks for what puts the locks at risk, or slows them down, on each server of the quorum:
+    /// see [`Locks::diagnose`].
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe: it changes nothing.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # async fn example(locks: leasehold::QuorumLocks) {
+    /// for finding in locks.diagnose().await.findings {
+    ///     println!("{}: {}, {}", finding.server, finding.check, finding.found);
+    /// }
+    /// # }
+    /// ```
+    pub async fn diagnose(&self) -> Diagnosis {
+        self.locks.diagnose().await
     }
 
     /// Elects a leader on the quorum: see [`Mutex::lead`].

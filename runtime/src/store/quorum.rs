@@ -123,7 +123,16 @@ impl Store for Quorum {
     }
 
     fn diagnose(&self) -> StoreFuture<Diagnosis> {
-        Box::pin(async { Ok(Diagnosis::default()) })
+        let look = |member: &Arc<Member>| {
+            let (name, looked) = (member.name.clone(), member.store.diagnose());
+            async move { looked.await.unwrap_or_else(|error| Diagnosis::unreachable(&name, &error)) }
+        };
+        let looks = join_all(self.members.iter().map(look).collect::<Vec<_>>());
+        Box::pin(async move {
+            let mut all = Diagnosis::default();
+            looks.await.into_iter().for_each(|one| all.merge(one));
+            Ok(all)
+        })
     }
 
     fn is_held_by(&self, _: &LockKey, _: &Owner) -> StoreFuture<bool> {

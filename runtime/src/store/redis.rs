@@ -18,6 +18,7 @@ mod connect;
 mod connection;
 mod connector;
 mod decode;
+mod diagnosis;
 mod encode;
 mod endpoint;
 mod errors;

@@ -28,6 +28,7 @@ use self::slots::Range;
 use self::subscriptions::Subscriptions;
 use super::answer::PendingAnswer;
 use super::command::Command;
+use super::connection::Connection;
 use super::errors;
 use super::hints::HintReceiver;
 use super::settings::Settings;
@@ -216,6 +217,25 @@ impl Transport for Arc<Cluster> {
     fn send_to(&self, server: usize, command: Command, limit: Duration) -> Option<PendingAnswer> {
         let master = lock(&self.map).masters().into_iter().nth(server)?;
         Some(master.send(command, limit))
+    }
+
+    /// Asks for the slots first: there may be other masters by now.
+    fn connections(&self) -> StoreFuture<Vec<Arc<Connection>>> {
+        let cluster = self.clone();
+        Box::pin(async move {
+            if let Ok(ranges) = cluster.slots(REPORT_LIMIT).await {
+                cluster.assign(&ranges);
+            }
+            let map = lock(&cluster.map);
+            let masters = map.masters();
+            // Where no node has a slot, each of them may say why.
+            let nodes = if masters.is_empty() { map.nodes().to_vec() } else { masters };
+            Ok(nodes.iter().map(|node| node.connection()).collect())
+        })
+    }
+
+    fn runtime(&self) -> Handle {
+        self.common.runtime.clone()
     }
 
     /// The leases are on several nodes, so each is sent alone. One whose slot migrates is not

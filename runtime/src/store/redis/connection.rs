@@ -122,6 +122,10 @@ impl Connection {
         });
     }
 
+    pub(super) fn connector(&self) -> &Connector {
+        &self.connector
+    }
+
     pub(super) fn server(&self) -> &ServerState {
         &self.connector.server
     }

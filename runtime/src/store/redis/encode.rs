@@ -160,8 +160,16 @@ impl Encoder {
         self.lock(key, &script::LOCK_INSPECT).number(most)
     }
 
-    /// A page of the locks of one server.
-    pub(super) fn list(&self, names: &NamePattern, cursor: u64) -> Command {
+    pub(super) fn is_cluster(&self) -> bool {
+        self.channel.is_none()
+    }
+
+    pub(super) fn prefix(&self) -> &str {
+        &self.prefix
+    }
+
+    /// The server's pattern for all keys of the prefix.
+    pub(super) fn all_keys(&self) -> String {
         let mut keys: String = String::with_capacity(self.prefix.len() + 2);
         for c in self.prefix.chars() {
             if "*?[]\\^".contains(c) {
@@ -169,9 +177,14 @@ impl Encoder {
             }
             keys.push(c);
         }
-        keys.push_str(":*");
+        keys + ":*"
+    }
+
+    /// A page of the locks of one server.
+    pub(super) fn list(&self, names: &NamePattern, cursor: u64) -> Command {
         // Where a name has one of these, it is stored in another form.
         let literal = Some(names.literal()).filter(|literal| !literal.contains(['{', '}', '%']));
+        let keys = self.all_keys();
         let command = Command::new(&script::LOCK_LIST).arg(&*self.prefix).arg(keys);
         command.arg(literal.unwrap_or_default()).number(cursor).number(listing::KEYS)
     }

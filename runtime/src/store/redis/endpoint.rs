@@ -38,6 +38,15 @@ impl Endpoint {
         }
     }
 
+    /// The user that connects. Only the owner of a pool knows the pool's.
+    pub(super) fn user(&self) -> Option<&str> {
+        match self {
+            Self::Fixed(info) => Some(user(info)),
+            Self::Sentinel(sentinels) => Some(user(sentinels.master())),
+            Self::ExternalPool(_) => None,
+        }
+    }
+
     /// The protocol that the URL chooses. A pool has chosen its own.
     pub(super) fn protocol(&self) -> Option<ProtocolVersion> {
         match self {
@@ -46,4 +55,8 @@ impl Endpoint {
             Self::ExternalPool(_) => None,
         }
     }
+}
+
+fn user(info: &ConnectionInfo) -> &str {
+    info.redis_settings().username().unwrap_or("default")
 }

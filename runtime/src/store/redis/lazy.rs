@@ -12,8 +12,8 @@ use tokio::runtime::Handle;
 use tokio::task::AbortHandle;
 
 use self::connecting::Connecting;
-use super::clock;
 use super::limits::limit;
+use super::{clock, diagnosis};
 use crate::core::error::LockError;
 use crate::core::key::LockKey;
 use crate::core::name_pattern::NamePattern;
@@ -162,8 +162,13 @@ impl Store for LazyStore {
         }))
     }
 
+    /// Waits a little longer than a command does, so that it can say why there is no connection.
     fn diagnose(&self) -> StoreFuture<Diagnosis> {
-        self.look(|store| store.diagnose())
+        let (limit, server) = (self.connecting.command_timeout * 3, self.connecting.server.clone());
+        let looked = self.connecting.send(Some(limit), |store| store.diagnose());
+        Box::pin(async move {
+            Ok(looked.await.unwrap_or_else(|error| diagnosis::unreachable(&server, &error)))
+        })
     }
 
     fn is_held_by(&self, key: &LockKey, owner: &Owner) -> StoreFuture<bool> {

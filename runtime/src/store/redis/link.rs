@@ -25,6 +25,11 @@ impl Link {
         self.wire.connection.send_packed_command(command).await
     }
 
+    /// Subscribes to a channel, by RESP3. To do it again has no effect.
+    pub(super) async fn subscribe(&mut self, channel: &str) -> RedisResult<()> {
+        self.wire.connection.subscribe(channel).await
+    }
+
     /// Sends a command to the node that its slot is migrating to. Nothing comes between
     /// `ASKING` and the command.
     pub(super) async fn send_asking(&mut self, command: &Cmd) -> RedisResult<Value> {

@@ -39,6 +39,11 @@ impl Sentinels {
         format!("{} of the sentinels {}", self.name, hosts.join(", "))
     }
 
+    /// The user's settings for the master. Its host and port mean nothing.
+    pub(super) fn master(&self) -> &ConnectionInfo {
+        &self.master
+    }
+
     /// The protocol for the master.
     pub(super) fn protocol(&self) -> ProtocolVersion {
         self.master.redis_settings().protocol()

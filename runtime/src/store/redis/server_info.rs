@@ -1,6 +1,7 @@
 //! The report of a server about itself on a new connection: which start of it this is, since
 //! when it is up, and which of its settings are unsafe for locks.
 
+use std::fmt;
 use std::time::{Duration, Instant};
 
 /// The answer to `INFO server`.
@@ -13,7 +14,8 @@ pub(super) struct ServerInfo {
     pub(super) is_cluster_node: bool,
 }
 
-fn field<'a>(info: &'a str, name: &str) -> Option<&'a str> {
+/// A field of an answer to `INFO`.
+pub(super) fn field<'a>(info: &'a str, name: &str) -> Option<&'a str> {
     info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim)
 }
 
@@ -68,36 +70,66 @@ impl ServerRun {
     }
 }
 
-/// Warns of each setting that makes a server unsafe for locks. There is no warning about what it
-/// does not let us ask.
-pub(super) fn warnings(server: Option<&ServerInfo>, memory: &str) -> Vec<String> {
-    let mut warnings = Vec::new();
-    if let Some((major, minor)) = server.and_then(|server| server.version)
-        && major < 7
-    {
-        warnings.push(format!(
-            "its version is {major}.{minor}, and the scripts need Redis 7.0 or Valkey 7.2"
-        ));
-    }
-    if let Some(policy) = field(memory, "maxmemory_policy").filter(|it| *it != "noeviction") {
-        warnings.push(format!(
-            "its maxmemory-policy is {policy}: when its memory is full it evicts held locks, and \
-             then two clients may hold the same one; set it to noeviction, or give the locks a \
-             server of their own"
-        ));
-    }
-    warnings
+/// A setting that puts locks at risk: for the log, and for the diagnosis.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Risk {
+    pub(super) found: String,
+    pub(super) meaning: &'static str,
+    pub(super) remedy: &'static str,
 }
 
-/// The warning for a member of a quorum that forgets its locks in a restart. `saves` is the
-/// answer to `CONFIG GET save`.
-pub(super) fn persistence_warning(persistence: &str, saves: Option<&str>) -> Option<String> {
-    let is_off = field(persistence, "aof_enabled") == Some("0") && saves == Some("");
-    is_off.then(|| {
-        "it keeps nothing on disk (appendonly no, no save points): a restart loses its locks, and \
-         it grants none until it counts again"
-            .to_owned()
+impl fmt::Display for Risk {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { found, meaning, remedy } = self;
+        write!(f, "{found}: {meaning}; {remedy}")
+    }
+}
+
+/// The oldest version whose scripts may have flags.
+pub(super) fn version_risk(server: &ServerInfo) -> Option<Risk> {
+    let (major, minor) = server.version.filter(|(major, _)| *major < 7)?;
+    Some(Risk {
+        found: format!("its version is {major}.{minor}"),
+        meaning: "the scripts need Redis 7.0 or Valkey 7.2",
+        remedy: "install one of these",
     })
+}
+
+/// A policy that evicts keys with an expiry, as all keys of locks are. `memory` is the answer to
+/// `INFO memory`.
+pub(super) fn eviction_risk(memory: &str) -> Option<Risk> {
+    let policy = field(memory, "maxmemory_policy").filter(|it| *it != "noeviction")?;
+    Some(Risk {
+        found: format!("its maxmemory-policy is {policy}"),
+        meaning: "when its memory is full it evicts held locks, and then two clients may hold the \
+                  same one",
+        remedy: "set it to noeviction, or give the locks a server of their own",
+    })
+}
+
+/// The risk of a server that forgets its locks in a restart. `saves` is the answer to
+/// `CONFIG GET save`.
+pub(super) fn persistence_risk(persistence: &str, saves: Option<&str>) -> Option<Risk> {
+    let is_off = field(persistence, "aof_enabled") == Some("0") && saves == Some("");
+    is_off.then(|| Risk {
+        found: "it keeps nothing on disk (appendonly no, no save points)".to_owned(),
+        meaning: "a restart loses its locks",
+        remedy: "set appendonly to yes",
+    })
+}
+
+/// The warnings for the log about a server's settings. There is none about what it does not let
+/// us ask.
+pub(super) fn warnings(server: Option<&ServerInfo>, memory: &str) -> Vec<String> {
+    let risks = server.and_then(version_risk).into_iter().chain(eviction_risk(memory));
+    risks.map(|risk| risk.to_string()).collect()
+}
+
+/// The warning for a member of a quorum that forgets its locks in a restart.
+pub(super) fn persistence_warning(persistence: &str, saves: Option<&str>) -> Option<String> {
+    let risk = persistence_risk(persistence, saves)?;
+    let (found, meaning) = (risk.found, risk.meaning);
+    Some(format!("{found}: {meaning}, and it grants none until it counts again"))
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! One server, or one node of a cluster, and the connections to it.
 
-use std::sync::Weak;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use tokio::runtime::Handle;
@@ -12,7 +12,7 @@ use super::command::{Command, lock_hash};
 use super::connection::Connection;
 use super::transport::Transport;
 use crate::core::key::LockKey;
-use crate::store::Listener;
+use crate::store::{Listener, StoreFuture};
 
 /// The batchers of one server, one for each connection. All commands of a lock take the same
 /// one, and so keep their order.
@@ -29,7 +29,7 @@ impl SingleServer {
     }
 
     /// The connection for hints, and for questions about the server.
-    pub(super) fn first_connection(&self) -> &Connection {
+    pub(super) fn first_connection(&self) -> &Arc<Connection> {
         &self.batchers[0].connection
     }
 
@@ -44,6 +44,15 @@ impl Transport for SingleServer {
         let (queued, answer) = Queued::new(command, limit);
         batcher.push([queued]);
         answer
+    }
+
+    fn connections(&self) -> StoreFuture<Vec<Arc<Connection>>> {
+        let first = self.first_connection().clone();
+        Box::pin(async { Ok(vec![first]) })
+    }
+
+    fn runtime(&self) -> Handle {
+        self.batchers[0].runtime.clone()
     }
 
     fn send_renewals(

@@ -12,7 +12,7 @@ use super::limits::limit;
 use super::replicated::{Replicated, ReplicatedCommand, Unconfirmed};
 use super::settings::Settings;
 use super::transport::Transport;
-use super::{clock, decode, inspect, listing};
+use super::{clock, decode, diagnosis, errors, inspect, listing};
 use crate::core::error::LossReason;
 use crate::core::key::LockKey;
 use crate::core::name_pattern::NamePattern;
@@ -191,7 +191,9 @@ impl Store for RedisStore {
     }
 
     fn diagnose(&self) -> StoreFuture<Diagnosis> {
-        Box::pin(async { Ok(Diagnosis::default()) })
+        let looking = diagnosis::run(self.transport.connections(), self.encoder.clone());
+        let looking = self.transport.runtime().spawn(looking);
+        Box::pin(async move { looking.await.unwrap_or_else(|_| Err(errors::shutdown())) })
     }
 
     fn is_held_by(&self, key: &LockKey, owner: &Owner) -> StoreFuture<bool> {

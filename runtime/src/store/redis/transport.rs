@@ -2,11 +2,14 @@
 
 use std::borrow::Cow;
 use std::fmt;
-use std::sync::Weak;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
+
+use tokio::runtime::Handle;
 
 use super::answer::PendingAnswer;
 use super::command::Command;
+use super::connection::Connection;
 use crate::core::key::LockKey;
 use crate::store::{Listener, StoreFuture, Subscription};
 
@@ -26,6 +29,13 @@ pub(super) trait Transport: fmt::Debug + Send + Sync {
     fn send_to(&self, server: usize, command: Command, limit: Duration) -> Option<PendingAnswer> {
         (server == 0).then(|| self.send(command, limit))
     }
+
+    /// A connection to each of them, for questions about the server. Poll it on
+    /// [`runtime`](Self::runtime).
+    fn connections(&self) -> StoreFuture<Vec<Arc<Connection>>>;
+
+    /// The runtime that drives the connections.
+    fn runtime(&self) -> Handle;
 
     /// Sends renewals that are due at the same time, each with its limit.
     fn send_renewals(

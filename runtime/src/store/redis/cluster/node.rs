@@ -96,6 +96,11 @@ impl Node {
         self.server.send(command, limit)
     }
 
+    /// The connection for questions about the node.
+    pub(super) fn connection(&self) -> Arc<Connection> {
+        self.server.first_connection().clone()
+    }
+
     /// Connects, unless it is connected.
     pub(super) async fn connect(&self, limit: Duration) -> Result<(), StoreError> {
         self.server.first_connection().link(limit).await.map(drop)

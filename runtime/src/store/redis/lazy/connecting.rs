@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::time::Duration;
 
+use redis::RedisError;
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, watch};
 use tokio::time::{sleep, timeout};
@@ -40,26 +41,37 @@ struct Failure {
     is_passing: bool,
     text: String,
     answers: Option<NoMajority>,
+    /// The error of the server or the driver, if it is one.
+    error: Option<RedisError>,
 }
 
 impl Failure {
     fn of(error: LockError) -> Self {
         match error {
-            LockError::Quorum { cause, .. } => {
-                Self { is_passing: true, text: cause.to_string(), answers: Some(*cause) }
-            }
+            LockError::Quorum { cause, .. } => Self {
+                is_passing: true,
+                text: cause.to_string(),
+                answers: Some(*cause),
+                error: None,
+            },
             LockError::Store { cause, .. } => {
                 let error = StoreError { source: cause, ..errors::not_sent("") };
-                let error = errors::redis_error(&error).cloned().map_or(error, errors::not_run);
+                let own = errors::redis_error(&error).cloned();
+                let error = own.clone().map_or(error, errors::not_run);
                 let text = error.source.to_string();
-                Self { is_passing: error.is_passing, text, answers: None }
+                Self { is_passing: error.is_passing, text, answers: None, error: own }
             }
-            error => Self { is_passing: false, text: error.to_string(), answers: None },
+            error => {
+                Self { is_passing: false, text: error.to_string(), answers: None, error: None }
+            }
         }
     }
 
     fn into_error(self) -> StoreError {
-        let Self { is_passing, text, answers } = self;
+        let Self { is_passing, text, answers, error } = self;
+        if let Some(error) = error {
+            return errors::not_run(error);
+        }
         StoreError {
             outcome: Outcome::NotRun,
             is_passing,

@@ -1,0 +1,33 @@
+//! The names of all checks of a server. `docs/guide/doctor.md` has a row for each.
+
+pub(super) const BUFFER: &str = "pubsub-buffer";
+pub(super) const CLOCK: &str = "clock";
+pub(super) const CLUSTER_NODES: &str = "cluster-nodes";
+pub(super) const CLUSTER_SLOTS: &str = "cluster-slots";
+pub(super) const CLUSTER_STATE: &str = "cluster-state";
+pub(super) const EVICTED: &str = "evicted-keys";
+pub(super) const EVICTION: &str = "eviction";
+pub(super) const FAILOVER: &str = "failover";
+pub(super) const IDLE_TIMEOUT: &str = "idle-timeout";
+pub(super) const LATENCY: &str = "latency";
+pub(super) const LOADING: &str = "loading";
+pub(super) const LOGIN: &str = "login";
+pub(super) const MAX_CLIENTS: &str = "max-clients";
+pub(super) const MEMORY: &str = "memory";
+pub(super) const MIN_REPLICAS: &str = "min-replicas";
+pub(super) const NOT_CHECKED: &str = "not-checked";
+pub(super) const NOT_REDIS: &str = "not-redis";
+pub(super) const NO_EXPIRY: &str = "no-expiry";
+pub(super) const PAUSED: &str = "paused";
+pub(super) const PERSISTENCE: &str = "persistence";
+pub(super) const REJECTED: &str = "rejected-connections";
+pub(super) const REPLICAS: &str = "replicas";
+pub(super) const REPLICA_LAG: &str = "replica-lag";
+pub(super) const RIGHTS: &str = "rights";
+pub(super) const ROLE: &str = "role";
+pub(super) const SAVING: &str = "saving";
+pub(super) const SCRIPTS: &str = "scripts";
+pub(super) const SCRIPT_RUNS: &str = "busy-script";
+pub(super) const SLOW_COMMANDS: &str = "slow-commands";
+pub(super) const SYNC_REPLICAS: &str = "sync-replicas";
+pub(super) const VERSION: &str = "version";
