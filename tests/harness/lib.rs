@@ -45,6 +45,7 @@ mod pages {
         operating: "../../docs/guide/operating.md",
         monitoring: "../../docs/guide/monitoring.md",
         troubleshooting: "../../docs/guide/troubleshooting.md",
+        doctor: "../../docs/guide/doctor.md",
         testing: "../../docs/guide/testing.md",
         deployments: "../../docs/guide/deployments.md",
     }

@@ -75,3 +75,27 @@ async fn times_of_the_servers_clock_are_text() {
     assert!(tick.ends_with(":00.000Z") && until.ends_with(":00.000Z"), "{success}");
     assert!(success["counts_for_seconds"].as_f64().unwrap() <= 60.0, "{success}");
 }
+
+#[cfg(feature = "servers")]
+#[tokio::test]
+async fn a_diagnosis_is_json() {
+    let server = leasehold_tests::server::Server::start();
+    let locks = Locks::connect(&server.url()).await.unwrap();
+    let diagnosis = serde_json::to_value(locks.diagnose().await).unwrap();
+    let address = format!("127.0.0.1:{}", server.port());
+    assert_eq!(
+        diagnosis["findings"],
+        json!([{
+            "severity": "warning",
+            "check": "persistence",
+            "server": address,
+            "found": "it keeps nothing on disk (appendonly no, no save points)",
+            "meaning": "A restart loses its locks. Then two clients may hold the same one.",
+            "remedy": "`CONFIG SET appendonly yes`, and the same in its configuration file.",
+        }])
+    );
+    let facts = diagnosis["facts"].as_array().unwrap();
+    assert!(facts.contains(&json!({"name": "role", "server": address, "value": "master"})));
+    let severity = leasehold::Severity::Problem;
+    assert_eq!(serde_json::to_value(severity).unwrap(), json!("problem"));
+}

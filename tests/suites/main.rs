@@ -7,6 +7,7 @@ mod cluster;
 mod conformance;
 mod deployments;
 mod docs;
+mod doctor;
 #[cfg(feature = "servers")]
 mod examples;
 #[cfg(feature = "servers")]

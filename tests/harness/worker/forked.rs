@@ -98,6 +98,10 @@ async fn in_the_child(url: &str, locks: Locks, leases: Vec<Lease>) -> Result<(),
     say("all", locks.all(["a", "b"]).lock()).await;
     say("inspect", locks.inspect("a")).await;
     say("force", locks.force_release("held")).await;
+    let diagnosis = locks.diagnose().await;
+    for finding in &diagnosis.findings {
+        println!("child {}: {}", finding.check, finding.found);
+    }
     let [held, also, more, lingers, theirs] =
         <[Lease; 5]>::try_from(leases).expect("there are five");
     say("renew", held.renew()).await;

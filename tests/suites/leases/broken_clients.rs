@@ -46,6 +46,7 @@ fn a_forked_process_learns_that_its_client_is_gone() {
         "all",
         "inspect",
         "force",
+        "forked",
         "renew",
         "release",
         "idle",
