@@ -1,0 +1,225 @@
+//! The command line: its commands and their options.
+
+use std::ffi::OsString;
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand};
+
+/// Looks at locks, frees them, and runs commands under them.
+#[derive(Debug, Parser)]
+#[command(name = "leasehold", version, after_help = CODES)]
+pub(super) struct Cli {
+    #[command(flatten)]
+    pub(super) server: Server,
+    /// Prints JSON: one object a line; errors, too, on stderr
+    #[arg(long, global = true)]
+    pub(super) json: bool,
+    /// Logs what the client does to stderr; twice for more
+    #[arg(long, short, global = true, action = clap::ArgAction::Count)]
+    pub(super) verbose: u8,
+    #[command(subcommand)]
+    pub(super) command: Command,
+}
+
+const CODES: &str = "\
+Exit codes:
+  0    done
+  1    force: nobody held the lock; doctor: there is a problem
+  120  run: others hold the lock
+  121  run: the lock was lost, and the command was ended
+  122  run: the work is done already (--once, --once-per)
+  123  the server can't be reached, or refuses
+  125  wrong arguments, or the tool itself failed
+  126  run: the command can't be started
+  127  run: there is no such command
+Otherwise `run` ends with its command's code, or 128 plus the number of the signal that ended it.";
+
+/// Where the locks are.
+#[derive(Args, Clone, Debug)]
+pub(super) struct Server {
+    /// The server: redis://, rediss://, unix://, redis+sentinel://, or several nodes of a cluster.
+    /// Other users of this machine see it; `REDIS_URL` is safer for a password
+    #[arg(long, global = true, env = "REDIS_URL", hide_env_values = true)]
+    pub(super) url: Option<String>,
+    /// The prefix of the service's keys
+    #[arg(long, global = true, env = "LEASEHOLD_PREFIX", default_value = "leasehold")]
+    pub(super) prefix: String,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub(super) enum Command {
+    /// Runs a command while a lock is held
+    #[cfg(unix)]
+    Run(Box<Run>),
+    /// Lists the locks that are held or waited for
+    Ls(Pattern),
+    /// Shows one lock: all its holders and waiters
+    Show(Key),
+    /// Shows the locks, again and again
+    Watch(Watch),
+    /// Takes a lock from its holders
+    Force(Force),
+    /// Looks for what puts the locks at risk
+    Doctor(Doctor),
+    /// Serves the console, a web page that shows the locks
+    Serve(Serve),
+    /// Prints a script that completes this tool's arguments in a shell
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
+    /// Prints the manual page, or writes one for each command
+    Man {
+        /// The folder for the pages
+        #[arg(long, value_name = "FOLDER")]
+        out: Option<std::path::PathBuf>,
+    },
+    /// Guards the command of `run`. `run` starts it
+    #[cfg(unix)]
+    #[command(hide = true)]
+    Guard {
+        #[arg(last = true, required = true)]
+        command: Vec<OsString>,
+    },
+}
+
+#[derive(Args, Debug)]
+pub(super) struct Key {
+    /// The name of the lock
+    pub(super) key: String,
+}
+
+#[derive(Args, Debug)]
+pub(super) struct Pattern {
+    /// Which names: `*` is any text, `?` any one character
+    #[arg(default_value = "*")]
+    pub(super) pattern: String,
+}
+
+#[derive(Args, Debug)]
+pub(super) struct Watch {
+    #[command(flatten)]
+    pub(super) names: Pattern,
+    /// The pause between two looks
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = time)]
+    pub(super) interval: Duration,
+}
+
+#[derive(Args, Debug)]
+pub(super) struct Force {
+    /// The name of the lock
+    pub(super) key: String,
+    /// Why, for the log
+    #[arg(long)]
+    pub(super) reason: Option<String>,
+    /// Does not ask
+    #[arg(long, short)]
+    pub(super) yes: bool,
+}
+
+#[derive(Args, Debug)]
+pub(super) struct Doctor {
+    /// Ends with 1 for warnings, too
+    #[arg(long)]
+    pub(super) strict: bool,
+}
+
+#[derive(Args, Debug)]
+pub(super) struct Serve {
+    /// The address and port
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8517")]
+    pub(super) listen: std::net::SocketAddr,
+    /// Lets people free locks by force
+    #[arg(long)]
+    pub(super) allow_force: bool,
+    /// Serves other machines, too. The console asks nobody for a password
+    #[arg(long)]
+    pub(super) allow_remote: bool,
+}
+
+#[cfg(unix)]
+/// How long `run` waits for the lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Waiting {
+    For(Duration),
+    Forever,
+}
+
+#[cfg(unix)]
+#[derive(Args, Debug)]
+pub(super) struct Run {
+    /// The name of the lock
+    pub(super) key: String,
+    /// How long the lock stays held if this machine dies. It is renewed every third of it
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = time)]
+    pub(super) ttl: Duration,
+    /// How long to wait for the lock, such as 5m, or `forever`
+    #[arg(long, value_name = "TIME", default_value = "0s", value_parser = waiting)]
+    pub(super) wait: Waiting,
+    /// Lets this many hold the lock at a time
+    #[arg(long, value_name = "COUNT")]
+    pub(super) permits: Option<u32>,
+    /// How many of the permits the command takes
+    #[arg(long, value_name = "COUNT", default_value_t = 1, requires = "permits")]
+    pub(super) weight: u32,
+    /// Ends the command when it has held the lock for so long
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    pub(super) max_hold: Option<Duration>,
+    /// Runs nothing for so long after the command has succeeded
+    #[arg(long, value_name = "TIME", value_parser = time, conflicts_with_all = ["permits", "once_per"])]
+    pub(super) once: Option<Duration>,
+    /// Lets the command succeed once in each such period of the server's clock (UTC)
+    #[arg(long, value_name = "TIME", value_parser = time, conflicts_with = "permits")]
+    pub(super) once_per: Option<Duration>,
+    /// Shifts the periods of --once-per
+    #[arg(long, value_name = "TIME", value_parser = time, requires = "once_per")]
+    pub(super) offset: Option<Duration>,
+    /// What `ls` and `show` say about the holder
+    #[arg(long)]
+    pub(super) note: Option<String>,
+    /// A name for the holder
+    #[arg(long)]
+    pub(super) owner: Option<String>,
+    /// The time between TERM and KILL when the lock is lost [default: a quarter of the TTL, at
+    /// most 5s]
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    pub(super) grace: Option<Duration>,
+    /// Says nothing if others hold the lock, or the work is done
+    #[arg(long, short)]
+    pub(super) quiet: bool,
+    /// The command and its arguments. No shell reads them
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    pub(super) command: Vec<OsString>,
+}
+
+/// Reads a time such as `30s` or `1h 30m`.
+fn time(text: &str) -> Result<Duration, String> {
+    humantime::parse_duration(text)
+        .map_err(|error| format!("{error}; write it like 500ms, 30s, 5m or 1h"))
+}
+
+#[cfg(unix)]
+fn waiting(text: &str) -> Result<Waiting, String> {
+    if text == "forever" { Ok(Waiting::Forever) } else { time(text).map(Waiting::For) }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_options_fit_together() {
+        Cli::command().debug_assert();
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_wait_has_a_unit_or_no_end() {
+        assert_eq!(waiting("5m"), Ok(Waiting::For(Duration::from_secs(300))));
+        assert_eq!(waiting("forever"), Ok(Waiting::Forever));
+        assert!(waiting("5").is_err());
+    }
+}

@@ -1,0 +1,94 @@
+//! Why a command of the tool failed, and its exit code.
+
+use std::io;
+
+use leasehold::LockError;
+use serde_json::json;
+
+use super::text::{plain, tell};
+
+/// The exit codes. The documentation lists them: docs/guide/command-line.md.
+pub(super) mod code {
+    pub(crate) const NOTHING_DONE: u8 = 1;
+    pub(crate) const HELD: u8 = 120;
+    pub(crate) const LOST: u8 = 121;
+    pub(crate) const DONE: u8 = 122;
+    pub(crate) const STORE: u8 = 123;
+    pub(crate) const FAILED: u8 = 125;
+    pub(crate) const NOT_STARTED: u8 = 126;
+    pub(crate) const NOT_FOUND: u8 = 127;
+}
+
+/// Why a command failed.
+#[derive(Debug)]
+pub(super) enum Failure {
+    /// The exit code, its name in JSON, and a text for people.
+    Said { code: u8, name: &'static str, text: String },
+    /// Nobody reads the output any more: no failure, `head` has seen enough.
+    ClosedPipe,
+}
+
+impl Failure {
+    pub(super) fn new(code: u8, text: impl Into<String>) -> Self {
+        let name = match code {
+            code::NOTHING_DONE => "not_held",
+            code::HELD => "held",
+            code::LOST => "lost",
+            code::DONE => "done",
+            code::STORE => "store",
+            code::NOT_STARTED => "not_started",
+            code::NOT_FOUND => "not_found",
+            _ => "failed",
+        };
+        Self::Said { code, name, text: text.into() }
+    }
+
+    /// Says it on stderr, and gives the exit code.
+    pub(super) fn report(&self, json: bool) -> u8 {
+        match self {
+            Self::Said { code, name, text } if json => {
+                tell(&json!({ "error": name, "message": text, "exit_code": code }).to_string());
+                *code
+            }
+            Self::Said { code, text, .. } => {
+                tell(&format!("leasehold: {}", plain(text)));
+                *code
+            }
+            Self::ClosedPipe => 0,
+        }
+    }
+
+    pub(super) fn code(&self) -> u8 {
+        match self {
+            Self::Said { code, .. } => *code,
+            Self::ClosedPipe => 0,
+        }
+    }
+}
+
+impl From<LockError> for Failure {
+    fn from(error: LockError) -> Self {
+        let code = match &error {
+            LockError::Busy { .. } | LockError::TimedOut { .. } => code::HELD,
+            LockError::Lost { .. } => code::LOST,
+            LockError::Done { .. } => code::DONE,
+            LockError::Store { .. } | LockError::Quorum { .. } => code::STORE,
+            _ => code::FAILED,
+        };
+        let help = if code == code::STORE {
+            "; check --url or REDIS_URL, the network, and that Redis runs"
+        } else {
+            ""
+        };
+        Self::new(code, format!("{error}{help}"))
+    }
+}
+
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        if error.kind() == io::ErrorKind::BrokenPipe {
+            return Self::ClosedPipe;
+        }
+        Self::new(code::FAILED, error.to_string())
+    }
+}

@@ -1,0 +1,69 @@
+//! `force`: takes a lock from its holders, after a question.
+
+use std::io::{self, IsTerminal, Write};
+
+use leasehold::Forced;
+use serde_json::json;
+
+use super::args::{Force, Server};
+use super::failure::{Failure, code};
+use super::show;
+use super::text::{plain, tell};
+
+pub(super) async fn force(server: &Server, force: &Force, json: bool) -> Result<u8, Failure> {
+    if !force.yes && !io::stdin().is_terminal() {
+        let text = "`force` asks first, and there is no terminal to ask on; give --yes";
+        return Err(Failure::new(code::FAILED, text));
+    }
+    let locks = server.connect("leasehold").await?;
+    let lock = locks.inspect(force.key.as_str()).await?;
+    // Stdout has the result alone.
+    if !json || !force.yes {
+        let mut err = anstream::stderr();
+        let _ = show::write(&mut err, &lock);
+    }
+    if lock.held == 0 && lock.kept.is_none() {
+        return Err(Failure::new(code::NOTHING_DONE, format!("nobody holds `{}`", force.key)));
+    }
+    if !force.yes && !is_agreed(&force.key).await? {
+        return Err(Failure::new(code::NOTHING_DONE, "nothing was done"));
+    }
+    let forced = locks.force_release(force.key.as_str()).await?;
+    let Forced::Released { held, fence } = forced else {
+        let text = match forced {
+            Forced::Foreign => format!("`{}` is not a lock", force.key),
+            _ => format!("nobody holds `{}` any more", force.key),
+        };
+        return Err(Failure::new(code::NOTHING_DONE, text));
+    };
+    let reason = force.reason.as_deref();
+    let user = std::env::var("USER").unwrap_or_default();
+    let note = reason.unwrap_or("none given");
+    tracing::warn!(reason = note, user, held, "an operator took a lock by force");
+    let mut out = anstream::stdout();
+    if json {
+        let said = json!({
+            "name": force.key, "forced": true, "held": held, "fence": fence.get(), "reason": reason,
+        });
+        writeln!(out, "{said}")?;
+        return Ok(0);
+    }
+    let reason = reason.map_or_else(String::new, |reason| format!(" ({})", plain(reason)));
+    writeln!(out, "{}: taken from {held}{reason}", plain(&force.key))?;
+    writeln!(out, "fencing token: {fence}")?;
+    tell("Write this token to the resource, so that it refuses the former holder.");
+    Ok(0)
+}
+
+/// Asks the person at the terminal.
+async fn is_agreed(key: &str) -> Result<bool, Failure> {
+    let mut err = anstream::stderr();
+    write!(err, "Take `{}` from its holders? They may still be at work. [y/N] ", plain(key))?;
+    err.flush()?;
+    let answer = tokio::task::spawn_blocking(|| {
+        let mut answer = String::new();
+        io::stdin().read_line(&mut answer).map(|_| answer)
+    });
+    let answer = answer.await.map_err(io::Error::other)??;
+    Ok(["y", "yes"].contains(&answer.trim().to_lowercase().as_str()))
+}

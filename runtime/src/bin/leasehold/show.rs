@@ -1,0 +1,108 @@
+//! `show`: all holders and waiters of one lock.
+
+use std::io::{self, Write};
+
+use leasehold::{Holder, LastSuccess, LockInfo, LockKind, Waiter};
+
+use super::args::Server;
+use super::failure::Failure;
+use super::ls::to_json;
+use super::rows::{client, kind};
+use super::text::{plain, short};
+
+pub(super) async fn show(server: &Server, key: &str, json: bool) -> Result<u8, Failure> {
+    let lock = server.connect("leasehold").await?.inspect(key).await?;
+    let mut out = anstream::stdout();
+    if json {
+        writeln!(out, "{}", to_json(&lock)?)?;
+    } else {
+        write(&mut out, &lock)?;
+    }
+    Ok(0)
+}
+
+/// Writes a lock for people.
+pub(super) fn write(out: &mut impl Write, lock: &LockInfo) -> io::Result<()> {
+    let state = match (lock.held, lock.kept) {
+        (0, None) => "free".to_owned(),
+        (0, Some(left)) => format!("kept for another {}, without a holder", short(left)),
+        (1, _) => "held by 1".to_owned(),
+        (held, _) => format!("held by {held}"),
+    };
+    let kind = lock.kind.map_or_else(String::new, |known| format!("{}, ", kind(Some(known))));
+    writeln!(out, "{}: {kind}{state}, {} waiting", plain(&lock.name), lock.waiting)?;
+    if lock.kind == Some(LockKind::Foreign) {
+        writeln!(out, "  something else than a lock has this name in Redis")?;
+    }
+    for holder in &lock.holders {
+        write_holder(out, holder)?;
+    }
+    more(out, lock.held, lock.holders.len(), "holders")?;
+    for waiter in &lock.waiters {
+        write_waiter(out, waiter)?;
+    }
+    more(out, lock.waiting, lock.waiters.len(), "waiters")?;
+    if let Some(success) = &lock.last_success {
+        write_success(out, success)?;
+    }
+    Ok(())
+}
+
+fn write_holder(out: &mut impl Write, holder: &Holder) -> io::Result<()> {
+    writeln!(out, "  holder   {}", client(holder.client.as_ref()))?;
+    if let Some(time) = holder.held_for {
+        writeln!(out, "    held for       {}", short(time))?;
+    }
+    writeln!(out, "    left           {}, unless it is renewed", short(holder.remaining))?;
+    if let Some(fence) = holder.fence {
+        writeln!(out, "    fencing token  {fence}")?;
+    }
+    if holder.is_writer {
+        writeln!(out, "    writes")?;
+    }
+    if holder.may_be_idle {
+        writeln!(out, "    may be idle: it lingers")?;
+    }
+    said(out, holder.weight, holder.owner.as_deref(), holder.note.as_deref())
+}
+
+fn write_waiter(out: &mut impl Write, waiter: &Waiter) -> io::Result<()> {
+    writeln!(out, "  waiter   {}", client(waiter.client.as_ref()))?;
+    writeln!(out, "    waits for      {}", short(waiter.waiting_for))?;
+    if waiter.is_writer {
+        writeln!(out, "    waits to write")?;
+    }
+    said(out, waiter.weight, waiter.owner.as_deref(), waiter.note.as_deref())
+}
+
+/// What a holder or a waiter says of itself.
+fn said(
+    out: &mut impl Write,
+    weight: u32,
+    owner: Option<&str>,
+    note: Option<&str>,
+) -> io::Result<()> {
+    if weight > 1 {
+        writeln!(out, "    weight         {weight}")?;
+    }
+    for (name, text) in [("owner", owner), ("note", note)] {
+        if let Some(text) = text {
+            writeln!(out, "    {name:<13}  {}", plain(text))?;
+        }
+    }
+    Ok(())
+}
+
+fn more(out: &mut impl Write, all: u64, shown: usize, what: &str) -> io::Result<()> {
+    let rest = all.saturating_sub(shown as u64);
+    if rest > 0 { writeln!(out, "  and {rest} more {what}") } else { Ok(()) }
+}
+
+fn write_success(out: &mut impl Write, success: &LastSuccess) -> io::Result<()> {
+    let rfc3339 = |time| humantime::format_rfc3339_seconds(time);
+    writeln!(out, "  last success   {}", rfc3339(success.completed))?;
+    if let Some(tick) = success.tick {
+        writeln!(out, "    of the period  {}", rfc3339(tick))?;
+    }
+    writeln!(out, "    counts for     {}", short(success.counts_for))
+}
