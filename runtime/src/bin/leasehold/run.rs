@@ -54,8 +54,8 @@ pub(super) async fn run(server: &Server, run: &Run, json: bool) -> Result<u8, Fa
         // A grant that a release has offered lasts for a second, until it is confirmed.
         lease.renew().await?;
     }
-    let mut command = guard_command(server, run, &lease);
-    let mut guarded = start_guard(&mut command, pace).map_err(|error| {
+    let command = guard_command(server, run, &lease);
+    let mut guarded = start_guard(command, pace).map_err(|error| {
         Failure::new(code::FAILED, format!("the guard of the command can't be started: {error}"))
     })?;
     let ending = guarded.supervise(&lease, &mut signals).await;

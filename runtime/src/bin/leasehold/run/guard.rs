@@ -13,7 +13,6 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, wait};
 use tokio::io::{AsyncBufReadExt, BufReader};
-use tokio::net::unix::OwnedWriteHalf;
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::super::failure::{Failure, code};
@@ -45,7 +44,8 @@ pub(in super::super) async fn guard(command: &[OsString]) -> Result<u8, Failure>
     let terminal = if begin.has_terminal { input.try_clone().ok() } else { None };
     let group = Group::of_guard(begin.tool, terminal);
     control.set_nonblocking(true)?;
-    let (reader, writer) = tokio::net::UnixStream::from_std(control)?.into_split();
+    let writer = control.try_clone()?;
+    let reader = tokio::net::UnixStream::from_std(control)?;
     let Some((program, arguments)) = command.split_first() else { return Ok(code::FAILED) };
     let started = Command::new(program).args(arguments).stdin(Stdio::from(input)).spawn();
     let child = match started {
@@ -101,7 +101,7 @@ struct Guard {
     pid: Pid,
     pace: Pace,
     deadline: Duration,
-    writer: OwnedWriteHalf,
+    writer: UnixStream,
     phase: Phase,
     /// The command has ended; others of its group may be left.
     has_ended: bool,
@@ -202,6 +202,6 @@ fn exit_code(status: WaitStatus) -> Option<u8> {
 }
 
 /// Tells the tool. If it is gone, nobody listens.
-fn say(to: &OwnedWriteHalf, said: &ToTool) {
-    let _ = to.try_write(said.to_string().as_bytes());
+fn say(mut to: &UnixStream, said: &ToTool) {
+    let _ = to.write(said.to_string().as_bytes());
 }

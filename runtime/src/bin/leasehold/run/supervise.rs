@@ -1,7 +1,7 @@
 //! The tool's side of a running command: it keeps the guard informed, passes signals on, and kills
 //! the command itself if the guard fails to.
 
-use std::io;
+use std::io::{self, Write};
 use std::os::unix::net::UnixStream;
 use std::process::{Child, Command};
 use std::time::Duration;
@@ -9,7 +9,7 @@ use std::time::Duration;
 use leasehold::{Lease, LossReason};
 use rustix::process::{Pid, Signal, getpgrp, kill_process_group};
 use tokio::io::{AsyncBufReadExt, BufReader, Lines};
-use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::net;
 
 use super::clock;
 use super::group::hand_terminal_to;
@@ -35,8 +35,9 @@ pub(super) struct Guarded {
     guard: Child,
     /// The group of both.
     group: Pid,
-    lines: Lines<BufReader<OwnedReadHalf>>,
-    writer: OwnedWriteHalf,
+    lines: Lines<BufReader<net::UnixStream>>,
+    /// The same socket. It does not block either.
+    writer: UnixStream,
     pace: Pace,
     /// When the lease ends, as the guard knows it.
     deadline: Duration,
@@ -57,7 +58,8 @@ impl Guarded {
     /// Takes over a guard that has just been started, with its end of the pair.
     pub(super) fn new(guard: Child, control: UnixStream, pace: Pace) -> io::Result<Self> {
         control.set_nonblocking(true)?;
-        let (reader, writer) = tokio::net::UnixStream::from_std(control)?.into_split();
+        let writer = control.try_clone()?;
+        let reader = net::UnixStream::from_std(control)?;
         Ok(Self {
             group: Pid::from_child(&guard),
             guard,
@@ -136,7 +138,7 @@ impl Guarded {
         let has_terminal = hand_terminal_to(self.group);
         let (deadline, pace) = (self.deadline, self.pace);
         let begin = Begin { deadline, pace, tool: getpgrp(), has_terminal };
-        begin.send(self.writer.as_ref(), std::os::fd::AsFd::as_fd(&io::stdin()))
+        begin.send(&self.writer, std::os::fd::AsFd::as_fd(&io::stdin()))
     }
 
     /// Tells the guard a new deadline. After the last, kills the group: the guard may be stopped.
@@ -175,7 +177,7 @@ impl Guarded {
 
     /// A guard that is stopped reads nothing: what does not fit is not sent.
     fn tell(&self, said: &ToGuard) {
-        let _ = self.writer.try_write(said.to_string().as_bytes());
+        let _ = (&self.writer).write(said.to_string().as_bytes());
     }
 }
 
@@ -185,8 +187,10 @@ fn said(line: io::Result<Option<String>>) -> Option<ToTool> {
 }
 
 /// Starts the guard of a command.
-pub(super) fn start_guard(command: &mut Command, pace: Pace) -> io::Result<Guarded> {
+pub(super) fn start_guard(mut command: Command, pace: Pace) -> io::Result<Guarded> {
     let (ours, theirs) = UnixStream::pair()?;
     let guard = command.stdin(std::os::fd::OwnedFd::from(theirs)).spawn()?;
+    // It has the guard's end of the pair, which would hide that the guard has ended.
+    drop(command);
     Guarded::new(guard, ours, pace)
 }
