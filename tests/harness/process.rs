@@ -69,6 +69,16 @@ impl Process {
         self.child.wait().expect("it ends").success()
     }
 
+    /// Waits for its end, and gives its exit code; -1 if a signal ended it.
+    ///
+    /// # Panics
+    ///
+    /// If it can't be waited for.
+    pub fn code(&mut self) -> i32 {
+        self.go_on();
+        self.child.wait().expect("it ends").code().unwrap_or(-1)
+    }
+
     /// Its process id.
     #[must_use]
     pub fn pid(&self) -> String {
@@ -83,6 +93,16 @@ impl Drop for Process {
     }
 }
 
+/// The tool's program, which `cargo test --workspace` has built beside the tests.
+///
+/// # Panics
+///
+/// If it was not built.
+#[must_use]
+pub fn tool() -> Command {
+    beside("leasehold", "cargo test -p leasehold --all-features --no-run")
+}
+
 /// An example's program, which `cargo test --workspace` has built beside the tests.
 ///
 /// # Panics
@@ -90,10 +110,13 @@ impl Drop for Process {
 /// If it was not built: a build inside a test would take as long as it likes.
 #[must_use]
 pub fn example(name: &str) -> Command {
+    beside(&format!("examples/{name}"), "cargo build -p leasehold-examples --examples")
+}
+
+fn beside(path: &str, build: &str) -> Command {
     let test = std::env::current_exe().expect("a test runs");
     let profile = test.parent().and_then(Path::parent).expect("target/PROFILE/deps/test");
-    let program = profile.join("examples").join(name);
-    let build = "cargo build -p leasehold-examples --examples";
+    let program = profile.join(path);
     assert!(program.exists(), "{} is not there; run `{build}` first", program.display());
     Command::new(program)
 }

@@ -4,6 +4,8 @@ mod architecture;
 mod attribute;
 #[cfg(feature = "servers")]
 mod cluster;
+#[cfg(all(feature = "servers", unix))]
+mod command_line;
 mod conformance;
 mod deployments;
 mod docs;

@@ -1,0 +1,50 @@
+//! Freeing locks by force.
+
+use leasehold::{Locks, LossReason};
+use leasehold_tests::server::Server;
+use serde_json::Value;
+
+use super::tell;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lock_is_freed_on_demand() {
+    let server = Server::start();
+    let locks = Locks::connect(&server.url()).await.unwrap();
+    let lease = locks.mutex("order:42").lock().await.unwrap();
+    let old = lease.fence().unwrap().get();
+
+    // There is no terminal to ask on.
+    let refused = tell(&server, &["force", "order:42"]);
+    assert_eq!((refused.code, lease.is_held()), (125, true), "{refused:?}");
+    assert!(refused.err.contains("--yes"), "{refused:?}");
+    let other = tell(&server, &["force", "order:42", "--yes", "--prefix", "shop"]);
+    assert_eq!((other.code, lease.is_held()), (1, true), "{other:?}");
+
+    let forced = tell(&server, &["force", "order:42", "--yes", "--reason", "TICKET-7: stuck"]);
+    assert_eq!(forced.code, 0, "{forced:?}");
+    assert_eq!(lease.lost().await, LossReason::Forced);
+    let token = forced.out.lines().find_map(|line| line.strip_prefix("fencing token: "));
+    assert!(token.unwrap().parse::<u64>().unwrap() > old, "{forced:?}");
+    assert!(forced.out.contains("TICKET-7: stuck"), "{forced:?}");
+    assert!(forced.err.contains("holder"), "it shows the holder first: {forced:?}");
+
+    let again = tell(&server, &["force", "order:42", "--yes"]);
+    assert_eq!((again.code, &*again.out), (1, ""), "{again:?}");
+    assert!(again.err.contains("nobody holds"), "{again:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn json_says_what_was_forced() {
+    let server = Server::start();
+    let locks = Locks::connect(&server.url()).await.unwrap();
+    let semaphore = locks.semaphore("reports", 3);
+    let _permits = (semaphore.acquire().await.unwrap(), semaphore.acquire().await.unwrap());
+    let forced = tell(&server, &["--json", "force", "reports", "--yes", "--reason", "a \"test\""]);
+    assert_eq!((forced.code, &*forced.err), (0, ""));
+    let said: Value = serde_json::from_str(&forced.out).unwrap();
+    assert_eq!((&said["held"], &said["reason"]), (&2.into(), &"a \"test\"".into()));
+    assert!(said["fence"].as_u64().is_some_and(|fence| fence > 0), "{said}");
+    let again = tell(&server, &["--json", "force", "reports", "--yes"]);
+    let said: Value = serde_json::from_str(again.err.lines().last().unwrap()).unwrap();
+    assert_eq!((again.code, &said["error"]), (1, &"not_held".into()));
+}

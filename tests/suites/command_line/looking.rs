@@ -1,0 +1,180 @@
+//! What the tool shows of locks, and what it serves.
+
+use std::io::{BufRead, BufReader};
+use std::net::TcpStream;
+use std::process::Stdio;
+
+use leasehold::Locks;
+use leasehold_tests::process::Process;
+use leasehold_tests::server::{Server, signal};
+use serde_json::Value;
+
+use super::{Folder, tell, told, until, with};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn locks_are_listed_and_shown() {
+    let server = Server::start();
+    let none = tell(&server, &["ls"]);
+    assert_eq!((none.code, none.out.lines().count()), (0, 1), "{none:?}");
+    assert!(none.err.contains("`leasehold`"), "it says the prefix: {none:?}");
+
+    let locks = Locks::builder().service("billing").connect(&server.url()).await.unwrap();
+    let mutex = locks.mutex("order:42").owner("worker-7").note("TICKET-7");
+    let lease = mutex.lock().await.unwrap();
+    let _permits = locks.semaphore("reports", 3).acquire_many(2).await.unwrap();
+    let other = Locks::connect(&server.url()).await.unwrap();
+    let waiter = tokio::spawn(async move { other.mutex("order:42").lock().await.map(drop) });
+    while locks.inspect("order:42").await.unwrap().waiting == 0 {}
+    // A client introduces itself in the background.
+    until("the client has a name", || tell(&server, &["ls"]).out.matches("billing@").count() == 2);
+
+    let all = tell(&server, &["ls"]).out;
+    let row = all.lines().find(|line| line.starts_with("order:42 ")).expect("a row");
+    for text in ["mutex", &format!("billing@{}", ""), "worker-7", "TICKET-7"] {
+        assert!(row.contains(text), "{row}");
+    }
+    assert_eq!(row.split_whitespace().nth(4), Some("1"), "one waits: {row}");
+    assert!(row.contains(&format!(":{}", std::process::id())), "{row}");
+    let some = tell(&server, &["ls", "rep*"]).out;
+    assert_eq!((some.lines().count(), some.contains("semaphore")), (2, true), "{some}");
+
+    let shown = tell(&server, &["show", "order:42"]).out;
+    let fence = lease.fence().unwrap().to_string();
+    for text in ["held by 1, 1 waiting", "worker-7", "TICKET-7", &fence, "waiter", "held for"] {
+        assert!(shown.contains(text), "{text}: {shown}");
+    }
+    let free = tell(&server, &["show", "nobody"]);
+    assert_eq!((free.code, free.out.contains("free, 0 waiting")), (0, true), "{free:?}");
+
+    let lines = tell(&server, &["ls", "--json"]).out;
+    let rows: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let order = rows.iter().find(|row| row["name"] == "order:42").unwrap();
+    assert_eq!(order["holders"][0]["note"], "TICKET-7");
+    let shown: Value =
+        serde_json::from_str(&tell(&server, &["show", "--json", "order:42"]).out).unwrap();
+    assert_eq!((&shown["waiting"], shown["holders"][0]["fence"].to_string()), (&1.into(), fence));
+
+    let mut watch = Process::start(&mut with(&server, &["watch", "--interval", "50ms", "order:*"]));
+    assert!(watch.line().unwrap().ends_with("1 locks, 1 waiters"));
+    assert!(watch.line().unwrap().starts_with("NAME"));
+    assert!(watch.line().unwrap().starts_with("order:42"));
+    signal("-TERM", &watch.pid());
+    assert_eq!(watch.code(), 0);
+    let mut watch = Process::start(&mut with(&server, &["watch", "--json", "order:*"]));
+    let seen: Value = serde_json::from_str(&watch.line().unwrap()).unwrap();
+    assert_eq!(seen["lock"]["name"], "order:42");
+    drop(lease);
+    waiter.await.unwrap().unwrap();
+}
+
+/// Names, notes and services are chosen by others. No terminal obeys them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn hostile_texts_do_no_harm() {
+    const EVIL: &str = "x\u{1b}]0;owned\u{7}\u{1b}[2J\r\u{9b}31m\u{202e}y\u{200b}";
+    let server = Server::start();
+    let locks = Locks::builder().service(EVIL).connect(&server.url()).await.unwrap();
+    let name = "order:\u{202e}24\u{2066}";
+    let _lease = locks.mutex(name).note(EVIL).owner("o\u{202e}o").lock().await.unwrap();
+    until("the client has a name", || tell(&server, &["ls"]).out.contains('@'));
+
+    let mut watch = Process::start(&mut with(&server, &["watch", "--interval", "10ms"]));
+    let watched = (0..3).filter_map(|_| watch.line()).collect::<Vec<_>>().join("\n");
+    let forced = tell(&server, &["force", name, "--yes", "--reason", EVIL]);
+    let error = tell(&server, &["force", name, "--yes"]);
+    let missing = tell(&server, &["run", "k", "--", EVIL]);
+    let listed = {
+        let _lease = locks.mutex(name).note(EVIL).owner("o\u{202e}o").lock().await.unwrap();
+        [tell(&server, &["ls"]).out, tell(&server, &["show", name]).out]
+    };
+    let texts =
+        [&listed[0], &listed[1], &watched, &forced.out, &forced.err, &error.err, &missing.err];
+    for text in texts {
+        let is_evil =
+            |c: char| c != '\n' && (c.is_control() || "\u{202e}\u{2066}\u{200b}".contains(c));
+        assert!(!text.contains(is_evil), "{text:?}");
+        assert!(text.contains(r"\u{"), "it hides what it was: {text:?}");
+    }
+    let _lease = locks.mutex(name).lock().await.unwrap();
+    let json = tell(&server, &["ls", "--json"]).out;
+    assert!(!json.contains('\u{1b}'), "{json:?}");
+    let lock: Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(
+        (&lock["name"], &lock["holders"][0]["client"]["service"]),
+        (&name.into(), &EVIL.into())
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_closed_pipe_ends_a_list_quietly() {
+    let server = Server::start();
+    let locks = Locks::connect(&server.url()).await.unwrap();
+    let mut leases = Vec::new();
+    for number in 0..400 {
+        // More than a pipe holds.
+        let name = format!("{number}:{}", "x".repeat(300));
+        leases.push(locks.mutex(name).lock().await.unwrap());
+    }
+    for arguments in [&["ls"][..], &["ls", "--json"], &["watch", "--interval", "1ms"]] {
+        let mut child = with(&server, arguments);
+        let mut child = child.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let ended = child.wait_with_output().unwrap();
+        assert_eq!((ended.status.code(), &*ended.stderr), (Some(0), &b""[..]), "{arguments:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn colours_are_for_terminals() {
+    let server = Server::start();
+    assert!(!tell(&server, &["ls"]).out.contains('\u{1b}'));
+    // The tool takes its output for a terminal.
+    let forced = told(with(&server, &["ls"]).env("CLICOLOR_FORCE", "1"));
+    assert!(forced.out.contains("\u{1b}["), "{forced:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_console_is_served_to_this_machine_alone() {
+    let server = Server::start();
+    let refused = tell(&server, &["serve", "--listen", "0.0.0.0:0"]);
+    assert_eq!(refused.code, 125);
+    assert!(refused.err.contains("--allow-remote"), "{refused:?}");
+
+    let mut serve = Process::start(&mut with(&server, &["serve", "--listen", "127.0.0.1:0"]));
+    let address = serve.line().expect("it says its address");
+    let address = address.strip_prefix("http://").and_then(|it| it.strip_suffix('/')).unwrap();
+    assert!(TcpStream::connect(address).is_ok(), "{address}");
+    signal("-TERM", &serve.pid());
+    assert_eq!(serve.code(), 0);
+}
+
+#[test]
+fn the_doctor_answers() {
+    let server = Server::start();
+    let told = tell(&server, &["doctor", "--json"]);
+    let diagnosis: Value = serde_json::from_str(&told.out).unwrap();
+    let findings = diagnosis["findings"].as_array().unwrap();
+    let is_bad = findings.iter().any(|finding| finding["severity"] == "problem");
+    assert_eq!(told.code, i32::from(is_bad), "{told:?}");
+    assert_eq!(tell(&server, &["doctor"]).code, told.code);
+    assert_eq!(tell(&server, &["doctor", "--strict"]).code, i32::from(!findings.is_empty()));
+}
+
+#[test]
+fn completions_and_pages_are_made() {
+    let server = Server::start();
+    for shell in ["bash", "elvish", "fish", "powershell", "zsh"] {
+        let script = tell(&server, &["completions", shell]);
+        assert_eq!(script.code, 0, "{shell}");
+        assert!(script.out.contains("leasehold") && script.out.contains("doctor"), "{shell}");
+    }
+    let page = tell(&server, &["man"]).out;
+    assert!(page.contains(".TH leasehold") && page.contains("121"), "{page}");
+    let folder = Folder::new();
+    assert_eq!(tell(&server, &["man", "--out", folder.0.to_str().unwrap()]).code, 0);
+    assert!(folder.read("leasehold-run.1").contains("max\\-hold"));
+    // A password in the environment is on no page.
+    let mut help = with(&server, &["help"]);
+    let told = told(help.env("REDIS_URL", "redis://:sesame@localhost/"));
+    assert!(told.out.contains("REDIS_URL") && !told.out.contains("sesame"), "{told:?}");
+}
