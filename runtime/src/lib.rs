@@ -104,6 +104,7 @@
 //! | `axum` | no | keys from axum's routes, and `LeaseHandle` as an extractor |
 //! | `metrics` | no | waits, holds, losses and renewals, through the `metrics` facade |
 //! | `tls` | no | `rediss://` URLs |
+//! | `cli` | no | the command `leasehold`: `cargo install leasehold --features cli` |
 //! | `serde` | no | `serde::Serialize` for `LockInfo` and what is in it: durations in seconds |
 //! | `cluster` | no | a Redis Cluster as the store: URLs of several nodes, or of one |
 //!

@@ -42,6 +42,7 @@ mod pages {
         kinds: "../../docs/guide/kinds.md",
         long_work: "../../docs/guide/long-work.md",
         lingering: "../../docs/guide/lingering.md",
+        command_line: "../../docs/guide/command-line.md",
         operating: "../../docs/guide/operating.md",
         monitoring: "../../docs/guide/monitoring.md",
         troubleshooting: "../../docs/guide/troubleshooting.md",
