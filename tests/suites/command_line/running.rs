@@ -1,6 +1,6 @@
 //! Commands under a lock: their codes, arguments and environment.
 
-use std::io::Write;
+use std::io::{BufRead, BufReader, Write};
 use std::process::Stdio;
 use std::thread;
 
@@ -89,6 +89,31 @@ fn the_input_is_the_commands() {
     let mut out = String::new();
     std::io::Read::read_to_string(child.stdout.as_mut().unwrap(), &mut out).unwrap();
     assert_eq!((out.as_str(), child.wait().unwrap().code()), ("one\ntwo\n", Some(0)));
+}
+
+/// The command is in the foreground of the terminal, and whoever was there before is again.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_command_has_the_terminal() {
+    const SCRIPT: &str = r#""$TOOL" run k -- sh -c 'echo ready; read x; echo one:$x';
+        echo code:$?; read y; echo two:$y"#;
+    let server = Server::start();
+    let mut terminal = std::process::Command::new("script");
+    terminal.args(["-qec", SCRIPT, "/dev/null"]).env("SHELL", "/bin/sh");
+    terminal.env("TOOL", on(&server).get_program()).env("REDIS_URL", server.url());
+    let mut terminal =
+        terminal.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("util-linux has it");
+    let mut input = terminal.stdin.take().unwrap();
+    let mut output = BufReader::new(terminal.stdout.take().unwrap()).lines();
+    let mut said = |text: &str| output.find(|line| line.as_ref().unwrap().trim() == text).is_some();
+    assert!(said("ready"));
+    input.write_all(b"hello\n").unwrap();
+    assert!(said("one:hello"));
+    assert!(said("code:0"));
+    input.write_all(b"world\n").unwrap();
+    assert!(said("two:world"));
+    drop(input);
+    assert!(terminal.wait().unwrap().success());
 }
 
 #[test]

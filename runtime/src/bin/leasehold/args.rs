@@ -1,5 +1,6 @@
 //! The command line: its commands and their options.
 
+#[cfg(unix)]
 use std::ffi::OsString;
 use std::time::Duration;
 
@@ -138,8 +139,8 @@ pub(super) struct Serve {
     pub(super) allow_remote: bool,
 }
 
-#[cfg(unix)]
 /// How long `run` waits for the lock.
+#[cfg(unix)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Waiting {
     For(Duration),

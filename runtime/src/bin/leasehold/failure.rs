@@ -58,6 +58,7 @@ impl Failure {
         }
     }
 
+    #[cfg(unix)]
     pub(super) fn code(&self) -> u8 {
         match self {
             Self::Said { code, .. } => *code,
