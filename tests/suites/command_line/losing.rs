@@ -46,6 +46,17 @@ fn the_tool_is_killed() {
     next_is_alone(&server, &folder);
 }
 
+/// The command does not go on until the lease ends.
+#[test]
+fn the_tool_is_killed_long_before_the_lease_ends() {
+    let (server, folder) = (Server::start(), Folder::new());
+    let polite = "trap 'echo bye > bye; exit' TERM; while :; do echo work >> work; sleep 0.01; done";
+    let mut process = start(&server, &folder, &["--ttl", "1h"], polite);
+    process.kill();
+    until("the command has TERM", || folder.read("bye") == "bye\n");
+    nobody_works(&folder);
+}
+
 #[test]
 fn the_tool_is_stopped_for_longer_than_the_lease_lasts() {
     let (server, folder) = (Server::start(), Folder::new());
