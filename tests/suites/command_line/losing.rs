@@ -50,7 +50,8 @@ fn the_tool_is_killed() {
 #[test]
 fn the_tool_is_killed_long_before_the_lease_ends() {
     let (server, folder) = (Server::start(), Folder::new());
-    let polite = "trap 'echo bye > bye; exit' TERM; while :; do echo work >> work; sleep 0.01; done";
+    let polite =
+        "trap 'echo bye > bye; exit' TERM; while :; do echo work >> work; sleep 0.01; done";
     let mut process = start(&server, &folder, &["--ttl", "1h"], polite);
     process.kill();
     until("the command has TERM", || folder.read("bye") == "bye\n");

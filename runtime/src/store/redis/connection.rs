@@ -52,6 +52,8 @@ impl Connection {
         let connection = Self::later(connector);
         let error = match first {
             Ok(first) => {
+                // It replaces no lost link: the first command does not pause before it.
+                *lock(&connection.last) = Some(first.clone());
                 // The pool is empty, so there is room; if not, it makes its own.
                 let _ = connection.pool.add(first);
                 None
