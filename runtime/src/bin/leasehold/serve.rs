@@ -24,13 +24,14 @@ pub(super) async fn serve(server: &Server, serve: &Serve) -> Result<u8, Failure>
     let listener = TcpListener::bind(serve.listen).await.map_err(|error| {
         Failure::new(code::FAILED, format!("can't listen on {}: {error}", serve.listen))
     })?;
+    let end = end()?;
     let mut out = anstream::stdout();
     writeln!(out, "http://{}/", listener.local_addr()?)?;
     out.flush()?;
     // A page that a browser keeps open must not keep the process.
     tokio::select! {
         ended = async { axum::serve(listener, console).await } => ended?,
-        () = end() => {}
+        () = end => {}
     }
     Ok(0)
 }

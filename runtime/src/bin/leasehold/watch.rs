@@ -41,33 +41,40 @@ pub(super) async fn watch(server: &Server, watch: &Watch, json: bool) -> Result<
 async fn or_end(
     work: impl Future<Output = Result<std::convert::Infallible, Failure>>,
 ) -> Result<u8, Failure> {
+    let end = end()?;
     tokio::select! {
         ended = work => match ended {
             Ok(never) => match never {},
             Err(failure) => Err(failure),
         },
-        () = end() => Ok(0),
+        () = end => Ok(0),
     }
 }
 
-/// Waits for the signal that ends a command which goes on for ever.
-pub(super) async fn end() {
-    #[cfg(unix)]
-    {
-        use tokio::signal::unix::{SignalKind, signal};
+/// Begins to wait for the signal that ends a command which goes on for ever.
+#[cfg(unix)]
+pub(super) fn end() -> io::Result<impl Future<Output = ()>> {
+    use tokio::signal::unix::{SignalKind, signal};
 
-        let term = signal(SignalKind::terminate());
-        let hangup = signal(SignalKind::hangup());
-        if let (Ok(mut term), Ok(mut hangup)) = (term, hangup) {
-            tokio::select! {
-                _ = term.recv() => {}
-                _ = hangup.recv() => {}
-                _ = tokio::signal::ctrl_c() => {}
-            }
-            return;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut hangup = signal(SignalKind::hangup())?;
+    Ok(async move {
+        tokio::select! {
+            _ = interrupt.recv() => {}
+            _ = terminate.recv() => {}
+            _ = hangup.recv() => {}
         }
-    }
-    let _ = tokio::signal::ctrl_c().await;
+    })
+}
+
+/// Begins to wait for Ctrl-C, which ends a command that goes on for ever.
+#[cfg(not(unix))]
+#[expect(clippy::unnecessary_wraps, reason = "on Unix it can fail")]
+pub(super) fn end() -> io::Result<impl Future<Output = ()>> {
+    Ok(async {
+        let _ = tokio::signal::ctrl_c().await;
+    })
 }
 
 /// One object for each lock of each look.
