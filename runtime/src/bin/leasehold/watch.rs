@@ -113,10 +113,10 @@ async fn redraw(locks: &Locks, watch: &Watch) -> Result<std::convert::Infallible
         let (lines, columns) = window().unwrap_or((24, 80));
         let look = Look::take(locks, &watch.names.pattern, lines.saturating_sub(3).max(1)).await?;
         let mut page = Vec::new();
-        write!(page, "{HOME}{}{CLEAR_LINE}\n", cut(&look.summary(), columns))?;
-        write!(page, "{}{CLEAR_LINE}\n", cut(&rows::plain_header(), columns))?;
+        writeln!(page, "{HOME}{}{CLEAR_LINE}", cut(&look.summary(), columns))?;
+        writeln!(page, "{}{CLEAR_LINE}", cut(&rows::plain_header(), columns))?;
         for (_, row) in look.rows.values() {
-            write!(page, "{}{CLEAR_LINE}\n", cut(row, columns))?;
+            writeln!(page, "{}{CLEAR_LINE}", cut(row, columns))?;
         }
         write!(page, "{CLEAR_BELOW}")?;
         out.write_all(&page)?;
