@@ -81,7 +81,7 @@
 //! | the layer | [`LockLayer`](struct.LockLayer.html), [`path_key`](fn.path_key.html), [`tower`](tower/index.html) |
 //! | what went wrong | [`LockError`], [`LossReason`], [`Outcome`], [`Step`], [`NoMajority`] |
 //! | what a release or a shutdown did | [`Released`], [`ShutdownReport`] |
-//! | an operator's view | [`LockList`], [`LockInfo`], [`Holder`], [`Waiter`], [`LastSuccess`], [`Forced`] |
+//! | an operator's view | [`LockList`], [`LockInfo`], [`Holder`], [`Waiter`], [`LastSuccess`], [`Forced`], [`Diagnosis`], [`Finding`] |
 //! | faults for tests | [`Faults`], [`Fault`] |
 //!
 //! # Options
