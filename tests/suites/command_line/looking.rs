@@ -160,6 +160,23 @@ fn the_doctor_answers() {
     assert_eq!(tell(&server, &["doctor", "--strict"]).code, i32::from(!findings.is_empty()));
 }
 
+/// What the doctor finds comes with its meaning and what mends it, also if no server is there.
+#[tokio::test]
+async fn the_doctor_says_what_mends_it() {
+    let server = Server::start();
+    let found = tell(&server, &["doctor", "--strict"]);
+    assert_eq!(found.code, 1, "{found:?}");
+    for part in ["warning: persistence on 127.0.0.1:", "means:", "mend it:", "appendonly yes"] {
+        assert!(found.out.contains(part), "{part}: {found:?}");
+    }
+    server.kill().await;
+    let away = tell(&server, &["doctor"]);
+    assert_eq!(away.code, 1, "{away:?}");
+    assert!(away.out.contains("problem: unreachable"), "{away:?}");
+    let json: Value = serde_json::from_str(&tell(&server, &["doctor", "--json"]).out).unwrap();
+    assert_eq!(json["findings"][0]["check"], "unreachable", "{json}");
+}
+
 #[test]
 fn completions_and_pages_are_made() {
     let server = Server::start();
