@@ -1,7 +1,25 @@
 //! A web page that shows the locks.
 
+mod assets;
+mod chart;
+mod clients;
+mod doctor;
+mod force;
+mod frame;
+mod holders;
+mod list;
+mod live;
+mod lock;
+mod query;
+mod routes;
+mod search;
+mod text;
+
 use axum::Router;
 
+use self::force::Force;
+use self::frame::App;
+use self::live::Live;
 use crate::api::locks::Locks;
 
 /// The console, read-only, to nest behind the program's own authentication.
@@ -32,7 +50,7 @@ impl Console {
 
     /// The routes.
     pub fn router(self) -> Router {
-        let _ = (self.locks, self.allow_force);
-        Router::new()
+        let force = self.allow_force.then(Force::new);
+        routes::router(App { locks: self.locks, live: Live::new(), force })
     }
 }

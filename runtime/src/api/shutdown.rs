@@ -64,4 +64,10 @@ impl Locks {
         }
         report
     }
+
+    /// Resolves when [`shutdown`](Self::shutdown) has begun.
+    #[cfg(feature = "console")]
+    pub(crate) async fn shutdown_begun(&self) {
+        self.client().keeper.shutdown.begun().await;
+    }
 }

@@ -1,0 +1,59 @@
+//! The page with what [`Locks::diagnose`](crate::Locks::diagnose) found.
+
+use askama::Template;
+use axum::response::Response;
+use http::StatusCode;
+
+use super::frame::{Asked, Frame, html, render};
+use super::text::shown;
+use crate::store::Severity;
+
+#[derive(Template)]
+#[template(path = "doctor.html")]
+struct Page<'a> {
+    frame: &'a Frame,
+    findings: Vec<FindingText>,
+    facts: Vec<FactText>,
+}
+
+struct FindingText {
+    class: &'static str,
+    severity: &'static str,
+    check: &'static str,
+    server: String,
+    found: String,
+    meaning: String,
+    remedy: String,
+}
+
+struct FactText {
+    name: &'static str,
+    server: String,
+    value: String,
+}
+
+pub(super) async fn page(asked: Asked) -> Response {
+    let diagnosis = asked.app.locks.diagnose().await;
+    let findings = diagnosis.findings.iter().map(|it| {
+        let (class, severity) = match it.severity {
+            Severity::Problem => ("problem", "Problem"),
+            Severity::Warning => ("warning", "Warning"),
+        };
+        FindingText {
+            class,
+            severity,
+            check: it.check,
+            server: shown(&it.server),
+            found: shown(&it.found),
+            meaning: shown(&it.meaning),
+            remedy: shown(&it.remedy),
+        }
+    });
+    let facts = diagnosis.facts.iter().map(|it| FactText {
+        name: it.name,
+        server: shown(&it.server),
+        value: shown(&it.value),
+    });
+    let page = Page { frame: &asked.frame, findings: findings.collect(), facts: facts.collect() };
+    html(StatusCode::OK, render(&page))
+}

@@ -1,0 +1,153 @@
+//! What all pages share: the request, the frame around the content, and pages about problems.
+
+use std::sync::Arc;
+
+use askama::Template;
+use axum::extract::{FromRequestParts, OriginalUri};
+use axum::response::{IntoResponse, Response};
+use http::request::Parts;
+use http::{StatusCode, header};
+
+use super::assets::VERSION;
+use super::force::Force;
+use super::live::Live;
+use super::query::{Query, up};
+use super::text::shown;
+use crate::api::locks::Locks;
+use crate::core::error::LockError;
+
+/// What the pages of one console share.
+#[derive(Debug)]
+pub(super) struct App {
+    pub(super) locks: Locks,
+    pub(super) live: Live,
+    /// `None` in a console that only shows.
+    pub(super) force: Option<Force>,
+}
+
+/// A request for a page.
+#[derive(Debug)]
+pub(super) struct Asked {
+    pub(super) app: Arc<App>,
+    pub(super) query: Query,
+    pub(super) frame: Frame,
+    /// The query as the client sent it, with its question mark.
+    pub(super) query_text: String,
+    /// The host that was asked, if the request's address says it.
+    pub(super) authority: Option<String>,
+}
+
+impl Asked {
+    /// True for the root of the console, with a slash at its end or without.
+    pub(super) fn is_root(&self) -> bool {
+        self.frame.page.is_empty()
+    }
+
+    pub(super) fn not_found(&self) -> Response {
+        self.frame.problem(StatusCode::NOT_FOUND, "Not found", "There is no such page.", "")
+    }
+}
+
+impl FromRequestParts<Arc<App>> for Asked {
+    type Rejection = Response;
+
+    async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, Response> {
+        let uri = parts.extensions.get::<OriginalUri>().map_or(&parts.uri, |original| &original.0);
+        let inside = parts.uri.path();
+        let page = inside.trim_start_matches('/').to_owned();
+        let frame = Frame { up: up(uri.path(), inside), page };
+        let query_text = uri.query().map(|query| format!("?{query}")).unwrap_or_default();
+        let authority = uri.authority().map(ToString::to_string);
+        match Query::parse(uri.query().unwrap_or_default()) {
+            Ok(query) => Ok(Self { app: Arc::clone(app), query, frame, query_text, authority }),
+            Err(problem) => Err(frame.problem(StatusCode::BAD_REQUEST, "Bad request", problem, "")),
+        }
+    }
+}
+
+/// The frame around a page.
+#[derive(Clone, Debug)]
+pub(super) struct Frame {
+    /// The way to the console's root.
+    pub(super) up: String,
+    page: String,
+}
+
+#[derive(Template)]
+#[template(path = "problem.html")]
+struct Problem<'a> {
+    frame: &'a Frame,
+    title: &'a str,
+    text: &'a str,
+    advice: &'a str,
+}
+
+impl Frame {
+    #[expect(clippy::unused_self, reason = "templates call methods")]
+    pub(super) fn version(&self) -> String {
+        format!("{VERSION:016x}")
+    }
+
+    #[expect(clippy::unused_self, reason = "templates call methods")]
+    pub(super) fn pages(&self) -> [(&'static str, &'static str); 3] {
+        [("", "Locks"), ("clients", "Clients"), ("doctor", "Doctor")]
+    }
+
+    pub(super) fn is_at(&self, page: &str) -> bool {
+        self.page == page
+    }
+
+    /// A page that says what is wrong.
+    pub(super) fn problem(
+        &self,
+        status: StatusCode,
+        title: &str,
+        text: &str,
+        advice: &str,
+    ) -> Response {
+        html(status, render(&Problem { frame: self, title, text: &shown(text), advice }))
+    }
+}
+
+pub(super) fn html(status: StatusCode, text: String) -> Response {
+    (status, [(header::CONTENT_TYPE, "text/html; charset=utf-8")], text).into_response()
+}
+
+/// Rendering writes to memory alone, and nothing that is shown fails to be written.
+pub(super) fn render(template: &impl Template) -> String {
+    template.render().unwrap_or_else(|error| format!("<p>{}</p>", shown(&error.to_string())))
+}
+
+/// The status of a page that can't be shown.
+pub(super) fn status(error: &LockError) -> StatusCode {
+    match error {
+        LockError::InvalidKey { .. } => StatusCode::BAD_REQUEST,
+        LockError::Unsupported { .. } => StatusCode::NOT_IMPLEMENTED,
+        _ => StatusCode::SERVICE_UNAVAILABLE,
+    }
+}
+
+#[derive(Template)]
+#[template(path = "store_down.html")]
+struct StoreDown<'a> {
+    error: &'a str,
+    advice: &'a str,
+}
+
+/// The part of a page that a failed store leaves.
+pub(super) fn store_down(error: &LockError) -> String {
+    render(&StoreDown { error: &shown(&error.to_string()), advice: advice(error) })
+}
+
+/// What to do about an error.
+pub(super) fn advice(error: &LockError) -> &'static str {
+    match error {
+        LockError::ShutDown => "This process shuts down. Use the console of another one.",
+        LockError::InvalidKey { .. } => "Look for the lock in the list.",
+        LockError::Unsupported { .. } => "Look at the servers one by one.",
+        _ => {
+            "Check that the server runs, that this process reaches it, and that its user has \
+             the rights. The page tries again by itself; without JavaScript, reload it."
+        }
+    }
+}

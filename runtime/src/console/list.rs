@@ -1,0 +1,219 @@
+//! The page with all locks: its rows go out as they are found.
+
+use std::convert::Infallible;
+use std::time::Duration;
+
+use askama::Template;
+use axum::body::Body;
+use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use futures_util::{StreamExt, stream};
+use http::{StatusCode, header};
+use tokio::time::{Instant, timeout_at};
+
+use super::frame::{App, Asked, Frame, advice, html, render, status, store_down};
+use super::live::{Look, Topic};
+use super::query::link;
+use super::search::{Found, KINDS, Search};
+use super::text::{kind, shown, span};
+use crate::api::locks::Locks;
+use crate::core::error::LockError;
+use crate::core::key::LockKey;
+use crate::store::LockInfo;
+
+/// How long the page waits for its first row. Then its head goes out without one.
+const FIRST: Duration = Duration::from_secs(2);
+/// How long it then waits for others, to sort them.
+const TOGETHER: Duration = Duration::from_millis(50);
+
+#[derive(Template)]
+#[template(path = "list.html")]
+struct Page<'a> {
+    frame: &'a Frame,
+    text: &'a str,
+    kind: &'static str,
+    kinds: [(&'static str, &'static str); KINDS.len()],
+    /// The link to the lock that has the search as its name.
+    exact: String,
+    /// Only the first page is live.
+    events: String,
+}
+
+#[derive(Template)]
+#[template(path = "rows_top.html")]
+struct Top;
+
+#[derive(Template)]
+#[template(path = "row.html")]
+struct Row {
+    up: &'static str,
+    key: String,
+    link: String,
+    name: String,
+    kind: &'static str,
+    held: String,
+    by: String,
+    since: String,
+    waiting: u64,
+}
+
+#[derive(Template)]
+#[template(path = "rows_end.html")]
+struct End<'a> {
+    up: &'static str,
+    error: String,
+    advice: &'a str,
+    count: usize,
+    page: usize,
+    is_filtered: bool,
+    is_cut: bool,
+    previous: String,
+    next: String,
+}
+
+pub(super) async fn page(asked: Asked) -> Response {
+    // Links are relative to the root with its slash.
+    if asked.frame.up != "./" {
+        return redirect(&format!("{}{}", asked.frame.up, asked.query_text));
+    }
+    let search = match Search::of(&asked) {
+        Ok(search) => search,
+        Err(text) => return asked.frame.problem(StatusCode::BAD_REQUEST, "Bad request", &text, ""),
+    };
+    let is_name = LockKey::new(&search.text).is_ok();
+    let page = render(&Page {
+        frame: &asked.frame,
+        text: &search.text,
+        kind: search.kind,
+        kinds: KINDS.map(|(value, title, _)| (value, title)),
+        exact: if is_name {
+            link("lock", [("name", (&*search.text).into())])
+        } else {
+            String::new()
+        },
+        events: if search.page == 1 { search.query_of("list-events") } else { String::new() },
+    });
+    // The mark comes from the template alone: text of others has no `<`.
+    let (before, after) = page.split_once("<!--live-->").unwrap_or_default();
+
+    let mut found = search.begin(&asked.app.locks);
+    let (mut rows, mut ended) = (Vec::new(), None);
+    let mut wait = Instant::now() + FIRST;
+    // A list that is found at once is sorted. One that takes longer is shown as it comes.
+    while let Ok(next) = timeout_at(wait, found.next()).await {
+        match next {
+            Some(Ok(info)) => {
+                wait = wait.min(Instant::now() + TOGETHER);
+                rows.push(info);
+            }
+            Some(Err(error)) if rows.is_empty() => {
+                let part = store_down(&error);
+                return html(status(&error), format!("{before}{part}{after}"));
+            }
+            next => {
+                ended = Some(end(&search, &found, next.and_then(Result::err)));
+                break;
+            }
+        }
+    }
+    let begin = format!("{before}{}{}", render(&Top), sorted(rows));
+    let after = after.to_owned();
+    let rest = match ended {
+        Some(end) => stream::iter([end]).left_stream(),
+        None => rest(search, found).right_stream(),
+    };
+    let all = stream::iter([begin]).chain(rest).chain(stream::iter([after]));
+    let body = Body::from_stream(all.map(|text| Ok::<_, Infallible>(Bytes::from(text))));
+    ([(header::CONTENT_TYPE, "text/html; charset=utf-8")], body).into_response()
+}
+
+/// A relative redirect.
+fn redirect(to: &str) -> Response {
+    (StatusCode::TEMPORARY_REDIRECT, [(header::LOCATION, to)]).into_response()
+}
+
+/// The rows that are found later, and the end of the table.
+fn rest(search: Search, found: Found) -> impl futures_util::Stream<Item = String> + Send {
+    stream::unfold(Some((search, found)), |state| async move {
+        let (search, mut found) = state?;
+        match found.next().await {
+            Some(Ok(info)) => Some((row(&info), Some((search, found)))),
+            next => Some((end(&search, &found, next.and_then(Result::err)), None)),
+        }
+    })
+}
+
+fn end(search: &Search, found: &Found, error: Option<LockError>) -> String {
+    let next = if found.has_more { search.link(search.page + 1) } else { String::new() };
+    render(&End {
+        up: "./",
+        advice: error.as_ref().map(advice).unwrap_or_default(),
+        error: error.map(|error| shown(&error.to_string())).unwrap_or_default(),
+        count: found.count(),
+        page: search.page,
+        is_filtered: search.is_filtered(),
+        is_cut: found.has_more,
+        previous: search.link(search.page - 1),
+        next,
+    })
+}
+
+fn sorted(mut rows: Vec<LockInfo>) -> String {
+    rows.sort_by(|a, b| a.name.cmp(&b.name));
+    rows.iter().map(row).collect()
+}
+
+fn row(info: &LockInfo) -> String {
+    let first = info.holders.first();
+    let client = first.and_then(|holder| holder.client.as_ref());
+    let by = client.map(|client| match &*client.host {
+        "" => shown(&client.service),
+        host => format!("{} on {}", shown(&client.service), shown(host)),
+    });
+    let longest = info.holders.iter().filter_map(|holder| holder.held_for).max();
+    render(&Row {
+        up: "./",
+        key: info.name.clone(),
+        link: link("lock", [("name", (&*info.name).into())]),
+        name: shown(&info.name),
+        kind: kind(info.kind),
+        held: match info.kept {
+            Some(kept) if info.held == 0 => format!("0, kept for {}", span(kept)),
+            _ => info.held.to_string(),
+        },
+        by: by.unwrap_or_default(),
+        since: longest.map_or_else(|| "–".to_owned(), span),
+        waiting: info.waiting,
+    })
+}
+
+pub(super) async fn events(asked: Asked) -> Response {
+    let App { locks, live, .. } = &*asked.app;
+    let search = match Search::of(&asked) {
+        Ok(search) => Search { page: 1, ..search },
+        Err(text) => return asked.frame.problem(StatusCode::BAD_REQUEST, "Bad request", &text, ""),
+    };
+    let topic = Topic::List(search.text.clone(), search.kind);
+    live.stream(locks, topic, || Looks { locks: locks.clone(), search })
+}
+
+struct Looks {
+    locks: Locks,
+    search: Search,
+}
+
+impl Look for Looks {
+    const PAUSE: Duration = Duration::from_secs(2);
+
+    async fn look(&mut self) -> String {
+        let (mut found, mut rows) = (self.search.begin(&self.locks), Vec::new());
+        while let Some(next) = found.next().await {
+            match next {
+                Ok(info) => rows.push(info),
+                Err(error) => return store_down(&error),
+            }
+        }
+        let end = end(&self.search, &found, None);
+        format!("{}{}{end}", render(&Top), sorted(rows))
+    }
+}

@@ -1,0 +1,98 @@
+//! The parameters of a page, from its address or from a form.
+
+use std::borrow::Cow;
+
+use percent_encoding::percent_decode_str;
+
+/// Longer ones are refused. A lock's name has 512 bytes, which are 1,536 when they are encoded.
+const LONGEST: usize = 8 * 1024;
+
+/// The parameters of a request.
+#[derive(Debug)]
+pub(super) struct Query(Vec<(String, String)>);
+
+impl Query {
+    /// Reads them, or says what is wrong with them.
+    pub(super) fn parse(text: &str) -> Result<Self, &'static str> {
+        if text.len() > LONGEST {
+            return Err("The request's parameters are too long.");
+        }
+        // All that separates them is ASCII, so they are UTF-8 together or not at all.
+        if percent_decode_str(text).decode_utf8().is_err() {
+            return Err("The request's parameters are not UTF-8.");
+        }
+        let pairs = form_urlencoded::parse(text.as_bytes());
+        Ok(Self(pairs.map(|(name, value)| (name.into_owned(), value.into_owned())).collect()))
+    }
+
+    /// The value of a parameter; empty if it is not there.
+    pub(super) fn get(&self, name: &str) -> &str {
+        self.0.iter().find(|(it, _)| it == name).map_or("", |(_, value)| value)
+    }
+}
+
+/// A link to a page with parameters. Those without a value are left out.
+pub(super) fn link<'a>(
+    page: &str,
+    query: impl IntoIterator<Item = (&'a str, Cow<'a, str>)>,
+) -> String {
+    let mut text = form_urlencoded::Serializer::new(String::new());
+    for (name, value) in query {
+        if !value.is_empty() {
+            text.append_pair(name, &value);
+        }
+    }
+    match text.finish() {
+        query if query.is_empty() => page.to_owned(),
+        query => format!("{page}?{query}"),
+    }
+}
+
+/// The way from a page to the console's root, as a relative link. It stays right if a proxy in
+/// front of the app adds or removes a part of the path.
+pub(super) fn up(original: &str, inside: &str) -> String {
+    let inside = inside.trim_start_matches('/');
+    if !inside.is_empty() {
+        return match inside.matches('/').count() {
+            0 => "./".to_owned(),
+            depth => "../".repeat(depth),
+        };
+    }
+    // The root, with a slash at its end or without.
+    match original.rsplit('/').next().unwrap_or_default() {
+        "" => "./".to_owned(),
+        last => format!("./{last}/"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_knows_the_way_up() {
+        let cases = [
+            ("/locks", "/", "./locks/"),
+            ("/locks/", "/", "./"),
+            ("/", "/", "./"),
+            ("/locks/lock", "/lock", "./"),
+            ("/a:b", "/", "./a:b/"),
+            ("/locks/lock/", "/lock/", "../"),
+            ("/locks/no/such/page", "/no/such/page", "../../"),
+        ];
+        for (original, inside, wanted) in cases {
+            assert_eq!(up(original, inside), wanted, "{original}");
+        }
+    }
+
+    #[test]
+    fn parameters_go_and_come_back() {
+        let name = "a&b=c d%2F+<ü>\u{202e}\"'#?";
+        let link = link("lock", [("name", name.into()), ("empty", "".into())]);
+        let (page, query) = link.split_once('?').unwrap();
+        assert_eq!((page, Query::parse(query).unwrap().get("name")), ("lock", name));
+        assert_eq!(Query::parse("").unwrap().get("name"), "");
+        assert!(Query::parse("name=%ff").is_err() && Query::parse("name=%C3%28").is_err());
+        assert!(Query::parse(&"a".repeat(9_000)).is_err());
+    }
+}

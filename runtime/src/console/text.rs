@@ -1,0 +1,101 @@
+//! How the console writes text that others chose, durations, and kinds of lock.
+
+use std::fmt::Write;
+use std::time::Duration;
+
+use crate::store::{ClientInfo, LockKind};
+
+/// Text that somebody else chose, fit for a page: a control character, or one that changes the
+/// direction of what follows or is not seen at all, becomes an escape as in Rust. The template
+/// escapes what HTML would read.
+pub(super) fn shown(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for at in text.chars() {
+        if is_hidden(at) {
+            let _ = write!(shown, "{}", at.escape_unicode());
+        } else {
+            shown.push(at);
+        }
+    }
+    shown
+}
+
+fn is_hidden(at: char) -> bool {
+    at.is_control()
+        || matches!(
+            at,
+            '\u{ad}'
+                | '\u{61c}'
+                | '\u{180e}'
+                | '\u{200b}'..='\u{200f}'
+                | '\u{2028}'..='\u{202e}'
+                | '\u{2060}'..='\u{206f}'
+                | '\u{fe00}'..='\u{fe0f}'
+                | '\u{feff}'
+                | '\u{fff9}'..='\u{fffb}'
+                | '\u{e0000}'..='\u{e0fff}'
+        )
+}
+
+/// A duration for people: two units at most.
+pub(super) fn span(time: Duration) -> String {
+    let seconds = time.as_secs();
+    match seconds {
+        0 => format!("{} ms", time.as_millis()),
+        1..60 => format!("{seconds} s"),
+        60..3_600 => format!("{} min {} s", seconds / 60, seconds % 60),
+        3_600..86_400 => format!("{} h {} min", seconds / 3_600, seconds / 60 % 60),
+        _ => format!("{} d {} h", seconds / 86_400, seconds / 3_600 % 24),
+    }
+}
+
+/// The name of a kind of lock.
+pub(super) fn kind(kind: Option<LockKind>) -> &'static str {
+    match kind {
+        Some(LockKind::Mutex) => "mutex",
+        Some(LockKind::ReentrantMutex) => "reentrant mutex",
+        Some(LockKind::Semaphore) => "semaphore",
+        Some(LockKind::RwLock) => "read-write lock",
+        Some(LockKind::Foreign) => "not a lock",
+        None => "unknown",
+    }
+}
+
+/// A client as a page shows it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct ClientText {
+    pub(super) service: String,
+    pub(super) host: String,
+    pub(super) process: u32,
+    pub(super) id: String,
+}
+
+impl ClientText {
+    pub(super) fn new(client: &ClientInfo) -> Self {
+        Self {
+            service: shown(&client.service),
+            host: shown(&client.host),
+            process: client.process,
+            id: shown(&client.id.to_string()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hidden_characters_are_seen() {
+        assert_eq!(shown("a\u{202e}b\0\u{1b}[31m\r\n"), r"a\u{202e}b\u{0}\u{1b}[31m\u{d}\u{a}");
+        assert_eq!(shown("שלום <b> é 🔒"), "שלום <b> é 🔒");
+    }
+
+    #[test]
+    fn durations_have_two_units() {
+        let texts = [0, 999, 1_000, 59_999, 61_000, 3_720_000, 90_000_000]
+            .map(|millis| span(Duration::from_millis(millis)));
+        assert_eq!(texts, ["0 ms", "999 ms", "1 s", "59 s", "1 min 1 s", "1 h 2 min", "1 d 1 h"]);
+        assert!(span(Duration::MAX).ends_with('h'));
+    }
+}
