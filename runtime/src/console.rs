@@ -1,4 +1,33 @@
-//! A web page that shows the locks.
+//! A web page that shows the locks: a router for axum.
+//!
+//! [`console`] makes a router that only shows. [`Console`] has options. Nest it anywhere in an
+//! app:
+//!
+//! ```
+//! use axum::Router;
+//! use leasehold::Locks;
+//! use leasehold::console::console;
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() {
+//! let locks = Locks::in_memory();
+//! let app: Router = Router::new().nest("/locks", console(&locks));
+//! # }
+//! ```
+//!
+//! **It has no login.** Whoever reaches it sees the names of all locks, and their holders' owners
+//! and notes. Nest it behind the app's own authentication.
+//!
+//! The pages show all locks in use with a search, one lock with its holders and its queue, the
+//! clients, and what [`Locks::diagnose`] found. A server renders them, from templates that escape
+//! all text of others. They change by themselves, by server-sent events, and work without
+//! JavaScript otherwise. Nothing is loaded from another host: the `Content-Security-Policy`
+//! forbids it.
+//!
+//! All viewers of the same lock, or of the same list, share one poller, which asks the store only
+//! while somebody looks. A stream of events ends after 10 to 15 seconds, and the browser opens
+//! another. So axum's graceful shutdown waits for that long. [`Locks::shutdown`] ends all streams
+//! at once.
 
 mod assets;
 mod chart;
@@ -22,33 +51,90 @@ use self::frame::App;
 use self::live::Live;
 use crate::api::locks::Locks;
 
-/// The console, read-only, to nest behind the program's own authentication.
+/// Makes a console that only shows, to nest behind the app's own authentication.
+///
+/// It finds out from each request where it is nested, and all its links are relative.
+///
+/// # Examples
+///
+/// ```
+/// use axum::Router;
+/// use axum::extract::Request;
+/// use axum::http::StatusCode;
+/// use axum::middleware::{Next, from_fn};
+/// use axum::response::Response;
+/// use leasehold::Locks;
+/// use leasehold::console::console;
+///
+/// async fn only_operators(request: Request, next: Next) -> Result<Response, StatusCode> {
+///     match request.headers().get("authorization") {
+///         Some(login) if login == "Bearer the operators' secret" => Ok(next.run(request).await),
+///         _ => Err(StatusCode::UNAUTHORIZED),
+///     }
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// let locks = Locks::in_memory();
+/// let internal = Router::new().nest("/locks", console(&locks)).layer(from_fn(only_operators));
+/// let app: Router = Router::new().merge(internal);
+/// # }
+/// ```
 pub fn console(locks: &Locks) -> Router {
     Console::new(locks).router()
 }
 
-/// The console with options.
+/// A console with options. [`console`] makes one without.
+///
+/// # Examples
+///
+/// ```
+/// use axum::Router;
+/// use leasehold::Locks;
+/// use leasehold::console::Console;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// let locks = Locks::in_memory();
+/// let console = Console::new(&locks).allow_force(true);
+/// let app: Router = Router::new().nest("/locks", console.router());
+/// # }
+/// ```
 #[derive(Debug)]
+#[must_use = "it does nothing without its `router`"]
 pub struct Console {
     locks: Locks,
     allow_force: bool,
 }
 
 impl Console {
-    /// A read-only console.
-    #[must_use]
+    /// A console that only shows the locks that this client sees: those of its server and of its
+    /// prefix.
     pub fn new(locks: &Locks) -> Self {
         Self { locks: locks.clone(), allow_force: false }
     }
 
-    /// Lets people take a lock from its holders. Default: no.
-    #[must_use]
+    /// Lets people take a lock from its holders, as [`Locks::force_release`] does. Default: no,
+    /// and the route for it does not exist.
+    ///
+    /// A form asks for the lock's name and for a reason, which goes to the log. A form that comes
+    /// from another site is refused: it must have this router's random token, and the browser must
+    /// say that it comes from the same origin (`Sec-Fetch-Site`, or an `Origin` that equals the
+    /// `Host`). If several processes serve one address, a form must go back to the process that
+    /// made it.
+    ///
+    /// This does not replace authentication. On loopback without a login, check the `Host` header
+    /// too: a page of an attacker can reach the console under a name of its own that leads to
+    /// 127.0.0.1.
     pub fn allow_force(mut self, allow: bool) -> Self {
         self.allow_force = allow;
         self
     }
 
-    /// The routes.
+    /// The routes, for `nest`, `nest_service` or `merge`. Clones of the router share their
+    /// pollers.
+    ///
+    /// The router must run in a Tokio runtime with timers.
     pub fn router(self) -> Router {
         let force = self.allow_force.then(Force::new);
         routes::router(App { locks: self.locks, live: Live::new(), force })

@@ -1,6 +1,7 @@
 // The pages of docs/guide, for rustdoc alone; `tests/harness` runs their examples. Links on
 // a page lead to files. `links.md` in front of it leads the same names to the modules here,
-// since of two definitions of a link the first counts.
+// since of two definitions of a link the first counts. It leads pictures, which are no part of
+// the crate, nowhere: their texts are shown.
 #![doc = include_str!("guide/links.md")]
 #![doc = include_str!("../docs/guide/README.md")]
 
@@ -23,6 +24,7 @@ pages! {
     command_line: "../docs/guide/command-line.md",
     operating: "../docs/guide/operating.md",
     monitoring: "../docs/guide/monitoring.md",
+    console: "../docs/guide/console.md",
     troubleshooting: "../docs/guide/troubleshooting.md",
     doctor: "../docs/guide/doctor.md",
     testing: "../docs/guide/testing.md",

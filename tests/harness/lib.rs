@@ -45,6 +45,7 @@ mod pages {
         command_line: "../../docs/guide/command-line.md",
         operating: "../../docs/guide/operating.md",
         monitoring: "../../docs/guide/monitoring.md",
+        console: "../../docs/guide/console.md",
         troubleshooting: "../../docs/guide/troubleshooting.md",
         doctor: "../../docs/guide/doctor.md",
         testing: "../../docs/guide/testing.md",

@@ -126,6 +126,25 @@ fn tower_and_the_attribute_are_users() {
     }
 }
 
+/// So does the console. Of the store it names public types, which every user has.
+#[test]
+fn the_console_is_a_user() {
+    let public =
+        "ClientInfo Fact Finding Forced Holder LastSuccess LockInfo LockKind Severity Waiter";
+    let public: Vec<_> = public.split(' ').collect();
+    never("console", &["crate::keeper", "crate::engine", "crate::state", "crate::client::"]);
+    never("console", &["crate::local_queue", "crate::hints", "store::{self", "store::*"]);
+    let all = files(&source());
+    for (path, text) in all.iter().filter(|(path, _)| path.starts_with("console")) {
+        for named in text.split("crate::store::").skip(1) {
+            let named = named.split(';').next().unwrap_or_default();
+            let mut names =
+                named.split(|at: char| !at.is_alphanumeric()).filter(|it| !it.is_empty());
+            assert!(names.all(|name| public.contains(&name)), "{path} uses crate::store::{named}");
+        }
+    }
+}
+
 /// Redis types appear in one folder alone, except for a user's own pool.
 #[test]
 fn redis_stays_in_its_folder() {

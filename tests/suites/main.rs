@@ -7,6 +7,7 @@ mod cluster;
 #[cfg(all(feature = "servers", unix))]
 mod command_line;
 mod conformance;
+mod console;
 mod deployments;
 mod docs;
 mod doctor;

@@ -11,7 +11,7 @@ use http::{StatusCode, header};
 use super::assets::VERSION;
 use super::force::Force;
 use super::live::Live;
-use super::query::{Query, up};
+use super::query::{Query, Way};
 use super::text::shown;
 use crate::api::locks::Locks;
 use crate::core::error::LockError;
@@ -31,18 +31,11 @@ pub(super) struct Asked {
     pub(super) app: Arc<App>,
     pub(super) query: Query,
     pub(super) frame: Frame,
-    /// The query as the client sent it, with its question mark.
-    pub(super) query_text: String,
     /// The host that was asked, if the request's address says it.
     pub(super) authority: Option<String>,
 }
 
 impl Asked {
-    /// True for the root of the console, with a slash at its end or without.
-    pub(super) fn is_root(&self) -> bool {
-        self.frame.page.is_empty()
-    }
-
     pub(super) fn not_found(&self) -> Response {
         self.frame.problem(StatusCode::NOT_FOUND, "Not found", "There is no such page.", "")
     }
@@ -55,11 +48,10 @@ impl FromRequestParts<Arc<App>> for Asked {
         let uri = parts.extensions.get::<OriginalUri>().map_or(&parts.uri, |original| &original.0);
         let inside = parts.uri.path();
         let page = inside.trim_start_matches('/').to_owned();
-        let frame = Frame { up: up(uri.path(), inside), page };
-        let query_text = uri.query().map(|query| format!("?{query}")).unwrap_or_default();
+        let frame = Frame { way: Way::from(uri.path(), inside), page };
         let authority = uri.authority().map(ToString::to_string);
         match Query::parse(uri.query().unwrap_or_default()) {
-            Ok(query) => Ok(Self { app: Arc::clone(app), query, frame, query_text, authority }),
+            Ok(query) => Ok(Self { app: Arc::clone(app), query, frame, authority }),
             Err(problem) => Err(frame.problem(StatusCode::BAD_REQUEST, "Bad request", problem, "")),
         }
     }
@@ -68,8 +60,7 @@ impl FromRequestParts<Arc<App>> for Asked {
 /// The frame around a page.
 #[derive(Clone, Debug)]
 pub(super) struct Frame {
-    /// The way to the console's root.
-    pub(super) up: String,
+    pub(super) way: Way,
     page: String,
 }
 
@@ -88,9 +79,14 @@ impl Frame {
         format!("{VERSION:016x}")
     }
 
-    #[expect(clippy::unused_self, reason = "templates call methods")]
-    pub(super) fn pages(&self) -> [(&'static str, &'static str); 3] {
-        [("", "Locks"), ("clients", "Clients"), ("doctor", "Doctor")]
+    /// Each page of the navigation with its link and its title.
+    pub(super) fn pages(&self) -> [(&'static str, String, &'static str); 3] {
+        let Way { home, up } = &self.way;
+        [
+            ("", home.clone(), "Locks"),
+            ("clients", format!("{up}clients"), "Clients"),
+            ("doctor", format!("{up}doctor"), "Doctor"),
+        ]
     }
 
     pub(super) fn is_at(&self, page: &str) -> bool {

@@ -13,7 +13,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::frame::{App, Asked, Frame, advice, html, render, status, store_down};
 use super::live::{Look, Topic};
-use super::query::link;
+use super::query::{Way, link};
 use super::search::{Found, KINDS, Search};
 use super::text::{kind, shown, span};
 use crate::api::locks::Locks;
@@ -45,9 +45,9 @@ struct Top;
 
 #[derive(Template)]
 #[template(path = "row.html")]
-struct Row {
-    up: &'static str,
-    key: String,
+struct Row<'a> {
+    up: &'a str,
+    key: &'a str,
     link: String,
     name: String,
     kind: &'static str,
@@ -60,7 +60,6 @@ struct Row {
 #[derive(Template)]
 #[template(path = "rows_end.html")]
 struct End<'a> {
-    up: &'static str,
     error: String,
     advice: &'a str,
     count: usize,
@@ -72,15 +71,15 @@ struct End<'a> {
 }
 
 pub(super) async fn page(asked: Asked) -> Response {
-    // Links are relative to the root with its slash.
-    if asked.frame.up != "./" {
-        return redirect(&format!("{}{}", asked.frame.up, asked.query_text));
-    }
     let search = match Search::of(&asked) {
         Ok(search) => search,
         Err(text) => return asked.frame.problem(StatusCode::BAD_REQUEST, "Bad request", &text, ""),
     };
     let is_name = LockKey::new(&search.text).is_ok();
+    // The events' own address does not say how the page of a viewer begins.
+    let at_root = (asked.frame.way.up != "./").then(|| ("root", "1".into()));
+    let is_live = search.page == 1;
+    let events = if is_live { search.query_of("list-events", at_root) } else { String::new() };
     let page = render(&Page {
         frame: &asked.frame,
         text: &search.text,
@@ -91,11 +90,12 @@ pub(super) async fn page(asked: Asked) -> Response {
         } else {
             String::new()
         },
-        events: if search.page == 1 { search.query_of("list-events") } else { String::new() },
+        events,
     });
     // The mark comes from the template alone: text of others has no `<`.
     let (before, after) = page.split_once("<!--live-->").unwrap_or_default();
 
+    let way = asked.frame.way.clone();
     let mut found = search.begin(&asked.app.locks);
     let (mut rows, mut ended) = (Vec::new(), None);
     let mut wait = Instant::now() + FIRST;
@@ -104,14 +104,14 @@ pub(super) async fn page(asked: Asked) -> Response {
         match next {
             Some(Ok(info)) => {
                 wait = wait.min(Instant::now() + TOGETHER);
-                rows.push(info);
+                rows.push(row(&way.up, info));
             }
             Some(Err(error)) if rows.is_empty() => {
                 let part = store_down(&error);
                 return html(status(&error), format!("{before}{part}{after}"));
             }
             next => {
-                ended = Some(end(&search, &found, next.and_then(Result::err)));
+                ended = Some(end(&way.home, &search, &found, next.and_then(Result::err)));
                 break;
             }
         }
@@ -120,50 +120,45 @@ pub(super) async fn page(asked: Asked) -> Response {
     let after = after.to_owned();
     let rest = match ended {
         Some(end) => stream::iter([end]).left_stream(),
-        None => rest(search, found).right_stream(),
+        None => rest(way, search, found).right_stream(),
     };
     let all = stream::iter([begin]).chain(rest).chain(stream::iter([after]));
     let body = Body::from_stream(all.map(|text| Ok::<_, Infallible>(Bytes::from(text))));
     ([(header::CONTENT_TYPE, "text/html; charset=utf-8")], body).into_response()
 }
 
-/// A relative redirect.
-fn redirect(to: &str) -> Response {
-    (StatusCode::TEMPORARY_REDIRECT, [(header::LOCATION, to)]).into_response()
-}
-
 /// The rows that are found later, and the end of the table.
-fn rest(search: Search, found: Found) -> impl futures_util::Stream<Item = String> + Send {
-    stream::unfold(Some((search, found)), |state| async move {
-        let (search, mut found) = state?;
+fn rest(way: Way, search: Search, found: Found) -> impl futures_util::Stream<Item = String> + Send {
+    stream::unfold(Some((way, search, found)), |state| async move {
+        let (way, search, mut found) = state?;
         match found.next().await {
-            Some(Ok(info)) => Some((row(&info), Some((search, found)))),
-            next => Some((end(&search, &found, next.and_then(Result::err)), None)),
+            Some(Ok(info)) => Some((row(&way.up, info).1, Some((way, search, found)))),
+            next => Some((end(&way.home, &search, &found, next.and_then(Result::err)), None)),
         }
     })
 }
 
-fn end(search: &Search, found: &Found, error: Option<LockError>) -> String {
-    let next = if found.has_more { search.link(search.page + 1) } else { String::new() };
+fn end(home: &str, search: &Search, found: &Found, error: Option<LockError>) -> String {
+    let next = if found.has_more { search.link(home, search.page + 1) } else { String::new() };
     render(&End {
-        up: "./",
         advice: error.as_ref().map(advice).unwrap_or_default(),
         error: error.map(|error| shown(&error.to_string())).unwrap_or_default(),
         count: found.count(),
         page: search.page,
         is_filtered: search.is_filtered(),
         is_cut: found.has_more,
-        previous: search.link(search.page - 1),
+        previous: search.link(home, search.page - 1),
         next,
     })
 }
 
-fn sorted(mut rows: Vec<LockInfo>) -> String {
-    rows.sort_by(|a, b| a.name.cmp(&b.name));
-    rows.iter().map(row).collect()
+fn sorted(mut rows: Vec<(String, String)>) -> String {
+    rows.sort();
+    rows.into_iter().map(|(_, row)| row).collect()
 }
 
-fn row(info: &LockInfo) -> String {
+/// A lock's name and its row. What else is known of it would need far more memory.
+fn row(up: &str, info: LockInfo) -> (String, String) {
     let first = info.holders.first();
     let client = first.and_then(|holder| holder.client.as_ref());
     let by = client.map(|client| match &*client.host {
@@ -171,9 +166,9 @@ fn row(info: &LockInfo) -> String {
         host => format!("{} on {}", shown(&client.service), shown(host)),
     });
     let longest = info.holders.iter().filter_map(|holder| holder.held_for).max();
-    render(&Row {
-        up: "./",
-        key: info.name.clone(),
+    let row = render(&Row {
+        up,
+        key: &info.name,
         link: link("lock", [("name", (&*info.name).into())]),
         name: shown(&info.name),
         kind: kind(info.kind),
@@ -184,7 +179,8 @@ fn row(info: &LockInfo) -> String {
         by: by.unwrap_or_default(),
         since: longest.map_or_else(|| "–".to_owned(), span),
         waiting: info.waiting,
-    })
+    });
+    (info.name, row)
 }
 
 pub(super) async fn events(asked: Asked) -> Response {
@@ -193,13 +189,16 @@ pub(super) async fn events(asked: Asked) -> Response {
         Ok(search) => Search { page: 1, ..search },
         Err(text) => return asked.frame.problem(StatusCode::BAD_REQUEST, "Bad request", &text, ""),
     };
-    let topic = Topic::List(search.text.clone(), search.kind);
-    live.stream(locks, topic, || Looks { locks: locks.clone(), search })
+    let way = &asked.frame.way;
+    let way = if asked.query.get("root").is_empty() { way.clone() } else { way.of_root() };
+    let topic = Topic::List(search.text.clone(), search.kind, way.clone());
+    live.stream(locks, topic, || Looks { locks: locks.clone(), search, way })
 }
 
 struct Looks {
     locks: Locks,
     search: Search,
+    way: Way,
 }
 
 impl Look for Looks {
@@ -209,11 +208,11 @@ impl Look for Looks {
         let (mut found, mut rows) = (self.search.begin(&self.locks), Vec::new());
         while let Some(next) = found.next().await {
             match next {
-                Ok(info) => rows.push(info),
+                Ok(info) => rows.push(row(&self.way.up, info)),
                 Err(error) => return store_down(&error),
             }
         }
-        let end = end(&self.search, &found, None);
+        let end = end(&self.way.home, &self.search, &found, None);
         format!("{}{}{end}", render(&Top), sorted(rows))
     }
 }

@@ -18,6 +18,7 @@ use http::{StatusCode, header};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
+use super::query::Way;
 use crate::api::locks::Locks;
 
 /// How many streams there are at a time.
@@ -38,8 +39,8 @@ const LONGEST_REST: Duration = Duration::from_secs(60);
 pub(super) enum Topic {
     /// A lock, by its name.
     Lock(String),
-    /// A list, by its search and its kind.
-    List(String, &'static str),
+    /// A list, by its search and its kind, with links for viewers at the same place.
+    List(String, &'static str, Way),
 }
 
 /// A look at a topic, again and again.

@@ -48,21 +48,51 @@ pub(super) fn link<'a>(
     }
 }
 
-/// The way from a page to the console's root, as a relative link. It stays right if a proxy in
-/// front of the app adds or removes a part of the path.
-pub(super) fn up(original: &str, inside: &str) -> String {
-    let inside = inside.trim_start_matches('/');
-    if !inside.is_empty() {
-        return match inside.matches('/').count() {
-            0 => "./".to_owned(),
-            depth => "../".repeat(depth),
-        };
+/// Relative links from a page to the console. They stay right if a proxy in front of the app adds
+/// something before the console's path.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Way {
+    /// To the root itself. It has no slash at its end, because axum does not route one to a nested
+    /// router.
+    pub(super) home: String,
+    /// To the root as a folder: what pages and files are below.
+    pub(super) up: String,
+}
+
+impl Way {
+    /// From the page with this path, of which the console sees the inside.
+    pub(super) fn from(original: &str, inside: &str) -> Self {
+        let page = inside.trim_start_matches('/');
+        if page.is_empty() {
+            return match last(original) {
+                "" => Self { home: "./".to_owned(), up: "./".to_owned() },
+                root => Self::to(root),
+            };
+        }
+        let base = original.strip_suffix(page).unwrap_or_default().trim_end_matches('/');
+        let depth = page.matches('/').count();
+        let up = if depth == 0 { "./".to_owned() } else { "../".repeat(depth) };
+        match last(base) {
+            "" => Self { home: up.clone(), up },
+            root => Self { home: format!("{}{root}", "../".repeat(depth + 1)), up },
+        }
     }
-    // The root, with a slash at its end or without.
-    match original.rsplit('/').next().unwrap_or_default() {
-        "" => "./".to_owned(),
-        last => format!("./{last}/"),
+
+    /// From the root without a slash, as seen from a page below it.
+    pub(super) fn of_root(&self) -> Self {
+        match last(&self.home) {
+            "" => self.clone(),
+            root => Self::to(root),
+        }
     }
+
+    fn to(root: &str) -> Self {
+        Self { home: format!("./{root}"), up: format!("./{root}/") }
+    }
+}
+
+fn last(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -72,17 +102,23 @@ mod tests {
     #[test]
     fn a_page_knows_the_way_up() {
         let cases = [
-            ("/locks", "/", "./locks/"),
-            ("/locks/", "/", "./"),
-            ("/", "/", "./"),
-            ("/locks/lock", "/lock", "./"),
-            ("/a:b", "/", "./a:b/"),
-            ("/locks/lock/", "/lock/", "../"),
-            ("/locks/no/such/page", "/no/such/page", "../../"),
+            ("/locks", "/", "./locks", "./locks/"),
+            ("/locks/", "/", "./", "./"),
+            ("/", "/", "./", "./"),
+            ("/lock", "/lock", "./", "./"),
+            ("/no/page", "/no/page", "../", "../"),
+            ("/locks/lock", "/lock", "../locks", "./"),
+            ("/a/b/lock", "/lock", "../b", "./"),
+            ("/a:b", "/", "./a:b", "./a:b/"),
+            ("/locks/lock/", "/lock/", "../../locks", "../"),
+            ("/locks/no/such/page", "/no/such/page", "../../../locks", "../../"),
         ];
-        for (original, inside, wanted) in cases {
-            assert_eq!(up(original, inside), wanted, "{original}");
+        for (original, inside, home, up) in cases {
+            let way = Way::from(original, inside);
+            assert_eq!((&*way.home, &*way.up), (home, up), "{original}");
         }
+        let below = Way::from("/locks/list-events", "/list-events");
+        assert_eq!(below.of_root(), Way::from("/locks", "/"));
     }
 
     #[test]

@@ -6,7 +6,7 @@ use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::middleware::map_response;
 use axum::response::Response;
-use axum::routing::get;
+use axum::routing::{any, get};
 use http::{HeaderName, HeaderValue, StatusCode, header};
 
 use super::frame::{App, Asked};
@@ -45,16 +45,16 @@ pub(super) fn router(app: App) -> Router {
         let form = get(force::page).post(force::take);
         routes = routes.route("/force", form.layer(DefaultBodyLimit::max(LONGEST_FORM)));
     }
+    // A router with a fallback can't be nested below a path with parameters.
     routes
-        .fallback(elsewhere)
+        .route("/{*page}", any(elsewhere))
         .method_not_allowed_fallback(wrong_method)
         .layer(map_response(headers))
         .with_state(Arc::new(app))
 }
 
-/// A nested router does not know its own root with a slash at the end.
 async fn elsewhere(asked: Asked) -> Response {
-    if asked.is_root() { list::page(asked).await } else { asked.not_found() }
+    asked.not_found()
 }
 
 async fn wrong_method(asked: Asked) -> Response {

@@ -1,5 +1,6 @@
 //! A search for locks: what was asked for, and what is found.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 
 use super::frame::Asked;
@@ -70,23 +71,19 @@ impl Search {
     }
 
     /// The link to a page of the same search; empty if there is no such page.
-    pub(super) fn link(&self, page: usize) -> String {
+    pub(super) fn link(&self, home: &str, page: usize) -> String {
         match page {
             0 => String::new(),
-            1 if !self.is_filtered() => "./".to_owned(),
+            1 => self.query_of(home, None),
             2.. if page > PAGES => String::new(),
-            1 => self.query_of(""),
-            _ => {
-                let page = page.to_string();
-                let pairs = [("q", (&*self.text).into()), ("kind", self.kind.into())];
-                link("", pairs.into_iter().chain([("page", page.into())]))
-            }
+            _ => self.query_of(home, Some(("page", page.to_string().into()))),
         }
     }
 
-    /// A link that has the search without the page.
-    pub(super) fn query_of(&self, page: &str) -> String {
-        link(page, [("q", (&*self.text).into()), ("kind", self.kind.into())])
+    /// A link that has the search and perhaps something else.
+    pub(super) fn query_of(&self, page: &str, other: Option<(&str, Cow<'_, str>)>) -> String {
+        let pairs = [("q", (&*self.text).into()), ("kind", self.kind.into())];
+        link(page, pairs.into_iter().chain(other))
     }
 
     /// Begins to search.

@@ -1,0 +1,193 @@
+//! Taking a lock: who may, and which forms are refused.
+
+use axum::Router;
+use axum::body::Body;
+use http::{Request, StatusCode};
+use leasehold::{Fault, Locks, LossReason};
+use leasehold_tests::logs::LogRecorder;
+use tracing::Level;
+
+use super::{Answer, app, app_with_force, get, lock_page, parameter, send};
+
+/// A form as a browser sends it from the console's own page.
+struct Form {
+    headers: Vec<(&'static str, &'static str)>,
+    fields: Vec<(&'static str, String)>,
+}
+
+impl Form {
+    async fn of(app: &Router, name: &str) -> Self {
+        let page = get(app, &lock_page(name).replace("/lock?", "/force?")).await.text;
+        let token = page.split("name=\"token\" value=\"").nth(1).map_or("", |it| &it[..36]);
+        let fields = vec![
+            ("name", name.to_owned()),
+            ("token", token.to_owned()),
+            ("confirm", name.to_owned()),
+            ("reason", "stuck since noon".to_owned()),
+        ];
+        let headers = vec![
+            ("host", "app.example"),
+            ("sec-fetch-site", "same-origin"),
+            ("content-type", "application/x-www-form-urlencoded"),
+        ];
+        Self { headers, fields }
+    }
+
+    fn header(mut self, name: &'static str, value: &'static str) -> Self {
+        self.headers.retain(|(it, _)| *it != name);
+        self.headers.extend((!value.is_empty()).then_some((name, value)));
+        self
+    }
+
+    fn field(mut self, name: &'static str, value: &str) -> Self {
+        self.fields.retain(|(it, _)| *it != name);
+        self.fields.push((name, value.to_owned()));
+        self
+    }
+
+    async fn send(&self, app: &Router) -> Answer {
+        let fields = self.fields.iter().map(|(name, value)| parameter(name, value));
+        let body = fields.collect::<Vec<_>>().join("&");
+        let mut request = Request::post("/locks/force");
+        for (name, value) in &self.headers {
+            request = request.header(*name, *value);
+        }
+        send(app, request.body(Body::from(body)).unwrap()).await
+    }
+}
+
+#[tokio::test]
+async fn a_console_that_only_shows_has_no_way_to_take_a_lock() {
+    let locks = Locks::in_memory();
+    let lease = locks.mutex("a").lock().await.unwrap();
+    let app = app(&locks);
+    assert_eq!(get(&app, "/locks/force?name=a").await.status, StatusCode::NOT_FOUND);
+    let form = Form::of(&app, "a").await;
+    let answer = form.send(&app).await;
+    assert_eq!(answer.status, StatusCode::NOT_FOUND);
+    assert!(!get(&app, "/locks/lock?name=a").await.text.contains("/force"));
+    assert!(lease.fence().is_ok());
+}
+
+#[tokio::test]
+async fn a_lock_is_taken() {
+    let (log, _guard) = LogRecorder::start(Level::INFO);
+    let locks = Locks::in_memory();
+    let lease = locks.mutex("order:42").owner("worker-7").lock().await.unwrap();
+    let old = lease.fence().unwrap();
+    let app = app_with_force(&locks);
+    let page = get(&app, "/locks/lock?name=order:42").await.text;
+    assert!(page.contains("./force?name=order%3A42"), "{page}");
+    assert!(get(&app, "/locks/force?name=order:42").await.text.contains("worker-7"));
+
+    let form = Form::of(&app, "order:42").await.field("reason", "stuck\u{1b}[31m\nsince");
+    let answer = form.send(&app).await;
+    assert_eq!(answer.status, StatusCode::SEE_OTHER, "{}", answer.text);
+    assert_eq!(lease.lost().await, LossReason::Forced);
+    let next = answer.header("location").replacen("./", "/locks/", 1);
+    let text = get(&app, &next).await.text;
+    let fence = text.split("tabindex=\"0\">").nth(1).unwrap().split('<').next().unwrap();
+    assert!(fence.parse::<u64>().unwrap() > old.get(), "{fence}");
+    assert!(text.contains("1 holder lost it"), "{text}");
+
+    let log = log.take();
+    assert!(log.contains("a person took a lock by force in the console"), "{log}");
+    assert!(log.contains(r#"reason="stuck\u{1b}[31m\nsince""#), "{log}");
+    assert!(!log.contains("order:42"), "names are for `debug`: {log}");
+
+    // Nobody can make a link that claims such a thing, for this lock or for another.
+    for link in ["/locks/lock?name=order:42&forced=7", &next.replace("order%3A42", "other")] {
+        assert!(!get(&app, link).await.text.contains("The lock was taken"), "{link}");
+    }
+    // The same form again: nobody holds it.
+    let again = form.send(&app).await;
+    assert_eq!(again.status, StatusCode::CONFLICT);
+    assert!(again.text.contains("Nobody held the lock any more"), "{}", again.text);
+}
+
+#[tokio::test]
+async fn forged_forms_are_refused() {
+    let locks = Locks::in_memory();
+    let lease = locks.mutex("a").lock().await.unwrap();
+    let _other = locks.mutex("b").lock().await.unwrap();
+    let app = app_with_force(&locks);
+    let own = async || Form::of(&app, "a").await;
+    let elsewhere = Form::of(&app_with_force(&locks), "a").await;
+    let other_process = elsewhere.fields.iter().find(|it| it.0 == "token").unwrap().1.clone();
+    let long = "x".repeat(10_000);
+    let no_site = async || own().await.header("sec-fetch-site", "");
+    let cases = [
+        ("another site", own().await.header("sec-fetch-site", "cross-site"), 403),
+        ("a site beside it", own().await.header("sec-fetch-site", "same-site"), 403),
+        ("no page", own().await.header("sec-fetch-site", "none"), 403),
+        ("odd", own().await.header("sec-fetch-site", "SAME-ORIGIN, same-origin"), 403),
+        ("no browser", no_site().await, 403),
+        ("another origin", no_site().await.header("origin", "http://evil.example"), 403),
+        ("another port", no_site().await.header("origin", "http://app.example:81"), 403),
+        ("no origin", no_site().await.header("origin", "null"), 403),
+        ("a prefix", no_site().await.header("origin", "http://app.example.evil.example"), 403),
+        (
+            "an origin that is right, from another site",
+            own()
+                .await
+                .header("sec-fetch-site", "cross-site")
+                .header("origin", "http://app.example"),
+            403,
+        ),
+        ("no token", own().await.field("token", ""), 403),
+        ("a wrong token", own().await.field("token", &"0".repeat(36)), 403),
+        ("the token of another process", own().await.field("token", &other_process), 403),
+        ("no form", own().await.header("content-type", "text/plain"), 415),
+        ("no type", own().await.header("content-type", ""), 415),
+        ("JSON", own().await.header("content-type", "application/json"), 415),
+        ("too long", own().await.field("reason", &long), 413),
+        ("another name", own().await.field("confirm", "b"), 422),
+        ("no name typed", own().await.field("confirm", ""), 422),
+        ("no reason", own().await.field("reason", " \t "), 422),
+        ("a long reason", own().await.field("reason", &"x".repeat(201)), 422),
+        ("no name", own().await.field("name", "").field("confirm", ""), 400),
+    ];
+    for (what, form, status) in cases {
+        let answer = form.send(&app).await;
+        assert_eq!(answer.status.as_u16(), status, "{what}: {}", answer.text);
+        assert!(answer.text.contains("<h1>"), "{what}: a page");
+        assert!(lease.fence().is_ok(), "{what}");
+        assert_eq!(locks.inspect("a").await.unwrap().held, 1, "{what}");
+    }
+    // Over HTTP to another host, browsers send the origin alone.
+    let plain = no_site().await.header("origin", "http://APP.example");
+    assert_eq!(plain.send(&app).await.status, StatusCode::SEE_OTHER);
+    assert_eq!(lease.lost().await, LossReason::Forced);
+}
+
+/// What was typed is still there when the form is refused. A name that can't be typed is typed as
+/// it is shown.
+#[tokio::test]
+async fn a_name_is_confirmed_as_it_is_shown() {
+    let locks = Locks::in_memory();
+    let name = "pay\u{202e}yap\u{200b}";
+    let lease = locks.mutex(name).lock().await.unwrap();
+    let app = app_with_force(&locks);
+    let form = Form::of(&app, name).await.field("confirm", "payyap").field("reason", "<because>");
+    let answer = form.send(&app).await;
+    assert_eq!(answer.status, StatusCode::UNPROCESSABLE_ENTITY);
+    assert!(answer.text.contains("value=\"payyap\""), "{}", answer.text);
+    assert!(answer.text.contains("value=\"&#60;because&#62;\""), "{}", answer.text);
+    let form = form.field("confirm", r" pay\u{202e}yap\u{200b} ");
+    assert_eq!(form.send(&app).await.status, StatusCode::SEE_OTHER);
+    assert_eq!(lease.lost().await, LossReason::Forced);
+}
+
+#[tokio::test]
+async fn a_store_that_fails_is_said() {
+    let (locks, faults) = Locks::in_memory_with_faults();
+    let lease = locks.mutex("a").lock().await.unwrap();
+    let app = app_with_force(&locks);
+    let form = Form::of(&app, "a").await;
+    faults.always(Fault::Refuse);
+    assert_eq!(form.send(&app).await.status, StatusCode::SERVICE_UNAVAILABLE);
+    let page = get(&app, "/locks/force?name=a").await;
+    assert_eq!(page.status, StatusCode::SERVICE_UNAVAILABLE);
+    faults.heal();
+    assert!(lease.fence().is_ok());
+}

@@ -1,0 +1,111 @@
+//! The console over real connections, with its locks on a real server.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use axum::Router;
+use futures_util::future::join_all;
+use http::StatusCode;
+use leasehold::Locks;
+use leasehold_tests::server::Server;
+use tokio::net::TcpListener;
+use tokio::sync::oneshot;
+use tokio::time::{sleep, timeout};
+
+use super::{app, get, hostile};
+
+const LONG: Duration = Duration::from_secs(60);
+
+/// Serves an app until told to shut down.
+async fn serve(app: Router) -> (SocketAddr, oneshot::Sender<()>, tokio::task::JoinHandle<()>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let (stop, stopped) = oneshot::channel::<()>();
+    let serve = axum::serve(listener, app).with_graceful_shutdown(async {
+        let _ = stopped.await;
+    });
+    (address, stop, tokio::spawn(async move { serve.await.unwrap() }))
+}
+
+/// Opens a stream, and reads this many events of it.
+async fn look(address: SocketAddr, events: usize) -> reqwest::Response {
+    let url = format!("http://{address}/locks/lock-events?name=a");
+    let mut response = reqwest::get(url).await.unwrap();
+    assert_eq!(response.status(), StatusCode::OK);
+    let mut seen = 0;
+    while seen < events {
+        let chunk = response.chunk().await.unwrap().expect("it goes on");
+        seen += String::from_utf8_lossy(&chunk).matches("event: html").count();
+    }
+    response
+}
+
+#[tokio::test]
+async fn names_on_a_server_are_text() {
+    let server = Server::start();
+    let locks = Locks::builder().service("<b>\u{202e}").connect(&server.url()).await.unwrap();
+    hostile::all_pages_are_harmless(&locks).await;
+}
+
+#[tokio::test]
+async fn fifty_viewers_cost_as_much_as_one() {
+    let server = Server::start();
+    let locks = Locks::connect(&server.url()).await.unwrap();
+    let _lease = locks.mutex("a").ttl(LONG).lock().await.unwrap();
+    let (address, _stop, _task) = serve(app(&locks)).await;
+    let mut costs = Vec::new();
+    for viewers in [1, 50] {
+        server.forget_stats().await;
+        let all = join_all((0..viewers).map(|_| look(address, 4))).await;
+        costs.push(server.script_calls().await);
+        drop(all);
+        // When the last of them has gone, nothing is asked.
+        let quiet = async {
+            loop {
+                server.forget_stats().await;
+                sleep(Duration::from_millis(1_200)).await;
+                if server.script_calls().await == 0 {
+                    return;
+                }
+            }
+        };
+        timeout(LONG, quiet).await.expect("the poller ends");
+    }
+    assert!(costs[0] >= 4 && costs[1] <= 2 * costs[0] + 4, "{costs:?}");
+}
+
+/// A viewer does not keep the app from shutting down.
+#[tokio::test]
+async fn an_app_shuts_down_under_a_viewers_eyes() {
+    let server = Server::start();
+    let locks = Locks::connect(&server.url()).await.unwrap();
+    let (address, stop, task) = serve(app(&locks)).await;
+    let mut viewer = look(address, 1).await;
+    stop.send(()).unwrap();
+    assert_eq!(locks.shutdown().await.left, 0);
+    while viewer.chunk().await.unwrap().is_some() {}
+    timeout(LONG, task).await.expect("it ends").unwrap();
+}
+
+#[tokio::test]
+async fn a_dead_server_is_said() {
+    let server = Server::start();
+    let locks = Locks::connect(&server.url()).await.unwrap();
+    let app = app(&locks);
+    assert_eq!(get(&app, "/locks/lock?name=a").await.status, StatusCode::OK);
+    server.kill().await;
+    for page in ["/locks", "/locks/lock?name=a", "/locks/clients"] {
+        let answer = get(&app, page).await;
+        assert_eq!(answer.status, StatusCode::SERVICE_UNAVAILABLE, "{page}");
+        assert!(answer.text.contains("Check that the server runs"), "{page}");
+    }
+    let port = server.port();
+    drop(server);
+    let _server = Server::start_on(port);
+    let back = async {
+        while get(&app, "/locks").await.status != StatusCode::OK {
+            sleep(Duration::from_millis(20)).await;
+        }
+    };
+    timeout(LONG, back).await.expect("it comes back");
+}
