@@ -71,8 +71,12 @@ fn lock_page(name: &str) -> String {
 /// A client in memory whose service and host have these names.
 async fn client_as(service: &str, host: &str) -> Locks {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
+    client_on(&store, service, host).await
+}
+
+async fn client_on(store: &Arc<dyn Store>, service: &str, host: &str) -> Locks {
     let id = ClientId::random();
     let info = ClientInfo::new(id, service.to_owned(), host.to_owned(), 4_242);
     store.introduce(&info, std::time::Duration::MAX).await.unwrap();
-    Locks::over_as(store, id)
+    Locks::over_as(store.clone(), id)
 }

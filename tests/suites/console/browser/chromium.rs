@@ -3,6 +3,7 @@
 
 use std::collections::VecDeque;
 use std::io::{BufRead, BufReader, Read};
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
@@ -20,7 +21,8 @@ use tokio_tungstenite::{WebSocketStream, client_async};
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Runs the browser in a folder of its own. The shell's input ends with this process, however that
-/// ends. Then the shell ends the browser and removes the folder.
+/// ends. Then the shell ends its whole process group, because Debian starts the browser by another
+/// shell, and removes the folder.
 const SCRIPT: &str = r#"
 trap '' INT
 for name in chromium-headless-shell chromium chromium-browser google-chrome; do
@@ -34,14 +36,12 @@ HOME=$folder "$browser" --headless --no-sandbox --disable-gpu --disable-dev-shm-
     --remote-debugging-port=0 --user-data-dir="$folder/profile" about:blank </dev/null &
 exec 2>/dev/null
 read -r _
-kill $!
-for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
-    kill -0 $! || break
-    sleep 0.1
-done
-kill -9 $!
+trap '' TERM
+kill -TERM 0
 wait
+sleep 1
 cd / && rm -rf "$folder"
+kill -KILL 0
 "#;
 
 /// The process, and the port and the path of its DevTools. It ends with the test's process.
@@ -56,6 +56,7 @@ fn browser() -> &'static Browser {
     BROWSER.get_or_init(|| {
         let mut shell = Command::new("sh")
             .args(["-c", SCRIPT])
+            .process_group(0)
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
             .stderr(Stdio::piped())
