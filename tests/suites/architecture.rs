@@ -136,11 +136,11 @@ fn the_console_is_a_user() {
     never("console", &["crate::local_queue", "crate::hints", "store::{self", "store::*"]);
     let all = files(&source());
     for (path, text) in all.iter().filter(|(path, _)| path.starts_with("console")) {
-        for named in text.split("crate::store::").skip(1) {
-            let named = named.split(';').next().unwrap_or_default();
-            let mut names =
-                named.split(|at: char| !at.is_alphanumeric()).filter(|it| !it.is_empty());
-            assert!(names.all(|name| public.contains(&name)), "{path} uses crate::store::{named}");
+        for used in text.split("crate::store::").skip(1) {
+            let used = used.split(';').next().unwrap_or_default();
+            let names = used.split(|at: char| !at.is_alphanumeric());
+            let mut names = names.filter(|name| !name.is_empty());
+            assert!(names.all(|name| public.contains(&name)), "{path} uses crate::store::{used}");
         }
     }
 }

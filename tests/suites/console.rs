@@ -3,6 +3,8 @@
 
 #[cfg(feature = "servers")]
 mod browser;
+#[cfg(feature = "servers")]
+mod cost;
 mod force;
 mod hostile;
 mod live;

@@ -9,8 +9,8 @@ use tokio::time::Instant;
 use super::text::span;
 use crate::store::LockInfo;
 
-/// The time that the chart shows.
-pub(super) const WINDOW: Duration = Duration::from_secs(120);
+/// The time that the chart shows. The template names it.
+const WINDOW: Duration = Duration::from_secs(120);
 const WIDTH: f64 = 600.0;
 const TOP: f64 = 10.0;
 const BOTTOM: f64 = 130.0;

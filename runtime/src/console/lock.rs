@@ -6,7 +6,7 @@ use askama::Template;
 use axum::response::Response;
 use http::StatusCode;
 
-use super::chart::{Chart, History, WINDOW};
+use super::chart::{Chart, History};
 use super::force::Taken;
 use super::frame::{App, Asked, Frame, advice, html, render, status, store_down};
 use super::holders::Line;
@@ -40,7 +40,6 @@ struct Part {
     success: Option<String>,
     chart: Vec<(&'static str, String)>,
     summary: String,
-    window: String,
     top: String,
     holders: Vec<Line>,
     more_holders: u64,
@@ -93,7 +92,6 @@ fn part(info: &LockInfo, history: &History) -> String {
         success: info.last_success.as_ref().map(success),
         chart: lines,
         summary,
-        window: span(WINDOW),
         top,
         more_holders: more(info.held, holders.len()),
         holders,

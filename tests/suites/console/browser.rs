@@ -63,11 +63,11 @@ impl Drop for Served {
 }
 
 /// Nothing went wrong in the page, and it asked no other host.
-async fn assert_clean(tab: &mut Tab, served: &Served) {
+async fn assert_clean(tab: &mut Tab, console: &Served) {
     let report = tab.report().await;
     assert!(report.errors.is_empty(), "{:#?}", report.errors);
     assert!(!report.requests.is_empty());
-    let own = format!("http://{}/locks", served.address);
+    let own = format!("http://{}/locks", console.address);
     for request in report.requests {
         assert!(request.starts_with(&own) || request.starts_with("data:"), "{request}");
     }
@@ -93,10 +93,10 @@ async fn a_lock_is_found_watched_and_taken_with_the_keyboard() {
     let (here, there) = (locks.mutex("order:42"), Locks::connect(&server.url()).await.unwrap());
     let _other = locks.mutex("invoice:1").lock().await.unwrap();
     let lease = here.owner("worker-1").lock().await.unwrap();
-    let served = Served::start(app_with_force(&locks)).await;
+    let console = Served::start(app_with_force(&locks)).await;
     let mut tab = Tab::open().await;
 
-    tab.go(&served.url("")).await;
+    tab.go(&console.url("")).await;
     tab.sees("invoice:1").await;
     tab.press("Tab").await;
     let first = tab.value("document.activeElement.textContent").await;
@@ -131,7 +131,7 @@ async fn a_lock_is_found_watched_and_taken_with_the_keyboard() {
     tab.write("order:41").await;
     tab.tab_to("it.id === 'reason'").await;
     tab.write("worker-2 is stuck").await;
-    assert_clean(&mut tab, &served).await;
+    assert_clean(&mut tab, &console).await;
     tab.press("Enter").await;
     tab.loaded().await;
     tab.sees("is not the name of this lock").await;
@@ -147,7 +147,7 @@ async fn a_lock_is_found_watched_and_taken_with_the_keyboard() {
     tab.sees("The lock was taken").await;
     assert_eq!(lease.lost().await, LossReason::Forced);
     tab.sees("Nobody holds it").await;
-    assert_clean(&mut tab, &served).await;
+    assert_clean(&mut tab, &console).await;
 }
 
 /// A live list neither moves the focus nor loses it, and each row is where it belongs.
@@ -156,9 +156,9 @@ async fn the_focus_stays_while_the_list_changes() {
     let locks = Locks::in_memory();
     let mutex = |name: &str| locks.mutex(name.to_owned());
     let _leases = [mutex("b").lock().await.unwrap(), mutex("d").lock().await.unwrap()];
-    let served = Served::start(app_with_force(&locks)).await;
+    let console = Served::start(app_with_force(&locks)).await;
     let mut tab = Tab::open().await;
-    tab.go(&served.url("")).await;
+    tab.go(&console.url("")).await;
     tab.sees("Live").await;
     tab.tab_to("it.textContent === 'd'").await;
     tab.value("window.same = document.activeElement").await;
@@ -170,7 +170,7 @@ async fn the_focus_stays_while_the_list_changes() {
     let _e = mutex("e").lock().await.unwrap();
     tab.until(&format!("{names} === 'b,c,d,e'")).await;
     tab.until("document.activeElement === window.same").await;
-    assert_clean(&mut tab, &served).await;
+    assert_clean(&mut tab, &console).await;
 }
 
 #[tokio::test]
@@ -183,14 +183,14 @@ async fn hostile_names_do_nothing() {
         let mutex = mutex.note("<img src=x onerror=alert(3)>\u{202e}");
         leases.push((name, mutex.lock().await.unwrap()));
     }
-    let served = Served::start(app_with_force(&locks)).await;
+    let console = Served::start(app_with_force(&locks)).await;
     let mut tab = Tab::open().await;
     tab.view(390, 844, true).await;
     let scripts =
         "document.scripts.length === 1 && !document.querySelector('img, main svg:not([role])')";
     let fits = "document.documentElement.scrollWidth <= 390";
     for page in ["", "/clients", "/doctor"] {
-        tab.go(&served.url(page)).await;
+        tab.go(&console.url(page)).await;
         if page.is_empty() {
             tab.sees("Live").await;
         }
@@ -198,7 +198,7 @@ async fn hostile_names_do_nothing() {
         tab.until(fits).await;
     }
     for (name, _) in &leases {
-        tab.go(&served.url("")).await;
+        tab.go(&console.url("")).await;
         // The link of its row leads to it.
         let open = format!(
             "[...document.querySelectorAll('tr[data-key]')].find(it => it.dataset.key === {}).querySelector('a').click()",
@@ -217,7 +217,7 @@ async fn hostile_names_do_nothing() {
         tab.until(scripts).await;
         tab.until(fits).await;
     }
-    assert_clean(&mut tab, &served).await;
+    assert_clean(&mut tab, &console).await;
 }
 
 /// axe-core finds nothing wrong: contrast, labels, structure, by day and by night, on a desk and on
@@ -228,7 +228,7 @@ async fn everybody_can_read_it() {
     let _lease = locks.mutex("order:42").owner("worker-1").note("a note").ttl(LONG).lock().await;
     let _permit = locks.semaphore("reports", 4).ttl(LONG).acquire().await.unwrap();
     let waiting = waiter(&locks, "order:42", "worker-2").await;
-    let served = Served::start(app_with_force(&locks)).await;
+    let console = Served::start(app_with_force(&locks)).await;
     let mut tab = Tab::open().await;
     let pages = ["", "/lock?name=order:42", "/force?name=order:42", "/clients", "/doctor"];
     let pages = pages.into_iter().chain(["?q=none", "/none", "/lock?name=order:42&down"]);
@@ -236,7 +236,7 @@ async fn everybody_can_read_it() {
         if page.ends_with("down") {
             faults.always(Fault::Refuse);
         }
-        tab.go(&served.url(page)).await;
+        tab.go(&console.url(page)).await;
         if page.ends_with(":42") && page.starts_with("/lock") {
             tab.until("document.querySelectorAll('.chart polyline').length === 2").await;
         }
@@ -260,11 +260,11 @@ async fn it_works_without_javascript() {
     let locks = Locks::in_memory();
     let lease = locks.mutex("order:42").owner("worker-1").ttl(LONG).lock().await.unwrap();
     let _other = locks.mutex("invoice:1").lock().await.unwrap();
-    let served = Served::start(app_with_force(&locks)).await;
+    let console = Served::start(app_with_force(&locks)).await;
     let mut tab = Tab::open().await;
     let off = serde_json::json!({ "value": true });
     tab.call("Emulation.setScriptExecutionDisabled", off).await;
-    tab.go(&served.url("")).await;
+    tab.go(&console.url("")).await;
     tab.sees("Without JavaScript").await;
     tab.tab_to("it.id === 'q'").await;
     tab.write("order").await;
@@ -297,11 +297,11 @@ async fn it_works_without_javascript() {
 async fn the_live_part_comes_back() {
     let (locks, faults) = Locks::in_memory_with_faults();
     let _lease = locks.mutex("a").owner("worker-1").ttl(LONG).lock().await.unwrap();
-    let console = || Router::new().nest("/locks", Console::new(&locks).router());
-    let served = Served::start(console()).await;
+    let app = || Router::new().nest("/locks", Console::new(&locks).router());
+    let mut console = Served::start(app()).await;
     let mut tab = Tab::open().await;
     faults.always(Fault::Refuse);
-    tab.go(&served.url("/lock?name=a")).await;
+    tab.go(&console.url("/lock?name=a")).await;
     tab.sees("The lock store failed").await;
     faults.heal();
     tab.sees("worker-1").await;
@@ -309,12 +309,11 @@ async fn the_live_part_comes_back() {
     tab.until("document.getElementById('status').getAttribute('role') === 'status'").await;
 
     // The runtime ends with all its connections.
-    let mut served = served;
-    let address = served.address.to_string();
-    served.stop();
+    let address = console.address.to_string();
+    console.stop();
     tab.sees("Not live").await;
     tab.sees("worker-1").await;
-    let _served = Served::at(&address, console()).await;
+    let _served = Served::at(&address, app()).await;
     tab.sees("Live: ").await;
 }
 
@@ -339,10 +338,10 @@ async fn pictures_of_the_guide() {
     let lease = minute("order:42").owner("worker-1").note("capture payment").lock().await.unwrap();
     let waiting = waiter(&second, "order:42", "worker-2").await;
     let last = waiter(&third, "order:42", "worker-3").await;
-    let served = Served::start(app_with_force(&locks)).await;
+    let console = Served::start(app_with_force(&locks)).await;
     let mut tab = Tab::open().await;
     tab.view(1_000, 720, false).await;
-    tab.go(&served.url("/lock?name=order:42")).await;
+    tab.go(&console.url("/lock?name=order:42")).await;
     tokio::time::sleep(Duration::from_secs(9)).await;
     lease.release().await.unwrap();
     tokio::time::sleep(Duration::from_secs(7)).await;
@@ -350,7 +349,7 @@ async fn pictures_of_the_guide() {
     write_picture(&mut tab, "lock").await;
     tab.scheme("light").await;
     tab.view(1_000, 560, false).await;
-    tab.go(&served.url("")).await;
+    tab.go(&console.url("")).await;
     tab.sees("Live").await;
     write_picture(&mut tab, "list").await;
     tab.view(390, 844, true).await;

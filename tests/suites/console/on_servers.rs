@@ -17,7 +17,9 @@ use super::{app, get, hostile};
 const LONG: Duration = Duration::from_secs(60);
 
 /// Serves an app until told to shut down.
-async fn serve(app: Router) -> (SocketAddr, oneshot::Sender<()>, tokio::task::JoinHandle<()>) {
+pub(super) async fn serve(
+    app: Router,
+) -> (SocketAddr, oneshot::Sender<()>, tokio::task::JoinHandle<()>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let (stop, stopped) = oneshot::channel::<()>();

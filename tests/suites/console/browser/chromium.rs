@@ -1,4 +1,4 @@
-//! A headless Chromium, driven through its DevTools protocol. All tests share one process; each has
+//! A headless Chromium, driven through its protocol for developers. All tests share one process; each has
 //! a profile of its own in it.
 
 use std::collections::VecDeque;
@@ -44,7 +44,7 @@ cd / && rm -rf "$folder"
 kill -KILL 0
 "#;
 
-/// The process, and the port and the path of its DevTools. It ends with the test's process.
+/// The process, and the port and the path of its protocol for developers. It ends with the test's process.
 struct Browser {
     _shell: Child,
     authority: String,
