@@ -34,6 +34,7 @@ mod chart;
 mod clients;
 mod doctor;
 mod force;
+mod forced;
 mod frame;
 mod holders;
 mod list;
@@ -46,7 +47,7 @@ mod text;
 
 use axum::Router;
 
-use self::force::Force;
+use self::forced::Force;
 use self::frame::App;
 use self::live::Live;
 use crate::api::locks::Locks;

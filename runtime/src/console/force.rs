@@ -1,73 +1,22 @@
 //! Taking a lock from its holders: a page to confirm it, and the form that does it.
 
-use std::collections::VecDeque;
-use std::sync::{Mutex, PoisonError};
-
 use askama::Template;
 use axum::extract::rejection::BytesRejection;
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use http::{HeaderMap, StatusCode, header};
-use uuid::Uuid;
 
+use super::forced::Taken;
 use super::frame::{Asked, Frame, advice, html, render, status};
 use super::holders::Line;
 use super::query::{Query, link};
 use super::text::shown;
 use crate::core::error::LockError;
-use crate::core::fence::Fence;
 use crate::core::key::LockKey;
 use crate::store::{Forced, LockInfo};
 
 /// In bytes.
 const LONGEST_REASON: usize = 200;
-/// How many results are kept for the pages that the browser is sent to.
-const RESULTS: usize = 64;
-
-/// What a console has that may take locks.
-#[derive(Debug)]
-pub(super) struct Force {
-    /// In each form. A page of another origin can make a browser send a form, but it can't read
-    /// one.
-    secret: String,
-    taken: Mutex<VecDeque<(String, Taken)>>,
-}
-
-/// A lock that was taken here.
-#[derive(Clone, Debug)]
-pub(super) struct Taken {
-    name: String,
-    pub(super) held: u64,
-    pub(super) fence: Fence,
-}
-
-impl Force {
-    pub(super) fn new() -> Self {
-        Self { secret: Uuid::new_v4().to_string(), taken: Mutex::default() }
-    }
-
-    /// The result of a POST, which the address of the next page names. Not the result itself:
-    /// anybody can make a link with a number in it.
-    pub(super) fn taken(&self, id: &str, name: &str) -> Option<Taken> {
-        let taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
-        let found = taken.iter().find(|(known, taken)| known == id && taken.name == name);
-        found.map(|(_, taken)| taken.clone())
-    }
-
-    fn keep(&self, result: Taken) -> String {
-        let id = Uuid::new_v4().to_string();
-        let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
-        taken.truncate(RESULTS - 1);
-        taken.push_front((id.clone(), result));
-        id
-    }
-
-    /// Takes the same time for each wrong token.
-    fn is_token(&self, token: &str) -> bool {
-        let pairs = token.bytes().zip(self.secret.bytes());
-        token.len() == self.secret.len() && pairs.fold(0, |all, (a, b)| all | (a ^ b)) == 0
-    }
-}
 
 #[derive(Template)]
 #[template(path = "force.html")]
@@ -105,7 +54,7 @@ async fn confirmation(asked: &Asked, form: &Query, code: StatusCode, problem: &s
         frame: &asked.frame,
         name: shown(name),
         raw: name,
-        token: &force.secret,
+        token: force.token(),
         problem,
         held: count(&info),
         holders: Line::holders(&info),

@@ -9,7 +9,7 @@ use http::request::Parts;
 use http::{StatusCode, header};
 
 use super::assets::VERSION;
-use super::force::Force;
+use super::forced::Force;
 use super::live::Live;
 use super::query::{Query, Way};
 use super::text::shown;

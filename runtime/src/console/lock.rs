@@ -7,7 +7,7 @@ use axum::response::Response;
 use http::StatusCode;
 
 use super::chart::{Chart, History};
-use super::force::Taken;
+use super::forced::Taken;
 use super::frame::{App, Asked, Frame, advice, html, render, status, store_down};
 use super::holders::Line;
 use super::live::{Look, Topic};
