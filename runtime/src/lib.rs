@@ -102,6 +102,7 @@
 //! | `bb8` | no | `LocksBuilder::connect_pool`, for a pool that the program has |
 //! | `tower` | yes | `LockLayer`, for any Tower service that speaks HTTP |
 //! | `axum` | no | keys from axum's routes, and `LeaseHandle` as an extractor |
+//! | `console` | no | [a web page](console/index.html) that shows the locks: a router for axum |
 //! | `metrics` | no | waits, holds, losses and renewals, through the `metrics` facade |
 //! | `tls` | no | `rediss://` URLs |
 //! | `cli` | no | the command `leasehold`: `cargo install leasehold --features cli` |
