@@ -25,6 +25,8 @@ use crate::api::locks::Locks;
 const STREAMS: usize = 256;
 /// How many lists are polled at a time. Each goes through all keys.
 const LISTS: usize = 8;
+/// How many things are polled at a time. Some have no viewer any more.
+const TOPICS: usize = 2 * STREAMS;
 /// A stream ends after this time, and up to half as much more; the browser opens another. One
 /// without an end would keep an HTTP server from shutting down.
 const STREAM: Duration = Duration::from_secs(10);
@@ -110,7 +112,7 @@ impl Live {
         (headers, Body::from_stream(events)).into_response()
     }
 
-    /// `None` if too many lists are polled.
+    /// `None` if too much is polled.
     fn watch<L: Look>(
         &self,
         locks: &Locks,
@@ -121,9 +123,12 @@ impl Live {
         let scans = is_list(&topic).then(|| Arc::clone(&self.scans));
         let mut topics = self.topics.lock().unwrap_or_else(PoisonError::into_inner);
         let lists = topics.keys().filter(|topic| is_list(topic)).count();
+        let all = topics.len();
         let watched = match topics.entry(topic.clone()) {
             Entry::Occupied(known) => Arc::clone(known.get()),
-            Entry::Vacant(_) if is_list(&topic) && lists >= LISTS => return None,
+            Entry::Vacant(_) if all >= TOPICS || (is_list(&topic) && lists >= LISTS) => {
+                return None;
+            }
             Entry::Vacant(new) => {
                 let event = watch::Sender::new(Bytes::new());
                 let watched = Arc::new(Watched { event, begun: Notify::new() });

@@ -4,10 +4,13 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
+use futures_util::StreamExt;
 use futures_util::future::join_all;
 use http::{Method, Request, StatusCode};
 use leasehold::console::console;
 use leasehold::{Fault, Locks, Wait};
+use tokio::time::Instant;
+use tower::ServiceExt;
 
 use super::live::Viewer;
 use super::{app, client_as, get, lock_page, send};
@@ -285,4 +288,33 @@ async fn a_failed_store_is_said() {
     assert_eq!(answer.text.matches("<tr data-key").count(), 1);
     assert!(answer.text.contains("The list ends here"), "{}", answer.text);
     assert!(answer.text.ends_with("</html>\n") || answer.text.ends_with("</html>"));
+}
+
+/// A row goes out when it is found, not when all are.
+#[tokio::test(start_paused = true)]
+async fn rows_come_as_they_are_found() {
+    let (locks, faults) = Locks::in_memory_with_faults();
+    let names = ["a", "b", "c"];
+    let lease = async |name| locks.mutex(name).ttl(LONG).try_lock().await;
+    let _leases = join_all(names.map(lease)).await;
+    faults.pass(2);
+    faults.always(Fault::Delay(Duration::from_secs(10)));
+    let begun = Instant::now();
+    let request = Request::get("/locks").body(Body::empty()).unwrap();
+    let response = app(&locks).oneshot(request).await.unwrap();
+    let mut body = response.into_body().into_data_stream();
+    let mut rows = Vec::new();
+    while let Some(chunk) = body.next().await {
+        let text = String::from_utf8(chunk.unwrap().into()).unwrap();
+        let count = text.matches("<tr data-key").count();
+        rows.extend(std::iter::repeat_n(begun.elapsed().as_secs(), count));
+    }
+    assert_eq!(rows, [0, 10, 10]);
+}
+
+/// The page about the servers does not call them healthy if it knows nothing.
+#[tokio::test]
+async fn the_doctor_knows_what_it_has_not_read() {
+    let text = get(&app(&Locks::in_memory()), "/locks/doctor").await.text;
+    assert!(text.contains("nothing was read") && !text.contains("class=\"box done\""), "{text}");
 }
