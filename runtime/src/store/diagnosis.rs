@@ -166,9 +166,10 @@ pub struct Finding {
 #[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "snake_case"))]
 #[non_exhaustive]
 pub enum Severity {
-    /// Locks are correct. Something is slow, can't be checked, or may turn into a problem.
+    /// Locks are correct while the server runs. A restart may lose them, something is slow or
+    /// can't be checked, or it may turn into a problem.
     Warning,
-    /// Locks don't work, or they can be lost or held twice.
+    /// Locks don't work, or they can be lost or held twice while the server runs.
     Problem,
 }
 

@@ -18,10 +18,11 @@ use std::time::Duration;
 use bb8_redis::RedisConnectionManager;
 use bb8_redis::bb8::Pool;
 use futures_util::future::join_all;
+use http::request::Parts;
 use http::{Request, Response};
 use http_body_util::BodyExt;
 use leasehold::tower::key_by;
-use leasehold::{LockError, LockLayer, Locks, Mutex, QuorumLocks, distributed_lock};
+use leasehold::{LockError, LockKey, LockLayer, Locks, Mutex, QuorumLocks, distributed_lock};
 use leasehold_tests::cluster::Cluster;
 use leasehold_tests::masters::Masters;
 use leasehold_tests::secrets::{KEY, PASSWORD, in_url};
@@ -241,15 +242,20 @@ async fn troubles(mutex: &Mutex) {
     let _ = timeout(MOMENT, mutex.clone().lead(async |_| ())).await;
 }
 
+/// The key of a request. A plain name would be the label of its locks in logs and metrics.
+fn key(_: &Parts) -> Option<LockKey> {
+    LockKey::new(KEY).ok()
+}
+
 /// A request to a service under the lock.
 async fn layer(locks: &Locks) {
     let service = tower::service_fn(|_: Request<()>| async {
         Ok::<_, Infallible>(Response::new(String::new()))
     });
     for layer in [
-        LockLayer::mutex(locks, KEY),
-        LockLayer::semaphore(locks, KEY, 1),
-        LockLayer::mutex(locks, KEY).fail_open(),
+        LockLayer::mutex(locks, key_by(key)),
+        LockLayer::semaphore(locks, key_by(key), 1),
+        LockLayer::mutex(locks, key_by(key)).fail_open(),
     ] {
         show("lock", &layer);
         let Ok(answer) = layer.layer(service).oneshot(Request::new(())).await;

@@ -166,7 +166,7 @@ async fn the_doctor_says_what_mends_it() {
     let server = Server::start();
     let found = tell(&server, &["doctor", "--strict"]);
     assert_eq!(found.code, 1, "{found:?}");
-    for part in ["warning: persistence on 127.0.0.1:", "means:", "mend it:", "appendonly yes"] {
+    for part in ["warning: persistence on 127.0.0.1:", "means:", "fix:", "appendonly yes"] {
         assert!(found.out.contains(part), "{part}: {found:?}");
     }
     server.kill().await;

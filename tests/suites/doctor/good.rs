@@ -46,7 +46,10 @@ async fn nothing_is_found_on_one_server() {
         ("replicas", "none"),
         ("clients", " of "),
         ("keys", "3 in all databases, 3 of them"),
-        ("records", "3 keys of leasehold (all): 2 records of locks, 1 locks held"),
+        (
+            "records",
+            "3 keys under the prefix leasehold (all): 2 are records of locks; 1 locks are held",
+        ),
     ] {
         has(&diagnosis, name, words);
     }

@@ -12,7 +12,7 @@ use clap::{Args, Parser, Subcommand};
 pub(super) struct Cli {
     #[command(flatten)]
     pub(super) server: Server,
-    /// Prints JSON: one object a line; errors, too, on stderr
+    /// Prints JSON: one object per line on stdout, and errors as JSON on stderr
     #[arg(long, global = true)]
     pub(super) json: bool,
     /// Logs what the client does to stderr; twice for more
@@ -57,7 +57,7 @@ pub(super) enum Command {
     Ls(Pattern),
     /// Shows one lock: all its holders and waiters
     Show(Key),
-    /// Shows the locks, again and again
+    /// Shows the table of `ls`, and refreshes it
     Watch(Watch),
     /// Takes a lock from its holders
     Force(Force),
@@ -134,7 +134,7 @@ pub(super) struct Serve {
     /// Lets people free locks by force
     #[arg(long)]
     pub(super) allow_force: bool,
-    /// Serves other machines, too. The console asks nobody for a password
+    /// Serves other machines, too. The console has no login
     #[arg(long)]
     pub(super) allow_remote: bool,
 }

@@ -43,7 +43,7 @@ fn write(out: &mut impl Write, diagnosis: &Diagnosis) -> std::io::Result<()> {
         writeln!(out, "\n{style}{word}{style:#}: {}{at}", finding.check)?;
         writeln!(out, "  found:   {}", plain(&finding.found))?;
         writeln!(out, "  means:   {}", plain(&finding.meaning))?;
-        writeln!(out, "  mend it: {}", plain(&finding.remedy))?;
+        writeln!(out, "  fix:     {}", plain(&finding.remedy))?;
     }
     if diagnosis.findings.is_empty() {
         writeln!(out, "{FINE}nothing puts the locks at risk{FINE:#}")?;

@@ -12,7 +12,7 @@ use super::text::{plain, tell};
 
 pub(super) async fn force(server: &Server, force: &Force, json: bool) -> Result<u8, Failure> {
     if !force.yes && !io::stdin().is_terminal() {
-        let text = "`force` asks first, and there is no terminal to ask on; give --yes";
+        let text = "`force` asks for confirmation, and stdin is not a terminal; add --yes";
         return Err(Failure::new(code::FAILED, text));
     }
     let locks = server.connect("leasehold").await?;
@@ -49,9 +49,12 @@ pub(super) async fn force(server: &Server, force: &Force, json: bool) -> Result<
         return Ok(0);
     }
     let reason = reason.map_or_else(String::new, |reason| format!(" ({})", plain(reason)));
-    writeln!(out, "{}: taken from {held}{reason}", plain(&force.key))?;
+    let holders = if held == 1 { "holder" } else { "holders" };
+    writeln!(out, "{}: taken from {held} {holders}{reason}", plain(&force.key))?;
     writeln!(out, "fencing token: {fence}")?;
-    tell("Write this token to the resource, so that it refuses the former holder.");
+    tell(
+        "Write this token to the resource, unless it has a greater one: then it refuses the former holder.",
+    );
     Ok(0)
 }
 

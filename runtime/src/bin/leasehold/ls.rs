@@ -25,10 +25,18 @@ pub(super) async fn ls(server: &Server, pattern: &str, json: bool) -> Result<u8,
         count += 1;
     }
     if count == 0 && !json {
-        let prefix = plain(&server.prefix);
-        tell(&format!("no lock is held or waited for under the prefix `{prefix}`"));
+        tell(&nothing(server, "no lock is held or waited for"));
     }
     Ok(0)
+}
+
+/// Nothing was found, perhaps because of a wrong prefix.
+pub(super) fn nothing(server: &Server, what: &str) -> String {
+    let prefix = plain(&server.prefix);
+    format!(
+        "{what} under the prefix `{prefix}`; the prefixes of this server: \
+         redis-cli -u \"$REDIS_URL\" --scan --pattern '*:lock:*' | sed 's/:lock:.*//' | sort -u"
+    )
 }
 
 /// A value as JSON on one line.

@@ -19,7 +19,7 @@ use super::watch::end;
 pub(super) async fn serve(server: &Server, serve: &Serve) -> Result<u8, Failure> {
     if !serve.listen.ip().is_loopback() && !serve.allow_remote {
         let text = format!(
-            "{} can be reached from other machines, and the console asks nobody for a password; \
+            "{} can be reached from other machines, and the console has no login; \
              listen on 127.0.0.1, or give --allow-remote",
             serve.listen
         );

@@ -6,9 +6,9 @@ use leasehold::{Holder, LastSuccess, LockInfo, LockKind, Waiter};
 
 use super::args::Server;
 use super::failure::Failure;
-use super::ls::to_json;
+use super::ls::{nothing, to_json};
 use super::rows::{client, kind};
-use super::text::{plain, short};
+use super::text::{plain, short, tell};
 
 pub(super) async fn show(server: &Server, key: &str, json: bool) -> Result<u8, Failure> {
     let lock = server.connect("leasehold").await?.inspect(key).await?;
@@ -17,6 +17,9 @@ pub(super) async fn show(server: &Server, key: &str, json: bool) -> Result<u8, F
         writeln!(out, "{}", to_json(&lock)?)?;
     } else {
         write(&mut out, &lock)?;
+        if lock.held == 0 && lock.waiting == 0 {
+            tell(&nothing(server, "nobody holds it or waits for it"));
+        }
     }
     Ok(0)
 }
@@ -53,7 +56,11 @@ fn write_holder(out: &mut impl Write, holder: &Holder) -> io::Result<()> {
     if let Some(time) = holder.held_for {
         writeln!(out, "    held for       {}", short(time))?;
     }
-    writeln!(out, "    left           {}, unless it is renewed", short(holder.remaining))?;
+    writeln!(
+        out,
+        "    left           {}; renewed while its process lives",
+        short(holder.remaining)
+    )?;
     if let Some(fence) = holder.fence {
         writeln!(out, "    fencing token  {fence}")?;
     }

@@ -1,4 +1,4 @@
-//! `watch`: the table of `ls`, again and again.
+//! `watch`: the table of `ls`, refreshed.
 
 use std::collections::BTreeMap;
 use std::io::{self, IsTerminal, Write};

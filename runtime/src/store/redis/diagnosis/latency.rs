@@ -55,7 +55,11 @@ fn clock(ClockSample { ahead, within }: ClockSample, report: &mut Report) {
     let direction = if ahead < 0 { "behind" } else { "ahead of" };
     let millis = ahead.unsigned_abs() / 1000;
     let precision = within.as_secs_f64() * 1000.0;
-    let value = format!("{millis} ms {direction} this machine's, to within {precision:.1} ms");
+    let value = if millis == 0 {
+        format!("in step with this machine's (± {precision:.1} ms)")
+    } else {
+        format!("{millis} ms {direction} this machine's (± {precision:.1} ms)")
+    };
     report.fact("clock", &value);
     let precision = i64::try_from(within.as_micros()).unwrap_or(i64::MAX);
     if ahead.saturating_abs().saturating_sub(precision) > APART {
