@@ -122,6 +122,14 @@ impl Locks {
         Self::on_callers_runtime(store)
     }
 
+    /// Returns true if the store's messages arrive.
+    #[cfg(feature = "internals")]
+    #[doc(hidden)]
+    #[must_use]
+    pub fn gives_hints(&self) -> bool {
+        self.client().store.gives_hints()
+    }
+
     fn on_callers_runtime(store: Arc<dyn Store>) -> Self {
         let id = ClientId::random();
         // Sent once, for as long as the client exists. Nobody waits for the answer: only

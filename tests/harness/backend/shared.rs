@@ -172,6 +172,16 @@ impl Deployment for OneByResp2 {
     async fn url(&self, _: &str) -> String {
         format!("{}?protocol=resp2", self.0.url())
     }
+
+    /// A lock lingers once the second connection is there, which is made in the background.
+    async fn locks(&self, prefix: &str) -> Result<Locks, LockError> {
+        let builder = Locks::builder().prefix(prefix).connect_timeout(SOON);
+        let locks = builder.connect(&self.url(prefix).await).await?;
+        while !locks.gives_hints() {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        Ok(locks)
+    }
 }
 
 /// See [`LeastRights`].

@@ -55,7 +55,7 @@ async fn locks_are_listed_and_shown() {
     assert_eq!((&shown["waiting"], shown["holders"][0]["fence"].to_string()), (&1.into(), fence));
 
     let mut watch = Process::start(&mut with(&server, &["watch", "--interval", "50ms", "order:*"]));
-    assert!(watch.line().unwrap().ends_with("1 locks, 1 waiters"));
+    assert!(watch.line().unwrap().ends_with("1 lock, 1 waiter"));
     assert!(watch.line().unwrap().starts_with("NAME"));
     assert!(watch.line().unwrap().starts_with("order:42"));
     signal("-TERM", &watch.pid());

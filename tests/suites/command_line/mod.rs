@@ -1,6 +1,7 @@
 //! The tool `leasehold`, as processes on one server.
 
 mod cost;
+mod deployments;
 mod forcing;
 mod looking;
 mod losing;

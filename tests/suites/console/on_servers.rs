@@ -49,6 +49,23 @@ async fn names_on_a_server_are_text() {
     hostile::all_pages_are_harmless(&locks).await;
 }
 
+/// The doctor's page has what was found, what it means, and what to do.
+#[tokio::test]
+async fn the_doctor_finds_what_puts_locks_at_risk() {
+    let server = Server::start_with(&["--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru"]);
+    let locks = Locks::connect(&server.url()).await.unwrap();
+    let diagnosis = locks.diagnose().await;
+    let finding = diagnosis.findings.iter().find(|it| it.check == "eviction").unwrap();
+    let page = get(&app(&locks), "/locks/doctor").await;
+    assert_eq!(page.status, StatusCode::OK);
+    assert!(page.text.contains("Problem: eviction"), "{}", page.text);
+    for text in [&finding.found, &finding.meaning, &finding.server] {
+        assert!(page.text.contains(&text.replace('\'', "&#39;")), "{text}: {}", page.text);
+    }
+    assert!(page.text.contains("maxmemory-policy noeviction"), "{}", page.text);
+    assert!(page.text.contains("round-trip"), "the facts: {}", page.text);
+}
+
 #[tokio::test]
 async fn fifty_viewers_cost_as_much_as_one() {
     let server = Server::start();

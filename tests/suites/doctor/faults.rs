@@ -349,7 +349,7 @@ async fn odd_prefixes_are_diagnosed() {
         let held = locks.mutex("held").lock().await.unwrap();
         let diagnosis = locks.diagnose().await;
         let records = diagnosis.facts.iter().find(|it| it.name == "records").unwrap();
-        assert!(records.value.contains("1 locks are held"), "{records:?}");
+        assert!(records.value.contains("1 of these in use"), "{records:?}");
         held.release().await.unwrap();
         let mut set = redis::cmd("SET");
         let key = format!("{prefix}:lock:{{odd}}");

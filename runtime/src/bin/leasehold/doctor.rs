@@ -8,7 +8,7 @@ use leasehold::{Diagnosis, Severity};
 use super::args::{Doctor, Server};
 use super::failure::{Failure, code};
 use super::ls::to_json;
-use super::text::{pad, plain};
+use super::text::{counted, pad, plain};
 
 const PROBLEM: Style = AnsiColor::Red.on_default().bold();
 const WARNING: Style = AnsiColor::Yellow.on_default().bold();
@@ -46,7 +46,11 @@ fn write(out: &mut impl Write, diagnosis: &Diagnosis) -> std::io::Result<()> {
         writeln!(out, "  fix:     {}", plain(&finding.remedy))?;
     }
     if diagnosis.findings.is_empty() {
-        writeln!(out, "{FINE}nothing puts the locks at risk{FINE:#}")?;
+        return writeln!(out, "\n{FINE}nothing puts the locks at risk{FINE:#}");
     }
-    Ok(())
+    let count = |severity| {
+        diagnosis.findings.iter().filter(|finding| finding.severity == severity).count() as u64
+    };
+    let (problems, warnings) = (count(Severity::Problem), count(Severity::Warning));
+    writeln!(out, "\n{}, {}", counted(problems, "problem"), counted(warnings, "warning"))
 }

@@ -7,8 +7,9 @@ use serde_json::json;
 
 use super::args::{Force, Server};
 use super::failure::{Failure, code};
+use super::rows::client;
 use super::show;
-use super::text::{plain, tell};
+use super::text::{counted, plain, tell};
 
 pub(super) async fn force(server: &Server, force: &Force, json: bool) -> Result<u8, Failure> {
     if !force.yes && !io::stdin().is_terminal() {
@@ -17,12 +18,13 @@ pub(super) async fn force(server: &Server, force: &Force, json: bool) -> Result<
     }
     let locks = server.connect("leasehold").await?;
     let lock = locks.inspect(force.key.as_str()).await?;
+    let is_free = lock.held == 0 && lock.kept.is_none();
     // Stdout has the result alone.
-    if !json || !force.yes {
+    if !is_free && (!json || !force.yes) {
         let mut err = anstream::stderr();
         let _ = show::write(&mut err, &lock);
     }
-    if lock.held == 0 && lock.kept.is_none() {
+    if is_free {
         return Err(Failure::new(code::NOTHING_DONE, format!("nobody holds `{}`", force.key)));
     }
     if !force.yes && !is_agreed(&force.key).await? {
@@ -49,12 +51,13 @@ pub(super) async fn force(server: &Server, force: &Force, json: bool) -> Result<
         return Ok(0);
     }
     let reason = reason.map_or_else(String::new, |reason| format!(" ({})", plain(reason)));
-    let holders = if held == 1 { "holder" } else { "holders" };
-    writeln!(out, "{}: taken from {held} {holders}{reason}", plain(&force.key))?;
+    let holders = counted(held, "holder");
+    writeln!(out, "{}: taken from {holders}{reason}", plain(&force.key))?;
     writeln!(out, "fencing token: {fence}")?;
-    tell(
-        "Write this token to the resource, unless it has a greater one: then it refuses the former holder.",
-    );
+    tell("If the data checks fencing tokens: write this one, unless a greater one is there.");
+    for holder in lock.holders.iter().take(5) {
+        tell(&format!("End the former holder, too: {}", client(holder.client.as_ref())));
+    }
     Ok(0)
 }
 

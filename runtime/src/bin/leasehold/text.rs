@@ -80,6 +80,11 @@ pub(super) fn tell(line: &str) {
     let _ = writeln!(anstream::stderr().lock(), "{line}");
 }
 
+/// A number of things: `1 lock`, `2 locks`.
+pub(super) fn counted(count: u64, thing: &str) -> String {
+    format!("{count} {thing}{}", if count == 1 { "" } else { "s" })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

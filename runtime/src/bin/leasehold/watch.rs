@@ -10,7 +10,7 @@ use serde_json::json;
 use super::args::{Server, Watch};
 use super::failure::{Failure, code};
 use super::rows;
-use super::text::cut;
+use super::text::{counted, cut};
 
 /// How many rows a snapshot has that goes to a file.
 const ROWS: usize = 1_000;
@@ -153,7 +153,8 @@ impl Look {
         let now = humantime::format_rfc3339_seconds(SystemTime::now());
         let hidden = self.count.saturating_sub(self.rows.len() as u64);
         let rest = if hidden > 0 { format!(", {hidden} not shown") } else { String::new() };
-        format!("{now}  {} locks, {} waiters{rest}", self.count, self.waiting)
+        let (locks, waiters) = (counted(self.count, "lock"), counted(self.waiting, "waiter"));
+        format!("{now}  {locks}, {waiters}{rest}")
     }
 }
 

@@ -16,8 +16,8 @@ pub(super) fn check(material: &Material, report: &mut Report) {
     report.fact(
         "records",
         format!(
-            "{seen} keys under the prefix {prefix} ({sample}): {locks} are records of locks; \
-             {in_use} locks are held, kept or waited for"
+            "{seen} keys under the prefix {prefix} ({sample}): {locks} of locks, {in_use} of \
+             these in use"
         ),
     );
     let Some(first) = lasting.first() else { return };
