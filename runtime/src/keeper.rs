@@ -201,7 +201,8 @@ impl Keeper {
         let store = self.store.clone();
         self.run(Box::pin(async move {
             if let Err(error) = store.keep_offer(&request, until).await {
-                tracing::debug!(key = %request.key, error = %error.source, "an offer was not kept");
+                let lock = request.key.label();
+                tracing::debug!(lock, key = %request.key, error = %error.source, "an offer was not kept");
             }
         }));
     }

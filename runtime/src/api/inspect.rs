@@ -131,7 +131,7 @@ impl Locks {
         let forced = forced.map_err(|error| LockError::store(Step::ForceRelease, &key, error))?;
         if let Forced::Released { held, .. } = forced {
             tracing::warn!(lock = key.label(), held, "a lock was taken from its holders by force");
-            tracing::debug!(%key, "the lock that was taken by force");
+            tracing::debug!(lock = key.label(), %key, "the lock that was taken by force");
         }
         Ok(forced)
     }

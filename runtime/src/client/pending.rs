@@ -178,7 +178,7 @@ impl PendingRequest {
                         lock,
                         "a lock's key had no expiry, so the lock would have been held for ever; it now expires after the TTL"
                     );
-                    tracing::debug!(key = %self.key(), "the lock whose key had no expiry");
+                    tracing::debug!(lock, key = %self.key(), "the lock whose key had no expiry");
                 }
                 NotGranted::Held { left: retry_after, kept }
             }

@@ -192,12 +192,14 @@ impl Refusal {
     /// personal, and what a client can cause stay at `debug`.
     pub(super) fn log(&self, lock: Option<&'static str>) {
         match self {
-            Self::NoKey(error) => tracing::debug!(%error, "a request does not say what to lock"),
+            Self::NoKey(error) => {
+                tracing::debug!(lock, %error, "a request does not say what to lock");
+            }
             Self::NoWeight(error) => {
-                tracing::debug!(%error, "a request does not say how much it takes");
+                tracing::debug!(lock, %error, "a request does not say how much it takes");
             }
             Self::NoOwner(error) => {
-                tracing::debug!(%error, "a request gives no name that can own a lock");
+                tracing::debug!(lock, %error, "a request gives no name that can own a lock");
             }
             Self::Held(error) | Self::Done(error) | Self::Full(error) => {
                 tracing::debug!(lock, %error, "a request is refused");

@@ -222,8 +222,8 @@ impl TemplateKey {
         match error {
             NoValue::OfClient(problem) => KeyError::new(problem),
             NoValue::OfServer(problem) => {
-                let template = self.template;
-                tracing::warn!(template, problem, "no lock key can be made from a request");
+                let lock = self.template;
+                tracing::warn!(lock, problem, "no lock key can be made from a request");
                 KeyError::new(problem)
             }
         }

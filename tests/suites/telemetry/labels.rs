@@ -118,3 +118,51 @@ async fn what_the_client_logs_has_the_label_of_its_call() {
     tokio::time::sleep(Duration::from_secs(60)).await;
     assert_labelled(&recorder, "a lease could not be released", "order");
 }
+
+/// Events that are about no lock in particular, or about one that only a name says.
+const OF_NO_LOCK: [&str; 21] = [
+    "the installed lock client was replaced",
+    "a server of the quorum does not count yet",
+    "a server of the quorum is unreachable",
+    "shut down with leases left",
+    "a person took a lock by force in the console",
+    "the lock that was taken in the console",
+    "the lock client ended before all locks were released",
+    "the client's record of itself was not written",
+    "not all locks were released in time",
+    "no node of the lock store's cluster reports the slots",
+    "failed to unsubscribe from a lock's hints",
+    "the lock store refuses pub/sub messages",
+    "the lock store's settings put locks at risk",
+    "connected to the lock store",
+    "not connected to the lock store yet",
+    "the lock store does not speak RESP3",
+    "the connection to the lock store failed",
+    "the connection for hints",
+    "{self}",
+    // In the span of their lock, which has the label.
+    "granted",
+    "queued",
+];
+
+/// Each event in the code has the field `lock`, but for these.
+#[test]
+fn each_event_about_a_lock_has_the_field() {
+    let mut labelled = 0;
+    for text in super::names::sources() {
+        let code = text.split("#[cfg(test)]").next().unwrap_or_default();
+        for level in ["error", "warn", "info", "debug", "trace"] {
+            for call in code.split(&format!("tracing::{level}!(")).skip(1) {
+                let call = call.split(");").next().unwrap_or_default();
+                let Some(message) = call.rsplit('"').nth(1) else { continue };
+                let is_of_no_lock = OF_NO_LOCK.iter().any(|it| message.starts_with(it));
+                let fields: String = call.split('"').step_by(2).collect();
+                let mut words = fields.split(|c: char| !c.is_alphanumeric() && c != '_');
+                let has_label = words.any(|word| word == "lock");
+                assert!(has_label != is_of_no_lock, "`lock` or not? {message}");
+                labelled += usize::from(has_label);
+            }
+        }
+    }
+    assert!(labelled > 20, "{labelled} have it");
+}

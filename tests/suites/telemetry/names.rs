@@ -10,6 +10,9 @@ fn project() -> PathBuf {
 
 fn files(folder: &Path, end: &str, found: &mut Vec<String>) {
     for entry in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+        if entry.ends_with("bin") {
+            continue; // the tool
+        }
         if entry.is_dir() {
             files(&entry, end, found);
         } else if entry.extension().is_some_and(|it| it == end) {
@@ -30,10 +33,16 @@ pub(super) fn names(text: &str) -> BTreeSet<String> {
     words.filter(is_metric).map(str::to_owned).collect()
 }
 
-/// The names that the code counts, without the list that describes them.
-fn counted() -> BTreeSet<String> {
+/// The files of the library, without the tool.
+pub(super) fn sources() -> Vec<String> {
     let mut sources = Vec::new();
     files(&project().join("runtime/src"), "rs", &mut sources);
+    sources
+}
+
+/// The names that the code counts, without the list that describes them.
+fn counted() -> BTreeSet<String> {
+    let mut sources = sources();
     sources.retain(|text| !text.contains("describe_histogram!"));
     sources.iter().flat_map(|text| names(text)).collect()
 }

@@ -56,5 +56,5 @@ pub(crate) fn lost(request: &Request, reason: LossReason, hold: Option<&Id>) {
     } else {
         tracing::warn!(lock, kind, %reason, "a lease was lost");
     }
-    tracing::debug!(key = %request.key, "the lease that was lost");
+    tracing::debug!(lock, key = %request.key, "the lease that was lost");
 }
