@@ -1,6 +1,6 @@
 //! Connections cost little: many at once, over a slow link, and from far away.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures_util::future::{join_all, try_join_all};
 use leasehold::store::ClientId;
@@ -45,6 +45,29 @@ async fn a_handshake_is_short() {
     for bytes in [by_resp3, by_resp2, of_a_member] {
         assert!(bytes <= HANDSHAKE, "{by_resp3}, {by_resp2}, {of_a_member}");
     }
+}
+
+/// Clients that connect again spread over 250 ms. One that has just connected does not: its first
+/// command takes about as long as its second. The pause would be a hundred times longer.
+#[tokio::test]
+async fn the_first_command_does_not_pause() {
+    const CLIENTS: usize = 15;
+    let server = Server::start();
+    let (mut firsts, mut seconds) = (Vec::new(), Vec::new());
+    for _ in 0..CLIENTS {
+        let locks = Locks::connect(&server.url()).await.unwrap();
+        for times in [&mut firsts, &mut seconds] {
+            let begun = Instant::now();
+            locks.inspect("a").await.unwrap();
+            times.push(begun.elapsed());
+        }
+    }
+    let median = |times: &mut Vec<Duration>| {
+        times.sort();
+        times[CLIENTS / 2]
+    };
+    let (first, second) = (median(&mut firsts), median(&mut seconds));
+    assert!(first < second * 40, "{first:?} and {second:?}");
 }
 
 /// All clients lose their connections, keep their leases, and go on. If the server has forgotten
