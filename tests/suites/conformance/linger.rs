@@ -5,6 +5,7 @@ use std::time::Duration;
 use leasehold::store::{Attempt, Ended, Lingering, Request, TOKENS};
 use leasehold::{Forced, Lease, LockError, Locks, LossReason, Mutex, Released, Wait};
 use leasehold_tests::backend::Backend;
+use tokio::time::Instant;
 
 use super::{Client, FIRST, LIVE, LONG, acquire, ask, cancelled, claims, granted, released, waits};
 
@@ -137,14 +138,35 @@ pub(super) async fn an_idle_lease_ends_after_its_linger(backend: &impl Backend) 
     }
 }
 
+/// How long a lock does not linger after its first recall.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// How often to try what has to be done within the pause. On a machine under load, more time goes
+/// by, and the lock rightly lingers again.
+const TRIES: usize = 50;
+
+/// Lets the last recall be forgotten.
+async fn forget_the_recall(backend: &impl Backend) {
+    backend.pass(PAUSE * 6).await;
+}
+
 pub(super) async fn a_recalled_lock_does_not_linger_for_a_while(backend: &impl Backend) {
     let (here, elsewhere) = (backend.locks().await, backend.locks().await);
-    idle(&here).await;
-    elsewhere.mutex("a").try_lock().await.unwrap().release().await.unwrap();
-    let lease = lingering(&here).lock().await.unwrap();
-    assert_eq!(lease.release().await.unwrap(), Released::Free);
-    backend.pass(Duration::from_millis(200)).await;
-    idle(&here).await;
+    for _ in 0..TRIES {
+        idle(&here).await;
+        let begun = Instant::now();
+        elsewhere.mutex("a").try_lock().await.unwrap().release().await.unwrap();
+        let lease = lingering(&here).lock().await.unwrap();
+        let released = lease.release().await.unwrap();
+        if begun.elapsed() < PAUSE {
+            assert_eq!(released, Released::Free);
+            backend.pass(PAUSE * 2).await;
+            idle(&here).await;
+            return;
+        }
+        forget_the_recall(backend).await;
+    }
+    panic!("the machine is too slow for this test");
 }
 
 pub(super) async fn release_now_frees_the_lock(backend: &impl Backend) {
@@ -459,16 +481,26 @@ pub(super) async fn an_idle_mutex_is_shown(backend: &impl Backend) {
     let lease = lingering(&here).lock().await.unwrap();
     assert_eq!(shown(&elsewhere).await, [false], "it was never idle");
     lease.release().await.unwrap();
-    assert_eq!(shown(&elsewhere).await, [true]);
-    let lease = lingering(&here).lock().await.unwrap();
-    assert_eq!(shown(&elsewhere).await, [true], "the store does not know that it is in use");
-    let busy = elsewhere.mutex("a").try_lock().await;
-    assert!(matches!(busy, Err(LockError::Busy { .. })), "{busy:?}");
-    assert_eq!(shown(&elsewhere).await, [true], "it was recalled");
-    assert_eq!(lease.release().await.unwrap(), Released::Free);
-    assert!(shown(&elsewhere).await.is_empty());
-    let _lease = elsewhere.mutex("a").lock().await.unwrap();
-    assert_eq!(shown(&here).await, [false], "the mark ended with the lease");
+    for _ in 0..TRIES {
+        assert_eq!(shown(&elsewhere).await, [true]);
+        let lease = lingering(&here).lock().await.unwrap();
+        assert_eq!(shown(&elsewhere).await, [true], "the store does not know that it is in use");
+        let begun = Instant::now();
+        let busy = elsewhere.mutex("a").try_lock().await;
+        assert!(matches!(busy, Err(LockError::Busy { .. })), "{busy:?}");
+        assert_eq!(shown(&elsewhere).await, [true], "it was recalled");
+        let released = lease.release().await.unwrap();
+        if begun.elapsed() < PAUSE {
+            assert_eq!(released, Released::Free);
+            assert!(shown(&elsewhere).await.is_empty());
+            let _lease = elsewhere.mutex("a").lock().await.unwrap();
+            assert_eq!(shown(&here).await, [false], "the mark ended with the lease");
+            return;
+        }
+        forget_the_recall(backend).await;
+        idle(&here).await;
+    }
+    panic!("the machine is too slow for this test");
 }
 
 pub(super) async fn idle_permits_readers_and_writers_are_shown(backend: &impl Backend) {
