@@ -50,6 +50,9 @@ use axum::Router;
 use self::forced::Force;
 use self::frame::App;
 use self::live::Live;
+// For the tool, which shows the same texts.
+#[doc(hidden)]
+pub use self::text::shown;
 use crate::api::locks::Locks;
 
 /// Makes a console that only shows, to nest behind the app's own authentication.

@@ -5,6 +5,7 @@ use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use tracing::subscriber::{DefaultGuard, NoSubscriber};
 use tracing::{Dispatch, Level};
+use tracing_subscriber::fmt::format::FmtSpan;
 
 /// A second subscriber, for as long as the process lives. With only one subscriber, tracing asks it
 /// once for each log line, in the first thread that meets the line. If that thread has no
@@ -19,11 +20,22 @@ impl LogRecorder {
     /// Records events of this level and above until the guard is dropped.
     #[must_use]
     pub fn start(level: Level) -> (Self, DefaultGuard) {
+        Self::start_with(level, FmtSpan::NONE)
+    }
+
+    /// Records the ends of spans, too.
+    #[must_use]
+    pub fn start_with_spans(level: Level) -> (Self, DefaultGuard) {
+        Self::start_with(level, FmtSpan::CLOSE)
+    }
+
+    fn start_with(level: Level, spans: FmtSpan) -> (Self, DefaultGuard) {
         LazyLock::force(&SECOND);
         let recorder = Self::default();
         let writer = recorder.clone();
         let subscriber = tracing_subscriber::fmt()
             .with_max_level(level)
+            .with_span_events(spans)
             .with_ansi(false)
             .with_writer(move || writer.clone())
             .finish();

@@ -9,12 +9,13 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
-fn read(path: &str) -> String {
+/// The text of a file, by its path from the root.
+pub(crate) fn read(path: &str) -> String {
     fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
 /// The files below a folder with this ending, as paths from the root.
-fn files(folder: &str, ending: &str) -> Vec<String> {
+pub(crate) fn files(folder: &str, ending: &str) -> Vec<String> {
     let entries = fs::read_dir(root().join(folder)).unwrap_or_else(|_| panic!("{folder}"));
     let mut found = Vec::new();
     for entry in entries.map(|entry| entry.expect("an entry")) {
@@ -78,25 +79,32 @@ fn rustdoc_shows_each_page_of_the_guide() {
     }
 }
 
+/// The calls in a file's code that log at these levels, each with its message.
+pub(crate) fn events<'a>(text: &'a str, levels: &[&str]) -> Vec<(&'a str, &'a str)> {
+    let code = text.split("#[cfg(test)]").next().unwrap_or_default();
+    let mut events = Vec::new();
+    for level in levels {
+        for call in code.split(&format!("tracing::{level}!(")).skip(1) {
+            let call = call.split(");").next().unwrap_or_default();
+            events.extend(call.rsplit('"').nth(1).map(|message| (call, message)));
+        }
+    }
+    events
+}
+
 /// The page about operating explains each log line.
 #[test]
 fn each_log_line_is_explained() {
     let page = read("docs/guide/operating.md");
     let mut seen = 0;
     for file in files("runtime/src", ".rs") {
-        let text = read(&file);
-        let code = text.split("#[cfg(test)]").next().unwrap_or_default();
-        for level in ["warn!(", "error!(", "info!("] {
-            for call in code.split(&format!("tracing::{level}")).skip(1) {
-                let call = call.split(");").next().unwrap_or_default();
-                let Some(message) = call.rsplit('"').nth(1) else { continue };
-                let fixed = message.split('{').next().unwrap_or_default().trim_end();
-                assert!(
-                    page.contains(&format!("`{fixed}")),
-                    "{file} logs {message:?}: docs/guide/operating.md does not say what it means"
-                );
-                seen += usize::from(!fixed.is_empty());
-            }
+        for (_, message) in events(&read(&file), &["warn", "error", "info"]) {
+            let fixed = message.split('{').next().unwrap_or_default().trim_end();
+            assert!(
+                page.contains(&format!("`{fixed}")),
+                "{file} logs {message:?}: docs/guide/operating.md does not say what it means"
+            );
+            seen += usize::from(!fixed.is_empty());
         }
     }
     assert!(seen > 20, "{seen} log lines were found");

@@ -45,6 +45,7 @@ mod server {
     use std::time::Duration;
 
     use leasehold::{Diagnosis, Finding, Locks};
+    use leasehold_tests::sentinel::until_linked;
     use leasehold_tests::server::Server;
     use redis::aio::MultiplexedConnection;
     use tokio::time::{sleep, timeout};
@@ -59,6 +60,13 @@ mod server {
 
     pub(super) fn good_with(arguments: &[&str]) -> Server {
         Server::start_with(&[&["--appendonly", "yes"], arguments].concat())
+    }
+
+    /// A good replica of a server, once it is linked to it.
+    pub(super) async fn replica_of(server: &Server) -> Server {
+        let replica = good_with(&["--replicaof", &format!("127.0.0.1 {}", server.port())]);
+        until_linked(&replica).await;
+        replica
     }
 
     /// The words of a command; quotes keep several together.

@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use crate::store::{ClientInfo, LockKind};
 
-/// Text that somebody else chose, fit for a page: a control character, or one that changes the
-/// direction of what follows or is not seen at all, becomes an escape as in Rust. The template
-/// escapes what HTML would read.
-pub(super) fn shown(text: &str) -> String {
+/// Text that somebody else chose, fit for a page or a terminal: a control character, or one that
+/// changes the direction of what follows or is not seen at all, becomes an escape as in Rust. The
+/// template escapes what HTML would read.
+#[must_use]
+pub fn shown(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for at in text.chars() {
         if is_hidden(at) {
@@ -26,13 +27,16 @@ fn is_hidden(at: char) -> bool {
             at,
             '\u{ad}'
                 | '\u{61c}'
+                | '\u{115f}'..='\u{1160}'
                 | '\u{180e}'
                 | '\u{200b}'..='\u{200f}'
                 | '\u{2028}'..='\u{202e}'
                 | '\u{2060}'..='\u{206f}'
+                | '\u{3164}'
                 | '\u{fe00}'..='\u{fe0f}'
                 | '\u{feff}'
-                | '\u{fff9}'..='\u{fffb}'
+                | '\u{ffa0}'
+                | '\u{fff0}'..='\u{fffb}'
                 | '\u{e0000}'..='\u{e0fff}'
         )
 }

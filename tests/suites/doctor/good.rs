@@ -7,11 +7,11 @@ use bb8_redis::bb8::Pool;
 use leasehold::Locks;
 use leasehold_tests::cluster::Cluster;
 use leasehold_tests::rights::{LOGIN, Rights, assert_nothing_was_refused};
-use leasehold_tests::sentinel::{Sentinel, until_linked};
+use leasehold_tests::sentinel::Sentinel;
 use leasehold_tests::server::Server;
 
 use super::nothing;
-use super::server::{good, good_with, run, until};
+use super::server::{good, replica_of, run, until};
 
 async fn keep_on_disk(servers: &[Server]) {
     for server in servers {
@@ -78,9 +78,7 @@ async fn nothing_is_found_by_a_pool() {
 #[tokio::test]
 async fn nothing_is_found_on_a_master_with_a_replica() {
     let server = good();
-    let of = format!("127.0.0.1 {}", server.port());
-    let replica = good_with(&["--replicaof", &of]);
-    until_linked(&replica).await;
+    let replica = replica_of(&server).await;
     let sync = Locks::builder().sync_replicas(1, Duration::from_secs(1));
     let locks = sync.connect(&server.url()).await.unwrap();
     let diagnosis = until(&locks, 0).await;

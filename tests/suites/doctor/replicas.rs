@@ -5,9 +5,9 @@ use std::time::Duration;
 use leasehold::Locks;
 use leasehold::Severity::{Problem, Warning};
 use leasehold_tests::cluster::Cluster;
-use leasehold_tests::sentinel::{Sentinel, until_linked};
+use leasehold_tests::sentinel::Sentinel;
 
-use super::server::{good, good_with, mend, run, until};
+use super::server::{good, mend, replica_of, run, until};
 use super::{nothing, only};
 
 #[tokio::test]
@@ -16,18 +16,14 @@ async fn too_few_replicas_for_the_client_are_found() {
     let sync = Locks::builder().sync_replicas(1, Duration::from_secs(1));
     let locks = sync.connect(&server.url()).await.unwrap();
     only(&locks.diagnose().await, "sync-replicas", Problem);
-    let of = format!("127.0.0.1 {}", server.port());
-    let replica = good_with(&["--replicaof", &of]);
-    until_linked(&replica).await;
+    let _replica = replica_of(&server).await;
     nothing(&until(&locks, 0).await);
 }
 
 #[tokio::test]
 async fn a_replica_that_lags_is_found() {
     let server = good();
-    let of = format!("127.0.0.1 {}", server.port());
-    let replica = good_with(&["--replicaof", &of]);
-    until_linked(&replica).await;
+    let replica = replica_of(&server).await;
     let locks = Locks::connect(&server.url()).await.unwrap();
     until(&locks, 0).await;
     let frozen = replica.freeze().await;
@@ -40,9 +36,7 @@ async fn a_replica_that_lags_is_found() {
 #[tokio::test]
 async fn a_failover_that_does_not_end_is_found() {
     let server = good();
-    let of = format!("127.0.0.1 {}", server.port());
-    let replica = good_with(&["--replicaof", &of]);
-    until_linked(&replica).await;
+    let replica = replica_of(&server).await;
     let locks = Locks::connect(&server.url()).await.unwrap();
     until(&locks, 0).await;
     let frozen = replica.freeze().await;
@@ -64,9 +58,7 @@ async fn sentinels_without_a_replica_are_found() {
     let locks = Locks::connect(&sentinel.url()).await.unwrap();
     let finding = only(&locks.diagnose().await, "replicas", Warning);
     assert_eq!(finding.server, format!("127.0.0.1:{}", master.port()));
-    let of = format!("127.0.0.1 {}", master.port());
-    let replica = good_with(&["--replicaof", &of]);
-    until_linked(&replica).await;
+    let _replica = replica_of(master).await;
     nothing(&until(&locks, 0).await);
 }
 

@@ -10,6 +10,8 @@ use leasehold_tests::logs::LogRecorder;
 use tower::{Layer, ServiceExt};
 use tracing::Level;
 
+use crate::docs::events;
+
 /// The lines that contain a text. Each has the label, and no line at all has the value.
 #[track_caller]
 fn assert_labelled(recorder: &LogRecorder, text: &str, label: &str) {
@@ -150,18 +152,13 @@ const OF_NO_LOCK: [&str; 21] = [
 fn each_event_about_a_lock_has_the_field() {
     let mut labelled = 0;
     for text in super::names::sources() {
-        let code = text.split("#[cfg(test)]").next().unwrap_or_default();
-        for level in ["error", "warn", "info", "debug", "trace"] {
-            for call in code.split(&format!("tracing::{level}!(")).skip(1) {
-                let call = call.split(");").next().unwrap_or_default();
-                let Some(message) = call.rsplit('"').nth(1) else { continue };
-                let is_of_no_lock = OF_NO_LOCK.iter().any(|it| message.starts_with(it));
-                let fields: String = call.split('"').step_by(2).collect();
-                let mut words = fields.split(|c: char| !c.is_alphanumeric() && c != '_');
-                let has_label = words.any(|word| word == "lock");
-                assert!(has_label != is_of_no_lock, "`lock` or not? {message}");
-                labelled += usize::from(has_label);
-            }
+        for (call, message) in events(&text, &["error", "warn", "info", "debug", "trace"]) {
+            let is_of_no_lock = OF_NO_LOCK.iter().any(|it| message.starts_with(it));
+            let fields: String = call.split('"').step_by(2).collect();
+            let mut words = fields.split(|c: char| !c.is_alphanumeric() && c != '_');
+            let has_label = words.any(|word| word == "lock");
+            assert!(has_label != is_of_no_lock, "`lock` or not? {message}");
+            labelled += usize::from(has_label);
         }
     }
     assert!(labelled > 20, "{labelled} have it");

@@ -1,25 +1,8 @@
 //! The metrics have one list of names: that of the code, the reference and the guide.
 
 use std::collections::BTreeSet;
-use std::fs;
-use std::path::{Path, PathBuf};
 
-fn project() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
-}
-
-fn files(folder: &Path, end: &str, found: &mut Vec<String>) {
-    for entry in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
-        if entry.ends_with("bin") {
-            continue; // the tool
-        }
-        if entry.is_dir() {
-            files(&entry, end, found);
-        } else if entry.extension().is_some_and(|it| it == end) {
-            found.push(fs::read_to_string(&entry).unwrap());
-        }
-    }
-}
+use crate::docs::{files, read};
 
 /// All names of metrics in a text.
 pub(super) fn names(text: &str) -> BTreeSet<String> {
@@ -35,9 +18,8 @@ pub(super) fn names(text: &str) -> BTreeSet<String> {
 
 /// The files of the library, without the tool.
 pub(super) fn sources() -> Vec<String> {
-    let mut sources = Vec::new();
-    files(&project().join("runtime/src"), "rs", &mut sources);
-    sources
+    let files = files("runtime/src", ".rs").into_iter();
+    files.filter(|path| !path.contains("/bin/")).map(|path| read(&path)).collect()
 }
 
 /// The names that the code counts, without the list that describes them.
@@ -51,7 +33,6 @@ fn counted() -> BTreeSet<String> {
 fn every_metric_is_described_and_documented() {
     let counted = counted();
     assert!(counted.len() > 10, "{counted:?}");
-    let read = |path| fs::read_to_string(project().join(path)).unwrap();
     for path in ["runtime/src/state/telemetry/names.rs", "runtime/src/metrics.md"] {
         assert_eq!(names(&read(path)), counted, "{path}");
     }
@@ -74,7 +55,6 @@ pub(super) fn exported() -> BTreeSet<String> {
 /// The dashboard and the alert rules ask for nothing that does not exist, and leave nothing out.
 #[test]
 fn the_dashboard_and_the_alerts_ask_for_exported_metrics() {
-    let read = |path| fs::read_to_string(project().join(path)).unwrap();
     let (dashboard, alerts) =
         (read("docs/monitoring/dashboard.json"), read("docs/monitoring/alerts.yml"));
     let board: serde_json::Value = serde_json::from_str(&dashboard).expect("JSON");

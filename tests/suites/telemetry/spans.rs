@@ -71,14 +71,7 @@ async fn an_annotated_function_runs_in_the_span_of_its_lease() {
 /// The span is closed when the guard is gone, although a handle is still there.
 #[tokio::test(start_paused = true)]
 async fn a_handle_does_not_keep_the_span_open() {
-    let closed = tracing_subscriber::fmt()
-        .with_max_level(Level::DEBUG)
-        .with_span_events(tracing_subscriber::fmt::format::FmtSpan::CLOSE)
-        .with_ansi(false);
-    let (recorder, _) = LogRecorder::start(Level::DEBUG);
-    let writer = recorder.clone();
-    let _guard =
-        tracing::subscriber::set_default(closed.with_writer(move || writer.clone()).finish());
+    let (recorder, _guard) = LogRecorder::start_with_spans(Level::DEBUG);
     let locks = Locks::in_memory();
     let lease = locks.mutex("a").lock().await.unwrap();
     let handle = lease.handle();
@@ -91,14 +84,7 @@ async fn a_handle_does_not_keep_the_span_open() {
 
 #[tokio::test(start_paused = true)]
 async fn a_failure_has_the_type_of_its_error() {
-    let (recorder, _guard) = LogRecorder::start(Level::DEBUG);
-    let spans = tracing_subscriber::fmt()
-        .with_max_level(Level::DEBUG)
-        .with_span_events(tracing_subscriber::fmt::format::FmtSpan::CLOSE)
-        .with_ansi(false);
-    let writer = recorder.clone();
-    let _spans =
-        tracing::subscriber::set_default(spans.with_writer(move || writer.clone()).finish());
+    let (recorder, _guard) = LogRecorder::start_with_spans(Level::DEBUG);
     let (locks, faults) = Locks::in_memory_with_faults();
     let held = locks.mutex("a").lock().await.unwrap();
     locks.mutex("a").try_lock().await.unwrap_err();

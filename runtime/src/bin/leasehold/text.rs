@@ -1,46 +1,13 @@
 //! Text for a terminal: names that can't harm it, times, and columns.
 
-use std::fmt::Write as _;
 use std::io::Write as _;
 use std::time::Duration;
 
 use unicode_width::UnicodeWidthStr;
 
-/// Makes a name, a note or an error harmless: what a terminal would obey, or not show, is written
-/// as `\u{…}`. Anybody who may take a lock chooses these texts.
-pub(super) fn plain(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        if is_harmless(c) {
-            out.push(c);
-        } else {
-            let _ = write!(out, "{}", c.escape_unicode());
-        }
-    }
-    out
-}
-
-/// False for control characters, for those that change the direction of the text, for those that
-/// have no width, and for line separators.
-fn is_harmless(c: char) -> bool {
-    !(c.is_control()
-        || matches!(
-            c,
-            '\u{ad}'
-                | '\u{61c}'
-                | '\u{115f}'..='\u{1160}'
-                | '\u{180e}'
-                | '\u{200b}'..='\u{200f}'
-                | '\u{2028}'..='\u{202e}'
-                | '\u{2060}'..='\u{206f}'
-                | '\u{3164}'
-                | '\u{fe00}'..='\u{fe0f}'
-                | '\u{feff}'
-                | '\u{ffa0}'
-                | '\u{fff0}'..='\u{fffb}'
-                | '\u{e0000}'..='\u{e0fff}'
-        ))
-}
+/// Names, notes and errors for a terminal, as the console writes them: anybody who may take a lock
+/// chooses these texts.
+pub(super) use leasehold::console::shown as plain;
 
 /// A duration in at most six characters: `0.4s`, `12s`, `5m03s`, `2h05m`, `3d04h`.
 pub(super) fn short(time: Duration) -> String {
