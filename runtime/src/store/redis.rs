@@ -10,6 +10,7 @@ mod args;
 mod backoff;
 mod batch;
 mod batcher;
+mod calls;
 mod clock;
 #[cfg(feature = "cluster")]
 mod cluster;
@@ -18,7 +19,9 @@ mod connect;
 mod connection;
 mod connector;
 mod decode;
+
 mod diagnosis;
+mod driver;
 mod encode;
 mod endpoint;
 mod errors;

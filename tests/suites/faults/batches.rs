@@ -106,6 +106,7 @@ async fn each_command_is_answered_as_it_would_be_alone() {
         "granted",
     ];
     assert_eq!(alone[0], expected);
+    assert!(!store.was_forced(&request("other", LONG)).await.unwrap(), "its script is known");
     for forgotten in [false, true] {
         let requests = found(&store, &mut redis, if forgotten { "eval" } else { "sha" }).await;
         for (nth, alone) in alone.iter().enumerate() {
@@ -113,6 +114,8 @@ async fn each_command_is_answered_as_it_would_be_alone() {
                 ask(&mut redis, "SCRIPT FLUSH").await;
             }
             server.forget_stats().await;
+            // While it is in flight, the others wait, and so they go together.
+            let before = store.was_forced(&request("other", LONG));
             let together = match nth {
                 0 => attempts(join_all(requests.iter().map(|it| store.acquire(it, None))).await),
                 1 => said(store.renew_all(&requests).await),
@@ -122,8 +125,10 @@ async fn each_command_is_answered_as_it_would_be_alone() {
                 }
             };
             assert_eq!(together, *alone, "{nth}");
+            assert!(!before.await.unwrap());
             let calls = (server.script_calls().await, server.stats("eval").await.0);
-            assert_eq!(calls, (1, u64::from(forgotten)), "one call, and its body if forgotten");
+            let bodies = if forgotten { 2 } else { 0 };
+            assert_eq!(calls, (2, bodies), "one call each, and its body if forgotten");
         }
     }
 }
@@ -248,10 +253,11 @@ async fn a_batch_is_few_calls() {
     let requests: Vec<_> = (0..100).map(|n| request(&n.to_string(), LONG)).collect();
     server.forget_stats().await;
     join_all(requests.iter().map(|it| store.acquire(it, None))).await;
-    // A script must not block the server for long, so a batch is several calls.
-    assert_eq!(server.script_calls().await, 7);
+    // The first is sent at once, and the others meanwhile wait. A script must not block the
+    // server for long, so they are several calls.
+    assert_eq!(server.script_calls().await, 1 + 7);
     join_all(requests.iter().map(|it| store.release(it, Duration::ZERO))).await;
-    assert_eq!(server.script_calls().await, 14);
+    assert_eq!(server.script_calls().await, 2 * (1 + 7));
 }
 
 /// Many tasks at one semaphore cost few calls as well.
@@ -269,7 +275,7 @@ async fn the_permits_of_a_semaphore_are_few_calls() {
     assert_eq!(said(store.renew_all(held).await), ["Renewed"; 18]);
     let released = join_all(held.iter().map(|it| store.release(it, Duration::ZERO))).await;
     assert_eq!(said(released), ["Released"; 18]);
-    assert_eq!(server.script_calls().await, 6);
+    assert_eq!(server.script_calls().await, (1 + 2) + 2 + (1 + 2), "the first goes alone");
     let left: u64 =
         redis::cmd("EXISTS").arg("leasehold:holders:{a}").query_async(&mut redis).await.unwrap();
     assert_eq!(left, 0);
@@ -395,7 +401,7 @@ async fn each_permit_is_answered_as_it_would_be_alone() {
     let release = |request| store.release(request, Duration::ZERO);
     let released = said(join_all(requests.iter().map(release)).await);
     assert_eq!([acquired, renewed, released], alone);
-    assert_eq!(server.script_calls().await, 6, "sixteen are a call");
+    assert_eq!(server.script_calls().await, (1 + 2) + 2 + (1 + 2), "sixteen are a call");
 }
 
 /// A server that does not name a connection may be a proxy. It may send a call to one server

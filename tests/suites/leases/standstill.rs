@@ -1,19 +1,28 @@
 //! A runtime that is blocked, and a process that stands still.
 
+use std::pin::pin;
 use std::process::Command;
-use std::sync::{Arc, Barrier};
+use std::sync::{Arc, Barrier, Once};
+use std::task::{Context, Wake, Waker};
 use std::time::{Duration, Instant};
 
 use leasehold::{Lease, Locks, Wait};
 use leasehold_tests::kinds::{EVERY_KIND, Guard};
+use leasehold_tests::polls::is_pending;
 use leasehold_tests::process::Process;
 use leasehold_tests::server::{Server, signal};
+use redis::AsyncCommands;
 use tokio::runtime::Builder;
+use tokio::task::yield_now;
+use tokio::time::timeout;
 
 use super::worker;
 
 /// The first renewal comes after a second. A busy machine may be late by another.
 const TTL: Duration = Duration::from_secs(3);
+
+/// Longer than anything here takes.
+const LONG: Duration = Duration::from_secs(30);
 
 /// Every worker of the user's runtime sleeps for three TTLs. The leases are renewed all the same,
 /// and a process that waits for one keeps waiting.
@@ -64,6 +73,60 @@ fn a_runtime_that_is_blocked_loses_nothing() {
         let next = other.inspect("m:Mutex").await.unwrap().holders[0].fence;
         assert!(next > fences[0].as_ref().ok().copied(), "{next:?}");
     });
+}
+
+/// A waker that does not return keeps the client's own thread busy. A caller's command is sent
+/// all the same: the caller sends it itself, as none is in flight. The answer waits for the thread.
+#[test]
+fn a_command_is_sent_while_the_clients_thread_is_busy() {
+    let server = Server::start();
+    let users = Builder::new_current_thread().enable_all().build().unwrap();
+    let (locks, lease) = users.block_on(async {
+        let locks = Locks::connect(&server.url()).await.unwrap();
+        let lease = locks.mutex("gone").ttl(Duration::from_millis(300)).lock().await.unwrap();
+        // Its next renewal finds out, on the client's thread.
+        let _: () = server.redis().await.del("leasehold:lock:{gone}").await.unwrap();
+        (locks, lease)
+    });
+    let busy = Arc::new(Busy { begun: Barrier::new(2), over: Barrier::new(2), once: Once::new() });
+    let handle = lease.handle();
+    let mut lost = pin!(handle.lost());
+    let _inside = users.enter();
+    let waker = Waker::from(busy.clone());
+    assert!(lost.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+    // From here on the client's thread is inside the waker.
+    busy.begun.wait();
+    let mutex = locks.mutex("a").ttl(TTL);
+    let mut acquiring = pin!(mutex.lock());
+    let is_sent = users.block_on(async {
+        assert!(is_pending(&mut acquiring).await);
+        let mut redis = server.redis().await;
+        let is_there = async {
+            while !redis.exists::<_, bool>("leasehold:lock:{a}").await.unwrap() {
+                yield_now().await;
+            }
+        };
+        timeout(LONG, is_there).await.is_ok()
+    });
+    busy.over.wait();
+    assert!(is_sent);
+    assert!(users.block_on(acquiring).unwrap().is_held());
+}
+
+/// A waker whose first wake returns when the test says so.
+struct Busy {
+    begun: Barrier,
+    over: Barrier,
+    once: Once,
+}
+
+impl Wake for Busy {
+    fn wake(self: Arc<Self>) {
+        self.once.call_once(|| {
+            self.begun.wait();
+            self.over.wait();
+        });
+    }
 }
 
 /// The process is stopped until another has the lock. When it goes on, it knows of the loss at

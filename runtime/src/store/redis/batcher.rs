@@ -1,28 +1,40 @@
 //! The batcher of one connection: sends commands that are ready at the same time together.
 //!
-//! A caller puts its command into a queue and has a future at once. A task on the keeper's
-//! runtime takes everything from the queue, and sends it in batches. The command is queued by
-//! the call, not by the first poll of the future, and goes on if the future is dropped.
+//! A caller puts its command into a queue and has a future at once. If no command is in flight,
+//! the caller sends it too: that saves the time to wake another thread. Otherwise a task on the
+//! keeper's runtime takes everything from the queue. That task also takes all answers, and so a
+//! caller whose runtime is blocked holds up nobody. The command is queued by the call, not by the
+//! first poll of the future, and goes on if the future is dropped.
 
 use std::fmt;
 use std::future::poll_fn;
+use std::pin::{Pin, pin};
 use std::sync::{Arc, Mutex};
-use std::task::{Poll, Waker};
-use std::time::Duration;
+use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant};
 
 use tokio::runtime::Handle;
+use tokio::task::coop::unconstrained;
+use tokio::time::{Sleep, sleep, timeout_at};
 
-use super::batch;
 use super::batch::Queued;
+use super::calls::Calls;
 use super::connection::Connection;
 use super::sync::lock;
 
-/// Queues commands for one connection. When it is dropped, its task sends what is queued, and
-/// ends.
+/// Queues commands for one connection. When it is dropped, its task sends what is queued, waits
+/// for the answers, and ends.
 pub(super) struct Batcher {
     pub(super) connection: Arc<Connection>,
     pub(super) runtime: Handle,
-    queue: Arc<Mutex<Queue>>,
+    shared: Arc<Shared>,
+}
+
+/// What the callers and the task share. `calls` is locked before `queue`.
+struct Shared {
+    connection: Arc<Connection>,
+    queue: Mutex<Queue>,
+    calls: Mutex<Calls>,
 }
 
 #[derive(Default)]
@@ -37,25 +49,30 @@ struct Queue {
 impl Batcher {
     /// Starts the task on the runtime that drives the connections.
     pub(super) fn start(connection: Connection, runtime: &Handle) -> Self {
-        let (connection, queue) = (Arc::new(connection), Arc::default());
+        let connection = Arc::new(connection);
+        let (queue, calls) = Default::default();
+        let shared = Arc::new(Shared { connection: connection.clone(), queue, calls });
         // Made before the task: a runtime that has ended drops the task unpolled.
-        let end = TaskEnd(Arc::clone(&queue));
-        runtime.spawn(run(end, connection.clone()));
-        Self { connection, runtime: runtime.clone(), queue }
+        let end = TaskEnd(shared.clone());
+        runtime.spawn(run(end));
+        Self { connection, runtime: runtime.clone(), shared }
     }
 
     /// Queues commands in this order.
     pub(super) fn push(&self, commands: impl IntoIterator<Item = Queued>) {
-        let mut queue = lock(&self.queue);
-        if queue.is_closed {
-            // Dropped without an answer, they fail as after a shutdown.
-            return;
+        {
+            let mut queue = lock(&self.shared.queue);
+            if queue.is_closed {
+                // Dropped without an answer, they fail as after a shutdown.
+                return;
+            }
+            queue.commands.extend(commands);
         }
-        queue.commands.extend(commands);
-        let sleeper = queue.sleeper.take();
-        drop(queue);
-        if let Some(sleeper) = sleeper {
-            sleeper.wake();
+        // The budget of the caller's task is not spent on the connection.
+        let mut send = pin!(unconstrained(poll_fn(|_| Poll::Ready(self.shared.send_here()))));
+        let done = send.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+        if done != Poll::Ready(true) {
+            self.shared.wake_task();
         }
     }
 }
@@ -69,72 +86,156 @@ impl fmt::Debug for Batcher {
 
 impl Drop for Batcher {
     fn drop(&mut self) {
-        let mut queue = lock(&self.queue);
-        queue.is_closed = true;
-        let sleeper = queue.sleeper.take();
-        drop(queue);
+        lock(&self.shared.queue).is_closed = true;
+        self.shared.wake_task();
+    }
+}
+
+impl Shared {
+    fn wake_task(&self) {
+        let sleeper = lock(&self.queue).sleeper.take();
         if let Some(sleeper) = sleeper {
             sleeper.wake();
         }
     }
-}
 
-/// The task's end of the queue. When the task ends, also because its runtime was dropped, no
-/// command waits for an answer any more.
-struct TaskEnd(Arc<Mutex<Queue>>);
-
-impl Drop for TaskEnd {
-    fn drop(&mut self) {
-        let mut queue = lock(&self.0);
-        queue.is_closed = true;
-        let left = std::mem::take(&mut queue.commands);
-        drop(queue);
-        drop(left);
-    }
-}
-
-/// Sends what is queued, until the batcher is dropped.
-async fn run(queue: TaskEnd, connection: Arc<Connection>) {
-    let mut taken = Vec::new();
-    while take(&queue.0, &mut taken).await {
-        for (limit, commands) in divide(&mut taken) {
-            // A task of its own: neither a missing answer nor a connection that is slow to
-            // make holds up the next batch.
-            tokio::spawn(batch::run(connection.clone(), commands, limit));
+    /// Sends what is queued on the caller's thread. False if the task has to do it, or to set
+    /// its timer.
+    fn send_here(&self) -> bool {
+        // If it is locked, the task is at work, or another caller is.
+        let Ok(mut calls) = self.calls.try_lock() else { return false };
+        if !calls.is_empty() {
+            return false;
         }
-    }
-}
-
-/// Waits until something is queued, and takes all of it. False once nothing more will come.
-async fn take(queue: &Mutex<Queue>, taken: &mut Vec<Queued>) -> bool {
-    poll_fn(|context| {
-        let mut queue = lock(queue);
-        if !queue.commands.is_empty() {
-            std::mem::swap(&mut queue.commands, taken);
-            return Poll::Ready(true);
-        }
-        if queue.is_closed {
-            return Poll::Ready(false);
-        }
-        queue.sleeper = Some(context.waker().clone());
-        Poll::Pending
-    })
-    .await
-}
-
-/// Divides commands into batches of one time limit each: those of a short TTL give up early,
-/// and the others need not. Commands of one limit keep their order, and so do all of one
-/// request.
-fn divide(taken: &mut Vec<Queued>) -> Vec<(Duration, Vec<Queued>)> {
-    let mut batches: Vec<(Duration, Vec<Queued>)> = Vec::with_capacity(1);
-    for queued in taken.drain(..) {
-        let has_room = |(limit, commands): &&mut (Duration, Vec<Queued>)| {
-            *limit == queued.limit && commands.len() < batch::MAX_COMMANDS
+        let (Some(link), Some(task)) = (self.connection.ready_link(), calls.task.clone()) else {
+            return false;
         };
-        match batches.iter_mut().rev().find(has_room) {
-            Some((_, commands)) => commands.push(queued),
+        let (queued, timer) = (std::mem::take(&mut lock(&self.queue).commands), calls.look_at);
+        let mut context = Context::from_waker(&task);
+        link.drive(|| calls.send(&self.connection, &link, queued, &mut context));
+        calls.take_answers(&self.connection, &mut context);
+        calls.look_at == timer
+    }
+
+    /// Sends what is queued, and takes the answers. Ready once nothing more will come.
+    fn poll(
+        self: &Arc<Self>,
+        mut timer: Pin<&mut Sleep>,
+        set_to: &mut Option<Instant>,
+        context: &mut Context<'_>,
+    ) -> Poll<()> {
+        let mut calls = lock(&self.calls);
+        if !calls.task.as_ref().is_some_and(|task| task.will_wake(context.waker())) {
+            calls.task = Some(context.waker().clone());
+        }
+        loop {
+            let (queued, is_closed) = {
+                let mut queue = lock(&self.queue);
+                if queue.commands.is_empty() && !queue.is_closed {
+                    queue.sleeper = Some(context.waker().clone());
+                }
+                (std::mem::take(&mut queue.commands), queue.is_closed)
+            };
+            let has_queued = !queued.is_empty();
+            if has_queued {
+                self.send(&mut calls, queued, context);
+            }
+            calls.take_answers(&self.connection, context);
+            if *set_to != calls.look_at {
+                *set_to = calls.look_at;
+                if let Some(at) = calls.look_at {
+                    timer.as_mut().reset(at.into());
+                }
+            }
+            if calls.look_at.is_some() && timer.as_mut().poll(context).is_ready() {
+                calls.give_up_late(&self.connection, Instant::now());
+            } else if !has_queued {
+                let is_over = is_closed && calls.is_empty();
+                return if is_over { Poll::Ready(()) } else { Poll::Pending };
+            }
+        }
+    }
+
+    fn send(self: &Arc<Self>, calls: &mut Calls, queued: Vec<Queued>, context: &mut Context<'_>) {
+        if let Some(link) = self.connection.ready_link() {
+            calls.send(&self.connection, &link, queued, context);
+            return;
+        }
+        for (limit, queued) in divide(queued) {
+            calls.connecting += 1;
+            // A task of its own: a connection that is slow to make does not hold up those who
+            // give up earlier.
+            tokio::spawn(connect(Connecting(self.clone()), queued, limit));
+        }
+    }
+}
+
+/// Counts a batch that waits for a connection, until it is dropped.
+struct Connecting(Arc<Shared>);
+
+impl Drop for Connecting {
+    fn drop(&mut self) {
+        let mut calls = lock(&self.0.calls);
+        calls.connecting = calls.connecting.saturating_sub(1);
+        drop(calls);
+        self.0.wake_task();
+    }
+}
+
+/// Makes a connection, and sends commands of one time limit on it.
+async fn connect(connecting: Connecting, queued: Vec<Queued>, limit: Duration) {
+    let connection = &connecting.0.connection;
+    let deadline = Instant::now() + limit;
+    match timeout_at(deadline.into(), connection.link(limit)).await {
+        Ok(Ok(link)) => {
+            let mut calls = lock(&connecting.0.calls);
+            if let Some(task) = calls.task.clone() {
+                calls.send(connection, &link, queued, &mut Context::from_waker(&task));
+                // It may have failed at once, and the timer may have to be set.
+                task.wake();
+            }
+        }
+        _ => {
+            for queued in queued {
+                queued.settle(Err(connection.server().no_connection()));
+            }
+        }
+    }
+}
+
+/// Divides commands by their time limit.
+fn divide(queued: Vec<Queued>) -> Vec<(Duration, Vec<Queued>)> {
+    let mut batches: Vec<(Duration, Vec<Queued>)> = Vec::with_capacity(1);
+    for queued in queued {
+        match batches.iter_mut().find(|(limit, _)| *limit == queued.limit) {
+            Some((_, batch)) => batch.push(queued),
             None => batches.push((queued.limit, vec![queued])),
         }
     }
     batches
+}
+
+/// The task's end. When the task ends, also because its runtime was dropped, no command waits
+/// for an answer any more.
+struct TaskEnd(Arc<Shared>);
+
+impl Drop for TaskEnd {
+    fn drop(&mut self) {
+        let left = {
+            let mut queue = lock(&self.0.queue);
+            queue.is_closed = true;
+            std::mem::take(&mut queue.commands)
+        };
+        drop(left);
+        // Not dropped while it is locked.
+        let calls = std::mem::take(&mut *lock(&self.0.calls));
+        drop(calls);
+    }
+}
+
+/// Sends what is queued, until the batcher is dropped and all commands are answered.
+async fn run(end: TaskEnd) {
+    let mut timer = pin!(sleep(Duration::ZERO));
+    let mut set_to = None;
+    poll_fn(|context| end.0.poll(timer.as_mut(), &mut set_to, context)).await;
 }

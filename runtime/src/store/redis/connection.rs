@@ -88,13 +88,8 @@ impl Connection {
 
     /// A link that is not known to be broken, for a command with this limit.
     pub(super) async fn link(&self, limit: Duration) -> Result<Link, StoreError> {
-        {
-            let mut last = lock(&self.last);
-            // An abandoned link is closed when its last clone is dropped.
-            last.take_if(|link| link.is_abandoned());
-            if let Some(link) = &*last {
-                return Ok(link.clone());
-            }
+        if let Some(link) = self.ready_link() {
+            return Ok(link);
         }
         sleep_until(self.server().reconnect_at(Instant::now(), limit).into()).await;
         loop {
@@ -108,6 +103,14 @@ impl Connection {
                 Err(RunError::TimedOut) => return Err(self.server().no_connection()),
             }
         }
+    }
+
+    /// The link that is there and not known to be broken.
+    pub(super) fn ready_link(&self) -> Option<Link> {
+        let mut last = lock(&self.last);
+        // An abandoned link is closed when its last clone is dropped.
+        last.take_if(|link| link.is_abandoned());
+        last.clone()
     }
 
     /// Makes a lost link again in the background, as the next command would.

@@ -25,6 +25,12 @@ impl Link {
         self.wire.connection.send_packed_command(command).await
     }
 
+    /// Calls `send`, which may send commands on this link, and writes them to the socket at once,
+    /// on the caller's thread.
+    pub(super) fn drive(&self, send: impl FnOnce()) {
+        self.wire.drive(send);
+    }
+
     /// Subscribes to a channel, by RESP3. To do it again has no effect.
     pub(super) async fn subscribe(&mut self, channel: &str) -> RedisResult<()> {
         self.wire.connection.subscribe(channel).await

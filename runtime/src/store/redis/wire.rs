@@ -13,6 +13,7 @@ use redis::{
 };
 use tokio::task::AbortHandle;
 
+use super::driver::{Driver, DriverTask};
 use super::tcp;
 
 /// A connection; a clone is the same one. It is closed when the last clone is dropped.
@@ -20,12 +21,12 @@ use super::tcp;
 pub(super) struct Wire {
     pub(super) connection: MultiplexedConnection,
     /// `None` if the driver made the stream: it keeps its own.
-    _task: Option<Arc<Task>>,
+    task: Option<Arc<Task>>,
 }
 
 /// The task that reads and writes a connection. It ends with the connection, even if an answer
 /// never comes.
-struct Task(AbortHandle);
+struct Task(AbortHandle, Arc<Driver>);
 
 impl Drop for Task {
     fn drop(&mut self) {
@@ -38,7 +39,7 @@ type Stream = Pin<Box<dyn AsyncStream + Send + Sync>>;
 impl From<MultiplexedConnection> for Wire {
     /// Wraps a connection that the driver has made.
     fn from(connection: MultiplexedConnection) -> Self {
-        Self { connection, _task: None }
+        Self { connection, task: None }
     }
 }
 
@@ -53,8 +54,18 @@ impl Wire {
         };
         let (connection, task) =
             MultiplexedConnection::new_with_config(info.redis_settings(), stream, config).await?;
-        let task = Task(tokio::spawn(task).abort_handle());
-        Ok(Self { connection, _task: Some(Arc::new(task)) })
+        let driver = Driver::new(task);
+        let task = tokio::spawn(DriverTask(driver.clone())).abort_handle();
+        Ok(Self { connection, task: Some(Arc::new(Task(task, driver))) })
+    }
+
+    /// Calls `send`, which may send commands on this connection, and writes them at once if it
+    /// can. Otherwise the connection's task does.
+    pub(super) fn drive(&self, send: impl FnOnce()) {
+        match &self.task {
+            Some(task) => task.1.drive(send),
+            None => send(),
+        }
     }
 
     async fn by_driver(info: ConnectionInfo, config: &AsyncConnectionConfig) -> RedisResult<Self> {
