@@ -179,16 +179,16 @@ impl Store for Twice {
 
     fn linger(&self, request: &Request, in_use: bool) -> Option<StoreFuture<Lingering>> {
         let (first, second) = (self.0.linger(request, in_use)?, self.0.linger(request, in_use)?);
-        // A waiter may have come between the two, or the lease may have ended.
-        Some(both(
-            first,
-            second,
-            |answer| !matches!(answer, Lingering::Kept { .. }),
-            |first, second| {
-                let kept = [first, second].map(|it| matches!(it, Lingering::Kept { .. }));
-                kept.contains(&true) || first == second
-            },
-        ))
+        // A waiter may have come between the two, or the lease may have ended. Where the first
+        // released the mutex, others may have had it before the second.
+        let has_released = |answer: &Lingering| *answer == Lingering::Ended(Ended::Released);
+        Some(both(second, first, has_released, |second, first| {
+            let kept = [first, second].map(|it| matches!(it, Lingering::Kept { .. }));
+            let later = matches!(second, Lingering::Ended(Ended::NotHeld(_)));
+            kept.contains(&true)
+                || first == second
+                || *first == Lingering::Ended(Ended::Released) && later
+        }))
     }
 
     fn cancel(&self, request: &Request) -> StoreFuture<bool> {

@@ -113,6 +113,10 @@ fn settle_one((queued, answer): (Queued, Value)) -> LinkOutcome {
 /// its lock. Commands with different time limits do not share a call: those of a short TTL give
 /// up early, and the others need not.
 pub(super) fn plan(commands: Vec<Queued>, max_per_call: usize, now: Instant) -> Vec<Call> {
+    if let [only] = &commands[..] {
+        let deadline = now + only.limit;
+        return vec![Call { commands, with_body: false, deadline }];
+    }
     let mut calls: Vec<Call> = Vec::with_capacity(1);
     // By index of the command: its lock, and its call.
     let mut before: Vec<(u64, usize)> = Vec::with_capacity(commands.len());
