@@ -62,7 +62,7 @@ pub(crate) async fn run(bench: &mut Bench, title: String) -> Result<(), Failure>
             show_ms(last.pings[1]),
             ratio.show(2),
             if entry.who.is_ours() {
-                Target::AtMost(2.0).judge(ratio.median)
+                Target::AtMost(1.6).judge(ratio.median)
             } else {
                 String::new()
             },

@@ -83,9 +83,10 @@ fn show(table: &mut Table, tasks: usize, results: &[Vec<Round>]) {
     for (who, contender) in CONTENDERS.into_iter().enumerate() {
         let ratio = ratios(&rates(0), &rates(who));
         let target = match (contender, tasks) {
-            (Contender::Raw, 1) => Some(Target::AtLeast(0.65)),
-            (Contender::Raw, _) => Some(Target::AtLeast(0.9)),
-            (Contender::Rslock, 64 | 512) => Some(Target::AtLeast(1.0)),
+            (Contender::Raw, 1) => Some(Target::AtLeast(0.9)),
+            (Contender::Raw, _) => Some(Target::AtLeast(1.0)),
+            (Contender::Rslock, 512) => Some(Target::AtLeast(1.1)),
+            (Contender::Rslock, _) => Some(Target::AtLeast(0.85)),
             _ => None,
         };
         table.row([
