@@ -71,6 +71,13 @@ impl Crew {
         Ok(Records::new(records))
     }
 
+    /// Waits for the next row of numbers of the only process, which goes on.
+    pub(crate) fn row(&mut self) -> Result<Vec<u64>, Failure> {
+        let worker = self.workers.first_mut().ok_or("there is no process")?;
+        let line = worker.output.next().ok_or("it ended without a row")??;
+        Ok(serde_json::from_str(&line)?)
+    }
+
     /// Waits for the only process, and returns its only row of numbers.
     pub(crate) fn answer(self) -> Result<Vec<u64>, Failure> {
         self.answers()?.pop().ok_or_else(|| "it said nothing".into())

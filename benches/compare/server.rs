@@ -94,6 +94,36 @@ impl Watched {
         Ok(self.number("clients", "connected_clients").await? - 1)
     }
 
+    /// The number of bytes that the server has sent.
+    pub(crate) async fn output(&self) -> Result<usize, Failure> {
+        self.number("stats", "total_net_output_bytes").await
+    }
+
+    /// The memory that the server has allocated, in bytes.
+    pub(crate) async fn used_memory(&self) -> Result<usize, Failure> {
+        self.number("memory", "used_memory").await
+    }
+
+    /// The number of keys.
+    pub(crate) async fn keys(&self) -> Result<usize, Failure> {
+        Ok(redis::cmd("DBSIZE").query_async(&mut self.redis()).await?)
+    }
+
+    /// The time of the server's clock, by which keys expire.
+    pub(crate) async fn time(&self) -> Result<Duration, Failure> {
+        let (seconds, micros): (u64, u32) =
+            redis::cmd("TIME").query_async(&mut self.redis()).await?;
+        Ok(Duration::new(seconds, micros * 1000))
+    }
+
+    /// Waits until the server's clock shows this time.
+    pub(crate) async fn wait_until(&self, time: Duration) -> Result<(), Failure> {
+        while let Some(left) = time.checked_sub(self.time().await?).filter(|left| !left.is_zero()) {
+            tokio::time::sleep(left).await;
+        }
+        Ok(())
+    }
+
     async fn number(&self, section: &str, name: &str) -> Result<usize, Failure> {
         let info = self.info(section).await?;
         let value = info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));

@@ -8,10 +8,12 @@ mod instructions;
 mod layer;
 mod linger;
 mod linger_processes;
+mod memory;
 mod pairs;
 mod processes;
 mod quorum;
 mod renewal;
+mod scaling;
 mod semaphore;
 
 use clap::ValueEnum;
@@ -35,6 +37,11 @@ pub(crate) enum Scenario {
     Semaphore,
     /// processor time for each renewal of 50,000 leases
     Renewal,
+    /// what is left in memory of a million names that were locked once
+    Memory,
+    /// latency and cost by the number of locks, of clients, and by the rate of the link
+    #[value(alias = "curves")]
+    Scaling,
     /// many clients that lose their connections at once, and come back
     Herd,
     /// the layer beside tower's own limit
@@ -71,6 +78,8 @@ impl Scenario {
             Self::Semaphore => semaphore::run(bench, self.title()).await,
             Self::Renewal => renewal::run(bench, self.title()).await,
             Self::Herd => herd::run(bench, self.title()).await,
+            Self::Memory => memory::run(bench, self.title()).await,
+            Self::Scaling => scaling::run(bench).await,
             Self::Layer => layer::run(bench, self.title()).await,
             Self::Linger => linger::run(bench, self.title()).await,
             Self::Quorum => quorum::run(bench, self.title()).await,

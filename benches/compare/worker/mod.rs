@@ -2,6 +2,8 @@
 //! waits for a line, works, and prints its results as JSON lines.
 
 mod herd;
+mod memory;
+mod paced;
 mod renewals;
 mod sections;
 mod setup;
@@ -9,6 +11,8 @@ mod setup;
 use clap::Subcommand;
 
 pub(crate) use self::herd::Herd;
+pub(crate) use self::memory::Memory;
+pub(crate) use self::paced::Paced;
 pub(crate) use self::renewals::Renewals;
 pub(crate) use self::sections::Sections;
 use crate::failure::Failure;
@@ -21,6 +25,10 @@ pub(crate) enum Work {
     Renewals(Renewals),
     /// Has many clients, which lose their connections
     Herd(Herd),
+    /// Locks many names once
+    Memory(Memory),
+    /// Has many clients, which acquire and release at a pace
+    Paced(Paced),
 }
 
 impl Work {
@@ -29,6 +37,8 @@ impl Work {
             Self::Sections(sections) => sections.run().await,
             Self::Renewals(renewals) => renewals.run().await,
             Self::Herd(herd) => herd.run().await,
+            Self::Memory(memory) => memory.run().await,
+            Self::Paced(paced) => paced.run().await,
         }
     }
 }

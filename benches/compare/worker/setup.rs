@@ -11,6 +11,11 @@ use crate::stats::Times;
 /// Tells the parent process that all is set up, and waits for its signal to start.
 pub(super) async fn ready() -> Result<(), Failure> {
     println!("\"ready\"");
+    signal().await
+}
+
+/// Waits for the parent's next signal.
+pub(super) async fn signal() -> Result<(), Failure> {
     let wait = || std::io::stdin().lock().read_line(&mut String::new());
     tokio::task::spawn_blocking(wait).await??;
     Ok(())
