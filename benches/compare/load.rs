@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use redis::aio::MultiplexedConnection;
 use tokio::task::JoinSet;
 
 use crate::contender::Client;
@@ -30,6 +31,41 @@ pub(crate) async fn one_by_one(
     };
     // As in the other scenarios, it is a task of the runtime.
     tokio::spawn(work).await?
+}
+
+/// The times of PINGs over this connection, one after another.
+pub(crate) async fn pings(
+    mut redis: MultiplexedConnection,
+    time: Duration,
+) -> Result<Times, Failure> {
+    let work = async move {
+        let (mut times, begun) = (Vec::new(), Instant::now());
+        while begun.elapsed() < time || times.len() < LEAST {
+            let asked = Instant::now();
+            redis::cmd("PING").exec_async(&mut redis).await?;
+            times.push(asked.elapsed());
+        }
+        Ok(times.into_iter().collect())
+    };
+    tokio::spawn(work).await?
+}
+
+/// Acquires and releases so many times, by tasks that each have a lock of their own.
+pub(crate) async fn so_many(client: &Client, tasks: usize, pairs: usize) -> Result<(), Failure> {
+    let mut running = JoinSet::new();
+    for task in 0..tasks {
+        let mut lock = client.mutex(&format!("task-{task}"));
+        running.spawn(async move {
+            for _ in (task..pairs).step_by(tasks) {
+                lock.acquire_free().await?.release().await?;
+            }
+            Ok::<_, Failure>(())
+        });
+    }
+    while let Some(done) = running.join_next().await {
+        done??;
+    }
+    Ok(())
 }
 
 /// What many tasks did, each with a lock of its own.

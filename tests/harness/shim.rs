@@ -20,6 +20,26 @@ pub fn let_fork(command: &mut Command) {
     command.env("LD_PRELOAD", shim);
 }
 
+/// Lets a worker count its allocations, by [`allocations`]. Needs glibc.
+///
+/// # Panics
+///
+/// If there is no C compiler.
+pub fn let_count_allocations(command: &mut Command) {
+    static SHIM: OnceLock<PathBuf> = OnceLock::new();
+    let shim = SHIM.get_or_init(|| build("allocations", include_str!("allocations.c")));
+    command.env("LD_PRELOAD", shim);
+}
+
+/// How many allocations this process has made, in all threads, and of how many bytes. `None` if it
+/// was started without [`let_count_allocations`].
+#[must_use]
+pub fn allocations() -> Option<(u64, u64)> {
+    let said = fs::read_link("/leasehold-test/allocations").ok()?;
+    let (calls, bytes) = said.to_str()?.split_once(' ')?;
+    Some((calls.parse().ok()?, bytes.parse().ok()?))
+}
+
 /// The folder of the build, in which the test's program is.
 pub(crate) fn folder() -> &'static Path {
     static FOLDER: OnceLock<PathBuf> = OnceLock::new();

@@ -1,5 +1,6 @@
 //! The scenarios and their targets.
 
+mod allocations;
 mod growth;
 mod handover;
 mod herd;
@@ -25,6 +26,8 @@ use crate::failure::Failure;
 pub(crate) enum Scenario {
     /// acquire and release without contention
     Pairs,
+    /// what a process allocates for a pair
+    Allocations,
     /// one lock that all tasks of a process want
     Hot,
     /// one lock that the tasks of four processes want, for a millisecond each
@@ -71,6 +74,7 @@ impl Scenario {
     pub(crate) async fn run(self, bench: &mut Bench) -> Result<(), Failure> {
         match self {
             Self::Pairs => pairs::run(bench, self.title()).await,
+            Self::Allocations => allocations::run(bench, self.title()).await,
             Self::Hot => hot::run(bench, self.title()).await,
             Self::Processes => processes::run(bench, self.title()).await,
             Self::Handover => handover::run(bench, self.title()).await,

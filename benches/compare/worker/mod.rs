@@ -1,6 +1,7 @@
 //! A process that the benches start: themselves, with a hidden command. It prints `ready`,
 //! waits for a line, works, and prints its results as JSON lines.
 
+mod allocations;
 mod herd;
 mod memory;
 mod paced;
@@ -10,6 +11,7 @@ mod setup;
 
 use clap::Subcommand;
 
+pub(crate) use self::allocations::Allocations;
 pub(crate) use self::herd::Herd;
 pub(crate) use self::memory::Memory;
 pub(crate) use self::paced::Paced;
@@ -29,6 +31,8 @@ pub(crate) enum Work {
     Memory(Memory),
     /// Has many clients, which acquire and release at a pace
     Paced(Paced),
+    /// Counts what it allocates for its pairs
+    Allocations(Allocations),
 }
 
 impl Work {
@@ -39,6 +43,7 @@ impl Work {
             Self::Herd(herd) => herd.run().await,
             Self::Memory(memory) => memory.run().await,
             Self::Paced(paced) => paced.run().await,
+            Self::Allocations(allocations) => allocations.run().await,
         }
     }
 }

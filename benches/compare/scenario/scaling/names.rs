@@ -10,7 +10,7 @@ use crate::clock::micros;
 use crate::contender::{Client, TTL};
 use crate::failure::Failure;
 use crate::held::hold_many;
-use crate::load::one_by_one;
+use crate::load::{one_by_one, pings};
 use crate::names::{lock_each, name};
 use crate::plot::{self, Axes, Line};
 use crate::server::Watched;
@@ -18,6 +18,9 @@ use crate::stats::{Spread, Times, ratios, real};
 use crate::table::Table;
 
 const SIZES: [usize; 4] = [1, 1_000, 100_000, 1_000_000];
+
+/// The time in which the server is watched without any pair.
+const IDLE: Duration = Duration::from_millis(500);
 
 /// What the other locks are.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -40,7 +43,16 @@ impl Others {
 struct Round {
     p50: f64,
     p99: f64,
+    /// The median of PINGs in the same round.
+    ping: f64,
     server: f64,
+}
+
+impl Round {
+    /// The median in PINGs: the machine's moods are in both.
+    fn in_pings(&self) -> f64 {
+        self.p50 / self.ping
+    }
 }
 
 /// What is measured with one number of locks.
@@ -61,10 +73,11 @@ pub(super) async fn run(bench: &mut Bench) -> Result<(), Failure> {
         "contender",
         "p50 us",
         "p99 us",
+        "p50 / PING",
         "server us",
         "idle server, us/s",
-        "p50 / least names",
-        "server / least names",
+        "p50 / PING, to that of 1 name",
+        "server us, to that of 1 name",
         "ours / raw, p50",
     ];
     let mut table = Table::new("scaling: locks", &head);
@@ -79,7 +92,7 @@ pub(super) async fn run(bench: &mut Bench) -> Result<(), Failure> {
             let point = measure(bench, others, size).await?;
             let medians = [0, 1].map(|who| {
                 let rounds = &point.rounds[who];
-                [median(rounds, |it| it.p50), median(rounds, |it| it.server)]
+                [median(rounds, Round::in_pings), median(rounds, |it| it.server)]
             });
             let least = *first.get_or_insert(medians);
             let [ours, raw] =
@@ -94,6 +107,7 @@ pub(super) async fn run(bench: &mut Bench) -> Result<(), Failure> {
                     contender.name(),
                     spread(|it| it.p50).show(0),
                     spread(|it| it.p99).show(0),
+                    spread(Round::in_pings).show(2),
                     spread(|it| it.server).show(1),
                     format!("{:.0}", point.idle),
                     ratio(0),
@@ -108,7 +122,8 @@ pub(super) async fn run(bench: &mut Bench) -> Result<(), Failure> {
         }
     }
     table.note(
-        "One task acquires and releases, one pair after another. Known: each name was acquired and \
+        "One task acquires and releases, one pair after another; PINGs take turns with the \
+         contenders, in short rounds. Known: each name was acquired and \
          released once, through the same client as ours has here; each pair is of one of them, at \
          random. Held: somebody else holds these, and each pair is of one name more. server us: \
          the server's processor time a pair, with what it does besides; idle server: what it does \
@@ -121,10 +136,11 @@ pub(super) async fn run(bench: &mut Bench) -> Result<(), Failure> {
          the rows of the known, whose names are taken at random; (2) the search for keys that \
          have expired, ten times a second: it is in the idle column, and delays the few pairs that \
          come meanwhile, so it is seen in p99; (3) the move into a larger or smaller table, a bit \
-         with each command, after the number of keys has doubled or fallen. A bend in one row \
-         alone that (1) to (3) do not explain is the system's: a pair takes a third of its time if \
-         client and server happen to run where they wake each other up cheaply, and stays so for \
-         seconds. Then the rounds lie far apart.",
+         with each command, after the number of keys has doubled or fallen. Bends \
+         that p50 / PING has not are the machine's: a round trip takes a third of the time while \
+         the cores of client and server are awake, and the server's time a pair changes with it. \
+         Part of that is left in p50 / PING, since the work of a client takes equally long either \
+         way.",
     );
     bench.add(table)?;
     draw(bench, &latency, &server)
@@ -132,7 +148,7 @@ pub(super) async fn run(bench: &mut Bench) -> Result<(), Failure> {
 
 fn draw(bench: &Bench, latency: &[Line], server: &[Line]) -> Result<(), Failure> {
     let x = "other locks, held or known before";
-    let axes = Axes { title: "A pair, by the number of locks", x, y: "us a pair", is_log_y: true };
+    let axes = Axes { title: "A pair, by the number of locks", x, y: "us a pair", is_log_y: false };
     plot::draw(&bench.folder.join("scaling-names.svg"), &axes, latency)?;
     let title = "What a pair costs the server, by the number of locks";
     let axes = Axes { title, x, y: "processor time of the server, us a pair", is_log_y: false };
@@ -149,15 +165,18 @@ async fn measure(bench: &Bench, others: Others, size: usize) -> Result<Point, Fa
         Others::Known => lock_each(&clients[0], 0..size).await?,
         Others::Held => hold_many(&server, size).await?,
     }
-    let (time, keys) = (bench.millis(300, 2000), server.keys().await?);
+    let (time, keys) = (bench.millis(80, 300), server.keys().await?);
     let before = server.cpu().await?;
-    tokio::time::sleep(time).await;
-    let idle = server.cpu().await?.saturating_sub(before).div_f64(time.as_secs_f64());
-    let (rounds, mut results) = (bench.pick(3, 7), [Vec::new(), Vec::new()]);
+    tokio::time::sleep(IDLE).await;
+    let idle = server.cpu().await?.saturating_sub(before).div_f64(IDLE.as_secs_f64());
+    let (rounds, mut results) = (bench.pick(10, 30), [Vec::new(), Vec::new()]);
     for round in 0..=rounds {
+        let ping = micros(pings(server.redis(), time).await?.p50());
         for turn in 0..clients.len() {
             let who = (turn + round) % clients.len();
-            let result = measure_pairs(&server, &clients[who], others, size, time).await?;
+            let [p50, p99, server_us] =
+                measure_pairs(&server, &clients[who], others, size, time).await?;
+            let result = Round { p50, p99, ping, server: server_us };
             // The first round warms up.
             if round > 0 {
                 results[who].push(result);
@@ -170,24 +189,21 @@ async fn measure(bench: &Bench, others: Others, size: usize) -> Result<Point, Fa
     Ok(Point { keys, idle: micros(idle), rounds: results })
 }
 
+/// The median and the 99th percentile of pairs, and the server's time a pair.
 async fn measure_pairs(
     server: &Watched,
     client: &Client,
     others: Others,
     size: usize,
     time: Duration,
-) -> Result<Round, Failure> {
+) -> Result<[f64; 3], Failure> {
     let before = server.cpu().await?;
     let times: Times = match others {
         Others::Known => one_by_one(client, move || name(fastrand::usize(..size)), time).await?,
         Others::Held => one_by_one(client, || "one more".to_owned(), time).await?,
     };
     let used = server.cpu().await?.saturating_sub(before);
-    Ok(Round {
-        p50: micros(times.p50()),
-        p99: micros(times.p99()),
-        server: micros(used) / real(times.len()),
-    })
+    Ok([micros(times.p50()), micros(times.p99()), micros(used) / real(times.len())])
 }
 
 /// Checks that the others are held to the last, so that the rows are about what they say.
