@@ -15,6 +15,9 @@ const PACKET: usize = 1448;
 /// A wait that is shorter is put off to the next packet: the system's timers are not more precise.
 const SHORTEST: Duration = Duration::from_micros(100);
 
+/// A read that takes no longer found a packet that was there before: an answer takes longer.
+const AT_ONCE: Duration = Duration::from_micros(20);
+
 /// A link to a port of this machine. Its connections share the rate. It works on threads of its own,
 /// because the timers of a runtime are too coarse, and so that it delays no contender's tasks.
 pub(crate) struct Link {
@@ -97,24 +100,26 @@ impl Lane {
     fn carry(&self, mut from: &TcpStream, mut to: &TcpStream) -> io::Result<()> {
         let mut packet = [0; PACKET];
         loop {
+            let asked = Instant::now();
             let size = from.read(&mut packet)?;
+            let was_there = asked.elapsed() < AT_ONCE;
             if size == 0 {
                 return Ok(());
             }
             self.bytes.fetch_add(size, Ordering::Relaxed);
-            thread::sleep(self.wait(size));
+            thread::sleep(self.wait(size, was_there));
             to.write_all(&packet[..size])?;
         }
     }
 
     /// How long a packet of this size takes, with what is ahead of it.
-    fn wait(&self, size: usize) -> Duration {
+    fn wait(&self, size: usize, was_there: bool) -> Duration {
         let Some(rate) = self.rate else { return Duration::ZERO };
         let size = u32::try_from(size).map_or(f64::MAX, f64::from);
         let now = Instant::now();
         let mut free_at = self.free_at.lock().unwrap_or_else(PoisonError::into_inner);
-        // A timer that was late a bit is made up for, so that a link that is busy has its rate.
-        let begin = if now.saturating_duration_since(*free_at) < SHORTEST { *free_at } else { now };
+        // A packet that was there has waited for a timer that was late. A link is not late.
+        let begin = if was_there { *free_at } else { now.max(*free_at) };
         *free_at = begin + Duration::from_secs_f64(size / rate);
         let wait = free_at.saturating_duration_since(now);
         if wait < SHORTEST { Duration::ZERO } else { wait }

@@ -9,6 +9,9 @@ use crate::stats::{Times, real};
 
 const SIZE: (u32, u32) = (960, 560);
 
+/// The most points of a line that are marked.
+const FEW: usize = 20;
+
 /// A line of a plot.
 pub(crate) struct Line {
     pub(crate) name: String,
@@ -40,8 +43,11 @@ pub(crate) fn draw(file: &Path, axes: &Axes, lines: &[Line]) -> Result<(), Failu
     let least = |of: fn(&(f64, f64)) -> f64| points().map(of).fold(f64::INFINITY, f64::min);
     let most = |of: fn(&(f64, f64)) -> f64| points().map(of).fold(0.0, f64::max);
     // Leaves room for the labels beside the lines.
-    let x = least(|point| point.0)..most(|point| point.0) * 8.0;
-    let y = least(|point| point.1)..most(|point| point.1);
+    let x = least(|point| point.0)..most(|point| point.0);
+    let x = x.start..x.end * (x.end / x.start).powf(0.4).max(8.0);
+    // No line runs along the frame.
+    let margin = if axes.is_log_y { 1.25 } else { 1.0 };
+    let y = least(|point| point.1) / margin..most(|point| point.1) * margin.max(1.05);
     if x.is_empty() || y.is_empty() {
         return Ok(());
     }
@@ -54,12 +60,17 @@ pub(crate) fn draw(file: &Path, axes: &Axes, lines: &[Line]) -> Result<(), Failu
     macro_rules! chart {
         ($y:expr) => {{
             let mut chart = builder.build_cartesian_2d(x.log_scale(), $y)?;
-            chart.configure_mesh().x_desc(axes.x).y_desc(axes.y).draw()?;
+            let mut mesh = chart.configure_mesh();
+            mesh.x_label_formatter(&label).y_label_formatter(&label);
+            mesh.x_desc(axes.x).y_desc(axes.y).draw()?;
             for (n, line) in lines.iter().enumerate() {
                 let color = Palette99::pick(n).stroke_width(2);
                 let series = LineSeries::new(line.points.iter().copied(), color);
                 let key = move |(x, y)| PathElement::new([(x, y), (x + 18, y)], color);
                 chart.draw_series(series)?.label(&line.name).legend(key);
+                // A line of few points shows where something was measured.
+                let few = line.points.iter().filter(|_| line.points.len() <= FEW);
+                chart.draw_series(few.map(|&point| Circle::new(point, 4, color.filled())))?;
             }
             let mut labels = chart.configure_series_labels();
             labels.background_style(WHITE).border_style(BLACK);
@@ -72,4 +83,11 @@ pub(crate) fn draw(file: &Path, axes: &Axes, lines: &[Line]) -> Result<(), Failu
         chart!(0.0..y.end);
     }
     Ok(root.present()?)
+}
+
+/// A number at an axis.
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "an axis passes it so")]
+fn label(number: &f64) -> String {
+    let text = format!("{number:.3}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }

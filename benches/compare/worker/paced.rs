@@ -9,7 +9,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep_until};
 
 use super::setup::ready;
-use crate::clock::nanos;
+use crate::clock::{nanos, own_cpu};
 use crate::contender::{Client, Contender};
 use crate::failure::Failure;
 
@@ -59,7 +59,8 @@ impl Paced {
         arguments
     }
 
-    /// Prints a row for each of the two: 0 or 1, and the nanoseconds of each pair.
+    /// Prints a row for each of the two: 0 or 1, the processor time of this process, and the time of
+    /// each pair, all in nanoseconds.
     pub(super) async fn run(self) -> Result<(), Failure> {
         let clients = self.connect().await?;
         ready().await?;
@@ -68,15 +69,23 @@ impl Paced {
         for (number, client) in clients.into_iter().enumerate() {
             running.spawn(self.clone().work(client, number, begun));
         }
+        let at_pace = Duration::from_millis(self.at_pace_ms);
+        let mut cpu = [own_cpu(); 4];
+        sleep_until(begun + at_pace).await;
+        cpu[1] = own_cpu();
+        sleep_until(begun + at_pace + Duration::from_millis(self.pause_ms)).await;
+        cpu[2] = own_cpu();
         let mut all = Latencies::default();
         while let Some(done) = running.join_next().await {
             for (all, some) in all.iter_mut().zip(done??) {
                 all.extend(some);
             }
         }
+        cpu[3] = own_cpu();
         let mut output = BufWriter::new(std::io::stdout().lock());
         for (phase, latencies) in all.iter().enumerate() {
-            write!(output, "[{phase}")?;
+            let used = cpu[2 * phase + 1].saturating_sub(cpu[2 * phase]);
+            write!(output, "[{phase},{}", nanos(used))?;
             for latency in latencies {
                 write!(output, ",{latency}")?;
             }

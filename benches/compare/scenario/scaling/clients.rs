@@ -31,8 +31,10 @@ struct Part {
     /// Of a pair, in microseconds.
     p50: f64,
     p99: f64,
-    /// The server's processor time of a pair, and its part of a processor.
+    /// The processor time of a pair: of the clients' processes, and of the server.
+    client: f64,
     server: f64,
+    /// The server's part of a core.
     share: f64,
 }
 
@@ -59,6 +61,7 @@ fn show(bench: &mut Bench, points: &[[Vec<[Part; 2]>; 2]]) -> Result<(), Failure
         "pairs/s",
         "p50 us",
         "p99 us",
+        "client us",
         "server us",
         "server, % of a core",
         "pairs/s / 1 client",
@@ -91,6 +94,7 @@ fn show(bench: &mut Bench, points: &[[Vec<[Part; 2]>; 2]]) -> Result<(), Failure
                     spread(|it| it.rate).show(0),
                     spread(|it| it.p50).show(0),
                     spread(|it| it.p99).show(0),
+                    spread(|it| it.client).show(1),
                     spread(|it| it.server).show(1),
                     spread(|it| it.share * 100.0).show(0),
                     growth(|it| it.rate),
@@ -117,7 +121,7 @@ fn show(bench: &mut Bench, points: &[[Vec<[Part; 2]>; 2]]) -> Result<(), Failure
     let axes = Axes { title, x, y: "us a pair", is_log_y: true };
     plot::draw(&bench.folder.join("scaling-clients.svg"), &axes, &latency)?;
     let title = "Pairs a second, by the number of clients";
-    let axes = Axes { title, x, y: "pairs/s", is_log_y: true };
+    let axes = Axes { title, x, y: "pairs/s", is_log_y: false };
     plot::draw(&bench.folder.join("scaling-clients-rate.svg"), &axes, &rates)
 }
 
@@ -125,14 +129,14 @@ fn show(bench: &mut Bench, points: &[[Vec<[Part; 2]>; 2]]) -> Result<(), Failure
 fn note(phase: usize) -> &'static str {
     if phase == 0 {
         "Each client has a connection and a lock of its own; all together are in 1, 2, 4 and 10 \
-         processes. A pair's time is from when it begins, so a client that falls behind the pace \
+         processes. client us, server us: processor time a pair. A pair's time is from when it begins, so a client that falls behind the pace \
          is seen in pairs/s. Why it bends: at few clients everybody sleeps between two pairs, and \
          a pair pays for waking up the server and the client's threads; with more, somebody is \
          awake already, and the server reads several commands a wake-up: its time a pair falls. p50 \
          rises where the server's core, or all cores of this machine with the clients on them, \
          are busy: from there on a pair waits for others' work."
     } else {
-        "The same clients without a pace. Why it bends: one client is held up by its round trips \
+        "The same clients without a pace. client us, server us: processor time a pair. Why it bends: one client is held up by its round trips \
          alone; the rate grows with the clients until the server's core or the machine is full, \
          and from there on more clients only wait longer: p50 grows as their number. With a \
          connection each, nothing is sent together, so the server reads and answers each command by \
@@ -179,14 +183,23 @@ async fn measure(
     }
     let rows = tokio::task::spawn_blocking(|| crew.answers()).await??;
     let part = |phase: u64, time: Duration, used: Duration| {
-        let rows = rows.iter().filter(|row| row.first() == Some(&phase));
-        let times: Times =
-            rows.flat_map(|row| &row[1..]).copied().map(Duration::from_nanos).collect();
+        let (mut times, mut client) = (Vec::new(), Duration::ZERO);
+        for row in &rows {
+            if let [of, cpu, latencies @ ..] = &row[..]
+                && *of == phase
+            {
+                client += Duration::from_nanos(*cpu);
+                times.extend(latencies.iter().copied().map(Duration::from_nanos));
+            }
+        }
+        let times: Times = times.into_iter().collect();
+        let each = |cpu: Duration| micros(cpu) / real(times.len()).max(1.0);
         Part {
             rate: real(times.len()) / time.as_secs_f64(),
             p50: micros(times.p50()),
             p99: micros(times.p99()),
-            server: micros(used) / real(times.len()).max(1.0),
+            client: each(client),
+            server: each(used),
             share: used.as_secs_f64() / time.as_secs_f64(),
         }
     };

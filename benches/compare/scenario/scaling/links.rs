@@ -158,7 +158,8 @@ fn show(bench: &mut Bench, points: &[[Vec<Round>; 2]]) -> Result<(), Failure> {
          all connections together. Out is to the server. `no limit` is the proxy alone, so \
          its difference to `loopback` is what the proxy costs in all rows.",
     );
-    table.note(why(last));
+    let unlimited = points.iter().rev().nth(1).ok_or("there are links")?;
+    table.note(why(unlimited));
     bench.add(table)?;
     let x = "kB/s each way; 100,000: a proxy without a limit; 300,000: loopback";
     let axes = Axes { title: "A pair, by the rate of the link", x, y: "ms a pair", is_log_y: true };
@@ -168,9 +169,9 @@ fn show(bench: &mut Bench, points: &[[Vec<Round>; 2]]) -> Result<(), Failure> {
     plot::draw(&bench.folder.join("scaling-links-rate.svg"), &axes, &rate)
 }
 
-/// Says where the curves bend, computed from the figures over loopback.
-fn why(loopback: &[Vec<Round>; 2]) -> String {
-    let knees = CONTENDERS.into_iter().zip(loopback).map(|(contender, rounds)| {
+/// Says where the curves bend, computed from the figures of a link without a limit.
+fn why(unlimited: &[Vec<Round>; 2]) -> String {
+    let knees = CONTENDERS.into_iter().zip(unlimited).map(|(contender, rounds)| {
         let one = median(rounds, |it| it.one[0] + it.one[1]);
         let seconds = median(rounds, |it| it.p50) / 1e3;
         let many = median(rounds, |it| it.many[0].max(it.many[1]) * it.rate);
@@ -182,10 +183,10 @@ fn why(loopback: &[Vec<Round>; 2]) -> String {
         )
     });
     format!(
-        "Why it bends: a pair of one task takes its time over loopback, and the bytes of both ways \
-         over the rate, since nothing is on the way meanwhile. With {TASKS} tasks the link is \
-         always full, and the rate is its bytes a second over the larger of the two ways' bytes a \
-         pair. So the bend is where the link's rate is what a pair's bytes need over loopback: {}. \
+        "Why it bends: a pair of one task takes its time without a limit, and the bytes of both \
+         ways over the rate, since nothing else is on the way meanwhile. With {TASKS} tasks a slow \
+         link is always full, and the rate is its bytes a second over the larger of the two ways' bytes a \
+         pair. So the bend is where the link's rate is what the pairs' bytes need without a limit: {}. \
          Below it only bytes count; above it only round trips and processor time.",
         knees.collect::<Vec<_>>().join("; "),
     )
