@@ -36,7 +36,7 @@ use crate::worker::Work;
 #[derive(Parser)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 struct Arguments {
-    /// Fewer and shorter rounds: about two minutes in all
+    /// Fewer and shorter rounds: some minutes in all
     #[arg(long)]
     quick: bool,
     /// These scenarios alone, such as `pairs,hot`
