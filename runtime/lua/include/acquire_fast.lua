@@ -1,24 +1,19 @@
---- include/acquire_fast: the uncontended path of mutex/acquire. It stands before all other
---- functions: defining those costs the server more than a grant. Goes after include/grant.
+--- include/acquire_fast: the uncontended path of mutex/acquire, for all requests of a call. It
+--- stands before all other functions: defining those costs the server more than a grant. Goes
+--- after include/record.
 
--- Grants a mutex that is free and has no waiters. Otherwise does nothing, and returns the
--- record.
-local function grant_fast(each)
-  local lock, holders, queue = unpack(KEYS, 4 * each - 3, 4 * each - 1)
-  local id, ttl_ms, _, _, owner = unpack(ARGV, 6 * each - 5, 6 * each - 1)
-  local rec = redis.call('GET', lock)
-  if not rec then
-    -- Without a record, there may still be waiters, or holders of another kind of lock.
-    if redis.call('EXISTS', holders, queue) > 0 then return nil end
-    return grant(lock, id, owner, NO_TOKEN, '0', NOBODY, ttl_ms)
+-- A single request for a lock without a record. If that can't be granted here, the functions
+-- below see to it.
+local call, sub, found = redis.call, string.sub, nil
+if #KEYS == 5 then
+  found = call('GET', KEYS[1])
+  if not found and call('EXISTS', KEYS[2], KEYS[3]) == 0 then
+    local deleted, time, id, owner = call('GET', KEYS[5]), call('TIME'), ARGV[1], ''
+    local now = time[1] .. sub('000000', #time[2] + 1) .. time[2]
+    if not deleted or now > deleted then
+      if #id > 34 then id, owner = sub(id, 1, 34), sub(id, 35) end
+      call('SET', KEYS[1], 'MH' .. id .. now .. '0' .. NOBODY .. owner, 'PX', ARGV[2])
+      return {1, tonumber(now)}
+    end
   end
-  local flag, ended = string.sub(rec, 53, 53), string.sub(rec, 54, 87)
-  if not string.find(rec, '^[MESR]F') or flag ~= '0' or #rec < 87 or ended == id then return nil, rec end
-  return grant(lock, id, owner, string.sub(rec, 37, 52), '0', ended, ttl_ms)
-end
-
-local answer, found
-if #KEYS == 4 then
-  answer, found = grant_fast(1)
-  if answer then return answer end
 end

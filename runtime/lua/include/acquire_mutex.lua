@@ -1,12 +1,13 @@
 --- include/acquire_mutex: takes the mutex, or waits for it in the queue. Goes after
---- include/take_turn, include/recall, include/remains and include/queued.
+--- include/take_turn, include/recall, include/remains, include/queued and include/channel.
 
--- Answers a request that is not granted at once. `rec` is the record, if it was read. A waiter
+-- Answers the request `holder`: its id, and its owner. `waits` is how long the waiter is taken to
+-- be alive, and its position; see mutex/acquire. `rec` is the record, if there is one. A waiter
 -- with a `mark` is told apart by it.
-local function acquire(each, rec, mark)
-  local lock, holders, queue, waiters = unpack(KEYS, 4 * each - 3, 4 * each)
-  local id, ttl_ms, live_ms, told, owner, wake = unpack(ARGV, 6 * each - 5, 6 * each)
-  live_ms = tonumber(live_ms)
+local function acquire(lock, holders, queue, waiters, holder, ttl_ms, waits, rec, mark)
+  local id, owner, wake = string.sub(holder, 1, 34), string.sub(holder, 35), channel()
+  local live_ms, told = string.match(waits, '^(%d+) (.+)')
+  live_ms = tonumber(live_ms) or 0
   rec = rec or restored(lock, holders)
   local last, ended, flag, is_free = NO_TOKEN, NOBODY, nil, true
   if rec then

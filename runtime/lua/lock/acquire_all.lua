@@ -7,10 +7,11 @@
 ---
 --- INCLUDE record token grant fields take_mutex holder holders rule_semaphore take_permit
 ---
---- KEYS, for each lock
+--- KEYS, for each lock, and the last one once
 ---   1  lock     string  the record
 ---   2  holders  zset    holders by deadline
 ---   3  queue    zset    request ids by position
+---   4  tokens   string  no token of a record that was deleted is greater
 --- ARGV, followed for each lock by the request and how it holds, and the limit: 0 for a mutex
 ---   1  ttl_ms  integer  how long the leases last
 --- RETURN
@@ -21,7 +22,7 @@
 local ttl_ms = tonumber(ARGV[1])
 
 local free, granted = {}, {1}
-for each = 1, #KEYS / 3 do
+for each = 1, (#KEYS - 1) / 3 do
   local lock, holders, queue = unpack(KEYS, 3 * each - 2, 3 * each)
   local holder, limit = unpack(ARGV, 2 * each, 2 * each + 1)
   local is_mutex = limit == '0'

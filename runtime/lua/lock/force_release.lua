@@ -12,6 +12,7 @@
 ---   3  queue    zset    request ids by position
 ---   4  waiters  hash    each waiter's last ask
 ---   5  forced   zset    the holders it was taken from, by deadline
+---   6  tokens   string  no token of a record that was deleted is greater
 --- ARGV
 ---   1  wake     string  the channel for hints, without the client's id
 --- RETURN

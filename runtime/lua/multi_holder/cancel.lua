@@ -11,6 +11,7 @@
 ---   2  holders  zset    holders by deadline
 ---   3  queue    zset    request ids by position
 ---   4  waiters  hash    each waiter's last ask
+---   5  tokens   string  no token of a record that was deleted is greater
 --- ARGV
 ---   1  holder   string  the request and how it holds
 ---   2  wake     string  the channel for hints, without the client's id

@@ -1,23 +1,24 @@
 --- mutex/acquire: take the mutex, or wait for it in the queue.
 ---
 --- Safe to send twice: the same request gets the same token and a new TTL, and one that has
---- ended is never granted again. A waiter repeats it to show that it is alive. Nothing
---- overtakes a live waiter.
+--- ended is never granted again, as long as the record says so. A waiter repeats it to show that
+--- it is alive. Nothing overtakes a live waiter.
 ---
---- INCLUDE record token grant acquire_fast fields remains queue queued tell free hand_over take_turn recall acquire_mutex for_each
+--- How it waits: for how many milliseconds the waiter is taken to be alive; a space; its position
+--- in the queue, or if it has none, minus its age in microseconds.
 ---
---- KEYS, for each request
+--- INCLUDE record acquire_fast token acquire_many grant fields remains queue queued tell free hand_over take_turn recall channel acquire_mutex for_each
+---
+--- KEYS, for each request, and the last one once
 ---   1  lock     string   the record
 ---   2  holders  zset     holders of another kind of lock, by deadline
 ---   3  queue    zset     request ids by position
 ---   4  waiters  hash     each waiter's last ask
+---   5  tokens   string   no token of a record that was deleted is greater
 --- ARGV, for each request
----   1  id        string   the request
----   2  ttl_ms    integer  how long the lease lasts
----   3  live_ms   integer  how long a waiter is taken to be alive; 0: it does not wait
----   4  position  integer  its position in the queue; if it has none, minus its age in microseconds
----   5  owner     string   `@` and the owner's name, or empty
----   6  wake      string   the channel for hints, without the client's id
+---   1  holder   string   the request; then `@` and the owner's name, if it has one
+---   2  ttl_ms   integer  how long the lease lasts
+---   3  waits    string   how it waits; empty: it does not
 --- RETURN, for several requests an array of
 ---   {1, token}    granted
 ---   {0, left_ms}  busy: held for this much longer; 0: ask again at once
@@ -29,8 +30,12 @@
 ---   {8, left_ms}  busy: its client lets it linger, and was asked to release it; ask again soon
 --- COST  O(log waiters)
 
-if #KEYS == 4 then return acquire(1, found) end
-return for_each(#KEYS / 4, function(each)
-  local granted, rec = grant_fast(each)
-  return granted or acquire(each, rec)
+local function ask(each, rec)
+  local lock, holders, queue, waiters = unpack(KEYS, 4 * each - 3, 4 * each)
+  return acquire(lock, holders, queue, waiters, ARGV[3 * each - 2], ARGV[3 * each - 1], ARGV[3 * each], rec)
+end
+
+if count == 1 then return ask(1, found) end
+return for_each(count, function(each)
+  return answers[each] or ask(each, redis.call('GET', KEYS[4 * each - 3]))
 end)

@@ -6,10 +6,11 @@
 ---
 --- INCLUDE record token grant fields take_mutex
 ---
---- KEYS, for each mutex
+--- KEYS, for each mutex, and the last one once
 ---   1  lock     string  the record
 ---   2  holders  zset    holders of another kind of lock, by deadline
 ---   3  queue    zset    request ids by position
+---   4  tokens   string  no token of a record that was deleted is greater
 --- ARGV, followed by the request of each mutex
 ---   1  ttl_ms  integer  how long the leases last
 --- RETURN
@@ -20,7 +21,7 @@
 local ttl_ms = ARGV[1]
 
 local free = {}
-for each = 1, #KEYS / 3 do
+for each = 1, (#KEYS - 1) / 3 do
   local lock, holders, queue = unpack(KEYS, 3 * each - 2, 3 * each)
   free[each] = free_mutex(lock, holders, queue, ARGV[1 + each])
   if not free[each] then return {0, each} end

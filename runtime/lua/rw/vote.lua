@@ -12,6 +12,7 @@
 ---   3  queue     zset     request ids by position
 ---   4  waiters   hash     each waiter's last ask
 ---   5  intent    string   the client of a refused writer
+---   6  tokens    string   no token of a record that was deleted is greater
 --- ARGV
 ---   1  holder    string   the request and how it holds
 ---   2  ttl_ms    integer  how long the lease lasts

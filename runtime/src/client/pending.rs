@@ -321,12 +321,15 @@ impl PendingRequest {
         if now + MIN_LEFT_OF_OFFER >= deadline {
             return None;
         }
-        let times = GrantTimes { sent: now, deadline, is_offer: true, unanswered_since: None };
+        let times = GrantTimes::by_command(now, longest);
+        let times = GrantTimes { deadline, is_offer: true, ..times };
         Some(self.take(offer.token, times))
     }
 
     fn take(&mut self, token: u64, times: GrantTimes) -> Grant {
-        let times = GrantTimes { unanswered_since: self.in_flight.unanswered_since(), ..times };
+        let unanswered_since = self.in_flight.unanswered_since();
+        let is_all_answered = unanswered_since.is_none() && !self.in_flight.is_under_way();
+        let times = GrantTimes { unanswered_since, is_all_answered, ..times };
         self.in_flight.disarm();
         Grant::new(self.request.clone(), token, times)
     }

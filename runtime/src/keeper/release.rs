@@ -27,12 +27,20 @@ pub(super) fn release(
     activity: ActivityGuard,
 ) -> Job {
     Box::pin(async move {
-        let keep = || if was_held { local.keep() } else { Duration::ZERO };
-        let release = || store.release(&local.request, keep());
+        let release = || -> StoreFuture<Ended> {
+            let (answer, local) = (local.send_release(was_held), local.clone());
+            Box::pin(async move {
+                answer.await.inspect_err(|error| {
+                    if error.outcome == Outcome::Unknown {
+                        local.note_unconfirmed_release();
+                    }
+                })
+            })
+        };
         if let Some(answer) =
             retry_until_over(&store, &limit, &local.request, "released", release).await
         {
-            local.count_out(!matches!(answer, Ended::NotHeld(_)));
+            local.count_out(local.is_released_by(answer));
         }
         cancel_late_grant(store, limit, local, activity).await;
     })

@@ -24,7 +24,7 @@ use super::telemetry;
 use crate::core::error::LossReason;
 use crate::core::fence::Fence;
 use crate::core::options::Options;
-use crate::store::{Request, Success, TickTimes};
+use crate::store::{Ended, Kind, Request, StoreFuture, Success, TickTimes};
 
 /// One lease, as its holder knows it.
 #[derive(Debug)]
@@ -39,6 +39,10 @@ pub(crate) struct LocalLease {
     is_suspect: AtomicBool,
     /// Shutdown no longer waits for this lease.
     is_counted_out: AtomicBool,
+    /// The store may forget its request when it is released: see [`GrantTimes`].
+    is_all_answered: bool,
+    /// A release got no answer, so the next one may find nothing.
+    is_release_unconfirmed: AtomicBool,
     phase: Phase,
     changed: Notify,
     /// Its entry in the keeper's timetable, if it has one.
@@ -62,6 +66,8 @@ impl LocalLease {
             deadlines,
             is_suspect: AtomicBool::new(false),
             is_counted_out: AtomicBool::new(false),
+            is_all_answered: times.is_all_answered,
+            is_release_unconfirmed: AtomicBool::new(false),
             phase: Phase::default(),
             changed: Notify::new(),
             slot: std::sync::Mutex::default(),
@@ -130,6 +136,30 @@ impl LocalLease {
         // Most leases have no `hold_at_least`: they skip the clock.
         let is_kept = self.deadlines.is_kept();
         if is_kept { self.deadlines.keep(self.context.store.now()) } else { Duration::ZERO }
+    }
+
+    /// Sends its release. If it was held to its end, the rest of `hold_at_least` stays. The store
+    /// may forget the request then, if nothing of it can arrive late.
+    pub(crate) fn send_release(&self, was_held: bool) -> StoreFuture<Ended> {
+        let (store, request) = (&self.context.store, &self.request);
+        let keep = if was_held { self.keep() } else { Duration::ZERO };
+        let may_forget = was_held && keep.is_zero() && request.kind == Kind::Mutex;
+        if may_forget && self.is_all_answered {
+            return store.release_and_forget(request);
+        }
+        store.release(request, keep)
+    }
+
+    /// Notes that a release got no answer.
+    pub(crate) fn note_unconfirmed_release(&self) {
+        self.is_release_unconfirmed.store(true, Ordering::Release);
+    }
+
+    /// Returns true if this answer to a release means that a release ended the lease: this one, or
+    /// one before it that got no answer.
+    pub(crate) fn is_released_by(&self, answer: Ended) -> bool {
+        let is_unconfirmed = self.is_release_unconfirmed.load(Ordering::Acquire);
+        !matches!(answer, Ended::NotHeld(_)) || is_unconfirmed
     }
 
     /// The options that are left for a process that adopts the lease.

@@ -82,7 +82,7 @@ pub trait Listener: fmt::Debug + Send + Sync {
 ///    answer and starts the TTL anew, a repeated release changes nothing;
 /// 5. a request that was released or cancelled is not granted again for a
 ///    minute, as long as no other request for the lock ends, and no lease or
-///    keeping of it expires;
+///    keeping of it expires; except after [`Store::release_and_forget`];
 /// 6. a renewal never brings back a lease that ended;
 /// 7. nothing stays for ever: whatever a command leaves behind expires;
 /// 8. nothing overtakes a live waiter. A release offers the lock to the first live waiter by
@@ -132,6 +132,15 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
 
     /// Ends a lease. A mutex then stays held without a holder for `keep`.
     fn release(&self, request: &Request, keep: Duration) -> StoreFuture<Ended>;
+
+    /// Ends the lease of a mutex, and remembers nothing of its request: no copy of a command can
+    /// arrive any more, because each was answered. Its tokens are at most the one that it was
+    /// granted with, and all later tokens of the lock are greater. Sent again after an unknown
+    /// outcome, it may find that the lease has expired. A store may remember the request all the
+    /// same, as after [`release`](Self::release).
+    fn release_and_forget(&self, request: &Request) -> StoreFuture<Ended> {
+        self.release(request, Duration::ZERO)
+    }
 
     /// Ends a lease of [`Kind::Once`](super::Kind::Once) whose work has succeeded: from now on
     /// the work counts as done. All waiters for it are told and leave the queue. A lease that had

@@ -114,6 +114,10 @@ impl Store for MemoryStore {
         self.run(|table, now| table.release(request, keep, now))
     }
 
+    fn release_and_forget(&self, request: &Request) -> StoreFuture<Ended> {
+        self.run(|table, now| table.release_and_forget(request, now))
+    }
+
     fn complete(&self, request: &Request, success: Success) -> Option<StoreFuture<Ended>> {
         let is_once = matches!(request.kind, Kind::Once(_));
         is_once.then(|| self.run(|table, now| table.complete(request, success, now)))

@@ -135,6 +135,18 @@ pub(super) fn release(
     }
 }
 
+/// Ends the lease of a mutex, and remembers nothing of its request.
+pub(super) fn release_and_forget(
+    lock: &mut LockState,
+    request: &Request,
+    context: &mut Context<'_>,
+) -> Ended {
+    match request.kind {
+        Kind::Mutex | Kind::Once(_) => mutex::release_and_forget(lock, request, context),
+        _ => multi_holder::release(lock, request, context),
+    }
+}
+
 /// Ends a lease whose work has succeeded, and marks the work as done.
 pub(super) fn complete(
     lock: &mut LockState,

@@ -182,7 +182,8 @@ async fn a_full_server_answers_each_command_of_a_batch() {
 async fn a_forbidden_key_does_not_disturb_other_commands() {
     let server = Server::start();
     let mut redis = server.redis().await;
-    ask(&mut redis, "ACL SETUSER some on >pw ~leasehold:*:{may:*} &* +@all").await;
+    ask(&mut redis, "ACL SETUSER some on >pw ~leasehold:*:{may:*} ~leasehold:tokens &* +@all")
+        .await;
     let url = server.url().replace("redis://", "redis://some:pw@");
     let client = ClientId::random();
     let store =

@@ -80,7 +80,7 @@ async fn a_server_with_full_persistence_may_restart() {
 async fn a_backlog_of_releases_does_not_time_out_at_once() {
     let server = Server::start();
     let locks = Locks::connect(&server.url()).await.unwrap();
-    let leases = (0..1_000).map(|n| locks.mutex(format!("a:{n}")));
+    let leases = (0..1_000).map(|n| locks.reentrant_mutex(format!("a:{n}")).owner("me"));
     let leases = leases.map(|mutex| async move { mutex.lock().await });
     let leases = futures_util::future::try_join_all(leases).await.unwrap();
     server.forget_stats().await;
@@ -89,8 +89,8 @@ async fn a_backlog_of_releases_does_not_time_out_at_once() {
     tokio::time::sleep(Duration::from_millis(1_400)).await;
     drop(frozen);
     for n in 0..1_000 {
-        let mutex = locks.mutex(format!("a:{n}")).wait(Duration::from_secs(10));
-        mutex.lock().await.unwrap().release().await.unwrap();
+        let mutex = locks.reentrant_mutex(format!("a:{n}")).owner("you");
+        mutex.wait(Duration::from_secs(10)).lock().await.unwrap().release().await.unwrap();
     }
     // Each release reads its record once, the pairs above do as well, and one batch of 128 came
     // again. Without a bound there would be over 300.
@@ -150,7 +150,7 @@ async fn a_restart_does_not_make_us_end_other_peoples_connections() {
     }
 }
 
-/// The record of a grant that was made when the clock was 30 s ahead.
+/// The token of a grant that was made when the clock was 30 s ahead.
 #[tokio::test]
 async fn tokens_grow_when_the_servers_clock_is_set_back() {
     let server = Server::start();
@@ -160,10 +160,10 @@ async fn tokens_grow_when_the_servers_clock_is_set_back() {
     lease.release().await.unwrap();
     let mut redis = server.redis().await;
     let mut set = redis::cmd("SETRANGE");
-    set.arg("leasehold:lock:{a}").arg(36).arg(ahead).exec_async(&mut redis).await.unwrap();
+    set.arg("leasehold:tokens").arg(0).arg(ahead).exec_async(&mut redis).await.unwrap();
     for n in 1..=3 {
         let lease = locks.mutex("a").lock().await.unwrap();
-        assert_eq!(lease.fence().unwrap().get(), ahead + n * 64);
+        assert_eq!(lease.fence().unwrap().get(), ahead + n);
         lease.release().await.unwrap();
     }
 }

@@ -6,6 +6,8 @@ mod clock;
 mod deleted_records;
 mod force;
 mod force_hints;
+#[cfg(target_os = "linux")]
+mod forgotten;
 mod reentrant;
 mod rw;
 

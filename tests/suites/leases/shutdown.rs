@@ -17,12 +17,14 @@ use super::{TTL, ready, timeless};
 const GRACE: Duration = Duration::from_secs(5);
 const DRAIN: Duration = Duration::from_secs(2);
 
-/// A thousand leases of every kind: none is left when the process is gone.
+/// A thousand leases of every kind: none is left when the process is gone. The records of the other
+/// kinds than the mutex are still there, free.
 async fn nothing_is_left(how: &str, is_success: bool) {
     let server = timeless();
     let mut dropper = ready(&server, &["drop", "1000", how]);
     assert_eq!(dropper.is_success(), is_success);
-    assert!(server.known().await > 500, "they were there");
+    let known = server.known().await;
+    assert!(known > 300, "they were there: {known}");
     assert_eq!(server.unfree().await, [""; 0]);
 }
 

@@ -20,7 +20,7 @@ const LIVE_MS: u64 = 60;
 const GRANTS: u32 = 600;
 const AT_MOST: Duration = Duration::from_secs(60);
 const CLIENTS: usize = 6;
-const KEYS: [&str; 4] = ["p:lock:{b}", "p:holders:{b}", "p:queue:{b}", "p:waiters:{b}"];
+const KEYS: [&str; 5] = ["p:lock:{b}", "p:holders:{b}", "p:queue:{b}", "p:waiters:{b}", "p:tokens"];
 
 /// A script with its includes, as it is sent.
 fn script(name: &str) -> String {
@@ -98,10 +98,10 @@ impl Check {
     /// Runs a script in one transaction with a look before it and one after it.
     async fn run(&mut self, name: &'static str, args: &[String]) -> Value {
         let (early, early_ms) = self.look().await;
-        let [lock, _, queue, waiters] = KEYS;
+        let [lock, _, queue, waiters, tokens] = KEYS;
         let keys: &[&str] = match name {
             "renew" => &[lock],
-            "release" => &[lock, queue, waiters],
+            "release" => &[lock, queue, waiters, tokens],
             _ => &KEYS,
         };
         let (before, places, said, answer, after, (seconds, micros)): (
@@ -142,7 +142,8 @@ impl Check {
             // A first ask has the latest position of all.
             let position = queue.get(granted).map_or(f64::INFINITY, |(position, _)| *position);
             let told = if name == "acquire" && args[0] == granted {
-                args[3].parse().ok().filter(|told| *told > 0.0)
+                let told = args[2].split(' ').nth(1).and_then(|told| told.parse().ok());
+                told.filter(|told| *told > 0.0)
             } else {
                 None
             };
@@ -213,9 +214,9 @@ async fn no_live_waiter_is_passed_over() {
             }
             State::Asking => {
                 let live = if client.waits { LIVE_MS } else { 0 };
-                let args = [client.id.clone(), TTL_MS.to_string(), live.to_string()];
-                let args = [&args[..], &[client.position.to_string(), String::new(), wake.clone()]]
-                    .concat();
+                let waits =
+                    if live > 0 { format!("{live} {}", client.position) } else { String::new() };
+                let args = [client.id.clone(), TTL_MS.to_string(), waits];
                 let answer: Vec<u64> =
                     from_redis_value(check.run("acquire", &args).await).expect("numbers");
                 match answer[..] {
@@ -229,7 +230,8 @@ async fn no_live_waiter_is_passed_over() {
                 check.run("renew", &[client.id.clone(), TTL_MS.to_string()]).await;
             }
             State::Holding => {
-                check.run("release", &[client.id.clone(), "0".to_owned(), wake.clone()]).await;
+                let what_stays = ["", ":0"][chance(2) as usize];
+                check.run("release", &[format!("{}{what_stays}", client.id)]).await;
                 client.state = State::Idle;
             }
         }

@@ -64,7 +64,7 @@ impl Lease {
         if !was_held && let Some(reason) = self.local().loss() {
             return Err(self.lost_by(reason));
         }
-        let (mut tries_left, mut is_unconfirmed) = (TRIES, false);
+        let mut tries_left = TRIES;
         if was_held && let Some(asking) = self.begin_lingering(now) {
             // Boxed: a release that does not ask has no room for it.
             match Box::pin(settle(asking, self.local(), &self.client().keeper)).await {
@@ -76,27 +76,30 @@ impl Lease {
                         Some(_) => Ok(Released::Free),
                     };
                 }
-                Err(error) => is_unconfirmed = error.outcome == Outcome::Unknown,
+                Err(error) => self.note_unknown(&error),
             }
         }
         loop {
             tries_left -= 1;
-            let answer = self.client().store.release(&self.local().request, self.local().keep());
+            let answer = self.local().send_release(was_held);
             // A task of this process that asks from now on is behind this release.
             self.end_turn();
             match answer.await {
-                Err(error) if error.is_passing && tries_left > 0 => {
-                    is_unconfirmed |= error.outcome == Outcome::Unknown;
+                Err(error) => {
+                    self.note_unknown(&error);
+                    if !error.is_passing || tries_left == 0 {
+                        return Err(LockError::store(Step::Release, self.key(), error));
+                    }
                 }
-                Err(error) => return Err(LockError::store(Step::Release, self.key(), error)),
                 Ok(answer) => {
                     self.rest = Rest::Nothing;
                     self.client().keeper.cancel_late_grant(self.local());
-                    self.local().count_out(!matches!(answer, Ended::NotHeld(_)));
+                    let is_released = self.local().is_released_by(answer);
+                    self.local().count_out(is_released);
                     return match answer {
                         Ended::Kept => Ok(Released::Kept),
                         Ended::StillHeld(left) => Ok(Released::StillHeld(left)),
-                        Ended::NotHeld(reason) if !is_unconfirmed || !was_held => {
+                        Ended::NotHeld(reason) if !is_released || !was_held => {
                             Err(self.lost_on_store(reason).await)
                         }
                         // Not held after a release that had no answer, and not known
@@ -145,6 +148,13 @@ impl Lease {
             self.shared.queues.stop_lingering(&self.local().request, turn);
         }
         self.release().await
+    }
+
+    /// Notes whether a release, or what came in its place, may have taken effect.
+    fn note_unknown(&self, error: &StoreError) {
+        if error.outcome == Outcome::Unknown {
+            self.local().note_unconfirmed_release();
+        }
     }
 
     /// The error of a lease that the store does not hold any more.

@@ -141,6 +141,7 @@ impl Deadlines {
             deadline,
             is_offer,
             unanswered_since: self.unanswered_since,
+            is_all_answered: false,
         })
     }
 
@@ -178,6 +179,17 @@ mod tests {
         deadlines.extend(sent + SECOND * 5, SECOND * 10);
         deadlines.extend(sent + SECOND, SECOND * 10);
         assert_eq!(deadlines.deadline(), sent + Duration::from_millis(14_898));
+    }
+
+    /// The next holder has another token of the record's block.
+    #[test]
+    fn a_lease_that_was_handed_over_is_not_forgotten() {
+        let (sent, ttl) = (Instant::now(), SECOND * 10);
+        let times = GrantTimes::by_command(sent, ttl);
+        let times = GrantTimes { is_all_answered: true, ..times };
+        let deadlines = Deadlines::new(times, ttl, &Options::default(), || sent);
+        let next = deadlines.times_to_hand_over(sent).expect("all of its time is left");
+        assert!(!next.is_all_answered);
     }
 
     #[test]

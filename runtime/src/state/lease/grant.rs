@@ -40,11 +40,20 @@ pub(crate) struct GrantTimes {
     /// When the first ask was sent that got no answer. A copy of that ask may still arrive, and
     /// would grant the lock again after the lease has ended.
     pub(crate) unanswered_since: Option<Instant>,
+    /// Every command of its request was answered, and the grant's own token is the only one that
+    /// was used. So no late copy can arrive, and the store may forget the request.
+    pub(crate) is_all_answered: bool,
 }
 
 impl GrantTimes {
     /// The times of a grant by a command that was sent at `sent`.
     pub(crate) fn by_command(sent: Instant, ttl: Duration) -> Self {
-        Self { sent, deadline: sent + validity(ttl), is_offer: false, unanswered_since: None }
+        Self {
+            sent,
+            deadline: sent + validity(ttl),
+            is_offer: false,
+            unanswered_since: None,
+            is_all_answered: false,
+        }
     }
 }

@@ -42,6 +42,10 @@ impl Store for FaultInjector {
         self.answer("release", Some(Step::Release), || self.inner.release(request, keep))
     }
 
+    fn release_and_forget(&self, request: &Request) -> StoreFuture<Ended> {
+        self.answer("release", Some(Step::Release), || self.inner.release_and_forget(request))
+    }
+
     fn complete(&self, request: &Request, success: Success) -> Option<StoreFuture<Ended>> {
         let nothing = || -> StoreFuture<_> { Box::pin(async { Ok(Ended::Released) }) };
         let command = || self.inner.complete(request, success).unwrap_or_else(nothing);

@@ -85,6 +85,16 @@ impl Table {
         self.with(&request.key, now, |lock, context| rules::release(lock, request, keep, context))
     }
 
+    pub(super) fn release_and_forget(&mut self, request: &Request, now: Time) -> Ended {
+        let ended = self.with(&request.key, now, |lock, context| {
+            rules::release_and_forget(lock, request, context)
+        });
+        if self.locks.get(&request.key).is_some_and(LockState::is_blank) {
+            self.locks.remove(&request.key);
+        }
+        ended
+    }
+
     pub(super) fn complete(&mut self, request: &Request, success: Success, now: Time) -> Ended {
         self.with(&request.key, now, |lock, context| {
             rules::complete(lock, request, success, context)
@@ -223,6 +233,17 @@ mod tests {
             now = now + SECOND;
         }
         assert!(table.locks.len() < 200, "{} locks", table.locks.len());
+    }
+
+    #[test]
+    fn a_lock_whose_request_is_forgotten_takes_no_room() {
+        let (mut table, now) = (Table::default(), Time::since_beginning(SECOND));
+        let (first, second) = (request(ClientId::random(), "a"), request(ClientId::random(), "a"));
+        let Attempt::Granted { token } = table.acquire(&first, None, now) else { panic!() };
+        assert_eq!(table.release_and_forget(&first, now), Ended::Released);
+        assert!(table.locks.is_empty());
+        let Attempt::Granted { token: next } = table.acquire(&second, None, now) else { panic!() };
+        assert!(next > token, "{next} after {token}");
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use redis::Cmd;
 
-use super::args::Args;
+use super::args::{Args, TOKENS};
 use super::script::Script;
 use crate::core::key::LockKey;
 
@@ -29,9 +29,9 @@ impl Command {
         Self { script, args: Args::new(), key_count: 0, lock: 0, slot: 0, is_asking: false }
     }
 
-    /// Adds the script's keys for a lock.
+    /// Adds the script's keys for a lock, except the one that all locks share.
     pub(super) fn lock_keys(mut self, key: &LockKey, prefix: &str) -> Self {
-        for role in self.script.keys {
+        for role in self.script.keys.iter().filter(|role| **role != TOKENS) {
             self.args.push_parts(&key.parts_in_store(prefix, role).map(str::as_bytes));
         }
         self.key_count = self.args.len();
@@ -64,10 +64,25 @@ impl Command {
         self.args.iter().take(self.key_count)
     }
 
+    /// The key that stands once in a call, after the keys of all its commands.
+    fn shared_key(&self) -> Option<&[u8]> {
+        self.has_tokens().then(|| self.keys().last()).flatten()
+    }
+
+    /// The keys of this command alone.
+    fn own_keys(&self) -> impl Iterator<Item = &[u8]> {
+        self.args.iter().take(self.key_count - usize::from(self.has_tokens()))
+    }
+
     /// The same command for a node of a cluster.
     #[cfg(feature = "cluster")]
     pub(super) fn route(&self, slot: u16, is_asking: bool) -> Self {
         Self { slot, is_asking, ..self.clone() }
+    }
+
+    /// Returns true if its last key is the one that all locks share: see [`TOKENS`].
+    pub(super) fn has_tokens(&self) -> bool {
+        self.script.keys.last() == Some(&TOKENS)
     }
 
     /// Returns true if it may grant a lease.
@@ -80,6 +95,7 @@ impl Command {
         self.script.takes_several
             && std::ptr::eq(self.script, other.script)
             && (self.slot, self.is_asking) == (other.slot, other.is_asking)
+            && self.shared_key() == other.shared_key()
     }
 }
 
@@ -102,9 +118,14 @@ pub(super) fn pack(commands: &[&Command], with_body: bool) -> Cmd {
             cmd.arg("EVALSHA").arg(first.script.hash());
         }
     }
-    cmd.arg(commands.iter().map(|command| command.key_count).sum::<usize>());
+    let shared_key = commands.first().and_then(|command| command.shared_key());
+    let own = commands.iter().map(|command| command.own_keys().count()).sum::<usize>();
+    cmd.arg(own + usize::from(shared_key.is_some()));
     for command in commands {
-        command.keys().for_each(|key| _ = cmd.arg(key));
+        command.own_keys().for_each(|key| _ = cmd.arg(key));
+    }
+    if let Some(key) = shared_key {
+        cmd.arg(key);
     }
     for command in commands {
         command.args.iter().skip(command.key_count).for_each(|arg| _ = cmd.arg(arg));

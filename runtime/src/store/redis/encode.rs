@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::args::TOKENS;
 use super::command::Command;
 use super::listing;
 use super::script;
@@ -22,12 +23,15 @@ pub(super) struct Encoder {
     /// The channel for hints, without the client's id. On a cluster there is none: each lock
     /// has its own.
     channel: Option<Arc<str>>,
+    /// The key [`TOKENS`] on one server.
+    tokens: Arc<str>,
 }
 
 impl Encoder {
     pub(super) fn new(prefix: &str, is_cluster: bool) -> Self {
         let channel = (!is_cluster).then(|| format!("{prefix}:wake:").into());
-        Self { prefix: prefix.into(), channel }
+        let tokens = format!("{prefix}:{TOKENS}").into();
+        Self { prefix: prefix.into(), channel, tokens }
     }
 
     /// The channel for a lock's hints: the scripts append the client's id.
@@ -53,36 +57,46 @@ impl Encoder {
 
     /// A script with a lock's keys.
     fn lock(&self, key: &LockKey, script: &'static Script) -> Command {
-        Command::new(script).lock_keys(key, &self.prefix)
+        self.shared_key(key, Command::new(script).lock_keys(key, &self.prefix))
+    }
+
+    /// Adds the key that all locks share, after all others, if the script has it.
+    fn shared_key(&self, key: &LockKey, command: Command) -> Command {
+        match command.has_tokens() {
+            false => command,
+            true if self.is_cluster() => command.key(&self.channel(key)),
+            true => command.key(&self.tokens),
+        }
     }
 
     pub(super) fn acquire(&self, request: &Request, waiting: Option<Waiting>) -> Command {
-        let mut command = match request.kind {
-            Kind::Once(_) => self.of(request, &[&script::MUTEX_ACQUIRE_ONCE; 4]),
-            _ => self.of(request, &script::ACQUIRE),
+        if request.kind.is_mutex() {
+            return self.acquire_mutex(request, waiting);
         }
-        .millis(request.ttl);
+        let mut command = self.of(request, &script::ACQUIRE).millis(request.ttl);
         if let Kind::Semaphore { limit, .. } = request.kind {
             command = command.number(limit);
         }
-        command = match waiting {
-            None => command.number(0_u8).number(0_u8),
-            Some(Waiting { live, position: QueuePosition::Assigned(position) }) => {
-                command.millis(live).number(position)
-            }
-            Some(Waiting { live, position: QueuePosition::New { age } }) => {
-                let command = command.millis(live);
-                if age.is_zero() {
-                    command.number(0_u8)
-                } else {
-                    command.arg(format!("-{}", age.as_micros()))
-                }
-            }
+        let (live, position) = waiting.map_or((0, Cow::Borrowed("0")), stands);
+        command.number(live).arg(&*position).arg(&*self.channel(&request.key))
+    }
+
+    fn acquire_mutex(&self, request: &Request, waiting: Option<Waiting>) -> Command {
+        let script = match request.kind {
+            Kind::Once(_) => &script::MUTEX_ACQUIRE_ONCE,
+            _ => &script::MUTEX_ACQUIRE,
         };
-        if request.kind.is_mutex() {
-            command = command.arg(suffix(request));
-        }
-        let command = command.arg(&*self.channel(&request.key));
+        let command = self.lock(&request.key, script);
+        let command = if request.owner.is_none() && request.note.is_none() {
+            command.arg(request.id.as_bytes())
+        } else {
+            command.arg([request.id.as_bytes(), suffix(request).as_bytes()].concat())
+        };
+        let command = command.millis(request.ttl);
+        let command = match waiting.map(stands) {
+            None => command.arg(""),
+            Some((live, position)) => command.arg(format!("{live} {position}")),
+        };
         match request.kind {
             Kind::Once(Once::For(_)) => command.number(0_u8).number(0_u8),
             Kind::Once(Once::Per { period, offset }) => command.millis(period).millis(offset),
@@ -100,6 +114,9 @@ impl Encoder {
         });
         for request in requests {
             command = command.lock_keys(&request.key, &self.prefix);
+        }
+        if let Some(first) = requests.first() {
+            command = self.shared_key(&first.key, command);
         }
         command = command.millis(ttl);
         for request in requests {
@@ -128,12 +145,21 @@ impl Encoder {
         self.of(request, &script::ADOPT).arg(&*holder(&before)).millis(request.ttl)
     }
 
+    /// Afterwards a mutex stays held without a holder for `keep`. Its free record is kept.
     pub(super) fn release(&self, request: &Request, keep: Duration) -> Command {
-        let mut command = self.of(request, &script::RELEASE);
         if request.kind.is_mutex() {
-            command = command.millis(keep);
+            let keep = format!(":{}", keep.as_millis());
+            let ends = [request.id.as_bytes(), keep.as_bytes()].concat();
+            return self.lock(&request.key, &script::MUTEX_RELEASE).arg(ends);
         }
-        command.arg(&*self.channel(&request.key))
+        self.of(request, &script::RELEASE).arg(&*self.channel(&request.key))
+    }
+
+    /// The release of a request without an unanswered command. `None` where its record is kept all
+    /// the same.
+    pub(super) fn release_and_forget(&self, request: &Request) -> Option<Command> {
+        let can_forget = request.kind.is_mutex() && !self.is_cluster();
+        can_forget.then(|| self.of(request, &script::RELEASE))
     }
 
     /// `None` for a kind whose work never counts as done.
@@ -227,6 +253,18 @@ impl Encoder {
     fn client(&self, id: ClientId) -> String {
         format!("{}:client:{{{id}}}", self.prefix)
     }
+}
+
+/// For how many milliseconds a waiter counts as alive, and its position in the queue; if it has
+/// none, minus its age in microseconds.
+fn stands(waiting: Waiting) -> (u64, Cow<'static, str>) {
+    let live = u64::try_from(waiting.live.as_millis()).unwrap_or(u64::MAX);
+    let position = match waiting.position {
+        QueuePosition::Assigned(position) => position.to_string().into(),
+        QueuePosition::New { age } if age.is_zero() => "0".into(),
+        QueuePosition::New { age } => format!("-{}", age.as_micros()).into(),
+    };
+    (live, position)
 }
 
 /// A request's name among the holders of its lock: its id, then how it holds, which also tells

@@ -128,6 +128,10 @@ impl Store for LazyStore {
         self.ask(request, move |store, request| store.release(request, keep))
     }
 
+    fn release_and_forget(&self, request: &Request) -> StoreFuture<Ended> {
+        self.ask(request, |store, request| store.release_and_forget(request))
+    }
+
     fn complete(&self, request: &Request, success: Success) -> Option<StoreFuture<Ended>> {
         // Without a connection there is no lease to complete.
         self.connecting.store.get()?.complete(request, success)

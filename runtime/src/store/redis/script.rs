@@ -125,22 +125,22 @@ macro_rules! scripts {
 
 scripts! {
     MUTEX_ACQUIRE = "mutex/acquire" grants several
-        ["record", "token", "grant", "acquire_fast", "fields", "remains", "queue", "queued", "tell", "free", "hand_over", "take_turn", "recall", "acquire_mutex", "for_each"]
-        (lock, holders, queue, waiters; id, ttl_ms, live_ms, position, owner, wake);
+        ["record", "acquire_fast", "token", "acquire_many", "grant", "fields", "remains", "queue", "queued", "tell", "free", "hand_over", "take_turn", "recall", "channel", "acquire_mutex", "for_each"]
+        (lock, holders, queue, waiters, tokens; holder, ttl_ms, waits);
     MUTEX_ACQUIRE_ONCE = "mutex/acquire_once" grants
-        ["record", "token", "grant", "fields", "remains", "queue", "queued", "tell", "free", "hand_over", "take_turn", "recall", "acquire_mutex", "done"]
-        (lock, holders, queue, waiters, done; id, ttl_ms, live_ms, position, owner, wake, period_ms, offset_ms);
+        ["record", "token", "grant", "fields", "remains", "queue", "queued", "tell", "free", "hand_over", "take_turn", "recall", "channel", "acquire_mutex", "done"]
+        (lock, holders, queue, waiters, done, tokens; holder, ttl_ms, waits, period_ms, offset_ms);
     MUTEX_COMPLETE = "mutex/complete" frees
         ["record", "token", "free", "fields", "queue", "tell", "hand_over", "done"]
         (lock, queue, waiters, done; id, once_ms, tick_ms, keep_ms, token, wake);
     MUTEX_ACQUIRE_ALL = "mutex/acquire_all" grants ["record", "token", "grant", "fields", "take_mutex"]
-        (lock, holders, queue; ttl_ms);
+        (lock, holders, queue, tokens; ttl_ms);
     MUTEX_RENEW = "mutex/renew" frees several ["for_each"] (lock; id, ttl_ms);
     MUTEX_RELEASE = "mutex/release" frees several
-        ["record", "free", "release_fast", "token", "fields", "queue", "tell", "hand_over", "for_each"]
-        (lock, queue, waiters; id, keep_ms, wake);
+        ["record", "release_fast", "release_many", "token", "free", "fields", "queue", "tell", "hand_over", "channel", "for_each"]
+        (lock, queue, waiters, tokens; ends);
     MUTEX_CANCEL = "mutex/cancel" frees ["record", "token", "free", "fields", "remains", "queue", "tell", "hand_over"]
-        (lock, holders, queue, waiters; id, wake);
+        (lock, holders, queue, waiters, tokens; id, wake);
     MUTEX_ADOPT = "mutex/adopt" frees ["record", "token", "grant", "fields"] (lock; id, from, ttl_ms);
     MUTEX_LINGER = "mutex/linger" frees ["record", "token", "free", "fields", "queue", "tell", "hand_over"]
         (lock, queue, waiters; id, ttl_ms, in_use, wake);
@@ -148,18 +148,18 @@ scripts! {
         (lock, holders; id, token, lasts_ms, owner);
     REENTRANT_ACQUIRE = "reentrant/acquire" grants
         ["record", "token", "fields", "remains", "queue", "queued", "tell", "holder", "holders", "rule_reentrant", "serve", "recall_clients", "ask"]
-        (lock, holders, queue, waiters; holder, ttl_ms, live_ms, position, wake);
+        (lock, holders, queue, waiters, tokens; holder, ttl_ms, live_ms, position, wake);
     REENTRANT_RENEW = "reentrant/renew" frees ["record", "token", "fields", "holder", "holders", "extend"]
         (lock, holders; holder, ttl_ms);
     REENTRANT_RELEASE = "reentrant/release" frees
         ["record", "token", "fields", "remains", "queue", "tell", "holder", "holders", "rule_reentrant", "serve", "give_back"]
-        (lock, holders, queue, waiters; holder, wake);
+        (lock, holders, queue, waiters, tokens; holder, wake);
     REENTRANT_CANCEL = "multi_holder/cancel" frees
         ["record", "token", "fields", "remains", "queue", "tell", "holder", "holders", "rule_reentrant", "serve", "give_back"]
-        (lock, holders, queue, waiters; holder, wake);
+        (lock, holders, queue, waiters, tokens; holder, wake);
     REENTRANT_ADOPT = "multi_holder/adopt" frees
         ["record", "token", "fields", "remains", "holder", "holders", "rule_reentrant", "adopt"]
-        (lock, holders; holder, from, ttl_ms);
+        (lock, holders, tokens; holder, from, ttl_ms);
     SEMAPHORE_ACQUIRE = "semaphore/acquire" grants several
         ["record", "token", "permit_acquire_fast", "fields", "remains", "queue", "queued", "tell", "holder", "holders", "rule_semaphore", "serve", "recall_clients", "ask", "for_each"]
         (lock, holders, queue, waiters; holder, ttl_ms, limit, live_ms, position, wake);
@@ -169,42 +169,42 @@ scripts! {
         (lock, holders, queue, waiters; holder, wake);
     SEMAPHORE_CANCEL = "multi_holder/cancel" frees
         ["record", "token", "fields", "remains", "queue", "tell", "holder", "holders", "rule_semaphore", "serve", "give_back"]
-        (lock, holders, queue, waiters; holder, wake);
+        (lock, holders, queue, waiters, tokens; holder, wake);
     SEMAPHORE_LINGER = "multi_holder/linger" frees
         ["record", "token", "fields", "remains", "queue", "tell", "holder", "holders", "rule_semaphore", "serve", "give_back", "recall_clients", "extend"]
-        (lock, holders, queue, waiters; holder, ttl_ms, in_use, wake);
+        (lock, holders, queue, waiters, tokens; holder, ttl_ms, in_use, wake);
     SEMAPHORE_ADOPT = "multi_holder/adopt" frees
         ["record", "token", "fields", "remains", "holder", "holders", "rule_semaphore", "adopt"]
-        (lock, holders; holder, from, ttl_ms);
+        (lock, holders, tokens; holder, from, ttl_ms);
     RW_ACQUIRE = "rw/acquire" grants
         ["record", "token", "fields", "remains", "queue", "queued", "tell", "holder", "holders", "rule_rw", "serve", "recall_clients", "ask", "read_or_write"]
-        (lock, holders, queue, waiters; holder, ttl_ms, live_ms, position, wake);
+        (lock, holders, queue, waiters, tokens; holder, ttl_ms, live_ms, position, wake);
     RW_VOTE = "rw/vote" grants
         ["record", "token", "fields", "remains", "queue", "queued", "tell", "holder", "holders", "rule_rw", "serve", "recall_clients", "ask", "read_or_write"]
-        (lock, holders, queue, waiters, intent; holder, ttl_ms, again_ms);
+        (lock, holders, queue, waiters, intent, tokens; holder, ttl_ms, again_ms);
     RW_REPAIR = "rw/repair" frees ["record", "token", "fields", "remains", "holder", "holders", "rule_rw", "raise_token"]
         (lock, holders; holder, token, lasts_ms);
     RW_RENEW = "rw/renew" frees ["record", "token", "fields", "holder", "holders", "rule_rw", "extend"]
         (lock, holders; holder, ttl_ms);
     RW_RELEASE = "rw/release" frees ["record", "token", "fields", "remains", "queue", "tell", "holder", "holders", "rule_rw", "serve", "give_back"]
-        (lock, holders, queue, waiters; holder, wake);
+        (lock, holders, queue, waiters, tokens; holder, wake);
     RW_CANCEL = "multi_holder/cancel" frees
         ["record", "token", "fields", "remains", "queue", "tell", "holder", "holders", "rule_rw", "serve", "give_back"]
-        (lock, holders, queue, waiters; holder, wake);
+        (lock, holders, queue, waiters, tokens; holder, wake);
     RW_LINGER = "multi_holder/linger" frees
         ["record", "token", "fields", "remains", "queue", "tell", "holder", "holders", "rule_rw", "serve", "give_back", "recall_clients", "extend"]
-        (lock, holders, queue, waiters; holder, ttl_ms, in_use, wake);
+        (lock, holders, queue, waiters, tokens; holder, ttl_ms, in_use, wake);
     RW_ADOPT = "multi_holder/adopt" frees
         ["record", "token", "fields", "remains", "holder", "holders", "rule_rw", "adopt"]
-        (lock, holders; holder, from, ttl_ms);
+        (lock, holders, tokens; holder, from, ttl_ms);
     LOCK_ACQUIRE_ALL = "lock/acquire_all" grants
         ["record", "token", "grant", "fields", "take_mutex", "holder", "holders", "rule_semaphore", "take_permit"]
-        (lock, holders, queue; ttl_ms);
+        (lock, holders, queue, tokens; ttl_ms);
     LOCK_INSPECT = "lock/inspect" reads ["record", "token", "fields", "remains", "holder"] (lock, holders, queue, waiters, done; most);
     LOCK_LIST = "lock/list" reads_all ["record", "token", "fields"] (; prefix, match, literal, cursor, count);
     LOCK_IS_HELD_BY = "lock/is_held_by" frees ["record", "token", "fields", "holder", "holders"] (lock, holders; owner);
     LOCK_FORCE_RELEASE = "lock/force_release" frees ["record", "token", "fields", "remains", "queue", "tell"]
-        (lock, holders, queue, waiters, forced; wake);
+        (lock, holders, queue, waiters, forced, tokens; wake);
     LOCK_KEEP_OFFER = "lock/keep_offer" frees ["record", "token", "fields", "queue", "holder"]
         (lock, holders; holder, until_ms);
     LOCK_WAS_FORCED = "lock/was_forced" reads [] (forced; holder);
@@ -233,7 +233,7 @@ mod tests {
     use std::fs;
     use std::path::{Path, PathBuf};
 
-    use super::*;
+    use super::{super::args::TOKENS, *};
 
     fn lua() -> PathBuf {
         Path::new(env!("CARGO_MANIFEST_DIR")).join("lua")
@@ -270,7 +270,9 @@ mod tests {
             for (list, names) in [("KEYS", script.keys), ("ARGV", script.args)] {
                 // A list for each request has computed indexes.
                 let is_single = !header.contains(&format!("--- {list}, for each "));
-                assert_eq!(used(body, list), if is_single { names.len() } else { 0 }, "{name}");
+                // Includes use the last key, by `KEYS[#KEYS]`.
+                let own = names.iter().filter(|name| **name != TOKENS).count();
+                assert_eq!(used(body, list), if is_single { own } else { 0 }, "{name}");
             }
             assert_eq!(header.contains("--- ARGV, for each request\n"), script.takes_several);
             assert!(header.contains("\n--- RETURN") && header.contains("\n--- COST  "), "{name}");

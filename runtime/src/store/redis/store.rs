@@ -146,6 +146,13 @@ impl Store for RedisStore {
         self.ask(self.encoder.release(request, keep), request, foreign, decode::ended)
     }
 
+    fn release_and_forget(&self, request: &Request) -> StoreFuture<Ended> {
+        let Some(command) = self.encoder.release_and_forget(request) else {
+            return self.release(request, Duration::ZERO);
+        };
+        self.ask(command, request, Ended::NotHeld(LossReason::Taken), decode::ended)
+    }
+
     fn complete(&self, request: &Request, success: Success) -> Option<StoreFuture<Ended>> {
         let foreign = Ended::NotHeld(LossReason::Taken);
         let command = self.encoder.complete(request, success)?;

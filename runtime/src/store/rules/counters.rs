@@ -46,6 +46,11 @@ impl Counters {
         Self { tokens, last_position: 0 }
     }
 
+    /// Returns true if a token is greater than all before it, also without the lock's record.
+    pub(super) fn outlive_records(&self) -> bool {
+        matches!(self.tokens, Tokens::Counter(_))
+    }
+
     /// The token that follows a lock's last one.
     pub(super) fn next_token(&mut self, last: Token, now: Time) -> Token {
         let number = match &mut self.tokens {
