@@ -35,7 +35,12 @@ pub(crate) struct Ours {
 impl Ours {
     /// The keys of a lock, in the order of this script.
     pub(crate) fn keys(&self, name: &str) -> Vec<String> {
-        self.roles.iter().map(|role| format!("leasehold:{role}:{{{name}}}")).collect()
+        let key = |role: &String| match role.as_str() {
+            // All locks share it.
+            "tokens" => "leasehold:tokens".to_owned(),
+            role => format!("leasehold:{role}:{{{name}}}"),
+        };
+        self.roles.iter().map(key).collect()
     }
 }
 

@@ -51,7 +51,7 @@ impl Mutex {
     pub(super) async fn acquire(&mut self) -> Result<(), Failure> {
         self.id = script::id("raw", self.commands.count.fetch_add(1, Ordering::Relaxed));
         let mut acquire = self.call(&self.commands.acquire, &self.keys[0]);
-        acquire.arg(TTL.as_secs() * 1000).arg(0).arg(0).arg("").arg(script::WAKE);
+        acquire.arg(TTL.as_secs() * 1000).arg("");
         match acquire.query_async(&mut self.commands.redis).await? {
             (Value::Int(1), Value::Int(_)) => Ok(()),
             (code, _) => Err(format!("not granted: {code:?}").into()),
@@ -59,9 +59,8 @@ impl Mutex {
     }
 
     pub(super) async fn release(&mut self) -> Result<(), Failure> {
-        let mut release = self.call(&self.commands.release, &self.keys[1]);
-        let ended: u32 =
-            release.arg(0).arg(script::WAKE).query_async(&mut self.commands.redis).await?;
+        let release = self.call(&self.commands.release, &self.keys[1]);
+        let ended: u32 = release.query_async(&mut self.commands.redis).await?;
         if ended == 1 { Ok(()) } else { Err("it was not held".into()) }
     }
 }

@@ -166,9 +166,9 @@ impl Scripts {
         };
         command.arg(id);
         match call {
-            MutexAcquire => command.arg(TTL_MS).arg(0).arg(0).arg("").arg(script::WAKE),
+            MutexAcquire => command.arg(TTL_MS).arg(""),
             MutexRenew => command.arg(TTL_MS),
-            MutexRelease => command.arg(0).arg(script::WAKE),
+            MutexRelease => &mut command,
             SemaphoreAcquire => command.arg(TTL_MS).arg(8).arg(0).arg(0).arg(script::WAKE),
             _ => command.arg(script::WAKE),
         };

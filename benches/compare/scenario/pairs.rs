@@ -193,7 +193,7 @@ async fn server_limit(
         .args(["-n", &count.to_string(), "-r", "1000000000", "--csv"])
         .args(["EVALSHA", &hash, &keys.len().to_string()])
         .args(keys)
-        .args([&format!("{:0<22}{any}", "bench"), "30000", "0", "0", "", script::WAKE])
+        .args([&format!("{:0<22}{any}", "bench"), "30000", ""])
         .output();
     let Ok(output) = output else { return Ok(None) };
     let output = String::from_utf8_lossy(&output.stdout).into_owned();
