@@ -8,6 +8,7 @@ use std::time::Instant;
 use super::Client;
 use crate::core::error::Outcome;
 use crate::keeper::UnknownOutcome;
+use crate::state::lease::GrantTimes;
 use crate::state::shutdown::ActivityGuard;
 use crate::store::{Request, Store, StoreError, StoreFuture};
 
@@ -49,6 +50,13 @@ impl<T: Send + 'static> InFlight<T> {
     /// When the first command was sent that got no answer, if there was one.
     pub(crate) fn unanswered_since(&self) -> Option<Instant> {
         self.unanswered_since
+    }
+
+    /// The times of a grant, with what is known of commands without an answer.
+    pub(crate) fn note_unanswered(&self, times: GrantTimes) -> GrantTimes {
+        let unanswered_since = self.unanswered_since;
+        let is_all_answered = unanswered_since.is_none() && !self.is_under_way();
+        GrantTimes { unanswered_since, is_all_answered, ..times }
     }
 
     /// Sends a command. False if the store has none for it.

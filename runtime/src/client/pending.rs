@@ -321,15 +321,12 @@ impl PendingRequest {
         if now + MIN_LEFT_OF_OFFER >= deadline {
             return None;
         }
-        let times = GrantTimes::by_command(now, longest);
-        let times = GrantTimes { deadline, is_offer: true, ..times };
+        let times = GrantTimes { deadline, is_offer: true, ..GrantTimes::by_command(now, longest) };
         Some(self.take(offer.token, times))
     }
 
     fn take(&mut self, token: u64, times: GrantTimes) -> Grant {
-        let unanswered_since = self.in_flight.unanswered_since();
-        let is_all_answered = unanswered_since.is_none() && !self.in_flight.is_under_way();
-        let times = GrantTimes { unanswered_since, is_all_answered, ..times };
+        let times = self.in_flight.note_unanswered(times);
         self.in_flight.disarm();
         Grant::new(self.request.clone(), token, times)
     }

@@ -46,7 +46,7 @@ async fn nothing_is_found_on_one_server() {
         ("replicas", "none"),
         ("clients", " of "),
         ("keys", "3 in all databases, 3 of them"),
-        ("records", "3 keys under the prefix leasehold (all): 2 of locks, 1 of these in use"),
+        ("records", "3 keys under the prefix leasehold (all): 1 of locks, 1 of these in use"),
     ] {
         has(&diagnosis, name, words);
     }

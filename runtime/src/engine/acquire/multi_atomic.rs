@@ -54,9 +54,7 @@ impl AtomicAcquire {
             return None;
         }
         let times = GrantTimes::by_command(self.in_flight.sent, self.options.first_ttl());
-        let unanswered_since = self.in_flight.unanswered_since();
-        let is_all_answered = unanswered_since.is_none();
-        let times = GrantTimes { unanswered_since, is_all_answered, ..times };
+        let times = self.in_flight.note_unanswered(times);
         let mut leases = LeaseSet::new();
         for (request, token) in self.requests.drain(..).zip(tokens) {
             let grant = Grant::new(request, *token, times);

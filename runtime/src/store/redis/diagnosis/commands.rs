@@ -15,6 +15,8 @@ pub(super) struct Right {
 pub(super) enum Need {
     /// Every lock.
     Locks,
+    /// Calls for several locks. Without it, these read one record after another.
+    Batches,
     /// Every lock on a cluster.
     Cluster,
     /// Hints on a server. Without them waiters poll.
@@ -48,6 +50,7 @@ rights! {
     "eval" Locks ["EVAL" "#!lua flags=no-writes\nreturn 1" "0"];
     "evalsha" Locks ["EVALSHA" "0000000000000000000000000000000000000000" "0"];
     "get" Locks ["GET" "KEY"];
+    "mget" Batches ["MGET" "KEY"];
     "set" Locks ["SET" "KEY" "x" "XX"];
     "setrange" Locks ["SETRANGE" "KEY" "0" ""];
     "exists" Locks ["EXISTS" "KEY"];
