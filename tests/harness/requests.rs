@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use leasehold::LockKey;
 use leasehold::store::redis::{RedisStore, Settings};
-use leasehold::store::{ClientId, Kind, Request, RequestId};
+use leasehold::store::{ClientId, Kind, Request, RequestId, Store, StoreFuture};
 use tokio::runtime::Handle;
 
 /// Makes the requests of one client; each has an id of its own.
@@ -60,4 +60,10 @@ pub async fn redis_store(url: &str) -> RedisStore {
 pub async fn redis_store_of(url: &str, client: ClientId) -> RedisStore {
     let store = RedisStore::connect(url, &Settings::default(), client, Handle::current()).await;
     store.expect("the server is there")
+}
+
+/// A command in flight. Until it is answered, those that follow wait, and so they go together.
+#[must_use]
+pub fn in_flight(store: &RedisStore) -> StoreFuture<bool> {
+    store.was_forced(&request("other", Kind::Mutex, Duration::from_secs(30)))
 }

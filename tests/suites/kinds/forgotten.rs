@@ -13,7 +13,7 @@ use leasehold::store::{
 use leasehold::{Fault, Locks, LossReason, Step};
 use leasehold_tests::cluster::Cluster;
 use leasehold_tests::masters::Masters;
-use leasehold_tests::requests::{self, redis_store};
+use leasehold_tests::requests::{self, in_flight, redis_store};
 use leasehold_tests::server::Server;
 use redis::aio::MultiplexedConnection;
 
@@ -283,11 +283,15 @@ async fn a_batch_grants_each_lock_once() {
         let names = ["a", "a", "b", "a", "b"];
         let requests = names.map(|name| request(name, Kind::Mutex));
         server.forget_stats().await;
+        let before = in_flight(&store);
         let answers = join_all(requests.iter().map(|it| store.acquire(it, None))).await;
-        assert_eq!(server.script_calls().await, 1, "they share a call");
+        assert!(!before.await.unwrap());
+        assert_eq!(server.script_calls().await, 1 + 1, "they share a call");
+        let before = in_flight(&store);
         let granted = answers.iter().map(|it| matches!(it, Ok(Attempt::Granted { .. })));
         assert_eq!(granted.collect::<Vec<_>>(), [true, false, true, false, false]);
         let ended = join_all(requests.iter().map(|it| store.release_and_forget(it))).await;
+        assert!(!before.await.unwrap());
         let released = ended.iter().map(|it| matches!(it, Ok(Ended::Released)));
         assert_eq!(released.collect::<Vec<_>>(), [true, false, true, false, false]);
         assert_eq!(keys(&mut redis).await, [TOKENS]);
@@ -304,9 +308,11 @@ async fn without_mget_a_batch_still_works() {
     let store = redis_store(&server.url_as("u:p@")).await;
     let requests: Vec<_> = (0..5).map(|n| request(&format!("{n}"), Kind::Mutex)).collect();
     join_all(requests.iter().map(|it| grant(&store, it))).await;
+    let before = in_flight(&store);
     for ended in join_all(requests.iter().map(|it| store.release_and_forget(it))).await {
         assert_eq!(ended.unwrap(), Ended::Released);
     }
+    assert!(!before.await.unwrap());
     let refused = join_all(requests.iter().map(|it| store.acquire(it, None))).await;
     assert!(refused.iter().all(|it| matches!(it, Ok(Attempt::Ended))), "{refused:?}");
 }

@@ -108,9 +108,9 @@ fn settle_one((queued, answer): (Queued, Value)) -> LinkOutcome {
     outcome
 }
 
-/// Divides commands into calls. The commands of a lock keep their order: a call runs its
-/// commands one after the other, and none joins a call before that of an earlier command of
-/// its lock. Commands with different time limits do not share a call: those of a short TTL give
+/// Divides commands into calls. The commands of a lock keep their order, unless the server has
+/// forgotten a script: a call runs its commands one after the other, and none joins a call before
+/// that of an earlier command of its lock. Commands with different time limits do not share a call: those of a short TTL give
 /// up early, and the others need not.
 pub(super) fn plan(commands: Vec<Queued>, max_per_call: usize, now: Instant) -> Vec<Call> {
     if let [only] = &commands[..] {
