@@ -54,6 +54,10 @@ impl Call {
         pack(&commands, self.with_body)
     }
 
+    pub(super) fn count(&self) -> usize {
+        self.commands.len()
+    }
+
     pub(super) fn is_asking(&self) -> bool {
         self.commands[0].command.is_asking
     }

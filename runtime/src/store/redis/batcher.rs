@@ -104,7 +104,7 @@ impl Shared {
     fn send_here(&self) -> bool {
         // If it is locked, the task is at work, or another caller is.
         let Ok(mut calls) = self.calls.try_lock() else { return false };
-        if !calls.is_empty() {
+        if !calls.is_empty() || calls.expect_many() {
             return false;
         }
         let (Some(link), Some(task)) = (self.connection.ready_link(), calls.task.clone()) else {
@@ -129,15 +129,8 @@ impl Shared {
             calls.task = Some(context.waker().clone());
         }
         loop {
-            let (queued, is_closed) = {
-                let mut queue = lock(&self.queue);
-                if queue.commands.is_empty() && !queue.is_closed {
-                    queue.sleeper = Some(context.waker().clone());
-                }
-                (std::mem::take(&mut queue.commands), queue.is_closed)
-            };
-            let has_queued = !queued.is_empty();
-            if has_queued {
+            let queued = std::mem::take(&mut lock(&self.queue).commands);
+            if !queued.is_empty() {
                 self.send(&mut calls, queued, context);
             }
             calls.take_answers(&self.connection, context);
@@ -149,9 +142,16 @@ impl Shared {
             }
             if calls.look_at.is_some() && timer.as_mut().poll(context).is_ready() {
                 calls.give_up_late(&self.connection, Instant::now());
-            } else if !has_queued {
-                let is_over = is_closed && calls.is_empty();
-                return if is_over { Poll::Ready(()) } else { Poll::Pending };
+                continue;
+            }
+            let mut queue = lock(&self.queue);
+            if queue.commands.is_empty() {
+                if queue.is_closed && calls.is_empty() {
+                    return Poll::Ready(());
+                }
+                // Only from here on does a command wake the task.
+                queue.sleeper = Some(context.waker().clone());
+                return Poll::Pending;
             }
         }
     }

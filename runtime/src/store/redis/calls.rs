@@ -26,6 +26,8 @@ pub(super) struct Calls {
     by_link: Vec<(Link, VecDeque<InFlight>)>,
     /// An empty one, which has its memory.
     spare: VecDeque<InFlight>,
+    /// How many commands were answered last, at the same time.
+    last_answered: usize,
     /// How many batches wait for a connection.
     pub(super) connecting: usize,
     /// When to look for calls that have had no answer in time. It is never later than the first
@@ -39,6 +41,12 @@ impl Calls {
     /// Returns true if no command is in flight, and none waits for a connection.
     pub(super) fn is_empty(&self) -> bool {
         self.connecting == 0 && self.by_link.is_empty()
+    }
+
+    /// Returns true if many commands were answered at the same time: their callers will soon send
+    /// the next ones, and one call for several costs the server less than each alone.
+    pub(super) fn expect_many(&self) -> bool {
+        self.last_answered > MAX_PER_CALL
     }
 
     /// Sends commands, in this order.
@@ -77,13 +85,14 @@ impl Calls {
 
     /// Takes the answers that are there. The waker is woken when there are more.
     pub(super) fn take_answers(&mut self, connection: &Connection, context: &mut Context<'_>) {
-        let (mut next, mut again) = (0, Vec::new());
+        let (mut next, mut again, mut answered) = (0, Vec::new(), 0);
         while let Some((link, calls)) = self.by_link.get_mut(next) {
             while let Some(call) = calls.front_mut()
                 && call.poll(context)
                 && let Some(InFlight { call, sent, answer: Answer::Came(answer) }) =
                     calls.pop_front()
             {
+                answered += call.count();
                 let outcome = match answer {
                     Ok(answer) => {
                         let (outcome, calls) = call.settle(answer);
@@ -104,6 +113,9 @@ impl Calls {
             } else {
                 next += 1;
             }
+        }
+        if answered > 0 {
+            self.last_answered = answered;
         }
         if !again.is_empty() {
             let now = Instant::now();
