@@ -5,13 +5,15 @@ use leasehold_tests::requests::in_flight;
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
+use bb8_redis::RedisConnectionManager;
+use bb8_redis::bb8::Pool;
 use futures_util::future::join_all;
 use leasehold::store::redis::{RedisStore, Settings};
 use leasehold::store::{
     Attempt, ClientId, Ended, Kind, Owner, QueuePosition, Renewal, Request, RequestId, Store,
     StoreError, Waiting,
 };
-use leasehold::{LossReason, Outcome};
+use leasehold::{Locks, LossReason, Outcome};
 use leasehold_tests::server::Server;
 use redis::aio::MultiplexedConnection;
 use tokio::runtime::Handle;
@@ -260,6 +262,27 @@ async fn a_batch_is_few_calls() {
     join_all(requests.iter().map(|it| store.release(it, Duration::ZERO))).await;
     // After many answers at the same time the next commands wait for each other.
     assert_eq!(server.script_calls().await, 1 + 7 + 7);
+}
+
+/// Commands that share no call do not wait for each other's answers. The driver of a user's pool
+/// takes 50 at a time, and a task may do 128 things in a row.
+#[tokio::test]
+async fn many_calls_are_in_flight_at_a_time() {
+    let server = Server::start();
+    let manager = RedisConnectionManager::new(server.url()).unwrap();
+    let pool = Pool::builder().build(manager).await.unwrap();
+    let own = Locks::connect(&server.url()).await.unwrap();
+    let pooled = Locks::builder().connect_pool(pool).await.unwrap();
+    for locks in [own, pooled] {
+        let read = async |n: u32| locks.rw_lock(format!("{n}")).read().await.unwrap();
+        // It makes the connection, and loads the script.
+        drop(read(0).await);
+        let before = server.info("stats", "total_reads_processed").await;
+        let leases = join_all((1..=400).map(read)).await;
+        assert_eq!(leases.len(), 400);
+        let reads = server.info("stats", "total_reads_processed").await - before;
+        assert!(reads < 150, "one after the other: {reads} reads");
+    }
 }
 
 /// Many tasks at one semaphore cost few calls as well.

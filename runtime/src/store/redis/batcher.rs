@@ -68,10 +68,7 @@ impl Batcher {
             }
             queue.commands.extend(commands);
         }
-        // The budget of the caller's task is not spent on the connection.
-        let mut send = pin!(unconstrained(poll_fn(|_| Poll::Ready(self.shared.send_here()))));
-        let done = send.as_mut().poll(&mut Context::from_waker(Waker::noop()));
-        if done != Poll::Ready(true) {
+        if without_budget(|| self.shared.send_here()) != Some(true) {
             self.shared.wake_task();
         }
     }
@@ -112,7 +109,7 @@ impl Shared {
         };
         let (queued, timer) = (std::mem::take(&mut lock(&self.queue).commands), calls.look_at);
         let mut context = Context::from_waker(&task);
-        link.drive(|| calls.send(&self.connection, &link, queued, &mut context));
+        calls.send(&self.connection, &link, queued, &mut context);
         calls.take_answers(&self.connection, &mut context);
         calls.look_at == timer
     }
@@ -170,6 +167,17 @@ impl Shared {
     }
 }
 
+/// Does `work` without the budget of the present task. It is not to be spent on the connection,
+/// and a call is sent by its first poll only if some is left.
+fn without_budget<T>(work: impl FnOnce() -> T) -> Option<T> {
+    let mut work = Some(work);
+    let mut done = pin!(unconstrained(poll_fn(|_| Poll::Ready(work.take().map(|work| work())))));
+    match done.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(done) => done,
+        Poll::Pending => None,
+    }
+}
+
 /// Counts a batch that waits for a connection, until it is dropped.
 struct Connecting(Arc<Shared>);
 
@@ -190,7 +198,8 @@ async fn connect(connecting: Connecting, queued: Vec<Queued>, limit: Duration) {
         Ok(Ok(link)) => {
             let mut calls = lock(&connecting.0.calls);
             if let Some(task) = calls.task.clone() {
-                calls.send(connection, &link, queued, &mut Context::from_waker(&task));
+                let mut context = Context::from_waker(&task);
+                without_budget(|| calls.send(connection, &link, queued, &mut context));
                 // It may have failed at once, and the timer may have to be set.
                 task.wake();
             }
@@ -237,5 +246,6 @@ impl Drop for TaskEnd {
 async fn run(end: TaskEnd) {
     let mut timer = pin!(sleep(Duration::ZERO));
     let mut set_to = None;
-    poll_fn(|context| end.0.poll(timer.as_mut(), &mut set_to, context)).await;
+    // As in `without_budget`.
+    unconstrained(poll_fn(|context| end.0.poll(timer.as_mut(), &mut set_to, context))).await;
 }

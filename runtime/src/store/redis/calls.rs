@@ -3,7 +3,7 @@
 //! The batcher's task polls them, and so may a caller that sends a command while none is in
 //! flight. All calls share one timer: each new one would be the next to fire, and so would wake
 //! the runtime. Answers of a connection come in the order of its calls, so only the first call of
-//! each is polled.
+//! each is polled, once all are sent.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -63,8 +63,18 @@ impl Calls {
             }
         }
         let (max, now) = (if link.is_direct() { MAX_PER_CALL } else { 1 }, Instant::now());
-        for call in plan(queued, max, now) {
-            self.send_call(link, call, now, context);
+        let mut calls = plan(queued, max, now).into_iter().peekable();
+        // Some are written while others are still packed: the server begins earlier.
+        while calls.peek().is_some() {
+            link.drive(|| {
+                let mut count = 0;
+                while count < MAX_PER_CALL
+                    && let Some(call) = calls.next()
+                {
+                    count += call.count();
+                    self.send_call(link, call, now, context);
+                }
+            });
         }
     }
 
@@ -87,6 +97,12 @@ impl Calls {
     pub(super) fn take_answers(&mut self, connection: &Connection, context: &mut Context<'_>) {
         let (mut next, mut again, mut answered) = (0, Vec::new(), 0);
         while let Some((link, calls)) = self.by_link.get_mut(next) {
+            if !link.has_room() {
+                // Those behind the first may not be sent yet.
+                for call in calls.iter_mut().skip(1) {
+                    call.poll(context);
+                }
+            }
             while let Some(call) = calls.front_mut()
                 && call.poll(context)
                 && let Some(InFlight { call, sent, answer: Answer::Came(answer) }) =

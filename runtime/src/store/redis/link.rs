@@ -31,6 +31,11 @@ impl Link {
         self.wire.drive(send);
     }
 
+    /// Returns true if a call is sent by its first poll, however many are in flight.
+    pub(super) fn has_room(&self) -> bool {
+        self.wire.has_room
+    }
+
     /// Subscribes to a channel, by RESP3. To do it again has no effect.
     pub(super) async fn subscribe(&mut self, channel: &str) -> RedisResult<()> {
         self.wire.connection.subscribe(channel).await

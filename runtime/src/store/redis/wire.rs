@@ -22,6 +22,9 @@ pub(super) struct Wire {
     pub(super) connection: MultiplexedConnection,
     /// `None` if the driver made the stream: it keeps its own.
     task: Option<Arc<Task>>,
+    /// The driver queues any number of commands. Otherwise it takes 50, and the next when it has
+    /// written some.
+    pub(super) has_room: bool,
 }
 
 /// The task that reads and writes a connection. It ends with the connection, even if an answer
@@ -34,12 +37,15 @@ impl Drop for Task {
     }
 }
 
+/// More commands than a client ever has in flight.
+const MAX_QUEUED: usize = 1 << 20;
+
 type Stream = Pin<Box<dyn AsyncStream + Send + Sync>>;
 
 impl From<MultiplexedConnection> for Wire {
     /// Wraps a connection that the driver has made.
     fn from(connection: MultiplexedConnection) -> Self {
-        Self { connection, task: None }
+        Self { connection, task: None, has_room: false }
     }
 }
 
@@ -49,6 +55,7 @@ impl Wire {
         info: ConnectionInfo,
         config: AsyncConnectionConfig,
     ) -> RedisResult<Self> {
+        let config = config.set_pipeline_buffer_size(MAX_QUEUED);
         let Some(stream) = stream(&info).await? else {
             return Self::by_driver(info, &config).await;
         };
@@ -56,7 +63,7 @@ impl Wire {
             MultiplexedConnection::new_with_config(info.redis_settings(), stream, config).await?;
         let driver = Driver::new(task);
         let task = tokio::spawn(DriverTask(driver.clone())).abort_handle();
-        Ok(Self { connection, task: Some(Arc::new(Task(task, driver))) })
+        Ok(Self { connection, task: Some(Arc::new(Task(task, driver))), has_room: true })
     }
 
     /// Calls `send`, which may send commands on this connection, and writes them at once if it
@@ -70,7 +77,8 @@ impl Wire {
 
     async fn by_driver(info: ConnectionInfo, config: &AsyncConnectionConfig) -> RedisResult<Self> {
         let client = Client::open(info)?;
-        Ok(client.get_multiplexed_async_connection_with_config(config).await?.into())
+        let connection = client.get_multiplexed_async_connection_with_config(config).await?;
+        Ok(Self { has_room: true, ..connection.into() })
     }
 
     /// Connects for subscriptions by RESP2. The caller limits the time.
