@@ -19,6 +19,9 @@ use super::errors;
 use super::errors::LinkOutcome;
 use super::link::Link;
 
+/// The most commands that are divided into calls together: each is compared with those before it.
+const MAX_COMMANDS: usize = 100;
+
 /// The calls in flight.
 #[derive(Default)]
 pub(super) struct Calls {
@@ -63,18 +66,24 @@ impl Calls {
             }
         }
         let (max, now) = (if link.is_direct() { MAX_PER_CALL } else { 1 }, Instant::now());
-        let mut calls = plan(queued, max, now).into_iter().peekable();
-        // Some are written while others are still packed: the server begins earlier.
-        while calls.peek().is_some() {
-            link.drive(|| {
-                let mut count = 0;
-                while count < MAX_PER_CALL
-                    && let Some(call) = calls.next()
-                {
-                    count += call.count();
-                    self.send_call(link, call, now, context);
-                }
-            });
+        let mut queued = queued.into_iter();
+        // Some are written while others are still packed: the server begins earlier. Of many,
+        // that gains nothing, and each write has its price.
+        let at_once = if queued.len() > MAX_COMMANDS { MAX_COMMANDS } else { MAX_PER_CALL };
+        while queued.len() > 0 {
+            let some = queued.by_ref().take(MAX_COMMANDS).collect();
+            let mut calls = plan(some, max, now).into_iter().peekable();
+            while calls.peek().is_some() {
+                link.drive(|| {
+                    let mut count = 0;
+                    while count < at_once
+                        && let Some(call) = calls.next()
+                    {
+                        count += call.count();
+                        self.send_call(link, call, now, context);
+                    }
+                });
+            }
         }
     }
 
