@@ -104,9 +104,10 @@
 //! | `axum` | no | keys from axum's routes, and `LeaseHandle` as an extractor |
 //! | `console` | no | [a web page](console/index.html) that shows the locks: a router for axum |
 //! | `metrics` | no | waits, holds, losses and renewals, through the `metrics` facade |
-//! | `tls` | no | `rediss://` URLs |
+//! | `tls` | no | `rediss://` URLs, with the cryptography of `ring` |
+//! | `tls-no-provider` | no | `rediss://` URLs, with the cryptography that the program installs in `rustls` |
 //! | `cli` | no | the command `leasehold`: `cargo install leasehold --features cli` |
-//! | `serde` | no | `serde::Serialize` for `LockInfo` and what is in it: durations in seconds |
+//! | `serde` | no | `serde::Serialize` for `LockInfo` and what is in it (durations in seconds); a `Ticket` as a string |
 //! | `cluster` | no | a Redis Cluster as the store: URLs of several nodes, or of one |
 //!
 //! The in-memory store needs no feature, and neither do its [`Faults`] for tests.

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use serde_core::{Deserialize, Deserializer, Serialize, Serializer};
+#[cfg(feature = "serde")]
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::core::error::LockError;
 use crate::core::key::LockKey;
@@ -19,7 +20,7 @@ use crate::store::{Kind, Note, Owner, RequestId, Store};
 /// is over.
 ///
 /// Put it into a message or a job's arguments with [`Display`](fmt::Display) and
-/// [`FromStr`], or as a string with serde. Parsing any other text fails with
+/// [`FromStr`], or as a string with serde (feature `serde`). Parsing any other text fails with
 /// [`LockError::InvalidOption`]. Anyone who has the ticket can take the lock, so treat it
 /// as a password. `Debug` shows only the name of the lock.
 ///
@@ -175,16 +176,18 @@ impl fmt::Debug for Ticket {
     }
 }
 
+#[cfg(feature = "serde")]
 impl Serialize for Ticket {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
     }
 }
 
+#[cfg(feature = "serde")]
 impl<'de> Deserialize<'de> for Ticket {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
-        text.parse().map_err(serde_core::de::Error::custom)
+        text.parse().map_err(serde::de::Error::custom)
     }
 }
 

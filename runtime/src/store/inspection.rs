@@ -263,10 +263,12 @@ fn program() -> String {
 }
 
 fn host() -> String {
-    #[cfg(feature = "redis")]
-    let name = gethostname::gethostname().to_string_lossy().into_owned();
+    #[cfg(all(feature = "redis", unix))]
+    let name = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    #[cfg(all(feature = "redis", windows))]
+    let name = std::env::var("COMPUTERNAME").unwrap_or_default();
     // All who share a store in memory are on one machine, whatever its name.
-    #[cfg(not(feature = "redis"))]
+    #[cfg(not(all(feature = "redis", any(unix, windows))))]
     let name = String::new();
     name
 }

@@ -1,12 +1,11 @@
 //! Problem bodies after RFC 9457.
 
-use std::collections::BTreeMap;
+use std::fmt::Write;
 use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::CONTENT_TYPE;
-use http::{HeaderValue, Response, StatusCode, Uri};
-use problem_details::{JsonProblemDetails, ProblemDetails};
+use http::{HeaderValue, Response, StatusCode};
 
 /// What a problem body says beside the status.
 pub(super) struct Problem<'a> {
@@ -26,24 +25,47 @@ pub(super) fn problem(
     Problem { kind, title, detail }: &Problem<'_>,
     retry_after: Option<Duration>,
 ) -> Response<Bytes> {
-    let members: BTreeMap<_, _> =
-        retry_after.map(|time| ("retry_after", time.as_secs())).into_iter().collect();
-    let mut details = ProblemDetails::new()
-        .with_status(status)
-        .with_title(*title)
-        .with_detail(*detail)
-        .with_extensions(members);
-    // A name of ours always makes an address.
-    if let Some(uri) = kind.and_then(|kind| Uri::try_from(format!("{TYPES}{kind}")).ok()) {
-        details = details.with_type(uri);
+    let mut text = String::from("{");
+    if let Some(kind) = kind {
+        member(&mut text, "type", &string(&format!("{TYPES}{kind}")));
     }
-    // Strings and numbers can always be written.
-    let text = JsonProblemDetails::from(details).to_body_string().unwrap_or_default();
+    member(&mut text, "status", status.as_str());
+    member(&mut text, "title", &string(title));
+    member(&mut text, "detail", &string(detail));
+    if let Some(time) = retry_after {
+        member(&mut text, "retry_after", &time.as_secs().to_string());
+    }
+    text.push('}');
     let mut response = Response::new(text.into());
     *response.status_mut() = status;
-    let json = HeaderValue::from_static(JsonProblemDetails::<()>::CONTENT_TYPE);
+    let json = HeaderValue::from_static("application/problem+json");
     response.headers_mut().insert(CONTENT_TYPE, json);
     response
+}
+
+fn member(text: &mut String, name: &str, value: &str) {
+    if text.len() > 1 {
+        text.push(',');
+    }
+    // A string takes every text.
+    let _ = write!(text, "\"{name}\":{value}");
+}
+
+/// A string of JSON. A library for five members would bring six crates.
+fn string(text: &str) -> String {
+    let mut json = String::with_capacity(text.len() + 2);
+    json.push('"');
+    for each in text.chars() {
+        match each {
+            '"' | '\\' => json.extend(['\\', each]),
+            '\0'..='\x1f' => {
+                let _ = write!(json, "\\u{:04x}", u32::from(each));
+            }
+            _ => json.push(each),
+        }
+    }
+    json.push('"');
+    json
 }
 
 #[cfg(test)]
@@ -71,6 +93,14 @@ mod tests {
         assert_eq!(
             response.body(),
             r#"{"status":409,"title":"Conflict","detail":"held \"by\" another"}"#
+        );
+    }
+
+    #[test]
+    fn any_text_becomes_a_string_of_json() {
+        assert_eq!(
+            string("a\"b\\c\n\u{1f}\u{7f}é\u{2028}"),
+            "\"a\\\"b\\\\c\\u000a\\u001f\u{7f}é\u{2028}\""
         );
     }
 }

@@ -98,7 +98,7 @@ impl<'a> Parts<'a> {
         if self.options.iter().any(|(name, it)| *name == "protocol" && !is_protocol(it)) {
             return invalid("its protocol is neither resp2 nor resp3");
         }
-        if is_tls && !cfg!(feature = "tls") {
+        if is_tls && !cfg!(feature = "tls-no-provider") {
             return invalid("TLS needs the feature `tls`");
         }
         if !self.fragment.is_empty() {

@@ -97,7 +97,7 @@ async fn stream(info: &ConnectionInfo) -> RedisResult<Option<Stream>> {
         ConnectionAddr::Tcp(host, port) => {
             Some(Box::pin(tcp::first(host, *port, |at| tcp::connect(at, settings)).await?))
         }
-        #[cfg(feature = "tls")]
+        #[cfg(feature = "tls-no-provider")]
         ConnectionAddr::TcpTls { host, port, .. } => {
             Some(Box::pin(tls::connect(host, *port, settings).await?))
         }
@@ -134,7 +134,7 @@ impl redis::cluster_async::Connect for Wire {
     {
         Box::pin(async move {
             let info = info.into_connection_info()?;
-            #[cfg(feature = "tls")]
+            #[cfg(feature = "tls-no-provider")]
             if matches!(info.addr(), ConnectionAddr::TcpTls { .. }) {
                 return tls::in_time(Self::connect(info, config)).await;
             }
@@ -144,7 +144,7 @@ impl redis::cluster_async::Connect for Wire {
     }
 }
 
-#[cfg(feature = "tls")]
+#[cfg(feature = "tls-no-provider")]
 mod tls {
     use std::io::Error;
     #[cfg(feature = "cluster")]
@@ -153,7 +153,7 @@ mod tls {
 
     use redis::RedisResult;
     use redis::io::tcp::TcpSettings;
-    use rustls::crypto::{CryptoProvider, ring};
+    use rustls::crypto::CryptoProvider;
     use rustls::pki_types::ServerName;
     use rustls::{ClientConfig, RootCertStore};
     use tokio::net::TcpStream;
@@ -200,7 +200,15 @@ mod tls {
             roots.add(certificate).map_err(Error::other)?;
         }
         let provider = CryptoProvider::get_default().cloned();
-        let provider = provider.unwrap_or_else(|| Arc::new(ring::default_provider()));
+        #[cfg(feature = "tls")]
+        let provider =
+            provider.or_else(|| Some(Arc::new(rustls::crypto::ring::default_provider())));
+        let provider = provider.ok_or_else(|| {
+            Error::other(
+                "rustls has no cryptography: install a `rustls::crypto::CryptoProvider` before \
+                 the client connects, or use the feature `tls` of leasehold, which brings one",
+            )
+        })?;
         let config = ClientConfig::builder_with_provider(provider);
         let config = config.with_safe_default_protocol_versions().map_err(Error::other)?;
         Ok(config.with_root_certificates(roots).with_no_client_auth())

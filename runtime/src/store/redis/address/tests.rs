@@ -63,7 +63,7 @@ fn urls_are_read() {
     ] {
         assert_eq!(leads(url), to, "{url}");
     }
-    #[cfg(feature = "tls")]
+    #[cfg(feature = "tls-no-provider")]
     for (url, to) in [
         ("rediss://host", "tls host:6379/0"),
         ("rediss://[::1]", "tls ::1:6379/0"),
@@ -110,7 +110,7 @@ fn invalid_urls_are_refused() {
         ("redis://host?db=3", "option other than"),
         ("redis://host?protocol=4", "neither resp2"),
         ("redis://host#insecure", "has a fragment"),
-        #[cfg(feature = "tls")]
+        #[cfg(feature = "tls-no-provider")]
         ("rediss://host/#insecure", "has a fragment"),
         ("redis://:pa#ss@host", "has a fragment"),
         ("redis://u:p@a,u:p@b", "password once"),
@@ -128,7 +128,7 @@ fn invalid_urls_are_refused() {
         let said = leads(url);
         assert!(said.contains(words) && said.contains("redis://host:port"), "{url}: {said}");
     }
-    #[cfg(not(feature = "tls"))]
+    #[cfg(not(feature = "tls-no-provider"))]
     assert!(leads("rediss://host").contains("needs the feature `tls`"));
 }
 
