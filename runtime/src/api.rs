@@ -1,21 +1,26 @@
 //! The public API: the client, the kinds of lock, leader election, and the operator's view.
 
-#[cfg(feature = "redis")]
-pub(crate) mod builder;
+// rustdoc shows the methods of a type in the order of these files: first what everybody needs.
 #[cfg(feature = "redis")]
 mod connect;
-mod diagnose;
-pub(crate) mod election;
-pub(crate) mod faults;
-mod inspect;
-mod lead;
-pub(crate) mod list;
-mod lock_spec;
+
 pub(crate) mod locks;
-pub(crate) mod multi_lock;
 pub(crate) mod mutex;
 pub(crate) mod quorum;
 pub(crate) mod reentrant_mutex;
 pub(crate) mod rw_lock;
 pub(crate) mod semaphore;
+
+#[cfg(feature = "redis")]
+pub(crate) mod builder;
+pub(crate) mod multi_lock;
+
+pub(crate) mod election;
+mod lead;
+mod lock_spec;
 mod shutdown;
+
+mod diagnose;
+pub(crate) mod faults;
+mod inspect;
+pub(crate) mod list;

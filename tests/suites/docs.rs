@@ -1,5 +1,6 @@
 //! Checks the pages and the documentation in the code, against the code and against each other.
 
+mod package;
 mod rustdoc;
 
 use std::fs;

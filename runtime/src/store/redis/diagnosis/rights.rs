@@ -147,7 +147,7 @@ mod tests {
     /// The page lists what a user needs.
     #[test]
     fn the_rights_are_those_of_the_docs() {
-        let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/keys.md");
+        let page = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/keys.md");
         let page = std::fs::read_to_string(page).unwrap();
         let line = page.lines().find(|line| line.starts_with("ACL SETUSER")).unwrap();
         let listed: Vec<_> = line.split(' ').filter_map(|word| word.strip_prefix('+')).collect();
