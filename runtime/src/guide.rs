@@ -30,6 +30,7 @@ pages! {
     testing: "../docs/guide/testing.md",
     deployments: "../docs/guide/deployments.md",
     guarantees: "../docs/guide/guarantees.md",
+    evidence: "../docs/guide/evidence.md",
     performance: "../docs/guide/performance.md",
     comparison: "../docs/guide/comparison.md",
     stored_keys: "../docs/keys.md",

@@ -50,5 +50,6 @@ mod pages {
         doctor: "../../docs/guide/doctor.md",
         testing: "../../docs/guide/testing.md",
         deployments: "../../docs/guide/deployments.md",
+        evidence: "../../docs/guide/evidence.md",
     }
 }
