@@ -1,5 +1,8 @@
 //! Checks the pages and the documentation in the code, against the code and against each other.
 
+mod contributing;
+mod evidence;
+pub(crate) mod named_tests;
 mod package;
 mod rustdoc;
 
@@ -32,8 +35,15 @@ pub(crate) fn files(folder: &str, ending: &str) -> Vec<String> {
 
 fn pages() -> Vec<String> {
     let mut pages = files("docs", ".md");
-    pages.extend(["README.md", "ARCHITECTURE.md", "CHANGELOG.md"].map(str::to_owned));
+    let others = ["README.md", "ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"];
+    pages.extend(others.map(str::to_owned));
     pages
+}
+
+/// What stands between backticks, without blocks of code.
+fn quoted(text: &str) -> Vec<String> {
+    let prose: String = text.split("```").step_by(2).collect();
+    prose.split('`').skip(1).step_by(2).map(str::to_owned).collect()
 }
 
 /// The pages that people open first stay short.

@@ -1,8 +1,8 @@
 //! The systems that the project grew from. `tests/seeds.md` has the table. Each marked row has its
 //! tests, by name.
 
-use std::collections::HashSet;
 use std::path::Path;
+#[cfg(feature = "servers")]
 use std::process::Command;
 #[cfg(feature = "servers")]
 use std::time::Duration;
@@ -26,19 +26,14 @@ use leasehold_tests::skew::Clock;
 #[cfg(feature = "servers")]
 use tokio::time::timeout;
 
+use crate::docs::named_tests::{NamedTests, is_name};
 #[cfg(feature = "servers")]
 use crate::quorum::failures as quorum;
 
 /// A row that is marked must have every test it names.
 #[test]
 fn marked_rows_have_their_tests() {
-    let this = std::env::current_exe().expect("a test runs");
-    let listed =
-        Command::new(this).args(["--list", "--format", "terse"]).output().expect("it runs");
-    let listed = String::from_utf8(listed.stdout).expect("UTF-8");
-    let tests: HashSet<_> = listed.lines().filter_map(|line| line.strip_suffix(": test")).collect();
-    assert!(tests.contains("seeds::marked_rows_have_their_tests"), "the list is read rightly");
-
+    let tests = NamedTests::list();
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("seeds.md");
     let page = std::fs::read_to_string(page).expect("tests/seeds.md is there");
     let rows: Vec<Vec<&str>> = page
@@ -61,20 +56,15 @@ fn marked_rows_have_their_tests() {
     assert!(marked > 0);
 }
 
-fn assert_has_tests(number: &str, shown_by: &str, tests: &HashSet<&str>) {
-    let is_path = |name: &&str| name.contains("::") && !name.contains(' ');
-    let names: Vec<_> = shown_by.split('`').filter(is_path).collect();
+fn assert_has_tests(number: &str, shown_by: &str, tests: &NamedTests) {
+    let names: Vec<_> = shown_by.split('`').filter(|name| is_name(name)).collect();
     let refused: Vec<_> = shown_by.split('`').filter(|name| name.starts_with("macros/")).collect();
     assert!(!names.is_empty() || !refused.is_empty(), "row {number} names no test");
     for file in refused {
         assert_does_not_compile(number, file);
     }
-    // Tests that need servers are not compiled without the feature.
-    for name in names.into_iter().filter(|_| cfg!(feature = "servers")) {
-        let is_it = |test: &&str| {
-            test.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with("::"))
-        };
-        assert!(tests.iter().any(is_it), "row {number} is marked, and there is no test `{name}`");
+    for name in names {
+        assert!(tests.has(name), "row {number} is marked, and there is no test `{name}`");
     }
 }
 
