@@ -182,8 +182,14 @@ thread_local! {
 ///
 /// A process ends with its main thread, and takes the keeper's thread along. Without this, a
 /// lease that was dropped just before would stay until its TTL. Every thread that connects,
-/// acquires or drops calls this.
+/// acquires or drops calls this. With musl the main thread drops no thread-locals, so nothing
+/// waits there.
 pub(super) fn drain_at_exit(shared: &Arc<KeeperState>) {
+    // There the process ends all other threads before this one drops its thread-locals, and
+    // nobody is left to wait for.
+    if cfg!(windows) {
+        return;
+    }
     // Does nothing on a thread that is already ending.
     let _ = AT_EXIT.try_with(|at_exit| {
         let AtExit(keepers, is_main) = &mut *at_exit.borrow_mut();

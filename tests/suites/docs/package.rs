@@ -26,7 +26,9 @@ fn packaged(readme: &str) -> String {
     }
     let text = text
         .replace(", or `cargo run --example axum_app`", "")
-        .replace("[ARCHITECTURE.md](ARCHITECTURE.md)", "`ARCHITECTURE.md` in the repository");
+        .replace("[ARCHITECTURE.md](ARCHITECTURE.md)", "In the repository, `ARCHITECTURE.md`")
+        .replace("[CONTRIBUTING.md](CONTRIBUTING.md)", "`CONTRIBUTING.md`")
+        .replace("[SECURITY.md](SECURITY.md)", "`SECURITY.md`");
     let mut parts = text.split("](docs/");
     let mut made = parts.next().unwrap_or_default().to_owned();
     for part in parts {
