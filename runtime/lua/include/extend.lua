@@ -1,5 +1,5 @@
 --- include/extend: the renewal of a lease among several holders. Goes after
---- include/holders.
+--- include/holders and include/prolong.
 
 -- Lets a live lease run for its whole TTL from now. The keys' expiry only grows: another
 -- lease may last longer.
@@ -8,7 +8,7 @@ local function extend(lock, holders, holder, ttl_ms)
   if not is_live(redis.call('ZSCORE', holders, holder), now_ms) then return false end
   redis.call('ZADD', holders, now_ms + ttl_ms, holder)
   if is_writer(holder) then redis.call('ZADD', holders, -(now_ms + ttl_ms), '!') end
-  redis.call('PEXPIRE', holders, ttl_ms, 'GT')
-  redis.call('PEXPIRE', lock, ttl_ms, 'GT')
+  prolong(holders, ttl_ms)
+  prolong(lock, ttl_ms)
   return true
 end

@@ -27,12 +27,12 @@ local function permit_acquire_fast(each)
   end
   local expiry_ms, now_ms = ttl_ms, string.sub(clock(), 1, 13)
   -- The expiry before the member: a user without the right to PEXPIRE leaves nothing behind.
-  local is_raised = redis.call('PEXPIRE', holders, ttl_ms, 'GT') == 1
-  if not is_raised and count > 0 then expiry_ms = math.max(redis.call('PTTL', holders), ttl_ms) end
+  if count > 0 then expiry_ms = math.max(redis.call('PTTL', holders), tonumber(ttl_ms)) end
+  local is_there = redis.call('PEXPIRE', holders, expiry_ms) == 1
   if redis.call('ZADD', holders, now_ms + ttl_ms, id) == 1 then
     redis.call('ZADD', holders, -now_ms, '^' .. id)
   end
-  if not is_raised then redis.call('PEXPIRE', holders, expiry_ms) end
+  if not is_there then redis.call('PEXPIRE', holders, expiry_ms) end
   redis.call('SET', lock, 'SH' .. NOBODY .. token .. '0' .. ended, 'PX', expiry_ms)
   return {1, 0}
 end

@@ -4,7 +4,7 @@
 --- to send twice, and however late. An offer stays an offer. A confirmed lease is not
 --- shortened, and one that ended, or that belongs to another request, is not made anew.
 ---
---- INCLUDE record token fields queue holder
+--- INCLUDE record token fields queue holder prolong
 ---
 --- KEYS
 ---   1  lock      string   the record
@@ -28,7 +28,7 @@ if not rec or string.sub(rec, 1, 36) ~= 'MO' .. holder then
   if not is_live(redis.call('ZSCORE', holders, holder), now_ms) then return 0 end
   redis.call('ZADD', holders, 'GT', until_ms, holder)
   if is_writer(holder) then redis.call('ZADD', holders, 'LT', -until_ms, '!') end
-  redis.call('PEXPIRE', holders, left_ms, 'GT')
+  prolong(holders, left_ms)
 end
-redis.call('PEXPIRE', lock, left_ms, 'GT')
+prolong(lock, left_ms)
 return 1

@@ -6,7 +6,7 @@
 --- tokens up to the clock's time are reserved for a writer's client, which gives them to its
 --- next leases. Goes with the rule of its kind, such as include/rule_rw.
 ---
---- INCLUDE record token fields remains queue tell holder holders rule_* serve give_back recall_clients extend
+--- INCLUDE record token fields remains queue tell holder holders rule_* serve give_back recall_clients prolong extend
 ---
 --- KEYS
 ---   1  lock     string   the record

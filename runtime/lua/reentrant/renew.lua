@@ -3,7 +3,7 @@
 --- Safe to send twice. The first renewal of an offer makes it a hold. A lease that
 --- ended stays ended. The keys' expiry only grows: another lease may last longer.
 ---
---- INCLUDE record token fields holder holders extend
+--- INCLUDE record token fields holder holders prolong extend
 ---
 --- KEYS
 ---   1  lock     string  the record

@@ -3,7 +3,7 @@
 --- Safe to send twice. The first renewal of an offer makes it a lease. A lease that
 --- ended stays ended. The keys' expiry only grows: another lease may last longer.
 ---
---- INCLUDE record token fields holder holders rule_rw extend
+--- INCLUDE record token fields holder holders rule_rw prolong extend
 ---
 --- KEYS
 ---   1  lock     string  the record

@@ -3,7 +3,7 @@
 --- Safe to send twice. The first renewal of an offer makes it a permit. A lease that
 --- ended stays ended. The keys' expiry only grows: another lease may last longer.
 ---
---- INCLUDE record token for_each
+--- INCLUDE record token prolong for_each
 ---
 --- KEYS, for each request
 ---   1  lock     string  the record
@@ -23,8 +23,8 @@ local function renew(each)
   local deadline_ms = redis.call('ZSCORE', holders, holder)
   if not deadline_ms or tonumber(deadline_ms) <= now_ms then return 0 end
   redis.call('ZADD', holders, now_ms + ttl_ms, holder)
-  redis.call('PEXPIRE', holders, ttl_ms, 'GT')
-  redis.call('PEXPIRE', lock, ttl_ms, 'GT')
+  prolong(holders, ttl_ms)
+  prolong(lock, ttl_ms)
   return 1
 end
 

@@ -39,6 +39,7 @@ mod quorum_member;
 mod quorum_server;
 mod replicated;
 mod script;
+mod script_errors;
 mod sentinel;
 mod server_info;
 mod server_state;

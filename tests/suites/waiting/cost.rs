@@ -242,8 +242,6 @@ async fn an_uncontended_permit_looks_at_no_queue() {
     };
     for (number, is_new) in [(1, 1), (2, 0)] {
         let request = client.next("s", kind);
-        // The new permit ends later than the one before, so the expiry needs no further command.
-        tokio::time::sleep(Duration::from_millis(5)).await;
         server.forget_stats().await;
         let answer = client.store.acquire(&request, Some(waiting)).await.unwrap();
         assert!(matches!(answer, Attempt::Granted { .. }), "{answer:?}");
@@ -254,7 +252,8 @@ async fn an_uncontended_permit_looks_at_no_queue() {
             // The holder, and since when.
             ("zadd", 2),
             ("pexpire", 1 + is_new),
-            ("pttl", 0),
+            // The permit before may last longer.
+            ("pttl", 1 - is_new),
             ("set", 1),
             // The script checks whether there is a queue without a record, or a weight above 1.
             ("exists", is_new),

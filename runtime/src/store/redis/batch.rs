@@ -13,6 +13,8 @@ use super::answer::{PendingAnswer, unreadable};
 use super::command::{Command, pack};
 use super::errors;
 use super::errors::LinkOutcome;
+use super::script::Form;
+use super::script_errors::refuses_flags;
 use crate::store::StoreError;
 
 /// The most commands of a call: while a script runs, the server does nothing else.
@@ -43,15 +45,22 @@ pub(super) struct Call {
     commands: Vec<Queued>,
     /// The whole body is sent, for a server that has forgotten the script.
     with_body: bool,
+    /// The form of the script that was sent last.
+    form: Form,
     /// When it counts as unanswered.
     pub(super) deadline: Instant,
 }
 
 impl Call {
-    /// The command for the driver.
-    pub(super) fn pack(&self) -> Cmd {
+    fn new(commands: Vec<Queued>, deadline: Instant) -> Self {
+        Self { commands, with_body: false, form: Form::default(), deadline }
+    }
+
+    /// The command for the driver, for a server that takes scripts in this form.
+    pub(super) fn pack(&mut self, form: Form) -> Cmd {
+        self.form = form;
         let commands: Vec<_> = self.commands.iter().map(|it| &it.command).collect();
-        pack(&commands, self.with_body)
+        pack(&commands, form, self.with_body)
     }
 
     pub(super) fn count(&self) -> usize {
@@ -70,7 +79,12 @@ impl Call {
     }
 
     /// Answers its commands, and returns the calls that have to be sent because of the answer.
-    pub(super) fn settle(mut self, answer: Value) -> (LinkOutcome, Vec<Call>) {
+    /// Before that, it calls `leave_out_flags` if the server refuses flags.
+    pub(super) fn settle(
+        mut self,
+        answer: Value,
+        leave_out_flags: impl FnOnce(),
+    ) -> (LinkOutcome, Vec<Call>) {
         let error = match answer {
             Value::ServerError(error) => RedisError::from(error),
             Value::Array(answers) if self.commands.len() > 1 => {
@@ -95,13 +109,17 @@ impl Call {
             // forget it in between.
             return (LinkOutcome::Answered, vec![Call { with_body: true, ..self }]);
         }
+        if self.with_body && self.form == Form::Flagged && refuses_flags(&error) {
+            leave_out_flags();
+            return (LinkOutcome::Answered, vec![self]);
+        }
         if self.commands.len() == 1 {
             let (outcome, _) = errors::classify(error.clone());
             self.fail(|| errors::classify(error.clone()).1);
             return (outcome, Vec::new());
         }
-        let (with_body, deadline) = (self.with_body, self.deadline);
-        let alone = |queued| Call { commands: vec![queued], with_body, deadline };
+        let Self { with_body, form, deadline, .. } = self;
+        let alone = |queued| Call { commands: vec![queued], with_body, form, deadline };
         (LinkOutcome::Answered, self.commands.into_iter().map(alone).collect())
     }
 }
@@ -119,7 +137,7 @@ fn settle_one((queued, answer): (Queued, Value)) -> LinkOutcome {
 pub(super) fn plan(commands: Vec<Queued>, max_per_call: usize, now: Instant) -> Vec<Call> {
     if let [only] = &commands[..] {
         let deadline = now + only.limit;
-        return vec![Call { commands, with_body: false, deadline }];
+        return vec![Call::new(commands, deadline)];
     }
     let mut calls: Vec<Call> = Vec::with_capacity(1);
     // By index of the command: its lock, and its call.
@@ -139,7 +157,7 @@ pub(super) fn plan(commands: Vec<Queued>, max_per_call: usize, now: Instant) -> 
             call.commands.push(queued);
         } else {
             let deadline = now + queued.limit;
-            calls.push(Call { commands: vec![queued], with_body: false, deadline });
+            calls.push(Call::new(vec![queued], deadline));
         }
     }
     calls

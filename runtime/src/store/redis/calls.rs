@@ -120,7 +120,8 @@ impl Calls {
                 answered += call.count();
                 let outcome = match answer {
                     Ok(answer) => {
-                        let (outcome, calls) = call.settle(answer);
+                        let (outcome, calls) = call
+                            .settle(answer, || connection.connector().leave_out_flags(&link.state));
                         again.extend(calls.into_iter().map(|call| (link.clone(), call)));
                         outcome
                     }
@@ -185,8 +186,9 @@ enum Answer {
 }
 
 impl InFlight {
-    fn new(link: &Link, call: Call, sent: Instant) -> Self {
-        let (mut link, cmd, is_asking) = (link.clone(), call.pack(), call.is_asking());
+    fn new(link: &Link, mut call: Call, sent: Instant) -> Self {
+        let (cmd, is_asking, mut link) =
+            (call.pack(link.state.form()), call.is_asking(), link.clone());
         let answer = Box::pin(async move {
             if is_asking { link.send_asking(&cmd).await } else { link.send(&cmd).await }
         });

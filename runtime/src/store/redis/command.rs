@@ -6,7 +6,7 @@ use std::time::Duration;
 use redis::Cmd;
 
 use super::args::{Args, TOKENS};
-use super::script::Script;
+use super::script::{Form, Script};
 use crate::core::key::LockKey;
 
 /// A script with its keys and arguments.
@@ -108,14 +108,14 @@ pub(super) fn lock_hash(key: &LockKey) -> u64 {
 
 /// Packs commands of the same script into one call. With the body, also a server that has
 /// forgotten the script runs it; without, it is called by its hash.
-pub(super) fn pack(commands: &[&Command], with_body: bool) -> Cmd {
+pub(super) fn pack(commands: &[&Command], form: Form, with_body: bool) -> Cmd {
     let sum = |size: fn(&Args) -> usize| commands.iter().map(|it| size(&it.args)).sum::<usize>();
     let mut cmd = Cmd::with_capacity(3 + sum(Args::len), 64 + sum(Args::size));
     if let Some(first) = commands.first() {
         if with_body {
-            cmd.arg("EVAL").arg(first.script.body());
+            cmd.arg("EVAL").arg(first.script.body(form));
         } else {
-            cmd.arg("EVALSHA").arg(first.script.hash());
+            cmd.arg("EVALSHA").arg(first.script.hash(form));
         }
     }
     let shared_key = commands.first().and_then(|command| command.shared_key());

@@ -47,7 +47,8 @@ impl RedisStore {
                 let replicated = settings.sync_replicas.map(|replicas| {
                     // The connections for grants carry no hints.
                     let hints = HintReceiver::without_channel(client);
-                    let connector = Connector::new(endpoint, settings.clone(), hints, false);
+                    let connector = Connector::new(endpoint, settings.clone(), hints, false)
+                        .beside(server.first_connection().connector());
                     Replicated::new(connector, replicas, runtime)
                 });
                 Ok(on_server(server, settings, replicated))
@@ -148,9 +149,11 @@ async fn open(
         if first.server().is_cluster_node() {
             return Ok::<_, RedisError>(None);
         }
-        let more = (1..settings.connections).map(|_| Connection::open(connector(false)));
+        let another = || connector(false).beside(first.connector());
+        let more = (1..settings.connections).map(|_| Connection::open(another()));
+        let more = try_join_all(more).await?;
         let mut all = vec![first];
-        all.extend(try_join_all(more).await?);
+        all.extend(more);
         Ok(Some(all))
     };
     let opened = runtime.spawn(opening).await.map_err(|_| LockError::ShutDown)?;

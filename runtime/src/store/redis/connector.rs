@@ -8,6 +8,7 @@ use tokio::sync::SetOnce;
 
 use super::endpoint::Endpoint;
 use super::hints::HintReceiver;
+use super::link_state::LinkState;
 use super::server_state::ServerState;
 use super::settings::Settings;
 
@@ -30,6 +31,8 @@ pub(super) struct Flags {
     pub(super) resp2: SetOnce<()>,
     /// The log says that there are no hints.
     has_logged_no_hints: AtomicBool,
+    /// The log says that scripts are sent without flags.
+    has_logged_plain_scripts: AtomicBool,
     /// The server's settings were checked.
     pub(super) has_checked_settings: AtomicBool,
 }
@@ -52,6 +55,12 @@ impl Connector {
         }
     }
 
+    /// Makes another connection to the same server as `other`: what one finds out, both know, and
+    /// the log says it once.
+    pub(super) fn beside(self, other: &Self) -> Self {
+        Self { flags: other.flags.clone(), ..self }
+    }
+
     pub(super) fn is_resp2(&self) -> bool {
         self.flags.resp2.initialized()
     }
@@ -64,6 +73,15 @@ impl Connector {
     /// The server's address now. Sentinels have a part of the time for connecting.
     pub(super) async fn resolve(&self) -> RedisResult<ConnectionInfo> {
         self.endpoint.resolve(self.server.settings.connect_timeout / 3).await
+    }
+
+    /// Leaves flags out of scripts on this connection, and logs once that the server refuses them.
+    pub(super) fn leave_out_flags(&self, link: &LinkState) {
+        link.leave_out_flags();
+        if !self.flags.has_logged_plain_scripts.swap(true, Ordering::Relaxed) {
+            let server = &self.server.name;
+            tracing::warn!(%server, "the lock store refuses the flags of scripts; they are sent without, so it does not check their keys, and reads wait while writes are paused");
+        }
     }
 
     /// Logs once that the server refuses hints.

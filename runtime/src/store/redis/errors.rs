@@ -3,6 +3,7 @@
 
 use redis::{ErrorKind, RedisError, RedisResult, Value};
 
+use super::script_errors;
 use crate::core::error::Outcome;
 use crate::store::StoreError;
 
@@ -28,6 +29,7 @@ const MOVING: &str = "the lock's slot is migrating to another node; if the migra
 
 /// Classifies the error of a command.
 pub(super) fn classify(error: RedisError) -> (LinkOutcome, StoreError) {
+    let error = script_errors::of_command(error);
     match error.code() {
         // The server is a replica: after a failover the address may lead to the new master.
         Some("READONLY" | "MASTERDOWN") => (LinkOutcome::Broken, refused(error, true)),
@@ -176,7 +178,7 @@ pub(super) fn advice(error: &RedisError) -> Option<&'static str> {
         }
         Some("BUSY") => "another client's script has run for very long; SCRIPT KILL ends it",
         Some("ERR") if says(error, "compiling script") => {
-            "is the server older than Redis 7.0 or Valkey 7.2?"
+            "is the server older than Redis 6.2? docs/guide/servers.md lists the servers that work"
         }
         Some("ERR") if says(error, "max number of clients") => {
             "the server accepts no more clients; raise its maxclients"

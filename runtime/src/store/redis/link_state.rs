@@ -4,6 +4,8 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 
+use super::script::Form;
+
 /// The state of one connection.
 #[derive(Debug, Default)]
 pub(super) struct LinkState {
@@ -16,6 +18,8 @@ pub(super) struct LinkState {
     /// Since when the server is up, if that is known.
     pub(super) up_since: OnceLock<Option<Instant>>,
     pub(super) is_abandoned: AtomicBool,
+    /// The server refuses scripts with flags.
+    refuses_flags: AtomicBool,
     /// When the oldest command without an answer was sent; 0 if all are answered.
     pub(super) silent_since: AtomicU64,
     /// When the last answer came.
@@ -29,6 +33,17 @@ impl LinkState {
 
     pub(super) fn is_abandoned(&self) -> bool {
         self.is_abandoned.load(Ordering::Relaxed)
+    }
+
+    /// The form in which the server takes scripts, as far as is known.
+    pub(super) fn form(&self) -> Form {
+        if self.refuses_flags.load(Ordering::Relaxed) { Form::Plain } else { Form::Flagged }
+    }
+
+    /// From now on, scripts are sent without flags on this connection. The next one may lead to
+    /// another server.
+    pub(super) fn leave_out_flags(&self) {
+        self.refuses_flags.store(true, Ordering::Relaxed);
     }
 
     /// The latest time at which the server may have started; `None` if it did not say.

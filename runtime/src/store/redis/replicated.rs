@@ -17,6 +17,8 @@ use super::connector::Connector;
 use super::errors;
 use super::errors::LinkOutcome;
 use super::link::Link;
+use super::script::Form;
+use super::script_errors;
 use crate::core::error::Outcome;
 use crate::store::StoreError;
 
@@ -135,18 +137,24 @@ impl Replicated {
         }
     }
 
-    /// Calls a script, also one that the server has forgotten.
+    /// Calls a script, also one that the server has forgotten, and in the form that it takes.
     async fn call(
         &self,
         link: &mut Link,
         command: &Command,
         limit: Duration,
     ) -> Result<Value, StoreError> {
-        match self.send_on(link, &pack(&[command], false), limit).await {
-            Err(error) if is_forgotten(&error) => {
-                self.send_on(link, &pack(&[command], true), limit).await
+        let mut with_body = false;
+        loop {
+            let form = link.state.form();
+            let answer = self.send_on(link, &pack(&[command], form, with_body), limit).await;
+            match &answer {
+                Err(error) if !with_body && is_forgotten(error) => with_body = true,
+                Err(error) if with_body && form == Form::Flagged && refuses_flags(error) => {
+                    self.connector.leave_out_flags(&link.state);
+                }
+                _ => return answer,
             }
-            answer => answer,
         }
     }
 
@@ -176,4 +184,8 @@ impl Replicated {
 
 fn is_forgotten(error: &StoreError) -> bool {
     errors::redis_error(error).is_some_and(|it| it.code() == Some("NOSCRIPT"))
+}
+
+fn refuses_flags(error: &StoreError) -> bool {
+    errors::redis_error(error).is_some_and(script_errors::refuses_flags)
 }

@@ -19,9 +19,12 @@ pub(super) struct Script {
     pub(super) takes_several: bool,
     /// It may grant a lease.
     pub(super) grants: bool,
-    /// The first line, the includes and the file.
+    first_lines: FirstLines,
+    /// The includes and the file.
     source: &'static str,
-    sent: LazyLock<Sent>,
+    /// As it is sent to a server that takes flags, and to one that does not.
+    flagged: LazyLock<Sent>,
+    plain: LazyLock<Sent>,
 }
 
 /// A script without comments, and its hash.
@@ -31,21 +34,38 @@ struct Sent {
     hash: String,
 }
 
+/// The form in which a server takes scripts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Form {
+    /// With flags in a first line `#!lua`, as Redis 7.0 and Valkey take them.
+    #[default]
+    Flagged,
+    /// Without it. Every server takes this one.
+    Plain,
+}
+
 impl Script {
     /// The body, for a server that does not know the script.
-    pub(super) fn body(&self) -> &str {
-        &self.sent.body
+    pub(super) fn body(&self, form: Form) -> &str {
+        &self.sent(form).body
     }
 
     /// The hash by which a server knows it.
-    pub(super) fn hash(&self) -> &str {
-        &self.sent.hash
+    pub(super) fn hash(&self, form: Form) -> &str {
+        &self.sent(form).hash
+    }
+
+    fn sent(&self, form: Form) -> &Sent {
+        match form {
+            Form::Flagged => &self.flagged,
+            Form::Plain => &self.plain,
+        }
     }
 }
 
 impl Sent {
-    fn of(source: &str) -> Self {
-        let body = without_comments(source);
+    fn of(first_lines: &str, source: &str) -> Self {
+        let body = first_lines.to_owned() + &without_comments(source);
         let hash = redis::Script::new(&body).get_hash().to_owned();
         Self { body, hash }
     }
@@ -57,26 +77,54 @@ fn without_comments(source: &str) -> String {
     source.lines().map(str::trim).filter(is_code).collect::<Vec<_>>().join("\n")
 }
 
+/// What a script begins with, in each [`Form`].
+#[derive(Debug)]
+struct FirstLines {
+    flagged: &'static str,
+    plain: &'static str,
+}
+
+impl FirstLines {
+    /// Dragonfly has Lua 5.4, in which `unpack` has moved.
+    fn without_flags(&self) -> String {
+        format!("local unpack = table.unpack or unpack\n{}", self.plain)
+    }
+}
+
 /// With a first line `#!lua` the server refuses a key that was not declared. A script that
 /// frees, renews or reads may run while the server's memory is full. One that grants, or notes
 /// something dispensable, may not. One that reads all locks finds their keys itself.
-macro_rules! shebang {
+///
+/// Without flags, the server looks whether its memory is full at the script's first write, and
+/// only if that write may take up memory; no later write is refused for it. So a script begins
+/// with a write that has no effect.
+macro_rules! first_lines {
     (grants) => {
-        "#!lua\n"
+        FirstLines { flagged: "#!lua\n", plain: REFUSED_WHEN_FULL }
     };
     (notes) => {
-        "#!lua\n"
+        FirstLines { flagged: "#!lua\n", plain: REFUSED_WHEN_FULL }
     };
     (frees) => {
-        "#!lua flags=allow-oom\n"
+        FirstLines { flagged: "#!lua flags=allow-oom\n", plain: ALLOWED_WHEN_FULL }
     };
     (reads) => {
-        "#!lua flags=no-writes\n"
+        FirstLines { flagged: "#!lua flags=no-writes\n", plain: "" }
     };
     (reads_all) => {
-        "#!lua flags=no-writes,allow-cross-slot-keys\n"
+        FirstLines { flagged: "#!lua flags=no-writes,allow-cross-slot-keys\n", plain: "" }
     };
 }
+
+/// `SETRANGE` may take up memory, and is refused for whatever refuses any write. An empty value
+/// changes nothing, and makes no key.
+const REFUSED_WHEN_FULL: &str = "do\n\
+    local said = redis.pcall('SETRANGE', KEYS[1], '0', '')\n\
+    if type(said) == 'table' and not string.find(said.err, 'WRONGTYPE', 1, true) then return said end\n\
+    end\n";
+
+/// `HDEL` takes up no memory. No key of ours has a field without a name.
+const ALLOWED_WHEN_FULL: &str = "redis.pcall('HDEL', KEYS[1], '')\n";
 
 macro_rules! grants {
     (grants) => {
@@ -109,12 +157,13 @@ macro_rules! scripts {
             args: &[$(stringify!($arg)),*],
             takes_several: takes!($($several)?),
             grants: grants!($flags),
+            first_lines: first_lines!($flags),
             source: concat!(
-                shebang!($flags),
                 $(include_str!(concat!("../../../lua/include/", $include, ".lua")), "\n",)*
                 include_str!(concat!("../../../lua/", $file, ".lua")),
             ),
-            sent: LazyLock::new(|| Sent::of($name.source)),
+            flagged: LazyLock::new(|| Sent::of($name.first_lines.flagged, $name.source)),
+            plain: LazyLock::new(|| Sent::of(&$name.first_lines.without_flags(), $name.source)),
         };)*
 
         /// All of them.
@@ -149,7 +198,7 @@ scripts! {
     REENTRANT_ACQUIRE = "reentrant/acquire" grants
         ["record", "token", "fields", "remains", "queue", "queued", "tell", "holder", "holders", "rule_reentrant", "serve", "recall_clients", "ask"]
         (lock, holders, queue, waiters, tokens; holder, ttl_ms, live_ms, position, wake);
-    REENTRANT_RENEW = "reentrant/renew" frees ["record", "token", "fields", "holder", "holders", "extend"]
+    REENTRANT_RENEW = "reentrant/renew" frees ["record", "token", "fields", "holder", "holders", "prolong", "extend"]
         (lock, holders; holder, ttl_ms);
     REENTRANT_RELEASE = "reentrant/release" frees
         ["record", "token", "fields", "remains", "queue", "tell", "holder", "holders", "rule_reentrant", "serve", "give_back"]
@@ -163,7 +212,7 @@ scripts! {
     SEMAPHORE_ACQUIRE = "semaphore/acquire" grants several
         ["record", "token", "permit_acquire_fast", "fields", "remains", "queue", "queued", "tell", "holder", "holders", "rule_semaphore", "serve", "recall_clients", "ask", "for_each"]
         (lock, holders, queue, waiters; holder, ttl_ms, limit, live_ms, position, wake);
-    SEMAPHORE_RENEW = "semaphore/renew" frees several ["record", "token", "for_each"] (lock, holders; holder, ttl_ms);
+    SEMAPHORE_RENEW = "semaphore/renew" frees several ["record", "token", "prolong", "for_each"] (lock, holders; holder, ttl_ms);
     SEMAPHORE_RELEASE = "semaphore/release" frees several
         ["record", "token", "permit_release_fast", "fields", "remains", "queue", "tell", "holder", "holders", "rule_semaphore", "serve", "give_back", "for_each"]
         (lock, holders, queue, waiters; holder, wake);
@@ -171,7 +220,7 @@ scripts! {
         ["record", "token", "fields", "remains", "queue", "tell", "holder", "holders", "rule_semaphore", "serve", "give_back"]
         (lock, holders, queue, waiters, tokens; holder, wake);
     SEMAPHORE_LINGER = "multi_holder/linger" frees
-        ["record", "token", "fields", "remains", "queue", "tell", "holder", "holders", "rule_semaphore", "serve", "give_back", "recall_clients", "extend"]
+        ["record", "token", "fields", "remains", "queue", "tell", "holder", "holders", "rule_semaphore", "serve", "give_back", "recall_clients", "prolong", "extend"]
         (lock, holders, queue, waiters, tokens; holder, ttl_ms, in_use, wake);
     SEMAPHORE_ADOPT = "multi_holder/adopt" frees
         ["record", "token", "fields", "remains", "holder", "holders", "rule_semaphore", "adopt"]
@@ -184,7 +233,7 @@ scripts! {
         (lock, holders, queue, waiters, intent, tokens; holder, ttl_ms, again_ms);
     RW_REPAIR = "rw/repair" frees ["record", "token", "fields", "remains", "holder", "holders", "rule_rw", "raise_token"]
         (lock, holders; holder, token, lasts_ms);
-    RW_RENEW = "rw/renew" frees ["record", "token", "fields", "holder", "holders", "rule_rw", "extend"]
+    RW_RENEW = "rw/renew" frees ["record", "token", "fields", "holder", "holders", "rule_rw", "prolong", "extend"]
         (lock, holders; holder, ttl_ms);
     RW_RELEASE = "rw/release" frees ["record", "token", "fields", "remains", "queue", "tell", "holder", "holders", "rule_rw", "serve", "give_back"]
         (lock, holders, queue, waiters, tokens; holder, wake);
@@ -192,7 +241,7 @@ scripts! {
         ["record", "token", "fields", "remains", "queue", "tell", "holder", "holders", "rule_rw", "serve", "give_back"]
         (lock, holders, queue, waiters, tokens; holder, wake);
     RW_LINGER = "multi_holder/linger" frees
-        ["record", "token", "fields", "remains", "queue", "tell", "holder", "holders", "rule_rw", "serve", "give_back", "recall_clients", "extend"]
+        ["record", "token", "fields", "remains", "queue", "tell", "holder", "holders", "rule_rw", "serve", "give_back", "recall_clients", "prolong", "extend"]
         (lock, holders, queue, waiters, tokens; holder, ttl_ms, in_use, wake);
     RW_ADOPT = "multi_holder/adopt" frees
         ["record", "token", "fields", "remains", "holder", "holders", "rule_rw", "adopt"]
@@ -205,7 +254,7 @@ scripts! {
     LOCK_IS_HELD_BY = "lock/is_held_by" frees ["record", "token", "fields", "holder", "holders"] (lock, holders; owner);
     LOCK_FORCE_RELEASE = "lock/force_release" frees ["record", "token", "fields", "remains", "queue", "tell"]
         (lock, holders, queue, waiters, forced, tokens; wake);
-    LOCK_KEEP_OFFER = "lock/keep_offer" frees ["record", "token", "fields", "queue", "holder"]
+    LOCK_KEEP_OFFER = "lock/keep_offer" frees ["record", "token", "fields", "queue", "holder", "prolong"]
         (lock, holders; holder, until_ms);
     LOCK_WAS_FORCED = "lock/was_forced" reads [] (forced; holder);
     CLIENT_INTRODUCE = "client/introduce" notes [] (client; service, host, process, ttl_ms);
@@ -229,122 +278,4 @@ by_kind! {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::fs;
-    use std::path::{Path, PathBuf};
-
-    use super::{super::args::TOKENS, *};
-
-    fn lua() -> PathBuf {
-        Path::new(env!("CARGO_MANIFEST_DIR")).join("lua")
-    }
-
-    /// The names that a header's section declares, in order.
-    fn names<'a>(header: &'a str, section: &str) -> Vec<&'a str> {
-        header
-            .lines()
-            .skip_while(|line| line.split(',').next() != Some(&format!("--- {section}")))
-            .skip(1)
-            .take_while(|line| line.starts_with("---   "))
-            .map(|line| line.split_whitespace().nth(2).expect("a number and a name"))
-            .collect()
-    }
-
-    /// The highest n of all `KEYS[n]` or `ARGV[n]`. A computed index belongs to a list.
-    fn used(body: &str, list: &str) -> usize {
-        let start = format!("{list}[");
-        let numbers = body.split(&start).skip(1);
-        numbers.filter_map(|rest| rest.split(']').next()?.parse().ok()).max().unwrap_or(0)
-    }
-
-    #[test]
-    fn headers_match_the_bodies() {
-        for script in ALL {
-            let file = lua().join(script.name).with_extension("lua");
-            let text = fs::read_to_string(file).unwrap();
-            let (header, body) = text.split_once("\n\n").expect("a header, then an empty line");
-            let name = script.name;
-            assert!(header.starts_with(&format!("--- {name}: ")), "{name}");
-            assert_eq!(names(header, "KEYS"), script.keys, "{name}");
-            assert_eq!(names(header, "ARGV"), script.args, "{name}");
-            for (list, names) in [("KEYS", script.keys), ("ARGV", script.args)] {
-                // A list for each request has computed indexes.
-                let is_single = !header.contains(&format!("--- {list}, for each "));
-                // Includes use the last key, by `KEYS[#KEYS]`.
-                let own = names.iter().filter(|name| **name != TOKENS).count();
-                assert_eq!(used(body, list), if is_single { own } else { 0 }, "{name}");
-            }
-            assert_eq!(header.contains("--- ARGV, for each request\n"), script.takes_several);
-            assert!(header.contains("\n--- RETURN") && header.contains("\n--- COST  "), "{name}");
-            let includes = header.lines().find_map(|line| line.strip_prefix("--- INCLUDE "));
-            let includes: Vec<_> = includes.unwrap_or_default().split_whitespace().collect();
-            // `rule_*` is one of them: a file that is the same for several kinds.
-            let rule = script.includes.iter().find(|include| include.starts_with("rule_"));
-            let rule = |include: &str| include.replace("rule_*", rule.unwrap_or(&"rule_*"));
-            let includes: Vec<_> = includes.into_iter().map(rule).collect();
-            assert_eq!(includes, script.includes, "{name}");
-            assert!(body.lines().count() <= 50, "{name} is too long");
-        }
-    }
-
-    #[test]
-    fn every_file_is_declared() {
-        let mut declared: Vec<_> = ALL.iter().map(|script| script.name.to_owned()).collect();
-        declared.extend(ALL.iter().flat_map(|s| s.includes).map(|name| format!("include/{name}")));
-        for folder in fs::read_dir(lua()).unwrap().map(Result::unwrap) {
-            for file in fs::read_dir(folder.path()).unwrap().map(Result::unwrap) {
-                let path = file.path().with_extension("");
-                let name = path.strip_prefix(lua()).unwrap().to_str().unwrap().to_owned();
-                assert!(declared.contains(&name), "{name}.lua is used by no script");
-                let text = fs::read_to_string(file.path()).unwrap();
-                assert!(text.lines().count() <= 70, "{name}.lua is too long");
-            }
-        }
-    }
-
-    /// Only comments, indents and empty lines are left out.
-    #[test]
-    fn only_comments_are_left_out() {
-        for Script { name, source, sent, .. } in ALL {
-            let mut left = sent.body.lines().peekable();
-            for line in source.lines() {
-                if left.next_if(|sent| *sent == line.trim()).is_none() {
-                    let is_for_readers = line.trim().is_empty() || line.trim().starts_with("--");
-                    assert!(is_for_readers, "{name} is sent without {line:?}");
-                }
-            }
-            assert_eq!(left.next(), None, "{name}");
-            assert!(sent.body.starts_with("#!lua"), "{name}");
-            // These would carry code or a comment over several lines.
-            for several in ["[[", "[=", "\\\n"] {
-                assert!(
-                    !source.contains(several),
-                    "{name} has a string or a comment of several lines"
-                );
-            }
-            for line in sent.body.lines() {
-                let code: String = line.split('\'').step_by(2).collect();
-                assert!(!code.contains("--"), "{name} has a comment beside code: {line}");
-            }
-        }
-    }
-
-    #[test]
-    fn the_stored_format_is_written_down() {
-        // FNV-1a of all bodies, as they are sent. When it differs: is docs/keys.md still true, and
-        // can clients with the old scripts work beside those with the new ones? Answer that in
-        // CHANGELOG.md, then put the new number into docs/keys.md.
-        let hash = ALL
-            .iter()
-            .flat_map(|script| script.body().bytes())
-            .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-                (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-            });
-        let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/keys.md");
-        let written = format!("scripts: {hash:016x}");
-        assert!(
-            fs::read_to_string(page).unwrap().contains(&written),
-            "docs/keys.md lacks `{written}`"
-        );
-    }
-}
+mod tests;

@@ -85,12 +85,12 @@ impl fmt::Display for Risk {
     }
 }
 
-/// The oldest version whose scripts may have flags.
+/// A version without commands that the scripts call, such as `ZRANGE` by score.
 pub(super) fn version_risk(server: &ServerInfo) -> Option<Risk> {
-    let (major, minor) = server.version.filter(|(major, _)| *major < 7)?;
+    let (major, minor) = server.version.filter(|version| *version < (6, 2))?;
     Some(Risk {
         found: format!("its version is {major}.{minor}"),
-        meaning: "the scripts need Redis 7.0 or Valkey 7.2",
+        meaning: "the scripts need Redis 6.2 or Valkey 7.2",
         remedy: "install one of these",
     })
 }
@@ -186,12 +186,12 @@ mod tests {
 
     #[test]
     fn unsafe_settings_give_warnings() {
-        let old = ServerInfo::parse(INFO);
-        let new = ServerInfo::parse(&INFO.replace("6.2.14", "7.0.0"));
+        let old = ServerInfo::parse(&INFO.replace("6.2.14", "6.0.20"));
+        let new = ServerInfo::parse(INFO);
         let policy = |policy| format!("# Memory\r\nmaxmemory_policy:{policy}\r\n");
         assert!(warnings(new.as_ref(), &policy("noeviction")).is_empty());
         assert!(warnings(None, "").is_empty());
-        assert!(warnings(old.as_ref(), "")[0].contains("Redis 7.0"));
+        assert!(warnings(old.as_ref(), "")[0].contains("Redis 6.2"));
         assert!(warnings(None, &policy("allkeys-lru"))[0].contains("allkeys-lru"));
         let aof = |enabled: u8| format!("aof_enabled:{enabled}\r\n");
         assert!(persistence_warning(&aof(0), Some("")).is_some());

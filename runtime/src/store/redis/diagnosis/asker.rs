@@ -6,10 +6,12 @@ use std::time::{Duration, Instant};
 use redis::{Cmd, Value};
 use tokio::time::timeout;
 
+use super::super::command::{Command, pack};
 use super::super::connection::Connection;
 use super::super::errors;
 use super::super::errors::LinkOutcome;
 use super::super::link::Link;
+use super::super::script::Form;
 use super::material::{Refusal, Reply};
 use crate::store::StoreError;
 
@@ -60,6 +62,22 @@ impl Asker {
                 _ => Reply::Missing,
             },
         }
+    }
+
+    /// Calls a script, in the form that the server takes.
+    pub(super) async fn call(&self, command: &Command) -> Reply<Value> {
+        let form = self.link.state.form();
+        let reply = self.ask(&pack(&[command], form, true)).await;
+        if form == Form::Flagged && reply.refusal().is_some_and(Refusal::is_of_flags) {
+            self.leave_out_flags();
+            return self.ask(&pack(&[command], Form::Plain, true)).await;
+        }
+        reply
+    }
+
+    /// Notes that the server refuses flags of scripts.
+    pub(super) fn leave_out_flags(&self) {
+        self.connection.connector().leave_out_flags(&self.link.state);
     }
 
     /// Subscribes to the client's own channel, where it is subscribed already if it may.

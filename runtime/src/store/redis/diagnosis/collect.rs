@@ -67,6 +67,12 @@ pub(super) async fn collect(
         let reply = rights.iter().find(|(right, _)| right.grant == grant);
         reply.map_or(Reply::Missing, |(_, reply)| reply.clone())
     };
+    let (mut script, mut takes_flags) = (of_right("eval"), true);
+    if script.refusal().is_some_and(Refusal::is_of_flags) {
+        takes_flags = false;
+        asker.leave_out_flags();
+        script = asker.ask(&words(&["EVAL", "return 1", "0"])).await.and_then(|_| Some(()));
+    }
     Ok(Material {
         server: name(connection),
         client,
@@ -74,7 +80,8 @@ pub(super) async fn collect(
         config,
         round_trips,
         clock,
-        script: of_right("eval"),
+        script,
+        takes_flags,
         write: of_right("set"),
         rights,
         records,

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use redis::RedisError;
 
+use super::super::script_errors;
 use super::commands::Right;
 use super::info::Info;
 use crate::store::short;
@@ -40,6 +41,11 @@ impl Refusal {
     /// The command was removed or renamed.
     pub(super) fn is_unknown(&self) -> bool {
         self.code == "ERR" && self.text.to_lowercase().starts_with("unknown ")
+    }
+
+    /// The server takes no flags of scripts.
+    pub(super) fn is_of_flags(&self) -> bool {
+        script_errors::is_refusal_of_flags(&self.code, &self.text)
     }
 }
 
@@ -144,8 +150,10 @@ pub(super) struct Material {
     pub(super) config: Reply<HashMap<String, String>>,
     pub(super) round_trips: Vec<Duration>,
     pub(super) clock: Option<ClockSample>,
-    /// A script that does nothing.
+    /// A script that does nothing, in the form that the server takes.
     pub(super) script: Reply<()>,
+    /// The server takes flags of scripts, as far as is known.
+    pub(super) takes_flags: bool,
     /// A write that does nothing.
     pub(super) write: Reply<()>,
     /// Each command that the client needs, and how the server took it.
@@ -185,6 +193,7 @@ pub(super) mod tests {
             round_trips: Vec::new(),
             clock: None,
             script: Reply::Got(()),
+            takes_flags: true,
             write: Reply::Got(()),
             rights: Vec::new(),
             records: Reply::Missing,

@@ -27,6 +27,7 @@ pub(super) const RIGHTS: &str = "rights";
 pub(super) const ROLE: &str = "role";
 pub(super) const SAVING: &str = "saving";
 pub(super) const SCRIPTS: &str = "scripts";
+pub(super) const SCRIPT_FLAGS: &str = "script-flags";
 pub(super) const SCRIPT_RUNS: &str = "busy-script";
 pub(super) const SLOW_COMMANDS: &str = "slow-commands";
 pub(super) const SYNC_REPLICAS: &str = "sync-replicas";

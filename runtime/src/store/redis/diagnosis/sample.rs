@@ -5,7 +5,6 @@ use std::time::Instant;
 use futures_util::future::join_all;
 use redis::Value;
 
-use super::super::command::pack;
 use super::super::encode::Encoder;
 use super::asker::{Asker, words};
 use super::material::{Records, Reply};
@@ -38,12 +37,12 @@ pub(super) async fn run(asker: &Asker, encoder: &Encoder) -> Reply<Records> {
         let of_locks: Vec<_> = keys.iter().filter(|key| key.starts_with(&locks)).collect();
         records.seen += keys.len() as u64;
         records.locks += of_locks.len() as u64;
-        let list = pack(&[&encoder.list(&NamePattern::new("*"), cursor)], true);
+        let list = encoder.list(&NamePattern::new("*"), cursor);
         let expiries = of_locks.iter().map(async |key| {
             let expiry = asker.ask(&words(&["PTTL", key])).await;
             matches!(expiry, Reply::Got(Value::Int(-1)))
         });
-        let (busy, lasting) = tokio::join!(asker.ask(&list), join_all(expiries));
+        let (busy, lasting) = tokio::join!(asker.call(&list), join_all(expiries));
         if let Reply::Got(Value::Array(parts)) = busy
             && let [_, Value::Array(names)] = &parts[..]
         {

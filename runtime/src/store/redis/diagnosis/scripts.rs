@@ -45,13 +45,22 @@ pub(super) fn check(material: &Material, report: &mut Report) {
             "EVAL was removed or renamed: take `rename-command` for EVAL and EVALSHA out of its \
              configuration, or use another server."
         } else {
-            "Install Redis 7.0 or Valkey 7.2, or newer ones."
+            "Install Redis 6.2 or Valkey 7.2, or newer ones."
         };
         report.problem(
             names::SCRIPTS,
             format!("it runs no script: {} {}", refusal.code, refusal.text),
             "Each command of a lock is a script.",
             remedy,
+        );
+    }
+    if !material.takes_flags {
+        report.warning(
+            names::SCRIPT_FLAGS,
+            "it refuses the flags of scripts (`#!lua`), as servers before Redis 7.0 do",
+            "Locks are correct. The server does not check which keys a script touches, and \
+             inspect and list wait while writes are paused.",
+            "Install Redis 7.0 or Valkey 7.2, or newer ones.",
         );
     }
 }
@@ -82,5 +91,8 @@ mod tests {
             without.script = refused(code, text);
             assert_eq!(checks(&without), ["scripts"]);
         }
+        let mut old = said("", &[]);
+        old.takes_flags = false;
+        assert_eq!(checks(&old), ["script-flags"]);
     }
 }

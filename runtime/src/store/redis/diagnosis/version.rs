@@ -33,13 +33,17 @@ mod tests {
     use super::super::material::tests::said;
 
     #[test]
-    fn a_version_before_7_is_a_problem() {
+    fn a_version_before_6_2_is_a_problem() {
         let of = |version| {
             let info = format!("redis_version:{version}\nrun_id:a\nuptime_in_seconds:1\n");
             judge(&said(&info, &[])).findings
         };
-        assert!(of("7.0.0").is_empty() && of("255.255.255").is_empty() && of("x").is_empty());
-        assert_eq!(of("6.2.14")[0].check, "version");
-        assert_eq!(of("6.2.14")[0].found, "its version is 6.2");
+        for works in ["6.2.14", "7.0.0", "10.0.1", "255.255.255", "x"] {
+            assert!(of(works).is_empty(), "{works}");
+        }
+        for old in ["6.0.20", "5.0.14"] {
+            assert_eq!(of(old)[0].check, "version");
+        }
+        assert_eq!(of("6.0.20")[0].found, "its version is 6.0");
     }
 }
