@@ -11,6 +11,7 @@ pub mod leaks;
 pub mod logs;
 pub mod masters;
 pub mod members;
+pub mod no_flags;
 pub mod polls;
 pub mod process;
 pub mod requests;

@@ -45,8 +45,10 @@ impl Sentinel {
     pub async fn start_by(wire: Wire, replicas: usize, dead_after: Duration) -> Self {
         let master = start_server(wire, &[]);
         let of = format!("127.0.0.1 {}", master.public_port());
+        let port = master.public_port().to_string();
         let mut servers = vec![master];
-        servers.extend((0..replicas).map(|_| start_server(wire, &["--replicaof", &of])));
+        let following = ["--replicaof", "127.0.0.1", &port];
+        servers.extend((0..replicas).map(|_| start_server(wire, &following)));
         for replica in &servers[1..] {
             until_linked(replica).await;
         }

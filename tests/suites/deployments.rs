@@ -4,6 +4,8 @@
 #[cfg(feature = "servers")]
 mod errors;
 #[cfg(feature = "servers")]
+mod flags;
+#[cfg(feature = "servers")]
 mod herd;
 #[cfg(feature = "servers")]
 mod lazy;

@@ -64,7 +64,7 @@ mod server {
 
     /// A good replica of a server, once it is linked to it.
     pub(super) async fn replica_of(server: &Server) -> Server {
-        let replica = good_with(&["--replicaof", &format!("127.0.0.1 {}", server.port())]);
+        let replica = good_with(&["--replicaof", "127.0.0.1", &server.port().to_string()]);
         until_linked(&replica).await;
         replica
     }

@@ -148,8 +148,8 @@ async fn late_acquires_leave_nothing_held_without_the_right_to_kill() {
 async fn a_late_acquire_leaves_no_orphaned_lease() {
     for waits_for_replicas in [false, true] {
         let server = Server::start();
-        let of = format!("127.0.0.1 {}", server.port());
-        let replica = Server::start_with(&["--replicaof", &of]);
+        let port = server.port().to_string();
+        let replica = Server::start_with(&["--replicaof", "127.0.0.1", &port]);
         until_linked(&replica).await;
         let mut redis = server.redis().await;
         forbid_to_end_connections(&mut redis).await;
