@@ -28,6 +28,7 @@ pages! {
     troubleshooting: "../docs/guide/troubleshooting.md",
     doctor: "../docs/guide/doctor.md",
     testing: "../docs/guide/testing.md",
+    servers: "../docs/guide/servers.md",
     deployments: "../docs/guide/deployments.md",
     guarantees: "../docs/guide/guarantees.md",
     evidence: "../docs/guide/evidence.md",
