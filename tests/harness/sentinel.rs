@@ -117,6 +117,48 @@ impl Sentinel {
         (role == "master").then_some(server)
     }
 
+    /// The port of the current master, if all other servers follow it. `None` during a failover, and
+    /// while a former master has not heard of it.
+    pub async fn settled_master(&self) -> Option<u16> {
+        let master = self.master().await?.port();
+        for server in self.servers.iter().filter(|server| server.port() != master) {
+            let mut redis = server.try_redis().await.ok()?;
+            let info = redis::cmd("INFO").arg("replication").query_async(&mut redis).await;
+            let info: String = info.ok()?;
+            if !info.contains("master_link_status:up")
+                || !info.contains(&format!("master_port:{master}\r"))
+            {
+                return None;
+            }
+        }
+        Some(master)
+    }
+
+    /// Starts a server that was killed anew on its port, empty, as a replica of the current master,
+    /// and waits until it has the master's data.
+    ///
+    /// # Panics
+    ///
+    /// If there are not so many, or it does not start.
+    pub async fn restart_as_replica(&mut self, at: usize) {
+        let (wire, port) = (self.wire, self.servers[at].public_port());
+        let started = async {
+            loop {
+                if let Some(master) = self.master().await {
+                    let of = format!("127.0.0.1 {}", master.public_port());
+                    let arguments = ["--repl-diskless-sync-delay", "0", "--replicaof", &of];
+                    // A connection of somebody else may have the port for a moment.
+                    if let Some(server) = wire.try_start(port, &arguments) {
+                        return server;
+                    }
+                }
+                sleep(PAUSE).await;
+            }
+        };
+        self.servers[at] = timeout(SOON, started).await.expect("it starts");
+        until_linked(&self.servers[at]).await;
+    }
+
     /// Waits until another than `former` is the master.
     ///
     /// # Panics

@@ -68,6 +68,16 @@ impl Server {
         Self::try_start(port, arguments, None).expect("the port is free again")
     }
 
+    /// The same. `None` if it does not start, for example because somebody has the port.
+    ///
+    /// # Panics
+    ///
+    /// If there is no shell.
+    #[must_use]
+    pub fn try_start_on(port: u16, arguments: &[&str]) -> Option<Self> {
+        Self::try_start(port, arguments, None)
+    }
+
     /// Starts a server whose wall clock is moved by [`jump`](Self::jump). `TIME` and every expiry
     /// use it. On Linux only; needs a C compiler.
     ///

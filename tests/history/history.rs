@@ -1,0 +1,241 @@
+//! A history: the requests with all that happened to them, and the faults.
+
+use std::collections::{BTreeMap, HashMap};
+use std::ops::AddAssign;
+
+use crate::line::{Effect, Kind, Line, Nanos};
+
+/// One request, as its process saw it.
+#[derive(Clone, Debug)]
+pub struct Request {
+    /// The worker's name, a colon and a number.
+    pub id: String,
+    /// The name of the lock.
+    pub lock: String,
+    /// What it asks for.
+    pub kind: Kind,
+    /// How many permits.
+    pub units: u32,
+    /// How many permits there are.
+    pub limit: u32,
+    /// Who asks.
+    pub owner: String,
+    /// For how long a lease lasts that is not renewed.
+    pub ttl: Nanos,
+    /// For how long it may stay with the process after its release.
+    pub linger: Nanos,
+    /// When it was asked for.
+    pub asked: Nanos,
+    /// When it was granted.
+    pub granted: Option<Nanos>,
+    /// Its token.
+    pub token: Option<u64>,
+    /// When the holder last looked and held it.
+    pub seen: Option<Nanos>,
+    /// Until when the holder believed that it holds it.
+    pub deadline: Nanos,
+    /// When the holder learned that it was lost.
+    pub lost: Option<Nanos>,
+    /// When the holder began to release it.
+    pub ended: Option<Nanos>,
+    /// When the release was answered, and how.
+    pub freed: Option<(Nanos, String)>,
+    /// When it was refused, and why.
+    pub refused: Option<(Nanos, String)>,
+}
+
+impl Request {
+    /// The worker that asked.
+    #[must_use]
+    pub fn worker(&self) -> &str {
+        self.id.split(':').next().unwrap_or_default()
+    }
+
+    /// The time in which the holder was sure that it held the lease. `None` if it never was: it may
+    /// have been stopped before it looked for the first time.
+    #[must_use]
+    pub fn held(&self) -> Option<(Nanos, Nanos)> {
+        let (granted, seen) = (self.granted?, self.seen?);
+        // A lease that was lost before its deadline was not held to its deadline.
+        let by_loss = match self.lost {
+            Some(lost) if lost < self.deadline => seen,
+            _ => self.deadline,
+        };
+        let end = by_loss.min(self.ended.unwrap_or(Nanos::MAX));
+        (granted < end).then_some((granted, end))
+    }
+
+    /// The time of the last line about it.
+    #[must_use]
+    pub fn last(&self) -> Nanos {
+        let freed = self.freed.as_ref().map(|(at, _)| *at);
+        let refused = self.refused.as_ref().map(|(at, _)| *at);
+        let all =
+            [Some(self.asked), self.granted, self.seen, self.lost, self.ended, freed, refused];
+        all.into_iter().flatten().max().unwrap_or(self.asked)
+    }
+}
+
+/// A fault of servers or links.
+#[derive(Clone, Debug)]
+pub(crate) struct Fault {
+    pub(crate) effect: Effect,
+    pub(crate) from: Nanos,
+    pub(crate) to: Nanos,
+    pub(crate) amount: Nanos,
+}
+
+/// What all processes of one deployment wrote down.
+#[derive(Debug, Default)]
+pub struct History {
+    /// All requests, in the order of their lines.
+    pub requests: Vec<Request>,
+    pub(crate) faults: Vec<Fault>,
+    /// When a worker stood still.
+    pub(crate) stops: Vec<(String, Nanos, Nanos)>,
+    /// When a worker was dead.
+    pub(crate) dead: HashMap<String, Nanos>,
+    /// What is wrong with the history itself, or with its processes.
+    pub(crate) broken: Vec<String>,
+    /// How often each fault happened.
+    counts: BTreeMap<String, u64>,
+    places: HashMap<String, usize>,
+}
+
+impl History {
+    /// Adds the lines of one file. A last line without its end is left out: its process was killed
+    /// while it wrote.
+    pub fn read(&mut self, text: &str) {
+        let complete = text.rfind('\n').map_or("", |end| &text[..end]);
+        for line in complete.lines() {
+            match line.parse() {
+                Ok(line) => self.add(line),
+                Err(error) => self.broken.push(error),
+            }
+        }
+    }
+
+    /// Adds a line.
+    pub fn add(&mut self, line: Line) {
+        match line {
+            Line::Ask { id, at, lock, kind, units, limit, owner, ttl, linger } => {
+                if self.places.insert(id.clone(), self.requests.len()).is_some() {
+                    self.broken.push(format!("{id} asked twice"));
+                }
+                self.requests.push(Request {
+                    id,
+                    lock,
+                    kind,
+                    units,
+                    limit,
+                    owner,
+                    ttl,
+                    linger,
+                    asked: at,
+                    granted: None,
+                    token: None,
+                    seen: None,
+                    deadline: 0,
+                    lost: None,
+                    ended: None,
+                    freed: None,
+                    refused: None,
+                });
+            }
+            Line::Got { id, at, token } => self.note(&id, |request| {
+                (request.granted, request.token) = (Some(at), token);
+            }),
+            Line::Held { id, at, left } => self.note(&id, |request| {
+                request.seen = Some(at);
+                request.deadline = request.deadline.max(at + left);
+            }),
+            Line::Lost { id, at } => self.note(&id, |request| request.lost = Some(at)),
+            Line::End { id, at } => self.note(&id, |request| request.ended = Some(at)),
+            Line::Freed { id, at, how } => {
+                self.note(&id, |request| request.freed = Some((at, how)));
+            }
+            Line::Refused { id, at, why } => {
+                self.note(&id, |request| request.refused = Some((at, why)));
+            }
+            Line::Dead { worker, at, was_planned } => {
+                self.count(if was_planned { "deaths" } else { "crashes" });
+                if !was_planned {
+                    self.broken.push(format!("{worker} ended by itself"));
+                }
+                self.dead.insert(worker, at);
+            }
+            Line::Stopped { worker, from, to } => {
+                self.count("stops");
+                self.stops.push((worker, from, to));
+            }
+            Line::Fault { effect, from, to, amount, name } => {
+                self.count(&name);
+                self.faults.push(Fault { effect, from, to, amount });
+            }
+        }
+    }
+
+    fn note(&mut self, id: &str, change: impl FnOnce(&mut Request)) {
+        match self.places.get(id) {
+            Some(&place) => change(&mut self.requests[place]),
+            None => self.broken.push(format!("{id} was never asked for")),
+        }
+    }
+
+    fn count(&mut self, name: &str) {
+        *self.counts.entry(name.to_owned()).or_default() += 1;
+    }
+
+    pub(crate) fn faults(&self, effect: Effect) -> impl Iterator<Item = &Fault> {
+        self.faults.iter().filter(move |fault| fault.effect == effect)
+    }
+
+    /// How often what happened.
+    #[must_use]
+    pub fn figures(&self) -> Figures {
+        let count = |is: fn(&Request) -> bool| {
+            self.requests.iter().filter(|request| is(request)).count() as u64
+        };
+        let mut figures = Figures(self.counts.clone());
+        figures.add("asked", self.requests.len() as u64);
+        figures.add("granted", count(|request| request.granted.is_some()));
+        figures.add("refused", count(|request| request.refused.is_some()));
+        figures.add("lost", count(|request| request.lost.is_some()));
+        figures.add("cut-off", count(|it| it.refused.is_none() && it.freed.is_none()));
+        figures
+    }
+}
+
+/// Numbers with names.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Figures(BTreeMap<String, u64>);
+
+impl Figures {
+    /// Adds to a number.
+    pub fn add(&mut self, name: &str, count: u64) {
+        *self.0.entry(name.to_owned()).or_default() += count;
+    }
+
+    /// A number; 0 if it is not there.
+    #[must_use]
+    pub fn get(&self, name: &str) -> u64 {
+        self.0.get(name).copied().unwrap_or_default()
+    }
+}
+
+impl AddAssign<&Self> for Figures {
+    fn add_assign(&mut self, other: &Self) {
+        for (name, count) in &other.0 {
+            self.add(name, *count);
+        }
+    }
+}
+
+impl std::fmt::Display for Figures {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        for (nth, (name, count)) in self.0.iter().enumerate() {
+            write!(f, "{}{count} {name}", if nth == 0 { "" } else { ", " })?;
+        }
+        Ok(())
+    }
+}

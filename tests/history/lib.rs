@@ -1,0 +1,16 @@
+//! Checks a history: what the processes of a soak wrote down about their locks, and what its
+//! director did to them.
+//!
+//! The crate imports nothing of leasehold, so a mistake there can't hide itself here. Each rule
+//! has a planted violation in its tests.
+
+mod history;
+mod line;
+mod rules;
+
+pub use self::history::{Figures, History, Request};
+pub use self::line::{Effect, Kind, Line, Nanos};
+pub use self::rules::check;
+
+#[cfg(test)]
+mod tests;

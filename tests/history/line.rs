@@ -1,0 +1,240 @@
+//! The lines of a history, as text.
+
+use std::fmt;
+use std::str::{FromStr, SplitAsciiWhitespace};
+
+/// A time in nanoseconds. A point in time is counted on `CLOCK_MONOTONIC`, which all processes of a
+/// machine share.
+pub type Nanos = u64;
+
+/// What a request asks for. It decides which other leases it excludes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Excludes all others.
+    Mutex,
+    /// Excludes all other owners.
+    Reentrant,
+    /// Takes some of a semaphore's permits.
+    Permits,
+    /// Excludes writers.
+    Read,
+    /// Excludes readers and writers.
+    Write,
+}
+
+impl Kind {
+    /// True if its leases have tokens.
+    #[must_use]
+    pub fn is_fenced(self) -> bool {
+        matches!(self, Self::Mutex | Self::Reentrant | Self::Write)
+    }
+}
+
+/// What a fault takes back from the promises.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// The server may forget leases, or end them early, at any time of the fault.
+    Forgets,
+    /// The server's clock went back by the fault's amount.
+    Behind,
+    /// Somebody may have been unable to reach the server. Nothing is taken back, but waiting may
+    /// take longer.
+    Away,
+}
+
+/// A line of a history.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Line {
+    /// A request begins.
+    Ask {
+        /// The request: the worker's name, a colon and a number.
+        id: String,
+        /// The time before the call.
+        at: Nanos,
+        /// The name of the lock.
+        lock: String,
+        /// What it asks for.
+        kind: Kind,
+        /// How many permits; 1 for the other kinds.
+        units: u32,
+        /// How many permits there are; 1 for the other kinds.
+        limit: u32,
+        /// Who asks; only a reentrant mutex cares.
+        owner: String,
+        /// For how long a lease lasts that is not renewed.
+        ttl: Nanos,
+        /// For how long it may stay with the process after its release.
+        linger: Nanos,
+    },
+    /// The request is granted.
+    Got {
+        /// The request.
+        id: String,
+        /// The time after the call.
+        at: Nanos,
+        /// The token, if its kind has one.
+        token: Option<u64>,
+    },
+    /// The holder looks, and believes that it holds the lease for as long as `left`.
+    Held {
+        /// The request.
+        id: String,
+        /// The time before it looks.
+        at: Nanos,
+        /// The time that is left.
+        left: Nanos,
+    },
+    /// The holder learns that the lease is lost.
+    Lost {
+        /// The request.
+        id: String,
+        /// The time after it has learned that.
+        at: Nanos,
+    },
+    /// The holder begins to release.
+    End {
+        /// The request.
+        id: String,
+        /// The time before the call.
+        at: Nanos,
+    },
+    /// The release was answered.
+    Freed {
+        /// The request.
+        id: String,
+        /// The time after the call.
+        at: Nanos,
+        /// The answer.
+        how: String,
+    },
+    /// The request ended without a grant.
+    Refused {
+        /// The request.
+        id: String,
+        /// The time after the call.
+        at: Nanos,
+        /// The reason.
+        why: String,
+    },
+    /// The director: a worker is dead.
+    Dead {
+        /// The worker.
+        worker: String,
+        /// The time after its end.
+        at: Nanos,
+        /// True if the director did that.
+        was_planned: bool,
+    },
+    /// The director: a worker stood still.
+    Stopped {
+        /// The worker.
+        worker: String,
+        /// The time before it.
+        from: Nanos,
+        /// The time after it.
+        to: Nanos,
+    },
+    /// The director: a fault of servers or links.
+    Fault {
+        /// What it takes back.
+        effect: Effect,
+        /// The time before it.
+        from: Nanos,
+        /// The time after it.
+        to: Nanos,
+        /// By how much the clock went back.
+        amount: Nanos,
+        /// Its name, one word.
+        name: String,
+    },
+}
+
+impl fmt::Display for Line {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Ask { id, at, lock, kind, units, limit, owner, ttl, linger } => {
+                write!(f, "ask {id} {at} {lock} {kind:?} {units} {limit} {owner} {ttl} {linger}")
+            }
+            Self::Got { id, at, token: None } => write!(f, "got {id} {at} -"),
+            Self::Got { id, at, token: Some(token) } => write!(f, "got {id} {at} {token}"),
+            Self::Held { id, at, left } => write!(f, "held {id} {at} {left}"),
+            Self::Lost { id, at } => write!(f, "lost {id} {at}"),
+            Self::End { id, at } => write!(f, "end {id} {at}"),
+            Self::Freed { id, at, how } => write!(f, "freed {id} {at} {how}"),
+            Self::Refused { id, at, why } => write!(f, "refused {id} {at} {why}"),
+            Self::Dead { worker, at, was_planned } => write!(f, "dead {worker} {at} {was_planned}"),
+            Self::Stopped { worker, from, to } => write!(f, "stopped {worker} {from} {to}"),
+            Self::Fault { effect, from, to, amount, name } => {
+                write!(f, "fault {effect:?} {from} {to} {amount} {name}")
+            }
+        }
+    }
+}
+
+/// The next word of a line, as whatever is expected there.
+fn next<T: FromStr>(words: &mut SplitAsciiWhitespace<'_>) -> Option<T> {
+    words.next()?.parse().ok()
+}
+
+impl FromStr for Kind {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        let all = [Self::Mutex, Self::Reentrant, Self::Permits, Self::Read, Self::Write];
+        all.into_iter().find(|kind| format!("{kind:?}") == text).ok_or(())
+    }
+}
+
+impl FromStr for Effect {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        let all = [Self::Forgets, Self::Behind, Self::Away];
+        all.into_iter().find(|effect| format!("{effect:?}") == text).ok_or(())
+    }
+}
+
+impl FromStr for Line {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let words = &mut text.split_ascii_whitespace();
+        parse(words).filter(|_| words.next().is_none()).ok_or_else(|| format!("no line: {text:?}"))
+    }
+}
+
+fn parse(words: &mut SplitAsciiWhitespace<'_>) -> Option<Line> {
+    Some(match words.next()? {
+        "ask" => Line::Ask {
+            id: next(words)?,
+            at: next(words)?,
+            lock: next(words)?,
+            kind: next(words)?,
+            units: next(words)?,
+            limit: next(words)?,
+            owner: next(words)?,
+            ttl: next(words)?,
+            linger: next(words)?,
+        },
+        "got" => {
+            let (id, at, token) = (next(words)?, next(words)?, words.next()?);
+            let token = if token == "-" { None } else { Some(token.parse().ok()?) };
+            Line::Got { id, at, token }
+        }
+        "held" => Line::Held { id: next(words)?, at: next(words)?, left: next(words)? },
+        "lost" => Line::Lost { id: next(words)?, at: next(words)? },
+        "end" => Line::End { id: next(words)?, at: next(words)? },
+        "freed" => Line::Freed { id: next(words)?, at: next(words)?, how: next(words)? },
+        "refused" => Line::Refused { id: next(words)?, at: next(words)?, why: next(words)? },
+        "dead" => Line::Dead { worker: next(words)?, at: next(words)?, was_planned: next(words)? },
+        "stopped" => Line::Stopped { worker: next(words)?, from: next(words)?, to: next(words)? },
+        "fault" => Line::Fault {
+            effect: next(words)?,
+            from: next(words)?,
+            to: next(words)?,
+            amount: next(words)?,
+            name: next(words)?,
+        },
+        _ => return None,
+    })
+}

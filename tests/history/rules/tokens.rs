@@ -1,0 +1,97 @@
+//! The token of a grant is greater than those of all grants before it.
+//!
+//! A grant is before another if its holder held it earlier. If the server forgot something while
+//! the later one was asked for, the later one may have been granted first; then a grant is before
+//! another only if it was granted before the other was asked for.
+//!
+//! After a server's clock has gone back, and until it has made up for that, a token may be smaller
+//! than one of a lease that expired, or that the server has forgotten.
+
+use std::collections::HashMap;
+
+use crate::history::{History, Request};
+use crate::line::{Effect, Nanos};
+
+/// A server forgets an expired mutex when its lease ends, and that may be this long before.
+const LONGEST_LEASE: Nanos = 10_000_000_000;
+
+/// For the time between the change of the clock and its line.
+const SLACK: Nanos = 500_000_000;
+
+pub(super) fn check(history: &History, of_lock: &[&Request]) -> Vec<String> {
+    let mut fenced: Vec<_> = of_lock
+        .iter()
+        .filter_map(|request| Some((request.held()?.0, request.token?, *request)))
+        .collect();
+    fenced.sort_unstable_by_key(|(granted, ..)| *granted);
+    let (mut wrong, mut seen) = (Vec::new(), HashMap::<u64, &Request>::new());
+    // The greatest token up to each grant.
+    let mut greatest = Vec::<(Nanos, u64, &Request)>::new();
+    for (granted, token, request) in fenced {
+        let is_excused = || is_behind(history, of_lock, request);
+        if let Some(other) = seen.insert(token, request)
+            && !is_same(other, request)
+            && !is_excused()
+        {
+            wrong.push(format!(
+                "token: {} and {} both have {token} of `{}`",
+                other.id, request.id, request.lock
+            ));
+        }
+        let may_be_earlier = history
+            .faults(Effect::Forgets)
+            .any(|fault| fault.from <= granted && request.asked <= fault.to);
+        let before = if may_be_earlier {
+            let count = greatest.partition_point(|(granted, ..)| *granted < request.asked);
+            count.checked_sub(1).map(|last| greatest[last])
+        } else {
+            greatest.last().copied()
+        };
+        if let Some((_, most, other)) = before
+            && token < most
+            && !is_excused()
+        {
+            wrong.push(format!(
+                "token: {} got {token} of `{}` after {} got {most}",
+                request.id, request.lock, other.id
+            ));
+        }
+        let most = match greatest.last() {
+            Some((_, most, other)) if *most >= token => (granted, *most, *other),
+            _ => (granted, token, request),
+        };
+        greatest.push(most);
+    }
+    wrong
+}
+
+/// All holds of one owner may have one token.
+fn is_same(one: &Request, other: &Request) -> bool {
+    one.kind == crate::Kind::Reentrant && one.owner == other.owner
+}
+
+/// True if the server's clock was behind when a request was granted, and something had made the
+/// server forget the last token: a lease that was not released, or a fault.
+fn is_behind(history: &History, of_lock: &[&Request], request: &Request) -> bool {
+    let granted = request.granted.unwrap_or(Nanos::MAX);
+    history.faults(Effect::Behind).any(|fault| {
+        let is_behind = fault.from <= granted && request.asked <= fault.to + fault.amount + SLACK;
+        let since = fault.from.saturating_sub(LONGEST_LEASE);
+        let is_recent = |at: Nanos| since <= at && at <= granted;
+        let forgets = history.faults(Effect::Forgets).any(|fault| is_recent(fault.to));
+        let expires = || {
+            of_lock.iter().any(|other| {
+                let was_released = other.freed.as_ref().is_some_and(|(_, how)| how == "free")
+                    && other.lost.is_none();
+                let was_never_asked = other.refused.as_ref().is_some_and(|(_, why)| why == "busy");
+                !was_released
+                    && !was_never_asked
+                    && other.id != request.id
+                    && other.asked <= granted
+                    && is_recent(other.last().max(since))
+                    && other.last() >= since
+            })
+        };
+        is_behind && (forgets || expires())
+    })
+}

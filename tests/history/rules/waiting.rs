@@ -1,0 +1,84 @@
+//! A lock that nobody can hold goes to whoever waits for it. So the lock of a dead holder is free
+//! after its TTL.
+
+use crate::history::{History, Request};
+use crate::line::{Effect, Nanos};
+
+/// A waiter that is alone gets a free lock within this time: the place of a dead waiter costs six
+/// seconds, and a question that was missed two.
+const BOUND: Nanos = 15_000_000_000;
+
+/// A grant is heard of this much later at most: an offer lasts a second, and a reply is waited for
+/// less than that. Who is stopped or cut off meanwhile hears of it later, but then other times count.
+const NEWS: Nanos = 3_000_000_000;
+
+pub(super) fn check(history: &History, of_lock: &[&Request]) -> Vec<String> {
+    let mut wrong = Vec::new();
+    for waiter in of_lock {
+        let end = answered(history, waiter);
+        if end.saturating_sub(waiter.asked) <= BOUND {
+            continue;
+        }
+        let others = of_lock.iter().filter(|other| other.id != waiter.id);
+        let mut covers: Vec<_> = others.map(|other| may_hold(history, other)).collect();
+        covers.extend(history.faults(Effect::Away).map(|fault| (fault.from, fault.to)));
+        covers.extend(history.faults(Effect::Forgets).map(|fault| (fault.from, fault.to)));
+        let own = history.stops.iter().filter(|(worker, ..)| worker == waiter.worker());
+        covers.extend(own.map(|(_, from, to)| (*from, *to)));
+        let gap = longest_gap((waiter.asked, end), covers);
+        if gap > BOUND {
+            wrong.push(format!(
+                "waiting: {} waited for `{}` while nobody could hold it for {} ms",
+                waiter.id,
+                waiter.lock,
+                gap / 1_000_000
+            ));
+        }
+    }
+    wrong
+}
+
+/// When the caller had its answer, or could not have one any more.
+fn answered(history: &History, request: &Request) -> Nanos {
+    let refused = request.refused.as_ref().map(|(at, _)| *at);
+    let dead = history.dead.get(request.worker()).copied();
+    request.granted.or(refused).or(dead).unwrap_or(request.asked)
+}
+
+/// The longest time in which the server may have regarded a request as a holder.
+fn may_hold(history: &History, request: &Request) -> (Nanos, Nanos) {
+    let answered = answered(history, request);
+    let start = request.asked.max(answered.saturating_sub(NEWS));
+    let was_freed = request.freed.as_ref().is_some_and(|(_, how)| how == "free");
+    let mut end = if was_freed {
+        request.last()
+    } else {
+        let dead = history.dead.get(request.worker()).copied().unwrap_or_default();
+        let last = if request.freed.is_some() || request.refused.is_some() {
+            request.last()
+        } else {
+            request.last().max(dead)
+        };
+        (last + request.ttl).max(request.deadline) + request.linger
+    };
+    for fault in history.faults(Effect::Behind) {
+        if start <= fault.to && fault.from <= end {
+            end += fault.amount;
+        }
+    }
+    (start, end)
+}
+
+/// The longest part of a span that nothing covers.
+fn longest_gap((start, end): (Nanos, Nanos), mut covers: Vec<(Nanos, Nanos)>) -> Nanos {
+    covers.sort_unstable();
+    let (mut reached, mut longest) = (start, 0);
+    for (from, to) in covers {
+        if reached >= end {
+            break;
+        }
+        longest = longest.max(from.min(end).saturating_sub(reached));
+        reached = reached.max(to);
+    }
+    longest.max(end.saturating_sub(reached))
+}

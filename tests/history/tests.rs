@@ -1,0 +1,232 @@
+//! Planted violations, one for each rule, and histories that only look like one.
+
+use super::{History, Line, check};
+
+/// The violations of a history. Its times are in milliseconds, which makes it shorter.
+fn violations(text: &str) -> Vec<String> {
+    let mut history = History::default();
+    for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
+        let times = |word: &str| match word.strip_suffix("ms") {
+            Some(number) => format!("{number}000000"),
+            None => word.to_owned(),
+        };
+        let line = line.split(' ').map(times).collect::<Vec<_>>().join(" ");
+        history.read(&format!("{line}\n"));
+    }
+    check(&history)
+}
+
+fn assert_one(text: &str, rule: &str) {
+    let found = violations(text);
+    assert!(found.len() == 1 && found[0].starts_with(rule), "{rule}: {found:?}");
+}
+
+fn assert_none(text: &str) {
+    assert_eq!(violations(text), Vec::<String>::new());
+}
+
+/// A request that is granted at `at`, in milliseconds, and asked for 2 ms earlier.
+fn hold(id: &str, lock: &str, at: u64, until: u64, token: &str) -> String {
+    let kind = match lock {
+        "rw" if token == "-" => "Read 1 1",
+        "rw" => "Write 1 1",
+        "s" => "Permits 2 3",
+        "re" => "Reentrant 1 1",
+        _ => "Mutex 1 1",
+    };
+    let owner = id.split(':').next().unwrap_or_default();
+    format!(
+        "ask {id} {}ms {lock} {kind} {owner} 1000ms 0\n got {id} {at}ms {token}\n \
+         held {id} {at}ms 900ms\n end {id} {until}ms\n freed {id} {until}ms free\n",
+        at - 2
+    )
+}
+
+#[test]
+fn a_good_history_has_no_violation() {
+    assert_none(
+        &[
+            hold("a:1", "m", 100, 110, "1"),
+            hold("b:1", "m", 110, 200, "2"),
+            hold("a:2", "rw", 100, 200, "-"),
+            hold("b:2", "rw", 150, 250, "-"),
+            hold("a:3", "rw", 250, 300, "5"),
+            hold("a:4", "s", 100, 200, "-"),
+            hold("b:4", "s", 200, 300, "-"),
+            hold("a:5", "re", 100, 200, "3"),
+            hold("a:6", "re", 150, 300, "3"),
+            hold("b:5", "re", 300, 400, "4"),
+        ]
+        .concat(),
+    );
+}
+
+#[test]
+fn two_holders_at_a_time_are_found() {
+    assert_one(
+        &[hold("a:1", "m", 100, 200, "1"), hold("b:1", "m", 199, 300, "2")].concat(),
+        "exclusion",
+    );
+}
+
+#[test]
+fn a_writer_beside_a_reader_is_found() {
+    let reader = hold("a:1", "rw", 100, 200, "-");
+    assert_one(&[reader.clone(), hold("b:1", "rw", 150, 300, "2")].concat(), "exclusion");
+    let late_reader = hold("c:1", "rw", 250, 400, "-");
+    assert_one(&[hold("b:1", "rw", 200, 300, "2"), late_reader].concat(), "exclusion");
+    assert_none(&[reader, hold("b:1", "rw", 150, 300, "-")].concat());
+}
+
+#[test]
+fn two_owners_at_a_time_are_found() {
+    assert_one(
+        &[hold("a:1", "re", 100, 200, "1"), hold("b:1", "re", 150, 300, "2")].concat(),
+        "exclusion",
+    );
+}
+
+#[test]
+fn permits_above_the_limit_are_found() {
+    assert_one(
+        &[hold("a:1", "s", 100, 200, "-"), hold("b:1", "s", 150, 300, "-")].concat(),
+        "limit",
+    );
+}
+
+#[test]
+fn a_lease_counts_to_its_deadline_after_its_holder_was_killed() {
+    let killed = "ask a:1 98ms m Mutex 1 1 a 1000ms 0\n got a:1 100ms 1\n held a:1 100ms 900ms\n\
+                  dead a 150ms true\n";
+    assert_one(&[killed, &hold("b:1", "m", 999, 1100, "2")].concat(), "exclusion");
+    assert_none(&[killed, &hold("b:1", "m", 1001, 1100, "2")].concat());
+}
+
+/// Work past the lease's end is no violation of the lock: the holder knew that it was over.
+#[test]
+fn a_lost_lease_counts_until_it_was_last_seen() {
+    let lost = "ask a:1 98ms m Mutex 1 1 a 1000ms 0\n got a:1 100ms 1\n held a:1 100ms 900ms\n\
+                held a:1 300ms 700ms\n lost a:1 500ms\n end a:1 600ms\n freed a:1 600ms lost\n";
+    assert_one(&[lost, &hold("b:1", "m", 290, 310, "2")].concat(), "exclusion");
+    assert_none(&[lost, &hold("b:1", "m", 301, 310, "2")].concat());
+}
+
+#[test]
+fn what_a_server_forgets_counts_until_then() {
+    let forgets = "fault Forgets 150ms 160ms 0 flush\n";
+    let first = hold("a:1", "m", 100, 300, "1");
+    assert_none(&[forgets, &first, &hold("b:1", "m", 170, 400, "2")].concat());
+    // Both requests were granted after it.
+    let second = hold("b:1", "m", 170, 400, "2");
+    assert_one(&[forgets, &second, &hold("c:1", "m", 200, 400, "3")].concat(), "exclusion");
+    // Both leases were there before it.
+    assert_one(&[forgets, &first, &hold("b:1", "m", 140, 400, "2")].concat(), "exclusion");
+}
+
+#[test]
+fn a_token_that_does_not_grow_is_found() {
+    let first = hold("a:1", "m", 100, 200, "7");
+    assert_one(&[first.clone(), hold("b:1", "m", 200, 300, "6")].concat(), "token");
+    assert_one(&[first.clone(), hold("b:1", "m", 200, 300, "7")].concat(), "token");
+    let between = [first, hold("b:1", "m", 200, 300, "8"), hold("c:1", "m", 300, 400, "7")];
+    let found = violations(&between.concat());
+    assert_eq!(found.len(), 2, "twice 7, and 7 after 8: {found:?}");
+}
+
+#[test]
+fn a_token_is_repeated_by_its_owner_alone() {
+    let first = hold("a:1", "re", 100, 200, "7");
+    assert_none(&[first.clone(), hold("a:2", "re", 200, 300, "7")].concat());
+    assert_one(&[first, hold("b:2", "re", 200, 300, "7")].concat(), "token");
+}
+
+#[test]
+fn tokens_grow_across_a_loss_of_data() {
+    let forgets = "fault Forgets 150ms 160ms 0 flush\n";
+    let first = hold("a:1", "m", 100, 140, "7");
+    assert_one(&[forgets, &first, &hold("b:1", "m", 200, 300, "6")].concat(), "token");
+    // It was asked for before the loss, and may have been granted before the other.
+    let early = "ask b:1 99ms m Mutex 1 1 b 1000ms 0\n got b:1 200ms 6\n held b:1 200ms 90ms\n";
+    assert_none(&[forgets, &first, early].concat());
+}
+
+#[test]
+fn a_clock_that_goes_back_excuses_tokens_after_an_expiry() {
+    let behind = "fault Behind 150ms 150ms 300ms clock\n";
+    let expired = "ask a:1 8ms m Mutex 1 1 a 100ms 0\n got a:1 10ms 7\n held a:1 10ms 90ms\n\
+                   lost a:1 120ms\n end a:1 120ms\n freed a:1 120ms lost\n";
+    let smaller = hold("b:1", "m", 200, 300, "6");
+    assert_none(&[behind, expired, &smaller].concat());
+    assert_one(&[expired, &smaller].concat(), "token");
+    let released = hold("a:1", "m", 10, 100, "7");
+    assert_one(&[behind, &released, &smaller].concat(), "token");
+    // The clock has made up for it.
+    assert_one(&[behind, expired, &hold("b:1", "m", 1100, 1200, "6")].concat(), "token");
+}
+
+/// The holder is dead at 100 ms, and its lease ends a second later.
+#[test]
+fn a_waiter_that_nobody_serves_is_found() {
+    let dead = "ask a:1 48ms m Mutex 1 1 a 1000ms 0\n got a:1 50ms 1\n held a:1 50ms 990ms\n\
+                dead a 100ms true\n";
+    let waits = |until: u64| {
+        format!("ask b:1 90ms m Mutex 1 1 b 1000ms 0\n refused b:1 {until}ms timed-out\n")
+    };
+    assert_one(&[dead, &waits(17_000)].concat(), "waiting");
+    assert_none(&[dead, &waits(15_500)].concat());
+    let away = "fault Away 8000ms 9000ms 0 cut\n";
+    assert_none(&[dead, &waits(17_000), away].concat());
+    let stopped = "stopped b 8000ms 9000ms\n";
+    assert_none(&[dead, &waits(17_000), stopped].concat());
+    // Another holds it meanwhile.
+    let other = hold("c:1", "m", 4_000, 12_000, "2").replace("12000ms free", "12000ms lost");
+    assert_none(&[dead, &waits(17_000), &other].concat());
+}
+
+#[test]
+fn unexpected_answers_are_found() {
+    let asked = "ask a:1 98ms m Mutex 1 1 a 1000ms 0\n";
+    assert_one(&[asked, "refused a:1 100ms wrong-kind\n"].concat(), "answer");
+    assert_one(
+        &[&hold("a:1", "m", 100, 200, "7"), "freed a:1 201ms wrong-kind\n"].concat(),
+        "answer",
+    );
+    assert_one(&hold("a:1", "m", 100, 200, "-"), "answer");
+}
+
+#[test]
+fn a_process_that_ends_by_itself_is_found() {
+    assert_one("dead a 100ms false\n", "a ended by itself");
+    assert_none("dead a 100ms true\n");
+}
+
+#[test]
+fn broken_histories_are_found() {
+    assert_one("held a:1 100ms 900ms\n", "a:1 was never asked for");
+    assert_one("hold a:1\n", "no line");
+    assert_one("lost a:1 100ms 900ms\n", "no line");
+    let mut torn = History::default();
+    torn.read("dead a 1 true\nask a:1 98 m Mut");
+    assert_eq!(check(&torn), Vec::<String>::new(), "its process was killed while it wrote");
+}
+
+#[test]
+fn every_line_is_read_as_it_was_written() {
+    let lines = "ask a:1 98 m Reentrant 1 3 me 1000 5\ngot a:1 1 -\ngot a:1 1 7\nheld a:1 1 2\n\
+                 lost a:1 3\nend a:1 4\nfreed a:1 5 free\nrefused a:1 6 busy\ndead a 7 false\n\
+                 stopped a 8 9\nfault Behind 1 2 3 clock";
+    for line in lines.lines() {
+        assert_eq!(line.parse::<Line>().map(|line| line.to_string()), Ok(line.to_owned()));
+    }
+}
+
+#[test]
+fn figures_are_counted() {
+    let mut history = History::default();
+    history.read("dead a 1 true\nfault Away 1 2 0 cut\nfault Away 3 4 0 cut\n");
+    history.read("ask a:1 98 m Mutex 1 1 a 1000 5\n");
+    let figures = history.figures();
+    let found = ["deaths", "cut", "asked", "granted", "cut-off"].map(|name| figures.get(name));
+    assert_eq!(found, [1, 2, 1, 0, 1]);
+    assert!(figures.to_string().contains("2 cut, "), "{figures}");
+}

@@ -1,0 +1,167 @@
+//! What a task asks for.
+
+use std::time::Duration;
+
+use fastrand::Rng;
+use leasehold::{Lease, LeaseSet, LockError, Released};
+use leasehold_history::Kind;
+
+use super::{Client, LONGEST_TTL};
+use crate::clock::millis;
+
+/// The locks. The first are in a slot that moves, on a cluster.
+pub(crate) const MUTEX: &str = "of:{7}:mutex";
+pub(crate) const SECOND: &str = "second";
+pub(crate) const LINGERING: &str = "lingering";
+pub(crate) const REENTRANT: &str = "of:{7}:reentrant";
+pub(crate) const PERMITS: &str = "of:{7}:permits";
+pub(crate) const RW: &str = "of:{7}:rw";
+
+/// The permits of the semaphore.
+pub(crate) const LIMIT: u32 = 3;
+
+/// A lock that a request is for.
+pub(crate) struct Part {
+    pub(crate) lock: &'static str,
+    pub(crate) kind: Kind,
+    pub(crate) units: u32,
+    pub(crate) limit: u32,
+}
+
+/// One request: one lock, or two mutexes together.
+pub(crate) struct Wish {
+    pub(crate) parts: Vec<Part>,
+    owner: String,
+    pub(crate) ttl: Duration,
+    pub(crate) linger: Duration,
+    is_renewed: bool,
+}
+
+/// The guard of a request.
+pub(crate) enum Guard {
+    One(Box<Lease>),
+    All(LeaseSet),
+}
+
+fn part(lock: &'static str, kind: Kind) -> Part {
+    Part { lock, kind, units: 1, limit: 1 }
+}
+
+impl Wish {
+    pub(crate) fn random(rng: &mut Rng, owner: &str) -> Self {
+        let parts = match rng.u8(..10) {
+            0 | 1 => vec![part(MUTEX, Kind::Mutex)],
+            2 | 3 => vec![part(LINGERING, Kind::Mutex)],
+            4 => vec![part(REENTRANT, Kind::Reentrant)],
+            5 | 6 => {
+                let units = rng.u32(1..LIMIT);
+                vec![Part { lock: PERMITS, kind: Kind::Permits, units, limit: LIMIT }]
+            }
+            7 => vec![part(RW, Kind::Read)],
+            8 => vec![part(RW, Kind::Write)],
+            _ => vec![part(MUTEX, Kind::Mutex), part(SECOND, Kind::Mutex)],
+        };
+        Self::of(parts, rng, owner)
+    }
+
+    /// A quorum has no semaphores, no reentrant mutexes and no sets.
+    pub(crate) fn random_on_quorum(rng: &mut Rng, owner: &str) -> Self {
+        let one = match rng.u8(..5) {
+            0 | 1 => part(MUTEX, Kind::Mutex),
+            2 => part(SECOND, Kind::Mutex),
+            3 => part(RW, Kind::Read),
+            _ => part(RW, Kind::Write),
+        };
+        Self::of(vec![one], rng, owner)
+    }
+
+    fn of(parts: Vec<Part>, rng: &mut Rng, owner: &str) -> Self {
+        let is_lingering = parts[0].lock == LINGERING;
+        Self {
+            parts,
+            owner: owner.to_owned(),
+            ttl: millis(rng, 200..1 + u64::try_from(LONGEST_TTL.as_millis()).unwrap_or(2_000)),
+            linger: if is_lingering { millis(rng, 0..1_000) } else { Duration::ZERO },
+            is_renewed: rng.u8(..6) > 0,
+        }
+    }
+
+    /// A short lease that nobody renews. Its holder is mistaken about it.
+    pub(crate) fn planted() -> Self {
+        Self {
+            parts: vec![part(MUTEX, Kind::Mutex)],
+            owner: String::new(),
+            ttl: Duration::from_millis(200),
+            linger: Duration::ZERO,
+            is_renewed: false,
+        }
+    }
+
+    pub(crate) async fn acquire(
+        &self,
+        client: &Client,
+        wait: Duration,
+    ) -> Result<Guard, LockError> {
+        let Part { lock, kind, units, .. } = self.parts[0];
+        let mutex = match client {
+            Client::All(locks) => locks.mutex(lock),
+            Client::Quorum(locks) => locks.mutex(lock),
+        };
+        let rw_lock = match client {
+            Client::All(locks) => locks.rw_lock(lock),
+            Client::Quorum(locks) => locks.rw_lock(lock),
+        };
+        let lease = match (kind, client) {
+            (Kind::Mutex, Client::All(locks)) if self.parts.len() > 1 => {
+                let names: Vec<_> = self.parts.iter().map(|part| part.lock).collect();
+                let all = locks.all(names).ttl(self.ttl).auto_renew(self.is_renewed).wait(wait);
+                return all.lock().await.map(Guard::All);
+            }
+            (Kind::Reentrant, Client::All(locks)) => {
+                let mutex = locks.reentrant_mutex(lock).owner(&*self.owner).wait(wait);
+                mutex.ttl(self.ttl).auto_renew(self.is_renewed).lock().await
+            }
+            (Kind::Permits, Client::All(locks)) => {
+                let permits = locks.semaphore(lock, LIMIT).wait(wait).ttl(self.ttl);
+                permits.auto_renew(self.is_renewed).acquire_many(units).await
+            }
+            (Kind::Read, _) => {
+                rw_lock.wait(wait).ttl(self.ttl).auto_renew(self.is_renewed).read().await
+            }
+            (Kind::Write, _) => {
+                rw_lock.wait(wait).ttl(self.ttl).auto_renew(self.is_renewed).write().await
+            }
+            _ => {
+                let mutex = mutex.wait(wait).ttl(self.ttl).auto_renew(self.is_renewed);
+                let lingers = !self.linger.is_zero();
+                let mutex = if lingers { mutex.linger(self.linger) } else { mutex };
+                mutex.lock().await
+            }
+        };
+        lease.map(|lease| Guard::One(Box::new(lease)))
+    }
+}
+
+impl Guard {
+    /// Its leases.
+    pub(crate) fn leases(&self) -> impl Iterator<Item = &Lease> {
+        match self {
+            Self::One(lease) => std::slice::from_ref(&**lease).iter(),
+            Self::All(leases) => leases.into_iter(),
+        }
+    }
+
+    /// Releases all of it, and says how that went in one word.
+    pub(crate) async fn release(self) -> Result<&'static str, LockError> {
+        match self {
+            Self::One(lease) => lease.release().await.map(|released| match released {
+                Released::Free => "free",
+                Released::StillHeld(_) => "still",
+                Released::Kept => "kept",
+                Released::Lingers => "lingers",
+                _ => "unknown",
+            }),
+            Self::All(leases) => leases.release().await.map(|()| "free"),
+        }
+    }
+}

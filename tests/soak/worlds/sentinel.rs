@@ -1,0 +1,107 @@
+//! A master with two replicas. The sentinels replace it when it dies, and the new master may lack
+//! its last grants.
+
+use std::path::Path;
+use std::time::Duration;
+
+use fastrand::Rng;
+use leasehold_history::{Effect, Nanos};
+use leasehold_tests::sentinel::Sentinel;
+use tokio::time::{sleep, timeout};
+
+use super::{World, disturb_one};
+use crate::Failure;
+use crate::clock::now;
+use crate::journal::Journal;
+
+/// After this time without an answer a master counts as dead.
+const DEAD: Duration = Duration::from_secs(2);
+
+/// Sentinels wait for some time before they replace a master once more.
+const SOON: Duration = Duration::from_secs(120);
+
+/// A sentinel hears of a failover this much later, at most.
+const NEWS: Nanos = 5_000_000_000;
+
+const PAUSE: Duration = Duration::from_millis(50);
+
+pub(crate) struct Replicas {
+    sentinel: Sentinel,
+    /// The master's port.
+    master: u16,
+    /// When it was last seen to be the master.
+    seen: Nanos,
+}
+
+impl Replicas {
+    /// Waits until there is one master, and the others follow it.
+    async fn until_settled(&self) -> Result<u16, Failure> {
+        let settled = async {
+            loop {
+                if let Some(master) = self.sentinel.settled_master().await {
+                    return master;
+                }
+                sleep(PAUSE).await;
+            }
+        };
+        Ok(timeout(SOON, settled).await.map_err(|_| "the replicas follow no master")?)
+    }
+
+    /// Waits until another than the killed master is the master.
+    async fn until_replaced(&self) -> Result<(), Failure> {
+        let replaced = async {
+            while self.sentinel.master().await.is_none_or(|master| master.port() == self.master) {
+                sleep(PAUSE).await;
+            }
+        };
+        Ok(timeout(SOON, replaced).await.map_err(|_| "no replica replaces the master")?)
+    }
+}
+
+impl World for Replicas {
+    const CLIENT: &'static str = "replicated";
+
+    async fn start(_: &Path, _: usize) -> Result<Self, Failure> {
+        let sentinel = Sentinel::start(2, DEAD).await;
+        let master = sentinel.servers()[0].port();
+        Ok(Self { sentinel, master, seen: now() })
+    }
+
+    fn urls(&self, processes: usize) -> Vec<Vec<String>> {
+        vec![vec![self.sentinel.url()]; processes]
+    }
+
+    async fn disturb(&mut self, journal: &Journal, rng: &mut Rng) -> Result<(), Failure> {
+        let servers = self.sentinel.servers();
+        let place = servers.iter().position(|server| server.port() == self.master);
+        let place = place.ok_or("the master is one of the servers")?;
+        if rng.u8(..3) > 0 {
+            let place = if rng.bool() { place } else { rng.usize(..servers.len()) };
+            disturb_one(&servers[place], journal, rng, 700).await;
+            return Ok(());
+        }
+        let from = now();
+        servers[place].kill().await;
+        self.until_replaced().await?;
+        self.sentinel.restart_as_replica(place).await;
+        self.master = self.until_settled().await?;
+        self.seen = now();
+        journal.fault("failovers", Effect::Forgets, from);
+        Ok(())
+    }
+
+    /// The sentinels may also replace a master that was only slow.
+    async fn watch(&mut self, journal: &Journal) -> Result<(), Failure> {
+        let looked = now();
+        if self.sentinel.settled_master().await != Some(self.master) {
+            let master = self.until_settled().await?;
+            if master != self.master {
+                let from = self.seen.saturating_sub(NEWS);
+                journal.fault("failovers-unplanned", Effect::Forgets, from);
+                self.master = master;
+            }
+        }
+        self.seen = looked;
+        Ok(())
+    }
+}
