@@ -1,4 +1,4 @@
-//! Examples of work that succeeds once, each as processes on one server.
+//! Examples as processes on one server: work that succeeds once, and a database that checks tokens.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -58,4 +58,22 @@ fn a_message_that_arrives_again_is_handled_once() {
     let mut late = start("message_handler", &server);
     assert_eq!(late.rest(), ["skipped: one", "skipped: two", "skipped: one"]);
     assert!(late.is_success());
+}
+
+/// Holders that are stopped past their leases cost nothing where the database checks tokens, and
+/// additions where it does not.
+#[test]
+fn a_database_that_checks_tokens_loses_nothing() {
+    let server = Server::start();
+    let mut process = start("fenced_sql", &server);
+    let lines = process.rest();
+    assert!(process.is_success(), "{lines:?}");
+    let numbers = |line: &String| -> Vec<u64> {
+        line.split(|c: char| !c.is_ascii_digit()).filter_map(|word| word.parse().ok()).collect()
+    };
+    let [checked, control] = &lines[..] else { panic!("{lines:?}") };
+    let [added, says, refused] = numbers(checked)[..] else { panic!("{checked}") };
+    assert!(added == says && refused > 0, "{checked}");
+    let [added, says] = numbers(control)[..] else { panic!("{control}") };
+    assert!(added > says, "{control}");
 }
