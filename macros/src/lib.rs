@@ -11,6 +11,8 @@ mod duration;
 mod expand;
 mod fenceless;
 mod function;
+#[cfg(test)]
+mod hostile;
 mod key_part;
 mod lock_key;
 mod parser;

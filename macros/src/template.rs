@@ -285,7 +285,7 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(ProptestConfig::with_cases(5_000))]
+        #![proptest_config(ProptestConfig::with_cases(ProptestConfig::default().cases.max(5_000)))]
 
         /// The builder's own test shows that different values never make the same key in a
         /// template that it accepts.

@@ -37,6 +37,8 @@ mod force;
 mod forced;
 mod frame;
 mod holders;
+#[cfg(test)]
+mod hostile;
 mod list;
 mod live;
 mod lock;

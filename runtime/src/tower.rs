@@ -119,6 +119,8 @@ mod body;
 mod future;
 mod grpc;
 mod hold;
+#[cfg(test)]
+mod hostile;
 mod identity;
 mod key;
 mod layer;

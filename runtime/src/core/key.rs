@@ -1,6 +1,8 @@
 //! Names of locks: which are allowed, and how to build one from values without letting a
 //! value change its meaning.
 
+#[cfg(all(test, feature = "redis"))]
+mod hostile;
 mod template;
 
 use std::borrow::Cow;

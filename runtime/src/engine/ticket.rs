@@ -1,5 +1,8 @@
 //! A lease on its way from one process to another.
 
+#[cfg(test)]
+mod hostile;
+
 use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;

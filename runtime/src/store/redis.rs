@@ -28,6 +28,8 @@ mod errors;
 mod external_pool;
 mod handshake;
 mod hints;
+#[cfg(test)]
+mod hostile;
 mod inspect;
 mod lazy;
 mod limits;

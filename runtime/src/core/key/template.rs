@@ -302,7 +302,7 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(ProptestConfig::with_cases(5_000))]
+        #![proptest_config(ProptestConfig::with_cases(ProptestConfig::default().cases.max(5_000)))]
 
         #[test]
         fn no_two_lists_of_values_make_one_key(

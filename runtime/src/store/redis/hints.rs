@@ -1,5 +1,8 @@
 //! Hints: messages that the scripts publish for this client.
 
+#[cfg(test)]
+mod hostile;
+
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 

@@ -1,5 +1,8 @@
 //! Reads the answers of the scripts that list the holders and the waiters of a lock.
 
+#[cfg(test)]
+mod hostile;
+
 use std::collections::HashMap;
 use std::time::Duration;
 
@@ -267,7 +270,7 @@ impl Inspection {
             let is_fenced = is_owned || member.is_writer;
             holder(member, remaining, is_fenced, since)
         });
-        let held = self.held + u64::from(mutex.is_some());
+        let held = self.held.saturating_add(u64::from(mutex.is_some()));
         let holders = mutex.into_iter().chain(others).collect();
         LockInfo { kind: Some(kind), holders, held, kept, ..known }
     }
