@@ -9,6 +9,14 @@ use std::collections::BTreeMap;
 
 use crate::history::{History, Request};
 
+/// The number of leases that nobody else may hold at the same time. Others were forgotten by their
+/// server, or their holder never got to look at them.
+#[must_use]
+pub fn counted(history: &History) -> u64 {
+    let is_promised = |request: &&Request| exclusion::promised(history, request).is_some();
+    history.requests.iter().filter(is_promised).count() as u64
+}
+
 /// All violations of a history.
 #[must_use]
 pub fn check(history: &History) -> Vec<String> {

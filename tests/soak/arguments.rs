@@ -6,7 +6,8 @@ use std::time::Duration;
 use crate::Failure;
 use crate::worker::Worker;
 
-const USAGE: &str = "soak [--planted] [--only DEPLOYMENT]… [MINUTES] [SEED] | soak check FOLDER";
+const USAGE: &str =
+    "soak [--planted] [--keep] [--only DEPLOYMENT]… [MINUTES] [SEED] | soak check FOLDER";
 
 /// What to do.
 pub(crate) enum Command {
@@ -26,6 +27,8 @@ pub(crate) struct Arguments {
     pub(crate) only: Vec<String>,
     /// True if some holders believe that their leases last longer than they do.
     pub(crate) is_planted: bool,
+    /// True if the histories are kept, also if they are good.
+    pub(crate) is_kept: bool,
 }
 
 impl Command {
@@ -36,11 +39,13 @@ impl Command {
             ["check", folder] => return Ok(Self::Check(folder.into())),
             _ => {}
         }
-        let (mut numbers, mut only, mut is_planted) = (Vec::new(), Vec::new(), false);
+        let (mut numbers, mut only) = (Vec::new(), Vec::new());
+        let (mut is_planted, mut is_kept) = (false, false);
         let mut words = words.into_iter();
         while let Some(word) = words.next() {
             match &*word {
                 "--planted" => is_planted = true,
+                "--keep" => is_kept = true,
                 "--only" => only.push(words.next().ok_or(USAGE)?),
                 _ => numbers.push(word),
             }
@@ -52,6 +57,6 @@ impl Command {
         if numbers.len() > 2 || only.iter().any(|name| !known.contains(&&**name)) {
             return Err(USAGE.into());
         }
-        Ok(Self::Soak(Arguments { time, seed, only, is_planted }))
+        Ok(Self::Soak(Arguments { time, seed, only, is_planted, is_kept }))
     }
 }

@@ -26,7 +26,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use fastrand::Rng;
-use leasehold_history::{Figures, History, check};
+use leasehold_history::{Figures, History, check, counted};
 
 use self::arguments::{Arguments, Command};
 use self::director::Plan;
@@ -63,7 +63,7 @@ fn soak(arguments: &Arguments) -> Result<ExitCode, Failure> {
     runtime.shutdown_timeout(Duration::from_secs(1));
     let histories = read_all(&folder)?;
     let code = report(&histories)?;
-    if code == ExitCode::SUCCESS {
+    if code == ExitCode::SUCCESS && !arguments.is_kept {
         fs::remove_dir_all(&folder)?;
     } else {
         say(&format!("the histories are kept: soak check {}", folder.display()))?;
@@ -119,7 +119,8 @@ fn folders(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
 fn report(histories: &[(String, History)]) -> Result<ExitCode, Failure> {
     let (mut total, mut wrong) = (Figures::default(), 0);
     for (name, history) in histories {
-        let figures = history.figures();
+        let mut figures = history.figures();
+        figures.add("counted", counted(history));
         let mut violations = check(history);
         if figures.get("granted") == 0 {
             violations.push("nothing was granted, which proves nothing".to_owned());
