@@ -159,6 +159,25 @@ impl Sentinel {
         until_linked(&self.servers[at]).await;
     }
 
+    /// Starts a server that was killed anew on its port, empty, as a master.
+    ///
+    /// # Panics
+    ///
+    /// If there are not so many, or it does not start.
+    pub async fn restart_as_master(&mut self, at: usize) {
+        let (wire, port) = (self.wire, self.servers[at].public_port());
+        let started = async {
+            loop {
+                let arguments = ["--repl-diskless-sync-delay", "0"];
+                if let Some(server) = wire.try_start(port, &arguments) {
+                    return server;
+                }
+                sleep(PAUSE).await;
+            }
+        };
+        self.servers[at] = timeout(SOON, started).await.expect("it starts");
+    }
+
     /// Waits until another than `former` is the master.
     ///
     /// # Panics
