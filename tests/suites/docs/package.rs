@@ -26,6 +26,7 @@ fn packaged(readme: &str) -> String {
     }
     let text = text
         .replace(", or `cargo run --example axum_app`", "")
+        .replace(" `./tests/run soak` mixes", " The repository's soak test mixes")
         .replace("[ARCHITECTURE.md](ARCHITECTURE.md)", "In the repository, `ARCHITECTURE.md`")
         .replace("[CONTRIBUTING.md](CONTRIBUTING.md)", "`CONTRIBUTING.md`")
         .replace("[SECURITY.md](SECURITY.md)", "`SECURITY.md`");
