@@ -122,7 +122,7 @@ async fn what_the_client_logs_has_the_label_of_its_call() {
 }
 
 /// Events that are about no lock in particular, or about one that only a name says.
-const OF_NO_LOCK: [&str; 21] = [
+const OF_NO_LOCK: [&str; 22] = [
     "the installed lock client was replaced",
     "a server of the quorum does not count yet",
     "a server of the quorum is unreachable",
@@ -135,6 +135,7 @@ const OF_NO_LOCK: [&str; 21] = [
     "no node of the lock store's cluster reports the slots",
     "failed to unsubscribe from a lock's hints",
     "the lock store refuses pub/sub messages",
+    "the lock store refuses the flags of scripts",
     "the lock store's settings put locks at risk",
     "connected to the lock store",
     "not connected to the lock store yet",
