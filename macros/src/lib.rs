@@ -184,7 +184,7 @@ mod values;
 /// # Which client
 ///
 /// The call uses the client that `locks` names. Without `locks` it uses the client of the
-/// task's `Locks::scope`, and outside of a scope the installed one (`Locks::install`). If
+/// task's [`Locks::scope`], and outside of a scope the installed one ([`Locks::install`]). If
 /// there is none, the call fails with `LockError::NotInstalled`.
 ///
 /// ```
@@ -343,7 +343,7 @@ mod values;
 ///
 /// # Errors
 ///
-/// The call fails with one of these before the body begins:
+/// The call fails with one of these ([`LockError`]) before the body begins:
 ///
 /// - `LockError::TimedOut` if others held the lock, or were before this call in the queue,
 ///   for the whole `wait`. The caller itself may be the holder.
@@ -392,6 +392,13 @@ mod values;
 /// `#[tracing::instrument]` works on either side: below this attribute, its span includes
 /// the wait; above, only the body. Methods of `#[async_trait]` and functions that end in
 /// `Box::pin(async move { .. })` work too.
+///
+/// The guide has [more on the attribute][guide].
+///
+/// [`Locks::scope`]: https://docs.rs/leasehold/latest/leasehold/struct.Locks.html#method.scope
+/// [`Locks::install`]: https://docs.rs/leasehold/latest/leasehold/struct.Locks.html#method.install
+/// [`LockError`]: https://docs.rs/leasehold/latest/leasehold/enum.LockError.html
+/// [guide]: https://docs.rs/leasehold/latest/leasehold/guide/attribute/index.html
 #[proc_macro_attribute]
 pub fn distributed_lock(args: TokenStream, item: TokenStream) -> TokenStream {
     expand::distributed_lock(args.into(), &item.into()).into()

@@ -16,7 +16,7 @@
 //!
 //! #[distributed_lock(key = "invoice:{invoice_id}", ttl = "10s")]
 //! async fn charge(invoice_id: u64) -> Result<u64, LockError> {
-//!     Ok(invoice_id) // one call at a time for each invoice, in all your processes together
+//!     Ok(invoice_id) // one call at a time for each invoice, in all processes
 //! }
 //!
 //! # #[tokio::main(flavor = "current_thread")]
