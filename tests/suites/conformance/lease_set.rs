@@ -244,8 +244,12 @@ pub(super) async fn a_loss_during_the_wait_starts_over(backend: &impl Backend) {
     let all = second.all(NAMES).ttl(TTL).wait(Wait::Forever);
     let waits = tokio::spawn(async move { all.lock().await.unwrap() });
     backend.until_queued("c", 1).await;
+    // It waits already, or the set could be the first to ask again.
+    let next = first.mutex("a");
+    let next = tokio::spawn(async move { next.lock().await.unwrap() });
+    backend.until_queued("a", 1).await;
     let _ = first.force_release("a").await.unwrap();
-    let taken = first.mutex("a").lock().await.unwrap();
+    let taken = next.await.unwrap();
     // The set learns of the loss, releases the other lock, and waits for the first again.
     backend.until_queued("a", 1).await;
     become_free(&first, &["b"]).await;
