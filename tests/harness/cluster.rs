@@ -1,6 +1,7 @@
 //! A cluster of a test's own: three masters, which share the slots, and their replicas.
 
 mod slots;
+mod takeover;
 
 use std::net::TcpListener;
 use std::time::Duration;

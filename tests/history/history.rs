@@ -26,6 +26,8 @@ pub struct Request {
     pub linger: Nanos,
     /// When it was asked for.
     pub asked: Nanos,
+    /// The request whose lease it takes over.
+    pub adopts: Option<String>,
     /// When it was granted.
     pub granted: Option<Nanos>,
     /// Its token.
@@ -40,6 +42,8 @@ pub struct Request {
     pub ended: Option<Nanos>,
     /// When the release was answered, and how.
     pub freed: Option<(Nanos, String)>,
+    /// When the server had noted that its work has succeeded, and the tick of that work.
+    pub done: Option<(Nanos, u64)>,
     /// When it was refused, and why.
     pub refused: Option<(Nanos, String)>,
 }
@@ -70,9 +74,10 @@ impl Request {
     pub fn last(&self) -> Nanos {
         let freed = self.freed.as_ref().map(|(at, _)| *at);
         let refused = self.refused.as_ref().map(|(at, _)| *at);
-        let all =
-            [Some(self.asked), self.granted, self.seen, self.lost, self.ended, freed, refused];
-        all.into_iter().flatten().max().unwrap_or(self.asked)
+        let done = self.done.map(|(at, _)| at);
+        let answers = [freed, refused, done];
+        let all = [Some(self.asked), self.granted, self.seen, self.lost, self.ended];
+        all.into_iter().chain(answers).flatten().max().unwrap_or(self.asked)
     }
 }
 
@@ -132,6 +137,7 @@ impl History {
                     ttl,
                     linger,
                     asked: at,
+                    adopts: None,
                     granted: None,
                     token: None,
                     seen: None,
@@ -139,9 +145,11 @@ impl History {
                     lost: None,
                     ended: None,
                     freed: None,
+                    done: None,
                     refused: None,
                 });
             }
+            Line::Adopt { id, of } => self.note(&id, |request| request.adopts = Some(of)),
             Line::Got { id, at, token } => self.note(&id, |request| {
                 (request.granted, request.token) = (Some(at), token);
             }),
@@ -153,6 +161,9 @@ impl History {
             Line::End { id, at } => self.note(&id, |request| request.ended = Some(at)),
             Line::Freed { id, at, how } => {
                 self.note(&id, |request| request.freed = Some((at, how)));
+            }
+            Line::Done { id, at, tick } => {
+                self.note(&id, |request| request.done = Some((at, tick)));
             }
             Line::Refused { id, at, why } => {
                 self.note(&id, |request| request.refused = Some((at, why)));
@@ -201,6 +212,11 @@ impl History {
         figures.add("granted", count(|request| request.granted.is_some()));
         figures.add("refused", count(|request| request.refused.is_some()));
         figures.add("lost", count(|request| request.lost.is_some()));
+        figures.add("adopted", count(|it| it.adopts.is_some() && it.granted.is_some()));
+        let is_detached =
+            |it: &Request| it.freed.as_ref().is_some_and(|(_, how)| how == "detached");
+        figures.add("detached", count(is_detached));
+        figures.add("successes", count(|request| request.done.is_some()));
         figures.add("cut-off", count(|it| it.refused.is_none() && it.freed.is_none()));
         figures
     }

@@ -20,13 +20,15 @@ pub enum Kind {
     Read,
     /// Excludes readers and writers.
     Write,
+    /// Excludes all others, and its work is to succeed once in each tick.
+    Once,
 }
 
 impl Kind {
     /// True if its leases have tokens.
     #[must_use]
     pub fn is_fenced(self) -> bool {
-        matches!(self, Self::Mutex | Self::Reentrant | Self::Write)
+        matches!(self, Self::Mutex | Self::Reentrant | Self::Write | Self::Once)
     }
 }
 
@@ -65,6 +67,13 @@ pub enum Line {
         ttl: Nanos,
         /// For how long it may stay with the process after its release.
         linger: Nanos,
+    },
+    /// The request is for a lease that another process has detached.
+    Adopt {
+        /// The request.
+        id: String,
+        /// The request that was granted first.
+        of: String,
     },
     /// The request is granted.
     Got {
@@ -106,6 +115,15 @@ pub enum Line {
         at: Nanos,
         /// The answer.
         how: String,
+    },
+    /// The server has noted that the work of a tick has succeeded.
+    Done {
+        /// The request.
+        id: String,
+        /// The time after the call.
+        at: Nanos,
+        /// The tick.
+        tick: u64,
     },
     /// The request ended without a grant.
     Refused {
@@ -155,12 +173,14 @@ impl fmt::Display for Line {
             Self::Ask { id, at, lock, kind, units, limit, owner, ttl, linger } => {
                 write!(f, "ask {id} {at} {lock} {kind:?} {units} {limit} {owner} {ttl} {linger}")
             }
+            Self::Adopt { id, of } => write!(f, "adopt {id} {of}"),
             Self::Got { id, at, token: None } => write!(f, "got {id} {at} -"),
             Self::Got { id, at, token: Some(token) } => write!(f, "got {id} {at} {token}"),
             Self::Held { id, at, left } => write!(f, "held {id} {at} {left}"),
             Self::Lost { id, at } => write!(f, "lost {id} {at}"),
             Self::End { id, at } => write!(f, "end {id} {at}"),
             Self::Freed { id, at, how } => write!(f, "freed {id} {at} {how}"),
+            Self::Done { id, at, tick } => write!(f, "done {id} {at} {tick}"),
             Self::Refused { id, at, why } => write!(f, "refused {id} {at} {why}"),
             Self::Dead { worker, at, was_planned } => write!(f, "dead {worker} {at} {was_planned}"),
             Self::Stopped { worker, from, to } => write!(f, "stopped {worker} {from} {to}"),
@@ -180,8 +200,9 @@ impl FromStr for Kind {
     type Err = ();
 
     fn from_str(text: &str) -> Result<Self, ()> {
-        let all = [Self::Mutex, Self::Reentrant, Self::Permits, Self::Read, Self::Write];
-        all.into_iter().find(|kind| format!("{kind:?}") == text).ok_or(())
+        let exclusive = [Self::Mutex, Self::Reentrant, Self::Write, Self::Once];
+        let mut all = exclusive.into_iter().chain([Self::Permits, Self::Read]);
+        all.find(|kind| format!("{kind:?}") == text).ok_or(())
     }
 }
 
@@ -216,6 +237,7 @@ fn parse(words: &mut SplitAsciiWhitespace<'_>) -> Option<Line> {
             ttl: next(words)?,
             linger: next(words)?,
         },
+        "adopt" => Line::Adopt { id: next(words)?, of: next(words)? },
         "got" => {
             let (id, at, token) = (next(words)?, next(words)?, words.next()?);
             let token = if token == "-" { None } else { Some(token.parse().ok()?) };
@@ -225,6 +247,7 @@ fn parse(words: &mut SplitAsciiWhitespace<'_>) -> Option<Line> {
         "lost" => Line::Lost { id: next(words)?, at: next(words)? },
         "end" => Line::End { id: next(words)?, at: next(words)? },
         "freed" => Line::Freed { id: next(words)?, at: next(words)?, how: next(words)? },
+        "done" => Line::Done { id: next(words)?, at: next(words)?, tick: next(words)? },
         "refused" => Line::Refused { id: next(words)?, at: next(words)?, why: next(words)? },
         "dead" => Line::Dead { worker: next(words)?, at: next(words)?, was_planned: next(words)? },
         "stopped" => Line::Stopped { worker: next(words)?, from: next(words)?, to: next(words)? },

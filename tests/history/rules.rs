@@ -2,6 +2,7 @@
 
 mod answers;
 mod exclusion;
+mod once;
 mod tokens;
 mod waiting;
 
@@ -27,6 +28,7 @@ pub fn check(history: &History) -> Vec<String> {
     }
     for of_lock in locks.values() {
         wrong.extend(exclusion::check(history, of_lock));
+        wrong.extend(once::check(history, of_lock));
         wrong.extend(tokens::check(history, of_lock));
         wrong.extend(waiting::check(history, of_lock));
     }

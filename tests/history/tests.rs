@@ -31,6 +31,7 @@ fn hold(id: &str, lock: &str, at: u64, until: u64, token: &str) -> String {
         "rw" if token == "-" => "Read 1 1",
         "rw" => "Write 1 1",
         "s" => "Permits 2 3",
+        "job" => "Once 1 1",
         "re" => "Reentrant 1 1",
         _ => "Mutex 1 1",
     };
@@ -183,6 +184,35 @@ fn a_waiter_that_nobody_serves_is_found() {
     assert_none(&[dead, &waits(17_000), &other].concat());
 }
 
+/// The same, of a job whose work has succeeded.
+fn succeed(id: &str, at: u64, token: &str, tick: u64) -> String {
+    let until = at + 10;
+    format!("{} done {id} {until}ms {tick}\n", hold(id, "job", at, until, token))
+}
+
+#[test]
+fn a_second_success_in_a_tick_is_found() {
+    let (first, second) = (succeed("a:1", 100, "1", 7), succeed("b:1", 200, "2", 7));
+    assert_one(&[first.clone(), second.clone()].concat(), "once");
+    assert_none(&[first.clone(), succeed("b:1", 200, "2", 8)].concat());
+    assert_none(&[first.clone(), hold("b:1", "job", 200, 210, "2")].concat());
+    let forgotten = "fault Forgets 120ms 130ms 0 flushes\n";
+    assert_none(&[&*first, forgotten, &second].concat());
+    let later = "fault Forgets 220ms 230ms 0 flushes\n";
+    assert_one(&[&*first, later, &second].concat(), "once");
+}
+
+#[test]
+fn a_second_adoption_of_a_lease_is_found() {
+    let adopt =
+        |id, of, at, token| format!("{} adopt {id} {of}\n", hold(id, "m", at, at + 10, token));
+    let first = adopt("b:1", "a:1", 200, "2");
+    assert_one(&[first.clone(), adopt("c:1", "a:1", 300, "3")].concat(), "once");
+    assert_none(&[first.clone(), adopt("c:1", "b:1", 300, "3")].concat());
+    let forgotten = "fault Forgets 220ms 230ms 0 failovers\n";
+    assert_none(&[&*first, forgotten, &adopt("c:1", "a:1", 300, "3")].concat());
+}
+
 #[test]
 fn unexpected_answers_are_found() {
     let asked = "ask a:1 98ms m Mutex 1 1 a 1000ms 0\n";
@@ -213,7 +243,7 @@ fn broken_histories_are_found() {
 #[test]
 fn every_line_is_read_as_it_was_written() {
     let lines = "ask a:1 98 m Reentrant 1 3 me 1000 5\ngot a:1 1 -\ngot a:1 1 7\nheld a:1 1 2\n\
-                 lost a:1 3\nend a:1 4\nfreed a:1 5 free\nrefused a:1 6 busy\ndead a 7 false\n\
+                 lost a:1 3\nend a:1 4\nfreed a:1 5 free\nrefused a:1 6 busy\ndone a:1 6 9\nadopt a:1 b:2\ndead a 7 false\n\
                  stopped a 8 9\nfault Behind 1 2 3 clock";
     for line in lines.lines() {
         assert_eq!(line.parse::<Line>().map(|line| line.to_string()), Ok(line.to_owned()));

@@ -14,6 +14,7 @@ mod arguments;
 mod clock;
 mod director;
 mod journal;
+mod ledger;
 mod links;
 mod processes;
 mod worker;
@@ -30,6 +31,7 @@ use leasehold_history::{Figures, History, check, counted};
 
 use self::arguments::{Arguments, Command};
 use self::director::Plan;
+use self::ledger::Ledger;
 use self::worlds::cluster::Slots;
 use self::worlds::durable::Durable;
 use self::worlds::forgetful::Forgetful;
@@ -44,7 +46,7 @@ const SHOWN: usize = 20;
 fn main() -> Result<ExitCode, Failure> {
     match Command::parse(std::env::args().skip(1))? {
         Command::Worker(worker) => worker.run().map(|()| ExitCode::SUCCESS),
-        Command::Check(folder) => report(&read_all(&folder)?),
+        Command::Check(folder) => report(&folder),
         Command::Soak(arguments) => soak(&arguments),
     }
 }
@@ -61,8 +63,7 @@ fn soak(arguments: &Arguments) -> Result<ExitCode, Failure> {
         tokio::runtime::Builder::new_multi_thread().worker_threads(4).enable_all().build()?;
     runtime.block_on(run(&folder, seed, arguments))?;
     runtime.shutdown_timeout(Duration::from_secs(1));
-    let histories = read_all(&folder)?;
-    let code = report(&histories)?;
+    let code = report(&folder)?;
     if code == ExitCode::SUCCESS && !arguments.is_kept {
         fs::remove_dir_all(&folder)?;
     } else {
@@ -116,9 +117,9 @@ fn folders(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
 }
 
 /// Prints the violations, and a line of figures for each deployment and for all.
-fn report(histories: &[(String, History)]) -> Result<ExitCode, Failure> {
-    let (mut total, mut wrong) = (Figures::default(), 0);
-    for (name, history) in histories {
+fn report(folder: &Path) -> Result<ExitCode, Failure> {
+    let (mut total, mut wrong, histories) = (Figures::default(), 0, read_all(folder)?);
+    for (name, history) in &histories {
         let mut figures = history.figures();
         figures.add("counted", counted(history));
         let mut violations = check(history);
@@ -131,6 +132,14 @@ fn report(histories: &[(String, History)]) -> Result<ExitCode, Failure> {
         }
         wrong += violations.len();
         total += &figures;
+        if let Some(ledger) = Ledger::find(&folder.join(name)) {
+            let (text, violations) = ledger.report()?;
+            say(&format!("  ledger: {text}"))?;
+            for violation in &violations {
+                say(&format!("  {violation}"))?;
+            }
+            wrong += violations.len();
+        }
     }
     say(&format!("all: {total}, {wrong} violations"))?;
     let is_good = wrong == 0 && !histories.is_empty();

@@ -2,9 +2,11 @@
 
 mod holding;
 mod probes;
+mod tickets;
 mod wishes;
 
 use std::io::Read;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -17,11 +19,13 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
 pub(crate) use self::probes::{PROBES, Probe};
+use self::tickets::Tickets;
 pub(crate) use self::wishes::LIMIT;
 use self::wishes::Wish;
 use crate::Failure;
 use crate::clock::{millis, nanos, now};
 use crate::journal::Journal;
+use crate::ledger::Ledger;
 
 /// The tasks of a process.
 const TASKS: usize = 6;
@@ -60,6 +64,8 @@ struct Shared {
     requests: AtomicU64,
     ending: watch::Receiver<bool>,
     is_planted: bool,
+    ledger: Option<Ledger>,
+    tickets: Tickets,
 }
 
 impl Worker {
@@ -94,6 +100,7 @@ impl Worker {
     async fn work(&self) -> Result<(), Failure> {
         let client = Client::connect(&self.deployment, &self.urls)?;
         let (end, ending) = watch::channel(false);
+        let folder = Path::new(&self.file).parent().ok_or("the history is in a folder")?;
         let shared = Arc::new(Shared {
             client: client.clone(),
             name: self.name.clone(),
@@ -101,6 +108,8 @@ impl Worker {
             requests: AtomicU64::new(0),
             ending,
             is_planted: self.is_planted,
+            ledger: Ledger::find(folder),
+            tickets: Tickets::in_folder(folder.join("tickets"))?,
         });
         let mut rng = Rng::with_seed(self.seed);
         fastrand::seed(rng.u64(..));
@@ -155,6 +164,15 @@ impl Shared {
         let is_planted = self.is_planted && rng.u8(..8) == 0;
         let wish = match &self.client {
             _ if is_planted => Wish::planted(),
+            Client::All(_) if self.ledger.is_some() && rng.u8(..6) == 0 => {
+                Wish::of_ledger(rng, &owner)
+            }
+            Client::All(_)
+                if rng.u8(..4) == 0
+                    && let Some(wish) = self.tickets.take(rng) =>
+            {
+                wish
+            }
             Client::All(_) => Wish::random(rng, &owner),
             Client::Quorum(_) => Wish::random_on_quorum(rng, &owner),
         };
@@ -175,10 +193,13 @@ impl Shared {
                 kind: part.kind,
                 units: part.units,
                 limit: part.limit,
-                owner: owner.clone(),
+                owner: wish.owner.clone(),
                 ttl: nanos(wish.ttl),
                 linger: nanos(wish.linger),
             });
+        }
+        if let Some((of, _)) = &wish.ticket {
+            self.journal.note(&Line::Adopt { id: asked[0].1.clone(), of: of.clone() });
         }
         let mut ending = self.ending.clone();
         let ended = tokio::select! {
@@ -218,6 +239,7 @@ fn reason(error: &LockError) -> String {
         LockError::Quorum { .. } => "quorum".to_owned(),
         LockError::Lost { .. } => "lost".to_owned(),
         LockError::ShutDown => "shut-down".to_owned(),
+        LockError::Done { .. } => "done".to_owned(),
         other => format!("{other:?}").replace(char::is_whitespace, "_"),
     }
 }

@@ -46,7 +46,7 @@ pub(crate) trait World: Sized + Send {
 /// A fault that each server may have, and that takes nothing back.
 async fn disturb_one(server: &Server, journal: &Journal, rng: &mut Rng, longest_freeze: u64) {
     let from = now();
-    let name = match rng.u8(..3) {
+    let name = match rng.u8(..5) {
         0 => {
             command(server, &["SCRIPT", "FLUSH"]).await;
             "script-flushes"
@@ -56,6 +56,19 @@ async fn disturb_one(server: &Server, journal: &Journal, rng: &mut Rng, longest_
             sleep(millis(rng, 50..1_500)).await;
             command(server, &["CONFIG", "SET", "maxmemory", "0"]).await;
             "full-servers"
+        }
+        2 => {
+            // All at once, so all come back at once.
+            for kind in ["normal", "pubsub"] {
+                command(server, &["CLIENT", "KILL", "TYPE", kind]).await;
+            }
+            "kills-of-all-connections"
+        }
+        3 => {
+            let pause = millis(rng, 20..1_000);
+            command(server, &["CLIENT", "PAUSE", &pause.as_millis().to_string(), "ALL"]).await;
+            sleep(pause).await;
+            "pauses"
         }
         _ => {
             let frozen = server.freeze().await;

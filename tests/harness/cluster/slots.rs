@@ -107,14 +107,14 @@ async fn move_keys(source: &mut MultiplexedConnection, slot: u16, port: u16) -> 
 }
 
 /// The master of a slot, as a node knows it.
-struct Owner {
-    port: u16,
+pub(super) struct Owner {
+    pub(super) port: u16,
     /// True if it is the node itself.
     is_itself: bool,
 }
 
 /// `None` if the node does not answer, or knows of no owner.
-async fn owner(node: &Server, slot: u16) -> Option<Owner> {
+pub(super) async fn owner(node: &Server, slot: u16) -> Option<Owner> {
     let mut redis = node.try_redis().await.ok()?;
     let nodes: String = redis::cmd("CLUSTER").arg("NODES").query_async(&mut redis).await.ok()?;
     nodes.lines().find_map(|line| {

@@ -2,10 +2,11 @@
 
 use crate::history::History;
 
-const REFUSALS: [&str; 6] = ["busy", "timed-out", "store", "quorum", "gave-up", "shut-down"];
+const REFUSALS: [&str; 8] =
+    ["busy", "timed-out", "store", "quorum", "gave-up", "shut-down", "done", "lost"];
 
-const RELEASES: [&str; 8] =
-    ["free", "still", "kept", "lingers", "lost", "store", "quorum", "dropped"];
+const RELEASES: [&str; 9] =
+    ["free", "still", "kept", "lingers", "lost", "store", "quorum", "dropped", "detached"];
 
 pub(super) fn check(history: &History) -> Vec<String> {
     let mut wrong = history.broken.clone();

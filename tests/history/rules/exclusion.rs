@@ -21,7 +21,7 @@ pub(super) fn promised(history: &History, request: &Request) -> Option<(Nanos, N
 
 fn excludes(one: &Request, other: &Request) -> bool {
     match one.kind {
-        Kind::Mutex => true,
+        Kind::Mutex | Kind::Once => true,
         Kind::Reentrant => one.owner != other.owner,
         Kind::Permits => false,
         Kind::Read | Kind::Write => one.kind == Kind::Write || other.kind == Kind::Write,

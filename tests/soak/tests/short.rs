@@ -16,6 +16,11 @@ fn a_short_soak_finds_no_violation() {
     assert!(text.starts_with("seed 4711, "), "{text}");
     let last = text.lines().last().unwrap_or_default();
     assert!(last.starts_with("all: ") && last.ends_with(", 0 violations"), "{text}");
+    // The control lost something, or there would be a violation.
+    assert!(text.contains("  ledger: with tokens "), "{text}");
+    for nothing in [" 0 adopted,", " 0 successes,"] {
+        assert!(!last.contains(nothing), "{text}");
+    }
 }
 
 /// Some holders believe that their leases last longer than they do, and go on working.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use leasehold::{Lease, LockError};
 use leasehold_history::Kind;
 
-use super::wishes::{LIMIT, LINGERING, MUTEX, PERMITS, REENTRANT, RW, SECOND};
+use super::wishes::{LEDGER, LIMIT, LINGERING, MUTEX, PERMITS, REENTRANT, RW, SECOND};
 use super::{Client, LONGEST_TTL};
 
 /// A dead holder's lease, and the places of dead waiters, are over long before.
@@ -18,10 +18,11 @@ pub(crate) struct Probe {
 }
 
 /// One for each lock.
-pub(crate) const PROBES: [Probe; 6] = [
+pub(crate) const PROBES: [Probe; 7] = [
     Probe { lock: MUTEX, kind: Kind::Mutex },
     Probe { lock: SECOND, kind: Kind::Mutex },
     Probe { lock: LINGERING, kind: Kind::Mutex },
+    Probe { lock: LEDGER, kind: Kind::Mutex },
     Probe { lock: REENTRANT, kind: Kind::Reentrant },
     Probe { lock: PERMITS, kind: Kind::Permits },
     Probe { lock: RW, kind: Kind::Write },

@@ -1,9 +1,9 @@
 //! What a task asks for.
 
-use std::time::Duration;
+use std::time::{Duration, UNIX_EPOCH};
 
 use fastrand::Rng;
-use leasehold::{Lease, LeaseSet, LockError, Released};
+use leasehold::{Lease, LeaseSet, LockError, Released, Ticket};
 use leasehold_history::Kind;
 
 use super::{Client, LONGEST_TTL};
@@ -16,11 +16,20 @@ pub(crate) const LINGERING: &str = "lingering";
 pub(crate) const REENTRANT: &str = "of:{7}:reentrant";
 pub(crate) const PERMITS: &str = "of:{7}:permits";
 pub(crate) const RW: &str = "of:{7}:rw";
+pub(crate) const LEDGER: &str = "ledger";
+pub(crate) const JOB: &str = "of:{7}:job";
+
+/// The job is to succeed once in each such period.
+const PERIOD: Duration = Duration::from_millis(300);
+
+/// Those whose leases may go to another process.
+pub(super) const LOCKS: [&str; 7] = [MUTEX, SECOND, LINGERING, REENTRANT, PERMITS, RW, LEDGER];
 
 /// The permits of the semaphore.
 pub(crate) const LIMIT: u32 = 3;
 
 /// A lock that a request is for.
+#[derive(Clone, Copy)]
 pub(crate) struct Part {
     pub(crate) lock: &'static str,
     pub(crate) kind: Kind,
@@ -31,10 +40,14 @@ pub(crate) struct Part {
 /// One request: one lock, or two mutexes together.
 pub(crate) struct Wish {
     pub(crate) parts: Vec<Part>,
-    owner: String,
+    pub(super) owner: String,
     pub(crate) ttl: Duration,
     pub(crate) linger: Duration,
     is_renewed: bool,
+    /// The holder never looks whether it still has its lease.
+    pub(crate) never_looks: bool,
+    /// The request whose lease it takes over, and its ticket. Without, it asks for one.
+    pub(super) ticket: Option<(String, Ticket)>,
 }
 
 /// The guard of a request.
@@ -49,7 +62,7 @@ fn part(lock: &'static str, kind: Kind) -> Part {
 
 impl Wish {
     pub(crate) fn random(rng: &mut Rng, owner: &str) -> Self {
-        let parts = match rng.u8(..10) {
+        let parts = match rng.u8(..11) {
             0 | 1 => vec![part(MUTEX, Kind::Mutex)],
             2 | 3 => vec![part(LINGERING, Kind::Mutex)],
             4 => vec![part(REENTRANT, Kind::Reentrant)],
@@ -59,6 +72,7 @@ impl Wish {
             }
             7 => vec![part(RW, Kind::Read)],
             8 => vec![part(RW, Kind::Write)],
+            9 => vec![part(JOB, Kind::Once)],
             _ => vec![part(MUTEX, Kind::Mutex), part(SECOND, Kind::Mutex)],
         };
         Self::of(parts, rng, owner)
@@ -83,17 +97,55 @@ impl Wish {
             ttl: millis(rng, 200..1 + u64::try_from(LONGEST_TTL.as_millis()).unwrap_or(2_000)),
             linger: if is_lingering { millis(rng, 0..1_000) } else { Duration::ZERO },
             is_renewed: rng.u8(..6) > 0,
+            never_looks: false,
+            ticket: None,
         }
+    }
+
+    /// Takes over the lease of another process.
+    pub(super) fn of_ticket(
+        part: Part,
+        owner: &str,
+        ttl: Duration,
+        ticket: (String, Ticket),
+    ) -> Self {
+        Self {
+            parts: vec![part],
+            owner: owner.to_owned(),
+            ttl,
+            linger: Duration::ZERO,
+            is_renewed: true,
+            never_looks: false,
+            ticket: Some(ticket),
+        }
+    }
+
+    /// True if its lease may go to another process.
+    pub(super) fn may_be_detached(&self, client: &Client) -> bool {
+        matches!(client, Client::All(_))
+            && self.parts.len() == 1
+            && LOCKS.contains(&self.parts[0].lock)
+    }
+
+    /// Adds to the ledger.
+    pub(crate) fn of_ledger(rng: &mut Rng, owner: &str) -> Self {
+        let wish = Self::of(vec![part(LEDGER, Kind::Mutex)], rng, owner);
+        if rng.u8(..4) > 0 {
+            return wish;
+        }
+        Self { ttl: millis(rng, 100..300), is_renewed: false, never_looks: true, ..wish }
     }
 
     /// A short lease that nobody renews. Its holder is mistaken about it.
     pub(crate) fn planted() -> Self {
         Self {
             parts: vec![part(MUTEX, Kind::Mutex)],
-            owner: String::new(),
+            owner: "planted".to_owned(),
             ttl: Duration::from_millis(200),
             linger: Duration::ZERO,
             is_renewed: false,
+            never_looks: false,
+            ticket: None,
         }
     }
 
@@ -102,6 +154,9 @@ impl Wish {
         client: &Client,
         wait: Duration,
     ) -> Result<Guard, LockError> {
+        if let (Some((_, ticket)), Client::All(locks)) = (&self.ticket, client) {
+            return locks.adopt(ticket.clone()).await.map(|lease| Guard::One(Box::new(lease)));
+        }
         let Part { lock, kind, units, .. } = self.parts[0];
         let mutex = match client {
             Client::All(locks) => locks.mutex(lock),
@@ -131,6 +186,10 @@ impl Wish {
             (Kind::Write, _) => {
                 rw_lock.wait(wait).ttl(self.ttl).auto_renew(self.is_renewed).write().await
             }
+            (Kind::Once, Client::All(locks)) => {
+                let mutex = locks.mutex(lock).once_per(PERIOD).wait(wait).ttl(self.ttl);
+                mutex.auto_renew(self.is_renewed).lock().await
+            }
             _ => {
                 let mutex = mutex.wait(wait).ttl(self.ttl).auto_renew(self.is_renewed);
                 let lingers = !self.linger.is_zero();
@@ -149,6 +208,21 @@ impl Guard {
             Self::One(lease) => std::slice::from_ref(&**lease).iter(),
             Self::All(leases) => leases.into_iter(),
         }
+    }
+
+    /// Completes the lease of a job. Returns the tick whose work has succeeded.
+    pub(crate) async fn complete(self) -> Result<u64, LockError> {
+        let Self::One(lease) = self else { unreachable!("a job has one lock") };
+        let tick = lease.tick().expect("a job has ticks").began;
+        lease.complete().await?;
+        let tick = tick.duration_since(UNIX_EPOCH).expect("after 1970").as_millis();
+        Ok(u64::try_from(tick).expect("some milliseconds"))
+    }
+
+    /// Lets another process take the lease over.
+    pub(crate) fn detach(self) -> Result<Ticket, LockError> {
+        let Self::One(lease) = self else { unreachable!("a ticket is for one lock") };
+        lease.detach()
     }
 
     /// Releases all of it, and says how that went in one word.

@@ -12,6 +12,7 @@ use super::{World, disturb_one, start_on};
 use crate::Failure;
 use crate::clock::{millis, now};
 use crate::journal::Journal;
+use crate::ledger::Ledger;
 use crate::links::{self, Link};
 
 pub(crate) struct Durable {
@@ -30,6 +31,7 @@ impl World for Durable {
     const CLIENT: &'static str = "server";
 
     async fn start(folder: &Path, processes: usize) -> Result<Self, Failure> {
+        Ledger::create(folder)?;
         let data = folder.join("data");
         std::fs::create_dir_all(&data)?;
         // The system's cache outlives the process, so nothing has to be on the disk. With
