@@ -213,4 +213,13 @@ mod tls {
         let config = config.with_safe_default_protocol_versions().map_err(Error::other)?;
         Ok(config.with_root_certificates(roots).with_no_client_auth())
     }
+
+    // With the feature `tls`, and with a provider of the program, the suites connect.
+    #[cfg(all(test, not(feature = "tls")))]
+    #[test]
+    fn without_cryptography_the_error_says_what_to_do() {
+        let error = config().expect_err("no provider is installed").to_string();
+        assert!(error.contains("install a `rustls::crypto::CryptoProvider`"), "{error}");
+        assert!(error.contains("use the feature `tls` of leasehold"), "{error}");
+    }
 }
