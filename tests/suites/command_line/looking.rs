@@ -44,7 +44,11 @@ async fn locks_are_listed_and_shown() {
         assert!(shown.contains(text), "{text}: {shown}");
     }
     let free = tell(&server, &["show", "nobody"]);
-    assert_eq!((free.code, free.out.contains("free, 0 waiting")), (0, true), "{free:?}");
+    assert_eq!(
+        (free.code, free.out.contains("free under the prefix `leasehold`, 0 waiting")),
+        (0, true),
+        "{free:?}"
+    );
 
     let lines = tell(&server, &["ls", "--json"]).out;
     let rows: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();

@@ -116,6 +116,24 @@ async fn the_lock_is_taken_by_force() {
     nobody_works(&folder);
 }
 
+/// Whoever frees its lock by force lets two work. So they are told how to end it.
+#[test]
+fn an_operator_is_told_how_to_end_the_command() {
+    let (server, folder) = (Server::start(), Folder::new());
+    let mut process = start(&server, &folder, &["--grace", "100ms"], WORK);
+    let listed = tell(&server, &["ls"]).out;
+    assert!(listed.contains("leasehold run sh@"), "{listed}");
+    let shown = tell(&server, &["show", "k"]).out;
+    for line in [format!("kill {}\n", process.pid()), format!("pkill -KILL -P {}\n", process.pid())]
+    {
+        assert!(shown.contains(&line), "{shown}");
+    }
+    let forced = tell(&server, &["force", "k", "--yes"]);
+    let warned = forced.err.find("its command works on").expect(&forced.err);
+    assert!(forced.err.find("to end it").is_some_and(|told| told < warned), "{}", forced.err);
+    assert_eq!(process.code(), 121);
+}
+
 #[test]
 fn the_longest_hold_is_over() {
     let (server, folder) = (Server::start(), Folder::new());

@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::args::{Force, Server};
 use super::failure::{Failure, code};
-use super::rows::client;
+use super::rows::{client, runs_command};
 use super::show;
 use super::text::{counted, plain, tell};
 
@@ -22,7 +22,13 @@ pub(super) async fn force(server: &Server, force: &Force, json: bool) -> Result<
     // Stdout has the result alone.
     if !is_free && (!json || !force.yes) {
         let mut err = anstream::stderr();
-        let _ = show::write(&mut err, &lock);
+        let _ = show::write(&mut err, &lock, &server.prefix);
+    }
+    if lock.holders.iter().any(|holder| runs_command(holder.client.as_ref())) {
+        tell(
+            "leasehold: after `force`, its command works on for up to the grace, and the next holder \
+             begins at once; end it first, as above, and none of this is needed",
+        );
     }
     if is_free {
         return Err(Failure::new(code::NOTHING_DONE, format!("nobody holds `{}`", force.key)));

@@ -70,6 +70,14 @@ pub(super) fn write(out: &mut impl Write, lock: &LockInfo, row: &str) -> io::Res
     }
 }
 
+/// The service of a client begins with this if it runs a command under its lock.
+pub(super) const RUN: &str = "leasehold run ";
+
+/// True if the client is the tool, which runs a command under its lock.
+pub(super) fn runs_command(client: Option<&ClientInfo>) -> bool {
+    client.is_some_and(|client| client.service.starts_with(RUN))
+}
+
 /// A client as `service@host:process`.
 pub(super) fn client(client: Option<&ClientInfo>) -> String {
     client.map_or_else(

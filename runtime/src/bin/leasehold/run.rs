@@ -27,6 +27,7 @@ use self::supervise::{Ending, start_guard};
 use self::wire::Pace;
 use super::args::{Run, Server, Waiting};
 use super::failure::{Failure, code};
+use super::rows::RUN;
 use super::text::{plain, tell};
 
 /// Runs a command under a lock, and gives the exit code.
@@ -73,10 +74,10 @@ async fn connect(server: &Server, run: &Run) -> Result<Locks, Failure> {
     server.connect_lazy(&service(run))
 }
 
-/// What `ls` shows as the holder's service: the command's name.
+/// What `ls` shows as the holder's service: the command's name, and that this tool runs it.
 fn service(run: &Run) -> String {
     let program = run.command.first().map(Path::new).and_then(Path::file_name);
-    program.unwrap_or(OsStr::new("leasehold")).to_string_lossy().into_owned()
+    format!("{RUN}{}", program.unwrap_or(OsStr::new("?")).to_string_lossy())
 }
 
 fn pace(run: &Run) -> Result<Pace, Failure> {

@@ -7,7 +7,7 @@ use leasehold::{Holder, LastSuccess, LockInfo, LockKind, Waiter};
 use super::args::Server;
 use super::failure::Failure;
 use super::ls::{nothing, to_json};
-use super::rows::{client, kind};
+use super::rows::{client, kind, runs_command};
 use super::text::{plain, short, tell};
 
 pub(super) async fn show(server: &Server, key: &str, json: bool) -> Result<u8, Failure> {
@@ -16,7 +16,7 @@ pub(super) async fn show(server: &Server, key: &str, json: bool) -> Result<u8, F
     if json {
         writeln!(out, "{}", to_json(&lock)?)?;
     } else {
-        write(&mut out, &lock)?;
+        write(&mut out, &lock, &server.prefix)?;
         if lock.held == 0 && lock.waiting == 0 {
             tell(&nothing(server, "nobody holds it or waits for it"));
         }
@@ -24,10 +24,10 @@ pub(super) async fn show(server: &Server, key: &str, json: bool) -> Result<u8, F
     Ok(0)
 }
 
-/// Writes a lock for people.
-pub(super) fn write(out: &mut impl Write, lock: &LockInfo) -> io::Result<()> {
+/// Writes a lock for people. A free one may be another than they mean: under another prefix.
+pub(super) fn write(out: &mut impl Write, lock: &LockInfo, prefix: &str) -> io::Result<()> {
     let state = match (lock.held, lock.kept) {
-        (0, None) => "free".to_owned(),
+        (0, None) => format!("free under the prefix `{}`", plain(prefix)),
         (0, Some(left)) => format!("kept for another {}, without a holder", short(left)),
         (1, _) => "held by 1".to_owned(),
         (held, _) => format!("held by {held}"),
@@ -70,7 +70,13 @@ fn write_holder(out: &mut impl Write, holder: &Holder) -> io::Result<()> {
     if holder.may_be_idle {
         writeln!(out, "    may be idle: it lingers")?;
     }
-    said(out, holder.weight, holder.owner.as_deref(), holder.note.as_deref())
+    said(out, holder.weight, holder.owner.as_deref(), holder.note.as_deref())?;
+    if let Some(client) = holder.client.as_ref().filter(|client| runs_command(Some(client))) {
+        let (host, process) = (plain(&client.host), client.process);
+        writeln!(out, "    to end it      on {host}: kill {process}")?;
+        writeln!(out, "                   if its command goes on: pkill -KILL -P {process}")?;
+    }
+    Ok(())
 }
 
 fn write_waiter(out: &mut impl Write, waiter: &Waiter) -> io::Result<()> {

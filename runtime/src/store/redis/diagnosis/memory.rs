@@ -8,6 +8,9 @@ use super::report::{Report, bytes, config_set};
 /// The part of `maxmemory` in use from which on there is a warning, in percent.
 const NEARLY_FULL: u64 = 90;
 
+/// It is no use to raise `maxmemory` to less: connections alone take some.
+const ENOUGH: u64 = 64 << 20;
+
 const FULL: &str = "A full server grants no lock and takes no waiter (OOM). It still renews and \
                     releases.";
 
@@ -58,7 +61,7 @@ pub(super) fn check(material: &Material, report: &mut Report) {
         Some(used) if most > 0 => format!("it uses {} of {}", bytes(used), bytes(most)),
         _ => "it refuses writes: its memory is full".to_owned(),
     };
-    let target = used.unwrap_or(0).max(most).saturating_mul(2);
+    let target = used.unwrap_or(0).max(most).saturating_mul(2).max(ENOUGH);
     let remedy = if most > 0 {
         format!("{}; or find out which keys fill it", config_set("maxmemory", &target.to_string()))
     } else {
@@ -92,6 +95,14 @@ mod tests {
         assert_eq!(checks("evicted_keys:3\n"), [("evicted-keys", Warning)]);
         let evicting = format!("{limited}evicted_keys:3\n");
         assert_eq!(checks(&evicting), [("eviction", Problem), ("evicted-keys", Problem)]);
+    }
+
+    /// A server may use little memory, and have been given less.
+    #[test]
+    fn the_remedy_is_enough_for_some_connections() {
+        let info = "maxmemory:1\nmaxmemory_policy:noeviction\nused_memory:1000000\n";
+        let remedy = judge(&said(info, &[])).findings[0].remedy.clone();
+        assert!(remedy.contains("CONFIG SET maxmemory 67108864"), "{remedy}");
     }
 
     #[test]
