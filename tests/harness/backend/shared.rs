@@ -10,13 +10,14 @@ use std::time::Duration;
 use bb8_redis::{RedisConnectionManager, bb8};
 use leasehold::store::quorum;
 use leasehold::store::redis::{RedisStore, Settings};
-use leasehold::store::{ClientId, QuorumMember, Store};
+use leasehold::store::{Attempt, ClientId, Kind, QuorumMember, Store};
 use leasehold::{LockError, LockKey, Locks};
 use tokio::runtime::Handle;
 use tokio::sync::OnceCell;
 
 use super::Backend;
 use crate::masters::Masters;
+use crate::requests::{redis_store, request};
 use crate::rights::Rights;
 use crate::server::Server;
 use crate::{cluster, sentinel};
@@ -314,6 +315,28 @@ async fn quorum(
     Ok(Arc::new(quorum::Quorum::new(nodes, Duration::from_secs(60), Handle::current())))
 }
 
+/// Runs each script once on each server. A server that lacks a script gets it with the next
+/// command; so later commands of the lock overtake that one there. The majority outvotes such a
+/// server, but a case that asks for a reason, or for the time left, may hear it.
+async fn load_scripts(masters: &Masters) {
+    for node in masters.nodes() {
+        // Some are dead.
+        if node.try_redis().await.is_err() {
+            continue;
+        }
+        let store = redis_store(&node.url()).await;
+        for kind in [Kind::Mutex, Kind::Read, Kind::Write] {
+            let request = request("scripts", kind, SOON);
+            let voted = store.vote(&request, Duration::ZERO).await;
+            assert!(matches!(voted, Ok(Attempt::Granted { .. })), "{voted:?}");
+            assert!(store.repair(&request, 1, Duration::ZERO).await.is_ok());
+            assert!(store.renew(&request).await.is_ok());
+            assert!(store.release(&request, Duration::ZERO).await.is_ok());
+            assert!(store.cancel(&request).await.is_ok());
+        }
+    }
+}
+
 /// The time-out of a server: the machine may be busy.
 const SOON: Duration = Duration::from_secs(5);
 
@@ -341,6 +364,7 @@ macro_rules! masters {
                 for dead in $dead {
                     masters.kill(dead).await;
                 }
+                load_scripts(&masters).await;
                 Self(masters)
             }
 
