@@ -27,7 +27,7 @@ use tokio::time::sleep;
 
 use self::jobs::{Job, JobLimit};
 use self::on_runtime::RuntimeKeeper;
-pub(crate) use self::release::UnknownOutcome;
+pub(crate) use self::release::{UnknownOutcome, late};
 pub(crate) use self::renew::{RenewOutcome, loss_reason, renew};
 #[cfg(feature = "redis")]
 pub(crate) use self::thread::Thread;

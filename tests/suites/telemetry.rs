@@ -94,7 +94,7 @@ async fn gauges_go_up_and_down() {
     lost.lost().await;
     assert_eq!(gauges(), [-1, 0]);
     drop(lost);
-    let ticket = order().lock().await.unwrap().detach().unwrap();
+    let ticket = order().lock().await.unwrap().detach().await.unwrap();
     assert_eq!(gauges(), [0, 0]);
     let adopted = locks.adopt(ticket).await.unwrap();
     assert_eq!(gauges(), [1, 0]);

@@ -123,10 +123,10 @@ async fn using_a_lease_leaves_turns() {
     leaves_turns("taking by force", async || _ = locks.force_release("m").await.unwrap()).await;
     assert!(lease.renew().await.is_err());
     leaves_turns("its loss", async || _ = lease.lost().await).await;
-    let mut ticket = Some(locks.mutex("t").lock().await.unwrap().detach().unwrap());
+    let mut ticket = Some(locks.mutex("t").lock().await.unwrap().detach().await.unwrap());
     leaves_turns("adopting", async || {
         let lease = locks.adopt(ticket.take().unwrap()).await.unwrap();
-        ticket = Some(lease.detach().unwrap());
+        ticket = Some(lease.detach().await.unwrap());
     })
     .await;
 }

@@ -8,7 +8,7 @@ async fn late(locks: &Locks) -> Result<Fence, LockError> {
 
 async fn detached(locks: &Locks) -> Result<(), LockError> {
     let lease = locks.mutex("report").lock().await?;
-    let _ticket = lease.detach()?;
+    let _ticket = lease.detach().await?;
     lease.run(async {}).await
 }
 

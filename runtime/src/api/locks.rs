@@ -219,7 +219,7 @@ impl Locks {
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), leasehold::LockError> {
     /// # let locks = leasehold::Locks::in_memory();
-    /// let ticket = locks.mutex("import:7").lock().await?.detach()?;
+    /// let ticket = locks.mutex("import:7").lock().await?.detach().await?;
     /// let lease = locks.adopt(ticket).await?; // usually in another process
     /// lease.release().await?;
     /// # Ok(())

@@ -1,6 +1,7 @@
 //! The guard of an acquired lock, and how it ends.
 
 mod complete;
+mod detach;
 mod handle;
 mod release;
 mod released;
@@ -18,7 +19,6 @@ pub use self::handle::{LeaseHandle, LeaseState};
 pub use self::released::Released;
 pub use self::tick::Tick;
 use super::shared::Shared;
-use super::ticket::Ticket;
 use crate::client::Client;
 use crate::core::error::{LockError, LossReason, Step};
 use crate::core::fence::Fence;
@@ -213,33 +213,6 @@ impl Lease {
     pub(crate) fn sync_scope<R>(&self, work: impl FnOnce() -> R) -> R {
         let _in_span = self.hold.enter();
         self.handle.sync_scope(work)
-    }
-
-    /// Turns the lease into a ticket for another process. The lock stays held, without
-    /// renewals, until [`Locks::adopt`](crate::Locks::adopt) takes it over or its TTL is
-    /// over.
-    ///
-    /// Afterwards the state of this lease's handles is `Released`. The ticket is valid for
-    /// [`remaining`](Self::remaining), so call [`renew`](Self::renew) first if it may take
-    /// long to arrive. What is left of `hold_at_least` and `max_hold` travels with the
-    /// ticket. Their clock stops on the way, and goes on from the adoption.
-    ///
-    /// # Errors
-    ///
-    /// - [`LockError::Lost`] if the lease had ended before.
-    /// - [`LockError::Unsupported`] on a quorum. The lease is released.
-    /// - [`LockError::InvalidOption`] if the lock has [`once`](crate::Mutex::once) or
-    ///   [`once_per`](crate::Mutex::once_per). The lease is released.
-    pub fn detach(mut self) -> Result<Ticket, LockError> {
-        let ticket = Ticket::of(self.local(), &*self.client().store)?;
-        if !self.stop(self.client().store.now())
-            && let Some(reason) = self.local().loss_so_far()
-        {
-            return Err(self.lost_by(reason));
-        }
-        self.rest = Rest::Nothing;
-        self.local().count_out(false);
-        Ok(ticket)
     }
 
     fn client(&self) -> &Client {

@@ -34,7 +34,7 @@ use crate::store::{Kind, Note, Owner, RequestId, Store};
 /// # let locks = Locks::in_memory();
 /// let lease = locks.mutex("import:7").lock().await?;
 /// lease.renew().await?; // the ticket has a whole TTL to get there
-/// let message = lease.detach()?.to_string();
+/// let message = lease.detach().await?.to_string();
 ///
 /// // … in another process, with a client of the same server and prefix:
 /// let ticket: Ticket = message.parse()?;
@@ -59,12 +59,12 @@ pub struct Ticket {
 const VERSION: &str = "1";
 
 impl Ticket {
-    pub(crate) fn of(local: &LocalLease, store: &dyn Store) -> Result<Self, LockError> {
+    /// Fails if there are no tickets for such a lease.
+    pub(crate) fn check(local: &LocalLease, store: &dyn Store) -> Result<(), LockError> {
         if !store.has_queue() {
             return Err(LockError::Unsupported { what: "handing a lease to another process" });
         }
-        let request = &local.request;
-        if let Kind::Once(_) = request.kind {
+        if let Kind::Once(_) = local.request.kind {
             return Err(LockError::InvalidOption {
                 option: "once",
                 problem: "work that is to succeed once can't go to another process; complete it \
@@ -72,14 +72,19 @@ impl Ticket {
                     .to_owned(),
             });
         }
-        Ok(Self {
+        Ok(())
+    }
+
+    pub(crate) fn of(local: &LocalLease) -> Self {
+        let request = &local.request;
+        Self {
             key: request.key.clone(),
             id: request.id,
             kind: request.kind,
             owner: request.owner.clone(),
             note: request.note.clone(),
             options: local.remaining_options(),
-        })
+        }
     }
 
     /// The name of the lock.
@@ -206,7 +211,11 @@ mod tests {
             locks.rw_lock("d").owner("e").note("@f").read().await,
             locks.rw_lock("e").write().await,
         ];
-        all.into_iter().map(|lease| lease.unwrap().detach().unwrap()).collect()
+        let mut tickets = Vec::new();
+        for lease in all {
+            tickets.push(lease.unwrap().detach().await.unwrap());
+        }
+        tickets
     }
 
     #[tokio::test(start_paused = true)]

@@ -94,7 +94,7 @@ pub(super) fn cancel_late_grant(
 
 /// How long to wait until an unanswered ask can no longer arrive. A network resends lost bytes
 /// after twice the time, and then twice that.
-fn late(store: &Arc<dyn Store>, sent: Instant) -> Duration {
+pub(crate) fn late(store: &Arc<dyn Store>, sent: Instant) -> Duration {
     store.now().saturating_duration_since(sent).clamp(LATE_ARRIVAL, LIVE_MOST)
 }
 

@@ -46,7 +46,7 @@ impl Write for Blocking {
 pub(super) async fn acquire(url: &str) -> Result<(), Failure> {
     tracing_subscriber::fmt().with_writer(|| Blocking).init();
     let (locks, other) = (Locks::connect(url).await?, Locks::connect(url).await?);
-    let ticket = locks.mutex("adopted").lock().await?.detach()?;
+    let ticket = locks.mutex("adopted").lock().await?.detach().await?;
     let forced = locks.mutex("forced").ttl(Duration::from_secs(1)).lock().await?;
     let _ = other.force_release("forced").await?;
     // The next renewal finds the loss, and logs it.

@@ -77,7 +77,7 @@ impl Shared {
             drop(guard);
             "dropped".to_owned()
         } else if wish.may_be_detached(&self.client) && rng.u8(..8) == 0 {
-            match guard.detach() {
+            match guard.detach().await {
                 Ok(ticket) => {
                     let put = self.tickets.put(&ids[0], wish, &ticket);
                     put.expect("the ticket can be written");

@@ -220,9 +220,9 @@ impl Guard {
     }
 
     /// Lets another process take the lease over.
-    pub(crate) fn detach(self) -> Result<Ticket, LockError> {
+    pub(crate) async fn detach(self) -> Result<Ticket, LockError> {
         let Self::One(lease) = self else { unreachable!("a ticket is for one lock") };
-        lease.detach()
+        lease.detach().await
     }
 
     /// Releases all of it, and says how that went in one word.

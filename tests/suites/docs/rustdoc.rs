@@ -59,7 +59,7 @@ const ERRORS: &[(&str, &[&str])] = &[
     ("Lease::run LeaseSet::run", &["Lost"]),
     ("Lease::fence LeaseHandle::fence", &["Lost", "NotFenced"]),
     ("LeaseSet::fence", &["InvalidOption", "Lost", "NotFenced"]),
-    ("Lease::detach", &["InvalidOption", "Lost", "Unsupported"]),
+    ("Lease::detach", &["InvalidOption", "Lost", "Store", "Unsupported"]),
     ("Lease::complete", &["InvalidOption", "Lost", "Store", "Unsupported"]),
     ("LockKey::new IntoLockKey::into_lock_key KeyTemplate::finish", &["InvalidKey"]),
 ];

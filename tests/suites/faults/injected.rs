@@ -257,7 +257,7 @@ async fn faults_can_target_one_kind_of_command() {
     for step in STEPS {
         let (locks, faults) = Locks::in_memory_with_faults();
         let renewed = locks.mutex("e").lock().await.unwrap();
-        let ticket = locks.mutex("d").lock().await.unwrap().detach().unwrap();
+        let ticket = locks.mutex("d").lock().await.unwrap().detach().await.unwrap();
         faults.on(step).always(Fault::Refuse);
         let is_met = |failed: bool, of: Step| assert_eq!(failed, step == of, "{step:?}, {of:?}");
         is_met(locks.mutex("a").lock().await.is_err(), Step::Acquire);

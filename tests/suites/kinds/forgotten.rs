@@ -243,7 +243,7 @@ async fn an_adopted_lease_keeps_its_record() {
         Locks::connect(&server.url()).await.unwrap(),
         Locks::connect(&server.url()).await.unwrap(),
     );
-    let ticket = one.mutex("b").lock().await.unwrap().detach().unwrap();
+    let ticket = one.mutex("b").lock().await.unwrap().detach().await.unwrap();
     other.adopt(ticket).await.unwrap().release().await.unwrap();
     assert_eq!(keys(&mut redis).await, ["leasehold:lock:{b}"]);
 }

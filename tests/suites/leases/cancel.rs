@@ -267,7 +267,7 @@ async fn an_adoption_that_is_dropped_leaves_nothing() {
             let name = setting.name(kind);
             let held = kind.lock(&setting.other, &name, TTL).await.unwrap();
             let Guard::One(lease) = held else { panic!("it is one") };
-            let ticket = lease.detach().unwrap();
+            let ticket = lease.detach().await.unwrap();
             let adopted = drop_after(polls, setting.locks.adopt(ticket.clone())).await;
             if polls == 0 {
                 // The adoption was not sent, so the ticket is still good.

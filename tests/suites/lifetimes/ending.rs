@@ -18,7 +18,7 @@ const DRAIN: Duration = Duration::from_secs(2);
 #[tokio::test(start_paused = true)]
 async fn nothing_is_acquired_after_a_shutdown() {
     let (locks, faults) = Locks::in_memory_with_faults();
-    let ticket = locks.mutex("ticket").lock().await.unwrap().detach().unwrap();
+    let ticket = locks.mutex("ticket").lock().await.unwrap().detach().await.unwrap();
     let begun = Instant::now();
     let report = locks.clone().shutdown().await;
     assert_eq!((report.released, report.left), (0, 0));

@@ -1,8 +1,10 @@
 //! Moving a lease from one process to another: `detach` and `adopt`.
 
-use leasehold::{Fault, LockError, Locks, LossReason, Released, Ticket};
+use std::time::Duration;
+
+use leasehold::{Fault, LockError, Locks, LossReason, Released, Step, Ticket};
 use leasehold_tests::polls::drop_after;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
 use super::{SECOND, TTL, another, are_free, one_of_each};
 
@@ -12,7 +14,7 @@ async fn the_first_guard_is_spent_before_there_is_a_ticket() {
     for lease in one_of_each(&locks, None).await {
         let handle = lease.handle();
         faults.store().log();
-        let _ticket = lease.detach().unwrap();
+        let _ticket = lease.detach().await.unwrap();
         assert!(!handle.is_held());
         sleep(TTL / 2).await;
         assert!(faults.store().log().iter().all(|sent| *sent == "renew"), "nothing is released");
@@ -31,7 +33,10 @@ async fn an_adopted_lease_starts_its_whole_ttl_and_is_renewed() {
     let (locks, faults) = Locks::in_memory_with_faults();
     let leases = one_of_each(&locks, None).await;
     let fences: Vec<_> = leases.iter().map(|lease| lease.fence().ok()).collect();
-    let texts: Vec<_> = leases.into_iter().map(|it| it.detach().unwrap().to_string()).collect();
+    let mut texts = Vec::new();
+    for lease in leases {
+        texts.push(lease.detach().await.unwrap().to_string());
+    }
     sleep(TTL * 9 / 10).await;
     let other = another(faults.store());
     let mut adopted = Vec::new();
@@ -49,11 +54,34 @@ async fn an_adopted_lease_starts_its_whole_ttl_and_is_renewed() {
     assert_eq!(are_free(&locks).await, [true; 5]);
 }
 
+/// An ask without an answer may arrive when the lease was adopted and released. It would acquire the
+/// lock again, and the ticket could be adopted a second time.
+#[tokio::test(start_paused = true)]
+async fn there_is_no_ticket_while_an_ask_may_arrive_late() {
+    let (locks, faults) = Locks::in_memory_with_faults();
+    for fault in [Fault::LoseCommand, Fault::LoseReply] {
+        let answered = locks.mutex("a").lock().await.unwrap();
+        faults.on(Step::Acquire).next(fault);
+        // Its TTL is over before the ask can no longer arrive, and nobody else renews it.
+        let short = Duration::from_millis(200);
+        let late = locks.mutex("b").ttl(short).auto_renew(false).lock().await.unwrap();
+        faults.store().log();
+        let begun = Instant::now();
+        let first = answered.detach().await.unwrap();
+        assert_eq!((begun.elapsed(), faults.store().log().len()), (Duration::ZERO, 0));
+        let second = late.detach().await.unwrap();
+        assert!(begun.elapsed() >= Duration::from_millis(500), "{:?}", begun.elapsed());
+        for ticket in [first, second] {
+            locks.adopt(ticket).await.unwrap().release().await.unwrap();
+        }
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_ticket_can_be_used_once() {
     let (locks, faults) = Locks::in_memory_with_faults();
     for lease in one_of_each(&locks, None).await {
-        let ticket = lease.detach().unwrap();
+        let ticket = lease.detach().await.unwrap();
         let other = another(faults.store());
         let first = other.adopt(ticket.clone()).await.unwrap();
         for locks in [&locks, &other] {
@@ -73,7 +101,7 @@ async fn a_lease_that_ended_in_transit_is_lost() {
     for reason in reasons {
         for lease in one_of_each(&locks, None).await {
             let key = lease.key().clone();
-            let ticket = lease.detach().unwrap();
+            let ticket = lease.detach().await.unwrap();
             match reason {
                 LossReason::Expired => sleep(TTL).await,
                 _ => assert!(another(faults.store()).force_release(key).await.is_ok()),
@@ -84,7 +112,7 @@ async fn a_lease_that_ended_in_transit_is_lost() {
     }
     let lease = locks.mutex("m").ttl(TTL).auto_renew(false).lock().await.unwrap();
     sleep(TTL).await;
-    let detached = lease.detach();
+    let detached = lease.detach().await;
     assert!(matches!(detached, Err(LockError::Lost { .. })), "{detached:?}");
 }
 
@@ -92,7 +120,7 @@ async fn a_lease_that_ended_in_transit_is_lost() {
 async fn a_lost_reply_of_an_adoption_costs_nothing() {
     let (locks, faults) = Locks::in_memory_with_faults();
     for fault in [Fault::LoseReply, Fault::LoseCommand] {
-        let ticket = locks.mutex("m").ttl(TTL).lock().await.unwrap().detach().unwrap();
+        let ticket = locks.mutex("m").ttl(TTL).lock().await.unwrap().detach().await.unwrap();
         faults.next(fault);
         let lease = another(faults.store()).adopt(ticket).await.unwrap();
         sleep(TTL * 2).await;
@@ -106,7 +134,7 @@ async fn an_adoption_that_fails_or_is_dropped_leaves_nothing() {
         for fault in [Fault::Delay(SECOND / 10), Fault::LoseReply, Fault::LoseReplyAfter(SECOND)] {
             let (locks, faults) = Locks::in_memory_with_faults();
             let lease = locks.mutex("m").ttl(TTL * 9).lock().await.unwrap();
-            let ticket = lease.detach().unwrap();
+            let ticket = lease.detach().await.unwrap();
             faults.always(fault);
             let dropped = drop_after(polls, another(faults.store()).adopt(ticket)).await;
             faults.heal();
@@ -120,7 +148,7 @@ async fn an_adoption_that_fails_or_is_dropped_leaves_nothing() {
 #[tokio::test(start_paused = true)]
 async fn an_adoption_that_never_began_uses_no_ticket() {
     let (locks, faults) = Locks::in_memory_with_faults();
-    let ticket = locks.mutex("m").ttl(TTL).lock().await.unwrap().detach().unwrap();
+    let ticket = locks.mutex("m").ttl(TTL).lock().await.unwrap().detach().await.unwrap();
     let other = another(faults.store());
     drop(other.adopt(ticket.clone()));
     faults.always(Fault::Unreachable);
@@ -136,7 +164,7 @@ async fn the_remaining_times_travel_with_the_ticket() {
     let mutex = locks.mutex("m").ttl(TTL).max_hold(TTL * 2).hold_at_least(TTL * 3);
     let lease = mutex.lock().await.unwrap();
     sleep(TTL).await;
-    let text = lease.detach().unwrap().to_string();
+    let text = lease.detach().await.unwrap().to_string();
     let lease = another(faults.store()).adopt(text.parse::<Ticket>().unwrap()).await.unwrap();
     assert_eq!(lease.lost().await, LossReason::MaxHold);
     sleep(TTL * 8 / 9).await;
@@ -150,7 +178,7 @@ async fn the_remaining_times_travel_with_the_ticket() {
 async fn a_ticket_with_changed_times_is_refused() {
     let (locks, faults) = Locks::in_memory_with_faults();
     let lease = locks.mutex("m").ttl(TTL).lock().await.unwrap();
-    let text = lease.detach().unwrap().to_string();
+    let text = lease.detach().await.unwrap().to_string();
     faults.store().log();
     for ttl in ["0", "99", "86400001", "18446744073709551615"] {
         let ticket: Ticket = text.replacen("9000", ttl, 1).parse().unwrap();

@@ -149,7 +149,7 @@ async fn an_ended_lease_is_not_renewed() {
         drop(guard("dropped").await.unwrap());
         let _ = drop_after(1, kind.lock(&locks, &format!("given up:{kind:?}"), TTL)).await;
         if let Guard::One(lease) = guard("detached").await.unwrap() {
-            let adopted = elsewhere.adopt(lease.detach().unwrap()).await.unwrap();
+            let adopted = elsewhere.adopt(lease.detach().await.unwrap()).await.unwrap();
             adopted.release().await.unwrap();
         }
     }

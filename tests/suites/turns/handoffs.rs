@@ -253,7 +253,7 @@ async fn a_handed_off_lease_can_be_detached() {
     first.release().await.unwrap();
     let second = second.await.unwrap().unwrap();
     let token = second.fence().unwrap();
-    let ticket = second.detach().unwrap();
+    let ticket = second.detach().await.unwrap();
     sleep(SECOND).await;
     let adopted = another(faults.store()).adopt(ticket).await.unwrap();
     assert!(adopted.fence().unwrap() > token);

@@ -47,7 +47,7 @@ async fn an_acquisition_that_is_dropped_leaves_nothing() {
 async fn a_lease_is_not_handed_to_another_process() {
     let members = members(3);
     let lease = members.locks().mutex("a").lock().await.unwrap();
-    let error = lease.detach().unwrap_err();
+    let error = lease.detach().await.unwrap_err();
     assert!(matches!(error, LockError::Unsupported { .. }), "{error}");
     sleep(SECOND).await;
     assert_eq!(holding(&members, "a").await, 0, "it is released");
