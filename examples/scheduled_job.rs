@@ -15,7 +15,7 @@ use tokio::time::{interval, sleep};
 
 #[distributed_lock(
     key = "lottery",
-    once_per = "1days",
+    once_per = "1day",
     ttl = "30s",
     if_held = "skip",
     lease = lease

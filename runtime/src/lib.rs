@@ -27,7 +27,7 @@
 //! # }
 //! ```
 //!
-//! As a layer around a service or a route:
+//! As a layer around a service, or around a [route of axum](guide/http/index.html):
 //!
 //! ```
 //! use http::{Request, Response};
@@ -64,6 +64,17 @@
 //! # }
 //! ```
 //!
+//! # Before you decide
+//!
+//! | question | answer |
+//! |---|---|
+//! | Redis is down? | Calls try for a second, or for their `wait` if that is longer, and fail with [`LockError::Store`]; the body does not run. Leases that are held stay valid to their deadlines. [More](guide/deployments/index.html) |
+//! | My process stands still for a minute? | Its lease ends, and another holder starts. It learns of the loss when it goes on, and the work is dropped at its next `.await`. Only a [fencing token](guide/concepts/index.html) that the data checks keeps out a write that was under way. |
+//! | Redis fails over? | The new master may lack the last grants, so two may hold a lock. `sync_replicas` makes that rare, [a quorum](guide/deployments/index.html) avoids it. |
+//! | What does a lock cost? | Two commands, about 0.1 ms on a local server; none while it [lingers](guide/lingering/index.html). [Measured](guide/performance/index.html) |
+//! | Where does it run? | Redis from 6.2 on and [Valkey](guide/servers/index.html), alone, with Sentinel, as Cluster, or several as a quorum; TLS with `ring` or the provider that you install. Linux; on macOS and Windows it compiles. |
+//! | What does it need? | Rust 1.89 and tokio 1. It fits axum 0.8, tower 0.5, http 1, metrics 0.24 and bb8-redis 0.26. MIT or Apache-2.0. |
+//!
 //! # Types
 //!
 //! | what | type |
@@ -78,7 +89,7 @@
 //! | leader election: to run in it, to watch it | [`Election`], [`ElectionHandle`], [`ElectionState`] |
 //! | how long to wait | [`Wait`] |
 //! | the attribute | [`distributed_lock`](attr.distributed_lock.html) |
-//! | the layer | [`LockLayer`](struct.LockLayer.html), [`path_key`](fn.path_key.html), [`tower`](tower/index.html) |
+//! | the layer | [`LockLayer`](tower/struct.LockLayer.html), [`path_key`](tower/fn.path_key.html), [`tower`](tower/index.html) |
 //! | what went wrong | [`LockError`], [`LossReason`], [`Outcome`], [`Step`], [`NoMajority`] |
 //! | what a release or a shutdown did | [`Released`], [`ShutdownReport`] |
 //! | an operator's view | [`LockList`], [`LockInfo`], [`Holder`], [`Waiter`], [`LastSuccess`], [`Forced`], [`Diagnosis`], [`Finding`] |
@@ -101,11 +112,11 @@
 //! | `redis` | yes | the Redis store: `Locks::connect`, `Locks::from_env` |
 //! | `bb8` | no | `LocksBuilder::connect_pool`, for a pool that the program has |
 //! | `tower` | yes | `LockLayer`, for any Tower service that speaks HTTP |
-//! | `axum` | no | keys from axum's routes, and `LeaseHandle` as an extractor |
-//! | `console` | no | [a web page](console/index.html) that shows the locks: a router for axum |
+//! | `axum` | no | keys from axum's routes, and `LeaseHandle` as an extractor; turns on `tower` |
+//! | `console` | no | [a web page](console/index.html) that shows the locks: a router for axum; turns on `axum` |
 //! | `metrics` | no | waits, holds, losses and renewals, through the `metrics` facade |
 //! | `tls` | no | `rediss://` URLs, with the cryptography of `ring` |
-//! | `tls-no-provider` | no | `rediss://` URLs, with the cryptography that the program installs in `rustls` |
+//! | `tls-no-provider` | no | `rediss://` URLs, with the cryptography that the program installs in `rustls`, such as `aws-lc-rs` |
 //! | `cli` | no | the command `leasehold`: `cargo install leasehold --features cli` |
 //! | `serde` | no | `serde::Serialize` for `LockInfo` and what is in it (durations in seconds); a `Ticket` as a string |
 //! | `cluster` | no | a Redis Cluster as the store: URLs of several nodes, or of one |

@@ -43,6 +43,7 @@
 //! |---|---|---|
 //! | 400 | the request does not say what to lock, or how much of it ([`weight_by`](LockLayer::weight_by)); its owner is no name ([`owner_by`](LockLayer::owner_by)) | |
 //! | 409 | another request holds the mutex, or holds the read-write lock in a mode that excludes this one | 1; the rest, rounded up, if only [`hold_at_least`](crate::Mutex::hold_at_least) keeps the mutex |
+//! | 409 | the work of the request is done already ([`once`](LockLayer::once), [`once_per`](LockLayer::once_per)) | |
 //! | 429 | the semaphore is full | 1 |
 //! | 429 or 503 | more requests wait for the semaphore, or for another lock, than [`max_waiters`](LockLayer::max_waiters) allows | 1 |
 //! | 503 | the lock store failed, or the lock client was shut down | 1 |

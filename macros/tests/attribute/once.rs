@@ -66,7 +66,7 @@ async fn a_tick_has_one_run() {
 }
 
 /// Called while it runs: the second call waits, and does not run again.
-#[distributed_lock(key = "nightly:{date}", once = "1days")]
+#[distributed_lock(key = "nightly:{date}", once = "1day")]
 async fn nightly(date: &str, runs: &AtomicU32) -> Result<(), LockError> {
     runs.fetch_add(1, Ordering::Relaxed);
     tokio::time::sleep(Duration::from_secs(2)).await;

@@ -9,8 +9,8 @@ impl Locks {
     ///
     /// It checks the version, the eviction of keys, memory, persistence, replicas, the clock, the
     /// rights of the user, the round trip, scripts, connections and stored keys.
-    /// `docs/guide/doctor.md` lists all checks with their thresholds. In memory there is nothing
-    /// to find.
+    /// The guide lists [all checks](guide/doctor/index.html) with their thresholds. In memory
+    /// there is nothing to find.
     ///
     /// It needs no rights beyond those that locks need, and looks by `INFO`, `CONFIG GET` and
     /// `SCAN` where it may. What it could not check for lack of a right is a finding,

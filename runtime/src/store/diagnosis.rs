@@ -120,8 +120,8 @@ pub struct Fact {
 
 /// Something that needs an operator, in a [`Diagnosis`].
 ///
-/// `docs/guide/doctor.md` lists all checks: the threshold of each, what it means, and what mends
-/// it.
+/// The guide lists [all checks](guide/doctor/index.html): the threshold of each, what it means,
+/// and what mends it.
 ///
 /// # Examples
 ///
