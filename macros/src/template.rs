@@ -2,7 +2,7 @@
 
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::quote_spanned;
-use syn::{Error, LitStr, Member, ext::IdentExt, parse::Parser};
+use syn::{Error, Index, LitStr, Member, ext::IdentExt, parse::Parser};
 
 /// A well-formed template. Its placeholders are resolved later, against the function's
 /// arguments.
@@ -151,7 +151,9 @@ fn path(source: &str) -> Option<Placeholder> {
 
 fn field(segment: &str) -> Option<Member> {
     if segment.bytes().all(|byte| byte.is_ascii_digit()) {
-        return segment.parse::<usize>().ok().map(Member::from);
+        // `syn` panics at the number that no tuple has room for.
+        let index = segment.parse().ok().filter(|index| *index < u32::MAX);
+        return index.map(|index| Member::Unnamed(Index { index, span: Span::call_site() }));
     }
     let ident = identifier(segment)?;
     match segment {
@@ -234,6 +236,8 @@ mod tests {
             ("{a./**/b}", "the placeholder `{a./**/b}` is neither"),
             ("{a.}", "the placeholder `{a.}` is neither"),
             ("{a.-1}", "the placeholder `{a.-1}` is neither"),
+            ("{a.4294967295}", "the placeholder `{a.4294967295}` is neither"),
+            ("{a.4294967296}", "the placeholder `{a.4294967296}` is neither"),
             ("{a.self}", "the placeholder `{a.self}` is neither"),
             ("{\"}", "the placeholder `{\"}` is neither"),
             ("{a{b}", "the placeholder `{a{b}` is neither"),
