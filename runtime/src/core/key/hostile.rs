@@ -30,7 +30,7 @@ proptest! {
 
     #[test]
     fn no_stored_key_makes_it_panic(text in any::<String>(), name in name()) {
-        for stored in [&text, &name] {
+        for stored in [&text, &name, &format!("{{{name}}}"), &format!("{{{name}")] {
             if let Some(key) = LockKey::of_stored(stored) {
                 prop_assert!(LockKey::new(key.name()).is_ok(), "{:?}", key);
             }

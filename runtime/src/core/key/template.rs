@@ -200,8 +200,6 @@ impl fmt::Write for Escape<'_> {
 
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::*;
-
     use super::*;
 
     /// The key of `before {a} between {b} after`.
@@ -262,64 +260,72 @@ mod tests {
         assert_eq!(key.unwrap().name(), "x-:y", "text may come in pieces");
     }
 
-    /// Strings that are made of what has a meaning somewhere.
-    fn hostile() -> impl Strategy<Value = String> {
-        let piece = prop_oneof![
-            prop::sample::select(vec![
-                "-", "_", ".", "%", ":", "/", "{", "}", "%3A", "%25", "3A", "25", "A", "a", "0",
-                "%2", "\\", "\0", "\n", " ", "é", "e\u{301}", "→", "%7B", "*",
-            ])
-            .prop_map(str::to_owned),
-            any::<char>().prop_map(String::from),
-        ];
-        prop::collection::vec(piece, 0..4).prop_map(|pieces| pieces.concat())
-    }
+    /// Values that want to be more than one value.
+    mod hostile {
+        use proptest::prelude::*;
 
-    /// Takes the values out of a key again: so no other list of values can make it.
-    fn values(texts: &[String], key: &str) -> Vec<String> {
-        let separator = |text: &str| text.find(|c: char| c != '%' && is_escaped(c));
-        let (last, between) = texts[1..].split_last().expect("a text at the end");
-        let mut rest = key.strip_prefix(&*texts[0]).expect("the text in front");
-        let mut values = Vec::new();
-        for text in between {
-            let before = separator(text).expect("what no value has");
-            let (value, from) = rest.split_at(separator(rest).expect("the text between") - before);
-            values.push(unescaped(value));
-            rest = from.strip_prefix(&**text).expect("the text between");
+        use super::*;
+
+        /// Strings that are made of what has a meaning somewhere.
+        fn value() -> impl Strategy<Value = String> {
+            let piece = prop_oneof![
+                prop::sample::select(vec![
+                    "-", "_", ".", "%", ":", "/", "{", "}", "%3A", "%25", "3A", "25", "A", "a",
+                    "0", "%2", "\\", "\0", "\n", " ", "é", "e\u{301}", "→", "%7B", "*",
+                ])
+                .prop_map(str::to_owned),
+                any::<char>().prop_map(String::from),
+            ];
+            prop::collection::vec(piece, 0..4).prop_map(|pieces| pieces.concat())
         }
-        values.push(unescaped(rest.strip_suffix(&**last).expect("the text at the end")));
-        values
-    }
 
-    fn unescaped(value: &str) -> String {
-        let mut parts = value.split('%');
-        let mut bytes = parts.next().unwrap_or_default().as_bytes().to_vec();
-        for part in parts {
-            bytes.push(u8::from_str_radix(&part[..2], 16).expect("two digits"));
-            bytes.extend(part[2..].bytes());
-        }
-        String::from_utf8(bytes).expect("what was escaped")
-    }
-
-    proptest! {
-        #![proptest_config(ProptestConfig::with_cases(ProptestConfig::default().cases.max(5_000)))]
-
-        #[test]
-        fn no_two_lists_of_values_make_one_key(
-            texts in prop::collection::vec(hostile(), 2..5),
-            pool in prop::collection::vec(hostile(), 3),
-        ) {
-            let mut key = KeyTemplate::new().text(&texts[0]);
-            for (value, text) in pool.iter().zip(&texts[1..]) {
-                key = key.part("value", value).text(text);
+        /// Takes the values out of a key again: so no other list of values can make it.
+        fn values(texts: &[String], key: &str) -> Vec<String> {
+            let separator = |text: &str| text.find(|c: char| c != '%' && is_escaped(c));
+            let (last, between) = texts[1..].split_last().expect("a text at the end");
+            let mut rest = key.strip_prefix(&*texts[0]).expect("the text in front");
+            let mut values = Vec::new();
+            for text in between {
+                let before = separator(text).expect("what no value has");
+                let (value, from) =
+                    rest.split_at(separator(rest).expect("the text between") - before);
+                values.push(unescaped(value));
+                rest = from.strip_prefix(&**text).expect("the text between");
             }
-            let is_separate = |text: &String| text.contains(|c| c != '%' && is_escaped(c));
-            let problem = key.problem.clone();
-            let is_apart = texts[1..texts.len() - 1].iter().all(is_separate);
-            let is_empty = pool[..texts.len() - 1].contains(&String::new());
-            prop_assert_eq!(problem.is_none(), is_apart && !is_empty, "{:?}", problem);
-            if problem.is_none() {
-                prop_assert_eq!(values(&texts, &key.name), &pool[..texts.len() - 1]);
+            values.push(unescaped(rest.strip_suffix(&**last).expect("the text at the end")));
+            values
+        }
+
+        fn unescaped(value: &str) -> String {
+            let mut parts = value.split('%');
+            let mut bytes = parts.next().unwrap_or_default().as_bytes().to_vec();
+            for part in parts {
+                bytes.push(u8::from_str_radix(&part[..2], 16).expect("two digits"));
+                bytes.extend(part[2..].bytes());
+            }
+            String::from_utf8(bytes).expect("what was escaped")
+        }
+
+        proptest! {
+            #![proptest_config(ProptestConfig::with_cases(ProptestConfig::default().cases.max(5_000)))]
+
+            #[test]
+            fn no_two_lists_of_values_make_one_key(
+                texts in prop::collection::vec(value(), 2..5),
+                pool in prop::collection::vec(value(), 3),
+            ) {
+                let mut key = KeyTemplate::new().text(&texts[0]);
+                for (value, text) in pool.iter().zip(&texts[1..]) {
+                    key = key.part("value", value).text(text);
+                }
+                let is_separate = |text: &String| text.contains(|c| c != '%' && is_escaped(c));
+                let problem = key.problem.clone();
+                let is_apart = texts[1..texts.len() - 1].iter().all(is_separate);
+                let is_empty = pool[..texts.len() - 1].contains(&String::new());
+                prop_assert_eq!(problem.is_none(), is_apart && !is_empty, "{:?}", problem);
+                if problem.is_none() {
+                    prop_assert_eq!(values(&texts, &key.name), &pool[..texts.len() - 1]);
+                }
             }
         }
     }

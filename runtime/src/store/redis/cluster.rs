@@ -4,6 +4,8 @@
 //! dozens of commands are in flight, it stops for good. And of several commands that a node
 //! redirects at the same time, it follows one (decision 66).
 
+#[cfg(test)]
+mod hostile;
 mod map;
 mod node;
 mod slots;

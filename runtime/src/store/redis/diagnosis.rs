@@ -6,6 +6,8 @@ mod clients;
 mod cluster_state;
 mod collect;
 mod commands;
+#[cfg(test)]
+mod hostile;
 mod info;
 mod latency;
 mod material;

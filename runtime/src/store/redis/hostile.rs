@@ -5,7 +5,7 @@ use redis::Value;
 
 use super::answer::numbers;
 use super::server_info::{ServerInfo, eviction_risk, persistence_warning, warnings};
-use super::{decode, listing};
+use super::{decode, errors, listing, script_errors};
 use crate::core::name_pattern::NamePattern;
 use crate::store::ListCursor;
 
@@ -36,9 +36,63 @@ pub(super) fn value() -> impl Strategy<Value = Value> {
     leaf.prop_recursive(3, 24, 6, |inner| prop::collection::vec(inner, 0..6).prop_map(Value::Array))
 }
 
+/// Numbers of which most begin as a script's answer does.
+fn codes() -> impl Strategy<Value = Value> {
+    let rest = prop_oneof![3 => 0_i64..4, 1 => any::<i64>()];
+    (0_i64..11, prop::collection::vec(rest, 0..5)).prop_map(|(code, rest)| {
+        Value::Array([code].into_iter().chain(rest).map(Value::Int).collect())
+    })
+}
+
+/// An error as a server sends it.
+fn error() -> impl Strategy<Value = String> {
+    let with_meaning = [
+        "ERR ",
+        "Error running script (call to f_0): ",
+        "@user_script:",
+        "5: ",
+        ": ",
+        "-",
+        "OOM ",
+        "MOVED ",
+        "ASK ",
+        "16384 ",
+        "3 ",
+        "a:7",
+        ":",
+        "?",
+        "[::1]:65536",
+        "compil",
+        "shebang",
+        " ",
+    ];
+    let piece = prop_oneof![
+        4 => prop::sample::select(with_meaning.to_vec()).prop_map(str::to_owned),
+        1 => "[^\r\n]{0,4}",
+    ];
+    prop::collection::vec(piece, 0..8).prop_map(|pieces| pieces.concat())
+}
+
 proptest! {
+    /// What is said of an error is what the server said, whatever was packed into it.
     #[test]
-    fn no_answer_makes_the_decoder_panic(answer in value(), count in 0_usize..4) {
+    fn no_error_makes_it_panic(line in error()) {
+        let answer = redis::parse_redis_value(format!("-{line}\r\n").as_bytes());
+        let Some(error) = answer.ok().and_then(|it| it.extract_error().err()) else {
+            return Ok(());
+        };
+        let _ = (error.redirect_node(), script_errors::refuses_flags(&error));
+        let unpacked = script_errors::of_command(error.clone());
+        prop_assert!(line.contains(unpacked.detail().unwrap_or_default()), "{}", unpacked);
+        let (_, classified) = errors::classify(error);
+        prop_assert!(errors::redis_error(&classified).is_some(), "{:?}", classified);
+    }
+
+    #[test]
+    fn no_answer_makes_the_decoder_panic(
+        answer in prop_oneof![value(), codes()],
+        count in 0_usize..4,
+    ) {
         let numbers = numbers(&answer);
         let granted = decode::attempt(&numbers);
         prop_assert_eq!(decode::is_grant(&numbers), numbers.first() == Some(&1));

@@ -59,6 +59,13 @@ fn texts() -> impl Strategy<Value = Value> {
         .prop_map(|all| Value::Array(all.into_iter().map(bulk).collect()))
 }
 
+/// The service, the host and the process of a client, or nearly.
+fn description() -> impl Strategy<Value = Value> {
+    let text = || prop::collection::vec(any::<u8>(), 0..9).prop_map(bulk);
+    (text(), text(), prop_oneof![number(), text()])
+        .prop_map(|(service, host, process)| Value::Array(vec![service, host, process]))
+}
+
 fn nearly_ours() -> impl Strategy<Value = Value> {
     let done = "([0-9]{39}|\\PC{0,40})".prop_map(|text| bulk(text.into_bytes()));
     let first = (number(), record(), number(), number(), members());
@@ -85,7 +92,10 @@ proptest! {
     }
 
     #[test]
-    fn no_description_of_a_client_makes_it_panic(answer in value(), id in any::<[u8; 34]>()) {
+    fn no_description_of_a_client_makes_it_panic(
+        answer in prop_oneof![value(), description()],
+        id in any::<[u8; 34]>(),
+    ) {
         let id = RequestId::read(&id).expect("its length").client();
         let _ = client(id, &answer);
     }
