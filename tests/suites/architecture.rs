@@ -193,3 +193,17 @@ fn files_are_small() {
         assert!(lines <= 350, "{path} has {lines} lines");
     }
 }
+
+/// `./tests/run long` finds the tests that make up their inputs by the name of their module.
+#[test]
+fn inputs_are_made_up_in_modules_called_hostile() {
+    let macros = source().join("../../macros/src");
+    let all = [source(), macros].iter().flat_map(|folder| files(folder)).collect::<Vec<_>>();
+    let made_up: Vec<_> = all.iter().filter(|(_, text)| text.contains("proptest! {")).collect();
+    assert!(made_up.len() > 10, "{} files", made_up.len());
+    for (path, text) in made_up {
+        let before = text.split("proptest! {").next().unwrap_or_default();
+        let is_hostile = path.ends_with("hostile.rs") || before.contains("mod hostile {");
+        assert!(is_hostile, "{path}");
+    }
+}
