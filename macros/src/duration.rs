@@ -71,6 +71,9 @@ fn checked(value: &Expr, range: RangeInclusive<Duration>, outside: &str) -> Resu
 fn literal(literal: &Lit) -> Result<Duration> {
     let text = match literal {
         Lit::Str(text) if is_number(text.value().trim()) => unit_missing(text.value().trim()),
+        Lit::Str(text) if is_beyond_all(&text.value()) => {
+            format!("{} is not a duration such as \"10s\": it is too long", text.token())
+        }
         Lit::Str(text) => match humantime::parse_duration(&text.value()) {
             Ok(duration) => return Ok(duration),
             Err(error) => format!("{} is not a duration such as \"10s\": {error}", text.token()),
@@ -92,6 +95,12 @@ fn is_word(value: &Expr) -> bool {
 fn is_number(text: &str) -> bool {
     text.starts_with(|char: char| char.is_ascii_digit())
         && text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.')
+}
+
+/// Returns true if a text may be so long a time that humantime 2.4 panics: 2^64 seconds. Five numbers
+/// of eleven digits are less, in years.
+fn is_beyond_all(text: &str) -> bool {
+    text.len() > 64 || text.split(|char: char| !char.is_ascii_digit()).any(|it| it.len() > 11)
 }
 
 fn unit_missing(number: &str) -> String {
@@ -119,6 +128,16 @@ mod tests {
 
     fn duration(secs: u64, nanos: u32) -> String {
         quote!(::core::time::Duration::new(#secs, #nanos)).to_string()
+    }
+
+    #[test]
+    fn no_time_is_too_long_for_an_error() {
+        for text in ["18446744073709551615s 1000ms", "584542046090y 27015615s 1000ms"] {
+            let said = read(ttl, &format!("{text:?}"));
+            assert!(said.ends_with("it is too long"), "{said}");
+        }
+        let most = "99999999999y".repeat(5);
+        assert!(read(ttl, &format!("{most:?}")).starts_with("`ttl` must be"));
     }
 
     #[test]

@@ -30,6 +30,8 @@ fn the_tool_has_codes_of_its_own() {
     assert_eq!(tell(&server, &["run", "k"]).code, 125, "without a command");
     assert_eq!(tell(&server, &["run", "k", "--ttl", "7", "--", "true"]).code, 125, "no unit");
     assert_eq!(tell(&server, &["run", "k", "--ttl", "1ms", "--", "true"]).code, 125, "too short");
+    let too_long = ["run", "k", "--ttl", "18446744073709551615s 1000ms", "--", "true"];
+    assert_eq!(tell(&server, &too_long).code, 125);
 
     // The inner one asks for the lock that the outer one has.
     let tool = std::env::current_exe().unwrap();
