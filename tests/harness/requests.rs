@@ -1,12 +1,17 @@
 //! Single requests to a store, for tests that go below the client.
 
+use std::future::poll_fn;
+use std::pin::pin;
 use std::sync::atomic::AtomicU64;
+use std::task::Poll;
 use std::time::Duration;
 
 use leasehold::LockKey;
 use leasehold::store::redis::{RedisStore, Settings};
 use leasehold::store::{ClientId, Kind, Request, RequestId, Store, StoreFuture};
 use tokio::runtime::Handle;
+
+use crate::server::Server;
 
 /// Makes the requests of one client; each has an id of its own.
 #[derive(Debug)]
@@ -60,6 +65,18 @@ pub async fn redis_store(url: &str) -> RedisStore {
 pub async fn redis_store_of(url: &str, client: ClientId) -> RedisStore {
     let store = RedisStore::connect(url, &Settings::default(), client, Handle::current()).await;
     store.expect("the server is there")
+}
+
+/// Sends commands, by the first poll of this future, while the server stands still. So none of them
+/// is answered before the last is sent.
+pub async fn sent_together<T>(server: &Server, commands: impl Future<Output = T>) -> T {
+    let (frozen, mut commands) = (server.freeze().await, pin!(commands));
+    let first = poll_fn(|context| Poll::Ready(commands.as_mut().poll(context))).await;
+    drop(frozen);
+    match first {
+        Poll::Ready(answers) => answers,
+        Poll::Pending => commands.await,
+    }
 }
 
 /// A command in flight. Until it is answered, those that follow wait, and so they go together.

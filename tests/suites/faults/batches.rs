@@ -1,7 +1,7 @@
 //! Commands in a batch. Each gets the answer that it would get alone, and none harms another.
 
 use leasehold_tests::requests;
-use leasehold_tests::requests::in_flight;
+use leasehold_tests::requests::{in_flight, sent_together};
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
@@ -117,17 +117,23 @@ async fn each_command_is_answered_as_it_would_be_alone() {
                 ask(&mut redis, "SCRIPT FLUSH").await;
             }
             server.forget_stats().await;
-            let before = in_flight(&store);
-            let together = match nth {
-                0 => attempts(join_all(requests.iter().map(|it| store.acquire(it, None))).await),
-                1 => said(store.renew_all(&requests).await),
-                _ => {
-                    let release = |request| store.release(request, Duration::ZERO);
-                    said(join_all(requests.iter().map(release)).await)
-                }
+            let commands = async {
+                let before = in_flight(&store);
+                let together = match nth {
+                    0 => {
+                        attempts(join_all(requests.iter().map(|it| store.acquire(it, None))).await)
+                    }
+                    1 => said(store.renew_all(&requests).await),
+                    _ => {
+                        let release = |request| store.release(request, Duration::ZERO);
+                        said(join_all(requests.iter().map(release)).await)
+                    }
+                };
+                (together, before.await)
             };
+            let (together, before) = sent_together(&server, commands).await;
             assert_eq!(together, *alone, "{nth}");
-            assert!(!before.await.unwrap());
+            assert!(!before.unwrap());
             let calls = (server.script_calls().await, server.stats("eval").await.0);
             let bodies = if forgotten { 2 } else { 0 };
             assert_eq!(calls, (2, bodies), "one call each, and its body if forgotten");
@@ -255,7 +261,8 @@ async fn a_batch_is_few_calls() {
     let store = store(&server).await;
     let requests: Vec<_> = (0..100).map(|n| request(&n.to_string(), LONG)).collect();
     server.forget_stats().await;
-    join_all(requests.iter().map(|it| store.acquire(it, None))).await;
+    let acquires = join_all(requests.iter().map(|it| store.acquire(it, None)));
+    sent_together(&server, acquires).await;
     // The first is sent at once, and the others meanwhile wait. A script must not block the
     // server for long, so they are several calls.
     assert_eq!(server.script_calls().await, 1 + 7);
@@ -292,7 +299,8 @@ async fn the_permits_of_a_semaphore_are_few_calls() {
     let (store, mut redis) = (store(&server).await, server.redis().await);
     let requests: Vec<_> = (0..20).map(|_| permit("a", 18, 1)).collect();
     server.forget_stats().await;
-    let answers = join_all(requests.iter().map(|it| store.acquire(it, None))).await;
+    let acquires = join_all(requests.iter().map(|it| store.acquire(it, None)));
+    let answers = sent_together(&server, acquires).await;
     let mut expected = ["granted"; 20];
     expected[18..].fill("busy");
     assert_eq!(attempts(answers), expected, "in their order, and no more than there are");
@@ -421,7 +429,8 @@ async fn each_permit_is_answered_as_it_would_be_alone() {
     assert_eq!(alone[0], expected);
     let requests = semaphores(&store, &mut redis, "together").await;
     server.forget_stats().await;
-    let acquired = attempts(join_all(requests.iter().map(|it| store.acquire(it, None))).await);
+    let asks = join_all(requests.iter().map(|it| store.acquire(it, None)));
+    let acquired = attempts(sent_together(&server, asks).await);
     let renewed = said(store.renew_all(&requests).await);
     let release = |request| store.release(request, Duration::ZERO);
     let released = said(join_all(requests.iter().map(release)).await);

@@ -13,7 +13,7 @@ use leasehold::store::{
 use leasehold::{Fault, Locks, LossReason, Step};
 use leasehold_tests::cluster::Cluster;
 use leasehold_tests::masters::Masters;
-use leasehold_tests::requests::{self, in_flight, redis_store};
+use leasehold_tests::requests::{self, in_flight, redis_store, sent_together};
 use leasehold_tests::server::Server;
 use redis::aio::MultiplexedConnection;
 
@@ -283,9 +283,13 @@ async fn a_batch_grants_each_lock_once() {
         let names = ["a", "a", "b", "a", "b"];
         let requests = names.map(|name| request(name, Kind::Mutex));
         server.forget_stats().await;
-        let before = in_flight(&store);
-        let answers = join_all(requests.iter().map(|it| store.acquire(it, None))).await;
-        assert!(!before.await.unwrap());
+        let commands = async {
+            let before = in_flight(&store);
+            let answers = join_all(requests.iter().map(|it| store.acquire(it, None))).await;
+            (answers, before.await)
+        };
+        let (answers, before) = sent_together(&server, commands).await;
+        assert!(!before.unwrap());
         assert_eq!(server.script_calls().await, 1 + 1, "they share a call");
         let before = in_flight(&store);
         let granted = answers.iter().map(|it| matches!(it, Ok(Attempt::Granted { .. })));

@@ -2,6 +2,7 @@
 
 use leasehold::{LockError, Wait};
 use leasehold_tests::backend::light_client;
+use leasehold_tests::requests::sent_together;
 use leasehold_tests::server::Server;
 
 use super::{NAMES, are_free};
@@ -17,7 +18,7 @@ async fn free_locks_cost_one_command() {
     server.forget_stats().await;
     let leases = locks.all(&names).lock().await.unwrap();
     assert_eq!(server.script_calls().await, 1);
-    leases.release().await.unwrap();
+    sent_together(&server, leases.release()).await.unwrap();
     assert_eq!(server.script_calls().await, 1 + 5, "after the first, releases go 16 together");
     assert_eq!(server.stats("publish").await.0, 0);
 }
