@@ -268,7 +268,14 @@ async fn a_batch_is_few_calls() {
     assert_eq!(server.script_calls().await, 1 + 7);
     join_all(requests.iter().map(|it| store.release(it, Duration::ZERO))).await;
     // After many answers at the same time the next commands wait for each other.
-    assert_eq!(server.script_calls().await, 1 + 7 + 7);
+    assert_calls(&server, 1 + 7 + 7).await;
+}
+
+/// The releases came last. If the answers before them did not come at the same time, the first goes
+/// alone.
+async fn assert_calls(server: &Server, least: u64) {
+    let calls = server.script_calls().await;
+    assert!(calls == least || calls == least + 1, "{calls} calls instead of {least}");
 }
 
 /// Commands that share no call do not wait for each other's answers. The driver of a user's pool
@@ -308,7 +315,7 @@ async fn the_permits_of_a_semaphore_are_few_calls() {
     assert_eq!(said(store.renew_all(held).await), ["Renewed"; 18]);
     let released = join_all(held.iter().map(|it| store.release(it, Duration::ZERO))).await;
     assert_eq!(said(released), ["Released"; 18]);
-    assert_eq!(server.script_calls().await, (1 + 2) + 2 + 2, "the first goes alone");
+    assert_calls(&server, (1 + 2) + 2 + 2).await;
     let left: u64 =
         redis::cmd("EXISTS").arg("leasehold:holders:{a}").query_async(&mut redis).await.unwrap();
     assert_eq!(left, 0);
@@ -435,7 +442,7 @@ async fn each_permit_is_answered_as_it_would_be_alone() {
     let release = |request| store.release(request, Duration::ZERO);
     let released = said(join_all(requests.iter().map(release)).await);
     assert_eq!([acquired, renewed, released], alone);
-    assert_eq!(server.script_calls().await, (1 + 2) + 2 + 2, "sixteen are a call");
+    assert_calls(&server, (1 + 2) + 2 + 2).await;
 }
 
 /// A server that does not name a connection may be a proxy. It may send a call to one server
