@@ -201,6 +201,11 @@ impl History {
         self.faults.iter().filter(move |fault| fault.effect == effect)
     }
 
+    /// True if a server may have forgotten something within this time.
+    pub(crate) fn may_have_forgotten(&self, from: Nanos, to: Nanos) -> bool {
+        self.faults(Effect::Forgets).any(|fault| fault.from <= to && from <= fault.to)
+    }
+
     /// How often what happened.
     #[must_use]
     pub fn figures(&self) -> Figures {

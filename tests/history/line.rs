@@ -200,9 +200,9 @@ impl FromStr for Kind {
     type Err = ();
 
     fn from_str(text: &str) -> Result<Self, ()> {
-        let exclusive = [Self::Mutex, Self::Reentrant, Self::Write, Self::Once];
-        let mut all = exclusive.into_iter().chain([Self::Permits, Self::Read]);
-        all.find(|kind| format!("{kind:?}") == text).ok_or(())
+        let all =
+            [Self::Mutex, Self::Reentrant, Self::Permits, Self::Read, Self::Write, Self::Once];
+        all.into_iter().find(|kind| format!("{kind:?}") == text).ok_or(())
     }
 }
 

@@ -8,7 +8,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use rusqlite::{Connection, OptionalExtension, TransactionBehavior, params};
+use rusqlite::{Connection, TransactionBehavior, params};
 
 use crate::Failure;
 
@@ -104,8 +104,7 @@ impl Ledger {
         };
         let amount = |name: &str| {
             let select = "SELECT amount FROM ledger WHERE name = ?1";
-            let amount = database.query_row(select, [name], |row| row.get::<_, i64>(0)).optional();
-            amount.map(Option::unwrap_or_default)
+            database.query_row(select, [name], |row| row.get::<_, i64>(0))
         };
         let (added, amount_of_checked) = (count("checked", "added")?, amount("checked")?);
         let refused = count("checked", "refused")?;

@@ -126,20 +126,18 @@ fn report(folder: &Path) -> Result<ExitCode, Failure> {
         if figures.get("granted") == 0 {
             violations.push("nothing was granted, which proves nothing".to_owned());
         }
+        let ledger = Ledger::find(&folder.join(name)).map(|ledger| ledger.report()).transpose()?;
+        let (text, of_ledger) = ledger.unzip();
+        violations.extend(of_ledger.unwrap_or_default());
         say(&format!("{name}: {figures}, {} violations", violations.len()))?;
+        if let Some(text) = text {
+            say(&format!("  ledger: {text}"))?;
+        }
         for violation in violations.iter().take(SHOWN) {
             say(&format!("  {violation}"))?;
         }
         wrong += violations.len();
         total += &figures;
-        if let Some(ledger) = Ledger::find(&folder.join(name)) {
-            let (text, violations) = ledger.report()?;
-            say(&format!("  ledger: {text}"))?;
-            for violation in &violations {
-                say(&format!("  {violation}"))?;
-            }
-            wrong += violations.len();
-        }
     }
     say(&format!("all: {total}, {wrong} violations"))?;
     let is_good = wrong == 0 && !histories.is_empty();

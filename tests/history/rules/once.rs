@@ -6,7 +6,6 @@
 use std::collections::HashMap;
 
 use crate::history::{History, Request};
-use crate::line::{Effect, Nanos};
 
 pub(super) fn check(history: &History, of_lock: &[&Request]) -> Vec<String> {
     let succeeded = of_lock.iter().filter_map(|request| {
@@ -22,7 +21,7 @@ pub(super) fn check(history: &History, of_lock: &[&Request]) -> Vec<String> {
     let (mut wrong, mut seen) = (Vec::new(), HashMap::<String, &Request>::new());
     for (at, what, request) in all {
         if let Some(first) = seen.insert(what.clone(), request)
-            && !has_forgotten(history, first.asked, at)
+            && !history.may_have_forgotten(first.asked, at)
         {
             wrong.push(format!(
                 "once: {} and {} both {what} of `{}`",
@@ -31,8 +30,4 @@ pub(super) fn check(history: &History, of_lock: &[&Request]) -> Vec<String> {
         }
     }
     wrong
-}
-
-fn has_forgotten(history: &History, from: Nanos, to: Nanos) -> bool {
-    history.faults(Effect::Forgets).any(|fault| from <= fault.to && fault.from <= to)
 }

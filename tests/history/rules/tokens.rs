@@ -38,9 +38,7 @@ pub(super) fn check(history: &History, of_lock: &[&Request]) -> Vec<String> {
                 other.id, request.id, request.lock
             ));
         }
-        let may_be_earlier = history
-            .faults(Effect::Forgets)
-            .any(|fault| fault.from <= granted && request.asked <= fault.to);
+        let may_be_earlier = history.may_have_forgotten(request.asked, granted);
         let before = if may_be_earlier {
             let count = greatest.partition_point(|(granted, ..)| *granted < request.asked);
             count.checked_sub(1).map(|last| greatest[last])

@@ -91,12 +91,21 @@ impl Wish {
 
     fn of(parts: Vec<Part>, rng: &mut Rng, owner: &str) -> Self {
         let is_lingering = parts[0].lock == LINGERING;
+        let ttl = millis(rng, 200..1 + u64::try_from(LONGEST_TTL.as_millis()).unwrap_or(2_000));
+        Self {
+            linger: if is_lingering { millis(rng, 0..1_000) } else { Duration::ZERO },
+            is_renewed: rng.u8(..6) > 0,
+            ..Self::plain(parts, owner, ttl)
+        }
+    }
+
+    fn plain(parts: Vec<Part>, owner: &str, ttl: Duration) -> Self {
         Self {
             parts,
             owner: owner.to_owned(),
-            ttl: millis(rng, 200..1 + u64::try_from(LONGEST_TTL.as_millis()).unwrap_or(2_000)),
-            linger: if is_lingering { millis(rng, 0..1_000) } else { Duration::ZERO },
-            is_renewed: rng.u8(..6) > 0,
+            ttl,
+            linger: Duration::ZERO,
+            is_renewed: true,
             never_looks: false,
             ticket: None,
         }
@@ -109,15 +118,7 @@ impl Wish {
         ttl: Duration,
         ticket: (String, Ticket),
     ) -> Self {
-        Self {
-            parts: vec![part],
-            owner: owner.to_owned(),
-            ttl,
-            linger: Duration::ZERO,
-            is_renewed: true,
-            never_looks: false,
-            ticket: Some(ticket),
-        }
+        Self { ticket: Some(ticket), ..Self::plain(vec![part], owner, ttl) }
     }
 
     /// True if its lease may go to another process.
@@ -138,15 +139,8 @@ impl Wish {
 
     /// A short lease that nobody renews. Its holder is mistaken about it.
     pub(crate) fn planted() -> Self {
-        Self {
-            parts: vec![part(MUTEX, Kind::Mutex)],
-            owner: "planted".to_owned(),
-            ttl: Duration::from_millis(200),
-            linger: Duration::ZERO,
-            is_renewed: false,
-            never_looks: false,
-            ticket: None,
-        }
+        let ttl = Duration::from_millis(200);
+        Self { is_renewed: false, ..Self::plain(vec![part(MUTEX, Kind::Mutex)], "planted", ttl) }
     }
 
     pub(crate) async fn acquire(

@@ -23,12 +23,12 @@ pub(super) async fn force(server: &Server, force: &Force, json: bool) -> Result<
     if !is_free && (!json || !force.yes) {
         let mut err = anstream::stderr();
         let _ = show::write(&mut err, &lock, &server.prefix);
-    }
-    if lock.holders.iter().any(|holder| runs_command(holder.client.as_ref())) {
-        tell(
-            "leasehold: after `force`, its command works on for up to the grace, and the next holder \
-             begins at once; end it first, as above, and none of this is needed",
-        );
+        if lock.holders.iter().filter_map(|holder| holder.client.as_ref()).any(runs_command) {
+            tell(
+                "leasehold: `leasehold run` holds it. After `force`, its command works on for up \
+                 to its grace, beside the next holder. To avoid that, end it as above instead.",
+            );
+        }
     }
     if is_free {
         return Err(Failure::new(code::NOTHING_DONE, format!("nobody holds `{}`", force.key)));

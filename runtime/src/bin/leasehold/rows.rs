@@ -74,8 +74,8 @@ pub(super) fn write(out: &mut impl Write, lock: &LockInfo, row: &str) -> io::Res
 pub(super) const RUN: &str = "leasehold run ";
 
 /// True if the client is the tool, which runs a command under its lock.
-pub(super) fn runs_command(client: Option<&ClientInfo>) -> bool {
-    client.is_some_and(|client| client.service.starts_with(RUN))
+pub(super) fn runs_command(client: &ClientInfo) -> bool {
+    client.service.starts_with(RUN)
 }
 
 /// A client as `service@host:process`.

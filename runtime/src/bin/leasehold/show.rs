@@ -71,7 +71,7 @@ fn write_holder(out: &mut impl Write, holder: &Holder) -> io::Result<()> {
         writeln!(out, "    may be idle: it lingers")?;
     }
     said(out, holder.weight, holder.owner.as_deref(), holder.note.as_deref())?;
-    if let Some(client) = holder.client.as_ref().filter(|client| runs_command(Some(client))) {
+    if let Some(client) = holder.client.as_ref().filter(|client| runs_command(client)) {
         let (host, process) = (plain(&client.host), client.process);
         writeln!(out, "    to end it      on {host}: kill {process}")?;
         writeln!(out, "                   if its command goes on: pkill -KILL -P {process}")?;
