@@ -114,6 +114,32 @@ impl Cluster {
         timeout(SOON, said).await.expect(line);
     }
 
+    /// Lets each node tell clients and replicas another port, which must lead to the node. Returns
+    /// when all nodes tell those ports of all.
+    ///
+    /// # Panics
+    ///
+    /// If a node refuses.
+    pub async fn announce(&self, ports: &[u16]) {
+        for (node, port) in self.nodes.iter().zip(ports) {
+            let mut announce = redis::cmd("CONFIG");
+            announce.arg("SET").arg("cluster-announce-port").arg(port);
+            announce.exec_async(&mut node.redis().await).await.expect("a node of a cluster");
+        }
+        let known = async {
+            for node in &self.nodes {
+                let mut redis = node.redis().await;
+                let is_told = |told: &str| {
+                    ports.iter().all(|port| told.contains(&format!(" 127.0.0.1:{port}@")))
+                };
+                while !is_told(&nodes(&mut redis).await) {
+                    sleep(PAUSE).await;
+                }
+            }
+        };
+        timeout(SOON, known).await.expect("all nodes hear of the ports");
+    }
+
     /// The masters, as they were in the beginning, and then their replicas: the first
     /// of the first, the first of the second and so on.
     #[must_use]

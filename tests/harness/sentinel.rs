@@ -14,6 +14,8 @@ use crate::tls::Wire;
 #[derive(Debug)]
 pub struct Sentinel {
     servers: Vec<Server>,
+    /// The port at which each server is known to the others and to clients.
+    ports: Vec<u16>,
     sentinels: Vec<Server>,
     wire: Wire,
 }
@@ -25,6 +27,9 @@ pub const NAME: &str = "mymaster";
 const SOON: Duration = Duration::from_secs(30);
 
 const PAUSE: Duration = Duration::from_millis(10);
+
+/// A server with these arguments does not wait for more replicas before it sends its data.
+const PROMPT: &[&str] = &["--repl-diskless-sync-delay", "0"];
 
 impl Sentinel {
     /// Starts them, and waits until the sentinels know each other and the replicas follow the
@@ -43,15 +48,49 @@ impl Sentinel {
     ///
     /// If they do not start, or do not find each other.
     pub async fn start_by(wire: Wire, replicas: usize, dead_after: Duration) -> Self {
-        let master = start_server(wire, &[]);
-        let of = format!("127.0.0.1 {}", master.public_port());
-        let port = master.public_port().to_string();
-        let mut servers = vec![master];
-        let following = ["--replicaof", "127.0.0.1", &port];
-        servers.extend((0..replicas).map(|_| start_server(wire, &following)));
+        Self::start_all(wire, replicas, dead_after, async |server| server.public_port()).await
+    }
+
+    /// The same without TLS, with a port that leads to each server. All ask it there: clients,
+    /// sentinels and replicas.
+    ///
+    /// # Panics
+    ///
+    /// If they do not start, or do not find each other.
+    pub async fn start_behind(
+        replicas: usize,
+        dead_after: Duration,
+        port_to: impl AsyncFnMut(&Server) -> u16,
+    ) -> Self {
+        Self::start_all(Wire::Plain, replicas, dead_after, port_to).await
+    }
+
+    async fn start_all(
+        wire: Wire,
+        replicas: usize,
+        dead_after: Duration,
+        mut port_to: impl AsyncFnMut(&Server) -> u16,
+    ) -> Self {
+        let (mut servers, mut ports) = (Vec::<Server>::new(), Vec::new());
+        for _ in 0..=replicas {
+            let server = start_server(wire);
+            let port = port_to(&server).await;
+            let mut redis = server.redis().await;
+            let mut announce = redis::cmd("CONFIG");
+            announce.arg("SET").arg("replica-announce-port").arg(port);
+            announce.exec_async(&mut redis).await.expect("a server");
+            if let Some(master) = ports.first() {
+                let mut follow = redis::cmd("REPLICAOF");
+                follow.arg("127.0.0.1").arg(master);
+                follow.exec_async(&mut redis).await.expect("a server");
+            }
+            servers.push(server);
+            ports.push(port);
+        }
         for replica in &servers[1..] {
             until_linked(replica).await;
         }
+        let of = format!("127.0.0.1 {}", ports[0]);
         let millis = dead_after.as_millis();
         let config = [
             format!("sentinel monitor {NAME} {of} 2"),
@@ -64,7 +103,7 @@ impl Sentinel {
             let start = |_| Server::try_start_sentinel(free_port(), &config, wire);
             (0..10).find_map(start).expect("redis-server starts as a sentinel")
         };
-        let sentinel = Self { servers, sentinels: (0..3).map(start).collect(), wire };
+        let sentinel = Self { servers, ports, sentinels: (0..3).map(start).collect(), wire };
         let known = async {
             for each in &sentinel.sentinels {
                 while !knows(&mut each.redis().await, replicas).await {
@@ -103,6 +142,10 @@ impl Sentinel {
     /// The current master, according to most sentinels and to itself. `None` during a
     /// failover.
     pub async fn master(&self) -> Option<&Server> {
+        Some(&self.servers[self.place_of_master().await?])
+    }
+
+    async fn place_of_master(&self) -> Option<usize> {
         let mut votes = HashMap::<u16, usize>::new();
         for each in &self.sentinels {
             if let Some(port) = named(each).await {
@@ -110,23 +153,24 @@ impl Sentinel {
             }
         }
         let (port, _) = votes.into_iter().find(|(_, votes)| *votes >= 2)?;
-        let server = self.servers.iter().find(|server| server.public_port() == port)?;
-        let mut redis = server.try_redis().await.ok()?;
+        let place = self.ports.iter().position(|of| *of == port)?;
+        let mut redis = self.servers[place].try_redis().await.ok()?;
         let role: Vec<redis::Value> = redis::cmd("ROLE").query_async(&mut redis).await.ok()?;
         let role: String = redis::from_redis_value(role.into_iter().next()?).ok()?;
-        (role == "master").then_some(server)
+        (role == "master").then_some(place)
     }
 
     /// The port of the current master, if all other servers follow it. `None` during a failover, and
     /// while a former master has not heard of it.
     pub async fn settled_master(&self) -> Option<u16> {
-        let master = self.master().await?.port();
+        let place = self.place_of_master().await?;
+        let master = self.servers[place].port();
         for server in self.servers.iter().filter(|server| server.port() != master) {
             let mut redis = server.try_redis().await.ok()?;
             let info = redis::cmd("INFO").arg("replication").query_async(&mut redis).await;
             let info: String = info.ok()?;
             if !info.contains("master_link_status:up")
-                || !info.contains(&format!("master_port:{master}\r"))
+                || !info.contains(&format!("master_port:{}\r", self.ports[place]))
             {
                 return None;
             }
@@ -141,14 +185,12 @@ impl Sentinel {
     ///
     /// If there are not so many, or it does not start.
     pub async fn restart_as_replica(&mut self, at: usize) {
-        let (wire, port) = (self.wire, self.servers[at].public_port());
         let started = async {
             loop {
-                if let Some(master) = self.master().await {
-                    let of = format!("127.0.0.1 {}", master.public_port());
-                    let arguments = ["--repl-diskless-sync-delay", "0", "--replicaof", &of];
+                if let Some(master) = self.place_of_master().await {
+                    let of = format!("127.0.0.1 {}", self.ports[master]);
                     // A connection of somebody else may have the port for a moment.
-                    if let Some(server) = wire.try_start(port, &arguments) {
+                    if let Some(server) = self.try_restart(at, &["--replicaof", &of]) {
                         return server;
                     }
                 }
@@ -165,17 +207,21 @@ impl Sentinel {
     ///
     /// If there are not so many, or it does not start.
     pub async fn restart_as_master(&mut self, at: usize) {
-        let (wire, port) = (self.wire, self.servers[at].public_port());
         let started = async {
             loop {
-                let arguments = ["--repl-diskless-sync-delay", "0"];
-                if let Some(server) = wire.try_start(port, &arguments) {
+                if let Some(server) = self.try_restart(at, &[]) {
                     return server;
                 }
                 sleep(PAUSE).await;
             }
         };
         self.servers[at] = timeout(SOON, started).await.expect("it starts");
+    }
+
+    fn try_restart(&self, at: usize, arguments: &[&str]) -> Option<Server> {
+        let announced = self.ports[at].to_string();
+        let arguments = [arguments, &["--replica-announce-port", &announced], PROMPT].concat();
+        self.wire.try_start(self.servers[at].public_port(), &arguments)
     }
 
     /// Waits until another than `former` is the master.
@@ -196,9 +242,8 @@ impl Sentinel {
     }
 }
 
-fn start_server(wire: Wire, arguments: &[&str]) -> Server {
-    let arguments = [&["--repl-diskless-sync-delay", "0"], arguments].concat();
-    let start = |_| wire.try_start(free_port(), &arguments);
+fn start_server(wire: Wire) -> Server {
+    let start = |_| wire.try_start(free_port(), PROMPT);
     (0..10).find_map(start).expect("redis-server starts")
 }
 

@@ -78,9 +78,10 @@ impl Cluster {
             command(&mut node.redis().await, &["SETSLOT", &slot, "NODE", &id(to).await], &[]).await;
         }
         // Waits until the other nodes know, because clients ask any of them.
+        let new = id(to).await;
         let known = async {
             for node in &self.nodes {
-                while owner(node, slot).await.is_some_and(|owner| owner.port != to.port()) {
+                while owner(node, slot).await.is_some_and(|owner| owner.id != new) {
                     sleep(PAUSE).await;
                 }
             }
@@ -108,7 +109,7 @@ async fn move_keys(source: &mut MultiplexedConnection, slot: u16, port: u16) -> 
 
 /// The master of a slot, as a node knows it.
 pub(super) struct Owner {
-    pub(super) port: u16,
+    pub(super) id: String,
     /// True if it is the node itself.
     is_itself: bool,
 }
@@ -121,9 +122,7 @@ pub(super) async fn owner(node: &Server, slot: u16) -> Option<Owner> {
         // The fields are id, address, flags, master, two times, epoch, link, and slots.
         let fields: Vec<_> = line.split(' ').collect();
         fields.iter().skip(8).find(|range| is_in(slot, range))?;
-        let (host, _) = fields[1].split_once('@')?;
-        let (_, port) = host.rsplit_once(':')?;
-        Some(Owner { port: port.parse().ok()?, is_itself: fields[2].contains("myself") })
+        Some(Owner { id: fields[0].to_owned(), is_itself: fields[2].contains("myself") })
     })
 }
 

@@ -84,7 +84,7 @@ impl Cluster {
             loop {
                 let mut owners = Vec::new();
                 for node in &self.nodes {
-                    owners.push(owner(node, slot).await.map(|owner| owner.port));
+                    owners.push(owner(node, slot).await.map(|owner| owner.id));
                 }
                 owners.dedup();
                 let is_agreed = matches!(owners[..], [Some(_)]);

@@ -1,5 +1,5 @@
 //! A cluster of three masters, between which the slot of most locks moves. Each has a replica, which
-//! may take over.
+//! may take over. One link leads to each node, for all clients and for its replica.
 
 use std::path::Path;
 use std::time::Duration;
@@ -12,6 +12,7 @@ use super::{World, disturb_one};
 use crate::Failure;
 use crate::clock::{millis, now};
 use crate::journal::Journal;
+use crate::links::{self, Link};
 
 /// After this time without an answer a master counts as dead: longer than any is frozen, so each
 /// failover is the director's.
@@ -19,6 +20,7 @@ const DEAD: Duration = Duration::from_secs(15);
 
 pub(crate) struct Slots {
     cluster: Cluster,
+    links: Vec<Link>,
     slot: u16,
 }
 
@@ -27,12 +29,24 @@ impl World for Slots {
 
     async fn start(_: &Path, _: usize) -> Result<Self, Failure> {
         let cluster = Cluster::start_with(1, DEAD).await;
+        let mut all = Vec::new();
+        for node in cluster.nodes() {
+            // A node tells all clients the same port.
+            all.extend(links::to(node, 1).await?);
+        }
+        let ports: Vec<_> = all.iter().map(|link| link.addr().port()).collect();
+        cluster.announce(&ports).await;
         let slot = cluster.slot("7").await;
-        Ok(Self { cluster, slot })
+        Ok(Self { cluster, links: all, slot })
     }
 
     fn urls(&self, processes: usize) -> Vec<Vec<String>> {
-        vec![vec![self.cluster.url()]; processes]
+        let nodes: Vec<_> = self.links.iter().map(|link| link.addr().to_string()).collect();
+        vec![vec![format!("redis://{}", nodes.join(","))]; processes]
+    }
+
+    fn links(&self) -> Vec<Link> {
+        self.links.clone()
     }
 
     async fn disturb(&mut self, journal: &Journal, rng: &mut Rng) -> Result<(), Failure> {

@@ -1,5 +1,5 @@
 //! A master with two replicas. The sentinels replace it when it dies, and the new master may lack
-//! its last grants.
+//! its last grants. One link leads to each server, for all clients, sentinels and replicas.
 
 use std::path::Path;
 use std::time::Duration;
@@ -7,12 +7,14 @@ use std::time::Duration;
 use fastrand::Rng;
 use leasehold_history::{Effect, Nanos};
 use leasehold_tests::sentinel::Sentinel;
+use leasehold_tests::server::Server;
 use tokio::time::{sleep, timeout};
 
 use super::{World, disturb_one};
 use crate::Failure;
 use crate::clock::now;
 use crate::journal::Journal;
+use crate::links::{self, Link};
 
 /// After this time without an answer a master counts as dead.
 const DEAD: Duration = Duration::from_secs(2);
@@ -30,6 +32,7 @@ const PAUSE: Duration = Duration::from_millis(50);
 
 pub(crate) struct Replicas {
     sentinel: Sentinel,
+    links: Vec<Link>,
     /// The master's port.
     master: u16,
     /// When it was last seen to be the master.
@@ -62,13 +65,23 @@ impl World for Replicas {
     const CLIENT: &'static str = "replicated";
 
     async fn start(_: &Path, _: usize) -> Result<Self, Failure> {
-        let sentinel = Sentinel::start(2, DEAD).await;
+        let mut all = Vec::new();
+        let port_to = async |server: &Server| {
+            // A sentinel tells all clients the same port.
+            all.extend(links::to(server, 1).await.expect("a free port"));
+            all[all.len() - 1].addr().port()
+        };
+        let sentinel = Sentinel::start_behind(2, DEAD, port_to).await;
         let master = sentinel.servers()[0].port();
-        Ok(Self { sentinel, master, seen: now() })
+        Ok(Self { sentinel, links: all, master, seen: now() })
     }
 
     fn urls(&self, processes: usize) -> Vec<Vec<String>> {
         vec![vec![self.sentinel.url()]; processes]
+    }
+
+    fn links(&self) -> Vec<Link> {
+        self.links.clone()
     }
 
     async fn disturb(&mut self, journal: &Journal, rng: &mut Rng) -> Result<(), Failure> {
