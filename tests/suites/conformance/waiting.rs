@@ -201,12 +201,14 @@ pub(super) async fn a_finished_wait_blocks_nobody(backend: &impl Backend) {
 }
 
 pub(super) async fn a_handed_over_lease_is_renewed(backend: &impl Backend) {
+    // A busy machine may renew a second late.
+    const TTL: Duration = Duration::from_secs(3);
     let (first, second) = (backend.locks().await, backend.locks().await);
     let held = first.mutex("a").lock().await.unwrap();
     let permit = first.semaphore("s", 1).acquire().await.unwrap();
     let waits = tokio::spawn(async move {
-        let mutex = second.mutex("a").ttl(SHORT * 2).wait(Duration::from_secs(5));
-        let semaphore = second.semaphore("s", 1).ttl(SHORT * 2).wait(Duration::from_secs(5));
+        let mutex = second.mutex("a").ttl(TTL).wait(Duration::from_secs(5));
+        let semaphore = second.semaphore("s", 1).ttl(TTL).wait(Duration::from_secs(5));
         tokio::join!(mutex.lock(), semaphore.acquire())
     });
     backend.until_queued("a", 1).await;
@@ -220,7 +222,7 @@ pub(super) async fn a_handed_over_lease_is_renewed(backend: &impl Backend) {
     assert!(lease.is_held() && permit.is_held());
     assert!(first.mutex("a").try_lock().await.is_err());
     assert!(first.semaphore("s", 1).try_acquire().await.is_err());
-    assert!(lease.remaining() <= SHORT * 2, "{lease:?}");
+    assert!(lease.remaining() <= TTL, "{lease:?}");
     lease.release().await.unwrap();
     permit.release().await.unwrap();
     first.mutex("a").try_lock().await.unwrap().release().await.unwrap();
