@@ -29,6 +29,23 @@ impl Cluster {
         None
     }
 
+    /// The master of a slot, as soon as there is one.
+    ///
+    /// # Panics
+    ///
+    /// If that does not come about.
+    pub async fn until_master_of(&self, slot: u16) -> &Server {
+        let known = async {
+            loop {
+                match self.master_of(slot).await {
+                    Some(master) => return master,
+                    None => sleep(PAUSE).await,
+                }
+            }
+        };
+        timeout(SOON, known).await.expect("the slot has a master")
+    }
+
     /// Waits until another than `former` is the master of a slot.
     ///
     /// # Panics
@@ -53,7 +70,7 @@ impl Cluster {
     ///
     /// If a node refuses.
     pub async fn begin_to_migrate(&self, slot: u16, to: &Server) {
-        let from = self.master_of(slot).await.expect("somebody has it");
+        let from = self.until_master_of(slot).await;
         let (mut source, mut target) = (from.redis().await, to.redis().await);
         let (text, ids) = (slot.to_string(), [id(from).await, id(to).await]);
         command(&mut target, &["SETSLOT", &text, "IMPORTING", &ids[0]], &[]).await;
@@ -67,7 +84,7 @@ impl Cluster {
     ///
     /// If a node refuses.
     pub async fn migrate(&self, slot: u16, to: &Server) {
-        let from = self.master_of(slot).await.expect("somebody has it");
+        let from = self.until_master_of(slot).await;
         if from.port() == to.port() {
             return;
         }

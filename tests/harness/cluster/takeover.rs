@@ -63,12 +63,11 @@ impl Cluster {
     async fn pair(&self, slot: u16) -> (&Server, &Server) {
         let pair = async {
             loop {
-                if let Some(master) = self.master_of(slot).await {
-                    let of_master = format!("myself,slave {}", id(master).await);
-                    for node in &self.nodes {
-                        if nodes(&mut node.redis().await).await.contains(&of_master) {
-                            return (master, node);
-                        }
+                let master = self.until_master_of(slot).await;
+                let of_master = format!("myself,slave {}", id(master).await);
+                for node in &self.nodes {
+                    if nodes(&mut node.redis().await).await.contains(&of_master) {
+                        return (master, node);
                     }
                 }
                 sleep(PAUSE).await;

@@ -1,9 +1,10 @@
 //! Bytes of an abandoned connection arrive when its successor is at work.
 
+use std::pin::pin;
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use leasehold::Locks;
+use leasehold::{LockError, Locks};
 use leasehold_tests::polls::drop_after;
 use leasehold_tests::sentinel::until_linked;
 use leasehold_tests::server::Server;
@@ -12,7 +13,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::coop::unconstrained;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 
 /// A network that holds back the bytes of existing connections, and lets new connections through.
 struct Network {
@@ -20,6 +21,8 @@ struct Network {
     /// Connections up to this number are held back. `None` if none are.
     held: watch::Sender<Option<usize>>,
     connections: watch::Receiver<usize>,
+    /// How often it delivered bytes that it had held back.
+    delivered: watch::Receiver<usize>,
 }
 
 impl Network {
@@ -28,16 +31,17 @@ impl Network {
         let port = listener.local_addr().unwrap().port();
         let (held, is_held) = watch::channel(None);
         let (count, connections) = watch::channel(0);
+        let (late, delivered) = watch::channel(0);
         let upstream = server.port();
         tokio::spawn(async move {
             while let Ok((client, _)) = listener.accept().await {
                 let number = *count.borrow() + 1;
                 count.send_replace(number);
                 let server = TcpStream::connect(("127.0.0.1", upstream)).await.unwrap();
-                tokio::spawn(forward(client, server, number, is_held.clone()));
+                tokio::spawn(forward(client, server, number, is_held.clone(), late.clone()));
             }
         });
-        Self { port, held, connections }
+        Self { port, held, connections, delivered }
     }
 
     fn hold_back(&self) {
@@ -47,6 +51,13 @@ impl Network {
     fn deliver(&self) {
         self.held.send_replace(None);
     }
+
+    /// Delivers, and returns when the server has what was held back.
+    async fn deliver_something(&self) {
+        self.deliver();
+        let mut delivered = self.delivered.clone();
+        delivered.wait_for(|count| *count > 0).await.expect("a network");
+    }
 }
 
 /// Forwards to the server all that the client sent, even after the client is gone.
@@ -55,6 +66,7 @@ async fn forward(
     server: TcpStream,
     number: usize,
     mut held: watch::Receiver<Option<usize>>,
+    late: watch::Sender<usize>,
 ) {
     let (mut from_client, mut to_client) = client.into_split();
     let (mut from_server, mut to_server) = server.into_split();
@@ -63,10 +75,12 @@ async fn forward(
     });
     let mut bytes = vec![0; 1 << 16];
     while let Ok(count @ 1..) = from_client.read(&mut bytes).await {
+        let is_late = held.borrow().is_some_and(|last| number <= last);
         let _ = held.wait_for(|held| held.is_none_or(|last| number > last)).await;
         if to_server.write_all(&bytes[..count]).await.is_err() {
             return;
         }
+        late.send_modify(|count| *count += usize::from(is_late));
     }
     // Its answers are for nobody, but the server must not see the end before the bytes.
     sleep(Duration::from_secs(1)).await;
@@ -122,7 +136,7 @@ async fn late_acquires_leave_nothing_held_without_the_right_to_kill() {
             sleep(Duration::from_millis(10)).await;
         }
     };
-    tokio::time::timeout(Duration::from_secs(15), cancelled).await.expect("they are taken back");
+    timeout(Duration::from_secs(15), cancelled).await.expect("they are taken back");
     // Others acquire and release, so no record has the id of a cancelled request any more. They do
     // so all at once: the late bytes must arrive before the second cancel.
     let another = Locks::connect(&server.url()).await.unwrap();
@@ -182,9 +196,46 @@ async fn a_late_acquire_leaves_no_orphaned_lease() {
                 sleep(Duration::from_millis(1)).await;
             }
         };
-        let late = tokio::time::timeout(wait, eventually(1)).await;
+        let late = timeout(wait, eventually(1)).await;
         late.expect("the late bytes grant it to nobody");
-        let ended = tokio::time::timeout(wait, eventually(0)).await;
+        let ended = timeout(wait, eventually(0)).await;
         ended.expect("and that is taken back");
     }
+}
+
+/// The second ask was granted while the first was on its way. If the lease could be adopted and
+/// released before the first ask arrives, that would grant the lock anew, and the ticket could be
+/// adopted a second time.
+#[tokio::test]
+async fn a_late_acquire_does_not_renew_a_ticket() {
+    let server = Server::start();
+    let mut redis = server.redis().await;
+    forbid_to_end_connections(&mut redis).await;
+    let network = Network::to(&server).await;
+    let locks = Locks::connect(&format!("redis://u:p@127.0.0.1:{}/", network.port)).await.unwrap();
+    locks.mutex("first").lock().await.unwrap().release().await.unwrap();
+
+    network.hold_back();
+    let wait = Duration::from_secs(20);
+    let lease = locks.mutex("a").ttl(3 * wait).wait(wait).lock().await.unwrap();
+    let mut detaching = pin!(lease.detach());
+    // As long as this waits, the late ask arrives before there is a ticket.
+    let early = timeout(Duration::from_millis(300), &mut detaching).await;
+    if early.is_err() {
+        network.deliver_something().await;
+    }
+    let ticket = match early {
+        Ok(detached) => detached.unwrap(),
+        Err(_) => detaching.await.unwrap(),
+    };
+    let another = Locks::connect(&server.url()).await.unwrap();
+    another.adopt(ticket.clone()).await.unwrap().release().await.unwrap();
+    network.deliver_something().await;
+    // The server reads the late bytes before it answers these.
+    for _ in 0..10 {
+        redis::cmd("PING").exec_async(&mut redis).await.unwrap();
+    }
+    let again = another.adopt(ticket).await;
+    assert!(matches!(again, Err(LockError::Lost { .. })), "{again:?}");
+    assert_eq!(held(&mut redis).await, 0);
 }
