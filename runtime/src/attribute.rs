@@ -297,7 +297,11 @@ async fn end(lease: Lease, is_success: bool) {
     match ended {
         Ok(()) => {}
         Err(LockError::Lost { reason, .. }) => {
-            tracing::warn!(lock, %reason, "a function finished after its lock was lost");
+            tracing::warn!(
+                lock,
+                reason = reason.name(),
+                "a function finished after its lock was lost"
+            );
         }
         Err(error) => {
             tracing::warn!(lock, error = %Quiet(&error), "a lock could not be released; its TTL ends it");

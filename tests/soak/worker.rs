@@ -238,6 +238,7 @@ fn reason(error: &LockError) -> String {
         LockError::Store { .. } => "store".to_owned(),
         LockError::Quorum { .. } => "quorum".to_owned(),
         LockError::Lost { .. } => "lost".to_owned(),
+        LockError::TicketEnded { .. } => "ticket-ended".to_owned(),
         LockError::ShutDown => "shut-down".to_owned(),
         LockError::Done { .. } => "done".to_owned(),
         other => format!("{other:?}").replace(char::is_whitespace, "_"),

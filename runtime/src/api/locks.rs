@@ -195,7 +195,7 @@ impl Locks {
     ///
     /// # Errors
     ///
-    /// - [`LockError::Lost`] if the lease has ended, or somebody else has adopted it.
+    /// - [`LockError::TicketEnded`] if the lease has ended, or the ticket was adopted before.
     /// - [`LockError::Store`] if the store failed for a second; at once if it refuses the
     ///   client. The ticket may be used up then. If so, the lock is released in the
     ///   background.

@@ -1,11 +1,13 @@
 //! The errors of all calls, and the reasons for a lost lease.
 
+mod loss_reason;
 mod step;
 
 use std::error::Error;
 use std::fmt;
 use std::time::{Duration, SystemTime};
 
+pub use self::loss_reason::LossReason;
 pub use self::step::Step;
 use super::lock_key::LockKey;
 use super::no_majority::NoMajority;
@@ -67,7 +69,7 @@ pub enum LockError {
         if *held_by_caller {
             "the caller itself holds it, because it runs under a lease of it; acquire the lock once, around both uses, or use a `reentrant_mutex` with one owner"
         } else {
-            "others held it, or were ahead in the queue; wait longer, or hold the lock for a shorter time; if the caller held it already, it waited for itself: a mutex is not reentrant"
+            "others held it, or were ahead in the queue; wait longer, or hold the lock for a shorter time"
         }
     )]
     #[non_exhaustive]
@@ -113,6 +115,20 @@ pub enum LockError {
         /// Why it ended.
         reason: LossReason,
     },
+    /// A ticket can't be adopted: its lease has ended, or it was adopted before. Nothing was
+    /// acquired.
+    ///
+    /// A message that is delivered twice brings its ticket twice: the second adoption gets this.
+    #[error("the ticket of `{key}` can't be adopted, and nothing was acquired: {}", reason.of_ticket())]
+    #[non_exhaustive]
+    TicketEnded {
+        /// The lock.
+        key: LockKey,
+        /// How its lease ended. [`Taken`](LossReason::Taken): the ticket was adopted before, or
+        /// others have acquired the lock since. [`Expired`](LossReason::Expired): its TTL is
+        /// over, or it was adopted and released before, and the lock is free.
+        reason: LossReason,
+    },
     /// The store could not be reached, did not answer, or refused.
     ///
     /// The text ends with the driver's error. The driver's type is not part of this crate's
@@ -151,7 +167,7 @@ pub enum LockError {
     },
     /// The name is in use by another kind of lock, or by something that is not a lock.
     #[error(
-        "`{key}` is in use by another kind of lock, or by something that is not a lock; choose another name"
+        "`{key}` is in use by another kind of lock, or by something that is not a lock; `Locks::inspect` says by which; choose another name"
     )]
     #[non_exhaustive]
     WrongKind {
@@ -262,6 +278,7 @@ impl fmt::Display for Quiet<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
             LockError::Lost { reason, .. } => reason.fmt(f),
+            LockError::TicketEnded { reason, .. } => f.write_str(reason.of_ticket()),
             LockError::Store { cause, .. } => cause.fmt(f),
             LockError::Quorum { cause, .. } => cause.fmt(f),
             LockError::Busy { .. } | LockError::TimedOut { .. } => f.write_str("held by another"),
@@ -272,51 +289,6 @@ impl fmt::Display for Quiet<'_> {
             }
             error => error.fmt(f),
         }
-    }
-}
-
-/// Why a lease was lost.
-///
-/// # Examples
-///
-/// ```
-/// use leasehold::LossReason;
-///
-/// fn may_have_been_too_slow(reason: LossReason) -> bool {
-///     matches!(reason, LossReason::Expired | LossReason::Taken)
-/// }
-/// assert!(may_have_been_too_slow(LossReason::Expired));
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum LossReason {
-    /// It was not renewed in time: the store could not be reached or lost the lease, or this
-    /// process was paused.
-    Expired,
-    /// It was not renewed in time, and another request has acquired the lock since, or
-    /// something overwrote its record.
-    Taken,
-    /// [`Locks::force_release`](crate::Locks::force_release) took the lock.
-    Forced,
-    /// Its `max_hold` is over.
-    MaxHold,
-    /// The client was shut down before its holder released it.
-    ShutDown,
-    /// Its holder released it while a nested call of a `reentrant` function still ran under
-    /// it, in a task of its own. Only that call gets this reason.
-    Released,
-}
-
-impl fmt::Display for LossReason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Expired => "it expired because it was not renewed in time",
-            Self::Taken => "another holder has taken the lock since",
-            Self::Forced => "it was taken by force",
-            Self::MaxHold => "its `max_hold` is over",
-            Self::ShutDown => "the lock client was shut down while it was held",
-            Self::Released => "the call that had acquired it ended first, and released it",
-        })
     }
 }
 

@@ -49,8 +49,12 @@ pub struct ServerAnswer {
 impl NoMajority {
     /// Collects the servers and their answers.
     pub(crate) fn of(answers: impl Iterator<Item = (String, String)>) -> Self {
-        let answers: Vec<_> =
-            answers.map(|(server, answer)| ServerAnswer { server, answer }).collect();
+        let answer = |(server, answer): (String, String)| {
+            // An error may begin with the server's name, which stands in front of it here.
+            let rest = answer.strip_prefix(&*server).and_then(|rest| rest.strip_prefix(": "));
+            ServerAnswer { answer: rest.unwrap_or(&answer).to_owned(), server }
+        };
+        let answers: Vec<_> = answers.map(answer).collect();
         Self { needed: answers.len() / 2 + 1, answers }
     }
 

@@ -45,15 +45,8 @@ pub(crate) fn ended(request: &Request, held: Duration, loss: Option<LossReason>)
         of_lock!(gauge, "leasehold_held", kind, lock).decrement(1);
         of_lock!(histogram, "leasehold_hold_seconds", kind, lock).record(held);
         if let Some(reason) = loss {
-            let reason = match reason {
-                LossReason::Expired => "expired",
-                LossReason::Taken => "taken",
-                LossReason::Forced => "forced",
-                LossReason::MaxHold => "max_hold",
-                LossReason::ShutDown => "shutdown",
-                LossReason::Released => "released",
-            };
-            of_lock!(counter, "leasehold_lost_total", kind, lock, "reason" => reason).increment(1);
+            of_lock!(counter, "leasehold_lost_total", kind, lock, "reason" => reason.name())
+                .increment(1);
         }
     }
 }

@@ -74,6 +74,7 @@ impl Refusal {
             }
             LockError::Busy { .. } | LockError::TimedOut { .. } => Self::Held(error),
             LockError::Done { .. } => Self::Done(error),
+            LockError::Lost { reason, .. } => Self::Lost(reason),
             LockError::ShutDown => Self::Unavailable(error),
             error if error.is_store_failure() => Self::Unavailable(error),
             LockError::InvalidKey { .. } => Self::NoKey(KeyError::new(error)),
@@ -147,7 +148,7 @@ impl Refusal {
     /// The last part of the problem's type, and what the type means.
     fn kind(&self) -> (&'static str, &'static str) {
         match self {
-            Self::NoKey(_) => ("no-key", "Nothing to lock"),
+            Self::NoKey(_) => ("no-key", "No usable key"),
             Self::NoWeight(_) => ("no-weight", "No usable weight"),
             Self::NoOwner(_) => ("no-owner", "No usable owner"),
             Self::Held(_) => ("held", "Lock held by another request"),
@@ -164,7 +165,7 @@ impl Refusal {
     pub(super) fn detail(&self) -> String {
         let text = match self {
             Self::NoKey(error) => {
-                return format!("The request does not say what to lock: {error}.");
+                return format!("The request has no usable key for its limit or lock: {error}.");
             }
             Self::NoWeight(error) => {
                 return format!("The request does not say how much it takes: {error}.");
@@ -212,7 +213,11 @@ impl Refusal {
                 tracing::warn!(lock, %error, "a request is refused: the lock store failed");
             }
             Self::Lost(reason) => {
-                tracing::warn!(lock, %reason, "a request was stopped: its lock was lost");
+                tracing::warn!(
+                    lock,
+                    reason = reason.name(),
+                    "a request was stopped: its lock was lost"
+                );
             }
             Self::Misconfigured(error) => {
                 tracing::error!(
@@ -223,6 +228,15 @@ impl Refusal {
                 tracing::debug!(lock, %error, "the lock that is misconfigured");
             }
         }
+    }
+}
+
+/// For a handler that acquires a lock itself. The error does not know whether others hold a mutex
+/// or all permits of a semaphore: it becomes [`Held`](Refusal::Held), with status 409. For 429,
+/// make a [`Full`](Refusal::Full) of it.
+impl From<LockError> for Refusal {
+    fn from(error: LockError) -> Self {
+        Self::of(error, false)
     }
 }
 
@@ -287,7 +301,7 @@ mod tests {
             (LockError::invalid_key("", "it is empty"), 400),
             (LockError::InvalidOption { option: "ttl", problem: "0".into() }, 500),
         ] {
-            assert_eq!(Refusal::of(error, false).status(), status);
+            assert_eq!(Refusal::from(error).status(), status);
         }
     }
 }

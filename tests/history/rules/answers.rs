@@ -3,7 +3,7 @@
 use crate::history::History;
 
 const REFUSALS: [&str; 8] =
-    ["busy", "timed-out", "store", "quorum", "gave-up", "shut-down", "done", "lost"];
+    ["busy", "timed-out", "store", "quorum", "gave-up", "shut-down", "done", "ticket-ended"];
 
 const RELEASES: [&str; 9] =
     ["free", "still", "kept", "lingers", "lost", "store", "quorum", "dropped", "detached"];

@@ -39,7 +39,7 @@ const ERRORS: &[(&str, &[&str])] = &[
     ("Semaphore::acquire Semaphore::try_acquire", &[ACQUIRE]),
     ("Semaphore::acquire_many Semaphore::try_acquire_many", &[ACQUIRE]),
     ("MultiLock::lock MultiLock::try_lock", &[ACQUIRE]),
-    ("Locks::adopt", &["InvalidOption", "Lost", "ShutDown", "Store"]),
+    ("Locks::adopt", &["InvalidOption", "ShutDown", "Store", "TicketEnded"]),
     ("Locks::lead", &["InvalidKey", "ShutDown", "WrongKind"]),
     (
         "Mutex::lead QuorumLocks::lead Election::lead",

@@ -236,6 +236,6 @@ async fn a_late_acquire_does_not_renew_a_ticket() {
         redis::cmd("PING").exec_async(&mut redis).await.unwrap();
     }
     let again = another.adopt(ticket).await;
-    assert!(matches!(again, Err(LockError::Lost { .. })), "{again:?}");
+    assert!(matches!(again, Err(LockError::TicketEnded { .. })), "{again:?}");
     assert_eq!(held(&mut redis).await, 0);
 }

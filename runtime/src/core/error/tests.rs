@@ -9,16 +9,18 @@ struct Twice(#[source] std::io::Error);
 
 fn all() -> Vec<LockError> {
     use LockError::{
-        Busy, InvalidOption, Lost, NotFenced, NotInstalled, Quorum, ShutDown, Store, TimedOut,
-        Unsupported, WouldDeadlock, WrongKind,
+        Busy, InvalidOption, Lost, NotFenced, NotInstalled, Quorum, ShutDown, Store, TicketEnded,
+        TimedOut, Unsupported, WouldDeadlock, WrongKind,
     };
     let key = || LockKey::new("order:42").unwrap();
-    let answers = [("redis-1:6379", "connection refused"), ("redis-2:6379", "granted")];
+    let failed = "redis-1:6379: connection refused";
+    let answers = [("redis-1:6379", failed), ("redis-2:6379", "granted")];
     let no_majority = NoMajority::of(answers.map(|(a, b)| (a.into(), b.into())).into_iter());
     vec![
         Busy { key: key(), retry_after: Duration::from_secs(1), kept: false },
         TimedOut { key: key(), waited: Duration::from_secs(1), held_by_caller: false },
         Lost { key: key(), reason: LossReason::Expired },
+        TicketEnded { key: key(), reason: LossReason::Taken },
         Store {
             step: Step::Acquire,
             what: "`order:42`".into(),

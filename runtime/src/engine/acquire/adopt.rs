@@ -33,7 +33,7 @@ pub(crate) async fn adopt(shared: &Arc<Shared>, ticket: Ticket) -> Result<Lease,
     // Some tickets are refused without the store.
     consume_budget().await;
     if ticket.options.max_hold.is_some_and(|most| most < SHORTEST_TTL) {
-        return Err(LockError::Lost { key: ticket.key, reason: LossReason::MaxHold });
+        return Err(LockError::TicketEnded { key: ticket.key, reason: LossReason::MaxHold });
     }
     ticket.options.check()?;
     client.check_not_forked(Step::Adopt, &ticket.key)?;
@@ -85,12 +85,13 @@ impl Adopting {
                     );
                     // The answer came after the lease had ended: this process or the network
                     // stood still.
-                    return lease.ok_or(LockError::Lost { key, reason: LossReason::Expired });
+                    return lease
+                        .ok_or(LockError::TicketEnded { key, reason: LossReason::Expired });
                 }
                 Ok(Adoption::NotHeld(reason)) => {
                     let before = Request { id: self.ticket.id, ..self.request.clone() };
                     let reason = loss_reason(&client.store, &before, reason).await;
-                    return Err(LockError::Lost { key, reason });
+                    return Err(LockError::TicketEnded { key, reason });
                 }
                 Err(error) => error,
             };

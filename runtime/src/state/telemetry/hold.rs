@@ -51,10 +51,11 @@ impl fmt::Debug for Hold {
 /// Logs a loss, in the span of its lease if there is one.
 pub(crate) fn lost(request: &Request, reason: LossReason, hold: Option<&Id>) {
     let (kind, lock) = (kind_name(request.kind), request.key.label());
+    let reason = reason.name();
     if let Some(id) = hold {
-        tracing::warn!(parent: id.clone(), lock, kind, %reason, "a lease was lost");
+        tracing::warn!(parent: id.clone(), lock, kind, reason, "a lease was lost");
     } else {
-        tracing::warn!(lock, kind, %reason, "a lease was lost");
+        tracing::warn!(lock, kind, reason, "a lease was lost");
     }
     tracing::debug!(lock, key = %request.key, "the lease that was lost");
 }
