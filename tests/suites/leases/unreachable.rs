@@ -68,6 +68,12 @@ async fn assert_told(held: Vec<Guard>) {
     }
 }
 
+/// Whoever reads the error knows which server failed.
+fn assert_names(address: &str, failed: Result<(), LockError>) {
+    let Err(error @ LockError::Store { .. }) = failed else { panic!("{failed:?}") };
+    assert!(error.to_string().contains(address), "{error}");
+}
+
 /// The server does not answer until all losses are reported: they need no answer and no error.
 #[tokio::test]
 async fn loss_is_reported_while_the_server_is_silent() {
@@ -76,6 +82,8 @@ async fn loss_is_reported_while_the_server_is_silent() {
     let held = hold_each(&locks, Duration::from_millis(900)).await;
     let frozen = server.freeze().await;
     assert_told(held).await;
+    let silent = locks.inspect("m").await;
+    assert_names(&format!("127.0.0.1:{}: ", server.port()), silent.map(|_| ()));
     drop(frozen);
     // A lost lock is free, and can be acquired again.
     for kind in EVERY_KIND {
@@ -90,10 +98,11 @@ async fn loss_is_reported_when_the_server_is_gone() {
     let server = Server::start();
     let locks = Locks::connect(&server.url()).await.unwrap();
     let held = hold_each(&locks, Duration::from_millis(900)).await;
+    let address = format!("127.0.0.1:{}: ", server.port());
     drop(server);
     assert_told(held).await;
     let refused = Kind::Mutex.try_lock(&locks, "m", Duration::from_secs(30)).await;
-    assert!(matches!(refused, Err(LockError::Store { .. })), "{refused:?}");
+    assert_names(&address, refused.map(|_| ()));
 }
 
 /// A lease that is not to be renewed ends although the server is well.

@@ -126,7 +126,8 @@ impl Calls {
                         outcome
                     }
                     Err(error) => {
-                        call.fail(|| errors::classify(error.clone()).1);
+                        let name = &connection.server().name;
+                        call.fail(|| errors::at_server(name, errors::classify(error.clone()).1));
                         errors::classify(error).0
                     }
                 };
@@ -161,7 +162,8 @@ impl Calls {
                 let deadline = in_flight.call.deadline;
                 if deadline <= now {
                     connection.record(link, in_flight.sent, LinkOutcome::Silent);
-                    in_flight.call.fail(errors::timed_out);
+                    let name = &connection.server().name;
+                    in_flight.call.fail(|| errors::at_server(name, errors::timed_out()));
                 } else {
                     look_at = Some(look_at.map_or(deadline, |at| at.min(deadline)));
                     calls.push_back(in_flight);

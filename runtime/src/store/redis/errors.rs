@@ -1,6 +1,8 @@
 //! Classifies errors of the driver and the server: may the command have run, may a retry
 //! help, and is the connection still of use?
 
+use std::fmt;
+
 use redis::{ErrorKind, RedisError, RedisResult, Value};
 
 use super::script_errors;
@@ -73,7 +75,8 @@ pub(super) fn classify_answer(
 pub(super) fn on_cluster(error: StoreError) -> StoreError {
     match redis_error(&error).map(|it| (it.code(), it)) {
         Some((Some("MOVED" | "ASK"), refusal)) => {
-            let source = Box::new(Advised { error: refusal.clone(), advice: MOVING });
+            let (error_of, advice) = (refusal.clone(), Some(MOVING));
+            let source = Box::new(Detailed { server: None, error: error_of, advice });
             StoreError { source, is_passing: true, ..error }
         }
         // The script has emptied a key, so the server takes it for one that has migrated. The
@@ -83,10 +86,25 @@ pub(super) fn on_cluster(error: StoreError) -> StoreError {
     }
 }
 
-/// The error of the server or the driver, without our advice.
+/// The error of the server or the driver, without what we add.
 pub(super) fn redis_error(error: &StoreError) -> Option<&RedisError> {
-    let advised = || Some(&error.source.downcast_ref::<Advised>()?.error);
-    error.source.downcast_ref().or_else(advised)
+    let detailed = || Some(&error.source.downcast_ref::<Detailed>()?.error);
+    error.source.downcast_ref().or_else(detailed)
+}
+
+/// The same error, whose text also names the server.
+pub(super) fn at_server(server: &str, error: StoreError) -> StoreError {
+    let StoreError { outcome, is_passing, is_shut_down, source } = error;
+    let source = match source.downcast::<Detailed>() {
+        Ok(detailed) => Box::new(Detailed { server: Some(server.to_owned()), ..*detailed }),
+        Err(source) => match source.downcast::<RedisError>() {
+            Ok(error) => {
+                Box::new(Detailed { server: Some(server.to_owned()), error: *error, advice: None })
+            }
+            Err(source) => return StoreError { outcome, is_passing, is_shut_down, source },
+        },
+    };
+    StoreError { outcome, is_passing, is_shut_down, source }
 }
 
 /// Classifies an error from before the command was sent.
@@ -130,19 +148,32 @@ fn refused(error: RedisError, is_passing: bool) -> StoreError {
         is_passing,
         is_shut_down: false,
         source: match advice(&error) {
-            Some(advice) => Box::new(Advised { error, advice }),
+            Some(advice) => Box::new(Detailed { server: None, error, advice: Some(advice) }),
             None => Box::new(error),
         },
     }
 }
 
-/// An error, and what to do about it.
-#[derive(Debug, thiserror::Error)]
-#[error("{error}; {advice}")]
-struct Advised {
+/// An error, with what its own text does not say: which server it is about, and what to do.
+#[derive(Debug)]
+struct Detailed {
+    server: Option<String>,
     error: RedisError,
-    advice: &'static str,
+    advice: Option<&'static str>,
 }
+
+impl fmt::Display for Detailed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(server) = &self.server {
+            write!(f, "{server}: ")?;
+        }
+        self.error.fmt(f)?;
+        self.advice.map_or(Ok(()), |advice| write!(f, "; {advice}"))
+    }
+}
+
+/// Its text contains the driver's error, which is therefore no source.
+impl std::error::Error for Detailed {}
 
 fn says(error: &RedisError, words: &str) -> bool {
     error.detail().is_some_and(|text| text.contains(words))

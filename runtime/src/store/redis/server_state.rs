@@ -142,11 +142,8 @@ impl ServerState {
     /// Why there is no connection: the error of the last attempt to make one.
     pub(super) fn no_connection(&self) -> StoreError {
         let error = lock(&self.last_error).clone();
-        errors::not_run(
-            error.unwrap_or_else(|| {
-                (ErrorKind::Io, "no connection in time", self.name.clone()).into()
-            }),
-        )
+        let error = error.unwrap_or_else(|| (ErrorKind::Io, "no connection in time").into());
+        errors::at_server(&self.name, errors::not_run(error))
     }
 
     /// Notes which start of the server a new connection leads to.
