@@ -4,7 +4,7 @@
 use proc_macro2::{Delimiter, Group, TokenStream, TokenTree};
 use quote::{ToTokens, quote};
 use syn::{
-    Attribute, Error, Result, Signature, Visibility,
+    Attribute, Error, Path, Result, Signature, Visibility,
     parse::{ParseStream, Parser},
 };
 
@@ -82,7 +82,14 @@ impl Function {
 }
 
 fn signature(input: ParseStream<'_>) -> Result<Signature> {
-    input.call(Attribute::parse_outer)?;
+    let others = input.call(Attribute::parse_outer)?;
+    let is_ours =
+        |path: &Path| path.segments.last().is_some_and(|it| it.ident == "distributed_lock");
+    if let Some(second) = others.iter().find(|it| is_ours(it.path())) {
+        let text = "a function can have one `#[distributed_lock]`: to acquire several locks, use \
+                    `locks.all(..)` or `locks.together()` in the body";
+        return Err(Error::new_spanned(second, text));
+    }
     input.parse::<Visibility>()?;
     input.parse()
 }
