@@ -24,6 +24,9 @@ impl Locks {
     /// 4. After another 2 seconds, what is left ends with its TTL. A lock is never taken
     ///    from work that goes on.
     ///
+    /// Tickets are not counted, and their locks are not freed: a
+    /// [detached](crate::Lease::detach) lease is no longer this client's.
+    ///
     /// It returns as soon as nothing is left. Calling it is optional: at the orderly end of
     /// a process, dropped leases are released anyway. It adds the report, and it waits for
     /// work that would otherwise be cut off.

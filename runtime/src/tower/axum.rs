@@ -13,6 +13,8 @@ use http::request::Parts;
 
 use super::key::NoValue;
 use super::problem::{Problem, problem};
+use super::reject::Refusal;
+use crate::core::error::LockError;
 use crate::engine::lease::LeaseHandle;
 
 /// The parameters of a request's route.
@@ -63,6 +65,22 @@ impl<S: Send + Sync> OptionalFromRequestParts<S> for LeaseHandle {
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Option<Self>, Infallible> {
         Ok(parts.extensions.get::<Self>().cloned())
+    }
+}
+
+/// The built-in response, which the layer would give. What an operator can act on is logged.
+impl IntoResponse for Refusal {
+    fn into_response(self) -> Response {
+        self.log(None);
+        self.to_response().map(Body::from)
+    }
+}
+
+/// The response of the layer to the same error, for a handler that acquires a lock itself. It does
+/// not name the lock.
+impl IntoResponse for LockError {
+    fn into_response(self) -> Response {
+        Refusal::from(self).into_response()
     }
 }
 

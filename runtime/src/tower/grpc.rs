@@ -94,7 +94,7 @@ mod tests {
         let response = response(&Refusal::NoKey(KeyError::new("100 % of\n\"ö\"")));
         assert_eq!(
             response.headers()[MESSAGE],
-            "The request does not say what to lock: 100 %25 of%0A\"%C3%B6\"."
+            "The request has no usable key for its limit or lock: 100 %25 of%0A\"%C3%B6\"."
         );
         assert_eq!(response.headers()[STATUS], "3");
         assert_eq!(response.headers()[PUSHBACK], "-1");

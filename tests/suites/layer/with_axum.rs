@@ -2,11 +2,12 @@
 
 use axum::body::Body;
 use axum::extract::Path;
+use axum::response::IntoResponse;
 use axum::routing::put;
 use axum::{Router, middleware};
 use http::{Request, StatusCode};
 use http_body_util::BodyExt;
-use leasehold::{LeaseHandle, LockLayer, Locks, path_key};
+use leasehold::{Fault, LeaseHandle, LockError, LockLayer, Locks, distributed_lock, path_key};
 use tower::{Layer, ServiceExt};
 
 use super::{is_free, problem};
@@ -168,4 +169,46 @@ async fn several_layers_hold_several_locks() {
         .layer(middleware::map_response(async |response: axum::response::Response| response));
     assert_eq!(status(&app, "/").await, StatusCode::OK);
     assert!(is_free(&locks, "inner").await && is_free(&locks, "outer").await);
+}
+
+#[distributed_lock(key = "order:{id}", wait = "10ms")]
+async fn change(Path(id): Path<u64>) -> Result<&'static str, LockError> {
+    Ok("changed")
+}
+
+/// A handler that acquires its lock itself answers as the layer does.
+#[tokio::test]
+async fn a_lock_error_of_a_handler_is_a_response() {
+    let (locks, faults) = Locks::in_memory_with_faults();
+    let app = Router::new().route("/orders/{id}", put(change));
+    let ask = async |path| locks.scope(app.clone().oneshot(put_request(path))).await.unwrap();
+
+    assert_eq!(ask("/orders/7").await.status(), StatusCode::OK);
+    let lease = locks.mutex("order:7").lock().await.unwrap();
+    assert_eq!(ask("/orders/007").await.status(), StatusCode::CONFLICT, "it is the same order");
+    let held = ask("/orders/7").await;
+    assert_eq!(
+        (held.status(), &held.headers()["retry-after"]),
+        (StatusCode::CONFLICT, &"1".parse().unwrap())
+    );
+    let told = problem(held).await;
+    assert_eq!(told["title"], "Lock held by another request");
+    assert!(!told.to_string().contains("order:7"), "{told}");
+    lease.release().await.unwrap();
+
+    faults.always(Fault::LoseCommand);
+    let failed = ask("/orders/7").await;
+    assert_eq!(failed.status(), StatusCode::SERVICE_UNAVAILABLE);
+    assert_eq!(problem(failed).await["title"], "Lock store not available");
+    faults.heal();
+
+    let lost = lost(&locks).await.into_response();
+    assert_eq!(lost.status(), StatusCode::SERVICE_UNAVAILABLE);
+    assert!(!lost.headers().contains_key("retry-after"), "part of the work may be done");
+}
+
+async fn lost(locks: &Locks) -> LockError {
+    let lease = locks.mutex("a").lock().await.unwrap();
+    let _ = locks.force_release("a").await.unwrap();
+    lease.release().await.unwrap_err()
 }
