@@ -2,13 +2,14 @@
 
 mod loss_reason;
 mod step;
+mod text;
 
 use std::error::Error;
-use std::fmt;
 use std::time::{Duration, SystemTime};
 
 pub use self::loss_reason::LossReason;
 pub use self::step::Step;
+pub(crate) use self::text::Quiet;
 use super::lock_key::LockKey;
 use super::no_majority::NoMajority;
 pub use super::store_error::Outcome;
@@ -38,18 +39,10 @@ use super::store_error::StoreError;
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug)]
 #[non_exhaustive]
 pub enum LockError {
     /// Others hold the lock or wait for it, and the call does not wait.
-    #[error(
-        "`{key}` was not acquired, and the call does not wait: {}",
-        if *kept {
-            format!("`hold_at_least` keeps it for another {retry_after:.1?}, although nobody holds it; try again then")
-        } else {
-            format!("others hold it or wait for it; try again later, or let the call wait; a lease that is not renewed ends within {retry_after:.1?}")
-        }
-    )]
     #[non_exhaustive]
     Busy {
         /// The lock.
@@ -64,14 +57,6 @@ pub enum LockError {
         kept: bool,
     },
     /// Others held the lock, or were before this request in the queue, for the whole wait.
-    #[error(
-        "`{key}` was not acquired within {waited:.1?}: {}",
-        if *held_by_caller {
-            "the caller itself holds it, because it runs under a lease of it; acquire the lock once, around both uses, or use a `reentrant_mutex` with one owner"
-        } else {
-            "others held it, or were ahead in the queue; wait longer, or hold the lock for a shorter time"
-        }
-    )]
     #[non_exhaustive]
     TimedOut {
         /// The lock.
@@ -86,9 +71,6 @@ pub enum LockError {
     },
     /// The work has succeeded, and counts as done: the lock has `once` or `once_per`. The
     /// call has not run it again.
-    #[error(
-        "`{key}` was not acquired: its work has succeeded, and counts as done for another {retry_after:.1?}"
-    )]
     #[non_exhaustive]
     Done {
         /// The lock.
@@ -105,9 +87,6 @@ pub enum LockError {
     ///
     /// When an annotated function returns it, the body had begun and was stopped. Check what
     /// the work has done before you try again.
-    #[error(
-        "the lease of `{key}` was lost: {reason}; the work under it was not protected to its end"
-    )]
     #[non_exhaustive]
     Lost {
         /// The lock.
@@ -119,7 +98,6 @@ pub enum LockError {
     /// acquired.
     ///
     /// A message that is delivered twice brings its ticket twice: the second adoption gets this.
-    #[error("the ticket of `{key}` can't be adopted, and nothing was acquired: {}", reason.of_ticket())]
     #[non_exhaustive]
     TicketEnded {
         /// The lock.
@@ -133,7 +111,6 @@ pub enum LockError {
     ///
     /// The text ends with the driver's error. The driver's type is not part of this crate's
     /// API, so that a new major version of a driver breaks nobody.
-    #[error("the lock store failed to {step} {what}: {cause}")]
     #[non_exhaustive]
     Store {
         /// The operation that failed.
@@ -148,7 +125,6 @@ pub enum LockError {
     },
     /// The name is empty, too long, contains a control character, or looks like a template
     /// without its values.
-    #[error("{name:?} cannot be the name of a lock: {problem}")]
     #[non_exhaustive]
     InvalidKey {
         /// The name, cut off if it is long.
@@ -157,7 +133,6 @@ pub enum LockError {
         problem: String,
     },
     /// An option is out of its range, missing, or does not fit the others.
-    #[error("`{option}`: {problem}")]
     #[non_exhaustive]
     InvalidOption {
         /// The name of the option.
@@ -166,18 +141,12 @@ pub enum LockError {
         problem: String,
     },
     /// The name is in use by another kind of lock, or by something that is not a lock.
-    #[error(
-        "`{key}` is in use by another kind of lock, or by something that is not a lock; `Locks::inspect` says by which; choose another name"
-    )]
     #[non_exhaustive]
     WrongKind {
         /// The lock.
         key: LockKey,
     },
     /// The owner holds the read-write lock already, and would wait for itself.
-    #[error(
-        "the owner that asks to write `{key}` holds it already, and would wait for itself; release its other lease first, or use `try_write` if the owner is the only reader"
-    )]
     #[non_exhaustive]
     WouldDeadlock {
         /// The lock.
@@ -185,9 +154,6 @@ pub enum LockError {
     },
     /// The lease is a permit or a reader's. Several of these are held at the same time, so
     /// they have no fencing token.
-    #[error(
-        "this lease of `{key}` is a permit or a reader's, which has no fencing token; use a mutex or a write lock if the resource checks tokens"
-    )]
     #[non_exhaustive]
     NotFenced {
         /// The lock.
@@ -195,14 +161,8 @@ pub enum LockError {
     },
     /// The attribute found no client: none is installed, the task has no scope, and there
     /// is no `locks = …`.
-    #[error(
-        "there is no lock client here; call `Locks::install` once when the program starts, run the \
-         task inside `Locks::scope` (a spawned task is outside of it), or name a client with \
-         `locks = …`"
-    )]
     NotInstalled,
     /// Too few servers of a quorum agreed, because too many of them failed.
-    #[error("could not {step} {what}: {cause}")]
     #[non_exhaustive]
     Quorum {
         /// The operation that failed.
@@ -213,16 +173,16 @@ pub enum LockError {
         cause: Box<NoMajority>,
     },
     /// The store can't do this: a quorum has no tickets.
-    #[error("{what} is not possible on a quorum; keep the lock on a single server")]
     #[non_exhaustive]
     Unsupported {
         /// The operation that the caller asked for, in words.
         what: &'static str,
     },
     /// The client was shut down, and acquires nothing more.
-    #[error("the lock client was shut down, and acquires nothing more")]
     ShutDown,
 }
+
+impl Error for LockError {}
 
 impl LockError {
     pub(crate) fn invalid_key(name: &str, problem: impl Into<String>) -> Self {
@@ -268,27 +228,6 @@ impl LockError {
     #[must_use]
     pub fn is_store_failure(&self) -> bool {
         matches!(self, Self::Store { .. } | Self::Quorum { .. })
-    }
-}
-
-/// An error's text without the lock's name, which may be personal.
-pub(crate) struct Quiet<'a>(pub(crate) &'a LockError);
-
-impl fmt::Display for Quiet<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            LockError::Lost { reason, .. } => reason.fmt(f),
-            LockError::TicketEnded { reason, .. } => f.write_str(reason.of_ticket()),
-            LockError::Store { cause, .. } => cause.fmt(f),
-            LockError::Quorum { cause, .. } => cause.fmt(f),
-            LockError::Busy { .. } | LockError::TimedOut { .. } => f.write_str("held by another"),
-            LockError::Done { .. } => f.write_str("done already"),
-            LockError::InvalidKey { problem, .. } => f.write_str(problem),
-            LockError::WrongKind { .. } => {
-                f.write_str("the name is in use by another kind of lock")
-            }
-            error => error.fmt(f),
-        }
     }
 }
 

@@ -2,23 +2,42 @@
 
 use std::fmt;
 
-use wildmatch::WildMatch;
-
 /// A pattern for the names of locks: `*` is any text, `?` is any one character, and all else is
 /// itself.
 #[derive(Clone)]
 pub struct NamePattern {
     text: String,
-    pattern: WildMatch,
 }
 
 impl NamePattern {
     pub(crate) fn new(text: &str) -> Self {
-        Self { text: text.to_owned(), pattern: WildMatch::new(text) }
+        Self { text: text.to_owned() }
     }
 
     pub(crate) fn matches(&self, name: &str) -> bool {
-        self.pattern.matches(name)
+        let (mut pattern, mut rest) = (self.text.chars(), name.chars());
+        // Behind the last `*`, and what of the name comes after the text that it stands for.
+        let mut star = None;
+        loop {
+            let in_name = rest.clone();
+            match (pattern.next(), rest.next()) {
+                (Some('*'), _) => {
+                    rest = in_name;
+                    star = Some((pattern.clone(), rest.clone()));
+                }
+                (None, None) => return true,
+                (Some('?'), Some(_)) => {}
+                (Some(wanted), Some(found)) if wanted == found => {}
+                // The `*` stands for one character more.
+                _ => {
+                    let Some((after, from)) = &mut star else { return false };
+                    if from.next().is_none() {
+                        return false;
+                    }
+                    (pattern, rest) = (after.clone(), from.clone());
+                }
+            }
+        }
     }
 
     /// What each name that matches begins with.
@@ -37,5 +56,41 @@ impl fmt::Display for NamePattern {
 impl fmt::Debug for NamePattern {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Debug::fmt(&self.text, f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Slow, and plainly right.
+    fn matches(pattern: &[char], name: &[char]) -> bool {
+        match (pattern, name) {
+            ([], []) => true,
+            (['*', rest @ ..], _) => {
+                matches(rest, name) || !name.is_empty() && matches(pattern, &name[1..])
+            }
+            (['?', pattern @ ..], [_, name @ ..]) => matches(pattern, name),
+            ([one, pattern @ ..], [other, name @ ..]) => one == other && matches(pattern, name),
+            _ => false,
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_pattern_matches_what_it_says(pattern in "[ab?*ö]{0,9}", name in "[ab*?ö]{0,12}") {
+            let chars = |text: &str| text.chars().collect::<Vec<_>>();
+            let expected = matches(&chars(&pattern), &chars(&name));
+            prop_assert_eq!(NamePattern::new(&pattern).matches(&name), expected);
+        }
+    }
+
+    /// A name of the greatest length, and a pattern that almost matches everywhere.
+    #[test]
+    fn no_pattern_takes_long() {
+        let name = "a".repeat(512);
+        assert!(!NamePattern::new(&format!("{}b", "*a".repeat(255))).matches(&name));
     }
 }

@@ -5,8 +5,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use base64::Engine;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use uuid::Uuid;
 
 use super::note::Note;
@@ -16,7 +14,10 @@ use crate::core::key::LockKey;
 const CLIENT: usize = 22;
 const COUNTER: usize = 12;
 
-/// The id of one client: a random UUID in its short form, base64 without padding.
+/// The digits of a client's id: 22 of them say what a UUID says.
+const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+
+/// The id of one client: a random UUID, as 22 letters, digits, dashes and underscores.
 ///
 /// # Examples
 ///
@@ -38,10 +39,12 @@ impl ClientId {
     /// A new random id.
     #[must_use]
     pub fn random() -> Self {
-        let mut id = [b'-'; CLIENT];
-        // 16 bytes are 22 characters: it can't fail, and would leave dashes.
-        let _ = URL_SAFE_NO_PAD.encode_slice(Uuid::new_v4(), &mut id);
-        Self(id)
+        let mut bits = Uuid::new_v4().as_u128();
+        Self(std::array::from_fn(|_| {
+            let digit = DIGITS[(bits % DIGITS.len() as u128) as usize];
+            bits /= DIGITS.len() as u128;
+            digit
+        }))
     }
 
     /// The id as ASCII.

@@ -1,6 +1,7 @@
 //! What axum knows of a request, and the lease as an argument of a handler.
 
 use std::convert::Infallible;
+use std::fmt;
 use std::net::SocketAddr;
 
 use axum::body::Body;
@@ -100,13 +101,20 @@ impl IntoResponse for LockError {
 /// println!("{}", lease.unwrap_err()); // says what to do
 /// # }
 /// ```
-#[derive(Clone, Copy, Debug, thiserror::Error)]
-#[error(
-    "the handler takes a `LeaseHandle`, but this request is under no lock: no `LockLayer` is \
-     on its route, or the layer let it through without one, as `fail_open()` does; take an \
-     `Option<LeaseHandle>` there"
-)]
+#[derive(Clone, Copy, Debug)]
 pub struct NoLease;
+
+impl fmt::Display for NoLease {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(
+            "the handler takes a `LeaseHandle`, but this request is under no lock: no `LockLayer` \
+             is on its route, or the layer let it through without one, as `fail_open()` does; take \
+             an `Option<LeaseHandle>` there",
+        )
+    }
+}
+
+impl std::error::Error for NoLease {}
 
 impl IntoResponse for NoLease {
     fn into_response(self) -> Response {

@@ -221,11 +221,18 @@ fn some(key: impl IntoLockKey) -> Result<Option<LockKey>, KeyError> {
 /// let error = KeyError::new("the header x-tenant is missing");
 /// assert_eq!(error.to_string(), "the header x-tenant is missing");
 /// ```
-#[derive(Debug, thiserror::Error)]
-#[error("{text}")]
+#[derive(Debug)]
 pub struct KeyError {
     text: String,
 }
+
+impl fmt::Display for KeyError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl Error for KeyError {}
 
 impl KeyError {
     /// Makes an error from a text, or with the text of another error.

@@ -1,11 +1,24 @@
 //! The texts of errors, and who may read them.
 
+use std::fmt;
+
 use super::*;
 
 /// As a driver's: it prints its source, and returns it as well.
-#[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-struct Twice(#[source] std::io::Error);
+#[derive(Debug)]
+struct Twice(std::io::Error);
+
+impl fmt::Display for Twice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl Error for Twice {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        Some(&self.0)
+    }
+}
 
 fn all() -> Vec<LockError> {
     use LockError::{

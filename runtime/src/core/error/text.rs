@@ -1,0 +1,104 @@
+//! The texts of the errors, with and without the names of locks.
+
+use std::fmt;
+
+use super::LockError;
+
+impl fmt::Display for LockError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Busy { key, retry_after, kept: true } => write!(
+                f,
+                "`{key}` was not acquired, and the call does not wait: `hold_at_least` keeps it \
+                 for another {retry_after:.1?}, although nobody holds it; try again then"
+            ),
+            Self::Busy { key, retry_after, kept: false } => write!(
+                f,
+                "`{key}` was not acquired, and the call does not wait: others hold it or wait for \
+                 it; try again later, or let the call wait; a lease that is not renewed ends \
+                 within {retry_after:.1?}"
+            ),
+            Self::TimedOut { key, waited, held_by_caller: true } => write!(
+                f,
+                "`{key}` was not acquired within {waited:.1?}: the caller itself holds it, because \
+                 it runs under a lease of it; acquire the lock once, around both uses, or use a \
+                 `reentrant_mutex` with one owner"
+            ),
+            Self::TimedOut { key, waited, held_by_caller: false } => write!(
+                f,
+                "`{key}` was not acquired within {waited:.1?}: others held it, or were ahead in \
+                 the queue; wait longer, or hold the lock for a shorter time"
+            ),
+            Self::Done { key, retry_after, .. } => write!(
+                f,
+                "`{key}` was not acquired: its work has succeeded, and counts as done for another \
+                 {retry_after:.1?}"
+            ),
+            Self::Lost { key, reason } => write!(
+                f,
+                "the lease of `{key}` was lost: {reason}; the work under it was not protected to \
+                 its end"
+            ),
+            Self::TicketEnded { key, reason } => write!(
+                f,
+                "the ticket of `{key}` can't be adopted, and nothing was acquired: {}",
+                reason.of_ticket()
+            ),
+            Self::Store { step, what, cause, .. } => {
+                write!(f, "the lock store failed to {step} {what}: {cause}")
+            }
+            Self::InvalidKey { name, problem } => {
+                write!(f, "{name:?} cannot be the name of a lock: {problem}")
+            }
+            Self::InvalidOption { option, problem } => write!(f, "`{option}`: {problem}"),
+            Self::WrongKind { key } => write!(
+                f,
+                "`{key}` is in use by another kind of lock, or by something that is not a lock; \
+                 `Locks::inspect` says by which; choose another name"
+            ),
+            Self::WouldDeadlock { key } => write!(
+                f,
+                "the owner that asks to write `{key}` holds it already, and would wait for itself; \
+                 release its other lease first, or use `try_write` if the owner is the only reader"
+            ),
+            Self::NotFenced { key } => write!(
+                f,
+                "this lease of `{key}` is a permit or a reader's, which has no fencing token; use \
+                 a mutex or a write lock if the resource checks tokens"
+            ),
+            Self::NotInstalled => f.write_str(
+                "there is no lock client here; call `Locks::install` once when the program starts, \
+                 run the task inside `Locks::scope` (a spawned task is outside of it), or name a \
+                 client with `locks = …`",
+            ),
+            Self::Quorum { step, what, cause } => write!(f, "could not {step} {what}: {cause}"),
+            Self::Unsupported { what } => {
+                write!(f, "{what} is not possible on a quorum; keep the lock on a single server")
+            }
+            Self::ShutDown => {
+                f.write_str("the lock client was shut down, and acquires nothing more")
+            }
+        }
+    }
+}
+
+/// An error's text without the lock's name, which may be personal.
+pub(crate) struct Quiet<'a>(pub(crate) &'a LockError);
+
+impl fmt::Display for Quiet<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            LockError::Lost { reason, .. } => reason.fmt(f),
+            LockError::TicketEnded { reason, .. } => f.write_str(reason.of_ticket()),
+            LockError::Store { cause, .. } => cause.fmt(f),
+            LockError::Quorum { cause, .. } => cause.fmt(f),
+            LockError::Busy { .. } | LockError::TimedOut { .. } => f.write_str("held by another"),
+            LockError::Done { .. } => f.write_str("done already"),
+            LockError::InvalidKey { problem, .. } => f.write_str(problem),
+            LockError::WrongKind { .. } => {
+                f.write_str("the name is in use by another kind of lock")
+            }
+            error => error.fmt(f),
+        }
+    }
+}
