@@ -38,7 +38,7 @@ pub use self::note::Note;
 pub use self::quorum_member::QuorumMember;
 pub(crate) use self::request::RequestSpec;
 pub use self::request::{
-    ClientId, Kind, Once, Owner, QueuePosition, Request, RequestId, Stamp, Success, TickTimes,
-    Waiting,
+    ClientId, Detached, Kind, Once, Owner, QueuePosition, Request, RequestId, Stamp, Success,
+    TickTimes, Waiting,
 };
 pub use crate::core::store_error::StoreError;

@@ -9,8 +9,8 @@ use futures_util::future::join_all;
 use leasehold::store::memory::{Clock, MemoryStore};
 use leasehold::store::quorum::Quorum;
 use leasehold::store::{
-    Adoption, All, Attempt, ClientId, ClientInfo, Diagnosis, Ended, Forced, Listener, LockInfo,
-    Owner, QuorumMember, Renewal, Renewals, Repaired, Request, RequestId, Store, StoreError,
+    Adoption, All, Attempt, ClientId, ClientInfo, Detached, Diagnosis, Ended, Forced, Listener,
+    LockInfo, Owner, QuorumMember, Renewal, Renewals, Repaired, Request, Store, StoreError,
     StoreFuture, Waiting,
 };
 use leasehold::{LockKey, Locks, Outcome, QuorumLocks};
@@ -260,7 +260,7 @@ impl Store for Member {
         Box::pin(join_all(requests.iter().map(|request| self.renew(request)).collect::<Vec<_>>()))
     }
 
-    fn adopt(&self, _: RequestId, _: &Request) -> StoreFuture<Adoption> {
+    fn adopt(&self, _: Detached, _: &Request) -> StoreFuture<Adoption> {
         unreachable!("it is one of several")
     }
 

@@ -282,7 +282,7 @@ async fn leases_of_all_nodes_are_adopted_and_renewed_in_batches() {
             let name = format!("{name}:{}", kind.is_fenced());
             let from = first.take(&name, kind).await;
             let heir = second.request(&name, kind);
-            let adopted = second.store.adopt(from.id, &heir).await.unwrap();
+            let adopted = second.store.adopt(from.id.into(), &heir).await.unwrap();
             assert!(matches!(adopted, Adoption::Adopted { .. }), "{adopted:?}");
             heirs.push(heir);
             former.push(from);

@@ -31,7 +31,7 @@ local function acquire(lock, holders, queue, waiters, holder, ttl_ms, waits, rec
   if is_free then answer = take_turn(lock, queue, waiters, wake, id, owner, ttl_ms, last, ended) end
   if answer then return answer end
   if flag == '0' and not is_free then redis.call('SETRANGE', lock, 52, '1') end
-  if not is_free and live_ms > 0 and redis.call('ZRANGE', queue, 0, 0)[1] == id then
+  if not is_free and live_ms > 0 and may_recall(rec) and first_waiter(queue, waiters, to_ms(clock())) == id then
     recall(lock, rec, wake, true)
   end
   local held = busy(lock, ttl_ms)

@@ -28,8 +28,11 @@ local lock, queue, waiters = KEYS[1], KEYS[2], KEYS[3]
 local id, ttl_ms, in_use, wake = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 
 local rec = redis.call('GET', lock)
-if not rec then return {0} end
-if not holds(rec, id) then return {string.sub(rec, 54, 87) == id and 1 or 2} end
+if not rec or not holds(rec, id) then
+  -- A late copy of its acquire may have queued it again.
+  leave(queue, waiters, id)
+  return {not rec and 0 or string.sub(rec, 54, 87) == id and 1 or 2}
+end
 local token, flag, ended = fields(rec)
 local now = clock()
 if flag == '1' then

@@ -185,8 +185,11 @@ impl PendingRequest {
             Attempt::Recalled { retry_after } => NotGranted::Recalled(retry_after),
             Attempt::WrongKind => NotGranted::WrongKind,
             Attempt::WouldDeadlock => NotGranted::HeldByOwner,
-            // The store takes it for one that was cancelled, so it needs a new id.
+            // The store takes it for one that was cancelled, so it needs a new id. An ask without
+            // an answer may still arrive when the store has forgotten that.
             Attempt::Ended => {
+                self.in_flight.left_queue();
+                self.in_flight.give_up(|| vec![self.request.clone()]);
                 self.start_anew();
                 NotGranted::TooLate
             }

@@ -9,10 +9,11 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_perc
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::core::error::LockError;
+use crate::core::fence::Fence;
 use crate::core::key::LockKey;
 use crate::core::options::Options;
 use crate::state::lease::LocalLease;
-use crate::store::{Kind, Note, Owner, RequestId, Store};
+use crate::store::{Detached, Kind, Note, Owner, RequestId, Store};
 
 /// A detached lease, as text for another process: [`Lease::detach`](crate::Lease::detach)
 /// makes it, and [`Locks::adopt`](crate::Locks::adopt) takes it over, once, before its TTL
@@ -46,7 +47,7 @@ use crate::store::{Kind, Note, Owner, RequestId, Store};
 #[must_use = "the lock stays held until the ticket is adopted, or its TTL is over"]
 pub struct Ticket {
     pub(crate) key: LockKey,
-    pub(crate) id: RequestId,
+    pub(crate) from: Detached,
     pub(crate) kind: Kind,
     pub(crate) owner: Option<Owner>,
     pub(crate) note: Option<Note>,
@@ -79,9 +80,13 @@ impl Ticket {
 
     pub(crate) fn of(local: &LocalLease) -> Self {
         let request = &local.request;
+        // The record has this token, or that of the first lease of its turn. But it has a greater
+        // one if more tokens were reserved.
+        let token = local.fence.filter(|_| !local.may_be_refilled());
+        let most = token.map_or(u64::MAX, Fence::get);
         Self {
             key: request.key.clone(),
-            id: request.id,
+            from: Detached { id: request.id, most },
             kind: request.kind,
             owner: request.owner.clone(),
             note: request.note.clone(),
@@ -96,8 +101,8 @@ impl Ticket {
     }
 
     fn read(text: &str) -> Option<Self> {
-        let [VERSION, kind, id, ttl, keep, most, renew, owner, name] =
-            *text.splitn(10, '.').collect::<Vec<_>>()
+        let [VERSION, kind, id, token, ttl, keep, most, renew, owner, name] =
+            *text.splitn(11, '.').collect::<Vec<_>>()
         else {
             return None;
         };
@@ -117,7 +122,10 @@ impl Ticket {
         };
         Some(Self {
             key: LockKey::new(decoded(name)?).ok()?,
-            id: RequestId::read(id.as_bytes()).filter(|_| id.is_ascii())?,
+            from: Detached {
+                id: RequestId::read(id.as_bytes()).filter(|_| id.is_ascii())?,
+                most: token.parse().ok()?,
+            },
             kind: read_kind(kind)?,
             owner: if owner.is_empty() { None } else { Some(Owner::new(owner).ok()?) },
             note: Note::new(note),
@@ -162,8 +170,9 @@ impl fmt::Display for Ticket {
         }
         write!(
             f,
-            ".{:?}.{}.{}.{most}.{}.{}.{}",
-            self.id,
+            ".{:?}.{}.{}.{}.{most}.{}.{}.{}",
+            self.from.id,
+            self.from.most,
             ttl.as_millis(),
             hold_at_least.as_millis(),
             u8::from(auto_renew),
@@ -233,10 +242,14 @@ mod tests {
             let text = ticket.to_string();
             let read: Ticket = text.parse().unwrap();
             assert_eq!(read.to_string(), text);
-            assert_eq!((&read.key, read.id, read.kind), (&ticket.key, ticket.id, ticket.kind));
+            assert_eq!((&read.key, read.kind), (&ticket.key, ticket.kind));
+            assert_eq!((read.from.id, read.from.most), (ticket.from.id, ticket.from.most));
             assert_eq!((&read.owner, &read.note), (&ticket.owner, &ticket.note));
             assert_eq!(format!("{:?}", read.options), format!("{:?}", ticket.options));
-            assert!(!format!("{read:?}").contains(&format!("{:?}", read.id)), "it is a secret");
+            assert!(
+                !format!("{read:?}").contains(&format!("{:?}", read.from.id)),
+                "it is a secret"
+            );
         }
     }
 
@@ -253,7 +266,8 @@ mod tests {
                 assert!(wrong.parse::<Ticket>().is_err(), "{wrong}");
             }
         }
-        for wrong in ["", "1", "........", "1.S0.x.1.1.-.1..a", "ö.ö.ö.ö.ö.ö.ö.ö.ö"] {
+        for wrong in ["", "1", ".........", "1.S0.x.1.1.1.-.1..a", "ö.ö.ö.ö.ö.ö.ö.ö.ö.ö"]
+        {
             assert!(wrong.parse::<Ticket>().is_err(), "{wrong}");
         }
     }
@@ -298,10 +312,12 @@ mod tests {
             };
             let kind = prop_oneof![9 => "M|E|R|W|S[0-9]{1,9}-[0-9]{1,10}", 1 => field()];
             let id = prop_oneof![9 => "[0-9a-f]{34}", 1 => "\\PC{34}", 1 => field()];
-            let times = (time(), time(), prop_oneof![Just("-".to_owned()), time()]);
+            let times = (time(), time(), time(), prop_oneof![Just("-".to_owned()), time()]);
             (kind, id, times, "[01]", encoded(), encoded()).prop_map(
-                |(kind, id, (ttl, keep, most), renew, owner, name)| {
-                    format!("{VERSION}.{kind}.{id}.{ttl}.{keep}.{most}.{renew}.{owner}.{name}")
+                |(kind, id, (token, ttl, keep, most), renew, owner, name)| {
+                    format!(
+                        "{VERSION}.{kind}.{id}.{token}.{ttl}.{keep}.{most}.{renew}.{owner}.{name}"
+                    )
                 },
             )
         }

@@ -172,6 +172,11 @@ impl LocalLease {
         self.deadlines.unanswered_since
     }
 
+    /// Returns true if more fencing tokens may be reserved for its request.
+    pub(crate) fn may_be_refilled(&self) -> bool {
+        self.deadlines.may_be_refilled
+    }
+
     /// The times for the next holder in this process, once this holder has ended the lease.
     /// `None` if the lease is to be released instead.
     pub(crate) fn times_to_hand_over(&self, now: Instant) -> Option<GrantTimes> {

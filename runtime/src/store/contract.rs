@@ -11,7 +11,7 @@ use super::answers::{Adoption, All, Attempt, Ended, Hint, Lingering, Renewal};
 use super::diagnosis::Diagnosis;
 use super::inspection::{ClientInfo, Forced, LockInfo};
 use super::listing::{ListCursor, ListPage};
-use super::request::{ClientId, Owner, Request, RequestId, Stamp, Success, Waiting};
+use super::request::{ClientId, Detached, Owner, Request, Stamp, Success, Waiting};
 use crate::core::key::LockKey;
 use crate::core::name_pattern::NamePattern;
 use crate::core::store_error::StoreError;
@@ -127,8 +127,8 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     }
 
     /// Puts a request that has never asked for the lock in the place of one that holds
-    /// it with the same kind and the same owner.
-    fn adopt(&self, from: RequestId, request: &Request) -> StoreFuture<Adoption>;
+    /// it with the same kind and the same owner. Refuses if a mutex was granted anew since.
+    fn adopt(&self, from: Detached, request: &Request) -> StoreFuture<Adoption>;
 
     /// Ends a lease. A mutex then stays held without a holder for `keep`.
     fn release(&self, request: &Request, keep: Duration) -> StoreFuture<Ended>;

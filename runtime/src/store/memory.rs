@@ -17,9 +17,9 @@ pub use self::clock::Clock;
 use self::table::Table;
 use super::rules::{Time, Tokens};
 use super::{
-    Adoption, All, Attempt, ClientId, ClientInfo, Diagnosis, Ended, Forced, Kind, Lingering,
-    ListCursor, ListPage, Listener, LockInfo, Owner, QuorumMember, Renewal, Renewals, Repaired,
-    Request, RequestId, Stamp, Store, StoreFuture, Success, Waiting, at_once,
+    Adoption, All, Attempt, ClientId, ClientInfo, Detached, Diagnosis, Ended, Forced, Kind,
+    Lingering, ListCursor, ListPage, Listener, LockInfo, Owner, QuorumMember, Renewal, Renewals,
+    Repaired, Request, Stamp, Store, StoreFuture, Success, Waiting, at_once,
 };
 use crate::core::key::LockKey;
 use crate::core::name_pattern::NamePattern;
@@ -106,7 +106,7 @@ impl Store for MemoryStore {
         self.run(|table, now| table.keep_offer(request, until, now))
     }
 
-    fn adopt(&self, from: RequestId, request: &Request) -> StoreFuture<Adoption> {
+    fn adopt(&self, from: Detached, request: &Request) -> StoreFuture<Adoption> {
         self.run(|table, now| table.adopt(from, request, now))
     }
 
@@ -197,7 +197,7 @@ impl QuorumMember for MemoryStore {
 mod tests {
     use std::sync::atomic::AtomicU64;
 
-    use super::super::{Hint, Kind};
+    use super::super::{Hint, Kind, RequestId};
     use super::*;
 
     #[derive(Debug)]

@@ -23,8 +23,8 @@ use tokio::runtime::Handle;
 use self::members::{CLOCK_DRIFT, Member};
 use self::round::Round;
 use super::{
-    Adoption, All, Attempt, ClientId, ClientInfo, Diagnosis, Ended, Forced, Kind, Listener,
-    LockInfo, Owner, QuorumMember, Renewal, Renewals, Request, RequestId, Store, StoreError,
+    Adoption, All, Attempt, ClientId, ClientInfo, Detached, Diagnosis, Ended, Forced, Kind,
+    Listener, LockInfo, Owner, QuorumMember, Renewal, Renewals, Request, Store, StoreError,
     StoreFuture, Waiting, at_once,
 };
 use crate::core::error::Outcome;
@@ -103,7 +103,7 @@ impl Store for Quorum {
         renewal::renew_all(&self.members, requests, &self.runtime)
     }
 
-    fn adopt(&self, _: RequestId, _: &Request) -> StoreFuture<Adoption> {
+    fn adopt(&self, _: Detached, _: &Request) -> StoreFuture<Adoption> {
         refuse("adopting a lease")
     }
 

@@ -49,7 +49,7 @@ pub(super) use self::quorum_member::repair;
 pub(super) use self::state::LockState;
 pub(super) use self::time::Time;
 use super::{
-    Adoption, Attempt, Ended, Kind, Lingering, Renewal, Request, RequestId, Success, Waiting,
+    Adoption, Attempt, Detached, Ended, Kind, Lingering, Renewal, Request, Success, Waiting,
 };
 
 /// Asks for the lock once. With `waiting`, a request that is not granted joins the queue.
@@ -112,13 +112,13 @@ pub(super) fn renew(lock: &mut LockState, request: &Request, now: Time) -> Renew
 /// Puts a request in the place of the holder `from`, for its TTL from now.
 pub(super) fn adopt(
     lock: &mut LockState,
-    from: RequestId,
+    from: Detached,
     request: &Request,
     context: &mut Context<'_>,
 ) -> Adoption {
     match request.kind {
         Kind::Mutex | Kind::Once(_) => mutex::adopt(lock, from, request, context),
-        _ => multi_holder::adopt(lock, from, request, context),
+        _ => multi_holder::adopt(lock, from.id, request, context),
     }
 }
 

@@ -46,7 +46,7 @@ pub(super) fn heir(of: &Request, ttl: Duration) -> Request {
 }
 
 pub(super) async fn adopt(backend: &impl Backend, from: &Request, request: &Request) -> Adoption {
-    backend.store().adopt(from.id, request).await.expect("the store answers")
+    backend.store().adopt(from.id.into(), request).await.expect("the store answers")
 }
 
 /// Adopts a lease, which must succeed. Returns the token.

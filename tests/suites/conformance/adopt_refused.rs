@@ -1,7 +1,7 @@
 //! Adoptions that a store refuses, in every kind of lock.
 
 use leasehold::LossReason::{Expired, Taken};
-use leasehold::store::{Attempt, Ended, Kind, Renewal};
+use leasehold::store::{Adoption, Attempt, Detached, Ended, Kind, Renewal};
 use leasehold_tests::backend::Backend;
 
 use super::adopt::{adopt, adopted, heir, refused, shape};
@@ -22,6 +22,7 @@ macro_rules! cases {
             another_owner_or_weight_is_not_adopted,
             a_cancelled_adopter_gets_nothing,
             an_ended_adopter_is_not_granted_again,
+            a_mutex_that_was_granted_anew_is_not_adopted,
         }
     };
 }
@@ -209,4 +210,23 @@ pub(super) async fn an_ended_adopter_is_not_granted_again(backend: &impl Backend
         let _ = refused(backend, &from, &heir).await;
         assert_eq!(released(backend, &next).await, Ended::Released, "{kind:?}");
     }
+}
+
+/// A late copy of the first holder's ask has acquired it, after the adopter's release.
+pub(super) async fn a_mutex_that_was_granted_anew_is_not_adopted(backend: &impl Backend) {
+    let from = Client::new().owned(Kind::Mutex, "me", LONG);
+    let first = Detached { id: from.id, most: granted(backend, &from).await };
+    let adopts = async |heir| match backend.store().adopt(first, heir).await.unwrap() {
+        Adoption::Adopted { .. } => true,
+        Adoption::NotHeld(reason) => {
+            assert_eq!(reason, Taken);
+            false
+        }
+    };
+    let [adopter, second] = [(); 2].map(|()| heir(&from, LONG));
+    assert!(adopts(&adopter).await);
+    assert!(adopts(&adopter).await, "it may be sent twice");
+    assert_eq!(released(backend, &adopter).await, Ended::Released);
+    granted(backend, &from).await;
+    assert!(!adopts(&second).await);
 }

@@ -433,6 +433,13 @@ pub(super) async fn a_lease_that_ended_does_not_linger(backend: &impl Backend) {
     let taken = lingers(backend, &first, false).await;
     assert_eq!(taken, Lingering::Ended(Ended::NotHeld(LossReason::Taken)));
     // It changed nothing.
+    let third = client.mutex(LONG);
+    granted(backend, &third).await;
+    // A late copy of its acquire waits for nobody.
+    waits(backend, &first, LIVE).await;
+    let taken = lingers(backend, &first, false).await;
+    assert_eq!(taken, Lingering::Ended(Ended::NotHeld(LossReason::Taken)));
+    assert_eq!(released(backend, &third).await, Ended::Released);
     granted(backend, &client.mutex(LONG)).await;
 }
 

@@ -133,7 +133,7 @@ pub(super) async fn a_note_stays_with_an_adopted_lease(backend: &impl Backend) {
         let before = noted(client.owned(kind, "me", LONG));
         granted(backend, &before).await;
         let after = noted(other.owned(kind, "me", LONG));
-        let adopted = backend.store().adopt(before.id, &after).await.unwrap();
+        let adopted = backend.store().adopt(before.id.into(), &after).await.unwrap();
         assert!(matches!(adopted, Adoption::Adopted { .. }), "{adopted:?}");
         let info = inspected(backend).await;
         assert_eq!(info.held, 1, "{kind:?}");

@@ -138,7 +138,7 @@ pub(super) async fn an_adoption_leaves_a_block(backend: &impl Backend) {
         tokens.next(granted(backend, &from).await);
         for _ in 0..3 {
             let [heir] = requests(kind, LONG);
-            let adopted = backend.store().adopt(from.id, &heir).await.unwrap();
+            let adopted = backend.store().adopt(from.id.into(), &heir).await.unwrap();
             let Adoption::Adopted { token } = adopted else { panic!("{kind:?}: {adopted:?}") };
             tokens.next(token);
             from = heir;

@@ -262,7 +262,7 @@ async fn the_documented_rights_are_enough() {
                 Request { owner, ..request(&nth.to_string(), kind, Duration::from_secs(9)) }
             });
             store.acquire(&from, None).await.unwrap();
-            let adopted = store.adopt(from.id, &heir).await.unwrap();
+            let adopted = store.adopt(from.id.into(), &heir).await.unwrap();
             assert!(matches!(adopted, Adoption::Adopted { .. }), "{kind:?}: {adopted:?}");
         }
         crate::kinds::every_kind_and_question(&locks).await;

@@ -65,7 +65,7 @@ async fn a_foreign_key_is_neither_adopted_nor_changed() {
             let _ = ask(&mut redis, &put.replace("KEY", &key)).await;
             let before = stored(&mut redis, &key).await;
             let heir = request("a", kind);
-            let answer = store.adopt(from.id, &heir).await.unwrap();
+            let answer = store.adopt(from.id.into(), &heir).await.unwrap();
             if kind == Kind::Mutex && *role == "holders" {
                 assert!(matches!(answer, Adoption::Adopted { .. }), "a mutex has no such key");
             } else {
@@ -86,7 +86,7 @@ async fn adoption_survives_a_script_flush() {
         let mut first = None;
         for _ in 0..2 {
             let _ = ask(&mut redis, "SCRIPT FLUSH").await;
-            let answer = store.adopt(from.id, &heir).await.unwrap();
+            let answer = store.adopt(from.id.into(), &heir).await.unwrap();
             assert!(matches!(answer, Adoption::Adopted { .. }), "{answer:?}");
             assert_eq!(*first.get_or_insert(answer), answer, "{kind:?}");
         }
@@ -105,7 +105,7 @@ async fn no_key_outlasts_the_holder_after_an_adoption() {
         let heir = Request { ttl: Duration::from_secs(9), ..request(&name, kind) };
         // If others may hold beside it, the key does not go with the former holder.
         let _ = store.acquire(&Request { ttl: heir.ttl, ..request(&name, kind) }, None).await;
-        let answer = store.adopt(from.id, &heir).await.unwrap();
+        let answer = store.adopt(from.id.into(), &heir).await.unwrap();
         assert!(matches!(answer, Adoption::Adopted { .. }), "{kind:?}: {answer:?}");
         for role in ["lock", "holders"] {
             let left = ask(&mut redis, &format!("PTTL leasehold:{role}:{{{name}}}")).await;
@@ -128,7 +128,7 @@ async fn a_full_server_allows_adoption() {
         let (from, heir) = (taken(&store, &name, kind).await, request(&name, kind));
         let _ = ask(&mut redis, "CONFIG SET maxmemory 1").await;
         assert!(store.acquire(&request("b", kind), None).await.is_err(), "it is full");
-        let answer = store.adopt(from.id, &heir).await.unwrap();
+        let answer = store.adopt(from.id.into(), &heir).await.unwrap();
         assert!(matches!(answer, Adoption::Adopted { .. }), "{kind:?}: {answer:?}");
         let _ = ask(&mut redis, "CONFIG SET maxmemory 0").await;
     }

@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 use futures_util::future::join_all;
 use leasehold::store::redis::{RedisStore, Settings};
 use leasehold::store::{
-    Adoption, All, Attempt, ClientId, ClientInfo, Diagnosis, Ended, Forced, Lingering, Listener,
-    LockInfo, Owner, Renewal, Renewals, Request, RequestId, Store, StoreFuture, Waiting,
+    Adoption, All, Attempt, ClientId, ClientInfo, Detached, Diagnosis, Ended, Forced, Lingering,
+    Listener, LockInfo, Owner, Renewal, Renewals, Request, Store, StoreFuture, Waiting,
 };
 use leasehold::{Lease, LockError, LockKey, Locks, Wait};
 use leasehold_tests::server::Server;
@@ -160,7 +160,7 @@ impl Store for Twice {
         Box::pin(join_all(renewals))
     }
 
-    fn adopt(&self, from: RequestId, request: &Request) -> StoreFuture<Adoption> {
+    fn adopt(&self, from: Detached, request: &Request) -> StoreFuture<Adoption> {
         let adopt = || self.0.adopt(from, request);
         both(adopt(), adopt(), |_| true, |first, second| first == second)
     }

@@ -98,6 +98,39 @@ impl Client {
     }
 }
 
+/// The first waiter's process has died, and the recall that it asked for was lost: here nobody
+/// minds it. The next waiter asks again.
+#[tokio::test]
+async fn a_dead_waiter_keeps_nobody_from_recalling() {
+    let server = Server::start();
+    let mut holder = Client::with_hints(&server.url()).await;
+    let waiter = Client::connect(&server.url()).await;
+    let held = holder.take(Kind::Mutex).await;
+    let _ = insist(|| holder.store.linger(&held, false).expect("it has hints")).await;
+    let position = QueuePosition::New { age: Duration::ZERO };
+    let ask = async |request: &Request, live| {
+        let waiting = Waiting { live, position };
+        let queued = insist(|| waiter.store.acquire(request, Some(waiting))).await;
+        assert!(matches!(queued, Attempt::Queued { .. }), "{queued:?}");
+    };
+    ask(&waiter.request(Kind::Mutex), Duration::from_millis(300)).await;
+    let is_recall = |hint| matches!(hint, Hint::Recalled { .. });
+    while !is_recall(holder.hint().await) {}
+    let second = waiter.request(Kind::Mutex);
+    let told = async {
+        loop {
+            ask(&second, Duration::from_secs(14)).await;
+            while let Ok(hint) = holder.hints.received.try_recv() {
+                if is_recall(hint) {
+                    return;
+                }
+            }
+            sleep(Duration::from_millis(20)).await;
+        }
+    };
+    timeout(SOON, told).await.expect("it is recalled");
+}
+
 /// Sends a command until it is answered.
 async fn insist<T>(command: impl Fn() -> StoreFuture<T>) -> T {
     loop {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use leasehold::{Fault, LockError, Locks, LossReason, Released};
+use leasehold::{Fault, LockError, Locks, LossReason, Released, Step};
 use tokio::time::{Instant, sleep, timeout};
 
 const TTL: Duration = Duration::from_secs(9);
@@ -189,4 +189,25 @@ async fn a_vanished_lease_is_not_reported_released_after_a_lost_reply() {
         "{released:?}"
     );
     assert_eq!(faults.store().log(), ["release", "release", "was_forced"]);
+}
+
+/// The lease of work that is to succeed once had expired when it was completed. A late ask of it
+/// would acquire the lock for nobody, so it is cancelled when it can no longer arrive.
+#[tokio::test(start_paused = true)]
+async fn a_completion_that_comes_too_late_cancels_what_may_arrive() {
+    let (locks, faults) = Locks::in_memory_with_faults();
+    for (is_lost, cancels) in [(false, 0), (true, 1)] {
+        if is_lost {
+            faults.on(Step::Acquire).next(Fault::LoseCommand);
+        }
+        let mutex = locks.mutex("a").once(Duration::from_secs(60)).auto_renew(false);
+        let lease = mutex.lock().await.unwrap();
+        faults.store().log();
+        assert!(faults.expire("a"));
+        let late = lease.complete().await;
+        assert!(matches!(late, Err(LockError::Lost { .. })), "{late:?}");
+        sleep(Duration::from_secs(20)).await;
+        let sent = faults.store().log().into_iter().filter(|sent| *sent == "cancel").count();
+        assert_eq!(sent, cancels);
+    }
 }

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use leasehold::store::{Attempt, ClientId, Kind, QueuePosition, Store, Waiting};
 use leasehold::{Fault, Lease, LockError, Locks, Mutex, Released, Step, Wait};
+use leasehold_tests::requests::Requests;
 use tokio::time::{Instant, sleep};
 
 const TTL: Duration = Duration::from_secs(9);
@@ -62,6 +64,25 @@ async fn a_recall_is_repeated_with_the_next_ask() {
     let begun = Instant::now();
     drop(waiter.await.unwrap().unwrap());
     assert!(begun.elapsed() <= ASK, "{:?}", begun.elapsed());
+}
+
+/// The first recall is lost, and so is the waiter that asked for it. The next one does not wait for
+/// the holder's renewal.
+#[tokio::test(start_paused = true)]
+async fn a_dead_waiter_keeps_nobody_from_recalling() {
+    let (here, faults) = Locks::in_memory_with_faults();
+    let elsewhere = Locks::over(faults.store().clone());
+    let mutex = here.mutex("a").ttl(LINGER).linger(LINGER);
+    assert_eq!(mutex.lock().await.unwrap().release().await.unwrap(), Released::Lingers);
+    faults.store().hold_hints();
+    let (live, position) = (Duration::from_secs(1), QueuePosition::New { age: Duration::ZERO });
+    let dead = Requests::of(ClientId::random()).next("a", Kind::Mutex, TTL);
+    let queued = faults.store().acquire(&dead, Some(Waiting { live, position })).await.unwrap();
+    assert!(matches!(queued, Attempt::Queued { .. }), "{queued:?}");
+    faults.store().drop_hints();
+    let begun = Instant::now();
+    drop(elsewhere.mutex("a").wait(Wait::Forever).lock().await.unwrap());
+    assert!(begun.elapsed() <= live + ASK, "{:?}", begun.elapsed());
 }
 
 /// A linger may be shorter than anything else: then the lease ends by itself.

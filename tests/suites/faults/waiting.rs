@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
-use leasehold::{Fault, Faults, Lease, LockError, Locks, Wait};
+use leasehold::store::{Kind, Store};
+use leasehold::{Fault, Faults, Lease, LockError, Locks, Step, Wait};
 use leasehold_tests::polls::{drop_after, is_pending};
+use leasehold_tests::requests::Requests;
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::{Instant, sleep, timeout};
 
@@ -383,4 +385,31 @@ async fn a_write_wait_that_times_out_is_not_a_try() {
         reader.release().await.unwrap();
         mine.try_write().await.unwrap().release().await.unwrap();
     }
+}
+
+/// Something else has cancelled the request, whose first ask had no answer. In time the store
+/// forgets that, and then the late ask would acquire the lock for nobody: so the client cancels it.
+#[tokio::test(start_paused = true)]
+async fn an_ended_request_is_cancelled_if_an_ask_had_no_answer() {
+    let (faults, [holder, locks]) = clients();
+    let held = holder.mutex("a").lock().await.unwrap();
+    // The client's first request says who it is.
+    let known = locks.mutex("known").lock().await.unwrap();
+    let client = locks.inspect("known").await.unwrap().holders[0].client.as_ref().unwrap().id;
+    let requests = Requests::of(client);
+    let [_, second] = [(); 2].map(|()| requests.next("a", Kind::Mutex, Duration::from_secs(30)));
+    faults.on(Step::Acquire).next(Fault::LoseReply);
+    let waits = tokio::spawn(take(&locks));
+    while holder.inspect("a").await.unwrap().waiting == 0 {
+        sleep(Duration::from_millis(1)).await;
+    }
+    faults.store().cancel(&second).await.unwrap();
+    assert_eq!(holder.inspect("a").await.unwrap().waiting, 0, "it was the request");
+    faults.store().log();
+    sleep(Duration::from_secs(20)).await;
+    let cancels = faults.store().log().into_iter().filter(|sent| *sent == "cancel").count();
+    assert_eq!(cancels, 2, "one at once, and one when the ask can no longer arrive");
+    held.release().await.unwrap();
+    waits.await.unwrap().release().await.unwrap();
+    drop(known);
 }

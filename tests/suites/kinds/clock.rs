@@ -82,7 +82,7 @@ async fn an_expired_adoption_takes_no_token_back() {
     for kind in [Kind::Reentrant, Kind::Write] {
         let mut ahead = Ahead::start(kind).await;
         let (from, heir) = (ahead.grant(kind).await, request(kind));
-        let adopted = ahead.store.adopt(from.id, &heir).await.unwrap();
+        let adopted = ahead.store.adopt(from.id.into(), &heir).await.unwrap();
         let Adoption::Adopted { token } = adopted else { panic!("{adopted:?}") };
         ahead.has_grown(token);
         ahead.expire();

@@ -241,10 +241,11 @@ async fn it_is_adopted(bench: &Bench<'_>) {
     for (place, how) in HELD.into_iter().enumerate() {
         let held = bench.hold(&format!("adopted-{place}"), how).await;
         let heir = bench.request(held.key.name(), how);
-        let adopted = bench.store.adopt(held.id, &heir).await.unwrap();
+        let adopted = bench.store.adopt(held.id.into(), &heir).await.unwrap();
         assert!(matches!(adopted, Adoption::Adopted { .. }), "{how:?}: {adopted:?}");
         assert_eq!(bench.store.renew(&heir).await.unwrap(), Renewal::Renewed);
-        let again = bench.store.adopt(held.id, &bench.request(held.key.name(), how)).await.unwrap();
+        let again =
+            bench.store.adopt(held.id.into(), &bench.request(held.key.name(), how)).await.unwrap();
         assert_eq!(again, Adoption::NotHeld(LossReason::Taken), "{how:?}");
     }
 }

@@ -77,6 +77,24 @@ async fn there_is_no_ticket_while_an_ask_may_arrive_late() {
     }
 }
 
+/// A lease that was handed over is an offer until it is confirmed, and would end within a second.
+#[tokio::test(start_paused = true)]
+async fn a_ticket_of_a_lease_that_was_handed_over_has_its_ttl() {
+    let (locks, faults) = Locks::in_memory_with_faults();
+    let holder = another(faults.store()).mutex("a").lock().await.unwrap();
+    let waiter = tokio::spawn(async move {
+        let lease = locks.mutex("a").ttl(TTL).lock().await.unwrap();
+        (lease.detach().await.unwrap(), locks)
+    });
+    while another(faults.store()).inspect("a").await.unwrap().waiting == 0 {
+        sleep(Duration::from_millis(1)).await;
+    }
+    holder.release().await.unwrap();
+    let (ticket, _locks) = waiter.await.unwrap();
+    sleep(TTL * 9 / 10).await;
+    another(faults.store()).adopt(ticket).await.unwrap().release().await.unwrap();
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_ticket_can_be_used_once() {
     let (locks, faults) = Locks::in_memory_with_faults();

@@ -75,7 +75,7 @@ impl Command {
                 store.keep_offer(request, until[nth]).await?;
                 Answer::Kept
             }
-            What::Adopt(from) => Answer::Adoption(store.adopt(from.id, request).await?),
+            What::Adopt(from) => Answer::Adoption(store.adopt(from.id.into(), request).await?),
             What::Release(keep) => Answer::Ended(store.release(request, *keep).await?),
             // Other work never counts as done.
             What::Complete if !matches!(request.kind, Kind::Once(_)) => {

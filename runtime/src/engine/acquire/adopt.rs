@@ -89,7 +89,7 @@ impl Adopting {
                         .ok_or(LockError::TicketEnded { key, reason: LossReason::Expired });
                 }
                 Ok(Adoption::NotHeld(reason)) => {
-                    let before = Request { id: self.ticket.id, ..self.request.clone() };
+                    let before = Request { id: self.ticket.from.id, ..self.request.clone() };
                     let reason = loss_reason(&client.store, &before, reason).await;
                     return Err(LockError::TicketEnded { key, reason });
                 }
@@ -105,7 +105,7 @@ impl Adopting {
 
     /// Asks once, with the same id each time.
     async fn ask(&mut self) -> Result<Adoption, StoreError> {
-        self.in_flight.send(|store| Some(store.adopt(self.ticket.id, &self.request)));
+        self.in_flight.send(|store| Some(store.adopt(self.ticket.from, &self.request)));
         let answer = self.in_flight.answer().await;
         if let Ok(Adoption::Adopted { .. }) = answer {
             self.in_flight.arm();

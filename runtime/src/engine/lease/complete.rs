@@ -90,6 +90,8 @@ impl Lease {
                 Err(error) => return Err(LockError::store(Step::Complete, self.key(), error)),
                 Ok(Ended::NotHeld(reason)) => {
                     self.rest = Rest::Nothing;
+                    // It would acquire the lock for nobody, and the work is not done.
+                    self.client().keeper.cancel_late_grant(self.local());
                     self.local().count_out(false);
                     return Err(self.lost_on_store(reason).await);
                 }

@@ -17,11 +17,11 @@ impl Lease {
     /// long to arrive. What is left of `hold_at_least` and `max_hold` travels with the
     /// ticket. Their clock stops on the way, and goes on from the adoption.
     ///
-    /// It sends no command and is ready at once, unless a command of the lease's acquisition
-    /// got no answer. Such a command could still arrive, after the ticket was adopted and the
-    /// lock released: it would acquire the lock again, and the ticket could be adopted a second
-    /// time. So this waits until it can no longer arrive, for 0.5 to 6 seconds, and renews the
-    /// lease meanwhile.
+    /// It sends no command and is ready at once, with two exceptions. A lease that was handed
+    /// over a moment ago is renewed first. And if a command of the lease's acquisition got no
+    /// answer, that command could arrive after the ticket was adopted and the lock released: it
+    /// would acquire the lock again, for nobody. So this waits until it can hardly arrive any
+    /// more, for 0.5 to 15 seconds, and renews the lease meanwhile.
     ///
     /// # Errors
     ///
@@ -55,6 +55,10 @@ impl Lease {
     /// ```
     pub async fn detach(mut self) -> Result<Ticket, LockError> {
         Ticket::check(self.local(), &*self.client().store)?;
+        if self.local().is_offer() {
+            // Until a renewal confirms it, it ends within a second, whatever the TTL.
+            self.renew().await?;
+        }
         self.until_all_has_arrived().await?;
         let ticket = Ticket::of(self.local());
         if !self.stop(self.client().store.now())

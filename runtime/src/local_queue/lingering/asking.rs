@@ -93,7 +93,8 @@ impl Asking {
         (self.command, self.is_settled) = (None, true);
         if let Ok(Lingering::Kept { token }) = answer {
             let times = GrantTimes::by_command(self.sent, self.request.ttl);
-            let times = GrantTimes { unanswered_since: self.unanswered_since, ..times };
+            let unanswered_since = self.unanswered_since;
+            let times = GrantTimes { unanswered_since, may_be_refilled: true, ..times };
             let turn = (&self.name, self.turn);
             let subscription = self.subscription.take();
             self.queues.keep(turn, &self.request, self.fence, times, token, subscription);

@@ -25,6 +25,7 @@ pub(super) struct Deadlines {
     /// No renewal has confirmed it yet.
     is_offer: AtomicBool,
     pub(super) unanswered_since: Option<Instant>,
+    pub(super) may_be_refilled: bool,
     /// The TTL that each renewal sets.
     ttl: Duration,
     pub(super) is_renewed: bool,
@@ -49,6 +50,7 @@ impl Deadlines {
             deadline: AtomicU64::new(nanos(times.deadline.saturating_duration_since(times.sent))),
             is_offer: AtomicBool::new(times.is_offer),
             unanswered_since: times.unanswered_since,
+            may_be_refilled: times.may_be_refilled,
             ttl,
             is_renewed: options.auto_renew,
             // Here the later time is the safe one.
@@ -141,6 +143,7 @@ impl Deadlines {
             deadline,
             is_offer,
             unanswered_since: self.unanswered_since,
+            may_be_refilled: self.may_be_refilled,
             is_all_answered: false,
         })
     }

@@ -40,6 +40,8 @@ pub(crate) struct GrantTimes {
     /// When the first ask was sent that got no answer. A copy of that ask may still arrive, and
     /// would grant the lock again after the lease has ended.
     pub(crate) unanswered_since: Option<Instant>,
+    /// The lock lingers here, so more fencing tokens may be reserved for the request.
+    pub(crate) may_be_refilled: bool,
     /// Every command of its request was answered, and the grant's own token is the only one that
     /// was used. So no late copy can arrive, and the store may forget the request.
     pub(crate) is_all_answered: bool,
@@ -53,6 +55,7 @@ impl GrantTimes {
             deadline: sent + validity(ttl),
             is_offer: false,
             unanswered_since: None,
+            may_be_refilled: false,
             is_all_answered: false,
         }
     }

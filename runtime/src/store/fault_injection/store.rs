@@ -10,8 +10,8 @@ use crate::core::error::Step;
 use crate::core::key::LockKey;
 use crate::core::name_pattern::NamePattern;
 use crate::store::{
-    Adoption, All, Attempt, ClientId, ClientInfo, Diagnosis, Ended, Forced, Lingering, ListCursor,
-    ListPage, Listener, LockInfo, Owner, Renewal, Renewals, Request, RequestId, Stamp, Store,
+    Adoption, All, Attempt, ClientId, ClientInfo, Detached, Diagnosis, Ended, Forced, Lingering,
+    ListCursor, ListPage, Listener, LockInfo, Owner, Renewal, Renewals, Request, Stamp, Store,
     StoreFuture, Success, Waiting,
 };
 
@@ -34,7 +34,7 @@ impl Store for FaultInjector {
         self.answer("keep_offer", None, || self.inner.keep_offer(request, until))
     }
 
-    fn adopt(&self, from: RequestId, request: &Request) -> StoreFuture<Adoption> {
+    fn adopt(&self, from: Detached, request: &Request) -> StoreFuture<Adoption> {
         self.answer("adopt", Some(Step::Adopt), || self.inner.adopt(from, request))
     }
 

@@ -9,8 +9,8 @@ use crate::core::key::LockKey;
 use crate::core::name_pattern::NamePattern;
 use crate::store::rules::{self, Context, Counters, LockState, Time, Tokens};
 use crate::store::{
-    Adoption, All, Attempt, ClientId, ClientInfo, Ended, Forced, Hint, Lingering, Listener,
-    LockInfo, Owner, Renewal, Repaired, Request, RequestId, Stamp, Success, Waiting,
+    Adoption, All, Attempt, ClientId, ClientInfo, Detached, Ended, Forced, Hint, Lingering,
+    Listener, LockInfo, Owner, Renewal, Repaired, Request, Stamp, Success, Waiting,
 };
 
 /// All locks, the counters and the clients. A command never finds what expired before it.
@@ -77,7 +77,7 @@ impl Table {
         self.with(&request.key, now, |lock, _| rules::keep_offer(lock, request, until, now));
     }
 
-    pub(super) fn adopt(&mut self, from: RequestId, request: &Request, now: Time) -> Adoption {
+    pub(super) fn adopt(&mut self, from: Detached, request: &Request, now: Time) -> Adoption {
         self.with(&request.key, now, |lock, context| rules::adopt(lock, from, request, context))
     }
 
@@ -206,7 +206,7 @@ mod tests {
     use std::sync::atomic::AtomicU64;
 
     use super::*;
-    use crate::store::{Kind, QueuePosition};
+    use crate::store::{Kind, QueuePosition, RequestId};
 
     const SECOND: Duration = Duration::from_secs(1);
 

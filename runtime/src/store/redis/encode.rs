@@ -12,7 +12,7 @@ use super::script::Script;
 use crate::core::key::LockKey;
 use crate::core::name_pattern::NamePattern;
 use crate::store::{
-    ClientId, ClientInfo, Kind, Once, Owner, QueuePosition, Request, RequestId, Stamp, Success,
+    ClientId, ClientInfo, Detached, Kind, Once, Owner, QueuePosition, Request, Stamp, Success,
     Waiting,
 };
 
@@ -140,9 +140,10 @@ impl Encoder {
         self.lock(&request.key, &script::LOCK_KEEP_OFFER).arg(holder(request)).number(until)
     }
 
-    pub(super) fn adopt(&self, from: RequestId, request: &Request) -> Command {
-        let before = Request { id: from, ..request.clone() };
-        self.of(request, &script::ADOPT).arg(&*holder(&before)).millis(request.ttl)
+    pub(super) fn adopt(&self, from: Detached, request: &Request) -> Command {
+        let before = Request { id: from.id, ..request.clone() };
+        let command = self.of(request, &script::ADOPT).arg(&*holder(&before)).millis(request.ttl);
+        if request.kind.is_mutex() { command.number(from.most) } else { command }
     }
 
     /// Afterwards a mutex stays held without a holder for `keep`. Its free record is kept.

@@ -16,7 +16,6 @@ use super::link::Link;
 use super::link_state::{LinkName, LinkState};
 use super::server_info;
 use super::server_info::ServerInfo;
-use super::sync::lock;
 use super::wire::Wire;
 
 /// Prepares a connection to `server` for commands.
@@ -40,12 +39,8 @@ pub(super) async fn run(
         if must_be_master { Some(ask(&["ROLE"]).await) } else { None }
     };
     // Bytes of an abandoned connection may still arrive, and would act after everything that
-    // is sent on this one. On another server they find other clients' leases, or none.
-    let abandoned = {
-        let mut abandoned = lock(&connector.server.abandoned);
-        abandoned.retain(|old| old.server == server);
-        abandoned.clone()
-    };
+    // is sent on this one.
+    let abandoned = connector.server.abandoned_at(server);
     let kills = join_all(abandoned.iter().map(|LinkName { id, address, .. }| {
         ask(&["CLIENT", "KILL", "ID", id.as_str(), "ADDR", address.as_str()])
     }));
@@ -75,7 +70,7 @@ pub(super) async fn run(
         .filter(|(_, kill)| is_done(kill))
         .map(|(name, _)| name)
         .collect();
-    lock(&connector.server.abandoned).retain(|old| !done.contains(&old));
+    connector.server.forget_abandoned(&done);
     Ok(Link::new(wire, state))
 }
 

@@ -18,8 +18,8 @@ use crate::core::error::LockError;
 use crate::core::key::LockKey;
 use crate::core::name_pattern::NamePattern;
 use crate::store::{
-    Adoption, All, Attempt, ClientId, ClientInfo, Diagnosis, Ended, Forced, Lingering, ListCursor,
-    ListPage, Listener, LockInfo, Owner, Renewal, Renewals, Request, RequestId, Stamp, Store,
+    Adoption, All, Attempt, ClientId, ClientInfo, Detached, Diagnosis, Ended, Forced, Lingering,
+    ListCursor, ListPage, Listener, LockInfo, Owner, Renewal, Renewals, Request, Stamp, Store,
     StoreFuture, Subscription, Success, Waiting, at_once,
 };
 
@@ -120,7 +120,7 @@ impl Store for LazyStore {
         self.ask(request, move |store, request| store.keep_offer(request, until))
     }
 
-    fn adopt(&self, from: RequestId, request: &Request) -> StoreFuture<Adoption> {
+    fn adopt(&self, from: Detached, request: &Request) -> StoreFuture<Adoption> {
         self.ask(request, move |store, request| store.adopt(from, request))
     }
 

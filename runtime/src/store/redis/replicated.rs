@@ -131,9 +131,17 @@ impl Replicated {
     async fn link(&self) -> Result<PooledConnection<'_, Connector>, RunError<RedisError>> {
         loop {
             let link = self.pool.get().await?;
-            if !link.is_abandoned() {
-                return Ok(link);
+            if link.is_abandoned() {
+                continue;
             }
+            let server = link.state.name.get().map(|name| &*name.server);
+            if server.is_some_and(|it| !self.connector.server.abandoned_at(it).is_empty()) {
+                // Late bytes of a lost connection could act after this command. The handshake of a
+                // new one ends it; until one succeeds, nothing is sent.
+                let next = self.connector.connect().await.map_err(RunError::User)?;
+                let _ = self.pool.add(next); // the pool may be full
+            }
+            return Ok(link);
         }
     }
 

@@ -190,7 +190,7 @@ scripts! {
         (lock, queue, waiters, tokens; ends);
     MUTEX_CANCEL = "mutex/cancel" frees ["record", "token", "free", "fields", "remains", "queue", "tell", "hand_over"]
         (lock, holders, queue, waiters, tokens; id, wake);
-    MUTEX_ADOPT = "mutex/adopt" frees ["record", "token", "grant", "fields"] (lock; id, from, ttl_ms);
+    MUTEX_ADOPT = "mutex/adopt" frees ["record", "token", "grant", "fields"] (lock; id, from, ttl_ms, most);
     MUTEX_LINGER = "mutex/linger" frees ["record", "token", "free", "fields", "queue", "tell", "hand_over"]
         (lock, queue, waiters; id, ttl_ms, in_use, wake);
     MUTEX_REPAIR = "mutex/repair" frees ["record", "token", "fields", "remains", "raise_token"]

@@ -17,6 +17,10 @@ use super::settings::Settings;
 use super::sync::lock;
 use crate::store::{Hint, StoreError};
 
+/// How many abandoned connections are remembered, until a handshake has ended them. Those of a
+/// server that never comes back stay.
+const MOST_ABANDONED: usize = 256;
+
 /// The shortest silence after which a connection is abandoned.
 const PATIENCE: Duration = Duration::from_millis(500);
 
@@ -37,7 +41,7 @@ pub(super) struct ServerState {
     /// The server says that it is a node of a cluster.
     is_cluster_node: AtomicBool,
     /// Abandoned connections that may still hold commands of ours.
-    pub(super) abandoned: Mutex<Vec<LinkName>>,
+    abandoned: Mutex<Vec<LinkName>>,
     pub(super) last_error: Mutex<Option<RedisError>>,
     pub(super) hints: Arc<HintReceiver>,
     /// The server's last known start, and the connection that reported it.
@@ -98,7 +102,10 @@ impl ServerState {
             metrics::counter!("leasehold_reconnects_total").increment(1);
             tracing::warn!(server = %self.name, "the connection to the lock store failed; a new one replaces it");
             if !link.is_external {
-                lock(&self.abandoned).extend(link.name.get().cloned());
+                let mut abandoned = lock(&self.abandoned);
+                abandoned.extend(link.name.get().cloned());
+                let too_many = abandoned.len().saturating_sub(MOST_ABANDONED);
+                abandoned.drain(..too_many);
             }
             // From now on hints are lost. A waiter that asks again makes another connection;
             // where nobody waits, none is needed.
@@ -106,6 +113,18 @@ impl ServerState {
                 self.hints.deliver(Hint::Missed);
             }
         }
+    }
+
+    /// The abandoned connections to the server of this address that are not known to have ended. A
+    /// failover may lead to another server, and back.
+    pub(super) fn abandoned_at(&self, server: &str) -> Vec<LinkName> {
+        let abandoned = lock(&self.abandoned);
+        abandoned.iter().filter(|old| old.server == server).cloned().collect()
+    }
+
+    /// Notes that these have ended, or that the server does not let us end them.
+    pub(super) fn forget_abandoned(&self, ended: &[&LinkName]) {
+        lock(&self.abandoned).retain(|old| !ended.contains(&old));
     }
 
     /// Why the server may grant nothing now, if so: it started a moment ago, and may have lost
@@ -218,5 +237,27 @@ mod tests {
             server.reconnect_at(begun, Duration::from_millis(500));
             assert!(server.reconnect_at(begun, short) <= begun + short / 2);
         }
+    }
+
+    /// A failover and one back, before the first connection's bytes have all arrived.
+    #[test]
+    fn abandoned_connections_are_remembered_for_their_own_server() {
+        let server = server();
+        let abandon = |number: usize, at: &str| {
+            let link = LinkState::new(false, false);
+            let name = LinkName::parse(&format!("id={number} addr=h:{number}"), at);
+            link.name.set(name.unwrap()).unwrap();
+            server.abandon(&link);
+        };
+        abandon(0, "a");
+        abandon(1, "b");
+        let at_b = server.abandoned_at("b");
+        server.forget_abandoned(&at_b.iter().collect::<Vec<_>>());
+        assert_eq!((server.abandoned_at("a").len(), server.abandoned_at("b").len()), (1, 0));
+        for number in 0..MOST_ABANDONED {
+            abandon(number, "c");
+        }
+        assert_eq!(server.abandoned_at("a").len(), 0, "the oldest is forgotten");
+        assert_eq!(server.abandoned_at("c").len(), MOST_ABANDONED);
     }
 }

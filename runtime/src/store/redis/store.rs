@@ -17,8 +17,8 @@ use crate::core::error::LossReason;
 use crate::core::key::LockKey;
 use crate::core::name_pattern::NamePattern;
 use crate::store::{
-    Adoption, All, Attempt, ClientId, ClientInfo, Diagnosis, Ended, Forced, Lingering, ListCursor,
-    ListPage, Listener, LockInfo, Owner, Renewal, Renewals, Request, RequestId, Stamp, Store,
+    Adoption, All, Attempt, ClientId, ClientInfo, Detached, Diagnosis, Ended, Forced, Lingering,
+    ListCursor, ListPage, Listener, LockInfo, Owner, Renewal, Renewals, Request, Stamp, Store,
     StoreFuture, Subscription, Success, Waiting,
 };
 
@@ -136,7 +136,7 @@ impl Store for RedisStore {
         self.ask(command, request, (), |answer| decode::flag(answer).map(|_| ()))
     }
 
-    fn adopt(&self, from: RequestId, request: &Request) -> StoreFuture<Adoption> {
+    fn adopt(&self, from: Detached, request: &Request) -> StoreFuture<Adoption> {
         let foreign = Adoption::NotHeld(LossReason::Taken);
         self.ask(self.encoder.adopt(from, request), request, foreign, decode::adoption)
     }

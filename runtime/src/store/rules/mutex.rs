@@ -12,7 +12,8 @@ use super::tell::tell;
 use super::time::Time;
 use crate::core::error::LossReason;
 use crate::store::{
-    Adoption, Attempt, Ended, Hint, Lingering, LockKind, Renewal, Request, RequestId, Waiting,
+    Adoption, Attempt, Detached, Ended, Hint, Lingering, LockKind, Renewal, Request, RequestId,
+    Waiting,
 };
 
 pub(super) fn acquire(
@@ -67,7 +68,11 @@ pub(super) fn acquire(
         }
     } else if let Some(record) = &mut lock.record {
         record.may_have_waiters = true;
-        if waiting.is_some() && lock.queue.ids().next() == Some(id) {
+        // Dead waiters do not recall it, and must not keep others from doing so.
+        if waiting.is_some()
+            && may_recall(lock)
+            && lock.queue.first(now).is_some_and(|(first, _)| first == id)
+        {
             recall(lock, request, true, context);
         }
     }
@@ -109,7 +114,7 @@ pub(super) fn renew(lock: &mut LockState, request: &Request, now: Time) -> Renew
 
 pub(super) fn adopt(
     lock: &mut LockState,
-    from: RequestId,
+    from: Detached,
     request: &Request,
     context: &mut Context<'_>,
 ) -> Adoption {
@@ -120,13 +125,17 @@ pub(super) fn adopt(
         return Adoption::Adopted { token: take(lock, request, context) };
     }
     match &mut record.status {
-        Status::One { id, mark, .. } if *id == from && record.ended != Some(request.id) => {
+        Status::One { id, mark, .. }
+            if *id == from.id
+                && record.ended != Some(request.id)
+                && record.token.number <= from.most =>
+        {
             (*id, *mark) = (request.id, Mark::None);
         }
         _ => return Adoption::NotHeld(LossReason::Taken),
     }
     record.token = context.next_token(record.token);
-    record.ended = Some(from);
+    record.ended = Some(from.id);
     confirm(record, request, context.now);
     Adoption::Adopted { token: record.token.number }
 }
@@ -191,6 +200,10 @@ pub(super) fn linger(
     context: &mut Context<'_>,
 ) -> Lingering {
     let id = request.id;
+    if !lock.record.as_ref().is_some_and(|record| record.holds(id)) {
+        // A late copy of its acquire may have queued it again.
+        lock.queue.leave(id);
+    }
     let Some(record) = &mut lock.record else {
         return Lingering::Ended(Ended::NotHeld(LossReason::Expired));
     };
@@ -214,6 +227,12 @@ pub(super) fn linger(
         *mark = Mark::Lingers;
     }
     Lingering::Kept { token: record.token.number }
+}
+
+/// Returns true if the holder's client keeps the mutex, or was told before that others want it.
+fn may_recall(lock: &LockState) -> bool {
+    let Some(Record { status: Status::One { mark, .. }, .. }) = &lock.record else { return false };
+    matches!(mark, Mark::Lingers | Mark::Recalled)
 }
 
 /// Tells the holder's client that another client wants the mutex, if it may keep it without

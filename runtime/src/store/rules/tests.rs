@@ -7,7 +7,9 @@ use std::sync::atomic::AtomicU64;
 use super::*;
 use crate::core::error::LossReason;
 use crate::core::key::LockKey;
-use crate::store::{ClientId, Forced, Hint, OFFER, Owner, QueuePosition, Repaired, TOKENS};
+use crate::store::{
+    ClientId, Forced, Hint, OFFER, Owner, QueuePosition, Repaired, RequestId, TOKENS,
+};
 
 const TTL: Duration = Duration::from_secs(10);
 const LIVE: Duration = Duration::from_secs(6);
