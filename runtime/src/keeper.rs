@@ -20,6 +20,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
+use futures_util::FutureExt;
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 use tokio::task::coop::unconstrained;
@@ -65,10 +66,13 @@ impl Executor {
             Self::OnRuntime(_) => {
                 // A job may start outside of a runtime. There are no timers there.
                 if let Ok(runtime) = Handle::try_current() {
-                    runtime.spawn(async move {
-                        sleep(after).await;
-                        job.await;
-                    });
+                    runtime.spawn(
+                        async move {
+                            sleep(after).await;
+                            job.await;
+                        }
+                        .boxed(),
+                    );
                 }
             }
             #[cfg(feature = "redis")]
@@ -131,7 +135,7 @@ impl Keeper {
             #[cfg(feature = "redis")]
             Executor::Thread(_, runtime) => Some(runtime.clone()),
         };
-        runtime.map(|runtime| runtime.spawn(task)).is_some()
+        runtime.map(|runtime| runtime.spawn(task.boxed())).is_some()
     }
 
     /// Handles a lease from now on, first at `first`: renews it, and ends it at its `max_hold`.

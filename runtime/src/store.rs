@@ -8,6 +8,7 @@
 
 mod answers;
 mod contract;
+mod detached;
 mod diagnosis;
 pub mod fault_injection;
 mod inspection;
@@ -29,6 +30,7 @@ use self::contract::at_once;
 pub use self::contract::{
     LIVE_MOST, Listener, OFFER, Renewals, Store, StoreFuture, Subscription, TOKENS, validity,
 };
+pub use self::detached::Detached;
 pub use self::diagnosis::{Diagnosis, Fact, Finding, Severity};
 #[cfg(feature = "redis")]
 pub(crate) use self::diagnosis::{NO_LOCKS, UNREACHABLE, short};
@@ -38,7 +40,7 @@ pub use self::note::Note;
 pub use self::quorum_member::QuorumMember;
 pub(crate) use self::request::RequestSpec;
 pub use self::request::{
-    ClientId, Detached, Kind, Once, Owner, QueuePosition, Request, RequestId, Stamp, Success,
-    TickTimes, Waiting,
+    ClientId, Kind, Once, Owner, QueuePosition, Request, RequestId, Stamp, Success, TickTimes,
+    Waiting,
 };
 pub use crate::core::store_error::StoreError;

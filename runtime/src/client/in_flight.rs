@@ -100,8 +100,11 @@ impl<T: Send + 'static> InFlight<T> {
         self.is_armed &= self.unanswered_since.is_some();
     }
 
-    /// Forgets earlier commands: the requests have new ids.
-    pub(crate) fn start_anew(&mut self) {
+    /// Forgets earlier commands: the requests get new ids. The old ones are cancelled if a command
+    /// without an answer may still arrive.
+    pub(crate) fn start_anew(&mut self, requests: impl FnOnce() -> Vec<Request>) {
+        self.left_queue();
+        self.give_up(requests);
         (self.is_armed, self.unanswered_since) = (false, None);
     }
 

@@ -185,11 +185,8 @@ impl PendingRequest {
             Attempt::Recalled { retry_after } => NotGranted::Recalled(retry_after),
             Attempt::WrongKind => NotGranted::WrongKind,
             Attempt::WouldDeadlock => NotGranted::HeldByOwner,
-            // The store takes it for one that was cancelled, so it needs a new id. An ask without
-            // an answer may still arrive when the store has forgotten that.
+            // The store takes it for one that was cancelled, so it needs a new id.
             Attempt::Ended => {
-                self.in_flight.left_queue();
-                self.in_flight.give_up(|| vec![self.request.clone()]);
                 self.start_anew();
                 NotGranted::TooLate
             }
@@ -222,7 +219,6 @@ impl PendingRequest {
                     self.note_possible_confirmation();
                     if !is_own {
                         // The given-up ask could still set its own TTL.
-                        self.in_flight.give_up(|| vec![self.request.clone()]);
                         self.start_anew();
                     }
                 }
@@ -336,11 +332,11 @@ impl PendingRequest {
 
     /// Goes on as a new request, at the end of the queue.
     pub(crate) fn start_anew(&mut self) {
+        self.in_flight.start_anew(|| vec![self.request.clone()]);
         self.request.id = self.client().next_request();
         if self.route.is_some() {
             self.route = Some(self.client().hints.route(&self.request));
         }
-        self.in_flight.start_anew();
         (self.first_asked, self.position) = (None, None);
         (self.heartbeat, self.confirmed_until) = (None, None);
     }

@@ -60,7 +60,7 @@ impl fmt::Debug for NamePattern {
 }
 
 #[cfg(test)]
-mod tests {
+mod hostile {
     use proptest::prelude::*;
 
     use super::*;

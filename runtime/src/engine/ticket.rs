@@ -80,8 +80,7 @@ impl Ticket {
 
     pub(crate) fn of(local: &LocalLease) -> Self {
         let request = &local.request;
-        // The record has this token, or that of the first lease of its turn. But it has a greater
-        // one if more tokens were reserved.
+        // The record has this token or a lower one, unless more tokens were reserved.
         let token = local.fence.filter(|_| !local.may_be_refilled());
         let most = token.map_or(u64::MAX, Fence::get);
         Self {
@@ -266,8 +265,7 @@ mod tests {
                 assert!(wrong.parse::<Ticket>().is_err(), "{wrong}");
             }
         }
-        for wrong in ["", "1", ".........", "1.S0.x.1.1.1.-.1..a", "ö.ö.ö.ö.ö.ö.ö.ö.ö.ö"]
-        {
+        for wrong in ["", "1", ".........", "1.S0.x.1.1.1.-.1..a", "ö.ö.ö.ö.ö.ö.ö.ö.ö."] {
             assert!(wrong.parse::<Ticket>().is_err(), "{wrong}");
         }
     }

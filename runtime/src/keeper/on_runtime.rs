@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
+use futures_util::FutureExt;
 use tokio::runtime::{Handle, Id};
 use tokio::sync::Notify;
 use tokio::time::sleep_until;
@@ -75,7 +76,7 @@ impl RuntimeKeeper {
         let Ok(runtime) = Handle::try_current() else { return };
         // An offer is confirmed at once.
         if local.is_offer() {
-            drop(runtime.spawn(self.renew_until_over(local.clone(), when)));
+            drop(runtime.spawn(self.renew_until_over(local.clone(), when).boxed()));
             return;
         }
         let (id, slot) = (runtime.id(), (when, self.number()));
@@ -97,7 +98,7 @@ impl RuntimeKeeper {
         }
         if let Some((number, changed)) = begun {
             let guard = TimetableGuard { keeper: self.clone(), number };
-            runtime.spawn(run_timetable(guard, changed));
+            runtime.spawn(run_timetable(guard, changed).boxed());
         }
     }
 
@@ -158,7 +159,7 @@ async fn run_timetable(guard: TimetableGuard, changed: Arc<Notify>) {
     loop {
         let (due, next) = keeper.due(guard.number);
         for local in due {
-            tokio::spawn(keeper.renew_until_over(local, keeper.store.now()));
+            tokio::spawn(keeper.renew_until_over(local, keeper.store.now()).boxed());
         }
         let Some(next) = next else { return };
         tokio::select! {

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
+use futures_util::FutureExt;
 use tokio::sync::Notify;
 
 use super::jobs::{Job, JobLimit};
@@ -139,10 +140,13 @@ impl KeeperState {
     /// keeper's own runtime.
     pub(super) fn push_later(self: Arc<Self>, job: Job, after: Duration) {
         let id = self.agenda().begin_job();
-        tokio::spawn(async move {
-            tokio::time::sleep(after).await;
-            self.queue(id, job);
-        });
+        tokio::spawn(
+            async move {
+                tokio::time::sleep(after).await;
+                self.queue(id, job);
+            }
+            .boxed(),
+        );
     }
 
     fn queue(&self, id: JobId, job: Job) {

@@ -5,6 +5,7 @@ use std::sync::{Arc, Weak};
 use std::thread;
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
@@ -73,7 +74,7 @@ impl Thread {
 
 /// Works until the client has ended, and then finishes its work within a limit.
 async fn run(shared: Arc<KeeperState>, info: ClientInfo) {
-    let introduction = tokio::spawn(introduce(shared.store.clone(), info));
+    let introduction = tokio::spawn(introduce(shared.store.clone(), info).boxed());
     let ended = async {
         shared.ended.notified().await;
         tokio::time::sleep(DRAIN).await;
@@ -101,15 +102,18 @@ async fn work(shared: &Arc<KeeperState>) {
                     && let due = agenda.timetable.due(now, BATCH_SIZE)
                     && !due.is_empty()
                 {
-                    batches.spawn(renew_due(shared.clone(), due));
+                    batches.spawn(renew_due(shared.clone(), due).boxed());
                 }
             }
             for (id, job) in agenda.take_jobs() {
                 let done = JobGuard { shared: shared.clone(), id };
-                jobs.spawn(async move {
-                    let _done = done;
-                    job.await;
-                });
+                jobs.spawn(
+                    async move {
+                        let _done = done;
+                        job.await;
+                    }
+                    .boxed(),
+                );
             }
             if batches.is_empty() && jobs.is_empty() && agenda.is_over() {
                 return;

@@ -8,10 +8,11 @@ use std::time::{Duration, Instant};
 use tokio::task::consume_budget;
 
 use super::answers::{Adoption, All, Attempt, Ended, Hint, Lingering, Renewal};
+use super::detached::Detached;
 use super::diagnosis::Diagnosis;
 use super::inspection::{ClientInfo, Forced, LockInfo};
 use super::listing::{ListCursor, ListPage};
-use super::request::{ClientId, Detached, Owner, Request, Stamp, Success, Waiting};
+use super::request::{ClientId, Owner, Request, Stamp, Success, Waiting};
 use crate::core::key::LockKey;
 use crate::core::name_pattern::NamePattern;
 use crate::core::store_error::StoreError;

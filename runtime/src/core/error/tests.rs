@@ -1,8 +1,12 @@
 //! The texts of errors, and who may read them.
 
+use std::error::Error;
 use std::fmt;
+use std::time::Duration;
 
 use super::*;
+use crate::core::lock_key::LockKey;
+use crate::core::no_majority::NoMajority;
 
 /// As a driver's: it prints its source, and returns it as well.
 #[derive(Debug)]

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::LockError;
+use super::lock_error::LockError;
 
 impl fmt::Display for LockError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

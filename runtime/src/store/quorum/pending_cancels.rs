@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use tokio::runtime::Handle;
 use tokio::time::sleep;
 
@@ -26,7 +27,7 @@ pub(super) fn cancel_later(member: &Arc<Member>, request: &Request, runtime: &Ha
         pending.list.pop_front();
     }
     if !std::mem::replace(&mut pending.is_running, true) {
-        runtime.spawn(send_all(member.clone()));
+        runtime.spawn(send_all(member.clone()).boxed());
     }
 }
 

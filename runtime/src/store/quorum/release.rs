@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use futures_util::StreamExt;
 use tokio::runtime::Handle;
 
@@ -120,12 +121,15 @@ impl<T: Copy + Send + 'static> Tally<T> {
             return;
         }
         let (members, request, handle) = (self.members, request.clone(), runtime.clone());
-        runtime.spawn(async move {
-            while let Some((index, answer)) = asked.next().await {
-                if needs_cancel(&answer) {
-                    cancel_later(&members[index], &request, &handle);
+        runtime.spawn(
+            async move {
+                while let Some((index, answer)) = asked.next().await {
+                    if needs_cancel(&answer) {
+                        cancel_later(&members[index], &request, &handle);
+                    }
                 }
             }
-        });
+            .boxed(),
+        );
     }
 }

@@ -8,6 +8,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use futures_util::FutureExt;
 use futures_util::StreamExt;
 use futures_util::future::join_all;
 use tokio::runtime::Handle;
@@ -45,14 +46,17 @@ pub(super) fn renew_all(
         };
         let verdicts = votes.iter().map(judge).collect();
         if !asked.is_empty() || votes.iter().any(needs_repair) {
-            runtime.spawn(async move {
-                // A slow member may have lost the lease as well.
-                while let Some((index, answers)) = asked.next().await {
-                    note(&mut votes, index, answers);
+            runtime.spawn(
+                async move {
+                    // A slow member may have lost the lease as well.
+                    while let Some((index, answers)) = asked.next().await {
+                        note(&mut votes, index, answers);
+                    }
+                    let lost = requests.iter().zip(&votes).filter(|(_, it)| needs_repair(it));
+                    join_all(lost.map(|(request, it)| repair(&members, request, it, sent))).await;
                 }
-                let lost = requests.iter().zip(&votes).filter(|(_, it)| needs_repair(it));
-                join_all(lost.map(|(request, it)| repair(&members, request, it, sent))).await;
-            });
+                .boxed(),
+            );
         }
         verdicts
     })

@@ -13,6 +13,7 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
+use futures_util::FutureExt;
 use tokio::runtime::Handle;
 use tokio::task::coop::unconstrained;
 use tokio::time::{Sleep, sleep, timeout_at};
@@ -54,7 +55,7 @@ impl Batcher {
         let shared = Arc::new(Shared { connection: connection.clone(), queue, calls });
         // Made before the task: a runtime that has ended drops the task unpolled.
         let end = TaskEnd(shared.clone());
-        runtime.spawn(run(end));
+        runtime.spawn(run(end).boxed());
         Self { connection, runtime: runtime.clone(), shared }
     }
 
@@ -162,7 +163,7 @@ impl Shared {
             calls.connecting += 1;
             // A task of its own: a connection that is slow to make does not hold up those who
             // give up earlier.
-            tokio::spawn(connect(Connecting(self.clone()), queued, limit));
+            tokio::spawn(connect(Connecting(self.clone()), queued, limit).boxed());
         }
     }
 }

@@ -17,6 +17,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 
+use futures_util::FutureExt;
 use futures_util::StreamExt;
 use futures_util::future::join_all;
 use futures_util::stream::FuturesUnordered;
@@ -150,7 +151,7 @@ impl Cluster {
             }
             sleep(REFRESH_PAUSE).await;
             cluster.is_refreshing.store(false, Ordering::Relaxed);
-        });
+        }.boxed());
     }
 
     /// Where a command goes after `node` refused it. `None` if its slot is not the reason.
@@ -185,7 +186,7 @@ impl Cluster {
         patience: Duration,
     ) -> PendingAnswer {
         let running = run(self.clone(), command, limit, patience);
-        PendingAnswer::InTask(self.common.runtime.spawn(running))
+        PendingAnswer::InTask(self.common.runtime.spawn(running.boxed()))
     }
 }
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use bb8_redis::RedisConnectionManager;
 use bb8_redis::bb8::Pool;
+use futures_util::FutureExt;
 use futures_util::future::try_join_all;
 use redis::{ConnectionInfo, RedisError};
 use tokio::runtime::Handle;
@@ -156,7 +157,7 @@ async fn open(
         all.extend(more);
         Ok(Some(all))
     };
-    let opened = runtime.spawn(opening).await.map_err(|_| LockError::ShutDown)?;
+    let opened = runtime.spawn(opening.boxed()).await.map_err(|_| LockError::ShutDown)?;
     let opened = opened.map_err(|error| not_connected(server, errors::not_run(error)))?;
     Ok(opened.map(|connections| SingleServer::start(connections, runtime)))
 }

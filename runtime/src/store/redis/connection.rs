@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use bb8_redis::bb8::{ManageConnection, Pool, RunError};
+use futures_util::FutureExt;
 use redis::{RedisError, RedisResult};
 use tokio::runtime::Handle;
 use tokio::task::AbortHandle;
@@ -75,7 +76,7 @@ impl Connection {
             .build_unchecked(connector.clone());
         let subscriber = connector.carries_hints.then(|| {
             let connector = connector.clone();
-            tokio::spawn(async move { subscriber::run(&connector).await }).abort_handle()
+            tokio::spawn(async move { subscriber::run(&connector).await }.boxed()).abort_handle()
         });
         Self {
             pool,
@@ -120,11 +121,14 @@ impl Connection {
             return;
         }
         let connection = self.clone();
-        runtime.spawn(async move {
-            let limit = connection.server().settings.command_timeout;
-            let _ = connection.link(limit).await; // a waiter asks for this again
-            connection.is_recovering.store(false, Ordering::Relaxed);
-        });
+        runtime.spawn(
+            async move {
+                let limit = connection.server().settings.command_timeout;
+                let _ = connection.link(limit).await; // a waiter asks for this again
+                connection.is_recovering.store(false, Ordering::Relaxed);
+            }
+            .boxed(),
+        );
     }
 
     pub(super) fn connector(&self) -> &Connector {

@@ -7,6 +7,7 @@ use std::fmt;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
+use futures_util::FutureExt;
 use futures_util::future::join_all;
 use tokio::runtime::Handle;
 use tokio::task::AbortHandle;
@@ -43,8 +44,10 @@ impl LazyStore {
         F: Future<Output = Result<Arc<dyn Store>, LockError>> + Send + 'static,
     {
         let connecting = Connecting::new(server, command_timeout, longest_ttl, runtime);
-        let task =
-            connecting.runtime.spawn(connecting::run(connecting.clone(), connect)).abort_handle();
+        let task = connecting
+            .runtime
+            .spawn(connecting::run(connecting.clone(), connect).boxed())
+            .abort_handle();
         Self { connecting, task }
     }
 

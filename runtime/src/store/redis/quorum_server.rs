@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use futures_util::FutureExt;
 use futures_util::future::join_all;
 use redis::RedisError;
 use tokio::runtime::Handle;
@@ -76,7 +77,7 @@ impl RedisStore {
             let refusal = link.and_then(|it| connections[0].server().refusal_to_grant(&it.state));
             (connections, error, refusal)
         };
-        let opened = runtime.spawn(opening).await;
+        let opened = runtime.spawn(opening.boxed()).await;
         let (connections, error, refusal_to_grant): (Vec<Connection>, Option<RedisError>, _) =
             opened.map_err(|_| LockError::ShutDown)?;
         if connections[0].server().is_cluster_node() {

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bb8_redis::bb8::{ManageConnection, Pool, PooledConnection, RunError};
+use futures_util::FutureExt;
 use redis::{Cmd, RedisError, Value};
 use tokio::runtime::Handle;
 use tokio::time::timeout;
@@ -84,7 +85,9 @@ impl Replicated {
     /// Sends a command. It goes on if the answer is dropped.
     pub(super) fn send(self: &Arc<Self>, asked: ReplicatedCommand) -> PendingAnswer {
         let replicated = self.clone();
-        PendingAnswer::InTask(self.runtime.spawn(async move { replicated.run(&asked).await }))
+        PendingAnswer::InTask(
+            self.runtime.spawn(async move { replicated.run(&asked).await }.boxed()),
+        )
     }
 
     async fn run(&self, asked: &ReplicatedCommand) -> Result<Value, StoreError> {

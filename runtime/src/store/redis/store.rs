@@ -3,6 +3,7 @@
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
+use futures_util::FutureExt;
 use futures_util::future::join_all;
 
 use super::answer::{PendingAnswer, decode_numbers};
@@ -199,7 +200,7 @@ impl Store for RedisStore {
 
     fn diagnose(&self) -> StoreFuture<Diagnosis> {
         let looking = diagnosis::run(self.transport.connections(), self.encoder.clone());
-        let looking = self.transport.runtime().spawn(looking);
+        let looking = self.transport.runtime().spawn(looking.boxed());
         Box::pin(async move { looking.await.unwrap_or_else(|_| Err(errors::shutdown())) })
     }
 

@@ -6,6 +6,7 @@
 use std::pin::Pin;
 use std::sync::Arc;
 
+use futures_util::FutureExt;
 use redis::aio::{AsyncStream, ConnectionLike, MultiplexedConnection, PubSub};
 use redis::{
     AsyncConnectionConfig, Client, Cmd, ConnectionAddr, ConnectionInfo, Pipeline, RedisFuture,
@@ -62,7 +63,7 @@ impl Wire {
         let (connection, task) =
             MultiplexedConnection::new_with_config(info.redis_settings(), stream, config).await?;
         let driver = Driver::new(task);
-        let task = tokio::spawn(DriverTask(driver.clone())).abort_handle();
+        let task = tokio::spawn(DriverTask(driver.clone()).boxed()).abort_handle();
         Ok(Self { connection, task: Some(Arc::new(Task(task, driver))), has_room: true })
     }
 

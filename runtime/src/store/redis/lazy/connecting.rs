@@ -3,9 +3,10 @@
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use redis::RedisError;
 use tokio::runtime::Handle;
-use tokio::sync::{Notify, watch};
+use tokio::sync::{Notify, oneshot, watch};
 use tokio::time::{sleep, timeout};
 
 use crate::core::error::{LockError, Outcome};
@@ -118,11 +119,19 @@ impl Connecting {
             return command(&**store);
         }
         let connecting = self.clone();
-        let running = self.runtime.spawn(async move {
-            let answer = command(&*connecting.connected(limit).await?);
-            answer.await
-        });
-        Box::pin(async move { running.await.unwrap_or_else(|_| Err(errors::shutdown())) })
+        let (sender, answer) = oneshot::channel();
+        // Boxed, and without a result: so the task is of one type for all commands.
+        self.runtime.spawn(
+            async move {
+                let answer = match connecting.connected(limit).await {
+                    Ok(store) => command(&*store).await,
+                    Err(error) => Err(error),
+                };
+                let _ = sender.send(answer); // the caller may be gone
+            }
+            .boxed(),
+        );
+        Box::pin(async move { answer.await.unwrap_or_else(|_| Err(errors::shutdown())) })
     }
 
     /// The store, once it is connected. An error that no retry can help is returned at once.

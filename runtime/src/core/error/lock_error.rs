@@ -1,0 +1,226 @@
+//! The error of all calls.
+
+use std::error::Error;
+use std::time::{Duration, SystemTime};
+
+use super::loss_reason::LossReason;
+use super::step::Step;
+use crate::core::lock_key::LockKey;
+use crate::core::no_majority::NoMajority;
+use crate::core::store_error::{Outcome, StoreError};
+
+/// The error of every call: why a lock was not acquired, is no longer held, or could not be
+/// inspected.
+///
+/// Its text contains the cause, and [`source`](Error::source) is `None`. So one line of a
+/// log (`error = %error`) says everything, and a printed chain (`{:#}` of `anyhow`) repeats
+/// nothing.
+///
+/// # Examples
+///
+/// ```
+/// use leasehold::{LockError, Locks};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), LockError> {
+/// # let locks = Locks::in_memory();
+/// match locks.mutex("nightly").try_lock().await {
+///     Ok(lease) => lease.run(async { /* work */ }).await?,
+///     Err(error) if error.is_held_by_another() => println!("another process does it"),
+///     Err(error) if error.is_store_failure() => println!("try again later: {error}"),
+///     Err(error) => return Err(error),
+/// }
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum LockError {
+    /// Others hold the lock or wait for it, and the call does not wait.
+    #[non_exhaustive]
+    Busy {
+        /// The lock.
+        key: LockKey,
+        /// The lock is free after this time at the latest, if nobody waits for it and its
+        /// holder does not renew its lease. If other tasks of this process wait for it, this
+        /// is only an estimate: the TTL.
+        retry_after: Duration,
+        /// True if nobody holds the lock, and only its last holder's `hold_at_least` keeps
+        /// it. Then `retry_after` is exact. Always false if other tasks of this process wait
+        /// for the lock.
+        kept: bool,
+    },
+    /// Others held the lock, or were before this request in the queue, for the whole wait.
+    #[non_exhaustive]
+    TimedOut {
+        /// The lock.
+        key: LockKey,
+        /// How long the call has waited.
+        waited: Duration,
+        /// True if the caller waited for itself: it runs under a held lease of the same
+        /// lock and the same client, at
+        /// [`LeaseHandle::current`](crate::LeaseHandle::current) or further out. A lease
+        /// that no work runs under is not seen.
+        held_by_caller: bool,
+    },
+    /// The work has succeeded, and counts as done: the lock has `once` or `once_per`. The
+    /// call has not run it again.
+    #[non_exhaustive]
+    Done {
+        /// The lock.
+        key: LockKey,
+        /// When the work succeeded, by the server's clock.
+        completed: SystemTime,
+        /// Until when it counts as done, by the server's clock. With `once_per` the next tick
+        /// begins then.
+        until: SystemTime,
+        /// How long it counts as done from now.
+        retry_after: Duration,
+    },
+    /// The lease ended before its holder released it.
+    ///
+    /// When an annotated function returns it, the body had begun and was stopped. Check what
+    /// the work has done before you try again.
+    #[non_exhaustive]
+    Lost {
+        /// The lock.
+        key: LockKey,
+        /// Why it ended.
+        reason: LossReason,
+    },
+    /// A ticket can't be adopted: its lease has ended, or it was adopted before. Nothing was
+    /// acquired.
+    ///
+    /// A message that is delivered twice brings its ticket twice: the second adoption gets this.
+    #[non_exhaustive]
+    TicketEnded {
+        /// The lock.
+        key: LockKey,
+        /// How its lease ended. [`Taken`](LossReason::Taken): the ticket was adopted before, or
+        /// others have acquired the lock since. [`Expired`](LossReason::Expired): its TTL is
+        /// over, or it was adopted and released before, and the lock is free.
+        reason: LossReason,
+    },
+    /// The store could not be reached, did not answer, or refused.
+    ///
+    /// The text ends with the driver's error. The driver's type is not part of this crate's
+    /// API, so that a new major version of a driver breaks nobody.
+    #[non_exhaustive]
+    Store {
+        /// The operation that failed.
+        step: Step,
+        /// The lock, in backticks, or the server.
+        what: String,
+        /// Says if the command may have taken effect. A possible grant is taken back in the
+        /// background.
+        outcome: Outcome,
+        /// The driver's error.
+        cause: Box<dyn Error + Send + Sync>,
+    },
+    /// The name is empty, too long, contains a control character, or looks like a template
+    /// without its values.
+    #[non_exhaustive]
+    InvalidKey {
+        /// The name, cut off if it is long.
+        name: String,
+        /// The rule that the name breaks, in words.
+        problem: String,
+    },
+    /// An option is out of its range, missing, or does not fit the others.
+    #[non_exhaustive]
+    InvalidOption {
+        /// The name of the option.
+        option: &'static str,
+        /// The rule that the value breaks, in words.
+        problem: String,
+    },
+    /// The name is in use by another kind of lock, or by something that is not a lock.
+    #[non_exhaustive]
+    WrongKind {
+        /// The lock.
+        key: LockKey,
+    },
+    /// The owner holds the read-write lock already, and would wait for itself.
+    #[non_exhaustive]
+    WouldDeadlock {
+        /// The lock.
+        key: LockKey,
+    },
+    /// The lease is a permit or a reader's. Several of these are held at the same time, so
+    /// they have no fencing token.
+    #[non_exhaustive]
+    NotFenced {
+        /// The lock.
+        key: LockKey,
+    },
+    /// The attribute found no client: none is installed, the task has no scope, and there
+    /// is no `locks = …`.
+    NotInstalled,
+    /// Too few servers of a quorum agreed, because too many of them failed.
+    #[non_exhaustive]
+    Quorum {
+        /// The operation that failed.
+        step: Step,
+        /// The lock, in backticks.
+        what: String,
+        /// The answer of each server.
+        cause: Box<NoMajority>,
+    },
+    /// The store can't do this: a quorum has no tickets.
+    #[non_exhaustive]
+    Unsupported {
+        /// The operation that the caller asked for, in words.
+        what: &'static str,
+    },
+    /// The client was shut down, and acquires nothing more.
+    ShutDown,
+}
+
+impl Error for LockError {}
+
+impl LockError {
+    pub(crate) fn invalid_key(name: &str, problem: impl Into<String>) -> Self {
+        let mut shown: String = name.chars().take(80).collect();
+        if shown.len() < name.len() {
+            shown.push('…');
+        }
+        Self::InvalidKey { name: shown, problem: problem.into() }
+    }
+
+    pub(crate) fn store(step: Step, key: &LockKey, error: StoreError) -> Self {
+        Self::of_store(step, format!("`{key}`"), error)
+    }
+
+    /// The error of a step that is about more than one lock.
+    pub(crate) fn of_store(step: Step, what: String, error: StoreError) -> Self {
+        if error.is_shut_down {
+            return Self::ShutDown;
+        }
+        let StoreError { outcome, source, .. } = error;
+        match source.downcast() {
+            Ok(cause) => Self::Quorum { step, what, cause },
+            Err(cause) => Self::Store { step, what, outcome, cause },
+        }
+    }
+
+    /// Returns true if others hold the lock ([`Busy`](Self::Busy) or
+    /// [`TimedOut`](Self::TimedOut)). A job that another process runs already can then be
+    /// skipped quietly.
+    #[must_use]
+    pub fn is_held_by_another(&self) -> bool {
+        matches!(self, Self::Busy { .. } | Self::TimedOut { .. })
+    }
+
+    /// Returns true if the work has succeeded already ([`Done`](Self::Done)).
+    #[must_use]
+    pub fn is_done(&self) -> bool {
+        matches!(self, Self::Done { .. })
+    }
+
+    /// Returns true if the lock store failed ([`Store`](Self::Store) or
+    /// [`Quorum`](Self::Quorum)). Then nobody knows whether the lock is held.
+    #[must_use]
+    pub fn is_store_failure(&self) -> bool {
+        matches!(self, Self::Store { .. } | Self::Quorum { .. })
+    }
+}
