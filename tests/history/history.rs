@@ -24,6 +24,8 @@ pub struct Request {
     pub ttl: Nanos,
     /// For how long it may stay with the process after its release.
     pub linger: Nanos,
+    /// For how long a lease lasts at most, from its grant.
+    pub max_hold: Option<Nanos>,
     /// When it was asked for.
     pub asked: Nanos,
     /// The request whose lease it takes over.
@@ -136,6 +138,7 @@ impl History {
                     owner,
                     ttl,
                     linger,
+                    max_hold: None,
                     asked: at,
                     adopts: None,
                     granted: None,
@@ -150,6 +153,7 @@ impl History {
                 });
             }
             Line::Adopt { id, of } => self.note(&id, |request| request.adopts = Some(of)),
+            Line::MaxHold { id, time } => self.note(&id, |request| request.max_hold = Some(time)),
             Line::Got { id, at, token } => self.note(&id, |request| {
                 (request.granted, request.token) = (Some(at), token);
             }),
@@ -179,6 +183,7 @@ impl History {
                 self.count("stops");
                 self.stops.push((worker, from, to));
             }
+            Line::Stalled { worker, from, to } => self.stops.push((worker, from, to)),
             Line::Fault { effect, from, to, amount, name } => {
                 self.count(&name);
                 self.faults.push(Fault { effect, from, to, amount });
@@ -221,6 +226,7 @@ impl History {
         let is_detached =
             |it: &Request| it.freed.as_ref().is_some_and(|(_, how)| how == "detached");
         figures.add("detached", count(is_detached));
+        figures.add("limited", count(|it| it.max_hold.is_some() && it.granted.is_some()));
         figures.add("successes", count(|request| request.done.is_some()));
         figures.add("cut-off", count(|it| it.refused.is_none() && it.freed.is_none()));
         figures

@@ -10,7 +10,7 @@ mod rules;
 
 pub use self::history::{Figures, History, Request};
 pub use self::line::{Effect, Kind, Line, Nanos};
-pub use self::rules::{check, counted};
+pub use self::rules::{check, counted, in_order};
 
 #[cfg(test)]
 mod tests;

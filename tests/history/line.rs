@@ -75,6 +75,13 @@ pub enum Line {
         /// The request that was granted first.
         of: String,
     },
+    /// The request is for a lease that ends after this time, renewed or not.
+    MaxHold {
+        /// The request.
+        id: String,
+        /// The time, from the grant.
+        time: Nanos,
+    },
     /// The request is granted.
     Got {
         /// The request.
@@ -152,6 +159,15 @@ pub enum Line {
         /// The time after it.
         to: Nanos,
     },
+    /// A worker: it had no processor time, whatever the reason.
+    Stalled {
+        /// The worker.
+        worker: String,
+        /// The time before it.
+        from: Nanos,
+        /// The time after it.
+        to: Nanos,
+    },
     /// The director: a fault of servers or links.
     Fault {
         /// What it takes back.
@@ -174,6 +190,7 @@ impl fmt::Display for Line {
                 write!(f, "ask {id} {at} {lock} {kind:?} {units} {limit} {owner} {ttl} {linger}")
             }
             Self::Adopt { id, of } => write!(f, "adopt {id} {of}"),
+            Self::MaxHold { id, time } => write!(f, "max-hold {id} {time}"),
             Self::Got { id, at, token: None } => write!(f, "got {id} {at} -"),
             Self::Got { id, at, token: Some(token) } => write!(f, "got {id} {at} {token}"),
             Self::Held { id, at, left } => write!(f, "held {id} {at} {left}"),
@@ -184,6 +201,7 @@ impl fmt::Display for Line {
             Self::Refused { id, at, why } => write!(f, "refused {id} {at} {why}"),
             Self::Dead { worker, at, was_planned } => write!(f, "dead {worker} {at} {was_planned}"),
             Self::Stopped { worker, from, to } => write!(f, "stopped {worker} {from} {to}"),
+            Self::Stalled { worker, from, to } => write!(f, "stalled {worker} {from} {to}"),
             Self::Fault { effect, from, to, amount, name } => {
                 write!(f, "fault {effect:?} {from} {to} {amount} {name}")
             }
@@ -251,6 +269,8 @@ fn parse(words: &mut SplitAsciiWhitespace<'_>) -> Option<Line> {
         "refused" => Line::Refused { id: next(words)?, at: next(words)?, why: next(words)? },
         "dead" => Line::Dead { worker: next(words)?, at: next(words)?, was_planned: next(words)? },
         "stopped" => Line::Stopped { worker: next(words)?, from: next(words)?, to: next(words)? },
+        "max-hold" => Line::MaxHold { id: next(words)?, time: next(words)? },
+        "stalled" => Line::Stalled { worker: next(words)?, from: next(words)?, to: next(words)? },
         "fault" => Line::Fault {
             effect: next(words)?,
             from: next(words)?,

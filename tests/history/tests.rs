@@ -181,6 +181,7 @@ fn a_waiter_that_nobody_serves_is_found() {
     assert_none(&[dead, &waits(17_000), stopped].concat());
     // Another holds it meanwhile.
     let other = hold("c:1", "m", 4_000, 12_000, "2").replace("12000ms free", "12000ms lost");
+    let other = other.replacen("3998ms m", "80ms m", 1);
     assert_none(&[dead, &waits(17_000), &other].concat());
 }
 
@@ -211,6 +212,63 @@ fn a_second_adoption_of_a_lease_is_found() {
     assert_none(&[first.clone(), adopt("c:1", "b:1", 300, "3")].concat());
     let forgotten = "fault Forgets 220ms 230ms 0 failovers\n";
     assert_none(&[&*first, forgotten, &adopt("c:1", "a:1", 300, "3")].concat());
+}
+
+/// A request that waits before it is granted, and then holds for 10 ms.
+fn wait(id: &str, lock: &str, asked: u64, at: u64, token: &str) -> String {
+    let early = format!(" {}ms {lock} ", at - 2);
+    hold(id, lock, at, at + 10, token).replacen(&early, &format!(" {asked}ms {lock} "), 1)
+}
+
+#[test]
+fn a_grant_past_a_waiter_is_found() {
+    let (first, second) = (wait("a:1", "m", 100, 5_000, "2"), wait("b:1", "m", 2_000, 3_000, "1"));
+    let both = [first.clone(), second.clone()].concat();
+    assert_one(&both, "order");
+    let in_vain = "ask a:1 100ms m Mutex 1 1 a 1000ms 0\n refused a:1 5000ms timed-out\n";
+    assert_one(&[in_vain, &second].concat(), "order");
+    let (reads, writes) =
+        (wait("a:1", "rw", 100, 5_000, "-"), wait("b:1", "rw", 2_000, 3_000, "-"));
+    assert_one(&[reads, writes].concat(), "order");
+
+    // It came soon after, and may have been handed over inside its process.
+    assert_none(&[first.clone(), wait("b:1", "m", 1_000, 3_000, "1")].concat());
+    // The waiter's process queued it behind another request of its own.
+    let own = hold("a:0", "m", 90, 2_900, "1").replace("900ms\n end", "2890ms\n end");
+    let late = second.replace("3000ms", "3100ms").replace("3010ms", "3110ms");
+    assert_none(&[own, first.replace(" 2\n", " 3\n"), late.replace(" 1\n", " 2\n")].concat());
+    for reason in [
+        "stopped a 1000ms 1500ms\n",
+        "stalled a 1000ms 1500ms\n",
+        "fault Away 1000ms 1500ms 0 cut\n",
+        // It waits for two locks.
+        "ask a:2 100ms n Mutex 1 1 a 1000ms 0\n",
+        "adopt b:1 c:1\n",
+    ] {
+        assert_none(&[&both, reason].concat());
+    }
+    assert_one(&[&both, "stopped b 1000ms 1500ms\n"].concat(), "order");
+    // A grant of several is heard of by one after the other.
+    assert_none(&[first.replace("5000ms", "3400ms").replace("5010ms", "3410ms"), second].concat());
+    // An owner that re-enters does not queue.
+    let (one, other) = (wait("a:1", "re", 100, 5_000, "2"), wait("b:1", "re", 2_000, 3_000, "1"));
+    assert_none(&[one, other].concat());
+    // Nobody waits in a queue that the waiter has left.
+    let killed = "ask a:1 100ms m Mutex 1 1 a 1000ms 0\n dead a 4000ms true\n";
+    assert_none(&[killed, &wait("b:1", "m", 2_000, 3_000, "1")].concat());
+}
+
+#[test]
+fn a_lease_beyond_its_max_hold_is_found() {
+    let held = hold("a:1", "m", 100, 600, "1");
+    assert_none(&[&held, "max-hold a:1 900ms\n"].concat());
+    assert_one(&[&held, "max-hold a:1 899ms\n"].concat(), "max-hold");
+    // A stuck holder that is renewed for ever keeps others waiting.
+    let stuck = "ask a:1 48ms m Mutex 1 1 a 1000ms 0\n got a:1 50ms 1\n held a:1 50ms 500ms\n\
+                 lost a:1 560ms\n end a:1 30000ms\n freed a:1 30000ms lost\n";
+    let waits = "ask b:1 90ms m Mutex 1 1 b 1000ms 0\n refused b:1 25000ms timed-out\n";
+    assert_none(&[stuck, waits].concat());
+    assert_one(&[stuck, waits, "max-hold a:1 500ms\n"].concat(), "waiting");
 }
 
 #[test]
@@ -244,7 +302,7 @@ fn broken_histories_are_found() {
 fn every_line_is_read_as_it_was_written() {
     let lines = "ask a:1 98 m Reentrant 1 3 me 1000 5\ngot a:1 1 -\ngot a:1 1 7\nheld a:1 1 2\n\
                  lost a:1 3\nend a:1 4\nfreed a:1 5 free\nrefused a:1 6 busy\ndone a:1 6 9\nadopt a:1 b:2\ndead a 7 false\n\
-                 stopped a 8 9\nfault Behind 1 2 3 clock";
+                 stopped a 8 9\nstalled a 8 9\nmax-hold a:1 5\nfault Behind 1 2 3 clock";
     for line in lines.lines() {
         assert_eq!(line.parse::<Line>().map(|line| line.to_string()), Ok(line.to_owned()));
     }

@@ -53,7 +53,7 @@ impl Command {
         let minutes: f64 = numbers.first().map_or("10", |text| text).parse().map_err(|_| USAGE)?;
         let time = Duration::try_from_secs_f64(minutes * 60.0).map_err(|_| USAGE)?;
         let seed = numbers.get(1).map(|text| text.parse()).transpose().map_err(|_| USAGE)?;
-        let known = ["durable", "forgetful", "sentinel", "cluster", "quorum"];
+        let known = ["quiet", "durable", "forgetful", "sentinel", "cluster", "quorum"];
         if numbers.len() > 2 || only.iter().any(|name| !known.contains(&&**name)) {
             return Err(USAGE.into());
         }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use fastrand::Rng;
-use leasehold_history::{Kind, Line};
+use leasehold_history::{Effect, Kind, Line};
 use tokio::time::sleep;
 
 use crate::Failure;
@@ -13,6 +13,7 @@ use crate::clock::{millis, nanos, now};
 use crate::journal::Journal;
 use crate::links;
 use crate::processes::Crew;
+use crate::stalls;
 use crate::worker::{Client, LIMIT, LONGEST_TTL, PROBES, Probe};
 use crate::worlds::World;
 
@@ -33,6 +34,11 @@ pub(crate) async fn run<W: World>(plan: Option<Plan>) -> Result<(), Failure> {
     fs::create_dir_all(&folder)?;
     let until = tokio::time::Instant::from_std(until);
     let journal = Journal::create(&folder.join("director.history"))?;
+    let machine = journal.clone();
+    stalls::watch(move |from, to| {
+        let name = "stalls".to_owned();
+        machine.note(&Line::Fault { effect: Effect::Away, from, to, amount: 0, name });
+    });
     let mut world = W::start(&folder, PROCESSES).await?;
     let (links, urls) = (world.links(), world.urls(PROCESSES));
     let crew = Crew {

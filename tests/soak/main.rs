@@ -1,4 +1,4 @@
-//! Processes acquire locks of all kinds on five deployments, while servers, links and the processes
+//! Processes acquire locks of all kinds on six deployments, while servers, links and the processes
 //! themselves fail. A seed mixes the faults. Afterwards `leasehold-history` checks what the
 //! processes wrote down.
 //!
@@ -17,6 +17,7 @@ mod journal;
 mod ledger;
 mod links;
 mod processes;
+mod stalls;
 mod worker;
 mod worlds;
 
@@ -27,7 +28,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use fastrand::Rng;
-use leasehold_history::{Figures, History, check, counted};
+use leasehold_history::{Figures, History, check, counted, in_order};
 
 use self::arguments::{Arguments, Command};
 use self::director::Plan;
@@ -35,6 +36,7 @@ use self::ledger::Ledger;
 use self::worlds::cluster::Slots;
 use self::worlds::durable::Durable;
 use self::worlds::forgetful::Forgetful;
+use self::worlds::quiet::Quiet;
 use self::worlds::quorum::Quorum;
 use self::worlds::sentinel::Replicas;
 
@@ -88,6 +90,7 @@ async fn run(folder: &Path, seed: u64, arguments: &Arguments) -> Result<(), Fail
         director::run::<Replicas>(plan("sentinel")),
         director::run::<Slots>(plan("cluster")),
         director::run::<Quorum>(plan("quorum")),
+        director::run::<Quiet>(plan("quiet")),
     )?;
     Ok(())
 }
@@ -122,6 +125,7 @@ fn report(folder: &Path) -> Result<ExitCode, Failure> {
     for (name, history) in &histories {
         let mut figures = history.figures();
         figures.add("counted", counted(history));
+        figures.add("in-order", in_order(history));
         let mut violations = check(history);
         if figures.get("granted") == 0 {
             violations.push("nothing was granted, which proves nothing".to_owned());

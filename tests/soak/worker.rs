@@ -26,6 +26,7 @@ use crate::Failure;
 use crate::clock::{millis, nanos, now};
 use crate::journal::Journal;
 use crate::ledger::Ledger;
+use crate::stalls;
 
 /// The tasks of a process.
 const TASKS: usize = 6;
@@ -110,6 +111,10 @@ impl Worker {
             is_planted: self.is_planted,
             ledger: Ledger::find(folder),
             tickets: Tickets::in_folder(folder.join("tickets"))?,
+        });
+        let (journal, worker) = (shared.journal.clone(), self.name.clone());
+        stalls::watch(move |from, to| {
+            journal.note(&Line::Stalled { worker: worker.clone(), from, to });
         });
         let mut rng = Rng::with_seed(self.seed);
         fastrand::seed(rng.u64(..));
@@ -197,6 +202,10 @@ impl Shared {
                 ttl: nanos(wish.ttl),
                 linger: nanos(wish.linger),
             });
+        }
+        for (_, id) in asked.iter().filter(|_| wish.max_hold.is_some()) {
+            let time = wish.max_hold.map_or(0, nanos);
+            self.journal.note(&Line::MaxHold { id: id.clone(), time });
         }
         if let Some((of, _)) = &wish.ticket {
             self.journal.note(&Line::Adopt { id: asked[0].1.clone(), of: of.clone() });

@@ -3,6 +3,7 @@
 pub(crate) mod cluster;
 pub(crate) mod durable;
 pub(crate) mod forgetful;
+pub(crate) mod quiet;
 pub(crate) mod quorum;
 pub(crate) mod sentinel;
 

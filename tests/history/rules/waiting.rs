@@ -39,7 +39,7 @@ pub(super) fn check(history: &History, of_lock: &[&Request]) -> Vec<String> {
 }
 
 /// When the caller had its answer, or could not have one any more.
-fn answered(history: &History, request: &Request) -> Nanos {
+pub(super) fn answered(history: &History, request: &Request) -> Nanos {
     let refused = request.refused.as_ref().map(|(at, _)| *at);
     let dead = history.dead.get(request.worker()).copied();
     request.granted.or(refused).or(dead).unwrap_or(request.asked)
@@ -61,6 +61,9 @@ fn may_hold(history: &History, request: &Request) -> (Nanos, Nanos) {
         };
         (last + request.ttl).max(request.deadline) + request.linger
     };
+    if let Some(most) = request.max_hold {
+        end = end.min(answered + most + NEWS);
+    }
     for fault in history.faults(Effect::Behind) {
         if start <= fault.to && fault.from <= end {
             end += fault.amount;

@@ -40,6 +40,8 @@ impl Shared {
         }
         let time = match rng.u8(..10) {
             _ if is_planted => MISTAKEN,
+            // It is stuck: only `max_hold` frees the lock.
+            _ if wish.never_looks && wish.max_hold.is_some() => millis(rng, 1_000..20_000),
             _ if wish.never_looks => millis(rng, 400..1_200),
             0 => millis(rng, 0..3_000),
             1..=3 => millis(rng, 0..150),
@@ -66,7 +68,11 @@ impl Shared {
             sleep(left.min(LOOK)).await;
         }
         if wish.never_looks {
-            sleep_until(until).await;
+            let mut ending = self.ending.clone();
+            tokio::select! {
+                () = sleep_until(until) => {}
+                _ = ending.wait_for(|is_ending| *is_ending) => {}
+            }
         }
         self.add_to_ledger(seen).await;
         let at = now();

@@ -44,6 +44,8 @@ pub(crate) struct Wish {
     pub(crate) ttl: Duration,
     pub(crate) linger: Duration,
     is_renewed: bool,
+    /// The longest that its lease lasts.
+    pub(crate) max_hold: Option<Duration>,
     /// The holder never looks whether it still has its lease.
     pub(crate) never_looks: bool,
     /// The request whose lease it takes over, and its ticket. Without, it asks for one.
@@ -92,9 +94,12 @@ impl Wish {
     fn of(parts: Vec<Part>, rng: &mut Rng, owner: &str) -> Self {
         let is_lingering = parts[0].lock == LINGERING;
         let ttl = millis(rng, 200..1 + u64::try_from(LONGEST_TTL.as_millis()).unwrap_or(2_000));
+        let max_hold = (!is_lingering && rng.u8(..8) == 0).then(|| millis(rng, 100..1_500));
         Self {
             linger: if is_lingering { millis(rng, 0..1_000) } else { Duration::ZERO },
-            is_renewed: rng.u8(..6) > 0,
+            is_renewed: max_hold.is_some() || rng.u8(..6) > 0,
+            max_hold,
+            never_looks: max_hold.is_some() && rng.u8(..4) == 0,
             ..Self::plain(parts, owner, ttl)
         }
     }
@@ -106,6 +111,7 @@ impl Wish {
             ttl,
             linger: Duration::ZERO,
             is_renewed: true,
+            max_hold: None,
             never_looks: false,
             ticket: None,
         }
@@ -134,7 +140,13 @@ impl Wish {
         if rng.u8(..4) > 0 {
             return wish;
         }
-        Self { ttl: millis(rng, 100..300), is_renewed: false, never_looks: true, ..wish }
+        Self {
+            ttl: millis(rng, 100..300),
+            is_renewed: false,
+            max_hold: None,
+            never_looks: true,
+            ..wish
+        }
     }
 
     /// A short lease that nobody renews. Its holder is mistaken about it.
@@ -164,28 +176,34 @@ impl Wish {
             (Kind::Mutex, Client::All(locks)) if self.parts.len() > 1 => {
                 let names: Vec<_> = self.parts.iter().map(|part| part.lock).collect();
                 let all = locks.all(names).ttl(self.ttl).auto_renew(self.is_renewed).wait(wait);
+                let all = all.max_hold(self.max_hold);
                 return all.lock().await.map(Guard::All);
             }
             (Kind::Reentrant, Client::All(locks)) => {
                 let mutex = locks.reentrant_mutex(lock).owner(&*self.owner).wait(wait);
-                mutex.ttl(self.ttl).auto_renew(self.is_renewed).lock().await
+                let mutex = mutex.ttl(self.ttl).auto_renew(self.is_renewed);
+                mutex.max_hold(self.max_hold).lock().await
             }
             (Kind::Permits, Client::All(locks)) => {
                 let permits = locks.semaphore(lock, LIMIT).wait(wait).ttl(self.ttl);
-                permits.auto_renew(self.is_renewed).acquire_many(units).await
+                let permits = permits.auto_renew(self.is_renewed).max_hold(self.max_hold);
+                permits.acquire_many(units).await
             }
             (Kind::Read, _) => {
-                rw_lock.wait(wait).ttl(self.ttl).auto_renew(self.is_renewed).read().await
+                let rw_lock = rw_lock.wait(wait).ttl(self.ttl).auto_renew(self.is_renewed);
+                rw_lock.max_hold(self.max_hold).read().await
             }
             (Kind::Write, _) => {
-                rw_lock.wait(wait).ttl(self.ttl).auto_renew(self.is_renewed).write().await
+                let rw_lock = rw_lock.wait(wait).ttl(self.ttl).auto_renew(self.is_renewed);
+                rw_lock.max_hold(self.max_hold).write().await
             }
             (Kind::Once, Client::All(locks)) => {
                 let mutex = locks.mutex(lock).once_per(PERIOD).wait(wait).ttl(self.ttl);
-                mutex.auto_renew(self.is_renewed).lock().await
+                mutex.auto_renew(self.is_renewed).max_hold(self.max_hold).lock().await
             }
             _ => {
                 let mutex = mutex.wait(wait).ttl(self.ttl).auto_renew(self.is_renewed);
+                let mutex = mutex.max_hold(self.max_hold);
                 let lingers = !self.linger.is_zero();
                 let mutex = if lingers { mutex.linger(self.linger) } else { mutex };
                 mutex.lock().await

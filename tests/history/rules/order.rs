@@ -1,0 +1,81 @@
+//! First come, first served between processes: nobody is granted a lock past a waiter of another
+//! process.
+//!
+//! A waiter may lose its place for a reason: its process was stopped or had no processor time, or it
+//! could not reach the server, or the server forgot the queue. Then nothing is said about it. Within
+//! a process requests queue up before they ask the server, so one counts as a waiter only once all
+//! earlier ones of its process have ended.
+
+use std::collections::HashMap;
+
+use super::waiting::answered;
+use crate::history::{History, Request};
+use crate::line::{Kind, Nanos};
+
+/// A request is in the server's queue this long after it was asked for. Until then, those who had the
+/// lock before may hand it on inside their process, for a third of its TTL.
+const QUEUED: Nanos = 1_200_000_000;
+
+/// A grant is heard of this much later at most, if nothing is wrong.
+const NEWS: Nanos = 500_000_000;
+
+/// How many grants came behind a waiter that was served before, and the violations.
+pub(super) fn pairs(history: &History, of_lock: &[&Request]) -> (u64, Vec<String>) {
+    let (mut in_order, mut wrong) = (0, Vec::new());
+    let mut at_once = HashMap::<(&str, Nanos), u32>::new();
+    for request in &history.requests {
+        *at_once.entry((request.worker(), request.asked)).or_default() += 1;
+    }
+    let mut ended = HashMap::<&str, Nanos>::new();
+    let mut by_time = of_lock.to_vec();
+    by_time.sort_by_key(|request| request.asked);
+    for (nth, waiter) in by_time.iter().enumerate() {
+        let before = ended.entry(waiter.worker()).or_default();
+        let queued = waiter.asked.max(*before) + QUEUED;
+        *before = (*before).max(waiter.last());
+        let end = answered(history, waiter);
+        // A set waits for one lock after the other.
+        let is_alone = at_once[&(waiter.worker(), waiter.asked)] == 1;
+        if !is_alone || !waits(waiter) || queued >= end {
+            continue;
+        }
+        let later = by_time[nth + 1..].iter().skip_while(|it| it.asked <= queued);
+        for other in later.take_while(|it| it.asked < end) {
+            let Some(granted) = other.granted.filter(|_| other.worker() != waiter.worker()) else {
+                continue;
+            };
+            if other.adopts.is_some() || was_disturbed(history, waiter, granted.min(end)) {
+                continue;
+            }
+            if granted + NEWS < end {
+                wrong.push(format!(
+                    "order: {} got `{}` past {}, which had asked {} ms earlier",
+                    other.id,
+                    other.lock,
+                    waiter.id,
+                    (other.asked - waiter.asked) / 1_000_000
+                ));
+            } else if granted >= end && waiter.granted.is_some() {
+                in_order += 1;
+            }
+        }
+    }
+    (in_order, wrong)
+}
+
+/// True if it waits in the queue until it is answered. An owner does not queue behind others if it
+/// holds the lock already.
+fn waits(request: &Request) -> bool {
+    let why = request.refused.as_ref().map(|(_, why)| &**why);
+    let is_answered = request.granted.is_some() || matches!(why, Some("timed-out" | "gave-up"));
+    request.kind != Kind::Reentrant && request.adopts.is_none() && is_answered
+}
+
+fn was_disturbed(history: &History, waiter: &Request, until: Nanos) -> bool {
+    let overlaps = |from: Nanos, to: Nanos| from <= until && waiter.asked <= to;
+    history.faults.iter().any(|fault| overlaps(fault.from, fault.to))
+        || history
+            .stops
+            .iter()
+            .any(|(worker, from, to)| worker == waiter.worker() && overlaps(*from, *to))
+}
