@@ -31,3 +31,17 @@ where
     println!("{name}: {} states", checked.unique_state_count());
     checked.assert_any_discovery(property);
 }
+
+/// Checks that the property holds in every state of a design, whatever becomes of the others.
+pub(crate) fn keeps<M>(design: M, property: &'static str)
+where
+    M: Model + Debug + Send + Sync + 'static,
+    M::State: Clone + Debug + Hash + PartialEq + Send + Sync + 'static,
+    M::Action: Clone + Debug + PartialEq + Send + Sync + 'static,
+{
+    let name = format!("{design:?}");
+    let until = HasDiscoveries::AnyOf([property].into());
+    let checked = design.checker().finish_when(until).spawn_bfs().join();
+    println!("{name}: {} states", checked.unique_state_count());
+    checked.assert_no_discovery(property);
+}

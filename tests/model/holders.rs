@@ -90,7 +90,7 @@ impl State {
     fn run(&mut self, sent: Sent, design: &Protocol) -> Answer {
         let (answer, hints) = self.server.run(sent, design);
         if let (Command::Adopt { from }, Answer::Granted { .. }) = (sent.command, answer) {
-            self.tickets.use_up(from);
+            self.tickets.use_up(from, sent.id);
         }
         for hint in hints {
             self.clients[usize::from(hint.id.client)].notify(hint);
@@ -198,7 +198,7 @@ impl Model for Protocol {
             Action::CancelHandoff(at) => state.clients[at].cancel(),
             Action::Detach(at) => {
                 state.left.detaches -= 1;
-                state.tickets.write(state.clients[at].id);
+                state.tickets.write(state.clients[at].id, state.clients[at].token);
                 state.clients[at].detach();
             }
             Action::Adopt(at, from) => {
@@ -220,7 +220,7 @@ impl Model for Protocol {
             Action::Expire(id) => {
                 state.left.pauses -= u8::from(state.keeps_alive(id));
                 state.server.expire(id, self.mistake);
-                state.tickets.use_up(id);
+                state.tickets.end(id);
             }
             Action::Force => {
                 state.left.forces -= 1;

@@ -23,6 +23,11 @@ impl Protocol {
         checker::holds(Self { faults, ..self });
     }
 
+    /// Checks that the property holds in spite of the mistake, which breaks others.
+    pub(super) fn keeps(self, property: &'static str, mistake: Mistake, faults: Faults) {
+        checker::keeps(Self { faults, mistake, ..self }, property);
+    }
+
     /// Checks that the design holds, and that the mistake breaks the property.
     pub(super) fn breaks(self, property: &'static str, mistake: Mistake, faults: Faults) {
         self.holds(faults);

@@ -9,9 +9,15 @@ use crate::messages::{Answer, Command, Hint, Sent};
 
 impl Protocol {
     pub(super) fn run(&self, state: &mut State, sent: Sent) -> Answer {
-        let (answer, hint) = state.store.run(sent.id, sent.command, self.mistake);
-        if let (Command::Adopt { from }, Answer::Granted { .. }) = (sent.command, answer) {
-            state.tickets.use_up(from);
+        let most = match sent.command {
+            Command::Adopt { from } => state.tickets.token(from),
+            _ => None,
+        };
+        let (answer, hint) = state.store.run(sent.id, sent.command, most, self.mistake);
+        if let (Command::Adopt { from }, Answer::Granted { .. }) = (sent.command, answer)
+            && state.tickets.use_up(from, sent.id)
+        {
+            state.store.flaw = Some(Flaw::AdoptedTwice);
         }
         if let Some(hint) = hint {
             let waiter = &mut state.clients[usize::from(hint.id.client)];

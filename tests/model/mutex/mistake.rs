@@ -63,6 +63,8 @@ pub(super) enum Mistake {
     AdopterKeepsToken,
     /// A ticket exists before the earlier commands of its lease are answered.
     DetachOvertakes,
+    /// The same, and a ticket does not know the token of its lease.
+    AdoptsAnew,
     /// A client detaches without a check that its lease has not ended.
     DetachesLostLease,
     /// A good answer to a claim opens a window that had ended.
@@ -87,6 +89,10 @@ pub(super) enum Mistake {
 }
 
 impl Mistake {
+    pub(super) const fn detaches_early(self) -> bool {
+        matches!(self, Self::DetachOvertakes | Self::AdoptsAnew)
+    }
+
     pub(super) const fn polls(self) -> bool {
         !matches!(self, Self::SubscribesLate | Self::NeverPolls | Self::ForgetsEarlyHint)
     }

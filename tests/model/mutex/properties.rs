@@ -14,6 +14,7 @@ pub(super) const STALE_WRITE: &str = "no write upon an old read";
 pub(super) const REPEATED_TOKEN: &str = "tokens grow";
 pub(super) const FREED_ANOTHERS: &str = "only the holder releases";
 pub(super) const OVERTAKEN: &str = "first come, first served";
+pub(super) const ADOPTED_TWICE: &str = "a lease is adopted once";
 pub(super) const LOST_WAKE_UP: &str = "nobody sleeps for ever";
 pub(super) const LEFT_BEHIND: &str = "nothing is left behind";
 const ALL_DONE: &str = "every client can finish";
@@ -27,6 +28,9 @@ pub(super) fn all() -> Vec<Property<Protocol>> {
         flawless(REPEATED_TOKEN, |_, state| state.store.flaw != Some(Flaw::RepeatedToken)),
         flawless(FREED_ANOTHERS, |_, state| state.store.flaw != Some(Flaw::FreedAnothers)),
         flawless(OVERTAKEN, |_, state| state.store.flaw != Some(Flaw::Overtaken)),
+        flawless(ADOPTED_TWICE, |_, state| {
+            state.store.flaw != Some(Flaw::AdoptedTwice) || state.has_failed_over
+        }),
         flawless(LOST_WAKE_UP, |model, state| !is_stuck(model, state)),
         flawless(LEFT_BEHIND, |_, state| !leaves_something(state)),
         Property::sometimes(ALL_DONE, |_, state: &State| {

@@ -64,6 +64,7 @@ pub(super) enum Flaw {
     RepeatedToken,
     FreedAnothers,
     Overtaken,
+    AdoptedTwice,
 }
 
 /// The server and the time, which is outside of its memory.
@@ -118,17 +119,18 @@ impl Store {
         self.replica.expire(id, mistake);
     }
 
-    /// Runs a command's script.
+    /// Runs a command's script. `most` is the token in the ticket of an adoption.
     pub(super) fn run(
         &mut self,
         id: RequestId,
         command: Command,
+        most: Option<u8>,
         mistake: Mistake,
     ) -> (Answer, Option<Hint>) {
         let before = self.server.lock;
         let outcome = match command {
             Command::Ask { position } => self.ask(id, position, mistake),
-            Command::Adopt { from } => (self.adopt(id, from, mistake), None),
+            Command::Adopt { from } => (self.adopt(id, from, most, mistake), None),
             Command::Renew => (self.renew(id), None),
             Command::Release => self.release(id, mistake),
             Command::Cancel => (Answer::Done, self.cancel(id, mistake)),
@@ -181,10 +183,20 @@ impl Store {
         }
     }
 
-    fn adopt(&mut self, id: RequestId, from: RequestId, mistake: Mistake) -> Answer {
+    fn adopt(
+        &mut self,
+        id: RequestId,
+        from: RequestId,
+        most: Option<u8>,
+        mistake: Mistake,
+    ) -> Answer {
         let holder = self.server.lock.id();
         let has_it = holder == Some(id);
-        let is_there = holder == Some(from) && self.server.ended != Some(id);
+        // Within a turn the holders count up from the record's token.
+        let is_new = most.is_some_and(|most| self.server.token > most);
+        let is_there = holder == Some(from)
+            && self.server.ended != Some(id)
+            && (!is_new || mistake == Mistake::AdoptsAnew);
         if !has_it && !is_there && (holder.is_none() || mistake != Mistake::AdoptsFromAnyHolder) {
             return Answer::NotHeld;
         }

@@ -51,7 +51,7 @@ impl State {
     pub(super) fn detach(&mut self, at: usize) {
         self.left.detaches -= 1;
         self.leave_write(at);
-        self.tickets.write(self.clients[at].id);
+        self.tickets.write(self.clients[at].id, self.clients[at].token);
         self.clients[at].detach();
     }
 

@@ -137,7 +137,7 @@ impl Model for Protocol {
                     state.left.pauses -= 1;
                 }
                 state.store.expire(id, self.mistake);
-                state.tickets.use_up(id);
+                state.tickets.end(id);
                 let client = &mut state.clients[usize::from(id.client)];
                 if client.is_overlong && client.id == id {
                     client.stamp = Some(state.store.stamp(id));
@@ -234,7 +234,7 @@ impl Protocol {
 
     /// True if its asks are answered and its lease has not ended. Then no late ask queues it again.
     fn may_detach(&self, state: &State, client: &Client) -> bool {
-        let is_answered = client.requests.is_empty() || self.mistake == Mistake::DetachOvertakes;
+        let is_answered = client.requests.is_empty() || self.mistake.detaches_early();
         let has_it = state.has_window(client) && !client.is_lost;
         is_answered && (has_it || self.mistake == Mistake::DetachesLostLease)
     }

@@ -1,10 +1,10 @@
 //! The design holds, and each mistake is found.
 
-use super::design::{THREE, TWICE, TWO};
+use super::design::{Protocol, THREE, TWICE, TWO};
 use super::mistake::Mistake;
 use super::properties::{
-    BEHIND, FREED_ANOTHERS, LEFT_BEHIND, LOST_WAKE_UP, OVERTAKEN, REPEATED_TOKEN, STALE_WRITE,
-    TWO_HOLDERS,
+    ADOPTED_TWICE, BEHIND, FREED_ANOTHERS, LEFT_BEHIND, LOST_WAKE_UP, OVERTAKEN, REPEATED_TOKEN,
+    STALE_WRITE, TWO_HOLDERS,
 };
 use crate::faults::Faults;
 
@@ -227,6 +227,15 @@ fn adopter_keeps_token() {
 #[test]
 fn detach_overtakes() {
     THREE.breaks(LEFT_BEHIND, Mistake::DetachOvertakes, Faults::DETACH);
+}
+
+/// The poll is granted anew, for nobody, when the adopter has gone, and the message with the ticket
+/// comes again. The ticket's token tells the new lease from the old one.
+#[test]
+fn adopts_anew() {
+    let more = Protocol { rounds: 3, ..TWO };
+    more.keeps(ADOPTED_TWICE, Mistake::DetachOvertakes, Faults::DETACH);
+    more.breaks(ADOPTED_TWICE, Mistake::AdoptsAnew, Faults::DETACH);
 }
 
 /// The same poll runs when the lease has ended, before its client has seen that. A release would
