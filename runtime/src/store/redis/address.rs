@@ -217,6 +217,14 @@ fn one(url: &str) -> Result<ConnectionInfo, LockError> {
         // The driver's own text may repeat a part of the URL.
         return invalid("its host, port, database or login is malformed");
     };
+    let settings = info.redis_settings();
+    if settings.username().is_some() && settings.password().is_none() {
+        // The driver would log in as the user `default`, without a word.
+        return invalid(
+            "it has a user and no password; write user:password@host, with any password for a user \
+             that needs none",
+        );
+    }
     // The driver's default is RESP2. By RESP3 the connection for commands also carries hints.
     let is_chosen = url.contains("?protocol=") || url.contains("&protocol=");
     let protocol =

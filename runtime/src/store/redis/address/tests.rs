@@ -103,6 +103,8 @@ fn invalid_urls_are_refused() {
         ("redis://", "host is missing"),
         ("redis://a,,b", "host is missing"),
         ("redis://host:x", "port"),
+        ("redis://svc@host", "a user and no password"),
+        ("redis+sentinel://svc@s/m", "a user and no password"),
         ("redis://ho\tst", "control character"),
         ("redis://host/x", "database"),
         ("redis://host?db=3", "option other than"),
