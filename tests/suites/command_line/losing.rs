@@ -124,14 +124,29 @@ fn an_operator_is_told_how_to_end_the_command() {
     let listed = tell(&server, &["ls"]).out;
     assert!(listed.contains("leasehold run sh@"), "{listed}");
     let shown = tell(&server, &["show", "k"]).out;
-    for line in [format!("kill {}\n", process.pid()), format!("pkill -KILL -P {}\n", process.pid())]
-    {
+    let pid = process.pid();
+    for line in [format!("kill {pid}; kill -CONT {pid}\n"), format!("pkill -KILL -P {pid}\n")] {
         assert!(shown.contains(&line), "{shown}");
     }
     let forced = tell(&server, &["force", "k", "--yes"]);
     let warned = forced.err.find("its command works on").expect(&forced.err);
     assert!(forced.err.find("to end it").is_some_and(|told| told < warned), "{}", forced.err);
     assert_eq!(process.code(), 121);
+}
+
+/// A tool that is stopped takes no signal but this. What it is told to do wakes it.
+#[test]
+fn a_stopped_tool_that_is_woken_ends_its_command() {
+    let (server, folder) = (Server::start(), Folder::new());
+    let script = WORK.replace("trap '' TERM; ", "");
+    let mut process = start(&server, &folder, &["--ttl", "1m"], &script);
+    let pid = process.pid();
+    signal("-STOP", &pid);
+    signal("-TERM", &pid);
+    signal("-CONT", &pid);
+    process.code();
+    nobody_works(&folder);
+    next_is_alone(&server, &folder);
 }
 
 #[test]

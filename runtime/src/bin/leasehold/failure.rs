@@ -76,10 +76,10 @@ impl From<LockError> for Failure {
             LockError::Store { .. } | LockError::Quorum { .. } => code::STORE,
             _ => code::FAILED,
         };
-        let help = if code == code::STORE {
-            "; check --url or REDIS_URL, the network, and that Redis runs"
-        } else {
-            ""
+        let help = match code {
+            code::STORE => "; check --url or REDIS_URL, and ask `leasehold doctor`",
+            code::DONE => "; `leasehold show` says how to let it run again",
+            _ => "",
         };
         Self::new(code, format!("{error}{help}"))
     }

@@ -26,7 +26,8 @@ pub(super) async fn force(server: &Server, force: &Force, json: bool) -> Result<
         if lock.holders.iter().filter_map(|holder| holder.client.as_ref()).any(runs_command) {
             tell(
                 "leasehold: `leasehold run` holds it. After `force`, its command works on for up \
-                 to its grace, beside the next holder. To avoid that, end it as above instead.",
+                 to its grace, beside the next holder, and for up to its TTL if the tool is \
+                 stopped. To avoid that, end it as above instead.",
             );
         }
     }

@@ -26,7 +26,9 @@ pub(super) async fn show(server: &Server, key: &str, json: bool) -> Result<u8, F
 
 /// Writes a lock for people. A free one may be another than they mean: under another prefix.
 pub(super) fn write(out: &mut impl Write, lock: &LockInfo, prefix: &str) -> io::Result<()> {
+    let is_foreign = lock.kind == Some(LockKind::Foreign);
     let state = match (lock.held, lock.kept) {
+        (0, None) if is_foreign => "nobody can acquire it".to_owned(),
         (0, None) => format!("free under the prefix `{}`", plain(prefix)),
         (0, Some(left)) => format!("kept for another {}, without a holder", short(left)),
         (1, _) => "held by 1".to_owned(),
@@ -34,8 +36,13 @@ pub(super) fn write(out: &mut impl Write, lock: &LockInfo, prefix: &str) -> io::
     };
     let kind = lock.kind.map_or_else(String::new, |known| format!("{}, ", kind(Some(known))));
     writeln!(out, "{}: {kind}{state}, {} waiting", plain(&lock.name), lock.waiting)?;
-    if lock.kind == Some(LockKind::Foreign) {
-        writeln!(out, "  something else than a lock has this name in Redis")?;
+    if is_foreign {
+        let key = format!("{}:lock:{{{}}}", plain(prefix), plain(&lock.name));
+        writeln!(
+            out,
+            "  something else than a lock has this name in Redis: find out who writes it,"
+        )?;
+        writeln!(out, "  and then free the name with `redis-cli DEL '{key}'`")?;
     }
     for holder in &lock.holders {
         write_holder(out, holder)?;
@@ -47,6 +54,8 @@ pub(super) fn write(out: &mut impl Write, lock: &LockInfo, prefix: &str) -> io::
     more(out, lock.waiting, lock.waiters.len(), "waiters")?;
     if let Some(success) = &lock.last_success {
         write_success(out, success)?;
+        let key = format!("{}:done:{{{}}}", plain(prefix), plain(&lock.name));
+        writeln!(out, "    to run it again: redis-cli DEL '{key}'")?;
     }
     Ok(())
 }
@@ -73,7 +82,8 @@ fn write_holder(out: &mut impl Write, holder: &Holder) -> io::Result<()> {
     said(out, holder.weight, holder.owner.as_deref(), holder.note.as_deref())?;
     if let Some(client) = holder.client.as_ref().filter(|client| runs_command(client)) {
         let (host, process) = (plain(&client.host), client.process);
-        writeln!(out, "    to end it      on {host}: kill {process}")?;
+        // A tool that is stopped could not end its command.
+        writeln!(out, "    to end it      on {host}: kill {process}; kill -CONT {process}")?;
         writeln!(out, "                   if its command goes on: pkill -KILL -P {process}")?;
     }
     Ok(())
