@@ -237,6 +237,9 @@ fn a_grant_past_a_waiter_is_found() {
     let own = hold("a:0", "m", 90, 2_900, "1").replace("900ms\n end", "2890ms\n end");
     let late = second.replace("3000ms", "3100ms").replace("3010ms", "3110ms");
     assert_none(&[own, first.replace(" 2\n", " 3\n"), late.replace(" 1\n", " 2\n")].concat());
+    // It has the place of an earlier request of its process.
+    let gave_up = "ask b:0 90ms m Mutex 1 1 b 1000ms 0\n refused b:0 2500ms timed-out\n";
+    assert_none(&[&both, gave_up].concat());
     for reason in [
         "stopped a 1000ms 1500ms\n",
         "stalled a 1000ms 1500ms\n",

@@ -4,7 +4,8 @@
 //! A waiter may lose its place for a reason: its process was stopped or had no processor time, or it
 //! could not reach the server, or the server forgot the queue. Then nothing is said about it. Within
 //! a process requests queue up before they ask the server, so one counts as a waiter only once all
-//! earlier ones of its process have ended.
+//! earlier ones of its process have ended. One that gives up leaves its place to the next of its
+//! process.
 
 use std::collections::HashMap;
 
@@ -44,7 +45,10 @@ pub(super) fn pairs(history: &History, of_lock: &[&Request]) -> (u64, Vec<String
             let Some(granted) = other.granted.filter(|_| other.worker() != waiter.worker()) else {
                 continue;
             };
-            if other.adopts.is_some() || was_disturbed(history, waiter, granted.min(end)) {
+            if other.adopts.is_some() || has_place_since(history, &by_time, other) <= queued {
+                continue;
+            }
+            if was_disturbed(history, waiter, granted.min(end)) {
                 continue;
             }
             if granted + NEWS < end {
@@ -69,6 +73,17 @@ fn waits(request: &Request) -> bool {
     let why = request.refused.as_ref().map(|(_, why)| &**why);
     let is_answered = request.granted.is_some() || matches!(why, Some("timed-out" | "gave-up"));
     request.kind != Kind::Reentrant && request.adopts.is_none() && is_answered
+}
+
+/// When somebody in its process joined the queue who may have left the place to it.
+fn has_place_since(history: &History, of_lock: &[&Request], request: &Request) -> Nanos {
+    let mut since = request.asked;
+    for before in of_lock.iter().rev().filter(|it| it.worker() == request.worker()) {
+        if before.asked < since && since <= answered(history, before) {
+            since = before.asked;
+        }
+    }
+    since
 }
 
 fn was_disturbed(history: &History, waiter: &Request, until: Nanos) -> bool {
