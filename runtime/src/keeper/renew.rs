@@ -59,8 +59,11 @@ pub(super) async fn renew_due(
                         &local,
                         store.now() + retry_pause(local.request.ttl).min(local.remaining()),
                     );
-                    let failed = failures.entry(local.request.key.label());
-                    failed.or_insert_with(|| (0_usize, error.source)).0 += 1;
+                    // That it was lost meanwhile was said.
+                    if local.is_held() {
+                        let failed = failures.entry(local.request.key.label());
+                        failed.or_insert_with(|| (0_usize, error.source)).0 += 1;
+                    }
                 }
             }
         }

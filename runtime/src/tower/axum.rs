@@ -81,7 +81,10 @@ impl IntoResponse for Refusal {
 /// not name the lock.
 impl IntoResponse for LockError {
     fn into_response(self) -> Response {
-        Refusal::from(self).into_response()
+        let lock = self.label();
+        let refusal = Refusal::from(self);
+        refusal.log(lock);
+        refusal.to_response().map(Body::from)
     }
 }
 

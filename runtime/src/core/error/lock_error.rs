@@ -97,8 +97,9 @@ pub enum LockError {
         /// The lock.
         key: LockKey,
         /// How its lease ended. [`Taken`](LossReason::Taken): the ticket was adopted before, or
-        /// others have acquired the lock since. [`Expired`](LossReason::Expired): its TTL is
-        /// over, or it was adopted and released before, and the lock is free.
+        /// others have acquired the lock since. [`Expired`](LossReason::Expired): the lock is
+        /// free, because its TTL is over or its adopter has released it long ago. A client of
+        /// another server or prefix gets this, too.
         reason: LossReason,
     },
     /// The store could not be reached, did not answer, or refused.
@@ -166,7 +167,7 @@ pub enum LockError {
         /// The answer of each server.
         cause: Box<NoMajority>,
     },
-    /// The store can't do this: a quorum has no tickets.
+    /// The store can't do this: a quorum has no tickets, and no work that succeeds once.
     #[non_exhaustive]
     Unsupported {
         /// The operation that the caller asked for, in words.
@@ -200,6 +201,22 @@ impl LockError {
         match source.downcast() {
             Ok(cause) => Self::Quorum { step, what, cause },
             Err(cause) => Self::Store { step, what, outcome, cause },
+        }
+    }
+
+    /// What logs call its lock, if it names one.
+    #[cfg(feature = "axum")]
+    pub(crate) fn label(&self) -> Option<&'static str> {
+        match self {
+            Self::Busy { key, .. }
+            | Self::TimedOut { key, .. }
+            | Self::Done { key, .. }
+            | Self::Lost { key, .. }
+            | Self::TicketEnded { key, .. }
+            | Self::WrongKind { key }
+            | Self::WouldDeadlock { key }
+            | Self::NotFenced { key } => key.label(),
+            _ => None,
         }
     }
 

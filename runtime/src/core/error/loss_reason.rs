@@ -64,7 +64,10 @@ impl LossReason {
     pub(super) fn of_ticket(self) -> &'static str {
         match self {
             Self::Taken => "it was adopted before, or others have acquired the lock since",
-            Self::Expired => "its TTL is over, or it was adopted and released before",
+            Self::Expired => {
+                "its TTL is over, or it was adopted and released long ago, or it is of another \
+                 server or prefix"
+            }
             Self::MaxHold => "the `max_hold` of its lease is over",
             Self::Forced | Self::ShutDown | Self::Released => "its lease was taken by force",
         }

@@ -116,7 +116,13 @@ pub(super) fn not_run(error: RedisError) -> StoreError {
 
 /// The error of a command that had no answer in time.
 pub(super) fn timed_out() -> StoreError {
-    unknown((ErrorKind::Io, "no answer in time; is it overloaded, or cut off?").into())
+    unknown(no_answer())
+}
+
+/// What no server has said.
+pub(super) fn no_answer() -> RedisError {
+    let text = "no answer in time; is the server overloaded, or cut off?";
+    std::io::Error::new(std::io::ErrorKind::TimedOut, text).into()
 }
 
 /// The error of a command that we did not send; a retry may help.

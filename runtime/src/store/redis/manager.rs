@@ -11,6 +11,7 @@ use tokio::time::{sleep, timeout};
 
 use super::connector::{Connector, is_full, with_resp2};
 use super::endpoint::Endpoint;
+use super::errors;
 use super::link::Link;
 use super::link_state::LinkState;
 use super::sync::lock;
@@ -87,9 +88,9 @@ impl ManageConnection for Connector {
         if let Some(last) = last {
             sleep(PAUSE.saturating_sub(last.elapsed())).await;
         }
-        let timed_out = || (ErrorKind::Io, "no answer in time", self.server.name.clone()).into();
         let limit = self.server.settings.connect_timeout;
-        let link = timeout(limit, connect(self)).await.unwrap_or_else(|_| Err(timed_out()))?;
+        let link =
+            timeout(limit, connect(self)).await.unwrap_or_else(|_| Err(errors::no_answer()))?;
         // It is not the cause of any later failure.
         *lock(&self.server.last_error) = None;
         *lock(&self.server.last_connected) = Some(Instant::now());

@@ -11,6 +11,7 @@ use redis::{
 };
 use tokio::time::timeout;
 
+use super::errors;
 use super::wire::Wire;
 
 /// Sentinels, and the master to ask them for.
@@ -56,7 +57,7 @@ impl Sentinels {
         let ask = |sentinel: &ConnectionInfo| {
             let (sentinel, name) = (sentinel.clone(), self.name.clone());
             async move {
-                let timed_out = |_| Err((ErrorKind::Io, "no answer in time").into());
+                let timed_out = |_| Err(errors::no_answer());
                 let answer = timeout(limit, ask(&sentinel, &name)).await.unwrap_or_else(timed_out);
                 (sentinel.addr().to_string(), answer)
             }

@@ -4,11 +4,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures_util::StreamExt;
-use redis::{ErrorKind, RedisResult};
+use redis::RedisResult;
 use tokio::time::{sleep, timeout};
 
 use super::backoff::Backoff;
 use super::connector::{Connector, is_full, with_resp2};
+use super::errors;
 use super::link_state::LinkState;
 use super::wire::Wire;
 use crate::store::Hint;
@@ -73,6 +74,6 @@ async fn subscribe(connector: &Connector) -> RedisResult<()> {
 }
 
 async fn in_time<T>(limit: Duration, work: impl Future<Output = RedisResult<T>>) -> RedisResult<T> {
-    let timed_out = |_| Err((ErrorKind::Io, "no answer in time").into());
+    let timed_out = |_| Err(errors::no_answer());
     timeout(limit, work).await.unwrap_or_else(timed_out)
 }

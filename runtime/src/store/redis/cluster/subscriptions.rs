@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use futures_util::future::join_all;
 use redis::cluster::{ClusterClient, ClusterClientBuilder};
 use redis::cluster_async::ClusterConnection;
-use redis::{ConnectionInfo, ErrorKind, ProtocolVersion, PushInfo, PushKind, RedisResult, Value};
+use redis::{ConnectionInfo, ProtocolVersion, PushInfo, PushKind, RedisResult, Value};
 use tokio::runtime::Handle;
 use tokio::sync::{Mutex as AsyncMutex, Semaphore};
 use tokio::time::{sleep, timeout};
@@ -177,7 +177,7 @@ impl Subscriptions {
             let _permit = self.in_flight.acquire().await;
             answer.await
         };
-        let timed_out = |_| Err((ErrorKind::Io, "no answer in time").into());
+        let timed_out = |_| Err(errors::no_answer());
         timeout(self.settings.connect_timeout, answer).await.unwrap_or_else(timed_out)
     }
 
