@@ -46,7 +46,7 @@ impl Function {
             (None, Some(block)) => Shape::Boxed(block),
             (None, None) => {
                 let text = "only async functions can wait for a lock: make the function async, and \
-                            run blocking work inside with `tokio::task::spawn_blocking`";
+                            run blocking work inside with `tokio::task::spawn_blocking` and `on_lost = \"finish\"`";
                 return Err(Error::new_spanned(signature.fn_token, text));
             }
         };

@@ -213,12 +213,12 @@ mod values;
 /// `None`, `Ok(())` or `Ok(None)`. Any other failure is returned as the error. If the type
 /// has no room for an error, the failure is only logged. Prefer `Result<(), E>`.
 ///
-/// A job that every process starts and one process runs:
+/// A job that every process starts, and that succeeds once a day:
 ///
 /// ```
 /// use leasehold::{LockError, Locks, distributed_lock};
 ///
-/// #[distributed_lock(key = "nightly", if_held = "skip", hold_at_least = "5m")]
+/// #[distributed_lock(key = "nightly", if_held = "skip", once_per = "1day")]
 /// async fn nightly(reports: &mut u32) -> Result<(), LockError> {
 ///     *reports += 1;
 ///     Ok(())
@@ -230,7 +230,7 @@ mod values;
 /// Locks::in_memory()
 ///     .scope(async {
 ///         nightly(&mut reports).await?;
-///         nightly(&mut reports).await // skipped: still held for five minutes
+///         nightly(&mut reports).await // skipped: it has succeeded in this day
 ///     })
 ///     .await?;
 /// assert_eq!(reports, 1);
@@ -348,6 +348,7 @@ mod values;
 /// - `LockError::TimedOut` if others held the lock, or were before this call in the queue,
 ///   for the whole `wait`. The caller itself may be the holder.
 /// - `LockError::Busy` in the same case, with a `wait` of zero.
+/// - `LockError::Done` if the work has succeeded before (`once`, `once_per`).
 /// - `LockError::Store` if the store failed for the whole `wait`, and for at least a
 ///   second; at once if it refuses the client.
 /// - `LockError::Quorum` on a quorum, if too few servers agreed because too many of them
@@ -358,13 +359,14 @@ mod values;
 ///   a placeholder is empty.
 /// - `LockError::InvalidOption` if an argument that is an expression is out of its range.
 /// - `LockError::NotInstalled` if there is no client.
+/// - `LockError::Unsupported` if a quorum can't do it, such as `once`.
 /// - `LockError::ShutDown` once the client was shut down.
 ///
 /// It fails with `LockError::Lost` if the lease was lost and the body was stopped.
 ///
 /// # Panics
 ///
-/// If the body panics. A background task then releases the lock.
+/// The call panics if the body does. A background task then releases the lock.
 ///
 /// # Cancel safety
 ///
@@ -378,14 +380,16 @@ mod values;
 /// ```
 /// use leasehold::{LockError, distributed_lock};
 ///
-/// #[distributed_lock(key = "thumbnail:{id}", permits = 4)]
+/// #[distributed_lock(key = "thumbnail:{id}", permits = 4, on_lost = "finish")]
 /// async fn thumbnail(id: u64) -> Result<u64, LockError> {
 ///     let work = tokio::task::spawn_blocking(move || id * 2);
 ///     Ok(work.await.expect("the work does not panic"))
 /// }
 /// ```
 ///
-/// If the future is dropped, such work continues without the lock.
+/// Such work cannot be stopped. Without `on_lost = "finish"`, the function would return
+/// [`LockError`]`::Lost` while the work goes on. If the future is dropped, it continues without
+/// the lock. The guide shows [how such work checks its lease][blocking].
 ///
 /// # Other attributes
 ///
@@ -397,6 +401,7 @@ mod values;
 ///
 /// [`Locks::scope`]: https://docs.rs/leasehold/latest/leasehold/struct.Locks.html#method.scope
 /// [`Locks::install`]: https://docs.rs/leasehold/latest/leasehold/struct.Locks.html#method.install
+/// [blocking]: https://docs.rs/leasehold/latest/leasehold/guide/long_work/index.html#spawned-tasks
 /// [`LockError`]: https://docs.rs/leasehold/latest/leasehold/enum.LockError.html
 /// [guide]: https://docs.rs/leasehold/latest/leasehold/guide/attribute/index.html
 #[proc_macro_attribute]

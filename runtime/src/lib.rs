@@ -30,10 +30,11 @@
 //! As a layer around a service, or around a [route of axum](guide/http/index.html):
 //!
 //! ```
+//! use std::convert::Infallible;
+//!
 //! use http::{Request, Response};
 //! use leasehold::{LockLayer, Locks};
-//! use tower::{Layer, ServiceExt};
-//! # use std::convert::Infallible;
+//! use tower::{Layer, ServiceExt}; // tower's feature `util`
 //!
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -64,15 +65,30 @@
 //! # }
 //! ```
 //!
+//! # Install
+//!
+//! ```sh
+//! cargo add leasehold --features axum   # or without axum
+//! ```
+//!
+//! Version 0.1 is the first one: the interface may still change with each minor version. The
+//! default features bring 82 crates of others, `redis` and `tokio` among them.
+//!
+//! The guide says how to run [jobs](guide/jobs/index.html), limit
+//! [routes](guide/http/index.html), [test](guide/testing/index.html) code under a lock, and
+//! [operate](guide/operating/index.html) all that; [troubleshooting] starts from what you see.
+//!
+//! [troubleshooting]: guide/troubleshooting/index.html
+//!
 //! # Before you decide
 //!
 //! | question | answer |
 //! |---|---|
-//! | Redis is down? | Calls try for a second, or for their `wait` if that is longer, and fail with [`LockError::Store`]; the body does not run. Leases that are held stay valid to their deadlines. [More](guide/deployments/index.html) |
+//! | Redis is down? | Calls try for a second, or for their `wait` if that is longer (10 s, if you set none), and fail with [`LockError::Store`]; the body does not run. Leases that are held stay valid to their deadlines. [More](guide/deployments/index.html) |
 //! | My process stands still for a minute? | Its lease ends, and another holder starts. It learns of the loss when it goes on, and the work is dropped at its next `.await`. Only a [fencing token](guide/concepts/index.html) that the data checks keeps out a write that was under way. |
 //! | Redis fails over? | The new master may lack the last grants, so two may hold a lock. `sync_replicas` makes that rare, [a quorum](guide/deployments/index.html) avoids it. |
 //! | What does a lock cost? | Two commands, about 0.1 ms on a local server; none while it [lingers](guide/lingering/index.html). [Measured](guide/performance/index.html) |
-//! | Where does it run? | Redis from 6.2 on and [Valkey](guide/servers/index.html), alone, with Sentinel, as Cluster, or several as a quorum; TLS with `ring` or the provider that you install. Linux; on macOS and Windows it compiles. |
+//! | Where does it run? | Redis from 6.2 on and [Valkey](guide/servers/index.html), alone, with Sentinel, as Cluster, or several as a quorum; TLS with `ring` or the provider that you install. Tested on Linux with glibc. On macOS, Windows and musl it compiles; there, some things [differ](guide/deployments/index.html). |
 //! | What does it need? | Rust 1.89 and tokio 1. It fits axum 0.8, tower 0.5, http 1, metrics 0.24 and bb8-redis 0.26. MIT or Apache-2.0. |
 //!
 //! # Types
@@ -82,7 +98,7 @@
 //! | a client, and how it connects | [`Locks`], [`LocksBuilder`](struct.LocksBuilder.html), [`QuorumLocks`] |
 //! | either client, as an argument | [`LockClient`], [`SemaphoreClient`] |
 //! | kinds of lock | [`Mutex`], [`ReentrantMutex`], [`Semaphore`], [`RwLock`], [`MultiLock`] |
-//! | a held lock | [`Lease`], [`LeaseSet`] |
+//! | a held lock | [`Lease`], [`LeaseSet`]; of work that succeeds once also [`Tick`] |
 //! | … as its work sees it | [`LeaseHandle`], [`LeaseState`], [`Fence`] |
 //! | … on its way to another process | [`Ticket`] |
 //! | the name of a lock | [`LockKey`], [`KeyPart`](trait@KeyPart), [`KeyTemplate`], [`lock_key!`](macro.lock_key.html) |
@@ -90,19 +106,10 @@
 //! | how long to wait | [`Wait`] |
 //! | the attribute | [`distributed_lock`](attr.distributed_lock.html) |
 //! | the layer | [`LockLayer`](tower/struct.LockLayer.html), [`path_key`](tower/fn.path_key.html), [`tower`](tower/index.html) |
-//! | what went wrong | [`LockError`], [`LossReason`], [`Outcome`], [`Step`], [`NoMajority`] |
+//! | what went wrong | [`LockError`], [`LossReason`], [`Outcome`], [`Step`], [`NoMajority`], [`ServerAnswer`] |
 //! | what a release or a shutdown did | [`Released`], [`ShutdownReport`] |
-//! | an operator's view | [`LockList`], [`LockInfo`], [`Holder`], [`Waiter`], [`LastSuccess`], [`Forced`], [`Diagnosis`], [`Finding`] |
+//! | an operator's view | [`LockList`], [`LockInfo`], [`LockKind`], [`Holder`], [`Waiter`], [`ClientInfo`], [`ClientId`], [`LastSuccess`], [`Forced`], [`Diagnosis`], [`Finding`], [`Severity`], [`Fact`], [`console`](console/index.html) |
 //! | faults for tests | [`Faults`], [`Fault`] |
-//!
-//! # Options
-#![doc = include_str!("options.md")]
-//!
-//! # Metrics
-//!
-//! With the feature `metrics`. No label has the name of a lock.
-//!
-#![doc = include_str!("metrics.md")]
 //!
 //! # Features
 //!
@@ -122,7 +129,18 @@
 //! | `cluster` | no | a Redis Cluster as the store: URLs of several nodes, or of one |
 //!
 //! The in-memory store needs no feature, and neither do its [`Faults`] for tests.
+//!
+//! # Options
+#![doc = include_str!("options.md")]
+//!
+//! # Metrics
+//!
+//! With the feature `metrics`. No label has the name of a lock.
+//!
+#![doc = include_str!("metrics.md")]
+//!
 #![cfg_attr(docsrs, feature(doc_cfg))]
+#![cfg_attr(docsrs, doc(auto_cfg(hide(feature = "internals"))))]
 
 mod api;
 #[cfg(feature = "macros")]

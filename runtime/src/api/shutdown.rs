@@ -27,8 +27,9 @@ impl Locks {
     /// Tickets are not counted, and their locks are not freed: a
     /// [detached](crate::Lease::detach) lease is no longer this client's.
     ///
-    /// It returns as soon as nothing is left. Calling it is optional: at the orderly end of
-    /// a process, dropped leases are released anyway. It adds the report, and it waits for
+    /// It returns as soon as nothing is left. On Windows, and in programs that are linked with
+    /// musl, always call it: there, an ending process waits for nothing. Elsewhere dropped leases
+    /// are released at the orderly end of a process anyway; this adds the report, and it waits for
     /// work that would otherwise be cut off.
     ///
     /// # Panics

@@ -1,12 +1,7 @@
 //! The guard of an acquired lock, and how it ends.
 
-mod complete;
-mod detach;
 mod handle;
-mod release;
 mod released;
-mod renew;
-mod run;
 mod tick;
 
 use std::fmt;
@@ -274,3 +269,14 @@ impl fmt::Debug for Lease {
         self.handle.show("Lease", f)
     }
 }
+
+// Their methods follow in this order in rustdoc.
+mod run;
+
+mod release;
+
+mod renew;
+
+mod complete;
+
+mod detach;
