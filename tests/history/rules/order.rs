@@ -40,6 +40,10 @@ pub(super) fn pairs(history: &History, of_lock: &[&Request]) -> (u64, Vec<String
         if !is_alone || !waits(waiter) || queued >= end {
             continue;
         }
+        // Where there are always faults, this spares most of the work.
+        if was_disturbed(history, waiter, queued) {
+            continue;
+        }
         let later = by_time[nth + 1..].iter().skip_while(|it| it.asked <= queued);
         for other in later.take_while(|it| it.asked < end) {
             let Some(granted) = other.granted.filter(|_| other.worker() != waiter.worker()) else {

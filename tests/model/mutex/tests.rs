@@ -1,6 +1,6 @@
 //! The design holds, and each mistake is found.
 
-use super::design::{Protocol, THREE, TWICE, TWO};
+use super::design::{THREE, TWICE, TWO};
 use super::mistake::Mistake;
 use super::properties::{
     ADOPTED_TWICE, BEHIND, FREED_ANOTHERS, LEFT_BEHIND, LOST_WAKE_UP, OVERTAKEN, REPEATED_TOKEN,
@@ -233,9 +233,8 @@ fn detach_overtakes() {
 /// comes again. The ticket's token tells the new lease from the old one.
 #[test]
 fn adopts_anew() {
-    let more = Protocol { rounds: 3, ..TWO };
-    more.keeps(ADOPTED_TWICE, Mistake::DetachOvertakes, Faults::DETACH);
-    more.breaks(ADOPTED_TWICE, Mistake::AdoptsAnew, Faults::DETACH);
+    TWICE.keeps(ADOPTED_TWICE, Mistake::DetachOvertakes, Faults::DETACH);
+    TWICE.breaks(ADOPTED_TWICE, Mistake::AdoptsAnew, Faults::DETACH);
 }
 
 /// The same poll runs when the lease has ended, before its client has seen that. A release would

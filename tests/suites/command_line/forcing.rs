@@ -1,6 +1,6 @@
 //! Freeing locks by force.
 
-use leasehold::{Locks, LossReason};
+use leasehold::{LockKey, Locks, LossReason};
 use leasehold_tests::server::Server;
 use serde_json::Value;
 
@@ -47,4 +47,17 @@ async fn json_says_what_was_forced() {
     let again = tell(&server, &["--json", "force", "reports", "--yes"]);
     let said: Value = serde_json::from_str(again.err.lines().last().unwrap()).unwrap();
     assert_eq!((again.code, &said["error"]), (1, &"not_held".into()));
+}
+
+/// As `ls` shows it. A service may use such a name by `LockKey::new`.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_name_with_braces_is_shown_and_freed() {
+    let server = Server::start();
+    let locks = Locks::connect(&server.url()).await.unwrap();
+    let name = "report:{eu}:x";
+    let lease = locks.mutex(LockKey::new(name).unwrap()).lock().await.unwrap();
+    assert!(tell(&server, &["ls"]).out.contains(name));
+    assert!(tell(&server, &["show", name]).out.contains("held by 1"));
+    assert_eq!(tell(&server, &["force", name, "--yes"]).code, 0);
+    assert_eq!(lease.lost().await, LossReason::Forced);
 }

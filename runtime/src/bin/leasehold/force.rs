@@ -2,7 +2,7 @@
 
 use std::io::{self, IsTerminal, Write};
 
-use leasehold::Forced;
+use leasehold::{Forced, LockKey};
 use serde_json::json;
 
 use super::args::{Force, Server};
@@ -17,7 +17,9 @@ pub(super) async fn force(server: &Server, force: &Force, json: bool) -> Result<
         return Err(Failure::new(code::FAILED, text));
     }
     let locks = server.connect("leasehold").await?;
-    let lock = locks.inspect(force.key.as_str()).await?;
+    // Exactly that name: `ls` shows it.
+    let key = LockKey::new(force.key.as_str())?;
+    let lock = locks.inspect(&key).await?;
     let is_free = lock.held == 0 && lock.kept.is_none();
     // Stdout has the result alone.
     if !is_free && (!json || !force.yes) {
@@ -37,7 +39,7 @@ pub(super) async fn force(server: &Server, force: &Force, json: bool) -> Result<
     if !force.yes && !is_agreed(&force.key).await? {
         return Err(Failure::new(code::NOTHING_DONE, "nothing was done"));
     }
-    let forced = locks.force_release(force.key.as_str()).await?;
+    let forced = locks.force_release(&key).await?;
     let Forced::Released { held, fence } = forced else {
         let text = match forced {
             Forced::Foreign => format!("`{}` is not a lock", force.key),

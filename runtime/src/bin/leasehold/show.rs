@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use leasehold::{Holder, LastSuccess, LockInfo, LockKind, Waiter};
+use leasehold::{Holder, LastSuccess, LockInfo, LockKey, LockKind, Waiter};
 
 use super::args::Server;
 use super::failure::Failure;
@@ -11,7 +11,8 @@ use super::rows::{client, kind, runs_command};
 use super::text::{plain, short, tell};
 
 pub(super) async fn show(server: &Server, key: &str, json: bool) -> Result<u8, Failure> {
-    let lock = server.connect("leasehold").await?.inspect(key).await?;
+    // Exactly that name: `ls` shows it.
+    let lock = server.connect("leasehold").await?.inspect(LockKey::new(key)?).await?;
     let mut out = anstream::stdout();
     if json {
         writeln!(out, "{}", to_json(&lock)?)?;
