@@ -61,3 +61,18 @@ async fn a_name_with_braces_is_shown_and_freed() {
     assert_eq!(tell(&server, &["force", name, "--yes"]).code, 0);
     assert_eq!(lease.lost().await, LossReason::Forced);
 }
+
+/// The key that it prints is the one that is in the way, also with braces in the name.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_key_of_a_foreign_value_is_printed() {
+    let server = Server::start();
+    let mut redis = server.redis().await;
+    for (name, key) in [
+        ("order:42", "leasehold:lock:{order:42}"),
+        ("report:{eu}:x", "leasehold:lock:report:{eu}:x"),
+    ] {
+        redis::cmd("SET").arg(&[key, "foreign"]).exec_async(&mut redis).await.unwrap();
+        let shown = tell(&server, &["show", name]).out;
+        assert!(shown.contains(&format!("redis-cli DEL '{key}'")), "{shown}");
+    }
+}

@@ -38,7 +38,7 @@ pub(super) fn write(out: &mut impl Write, lock: &LockInfo, prefix: &str) -> io::
     let kind = lock.kind.map_or_else(String::new, |known| format!("{}, ", kind(Some(known))));
     writeln!(out, "{}: {kind}{state}, {} waiting", plain(&lock.name), lock.waiting)?;
     if is_foreign {
-        let key = format!("{}:lock:{{{}}}", plain(prefix), plain(&lock.name));
+        let key = key_of(lock, prefix, "lock");
         writeln!(
             out,
             "  something else than a lock has this name in Redis: find out who writes it,"
@@ -55,10 +55,16 @@ pub(super) fn write(out: &mut impl Write, lock: &LockInfo, prefix: &str) -> io::
     more(out, lock.waiting, lock.waiters.len(), "waiters")?;
     if let Some(success) = &lock.last_success {
         write_success(out, success)?;
-        let key = format!("{}:done:{{{}}}", plain(prefix), plain(&lock.name));
+        let key = key_of(lock, prefix, "done");
         writeln!(out, "    to run it again: redis-cli DEL '{key}'")?;
     }
     Ok(())
+}
+
+/// One of the lock's keys in Redis, for a shell's single quotes.
+fn key_of(lock: &LockInfo, prefix: &str, role: &str) -> String {
+    let key = LockKey::new(&*lock.name).map(|key| key.in_store(prefix, role));
+    plain(&key.unwrap_or_else(|_| lock.name.clone())).replace('\'', r"'\''")
 }
 
 fn write_holder(out: &mut impl Write, holder: &Holder) -> io::Result<()> {
