@@ -12,10 +12,7 @@ where
     M::State: Clone + Debug + Hash + PartialEq + Send + Sync + 'static,
     M::Action: Clone + Debug + PartialEq + Send + Sync + 'static,
 {
-    let name = format!("{design:?}");
-    let checked = design.checker().finish_when(HasDiscoveries::AnyFailures).spawn_bfs().join();
-    println!("{name}: {} states", checked.unique_state_count());
-    checked.assert_properties();
+    check(design, HasDiscoveries::AnyFailures).assert_properties();
 }
 
 /// Checks that the mistake in this design breaks the property.
@@ -25,11 +22,7 @@ where
     M::State: Clone + Debug + Hash + PartialEq + Send + Sync + 'static,
     M::Action: Clone + Debug + PartialEq + Send + Sync + 'static,
 {
-    let name = format!("{design:?}");
-    let until = HasDiscoveries::AnyOf([property].into());
-    let checked = design.checker().finish_when(until).spawn_bfs().join();
-    println!("{name}: {} states", checked.unique_state_count());
-    checked.assert_any_discovery(property);
+    check(design, HasDiscoveries::AnyOf([property].into())).assert_any_discovery(property);
 }
 
 /// Checks that the property holds in every state of a design, whatever becomes of the others.
@@ -39,9 +32,18 @@ where
     M::State: Clone + Debug + Hash + PartialEq + Send + Sync + 'static,
     M::Action: Clone + Debug + PartialEq + Send + Sync + 'static,
 {
+    check(design, HasDiscoveries::AnyOf([property].into())).assert_no_discovery(property);
+}
+
+/// Goes through the states until something is found.
+fn check<M>(design: M, until: HasDiscoveries) -> impl Checker<M>
+where
+    M: Model + Debug + Send + Sync + 'static,
+    M::State: Clone + Debug + Hash + PartialEq + Send + Sync + 'static,
+    M::Action: Clone + Debug + PartialEq + Send + Sync + 'static,
+{
     let name = format!("{design:?}");
-    let until = HasDiscoveries::AnyOf([property].into());
     let checked = design.checker().finish_when(until).spawn_bfs().join();
     println!("{name}: {} states", checked.unique_state_count());
-    checked.assert_no_discovery(property);
+    checked
 }

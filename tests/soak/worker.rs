@@ -203,9 +203,10 @@ impl Shared {
                 linger: nanos(wish.linger),
             });
         }
-        for (_, id) in asked.iter().filter(|_| wish.max_hold.is_some()) {
-            let time = wish.max_hold.map_or(0, nanos);
-            self.journal.note(&Line::MaxHold { id: id.clone(), time });
+        if let Some(time) = wish.max_hold.map(nanos) {
+            for (_, id) in &asked {
+                self.journal.note(&Line::MaxHold { id: id.clone(), time });
+            }
         }
         if let Some((of, _)) = &wish.ticket {
             self.journal.note(&Line::Adopt { id: asked[0].1.clone(), of: of.clone() });

@@ -142,7 +142,7 @@ impl Cluster {
             return;
         }
         let cluster = self.clone();
-        self.common.runtime.spawn(async move {
+        let refreshing = async move {
             match cluster.slots(REPORT_LIMIT).await {
                 Ok(ranges) => cluster.assign(&ranges),
                 Err(error) => {
@@ -151,7 +151,8 @@ impl Cluster {
             }
             sleep(REFRESH_PAUSE).await;
             cluster.is_refreshing.store(false, Ordering::Relaxed);
-        }.boxed());
+        };
+        self.common.runtime.spawn(refreshing.boxed());
     }
 
     /// Where a command goes after `node` refused it. `None` if its slot is not the reason.
