@@ -7,6 +7,7 @@
 
 mod jobs;
 mod on_runtime;
+mod pending_releases;
 mod release;
 mod renew;
 #[cfg(feature = "redis")]
@@ -28,6 +29,8 @@ use tokio::time::sleep;
 
 use self::jobs::{Job, JobLimit};
 use self::on_runtime::RuntimeKeeper;
+pub(crate) use self::pending_releases::{Earlier, PendingReleases};
+use self::release::Cancelled;
 pub(crate) use self::release::{UnknownOutcome, late};
 pub(crate) use self::renew::{RenewOutcome, loss_reason, renew};
 #[cfg(feature = "redis")]
@@ -42,6 +45,7 @@ use crate::store::{Request, RequestId, Stamp, Store, StoreError, StoreFuture};
 pub(crate) struct Keeper {
     store: Arc<dyn Store>,
     pub(crate) shutdown: Arc<Shutdown>,
+    pub(crate) releases: Arc<PendingReleases>,
     limit: JobLimit,
     executor: Executor,
 }
@@ -87,7 +91,8 @@ impl Keeper {
         let (limit, shutdown) =
             (Arc::new(Semaphore::new(MAX_JOB_COMMANDS)), Arc::<Shutdown>::default());
         let on_runtime = RuntimeKeeper::new(store.clone(), limit.clone(), shutdown.clone());
-        Self { store, shutdown, limit, executor: Executor::OnRuntime(Arc::new(on_runtime)) }
+        let executor = Executor::OnRuntime(Arc::new(on_runtime));
+        Self { store, shutdown, releases: Arc::default(), limit, executor }
     }
 
     /// A keeper on its own thread.
@@ -103,7 +108,8 @@ impl Keeper {
         let (shared, runtime) = (Arc::new(shared), thread.runtime());
         thread.run_keeper(shared.clone(), info);
         thread::drain_at_exit(&shared);
-        Self { store, shutdown, limit, executor: Executor::Thread(shared, runtime) }
+        let executor = Executor::Thread(shared, runtime);
+        Self { store, shutdown, releases: Arc::default(), limit, executor }
     }
 
     /// Fails in a process that was forked off. The keeper's thread is not in it, and mutexes
@@ -216,14 +222,16 @@ impl Keeper {
     pub(crate) fn release_later(&self, local: &Arc<LocalLease>, was_held: bool) {
         let (store, limit) = (self.store.clone(), self.limit.clone());
         let activity = ActivityGuard::new(&self.shutdown);
-        self.run(release::release(store, limit, local.clone(), was_held, activity));
+        let pending = self.releases.begin(&local.request.key);
+        self.run(release::release(store, limit, local.clone(), was_held, Some(pending), activity));
     }
 
     /// Completes a lease in the background: its work has succeeded.
     pub(crate) fn complete_later(&self, local: &Arc<LocalLease>) {
         let (store, limit) = (self.store.clone(), self.limit.clone());
         let activity = ActivityGuard::new(&self.shutdown);
-        self.run(release::complete(store, limit, local.clone(), activity));
+        let pending = self.releases.begin(&local.request.key);
+        self.run(release::complete(store, limit, local.clone(), pending, activity));
     }
 
     /// Cancels the request of an ended lease, if an ask of it got no answer.
@@ -249,9 +257,11 @@ impl Keeper {
     ) {
         let (store, limit) = (self.store.clone(), self.limit.clone());
         let activity = ActivityGuard::new(&self.shutdown);
+        let pending = requests.iter().map(|request| self.releases.begin(&request.key)).collect();
         let executor = self.executor.clone();
         let later = move |job, after| executor.run_later(job, after);
-        self.run(release::cancel(store, limit, requests, in_flight, outcome, activity, later));
+        let cancelled = Cancelled { requests, in_flight, outcome, pending };
+        self.run(release::cancel(store, limit, cancelled, activity, later));
     }
 
     /// Runs a job in the background. Not in a process that was forked off.

@@ -11,6 +11,7 @@ use tokio::time::{sleep, timeout};
 
 use crate::sentinel::until_linked;
 use crate::server::{Server, free_port};
+use crate::skew::Clock;
 use crate::tls::Wire;
 
 /// Three masters on the loopback interface, each with as many replicas. They end when
@@ -112,6 +113,23 @@ impl Cluster {
             }
         };
         timeout(SOON, said).await.expect(line);
+    }
+
+    /// A cluster of one node, whose wall clock is moved by [`Server::jump`].
+    ///
+    /// # Panics
+    ///
+    /// If it does not start.
+    pub async fn start_skewed_node() -> Server {
+        let start = |_| {
+            Server::try_start(port_with_a_bus(), &["--cluster-enabled", "yes"], Some(Clock::new()))
+        };
+        let node = (0..10).find_map(start).expect("a redis-server with a cluster's bus");
+        let all: Vec<_> = (0..=SLOTS[2][1]).collect();
+        command(&mut node.redis().await, &["ADDSLOTS"], &all).await;
+        let cluster = Self { nodes: vec![node], wire: Wire::Plain };
+        cluster.until("cluster_state:ok").await;
+        cluster.nodes.into_iter().next().expect("there is one")
     }
 
     /// Lets each node tell clients and replicas another port, which must lead to the node. Returns

@@ -1,13 +1,11 @@
 --- include/acquire_mutex: takes the mutex, or waits for it in the queue. Goes after
 --- include/take_turn, include/recall, include/remains, include/queued and include/channel.
 
--- Answers the request `holder`: its id, and its owner. `waits` is how long the waiter is taken to
--- be alive, and its position; see mutex/acquire. `rec` is the record, if there is one. A waiter
+-- Answers the request `holder`: its id, and its owner. `waits` says how it waits. `rec` is the record, if there is one. A waiter
 -- with a `mark` is told apart by it.
 local function acquire(lock, holders, queue, waiters, holder, ttl_ms, waits, rec, mark)
   local id, owner, wake = string.sub(holder, 1, 34), string.sub(holder, 35), channel()
-  local live_ms, told = string.match(waits, '^(%d+) (.+)')
-  live_ms = tonumber(live_ms) or 0
+  local live_ms = waits_in(waits)
   rec = rec or restored(lock, holders)
   local last, ended, flag, is_free = NO_TOKEN, NOBODY, nil, true
   if rec then
@@ -27,7 +25,7 @@ local function acquire(lock, holders, queue, waiters, holder, ttl_ms, waits, rec
     end
   end
   local position, until_ms, answer
-  if live_ms > 0 then position, until_ms = join(queue, waiters, id, live_ms, told, 'M' .. (mark or '') .. owner, clock()) end
+  if live_ms > 0 then position, until_ms = join(queue, waiters, id, waits, 'M' .. (mark or '') .. owner, clock()) end
   if is_free then answer = take_turn(lock, queue, waiters, wake, id, owner, ttl_ms, last, ended) end
   if answer then return answer end
   if flag == '0' and not is_free then redis.call('SETRANGE', lock, 52, '1') end

@@ -33,17 +33,17 @@ local function let_in(keys, holder, ttl_ms, token, flag, ended, now)
   return {1, tonumber(own)}
 end
 
--- Queues a request that was not let in, if it waits (`live_ms` above 0). Then serves the
+-- Queues a request that was not let in, if it waits. Then serves the
 -- waiters whose turn it is, which may be this one.
-local function line_up(keys, holder, limit, ttl_ms, live_ms, told, token, flag, ended, now)
+local function line_up(keys, holder, limit, ttl_ms, waits, token, flag, ended, now)
   local id, now_ms, position, until_ms = string.sub(holder, 1, 34), to_ms(now), nil, nil
-  local demand = KIND .. limit .. string.sub(holder, 35)
+  local demand, live_ms = KIND .. limit .. string.sub(holder, 35), waits_in(waits)
   if live_ms > 0 then
-    position, until_ms = join(keys.queue, keys.waiters, id, live_ms, told, demand, now)
+    position, until_ms = join(keys.queue, keys.waiters, id, waits, demand, now)
   end
   local first, said = first_waiter(keys.queue, keys.waiters, now_ms)
   local is_alone = not first and redis.call('EXISTS', keys.queue) == 0
-  if not is_alone and (not first or string.sub(said, 14, 14) ~= KIND) then
+  if not is_alone and (not first or kind_in(said) ~= KIND) then
     leave(keys.queue, keys.waiters, id)
     -- With more dead waiters left, the request has to ask again.
     return first and {3} or {0, 0}

@@ -1,5 +1,6 @@
---- include/free: a mutex becomes free. Goes after include/record.
+--- include/free: a mutex becomes free. Goes after include/token.
 
 local function free(lock, rec, id)
-  redis.call('SET', lock, 'MF' .. NOBODY .. string.sub(rec, 37, 52) .. '0' .. id, 'PX', GRACE_MS)
+  local token = string.sub(rec, 37, 52)
+  redis.call('SET', lock, 'MF' .. NOBODY .. token .. '0' .. id, 'PX', free_ms(token))
 end

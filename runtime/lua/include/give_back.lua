@@ -8,7 +8,7 @@ local function move_on(keys, rec, id, now)
   if rec and (not is_record(rec) or is_other(rec, KIND)) then return end
   local now_ms, first, said = to_ms(now), nil, nil
   if not rec then first, said = first_waiter(keys.queue, keys.waiters, now_ms) end
-  if first and string.sub(said, 14, 14) ~= KIND then return end
+  if first and kind_in(said) ~= KIND then return end
   local token, flag, offers, _ = NO_TOKEN, nil, {}, nil
   if rec then token, flag = fields(rec) end
   if not nobody_waits(flag, keys.queue) then

@@ -5,7 +5,7 @@
 local function offer(lock, queue, waiters, wake, first, said, left_ms, last, ended)
   leave(queue, waiters, first)
   local token, lasts_ms = next_token(last), math.min(left_ms, OFFER_MS)
-  local owner = string.match(said, '[@\n].*', 15) or ''
+  local owner = string.match(demand_in(said), '[@\n].*') or ''
   redis.call('SET', lock, 'MO' .. first .. token .. flag_for(queue) .. ended .. owner, 'PX', lasts_ms)
   tell(wake, queue, waiters, first, token, said, left_ms)
 end
@@ -15,10 +15,10 @@ end
 local function hand_over(lock, queue, waiters, wake, rec, ended)
   local last = rec and string.sub(rec, 37, 52) or NO_TOKEN
   local first, said, left_ms = first_waiter(queue, waiters, to_ms(clock()))
-  if first and string.sub(said, 14, 14) == 'M' then
+  if first and kind_in(said) == 'M' then
     offer(lock, queue, waiters, wake, first, said, left_ms, last, ended)
   elseif not first or rec then
-    redis.call('SET', lock, 'MF' .. NOBODY .. last .. flag_for(queue) .. ended, 'PX', GRACE_MS)
+    redis.call('SET', lock, 'MF' .. NOBODY .. last .. flag_for(queue) .. ended, 'PX', free_ms(last))
   end
 end
 

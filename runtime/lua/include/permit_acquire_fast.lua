@@ -6,7 +6,7 @@
 -- removing expired holders. Otherwise does nothing.
 local function permit_acquire_fast(each)
   local lock, holders, queue = unpack(KEYS, 4 * each - 3, 4 * each - 1)
-  local id, ttl_ms, limit = unpack(ARGV, 6 * each - 5, 6 * each - 3)
+  local id, ttl_ms, limit = unpack(ARGV, 5 * each - 4, 5 * each - 2)
   if #id > 34 then return nil end
   local rec, token, ended = redis.call('GET', lock), NO_TOKEN, NOBODY
   if rec then

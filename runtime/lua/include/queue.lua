@@ -1,13 +1,14 @@
 --- include/queue: the waiters of a lock, in the order they came.
 ---
 --- The queue is a sorted set of request ids by position: the server's time in
---- microseconds when the request first asked. A hash beside it has each waiter's last ask:
---- until when it is taken to be alive (13 digits, milliseconds), the letter of its kind, a
---- limit, and how it will hold. A waiter that has not asked again by then is dead, and is
---- passed over. If it is alive after all, it returns to its position when it asks. Goes
---- after include/fields.
+--- microseconds when the request first asked. A hash beside it has each waiter's last ask; see
+--- include/waiter. A waiter that has not asked again in time is dead, and is passed over. If it
+--- is alive after all, it returns to its position when it asks. Goes after include/waiter.
 
 local QUEUE_MS, LIVE_MOST_MS = 60000, 15000
+
+-- How far a position may be ahead of the clock before the clock counts as set back.
+local AHEAD_US = 100000
 
 -- The record's flag says so. When the record has expired, the queue may still be there.
 local function nobody_waits(flag, queue)
@@ -20,19 +21,28 @@ local function flag_for(queue)
   return redis.call('ZCARD', queue) > 0 and '1' or '0'
 end
 
--- Adds a waiter, or renews its heartbeat. A `told` of 0 or less is from a request that
--- first asked so many microseconds ago, and has no position yet.
-local function join(queue, waiters, id, live_ms, told, demand, now)
+-- The position of a request that comes, or comes back. After the clock was set back, those that
+-- wait have positions ahead of it: nobody passes them. Nobody comes back further ahead than they.
+local function place(queue, told, now_us)
+  local last = tonumber(redis.call('ZRANGE', queue, -1, -1, 'WITHSCORES')[2]) or 0
+  local latest = math.max(now_us, last + 1)
+  if told > 0 then return math.min(told, latest) end
+  return last > now_us + AHEAD_US and latest or now_us + told
+end
+
+-- Adds a waiter, or renews its heartbeat.
+local function join(queue, waiters, id, waits, demand, now)
+  local live_ms, secret, told = waits_in(waits)
   -- Reads both keys first: if one has another type, nothing is written.
   local position = redis.call('ZSCORE', queue, id)
   redis.call('HEXISTS', waiters, id)
   local until_ms = to_ms(now) + live_ms
   -- The expiry before the entry: a user without the right to PEXPIRE leaves nothing behind.
   local is_known, is_queued = redis.call('PEXPIRE', waiters, QUEUE_MS), redis.call('PEXPIRE', queue, QUEUE_MS)
-  redis.call('HSET', waiters, id, until_ms .. demand)
+  redis.call('HSET', waiters, id, until_ms .. secret .. demand)
   if is_known == 0 then redis.call('PEXPIRE', waiters, QUEUE_MS) end
   if not position then
-    position = tonumber(told) > 0 and told or tonumber(now) + told
+    position = place(queue, told, tonumber(now))
     redis.call('ZADD', queue, position, id)
     if is_queued == 0 then redis.call('PEXPIRE', queue, QUEUE_MS) end
   end

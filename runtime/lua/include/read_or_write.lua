@@ -8,8 +8,8 @@ local function may_reenter(keys, holder)
   return is_live(redis.call('ZSCORE', keys.holders, holder), now_ms) or owns(keys.holders, holder, now_ms)
 end
 
-local function read_or_write(keys, holder, ttl_ms, live_ms, told)
-  local id = string.sub(holder, 1, 34)
+local function read_or_write(keys, holder, ttl_ms, waits)
+  local id, live_ms = string.sub(holder, 1, 34), waits_in(waits)
   local refusal, token, flag, ended, nobody = look(keys, id, ttl_ms)
   if refusal then return refusal end
   local now = clock()
@@ -25,5 +25,5 @@ local function read_or_write(keys, holder, ttl_ms, live_ms, told)
   elseif nobody and live_ms == 0 then
     return refused(keys, free_in(keys.holders, now_ms), now_ms)
   end
-  return line_up(keys, holder, '', ttl_ms, live_ms, told, token, flag, ended, now)
+  return line_up(keys, holder, '', ttl_ms, waits, token, flag, ended, now)
 end

@@ -4,11 +4,15 @@
 --- A mark is `~` and a client that may keep a lease, or `!` and one that was asked to release
 --- it. Its score is -MARKS less the time until which it counts.
 
--- Notes that this holder's client may keep a lease without using it.
+-- Notes that this holder's client may keep a lease without using it. The mark covers all leases
+-- of the client: it stays until the last of them ends.
 local function mark_client(holders, holder, until_ms)
-  local client = string.sub(holder, 1, 22)
+  local client, score = string.sub(holder, 1, 22), -(MARKS + until_ms)
+  for _, mark in ipairs({LINGERS .. client, RECALLED .. client}) do
+    score = math.min(score, tonumber(redis.call('ZSCORE', holders, mark)) or 0)
+  end
   redis.call('ZREM', holders, RECALLED .. client)
-  redis.call('ZADD', holders, -(MARKS + until_ms), LINGERS .. client)
+  redis.call('ZADD', holders, score, LINGERS .. client)
 end
 
 -- Tells each marked client that another client wants the lock: once, or with each ask if

@@ -9,7 +9,7 @@
 ---   54-87   ended  the request that ended last: a late copy of its acquire is refused
 ---   88-     owner  of a held mutex: a mark, if its client may keep it without using it
 ---                  (`~`), or was asked to release it (`!`); then `@` and the owner's name,
----                  if it has one
+---                  if it has one; then a line's end and the note, if it has one
 ---
 --- Among the holders of any other lock, members with a score of -MARKS or less are such
 --- marks, each with its client; see include/recall_clients.
@@ -17,7 +17,9 @@
 --- A string of another shape belongs to somebody else, and is never overwritten. Without
 --- the flag, the queue is empty.
 
-local GRACE_MS, BLOCK = '60000', 64
+local GRACE_MS, BLOCK = 60000, 64
+-- `tokens` is written anew when one of its first 6 digits changes, every 10,000 seconds.
+local TOKENS_MS = 86400000
 local NOBODY = '----------------------------------'
 local NO_TOKEN = '0000000000000000'
 local LINGERS, RECALLED, MARKS = '~', '!', 1000000000000000

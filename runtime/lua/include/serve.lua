@@ -11,8 +11,8 @@ local function serve(keys, me, ttl_ms, token, now)
   local now_ms, mine, offers = to_ms(now), nil, {}
   for _ = 1, 64 do
     local first, said, left_ms = first_waiter(keys.queue, keys.waiters, now_ms)
-    if not first or string.sub(said, 14, 14) ~= KIND then break end
-    local limit, how = string.match(said, '(%d*)(.*)', 15)
+    if not first or kind_in(said) ~= KIND then break end
+    local limit, how = string.match(demand_in(said), '(%d*)(.*)')
     local holder, own = first .. how, nil
     if not fits(keys.holders, holder, limit, now_ms) then break end
     leave(keys.queue, keys.waiters, first)
@@ -31,7 +31,7 @@ end
 -- Writes the record: held until the last lease ends, or free for a minute. Expired holders
 -- go with it, or the next lease would last as long as they are kept.
 local function settle(keys, token, ended, now_ms)
-  local state, expiry_ms, last = 'F', GRACE_MS, ends_at(keys.holders, now_ms)
+  local state, expiry_ms, last = 'F', free_ms(token), ends_at(keys.holders, now_ms)
   if last then
     state, expiry_ms = 'H', stays_ms(token, last - now_ms, now_ms)
     redis.call('PEXPIRE', keys.holders, expiry_ms)

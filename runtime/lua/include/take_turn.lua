@@ -6,7 +6,7 @@
 -- has an offer now.
 local function take_turn(lock, queue, waiters, wake, id, owner, ttl_ms, last, ended)
   local first, said, left_ms = first_waiter(queue, waiters, to_ms(clock()))
-  if first and first ~= id and string.sub(said, 14, 14) == 'M' then
+  if first and first ~= id and kind_in(said) == 'M' then
     return offer(lock, queue, waiters, wake, first, said, left_ms, last, ended)
   end
   leave(queue, waiters, id)

@@ -30,9 +30,12 @@ local function doubt(wake, queue, waiters, id, ends_ms)
 end
 
 -- Tells a waiter of its offer, and by how much sooner that ends than its heartbeat, which
--- has `left_ms` left. Without the right to publish, the waiter learns it when it asks.
+-- has `left_ms` left. The client believes an offer by its proof: only scripts and the client know
+-- the secret in it. Without the right to publish, the waiter learns it when it asks.
 local function tell(wake, queue, waiters, id, token, said, left_ms)
   local early_ms, until_ms = math.max(left_ms - OFFER_MS, 0), string.sub(said, 1, 13)
-  local heard = publish(wake, id, id .. token .. until_ms .. string.format('%05d', early_ms))
+  local message = id .. token .. until_ms .. string.format('%05d', early_ms)
+  local proof = string.sub(redis.sha1hex(secret_in(said) .. message), 1, 20)
+  local heard = publish(wake, id, message .. proof)
   if heard == 0 then doubt(wake, queue, waiters, id, until_ms - early_ms) end
 end

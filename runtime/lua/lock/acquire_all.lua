@@ -11,7 +11,7 @@
 ---   1  lock     string  the record
 ---   2  holders  zset    holders by deadline
 ---   3  queue    zset    request ids by position
----   4  tokens   string  no token of a record that was deleted is greater
+---   4  tokens   string  no token that was given is greater
 --- ARGV, followed for each lock by the request and how it holds, and the limit: 0 for a mutex
 ---   1  ttl_ms  integer  how long the leases last
 --- RETURN

@@ -4,7 +4,7 @@
 --- token moves on. A former holder can ask whether the lock was forced, and the first 64 are
 --- told to. The first waiter is told to ask, and is served then.
 ---
---- INCLUDE record token fields remains queue tell
+--- INCLUDE record token fields remains waiter queue tell
 ---
 --- KEYS
 ---   1  lock     string  the record
@@ -12,7 +12,7 @@
 ---   3  queue    zset    request ids by position
 ---   4  waiters  hash    each waiter's last ask
 ---   5  forced   zset    the holders it was taken from, by deadline
----   6  tokens   string  no token of a record that was deleted is greater
+---   6  tokens   string  no token that was given is greater
 --- ARGV
 ---   1  wake     string  the channel for hints, without the client's id
 --- RETURN
@@ -53,7 +53,7 @@ if last then redis.call('PEXPIRE', forced, last - now_ms) end
 local last_token, _, ended = fields(rec)
 local token = next_token(last_token)
 local free = string.sub(rec, 1, 1) .. 'F' .. NOBODY .. token .. flag .. ended
-redis.call('SET', lock, free, 'PX', GRACE_MS)
+redis.call('SET', lock, free, 'PX', free_ms(token))
 for _, holder in ipairs(taken) do publish(wake, holder, string.sub(holder, 1, 34) .. 'F') end
 if first then publish(wake, first, first) end
 return {1, held, tonumber(token)}

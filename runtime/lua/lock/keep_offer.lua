@@ -4,7 +4,7 @@
 --- to send twice, and however late. An offer stays an offer. A confirmed lease is not
 --- shortened, and one that ended, or that belongs to another request, is not made anew.
 ---
---- INCLUDE record token fields queue holder prolong
+--- INCLUDE record token fields waiter queue holder prolong
 ---
 --- KEYS
 ---   1  lock      string   the record

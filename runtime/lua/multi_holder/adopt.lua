@@ -11,7 +11,7 @@
 --- KEYS
 ---   1  lock     string   the record
 ---   2  holders  zset     holders by deadline
----   3  tokens   string   no token of a record that was deleted is greater
+---   3  tokens   string   no token that was given is greater
 --- ARGV
 ---   1  holder   string   the request that adopts, and how it holds
 ---   2  from     string   the request that holds it, and how: the same

@@ -4,14 +4,14 @@
 --- send twice, and before the acquire that it cancels: the record remembers the request, and
 --- a late acquire is refused. Serves the queue: the request may have been in the way.
 ---
---- INCLUDE record token fields remains queue tell holder holders rule_* serve give_back
+--- INCLUDE record token fields remains waiter queue tell holder holders rule_* serve give_back
 ---
 --- KEYS
 ---   1  lock     string  the record
 ---   2  holders  zset    holders by deadline
 ---   3  queue    zset    request ids by position
 ---   4  waiters  hash    each waiter's last ask
----   5  tokens   string  no token of a record that was deleted is greater
+---   5  tokens   string  no token that was given is greater
 --- ARGV
 ---   1  holder   string  the request and how it holds
 ---   2  wake     string  the channel for hints, without the client's id

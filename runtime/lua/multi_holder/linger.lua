@@ -6,14 +6,14 @@
 --- tokens up to the clock's time are reserved for a writer's client, which gives them to its
 --- next leases. Goes with the rule of its kind, such as include/rule_rw.
 ---
---- INCLUDE record token fields remains queue tell holder holders rule_* serve give_back recall_clients prolong extend
+--- INCLUDE record token fields remains waiter queue tell holder holders rule_* serve give_back recall_clients prolong extend
 ---
 --- KEYS
 ---   1  lock     string   the record
 ---   2  holders  zset     holders by deadline
 ---   3  queue    zset     request ids by position
 ---   4  waiters  hash     each waiter's last ask
----   5  tokens   string   no token of a record that was deleted is greater
+---   5  tokens   string   no token that was given is greater
 --- ARGV
 ---   1  holder   string   the request and how it holds
 ---   2  ttl_ms   integer  how long the lease lasts from now
@@ -44,6 +44,7 @@ local token = NO_TOKEN
 if is_writer(holder) and rec and is_record(rec) and not is_other(rec, KIND) then
   token = string.sub(rec, 37, 52)
   if now > token then token = now end
+  note_token(token)
   redis.call('SETRANGE', keys.lock, 36, token)
 end
 extend(keys.lock, keys.holders, holder, ttl_ms)

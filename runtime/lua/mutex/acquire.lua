@@ -4,21 +4,18 @@
 --- ended is never granted again, as long as the record says so. A waiter repeats it to show that
 --- it is alive. Nothing overtakes a live waiter.
 ---
---- How it waits: for how many milliseconds the waiter is taken to be alive; a space; its position
---- in the queue, or if it has none, minus its age in microseconds.
----
---- INCLUDE record acquire_fast token acquire_many grant fields remains queue queued tell free hand_over take_turn recall channel acquire_mutex for_each
+--- INCLUDE record acquire_fast token acquire_many grant fields remains waiter queue queued tell free hand_over take_turn recall channel acquire_mutex for_each
 ---
 --- KEYS, for each request, and the last one once
 ---   1  lock     string   the record
 ---   2  holders  zset     holders of another kind of lock, by deadline
 ---   3  queue    zset     request ids by position
 ---   4  waiters  hash     each waiter's last ask
----   5  tokens   string   no token of a record that was deleted is greater
+---   5  tokens   string   no token that was given is greater
 --- ARGV, for each request
 ---   1  holder   string   the request; then `@` and the owner's name, if it has one
 ---   2  ttl_ms   integer  how long the lease lasts
----   3  waits    string   how it waits; empty: it does not
+---   3  waits    string   how it waits, as include/queue reads it; empty: it does not
 --- RETURN, for several requests an array of
 ---   {1, token}    granted
 ---   {0, left_ms}  busy: held for this much longer; 0: ask again at once

@@ -10,7 +10,7 @@
 ---   1  lock     string  the record
 ---   2  holders  zset    holders of another kind of lock, by deadline
 ---   3  queue    zset    request ids by position
----   4  tokens   string  no token of a record that was deleted is greater
+---   4  tokens   string  no token that was given is greater
 --- ARGV, followed by the request of each mutex
 ---   1  ttl_ms  integer  how long the leases last
 --- RETURN

@@ -3,7 +3,7 @@
 --- Like mutex/acquire, but refused as long as the work counts as done. The tick of a grant is
 --- the one that runs when the request gets its answer.
 ---
---- INCLUDE record token grant fields remains queue queued tell free hand_over take_turn recall channel acquire_mutex done
+--- INCLUDE record token grant fields remains waiter queue queued tell free hand_over take_turn recall channel acquire_mutex done
 ---
 --- KEYS
 ---   1  lock     string   the record
@@ -11,7 +11,7 @@
 ---   3  queue    zset     request ids by position
 ---   4  waiters  hash     each waiter's last ask
 ---   5  done     string   the mark of the last success; see include/done
----   6  tokens   string   no token of a record that was deleted is greater
+---   6  tokens   string   no token that was given is greater
 --- ARGV
 ---   1  holder     string   the request and its owner, as for mutex/acquire
 ---   2  ttl_ms     integer  how long the lease lasts

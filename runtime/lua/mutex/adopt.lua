@@ -9,6 +9,7 @@
 ---
 --- KEYS
 ---   1  lock    string   the record
+---   2  tokens  string   no token that was given is greater
 --- ARGV
 ---   1  id      string   the request that adopts
 ---   2  from    string   the request that holds it

@@ -3,14 +3,14 @@
 --- Safe to send twice, and before the acquire that it cancels: the record remembers the
 --- request, and a late acquire is refused.
 ---
---- INCLUDE record token free fields remains queue tell hand_over
+--- INCLUDE record token free fields remains waiter queue tell hand_over
 ---
 --- KEYS
 ---   1  lock     string  the record
 ---   2  holders  zset    holders of another kind of lock, by deadline
 ---   3  queue    zset    request ids by position
 ---   4  waiters  hash    each waiter's last ask
----   5  tokens   string  no token of a record that was deleted is greater
+---   5  tokens   string  no token that was given is greater
 --- ARGV
 ---   1  id       string  the request
 ---   2  wake     string  the channel for hints, without the client's id

@@ -5,13 +5,14 @@
 --- waiters that ask for the work to succeed once are told, and leave the queue; the mutex goes
 --- to the first of the others.
 ---
---- INCLUDE record token free fields queue tell hand_over done
+--- INCLUDE record token free fields waiter queue tell hand_over done
 ---
 --- KEYS
 ---   1  lock     string   the record
 ---   2  queue    zset     request ids by position
 ---   3  waiters  hash     each waiter's last ask
 ---   4  done     string   the mark; see include/done
+---   5  tokens   string   no token that was given is greater
 --- ARGV
 ---   1  id         string   the request
 ---   2  once_ms    integer  how long the work counts as done, or how long its tick lasts
@@ -46,7 +47,7 @@ redis.call('SET', done, mark, 'PX', math.max(until_ms - now_ms, tonumber(keep_ms
 if until_ms > now_ms and string.sub(rec, 53, 53) == '1' then
   for _, waiter in ipairs(redis.call('ZRANGE', queue, 0, -1)) do
     local said = redis.call('HGET', waiters, waiter)
-    if said and string.sub(said, 14, 15) == 'M' .. ONCE then
+    if said and kind_in(said) .. string.sub(demand_in(said), 1, 1) == 'M' .. ONCE then
       leave(queue, waiters, waiter)
       publish(wake, waiter, waiter)
     end

@@ -5,12 +5,13 @@
 --- fencing tokens up to the clock's time are reserved for the client, which gives them to
 --- its next leases.
 ---
---- INCLUDE record token free fields queue tell hand_over
+--- INCLUDE record token free fields waiter queue tell hand_over
 ---
 --- KEYS
 ---   1  lock     string   the record
 ---   2  queue    zset     request ids by position
 ---   3  waiters  hash     each waiter's last ask
+---   4  tokens   string   no token that was given is greater
 --- ARGV
 ---   1  id       string   the request
 ---   2  ttl_ms   integer  how long the lease lasts from now
@@ -44,5 +45,6 @@ if flag == '1' then
   flag = flag_for(queue)
 end
 if now > token then token = now end
+note_token(token)
 redis.call('SET', lock, 'MH' .. id .. token .. flag .. ended .. LINGERS .. owner_in(rec), 'PX', ttl_ms)
 return {4, tonumber(token)}

@@ -12,13 +12,13 @@
 --- What stays: if nothing follows the request, no record. With `:0`, the free record. With `:` and
 --- another number, the mutex is held without a holder for so many milliseconds.
 ---
---- INCLUDE record release_fast release_many token free fields queue tell hand_over channel for_each
+--- INCLUDE record release_fast token release_many free fields waiter queue tell hand_over channel for_each
 ---
 --- KEYS, for each request, and the last one once
 ---   1  lock     string   the record
 ---   2  queue    zset     request ids by position
 ---   3  waiters  hash     each waiter's last ask
----   4  tokens   string   no token of a record that was deleted is greater
+---   4  tokens   string   no token that was given is greater
 --- ARGV, for each request
 ---   1  ends     string   the request, and what stays of its record
 --- RETURN, for several requests an array of

@@ -6,20 +6,19 @@
 --- alive. Nothing overtakes a live waiter, except an owner that re-enters: all waiters wait
 --- for it.
 ---
---- INCLUDE record token fields remains queue queued tell holder holders rule_reentrant serve recall_clients ask
+--- INCLUDE record token fields remains waiter queue queued tell holder holders rule_reentrant serve recall_clients ask
 ---
 --- KEYS
 ---   1  lock     string   the record
 ---   2  holders  zset     holders by deadline
 ---   3  queue    zset     request ids by position
 ---   4  waiters  hash     each waiter's last ask
----   5  tokens   string   no token of a record that was deleted is greater
+---   5  tokens   string   no token that was given is greater
 --- ARGV
 ---   1  holder   string   the request and how it holds
 ---   2  ttl_ms   integer  how long the lease lasts
----   3  live_ms  integer  how long a waiter is taken to be alive; 0: it does not wait
----   4  position  integer  its position in the queue; if it has none, minus its age in microseconds
----   5  wake     string   the channel for hints, without the client's id
+---   3  waits    string   how it waits, as include/queue reads it; empty: it does not
+---   4  wake     string   the channel for hints, without the client's id
 --- RETURN
 ---   {1, token}    granted
 ---   {0, left_ms}  busy: the owner's last hold ends in this long at the latest; 0: ask again at once
@@ -29,8 +28,8 @@
 ---   {5, position, until_ms, again_ms}  queued: alive until then; ask again after again_ms
 --- COST  O(log holders + log waiters) for each that is served
 
-local keys = {lock = KEYS[1], holders = KEYS[2], queue = KEYS[3], waiters = KEYS[4], wake = ARGV[5]}
-local holder, ttl_ms, live_ms, told = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4]
+local keys = {lock = KEYS[1], holders = KEYS[2], queue = KEYS[3], waiters = KEYS[4], wake = ARGV[4]}
+local holder, ttl_ms, waits = ARGV[1], tonumber(ARGV[2]), ARGV[3]
 
 local refusal, token, flag, ended, nobody = look(keys, string.sub(holder, 1, 34), ttl_ms)
 if refusal then return refusal end
@@ -38,7 +37,7 @@ local now = clock()
 local now_ms = to_ms(now)
 if owns(keys.holders, holder, now_ms) or nobody and fits(keys.holders, holder, nil, now_ms) then
   return let_in(keys, holder, ttl_ms, token, nobody and '0' or '1', ended, now)
-elseif nobody and live_ms == 0 then
+elseif nobody and waits == '' then
   return {0, free_in(keys.holders, now_ms)}
 end
-return line_up(keys, holder, '', ttl_ms, live_ms, told, token, flag, ended, now)
+return line_up(keys, holder, '', ttl_ms, waits, token, flag, ended, now)

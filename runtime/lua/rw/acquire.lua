@@ -6,20 +6,19 @@
 --- it may read once more, read while it writes, and write while it is the only reader, if
 --- it does not wait for that.
 ---
---- INCLUDE record token fields remains queue queued tell holder holders rule_rw serve recall_clients ask read_or_write
+--- INCLUDE record token fields remains waiter queue queued tell holder holders rule_rw serve recall_clients ask read_or_write
 ---
 --- KEYS
 ---   1  lock     string   the record
 ---   2  holders  zset     holders by deadline
 ---   3  queue    zset     request ids by position
 ---   4  waiters  hash     each waiter's last ask
----   5  tokens   string   no token of a record that was deleted is greater
+---   5  tokens   string   no token that was given is greater
 --- ARGV
 ---   1  holder   string   the request and how it holds
 ---   2  ttl_ms   integer  how long the lease lasts
----   3  live_ms  integer  how long a waiter is taken to be alive; 0: it does not wait
----   4  position  integer  its position in the queue; if it has none, minus its age in microseconds
----   5  wake     string   the channel for hints, without the client's id
+---   3  waits    string   how it waits, as include/queue reads it; empty: it does not
+---   4  wake     string   the channel for hints, without the client's id
 --- RETURN
 ---   {1, token}    granted; 0 for a reader
 ---   {0, left_ms}  busy: the last lease ends in this long at the latest; 0: ask again at once
@@ -31,7 +30,7 @@
 ---   {6}           would deadlock: the owner holds it, and would wait for itself
 --- COST  O(log holders + log waiters) for each that is served
 
-local keys = {lock = KEYS[1], holders = KEYS[2], queue = KEYS[3], waiters = KEYS[4], wake = ARGV[5]}
-local holder, ttl_ms, live_ms, told = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4]
+local keys = {lock = KEYS[1], holders = KEYS[2], queue = KEYS[3], waiters = KEYS[4], wake = ARGV[4]}
+local holder, ttl_ms, waits = ARGV[1], tonumber(ARGV[2]), ARGV[3]
 
-return read_or_write(keys, holder, ttl_ms, live_ms, told)
+return read_or_write(keys, holder, ttl_ms, waits)

@@ -3,14 +3,14 @@
 --- Safe to send twice: a repeat ends nothing. It gets the same answer as long as no other
 --- lease was released since. Other readers go on.
 ---
---- INCLUDE record token fields remains queue tell holder holders rule_rw serve give_back
+--- INCLUDE record token fields remains waiter queue tell holder holders rule_rw serve give_back
 ---
 --- KEYS
 ---   1  lock     string  the record
 ---   2  holders  zset    holders by deadline
 ---   3  queue    zset    request ids by position
 ---   4  waiters  hash    each waiter's last ask
----   5  tokens   string  no token of a record that was deleted is greater
+---   5  tokens   string  no token that was given is greater
 --- ARGV
 ---   1  holder   string  the request and how it holds
 ---   2  wake     string  the channel for hints, without the client's id

@@ -4,7 +4,7 @@
 --- that is refused and comes back leaves a mark, and new readers are refused as long as it
 --- lasts: or they would keep the writer out for ever. Otherwise as rw/acquire.
 ---
---- INCLUDE record token fields remains queue queued tell holder holders rule_rw serve recall_clients ask read_or_write
+--- INCLUDE record token fields remains waiter queue queued tell holder holders rule_rw serve recall_clients ask read_or_write
 ---
 --- KEYS
 ---   1  lock      string   the record
@@ -12,7 +12,7 @@
 ---   3  queue     zset     request ids by position
 ---   4  waiters   hash     each waiter's last ask
 ---   5  intent    string   the client of a refused writer
----   6  tokens    string   no token of a record that was deleted is greater
+---   6  tokens    string   no token that was given is greater
 --- ARGV
 ---   1  holder    string   the request and how it holds
 ---   2  ttl_ms    integer  how long the lease lasts
@@ -33,7 +33,7 @@ local client, marked = string.sub(holder, 1, 22), redis.call('GET', intent)
 if marked and not is_writer(holder) and not may_reenter(keys, holder) then
   return {0, redis.call('PTTL', intent)}
 end
-local answer = read_or_write(keys, holder, ttl_ms, 0, '0')
+local answer = read_or_write(keys, holder, ttl_ms, '')
 if answer[1] == 0 and is_writer(holder) and again_ms ~= '0' then
   redis.call('SET', intent, client, 'PX', again_ms)
 elseif answer[1] == 1 and marked == client and is_writer(holder) then

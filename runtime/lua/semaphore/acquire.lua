@@ -5,7 +5,7 @@
 --- its own limit for the total weight. A waiter sends it again to show that it is alive.
 --- Nothing overtakes a live waiter.
 ---
---- INCLUDE record token permit_acquire_fast fields remains queue queued tell holder holders rule_semaphore serve recall_clients ask for_each
+--- INCLUDE record token permit_acquire_fast fields remains waiter queue queued tell holder holders rule_semaphore serve recall_clients ask for_each
 ---
 --- KEYS, for each request
 ---   1  lock     string   the record
@@ -16,9 +16,8 @@
 ---   1  holder   string   the request and how it holds
 ---   2  ttl_ms   integer  how long the permit lasts
 ---   3  limit    integer  the highest total weight
----   4  live_ms  integer  how long a waiter is taken to be alive; 0: it does not wait
----   5  position  integer  its position in the queue; if it has none, minus its age in microseconds
----   6  wake     string   the channel for hints, without the client's id
+---   4  waits    string   how it waits, as include/queue reads it; empty: it does not
+---   5  wake     string   the channel for hints, without the client's id
 --- RETURN, for several requests an array of
 ---   {1, 0}        granted; permits have no fencing token
 ---   {0, left_ms}  busy: the first permit ends in this long at the latest; 0: ask again at once
@@ -31,9 +30,9 @@
 
 local function acquire(each)
   local lock, holders, queue, waiters = unpack(KEYS, 4 * each - 3, 4 * each)
-  local holder, ttl_ms, limit, live_ms, told, wake = unpack(ARGV, 6 * each - 5, 6 * each)
+  local holder, ttl_ms, limit, waits, wake = unpack(ARGV, 5 * each - 4, 5 * each)
   local keys = {lock = lock, holders = holders, queue = queue, waiters = waiters, wake = wake}
-  ttl_ms, live_ms = tonumber(ttl_ms), tonumber(live_ms)
+  ttl_ms = tonumber(ttl_ms)
 
   local refusal, token, flag, ended, nobody = look(keys, string.sub(holder, 1, 34), ttl_ms)
   if refusal then return refusal end
@@ -42,10 +41,10 @@ local function acquire(each)
   local has_it = is_live(redis.call('ZSCORE', holders, holder), now_ms)
   if has_it or nobody and fits(holders, holder, limit, now_ms) then
     return let_in(keys, holder, ttl_ms, token, nobody and '0' or '1', ended, now)
-  elseif nobody and live_ms == 0 then
+  elseif nobody and waits == '' then
     return refused(keys, free_in(holders, now_ms), now_ms)
   end
-  return line_up(keys, holder, limit, ttl_ms, live_ms, told, token, flag, ended, now)
+  return line_up(keys, holder, limit, ttl_ms, waits, token, flag, ended, now)
 end
 
 if #KEYS == 4 then return acquire(1) end

@@ -3,7 +3,7 @@
 --- Safe to send twice: a repeat ends nothing. It gets the same answer as long as no other
 --- permit was released since.
 ---
---- INCLUDE record token permit_release_fast fields remains queue tell holder holders rule_semaphore serve give_back for_each
+--- INCLUDE record token permit_release_fast fields remains waiter queue tell holder holders rule_semaphore serve give_back for_each
 ---
 --- KEYS, for each request
 ---   1  lock     string  the record

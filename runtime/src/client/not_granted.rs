@@ -24,3 +24,11 @@ pub(crate) enum NotGranted {
     /// The store failed.
     Fault(StoreError),
 }
+
+impl NotGranted {
+    /// Returns true if another lease was in the way of a request that is in no queue.
+    pub(crate) fn is_refusal(&self) -> bool {
+        use NotGranted::{Held, HeldByOwner, Recalled, WrongKind};
+        matches!(self, Held { .. } | Recalled(_) | HeldByOwner | WrongKind)
+    }
+}

@@ -8,6 +8,7 @@ use tokio::runtime::Handle;
 use tokio::time::{sleep, timeout};
 
 use super::jobs::{Job, JobLimit, retry_pause};
+use super::pending_releases::PendingRelease;
 use crate::core::error::Outcome;
 use crate::state::lease::LocalLease;
 use crate::state::shutdown::ActivityGuard;
@@ -18,12 +19,13 @@ use crate::store::{Ended, LIVE_MOST, Request, Store, StoreError, StoreFuture};
 const LATE_ARRIVAL: Duration = Duration::from_millis(500);
 
 /// Releases a lease, and retries until its TTL has ended it anyway. If it was held to its end,
-/// the rest of `hold_at_least` stays.
+/// the rest of `hold_at_least` stays. `pending` is there unless its `max_hold` has ended it.
 pub(super) fn release(
     store: Arc<dyn Store>,
     limit: JobLimit,
     local: Arc<LocalLease>,
     was_held: bool,
+    pending: Option<PendingRelease>,
     activity: ActivityGuard,
 ) -> Job {
     Box::pin(async move {
@@ -42,6 +44,7 @@ pub(super) fn release(
         {
             local.count_out(local.is_released_by(answer));
         }
+        drop(pending);
         cancel_late_grant(store, limit, local, activity).await;
     })
 }
@@ -51,6 +54,7 @@ pub(super) fn complete(
     store: Arc<dyn Store>,
     limit: JobLimit,
     local: Arc<LocalLease>,
+    pending: PendingRelease,
     activity: ActivityGuard,
 ) -> Job {
     Box::pin(async move {
@@ -70,6 +74,7 @@ pub(super) fn complete(
             }
             local.count_out(was_held);
         }
+        drop(pending);
         cancel_late_grant(store, limit, local, activity).await;
     })
 }
@@ -115,6 +120,15 @@ impl UnknownOutcome {
     }
 }
 
+/// Acquisitions that are given up.
+pub(super) struct Cancelled<T> {
+    pub(super) requests: Vec<Request>,
+    /// Their command, if it is still in flight.
+    pub(super) in_flight: Option<StoreFuture<T>>,
+    pub(super) outcome: UnknownOutcome,
+    pub(super) pending: Vec<PendingRelease>,
+}
+
 /// Cancels acquisitions: after the answer to the command in flight, and with retries until
 /// their TTLs have ended them anyway.
 ///
@@ -124,13 +138,12 @@ impl UnknownOutcome {
 pub(super) fn cancel<T: Send + 'static>(
     store: Arc<dyn Store>,
     limit: JobLimit,
-    requests: Vec<Request>,
-    in_flight: Option<StoreFuture<T>>,
-    mut outcome: UnknownOutcome,
+    cancelled: Cancelled<T>,
     activity: ActivityGuard,
     later: impl FnOnce(Job, Duration) + Send + 'static,
 ) -> Job {
     Box::pin(async move {
+        let Cancelled { requests, in_flight, mut outcome, pending } = cancelled;
         if let Some(in_flight) = in_flight {
             // It is cancelled whether it was granted or not.
             let is_unknown = |error: StoreError| error.outcome == Outcome::Unknown;
@@ -140,6 +153,7 @@ pub(super) fn cancel<T: Send + 'static>(
             };
         }
         cancel_all(&store, &limit, &requests).await;
+        drop(pending);
         if outcome.is_unanswered {
             let late = late(&store, outcome.since);
             let again = async move {

@@ -194,7 +194,7 @@ pub(super) async fn renew_until_over(
             .await;
     }
     if is_over {
-        release(store, limit, local, true, ActivityGuard::new(&shutdown)).await;
+        release(store, limit, local, true, None, ActivityGuard::new(&shutdown)).await;
     }
 }
 

@@ -150,6 +150,7 @@ async fn renew_due(shared: Arc<KeeperState>, due: Vec<Arc<LocalLease>>) {
             limit,
             local,
             true,
+            None,
             ActivityGuard::new(&shared.shutdown),
         ));
     };

@@ -154,6 +154,6 @@ mod tests {
     #[test]
     fn the_scripts_reserve_as_many_tokens() {
         let record = include_str!("../../lua/include/record.lua");
-        assert!(record.contains(&format!("GRACE_MS, BLOCK = '60000', {TOKENS}\n")));
+        assert!(record.contains(&format!("GRACE_MS, BLOCK = 60000, {TOKENS}\n")));
     }
 }

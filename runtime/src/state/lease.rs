@@ -96,9 +96,9 @@ impl LocalLease {
     }
 
     /// Returns true if the keeper renews it when it is due. An offer is renewed once, to confirm
-    /// it, even if the lease is not renewed after that.
+    /// it, even if the lease is not renewed after that, or if no renewal extends it.
     pub(crate) fn needs_renewal(&self) -> bool {
-        (self.is_renewed() || self.is_offer()) && !self.is_final()
+        self.is_offer() || self.is_renewed() && !self.is_final()
     }
 
     /// Returns true if no renewal can extend it any further.

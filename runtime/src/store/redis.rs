@@ -42,6 +42,7 @@ mod quorum_server;
 mod replicated;
 mod script;
 mod script_errors;
+mod secret;
 mod sentinel;
 mod server_info;
 mod server_state;

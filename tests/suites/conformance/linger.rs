@@ -7,7 +7,9 @@ use leasehold::{Forced, Lease, LockError, Locks, LossReason, Mutex, Released, Wa
 use leasehold_tests::backend::Backend;
 use tokio::time::Instant;
 
-use super::{Client, FIRST, LIVE, LONG, acquire, ask, cancelled, claims, granted, released, waits};
+use super::{
+    Client, FIRST, LIVE, LONG, SHORT, acquire, ask, cancelled, claims, granted, released, waits,
+};
 
 macro_rules! cases {
     ($case:path) => {
@@ -37,6 +39,7 @@ macro_rules! cases {
             the_store_recalls_once_and_repeats_for_the_first_waiter,
             a_lease_that_ended_does_not_linger,
             a_recall_ends_with_the_last_lease,
+            a_short_lease_does_not_end_the_mark_of_a_long_one,
             a_permit_that_was_used_for_longer_than_its_ttl_is_recalled,
             permits_that_are_used_all_the_time_are_recalled,
             an_idle_mutex_is_shown,
@@ -548,4 +551,18 @@ pub(super) async fn the_owner_of_an_idle_mutex_is_shown(backend: &impl Backend) 
         assert_eq!(holders[0].owner.as_deref(), Some("worker-7"));
         assert!(holders[0].may_be_idle && elsewhere.is_held_by("a", "worker-7").await.unwrap());
     }
+}
+
+pub(super) async fn a_short_lease_does_not_end_the_mark_of_a_long_one(backend: &impl Backend) {
+    let (client, others) = (Client::new(), Client::new());
+    let [long, short] = [LONG, SHORT].map(|ttl| client.permit(2, ttl));
+    for permit in [&long, &short] {
+        granted(backend, permit).await;
+    }
+    assert_eq!(kept(backend, &long).await, 0);
+    assert_eq!(kept(backend, &short).await, 0);
+    backend.pass(SHORT * 2).await;
+    granted(backend, &others.permit(2, LONG)).await;
+    let refused = acquire(backend, &others.permit(2, LONG)).await;
+    assert!(matches!(refused, Attempt::Recalled { .. }), "{refused:?}");
 }

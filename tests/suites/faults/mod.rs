@@ -7,6 +7,8 @@ mod commands;
 #[cfg(feature = "servers")]
 mod contention;
 #[cfg(feature = "servers")]
+mod forged;
+#[cfg(feature = "servers")]
 mod hints;
 mod injected;
 mod injected_expiry;

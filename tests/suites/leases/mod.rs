@@ -5,6 +5,7 @@ mod broken_clients;
 mod cancel;
 #[cfg(target_os = "linux")]
 mod cost;
+mod dropped;
 mod election;
 #[cfg(target_os = "linux")]
 mod leaks;

@@ -101,7 +101,8 @@ impl Snapshot {
             .flat_map(|name| ROLES.map(|role| format!("leasehold:{role}:{{{name}}}")))
             .collect();
         for key in &self.keys {
-            let is_known = known.contains(key) || key.starts_with("leasehold:client:{");
+            let is_shared = key == "leasehold:tokens" || key.starts_with("leasehold:client:{");
+            let is_known = is_shared || known.contains(key);
             ensure(is_known, || format!("{key} is nobody's"))?;
         }
         for (name, lock) in &self.locks {

@@ -192,7 +192,9 @@ impl<'a> Run<'a> {
         }
         run.pass(LONG + run.jumped);
         run.look()?;
-        let left = &run.snapshot.keys;
+        // The greatest token outlives all locks, by a day.
+        let left: Vec<_> =
+            run.snapshot.keys.iter().filter(|key| *key != "leasehold:tokens").collect();
         if left.is_empty() { Ok(()) } else { Err(TestCaseError::fail(format!("{left:?}\n{log}"))) }
     }
 

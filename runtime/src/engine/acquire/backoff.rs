@@ -16,10 +16,6 @@ const FAULT_RETRY: Duration = Duration::from_secs(1);
 /// How much longer than the client's own thread a caller waits for an answer.
 const CALLER_MARGIN: Duration = Duration::from_millis(500);
 
-/// How long an owner's own lease may be in its way: one that was just dropped is still being
-/// released in the background.
-const OWN_RELEASE: Duration = Duration::from_millis(250);
-
 /// How long a try waits for the answer to a recall, and how long it first pauses.
 const RECALL: Duration = Duration::from_millis(50);
 const FIRST_RECALL_PAUSE: Duration = Duration::from_millis(1);
@@ -33,8 +29,6 @@ pub(super) struct Backoff {
     wait: Wait,
     waited: Duration,
     pause: Duration,
-    /// How long it had waited when its owner was first in its way.
-    own_since: Option<Duration>,
     /// How many more times it may ask again at once, if the store says so.
     repeats: u32,
     /// When a try first heard that it has recalled a lease, and how long it pauses next.
@@ -53,7 +47,6 @@ impl Backoff {
             wait,
             waited: Duration::ZERO,
             pause: Self::FIRST,
-            own_since: None,
             repeats: 64,
             recalled: None,
             has_no_queue: false,
@@ -112,11 +105,9 @@ impl Backoff {
             return self.after_recall(refusal);
         }
         let left = match refusal {
-            NotGranted::HeldByOwner => {
-                let since = *self.own_since.get_or_insert(self.waited);
-                self.left(now).min((OWN_RELEASE + since).saturating_sub(self.waited))
+            NotGranted::HeldByOwner | NotGranted::WrongKind | NotGranted::Done { .. } => {
+                return None;
             }
-            NotGranted::WrongKind | NotGranted::Done { .. } => return None,
             NotGranted::Fault(error) if !error.is_passing => return None,
             NotGranted::Fault(_) => return self.after_fault(now),
             _ => self.left(now),
@@ -229,18 +220,14 @@ mod tests {
     }
 
     #[test]
-    fn a_lease_that_its_owner_has_just_dropped_does_not_refuse_it() {
+    fn an_owner_does_not_wait_for_itself() {
         let begun = Instant::now();
-        let mut backoff = Backoff::new(begun, Wait::Forever);
-        // It may have waited for others before.
-        let first = begun + OWN_RELEASE * 10;
-        assert!(backoff.next(first, &NotGranted::HeldByOwner, true).is_some());
-        assert!(backoff.next(first + OWN_RELEASE, &NotGranted::HeldByOwner, true).is_none());
-        let mut backoff = Backoff::new(begun, Wait::For(Duration::ZERO));
-        assert!(backoff.next(begun, &NotGranted::HeldByOwner, true).is_none());
-        let key = LockKey::new("a").unwrap();
-        let error = backoff.error(NotGranted::HeldByOwner, key);
-        assert!(matches!(error, LockError::WouldDeadlock { .. }), "{error}");
+        for wait in [Wait::Forever, Wait::For(Duration::ZERO)] {
+            let mut backoff = Backoff::new(begun, wait);
+            assert!(backoff.next(begun, &NotGranted::HeldByOwner, true).is_none());
+            let error = backoff.error(NotGranted::HeldByOwner, LockKey::new("a").unwrap());
+            assert!(matches!(error, LockError::WouldDeadlock { .. }), "{error}");
+        }
     }
 
     #[test]

@@ -18,6 +18,7 @@ use crate::core::key::LockKey;
 use crate::core::options::{Options, Wait};
 use crate::engine::lease::{Lease, LeaseHandle};
 use crate::engine::shared::Shared;
+use crate::keeper::Earlier;
 use crate::local_queue::{Admission, Entry, TakenUp, TryEntry, Waiter};
 use crate::state::lease::Grant;
 use crate::state::shutdown::Shutdown;
@@ -85,6 +86,7 @@ async fn acquire_since(
     let client = &shared.client;
     let mut backoff = Backoff::of(&*client.store, begun, options.wait);
     let ttl = options.first_ttl();
+    let earlier = client.keeper.releases.earlier();
     let mut acquisition = if backoff.is_try() {
         let soon = match try_enter(shared, &spec, ttl, &options, begun)? {
             Entered::Leased(lease) => return Ok(lease),
@@ -104,6 +106,7 @@ async fn acquire_since(
             shared,
             pending: Some(PendingRequest::new(client, spec, ttl)),
             admission: None,
+            earlier,
         }
     } else {
         let entered = match enter(shared, &spec, ttl, &options, begun) {
@@ -131,7 +134,7 @@ async fn acquire_since(
             Some(pending) => pending.with_ttl(ttl),
             None => PendingRequest::waiting(client, spec, ttl),
         };
-        Acquisition { shared, pending: Some(pending), admission: Some(admission) }
+        Acquisition { shared, pending: Some(pending), admission: Some(admission), earlier }
     };
     let limit = backoff.time_limit(&*client.store, ttl);
     let asked = within(limit, pin!(acquisition.ask_until_granted(&mut backoff, options))).await;
@@ -243,6 +246,8 @@ struct Acquisition<'a> {
     pending: Option<PendingRequest>,
     /// `None` for a try, which stands in no local queue.
     admission: Option<Admission>,
+    /// The client's releases in the background that began before it, until it has waited for them.
+    earlier: Option<Earlier>,
 }
 
 impl Acquisition<'_> {
@@ -256,7 +261,7 @@ impl Acquisition<'_> {
         backoff: &mut Backoff,
         options: Options,
     ) -> Result<Lease, LockError> {
-        let Self { shared, pending: Some(pending), admission } = self else {
+        let Self { shared, pending: Some(pending), admission, earlier } = self else {
             return Err(LockError::ShutDown);
         };
         let (mut is_logged, mut is_queued) = (false, admission.is_none());
@@ -275,6 +280,13 @@ impl Acquisition<'_> {
                 },
                 Err(refusal) => refusal,
             };
+            // What this client dropped before is released before it is refused.
+            if refusal.is_refusal()
+                && let Some(earlier) = earlier.take()
+            {
+                Box::pin(pending.releases().answered(pending.key(), earlier)).await;
+                continue;
+            }
             // A caller that waits for ever gets no error, so the log says it.
             if let NotGranted::Fault(error) = &refusal
                 && error.is_passing

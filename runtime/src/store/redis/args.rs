@@ -1,8 +1,8 @@
 //! The keys and arguments of a command, one after the other in a single buffer.
 
-/// The role of the key that has no name of a lock. On one server it has the greatest token of all
-/// records that a release deleted. On a cluster, where a script may use the keys of one slot only,
-/// it is the lock's channel for hints, and nothing is stored there.
+/// The role of the key that has no name of a lock. On one server it has the greatest token that was
+/// given. On a cluster, where a script may use the keys of one slot only, and on a quorum, it is
+/// the lock's channel for hints, and nothing is stored there.
 pub(super) const TOKENS: &str = "tokens";
 
 /// A list of byte strings that costs two allocations, however long it is.

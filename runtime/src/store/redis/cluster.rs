@@ -34,6 +34,7 @@ use super::command::Command;
 use super::connection::Connection;
 use super::errors;
 use super::hints::HintReceiver;
+use super::secret::Secret;
 use super::settings::Settings;
 use super::sync::lock;
 use super::transport::Transport;
@@ -70,8 +71,9 @@ impl Cluster {
         client: ClientId,
         settings: Settings,
         runtime: Handle,
+        secret: Secret,
     ) -> Result<Self, StoreError> {
-        let hints = HintReceiver::on_cluster(client, &settings.prefix);
+        let hints = HintReceiver::on_cluster(client, &settings.prefix, secret);
         let subscriptions =
             Subscriptions::new(nodes.clone(), hints.clone(), settings.clone(), runtime.clone());
         let common = Common::new(nodes[0].clone(), settings, hints, runtime);

@@ -17,6 +17,7 @@ use super::endpoint::Endpoint;
 use super::hints::HintReceiver;
 use super::lazy::LazyStore;
 use super::replicated::Replicated;
+use super::secret::Secret;
 use super::settings::Settings;
 use super::single_server::SingleServer;
 use super::store::RedisStore;
@@ -43,7 +44,8 @@ impl RedisStore {
             Address::One(endpoint) => *endpoint,
             Address::Cluster(nodes) => return open_cluster(nodes, settings, client, runtime).await,
         };
-        match open(endpoint.clone(), settings, client, &runtime).await? {
+        let secret = Secret::random();
+        match open(endpoint.clone(), settings, client, &runtime, secret).await? {
             Some(server) => {
                 let replicated = settings.sync_replicas.map(|replicas| {
                     // The connections for grants carry no hints.
@@ -52,7 +54,7 @@ impl RedisStore {
                         .beside(server.first_connection().connector());
                     Replicated::new(connector, replicas, runtime)
                 });
-                Ok(on_server(server, settings, replicated))
+                Ok(on_server(server, settings, replicated, secret))
             }
             // The server is a node of a cluster: connect to all of it.
             None => match endpoint {
@@ -109,8 +111,9 @@ impl RedisStore {
     ) -> Result<Self, LockError> {
         settings.check()?;
         settings.check_no_sync("with your own pool: WAIT would block the pool's other users")?;
-        match open(Endpoint::ExternalPool(pool), settings, client, &runtime).await? {
-            Some(server) => Ok(on_server(server, settings, None)),
+        let secret = Secret::random();
+        match open(Endpoint::ExternalPool(pool), settings, client, &runtime, secret).await? {
+            Some(server) => Ok(on_server(server, settings, None, secret)),
             None => Err(LockError::InvalidOption {
                 option: "pool",
                 problem: "it leads to one node of a cluster; connect by a URL, with the feature \
@@ -125,8 +128,9 @@ fn on_server(
     server: SingleServer,
     settings: &Settings,
     replicated: Option<Replicated>,
+    secret: Secret,
 ) -> RedisStore {
-    let encoder = Encoder::new(&settings.prefix, false);
+    let encoder = Encoder::new(&settings.prefix, secret);
     RedisStore::new(Arc::new(server), encoder, settings, replicated)
 }
 
@@ -136,8 +140,9 @@ async fn open(
     settings: &Settings,
     client: ClientId,
     runtime: &Handle,
+    secret: Secret,
 ) -> Result<Option<SingleServer>, LockError> {
-    let hints = HintReceiver::new(client, &settings.prefix);
+    let hints = HintReceiver::new(client, &settings.prefix, secret);
     let hints = Arc::new(hints.confirm_offers(settings.sync_replicas.is_some()));
     let (server, settings) = (endpoint.describe(), settings.clone());
     let opening = async move {
@@ -182,10 +187,11 @@ async fn open_cluster(
         });
     }
     let names = describe(&nodes);
-    let opening = Cluster::open(nodes, client, settings.clone(), runtime.clone());
+    let secret = Secret::random();
+    let opening = Cluster::open(nodes, client, settings.clone(), runtime.clone(), secret);
     let opened = runtime.spawn(opening).await.map_err(|_| LockError::ShutDown)?;
     let cluster = Arc::new(opened.map_err(|error| not_connected(names, error))?);
-    let encoder = Encoder::new(&settings.prefix, true);
+    let encoder = Encoder::for_cluster(&settings.prefix, secret);
     Ok(RedisStore::new(Arc::new(cluster), encoder, settings, None))
 }
 

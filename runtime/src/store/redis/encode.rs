@@ -9,6 +9,7 @@ use super::command::Command;
 use super::listing;
 use super::script;
 use super::script::Script;
+use super::secret::Secret;
 use crate::core::key::LockKey;
 use crate::core::name_pattern::NamePattern;
 use crate::store::{
@@ -23,15 +24,30 @@ pub(super) struct Encoder {
     /// The channel for hints, without the client's id. On a cluster there is none: each lock
     /// has its own.
     channel: Option<Arc<str>>,
-    /// The key [`TOKENS`] on one server.
-    tokens: Arc<str>,
+    /// The key [`TOKENS`]. `None` on a cluster, and on a member of a quorum.
+    tokens: Option<Arc<str>>,
+    /// Goes with each ask that waits.
+    secret: Secret,
 }
 
 impl Encoder {
-    pub(super) fn new(prefix: &str, is_cluster: bool) -> Self {
-        let channel = (!is_cluster).then(|| format!("{prefix}:wake:").into());
-        let tokens = format!("{prefix}:{TOKENS}").into();
-        Self { prefix: prefix.into(), channel, tokens }
+    /// For one server.
+    pub(super) fn new(prefix: &str, secret: Secret) -> Self {
+        let channel = Some(format!("{prefix}:wake:").into());
+        let tokens = Some(format!("{prefix}:{TOKENS}").into());
+        Self { prefix: prefix.into(), channel, tokens, secret }
+    }
+
+    /// For a member of a quorum. It has no queue, and no tokens but those in its records: those of
+    /// a server whose clock was once wrong must not last.
+    pub(super) fn for_quorum_member(prefix: &str) -> Self {
+        Self { tokens: None, ..Self::new(prefix, Secret::random()) }
+    }
+
+    /// For a cluster.
+    #[cfg(feature = "cluster")]
+    pub(super) fn for_cluster(prefix: &str, secret: Secret) -> Self {
+        Self { channel: None, tokens: None, ..Self::new(prefix, secret) }
     }
 
     /// The channel for a lock's hints: the scripts append the client's id.
@@ -39,8 +55,13 @@ impl Encoder {
         match &self.channel {
             Some(channel) => Cow::Borrowed(channel),
             // On a cluster a script may only publish into its own slot.
-            None => Cow::Owned(format!("{}:", key.in_store(&self.prefix, "wake"))),
+            None => Cow::Owned(self.own_channel(key)),
         }
+    }
+
+    /// The channel of a lock alone.
+    fn own_channel(&self, key: &LockKey) -> String {
+        format!("{}:", key.in_store(&self.prefix, "wake"))
     }
 
     /// The script for a request's kind, with its keys and its holder.
@@ -62,10 +83,10 @@ impl Encoder {
 
     /// Adds the key that all locks share, after all others, if the script has it.
     fn shared_key(&self, key: &LockKey, command: Command) -> Command {
-        match command.has_tokens() {
-            false => command,
-            true if self.is_cluster() => command.key(&self.channel(key)),
-            true => command.key(&self.tokens),
+        match (command.has_tokens(), &self.tokens) {
+            (false, _) => command,
+            (true, None) => command.key(&self.own_channel(key)),
+            (true, Some(tokens)) => command.key(tokens),
         }
     }
 
@@ -77,8 +98,7 @@ impl Encoder {
         if let Kind::Semaphore { limit, .. } = request.kind {
             command = command.number(limit);
         }
-        let (live, position) = waiting.map_or((0, Cow::Borrowed("0")), stands);
-        command.number(live).arg(&*position).arg(&*self.channel(&request.key))
+        command.arg(self.waits(waiting)).arg(&*self.channel(&request.key))
     }
 
     fn acquire_mutex(&self, request: &Request, waiting: Option<Waiting>) -> Command {
@@ -92,15 +112,23 @@ impl Encoder {
         } else {
             command.arg([request.id.as_bytes(), suffix(request).as_bytes()].concat())
         };
-        let command = command.millis(request.ttl);
-        let command = match waiting.map(stands) {
-            None => command.arg(""),
-            Some((live, position)) => command.arg(format!("{live} {position}")),
-        };
+        let command = command.millis(request.ttl).arg(self.waits(waiting));
         match request.kind {
             Kind::Once(Once::For(_)) => command.number(0_u8).number(0_u8),
             Kind::Once(Once::Per { period, offset }) => command.millis(period).millis(offset),
             _ => command,
+        }
+    }
+
+    /// How a request waits: for how many milliseconds it counts as alive, its client's secret, and
+    /// its position in the queue; if it has none, minus its age in microseconds. Empty if it does
+    /// not wait.
+    fn waits(&self, waiting: Option<Waiting>) -> String {
+        let Some(Waiting { live, position }) = waiting else { return String::new() };
+        let (live, secret) = (live.as_millis(), self.secret.text());
+        match position {
+            QueuePosition::Assigned(position) => format!("{live} {secret} {position}"),
+            QueuePosition::New { age } => format!("{live} {secret} -{}", age.as_micros()),
         }
     }
 
@@ -254,18 +282,6 @@ impl Encoder {
     fn client(&self, id: ClientId) -> String {
         format!("{}:client:{{{id}}}", self.prefix)
     }
-}
-
-/// For how many milliseconds a waiter counts as alive, and its position in the queue; if it has
-/// none, minus its age in microseconds.
-fn stands(waiting: Waiting) -> (u64, Cow<'static, str>) {
-    let live = u64::try_from(waiting.live.as_millis()).unwrap_or(u64::MAX);
-    let position = match waiting.position {
-        QueuePosition::Assigned(position) => position.to_string().into(),
-        QueuePosition::New { age } if age.is_zero() => "0".into(),
-        QueuePosition::New { age } => format!("-{}", age.as_micros()).into(),
-    };
-    (live, position)
 }
 
 /// A request's name among the holders of its lock: its id, then how it holds, which also tells

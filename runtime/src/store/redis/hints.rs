@@ -9,6 +9,7 @@ use std::time::Duration;
 use redis::{PushInfo, PushKind, Value};
 
 use super::link_state::LinkState;
+use super::secret::Secret;
 use super::sync::lock;
 use crate::core::key::LockKey;
 use crate::store::{ClientId, Hint, Listener, RequestId};
@@ -23,6 +24,8 @@ pub(super) struct HintReceiver {
     locks: String,
     /// A client that is offered a lock asks for it: the offer alone is not enough.
     confirms_offers: bool,
+    /// What the proofs of offers are made with.
+    secret: Secret,
     listener: Mutex<Option<Weak<dyn Listener>>>,
     /// The connection that is subscribed.
     source: Mutex<Option<Arc<LinkState>>>,
@@ -30,29 +33,29 @@ pub(super) struct HintReceiver {
 
 impl HintReceiver {
     /// A receiver of the hints that the scripts publish below this prefix.
-    pub(super) fn new(client: ClientId, prefix: &str) -> Self {
+    pub(super) fn new(client: ClientId, prefix: &str, secret: Secret) -> Self {
         Self {
             channel: format!("{prefix}:wake:{client}"),
             locks: format!("{prefix}:lock:"),
-            ..Self::silent(client)
+            ..Self::silent(client, secret)
         }
     }
 
-    fn silent(client: ClientId) -> Self {
+    fn silent(client: ClientId, secret: Secret) -> Self {
         let (listener, source) = (Mutex::default(), Mutex::default());
         let (channel, locks) = (String::new(), String::new());
-        Self { client, channel, locks, confirms_offers: false, listener, source }
+        Self { client, channel, locks, confirms_offers: false, secret, listener, source }
     }
 
     /// A receiver for a cluster, where each lock has a channel of its own.
     #[cfg(feature = "cluster")]
-    pub(super) fn on_cluster(client: ClientId, prefix: &str) -> Arc<Self> {
-        Arc::new(Self { locks: format!("{prefix}:lock:"), ..Self::silent(client) })
+    pub(super) fn on_cluster(client: ClientId, prefix: &str, secret: Secret) -> Arc<Self> {
+        Arc::new(Self { locks: format!("{prefix}:lock:"), ..Self::silent(client, secret) })
     }
 
     /// A receiver without a channel, for connections that carry no hints.
     pub(super) fn without_channel(client: ClientId) -> Arc<Self> {
-        Arc::new(Self::silent(client))
+        Arc::new(Self::silent(client, Secret::random()))
     }
 
     /// Chooses whether the client asks for what it is offered.
@@ -95,7 +98,8 @@ impl HintReceiver {
 
     /// Takes a message of our channel.
     pub(super) fn take_message(&self, message: &[u8]) {
-        if let Some(hint) = read(message, &self.locks).filter(|(id, _)| id.client() == self.client)
+        if let Some(hint) =
+            read(message, &self.locks, &self.secret).filter(|(id, _)| id.client() == self.client)
         {
             self.deliver(match hint.1 {
                 Hint::Offered { id, .. } if self.confirms_offers => Hint::Free { id },
@@ -109,8 +113,9 @@ impl HintReceiver {
 /// `F`, if it should ask whether its lease was forced; or the id, an `R` and a lock's key, if its
 /// client should release the lock unless it uses it; or an offer: the id, the token, until
 /// when the waiter is known to live, and how many milliseconds sooner the offer ends, each of
-/// a fixed width. Anybody may have sent it.
-fn read(message: &[u8], locks: &str) -> Option<(RequestId, Hint)> {
+/// a fixed width, and a proof. Anybody may have sent a message, so all but an offer are questions
+/// that the client takes to the store.
+fn read(message: &[u8], locks: &str, secret: &Secret) -> Option<(RequestId, Hint)> {
     let (id, rest) = message.split_at_checked(RequestId::LENGTH)?;
     let id = RequestId::read(id)?;
     if rest.is_empty() {
@@ -123,6 +128,7 @@ fn read(message: &[u8], locks: &str) -> Option<(RequestId, Hint)> {
         let name = str::from_utf8(lock).ok()?.strip_prefix(locks)?;
         return Some((id, Hint::Recalled { key: LockKey::of_stored(name)? }));
     }
+    let (_, rest) = secret.proven(message)?.split_at_checked(RequestId::LENGTH)?;
     let (token, rest) = rest.split_at_checked(16)?;
     let (until, early) = rest.split_at_checked(13).filter(|(_, early)| early.len() == 5)?;
     let (token, until) = (number(token)?, number(until)?);
@@ -145,7 +151,10 @@ mod tests {
     #[test]
     fn only_messages_of_the_scripts_are_read() {
         let id = RequestId::next(ClientId::random(), &AtomicU64::new(7));
-        let good = format!("{id:?}1700000000000064170000000012304321");
+        let secret = Secret::random();
+        let read = |message: &[u8], locks| super::read(message, locks, &secret);
+        let offer = format!("{id:?}1700000000000064170000000012304321");
+        let good = secret.sign(&offer);
         let (token, until) = (1_700_000_000_000_064, 1_700_000_000_123);
         let hint = Hint::Offered { id, token, until, early: Duration::from_millis(4321) };
         assert_eq!(read(good.as_bytes(), "p:lock:"), Some((id, hint)));
@@ -166,8 +175,11 @@ mod tests {
             format!("{id:?}Rp:lock:{{}}"),
             format!("{id:?}FF"),
             format!("{good}4"),
-            good.replace("123", "-23"),
-            good.replace("64", "+4"),
+            secret.sign(&offer.replace("123", "-23")),
+            secret.sign(&offer.replace("64", "+4")),
+            Secret::random().sign(&offer),
+            offer.clone() + &"0".repeat(20),
+            good.replace("1700000000000064", "9999999999999999"),
         ] {
             assert_eq!(read(bad.as_bytes(), "p:lock:"), None, "{bad}");
         }

@@ -85,7 +85,7 @@ impl RedisStore {
         }
         let run_id = connections[0].server().run_id();
         let transport = Arc::new(SingleServer::start(connections, &runtime));
-        let encoder = Encoder::new(&settings.prefix, false);
+        let encoder = Encoder::for_quorum_member(&settings.prefix);
         let store = Self::new(transport, encoder, settings, None);
         let error = error.map(|error| not_connected(server.clone(), errors::not_run(error)));
         Ok(QuorumServer { server, store, error, refusal_to_grant, run_id })

@@ -174,74 +174,74 @@ macro_rules! scripts {
 
 scripts! {
     MUTEX_ACQUIRE = "mutex/acquire" grants several
-        ["record", "acquire_fast", "token", "acquire_many", "grant", "fields", "remains", "queue", "queued", "tell", "free", "hand_over", "take_turn", "recall", "channel", "acquire_mutex", "for_each"]
+        ["record", "acquire_fast", "token", "acquire_many", "grant", "fields", "remains", "waiter", "queue", "queued", "tell", "free", "hand_over", "take_turn", "recall", "channel", "acquire_mutex", "for_each"]
         (lock, holders, queue, waiters, tokens; holder, ttl_ms, waits);
     MUTEX_ACQUIRE_ONCE = "mutex/acquire_once" grants
-        ["record", "token", "grant", "fields", "remains", "queue", "queued", "tell", "free", "hand_over", "take_turn", "recall", "channel", "acquire_mutex", "done"]
+        ["record", "token", "grant", "fields", "remains", "waiter", "queue", "queued", "tell", "free", "hand_over", "take_turn", "recall", "channel", "acquire_mutex", "done"]
         (lock, holders, queue, waiters, done, tokens; holder, ttl_ms, waits, period_ms, offset_ms);
     MUTEX_COMPLETE = "mutex/complete" frees
-        ["record", "token", "free", "fields", "queue", "tell", "hand_over", "done"]
-        (lock, queue, waiters, done; id, once_ms, tick_ms, keep_ms, token, wake);
+        ["record", "token", "free", "fields", "waiter", "queue", "tell", "hand_over", "done"]
+        (lock, queue, waiters, done, tokens; id, once_ms, tick_ms, keep_ms, token, wake);
     MUTEX_ACQUIRE_ALL = "mutex/acquire_all" grants ["record", "token", "grant", "fields", "take_mutex"]
         (lock, holders, queue, tokens; ttl_ms);
     MUTEX_RENEW = "mutex/renew" frees several ["for_each"] (lock; id, ttl_ms);
     MUTEX_RELEASE = "mutex/release" frees several
-        ["record", "release_fast", "release_many", "token", "free", "fields", "queue", "tell", "hand_over", "channel", "for_each"]
+        ["record", "release_fast", "token", "release_many", "free", "fields", "waiter", "queue", "tell", "hand_over", "channel", "for_each"]
         (lock, queue, waiters, tokens; ends);
-    MUTEX_CANCEL = "mutex/cancel" frees ["record", "token", "free", "fields", "remains", "queue", "tell", "hand_over"]
+    MUTEX_CANCEL = "mutex/cancel" frees ["record", "token", "free", "fields", "remains", "waiter", "queue", "tell", "hand_over"]
         (lock, holders, queue, waiters, tokens; id, wake);
-    MUTEX_ADOPT = "mutex/adopt" frees ["record", "token", "grant", "fields"] (lock; id, from, ttl_ms, most);
-    MUTEX_LINGER = "mutex/linger" frees ["record", "token", "free", "fields", "queue", "tell", "hand_over"]
-        (lock, queue, waiters; id, ttl_ms, in_use, wake);
+    MUTEX_ADOPT = "mutex/adopt" frees ["record", "token", "grant", "fields"] (lock, tokens; id, from, ttl_ms, most);
+    MUTEX_LINGER = "mutex/linger" frees ["record", "token", "free", "fields", "waiter", "queue", "tell", "hand_over"]
+        (lock, queue, waiters, tokens; id, ttl_ms, in_use, wake);
     MUTEX_REPAIR = "mutex/repair" frees ["record", "token", "fields", "remains", "raise_token"]
         (lock, holders; id, token, lasts_ms, owner);
     REENTRANT_ACQUIRE = "reentrant/acquire" grants
-        ["record", "token", "fields", "remains", "queue", "queued", "tell", "holder", "holders", "rule_reentrant", "serve", "recall_clients", "ask"]
-        (lock, holders, queue, waiters, tokens; holder, ttl_ms, live_ms, position, wake);
+        ["record", "token", "fields", "remains", "waiter", "queue", "queued", "tell", "holder", "holders", "rule_reentrant", "serve", "recall_clients", "ask"]
+        (lock, holders, queue, waiters, tokens; holder, ttl_ms, waits, wake);
     REENTRANT_RENEW = "reentrant/renew" frees ["record", "token", "fields", "holder", "holders", "prolong", "extend"]
         (lock, holders; holder, ttl_ms);
     REENTRANT_RELEASE = "reentrant/release" frees
-        ["record", "token", "fields", "remains", "queue", "tell", "holder", "holders", "rule_reentrant", "serve", "give_back"]
+        ["record", "token", "fields", "remains", "waiter", "queue", "tell", "holder", "holders", "rule_reentrant", "serve", "give_back"]
         (lock, holders, queue, waiters, tokens; holder, wake);
     REENTRANT_CANCEL = "multi_holder/cancel" frees
-        ["record", "token", "fields", "remains", "queue", "tell", "holder", "holders", "rule_reentrant", "serve", "give_back"]
+        ["record", "token", "fields", "remains", "waiter", "queue", "tell", "holder", "holders", "rule_reentrant", "serve", "give_back"]
         (lock, holders, queue, waiters, tokens; holder, wake);
     REENTRANT_ADOPT = "multi_holder/adopt" frees
         ["record", "token", "fields", "remains", "holder", "holders", "rule_reentrant", "adopt"]
         (lock, holders, tokens; holder, from, ttl_ms);
     SEMAPHORE_ACQUIRE = "semaphore/acquire" grants several
-        ["record", "token", "permit_acquire_fast", "fields", "remains", "queue", "queued", "tell", "holder", "holders", "rule_semaphore", "serve", "recall_clients", "ask", "for_each"]
-        (lock, holders, queue, waiters; holder, ttl_ms, limit, live_ms, position, wake);
+        ["record", "token", "permit_acquire_fast", "fields", "remains", "waiter", "queue", "queued", "tell", "holder", "holders", "rule_semaphore", "serve", "recall_clients", "ask", "for_each"]
+        (lock, holders, queue, waiters; holder, ttl_ms, limit, waits, wake);
     SEMAPHORE_RENEW = "semaphore/renew" frees several ["record", "token", "prolong", "for_each"] (lock, holders; holder, ttl_ms);
     SEMAPHORE_RELEASE = "semaphore/release" frees several
-        ["record", "token", "permit_release_fast", "fields", "remains", "queue", "tell", "holder", "holders", "rule_semaphore", "serve", "give_back", "for_each"]
+        ["record", "token", "permit_release_fast", "fields", "remains", "waiter", "queue", "tell", "holder", "holders", "rule_semaphore", "serve", "give_back", "for_each"]
         (lock, holders, queue, waiters; holder, wake);
     SEMAPHORE_CANCEL = "multi_holder/cancel" frees
-        ["record", "token", "fields", "remains", "queue", "tell", "holder", "holders", "rule_semaphore", "serve", "give_back"]
+        ["record", "token", "fields", "remains", "waiter", "queue", "tell", "holder", "holders", "rule_semaphore", "serve", "give_back"]
         (lock, holders, queue, waiters, tokens; holder, wake);
     SEMAPHORE_LINGER = "multi_holder/linger" frees
-        ["record", "token", "fields", "remains", "queue", "tell", "holder", "holders", "rule_semaphore", "serve", "give_back", "recall_clients", "prolong", "extend"]
+        ["record", "token", "fields", "remains", "waiter", "queue", "tell", "holder", "holders", "rule_semaphore", "serve", "give_back", "recall_clients", "prolong", "extend"]
         (lock, holders, queue, waiters, tokens; holder, ttl_ms, in_use, wake);
     SEMAPHORE_ADOPT = "multi_holder/adopt" frees
         ["record", "token", "fields", "remains", "holder", "holders", "rule_semaphore", "adopt"]
         (lock, holders, tokens; holder, from, ttl_ms);
     RW_ACQUIRE = "rw/acquire" grants
-        ["record", "token", "fields", "remains", "queue", "queued", "tell", "holder", "holders", "rule_rw", "serve", "recall_clients", "ask", "read_or_write"]
-        (lock, holders, queue, waiters, tokens; holder, ttl_ms, live_ms, position, wake);
+        ["record", "token", "fields", "remains", "waiter", "queue", "queued", "tell", "holder", "holders", "rule_rw", "serve", "recall_clients", "ask", "read_or_write"]
+        (lock, holders, queue, waiters, tokens; holder, ttl_ms, waits, wake);
     RW_VOTE = "rw/vote" grants
-        ["record", "token", "fields", "remains", "queue", "queued", "tell", "holder", "holders", "rule_rw", "serve", "recall_clients", "ask", "read_or_write"]
+        ["record", "token", "fields", "remains", "waiter", "queue", "queued", "tell", "holder", "holders", "rule_rw", "serve", "recall_clients", "ask", "read_or_write"]
         (lock, holders, queue, waiters, intent, tokens; holder, ttl_ms, again_ms);
     RW_REPAIR = "rw/repair" frees ["record", "token", "fields", "remains", "holder", "holders", "rule_rw", "raise_token"]
         (lock, holders; holder, token, lasts_ms);
     RW_RENEW = "rw/renew" frees ["record", "token", "fields", "holder", "holders", "rule_rw", "prolong", "extend"]
         (lock, holders; holder, ttl_ms);
-    RW_RELEASE = "rw/release" frees ["record", "token", "fields", "remains", "queue", "tell", "holder", "holders", "rule_rw", "serve", "give_back"]
+    RW_RELEASE = "rw/release" frees ["record", "token", "fields", "remains", "waiter", "queue", "tell", "holder", "holders", "rule_rw", "serve", "give_back"]
         (lock, holders, queue, waiters, tokens; holder, wake);
     RW_CANCEL = "multi_holder/cancel" frees
-        ["record", "token", "fields", "remains", "queue", "tell", "holder", "holders", "rule_rw", "serve", "give_back"]
+        ["record", "token", "fields", "remains", "waiter", "queue", "tell", "holder", "holders", "rule_rw", "serve", "give_back"]
         (lock, holders, queue, waiters, tokens; holder, wake);
     RW_LINGER = "multi_holder/linger" frees
-        ["record", "token", "fields", "remains", "queue", "tell", "holder", "holders", "rule_rw", "serve", "give_back", "recall_clients", "prolong", "extend"]
+        ["record", "token", "fields", "remains", "waiter", "queue", "tell", "holder", "holders", "rule_rw", "serve", "give_back", "recall_clients", "prolong", "extend"]
         (lock, holders, queue, waiters, tokens; holder, ttl_ms, in_use, wake);
     RW_ADOPT = "multi_holder/adopt" frees
         ["record", "token", "fields", "remains", "holder", "holders", "rule_rw", "adopt"]
@@ -252,9 +252,9 @@ scripts! {
     LOCK_INSPECT = "lock/inspect" reads ["record", "token", "fields", "remains", "holder"] (lock, holders, queue, waiters, done; most);
     LOCK_LIST = "lock/list" reads_all ["record", "token", "fields"] (; prefix, match, literal, cursor, count);
     LOCK_IS_HELD_BY = "lock/is_held_by" frees ["record", "token", "fields", "holder", "holders"] (lock, holders; owner);
-    LOCK_FORCE_RELEASE = "lock/force_release" frees ["record", "token", "fields", "remains", "queue", "tell"]
+    LOCK_FORCE_RELEASE = "lock/force_release" frees ["record", "token", "fields", "remains", "waiter", "queue", "tell"]
         (lock, holders, queue, waiters, forced, tokens; wake);
-    LOCK_KEEP_OFFER = "lock/keep_offer" frees ["record", "token", "fields", "queue", "holder", "prolong"]
+    LOCK_KEEP_OFFER = "lock/keep_offer" frees ["record", "token", "fields", "waiter", "queue", "holder", "prolong"]
         (lock, holders; holder, until_ms);
     LOCK_WAS_FORCED = "lock/was_forced" reads [] (forced; holder);
     CLIENT_INTRODUCE = "client/introduce" notes [] (client; service, host, process, ttl_ms);

@@ -148,7 +148,10 @@ pub(super) fn linger(
     }
     let until = now + request.ttl;
     lock.holders.extend(id, until, now);
-    lock.holders.marks.insert(id.client(), ClientMark { mark: Mark::Lingers, until });
+    // The mark covers all leases of the client.
+    let before = lock.holders.marks.get(&id.client()).map_or(until, |mark| mark.until);
+    let mark = ClientMark { mark: Mark::Lingers, until: until.max(before) };
+    lock.holders.marks.insert(id.client(), mark);
     let mut token = 0;
     if let Some(record) = &mut lock.record {
         record.until = record.until.max(until);

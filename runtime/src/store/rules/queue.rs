@@ -11,6 +11,10 @@ use crate::store::{
     Attempt, ClientId, LIVE_MOST, OFFER, QueuePosition, Request, RequestId, Waiting,
 };
 
+/// How far a position may be ahead of the clock, in microseconds, before the clock counts as set
+/// back.
+const AHEAD: u64 = 100_000;
+
 /// The waiters by position. A waiter that has not asked again in time is dead, and is passed
 /// over. If it is alive after all, it returns to its position when it asks.
 #[derive(Debug, Default)]
@@ -55,15 +59,28 @@ impl Queue {
         context: &mut Context<'_>,
     ) -> u64 {
         let (id, demand, now) = (request.id, Demand::of(request), context.now);
-        let position = match (self.waiters.get(&id), waiting.position) {
-            (Some(waiter), _) => waiter.position,
-            (None, QueuePosition::Assigned(position)) => position,
-            (None, QueuePosition::New { age }) => context.counters.next_position(age, now),
+        let position = match self.waiters.get(&id) {
+            Some(waiter) => waiter.position,
+            None => self.place(waiting.position, context),
         };
         self.order.insert((position, id));
         self.waiters.insert(id, Waiter { position, until: now + waiting.live, demand });
         self.until = Some(now + QUEUE_KEPT);
         position
+    }
+
+    /// The position of a request that comes, or comes back. After the clock was set back, those
+    /// that wait have positions ahead of it: nobody passes them. Nobody comes back further ahead
+    /// than they.
+    fn place(&self, told: QueuePosition, context: &mut Context<'_>) -> u64 {
+        let now = context.now.micros();
+        let last = self.order.last().map_or(0, |(position, _)| *position);
+        let latest = now.max(last + 1);
+        match told {
+            QueuePosition::Assigned(position) => position.min(latest),
+            QueuePosition::New { .. } if last > now + AHEAD => latest,
+            QueuePosition::New { age } => context.counters.next_position(age, context.now),
+        }
     }
 
     pub(super) fn leave(&mut self, id: RequestId) {

@@ -27,15 +27,19 @@ fn rest() -> impl Strategy<Value = Vec<u8>> {
 proptest! {
     #[test]
     fn no_message_makes_it_panic(bytes in prop::collection::vec(any::<u8>(), 0..120)) {
-        let _ = read(&bytes, LOCKS);
+        let _ = read(&bytes, LOCKS, &Secret::random());
     }
 
     /// A message is read as one that the scripts write, or not at all.
     #[test]
-    fn what_is_read_is_what_was_written(id in id(), rest in rest()) {
-        let message = [&id[..], &rest].concat();
-        let Some((read, hint)) = read(&message, LOCKS) else { return Ok(()) };
+    fn what_is_read_is_what_was_written(id in id(), rest in rest(), is_signed: bool) {
+        let (mut message, secret) = ([&id[..], &rest].concat(), Secret::random());
+        if is_signed && let Ok(text) = str::from_utf8(&message) {
+            message = secret.sign(text).into_bytes();
+        }
+        let Some((read, hint)) = read(&message, LOCKS, &secret) else { return Ok(()) };
         prop_assert_eq!(read.as_bytes(), &id[..]);
+        let is_offer = matches!(hint, Hint::Offered { .. });
         let written = match hint {
             Hint::Free { .. } => String::new(),
             Hint::Forced { .. } => "F".to_owned(),
@@ -45,6 +49,8 @@ proptest! {
             }
             Hint::Missed => return Err(TestCaseError::fail("no message says that")),
         };
-        prop_assert_eq!(written.as_bytes(), &rest[..]);
+        // Behind an offer is its proof.
+        let end = if is_offer { message.len() - 20 } else { message.len() };
+        prop_assert_eq!([read.as_bytes(), written.as_bytes()].concat(), &message[..end]);
     }
 }

@@ -1,0 +1,133 @@
+//! The releases and cancels of a client that nobody waits for, until the store has answered them.
+//!
+//! A dropped lease is released in the background, and a dropped acquisition is cancelled there. The
+//! next ask of the same client may reach the store first, and be refused because of them. Then it
+//! waits for those that began before it, and asks again. An ask that is granted costs nothing.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use tokio::time::timeout;
+
+use crate::core::key::LockKey;
+
+/// How long an ask waits for them at most. The store may be away.
+const LONGEST: Duration = Duration::from_secs(1);
+
+/// The releases and cancels in the background of one client.
+#[derive(Debug, Default)]
+pub(crate) struct PendingReleases {
+    /// How many have begun, which is the number of the last one, and how many have ended.
+    begun: AtomicU64,
+    ended: AtomicU64,
+    /// The numbers of those that the store has not answered.
+    unanswered: Mutex<HashMap<LockKey, Vec<u64>>>,
+    answered: Notify,
+}
+
+impl PendingReleases {
+    /// Notes that one begins. It ends with the guard.
+    pub(super) fn begin(self: &Arc<Self>, key: &LockKey) -> PendingRelease {
+        let mut unanswered = self.unanswered();
+        let number = self.begun.fetch_add(1, Ordering::SeqCst) + 1;
+        unanswered.entry(key.clone()).or_default().push(number);
+        drop(unanswered);
+        PendingRelease { all: self.clone(), key: key.clone(), number }
+    }
+
+    /// Those of all locks that have begun by now. `None` if the store has answered them all.
+    pub(crate) fn earlier(&self) -> Option<Earlier> {
+        // In this order: one that begins and ends meanwhile must not hide another.
+        let ended = self.ended.load(Ordering::SeqCst);
+        let last = self.begun.load(Ordering::SeqCst);
+        (last != ended).then_some(Earlier { last })
+    }
+
+    /// Waits until the store has answered those of a lock, for at most a second. They may have been
+    /// answered already, and still be the reason for a refusal: the two answers may have come
+    /// together. Cancel safe.
+    pub(crate) async fn answered(&self, key: &LockKey, Earlier { last }: Earlier) {
+        let answered = async {
+            loop {
+                let mut answered = std::pin::pin!(self.answered.notified());
+                answered.as_mut().enable();
+                if !self.has(key, last) {
+                    return;
+                }
+                answered.await;
+            }
+        };
+        let _ = timeout(LONGEST, answered).await;
+    }
+
+    fn has(&self, key: &LockKey, last: u64) -> bool {
+        let unanswered = self.unanswered();
+        unanswered.get(key).is_some_and(|numbers| numbers.iter().any(|number| *number <= last))
+    }
+
+    fn unanswered(&self) -> MutexGuard<'_, HashMap<LockKey, Vec<u64>>> {
+        self.unanswered.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The releases and cancels that began before an acquisition.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Earlier {
+    last: u64,
+}
+
+/// One release or cancel in the background, until it is dropped.
+#[derive(Debug)]
+pub(super) struct PendingRelease {
+    all: Arc<PendingReleases>,
+    key: LockKey,
+    number: u64,
+}
+
+impl Drop for PendingRelease {
+    fn drop(&mut self) {
+        let mut unanswered = self.all.unanswered();
+        if let Some(numbers) = unanswered.get_mut(&self.key) {
+            numbers.retain(|number| *number != self.number);
+            if numbers.is_empty() {
+                unanswered.remove(&self.key);
+            }
+        }
+        drop(unanswered);
+        self.all.ended.fetch_add(1, Ordering::SeqCst);
+        self.all.answered.notify_waiters();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn an_ask_waits_for_those_before_it() {
+        let (all, key) = (Arc::<PendingReleases>::default(), LockKey::new("a").unwrap());
+        let other = LockKey::new("b").unwrap();
+        assert!(all.earlier().is_none());
+        let (first, second) = (all.begin(&key), all.begin(&key));
+        let earlier = all.earlier().unwrap();
+        let later = all.begin(&key);
+        assert!(all.answered(&other, earlier).now_or_never().is_some());
+        let mut asked = Box::pin(all.answered(&key, earlier));
+        assert!(asked.as_mut().now_or_never().is_none());
+        drop(second);
+        assert!(asked.as_mut().now_or_never().is_none());
+        drop(first);
+        assert!(asked.as_mut().now_or_never().is_some());
+        // The later one does not count.
+        assert!(all.answered(&key, earlier).now_or_never().is_some());
+        // Not for ever.
+        all.answered(&key, all.earlier().unwrap()).await;
+        drop(later);
+        assert!(all.unanswered().is_empty() && all.earlier().is_none());
+    }
+}

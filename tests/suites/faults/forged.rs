@@ -1,0 +1,185 @@
+//! Messages that somebody without the right to read the keys has made: none is believed.
+
+use std::time::{Duration, Instant};
+
+use futures_util::StreamExt;
+use leasehold::{Locks, Wait};
+use leasehold_tests::backend::light_client;
+use leasehold_tests::server::Server;
+use redis::aio::MultiplexedConnection;
+use tokio::task::JoinHandle;
+use tokio::time::{sleep, timeout};
+
+const LONG: Duration = Duration::from_secs(60);
+const SOON: Duration = Duration::from_secs(15);
+const PAUSE: Duration = Duration::from_millis(1);
+
+/// The greatest token there can be: it would shut everybody out of the data.
+const TOKEN: &str = "9999999999999999";
+
+/// A connection that may publish and look at channels, and that may use no key.
+async fn forger(server: &Server) -> MultiplexedConnection {
+    let rights = "SETUSER forger on >p resetkeys resetchannels &leasehold:wake:* -@all \
+                  +publish +pubsub|channels +client|setinfo";
+    // Servers before 7.2 do not know the last one.
+    for rights in [rights, rights.trim_end_matches(" +client|setinfo")] {
+        let mut acl = redis::cmd("ACL");
+        acl.arg(rights.split_whitespace().collect::<Vec<_>>());
+        if acl.exec_async(&mut server.redis().await).await.is_ok() {
+            break;
+        }
+    }
+    let client = redis::Client::open(server.url_as("forger:p@")).unwrap();
+    client.get_multiplexed_async_connection().await.unwrap()
+}
+
+async fn publish(redis: &mut MultiplexedConnection, channel: &str, message: &str) -> u64 {
+    redis::cmd("PUBLISH").arg(channel).arg(message).query_async(redis).await.unwrap()
+}
+
+async fn ask(redis: &mut MultiplexedConnection, command: &[&str]) -> Vec<String> {
+    redis::cmd(command[0]).arg(&command[1..]).query_async(redis).await.unwrap()
+}
+
+/// Waits for the lock in the queue of the server, and says how long that took.
+async fn waiter(server: &Server, name: &'static str) -> (String, JoinHandle<(u64, Locks)>) {
+    let locks = light_client(server).await;
+    let taker = locks.clone();
+    let waiting = tokio::spawn(async move {
+        let lease = taker.mutex(name).ttl(LONG).wait(Wait::Forever).lock().await.unwrap();
+        assert!(lease.is_held());
+        let fence = lease.fence().unwrap().get();
+        lease.release().await.unwrap();
+        (fence, locks)
+    });
+    let mut redis = server.redis().await;
+    let queue = format!("leasehold:queue:{{{name}}}");
+    loop {
+        if let [id] = &ask(&mut redis, &["ZRANGE", &queue, "0", "-1"]).await[..] {
+            return (id.clone(), waiting);
+        }
+        sleep(PAUSE).await;
+    }
+}
+
+/// The time of the heartbeat is guessed; the numbers of all requests are tried.
+fn offers(client: &str) -> impl Iterator<Item = String> + '_ {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
+    let until = (now + Duration::from_secs(9)).as_millis();
+    (0..16).flat_map(move |number| {
+        let offer = format!("{client}{number:012x}{TOKEN}{until:013}00000");
+        let proof = "0".repeat(20);
+        [offer.clone() + &proof, offer]
+    })
+}
+
+#[tokio::test]
+async fn an_offer_that_no_script_made_is_not_believed() {
+    let server = Server::start();
+    let holder = light_client(&server).await;
+    let lease = holder.mutex("a").ttl(LONG).lock().await.unwrap();
+    let (id, waiting) = waiter(&server, "a").await;
+    let mut forger = forger(&server).await;
+    let channels = ask(&mut forger, &["PUBSUB", "CHANNELS", "*"]).await;
+    assert!(channels.contains(&format!("leasehold:wake:{}", &id[..22])), "{channels:?}");
+    for channel in &channels {
+        let client = channel.rsplit(':').next().unwrap();
+        for offer in offers(client) {
+            publish(&mut forger, channel, &offer).await;
+        }
+        // The scripts tell others to ask by the same channel. This one comes after the offers.
+        publish(&mut forger, channel, &id).await;
+    }
+    // The waiter has asked, so it has read what came before.
+    let mut redis = server.redis().await;
+    server.forget_stats().await;
+    let channel = format!("leasehold:wake:{}", &id[..22]);
+    publish(&mut forger, &channel, &id).await;
+    while server.stats("hset").await.0 == 0 {
+        sleep(PAUSE).await;
+    }
+    assert!(!waiting.is_finished() && lease.is_held());
+    let record: String =
+        redis::cmd("GET").arg("leasehold:lock:{a}").query_async(&mut redis).await.unwrap();
+    assert!(record.starts_with("MH"));
+    let fence = lease.fence().unwrap().get();
+    lease.release().await.unwrap();
+    let (next, _) = timeout(SOON, waiting).await.unwrap().unwrap();
+    assert!(next > fence && next < TOKEN.parse().unwrap());
+}
+
+/// Who may also read the channels knows true offers. It can make none of them into another.
+#[tokio::test]
+async fn an_offer_that_was_overheard_is_good_for_nothing_else() {
+    let server = Server::start();
+    let client = redis::Client::open(server.url()).unwrap();
+    let mut overheard = client.get_async_pubsub().await.unwrap();
+    overheard.psubscribe("leasehold:wake:*").await.unwrap();
+    let mut overheard = overheard.into_on_message();
+    let mut forger = forger(&server).await;
+    let holder = light_client(&server).await;
+    let lease = holder.mutex("a").ttl(LONG).lock().await.unwrap();
+    let (id, waiting) = waiter(&server, "a").await;
+    lease.release().await.unwrap();
+    let offer = timeout(SOON, async {
+        loop {
+            let message: String = overheard.next().await.unwrap().get_payload().unwrap();
+            if message.len() == 88 {
+                break message;
+            }
+        }
+    });
+    let offer = offer.await.expect("the waiter gets an offer");
+    assert_eq!(offer[..34], id);
+    let (_, client) = waiting.await.unwrap();
+    // The same client waits again, with the next request.
+    let lease = holder.mutex("a").ttl(LONG).lock().await.unwrap();
+    let taker = client.mutex("a").ttl(LONG).wait(Wait::Forever);
+    let waiting = tokio::spawn(async move { taker.lock().await.unwrap().fence().unwrap().get() });
+    let mut redis = server.redis().await;
+    let id = loop {
+        if let [id] = &ask(&mut redis, &["ZRANGE", "leasehold:queue:{a}", "0", "-1"]).await[..] {
+            break id.clone();
+        }
+        sleep(PAUSE).await;
+    };
+    let channel = format!("leasehold:wake:{}", &id[..22]);
+    for forged in [offer.clone(), id.clone() + &offer[34..], id.clone() + TOKEN + &offer[50..]] {
+        publish(&mut forger, &channel, &forged).await;
+    }
+    server.forget_stats().await;
+    publish(&mut forger, &channel, &id).await;
+    while server.stats("hset").await.0 == 0 {
+        sleep(PAUSE).await;
+    }
+    assert!(!waiting.is_finished() && lease.is_held());
+    lease.release().await.unwrap();
+    assert!(timeout(SOON, waiting).await.unwrap().unwrap() < TOKEN.parse().unwrap());
+}
+
+/// No renewal extends a lease with such a short `max_hold`. The offer is confirmed all the same:
+/// otherwise the server would give the lock to the next after a second, whatever the TTL.
+#[tokio::test]
+async fn an_offer_is_confirmed_also_if_its_lease_is_final() {
+    let server = Server::start();
+    let (holder, locks) = (light_client(&server).await, light_client(&server).await);
+    let lease = holder.mutex("a").ttl(LONG).lock().await.unwrap();
+    let taker = locks.mutex("a").max_hold(Duration::from_millis(900)).wait(Wait::Forever);
+    let waiting = tokio::spawn(async move { taker.lock().await.unwrap() });
+    let mut redis = server.redis().await;
+    while ask(&mut redis, &["ZRANGE", "leasehold:queue:{a}", "0", "-1"]).await.is_empty() {
+        sleep(PAUSE).await;
+    }
+    lease.release().await.unwrap();
+    let lease = timeout(SOON, waiting).await.unwrap().unwrap();
+    let begun = Instant::now();
+    loop {
+        let record: Option<String> =
+            redis::cmd("GET").arg("leasehold:lock:{a}").query_async(&mut redis).await.unwrap();
+        if record.is_some_and(|record| record.starts_with("MH")) {
+            break;
+        }
+        assert!(lease.is_held(), "it was not confirmed in {:?}", begun.elapsed());
+        sleep(PAUSE).await;
+    }
+}
