@@ -63,8 +63,10 @@
 //! # How long the lock is held
 //!
 //! The lock is held until the response's *body* has ended or was dropped, not only until
-//! the head is ready: see [`LeaseBody`]. When the HTTP client disconnects, the HTTP server
-//! drops the handler or the body, and the lock is released in the background.
+//! the head is ready: see [`LeaseBody`]. The end of the response is sent when the lock store has
+//! answered the release, which costs one round trip. So a client that has read its whole answer
+//! is not refused because of it. When the HTTP client disconnects, the HTTP server drops the
+//! handler or the body, and the lock is released in the background.
 //!
 //! If the lease is lost while the handler runs, the handler is dropped at its next
 //! `.await`, and the response is 503 without `Retry-After`: part of the work may be done.
@@ -117,8 +119,10 @@
 #[cfg(feature = "axum")]
 mod axum;
 mod body;
+mod ending;
 mod future;
 mod grpc;
+mod held_body;
 mod hold;
 #[cfg(test)]
 mod hostile;
