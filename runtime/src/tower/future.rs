@@ -19,7 +19,7 @@ use super::body::LeaseBody;
 use super::ending::Ending;
 use super::grpc;
 use super::held_body::{announced, under};
-use super::hold::HoldUntil;
+use super::hold::{HoldUntil, OnLost};
 use super::policy::Policy;
 use super::reject::Refusal;
 use super::waiters::Acquire;
@@ -181,7 +181,9 @@ where
                     // The deadline is looked at before each poll: a handler that
                     // was stopped past it does not go on.
                     let may_go_on = this.policy.needed(lease.as_ref()).is_none_or(Lease::is_held);
-                    let polled = may_go_on.then(|| caught(lease.as_ref(), || response.poll(cx)));
+                    let lasts = this.policy.on_lost == OnLost::Cancel;
+                    let polled =
+                        may_go_on.then(|| caught(lease.as_ref(), lasts, || response.poll(cx)));
                     let outcome = match polled {
                         Some(Ok(Poll::Ready(answer))) => Outcome::Answer(answer),
                         Some(Err(panic)) => Outcome::Panic(panic),
@@ -255,7 +257,7 @@ where
             request.extensions_mut().insert(lease.handle());
         }
         let method = request.method().clone();
-        match caught(lease.as_ref(), || inner.call(request)) {
+        match caught(lease.as_ref(), false, || inner.call(request)) {
             Ok(response) => Self::Running { response, loss: None, lease, method },
             Err(panic) => Self::ending(lease, false, Outcome::Panic(panic)),
         }
@@ -272,8 +274,12 @@ where
 
 /// Runs a part of the inner service under the lease. If it panics, it is not called again, and
 /// the panic goes on once the lease has ended.
-fn caught<R>(lease: Option<&Lease>, work: impl FnOnce() -> R) -> Result<R, Box<dyn Any + Send>> {
-    catch_unwind(AssertUnwindSafe(|| under(lease, work)))
+fn caught<R>(
+    lease: Option<&Lease>,
+    lasts: bool,
+    work: impl FnOnce() -> R,
+) -> Result<R, Box<dyn Any + Send>> {
+    catch_unwind(AssertUnwindSafe(|| under(lease, lasts, work)))
 }
 
 /// Returns false for the responses whose body an HTTP server never sends.

@@ -53,10 +53,11 @@ impl<T> Hold<T> {
     }
 }
 
-/// Runs a function in which the current lease is this one, if there is one.
-pub(super) fn under<R>(lease: Option<&Lease>, work: impl FnOnce() -> R) -> R {
+/// Runs a function in which the current lease is this one, if there is one. If it `lasts`, the
+/// function is a part of work that ends with the lease at the latest.
+pub(super) fn under<R>(lease: Option<&Lease>, lasts: bool, work: impl FnOnce() -> R) -> R {
     match lease {
-        Some(lease) => lease.sync_scope(work),
+        Some(lease) => lease.sync_scope(lasts, work),
         None => work(),
     }
 }
@@ -109,7 +110,7 @@ impl<B: Body> HeldBody<B> {
     fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Last<B>> {
         let Self { body, hold, is_success, left, kept, .. } = self;
         if !matches!(hold, Hold::Ending(_)) {
-            let frame = ready!(under(hold.lease(), || body.as_mut().poll_frame(cx)));
+            let frame = ready!(under(hold.lease(), false, || body.as_mut().poll_frame(cx)));
             *kept += bytes::<B>(&frame);
             let Hold::Lease(lease) = std::mem::replace(hold, Hold::Nothing) else {
                 return Poll::Ready(frame);

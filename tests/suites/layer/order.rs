@@ -291,16 +291,3 @@ async fn two_layers_in_different_orders_wait_for_each_other() {
     assert_eq!(begun.elapsed().as_secs(), 1);
     assert!(is_free(&locks, "a").await && is_free(&locks, "b").await);
 }
-
-#[tokio::test(start_paused = true)]
-async fn two_layers_with_one_lock_refuse_every_request() {
-    let locks = Locks::in_memory();
-    let calls = Arc::default();
-    let layer = LockLayer::mutex(&locks, "a").wait(SECOND);
-    let service = ServiceBuilder::new().layer(layer.clone()).layer(layer).service(counting(&calls));
-    let response = service.oneshot(request("/")).await.unwrap();
-    assert_eq!(response.status(), StatusCode::CONFLICT, "it waits for itself");
-    assert_eq!(calls.load(Ordering::SeqCst), 0);
-    drop(response);
-    assert!(is_free(&locks, "a").await);
-}
