@@ -48,6 +48,7 @@
 //! | 429 or 503 | more requests wait for the semaphore, or for another lock, than [`max_waiters`](LockLayer::max_waiters) allows | 1 |
 //! | 503 | the lock store failed, or the lock client was shut down | 1 |
 //! | 503 | the lock was lost while the request ran, or the request held it for its [`max_hold`](LockLayer::max_hold) | |
+//! | 500 | the request holds the lock already, from another layer or in its handler | |
 //! | 500 | an option is out of its range, or the name is in use by another kind of lock | |
 //!
 //! A gRPC call, whose content type is `application/grpc`, gets a status of gRPC instead: 400 is
@@ -63,8 +64,10 @@
 //! # How long the lock is held
 //!
 //! The lock is held until the response's *body* has ended or was dropped, not only until
-//! the head is ready: see [`LeaseBody`]. When the HTTP client disconnects, the HTTP server
-//! drops the handler or the body, and the lock is released in the background.
+//! the head is ready: see [`LeaseBody`]. The end of the response is sent when the lock store has
+//! answered the release, which costs one round trip. So a client that has read its whole answer
+//! is not refused because of it. When the HTTP client disconnects, the HTTP server drops the
+//! handler or the body, and the lock is released in the background.
 //!
 //! If the lease is lost while the handler runs, the handler is dropped at its next
 //! `.await`, and the response is 503 without `Retry-After`: part of the work may be done.
@@ -117,8 +120,10 @@
 #[cfg(feature = "axum")]
 mod axum;
 mod body;
+mod ending;
 mod future;
 mod grpc;
+mod held_body;
 mod hold;
 #[cfg(test)]
 mod hostile;

@@ -9,9 +9,12 @@ mod lingering;
 mod losing;
 mod max_hold;
 mod max_waiters;
+#[cfg(feature = "servers")]
+mod next_request;
 mod once;
 mod options;
 mod order;
+mod own_locks;
 mod readers;
 mod readiness;
 mod refusals;
@@ -22,19 +25,67 @@ mod weights;
 mod with_axum;
 
 use std::convert::Infallible;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll};
 
 use bytes::Bytes;
+use futures_util::{Stream, StreamExt, stream};
 use http::{Request, Response};
-use http_body_util::{BodyExt, Full};
+use http_body::{Body, Frame, SizeHint};
+use http_body_util::{BodyExt, Full, StreamBody};
 use leasehold::tower::{LeaseBody, RequestKey};
 use leasehold::{LockLayer, Locks};
 use serde_json::Value;
 use tower::{Layer, Service, ServiceExt, service_fn};
 
-fn text(text: &'static str) -> Response<Full<Bytes>> {
-    Response::new(Full::new(Bytes::from_static(text.as_bytes())))
+/// A body that is not ready with the head, nor with that of a second layer: until it is read, it
+/// holds its lock.
+#[derive(Debug, Default)]
+struct Later {
+    text: Full<Bytes>,
+    asked: u8,
+}
+
+impl Body for Later {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        if self.asked < 2 {
+            self.asked += 1;
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        Pin::new(&mut self.text).poll_frame(cx)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.text.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.text.size_hint()
+    }
+}
+
+fn text(text: &'static str) -> Response<Later> {
+    let text = Full::new(Bytes::from_static(text.as_bytes()));
+    Response::new(Later { text, asked: 0 })
+}
+
+/// Frames that are ready one by one, each after the last was read.
+fn one_by_one<T: Send + 'static>(
+    frames: impl IntoIterator<Item = T, IntoIter: Send + 'static>,
+) -> StreamBody<Pin<Box<dyn Stream<Item = T> + Send>>> {
+    StreamBody::new(Box::pin(stream::iter(frames).then(async |frame| {
+        tokio::task::yield_now().await;
+        frame
+    })))
 }
 
 fn request(path: &str) -> Request<()> {
@@ -48,12 +99,8 @@ async fn is_free(locks: &Locks, key: &str) -> bool {
 /// A service that counts its calls.
 fn counting(
     calls: &Arc<AtomicUsize>,
-) -> impl Service<
-    Request<()>,
-    Response = Response<Full<Bytes>>,
-    Error = Infallible,
-    Future: Send + 'static,
-> + Clone
+) -> impl Service<Request<()>, Response = Response<Later>, Error = Infallible, Future: Send + 'static>
++ Clone
 + Send
 + use<> {
     let calls = calls.clone();
@@ -64,7 +111,7 @@ fn counting(
 }
 
 /// Sends a request to a service that says "done", through the layer.
-async fn ask(layer: &LockLayer<impl RequestKey>, path: &str) -> Response<LeaseBody<Full<Bytes>>> {
+async fn ask(layer: &LockLayer<impl RequestKey>, path: &str) -> Response<LeaseBody<Later>> {
     layer.layer(counting(&Arc::default())).oneshot(request(path)).await.unwrap()
 }
 

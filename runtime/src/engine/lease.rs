@@ -8,6 +8,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+pub(crate) use self::handle::OwnLock;
 #[cfg(feature = "macros")]
 pub(crate) use self::handle::StopAt;
 pub use self::handle::{LeaseHandle, LeaseState};
@@ -203,11 +204,12 @@ impl Lease {
         self.handle.clone()
     }
 
-    /// Runs a function under the lease, as its handle does.
+    /// Runs a function under the lease, as its handle does. If it `lasts`, the function is a part
+    /// of work that ends with the lease at the latest.
     #[cfg(feature = "tower")]
-    pub(crate) fn sync_scope<R>(&self, work: impl FnOnce() -> R) -> R {
+    pub(crate) fn sync_scope<R>(&self, lasts: bool, work: impl FnOnce() -> R) -> R {
         let _in_span = self.hold.enter();
-        self.handle.sync_scope(work)
+        self.handle.sync_scope_of(lasts, work)
     }
 
     fn client(&self) -> &Client {

@@ -1,25 +1,30 @@
 //! The response's body, which holds the lease until its end.
 
+use std::fmt;
 use std::pin::Pin;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use pin_project_lite::pin_project;
 
-use super::grpc;
+use super::held_body::HeldBody;
 use crate::engine::lease::Lease;
 
 pin_project! {
     /// The body of a response from a [`LockService`](super::LockService): that of the inner
     /// service, which holds the lease until its end, or that of a refusal.
     ///
-    /// The release begins at the first of these: the last frame was given to the HTTP
-    /// server, the body failed, or the body was dropped. If there is nothing to send, as
-    /// with status 204, it begins at once. An HTTP server may drop the body of a response to
-    /// HEAD unread.
+    /// The end is held back until the lock store has answered the release. So an HTTP client that
+    /// has read the whole response is not refused because of it. If the whole body is ready with
+    /// the head, up to 16 frames or 64 KiB, the head waits too, and the body holds no lease any
+    /// more. Otherwise the last frame waits: the one after which the inner body says that it is
+    /// at its end, or has given as much as the response's `Content-Length` announces. If neither
+    /// tells, the end itself waits, and so do trailers and an error. If the store fails, they wait
+    /// no longer than [`Lease::release`](crate::Lease::release) would.
     ///
-    /// Nothing waits for the release: it runs in the background. Trailers, the size hint
+    /// The lease of a body that is dropped is released in the background. A body that an HTTP
+    /// server does not send, as with status 204 or for HEAD, holds none. Trailers, the size hint
     /// and errors pass through. While the body is polled and holds the lease,
     /// [`LeaseHandle::current`](crate::LeaseHandle::current) is the lease's.
     ///
@@ -39,68 +44,57 @@ pin_project! {
     ///     |_: Request<()>| async { Ok::<_, Infallible>(Response::new(String::from("done"))) },
     /// ));
     /// let body: LeaseBody<String> = service.oneshot(Request::new(())).await?.into_body();
-    /// assert!(locks.mutex("import").try_lock().await.is_err());
-    /// drop(body);
-    /// assert!(locks.mutex("import").lock().await.is_ok());
+    /// // Its text was ready with the head.
+    /// assert!(locks.mutex("import").try_lock().await.is_ok());
     /// # Ok(())
     /// # }
     /// ```
-    #[derive(Debug)]
-    pub struct LeaseBody<B> {
-        #[pin]
+    pub struct LeaseBody<B>
+    where
+        B: Body,
+    {
         kind: Kind<B>,
     }
 }
 
-pin_project! {
-    #[derive(Debug)]
-    #[project = KindProj]
-    enum Kind<B> {
-        // Dropped in this order, so that the body is dropped under the lock.
-        Inner { #[pin] body: B, lease: Option<Lease>, is_success: bool },
-        Refusal { text: Option<Bytes> },
-    }
-}
-
-/// Runs a function in which the current lease is this one, if there is one.
-pub(super) fn under<R>(lease: Option<&Lease>, work: impl FnOnce() -> R) -> R {
-    match lease {
-        Some(lease) => lease.sync_scope(work),
-        None => work(),
-    }
-}
-
-/// Ends the lease of a body that has nothing more to send.
-fn end(lease: &mut Option<Lease>, is_success: bool) {
-    if let Some(lease) = lease.take().filter(|_| is_success) {
-        lease.complete_later();
-    }
+enum Kind<B: Body> {
+    Inner(HeldBody<B>),
+    Refusal { text: Option<Bytes> },
 }
 
 impl<B: Body> LeaseBody<B> {
-    /// Holds the lease, if there is one, for as long as the body has something to send.
-    /// If the request is a success by then, the lease is completed.
-    pub(super) fn new(body: B, mut lease: Option<Lease>, is_success: bool) -> Self {
-        // A body at its end may never be polled.
-        if body.is_end_stream() {
-            end(&mut lease, is_success);
+    /// Holds the lease, if there is one, for as long as the body has something to send: this
+    /// many bytes, if that is announced. If the request is a success by then, the lease is
+    /// completed.
+    pub(super) fn new(
+        body: B,
+        lease: Option<Lease>,
+        is_success: bool,
+        announced: Option<u64>,
+    ) -> Self {
+        Self { kind: Kind::Inner(HeldBody::new(body, lease, is_success, announced)) }
+    }
+
+    /// Takes what is ready with the head, so that a server sends both together: a second part
+    /// could wait for the client to acknowledge the first. Ready when the head may be sent.
+    pub(super) fn poll_early(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        match &mut self.kind {
+            Kind::Inner(inner) => inner.poll_early(cx),
+            Kind::Refusal { .. } => Poll::Ready(()),
         }
-        Self { kind: Kind::Inner { body, lease, is_success } }
+    }
+
+    /// A refusal's text.
+    pub(super) fn refusal(text: Bytes) -> Self {
+        Self { kind: Kind::Refusal { text: Some(text).filter(|text| !text.is_empty()) } }
     }
 }
 
 /// An empty body without a lease, for layers outside that answer by themselves, such as a
 /// time-out.
-impl<B> Default for LeaseBody<B> {
+impl<B: Body> Default for LeaseBody<B> {
     fn default() -> Self {
         Self { kind: Kind::Refusal { text: None } }
-    }
-}
-
-impl<B> LeaseBody<B> {
-    /// A refusal's text.
-    pub(super) fn refusal(text: Bytes) -> Self {
-        Self { kind: Kind::Refusal { text: Some(text).filter(|text| !text.is_empty()) } }
     }
 }
 
@@ -116,21 +110,9 @@ where
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Self::Data>, Self::Error>>> {
-        match self.project().kind.project() {
-            KindProj::Inner { mut body, lease, is_success } => {
-                let frame = ready!(under(lease.as_ref(), || body.as_mut().poll_frame(cx)));
-                *is_success &= match &frame {
-                    None => true,
-                    Some(Ok(frame)) => !frame.trailers_ref().is_some_and(grpc::is_failure),
-                    Some(Err(_)) => false,
-                };
-                // A server that sees the end coming does not poll again.
-                if !matches!(frame, Some(Ok(_))) || body.is_end_stream() {
-                    end(lease, *is_success);
-                }
-                Poll::Ready(frame)
-            }
-            KindProj::Refusal { text } => {
+        match self.project().kind {
+            Kind::Inner(inner) => inner.poll_frame(cx),
+            Kind::Refusal { text } => {
                 Poll::Ready(text.take().map(|text| Ok(Frame::data(text.into()))))
             }
         }
@@ -138,17 +120,26 @@ where
 
     fn is_end_stream(&self) -> bool {
         match &self.kind {
-            Kind::Inner { body, .. } => body.is_end_stream(),
+            Kind::Inner(inner) => inner.is_end_stream(),
             Kind::Refusal { text } => text.is_none(),
         }
     }
 
     fn size_hint(&self) -> SizeHint {
         match &self.kind {
-            Kind::Inner { body, .. } => body.size_hint(),
+            Kind::Inner(inner) => inner.size_hint(),
             Kind::Refusal { text } => {
                 SizeHint::with_exact(text.as_ref().map_or(0, |text| text.len() as u64))
             }
+        }
+    }
+}
+
+impl<B: Body + fmt::Debug> fmt::Debug for LeaseBody<B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.kind {
+            Kind::Inner(inner) => inner.fmt(f),
+            Kind::Refusal { text } => f.debug_struct("LeaseBody").field("text", text).finish(),
         }
     }
 }
@@ -203,7 +194,7 @@ mod tests {
         let lease = mutex.lock().await.unwrap();
         let script = Script { frames: frames.into(), says_the_end };
         let is_held = async move || mutex.try_lock().await.is_err();
-        (LeaseBody::new(script, Some(lease), true), is_held)
+        (LeaseBody::new(script, Some(lease), true, None), is_held)
     }
 
     #[tokio::test]
@@ -225,13 +216,6 @@ mod tests {
         assert!(body.frame().await.is_some());
         assert!(body.is_end_stream());
         assert!(!is_held().await);
-    }
-
-    #[tokio::test]
-    async fn it_does_not_hold_where_nothing_is_to_be_sent() {
-        let (body, is_held) = body([], true).await;
-        assert!(!is_held().await);
-        drop(body);
     }
 
     #[tokio::test]

@@ -1,20 +1,25 @@
 //! One request: acquire the lock, run the handler, give the lease to the body.
 
+use std::any::Any;
 use std::fmt;
 use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
-use http::{Request, Response};
+use http::{Method, Request, Response, StatusCode};
 use http_body::Body;
 use pin_project_lite::pin_project;
 use tokio::task::consume_budget;
 use tower::Service;
 
-use super::body::{LeaseBody, under};
+use super::body::LeaseBody;
+use super::ending::Ending;
 use super::grpc;
+use super::held_body::{announced, under};
+use super::hold::{HoldUntil, OnLost};
 use super::policy::Policy;
 use super::reject::Refusal;
 use super::waiters::Acquire;
@@ -34,10 +39,14 @@ pin_project! {
     /// waiting. Afterwards it drops the inner service's future and then releases the lock
     /// in the background.
     ///
+    /// # Panics
+    ///
+    /// If the inner service panics: it goes on with that panic when the lock is released.
+    ///
     /// # Examples
     ///
     /// ```
-    /// use http::{Request, Response};
+    /// use http::{Method, Request, Response, StatusCode};
     /// use leasehold::tower::{LockService, ResponseFuture};
     /// use tower::Service;
     /// use tower::util::BoxCloneService;
@@ -45,19 +54,20 @@ pin_project! {
     ///
     /// type Inner = BoxCloneService<Request<()>, Response<String>, Infallible>;
     ///
-    /// fn call(service: &mut LockService<Inner, &'static str>) -> ResponseFuture<Inner, ()> {
+    /// fn call(service: &mut LockService<Inner, &'static str>) -> ResponseFuture<Inner, (), String> {
     ///     service.call(Request::new(()))
     /// }
     /// ```
-    pub struct ResponseFuture<S, A>
+    pub struct ResponseFuture<S, A, B>
     where
         S: Service<Request<A>>,
+    B: Body,
     {
         policy: Arc<Policy>,
         // Refusals are statuses of gRPC.
         is_grpc: bool,
         #[pin]
-        state: State<S, A>,
+        state: State<S, A, B>,
         // What logs and metrics call the lock.
         label: Option<&'static str>,
         // An acquisition that did not wait has not paid its part of tokio's budget yet.
@@ -67,22 +77,41 @@ pin_project! {
 
 pin_project! {
     #[project = StateProj]
-    enum State<S, A>
+    enum State<S, A, B>
     where
         S: Service<Request<A>>,
+    B: Body,
     {
         Refused { refusal: Refusal },
         Acquiring { acquire: Acquire, call: Option<(S, Request<A>)> },
         // Dropped in this order: the lock is free when its work has stopped.
         // The loss is listened for once the response has to be waited for.
-        Running { #[pin] response: S::Future, loss: Option<Loss>, lease: Option<Lease> },
+        Running {
+            #[pin]
+            response: S::Future,
+            loss: Option<Loss>,
+            lease: Option<Lease>,
+            method: Method,
+        },
+        // Whoever reads the outcome may come again at once, and must find the lock free.
+        Ending { ending: Ending<Outcome<S::Response, S::Error>> },
+        // What is ready of the body is sent with the head.
+        Early { response: Option<Response<LeaseBody<B>>> },
         Done,
     }
 }
 
-impl<S, A> ResponseFuture<S, A>
+/// What the layer does once the lease has ended.
+enum Outcome<R, E> {
+    Answer(Result<R, E>),
+    Refuse(Refusal),
+    Panic(Box<dyn Any + Send>),
+}
+
+impl<S, A, B> ResponseFuture<S, A, B>
 where
     S: Service<Request<A>>,
+    B: Body,
 {
     pub(super) fn locked(
         policy: Arc<Policy>,
@@ -109,7 +138,7 @@ where
     }
 
     pub(super) fn unlocked(policy: Arc<Policy>, is_grpc: bool, response: S::Future) -> Self {
-        let state = State::Running { response, loss: None, lease: None };
+        let state = State::Running { response, loss: None, lease: None, method: Method::GET };
         Self { policy, is_grpc, state, label: None, owes_budget: false }
     }
 
@@ -119,7 +148,7 @@ where
     }
 }
 
-impl<S, A, B> Future for ResponseFuture<S, A>
+impl<S, A, B> Future for ResponseFuture<S, A, B>
 where
     S: Service<Request<A>, Response = Response<B>>,
     B: Body,
@@ -148,31 +177,66 @@ where
                         Err(refusal) => State::Refused { refusal },
                     }
                 }
-                StateProj::Running { response, loss, lease } => {
+                StateProj::Running { response, loss, lease, method } => {
                     // The deadline is looked at before each poll: a handler that
                     // was stopped past it does not go on.
-                    if this.policy.needed(lease.as_ref()).is_none_or(Lease::is_held)
-                        && let Poll::Ready(response) = under(lease.as_ref(), || response.poll(cx))
+                    let may_go_on = this.policy.needed(lease.as_ref()).is_none_or(Lease::is_held);
+                    let lasts = this.policy.on_lost == OnLost::Cancel;
+                    let polled =
+                        may_go_on.then(|| caught(lease.as_ref(), lasts, || response.poll(cx)));
+                    let outcome = match polled {
+                        Some(Ok(Poll::Ready(answer))) => Outcome::Answer(answer),
+                        Some(Err(panic)) => Outcome::Panic(panic),
+                        Some(Ok(Poll::Pending)) | None => {
+                            let Some(needed) = this.policy.needed(lease.as_ref()) else {
+                                return Poll::Pending;
+                            };
+                            // A handler that is ready at once needs no timer. A loss is pending
+                            // until its reason is known.
+                            let loss = loss.get_or_insert_with(|| lost(needed));
+                            Outcome::Refuse(Refusal::Lost(ready!(loss.as_mut().poll(cx))))
+                        }
+                    };
+                    let (lease, method) = (lease.take(), std::mem::take(method));
+                    // The handler is dropped under its lock.
+                    this.state.set(State::Done);
+                    let Outcome::Answer(Ok(response)) = outcome else {
+                        this.state.set(State::ending(lease, false, outcome));
+                        continue;
+                    };
+                    Policy::note_loss(lease.as_ref());
+                    let is_success = is_success(&response);
+                    let bytes = announced(response.headers(), response.body());
+                    if this.policy.hold_until == HoldUntil::BodyEnd
+                        && bytes != Some(0)
+                        && sends_body(&method, &response)
                     {
-                        let lease = lease.take();
+                        let held = |body| LeaseBody::new(body, lease, is_success, bytes);
+                        this.state.set(State::Early { response: Some(response.map(held)) });
+                        continue;
+                    }
+                    State::ending(lease, is_success, Outcome::Answer(Ok(response)))
+                }
+                StateProj::Ending { ending } => match ready!(ending.poll(cx)) {
+                    Outcome::Answer(answer) => {
                         this.state.set(State::Done);
-                        return Poll::Ready(response.map(|response| {
-                            let is_success = is_success(&response);
-                            let lease = this.policy.lease_of_body(lease, is_success);
-                            response.map(|body| LeaseBody::new(body, lease, is_success))
+                        return Poll::Ready(answer.map(|response| {
+                            response.map(|body| LeaseBody::new(body, None, false, None))
                         }));
                     }
-                    let Some(lease) = this.policy.needed(lease.as_ref()) else {
-                        return Poll::Pending;
-                    };
-                    // A handler that is ready at once needs no timer. A loss is pending until
-                    // its reason is known.
-                    let loss = loss.get_or_insert_with(|| lost(lease));
-                    let reason = ready!(loss.as_mut().poll(cx));
-                    State::Refused { refusal: Refusal::Lost(reason) }
-                }
+                    Outcome::Refuse(refusal) => State::Refused { refusal },
+                    Outcome::Panic(panic) => resume_unwind(panic),
+                },
                 StateProj::Refused { refusal } => {
                     let response = this.policy.answer(refusal, *this.is_grpc, *this.label);
+                    this.state.set(State::Done);
+                    return Poll::Ready(Ok(response));
+                }
+                StateProj::Early { response } => {
+                    if let Some(response) = response {
+                        ready!(response.body_mut().poll_early(cx));
+                    }
+                    let response = response.take().expect("it is given once");
                     this.state.set(State::Done);
                     return Poll::Ready(Ok(response));
                 }
@@ -183,17 +247,48 @@ where
     }
 }
 
-impl<S, A> State<S, A>
+impl<S, A, B> State<S, A, B>
 where
     S: Service<Request<A>>,
+    B: Body,
 {
     fn run(inner: &mut S, mut request: Request<A>, lease: Option<Lease>) -> Self {
         if let Some(lease) = &lease {
             request.extensions_mut().insert(lease.handle());
         }
-        let response = under(lease.as_ref(), || inner.call(request));
-        Self::Running { response, loss: None, lease }
+        let method = request.method().clone();
+        match caught(lease.as_ref(), false, || inner.call(request)) {
+            Ok(response) => Self::Running { response, loss: None, lease, method },
+            Err(panic) => Self::ending(lease, false, Outcome::Panic(panic)),
+        }
     }
+
+    fn ending(
+        lease: Option<Lease>,
+        is_success: bool,
+        outcome: Outcome<S::Response, S::Error>,
+    ) -> Self {
+        Self::Ending { ending: Ending::new(lease, is_success, outcome) }
+    }
+}
+
+/// Runs a part of the inner service under the lease. If it panics, it is not called again, and
+/// the panic goes on once the lease has ended.
+fn caught<R>(
+    lease: Option<&Lease>,
+    lasts: bool,
+    work: impl FnOnce() -> R,
+) -> Result<R, Box<dyn Any + Send>> {
+    catch_unwind(AssertUnwindSafe(|| under(lease, lasts, work)))
+}
+
+/// Returns false for the responses whose body an HTTP server never sends.
+fn sends_body<B: Body>(method: &Method, response: &Response<B>) -> bool {
+    let status = response.status();
+    let is_connected = *method == Method::CONNECT && status.is_success();
+    let has_none = [StatusCode::NO_CONTENT, StatusCode::NOT_MODIFIED].contains(&status);
+    !response.body().is_end_stream()
+        && !(*method == Method::HEAD || is_connected || has_none || status.is_informational())
 }
 
 /// Returns true if the head of a response says nothing of a failure.
@@ -207,9 +302,10 @@ fn lost(lease: &Lease) -> Loss {
     Box::pin(async move { handle.lost().await })
 }
 
-impl<S, A> fmt::Debug for ResponseFuture<S, A>
+impl<S, A, B> fmt::Debug for ResponseFuture<S, A, B>
 where
     S: Service<Request<A>>,
+    B: Body,
 {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ResponseFuture").field("policy", &self.policy).finish_non_exhaustive()

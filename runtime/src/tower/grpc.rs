@@ -48,7 +48,7 @@ fn code(refusal: &Refusal) -> u16 {
         Refusal::Crowded { .. } | Refusal::Unavailable(_) => UNAVAILABLE,
         // Clients may send an `UNAVAILABLE` call again by themselves.
         Refusal::Lost(_) => UNKNOWN,
-        Refusal::Misconfigured(_) => INTERNAL,
+        Refusal::HeldByItself(_) | Refusal::Misconfigured(_) => INTERNAL,
     }
 }
 

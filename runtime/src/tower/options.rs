@@ -13,8 +13,9 @@ use super::weight::MaybeWeight;
 impl<K> LockLayer<K> {
     /// Until when a request holds its lock. The default is [`HoldUntil::BodyEnd`].
     ///
-    /// With [`HoldUntil::Head`] the release begins as soon as the handler has returned its
-    /// response, in the background. A slow HTTP client then keeps nobody waiting. Use it
+    /// With [`HoldUntil::Head`] the lock is released as soon as the handler has returned its
+    /// response, which is sent when the lock store has answered. A slow HTTP client then keeps
+    /// nobody waiting. Use it
     /// where the handler does all its work before it returns. A body that is streamed later
     /// is made *without* the lock: its [`LeaseHandle`](crate::LeaseHandle) says so, and
     /// `LeaseHandle::current()` is `None` there.

@@ -7,6 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::Response;
 use http::request::Parts;
+use http_body::Body;
 
 use super::body::LeaseBody;
 use super::grpc;
@@ -190,24 +191,16 @@ impl Policy {
         lease.filter(|_| self.on_lost == OnLost::Cancel)
     }
 
-    /// The lease that the body holds, once the handler has returned the response's head.
-    pub(super) fn lease_of_body(&self, lease: Option<Lease>, is_success: bool) -> Option<Lease> {
-        let lease = lease?;
-        if !lease.is_held() {
+    /// Logs it if a handler has finished after its lock was lost.
+    pub(super) fn note_loss(lease: Option<&Lease>) {
+        if let Some(lease) = lease.filter(|lease| !lease.is_held()) {
             let lock = lease.key().label();
             tracing::warn!(lock, "a request finished after its lock was lost");
         }
-        if self.hold_until == HoldUntil::BodyEnd {
-            return Some(lease);
-        }
-        if is_success {
-            lease.complete_later();
-        }
-        None
     }
 
     /// The response to a refused request.
-    pub(super) fn answer<B>(
+    pub(super) fn answer<B: Body>(
         &self,
         refusal: &Refusal,
         is_grpc: bool,

@@ -42,6 +42,9 @@ pub enum Refusal {
     /// Another request holds the mutex, or holds the read-write lock in a mode that
     /// excludes this one.
     Held(LockError),
+    /// The request holds the lock itself, so it would wait for itself: two layers on its way, or a
+    /// layer and its handler, take the same lock.
+    HeldByItself(LockError),
     /// A request with the same key has succeeded before:
     /// [`LockLayer::once`](super::LockLayer::once).
     Done(LockError),
@@ -69,6 +72,7 @@ impl Refusal {
     /// The refusal for an error of an acquisition.
     pub(super) fn of(error: LockError, is_semaphore: bool) -> Self {
         match error {
+            error if error.is_held_by_caller() => Self::HeldByItself(error),
             LockError::Busy { .. } | LockError::TimedOut { .. } if is_semaphore => {
                 Self::Full(error)
             }
@@ -101,7 +105,7 @@ impl Refusal {
             Self::Full(_) => StatusCode::TOO_MANY_REQUESTS,
             Self::Crowded { status, .. } => *status,
             Self::Unavailable(_) | Self::Lost(_) => StatusCode::SERVICE_UNAVAILABLE,
-            Self::Misconfigured(_) => StatusCode::INTERNAL_SERVER_ERROR,
+            Self::HeldByItself(_) | Self::Misconfigured(_) => StatusCode::INTERNAL_SERVER_ERROR,
         }
     }
 
@@ -128,6 +132,7 @@ impl Refusal {
             | Self::NoOwner(_)
             | Self::Done(_)
             | Self::Lost(_)
+            | Self::HeldByItself(_)
             | Self::Misconfigured(_) => None,
         }
     }
@@ -152,6 +157,7 @@ impl Refusal {
             Self::NoWeight(_) => ("no-weight", "No usable weight"),
             Self::NoOwner(_) => ("no-owner", "No usable owner"),
             Self::Held(_) => ("held", "Lock held by another request"),
+            Self::HeldByItself(_) => ("held-by-itself", "Lock held by the request itself"),
             Self::Done(_) => ("done", "Done before"),
             Self::Full(_) => ("full", "Too many requests at a time"),
             Self::Crowded { .. } => ("crowded", "Too many requests wait"),
@@ -174,6 +180,7 @@ impl Refusal {
                 return format!("The request gives no name that can own a lock: {error}.");
             }
             Self::Done(_) => "The work of this request was done before.",
+            Self::HeldByItself(_) => "The request holds the lock already that it asks for again.",
             Self::Held(_) => "Another request holds the lock that this one needs.",
             Self::Full(_) => "As many requests as are allowed at a time are running.",
             Self::Crowded { .. } => "Too many requests wait for the lock that this one needs.",
@@ -218,6 +225,14 @@ impl Refusal {
                     reason = reason.name(),
                     "a request was stopped: its lock was lost"
                 );
+            }
+            Self::HeldByItself(error) => {
+                tracing::error!(
+                    lock,
+                    "a request asks for a lock that it holds already; take the lock once, in one \
+                     layer or in the handler, or give the two locks different names"
+                );
+                tracing::debug!(lock, %error, "the lock that a request holds already");
             }
             Self::Misconfigured(error) => {
                 tracing::error!(
@@ -272,6 +287,7 @@ mod tests {
             Refusal::NoWeight(no_key()),
             Refusal::NoOwner(no_key()),
             Refusal::Held(error()),
+            Refusal::HeldByItself(error()),
             Refusal::Done(error()),
             Refusal::Full(error()),
             Refusal::crowded(key, true),

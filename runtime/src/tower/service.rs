@@ -64,7 +64,7 @@ where
 {
     type Response = Response<LeaseBody<B>>;
     type Error = S::Error;
-    type Future = ResponseFuture<S, A>;
+    type Future = ResponseFuture<S, A, B>;
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
         self.inner.poll_ready(cx)
@@ -109,16 +109,17 @@ fn asked<K: RequestKey>(
 }
 
 /// Calls a service under a lock.
-fn call_under<S, A>(
+fn call_under<S, A, B>(
     inner: &mut S,
     policy: &Arc<Policy>,
     is_grpc: bool,
     lock: Cow<'_, RequestLock>,
     weight: u32,
     request: Request<A>,
-) -> ResponseFuture<S, A>
+) -> ResponseFuture<S, A, B>
 where
     S: Service<Request<A>> + Clone,
+    B: Body,
 {
     let policy = policy.clone();
     let share = Share::new(weight, request.method());

@@ -3,6 +3,7 @@
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::{Request, Response, StatusCode};
@@ -47,4 +48,27 @@ async fn fail_open_covers_failures_only() {
     assert_eq!(ask(&wrong).await, (StatusCode::INTERNAL_SERVER_ERROR, 0));
     locks.shutdown().await;
     assert_eq!(ask(&open).await, (StatusCode::SERVICE_UNAVAILABLE, 0), "nothing has failed");
+}
+
+/// The release goes on in the background.
+#[tokio::test(start_paused = true)]
+async fn a_response_ends_although_its_release_fails() {
+    for fault in [Fault::LoseCommand, Fault::LoseReply, Fault::Unreachable, Fault::Refuse] {
+        let (locks, faults) = Locks::in_memory_with_faults();
+        let layer = LockLayer::mutex(&locks, "a").max_hold(None);
+        let failing = faults.clone();
+        let service = layer.layer(service_fn(move |_: Request<()>| {
+            failing.always(fault);
+            async { Ok::<_, Infallible>(Response::new(Full::new(Bytes::from("done")))) }
+        }));
+        let response = service.oneshot(Request::new(())).await.unwrap();
+        assert_eq!(response.status(), StatusCode::OK, "{fault:?}");
+        faults.heal();
+        let begun = tokio::time::Instant::now();
+        let next = locks.mutex("a").wait(Duration::from_secs(60)).lock().await;
+        assert!(next.is_ok(), "{fault:?}");
+        if fault != Fault::Refuse {
+            assert!(begun.elapsed() < Duration::from_secs(10), "{fault:?}: not only by its TTL");
+        }
+    }
 }

@@ -16,14 +16,14 @@ use leasehold::{LeaseHandle, LockLayer, Locks};
 use tokio::time::{sleep, timeout};
 use tower::{Layer, ServiceExt, service_fn};
 
-use super::{is_free, request, text};
+use super::{is_free, one_by_one, request, text};
 
 #[tokio::test]
 async fn the_lock_is_held_until_the_body_ends() {
     let locks = Locks::in_memory();
     let service = LockLayer::mutex(&locks, "a").layer(service_fn(async |_: Request<()>| {
         let frames = ["a", "b"].map(|text| Ok::<_, Infallible>(Frame::data(Bytes::from(text))));
-        Ok::<_, Infallible>(Response::new(StreamBody::new(stream::iter(frames))))
+        Ok::<_, Infallible>(Response::new(one_by_one(frames)))
     }));
     let mut body = service.oneshot(request("/")).await.unwrap().into_body();
     for text in ["a", "b"] {
@@ -55,7 +55,7 @@ async fn a_body_that_fails_releases() {
     let locks = Locks::in_memory();
     let service = LockLayer::mutex(&locks, "a").layer(service_fn(async |_: Request<()>| {
         let frames = [Ok(Frame::data(Bytes::from("a"))), Err("broken")];
-        Ok::<_, Infallible>(Response::new(StreamBody::new(stream::iter(frames))))
+        Ok::<_, Infallible>(Response::new(one_by_one(frames)))
     }));
     let mut body = service.oneshot(request("/")).await.unwrap().into_body();
     body.frame().await.unwrap().unwrap();

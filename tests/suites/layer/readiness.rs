@@ -6,14 +6,12 @@ use std::future::{Ready, ready};
 use std::sync::{Arc, Weak};
 use std::task::{Context, Poll};
 
-use bytes::Bytes;
 use http::{Request, Response, StatusCode};
-use http_body_util::Full;
 use leasehold::tower::key_by;
 use leasehold::{LockLayer, Locks};
 use tower::{Layer, Service, ServiceExt};
 
-use super::{request, text};
+use super::{Later, request, text};
 
 /// A service that reserves a permit when it is made ready, as a concurrency limit does. Its clones
 /// do not have the permit.
@@ -30,7 +28,7 @@ impl Clone for Limited {
 }
 
 impl Service<Request<()>> for Limited {
-    type Response = Response<Full<Bytes>>;
+    type Response = Response<Later>;
     type Error = Infallible;
     type Future = Ready<Result<Self::Response, Infallible>>;
 

@@ -7,12 +7,11 @@ use std::time::Duration;
 
 use http::{Request, Response, StatusCode};
 use http_body_util::BodyExt;
-use http_body_util::Full;
 use leasehold::tower::{Refusal, RequestKey};
 use leasehold::{Fault, LockLayer, Locks};
 use tower::{Layer, ServiceExt, service_fn};
 
-use super::{counting, problem, text};
+use super::{Later, counting, problem, text};
 
 /// The weight is in a header; without one it is 1.
 fn by_header<K: RequestKey + 'static>(layer: LockLayer<K>) -> LockLayer<K> {
@@ -91,9 +90,8 @@ async fn a_weight_that_cannot_be_granted_is_400_and_calls_nothing() {
 async fn an_idle_permit_keeps_its_weight() {
     let (locks, faults) = Locks::in_memory_with_faults();
     let layer = by_header(LockLayer::semaphore(&locks, "pages", 8)).linger(Duration::from_secs(5));
-    let service = layer.layer(service_fn(async |_: Request<()>| {
-        Ok::<Response<Full<_>>, Infallible>(text("done"))
-    }));
+    let service = layer
+        .layer(service_fn(async |_: Request<()>| Ok::<Response<Later>, Infallible>(text("done"))));
     let ask = async |pages| {
         let response = service.clone().oneshot(with_pages(pages)).await.unwrap();
         let status = response.status();

@@ -49,6 +49,8 @@ pub enum LockError {
         /// it. Then `retry_after` is exact. Always false if other tasks of this process wait
         /// for the lock.
         kept: bool,
+        /// True if the caller holds the lock itself, as in [`TimedOut`](Self::TimedOut).
+        held_by_caller: bool,
     },
     /// Others held the lock, or were before this request in the queue, for the whole wait.
     #[non_exhaustive]
@@ -59,8 +61,14 @@ pub enum LockError {
         waited: Duration,
         /// True if the caller waited for itself: it runs under a held lease of the same
         /// lock and the same client, at
-        /// [`LeaseHandle::current`](crate::LeaseHandle::current) or further out. A lease
-        /// that no work runs under is not seen.
+        /// [`LeaseHandle::current`](crate::LeaseHandle::current) or further out, which excludes
+        /// the one it asks for. The permits of a semaphore do so if too few are left for it.
+        ///
+        /// The error comes at once, without a command, if that lease can't end before the
+        /// caller: inside [`Lease::run`](crate::Lease::run), an annotated function, or a request
+        /// under a layer, unless they go on after a loss (`on_lost`). In a
+        /// [`scope`](crate::LeaseHandle::scope) that was carried into another task, the call
+        /// waits first. A lease that no work runs under is not seen.
         held_by_caller: bool,
     },
     /// The work has succeeded, and counts as done: the lock has `once` or `once_per`. The
@@ -223,9 +231,20 @@ impl LockError {
     /// Returns true if others hold the lock ([`Busy`](Self::Busy) or
     /// [`TimedOut`](Self::TimedOut)). A job that another process runs already can then be
     /// skipped quietly.
+    ///
+    /// Also true if the caller itself holds it (`held_by_caller`).
     #[must_use]
     pub fn is_held_by_another(&self) -> bool {
         matches!(self, Self::Busy { .. } | Self::TimedOut { .. })
+    }
+
+    /// Returns true if the caller holds the lock itself, so that it would wait for itself.
+    #[cfg(feature = "tower")]
+    pub(crate) fn is_held_by_caller(&self) -> bool {
+        matches!(
+            self,
+            Self::Busy { held_by_caller: true, .. } | Self::TimedOut { held_by_caller: true, .. }
+        )
     }
 
     /// Returns true if the work has succeeded already ([`Done`](Self::Done)).

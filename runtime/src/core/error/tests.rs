@@ -34,7 +34,12 @@ fn all() -> Vec<LockError> {
     let answers = [("redis-1:6379", failed), ("redis-2:6379", "granted")];
     let no_majority = NoMajority::of(answers.map(|(a, b)| (a.into(), b.into())).into_iter());
     vec![
-        Busy { key: key(), retry_after: Duration::from_secs(1), kept: false },
+        Busy {
+            key: key(),
+            retry_after: Duration::from_secs(1),
+            kept: false,
+            held_by_caller: false,
+        },
         TimedOut { key: key(), waited: Duration::from_secs(1), held_by_caller: false },
         Lost { key: key(), reason: LossReason::Expired },
         TicketEnded { key: key(), reason: LossReason::Taken },

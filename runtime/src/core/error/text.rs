@@ -7,12 +7,18 @@ use super::lock_error::LockError;
 impl fmt::Display for LockError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Busy { key, retry_after, kept: true } => write!(
+            Self::Busy { key, held_by_caller: true, .. } => write!(
+                f,
+                "`{key}` was not acquired: the caller itself holds it, because it runs under a \
+                 lease of it; acquire the lock once, around both uses, or use a `reentrant_mutex` \
+                 with one owner"
+            ),
+            Self::Busy { key, retry_after, kept: true, .. } => write!(
                 f,
                 "`{key}` was not acquired, and the call does not wait: `hold_at_least` keeps it \
                  for another {retry_after:.1?}, although nobody holds it; try again then"
             ),
-            Self::Busy { key, retry_after, kept: false } => write!(
+            Self::Busy { key, retry_after, kept: false, .. } => write!(
                 f,
                 "`{key}` was not acquired, and the call does not wait: others hold it or wait for \
                  it; try again later, or let the call wait; a lease that is not renewed ends \
@@ -92,6 +98,10 @@ impl fmt::Display for Quiet<'_> {
             LockError::TicketEnded { reason, .. } => f.write_str(reason.of_ticket()),
             LockError::Store { cause, .. } => cause.fmt(f),
             LockError::Quorum { cause, .. } => cause.fmt(f),
+            LockError::Busy { held_by_caller: true, .. }
+            | LockError::TimedOut { held_by_caller: true, .. } => {
+                f.write_str("held by the caller itself")
+            }
             LockError::Busy { .. } | LockError::TimedOut { .. } => f.write_str("held by another"),
             LockError::Done { .. } => f.write_str("done already"),
             LockError::InvalidKey { problem, .. } => f.write_str(problem),

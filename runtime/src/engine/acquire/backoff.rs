@@ -146,13 +146,19 @@ impl Backoff {
                 retry_after: left,
             },
             NotGranted::Held { left, kept } if self.is_try() => {
-                LockError::Busy { key, retry_after: left, kept }
+                LockError::Busy { key, retry_after: left, kept, held_by_caller: false }
             }
-            NotGranted::Recalled(left) if self.is_try() => {
-                LockError::Busy { key, retry_after: left, kept: false }
-            }
+            NotGranted::Recalled(left) if self.is_try() => self.refused(key, left),
             _ => self.timed_out(key),
         }
+    }
+
+    /// The error where the lock is held for this long, if it is not renewed.
+    pub(super) fn refused(&self, key: LockKey, retry_after: Duration) -> LockError {
+        if self.is_try() {
+            return LockError::Busy { key, retry_after, kept: false, held_by_caller: false };
+        }
+        self.timed_out(key)
     }
 
     /// The error of a wait that is over.

@@ -16,7 +16,7 @@ use crate::core::error::{LockError, Step};
 #[cfg(feature = "tower")]
 use crate::core::key::LockKey;
 use crate::core::options::{Options, Wait};
-use crate::engine::lease::{Lease, LeaseHandle};
+use crate::engine::lease::{Lease, LeaseHandle, OwnLock};
 use crate::engine::shared::Shared;
 use crate::keeper::Earlier;
 use crate::local_queue::{Admission, Entry, TakenUp, TryEntry, Waiter};
@@ -46,10 +46,19 @@ pub(crate) async fn acquire(
     }
     let begun = client.store.now();
     let attempt = Attempt::new(spec.kind, &spec.key);
-    let acquiring = acquire_since(begun, shared, spec, options).instrument(attempt.span());
-    let mut result = acquiring.await;
-    if let Err(LockError::TimedOut { key, held_by_caller, .. }) = &mut result {
-        *held_by_caller = LeaseHandle::is_around(client.id, key);
+    let own_lock = LeaseHandle::own_lock(client.id, &spec);
+    let mut result = match own_lock {
+        OwnLock::Never => Err(Backoff::new(begun, options.wait).refused(spec.key, options.ttl)),
+        OwnLock::No | OwnLock::Waits => {
+            acquire_since(begun, shared, spec, options).instrument(attempt.span()).await
+        }
+    };
+    if let Err(
+        LockError::TimedOut { key, held_by_caller, .. }
+        | LockError::Busy { key, held_by_caller, .. },
+    ) = &mut result
+    {
+        *held_by_caller = own_lock != OwnLock::No && LeaseHandle::is_around(client.id, key);
     }
     attempt.end(|| client.elapsed(begun), &result);
     result.map(Lease::begin_hold)
@@ -194,7 +203,7 @@ fn try_enter(
         TryEntry::Soon(waiter) => Ok(Entered::Waits(waiter)),
         // The time until a release is unknown, but a lease of this TTL would end by then.
         TryEntry::Busy => {
-            Err(LockError::Busy { key: spec.key.clone(), retry_after: options.ttl, kept: false })
+            Err(Backoff::new(now, options.wait).refused(spec.key.clone(), options.ttl))
         }
     }
 }

@@ -110,13 +110,4 @@ impl Lease {
     pub(crate) fn may_complete(&self) -> bool {
         matches!(self.local().request.kind, Kind::Once(_))
     }
-
-    /// The same as [`complete`](Self::complete), in the background. A lease that was lost, or
-    /// whose work never counts as done, is released.
-    #[cfg(feature = "tower")]
-    pub(crate) fn complete_later(mut self) {
-        if self.may_complete() && self.is_held() {
-            self.rest = Rest::Complete;
-        }
-    }
 }

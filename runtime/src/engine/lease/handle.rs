@@ -9,7 +9,7 @@ use crate::core::error::{LockError, LossReason};
 use crate::core::fence::Fence;
 use crate::core::key::LockKey;
 use crate::state::lease::LocalLease;
-use crate::store::{ClientId, Kind};
+use crate::store::{ClientId, Kind, RequestId, RequestSpec};
 
 /// Observes a lease without keeping or ending it. Cheap to clone; it may outlive the lease.
 ///
@@ -70,7 +70,20 @@ pub enum LeaseState {
 #[derive(Clone)]
 struct Scope {
     lease: LeaseHandle,
+    /// The lease is held until its code has ended, or its loss ends the code.
+    lasts: bool,
     outer: Option<Arc<Scope>>,
+}
+
+/// Whether a request is for a lock that its own caller holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum OwnLock {
+    /// It is not.
+    No,
+    /// The caller's leases are in its way, but may end before the caller does.
+    Waits,
+    /// It can't be granted while the caller runs.
+    Never,
 }
 
 tokio::task_local! {
@@ -136,14 +149,72 @@ impl LeaseHandle {
         Self::around(client, key).is_some()
     }
 
+    /// Whether the leases that the calling code runs under are in the way of its own request.
+    pub(crate) fn own_lock(client: ClientId, spec: &RequestSpec) -> OwnLock {
+        let own = |scope: &Scope| {
+            let scopes = || std::iter::successors(Some(scope), |scope| scope.outer.as_deref());
+            let are_in_the_way = |lasting_only: bool| {
+                let (mut is_in_the_way, mut seen, mut weight) = (false, Vec::<RequestId>::new(), 0);
+                for Scope { lease, lasts, .. } in scopes() {
+                    let held = &lease.local.request;
+                    let is_of = held.id.client() == client && held.key == spec.key;
+                    let counts = is_of && (*lasts || !lasting_only) && !seen.contains(&held.id);
+                    if !counts || !lease.is_held() {
+                        continue;
+                    }
+                    seen.push(held.id);
+                    let is_same_owner = held.owner.is_some() && held.owner == spec.owner;
+                    is_in_the_way |= match (held.kind, spec.kind) {
+                        (Kind::Mutex | Kind::Once(_), Kind::Mutex | Kind::Once(_)) => true,
+                        (Kind::Reentrant, Kind::Reentrant)
+                        | (Kind::Write, Kind::Read | Kind::Write)
+                        | (Kind::Read, Kind::Write) => !is_same_owner,
+                        // Behind a writer that waits for the first lease.
+                        (Kind::Read, Kind::Read) => !lasting_only,
+                        (Kind::Semaphore { weight: held, .. }, Kind::Semaphore { .. }) => {
+                            weight = held.saturating_add(weight);
+                            false
+                        }
+                        _ => false,
+                    };
+                }
+                is_in_the_way
+                    || matches!(spec.kind, Kind::Semaphore { limit, weight: more }
+                        if weight > 0 && weight.saturating_add(more) > limit)
+            };
+            match () {
+                () if are_in_the_way(true) => OwnLock::Never,
+                () if are_in_the_way(false) => OwnLock::Waits,
+                () => OwnLock::No,
+            }
+        };
+        CURRENT.try_with(own).unwrap_or(OwnLock::No)
+    }
+
     #[cfg_attr(not(feature = "macros"), expect(dead_code, reason = "the attribute calls it"))]
     pub(crate) fn is_of_mutex(&self) -> bool {
         self.local.request.kind == Kind::Mutex
     }
 
-    fn inside(&self) -> Scope {
+    fn inside(&self, lasts: bool) -> Scope {
         let outer = CURRENT.try_with(|scope| Arc::new(scope.clone())).ok();
-        Scope { lease: self.clone(), outer }
+        Scope { lease: self.clone(), lasts, outer }
+    }
+
+    /// The same as [`scope`](Self::scope). If it `lasts`, the future runs no longer than the lease.
+    pub(super) fn scope_of<F: Future>(
+        &self,
+        lasts: bool,
+        work: F,
+    ) -> impl Future<Output = F::Output> + use<F> {
+        CURRENT.scope(self.inside(lasts), work)
+    }
+
+    /// The same as [`sync_scope`](Self::sync_scope). If it `lasts`, this is a part of work that
+    /// runs no longer than the lease.
+    #[cfg(feature = "tower")]
+    pub(super) fn sync_scope_of<R>(&self, lasts: bool, work: impl FnOnce() -> R) -> R {
+        CURRENT.sync_scope(self.inside(lasts), work)
     }
 
     /// Runs a future in which [`current`](Self::current) returns this handle. The future
@@ -153,13 +224,13 @@ impl LeaseHandle {
     ///
     /// As safe as the given future, which is dropped with this one.
     pub fn scope<F: Future>(&self, work: F) -> impl Future<Output = F::Output> + use<F> {
-        CURRENT.scope(self.inside(), work)
+        CURRENT.scope(self.inside(false), work)
     }
 
     /// Runs a function in which [`current`](Self::current) returns this handle: for futures
     /// that are polled by hand.
     pub fn sync_scope<R>(&self, work: impl FnOnce() -> R) -> R {
-        CURRENT.sync_scope(self.inside(), work)
+        CURRENT.sync_scope(self.inside(false), work)
     }
 
     /// The name of the lock.

@@ -42,7 +42,7 @@ impl Lease {
     /// # }
     /// ```
     pub async fn run<F: Future>(&self, work: F) -> Result<F::Output, LockError> {
-        let (loss, work) = (pin!(self.local().lost()), pin!(self.handle.scope(work)));
+        let (loss, work) = (pin!(self.local().lost()), pin!(self.handle.scope_of(true, work)));
         run_until(loss, self, work).await
     }
 }
@@ -57,7 +57,9 @@ impl LeaseHandle {
         hold: Option<&Hold>,
         work: F,
     ) -> Result<F::Output, LockError> {
-        let (mut stopped, mut work) = (pin!(self.stopped(stop)), pin!(self.scope(work)));
+        // Only of a lease of its own is there a span.
+        let lasts = stop == StopAt::Loss && hold.is_some();
+        let (mut stopped, mut work) = (pin!(self.stopped(stop)), pin!(self.scope_of(lasts, work)));
         poll_fn(|context| {
             if let Some(answer) = self.poll_stop(stop, stopped.as_mut(), context) {
                 return answer.map(Err);

@@ -1,0 +1,35 @@
+//! The end of a lease, and what is kept back until the store has answered it.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Mutex, PoisonError};
+use std::task::{Context, Poll, ready};
+
+use crate::engine::lease::Lease;
+
+/// The release or the completion of a lease.
+type End = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// What an HTTP client gets once the lease has ended: its next request then finds the lock free.
+pub(super) struct Ending<T>(
+    // Never locked: a body that others share by reference is to stay one.
+    Mutex<(Option<End>, Option<T>)>,
+);
+
+impl<T> Ending<T> {
+    /// Begins to end a lease, if there is one.
+    pub(super) fn new(lease: Option<Lease>, is_success: bool, then: T) -> Self {
+        let end = lease.and_then(|lease| lease.end(is_success));
+        Self(Mutex::new((end.map(|end| Box::pin(end) as End), Some(then))))
+    }
+
+    /// Waits for the end of the lease. The store is not waited for longer than a release is.
+    pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<T> {
+        let (end, then) = self.0.get_mut().unwrap_or_else(PoisonError::into_inner);
+        if let Some(running) = end {
+            ready!(running.as_mut().poll(cx));
+            *end = None;
+        }
+        Poll::Ready(then.take().expect("it is polled until it is ready"))
+    }
+}
