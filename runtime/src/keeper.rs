@@ -29,7 +29,8 @@ use tokio::time::sleep;
 
 use self::jobs::{Job, JobLimit};
 use self::on_runtime::RuntimeKeeper;
-pub(crate) use self::pending_releases::{Earlier, PendingReleases};
+pub(crate) use self::pending_releases::Earlier;
+use self::pending_releases::PendingReleases;
 use self::release::Cancelled;
 pub(crate) use self::release::{UnknownOutcome, late};
 pub(crate) use self::renew::{RenewOutcome, loss_reason, renew};

@@ -13,7 +13,6 @@ use super::not_granted::NotGranted;
 use crate::core::error::Outcome;
 use crate::core::key::LockKey;
 use crate::hints::{Message, Offer, Route};
-use crate::keeper::PendingReleases;
 use crate::state::lease::{Grant, GrantTimes};
 use crate::store::{
     Attempt, Kind, LIVE, OFFER, QueuePosition, Request, RequestSpec, Stamp, StoreError,
@@ -111,11 +110,6 @@ impl PendingRequest {
 
     pub(crate) fn key(&self) -> &LockKey {
         &self.request.key
-    }
-
-    /// The client's releases in the background.
-    pub(crate) fn releases(&self) -> &PendingReleases {
-        &self.client().keeper.releases
     }
 
     pub(crate) fn now(&self) -> Instant {

@@ -3,13 +3,14 @@
 
 mod adopt;
 mod backoff;
+mod local;
 mod multi_atomic;
 mod multi_ordered;
 mod single;
 mod time_limit;
 
 pub(crate) use self::adopt::adopt;
+#[cfg(feature = "tower")]
+pub(crate) use self::local::take_idle;
 pub(crate) use self::multi_ordered::acquire_all;
 pub(crate) use self::single::acquire;
-#[cfg(feature = "tower")]
-pub(crate) use self::single::take_idle;

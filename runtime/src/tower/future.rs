@@ -287,8 +287,8 @@ fn sends_body<B: Body>(method: &Method, response: &Response<B>) -> bool {
     let status = response.status();
     let is_connected = *method == Method::CONNECT && status.is_success();
     let has_none = [StatusCode::NO_CONTENT, StatusCode::NOT_MODIFIED].contains(&status);
-    !response.body().is_end_stream()
-        && !(*method == Method::HEAD || is_connected || has_none || status.is_informational())
+    let ends_with_head = *method == Method::HEAD || is_connected || has_none;
+    !(ends_with_head || status.is_informational() || response.body().is_end_stream())
 }
 
 /// Returns true if the head of a response says nothing of a failure.

@@ -73,8 +73,8 @@ pub(super) fn announced<B: Body>(headers: &HeaderMap, body: &B) -> Option<u64> {
 }
 
 /// How many bytes of data a frame has.
-fn bytes<B: Body>(frame: &Last<B>) -> u64 {
-    let frame = frame.as_ref().and_then(|frame| frame.as_ref().ok());
+fn bytes<D: Buf, E>(frame: Option<&Result<Frame<D>, E>>) -> u64 {
+    let frame = frame.and_then(|frame| frame.as_ref().ok());
     let bytes = frame.and_then(|frame| frame.data_ref()).map_or(0, Buf::remaining);
     u64::try_from(bytes).unwrap_or(u64::MAX)
 }
@@ -102,7 +102,7 @@ impl<B: Body> HeldBody<B> {
             Some(frame) => frame,
             None => ready!(self.poll_next(cx)),
         };
-        self.kept = self.kept.saturating_sub(bytes::<B>(&frame));
+        self.kept = self.kept.saturating_sub(bytes(frame.as_ref()));
         Poll::Ready(frame)
     }
 
@@ -111,11 +111,11 @@ impl<B: Body> HeldBody<B> {
         let Self { body, hold, is_success, left, kept, .. } = self;
         if !matches!(hold, Hold::Ending(_)) {
             let frame = ready!(under(hold.lease(), false, || body.as_mut().poll_frame(cx)));
-            *kept += bytes::<B>(&frame);
+            *kept += bytes(frame.as_ref());
             let Hold::Lease(lease) = std::mem::replace(hold, Hold::Nothing) else {
                 return Poll::Ready(frame);
             };
-            *left = left.map(|left| left.saturating_sub(bytes::<B>(&frame)));
+            *left = left.map(|left| left.saturating_sub(bytes(frame.as_ref())));
             *is_success &= match &frame {
                 None => true,
                 Some(Ok(frame)) => !frame.trailers_ref().is_some_and(grpc::is_failure),

@@ -45,7 +45,7 @@ fn chunks(count: usize) -> Body {
     Body::from_stream(stream::iter(vec![chunk; count]))
 }
 
-async fn answer(body: &'static str) -> Response {
+fn answer(body: &'static str) -> Response {
     match body {
         "empty" => ().into_response(),
         "stream" => chunks(3).into_response(),
@@ -81,7 +81,7 @@ async fn serve(redis: &str) -> SocketAddr {
             if body == "until_head" {
                 layer = layer.hold_until(HoldUntil::Head);
             }
-            let mut route = any(move || answer(body));
+            let mut route = any(move || async move { answer(body) });
             if body == "compressed_inside" {
                 route = route.layer(CompressionLayer::new());
             }

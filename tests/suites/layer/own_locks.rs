@@ -1,6 +1,7 @@
 //! A request that asks for a lock that it holds already: an error of the server, at once.
 
 use std::convert::Infallible;
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
@@ -40,7 +41,7 @@ async fn two_layers_on_one_lock_are_500_at_once() {
             let locks = Locks::in_memory();
             let (logs, _guard) = LogRecorder::start(Level::INFO);
             let own = layer(&locks, kind).wait(wait);
-            let service = own.clone().layer(own.layer(counting(&Default::default())));
+            let service = own.clone().layer(own.layer(counting(&Arc::default())));
             let begun = Instant::now();
             let response = service.oneshot(of_method(Method::POST)).await.unwrap();
             assert_eq!(response.status(), StatusCode::INTERNAL_SERVER_ERROR, "{kind}, {wait:?}");
@@ -79,7 +80,7 @@ async fn what_can_be_granted_is_not_refused() {
     let locks = Locks::in_memory();
     // Two permits of two, and a third.
     let two = LockLayer::semaphore(&locks, "two", 2);
-    let service = two.clone().layer(two.clone().layer(counting(&Default::default())));
+    let service = two.clone().layer(two.clone().layer(counting(&Arc::default())));
     let response = service.clone().oneshot(request("/")).await.unwrap();
     assert_eq!(response.status(), StatusCode::OK);
     drop(response);
@@ -92,12 +93,12 @@ async fn what_can_be_granted_is_not_refused() {
 
     // A reader beside itself.
     let readers = LockLayer::rw_lock(&locks, "readers");
-    let service = readers.clone().layer(readers.layer(counting(&Default::default())));
+    let service = readers.clone().layer(readers.layer(counting(&Arc::default())));
     assert_eq!(service.oneshot(of_method(Method::GET)).await.unwrap().status(), StatusCode::OK);
 
     // Another client's lock of the same name is not the caller's.
     let (mine, theirs) = (Locks::in_memory(), Locks::in_memory());
-    let service = LockLayer::mutex(&mine, "own").layer(counting(&Default::default()));
+    let service = LockLayer::mutex(&mine, "own").layer(counting(&Arc::default()));
     let service = LockLayer::mutex(&theirs, "own").layer(service);
     assert_eq!(service.oneshot(request("/")).await.unwrap().status(), StatusCode::OK);
 }

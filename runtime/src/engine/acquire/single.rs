@@ -9,17 +9,16 @@ use tokio::time::timeout;
 use tracing::Instrument;
 
 use super::backoff::Backoff;
+use super::local::{Entered, enter, take_up, try_enter};
 use super::time_limit::within;
 use crate::client::not_granted::NotGranted;
 use crate::client::pending::PendingRequest;
 use crate::core::error::{LockError, Step};
-#[cfg(feature = "tower")]
-use crate::core::key::LockKey;
 use crate::core::options::{Options, Wait};
 use crate::engine::lease::{Lease, LeaseHandle, OwnLock};
 use crate::engine::shared::Shared;
 use crate::keeper::Earlier;
-use crate::local_queue::{Admission, Entry, TakenUp, TryEntry, Waiter};
+use crate::local_queue::{Admission, Waiter};
 use crate::state::lease::Grant;
 use crate::state::shutdown::Shutdown;
 use crate::state::telemetry::{Attempt, queued};
@@ -62,28 +61,6 @@ pub(crate) async fn acquire(
     }
     attempt.end(|| client.elapsed(begun), &result);
     result.map(Lease::begin_hold)
-}
-
-/// Takes up a lease without an owner that is idle in this process. `None` if there is none, or if the acquisition
-/// is to be refused: then [`acquire`] says why. It never waits, so its caller must give other
-/// tasks their time.
-#[cfg(feature = "tower")]
-pub(crate) fn take_idle(
-    shared: &Arc<Shared>,
-    key: &LockKey,
-    kind: Kind,
-    options: &Options,
-) -> Option<Lease> {
-    let client = &shared.client;
-    if options.linger.is_zero() || options.check().is_err() {
-        return None;
-    }
-    client.check_not_forked(Step::Acquire, key).ok()?;
-    let begun = client.store.now();
-    let idle = shared.queues.take_idle(key, kind, options.first_ttl(), begun)?;
-    let lease = lease_of(shared, idle, options)?;
-    Attempt::new(kind, key).end(|| client.elapsed(begun), &Ok(()));
-    Some(lease.begin_hold())
 }
 
 async fn acquire_since(
@@ -153,81 +130,6 @@ async fn acquire_since(
 /// How long a try waits to hear whether a lease that was just released stays in this process.
 const SOON: Duration = Duration::from_secs(1);
 
-/// How an acquisition begins in this process.
-enum Entered<A> {
-    /// It has an idle lease.
-    Leased(Lease),
-    /// It asks the store.
-    Asks(A),
-    Waits(Waiter),
-}
-
-/// Enters the local queue. Without awaits: an acquisition has no room for what it may find there.
-fn enter(
-    shared: &Arc<Shared>,
-    spec: &RequestSpec,
-    ttl: Duration,
-    options: &Options,
-    now: Instant,
-) -> Entered<Admission> {
-    loop {
-        match shared.queues.enter(spec, ttl, now) {
-            Entry::Idle(idle) => {
-                if let Some(lease) = lease_of(shared, idle, options) {
-                    return Entered::Leased(lease);
-                }
-            }
-            Entry::Admitted(admission) => return Entered::Asks(admission),
-            Entry::Waiter(waiter) => return Entered::Waits(waiter),
-        }
-    }
-}
-
-/// Looks into the local queue, for an acquisition that does not wait.
-fn try_enter(
-    shared: &Arc<Shared>,
-    spec: &RequestSpec,
-    ttl: Duration,
-    options: &Options,
-    now: Instant,
-) -> Result<Entered<()>, LockError> {
-    // An owner that holds the lock may enter it again past all waiters; the store decides that.
-    if spec.may_reenter() {
-        return Ok(Entered::Asks(()));
-    }
-    match shared.queues.try_enter(spec, ttl, now) {
-        TryEntry::Ask => Ok(Entered::Asks(())),
-        TryEntry::Idle(idle) => {
-            Ok(lease_of(shared, idle, options).map_or(Entered::Asks(()), Entered::Leased))
-        }
-        TryEntry::Soon(waiter) => Ok(Entered::Waits(waiter)),
-        // The time until a release is unknown, but a lease of this TTL would end by then.
-        TryEntry::Busy => {
-            Err(Backoff::new(now, options.wait).refused(spec.key.clone(), options.ttl))
-        }
-    }
-}
-
-/// The lease that was handed over in this process, or was idle. If there is none, the admission
-/// is one to ask the store.
-fn take_up(shared: &Arc<Shared>, admission: &mut Admission, options: &Options) -> Option<Lease> {
-    let lease = lease_of(shared, admission.take_up()?, options);
-    if lease.is_none() {
-        admission.ask_instead();
-    }
-    lease
-}
-
-/// The lease of a grant that this process had before. `None` if it is over.
-fn lease_of(shared: &Arc<Shared>, taken: TakenUp, options: &Options) -> Option<Lease> {
-    let TakenUp { grant, turn, activity: _activity } = taken;
-    // It was taken up just now.
-    let now = grant.times.sent;
-    let lease = Lease::unless_over(shared, grant, now, Some(turn), options)?;
-    lease.count_local_grant();
-    Some(lease)
-}
-
 /// Waits behind other tasks of this process. `None` if the wait is over first.
 async fn wait_for_admission(
     shutdown: &Shutdown,
@@ -293,7 +195,7 @@ impl Acquisition<'_> {
             if refusal.is_refusal()
                 && let Some(earlier) = earlier.take()
             {
-                Box::pin(pending.releases().answered(pending.key(), earlier)).await;
+                Box::pin(shared.client.keeper.releases.answered(pending.key(), earlier)).await;
                 continue;
             }
             // A caller that waits for ever gets no error, so the log says it.
