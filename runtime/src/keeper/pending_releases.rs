@@ -5,6 +5,7 @@
 //! waits for those that began before it, and asks again. An ask that is granted costs nothing.
 
 use std::collections::HashMap;
+use std::num::NonZeroU64;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -43,13 +44,14 @@ impl PendingReleases {
         // In this order: one that begins and ends meanwhile must not hide another.
         let ended = self.ended.load(Ordering::SeqCst);
         let last = self.begun.load(Ordering::SeqCst);
-        (last != ended).then_some(Earlier { last })
+        NonZeroU64::new(last).filter(|last| last.get() != ended).map(|last| Earlier { last })
     }
 
     /// Waits until the store has answered those of a lock, for at most a second. They may have been
     /// answered already, and still be the reason for a refusal: the two answers may have come
     /// together. Cancel safe.
     pub(crate) async fn answered(&self, key: &LockKey, Earlier { last }: Earlier) {
+        let last = last.get();
         let answered = async {
             loop {
                 let mut answered = std::pin::pin!(self.answered.notified());
@@ -76,7 +78,7 @@ impl PendingReleases {
 /// The releases and cancels that began before an acquisition.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Earlier {
-    last: u64,
+    last: NonZeroU64,
 }
 
 /// One release or cancel in the background, until it is dropped.

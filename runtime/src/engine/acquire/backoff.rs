@@ -7,6 +7,7 @@ use crate::core::error::{LockError, Step};
 use crate::core::key::LockKey;
 use crate::core::options::Wait;
 use crate::core::system_time::system_time;
+use crate::keeper::Earlier;
 use crate::store::Store;
 
 /// How long a failing store is asked again, even by a try. This is enough for a connection that
@@ -29,6 +30,8 @@ pub(super) struct Backoff {
     wait: Wait,
     waited: Duration,
     pause: Duration,
+    /// The client's releases in the background that began before it, until it has waited for them.
+    pub(super) earlier: Option<Earlier>,
     /// How many more times it may ask again at once, if the store says so.
     repeats: u32,
     /// When a try first heard that it has recalled a lease, and how long it pauses next.
@@ -47,6 +50,7 @@ impl Backoff {
             wait,
             waited: Duration::ZERO,
             pause: Self::FIRST,
+            earlier: None,
             repeats: 64,
             recalled: None,
             has_no_queue: false,

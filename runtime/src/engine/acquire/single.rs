@@ -17,7 +17,6 @@ use crate::core::error::{LockError, Step};
 use crate::core::options::{Options, Wait};
 use crate::engine::lease::{Lease, LeaseHandle, OwnLock};
 use crate::engine::shared::Shared;
-use crate::keeper::Earlier;
 use crate::local_queue::{Admission, Waiter};
 use crate::state::lease::Grant;
 use crate::state::shutdown::Shutdown;
@@ -71,8 +70,8 @@ async fn acquire_since(
 ) -> Result<Lease, LockError> {
     let client = &shared.client;
     let mut backoff = Backoff::of(&*client.store, begun, options.wait);
+    backoff.earlier = client.keeper.releases.earlier();
     let ttl = options.first_ttl();
-    let earlier = client.keeper.releases.earlier();
     let mut acquisition = if backoff.is_try() {
         let soon = match try_enter(shared, &spec, ttl, &options, begun)? {
             Entered::Leased(lease) => return Ok(lease),
@@ -92,7 +91,6 @@ async fn acquire_since(
             shared,
             pending: Some(PendingRequest::new(client, spec, ttl)),
             admission: None,
-            earlier,
         }
     } else {
         let entered = match enter(shared, &spec, ttl, &options, begun) {
@@ -120,7 +118,7 @@ async fn acquire_since(
             Some(pending) => pending.with_ttl(ttl),
             None => PendingRequest::waiting(client, spec, ttl),
         };
-        Acquisition { shared, pending: Some(pending), admission: Some(admission), earlier }
+        Acquisition { shared, pending: Some(pending), admission: Some(admission) }
     };
     let limit = backoff.time_limit(&*client.store, ttl);
     let asked = within(limit, pin!(acquisition.ask_until_granted(&mut backoff, options))).await;
@@ -157,8 +155,6 @@ struct Acquisition<'a> {
     pending: Option<PendingRequest>,
     /// `None` for a try, which stands in no local queue.
     admission: Option<Admission>,
-    /// The client's releases in the background that began before it, until it has waited for them.
-    earlier: Option<Earlier>,
 }
 
 impl Acquisition<'_> {
@@ -172,7 +168,7 @@ impl Acquisition<'_> {
         backoff: &mut Backoff,
         options: Options,
     ) -> Result<Lease, LockError> {
-        let Self { shared, pending: Some(pending), admission, earlier } = self else {
+        let Self { shared, pending: Some(pending), admission } = self else {
             return Err(LockError::ShutDown);
         };
         let (mut is_logged, mut is_queued) = (false, admission.is_none());
@@ -193,7 +189,7 @@ impl Acquisition<'_> {
             };
             // What this client dropped before is released before it is refused.
             if refusal.is_refusal()
-                && let Some(earlier) = earlier.take()
+                && let Some(earlier) = backoff.earlier.take()
             {
                 Box::pin(shared.client.keeper.releases.answered(pending.key(), earlier)).await;
                 continue;
