@@ -268,18 +268,13 @@ async fn guard<F: Future>(
     body: Body<'_, F>,
     is_success: fn(&F::Output) -> bool,
 ) -> Result<F::Output, LockError> {
-    let (handle, lease) = match held {
-        Held::Own(lease) => (lease.handle(), Some(lease)),
-        Held::ByCaller(outer) => (outer, None),
+    let (handle, span, stop) = match &held {
+        Held::Own(lease) => (lease.as_handle(), Some(lease.hold()), StopAt::Loss),
+        Held::ByCaller(outer) => (outer, None, StopAt::End),
     };
-    let stop = match on_lost {
-        OnLost::Finish => StopAt::Nothing,
-        OnLost::Cancel if lease.is_some() => StopAt::Loss,
-        OnLost::Cancel => StopAt::End,
-    };
-    let span = lease.as_ref().map(Lease::hold);
+    let stop = if let OnLost::Finish = on_lost { StopAt::Nothing } else { stop };
     let result = handle.run_until(stop, span, body).await?;
-    if let Some(lease) = lease {
+    if let Held::Own(lease) = held {
         end(lease, is_success(&result)).await;
     }
     Ok(result)

@@ -204,6 +204,12 @@ impl Lease {
         self.handle.clone()
     }
 
+    /// Its handle, without a copy of it.
+    #[cfg(feature = "macros")]
+    pub(crate) fn as_handle(&self) -> &LeaseHandle {
+        &self.handle
+    }
+
     /// Runs a function under the lease, as its handle does. If it `lasts`, the function is a part
     /// of work that ends with the lease at the latest.
     #[cfg(feature = "tower")]

@@ -54,29 +54,18 @@ impl Lease {
             Some(true) => {
                 // The next may be waiting for this thread.
                 tokio::task::yield_now().await;
-                Ok(Released::Free)
+                return Ok(Released::Free);
             }
             Some(false) => {
                 // Otherwise a loop that never waits would keep its thread.
                 tokio::task::consume_budget().await;
-                Ok(Released::Lingers)
+                return Ok(Released::Lingers);
             }
-            None => {
-                self.client().keeper.forget(self.local());
-                if !was_held && let Some(reason) = self.local().loss() {
-                    return Err(self.lost_by(reason));
-                }
-                self.release_on_store(now, was_held).await
-            }
+            None => self.client().keeper.forget(self.local()),
         }
-    }
-
-    /// Releases a lease whose release has begun, and that nobody here has taken over.
-    async fn release_on_store(
-        &mut self,
-        now: Instant,
-        was_held: bool,
-    ) -> Result<Released, LockError> {
+        if !was_held && let Some(reason) = self.local().loss() {
+            return Err(self.lost_by(reason));
+        }
         let mut tries_left = TRIES;
         if was_held && let Some(asking) = self.begin_lingering(now) {
             // Boxed: a release that does not ask has no room for it.
@@ -166,34 +155,36 @@ impl Lease {
     /// Releases the lease, or completes it if its work is a success and may count as done. The
     /// future is ready when the store has answered, or when it has failed as often as
     /// [`release`](Self::release) allows: then the keeper goes on. Dropping it leaves the rest to
-    /// the keeper, too. `None` if there is nothing to wait for: the next waiter of this process
-    /// has the lock, it stays here, or it was lost before.
+    /// the keeper, too. `None` if the lease was lost, and there is nothing to wait for.
     #[cfg(feature = "tower")]
     pub(crate) fn end(
         mut self,
         is_success: bool,
     ) -> Option<impl Future<Output = ()> + Send + use<>> {
-        self.check(Step::Release).ok()?;
-        let now = self.client().store.now();
-        let completes = is_success && self.may_complete() && self.is_held();
-        let was_held = !completes && self.local().begin_release(now);
-        if was_held && self.hand_over(now).is_some() {
-            return None;
-        }
+        let (is_held, loss) = (self.is_held(), self.local().loss_so_far());
         // The end of `max_hold` frees the lock by a release.
-        let loss = self.local().loss_so_far();
-        if !completes && !was_held && loss != Some(LossReason::MaxHold) {
+        if !is_held && loss != Some(LossReason::MaxHold) {
             return None;
         }
         Some(async move {
-            let mut lease = self;
-            if completes {
-                let _ = lease.complete().await;
+            if !is_held {
+                self.release_after_max_hold().await;
+            } else if is_success && self.may_complete() {
+                let _ = self.complete().await;
             } else {
-                lease.client().keeper.forget(lease.local());
-                let _ = lease.release_on_store(now, was_held).await;
+                let _ = self.release().await;
             }
         })
+    }
+
+    #[cfg(feature = "tower")]
+    async fn release_after_max_hold(&mut self) {
+        self.client().keeper.forget(self.local());
+        if let Ok(answer) = self.local().send_release(false).await {
+            self.rest = Rest::Nothing;
+            self.client().keeper.cancel_late_grant(self.local());
+            self.local().count_out(self.local().is_released_by(answer));
+        }
     }
 
     /// Notes whether a release, or what came in its place, may have taken effect.
