@@ -1,6 +1,6 @@
 //! Messages that somebody without the right to read the keys has made: none is believed.
 
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use futures_util::StreamExt;
 use leasehold::{Locks, Wait};
@@ -62,15 +62,23 @@ async fn waiter(server: &Server, name: &'static str) -> (String, JoinHandle<(u64
     }
 }
 
-/// The time of the heartbeat is guessed; the numbers of all requests are tried.
-fn offers(client: &str) -> impl Iterator<Item = String> + '_ {
-    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
+/// An offer without a proof, for longer than any heartbeat of the waiter.
+fn offer(id: &str) -> String {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
     let until = (now + Duration::from_secs(9)).as_millis();
-    (0..16).flat_map(move |number| {
-        let offer = format!("{client}{number:012x}{TOKEN}{until:013}00000");
-        let proof = "0".repeat(20);
-        [offer.clone() + &proof, offer]
-    })
+    format!("{id}{TOKEN}{until:013}00000")
+}
+
+/// Makes the waiter ask. Its ask comes after it has read all messages before.
+async fn until_it_asks(server: &Server, forger: &mut MultiplexedConnection, id: &str) {
+    server.forget_stats().await;
+    publish(forger, &format!("leasehold:wake:{}", &id[..22]), id).await;
+    let asked = async {
+        while server.stats("hset").await.0 == 0 {
+            sleep(PAUSE).await;
+        }
+    };
+    timeout(SOON, asked).await.expect("the waiter still waits");
 }
 
 #[tokio::test]
@@ -84,20 +92,15 @@ async fn an_offer_that_no_script_made_is_not_believed() {
     assert!(channels.contains(&format!("leasehold:wake:{}", &id[..22])), "{channels:?}");
     for channel in &channels {
         let client = channel.rsplit(':').next().unwrap();
-        for offer in offers(client) {
-            publish(&mut forger, channel, &offer).await;
+        // The numbers of the client's first requests.
+        for id in (0..16).map(|number| format!("{client}{number:012x}")) {
+            for proof in ["", &"0".repeat(20)] {
+                publish(&mut forger, channel, &(offer(&id) + proof)).await;
+            }
         }
-        // The scripts tell others to ask by the same channel. This one comes after the offers.
-        publish(&mut forger, channel, &id).await;
     }
-    // The waiter has asked, so it has read what came before.
+    until_it_asks(&server, &mut forger, &id).await;
     let mut redis = server.redis().await;
-    server.forget_stats().await;
-    let channel = format!("leasehold:wake:{}", &id[..22]);
-    publish(&mut forger, &channel, &id).await;
-    while server.stats("hset").await.0 == 0 {
-        sleep(PAUSE).await;
-    }
     assert!(!waiting.is_finished() && lease.is_held());
     let record: String =
         redis::cmd("GET").arg("leasehold:lock:{a}").query_async(&mut redis).await.unwrap();
@@ -121,7 +124,7 @@ async fn an_offer_that_was_overheard_is_good_for_nothing_else() {
     let lease = holder.mutex("a").ttl(LONG).lock().await.unwrap();
     let (id, waiting) = waiter(&server, "a").await;
     lease.release().await.unwrap();
-    let offer = timeout(SOON, async {
+    let heard = timeout(SOON, async {
         loop {
             let message: String = overheard.next().await.unwrap().get_payload().unwrap();
             if message.len() == 88 {
@@ -129,8 +132,8 @@ async fn an_offer_that_was_overheard_is_good_for_nothing_else() {
             }
         }
     });
-    let offer = offer.await.expect("the waiter gets an offer");
-    assert_eq!(offer[..34], id);
+    let heard = heard.await.expect("the waiter gets an offer");
+    assert_eq!(heard[..34], id);
     let (_, client) = waiting.await.unwrap();
     // The same client waits again, with the next request.
     let lease = holder.mutex("a").ttl(LONG).lock().await.unwrap();
@@ -144,14 +147,11 @@ async fn an_offer_that_was_overheard_is_good_for_nothing_else() {
         sleep(PAUSE).await;
     };
     let channel = format!("leasehold:wake:{}", &id[..22]);
-    for forged in [offer.clone(), id.clone() + &offer[34..], id.clone() + TOKEN + &offer[50..]] {
-        publish(&mut forger, &channel, &forged).await;
+    let with_its_proof = offer(&id) + &heard[68..];
+    for forged in [&heard, &(id.clone() + &heard[34..]), &with_its_proof] {
+        publish(&mut forger, &channel, forged).await;
     }
-    server.forget_stats().await;
-    publish(&mut forger, &channel, &id).await;
-    while server.stats("hset").await.0 == 0 {
-        sleep(PAUSE).await;
-    }
+    until_it_asks(&server, &mut forger, &id).await;
     assert!(!waiting.is_finished() && lease.is_held());
     lease.release().await.unwrap();
     assert!(timeout(SOON, waiting).await.unwrap().unwrap() < TOKEN.parse().unwrap());

@@ -25,6 +25,8 @@ pub(super) struct Snapshot {
     clock_us: u64,
     pub(super) keys: Vec<String>,
     locks: HashMap<String, Lock>,
+    /// The key `tokens`.
+    tokens: u64,
     /// The greatest token that each lock has had.
     greatest: HashMap<String, u64>,
 }
@@ -43,7 +45,7 @@ impl Snapshot {
 
     pub(super) async fn look(raw: &mut MultiplexedConnection) -> Result<Self, RedisError> {
         let mut commands = redis::pipe();
-        commands.cmd("TIME").cmd("KEYS").arg("*");
+        commands.cmd("TIME").cmd("KEYS").arg("*").cmd("GET").arg("leasehold:tokens");
         for name in NAMES {
             let key = LockKey::new(name).expect("a name");
             let keys = ROLES.map(|role| key.in_store("leasehold", role));
@@ -64,6 +66,7 @@ impl Snapshot {
         let clock_us = seconds * 1_000_000 + micros;
         let now_ms = clock_us / 1000;
         let keys = redis::from_redis_value(next())?;
+        let tokens = redis::from_redis_value::<Option<u64>>(next())?.unwrap_or(0);
         let (mut locks, mut greatest) = (HashMap::new(), HashMap::new());
         for name in NAMES {
             let mut lock = Lock {
@@ -83,7 +86,7 @@ impl Snapshot {
             greatest.insert(name.to_owned(), lock.token());
             locks.insert(name.to_owned(), lock);
         }
-        Ok(Self { now_ms, clock_us, keys, locks, greatest })
+        Ok(Self { now_ms, clock_us, keys, locks, tokens, greatest })
     }
 
     /// Takes over what the snapshot before remembered.
@@ -110,6 +113,14 @@ impl Snapshot {
                 ensure(*left != -1, || format!("{role} of {name} never ends"))?;
             }
             lock.check(self.now_ms).map_err(|problem| format!("{name}: {problem}"))?;
+        }
+        Ok(())
+    }
+
+    /// No token that a server of its own has given is above the key `tokens`.
+    pub(super) fn notes_tokens(&self) -> Result<(), String> {
+        for (name, token) in &self.greatest {
+            ensure(*token <= self.tokens, || format!("{name}: {token} above {}", self.tokens))?;
         }
         Ok(())
     }
