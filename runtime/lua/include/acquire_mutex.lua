@@ -1,7 +1,8 @@
 --- include/acquire_mutex: takes the mutex, or waits for it in the queue. Goes after
 --- include/take_turn, include/recall, include/remains, include/queued and include/channel.
 
--- Answers the request `holder`: its id, and its owner. `waits` says how it waits. `rec` is the record, if there is one. A waiter
+-- Answers the request `holder`: its id, and its owner. `waits` says how it waits; see
+-- include/waiter. `rec` is the record, if there is one. A waiter
 -- with a `mark` is told apart by it.
 local function acquire(lock, holders, queue, waiters, holder, ttl_ms, waits, rec, mark)
   local id, owner, wake = string.sub(holder, 1, 34), string.sub(holder, 35), channel()

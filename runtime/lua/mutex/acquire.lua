@@ -15,7 +15,7 @@
 --- ARGV, for each request
 ---   1  holder   string   the request; then `@` and the owner's name, if it has one
 ---   2  ttl_ms   integer  how long the lease lasts
----   3  waits    string   how it waits, as include/queue reads it; empty: it does not
+---   3  waits    string   how it waits, as include/waiter reads it; empty: it does not
 --- RETURN, for several requests an array of
 ---   {1, token}    granted
 ---   {0, left_ms}  busy: held for this much longer; 0: ask again at once

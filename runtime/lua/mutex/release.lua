@@ -2,8 +2,8 @@
 ---
 --- Safe to send twice: the record remembers the request that ended last, and a
 --- repeat gets the same answer. Another request's lease is not touched. The free record
---- stays for a minute, so that late copies of the request's commands are refused, and the
---- fencing tokens go on from it.
+--- stays for a minute, so that late copies of the request's commands are refused. On a cluster
+--- the fencing tokens go on from it.
 ---
 --- If all commands of the request were answered, no copy of one can come any more: a command is
 --- sent once, and again only if it had no answer. Then nobody needs the free record. The client

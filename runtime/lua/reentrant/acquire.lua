@@ -17,7 +17,7 @@
 --- ARGV
 ---   1  holder   string   the request and how it holds
 ---   2  ttl_ms   integer  how long the lease lasts
----   3  waits    string   how it waits, as include/queue reads it; empty: it does not
+---   3  waits    string   how it waits, as include/waiter reads it; empty: it does not
 ---   4  wake     string   the channel for hints, without the client's id
 --- RETURN
 ---   {1, token}    granted

@@ -16,7 +16,7 @@
 ---   1  holder   string   the request and how it holds
 ---   2  ttl_ms   integer  how long the permit lasts
 ---   3  limit    integer  the highest total weight
----   4  waits    string   how it waits, as include/queue reads it; empty: it does not
+---   4  waits    string   how it waits, as include/waiter reads it; empty: it does not
 ---   5  wake     string   the channel for hints, without the client's id
 --- RETURN, for several requests an array of
 ---   {1, 0}        granted; permits have no fencing token

@@ -20,8 +20,8 @@ use crate::store::Kind;
 use crate::store::RequestSpec;
 
 /// Takes up a lease without an owner that is idle in this process. `None` if there is none, or if
-/// the acquisition is to be refused: then [`acquire`](super::acquire) says why. It never waits, so its caller must give other
-/// tasks their time.
+/// the acquisition is to be refused: then [`acquire`](super::acquire) says why. It never waits, so
+/// its caller must give other tasks their time.
 #[cfg(feature = "tower")]
 pub(crate) fn take_idle(
     shared: &Arc<Shared>,

@@ -114,7 +114,7 @@ impl HintReceiver {
 /// client should release the lock unless it uses it; or an offer: the id, the token, until
 /// when the waiter is known to live, and how many milliseconds sooner the offer ends, each of
 /// a fixed width, and a proof. Anybody may have sent a message, so all but an offer are questions
-/// that the client takes to the store.
+/// that the client takes to the store, or cost no more than an idle lease.
 fn read(message: &[u8], locks: &str, secret: &Secret) -> Option<(RequestId, Hint)> {
     let (id, rest) = message.split_at_checked(RequestId::LENGTH)?;
     let id = RequestId::read(id)?;
