@@ -26,9 +26,10 @@ pub(crate) enum NotGranted {
 }
 
 impl NotGranted {
-    /// Returns true if another lease was in the way of a request that is in no queue.
+    /// Returns true if another lease was in the way of a request that is in no queue. Not after a
+    /// recall: the store says that once, and the request asks again soon all the same.
     pub(crate) fn is_refusal(&self) -> bool {
-        use NotGranted::{Held, HeldByOwner, Recalled, WrongKind};
-        matches!(self, Held { .. } | Recalled(_) | HeldByOwner | WrongKind)
+        use NotGranted::{Held, HeldByOwner, WrongKind};
+        matches!(self, Held { .. } | HeldByOwner | WrongKind)
     }
 }

@@ -3,7 +3,7 @@
 use std::future::pending;
 use std::time::Duration;
 
-use leasehold::{LockError, Locks, distributed_lock};
+use leasehold::{LockError, Locks, Released, distributed_lock};
 use leasehold_tests::backend::light_client;
 use leasehold_tests::kinds::{EVERY_KIND, Kind};
 use leasehold_tests::server::Server;
@@ -97,6 +97,24 @@ async fn a_function_that_was_given_up_or_panicked_runs_again() {
             job(&locks, "works", &mut runs).await.unwrap();
             assert_eq!(runs, 1, "after a panic, round {round}");
         }
+    }
+}
+
+/// Another client lets the lock linger, and is asked once to release it. The answer that says so is
+/// not lost because this client still releases something else.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_dropped_lease_does_not_hide_that_another_client_lets_go() {
+    let server = Server::start();
+    let elsewhere = Locks::connect(&server.url()).await.unwrap();
+    let locks = Locks::connect(&server.url()).await.unwrap();
+    for round in 0..50 {
+        let name = format!("a:{round}");
+        let lingers = elsewhere.mutex(&*name).ttl(LONG).linger(LONG);
+        let released = lingers.lock().await.unwrap().release().await.unwrap();
+        assert_eq!(released, Released::Lingers);
+        drop(locks.mutex("other").try_lock().await.unwrap());
+        let next = locks.mutex(&*name).try_lock().await;
+        assert!(next.is_ok(), "round {round}: {next:?}");
     }
 }
 
