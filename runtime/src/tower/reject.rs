@@ -229,7 +229,7 @@ impl Refusal {
             Self::HeldByItself(error) => {
                 tracing::error!(
                     lock,
-                    "a request asks for a lock that it holds already; take it once, or give the two locks different names"
+                    "a request asks for a lock that it holds already; take the lock once, or give the two locks different names"
                 );
                 tracing::debug!(lock, %error, "the lock that a request holds already");
             }

@@ -103,7 +103,11 @@ async fn a_dropped_acquire_is_cancelled_behind_its_command() {
     let dropped = tokio::time::timeout(Duration::from_millis(100), locks.mutex("a").lock()).await;
     assert!(dropped.is_err());
     assert_eq!(faults.store().log(), ["acquire"], "the cancel waits for the acquire's answer");
-    assert!(locks.mutex("a").try_lock().await.is_err(), "it is held until then");
+    // The next try of the same client waits for the cancel.
+    assert_eq!(locks.inspect("a").await.unwrap().held, 1, "it is held until then");
+    let begun = tokio::time::Instant::now();
+    locks.mutex("a").try_lock().await.unwrap().release().await.unwrap();
+    assert_eq!(begun.elapsed(), Duration::from_millis(200));
     assert_free(&locks, "a").await;
 }
 
