@@ -1,6 +1,7 @@
 //! A rule gets a context besides the lock and the request: the time, the tokens, the hints.
 
 use super::counters::{Counters, Token};
+use super::limits::GRACE;
 use super::time::Time;
 use crate::store::{ClientId, Hint};
 
@@ -24,6 +25,11 @@ impl Context<'_> {
     /// When the clock reaches a token.
     pub(super) fn clock_reaches(&self, token: Token) -> Time {
         self.counters.clock_reaches(token, self.now)
+    }
+
+    /// How long a free record stays: for a while, and until the clock has reached its token.
+    pub(super) fn free_until(&self, token: Token) -> Time {
+        (self.now + GRACE).max(self.clock_reaches(token))
     }
 
     /// Adds a hint. False if the client receives none.

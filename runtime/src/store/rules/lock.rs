@@ -3,7 +3,7 @@
 
 use super::context::Context;
 use super::demand::Demand;
-use super::limits::{BATCH, GRACE};
+use super::limits::BATCH;
 use super::mark::Mark;
 use super::state::{LockState, Record, Status};
 use super::time::Time;
@@ -38,7 +38,7 @@ pub(in crate::store) fn force_release(lock: &mut LockState, context: &mut Contex
     };
     let (first, token) = (lock.queue.first(now), context.next_token(lock.token()));
     let (status, may_have_waiters) = (Status::Free, !lock.queue.is_empty());
-    let until = now + GRACE;
+    let until = context.free_until(token);
     lock.record = Some(Record { kind, status, token, may_have_waiters, ended, until });
     if let Some((first, _)) = first {
         context.tell(first.client(), Hint::Free { id: first });

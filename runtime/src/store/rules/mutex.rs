@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use super::context::Context;
 use super::demand::Demand;
-use super::limits::GRACE;
 use super::mark::Mark;
 use super::queue::Waiter;
 use super::state::{LockState, Record, Status, busy};
@@ -331,7 +330,7 @@ fn hand_over(lock: &mut LockState, ended: RequestId, context: &mut Context<'_>) 
                 token: lock.token(),
                 may_have_waiters: !lock.queue.is_empty(),
                 ended: Some(ended),
-                until: context.now + GRACE,
+                until: context.free_until(lock.token()),
             });
         }
     }

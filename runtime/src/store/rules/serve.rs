@@ -3,7 +3,7 @@
 
 use super::context::Context;
 use super::counters::Token;
-use super::limits::{BATCH, GRACE};
+use super::limits::BATCH;
 use super::queue::Waiter;
 use super::state::{LockState, Record, Status};
 use super::tell::tell;
@@ -73,6 +73,6 @@ pub(super) fn settle(
         token,
         may_have_waiters: !lock.queue.is_empty(),
         ended,
-        until: last.unwrap_or(now + GRACE),
+        until: last.unwrap_or(context.free_until(token)),
     });
 }
