@@ -169,7 +169,7 @@ impl Scripts {
             MutexAcquire => command.arg(TTL_MS).arg(""),
             MutexRenew => command.arg(TTL_MS),
             MutexRelease => &mut command,
-            SemaphoreAcquire => command.arg(TTL_MS).arg(8).arg(0).arg(0).arg(script::WAKE),
+            SemaphoreAcquire => command.arg(TTL_MS).arg(8).arg("").arg(script::WAKE),
             _ => command.arg(script::WAKE),
         };
         command

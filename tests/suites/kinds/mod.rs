@@ -23,7 +23,7 @@ async fn until_waits(redis: &mut MultiplexedConnection, name: &str, demand: &str
         let waiters = format!("leasehold:waiters:{{{name}}}");
         let said: Vec<String> =
             redis::cmd("HVALS").arg(waiters).query_async(redis).await.expect("HVALS");
-        if said.iter().any(|said| &said[13..] == demand) {
+        if said.iter().any(|said| &said[35..] == demand) {
             return;
         }
         tokio::task::yield_now().await;

@@ -32,9 +32,18 @@ impl Inside {
     async fn work(&self, mode: Mode) {
         let weight = if mode == Mode::Read { 1 } else { 1000 };
         let before = self.0.fetch_add(weight, Ordering::SeqCst);
+        let _leaves = Leaves(&self.0, weight);
         assert!(before == 0 || mode == Mode::Read && before < 1000, "beside {before}");
         tokio::time::sleep(Duration::from_millis(1)).await;
-        self.0.fetch_sub(weight, Ordering::SeqCst);
+    }
+}
+
+/// Counts a holder out, also one whose task is aborted: before its lease is dropped.
+struct Leaves<'a>(&'a AtomicU32, u32);
+
+impl Drop for Leaves<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(self.1, Ordering::SeqCst);
     }
 }
 

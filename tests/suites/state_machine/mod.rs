@@ -73,7 +73,7 @@ fn hold(cases: &impl Strategy<Value = Case>, have_clocks: bool) {
     };
     // The cases are random each time. A bug that they find gets a test in `conformance`.
     let config = Config { failure_persistence: None, max_shrink_time: 60_000, ..config };
-    let world = World::start();
+    let world = World::start(have_clocks);
     let result = TestRunner::new(config).run(cases, |case| Run::of(&world, case, have_clocks));
     match result {
         Ok(()) => {}
@@ -92,15 +92,22 @@ struct World {
 }
 
 impl World {
-    fn start() -> Self {
+    /// With `have_clocks`, the server is a member of a quorum.
+    fn start(have_clocks: bool) -> Self {
         let server = Server::start_skewed();
         let runtime = Builder::new_current_thread().enable_all().build().unwrap();
         let handle = runtime.handle().clone();
         let (redis, raw) = runtime.block_on(async {
-            let client = ClientId::random();
-            let store =
-                RedisStore::connect(&server.url(), &Settings::default(), client, handle).await;
-            (store.expect("the server is there"), server.redis().await)
+            let (client, url, settings) = (ClientId::random(), server.url(), Settings::default());
+            let store = if have_clocks {
+                let member =
+                    RedisStore::connect_quorum_server(&url, &settings, client, handle).await;
+                member.expect("the server is there").store
+            } else {
+                let store = RedisStore::connect(&url, &settings, client, handle).await;
+                store.expect("the server is there")
+            };
+            (store, server.redis().await)
         });
         server.stop_clock();
         Self { server, runtime, redis, raw }

@@ -51,9 +51,9 @@ impl<'a> How<'a> {
         }
     }
 
-    /// A waiter's last record.
+    /// A waiter's last record: behind its heartbeat and its client's secret.
     fn wished(said: &'a str) -> Self {
-        let (kind, wish) = said[13..].split_at(1);
+        let (kind, wish) = said[35..].split_at(1);
         let how = wish.trim_start_matches(|it: char| it.is_ascii_digit());
         let limit = wish[..wish.len() - how.len()].parse().unwrap_or(1);
         How { limit, ..Self::read(kind, how) }

@@ -20,6 +20,8 @@ const LIVE_MS: u64 = 60;
 const GRANTS: u32 = 600;
 const AT_MOST: Duration = Duration::from_secs(60);
 const CLIENTS: usize = 6;
+/// The scripts sign offers with it. Nobody hears them here.
+const SECRET: &str = "----------------------";
 const KEYS: [&str; 5] = ["p:lock:{b}", "p:holders:{b}", "p:queue:{b}", "p:waiters:{b}", "p:tokens"];
 
 /// A script with its includes, as it is sent.
@@ -142,7 +144,7 @@ impl Check {
             // A first ask has the latest position of all.
             let position = queue.get(granted).map_or(f64::INFINITY, |(position, _)| *position);
             let told = if name == "acquire" && args[0] == granted {
-                let told = args[2].split(' ').nth(1).and_then(|told| told.parse().ok());
+                let told = args[2].split(' ').nth(2).and_then(|told| told.parse().ok());
                 told.filter(|told| *told > 0.0)
             } else {
                 None
@@ -191,7 +193,7 @@ async fn no_live_waiter_is_passed_over() {
     let mut random = fastrand::Rng::with_seed(7);
     let mut chance = move |of: u32| random.u32(..of);
     let mut clients: Vec<Client> = (0..CLIENTS).map(|_| Client::default()).collect();
-    let wake = "p:wake:".to_owned();
+    let (wake, mut waited) = ("p:wake:".to_owned(), 0);
     let began = Instant::now();
     while check.counts.grants < GRANTS && began.elapsed() < AT_MOST {
         let number = chance(6) as usize;
@@ -214,14 +216,20 @@ async fn no_live_waiter_is_passed_over() {
             }
             State::Asking => {
                 let live = if client.waits { LIVE_MS } else { 0 };
-                let waits =
-                    if live > 0 { format!("{live} {}", client.position) } else { String::new() };
+                let waits = if live > 0 {
+                    format!("{live} {SECRET} {}", client.position)
+                } else {
+                    String::new()
+                };
                 let args = [client.id.clone(), TTL_MS.to_string(), waits];
                 let answer: Vec<u64> =
                     from_redis_value(check.run("acquire", &args).await).expect("numbers");
                 match answer[..] {
                     [1, _] => client.state = State::Holding,
-                    [5, position, ..] => client.position = position,
+                    [5, position, ..] => {
+                        client.position = position;
+                        waited += 1;
+                    }
                     _ => client.state = State::Idle,
                 }
             }
@@ -241,6 +249,7 @@ async fn no_live_waiter_is_passed_over() {
         "{grants} grants, {bypasses} bypasses; {flagged_early} flagged by the look before the \
          script, all of them dead when it ran"
     );
+    assert!(waited >= GRANTS, "{waited} asks waited");
     assert!(grants >= GRANTS, "{grants} grants in {AT_MOST:?}");
     assert_eq!(bypasses, 0);
 }
