@@ -235,7 +235,10 @@ async fn acquire(backend: &impl Backend, request: &Request) -> Attempt {
 async fn granted(backend: &impl Backend, request: &Request) -> u64 {
     match acquire(backend, request).await {
         Attempt::Granted { token } => token,
-        other => panic!("{other:?}"),
+        other => {
+            let lock = backend.store().inspect(&request.key).await;
+            panic!("{other:?} for {request:?}, of {lock:?}")
+        }
     }
 }
 
