@@ -65,6 +65,37 @@ async fn a_tick_has_one_run() {
         .await;
 }
 
+/// The line of docs/guide/jobs.md.
+#[distributed_lock(key = "billing-run", once_per = "1h", if_held = "skip", wait = "1m", lease = lease)]
+async fn billing_run() -> Result<Option<Tick>, LockError> {
+    Ok(lease.tick())
+}
+
+/// A scheduler calls it in each hour of its own clock, which is ahead of the store's or behind.
+#[tokio::test(start_paused = true)]
+async fn a_clock_that_differs_loses_no_tick() {
+    let locks = Locks::in_memory();
+    let probe = locks.mutex("billing-run").once_per(Duration::from_secs(3600));
+    locks
+        .scope(async {
+            let mut last = billing_run().await.unwrap().expect("nobody has run in this tick");
+            for is_ahead in [true, true, false, true, false, false] {
+                let LockError::Done { retry_after, .. } = probe.try_lock().await.unwrap_err()
+                else {
+                    panic!("it was done");
+                };
+                let second = Duration::from_secs(1);
+                let pause = if is_ahead { retry_after - second } else { retry_after + second };
+                tokio::time::advance(pause).await;
+                let tick = billing_run().await.unwrap().expect("this hour has had no run");
+                assert_eq!(tick.began, last.began + Duration::from_secs(3600));
+                assert_eq!((tick.missed, billing_run().await.unwrap()), (Some(0), None));
+                last = tick;
+            }
+        })
+        .await;
+}
+
 /// Called while it runs: the second call waits, and does not run again.
 #[distributed_lock(key = "nightly:{date}", once = "1day")]
 async fn nightly(date: &str, runs: &AtomicU32) -> Result<(), LockError> {

@@ -147,6 +147,10 @@ impl Mutex {
     /// lock refuses with [`LockError::Done`] until the next tick begins. A run that fails
     /// leaves the tick to whoever comes next. [`Lease::tick`] names the tick.
     ///
+    /// If the tick is done and the next one begins within the [`wait`](Self::wait),
+    /// [`lock`](Self::lock) waits for that one, so that a caller whose clock is ahead of the
+    /// server's loses no tick. It waits for one tick at most.
+    ///
     /// If the server's clock steps back by several ticks, nothing runs until it is there again.
     /// If it steps forward, the ticks between are missed. It can't be combined with `once`,
     /// `linger` or `hold_at_least`.
@@ -219,7 +223,8 @@ impl Mutex {
     ///   because too many of them failed.
     /// - [`LockError::InvalidOption`] if an option is out of its range. No command is sent.
     /// - [`LockError::Done`] if the work has succeeded, with [`once`](Self::once) or
-    ///   [`once_per`](Self::once_per).
+    ///   [`once_per`](Self::once_per). With `once_per`, only if the next tick begins after the
+    ///   wait, or is done as well.
     /// - [`LockError::Unsupported`] with these options on a quorum. No command is sent.
     #[doc = include_str!("errors/waiting.md")]
     ///

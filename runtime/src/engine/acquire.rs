@@ -6,6 +6,7 @@ mod backoff;
 mod local;
 mod multi_atomic;
 mod multi_ordered;
+mod next_tick;
 mod single;
 mod time_limit;
 

@@ -113,7 +113,9 @@ impl<K> LockLayer<K> {
     ///
     /// For a route that a scheduler calls on all servers. What a success is,
     /// [`once`](Self::once) says; do not set both. [`Mutex::once_per`](crate::Mutex::once_per)
-    /// says when periods begin, and [`offset`](Self::offset) shifts them.
+    /// says when periods begin, and [`offset`](Self::offset) shifts them. With a
+    /// [`wait`](Self::wait), a request whose period is done waits for the next one if that
+    /// begins soon enough.
     ///
     /// # Panics
     ///

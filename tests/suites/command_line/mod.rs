@@ -3,6 +3,7 @@
 mod cost;
 mod deployments;
 mod forcing;
+mod in_cron;
 mod looking;
 mod losing;
 mod running;

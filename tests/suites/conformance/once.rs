@@ -27,6 +27,8 @@ macro_rules! cases {
             a_dropped_completion_completes,
             a_leader_leads_although_the_work_is_done,
             a_tick_is_done_until_the_next_begins,
+            a_patient_call_waits_for_the_next_tick,
+            a_call_waits_for_no_tick_that_begins_too_late,
             an_offset_shifts_the_ticks,
             a_run_that_outlasts_its_tick_does_not_spend_the_next,
             missed_ticks_are_counted,
@@ -273,6 +275,27 @@ pub(super) async fn a_tick_is_done_until_the_next_begins(backend: &impl Backend)
     let next = next_tick(&locks).await;
     assert!(next.tick().unwrap().began >= tick.began + PERIOD);
     assert_eq!(next.handle().tick(), next.tick());
+}
+
+/// Its clock may be ahead of the store's, so that it asks before its tick begins.
+pub(super) async fn a_patient_call_waits_for_the_next_tick(backend: &impl Backend) {
+    let locks = backend.locks().await;
+    let tick = complete(&locks).await;
+    let lease = once_per(&locks).lock().await.unwrap();
+    assert!(lease.tick().unwrap().began >= tick.began + PERIOD);
+    lease.complete().await.unwrap();
+}
+
+pub(super) async fn a_call_waits_for_no_tick_that_begins_too_late(backend: &impl Backend) {
+    let locks = backend.locks().await;
+    // The next tick begins in half a day.
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
+    let job = locks.mutex("a").ttl(LONG).wait(DAY / 4).once_per(DAY).offset(since - DAY / 2);
+    job.lock().await.unwrap().complete().await.unwrap();
+    for _ in 0..2 {
+        let (.., retry_after) = done(job.lock().await);
+        assert!(retry_after > DAY / 4, "{retry_after:?}");
+    }
 }
 
 pub(super) async fn an_offset_shifts_the_ticks(backend: &impl Backend) {

@@ -154,6 +154,31 @@ async fn a_key_succeeds_once_in_each_period() {
     assert_eq!(calls.load(Ordering::SeqCst), 3);
 }
 
+/// The scheduler's clock is ahead of the store's.
+#[tokio::test(start_paused = true)]
+async fn a_request_that_waits_gets_the_next_period() {
+    let (locks, calls) = (Locks::in_memory(), Arc::<AtomicUsize>::default());
+    let wait = Duration::from_secs(5);
+    let layer = LockLayer::mutex(&locks, "nightly").once_per(DAY).wait(wait);
+    let service = layer.layer(answering(&[], &calls));
+    let ask = async || {
+        let response = service.clone().oneshot(request("/")).await.unwrap();
+        let status = response.status();
+        response.into_body().collect().await.unwrap();
+        status
+    };
+    assert_eq!(ask().await, 200);
+    for _ in 0..3 {
+        let refusal = locks.mutex("nightly").once_per(DAY).try_lock().await;
+        let Err(LockError::Done { retry_after, .. }) = refusal else { panic!("{refusal:?}") };
+        tokio::time::advance(retry_after.saturating_sub(wait * 2)).await;
+        assert_eq!(ask().await, 409, "the next period begins too late");
+        tokio::time::advance(wait + wait / 2).await;
+        assert_eq!(ask().await, 200);
+    }
+    assert_eq!(calls.load(Ordering::SeqCst), 4);
+}
+
 /// It would be unclear which of the two counts.
 #[tokio::test]
 async fn a_layer_with_both_refuses_every_request() {

@@ -7,6 +7,7 @@ mod killed;
 #[cfg(target_os = "linux")]
 mod leaks;
 mod local_queue;
+mod next_tick;
 mod no_hints;
 mod order;
 

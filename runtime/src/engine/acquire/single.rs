@@ -10,6 +10,7 @@ use tracing::Instrument;
 
 use super::backoff::Backoff;
 use super::local::{Entered, enter, take_up, try_enter};
+use super::next_tick::NextTick;
 use super::time_limit::within;
 use crate::client::not_granted::NotGranted;
 use crate::client::pending::PendingRequest;
@@ -21,7 +22,7 @@ use crate::local_queue::{Admission, Waiter};
 use crate::state::lease::Grant;
 use crate::state::shutdown::Shutdown;
 use crate::state::telemetry::{Attempt, queued};
-use crate::store::{Kind, RequestSpec, StoreError};
+use crate::store::{Kind, Once, RequestSpec, StoreError};
 
 /// Acquires one lock, within the wait of the options.
 ///
@@ -47,6 +48,11 @@ pub(crate) async fn acquire(
     let own_lock = LeaseHandle::own_lock(client.id, &spec);
     let mut result = match own_lock {
         OwnLock::Never => Err(Backoff::new(begun, options.wait).refused(spec.key, options.ttl)),
+        _ if matches!(spec.kind, Kind::Once(Once::Per { .. })) => {
+            // Boxed: other acquisitions have no room for two asks and the pause between them.
+            let acquired = Box::pin(acquire_in_a_tick(begun, shared, spec, options));
+            acquired.instrument(attempt.span()).await
+        }
         OwnLock::No | OwnLock::Waits => {
             acquire_since(begun, shared, spec, options).instrument(attempt.span()).await
         }
@@ -60,6 +66,29 @@ pub(crate) async fn acquire(
     }
     attempt.end(|| client.elapsed(begun), &result);
     result.map(Lease::begin_hold)
+}
+
+/// Acquires for a tick without a success: the one that runs now, or the next if the caller is
+/// willing to wait for it. A caller whose clock is ahead of the store's asks shortly before its
+/// tick begins.
+async fn acquire_in_a_tick(
+    begun: Instant,
+    shared: &Arc<Shared>,
+    spec: RequestSpec,
+    options: Options,
+) -> Result<Lease, LockError> {
+    let client = &shared.client;
+    let mut next_tick = NextTick::default();
+    loop {
+        let result = acquire_since(begun, shared, spec.clone(), options).await;
+        let Err(LockError::Done { until, retry_after, .. }) = result else { return result };
+        // It stands in no queue meanwhile, neither in this process nor in the store.
+        let left = Backoff::new(begun, options.wait).left(client.store.now());
+        let done = (until, retry_after);
+        if !next_tick.begins(done, left, &client.keeper.shutdown).await? {
+            return result;
+        }
+    }
 }
 
 async fn acquire_since(
