@@ -74,15 +74,41 @@ fn literal(literal: &Lit) -> Result<Duration> {
         Lit::Str(text) if is_beyond_all(&text.value()) => {
             format!("{} is not a duration such as \"10s\": it is too long", text.token())
         }
-        Lit::Str(text) => match humantime::parse_duration(&text.value()) {
-            Ok(duration) => return Ok(duration),
-            Err(error) => format!("{} is not a duration such as \"10s\": {error}", text.token()),
-        },
+        Lit::Str(text) => {
+            match (of_a_calendar(&text.value()), humantime::parse_duration(&text.value())) {
+                (Some(why), _) => format!("{}: {why}", text.token()),
+                (None, Ok(duration)) => return Ok(duration),
+                (None, Err(error)) => {
+                    format!("{} is not a duration such as \"10s\": {error}", text.token())
+                }
+            }
+        }
         Lit::Int(number) => unit_missing_or_unquoted(number.base10_digits(), number.suffix()),
         Lit::Float(number) => unit_missing_or_unquoted(number.base10_digits(), number.suffix()),
         _ => "a duration is a string such as \"10s\", or an expression".to_owned(),
     };
     Err(Error::new(literal.span(), text))
+}
+
+/// What is wrong with a text that names a unit of the calendar, if it does. humantime takes them
+/// for 30.44 and 365.25 days, so a job "of each month" would follow no calendar. And `M` is one
+/// letter from a minute. The tool `leasehold` says the same.
+fn of_a_calendar(text: &str) -> Option<&'static str> {
+    text.split(|char: char| !char.is_alphabetic()).find_map(|unit| match unit {
+        "M" => Some(
+            "`M` is a month, which has no fixed length: write \"1m\" for a minute, or \"30days\"; \
+             for a job of each month, put the month into the key",
+        ),
+        "month" | "months" => Some(
+            "a month has no fixed length: write \"30days\"; for a job of each month, put the month \
+             into the key, such as \"report-2026-11\"",
+        ),
+        "y" | "yr" | "yrs" | "year" | "years" => Some(
+            "a year has no fixed length: write \"365days\"; for a job of each year, put the year \
+             into the key, such as \"report-2026\"",
+        ),
+        _ => None,
+    })
 }
 
 /// Returns true for a string without a digit, such as "forever". A user who writes that wants no
@@ -110,6 +136,9 @@ fn unit_missing(number: &str) -> String {
 /// The message for `10s`, which Rust reads as a number with a suffix, or for `10`.
 fn unit_missing_or_unquoted(number: &str, suffix: &str) -> String {
     let text = format!("{number}{suffix}");
+    if let Some(why) = of_a_calendar(suffix) {
+        return format!("{text}: {why}");
+    }
     match humantime::parse_duration(&text) {
         Ok(_) if !suffix.is_empty() => format!("a duration is a string: write \"{text}\""),
         _ => unit_missing(number),
@@ -136,8 +165,37 @@ mod tests {
             let said = read(ttl, &format!("{text:?}"));
             assert!(said.ends_with("it is too long"), "{said}");
         }
-        let most = "99999999999y".repeat(5);
+        let most = "99999999999w".repeat(5);
         assert!(read(ttl, &format!("{most:?}")).starts_with("`ttl` must be"));
+    }
+
+    #[test]
+    fn units_of_the_calendar_are_refused() {
+        let readers =
+            [ttl, wait, max_hold, hold_at_least, once, once_per, offset, linger].into_iter();
+        for reader in readers {
+            for (text, better) in [
+                ("1M", "`M` is a month, which has no fixed length: write \"1m\" for a minute"),
+                ("1 month", "a month has no fixed length: write \"30days\""),
+                ("2months", "a month has"),
+                ("1day 1M", "`M` is a month"),
+                ("1y", "a year has no fixed length: write \"365days\""),
+                ("1yr", "a year has"),
+                ("2yrs", "a year has"),
+                ("1year", "a year has"),
+                ("2 years 1s", "a year has"),
+            ] {
+                let said = read(reader, &format!("{text:?}"));
+                assert!(said.starts_with(&format!("{text:?}: {better}")), "{said}");
+            }
+            for unquoted in ["1M", "1y", "1month"] {
+                let said = read(reader, unquoted);
+                assert!(said.contains("has no fixed length"), "{said}");
+            }
+        }
+        for text in ["1m", "1min", "1minute", "1ms", "1d", "1day", "2w", "1week"] {
+            assert!(!read(offset, &format!("{text:?}")).contains("length"), "{text}");
+        }
     }
 
     #[test]

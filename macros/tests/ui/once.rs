@@ -40,4 +40,19 @@ async fn without_a_unit() -> Result<(), LockError> {
     Ok(())
 }
 
+#[distributed_lock(key = "report", once_per = "1month")]
+async fn of_each_month() -> Result<(), LockError> {
+    Ok(())
+}
+
+#[distributed_lock(key = "report", once_per = "1M")]
+async fn of_each_month_or_minute() -> Result<(), LockError> {
+    Ok(())
+}
+
+#[distributed_lock(key = "report", once = "1y", max_hold = 1M)]
+async fn of_each_year() -> Result<(), LockError> {
+    Ok(())
+}
+
 fn main() {}

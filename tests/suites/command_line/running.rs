@@ -30,6 +30,10 @@ fn the_tool_has_codes_of_its_own() {
     assert_eq!(tell(&server, &["run", "k"]).code, 125, "without a command");
     assert_eq!(tell(&server, &["run", "k", "--ttl", "7", "--", "true"]).code, 125, "no unit");
     assert_eq!(tell(&server, &["run", "k", "--ttl", "1ms", "--", "true"]).code, 125, "too short");
+    for option in ["--once-per", "--once", "--ttl", "--wait", "--max-hold", "--grace"] {
+        let month = tell(&server, &["run", "k", option, "1M", "--", "true"]);
+        assert!(month.code == 125 && month.err.contains("30days"), "{month:?}");
+    }
     let too_long = ["run", "k", "--ttl", "18446744073709551615s 1000ms", "--", "true"];
     assert_eq!(tell(&server, &too_long).code, 125);
 
