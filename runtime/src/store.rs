@@ -43,4 +43,6 @@ pub use self::request::{
     ClientId, Kind, Once, Owner, QueuePosition, Request, RequestId, Stamp, Success, TickTimes,
     Waiting,
 };
+#[cfg(feature = "internals")]
+pub use crate::core::name_pattern::NamePattern;
 pub use crate::core::store_error::StoreError;

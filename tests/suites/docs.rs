@@ -134,6 +134,45 @@ fn cited_decisions_exist() {
 }
 
 #[test]
+fn no_two_decisions_have_one_number() {
+    let decisions = read("docs/decisions.md");
+    let numbers = decisions.lines().filter_map(|line| line.strip_prefix("**")?.split_once(". "));
+    let mut numbers: Vec<u32> = numbers.filter_map(|(number, _)| number.parse().ok()).collect();
+    assert!(numbers.len() > 80, "{numbers:?}");
+    numbers.sort_unstable();
+    let twice: Vec<_> = numbers.windows(2).filter(|it| it[0] == it[1]).map(|it| it[0]).collect();
+    assert!(twice.is_empty(), "decisions {twice:?} stand twice");
+}
+
+/// The README's figure is the one that was measured last.
+#[test]
+fn the_readmes_figure_is_that_of_its_page() {
+    let (readme, page) = (read("README.md"), read("docs/guide/performance.md"));
+    let figure = |text: &str, before: &str| {
+        let after = text.split(before).nth(1).unwrap_or_else(|| panic!("{before:?} is missing"));
+        after.chars().take_while(char::is_ascii_digit).collect::<String>()
+    };
+    assert_eq!(
+        figure(&readme, "Leasehold grants it "),
+        figure(&page, "| one lock for 64 tasks of a process | the best peer | ")
+    );
+}
+
+/// Rustdoc's table of options and the README's have the same rows.
+#[test]
+fn both_tables_name_each_option() {
+    let options = |text: &str| {
+        let table = text.split("| option | what |").nth(1).expect("a table of options");
+        let rows = table.lines().skip(2).take_while(|line| line.starts_with('|'));
+        let names = rows.filter_map(|row| row.split('|').nth(1)).flat_map(quoted);
+        let mut names: Vec<_> = names.collect();
+        names.sort_unstable();
+        names
+    };
+    assert_eq!(options(&read("runtime/src/options.md")), options(&read("README.md")));
+}
+
+#[test]
 fn each_dependency_has_a_reason() {
     let (manifest, map) = (read("Cargo.toml"), read("ARCHITECTURE.md"));
     let table = manifest.split("[workspace.dependencies]").nth(1).expect("dependencies");

@@ -12,12 +12,15 @@ use futures_util::future::join_all;
 use leasehold::store::redis::{RedisStore, Settings};
 use leasehold::store::{
     Adoption, All, Attempt, ClientId, ClientInfo, Detached, Diagnosis, Ended, Forced, Lingering,
-    Listener, LockInfo, Owner, Renewal, Renewals, Request, Store, StoreFuture, Waiting,
+    ListCursor, ListPage, Listener, LockInfo, NamePattern, Owner, Renewal, Renewals, Request,
+    Stamp, Store, StoreFuture, Subscription, Success, Waiting,
 };
 use leasehold::{Lease, LockError, LockKey, Locks, Wait};
 use leasehold_tests::server::Server;
 use tokio::runtime::Handle;
 use tokio::task::JoinSet;
+
+use crate::docs::read;
 
 /// The longest time that an unknown waiter can delay others.
 const LIVE: Duration = Duration::from_secs(6);
@@ -136,6 +139,14 @@ fn both<T: fmt::Debug + Send + 'static>(
     })
 }
 
+/// One of the two finds the lease, and ends it.
+fn ended_once(first: StoreFuture<Ended>, second: StoreFuture<Ended>) -> StoreFuture<Ended> {
+    let is_released = |answer: &Ended| *answer == Ended::Released;
+    both(first, second, is_released, |first, second| {
+        *first == Ended::Released || *second == Ended::Released
+    })
+}
+
 impl Store for Twice {
     fn acquire(&self, request: &Request, waiting: Option<Waiting>) -> StoreFuture<Attempt> {
         let acquire = || self.0.acquire(request, waiting);
@@ -160,17 +171,27 @@ impl Store for Twice {
         Box::pin(join_all(renewals))
     }
 
+    fn keep_offer(&self, request: &Request, until: Stamp) -> StoreFuture<()> {
+        let keep = || self.0.keep_offer(request, until);
+        both(keep(), keep(), |()| true, |(), ()| true)
+    }
+
     fn adopt(&self, from: Detached, request: &Request) -> StoreFuture<Adoption> {
         let adopt = || self.0.adopt(from, request);
         both(adopt(), adopt(), |_| true, |first, second| first == second)
     }
 
     fn release(&self, request: &Request, keep: Duration) -> StoreFuture<Ended> {
-        let release = || self.0.release(request, keep);
-        let is_released = |answer: &Ended| *answer == Ended::Released;
-        both(release(), release(), is_released, |first, second| {
-            *first == Ended::Released || *second == Ended::Released
-        })
+        ended_once(self.0.release(request, keep), self.0.release(request, keep))
+    }
+
+    fn release_and_forget(&self, request: &Request) -> StoreFuture<Ended> {
+        ended_once(self.0.release_and_forget(request), self.0.release_and_forget(request))
+    }
+
+    fn complete(&self, request: &Request, success: Success) -> Option<StoreFuture<Ended>> {
+        let complete = || self.0.complete(request, success);
+        Some(ended_once(complete()?, complete()?))
     }
 
     fn can_linger(&self, request: &Request) -> bool {
@@ -207,6 +228,10 @@ impl Store for Twice {
         self.0.inspect(key)
     }
 
+    fn list(&self, names: &NamePattern, from: ListCursor) -> Option<StoreFuture<ListPage>> {
+        self.0.list(names, from)
+    }
+
     fn diagnose(&self) -> StoreFuture<Diagnosis> {
         self.0.diagnose()
     }
@@ -235,9 +260,44 @@ impl Store for Twice {
         self.0.gives_hints()
     }
 
+    fn subscribe(&self, request: &Request) -> Option<StoreFuture<Subscription>> {
+        self.0.subscribe(request)
+    }
+
+    fn has_queue(&self) -> bool {
+        self.0.has_queue()
+    }
+
+    fn longest_ttl(&self) -> Duration {
+        self.0.longest_ttl()
+    }
+
+    fn answers_within(&self, ttl: Duration) -> Option<Duration> {
+        self.0.answers_within(ttl)
+    }
+
     fn now(&self) -> Instant {
         self.0.now()
     }
+}
+
+/// A method that is not here has its default, and sends nothing twice.
+#[test]
+fn twice_forwards_each_method_of_the_contract() {
+    let methods = |code: &str| {
+        let lines = code.lines().filter_map(|line| line.strip_prefix("    fn "));
+        let names = lines.filter_map(|line| line.split_once('(')).map(|(name, _)| name.to_owned());
+        names.collect::<Vec<_>>()
+    };
+    let (contract, here) =
+        (read("runtime/src/store/contract.rs"), read("tests/suites/faults/contention.rs"));
+    let contract = contract.split("pub trait Store:").nth(1).expect("the contract");
+    let here = here.split("\nimpl Store for Twice {").nth(1).expect("the decorator");
+    let here = methods(here.split("\n}\n").next().unwrap_or_default());
+    let contract = methods(contract.split("\n}\n").next().unwrap_or_default());
+    assert!(contract.len() >= 26, "{contract:?}");
+    let missing: Vec<_> = contract.iter().filter(|name| !here.contains(name)).collect();
+    assert!(missing.is_empty(), "{missing:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
