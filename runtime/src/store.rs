@@ -23,6 +23,7 @@ mod request;
 mod rules;
 #[cfg(feature = "serde")]
 mod serialize;
+mod usage;
 
 pub use self::answers::{Adoption, All, Attempt, Ended, Hint, Lingering, Renewal, Repaired};
 pub(crate) use self::contract::LIVE;
@@ -43,6 +44,7 @@ pub use self::request::{
     ClientId, Kind, Once, Owner, QueuePosition, Request, RequestId, Stamp, Success, TickTimes,
     Waiting,
 };
+pub use self::usage::Usage;
 #[cfg(feature = "internals")]
 pub use crate::core::name_pattern::NamePattern;
 pub use crate::core::store_error::StoreError;

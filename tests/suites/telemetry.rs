@@ -130,6 +130,8 @@ async fn lingering_locks_count_recalls() {
     }
     let theirs = other.mutex("cart:1").lock().await.unwrap();
     theirs.release().await.unwrap();
+    // The time stands still until the client has read the answer to its question, too.
+    tokio::time::sleep(Duration::from_millis(1)).await;
     let counted = counted(&snapshotter);
     assert_eq!(counted["leasehold_local_grants_total mutex cart"], 2, "{counted:?}");
     assert_eq!(counted["leasehold_recalls_total mutex cart"], 1, "{counted:?}");

@@ -15,6 +15,13 @@ local function mark_client(holders, holder, until_ms)
   redis.call('ZADD', holders, score, LINGERS .. client)
 end
 
+-- Returns true if this holder's client was asked to release what it keeps, and has not said since
+-- that it keeps something.
+local function is_recalled(holders, holder, now_ms)
+  local score = redis.call('ZSCORE', holders, RECALLED .. string.sub(holder, 1, 22))
+  return score and -score - MARKS > now_ms
+end
+
 -- Tells each marked client that another client wants the lock: once, or with each ask if
 -- `repeats`, because the first message may have been lost. Returns whether it told one now.
 local function recall_clients(keys, now_ms, repeats)

@@ -1,8 +1,9 @@
 --- multi_holder/linger: let a client keep a permit, or a reader's or writer's lease, without
 --- using it, until another client wants the lock.
 ---
---- Safe to send twice. If others wait and nobody uses the lease, it is released, and the
---- waiters are served. Otherwise the lease lasts for its whole TTL from now. All fencing
+--- Safe to send twice. If others want it and nobody uses the lease, it is released, and the
+--- waiters are served. A client that has heard a recall asks if it is true: then a request that
+--- does not wait counts, too. Otherwise the lease lasts for its whole TTL from now. All fencing
 --- tokens up to the clock's time are reserved for a writer's client, which gives them to its
 --- next leases. Goes with the rule of its kind, such as include/rule_rw.
 ---
@@ -17,17 +18,18 @@
 --- ARGV
 ---   1  holder   string   the request and how it holds
 ---   2  ttl_ms   integer  how long the lease lasts from now
----   3  in_use   integer  1: a task works under the lease, so it is not released
+---   3  usage    integer  1: a task works under the lease, so it is not released; and 2 more if
+---                        the client has heard a recall
 ---   4  wake     string   the channel for hints, without the client's id
 --- RETURN
 ---   {4, token}  kept: a writer's client has the block of this token and all tokens below
----   {5}         wanted: others wait, and the lease is in use
+---   {5}         wanted: others want it, and the lease is in use
 ---   {1}         released, now or before
 ---   {0}         expired
 --- COST  O(log holders + log waiters) for each that is served
 
 local keys = {lock = KEYS[1], holders = KEYS[2], queue = KEYS[3], waiters = KEYS[4], wake = ARGV[4]}
-local holder, ttl_ms, in_use = ARGV[1], tonumber(ARGV[2]), ARGV[3]
+local holder, ttl_ms, usage = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 
 local now = clock()
 local now_ms, rec = to_ms(now), redis.call('GET', keys.lock)
@@ -35,8 +37,10 @@ if not is_live(redis.call('ZSCORE', keys.holders, holder), now_ms) then
   return {give_back(keys, holder, now) and 1 or 0}
 end
 local flag = rec and string.sub(rec, 53, 53)
-if not nobody_waits(flag, keys.queue) and first_waiter(keys.queue, keys.waiters, now_ms) then
-  if in_use == '1' then return {5} end
+local is_wanted = usage >= 2 and is_recalled(keys.holders, holder, now_ms)
+  or not nobody_waits(flag, keys.queue) and first_waiter(keys.queue, keys.waiters, now_ms)
+if is_wanted then
+  if usage % 2 == 1 then return {5} end
   give_back(keys, holder, now)
   return {1}
 end

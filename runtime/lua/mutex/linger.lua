@@ -1,7 +1,8 @@
 --- mutex/linger: let a client keep a mutex without using it, until another client wants it.
 ---
---- Safe to send twice. If others wait and nobody uses the lease, it is released, and the
---- first waiter gets an offer. Otherwise the lease lasts for its whole TTL from now. All
+--- Safe to send twice. If others want it and nobody uses the lease, it is released, and the
+--- first waiter gets an offer. A client that has heard a recall asks if it is true: then a
+--- request that does not wait counts, too. Otherwise the lease lasts for its whole TTL from now. All
 --- fencing tokens up to the clock's time are reserved for the client, which gives them to
 --- its next leases.
 ---
@@ -15,18 +16,19 @@
 --- ARGV
 ---   1  id       string   the request
 ---   2  ttl_ms   integer  how long the lease lasts from now
----   3  in_use   integer  1: a task works under the lease, so it is not released
+---   3  usage    integer  1: a task works under the lease, so it is not released; and 2 more if
+---                        the client has heard a recall
 ---   4  wake     string   the channel for hints, without the client's id
 --- RETURN
 ---   {4, token}  kept: the client has the block of this token and all tokens below
----   {5}         wanted: others wait, and the lease is in use
+---   {5}         wanted: others want it, and the lease is in use
 ---   {1}         released, now or before
 ---   {0}         expired: nobody has it
 ---   {2}         taken: another request has it, or had it since
 --- COST  O(log waiters)
 
 local lock, queue, waiters = KEYS[1], KEYS[2], KEYS[3]
-local id, ttl_ms, in_use, wake = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
+local id, ttl_ms, usage, wake = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4]
 
 local rec = redis.call('GET', lock)
 if not rec or not holds(rec, id) then
@@ -36,13 +38,15 @@ if not rec or not holds(rec, id) then
 end
 local token, flag, ended = fields(rec)
 local now = clock()
-if flag == '1' then
-  if first_waiter(queue, waiters, to_ms(now)) then
-    if in_use == '1' then return {5} end
-    finish(lock, queue, waiters, wake, rec, id)
-    return {1}
-  end
+local is_wanted = usage >= 2 and string.sub(rec, 88, 88) == RECALLED
+if not is_wanted and flag == '1' then
+  is_wanted = first_waiter(queue, waiters, to_ms(now))
   flag = flag_for(queue)
+end
+if is_wanted then
+  if usage % 2 == 1 then return {5} end
+  finish(lock, queue, waiters, wake, rec, id)
+  return {1}
 end
 if now > token then token = now end
 note_token(token)

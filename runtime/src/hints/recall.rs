@@ -6,9 +6,9 @@ use std::sync::{Arc, OnceLock, Weak};
 use crate::core::key::LockKey;
 use crate::store::RequestId;
 
-/// Ends leases that the client keeps without using them.
+/// Asks the store about leases that the client keeps without using them.
 pub(crate) trait RecallListener: Send + Sync {
-    /// Another client wants the lock.
+    /// Another client may want the lock.
     fn recalled(self: Arc<Self>, key: &LockKey);
 
     /// The lease of this request may have been taken by force.

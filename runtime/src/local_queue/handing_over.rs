@@ -15,7 +15,7 @@ use super::spec::{LeaseSpec, QueueName, RequestName, name, weight};
 use super::turns::{TURN, TurnId};
 use crate::core::key::LockKey;
 use crate::state::lease::{GrantTimes, LocalLease, Slot};
-use crate::store::{Kind, Request};
+use crate::store::{Kind, Request, Usage};
 
 impl LocalQueues {
     /// Notes that the store has granted an acquisition. If waiters here may have its lease
@@ -94,7 +94,7 @@ impl LocalQueues {
             self.check_later(&name.owned(), now);
         }
         if is_short {
-            self.refill(name.owned(), turn, request);
+            self.refill(name.owned(), turn, request, Usage::InUse);
         }
         let next = waiter.map(|waiter| {
             let (queues, name) = (self.clone(), name.owned());

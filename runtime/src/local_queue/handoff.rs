@@ -67,6 +67,18 @@ impl Handoff {
         }
     }
 
+    /// What the store is asked about: the request, the last lease's fencing token, and the times.
+    pub(super) fn into_question(mut self) -> Option<(Request, Option<Fence>, GrantTimes)> {
+        let request = self.request.take()?;
+        if let Some(place) = self.place.take()
+            && let Some(ClientActivity(client)) = &self.activity
+        {
+            client.keeper.give_up_place(place);
+        }
+        let last = self.fence.map(|fence| Fence::new(fence.get() - 1));
+        Some((request, last, self.times))
+    }
+
     pub(super) fn request(&self) -> Option<&Request> {
         self.request.as_ref()
     }

@@ -35,7 +35,7 @@ impl LocalQueue {
         let idle = std::mem::take(&mut self.idle);
         idle.into_iter()
             .filter_map(|id| {
-                self.turns.find(id)?.linger.as_ref()?.idle_since?;
+                self.turns.find(id).filter(|turn| turn.is_idle())?;
                 self.turns.end(id)
             })
             .collect()

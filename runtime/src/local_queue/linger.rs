@@ -3,15 +3,15 @@
 use std::time::{Duration, Instant};
 
 use crate::state::lease::GrantTimes;
-use crate::store::{Kind, Request, Subscription};
+use crate::store::{Request, Subscription};
 
 /// When a lease of a lingering turn was released the last time, and how it goes on.
 pub(super) struct Linger {
     /// How long it may stay idle.
     pub(super) lasts: Duration,
-    /// The kind of its lease, and what metrics call the lock.
-    pub(super) counted_as: (Kind, Option<&'static str>),
-    /// Since when it is idle. `None` while it is in use, or the store has not answered yet.
+    /// The request that holds the lock.
+    pub(super) request: Request,
+    /// Since when nobody uses it. `None` while it is in use, or the store has not answered yet.
     pub(super) idle_since: Option<Instant>,
     /// The last fencing token that the store has reserved.
     pub(super) last_token: u64,
@@ -24,6 +24,8 @@ pub(super) struct Linger {
     pub(super) is_recalled: bool,
     /// The store has not said yet whether it may stay.
     pub(super) is_asking: bool,
+    /// A message has said since the last ask that others want the lock.
+    pub(super) is_doubted: bool,
     /// The subscription to the lock's hints, in a store where each lock needs one.
     pub(super) subscription: Option<Subscription>,
 }
@@ -38,7 +40,7 @@ impl Linger {
     pub(super) fn asking(lasts: Duration, request: &Request) -> Self {
         Self {
             lasts,
-            counted_as: (request.kind, request.key.label()),
+            request: request.clone(),
             idle_since: None,
             last_token: 0,
             refill_below: 0,
@@ -46,7 +48,13 @@ impl Linger {
             refill_at: None,
             is_recalled: false,
             is_asking: true,
+            is_doubted: false,
             subscription: None,
         }
+    }
+
+    /// Returns true if its lease may be taken up.
+    pub(super) fn is_idle(&self) -> bool {
+        self.idle_since.is_some() && !self.is_asking
     }
 }

@@ -4,7 +4,8 @@
 //! A lingering lease is a turn without an end. It begins when the store has noted that the client
 //! may keep the lock, and ends when the store *recalls* it, because another client wants the lock;
 //! when the lease was idle for too long; or when it can't be handed on. A recalled lease that is
-//! in use may be handed on as in any other turn.
+//! in use may be handed on as in any other turn. A message only makes the client ask the store
+//! if that is so: everybody who may publish can forge it. See [`recalling`].
 //!
 //! A lock that was recalled does not linger for a pause, which doubles with each recall that
 //! follows soon. Otherwise two processes that alternate would recall each other's leases for ever.
@@ -12,6 +13,7 @@
 //! After the file cache of Chubby, the lock cache of GFS2, and NFS delegations.
 
 mod asking;
+mod recalling;
 mod timer;
 
 use std::sync::Arc;
@@ -21,16 +23,13 @@ use std::time::Duration;
 pub(crate) use self::asking::Asking;
 use super::handoff::Handoff;
 use super::linger::{Linger, refill_at};
-use super::queue::{AdmissionState, LocalQueue};
+use super::queue::AdmissionState;
 use super::queues::LocalQueues;
 use super::spec::{QueueName, lingering_weight, name};
-use super::turns::{TURN, Turn, TurnId};
+use super::turns::{TURN, TurnId};
 use crate::core::fence::Fence;
-use crate::core::key::LockKey;
-use crate::hints::RecallListener;
 use crate::state::lease::{GrantTimes, LocalLease};
-use crate::state::telemetry;
-use crate::store::{Kind, Request, RequestId, Subscription, TOKENS};
+use crate::store::{Request, Subscription, TOKENS, Usage};
 
 impl LocalQueues {
     /// Begins a lingering turn for a lease that has just ended, if it may linger here. The
@@ -79,6 +78,7 @@ impl LocalQueues {
             local.fence,
             times.unanswered_since,
             subscription,
+            Usage::Ended,
         );
         if asking.is_none() {
             self.end_asking(&name, id);
@@ -99,7 +99,7 @@ impl LocalQueues {
     ) {
         let handoff = Handoff::of(&self.client, request.clone(), fence, times);
         let now = self.now();
-        let (mut handoff, mut over) = (Some(handoff), None);
+        let (mut handoff, mut over, mut is_doubted) = (Some(handoff), None, false);
         let waiter = self.change(name, None, |queue| {
             let may_linger = self.may_linger();
             let has_waiters = !queue.waiting.is_empty();
@@ -113,6 +113,7 @@ impl LocalQueues {
             });
             linger.refill_below = turn.left / 2;
             linger.is_asking = false;
+            is_doubted = std::mem::take(&mut linger.is_doubted);
             linger.subscription = subscription;
             // As long as the store's note lasts, it tells this client when others want the lock.
             turn.ends = times.deadline;
@@ -126,9 +127,11 @@ impl LocalQueues {
             turn.handoff = handoff.take();
             queue.last_activity = now;
             if has_waiters {
+                linger.idle_since = None;
                 return queue.waiting.pop_front();
             }
-            linger.idle_since = Some(now);
+            // A question does not make its linger longer.
+            linger.idle_since.get_or_insert(now);
             queue.idle.push_back(id);
             None
         });
@@ -137,6 +140,9 @@ impl LocalQueues {
             Some(waiter) => self.admit(name, waiter, AdmissionState::InTurn(id).into()),
             None => self.check_later(name, now),
         }
+        if is_doubted {
+            self.ask_if_recalled(name, |turn| turn == id);
+        }
     }
 
     /// Ends a turn that the store did not let linger.
@@ -144,13 +150,22 @@ impl LocalQueues {
         drop(self.change(name, None, |queue| queue.turns.end(id)));
     }
 
-    /// More tokens and a later deadline for a lingering turn.
-    fn refilled(&self, name: &QueueName, id: TurnId, last_token: u64, times: GrantTimes) {
+    /// More tokens and a later deadline for a lingering turn. Returns its request if the store is
+    /// to be asked again, because a message said meanwhile that others want the lock.
+    fn refilled(
+        &self,
+        name: &QueueName,
+        id: TurnId,
+        last_token: u64,
+        times: GrantTimes,
+    ) -> Option<Request> {
         let mut queues = self.lock();
-        let Some(queue) = queues.by_name.get_mut(name) else { return };
-        let Some(turn) = queue.turns.find(id) else { return };
-        let Some(linger) = &mut turn.linger else { return };
-        linger.is_refilling = false;
+        let queue = queues.by_name.get_mut(name)?;
+        let turn = queue.turns.find(id)?;
+        let linger = turn.linger.as_mut()?;
+        let is_doubted = std::mem::take(&mut linger.is_doubted) && !linger.is_recalled;
+        linger.is_refilling = is_doubted;
+        let again = is_doubted.then(|| linger.request.clone());
         linger.refill_at = Some(refill_at(times));
         if !linger.is_recalled {
             turn.ends = turn.ends.max(times.deadline);
@@ -165,6 +180,7 @@ impl LocalQueues {
         if let Some(handoff) = &mut turn.handoff {
             handoff.extend(times.deadline);
         }
+        again
     }
 
     /// Returns true if any lease may linger here.
@@ -198,59 +214,6 @@ impl LocalQueues {
         let names: Vec<QueueName> = self.lock().by_name.keys().cloned().collect();
         for name in names {
             ended.extend(self.recall(&name, false));
-        }
-    }
-
-    /// Ends the idle leases of a queue, and lets those in use be handed on for one more turn.
-    fn recall(self: &Arc<Self>, name: &QueueName, is_wanted: bool) -> Vec<Turn> {
-        let now = self.now();
-        let (mut ended, mut in_use, mut lingers) = (Vec::new(), Vec::new(), None);
-        self.change(name, None, |queue| {
-            let found = queue.turns.lingering();
-            for id in found {
-                let Some(turn) = queue.turns.find(id) else { continue };
-                lingers = turn.linger.as_ref().map(|linger| linger.counted_as);
-                if turn.is_idle() {
-                    ended.extend(queue.turns.end(id));
-                } else if turn.recall(now + TURN) {
-                    in_use.push(id);
-                }
-            }
-            queue.idle.clear();
-            None::<()>
-        });
-        if let Some((kind, label)) = lingers.filter(|_| is_wanted) {
-            telemetry::recalled(kind, label);
-            self.lock().recalls.note(name, now);
-        }
-        for id in in_use {
-            self.end_later(name, id, now + TURN);
-        }
-        ended
-    }
-}
-
-impl RecallListener for LocalQueues {
-    fn recalled(self: Arc<Self>, key: &LockKey) {
-        for kind in [Kind::Mutex, Kind::Semaphore { limit: 1, weight: 1 }, Kind::Read, Kind::Write]
-        {
-            drop(self.recall(&name(key, kind, None), true));
-        }
-    }
-
-    fn forced(self: Arc<Self>, id: RequestId) {
-        let has_it = |queue: &LocalQueue| queue.turns.has_idle(id);
-        let names: Vec<_> = {
-            let queues = self.lock();
-            queues
-                .by_name
-                .iter()
-                .filter(|(_, it)| has_it(it))
-                .map(|(name, _)| name.clone())
-                .collect()
-        };
-        for name in names {
-            drop(self.recall(&name, false));
         }
     }
 }

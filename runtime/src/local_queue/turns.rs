@@ -45,7 +45,7 @@ pub(super) struct Turn {
 
 impl Turn {
     pub(super) fn is_idle(&self) -> bool {
-        self.linger.as_ref().is_some_and(|linger| linger.idle_since.is_some())
+        self.linger.as_ref().is_some_and(Linger::is_idle)
     }
 
     /// Makes a lingering turn an ordinary one, which ends at this time at the latest. False if it
@@ -127,10 +127,11 @@ impl Turns {
         self.running.iter().any(is)
     }
 
-    /// Returns true if the lease of this request is idle here.
-    pub(super) fn has_idle(&self, id: RequestId) -> bool {
-        let is_it = |handoff: &Handoff| handoff.request().is_some_and(|request| request.id == id);
-        self.running.iter().any(|turn| turn.handoff.as_ref().is_some_and(is_it))
+    /// The turn in which the lease of this request lingers.
+    pub(super) fn lingering_as(&self, id: RequestId) -> Option<TurnId> {
+        let is_it = |linger: &Linger| linger.request.id == id;
+        let turn = self.running.iter().find(|turn| turn.linger.as_ref().is_some_and(is_it));
+        turn.map(|turn| turn.id)
     }
 
     pub(super) fn find(&mut self, id: TurnId) -> Option<&mut Turn> {

@@ -102,7 +102,7 @@ pub enum Lingering {
         /// reader.
         token: u64,
     },
-    /// Others wait for the lock, and the lease is in use. Nothing changed.
+    /// Others want the lock, and the lease is in use. Nothing changed.
     Wanted,
     /// The lease has ended.
     Ended(Ended),
@@ -166,8 +166,8 @@ pub enum Hint {
         /// The holder.
         id: RequestId,
     },
-    /// Another client wants the lock: a client that keeps it without using it should release
-    /// it.
+    /// Another client wants the lock: a client that keeps it without using it should ask the
+    /// store if it still may.
     Recalled {
         /// The lock.
         key: LockKey,

@@ -13,6 +13,7 @@ use super::diagnosis::Diagnosis;
 use super::inspection::{ClientInfo, Forced, LockInfo};
 use super::listing::{ListCursor, ListPage};
 use super::request::{ClientId, Owner, Request, Stamp, Success, Waiting};
+use super::usage::Usage;
 use crate::core::key::LockKey;
 use crate::core::name_pattern::NamePattern;
 use crate::core::store_error::StoreError;
@@ -159,12 +160,12 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
         false
     }
 
-    /// Lets the client keep a lease without using it, for its TTL from now. If others wait, a
-    /// lease that is not `in_use` is released. The first request of another client that wants
+    /// Lets the client keep a lease without using it, for its TTL from now. If others want the
+    /// lock, a lease that nobody uses is released. The first request of another client that wants
     /// the lock from now on makes the store send [`Hint::Recalled`]; each later ask of the first
     /// waiter repeats it. `None` if [`can_linger`](Self::can_linger) is false.
-    fn linger(&self, request: &Request, in_use: bool) -> Option<StoreFuture<Lingering>> {
-        let _ = (request, in_use);
+    fn linger(&self, request: &Request, usage: Usage) -> Option<StoreFuture<Lingering>> {
+        let _ = (request, usage);
         None
     }
 

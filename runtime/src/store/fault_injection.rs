@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::time::sleep;
 
-use super::{Hint, Lingering, Listener, Request, Store, StoreError, StoreFuture, at_once};
+use super::{Hint, Lingering, Listener, Request, Store, StoreError, StoreFuture, Usage, at_once};
 use crate::core::error::{Outcome, Step};
 
 /// A failure of one command, planned with [`Faults`](crate::Faults).
@@ -186,8 +186,8 @@ impl FaultInjector {
         }
     }
 
-    fn end_instead(&self, request: &Request, in_use: bool) -> StoreFuture<Lingering> {
-        let release = (!in_use).then(|| self.inner.release(request, Duration::ZERO));
+    fn end_instead(&self, request: &Request, usage: Usage) -> StoreFuture<Lingering> {
+        let release = (!usage.is_in_use()).then(|| self.inner.release(request, Duration::ZERO));
         Box::pin(async move {
             Ok(match release {
                 Some(release) => Lingering::Ended(release.await?),

@@ -19,7 +19,7 @@ use super::rules::{Time, Tokens};
 use super::{
     Adoption, All, Attempt, ClientId, ClientInfo, Detached, Diagnosis, Ended, Forced, Kind,
     Lingering, ListCursor, ListPage, Listener, LockInfo, Owner, QuorumMember, Renewal, Renewals,
-    Repaired, Request, Stamp, Store, StoreFuture, Success, Waiting, at_once,
+    Repaired, Request, Stamp, Store, StoreFuture, Success, Usage, Waiting, at_once,
 };
 use crate::core::key::LockKey;
 use crate::core::name_pattern::NamePattern;
@@ -127,8 +127,8 @@ impl Store for MemoryStore {
         request.may_linger()
     }
 
-    fn linger(&self, request: &Request, in_use: bool) -> Option<StoreFuture<Lingering>> {
-        request.may_linger().then(|| self.run(|table, now| table.linger(request, in_use, now)))
+    fn linger(&self, request: &Request, usage: Usage) -> Option<StoreFuture<Lingering>> {
+        request.may_linger().then(|| self.run(|table, now| table.linger(request, usage, now)))
     }
 
     fn cancel(&self, request: &Request) -> StoreFuture<bool> {

@@ -49,7 +49,7 @@ pub(super) use self::quorum_member::repair;
 pub(super) use self::state::LockState;
 pub(super) use self::time::Time;
 use super::{
-    Adoption, Attempt, Detached, Ended, Kind, Lingering, Renewal, Request, Success, Waiting,
+    Adoption, Attempt, Detached, Ended, Kind, Lingering, Renewal, Request, Success, Usage, Waiting,
 };
 
 /// Asks for the lock once. With `waiting`, a request that is not granted joins the queue.
@@ -157,17 +157,17 @@ pub(super) fn complete(
     done::complete(lock, request, success, context)
 }
 
-/// Lets the client keep a lease without using it. If others wait, a lease that is not `in_use` is
-/// released.
+/// Lets the client keep a lease without using it. If others want the lock, a lease that nobody
+/// uses is released.
 pub(super) fn linger(
     lock: &mut LockState,
     request: &Request,
-    in_use: bool,
+    usage: Usage,
     context: &mut Context<'_>,
 ) -> Lingering {
     match request.kind {
-        Kind::Mutex | Kind::Once(_) => mutex::linger(lock, request, in_use, context),
-        _ => multi_holder::linger(lock, request, in_use, context),
+        Kind::Mutex | Kind::Once(_) => mutex::linger(lock, request, usage, context),
+        _ => multi_holder::linger(lock, request, usage, context),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use leasehold::store::{Attempt, Ended, Lingering, Request, TOKENS};
+use leasehold::store::{Attempt, Ended, Kind, Lingering, Request, TOKENS, Usage};
 use leasehold::{Forced, Lease, LockError, Locks, LossReason, Mutex, Released, Wait};
 use leasehold_tests::backend::Backend;
 use tokio::time::Instant;
@@ -37,6 +37,7 @@ macro_rules! cases {
             the_store_keeps_a_lease_whose_client_says_so,
             the_store_hands_over_instead_if_others_wait,
             the_store_recalls_once_and_repeats_for_the_first_waiter,
+            the_store_says_if_a_recall_is_true,
             a_lease_that_ended_does_not_linger,
             a_recall_ends_with_the_last_lease,
             a_short_lease_does_not_end_the_mark_of_a_long_one,
@@ -337,10 +338,10 @@ pub(super) async fn a_writer_lingers_and_counts_on(backend: &impl Backend) {
     assert!(fence(&lease) > last);
 }
 
-async fn lingers(backend: &impl Backend, request: &Request, in_use: bool) -> Lingering {
+async fn lingers(backend: &impl Backend, request: &Request, usage: Usage) -> Lingering {
     loop {
         // A connection for hints may still be opening.
-        if let Some(answer) = backend.store().linger(request, in_use) {
+        if let Some(answer) = backend.store().linger(request, usage) {
             return answer.await.unwrap();
         }
         tokio::time::sleep(Duration::from_millis(1)).await;
@@ -348,7 +349,7 @@ async fn lingers(backend: &impl Backend, request: &Request, in_use: bool) -> Lin
 }
 
 async fn kept(backend: &impl Backend, request: &Request) -> u64 {
-    match lingers(backend, request, false).await {
+    match lingers(backend, request, Usage::Ended).await {
         Lingering::Kept { token } => token,
         other => panic!("{other:?}"),
     }
@@ -366,7 +367,7 @@ pub(super) async fn the_store_keeps_a_lease_whose_client_says_so(backend: &impl 
     let next = client.mutex(LONG);
     assert!(granted(backend, &next).await >= reserved + TOKENS, "the block is the client's");
     // A late copy.
-    let late = lingers(backend, &request, false).await;
+    let late = lingers(backend, &request, Usage::Ended).await;
     assert!(matches!(late, Lingering::Ended(Ended::Released)), "{late:?}");
 }
 
@@ -375,9 +376,9 @@ pub(super) async fn the_store_hands_over_instead_if_others_wait(backend: &impl B
     let [holder, waiter] = [(); 2].map(|()| client.mutex(LONG));
     granted(backend, &holder).await;
     waits(backend, &waiter, LIVE).await;
-    assert_eq!(lingers(backend, &holder, true).await, Lingering::Wanted);
-    assert_eq!(lingers(backend, &holder, false).await, Lingering::Ended(Ended::Released));
-    assert_eq!(lingers(backend, &holder, false).await, Lingering::Ended(Ended::Released));
+    assert_eq!(lingers(backend, &holder, Usage::InUse).await, Lingering::Wanted);
+    assert_eq!(lingers(backend, &holder, Usage::Ended).await, Lingering::Ended(Ended::Released));
+    assert_eq!(lingers(backend, &holder, Usage::Ended).await, Lingering::Ended(Ended::Released));
     claims(backend, &waiter).await;
 }
 
@@ -401,6 +402,34 @@ pub(super) async fn the_store_recalls_once_and_repeats_for_the_first_waiter(
     assert!(matches!(answer, Attempt::Recalled { .. }), "{answer:?}");
     assert!(cancelled(backend, &holder).await);
     granted(backend, &client.mutex(LONG)).await;
+}
+
+/// A client that hears a recall asks if it is true: a forged one changes nothing.
+pub(super) async fn the_store_says_if_a_recall_is_true(backend: &impl Backend) {
+    let recalled = |in_use| Usage::Recalled { in_use };
+    let (client, others) = (Client::new(), Client::new());
+    let cases = [
+        (client.mutex(LONG), others.mutex(LONG)),
+        (client.permit(1, LONG), others.permit(1, LONG)),
+        (client.request(Kind::Read, LONG), others.request(Kind::Write, LONG)),
+        (client.request(Kind::Write, LONG), others.request(Kind::Read, LONG)),
+    ];
+    for (holder, other) in cases {
+        granted(backend, &holder).await;
+        let _ = kept(backend, &holder).await;
+        for in_use in [true, false, true] {
+            let answer = lingers(backend, &holder, recalled(in_use)).await;
+            assert!(matches!(answer, Lingering::Kept { .. }), "{holder:?}: {answer:?}");
+        }
+        let answer = acquire(backend, &other).await;
+        assert!(matches!(answer, Attempt::Recalled { .. }), "{holder:?}: {answer:?}");
+        assert_eq!(lingers(backend, &holder, recalled(true)).await, Lingering::Wanted);
+        let released = Lingering::Ended(Ended::Released);
+        assert_eq!(lingers(backend, &holder, recalled(false)).await, released);
+        assert_eq!(lingers(backend, &holder, recalled(false)).await, released, "a copy");
+        granted(backend, &other).await;
+        assert!(cancelled(backend, &other).await);
+    }
 }
 
 /// A client is not asked to release what it no longer has.
@@ -427,20 +456,20 @@ pub(super) async fn a_recall_ends_with_the_last_lease(backend: &impl Backend) {
 pub(super) async fn a_lease_that_ended_does_not_linger(backend: &impl Backend) {
     let client = Client::new();
     let [first, second] = [(); 2].map(|()| client.mutex(LONG));
-    let expired = lingers(backend, &first, false).await;
+    let expired = lingers(backend, &first, Usage::Ended).await;
     assert_eq!(expired, Lingering::Ended(Ended::NotHeld(LossReason::Expired)));
     granted(backend, &first).await;
     assert_eq!(released(backend, &first).await, Ended::Released);
     granted(backend, &second).await;
     assert_eq!(released(backend, &second).await, Ended::Released);
-    let taken = lingers(backend, &first, false).await;
+    let taken = lingers(backend, &first, Usage::Ended).await;
     assert_eq!(taken, Lingering::Ended(Ended::NotHeld(LossReason::Taken)));
     // It changed nothing.
     let third = client.mutex(LONG);
     granted(backend, &third).await;
     // A late copy of its acquire waits for nobody.
     waits(backend, &first, LIVE).await;
-    let taken = lingers(backend, &first, false).await;
+    let taken = lingers(backend, &first, Usage::Ended).await;
     assert_eq!(taken, Lingering::Ended(Ended::NotHeld(LossReason::Taken)));
     assert_eq!(released(backend, &third).await, Ended::Released);
     granted(backend, &client.mutex(LONG)).await;

@@ -13,7 +13,7 @@ use leasehold::store::redis::{RedisStore, Settings};
 use leasehold::store::{
     Adoption, All, Attempt, ClientId, ClientInfo, Detached, Diagnosis, Ended, Forced, Lingering,
     ListCursor, ListPage, Listener, LockInfo, NamePattern, Owner, Renewal, Renewals, Request,
-    Stamp, Store, StoreFuture, Subscription, Success, Waiting,
+    Stamp, Store, StoreFuture, Subscription, Success, Usage, Waiting,
 };
 use leasehold::{Lease, LockError, LockKey, Locks, Wait};
 use leasehold_tests::server::Server;
@@ -198,8 +198,8 @@ impl Store for Twice {
         self.0.can_linger(request)
     }
 
-    fn linger(&self, request: &Request, in_use: bool) -> Option<StoreFuture<Lingering>> {
-        let (first, second) = (self.0.linger(request, in_use)?, self.0.linger(request, in_use)?);
+    fn linger(&self, request: &Request, usage: Usage) -> Option<StoreFuture<Lingering>> {
+        let (first, second) = (self.0.linger(request, usage)?, self.0.linger(request, usage)?);
         // A waiter may have come between the two, or the lease may have ended. Where the first
         // released the mutex, others may have had it before the second.
         let has_released = |answer: &Lingering| *answer == Lingering::Ended(Ended::Released);

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use futures_util::StreamExt;
-use leasehold::{Locks, Wait};
+use leasehold::{Lease, Locks, Released, Wait};
 use leasehold_tests::backend::light_client;
 use leasehold_tests::server::Server;
 use redis::aio::MultiplexedConnection;
@@ -182,4 +182,109 @@ async fn an_offer_is_confirmed_also_if_its_lease_is_final() {
         assert!(lease.is_held(), "it was not confirmed in {:?}", begun.elapsed());
         sleep(PAUSE).await;
     }
+}
+
+/// The requests that hold a lock.
+async fn holders(server: &Server, name: &str) -> Vec<String> {
+    let mut redis = server.redis().await;
+    let lock = format!("leasehold:lock:{{{name}}}");
+    let record: Option<String> = redis::cmd("GET").arg(lock).query_async(&mut redis).await.unwrap();
+    match record {
+        Some(record) if record.starts_with("MH") => vec![record[2..36].to_owned()],
+        Some(record) if !record.starts_with('M') => {
+            let set = format!("leasehold:holders:{{{name}}}");
+            ask(&mut redis, &["ZRANGEBYSCORE", &set, "0", "+inf"]).await
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// One lease of each kind that can linger, and the name of its lock.
+async fn one_of_each(locks: &Locks) -> Vec<(&'static str, Lease)> {
+    let rw = |name| locks.rw_lock(name).ttl(LONG).linger(LONG);
+    vec![
+        ("a", locks.mutex("a").ttl(LONG).linger(LONG).lock().await.unwrap()),
+        ("s", locks.semaphore("s", 2).ttl(LONG).linger(LONG).acquire().await.unwrap()),
+        ("r", rw("r").read().await.unwrap()),
+        ("w", rw("w").write().await.unwrap()),
+    ]
+}
+
+/// Says in the server's name that others want the lock of this request, and that it was forced.
+async fn forge_recalls(server: &Server, forger: &mut MultiplexedConnection, name: &str, id: &str) {
+    server.forget_stats().await;
+    let channel = format!("leasehold:wake:{}", &id[..22]);
+    let lock = format!("leasehold:lock:{{{name}}}");
+    for _ in 0..20 {
+        for message in
+            [format!("{id}R{lock}"), format!("{}000000000000R{lock}", &id[..22]), format!("{id}F")]
+        {
+            assert_eq!(publish(forger, &channel, &message).await, 1);
+        }
+    }
+    let asked = async {
+        while server.stats("evalsha").await.0 == 0 {
+            sleep(PAUSE).await;
+        }
+    };
+    timeout(SOON, asked).await.expect("the client asks the server");
+}
+
+/// The server says that nobody wants the lock, so the lease stays, idle or in use.
+#[tokio::test]
+async fn a_recall_that_no_script_made_ends_no_lease() {
+    let server = Server::start();
+    let (locks, elsewhere) = (light_client(&server).await, light_client(&server).await);
+    let mut forger = forger(&server).await;
+    let mut ids = Vec::new();
+    for (name, lease) in one_of_each(&locks).await {
+        assert_eq!(lease.release().await.unwrap(), Released::Lingers, "{name}");
+        ids.push((name, holders(&server, name).await));
+    }
+    for (name, held) in &ids {
+        forge_recalls(&server, &mut forger, name, &held[0]).await;
+    }
+    // They are taken up, and the recalls come while they are in use.
+    let leases = one_of_each(&locks).await;
+    for ((name, held), (_, lease)) in ids.iter().zip(&leases) {
+        assert!(lease.is_held());
+        assert_eq!(holders(&server, name).await, *held, "{name}");
+        forge_recalls(&server, &mut forger, name, &held[0]).await;
+    }
+    for (name, lease) in leases {
+        assert_eq!(lease.release().await.unwrap(), Released::Lingers, "{name}");
+    }
+    for (name, held) in &ids {
+        assert_eq!(holders(&server, name).await, *held, "{name}");
+    }
+    // A true recall ends them.
+    drop(elsewhere.mutex("a").try_lock().await.unwrap());
+    drop(elsewhere.semaphore("s", 1).try_acquire().await.unwrap());
+    drop(elsewhere.rw_lock("r").try_write().await.unwrap());
+    drop(elsewhere.rw_lock("w").try_read().await.unwrap());
+}
+
+/// Whoever publishes without a pause has at most one question of a lease under way.
+#[tokio::test]
+async fn a_flood_of_recalls_causes_one_question_at_a_time() {
+    let server = Server::start();
+    let locks = light_client(&server).await;
+    let mutex = locks.mutex("a").ttl(LONG).linger(LONG);
+    assert_eq!(mutex.lock().await.unwrap().release().await.unwrap(), Released::Lingers);
+    let [id] = &holders(&server, "a").await[..] else { panic!("it is idle") };
+    let mut forger = forger(&server).await;
+    server.forget_stats().await;
+    let (channel, message) =
+        (format!("leasehold:wake:{}", &id[..22]), format!("{id}Rleasehold:lock:{{a}}"));
+    let mut pipe = redis::pipe();
+    for _ in 0..1_000 {
+        pipe.publish(&channel, &message).ignore();
+    }
+    pipe.exec_async(&mut forger).await.unwrap();
+    // The answer comes after all messages, and the question after it.
+    locks.inspect("a").await.unwrap();
+    assert_eq!(mutex.lock().await.unwrap().release().await.unwrap(), Released::Lingers);
+    let (questions, _) = server.stats("evalsha").await;
+    assert!((1..500).contains(&questions), "{questions} questions");
+    assert_eq!(holders(&server, "a").await, [id.clone()]);
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use leasehold::store::redis::RedisStore;
 use leasehold::store::{
-    Attempt, ClientId, Ended, Hint, Kind, QueuePosition, Request, Stamp, Store, StoreFuture,
+    Attempt, ClientId, Ended, Hint, Kind, QueuePosition, Request, Stamp, Store, StoreFuture, Usage,
     Waiting,
 };
 use leasehold::{Locks, Wait};
@@ -106,7 +106,7 @@ async fn a_dead_waiter_keeps_nobody_from_recalling() {
     let mut holder = Client::with_hints(&server.url()).await;
     let waiter = Client::connect(&server.url()).await;
     let held = holder.take(Kind::Mutex).await;
-    let _ = insist(|| holder.store.linger(&held, false).expect("it has hints")).await;
+    let _ = insist(|| holder.store.linger(&held, Usage::Ended).expect("it has hints")).await;
     let position = QueuePosition::New { age: Duration::ZERO };
     let ask = async |request: &Request, live| {
         let waiting = Waiting { live, position };

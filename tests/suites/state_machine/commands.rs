@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use leasehold::store::{
     Adoption, Attempt, ClientInfo, Kind, Owner, QueuePosition, QuorumMember, Repaired, Request,
-    Stamp, StoreError, StoreFuture, Success, Waiting,
+    Stamp, StoreError, StoreFuture, Success, Usage, Waiting,
 };
 
 use super::answers::Answer;
@@ -33,9 +33,7 @@ pub(super) enum What {
     Release(Duration),
     Complete,
     Cancel,
-    Linger {
-        in_use: bool,
-    },
+    Linger(Usage),
     Introduce(Duration),
     /// The client asks again within this time.
     Vote(Duration),
@@ -86,9 +84,9 @@ impl Command {
                 Answer::Ended(answer.expect("it can").await?)
             }
             What::Cancel => Answer::Cancelled(store.cancel(request).await?),
-            What::Linger { in_use } => {
+            What::Linger(usage) => {
                 // The connection for hints is open, or recalls could not be told.
-                let answer: Option<StoreFuture<_>> = store.linger(request, *in_use);
+                let answer: Option<StoreFuture<_>> = store.linger(request, *usage);
                 Answer::Lingering(match answer {
                     Some(answer) => Some(answer.await?),
                     None => None,

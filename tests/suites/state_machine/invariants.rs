@@ -162,8 +162,8 @@ impl Snapshot {
             (Answer::Repaired(repaired), What::Repair(repair)) => {
                 self.repairs(before, request, *repair, *repaired)
             }
-            (Answer::Lingering(lingering), What::Linger { in_use }) => {
-                self.lingers(before, request, *in_use, *lingering, greatest)
+            (Answer::Lingering(lingering), What::Linger(usage)) => {
+                self.lingers(before, request, *usage, *lingering, greatest)
             }
             (
                 Answer::Attempt(

@@ -265,7 +265,7 @@ impl<'a> Run<'a> {
             Step::Release { whose, keep } => self.command_of(whose, What::Release(keep)),
             Step::Complete(whose) => self.command_of(whose, What::Complete),
             Step::Cancel(whose) => self.command_of(whose, What::Cancel),
-            Step::Linger { whose, in_use } => self.command_of(whose, What::Linger { in_use }),
+            Step::Linger { whose, usage } => self.command_of(whose, What::Linger(usage)),
             Step::Introduce { who, lasts } => self.command(who, What::Introduce(lasts)),
             Step::Vote { who, is_new, again } => {
                 if is_new {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use leasehold::store::{Kind, Once};
+use leasehold::store::{Kind, Once, Usage};
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
@@ -69,7 +69,7 @@ pub(super) enum Step {
     /// The client may keep the lease without using it, or uses it and wants more tokens.
     Linger {
         whose: Whose,
-        in_use: bool,
+        usage: Usage,
     },
     Introduce {
         who: usize,
@@ -269,6 +269,16 @@ fn whose() -> impl Strategy<Value = Whose> {
     (who(), prop::bool::weighted(0.6)).prop_map(|(who, is_holder)| Whose { who, is_holder })
 }
 
+fn usage() -> impl Strategy<Value = Usage> {
+    (prop::bool::ANY, prop::bool::ANY).prop_map(|(in_use, is_recalled)| {
+        match (is_recalled, in_use) {
+            (true, in_use) => Usage::Recalled { in_use },
+            (false, true) => Usage::InUse,
+            (false, false) => Usage::Ended,
+        }
+    })
+}
+
 fn keep() -> impl Strategy<Value = Duration> {
     prop_oneof![4 => Just(Duration::ZERO), 1 => seconds(&[5])]
 }
@@ -299,7 +309,7 @@ fn step() -> impl Strategy<Value = Step> {
         8 => (whose(), keep()).prop_map(|(whose, keep)| Step::Release { whose, keep }),
         4 => whose().prop_map(Step::Complete),
         4 => whose().prop_map(Step::Cancel),
-        8 => (whose(), prop::bool::ANY).prop_map(|(whose, in_use)| Step::Linger { whose, in_use }),
+        8 => (whose(), usage()).prop_map(|(whose, usage)| Step::Linger { whose, usage }),
         1 => (who(), seconds(&[7, 200])).prop_map(|(who, lasts)| Step::Introduce { who, lasts }),
         7 => (who(), question).prop_map(|(who, question)| Step::Ask(who, question)),
         4 => Just(Step::Again(0)),

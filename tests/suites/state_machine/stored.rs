@@ -106,6 +106,14 @@ impl Lock {
             || self.holders.iter().any(|(it, end)| it.starts_with('~') && *end - MARKS < live)
     }
 
+    /// True if the client of this live request was asked to release what it keeps.
+    pub(super) fn is_recalled(&self, id: &str, at_ms: u64) -> bool {
+        let live = -i64::try_from(at_ms).expect("a date");
+        let mark = format!("!{}", &id[..22]);
+        self.record_at(at_ms).and_then(|record| record.get(87..88)) == Some("!")
+            || self.holders.iter().any(|(it, end)| *it == mark && *end - MARKS < live)
+    }
+
     /// The request that ended last.
     pub(super) fn ended(&self) -> &str {
         self.record.as_ref().map_or("", |record| &record[53..87])

@@ -11,9 +11,9 @@ use crate::core::fence::Fence;
 use crate::keeper::UnknownOutcome;
 use crate::state::lease::GrantTimes;
 use crate::state::shutdown::ActivityGuard;
-use crate::store::{Ended, Lingering, Request, StoreError, StoreFuture, Subscription};
+use crate::store::{Ended, Lingering, Request, StoreError, StoreFuture, Subscription, Usage};
 
-/// A lease that has ended here, and whose request the store is asked to let linger. If it is
+/// A lease that nobody uses here, and whose request the store is asked to let linger. If it is
 /// dropped before the answer, the keeper cancels the request.
 pub(crate) struct Asking {
     queues: Arc<LocalQueues>,
@@ -41,6 +41,7 @@ impl Asking {
         fence: Option<Fence>,
         unanswered_since: Option<Instant>,
         subscription: Option<Subscription>,
+        usage: Usage,
     ) -> Option<Self> {
         let store = &queues.client.store;
         let sent = store.now();
@@ -49,7 +50,7 @@ impl Asking {
             subscribing = store.subscribe(&request);
         }
         let command =
-            if subscribing.is_none() { Some(store.linger(&request, false)?) } else { None };
+            if subscribing.is_none() { Some(store.linger(&request, usage)?) } else { None };
         let activity = ActivityGuard::new(&queues.client.keeper.shutdown);
         Some(Self {
             queues: queues.clone(),
@@ -67,6 +68,11 @@ impl Asking {
         })
     }
 
+    /// The request, and when the first ask for its lease was sent that got no answer.
+    pub(super) fn about(&self) -> (Request, Option<Instant>) {
+        (self.request.clone(), self.unanswered_since)
+    }
+
     /// Waits for the answer. `None` if the lease is idle now, or went to a waiter of this
     /// process; otherwise how it ended on the store.
     ///
@@ -80,7 +86,7 @@ impl Asking {
             self.subscription = subscribed.ok();
             if self.subscription.is_some() {
                 self.sent = self.queues.now();
-                self.command = self.queues.client.store.linger(&self.request, false);
+                self.command = self.queues.client.store.linger(&self.request, Usage::Ended);
             }
         }
         let Some(command) = &mut self.command else {

@@ -11,7 +11,7 @@ use super::super::spec::QueueName;
 use super::super::turns::{Turn, TurnId};
 use crate::state::lease::GrantTimes;
 use crate::state::telemetry;
-use crate::store::{Lingering, Request};
+use crate::store::{Lingering, Request, Usage};
 
 /// The longest sleep: timers stand still while the system is suspended.
 const LONGEST_SLEEP: Duration = Duration::from_secs(1);
@@ -73,7 +73,7 @@ impl LocalQueues {
             });
             drop(ended);
             for (turn, request) in renewed {
-                self.refill(name.clone(), turn, &request);
+                self.refill(name.clone(), turn, &request, Usage::InUse);
             }
             self.check_later(&name, now);
         }
@@ -87,10 +87,11 @@ impl LocalQueues {
         name: QueueName,
         turn: TurnId,
         request: &Request,
+        usage: Usage,
     ) {
         telemetry::refilled(request);
         let sent = self.now();
-        let (ttl, command) = (request.ttl, self.client.store.linger(request, true));
+        let (ttl, command) = (request.ttl, self.client.store.linger(request, usage));
         let queues = Arc::downgrade(self);
         let answered = async move {
             let answer = match command {
@@ -100,7 +101,9 @@ impl LocalQueues {
             let Some(queues) = queues.upgrade() else { return };
             if let Some(Lingering::Kept { token }) = answer {
                 let times = GrantTimes::by_command(sent, ttl);
-                queues.refilled(&name, turn, token, times);
+                if let Some(request) = queues.refilled(&name, turn, token, times) {
+                    queues.refill(name, turn, &request, Usage::Recalled { in_use: true });
+                }
             } else {
                 // Others wait, the lease has ended, or nobody knows.
                 drop(queues.recall(&name, matches!(answer, Some(Lingering::Wanted))));

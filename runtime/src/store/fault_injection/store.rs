@@ -12,7 +12,7 @@ use crate::core::name_pattern::NamePattern;
 use crate::store::{
     Adoption, All, Attempt, ClientId, ClientInfo, Detached, Diagnosis, Ended, Forced, Lingering,
     ListCursor, ListPage, Listener, LockInfo, Owner, Renewal, Renewals, Request, Stamp, Store,
-    StoreFuture, Success, Waiting,
+    StoreFuture, Success, Usage, Waiting,
 };
 
 impl Store for FaultInjector {
@@ -56,14 +56,14 @@ impl Store for FaultInjector {
         self.inner.can_linger(request)
     }
 
-    fn linger(&self, request: &Request, in_use: bool) -> Option<StoreFuture<Lingering>> {
+    fn linger(&self, request: &Request, usage: Usage) -> Option<StoreFuture<Lingering>> {
         // To its caller it is a release, or a renewal in the background.
-        let step = if in_use { Step::Renew } else { Step::Release };
+        let step = if usage.is_in_use() { Step::Renew } else { Step::Release };
         self.can_linger(request).then(|| {
             let command = || {
-                let lingering = self.inner.linger(request, in_use);
+                let lingering = self.inner.linger(request, usage);
                 // Meanwhile the store can't recall any more.
-                lingering.unwrap_or_else(|| self.end_instead(request, in_use))
+                lingering.unwrap_or_else(|| self.end_instead(request, usage))
             };
             self.answer("linger", Some(step), command)
         })

@@ -10,7 +10,7 @@ use crate::core::name_pattern::NamePattern;
 use crate::store::rules::{self, Context, Counters, LockState, Time, Tokens};
 use crate::store::{
     Adoption, All, Attempt, ClientId, ClientInfo, Detached, Ended, Forced, Hint, Lingering,
-    Listener, LockInfo, Owner, Renewal, Repaired, Request, Stamp, Success, Waiting,
+    Listener, LockInfo, Owner, Renewal, Repaired, Request, Stamp, Success, Usage, Waiting,
 };
 
 /// All locks, the counters and the clients. A command never finds what expired before it.
@@ -101,8 +101,8 @@ impl Table {
         })
     }
 
-    pub(super) fn linger(&mut self, request: &Request, in_use: bool, now: Time) -> Lingering {
-        self.with(&request.key, now, |lock, context| rules::linger(lock, request, in_use, context))
+    pub(super) fn linger(&mut self, request: &Request, usage: Usage, now: Time) -> Lingering {
+        self.with(&request.key, now, |lock, context| rules::linger(lock, request, usage, context))
     }
 
     pub(super) fn cancel(&mut self, request: &Request, now: Time) -> bool {

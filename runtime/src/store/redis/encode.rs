@@ -14,7 +14,7 @@ use crate::core::key::LockKey;
 use crate::core::name_pattern::NamePattern;
 use crate::store::{
     ClientId, ClientInfo, Detached, Kind, Once, Owner, QueuePosition, Request, Stamp, Success,
-    Waiting,
+    Usage, Waiting,
 };
 
 /// Encodes the requests of one client.
@@ -201,9 +201,10 @@ impl Encoder {
         Some(command.arg(&*self.channel(&request.key)))
     }
 
-    pub(super) fn linger(&self, request: &Request, in_use: bool) -> Command {
+    pub(super) fn linger(&self, request: &Request, usage: Usage) -> Command {
         let command = self.of(request, &script::LINGER).millis(request.ttl);
-        command.number(u8::from(in_use)).arg(&*self.channel(&request.key))
+        let code = u8::from(usage.is_in_use()) + 2 * u8::from(usage.is_recalled());
+        command.number(code).arg(&*self.channel(&request.key))
     }
 
     pub(super) fn cancel(&self, request: &Request) -> Command {

@@ -111,10 +111,10 @@ impl HintReceiver {
 
 /// Reads a message. It is the id of a request, which should ask for the lock; or the id and an
 /// `F`, if it should ask whether its lease was forced; or the id, an `R` and a lock's key, if its
-/// client should release the lock unless it uses it; or an offer: the id, the token, until
+/// client should ask whether it may keep the lock; or an offer: the id, the token, until
 /// when the waiter is known to live, and how many milliseconds sooner the offer ends, each of
 /// a fixed width, and a proof. Anybody may have sent a message, so all but an offer are questions
-/// that the client takes to the store, or cost no more than an idle lease.
+/// that the client takes to the store.
 fn read(message: &[u8], locks: &str, secret: &Secret) -> Option<(RequestId, Hint)> {
     let (id, rest) = message.split_at_checked(RequestId::LENGTH)?;
     let id = RequestId::read(id)?;

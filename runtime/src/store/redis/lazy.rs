@@ -21,7 +21,7 @@ use crate::core::name_pattern::NamePattern;
 use crate::store::{
     Adoption, All, Attempt, ClientId, ClientInfo, Detached, Diagnosis, Ended, Forced, Lingering,
     ListCursor, ListPage, Listener, LockInfo, Owner, Renewal, Renewals, Request, Stamp, Store,
-    StoreFuture, Subscription, Success, Waiting, at_once,
+    StoreFuture, Subscription, Success, Usage, Waiting, at_once,
 };
 
 /// A store that connects in the background.
@@ -144,9 +144,9 @@ impl Store for LazyStore {
         self.connecting.store.get().is_some_and(|store| store.can_linger(request))
     }
 
-    fn linger(&self, request: &Request, in_use: bool) -> Option<StoreFuture<Lingering>> {
+    fn linger(&self, request: &Request, usage: Usage) -> Option<StoreFuture<Lingering>> {
         // Without a connection there is no lease to keep.
-        self.connecting.store.get()?.linger(request, in_use)
+        self.connecting.store.get()?.linger(request, usage)
     }
 
     fn cancel(&self, request: &Request) -> StoreFuture<bool> {

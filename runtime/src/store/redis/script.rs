@@ -192,7 +192,7 @@ scripts! {
         (lock, holders, queue, waiters, tokens; id, wake);
     MUTEX_ADOPT = "mutex/adopt" frees ["record", "token", "grant", "fields"] (lock, tokens; id, from, ttl_ms, most);
     MUTEX_LINGER = "mutex/linger" frees ["record", "token", "free", "fields", "waiter", "queue", "tell", "hand_over"]
-        (lock, queue, waiters, tokens; id, ttl_ms, in_use, wake);
+        (lock, queue, waiters, tokens; id, ttl_ms, usage, wake);
     MUTEX_REPAIR = "mutex/repair" frees ["record", "token", "fields", "remains", "raise_token"]
         (lock, holders; id, token, lasts_ms, owner);
     REENTRANT_ACQUIRE = "reentrant/acquire" grants
@@ -221,7 +221,7 @@ scripts! {
         (lock, holders, queue, waiters, tokens; holder, wake);
     SEMAPHORE_LINGER = "multi_holder/linger" frees
         ["record", "token", "fields", "remains", "waiter", "queue", "tell", "holder", "holders", "rule_semaphore", "serve", "give_back", "recall_clients", "prolong", "extend"]
-        (lock, holders, queue, waiters, tokens; holder, ttl_ms, in_use, wake);
+        (lock, holders, queue, waiters, tokens; holder, ttl_ms, usage, wake);
     SEMAPHORE_ADOPT = "multi_holder/adopt" frees
         ["record", "token", "fields", "remains", "holder", "holders", "rule_semaphore", "adopt"]
         (lock, holders, tokens; holder, from, ttl_ms);
@@ -242,7 +242,7 @@ scripts! {
         (lock, holders, queue, waiters, tokens; holder, wake);
     RW_LINGER = "multi_holder/linger" frees
         ["record", "token", "fields", "remains", "waiter", "queue", "tell", "holder", "holders", "rule_rw", "serve", "give_back", "recall_clients", "prolong", "extend"]
-        (lock, holders, queue, waiters, tokens; holder, ttl_ms, in_use, wake);
+        (lock, holders, queue, waiters, tokens; holder, ttl_ms, usage, wake);
     RW_ADOPT = "multi_holder/adopt" frees
         ["record", "token", "fields", "remains", "holder", "holders", "rule_rw", "adopt"]
         (lock, holders, tokens; holder, from, ttl_ms);

@@ -20,7 +20,7 @@ use crate::core::name_pattern::NamePattern;
 use crate::store::{
     Adoption, All, Attempt, ClientId, ClientInfo, Detached, Diagnosis, Ended, Forced, Lingering,
     ListCursor, ListPage, Listener, LockInfo, Owner, Renewal, Renewals, Request, Stamp, Store,
-    StoreFuture, Subscription, Success, Waiting,
+    StoreFuture, Subscription, Success, Usage, Waiting,
 };
 
 /// Keeps leases on one server, or on a cluster.
@@ -167,12 +167,12 @@ impl Store for RedisStore {
         request.may_linger() && self.transport.can_recall()
     }
 
-    fn linger(&self, request: &Request, in_use: bool) -> Option<StoreFuture<Lingering>> {
+    fn linger(&self, request: &Request, usage: Usage) -> Option<StoreFuture<Lingering>> {
         if !self.can_linger(request) {
             return None;
         }
         let foreign = Lingering::Ended(Ended::NotHeld(LossReason::Taken));
-        Some(self.ask(self.encoder.linger(request, in_use), request, foreign, decode::lingering))
+        Some(self.ask(self.encoder.linger(request, usage), request, foreign, decode::lingering))
     }
 
     fn cancel(&self, request: &Request) -> StoreFuture<bool> {

@@ -11,7 +11,8 @@ use super::state::{LockState, Record, Status, busy};
 use super::time::Time;
 use crate::core::error::LossReason;
 use crate::store::{
-    Adoption, Attempt, Ended, Hint, Kind, Lingering, LockKind, Renewal, Request, RequestId, Waiting,
+    Adoption, Attempt, Ended, Hint, Kind, Lingering, LockKind, Renewal, Request, RequestId, Usage,
+    Waiting,
 };
 
 pub(super) fn acquire(
@@ -121,12 +122,12 @@ pub(super) fn release(lock: &mut LockState, request: &Request, context: &mut Con
     Ended::Released
 }
 
-/// Lets the client keep a lease without using it. If others wait, a lease that is not `in_use` is
-/// released.
+/// Lets the client keep a lease without using it. If others want the lock, a lease that nobody
+/// uses is released.
 pub(super) fn linger(
     lock: &mut LockState,
     request: &Request,
-    in_use: bool,
+    usage: Usage,
     context: &mut Context<'_>,
 ) -> Lingering {
     let (id, now) = (request.id, context.now);
@@ -139,8 +140,11 @@ pub(super) fn linger(
             Ended::NotHeld(reason)
         });
     }
-    if !lock.nobody_waits() && lock.queue.first(now).is_some() {
-        if in_use {
+    let mark = lock.holders.marks.get(&id.client());
+    let is_recalled = mark.is_some_and(|mark| mark.mark == Mark::Recalled);
+    if usage.is_recalled() && is_recalled || !lock.nobody_waits() && lock.queue.first(now).is_some()
+    {
+        if usage.is_in_use() {
             return Lingering::Wanted;
         }
         give_back(lock, request, context);

@@ -12,7 +12,7 @@ use super::time::Time;
 use crate::core::error::LossReason;
 use crate::store::{
     Adoption, Attempt, Detached, Ended, Hint, Lingering, LockKind, Renewal, Request, RequestId,
-    Waiting,
+    Usage, Waiting,
 };
 
 pub(super) fn acquire(
@@ -190,12 +190,12 @@ pub(super) fn release_and_forget(
     release(lock, request, Duration::ZERO, context)
 }
 
-/// Lets the client keep the mutex without using it. If others wait, a lease that is not
-/// `in_use` is released.
+/// Lets the client keep the mutex without using it. If others want it, a lease that nobody uses is
+/// released.
 pub(super) fn linger(
     lock: &mut LockState,
     request: &Request,
-    in_use: bool,
+    usage: Usage,
     context: &mut Context<'_>,
 ) -> Lingering {
     let id = request.id;
@@ -211,8 +211,11 @@ pub(super) fn linger(
         let ended = Ended::NotHeld(LossReason::Taken);
         return Lingering::Ended(if was_released { Ended::Released } else { ended });
     }
-    if record.may_have_waiters && lock.queue.first(context.now).is_some() {
-        if in_use {
+    let is_recalled = matches!(&record.status, Status::One { mark, .. } if *mark == Mark::Recalled);
+    if usage.is_recalled() && is_recalled
+        || record.may_have_waiters && lock.queue.first(context.now).is_some()
+    {
+        if usage.is_in_use() {
             return Lingering::Wanted;
         }
         hand_over(lock, id, context);

@@ -1,6 +1,6 @@
 //! Leases that stay with their client without being used.
 
-use leasehold::store::{Ended, Kind, Lingering, Request};
+use leasehold::store::{Ended, Kind, Lingering, Request, Usage};
 
 use super::super::beliefs::ensure;
 use super::super::stored::Lock;
@@ -13,7 +13,7 @@ impl Snapshot {
         &self,
         before: &Lock,
         request: &Request,
-        in_use: bool,
+        usage: Usage,
         answer: Option<Lingering>,
         greatest: u64,
     ) -> Result<(), String> {
@@ -31,12 +31,13 @@ impl Snapshot {
             others.map(|(it, how)| format!("{it} {how:?}")).collect::<Vec<_>>()
         };
         let is_waited_for = before.waiting(now_ms).next().is_some();
+        let is_recalled = usage.is_recalled() && before.is_recalled(&id, now_ms);
         match answer {
             None => Ok(()),
             Some(Lingering::Kept { token }) => {
                 ensure(had_it && lock.has(&id, now_ms), || format!("{id} has nothing to keep"))?;
                 let may_stay = !is_waited_for || before.is_crowded(now_ms);
-                ensure(may_stay, || format!("{id} is kept, and others wait"))?;
+                ensure(may_stay && !is_recalled, || format!("{id} is kept, and others want it"))?;
                 ensure(lock.lingers(now_ms), || format!("{id} can't be recalled"))?;
                 ensure(others(lock) == others(before), || format!("{:?}", others(before)))?;
                 let ends = lock.end_of(&id);
@@ -54,14 +55,15 @@ impl Snapshot {
                 ensure(is_right, || format!("{id} has {token} after {greatest}"))
             }
             Some(Lingering::Wanted) => {
-                ensure(in_use && had_it && is_waited_for, || format!("nobody wants it of {id}"))?;
+                let is_wanted = usage.is_in_use() && (is_waited_for || is_recalled);
+                ensure(had_it && is_wanted, || format!("nobody wants it of {id}"))?;
                 ensure(lock.record_at(now_ms) == before.record_at(now_ms), || {
                     format!("{id} is changed")
                 })
             }
             Some(Lingering::Ended(ended)) => {
                 ensure(!lock.has(&id, now_ms), || format!("{id} is still there"))?;
-                let is_wanted = had_it && is_waited_for && !in_use;
+                let is_wanted = (is_waited_for || is_recalled) && !usage.is_in_use();
                 ensure(!had_it || is_wanted && ended == Ended::Released, || {
                     format!("{id} was ended: {ended:?}")
                 })?;

@@ -1,0 +1,146 @@
+//! What follows when a message says that others want a lock: the client asks the store, and
+//! only its answer ends a lease. So whoever forges the message causes a question, one at a time
+//! for each lease, and nothing else.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::super::handoff::Handoff;
+use super::super::queue::LocalQueue;
+use super::super::queues::LocalQueues;
+use super::super::spec::{QueueName, name};
+use super::super::turns::{TURN, Turn, TurnId};
+use super::Asking;
+use crate::core::key::LockKey;
+use crate::hints::RecallListener;
+use crate::keeper::UnknownOutcome;
+use crate::state::telemetry;
+use crate::store::{Ended, Kind, Request, RequestId, StoreFuture, Usage};
+
+impl LocalQueues {
+    /// Asks the store if others want the leases that linger in these turns of a queue. Until the
+    /// answer, nobody takes an idle one up.
+    pub(super) fn ask_if_recalled(
+        self: &Arc<Self>,
+        name: &QueueName,
+        is_meant: impl Fn(TurnId) -> bool,
+    ) {
+        let (mut idle, mut in_use) = (Vec::new(), Vec::new());
+        self.change(name, None, |queue| {
+            let lingering = queue.turns.lingering();
+            for id in lingering.into_iter().filter(|id| is_meant(*id)) {
+                let Some(turn) = queue.turns.find(id) else { continue };
+                let is_idle = turn.is_idle();
+                let Some(linger) = &mut turn.linger else { continue };
+                if linger.is_recalled {
+                    continue;
+                }
+                if linger.is_asking || linger.is_refilling {
+                    // One question at a time: it asks again after the answer.
+                    linger.is_doubted = true;
+                } else if is_idle {
+                    linger.is_asking = true;
+                    idle.push((id, turn.handoff.take(), linger.subscription.take()));
+                } else {
+                    linger.is_refilling = true;
+                    in_use.push((id, linger.request.clone()));
+                }
+            }
+            queue.idle.retain(|id| idle.iter().all(|(it, ..)| it != id));
+            None::<()>
+        });
+        for (id, request) in in_use {
+            self.refill(name.clone(), id, &request, Usage::Recalled { in_use: true });
+        }
+        for (id, handoff, subscription) in idle {
+            let Some((request, last, times)) = handoff.and_then(Handoff::into_question) else {
+                continue;
+            };
+            let (turn, since) = ((self, name.clone(), id), times.unanswered_since);
+            let usage = Usage::Recalled { in_use: false };
+            let asking = Asking::new(turn, request.clone(), last, since, subscription, usage);
+            if let Some(asking) = asking {
+                self.client.keeper.spawn(settle(self.clone(), name.clone(), asking));
+            } else {
+                self.end_asking(name, id);
+                self.cancel(request, since);
+            }
+        }
+    }
+
+    /// Takes back the request of a lease that nobody uses.
+    fn cancel(&self, request: Request, unanswered_since: Option<Instant>) {
+        let outcome = UnknownOutcome::new(unanswered_since, self.now());
+        self.client.keeper.cancel_later(vec![request], None::<StoreFuture<()>>, outcome);
+    }
+
+    /// Ends the idle leases of a queue, and lets those in use be handed on for one more turn.
+    pub(super) fn recall(self: &Arc<Self>, name: &QueueName, is_wanted: bool) -> Vec<Turn> {
+        let now = self.now();
+        let (mut ended, mut in_use, mut request) = (Vec::new(), Vec::new(), None);
+        self.change(name, None, |queue| {
+            let found = queue.turns.lingering();
+            for id in found {
+                let Some(turn) = queue.turns.find(id) else { continue };
+                request = turn.linger.as_ref().map(|linger| linger.request.clone());
+                if turn.is_idle() {
+                    ended.extend(queue.turns.end(id));
+                } else if turn.recall(now + TURN) {
+                    in_use.push(id);
+                }
+            }
+            queue.idle.clear();
+            None::<()>
+        });
+        if let Some(request) = request.filter(|_| is_wanted) {
+            self.note_recall(name, &request);
+        }
+        for id in in_use {
+            self.end_later(name, id, now + TURN);
+        }
+        ended
+    }
+
+    /// Notes that the store has recalled a lock: it does not linger for a while. Several of its
+    /// leases may be recalled together.
+    fn note_recall(&self, name: &QueueName, request: &Request) {
+        let (now, mut queues) = (self.now(), self.lock());
+        if !queues.recalls.is_paused(name, now) {
+            queues.recalls.note(name, now);
+            drop(queues);
+            telemetry::recalled(request.kind, request.key.label());
+        }
+    }
+}
+
+/// Waits for the answer about an idle lease. A lease of which the store does not say that it stays
+/// has ended.
+async fn settle(queues: Arc<LocalQueues>, name: QueueName, asking: Asking) {
+    let (request, unanswered_since) = asking.about();
+    match asking.settle().await {
+        Ok(Some(Ended::Released)) => queues.note_recall(&name, &request),
+        Ok(_) => {}
+        Err(_) => queues.cancel(request, unanswered_since),
+    }
+}
+
+impl RecallListener for LocalQueues {
+    fn recalled(self: Arc<Self>, key: &LockKey) {
+        for kind in [Kind::Mutex, Kind::Semaphore { limit: 1, weight: 1 }, Kind::Read, Kind::Write]
+        {
+            self.ask_if_recalled(&name(key, kind, None), |_| true);
+        }
+    }
+
+    fn forced(self: Arc<Self>, id: RequestId) {
+        let has_it = |queue: &LocalQueue| queue.turns.lingering_as(id);
+        let found: Vec<_> = {
+            let queues = self.lock();
+            let with_turn = |(name, it): (&QueueName, _)| Some((name.clone(), has_it(it)?));
+            queues.by_name.iter().filter_map(with_turn).collect()
+        };
+        for (name, turn) in found {
+            self.ask_if_recalled(&name, |id| id == turn);
+        }
+    }
+}
