@@ -8,10 +8,13 @@ use tokio::sync::Notify;
 
 use super::spec::QueueName;
 
+/// When a queue is looked at, and a number that makes this unique.
+pub(super) type Check = (Instant, u64);
+
 /// When the queues with idle leases are looked at next.
 #[derive(Default)]
 pub(super) struct Checks {
-    pub(super) in_order: BTreeMap<(Instant, u64), QueueName>,
+    pub(super) in_order: BTreeMap<Check, QueueName>,
     /// A task runs that makes them.
     pub(super) is_running: bool,
     /// When that task wakes.

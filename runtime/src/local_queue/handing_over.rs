@@ -59,14 +59,14 @@ impl LocalQueues {
 
     /// Hands a lease that has just ended to the first waiter, if that asks for the same. The
     /// caller then wakes the waiter. If nobody waits, the lease of a lingering turn is idle from
-    /// now on, if it `lingers` itself. `None` if the lease is to be released. `place` gives the
-    /// lease's place in the keeper's timetable, which the next lease has after it.
+    /// now on, for as long as it `lingers` itself. `None` if the lease is to be released. `place`
+    /// gives the lease's place in the keeper's timetable, which the next lease has after it.
     pub(crate) fn hand_over(
         self: &Arc<Self>,
         turn: TurnId,
         local: &LocalLease,
         times: GrantTimes,
-        lingers: bool,
+        lingers: Duration,
         place: impl FnOnce() -> Option<Slot>,
     ) -> Option<HandedOver> {
         let request = &local.request;
@@ -74,7 +74,7 @@ impl LocalQueues {
         let spec = (request.kind, request.owner.clone());
         let now = times.sent;
         let handoff = || Handoff::new(&self.client, local, times, place());
-        let (waiter, is_short, is_checked) = {
+        let (waiter, is_short, is_checked_in_time) = {
             let mut queues = self.lock();
             let queue = Self::queue_of(&mut queues, &name)?;
             if let Some(waiter) = queue.next_in_turn(turn, &spec, request.ttl, now) {
@@ -83,14 +83,14 @@ impl LocalQueues {
                 running.handoff = Some(handoff());
                 queue.last_activity = now;
                 (Some(waiter), running.is_short(now), true)
-            } else if lingers && self.may_linger() {
-                let is_short = queue.let_linger(turn, handoff, now)?;
-                (None, is_short, queue.is_checked)
+            } else if !lingers.is_zero() && self.may_linger() {
+                let is_short = queue.let_linger(turn, lingers, handoff, now)?;
+                (None, is_short, queue.is_checked_in_time(turn, now))
             } else {
                 return None;
             }
         };
-        if !is_checked {
+        if !is_checked_in_time {
             self.check_later(&name.owned(), now);
         }
         if is_short {

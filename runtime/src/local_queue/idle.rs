@@ -46,6 +46,7 @@ impl LocalQueue {
     pub(super) fn let_linger(
         &mut self,
         id: TurnId,
+        lasts: Duration,
         handoff: impl FnOnce() -> Handoff,
         now: Instant,
     ) -> Option<bool> {
@@ -54,7 +55,7 @@ impl LocalQueue {
         }
         let turn = self.turns.find(id).filter(|turn| turn.left > 0 && now < turn.ends)?;
         let linger = turn.linger.as_mut().filter(|linger| !linger.is_recalled)?;
-        linger.idle_since = Some(now);
+        (linger.lasts, linger.idle_since) = (lasts, Some(now));
         turn.left -= 1;
         turn.handoff = Some(handoff());
         let is_short = turn.is_short(now);

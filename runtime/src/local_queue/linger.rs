@@ -7,7 +7,7 @@ use crate::store::{Request, Subscription};
 
 /// When a lease of a lingering turn was released the last time, and how it goes on.
 pub(super) struct Linger {
-    /// How long it may stay idle.
+    /// How long it may stay idle, as its last lease has said.
     pub(super) lasts: Duration,
     /// The request that holds the lock.
     pub(super) request: Request,

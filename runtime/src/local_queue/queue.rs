@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::oneshot;
 
+use super::checks::Check;
 use super::spec::{LeaseSpec, weight};
 use super::turns::{TurnId, Turns};
 use crate::client::pending::PendingRequest;
@@ -29,8 +30,8 @@ pub(super) struct LocalQueue {
     /// Lingering turns whose lease is idle, in the order in which they became so. Some have
     /// ended.
     pub(super) idle: VecDeque<TurnId>,
-    /// The timer will look at the idle leases.
-    pub(super) is_checked: bool,
+    /// When the timer looks at the idle leases, if it does.
+    pub(super) checked: Option<Check>,
 }
 
 /// A waiter as the queue keeps it. Its task holds a `Waiter`.
@@ -76,7 +77,7 @@ impl LocalQueue {
             turns: Turns::default(),
             waiting: VecDeque::new(),
             idle: VecDeque::new(),
-            is_checked: false,
+            checked: None,
         }
     }
 

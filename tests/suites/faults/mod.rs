@@ -10,6 +10,7 @@ mod contention;
 mod forged;
 #[cfg(feature = "servers")]
 mod hints;
+mod idle;
 mod injected;
 mod injected_expiry;
 #[cfg(feature = "servers")]

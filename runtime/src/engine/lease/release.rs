@@ -213,8 +213,7 @@ impl Lease {
             has_left = place.is_some();
             place
         };
-        let lingers = !self.linger.is_zero();
-        let next = self.shared.queues.hand_over(turn, local, times, lingers, place)?;
+        let next = self.shared.queues.hand_over(turn, local, times, self.linger, place)?;
         if !has_left {
             keeper.forget(local);
         }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 use tokio::time::timeout;
 
-use super::super::queues::LocalQueues;
+use super::super::queues::{LocalQueues, Queues};
 use super::super::spec::QueueName;
 use super::super::turns::{Turn, TurnId};
 use crate::state::lease::GrantTimes;
@@ -28,16 +28,20 @@ impl LocalQueues {
         let number = self.number();
         let begins = {
             let mut queues = self.lock();
-            let Some(queue) = queues.by_name.get_mut(name) else { return };
-            if !queue.is_checked {
-                let Some(at) = queue.next_check(now) else { return };
-                queue.is_checked = true;
-                queues.checks.in_order.insert((at, number), name.clone());
-                if queues.checks.wakes_at.is_none_or(|wakes_at| at < wakes_at) {
-                    queues.checks.sooner.notify_one();
+            let Queues { by_name, checks, .. } = &mut *queues;
+            let Some(queue) = by_name.get_mut(name) else { return };
+            let Some(at) = queue.next_check(now) else { return };
+            if queue.checked.is_none_or(|(before, _)| at < before) {
+                // What is due first moves the look at all of them forward.
+                if let Some(before) = queue.checked.replace((at, number)) {
+                    checks.in_order.remove(&before);
+                }
+                checks.in_order.insert((at, number), name.clone());
+                if checks.wakes_at.is_none_or(|wakes_at| at < wakes_at) {
+                    checks.sooner.notify_one();
                 }
             }
-            !std::mem::replace(&mut queues.checks.is_running, true)
+            !std::mem::replace(&mut checks.is_running, true)
         };
         if begins && !self.client.keeper.spawn(run(Runner(Arc::downgrade(self)))) {
             // Without timers nothing may linger.
@@ -50,7 +54,7 @@ impl LocalQueues {
     /// idle.
     fn check(self: &Arc<Self>, now: Instant) -> Option<(Duration, Arc<Notify>)> {
         for _ in 0..BATCH {
-            let name = {
+            let (check, name) = {
                 let mut queues = self.lock();
                 let checks = &mut queues.checks;
                 let Some(first) = checks.in_order.first_entry() else {
@@ -63,11 +67,11 @@ impl LocalQueues {
                     checks.wakes_at = Some(at);
                     return Some((at - now, checks.sooner.clone()));
                 }
-                first.remove()
+                first.remove_entry()
             };
             let (mut ended, mut renewed) = (Vec::new(), Vec::new());
             self.change(&name, None, |queue| {
-                queue.is_checked = false;
+                queue.checked.take_if(|it| *it == check);
                 queue.sort_out_idle(now, &mut ended, &mut renewed);
                 None::<()>
             });
@@ -119,19 +123,28 @@ impl super::super::queue::LocalQueue {
     /// When this queue's idle leases are to be looked at. `None` if there is none.
     fn next_check(&mut self, now: Instant) -> Option<Instant> {
         let idle: Vec<TurnId> = self.idle.iter().copied().collect();
-        let times = idle.into_iter().filter_map(|id| {
-            let turn = self.turns.find(id)?;
-            let linger = turn.linger.as_ref()?;
-            let ends = linger.idle_since? + linger.lasts;
-            // Until a renewal is answered, the next is not due.
-            let renewal = if linger.is_refilling {
-                now + UNANSWERED
-            } else {
-                turn.handoff.as_ref()?.renewal_due()?
-            };
-            Some(ends.min(renewal))
-        });
+        let times = idle.into_iter().filter_map(|id| self.check_due(id, now));
         times.min().map(|at| at.max(now + Duration::from_millis(1)))
+    }
+
+    /// When this idle lease is to be looked at.
+    fn check_due(&mut self, id: TurnId, now: Instant) -> Option<Instant> {
+        let turn = self.turns.find(id)?;
+        let linger = turn.linger.as_ref()?;
+        let ends = linger.idle_since? + linger.lasts;
+        // Until a renewal is answered, the next is not due.
+        let renewal = if linger.is_refilling {
+            now + UNANSWERED
+        } else {
+            turn.handoff.as_ref()?.renewal_due()?
+        };
+        Some(ends.min(renewal))
+    }
+
+    /// Returns true if the timer looks at the queue by the time that this idle lease needs it.
+    pub(in super::super) fn is_checked_in_time(&mut self, id: TurnId, now: Instant) -> bool {
+        let due = self.check_due(id, now);
+        self.checked.is_some_and(|(at, _)| due.is_none_or(|due| at <= due))
     }
 
     /// Takes out the leases that were idle for too long, and lists those to be renewed.
