@@ -55,7 +55,7 @@ mod values;
 /// | `if_held` | when others still hold the lock after the wait, or the work is done: `"error"` returns the error, `"skip"` returns quietly | `"error"` |
 /// | `once` | how long the work counts as done after the body succeeded: 100 ms to 366 days; mutexes only | it never does |
 /// | `once_per` | lets the body succeed once in each period of the server's clock: 100 ms to 366 days; mutexes only | no periods |
-/// | `offset` | shifts the periods of `once_per`, which begin at the Unix epoch | 0 |
+/// | `offset` | shifts the periods of `once_per`, which are counted from the Unix epoch, and those of whole weeks from a Monday | 0 |
 /// | `hold_at_least` | how long the lock stays held after its grant, even if the body ends sooner: up to 24 h; mutexes only | 0 |
 /// | `linger` | how long the released lock stays with the process, idle, so that its next call needs no command: up to 1 h; not with `hold_at_least` | 0 |
 /// | `owner` | a name for the holder, such as a worker's, which `inspect` shows: 1 to 128 bytes | none |

@@ -15,6 +15,7 @@ mod inspection;
 mod listing;
 pub mod memory;
 mod note;
+mod once;
 pub mod quorum;
 mod quorum_member;
 #[cfg(feature = "redis")]
@@ -38,12 +39,10 @@ pub(crate) use self::diagnosis::{NO_LOCKS, UNREACHABLE, short};
 pub use self::inspection::{ClientInfo, Forced, Holder, LastSuccess, LockInfo, LockKind, Waiter};
 pub use self::listing::{ListCursor, ListPage};
 pub use self::note::Note;
+pub use self::once::{Once, Success, TickTimes};
 pub use self::quorum_member::QuorumMember;
 pub(crate) use self::request::RequestSpec;
-pub use self::request::{
-    ClientId, Kind, Once, Owner, QueuePosition, Request, RequestId, Stamp, Success, TickTimes,
-    Waiting,
-};
+pub use self::request::{ClientId, Kind, Owner, QueuePosition, Request, RequestId, Stamp, Waiting};
 pub use self::usage::Usage;
 #[cfg(feature = "internals")]
 pub use crate::core::name_pattern::NamePattern;

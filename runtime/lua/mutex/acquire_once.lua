@@ -1,7 +1,8 @@
 --- mutex/acquire_once: take the mutex for work that is to succeed once, or wait for it.
 ---
---- Like mutex/acquire, but refused as long as the work counts as done. The tick of a grant is
---- the one that runs when the request gets its answer.
+--- Like mutex/acquire, but refused as long as the work counts as done: for `once_ms` after it
+--- succeeded, or to the end of the tick in which that run was granted the lock. The tick of a grant
+--- is the one that runs when the request gets its answer.
 ---
 --- INCLUDE record token grant fields remains waiter queue queued tell free hand_over take_turn recall channel acquire_mutex done
 ---
@@ -16,26 +17,37 @@
 ---   1  holder     string   the request and its owner, as for mutex/acquire
 ---   2  ttl_ms     integer  how long the lease lasts
 ---   3  waits      string   how it waits, as for mutex/acquire
----   4  period_ms  integer  how long a tick lasts; 0: there are no ticks
----   5  offset_ms  integer  when the first tick began, counted from the Unix epoch
+---   4  once_ms    integer  how long the work counts as done, or how long a tick lasts
+---   5  offset_ms  integer  when a tick began, counted from the Unix epoch; empty: no ticks
 --- RETURN
----   {1, token, tick_ms, last_ms}            granted; when its tick and that of the last
----                                           success began, 0 if there is none
----   {9, left_ms, completed_ms, until_ms}    done, and until when
+---   {1, token, tick_ms, last_ms, granted_ms}  with ticks: granted; when its tick and that of the
+---                                             last success began (0: none), and the time
+---   {9, left_ms, completed_ms, until_ms}      done, and until when
 ---   all others as mutex/acquire
 --- COST  O(log waiters)
 
 local lock, holders, queue, waiters = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local id, period_ms, offset_ms = string.sub(ARGV[1], 1, 34), tonumber(ARGV[4]), tonumber(ARGV[5])
+local id, once_ms, offset_ms = string.sub(ARGV[1], 1, 34), tonumber(ARGV[4]), tonumber(ARGV[5])
+
+local function tick_at(time_ms)
+  return time_ms - (time_ms - offset_ms) % once_ms
+end
 
 local rec, done = redis.call('GET', lock), redis.call('GET', KEYS[5])
 local now_ms, until_ms, completed_ms, last_ms = to_ms(clock()), 0, 0, 0
-if done then until_ms, completed_ms, last_ms = done_fields(done) end
+if done then
+  local granted_ms
+  completed_ms, granted_ms = done_fields(done)
+  if offset_ms then last_ms = tick_at(granted_ms) end
+  until_ms = (offset_ms and last_ms or completed_ms) + once_ms
+end
 if until_ms > now_ms and not (rec and holds(rec, id)) then
   leave(queue, waiters, id)
-  return {9, until_ms - now_ms, completed_ms, until_ms}
+  -- Its own request may have counted for less time.
+  local left_ms = until_ms - now_ms
+  if redis.call('PTTL', KEYS[5]) < left_ms then redis.call('PEXPIRE', KEYS[5], left_ms) end
+  return {9, left_ms, completed_ms, until_ms}
 end
 local answer = acquire(lock, holders, queue, waiters, ARGV[1], ARGV[2], ARGV[3], rec, ONCE)
-if answer[1] ~= 1 then return answer end
-local tick_ms = period_ms > 0 and now_ms - (now_ms - offset_ms) % period_ms or 0
-return {1, answer[2], tick_ms, last_ms}
+if answer[1] ~= 1 or not offset_ms then return answer end
+return {1, answer[2], tick_at(now_ms), last_ms, now_ms}

@@ -14,12 +14,13 @@
 ---   4  done     string   the mark; see include/done
 ---   5  tokens   string   no token that was given is greater
 --- ARGV
----   1  id         string   the request
----   2  once_ms    integer  how long the work counts as done, or how long its tick lasts
----   3  tick_ms    integer  when its tick began; 0: it counts from now
----   4  keep_ms    integer  how long the mark stays at least
----   5  token      integer  the token of its grant; 0: not compared
----   6  wake       string   the channel for hints, without the client's id
+---   1  id          string   the request
+---   2  once_ms     integer  how long the work counts as done, or how long its tick lasts
+---   3  tick_ms     integer  when its tick began; 0: it counts from now
+---   4  granted_ms  integer  when it was granted the lock; 0: it counts from now
+---   5  keep_ms     integer  how long the mark stays at least
+---   6  token       integer  the token of its grant; 0: not compared
+---   7  wake        string   the channel for hints, without the client's id
 --- RETURN
 ---   1  completed, now or before
 ---   0  expired: nobody has it
@@ -27,12 +28,13 @@
 --- COST  O(waiters)
 
 local lock, queue, waiters, done = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local id, once_ms, tick_ms, keep_ms, token, wake = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
+local id, once_ms, tick_ms, granted_ms = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
+local keep_ms, token, wake = ARGV[5], ARGV[6], ARGV[7]
 
 local rec = redis.call('GET', lock)
 if not rec or not holds(rec, id) then
   leave(queue, waiters, id)
-  if string.sub(redis.call('GET', done) or '', 40) == id then return 1 end
+  if string.sub(redis.call('GET', done) or '', 53) == id then return 1 end
   return rec and 2 or 0
 end
 if token ~= '0' and tonumber(token) ~= tonumber(string.sub(rec, 37, 52)) then
@@ -42,7 +44,8 @@ if token ~= '0' and tonumber(token) ~= tonumber(string.sub(rec, 37, 52)) then
 end
 local now_ms = to_ms(clock())
 local until_ms = once_ms + (tonumber(tick_ms) > 0 and tick_ms or now_ms)
-local mark = string.format('%013.0f%013.0f%013.0f', until_ms, now_ms, tick_ms) .. id
+if tonumber(granted_ms) == 0 then granted_ms = now_ms end
+local mark = string.format('%013.0f%013.0f%013.0f%013.0f', until_ms, now_ms, tick_ms, granted_ms) .. id
 redis.call('SET', done, mark, 'PX', math.max(until_ms - now_ms, tonumber(keep_ms), 1))
 if until_ms > now_ms and string.sub(rec, 53, 53) == '1' then
   for _, waiter in ipairs(redis.call('ZRANGE', queue, 0, -1)) do

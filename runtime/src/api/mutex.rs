@@ -142,8 +142,9 @@ impl Mutex {
     /// several servers: 100 ms to 366 days; by default, there are no periods.
     ///
     /// Ticks are aligned to the Unix epoch: with one hour, a tick begins at each full hour of
-    /// UTC. [`offset`](Self::offset) shifts them. The tick is fixed with the grant, so a run
-    /// that outlasts its tick does not count for the next one. After [`Lease::complete`] the
+    /// UTC. Ticks of whole weeks begin on a Monday. [`offset`](Self::offset) shifts them. The tick
+    /// is fixed with the grant, so a run that outlasts its tick does not count for the next one.
+    /// If a deploy changes the period, the last run counts in the new tick in which it began. After [`Lease::complete`] the
     /// lock refuses with [`LockError::Done`] until the next tick begins. A run that fails
     /// leaves the tick to whoever comes next. [`Lease::tick`] names the tick.
     ///
@@ -160,7 +161,7 @@ impl Mutex {
     }
 
     /// Shifts the ticks of [`once_per`](Self::once_per): one begins this long after the Unix
-    /// epoch. The default is zero.
+    /// epoch, or of whole weeks after Monday, 5 January 1970. The default is zero.
     pub fn offset(mut self, offset: Duration) -> Self {
         self.spec.options.offset = offset;
         self
@@ -197,7 +198,7 @@ impl Mutex {
     fn kind(&self) -> Kind {
         let Options { once, once_per, offset, .. } = self.spec.options;
         match (once, once_per) {
-            (_, Some(period)) => Kind::Once(Once::Per { period, offset }),
+            (_, Some(period)) => Kind::Once(Once::per(period, offset)),
             (Some(lasts), None) => Kind::Once(Once::For(lasts)),
             (None, None) => Kind::Mutex,
         }

@@ -108,8 +108,7 @@ impl LocalLease {
 
     /// What a completion says of its work.
     pub(crate) fn success(&self) -> Success {
-        let tick = self.tick.map(|tick| tick.began);
-        Success { tick, token: self.fence.map(Fence::get) }
+        Success { tick: self.tick, token: self.fence.map(Fence::get) }
     }
 
     /// The next renewal: when it is sent (now), and a request for the TTL or for the rest of

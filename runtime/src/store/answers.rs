@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use super::request::{RequestId, Stamp, TickTimes};
+use super::once::TickTimes;
+use super::request::{RequestId, Stamp};
 use crate::core::error::LossReason;
 use crate::core::key::LockKey;
 

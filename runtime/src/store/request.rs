@@ -8,6 +8,7 @@ use std::time::Duration;
 use uuid::Uuid;
 
 use super::note::Note;
+use super::once::Once;
 use crate::core::error::LockError;
 use crate::core::key::LockKey;
 
@@ -158,53 +159,6 @@ impl Kind {
     pub(crate) fn may_reenter(self) -> bool {
         matches!(self, Self::Reentrant | Self::Read | Self::Write)
     }
-}
-
-/// How long work that has succeeded counts as done.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Once {
-    /// For this long after it succeeded.
-    For(Duration),
-    /// Until the end of its tick. Ticks last `period`, by the store's clock; one began at
-    /// `offset` after the Unix epoch.
-    Per {
-        /// How long a tick lasts.
-        period: Duration,
-        /// When a tick began.
-        offset: Duration,
-    },
-}
-
-impl Once {
-    /// How long the store remembers the last success of ticks, if that is longer than they
-    /// count as done: 32 periods, and at least a day.
-    pub(crate) fn remembered(self) -> Duration {
-        const LEAST: Duration = Duration::from_secs(24 * 60 * 60);
-        match self {
-            Self::For(_) => Duration::ZERO,
-            Self::Per { period, .. } => LEAST.max(period.saturating_mul(32)),
-        }
-    }
-}
-
-/// When a tick began, and that of the last success before it, by the store's clock: in
-/// milliseconds since the Unix epoch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TickTimes {
-    /// When it began.
-    pub began: u64,
-    /// When the tick of the last success began, if the store remembers one.
-    pub last: Option<u64>,
-}
-
-/// What a completion says of the work that has succeeded.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Success {
-    /// When its tick began.
-    pub tick: Option<u64>,
-    /// The token of its grant. With another one, its lease had ended, and a late copy of its ask
-    /// was granted: then it marks nothing. `None` is not compared.
-    pub token: Option<u64>,
 }
 
 /// The owner of a lock, by which a holder is recognised when it comes back: text of 1 to

@@ -140,7 +140,7 @@ impl<K> LockLayer<K> {
     }
 
     /// Shifts the periods of [`once_per`](Self::once_per): one begins this long after the Unix
-    /// epoch. The default is 0.
+    /// epoch, or of whole weeks after Monday, 5 January 1970. The default is 0.
     #[must_use]
     pub fn offset(mut self, offset: Duration) -> Self {
         self.policy().offset = offset;

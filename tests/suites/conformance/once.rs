@@ -30,6 +30,11 @@ macro_rules! cases {
             a_patient_call_waits_for_the_next_tick,
             a_call_waits_for_no_tick_that_begins_too_late,
             an_offset_shifts_the_ticks,
+            weeks_begin_on_mondays,
+            a_shorter_period_counts_from_the_last_success,
+            a_longer_period_counts_from_the_last_success,
+            another_time_counts_from_the_last_success,
+            a_success_counts_for_the_other_way_to_count,
             a_run_that_outlasts_its_tick_does_not_spend_the_next,
             missed_ticks_are_counted,
             a_waiter_that_was_handed_the_lock_knows_its_tick,
@@ -306,6 +311,93 @@ pub(super) async fn an_offset_shifts_the_ticks(backend: &impl Backend) {
     assert_eq!(since.as_millis() % PERIOD.as_millis(), offset.as_millis());
 }
 
+pub(super) async fn weeks_begin_on_mondays(backend: &impl Backend) {
+    let locks = backend.locks().await;
+    for (weeks, offset) in [(1, Duration::ZERO), (1, DAY * 2), (2, Duration::ZERO)] {
+        let lease = locks.mutex("a").once_per(DAY * 7 * weeks).offset(offset);
+        let lease = lease.lock().await.unwrap();
+        let since = lease.tick().unwrap().began.duration_since(SystemTime::UNIX_EPOCH).unwrap();
+        lease.release().await.unwrap();
+        // 5 January 1970 was a Monday.
+        let (monday, week) = (since - DAY * 4 - offset, DAY * 7 * weeks);
+        assert_eq!(monday.as_millis() % week.as_millis(), 0, "{since:?}");
+    }
+}
+
+/// A job of each day, hours before and after its ticks begin.
+fn once_a_day(locks: &Locks) -> Mutex {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
+    let offset = Duration::from_secs((since - DAY / 2).as_secs());
+    locks.mutex("a").ttl(LONG).wait(SHORT).once_per(DAY).offset(offset)
+}
+
+/// A deploy has made the period shorter.
+pub(super) async fn a_shorter_period_counts_from_the_last_success(backend: &impl Backend) {
+    let locks = backend.locks().await;
+    let daily = once_a_day(&locks).lock().await.unwrap();
+    let day = daily.tick().unwrap();
+    daily.complete().await.unwrap();
+    let lease = loop {
+        match once_per(&locks).try_lock().await {
+            Err(LockError::Done { retry_after, .. }) => {
+                assert!(retry_after <= PERIOD, "done for {retry_after:?}");
+                tokio::time::sleep(retry_after).await;
+            }
+            other => break other.unwrap(),
+        }
+    };
+    // It is said in its own ticks what was missed since.
+    let tick = lease.tick().unwrap();
+    assert!(tick.began > day.began && tick.missed.is_some_and(|missed| missed < 1000), "{tick:?}");
+    lease.complete().await.unwrap();
+}
+
+/// A deploy has made the period longer. The mark stays for as long as it counts now.
+pub(super) async fn a_longer_period_counts_from_the_last_success(backend: &impl Backend) {
+    let locks = backend.locks().await;
+    complete(&locks).await;
+    tokio::time::sleep(PERIOD).await;
+    let (completed, until, left) = done(once_a_day(&locks).lock().await);
+    assert!(left > DAY / 4 && until > completed + DAY / 4, "{left:?}");
+    next_tick(&locks).await.release().await.unwrap();
+}
+
+pub(super) async fn another_time_counts_from_the_last_success(backend: &impl Backend) {
+    let locks = backend.locks().await;
+    let short = Duration::from_millis(500);
+    let brief = || locks.mutex("a").ttl(LONG).once(short);
+    once(&locks).lock().await.unwrap().complete().await.unwrap();
+    let lease = loop {
+        match brief().try_lock().await {
+            Err(LockError::Done { retry_after, .. }) => {
+                assert!(retry_after <= short, "done for {retry_after:?}");
+                tokio::time::sleep(retry_after).await;
+            }
+            other => break other.unwrap(),
+        }
+    };
+    lease.complete().await.unwrap();
+    // Longer again, if it asks while the mark is there.
+    while let Ok(lease) = once(&locks).try_lock().await {
+        lease.release().await.unwrap();
+        if let Ok(lease) = brief().lock().await {
+            lease.complete().await.unwrap();
+        }
+    }
+    tokio::time::sleep(short * 2).await;
+    let (completed, until, _) = done(once(&locks).try_lock().await);
+    assert_eq!(until, completed + DAY);
+}
+
+pub(super) async fn a_success_counts_for_the_other_way_to_count(backend: &impl Backend) {
+    let locks = backend.locks().await;
+    once(&locks).lock().await.unwrap().complete().await.unwrap();
+    done(once_a_day(&locks).lock().await);
+    next_tick(&locks).await.complete().await.unwrap();
+    let (completed, until, _) = done(once(&locks).lock().await);
+    assert_eq!(until, completed + DAY);
+}
+
 pub(super) async fn a_run_that_outlasts_its_tick_does_not_spend_the_next(backend: &impl Backend) {
     let locks = backend.locks().await;
     let lease = next_tick(&locks).await;
@@ -402,7 +494,7 @@ pub(super) async fn a_late_copy_of_the_acquire_completes_nothing(backend: &impl 
 }
 
 pub(super) async fn a_late_copy_of_the_acquire_completes_no_tick(backend: &impl Backend) {
-    let once = Once::Per { period: DAY, offset: Duration::ZERO };
+    let once = Once::per(DAY, Duration::ZERO);
     complete_after_a_late_grant(backend, once).await;
 }
 
@@ -414,9 +506,7 @@ async fn complete_after_a_late_grant(backend: &impl Backend, once: Once) {
     let (run, next) = (client.request(kind, SHORT), other.request(kind, LONG));
     let granted = async |request: &Request| match acquire(backend, request).await {
         Attempt::Granted { token } => Success { tick: None, token: Some(token) },
-        Attempt::GrantedTick { token, tick } => {
-            Success { tick: Some(tick.began), token: Some(token) }
-        }
+        Attempt::GrantedTick { token, tick } => Success { tick: Some(tick), token: Some(token) },
         other => panic!("{other:?}"),
     };
     let complete = async |request: &Request, success| {

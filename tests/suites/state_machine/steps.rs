@@ -216,6 +216,12 @@ fn permit() -> impl Strategy<Value = (u32, u32)> {
     (1_u32..=4).prop_flat_map(|limit| (Just(limit), 1..=limit))
 }
 
+/// How long the work counts, mostly the same for all requests. Ticks would differ: the two stores
+/// have different times of day.
+fn once() -> impl Strategy<Value = Once> {
+    prop_oneof![4 => Just(DONE), 1 => Just(DONE * 3), 1 => Just(DONE / 4)].prop_map(Once::For)
+}
+
 /// A client at one of these locks, each of which is mostly of one kind.
 fn slot(
     names: usize,
@@ -231,16 +237,17 @@ fn slot(
         prop::bool::weighted(has_once),
     );
     let who = (owner, is_owned, is_writer, is_once, prop::bool::weighted(0.3));
-    (0..names, unusual, permit(), who, seconds(&[10, 15, 40])).prop_map(
+    (0..names, unusual, permit(), once(), who, seconds(&[10, 15, 40])).prop_map(
         move |(
             name,
             unusual,
             (limit, weight),
+            once,
             (owner, is_owned, is_writer, is_once, has_note),
             ttl,
         )| {
             let kind = match unusual.unwrap_or(sorts[name]) {
-                Sort::Mutex if is_once => Kind::Once(Once::For(DONE)),
+                Sort::Mutex if is_once => Kind::Once(once),
                 Sort::Mutex => Kind::Mutex,
                 Sort::Reentrant => Kind::Reentrant,
                 Sort::Semaphore => Kind::Semaphore { limit, weight },

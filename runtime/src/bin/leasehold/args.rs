@@ -170,7 +170,7 @@ pub(super) struct Run {
     /// Runs nothing for so long after the command has succeeded
     #[arg(long, value_name = "TIME", value_parser = time, conflicts_with_all = ["permits", "once_per"])]
     pub(super) once: Option<Duration>,
-    /// Lets the command succeed once in each such period of the server's clock (UTC)
+    /// Lets the command succeed once in each such period of the server's clock: UTC, weeks from Monday
     #[arg(long, value_name = "TIME", value_parser = time, conflicts_with = "permits")]
     pub(super) once_per: Option<Duration>,
     /// Shifts the periods of --once-per

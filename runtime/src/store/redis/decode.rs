@@ -11,10 +11,10 @@ use crate::store::{
 
 pub(super) fn attempt(answer: &[u64]) -> Option<Attempt> {
     Some(match *answer {
-        [1, token] | [1, token, 0, _] => Attempt::Granted { token },
-        [1, token, began, last] => {
+        [1, token] => Attempt::Granted { token },
+        [1, token, began, last, granted] => {
             let last = Some(last).filter(|&last| last > 0);
-            Attempt::GrantedTick { token, tick: TickTimes { began, last } }
+            Attempt::GrantedTick { token, tick: TickTimes { began, last, granted } }
         }
         [9, left, completed, until] => {
             Attempt::Done { completed, until, left: Duration::from_millis(left) }

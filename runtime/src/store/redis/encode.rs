@@ -114,7 +114,7 @@ impl Encoder {
         };
         let command = command.millis(request.ttl).arg(self.waits(waiting));
         match request.kind {
-            Kind::Once(Once::For(_)) => command.number(0_u8).number(0_u8),
+            Kind::Once(Once::For(lasts)) => command.millis(lasts).arg(""),
             Kind::Once(Once::Per { period, offset }) => command.millis(period).millis(offset),
             _ => command,
         }
@@ -196,7 +196,8 @@ impl Encoder {
         let Kind::Once(once) = request.kind else { return None };
         let (Once::For(lasts) | Once::Per { period: lasts, .. }) = once;
         let command = self.of(request, &[&script::MUTEX_COMPLETE; 4]).millis(lasts);
-        let command = command.number(success.tick.unwrap_or(0)).millis(once.remembered());
+        let [began, granted] = success.tick.map_or([0; 2], |tick| [tick.began, tick.granted]);
+        let command = command.number(began).number(granted).millis(once.remembered());
         let command = command.number(success.token.unwrap_or(0));
         Some(command.arg(&*self.channel(&request.key)))
     }

@@ -178,10 +178,10 @@ scripts! {
         (lock, holders, queue, waiters, tokens; holder, ttl_ms, waits);
     MUTEX_ACQUIRE_ONCE = "mutex/acquire_once" grants
         ["record", "token", "grant", "fields", "remains", "waiter", "queue", "queued", "tell", "free", "hand_over", "take_turn", "recall", "channel", "acquire_mutex", "done"]
-        (lock, holders, queue, waiters, done, tokens; holder, ttl_ms, waits, period_ms, offset_ms);
+        (lock, holders, queue, waiters, done, tokens; holder, ttl_ms, waits, once_ms, offset_ms);
     MUTEX_COMPLETE = "mutex/complete" frees
         ["record", "token", "free", "fields", "waiter", "queue", "tell", "hand_over", "done"]
-        (lock, queue, waiters, done, tokens; id, once_ms, tick_ms, keep_ms, token, wake);
+        (lock, queue, waiters, done, tokens; id, once_ms, tick_ms, granted_ms, keep_ms, token, wake);
     MUTEX_ACQUIRE_ALL = "mutex/acquire_all" grants ["record", "token", "grant", "fields", "take_mutex"]
         (lock, holders, queue, tokens; ttl_ms);
     MUTEX_RENEW = "mutex/renew" frees several ["for_each"] (lock; id, ttl_ms);

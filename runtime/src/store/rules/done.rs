@@ -17,20 +17,35 @@ pub(super) fn acquire(
 ) -> Attempt {
     let now = context.now.millis();
     let is_held = lock.record.as_ref().is_some_and(|record| record.holds(request.id));
-    if let Some(Done { until, completed, .. }) = lock.done
+    if let Some(done) = &mut lock.done
+        && let until = counts_until(done, once)
         && until > now
         && !is_held
     {
         lock.queue.leave(request.id);
-        return Attempt::Done { completed, until, left: Duration::from_millis(until - now) };
+        let left = Duration::from_millis(until - now);
+        done.stays = done.stays.max(context.now + left);
+        return Attempt::Done { completed: done.completed, until, left };
     }
     match (mutex::acquire(lock, request, waiting, context), once) {
         (Attempt::Granted { token }, Once::Per { period, offset }) => {
-            let began = tick(now, millis(period), millis(offset));
-            let last = lock.done.and_then(|done| done.tick);
-            Attempt::GrantedTick { token, tick: TickTimes { began, last } }
+            let began = |at| tick(at, millis(period), millis(offset));
+            let last = lock.done.map(|done| began(done.granted));
+            let tick = TickTimes { began: began(now), last, granted: now };
+            Attempt::GrantedTick { token, tick }
         }
         (answer, _) => answer,
+    }
+}
+
+/// Until when the last success counts for a request, however its own request counted.
+fn counts_until(done: &Done, once: Once) -> u64 {
+    match once {
+        Once::For(lasts) => done.completed.saturating_add(millis(lasts)),
+        Once::Per { period, offset } => {
+            let (period, offset) = (millis(period), millis(offset));
+            tick(done.granted, period, offset).saturating_add(period)
+        }
     }
 }
 
@@ -59,10 +74,11 @@ pub(super) fn complete(
     let Kind::Once(once) = request.kind else { return Ended::NotHeld(LossReason::Taken) };
     let (Once::For(lasts) | Once::Per { period: lasts, .. }) = once;
     let now = context.now.millis();
-    let until = tick.unwrap_or(now).saturating_add(millis(lasts));
+    let until = tick.map_or(now, |tick| tick.began).saturating_add(millis(lasts));
     let counts = Duration::from_millis(until.saturating_sub(now));
     let stays = context.now + counts.max(once.remembered()).max(Duration::from_millis(1));
-    lock.done = Some(Done { until, completed: now, tick, id, stays });
+    let (tick, granted) = (tick.map(|tick| tick.began), tick.map_or(now, |tick| tick.granted));
+    lock.done = Some(Done { until, completed: now, tick, granted, id, stays });
     if until > now {
         let is_told = |kind: Kind| matches!(kind, Kind::Once(_));
         let waiters = lock.queue.waiters().filter(|(_, waiter)| is_told(waiter.demand.kind));
@@ -92,6 +108,30 @@ fn millis(time: Duration) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_success_counts_as_the_request_counts() {
+        let (secs, id) = (Duration::from_secs, crate::store::RequestId::read(&[b'a'; 34]).unwrap());
+        // A run that outlasted its tick of ten seconds.
+        let done = Done {
+            until: 20_000,
+            completed: 21_500,
+            tick: Some(10_000),
+            granted: 19_500,
+            id,
+            stays: crate::store::rules::Time::since_beginning(secs(99)),
+        };
+        for (once, until) in [
+            (Once::per(secs(10), Duration::ZERO), 20_000),
+            (Once::per(secs(1), Duration::ZERO), 20_000),
+            (Once::per(secs(60), Duration::ZERO), 60_000),
+            (Once::per(secs(10), secs(9)), 29_000),
+            (Once::For(secs(1)), 22_500),
+            (Once::For(secs(60)), 81_500),
+        ] {
+            assert_eq!(counts_until(&done, once), until, "{once:?}");
+        }
+    }
 
     #[test]
     fn ticks_are_aligned_to_the_offset() {

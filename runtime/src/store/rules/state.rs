@@ -66,11 +66,13 @@ pub(super) struct Intent {
 /// epoch.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Done {
-    /// No other run begins before this time.
+    /// Until when it counts as done for whoever asks as its own request did.
     pub(super) until: u64,
     pub(super) completed: u64,
     /// When its tick began.
     pub(super) tick: Option<u64>,
+    /// When its run was granted the lock; without ticks, when it succeeded.
+    pub(super) granted: u64,
     /// The request that completed it.
     pub(super) id: RequestId,
     /// Until when the mark stays.
