@@ -188,6 +188,7 @@ impl Listener for HintRouter {
             }
             Hint::Recalled { key } => self.idle.tell(|idle| idle.recalled(&key)),
             Hint::Missed => {
+                self.idle.tell(RecallListener::missed);
                 // A woken task may drop its route at once, and that locks the routes.
                 let mailboxes: Vec<_> = self.routes().mailboxes.values().cloned().collect();
                 for mailbox in mailboxes {

@@ -11,6 +11,9 @@ pub(crate) trait RecallListener: Send + Sync {
     /// Another client may want the lock.
     fn recalled(self: Arc<Self>, key: &LockKey);
 
+    /// The store may have forgotten leases, or messages were lost.
+    fn missed(self: Arc<Self>);
+
     /// The lease of this request may have been taken by force.
     fn forced(self: Arc<Self>, id: RequestId);
 }

@@ -99,8 +99,12 @@ impl Handoff {
     /// When its lease is to be renewed while it lingers: after a third of its time, as a keeper
     /// does.
     pub(super) fn renewal_due(&self) -> Option<Instant> {
-        let ttl = self.ttl()?;
-        self.times.deadline.checked_sub(validity(ttl))?.checked_add(ttl / 3)
+        self.confirmed()?.checked_add(self.ttl()? / 3)
+    }
+
+    /// When the store last confirmed its lease.
+    pub(super) fn confirmed(&self) -> Option<Instant> {
+        self.times.deadline.checked_sub(validity(self.ttl()?))
     }
 
     /// Notes a later deadline.

@@ -4,30 +4,74 @@ use std::time::{Duration, Instant};
 
 use super::handoff::Handoff;
 use super::queue::LocalQueue;
-use super::spec::LeaseSpec;
+use super::spec::Need;
 use super::turns::{TakenUp, Turn, TurnId};
+use crate::store::Subscription;
+
+/// What an acquisition finds among the idle leases.
+pub(super) enum Idle {
+    /// Nothing for it.
+    None,
+    TakenUp(TakenUp),
+    /// The store has to be asked first if the lease is still there.
+    Doubtful(Question),
+}
+
+/// An idle lease that nobody takes up before the store has answered.
+pub(super) struct Question {
+    pub(super) turn: TurnId,
+    pub(super) handoff: Handoff,
+    pub(super) subscription: Option<Subscription>,
+}
 
 impl LocalQueue {
     /// Takes the idle lease that was used last, for an acquisition that asks for the same.
-    pub(super) fn take_idle(
-        &mut self,
-        spec: &LeaseSpec,
-        ttl: Duration,
-        now: Instant,
-    ) -> Option<TakenUp> {
+    pub(super) fn take_idle(&mut self, need: &Need<'_>, now: Instant) -> Idle {
+        let Some(id) = self.last_idle(need, now) else { return Idle::None };
+        if self.is_doubtful(id, need) {
+            return self.question(id).map_or(Idle::None, Idle::Doubtful);
+        }
+        self.take_up_idle(id, now).map_or(Idle::None, Idle::TakenUp)
+    }
+
+    /// The idle lease that was used last, if it is for this acquisition.
+    pub(super) fn last_idle(&mut self, need: &Need<'_>, now: Instant) -> Option<TurnId> {
         while let Some(&id) = self.idle.back() {
-            let idle = self.turns.find(id).filter(|turn| turn.is_idle());
-            if let Some(turn) = idle {
-                turn.handoff.as_ref().filter(|handoff| handoff.is_for(spec, ttl, now))?;
-                let (grant, activity) = turn.handoff.take()?.into_grant(now)?;
-                turn.linger.as_mut()?.idle_since = None;
-                self.idle.pop_back();
-                return Some(TakenUp { grant, turn: id, activity });
+            if let Some(turn) = self.turns.find(id).filter(|turn| turn.is_idle()) {
+                let is_for = |handoff: &Handoff| handoff.is_for(need.spec, need.ttl, now);
+                return turn.handoff.as_ref().is_some_and(is_for).then_some(id);
             }
             // It has ended.
             self.idle.pop_back();
         }
         None
+    }
+
+    /// Returns true if the store has to be asked before this idle lease is taken up.
+    pub(super) fn is_doubtful(&mut self, id: TurnId, need: &Need<'_>) -> bool {
+        let Some(turn) = self.turns.find(id) else { return false };
+        let by_renewal = turn.handoff.as_ref().and_then(Handoff::confirmed);
+        let by_refill = turn.linger.as_ref().and_then(|linger| linger.confirmed);
+        need.whole || by_renewal.max(by_refill) < need.since
+    }
+
+    pub(super) fn take_up_idle(&mut self, id: TurnId, now: Instant) -> Option<TakenUp> {
+        let turn = self.turns.find(id)?;
+        let (grant, activity) = turn.handoff.take()?.into_grant(now)?;
+        turn.linger.as_mut()?.idle_since = None;
+        self.idle.retain(|it| *it != id);
+        Some(TakenUp { grant, turn: id, activity })
+    }
+
+    /// Takes an idle lease out, until the store has answered a question about it.
+    pub(super) fn question(&mut self, id: TurnId) -> Option<Question> {
+        let turn = self.turns.find(id).filter(|turn| turn.is_idle())?;
+        let handoff = turn.handoff.take()?;
+        let linger = turn.linger.as_mut()?;
+        linger.is_asking = true;
+        let subscription = linger.subscription.take();
+        self.idle.retain(|it| *it != id);
+        Some(Question { turn: id, handoff, subscription })
     }
 
     /// Ends the idle leases that nobody asks for: another lease has to be asked for.

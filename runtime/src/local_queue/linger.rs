@@ -18,6 +18,8 @@ pub(super) struct Linger {
     /// Fewer tokens than this are left: more are reserved in the background.
     pub(super) refill_below: u64,
     pub(super) is_refilling: bool,
+    /// When the store was last asked that said that it may stay.
+    pub(super) confirmed: Option<Instant>,
     /// When the store is to be told again that it may stay: renewals do not say so.
     pub(super) refill_at: Option<Instant>,
     /// The store has recalled it.
@@ -30,9 +32,15 @@ pub(super) struct Linger {
     pub(super) subscription: Option<Subscription>,
 }
 
-/// After a third of the time that the store has given, as a keeper renews.
+/// How long an idle lease is taken up after the store has confirmed it. The store may forget it at
+/// any time, in a restart, a failover or a flush.
+pub(super) const CONFIRMED: Duration = Duration::from_secs(1);
+
+/// Before a lease that is used again and again would have to be asked for, and after a third of the
+/// time that the store has given, as a keeper renews.
 pub(super) fn refill_at(times: GrantTimes) -> Instant {
-    times.sent + times.deadline.saturating_duration_since(times.sent) / 3
+    let third = times.deadline.saturating_duration_since(times.sent) / 3;
+    times.sent + third.min(CONFIRMED / 2)
 }
 
 impl Linger {
@@ -45,6 +53,7 @@ impl Linger {
             last_token: 0,
             refill_below: 0,
             is_refilling: false,
+            confirmed: None,
             refill_at: None,
             is_recalled: false,
             is_asking: true,
@@ -56,5 +65,20 @@ impl Linger {
     /// Returns true if its lease may be taken up.
     pub(super) fn is_idle(&self) -> bool {
         self.idle_since.is_some() && !self.is_asking
+    }
+}
+
+/// When the client last heard that the store may have forgotten its leases: it lost a connection.
+#[derive(Default)]
+pub(super) struct Doubted(Option<Instant>);
+
+impl Doubted {
+    pub(super) fn note(&mut self, now: Instant) {
+        self.0 = Some(now);
+    }
+
+    /// Since when the store must have confirmed a lease that is taken up now.
+    pub(super) fn confirmed_since(&self, now: Instant) -> Option<Instant> {
+        self.0.max(now.checked_sub(CONFIRMED))
     }
 }

@@ -103,7 +103,9 @@ impl LocalQueues {
         let waiter = self.change(name, None, |queue| {
             let may_linger = self.may_linger();
             let has_waiters = !queue.waiting.is_empty();
-            let suits = queue.first_suits(&(request.kind, request.owner.clone()), request.ttl);
+            let spec = (request.kind, request.owner.clone());
+            // The store has just given it its whole TTL.
+            let suits = queue.first_suits(&spec, request.ttl, true);
             let turn = queue.turns.find(id)?;
             let linger = turn.linger.as_mut()?;
             // An unfenced lease can be handed on for ever.
@@ -117,6 +119,7 @@ impl LocalQueues {
             linger.subscription = subscription;
             // As long as the store's note lasts, it tells this client when others want the lock.
             turn.ends = times.deadline;
+            linger.confirmed = Some(times.sent);
             linger.refill_at = Some(refill_at(times));
             let may_stay = turn.left > 0 && !linger.is_recalled && may_linger;
             if !may_stay || has_waiters && !suits {
@@ -166,6 +169,7 @@ impl LocalQueues {
         let is_doubted = std::mem::take(&mut linger.is_doubted) && !linger.is_recalled;
         linger.is_refilling = is_doubted;
         let again = is_doubted.then(|| linger.request.clone());
+        linger.confirmed = linger.confirmed.max(Some(times.sent));
         linger.refill_at = Some(refill_at(times));
         if !linger.is_recalled {
             turn.ends = turn.ends.max(times.deadline);

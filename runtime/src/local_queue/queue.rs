@@ -40,6 +40,8 @@ pub(super) struct QueuedWaiter {
     pub(super) number: u64,
     pub(super) spec: LeaseSpec,
     pub(super) ttl: Duration,
+    /// It needs a lease that lasts for its whole TTL.
+    pub(super) whole: bool,
     pub(super) admit: oneshot::Sender<Admitted>,
 }
 
@@ -136,9 +138,12 @@ impl LocalQueue {
         std::mem::take(&mut self.turns)
     }
 
-    /// Returns true if the first waiter asks for exactly this lease and TTL.
-    pub(super) fn first_suits(&self, spec: &LeaseSpec, ttl: Duration) -> bool {
-        self.waiting.front().is_some_and(|first| first.spec == *spec && first.ttl == ttl)
+    /// Returns true if the first waiter asks for exactly this lease and TTL, which is still
+    /// `whole` or not.
+    pub(super) fn first_suits(&self, spec: &LeaseSpec, ttl: Duration, whole: bool) -> bool {
+        self.waiting
+            .front()
+            .is_some_and(|first| first.spec == *spec && first.ttl == ttl && (whole || !first.whole))
     }
 
     /// Takes the next waiter of a turn out of the queue, if the turn goes on.
@@ -149,7 +154,9 @@ impl LocalQueue {
         ttl: Duration,
         now: Instant,
     ) -> Option<QueuedWaiter> {
-        self.turns.find(id).filter(|turn| turn.left > 0 && now < turn.ends)?;
-        if self.first_suits(spec, ttl) { self.waiting.pop_front() } else { None }
+        let turn = self.turns.find(id).filter(|turn| turn.left > 0 && now < turn.ends)?;
+        // Since a short turn began, hardly any of the TTL has passed.
+        let whole = turn.linger.is_none();
+        if self.first_suits(spec, ttl, whole) { self.waiting.pop_front() } else { None }
     }
 }

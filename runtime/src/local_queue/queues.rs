@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use super::checks::Checks;
+use super::linger::Doubted;
 use super::queue::{AdmissionState, Admitted, LocalQueue, QueuedWaiter};
 use super::recalls::Recalls;
 use super::spec::{LeaseSpec, NameParts, QueueName, RequestName, name};
@@ -34,6 +35,7 @@ pub(super) struct Queues {
     pub(super) ends: TurnEnds,
     pub(super) checks: Checks,
     pub(super) recalls: Recalls,
+    pub(super) doubted: Doubted,
 }
 
 /// When turns end, in all queues. All turns are equally long, so the first to begin is the

@@ -3,6 +3,7 @@
 use std::borrow::Borrow;
 use std::hash::{Hash, Hasher};
 use std::mem::{Discriminant, discriminant};
+use std::time::{Duration, Instant};
 
 use crate::core::key::LockKey;
 use crate::store::{Kind, Owner};
@@ -14,6 +15,16 @@ pub(super) type QueueName = (LockKey, Discriminant<Kind>, Option<Owner>);
 /// The lease that an acquisition asks for. Another acquisition of the same can go on with its
 /// request.
 pub(super) type LeaseSpec = (Kind, Option<Owner>);
+
+/// What an acquisition needs of a lease that this process has.
+pub(super) struct Need<'a> {
+    pub(super) spec: &'a LeaseSpec,
+    pub(super) ttl: Duration,
+    /// The lease must last for its whole TTL, because nobody renews it.
+    pub(super) whole: bool,
+    /// The store must have confirmed the lease since then.
+    pub(super) since: Option<Instant>,
+}
 
 /// The queue that an acquisition belongs to.
 pub(super) fn name(key: &LockKey, kind: Kind, owner: Option<&Owner>) -> QueueName {

@@ -7,17 +7,18 @@ use tokio::sync::oneshot;
 use tokio::time::sleep;
 
 use super::admission::Admission;
+use super::idle::Idle;
 use super::queue::{AdmissionState, Admitted, LocalQueue, QueuedWaiter};
 use super::queues::LocalQueues;
 #[cfg(feature = "tower")]
 use super::spec::RequestName;
-use super::spec::{LeaseSpec, QueueName, name};
+use super::spec::{LeaseSpec, Need, QueueName, name};
 use super::turns::TakenUp;
 #[cfg(feature = "tower")]
 use crate::core::key::LockKey;
 #[cfg(feature = "tower")]
 use crate::store::Kind;
-use crate::store::{LIVE, RequestSpec};
+use crate::store::{LIVE, RequestSpec, Usage};
 
 /// How much more patience each waiter has than the one before it.
 const PATIENCE_STEP: Duration = Duration::from_millis(100);
@@ -36,7 +37,7 @@ pub(crate) enum Entry {
 pub(crate) enum TryEntry {
     /// It takes up an idle lease.
     Idle(TakenUp),
-    /// A lease was just released. The store has not said yet whether it stays here.
+    /// The store has not said yet whether a lease that nobody uses stays here.
     Soon(Waiter),
     /// Others wait.
     Busy,
@@ -45,11 +46,11 @@ pub(crate) enum TryEntry {
 }
 
 impl LocalQueues {
-    /// Enters a lock's queue, for a lease of this TTL.
+    /// Enters a lock's queue, for a lease of this TTL, which must be `whole` if nobody renews it.
     pub(crate) fn enter(
         self: &Arc<Self>,
         request: &RequestSpec,
-        ttl: Duration,
+        (ttl, whole): (Duration, bool),
         now: Instant,
     ) -> Entry {
         let name = name(&request.key, request.kind, request.owner.as_ref());
@@ -57,10 +58,19 @@ impl LocalQueues {
         // Dropped after the lock.
         let mut unsuitable = Vec::new();
         let mut queues = self.lock();
+        let since = queues.doubted.confirmed_since(now);
+        let need = |spec| Need { spec, ttl, whole, since };
         let queue = self.queue(&mut queues, &name, now);
         if queue.waiting.is_empty() {
-            if let Some(idle) = queue.take_idle(&spec, ttl, now) {
-                return Entry::Idle(idle);
+            match queue.take_idle(&need(&spec), now) {
+                Idle::TakenUp(idle) => return Entry::Idle(idle),
+                Idle::Doubtful(question) => {
+                    let waiter = self.wait_in(queue, name.clone(), spec, (ttl, whole));
+                    drop(queues);
+                    self.ask(&name, question, Usage::Ended);
+                    return Entry::Waiter(waiter);
+                }
+                Idle::None => {}
             }
             unsuitable = queue.end_idle();
             if queue.has_room(spec.0) {
@@ -71,48 +81,60 @@ impl LocalQueues {
                 return Entry::Admitted(Admission::new(self, name, spec, asks.into()));
             }
         }
-        let waiter = self.wait_in(queue, name, spec, ttl);
+        let waiter = self.wait_in(queue, name, spec, (ttl, whole));
         drop(queues);
         drop(unsuitable);
         Entry::Waiter(waiter)
     }
 
-    /// Takes an idle lease without an owner, if there is one and nobody waits.
+    /// Takes an idle lease without an owner, if there is one and nobody waits. `None` also if the
+    /// store has to be asked first.
     #[cfg(feature = "tower")]
     pub(crate) fn take_idle(
         &self,
         key: &LockKey,
         kind: Kind,
-        ttl: Duration,
+        (ttl, whole): (Duration, bool),
         now: Instant,
     ) -> Option<TakenUp> {
         let mut queues = self.lock();
+        let since = queues.doubted.confirmed_since(now);
         let queue = Self::queue_of(&mut queues, &RequestName(key, kind, None))
             .filter(|queue| queue.waiting.is_empty())?;
-        queue.take_idle(&(kind, None), ttl, now)
+        let need = Need { spec: &(kind, None), ttl, whole, since };
+        let id = queue.last_idle(&need, now)?;
+        if queue.is_doubtful(id, &need) { None } else { queue.take_up_idle(id, now) }
     }
 
     /// Looks for an idle lease, for an acquisition that does not wait.
     pub(crate) fn try_enter(
         self: &Arc<Self>,
         request: &RequestSpec,
-        ttl: Duration,
+        (ttl, whole): (Duration, bool),
         now: Instant,
     ) -> TryEntry {
         let name = name(&request.key, request.kind, request.owner.as_ref());
         let mut queues = self.lock();
+        let since = queues.doubted.confirmed_since(now);
         let Some(queue) = queues.by_name.get_mut(&name) else { return TryEntry::Ask };
         if !queue.waiting.is_empty() {
             let is_silent = now >= queue.last_activity + LIVE;
             return if is_silent { TryEntry::Ask } else { TryEntry::Busy };
         }
         let spec = (request.kind, request.owner.clone());
-        if let Some(idle) = queue.take_idle(&spec, ttl, now) {
-            return TryEntry::Idle(idle);
+        match queue.take_idle(&Need { spec: &spec, ttl, whole, since }, now) {
+            Idle::TakenUp(idle) => return TryEntry::Idle(idle),
+            Idle::Doubtful(question) => {
+                let waiter = self.wait_in(queue, name.clone(), spec, (ttl, whole));
+                drop(queues);
+                self.ask(&name, question, Usage::Ended);
+                return TryEntry::Soon(waiter);
+            }
+            Idle::None => {}
         }
         let unsuitable = queue.end_idle();
         let entry = if !queue.has_room(spec.0) && queue.turns.is_asking() {
-            TryEntry::Soon(self.wait_in(queue, name, spec, ttl))
+            TryEntry::Soon(self.wait_in(queue, name, spec, (ttl, whole)))
         } else {
             TryEntry::Ask
         };
@@ -126,11 +148,11 @@ impl LocalQueues {
         queue: &mut LocalQueue,
         name: QueueName,
         spec: LeaseSpec,
-        ttl: Duration,
+        (ttl, whole): (Duration, bool),
     ) -> Waiter {
         let (admit, admitted) = oneshot::channel();
         let number = self.number();
-        queue.waiting.push_back(QueuedWaiter { number, spec: spec.clone(), ttl, admit });
+        queue.waiting.push_back(QueuedWaiter { number, spec: spec.clone(), ttl, whole, admit });
         Waiter { queues: self.clone(), name, number, spec, admitted }
     }
 }

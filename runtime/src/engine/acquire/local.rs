@@ -35,10 +35,15 @@ pub(crate) fn take_idle(
     }
     client.check_not_forked(Step::Acquire, key).ok()?;
     let begun = client.store.now();
-    let idle = shared.queues.take_idle(key, kind, options.first_ttl(), begun)?;
+    let idle = shared.queues.take_idle(key, kind, lasting(options, options.first_ttl()), begun)?;
     let lease = lease_of(shared, idle, options)?;
     Attempt::new(kind, key).end(|| client.elapsed(begun), &Ok(()));
     Some(lease.begin_hold())
+}
+
+/// How long a lease must last at least, and whether that is from now on: if nobody renews it.
+fn lasting(options: &Options, ttl: Duration) -> (Duration, bool) {
+    (ttl, !options.auto_renew)
 }
 
 /// How an acquisition begins in this process.
@@ -59,7 +64,7 @@ pub(super) fn enter(
     now: Instant,
 ) -> Entered<Admission> {
     loop {
-        match shared.queues.enter(spec, ttl, now) {
+        match shared.queues.enter(spec, lasting(options, ttl), now) {
             Entry::Idle(idle) => {
                 if let Some(lease) = lease_of(shared, idle, options) {
                     return Entered::Leased(lease);
@@ -83,7 +88,7 @@ pub(super) fn try_enter(
     if spec.may_reenter() {
         return Ok(Entered::Asks(()));
     }
-    match shared.queues.try_enter(spec, ttl, now) {
+    match shared.queues.try_enter(spec, lasting(options, ttl), now) {
         TryEntry::Ask => Ok(Entered::Asks(())),
         TryEntry::Idle(idle) => {
             Ok(lease_of(shared, idle, options).map_or(Entered::Asks(()), Entered::Leased))

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::super::handoff::Handoff;
+use super::super::idle::Question;
 use super::super::queue::LocalQueue;
 use super::super::queues::LocalQueues;
 use super::super::spec::{QueueName, name};
@@ -39,32 +39,40 @@ impl LocalQueues {
                     // One question at a time: it asks again after the answer.
                     linger.is_doubted = true;
                 } else if is_idle {
-                    linger.is_asking = true;
-                    idle.push((id, turn.handoff.take(), linger.subscription.take()));
+                    idle.extend(queue.question(id));
                 } else {
                     linger.is_refilling = true;
                     in_use.push((id, linger.request.clone()));
                 }
             }
-            queue.idle.retain(|id| idle.iter().all(|(it, ..)| it != id));
             None::<()>
         });
         for (id, request) in in_use {
             self.refill(name.clone(), id, &request, Usage::Recalled { in_use: true });
         }
-        for (id, handoff, subscription) in idle {
-            let Some((request, last, times)) = handoff.and_then(Handoff::into_question) else {
-                continue;
-            };
-            let (turn, since) = ((self, name.clone(), id), times.unanswered_since);
-            let usage = Usage::Recalled { in_use: false };
-            let asking = Asking::new(turn, request.clone(), last, since, subscription, usage);
-            if let Some(asking) = asking {
-                self.client.keeper.spawn(settle(self.clone(), name.clone(), asking));
-            } else {
-                self.end_asking(name, id);
-                self.cancel(request, since);
-            }
+        for question in idle {
+            self.ask(name, question, Usage::Recalled { in_use: false });
+        }
+    }
+
+    /// Asks the store about an idle lease. If it stays, it goes to a waiter of this process, or is
+    /// idle again.
+    pub(in super::super) fn ask(
+        self: &Arc<Self>,
+        name: &QueueName,
+        question: Question,
+        usage: Usage,
+    ) {
+        let Question { turn, handoff, subscription } = question;
+        let Some((request, last, times)) = handoff.into_question() else { return };
+        let since = times.unanswered_since;
+        let about = (self, name.clone(), turn);
+        let asking = Asking::new(about, request.clone(), last, since, subscription, usage);
+        if let Some(asking) = asking {
+            self.client.keeper.spawn(settle(self.clone(), name.clone(), asking, usage));
+        } else {
+            self.end_asking(name, turn);
+            self.cancel(request, since);
         }
     }
 
@@ -115,10 +123,10 @@ impl LocalQueues {
 
 /// Waits for the answer about an idle lease. A lease of which the store does not say that it stays
 /// has ended.
-async fn settle(queues: Arc<LocalQueues>, name: QueueName, asking: Asking) {
+async fn settle(queues: Arc<LocalQueues>, name: QueueName, asking: Asking, usage: Usage) {
     let (request, unanswered_since) = asking.about();
     match asking.settle().await {
-        Ok(Some(Ended::Released)) => queues.note_recall(&name, &request),
+        Ok(Some(Ended::Released)) if usage.is_recalled() => queues.note_recall(&name, &request),
         Ok(_) => {}
         Err(_) => queues.cancel(request, unanswered_since),
     }
@@ -130,6 +138,11 @@ impl RecallListener for LocalQueues {
         {
             self.ask_if_recalled(&name(key, kind, None), |_| true);
         }
+    }
+
+    fn missed(self: Arc<Self>) {
+        let now = self.now();
+        self.lock().doubted.note(now);
     }
 
     fn forced(self: Arc<Self>, id: RequestId) {

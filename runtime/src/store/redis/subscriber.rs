@@ -29,7 +29,12 @@ pub(super) async fn run(connector: &Connector) {
     loop {
         let start = Instant::now();
         let ended = subscribe(connector).await;
-        connector.server.hints.set_source(None);
+        let hints = &connector.server.hints;
+        if hints.is_open() {
+            hints.set_source(None);
+            // From now on messages are lost.
+            hints.deliver(Hint::Missed);
+        }
         if start.elapsed() > CHECK {
             backoff = Backoff::default();
         }
