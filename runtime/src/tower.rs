@@ -93,8 +93,10 @@
 //! this layer commits, the next holder may start before the commit.
 //!
 //! Server-sent events hold the lock until the stream ends or the client closes it. If the
-//! response switches protocols (101, as for a WebSocket), the lock is released after the head.
-//! The connection goes on without the lock. For both, the guide has an example.
+//! response switches protocols (101, as for a WebSocket) or opens a tunnel (CONNECT), the lease
+//! belongs to the handler's [`LeaseHandle`], and ends when its last clone is dropped. If the
+//! handler has kept none, the lock is released with the head, and the layer warns once. For both,
+//! the guide has an example.
 //!
 //! # Where to put it
 //!
@@ -142,6 +144,7 @@ mod service;
 mod telemetry;
 mod template;
 mod template_key;
+mod upgrade;
 mod waiters;
 mod weight;
 

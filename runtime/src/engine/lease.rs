@@ -1,7 +1,13 @@
 //! The guard of an acquired lock, and how it ends.
 
 mod handle;
+#[cfg(feature = "tower")]
+mod keep;
+#[cfg(feature = "tower")]
+mod kept;
 mod released;
+#[cfg(feature = "macros")]
+mod stop_at;
 mod tick;
 
 use std::fmt;
@@ -9,10 +15,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 pub(crate) use self::handle::OwnLock;
-#[cfg(feature = "macros")]
-pub(crate) use self::handle::StopAt;
 pub use self::handle::{LeaseHandle, LeaseState};
 pub use self::released::Released;
+#[cfg(feature = "macros")]
+pub(crate) use self::stop_at::StopAt;
 pub use self::tick::Tick;
 use super::shared::Shared;
 use crate::client::Client;

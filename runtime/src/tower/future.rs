@@ -22,6 +22,7 @@ use super::held_body::{announced, under};
 use super::hold::{HoldUntil, OnLost};
 use super::policy::Policy;
 use super::reject::Refusal;
+use super::upgrade;
 use super::waiters::Acquire;
 use crate::core::error::LossReason;
 use crate::engine::lease::Lease;
@@ -206,6 +207,12 @@ where
                     };
                     Policy::note_loss(lease.as_ref());
                     let is_success = is_success(&response);
+                    let lease = match lease {
+                        Some(lease) if this.policy.keeps_upgraded(&method, &response) => {
+                            upgrade::leave(lease, is_success, &this.policy.warned)
+                        }
+                        lease => lease,
+                    };
                     let bytes = announced(response.headers(), response.body());
                     if this.policy.hold_until == HoldUntil::BodyEnd
                         && bytes != Some(0)
@@ -252,9 +259,9 @@ where
     S: Service<Request<A>>,
     B: Body,
 {
-    fn run(inner: &mut S, mut request: Request<A>, lease: Option<Lease>) -> Self {
-        if let Some(lease) = &lease {
-            request.extensions_mut().insert(lease.handle());
+    fn run(inner: &mut S, mut request: Request<A>, mut lease: Option<Lease>) -> Self {
+        if let Some(lease) = &mut lease {
+            upgrade::give_handle(lease, &mut request);
         }
         let method = request.method().clone();
         match caught(lease.as_ref(), false, || inner.call(request)) {
@@ -285,9 +292,9 @@ fn caught<R>(
 /// Returns false for the responses whose body an HTTP server never sends.
 fn sends_body<B: Body>(method: &Method, response: &Response<B>) -> bool {
     let status = response.status();
-    let is_connected = *method == Method::CONNECT && status.is_success();
     let has_none = [StatusCode::NO_CONTENT, StatusCode::NOT_MODIFIED].contains(&status);
-    let ends_with_head = *method == Method::HEAD || is_connected || has_none;
+    let ends_with_head =
+        *method == Method::HEAD || upgrade::is_connected(method, status) || has_none;
     !(ends_with_head || status.is_informational() || response.body().is_end_stream())
 }
 

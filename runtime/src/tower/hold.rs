@@ -12,10 +12,13 @@
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum HoldUntil {
-    /// Until the response's body has ended or was dropped: the default.
+    /// Until the response's body has ended or was dropped: the default. If the connection is
+    /// upgraded, until the handler's [`LeaseHandle`](crate::LeaseHandle) and all its clones are
+    /// dropped.
     #[default]
     BodyEnd,
-    /// Until the inner service has made the response's head.
+    /// Until the inner service has made the response's head. An upgraded connection goes on
+    /// without the lock, and nothing warns of it.
     Head,
 }
 

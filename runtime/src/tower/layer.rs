@@ -17,6 +17,7 @@ use super::reject::Refusal;
 use super::service::LockService;
 use super::template::has_source;
 use super::template_key::TemplateKey;
+use super::upgrade::Warned;
 use super::waiters::Waiters;
 use crate::api::locks::Locks;
 use crate::api::quorum::{LockClient, SemaphoreClient};
@@ -180,6 +181,7 @@ impl<K: RequestKey + 'static> LockLayer<K> {
             offset: Duration::ZERO,
             hold_until: HoldUntil::default(),
             on_lost: OnLost::default(),
+            warned: Warned::default(),
             weight: None,
             identify: Identify::default(),
             fails_open: false,

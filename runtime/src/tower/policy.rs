@@ -5,8 +5,8 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::Response;
 use http::request::Parts;
+use http::{Method, Response};
 use http_body::Body;
 
 use super::body::LeaseBody;
@@ -17,6 +17,7 @@ use super::key::KeyError;
 use super::reject::Refusal;
 use super::request_lock::{Handle, RequestLock, Share};
 use super::telemetry;
+use super::upgrade::{Warned, is_upgrade};
 use super::waiters::{Acquire, Denied, WaiterSlot, Waiters};
 use super::weight::Weight;
 use crate::api::locks::Locks;
@@ -79,6 +80,7 @@ pub(super) struct Policy {
     pub(super) offset: Duration,
     pub(super) hold_until: HoldUntil,
     pub(super) on_lost: OnLost,
+    pub(super) warned: Warned,
     /// `None` is 1 for each request.
     pub(super) weight: Option<Weight>,
     pub(super) identify: Identify,
@@ -189,6 +191,11 @@ impl Policy {
     /// The lease without which the handler does not go on.
     pub(super) fn needed<'a>(&self, lease: Option<&'a Lease>) -> Option<&'a Lease> {
         lease.filter(|_| self.on_lost == OnLost::Cancel)
+    }
+
+    /// Returns true if the lease is for as long as the connection that this response opens.
+    pub(super) fn keeps_upgraded<B>(&self, method: &Method, response: &Response<B>) -> bool {
+        self.hold_until == HoldUntil::BodyEnd && is_upgrade(method, response)
     }
 
     /// Logs it if a handler has finished after its lock was lost.

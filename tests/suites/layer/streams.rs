@@ -12,12 +12,16 @@ use axum::response::sse::{Event, Sse};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use futures_util::{SinkExt, Stream, StreamExt, stream};
-use http::StatusCode;
-use leasehold::{Lease, LeaseHandle, LockLayer, Locks};
+use http::{Request, StatusCode};
+use leasehold::tower::HoldUntil;
+use leasehold::{Lease, LeaseHandle, LockError, LockLayer, Locks};
+use leasehold_tests::logs::LogRecorder;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::{WebSocketStream, client_async};
+use tower::{Layer, ServiceExt, service_fn};
+use tracing::Level;
 
 use super::is_free;
 
@@ -130,21 +134,138 @@ async fn assert_open(socket: &mut WebSocketStream<TcpStream>) {
     assert_eq!(socket.next().await.unwrap().unwrap(), Message::text("hello"));
 }
 
+/// The status of an upgrade that is refused.
+async fn refused(address: SocketAddr) -> StatusCode {
+    let stream = TcpStream::connect(address).await.unwrap();
+    let refused = client_async(format!("ws://{address}/"), stream).await.unwrap_err();
+    let tokio_tungstenite::tungstenite::Error::Http(refused) = refused else { panic!("{refused}") };
+    refused.status()
+}
+
+/// The warning of an upgrade that goes on without its lock.
+const WITHOUT: &str = "an upgraded connection goes on without its lock";
+
 #[tokio::test]
-async fn an_upgrade_ends_the_lease_of_the_layer_and_not_the_socket() {
+async fn an_upgrade_whose_handler_drops_its_handle_is_released_and_warned_of_once() {
+    let (log, _guard) = LogRecorder::start(Level::WARN);
     let locks = Locks::in_memory();
-    let handler = async |upgrade: WebSocketUpgrade| upgrade.on_upgrade(echo);
+    let handler = async |_lease: LeaseHandle, upgrade: WebSocketUpgrade| upgrade.on_upgrade(echo);
     let layer = LockLayer::mutex(&locks, "socket");
     let address = serve(Router::new().route("/", get(handler).route_layer(layer))).await;
     let mut socket = connect(address).await;
     assert_open(&mut socket).await;
-    let _next = until_free(&locks, "socket").await;
+    let next = until_free(&locks, "socket").await;
     assert_open(&mut socket).await;
+    let said = log.text();
+    assert!(said.contains(WITHOUT) && said.contains("lock=\"socket\""), "{said}");
 
-    let stream = TcpStream::connect(address).await.unwrap();
-    let refused = client_async(format!("ws://{address}/"), stream).await.unwrap_err();
-    let tokio_tungstenite::tungstenite::Error::Http(refused) = refused else { panic!("{refused}") };
-    assert_eq!(refused.status(), StatusCode::CONFLICT, "the upgrade itself is under the lock");
+    assert_eq!(refused(address).await, StatusCode::CONFLICT, "the upgrade itself is locked");
+    drop(next);
+    let _second = connect(address).await;
+    drop(until_free(&locks, "socket").await);
+    assert_eq!(log.text().matches(WITHOUT).count(), 1, "{}", log.text());
+}
+
+#[tokio::test]
+async fn with_hold_until_head_an_upgrade_ends_the_lease_without_a_warning() {
+    let (log, _guard) = LogRecorder::start(Level::WARN);
+    let locks = Locks::in_memory();
+    let layer = LockLayer::mutex(&locks, "socket").hold_until(HoldUntil::Head);
+    let address = serve(Router::new().route("/", get(counted).route_layer(layer))).await;
+    let mut socket = connect(address).await;
+    assert!(is_free(&locks, "socket").await, "although its handle is kept");
+    assert_open(&mut socket).await;
+    assert_eq!(log.text(), "");
+}
+
+/// What the guide says to do for a layer that counts open sockets.
+async fn counted(lease: LeaseHandle, upgrade: WebSocketUpgrade) -> Response {
+    upgrade.on_upgrade(async move |socket| {
+        tokio::select! {
+            () = echo(socket) => {}
+            _ = lease.lost() => {}
+        }
+    })
+}
+
+/// The same with the handle that functions find.
+async fn counted_deep_inside(upgrade: WebSocketUpgrade) -> Response {
+    let lease = LeaseHandle::current().unwrap();
+    upgrade.on_upgrade(async move |socket| {
+        echo(socket).await;
+        drop(lease);
+    })
+}
+
+#[tokio::test]
+async fn a_kept_handle_holds_the_permit_until_its_socket_is_closed() {
+    let (log, _guard) = LogRecorder::start(Level::WARN);
+    for route in [get(counted), get(counted_deep_inside)] {
+        let locks = Locks::in_memory();
+        let one = LockLayer::semaphore(&locks, "sockets", 1);
+        let address = serve(Router::new().route("/", route.route_layer(one))).await;
+        for _ in 0..2 {
+            let mut socket = connect(address).await;
+            assert_open(&mut socket).await;
+            assert_eq!(refused(address).await, StatusCode::TOO_MANY_REQUESTS);
+            assert_open(&mut socket).await;
+            drop(socket);
+            drop(locks.semaphore("sockets", 1).wait(LONG).acquire().await.expect("it is freed"));
+        }
+    }
+    assert_eq!(log.text(), "");
+}
+
+#[tokio::test]
+async fn a_kept_handle_learns_that_its_lease_is_lost() {
+    let locks = Locks::in_memory();
+    let layer = LockLayer::mutex(&locks, "socket");
+    let address = serve(Router::new().route("/", get(counted).route_layer(layer))).await;
+    let mut socket = connect(address).await;
+    assert_open(&mut socket).await;
+    let _ = locks.force_release("socket").await.unwrap();
+    let end = socket.next().await.expect("the server has dropped it");
+    assert!(end.is_err(), "{end:?}");
+}
+
+/// The outer layer's handle is not in reach of the handler.
+#[tokio::test]
+async fn the_handle_of_the_inner_layer_keeps_the_leases_of_both() {
+    let locks = Locks::in_memory();
+    let (inner, outer) = (LockLayer::mutex(&locks, "inner"), LockLayer::mutex(&locks, "outer"));
+    let route = get(counted).route_layer(inner).route_layer(outer);
+    let address = serve(Router::new().route("/", route)).await;
+    let mut socket = connect(address).await;
+    assert_open(&mut socket).await;
+    assert!(!is_free(&locks, "inner").await);
+    assert!(!is_free(&locks, "outer").await);
+    drop(socket);
+    drop(until_free(&locks, "inner").await);
+    drop(until_free(&locks, "outer").await);
+}
+
+/// A tunnel, whose response is a plain success.
+#[tokio::test]
+async fn a_tunnel_is_an_upgrade_and_is_done_when_its_handle_is_dropped() {
+    let locks = Locks::in_memory();
+    let (sender, mut handles) = mpsc::unbounded_channel();
+    let service = service_fn(move |request: Request<()>| {
+        let handle = request.extensions().get::<LeaseHandle>().unwrap().clone();
+        sender.send(handle).unwrap();
+        async { Ok::<_, Infallible>(http::Response::new(String::new())) }
+    });
+    let once = LockLayer::mutex(&locks, "tunnel").once(LONG).layer(service);
+    let request = Request::connect("there:443").body(()).unwrap();
+    let response = once.oneshot(request).await.unwrap();
+    assert_eq!(response.status(), StatusCode::OK);
+    drop(response);
+    let handle = handles.recv().await.unwrap();
+    assert!(handle.is_held());
+    let tunnel = locks.mutex("tunnel").once(LONG);
+    assert!(tunnel.try_lock().await.is_err_and(|error| error.is_held_by_another()));
+    drop(handle);
+    let ended = tunnel.wait(LONG).lock().await.map(drop);
+    assert!(ended.as_ref().is_err_and(LockError::is_done), "{ended:?}");
 }
 
 /// What the guide says to do for a lock that is held as long as the socket is open.

@@ -5,6 +5,8 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
+#[cfg(feature = "tower")]
+use super::kept::Kept;
 use crate::core::error::{LockError, LossReason};
 use crate::core::fence::Fence;
 use crate::core::key::LockKey;
@@ -12,6 +14,10 @@ use crate::state::lease::LocalLease;
 use crate::store::{ClientId, Kind, RequestId, RequestSpec};
 
 /// Observes a lease without keeping or ending it. Cheap to clone; it may outlive the lease.
+///
+/// There is one exception: what a `LockLayer` gives to the handler of an HTTP upgrade keeps the
+/// lease. While the upgraded connection's task has a clone, the lease is renewed; the drop of the
+/// last clone releases it.
 ///
 /// It comes from [`Lease::handle`](crate::Lease::handle), and inside guarded work, however
 /// deep, from [`LeaseHandle::current`].
@@ -31,6 +37,8 @@ use crate::store::{ClientId, Kind, RequestId, RequestSpec};
 #[derive(Clone)]
 pub struct LeaseHandle {
     local: Arc<LocalLease>,
+    #[cfg(feature = "tower")]
+    pub(super) kept: Option<Arc<Kept>>,
 }
 
 /// The state of a lease as this process knows it: held, suspect, lost or released.
@@ -92,7 +100,11 @@ tokio::task_local! {
 
 impl LeaseHandle {
     pub(super) fn new(local: Arc<LocalLease>) -> Self {
-        Self { local }
+        Self {
+            local,
+            #[cfg(feature = "tower")]
+            kept: None,
+        }
     }
 
     pub(super) fn local(&self) -> &Arc<LocalLease> {
@@ -328,14 +340,4 @@ impl LeaseHandle {
             .field("remaining", &self.remaining())
             .finish_non_exhaustive()
     }
-}
-
-/// What stops work under a lease.
-#[cfg(feature = "macros")]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum StopAt {
-    Nothing,
-    Loss,
-    /// The lease is lost, or somebody else has released it.
-    End,
 }
