@@ -18,3 +18,4 @@ pub(crate) mod options;
 )]
 pub(crate) mod store_error;
 pub(crate) mod system_time;
+pub(crate) mod timers;

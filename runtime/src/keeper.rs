@@ -37,6 +37,7 @@ pub(crate) use self::renew::{RenewOutcome, loss_reason, renew};
 #[cfg(feature = "redis")]
 pub(crate) use self::thread::Thread;
 use crate::core::error::LossReason;
+use crate::core::timers::runtime_with_timers;
 use crate::state::lease::{LocalLease, Slot};
 use crate::state::shutdown::{ActivityGuard, Shutdown};
 use crate::store::{Request, RequestId, Stamp, Store, StoreError, StoreFuture};
@@ -69,8 +70,8 @@ impl Executor {
     fn run_later(self, job: Job, after: Duration) {
         match self {
             Self::OnRuntime(_) => {
-                // A job may start outside of a runtime. There are no timers there.
-                if let Ok(runtime) = Handle::try_current() {
+                // A job may start where there are no timers.
+                if let Some(runtime) = runtime_with_timers() {
                     runtime.spawn(
                         async move {
                             sleep(after).await;
@@ -138,11 +139,31 @@ impl Keeper {
     /// Runs a task that needs timers. False where there is no runtime for it.
     pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) -> bool {
         let runtime = match &self.executor {
-            Executor::OnRuntime(_) => Handle::try_current().ok(),
+            Executor::OnRuntime(_) => runtime_with_timers(),
             #[cfg(feature = "redis")]
             Executor::Thread(_, runtime) => Some(runtime.clone()),
         };
         runtime.map(|runtime| runtime.spawn(task.boxed())).is_some()
+    }
+
+    /// Waits for `work`, for at most `limit`. Outside of a runtime with timers it waits by the
+    /// thread's; without a thread, not at all.
+    pub(crate) async fn within(&self, limit: Duration, work: impl Future<Output = ()>) {
+        let limit = match &self.executor {
+            _ if runtime_with_timers().is_some() => Some(sleep(limit)),
+            Executor::OnRuntime(_) => None,
+            #[cfg(feature = "redis")]
+            Executor::Thread(_, runtime) => {
+                let _its_timers = runtime.enter();
+                Some(sleep(limit))
+            }
+        };
+        let over = async {
+            if let Some(limit) = limit {
+                limit.await;
+            }
+        };
+        tokio::select! { biased; () = work => {}, () = over => {} }
     }
 
     /// Handles a lease from now on, first at `first`: renews it, and ends it at its `max_hold`.

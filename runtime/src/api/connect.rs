@@ -18,6 +18,7 @@ impl Locks {
     /// - [`LockError::Store`] if the server can't be reached within a second, or refuses.
     ///   The text contains host and port, and never the password.
     /// - [`LockError::InvalidOption`] if the URL is malformed or needs a missing feature.
+    /// - [`LockError::NoRuntime`] outside of a Tokio runtime with timers.
     ///
     /// # Cancel safety
     ///
@@ -72,6 +73,7 @@ impl Locks {
     ///   missing feature. There is no fallback to memory: locks that each process keeps for
     ///   itself protect nothing.
     /// - [`LockError::Store`] if the server can't be reached within a second, or refuses.
+    /// - [`LockError::NoRuntime`] outside of a Tokio runtime with timers.
     ///
     /// # Cancel safety
     ///
@@ -105,6 +107,8 @@ impl Locks {
     ///   The text contains host and port, and never the password.
     /// - [`LockError::InvalidOption`] if the variable is malformed or needs a missing
     ///   feature.
+    /// - [`LockError::NoRuntime`] outside of a Tokio runtime with timers, if the variable is
+    ///   set.
     ///
     /// # Cancel safety
     ///
@@ -140,6 +144,7 @@ impl Locks {
     ///   the number of servers is even or below three, or if one is given twice or is not a
     ///   single server.
     /// - [`LockError::Store`] if the system refuses the client's thread.
+    /// - [`LockError::NoRuntime`] outside of a Tokio runtime with timers.
     ///
     /// # Cancel safety
     ///

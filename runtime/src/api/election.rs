@@ -105,6 +105,7 @@ impl Election {
     ///
     /// - [`LockError::ShutDown`] when the client is [shut down](crate::Locks::shutdown). The
     ///   future was dropped at once, and the lock was released.
+    /// - [`LockError::NoRuntime`] outside of a Tokio runtime with timers.
     /// - [`LockError::WrongKind`] if the name is in use by another kind of lock, or by
     ///   something that is not a lock.
     /// - [`LockError::InvalidKey`] if no lock can have this name.
@@ -112,8 +113,7 @@ impl Election {
     ///
     /// # Panics
     ///
-    /// - If the future panics. The lock is then released in the background.
-    /// - Outside of a Tokio runtime with timers.
+    /// If the future panics. The lock is then released in the background.
     ///
     /// # Cancel safety
     ///

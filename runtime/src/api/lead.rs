@@ -16,6 +16,7 @@ impl Locks {
     ///
     /// - [`LockError::ShutDown`] when the client is [shut down](Locks::shutdown). The
     ///   future was dropped at once, and the lock was released.
+    /// - [`LockError::NoRuntime`] outside of a Tokio runtime with timers.
     /// - [`LockError::WrongKind`] if the name is in use by another kind of lock, or by
     ///   something that is not a lock.
     /// - [`LockError::InvalidKey`] if no lock can have this name.
@@ -79,6 +80,7 @@ impl Mutex {
     ///
     /// - [`LockError::ShutDown`] when the client is [shut down](Locks::shutdown). The
     ///   future was dropped at once, and the lock was released.
+    /// - [`LockError::NoRuntime`] outside of a Tokio runtime with timers.
     /// - [`LockError::WrongKind`] if the name is in use by another kind of lock, or by
     ///   something that is not a lock.
     /// - [`LockError::InvalidKey`] if no lock can have this name.
@@ -86,8 +88,7 @@ impl Mutex {
     ///
     /// # Panics
     ///
-    /// - If the future panics. The lock is then released in the background.
-    /// - Outside of a Tokio runtime with timers.
+    /// If the future panics. The lock is then released in the background.
     ///
     /// # Cancel safety
     ///

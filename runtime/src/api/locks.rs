@@ -202,11 +202,8 @@ impl Locks {
     /// - [`LockError::InvalidOption`] if the ticket's text was changed, and has a time out
     ///   of its range.
     /// - [`LockError::ShutDown`] once the client was [shut down](Self::shutdown).
-    ///
-    /// # Panics
-    ///
-    /// - If it has to ask again, and there is no Tokio runtime with timers.
-    /// - Over Redis, in a Tokio runtime without timers.
+    /// - [`LockError::NoRuntime`] outside of a Tokio runtime with timers. The ticket can still be
+    ///   adopted.
     ///
     /// # Cancel safety
     ///

@@ -165,11 +165,6 @@ impl MultiLock {
     ///   its limit; or if an option is out of its range. No command is sent.
     #[doc = include_str!("errors/waiting.md")]
     ///
-    /// # Panics
-    ///
-    /// - If one command can't acquire all locks, and there is no Tokio runtime with timers.
-    /// - Over Redis, in a Tokio runtime without timers.
-    ///
     /// # Cancel safety
     ///
     /// Safe: if the future is dropped before it is ready, nothing stays held. The locks
@@ -209,11 +204,6 @@ impl MultiLock {
     ///   to two permits, or to a mutex and a permit; if a limit is 0, or a weight is 0 or above
     ///   its limit; or if an option is out of its range. No command is sent.
     #[doc = include_str!("errors/trying.md")]
-    ///
-    /// # Panics
-    ///
-    /// - If it has to ask again, and there is no Tokio runtime with timers.
-    /// - Over Redis, in a Tokio runtime without timers.
     ///
     /// # Cancel safety
     ///

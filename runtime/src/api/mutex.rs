@@ -229,11 +229,6 @@ impl Mutex {
     /// - [`LockError::Unsupported`] with these options on a quorum. No command is sent.
     #[doc = include_str!("errors/waiting.md")]
     ///
-    /// # Panics
-    ///
-    /// - If it has to wait, and there is no Tokio runtime with timers.
-    /// - Over Redis, in a Tokio runtime without timers.
-    ///
     /// # Cancel safety
     ///
     /// Safe: if the future is dropped before it is ready, nothing stays held. Its place in
@@ -271,11 +266,6 @@ impl Mutex {
     ///   [`once_per`](Self::once_per).
     /// - [`LockError::Unsupported`] with these options on a quorum. No command is sent.
     #[doc = include_str!("errors/trying.md")]
-    ///
-    /// # Panics
-    ///
-    /// - If it has to ask again, and there is no Tokio runtime with timers.
-    /// - Over Redis, in a Tokio runtime without timers.
     ///
     /// # Cancel safety
     ///

@@ -129,6 +129,7 @@ impl QuorumLocks {
     ///
     /// - [`LockError::ShutDown`] when the client is [shut down](Self::shutdown). The future
     ///   was dropped at once, and the lock was released.
+    /// - [`LockError::NoRuntime`] outside of a Tokio runtime with timers.
     /// - [`LockError::WrongKind`] if the name is in use by another kind of lock, or by
     ///   something that is not a lock.
     /// - [`LockError::InvalidKey`] if no lock can have this name.

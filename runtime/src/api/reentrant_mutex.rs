@@ -102,11 +102,6 @@ impl ReentrantMutex {
     ///   range. No command is sent.
     #[doc = include_str!("errors/waiting.md")]
     ///
-    /// # Panics
-    ///
-    /// - If it has to wait, and there is no Tokio runtime with timers.
-    /// - Over Redis, in a Tokio runtime without timers.
-    ///
     /// # Cancel safety
     ///
     /// Safe: if the future is dropped before it is ready, it leaves no lease. It gives
@@ -145,11 +140,6 @@ impl ReentrantMutex {
     /// - [`LockError::InvalidOption`] if there is no owner, or an option is out of its
     ///   range. No command is sent.
     #[doc = include_str!("errors/trying.md")]
-    ///
-    /// # Panics
-    ///
-    /// - If it has to ask again, and there is no Tokio runtime with timers.
-    /// - Over Redis, in a Tokio runtime without timers.
     ///
     /// # Cancel safety
     ///

@@ -148,11 +148,6 @@ impl RwLock {
     /// - [`LockError::InvalidOption`] if an option is out of its range. No command is sent.
     #[doc = include_str!("errors/waiting.md")]
     ///
-    /// # Panics
-    ///
-    /// - If it has to wait, and there is no Tokio runtime with timers.
-    /// - Over Redis, in a Tokio runtime without timers.
-    ///
     /// # Cancel safety
     ///
     /// Safe: if the future is dropped before it is ready, it holds nothing. It gives up its
@@ -186,11 +181,6 @@ impl RwLock {
     ///   them failed.
     /// - [`LockError::InvalidOption`] if an option is out of its range. No command is sent.
     #[doc = include_str!("errors/trying.md")]
-    ///
-    /// # Panics
-    ///
-    /// - If it has to ask again, and there is no Tokio runtime with timers.
-    /// - Over Redis, in a Tokio runtime without timers.
     ///
     /// # Cancel safety
     ///
@@ -227,11 +217,6 @@ impl RwLock {
     /// - [`LockError::InvalidOption`] if an option is out of its range. No command is sent.
     #[doc = include_str!("errors/waiting.md")]
     ///
-    /// # Panics
-    ///
-    /// - If it has to wait, and there is no Tokio runtime with timers.
-    /// - Over Redis, in a Tokio runtime without timers.
-    ///
     /// # Cancel safety
     ///
     /// Safe: if the future is dropped before it is ready, it holds nothing. It gives up its
@@ -266,11 +251,6 @@ impl RwLock {
     ///   them failed.
     /// - [`LockError::InvalidOption`] if an option is out of its range. No command is sent.
     #[doc = include_str!("errors/trying.md")]
-    ///
-    /// # Panics
-    ///
-    /// - If it has to ask again, and there is no Tokio runtime with timers.
-    /// - Over Redis, in a Tokio runtime without timers.
     ///
     /// # Cancel safety
     ///

@@ -127,11 +127,6 @@ impl Semaphore {
     ///   No command is sent.
     #[doc = include_str!("errors/waiting.md")]
     ///
-    /// # Panics
-    ///
-    /// - If it has to wait, and there is no Tokio runtime with timers.
-    /// - Over Redis, in a Tokio runtime without timers.
-    ///
     /// # Cancel safety
     ///
     /// Safe: if the future is dropped before it is ready, it holds no permit. Its place in
@@ -171,11 +166,6 @@ impl Semaphore {
     ///   or an option is out of its range. No command is sent.
     #[doc = include_str!("errors/waiting.md")]
     ///
-    /// # Panics
-    ///
-    /// - If it has to wait, and there is no Tokio runtime with timers.
-    /// - Over Redis, in a Tokio runtime without timers.
-    ///
     /// # Cancel safety
     ///
     /// Safe: if the future is dropped before it is ready, it holds no permit. It gives up
@@ -207,11 +197,6 @@ impl Semaphore {
     ///   No command is sent.
     #[doc = include_str!("errors/trying.md")]
     ///
-    /// # Panics
-    ///
-    /// - If it has to ask again, and there is no Tokio runtime with timers.
-    /// - Over Redis, in a Tokio runtime without timers.
-    ///
     /// # Cancel safety
     ///
     /// Safe: if the future is dropped before it is ready, it holds no permit.
@@ -242,11 +227,6 @@ impl Semaphore {
     /// - [`LockError::InvalidOption`] if `weight` is 0 or above the limit, the limit is 0,
     ///   or an option is out of its range. No command is sent.
     #[doc = include_str!("errors/trying.md")]
-    ///
-    /// # Panics
-    ///
-    /// - If it has to ask again, and there is no Tokio runtime with timers.
-    /// - Over Redis, in a Tokio runtime without timers.
     ///
     /// # Cancel safety
     ///

@@ -2,8 +2,6 @@
 
 use std::time::Duration;
 
-use tokio::time::timeout;
-
 use super::locks::Locks;
 use crate::state::shutdown::{DRAIN, ShutdownReport};
 
@@ -32,9 +30,8 @@ impl Locks {
     /// are released at the orderly end of a process anyway; this adds the report, and it waits for
     /// work that would otherwise be cut off.
     ///
-    /// # Panics
-    ///
-    /// Outside of a Tokio runtime with timers.
+    /// Outside of a Tokio runtime with timers, a client in memory waits for nothing: what is still
+    /// held is reported as left.
     ///
     /// # Cancel safety
     ///
@@ -56,12 +53,13 @@ impl Locks {
     /// # }
     /// ```
     pub async fn shutdown(&self) -> ShutdownReport {
-        let shutdown = &self.client().keeper.shutdown;
+        let keeper = &self.client().keeper;
+        let shutdown = &keeper.shutdown;
         shutdown.begin();
         self.shared().queues.stop_all_lingering();
-        let _ = timeout(GRACE, shutdown.drained()).await;
+        keeper.within(GRACE, shutdown.drained()).await;
         shutdown.end();
-        let _ = timeout(DRAIN, shutdown.drained()).await;
+        keeper.within(DRAIN, shutdown.drained()).await;
         let report = shutdown.report();
         if report.left > 0 {
             tracing::warn!(left = report.left, "shut down with leases left; their TTLs end them");

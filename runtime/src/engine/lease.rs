@@ -182,6 +182,10 @@ impl Lease {
     /// Waits until the lease is lost: its deadline has passed, or the store has said so. It
     /// is pending for ever if that never happens.
     ///
+    /// # Panics
+    ///
+    /// If it has to wait outside of a Tokio runtime with timers.
+    ///
     /// # Cancel safety
     ///
     /// Safe: dropping the future changes nothing.

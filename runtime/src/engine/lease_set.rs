@@ -13,6 +13,7 @@ use super::lease::{Lease, LeaseState};
 use crate::core::error::{LockError, LossReason};
 use crate::core::fence::Fence;
 use crate::core::key::LockKey;
+use crate::core::timers::check_timers;
 
 /// The leases of several mutexes and permits that were acquired together, by
 /// [`MultiLock`](crate::MultiLock). They are released when the set is dropped.
@@ -153,6 +154,10 @@ impl LeaseSet {
     /// Waits until the first lease is lost, and returns its lock and the reason. It is
     /// pending for ever if none is.
     ///
+    /// # Panics
+    ///
+    /// If it has to wait outside of a Tokio runtime with timers.
+    ///
     /// # Cancel safety
     ///
     /// Safe: dropping the future changes nothing.
@@ -188,7 +193,8 @@ impl LeaseSet {
     ///
     /// # Errors
     ///
-    /// [`LockError::Lost`] if a lease was lost before the future was ready.
+    /// - [`LockError::Lost`] if a lease was lost before the future was ready.
+    /// - [`LockError::NoRuntime`] outside of a Tokio runtime with timers. The future is dropped.
     ///
     /// # Cancel safety
     ///
@@ -207,6 +213,7 @@ impl LeaseSet {
     /// # }
     /// ```
     pub async fn run<F: Future>(&self, work: F) -> Result<F::Output, LockError> {
+        check_timers()?;
         let mut work = pin!(work);
         let mut loss = pin!(self.lost());
         poll_fn(|context| {

@@ -10,13 +10,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use futures_util::FutureExt;
-use tokio::runtime::{Handle, Id};
+use tokio::runtime::Id;
 use tokio::sync::Notify;
 use tokio::time::sleep_until;
 
 use super::jobs::JobLimit;
 use super::renew;
 use super::timetable::{Timetable, slot_of};
+use crate::core::timers::runtime_with_timers;
 use crate::state::lease::LocalLease;
 use crate::state::shutdown::Shutdown;
 use crate::store::{RequestId, Store};
@@ -73,7 +74,7 @@ impl RuntimeKeeper {
 
     /// Handles a lease from now on, on the caller's runtime.
     pub(super) fn schedule(self: &Arc<Self>, local: &Arc<LocalLease>, when: Instant) {
-        let Ok(runtime) = Handle::try_current() else { return };
+        let Some(runtime) = runtime_with_timers() else { return };
         // An offer is confirmed at once.
         if local.is_offer() {
             drop(runtime.spawn(self.renew_until_over(local.clone(), when).boxed()));
@@ -212,7 +213,7 @@ mod tests {
     const TTL: Duration = Duration::from_secs(3);
 
     fn tasks() -> usize {
-        super::Handle::current().metrics().num_alive_tasks()
+        tokio::runtime::Handle::current().metrics().num_alive_tasks()
     }
 
     fn runtime() -> Runtime {

@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
-use tokio::runtime::Handle;
 use tokio::time::{sleep, timeout};
 
 use super::jobs::{Job, JobLimit, retry_pause};
 use super::pending_releases::PendingRelease;
 use crate::core::error::Outcome;
+use crate::core::timers::runtime_with_timers;
 use crate::state::lease::LocalLease;
 use crate::state::shutdown::ActivityGuard;
 use crate::store::{Ended, LIVE_MOST, Request, Store, StoreError, StoreFuture};
@@ -89,8 +89,8 @@ pub(super) fn cancel_late_grant(
 ) -> Job {
     Box::pin(async move {
         let _activity = activity;
-        // A job in memory may start outside of a runtime. There are no timers there.
-        if let Some(since) = local.unanswered_since().filter(|_| Handle::try_current().is_ok()) {
+        // A job in memory may start where there are no timers.
+        if let Some(since) = local.unanswered_since().filter(|_| runtime_with_timers().is_some()) {
             sleep(late(&store, since)).await;
             cancel_all(&store, &limit, std::slice::from_ref(&local.request)).await;
         }
@@ -167,8 +167,8 @@ pub(super) fn cancel<T: Send + 'static>(
 
 /// The answer to a command, unless it takes too long.
 async fn answered<T>(command: StoreFuture<T>) -> Option<Result<T, StoreError>> {
-    // A job in memory may start outside of a runtime. There are no timers there.
-    if Handle::try_current().is_err() {
+    // A job in memory may start where there are no timers.
+    if runtime_with_timers().is_none() {
         return Some(command.await);
     }
     timeout(LIVE_MOST, command).await.ok()
@@ -208,8 +208,8 @@ async fn retry_until_over<T>(
             Err(error) => error,
         };
         refusals += u32::from(!error.is_passing);
-        // A job in memory may start outside of a runtime. There are no timers there.
-        let is_hopeless = error.is_shut_down || Handle::try_current().is_err();
+        // A job in memory may start where there are no timers.
+        let is_hopeless = error.is_shut_down || runtime_with_timers().is_none();
         let now = store.now();
         if is_hopeless || refusals >= MAX_REFUSALS || now >= *end.get_or_insert(now + lasts) {
             let lock = request.key.label();

@@ -8,11 +8,11 @@ use std::future::pending;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use tokio::runtime::Handle;
 use tokio::time::sleep;
 
 use super::{Hint, Lingering, Listener, Request, Store, StoreError, StoreFuture, Usage, at_once};
 use crate::core::error::{Outcome, Step};
+use crate::core::timers::runtime_with_timers;
 
 /// A failure of one command, planned with [`Faults`](crate::Faults).
 ///
@@ -260,9 +260,9 @@ fn unanswered(problem: &str) -> StoreError {
     failure(Outcome::Unknown, true, &format!("no answer: {problem}"))
 }
 
-/// A lease may be dropped outside of a runtime, where nothing can wait.
+/// A lease may be dropped where there are no timers, so that nothing can wait.
 async fn pass(time: Duration) {
-    if Handle::try_current().is_ok() {
+    if runtime_with_timers().is_some() {
         sleep(time).await;
     }
 }

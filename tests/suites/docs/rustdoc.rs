@@ -27,7 +27,7 @@ fn public_futures_are_documented() {
 }
 
 /// Every call that acquires a lock can fail with these.
-const ACQUIRE: &str = "Busy InvalidKey InvalidOption ShutDown Store TimedOut WrongKind";
+const ACQUIRE: &str = "Busy InvalidKey InvalidOption NoRuntime ShutDown Store TimedOut WrongKind";
 
 /// The variants of `LockError` that each public function can return, after its code. The types
 /// that a quorum has too can fail with `Quorum`; the others can't.
@@ -39,27 +39,32 @@ const ERRORS: &[(&str, &[&str])] = &[
     ("Semaphore::acquire Semaphore::try_acquire", &[ACQUIRE]),
     ("Semaphore::acquire_many Semaphore::try_acquire_many", &[ACQUIRE]),
     ("MultiLock::lock MultiLock::try_lock", &[ACQUIRE]),
-    ("Locks::adopt", &["InvalidOption", "ShutDown", "Store", "TicketEnded"]),
-    ("Locks::lead", &["InvalidKey", "ShutDown", "WrongKind"]),
+    ("Locks::adopt", &["InvalidOption", "NoRuntime", "ShutDown", "Store", "TicketEnded"]),
+    ("Locks::lead", &["InvalidKey", "NoRuntime", "ShutDown", "WrongKind"]),
     (
         "Mutex::lead QuorumLocks::lead Election::lead",
-        &["InvalidKey", "InvalidOption", "ShutDown", "WrongKind"],
+        &["InvalidKey", "InvalidOption", "NoRuntime", "ShutDown", "WrongKind"],
     ),
     ("Locks::inspect Locks::force_release", &["InvalidKey", "Store"]),
     ("Locks::list LockList::next", &["Store"]),
     ("Locks::is_held_by", &["InvalidKey", "InvalidOption", "Store"]),
-    ("Locks::connect Locks::connect_lazy", &["InvalidOption", "Store"]),
-    ("Locks::from_env Locks::from_env_or_in_memory", &["InvalidOption", "Store"]),
-    ("LocksBuilder::connect LocksBuilder::connect_lazy", &["InvalidOption", "Store"]),
-    ("LocksBuilder::connect_pool", &["InvalidOption", "Store"]),
-    ("Locks::quorum LocksBuilder::connect_quorum", &["InvalidOption", "Quorum", "Store"]),
+    ("Locks::connect", &["InvalidOption", "NoRuntime", "Store"]),
+    ("Locks::connect_lazy", &["InvalidOption", "Store"]),
+    ("Locks::from_env Locks::from_env_or_in_memory", &["InvalidOption", "NoRuntime", "Store"]),
+    ("LocksBuilder::connect", &["InvalidOption", "NoRuntime", "Store"]),
+    ("LocksBuilder::connect_lazy", &["InvalidOption", "Store"]),
+    ("LocksBuilder::connect_pool", &["InvalidOption", "NoRuntime", "Store"]),
+    (
+        "Locks::quorum LocksBuilder::connect_quorum",
+        &["InvalidOption", "NoRuntime", "Quorum", "Store"],
+    ),
     ("LocksBuilder::connect_quorum_lazy", &["InvalidOption", "Store"]),
     ("Lease::renew Lease::release Lease::release_now", &["Lost", "Quorum", "Store"]),
     ("LeaseSet::renew LeaseSet::release", &["Lost", "Store"]),
-    ("Lease::run LeaseSet::run", &["Lost"]),
+    ("Lease::run LeaseSet::run", &["Lost", "NoRuntime"]),
     ("Lease::fence LeaseHandle::fence", &["Lost", "NotFenced"]),
     ("LeaseSet::fence", &["InvalidOption", "Lost", "NotFenced"]),
-    ("Lease::detach", &["InvalidOption", "Lost", "Store", "Unsupported"]),
+    ("Lease::detach", &["InvalidOption", "Lost", "NoRuntime", "Store", "Unsupported"]),
     ("Lease::complete", &["InvalidOption", "Lost", "Store", "Unsupported"]),
     ("LockKey::new IntoLockKey::into_lock_key KeyTemplate::finish", &["InvalidKey"]),
 ];

@@ -11,6 +11,7 @@ mod election;
 mod leaks;
 #[cfg(target_os = "linux")]
 mod lingering;
+mod no_timers;
 mod shutdown;
 mod standstill;
 mod unreachable;

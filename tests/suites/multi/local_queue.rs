@@ -3,7 +3,6 @@
 use std::pin::Pin;
 use std::time::Duration;
 
-use futures_util::FutureExt;
 use leasehold::{Lease, LockError, Locks, Wait};
 use leasehold_tests::polls::is_pending;
 
@@ -40,18 +39,6 @@ async fn waiters_of_the_process_are_not_overtaken() {
     let leases = all.await.unwrap();
     assert!(leases.is_held());
     leases.release().await.unwrap();
-}
-
-/// A try needs no timers, for one lock or for several.
-#[test]
-fn a_try_needs_no_runtime() {
-    let locks = Locks::in_memory();
-    let held = locks.mutex("c").try_lock().now_or_never().unwrap().unwrap();
-    let tried = locks.all(NAMES).try_lock().now_or_never().unwrap();
-    assert!(matches!(tried, Err(LockError::Busy { .. })), "{tried:?}");
-    held.release().now_or_never().unwrap().unwrap();
-    let leases = locks.all(NAMES).lock().now_or_never().unwrap().unwrap();
-    leases.release().now_or_never().unwrap().unwrap();
 }
 
 /// Two sets of one process overlap. In the order of its names, each would first take the lock that

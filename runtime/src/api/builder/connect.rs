@@ -10,6 +10,7 @@ use super::LocksBuilder;
 use crate::api::locks::Locks;
 use crate::api::quorum::{QuorumLocks, connect_quorum, connect_quorum_lazy};
 use crate::core::error::LockError;
+use crate::core::timers::check_timers;
 use crate::keeper::{Keeper, Thread};
 use crate::store::redis::{RedisStore, Settings};
 use crate::store::{ClientId, ClientInfo, Store};
@@ -45,6 +46,7 @@ impl LocksBuilder {
     /// - [`LockError::InvalidOption`] if the URL is malformed or needs a missing feature,
     ///   if the prefix is empty or contains a brace or a control character, or if a number
     ///   or a time is out of its range.
+    /// - [`LockError::NoRuntime`] outside of a Tokio runtime with timers.
     ///
     /// # Cancel safety
     ///
@@ -62,6 +64,7 @@ impl LocksBuilder {
     /// # }
     /// ```
     pub async fn connect(self, url: &str) -> Result<Locks, LockError> {
+        check_timers()?;
         let (thread, id) = (Thread::start()?, ClientId::random());
         let settings = self.settings(Duration::from_millis(500));
         let store = RedisStore::connect(url, &settings, id, thread.runtime()).await?;
@@ -135,6 +138,7 @@ impl LocksBuilder {
     ///   in time, or refuses.
     /// - [`LockError::InvalidOption`] if the server is a node of a cluster, if
     ///   `sync_replicas` is set, or if another setting is out of its range.
+    /// - [`LockError::NoRuntime`] outside of a Tokio runtime with timers.
     ///
     /// # Cancel safety
     ///
@@ -158,6 +162,7 @@ impl LocksBuilder {
         self,
         pool: Pool<RedisConnectionManager>,
     ) -> Result<Locks, LockError> {
+        check_timers()?;
         let (thread, id) = (Thread::start()?, ClientId::random());
         let settings = self.settings(Duration::from_millis(500));
         let store = RedisStore::connect_pool(pool, &settings, id, thread.runtime()).await?;
@@ -179,6 +184,7 @@ impl LocksBuilder {
     ///   single server, if `sync_replicas` is set, or if another setting is out of its
     ///   range.
     /// - [`LockError::Store`] if the system refuses the client's thread.
+    /// - [`LockError::NoRuntime`] outside of a Tokio runtime with timers.
     ///
     /// # Cancel safety
     ///
@@ -201,6 +207,7 @@ impl LocksBuilder {
         self,
         urls: impl IntoIterator<Item = U>,
     ) -> Result<QuorumLocks, LockError> {
+        check_timers()?;
         let urls: Vec<U> = urls.into_iter().collect();
         let (thread, id) = (Thread::start()?, ClientId::random());
         let settings = self.settings_of_quorum();

@@ -68,7 +68,7 @@ impl ElectionHandle {
     ///
     /// # Panics
     ///
-    /// Outside of a Tokio runtime with timers.
+    /// If it has to wait for a leader's loss outside of a Tokio runtime with timers.
     ///
     /// # Cancel safety
     ///

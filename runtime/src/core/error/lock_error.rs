@@ -165,6 +165,11 @@ pub enum LockError {
     /// The attribute found no client: none is installed, the task has no scope, and there
     /// is no `locks = …`.
     NotInstalled,
+    /// The call may have to wait, and runs outside of a Tokio runtime with timers. Nothing was
+    /// done.
+    ///
+    /// Call it inside a Tokio runtime that was built with `enable_all` or `enable_time`.
+    NoRuntime,
     /// Too few servers of a quorum agreed, because too many of them failed.
     #[non_exhaustive]
     Quorum {

@@ -26,8 +26,8 @@ impl Error for Twice {
 
 fn all() -> Vec<LockError> {
     use LockError::{
-        Busy, InvalidOption, Lost, NotFenced, NotInstalled, Quorum, ShutDown, Store, TicketEnded,
-        TimedOut, Unsupported, WouldDeadlock, WrongKind,
+        Busy, InvalidOption, Lost, NoRuntime, NotFenced, NotInstalled, Quorum, ShutDown, Store,
+        TicketEnded, TimedOut, Unsupported, WouldDeadlock, WrongKind,
     };
     let key = || LockKey::new("order:42").unwrap();
     let failed = "redis-1:6379: connection refused";
@@ -55,6 +55,7 @@ fn all() -> Vec<LockError> {
         WouldDeadlock { key: key() },
         NotFenced { key: key() },
         NotInstalled,
+        NoRuntime,
         Quorum { step: Step::Renew, what: "`order:42`".into(), cause: Box::new(no_majority) },
         Unsupported { what: "a semaphore" },
         ShutDown,

@@ -14,6 +14,7 @@ use crate::client::Client;
 use crate::client::in_flight::InFlight;
 use crate::core::error::{LockError, LossReason, Step};
 use crate::core::options::{SHORTEST_TTL, Wait};
+use crate::core::timers::check_timers;
 use crate::engine::lease::Lease;
 use crate::engine::shared::Shared;
 use crate::engine::ticket::Ticket;
@@ -37,6 +38,7 @@ pub(crate) async fn adopt(shared: &Arc<Shared>, ticket: Ticket) -> Result<Lease,
     }
     ticket.options.check()?;
     client.check_not_forked(Step::Adopt, &ticket.key)?;
+    check_timers()?;
     let begun = client.store.now();
     let attempt = Attempt::new(ticket.kind, &ticket.key);
     let result = Adopting::new(client, ticket).adopt(shared).instrument(attempt.span()).await;

@@ -17,6 +17,7 @@ use super::time_limit::within;
 use crate::client::not_granted::NotGranted;
 use crate::core::error::{LockError, Step};
 use crate::core::options::{Options, Wait};
+use crate::core::timers::check_timers;
 use crate::engine::lease::{Lease, LeaseHandle};
 use crate::engine::lease_set::LeaseSet;
 use crate::engine::shared::Shared;
@@ -42,6 +43,7 @@ pub(crate) async fn acquire_all(
     options.check()?;
     let specs = in_order(specs)?;
     client.check_not_forked(Step::Acquire, &specs[0].key)?;
+    check_timers()?;
     let begun = client.store.now();
     let backoff = Backoff::new(begun, options.wait);
     OrderedAcquire { shared, specs: &specs, options, begun, backoff }.acquire().await

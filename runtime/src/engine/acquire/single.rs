@@ -16,6 +16,7 @@ use crate::client::not_granted::NotGranted;
 use crate::client::pending::PendingRequest;
 use crate::core::error::{LockError, Step};
 use crate::core::options::{Options, Wait};
+use crate::core::timers::check_timers;
 use crate::engine::lease::{Lease, LeaseHandle, OwnLock};
 use crate::engine::shared::Shared;
 use crate::local_queue::{Admission, Waiter};
@@ -38,6 +39,7 @@ pub(crate) async fn acquire(
 ) -> Result<Lease, LockError> {
     let client = &shared.client;
     client.check_not_forked(Step::Acquire, &spec.key)?;
+    check_timers()?;
     options.check()?;
     options.check_longest(client.store.longest_ttl())?;
     if matches!(spec.kind, Kind::Once(_)) && !client.store.has_queue() {

@@ -5,7 +5,6 @@ use std::future::{Future, pending};
 use std::pin::Pin;
 use std::time::Duration;
 
-use tokio::runtime::Handle;
 use tokio::time::sleep;
 
 use crate::core::error::Outcome;
@@ -19,9 +18,8 @@ pub(super) async fn within<T>(
 ) -> Result<T, StoreError> {
     let over = async {
         match limit {
-            // There are no timers outside of a runtime.
-            Some(limit) if Handle::try_current().is_ok() => sleep(limit).await,
-            _ => pending().await,
+            Some(limit) => sleep(limit).await,
+            None => pending().await,
         }
     };
     tokio::select! {

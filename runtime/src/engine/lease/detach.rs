@@ -4,6 +4,7 @@ use tokio::time::sleep;
 
 use super::{Lease, Rest};
 use crate::core::error::LockError;
+use crate::core::timers::check_timers;
 use crate::engine::ticket::Ticket;
 use crate::keeper::late;
 
@@ -31,10 +32,7 @@ impl Lease {
     ///   [`once_per`](crate::Mutex::once_per). The lease is released.
     /// - [`LockError::Store`] if it has to renew the lease, and the store failed three times, or
     ///   refuses the client. The lease is released.
-    ///
-    /// # Panics
-    ///
-    /// If it has to wait, and there is no Tokio runtime with timers.
+    /// - [`LockError::NoRuntime`] outside of a Tokio runtime with timers. The lease is released.
     ///
     /// # Cancel safety
     ///
@@ -54,6 +52,7 @@ impl Lease {
     /// # }
     /// ```
     pub async fn detach(mut self) -> Result<Ticket, LockError> {
+        check_timers()?;
         Ticket::check(self.local(), &*self.client().store)?;
         if self.local().is_offer() {
             // Until a renewal confirms it, it ends within a second, whatever the TTL.

@@ -293,6 +293,10 @@ impl LeaseHandle {
     /// Waits until the lease is lost: its deadline has passed, or the store has said so. It
     /// is pending for ever if the lease is released or detached before.
     ///
+    /// # Panics
+    ///
+    /// If it has to wait outside of a Tokio runtime with timers.
+    ///
     /// # Cancel safety
     ///
     /// Safe: dropping the future changes nothing.

@@ -10,6 +10,7 @@ use super::Lease;
 #[cfg(feature = "macros")]
 use super::{LeaseHandle, LeaseState, StopAt};
 use crate::core::error::{LockError, LossReason};
+use crate::core::timers::check_timers;
 #[cfg(feature = "macros")]
 use crate::state::telemetry::Hold;
 
@@ -22,7 +23,8 @@ impl Lease {
     ///
     /// # Errors
     ///
-    /// [`LockError::Lost`] if the lease was lost before the future was ready.
+    /// - [`LockError::Lost`] if the lease was lost before the future was ready.
+    /// - [`LockError::NoRuntime`] outside of a Tokio runtime with timers. The future is dropped.
     ///
     /// # Cancel safety
     ///
@@ -42,6 +44,7 @@ impl Lease {
     /// # }
     /// ```
     pub async fn run<F: Future>(&self, work: F) -> Result<F::Output, LockError> {
+        check_timers()?;
         let (loss, work) = (pin!(self.local().lost()), pin!(self.handle.scope_of(true, work)));
         run_until(loss, self, work).await
     }
@@ -57,6 +60,9 @@ impl LeaseHandle {
         hold: Option<&Hold>,
         work: F,
     ) -> Result<F::Output, LockError> {
+        if stop != StopAt::Nothing {
+            check_timers()?;
+        }
         // Only of a lease of its own is there a span.
         let lasts = stop == StopAt::Loss && hold.is_some();
         let (mut stopped, mut work) = (pin!(self.stopped(stop)), pin!(self.scope_of(lasts, work)));

@@ -4,7 +4,8 @@ use tokio::task::consume_budget;
 
 use super::LocalLease;
 use super::deadlines::LONGEST_SLEEP;
-use crate::core::error::LossReason;
+use crate::core::error::{LockError, LossReason};
+use crate::core::timers::runtime_with_timers;
 
 impl LocalLease {
     /// Resolves when it is not held any more and somebody has noticed.
@@ -31,6 +32,7 @@ impl LocalLease {
                 return reason;
             }
             if self.is_held() || self.phase.gone().is_some() {
+                assert!(runtime_with_timers().is_some(), "{}", LockError::NoRuntime);
                 let left = self.deadline().saturating_duration_since(self.context.store.now());
                 // The keeper watches the clock of a lease that it renews.
                 let left = if self.is_renewed() { left } else { left.min(LONGEST_SLEEP) };
