@@ -14,6 +14,7 @@ use crate::api::locks::Locks;
 use crate::api::quorum::{LockClient, SemaphoreClient};
 use crate::core::error::{LockError, Quiet};
 use crate::core::key::{IntoLockKey, LockKey};
+use crate::core::lock_key::NO_LABEL;
 use crate::core::options::Wait;
 use crate::engine::lease::{Lease, LeaseHandle, StopAt};
 
@@ -191,8 +192,8 @@ impl Call {
         }
     }
 
-    fn label(&self) -> Option<&'static str> {
-        self.key.as_ref().ok()?.label()
+    fn label(&self) -> &'static str {
+        self.key.as_ref().map_or(NO_LABEL, LockKey::log_label)
     }
 
     /// The lease that the caller runs under, if it is one of this mutex, held by the client
@@ -282,7 +283,7 @@ async fn guard<F: Future>(
 
 /// Releases or completes the lease.
 async fn end(lease: Lease, is_success: bool) {
-    let lock = lease.key().label();
+    let lock = lease.key().log_label();
     let ended = if is_success && lease.may_complete() {
         // Boxed: seldom, and the others have no room for it.
         Box::pin(lease.complete()).await

@@ -4,7 +4,8 @@
 pub(crate) mod error;
 pub(crate) mod fence;
 pub(crate) mod key;
-mod lock_key;
+pub(crate) mod lock_key;
+pub(crate) mod log_rate;
 #[cfg_attr(
     not(feature = "internals"),
     allow(unreachable_pub, reason = "with that feature the stores are public")

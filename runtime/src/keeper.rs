@@ -233,7 +233,7 @@ impl Keeper {
         let store = self.store.clone();
         self.run(Box::pin(async move {
             if let Err(error) = store.keep_offer(&request, until).await {
-                let lock = request.key.label();
+                let lock = request.key.log_label();
                 tracing::debug!(lock, key = %request.key, error = %error.source, "an offer was not kept");
             }
         }));

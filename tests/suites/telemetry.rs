@@ -48,18 +48,22 @@ async fn each_metric_counts_what_its_name_says() {
 
     let counted = counted(&snapshotter);
     let times = |name: &str| counted.get(name).copied().unwrap_or_default();
-    assert_eq!(times("leasehold_acquisitions_total mutex  acquired"), 1, "{counted:?}");
-    assert_eq!(times("leasehold_acquisitions_total semaphore  acquired"), 1, "{counted:?}");
-    assert_eq!(times("leasehold_wait_seconds mutex"), 1, "{counted:?}");
-    assert_eq!(times("leasehold_acquisitions_total mutex  held"), 1, "{counted:?}");
-    assert_eq!(times("leasehold_acquisitions_total mutex  failed"), 1, "{counted:?}");
-    assert_eq!(times("leasehold_hold_seconds mutex"), 1, "{counted:?}");
-    assert_eq!(times("leasehold_hold_seconds semaphore"), 1, "{counted:?}");
-    assert_eq!(times("leasehold_lost_total mutex  expired"), 1, "{counted:?}");
-    assert_eq!(times("leasehold_renewals_total mutex  renewed"), 1, "{counted:?}");
-    assert!(times("leasehold_renewals_total mutex  failed") > 1, "{counted:?}");
-    assert!(times("leasehold_renewal_seconds mutex") > 2, "{counted:?}");
-    assert!(times("leasehold_late_renewals_total mutex") > 0, "{counted:?}");
+    assert_eq!(times("leasehold_acquisitions_total mutex (no label) acquired"), 1, "{counted:?}");
+    assert_eq!(
+        times("leasehold_acquisitions_total semaphore (no label) acquired"),
+        1,
+        "{counted:?}"
+    );
+    assert_eq!(times("leasehold_wait_seconds mutex (no label)"), 1, "{counted:?}");
+    assert_eq!(times("leasehold_acquisitions_total mutex (no label) held"), 1, "{counted:?}");
+    assert_eq!(times("leasehold_acquisitions_total mutex (no label) failed"), 1, "{counted:?}");
+    assert_eq!(times("leasehold_hold_seconds mutex (no label)"), 1, "{counted:?}");
+    assert_eq!(times("leasehold_hold_seconds semaphore (no label)"), 1, "{counted:?}");
+    assert_eq!(times("leasehold_lost_total mutex (no label) expired"), 1, "{counted:?}");
+    assert_eq!(times("leasehold_renewals_total mutex (no label) renewed"), 1, "{counted:?}");
+    assert!(times("leasehold_renewals_total mutex (no label) failed") > 1, "{counted:?}");
+    assert!(times("leasehold_renewal_seconds mutex (no label)") > 2, "{counted:?}");
+    assert!(times("leasehold_late_renewals_total mutex (no label)") > 0, "{counted:?}");
     assert!(!counted.keys().any(|name| name.contains("secret")), "{counted:?}");
 }
 
@@ -112,8 +116,11 @@ async fn a_caller_that_gives_up_counts_as_cancelled() {
     let patient = locks.mutex("a");
     tokio::time::timeout(Duration::from_secs(1), patient.lock()).await.unwrap_err();
     let counted = counted(&snapshotter);
-    assert_eq!(counted["leasehold_acquisitions_total mutex  cancelled"], 1, "{counted:?}");
-    assert_eq!(counted["leasehold_acquisitions_total mutex  acquired"], 1, "{counted:?}");
+    assert_eq!(
+        counted["leasehold_acquisitions_total mutex (no label) cancelled"], 1,
+        "{counted:?}"
+    );
+    assert_eq!(counted["leasehold_acquisitions_total mutex (no label) acquired"], 1, "{counted:?}");
 }
 
 /// Work that lingers says so, with the label of its lock.
@@ -155,9 +162,9 @@ async fn each_of_several_leases_counts() {
 
     let counted = counted(&snapshotter);
     let times = |name: &str| counted.get(name).copied().unwrap_or_default();
-    assert_eq!(times("leasehold_acquisitions_total mutex  acquired"), 4, "{counted:?}");
-    assert_eq!(times("leasehold_wait_seconds mutex"), 4, "{counted:?}");
-    assert_eq!(times("leasehold_hold_seconds mutex"), 4, "{counted:?}");
-    assert_eq!(times("leasehold_acquisitions_total mutex  held"), 1, "{counted:?}");
-    assert_eq!(times("leasehold_acquisitions_total mutex  failed"), 1, "{counted:?}");
+    assert_eq!(times("leasehold_acquisitions_total mutex (no label) acquired"), 4, "{counted:?}");
+    assert_eq!(times("leasehold_wait_seconds mutex (no label)"), 4, "{counted:?}");
+    assert_eq!(times("leasehold_hold_seconds mutex (no label)"), 4, "{counted:?}");
+    assert_eq!(times("leasehold_acquisitions_total mutex (no label) held"), 1, "{counted:?}");
+    assert_eq!(times("leasehold_acquisitions_total mutex (no label) failed"), 1, "{counted:?}");
 }

@@ -231,7 +231,7 @@ fn up_to(time: Duration) -> Duration {
 }
 
 async fn release(lease: Lease) {
-    let lock = lease.key().label();
+    let lock = lease.key().log_label();
     if let Err(error) = lease.release().await {
         tracing::warn!(lock, error = %Quiet(&error), "leader election: the lock could not be released");
     }

@@ -130,8 +130,12 @@ impl Locks {
         self.shared().queues.end_turns(&key);
         let forced = forced.map_err(|error| LockError::store(Step::ForceRelease, &key, error))?;
         if let Forced::Released { held, .. } = forced {
-            tracing::warn!(lock = key.label(), held, "a lock was taken from its holders by force");
-            tracing::debug!(lock = key.label(), %key, "the lock that was taken by force");
+            tracing::warn!(
+                lock = key.log_label(),
+                held,
+                "a lock was taken from its holders by force"
+            );
+            tracing::debug!(lock = key.log_label(), %key, "the lock that was taken by force");
         }
         Ok(forced)
     }

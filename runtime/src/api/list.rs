@@ -76,7 +76,7 @@ impl Locks {
 
     async fn page(&self, names: &NamePattern, from: ListCursor) -> Result<ListPage, LockError> {
         let failed = |error: StoreError| {
-            LockError::of_store(Step::Inspect, format!("the locks `{names}`"), error)
+            LockError::of_store(Step::Inspect, format!("the locks `{names}`"), None, error)
         };
         self.client().keeper.check_not_forked().map_err(failed)?;
         // Only a quorum can't, and users have no `Locks` of one.

@@ -8,6 +8,7 @@ use tokio::task::consume_budget;
 
 use crate::core::error::LockError;
 use crate::core::key::{IntoLockKey, LockKey};
+use crate::core::lock_key::NO_LABEL;
 use crate::core::options::Options;
 use crate::engine::acquire::acquire;
 #[cfg(feature = "tower")]
@@ -59,8 +60,8 @@ impl LockSpec {
     }
 
     /// What metrics and logs call it.
-    pub(crate) fn label(&self) -> Option<&'static str> {
-        self.key.0.as_ref().ok().and_then(LockKey::label)
+    pub(crate) fn label(&self) -> &'static str {
+        self.key.0.as_ref().map_or(NO_LABEL, LockKey::log_label)
     }
 
     /// Acquires, and waits as long as the options say.

@@ -58,7 +58,7 @@ pub trait Skippable: Sized {
 
     /// The result if the lock was not acquired for another reason, or was lost. A type without
     /// room for the error logs it, with the label of the lock.
-    fn failed(error: LockError, lock: Option<&'static str>) -> Self;
+    fn failed(error: LockError, lock: &'static str) -> Self;
 
     /// Returns true if the body has done its work. All results but an error say so.
     fn is_success(&self) -> bool {
@@ -69,7 +69,7 @@ pub trait Skippable: Sized {
 impl Skippable for () {
     fn skipped() -> Self {}
 
-    fn failed(error: LockError, lock: Option<&'static str>) -> Self {
+    fn failed(error: LockError, lock: &'static str) -> Self {
         report(&error, lock);
     }
 }
@@ -79,7 +79,7 @@ impl<T> Skippable for Option<T> {
         None
     }
 
-    fn failed(error: LockError, lock: Option<&'static str>) -> Self {
+    fn failed(error: LockError, lock: &'static str) -> Self {
         report(&error, lock);
         None
     }
@@ -94,7 +94,7 @@ impl<E: FromLockError> Skippable for Result<(), E> {
         self.is_ok()
     }
 
-    fn failed(error: LockError, _: Option<&'static str>) -> Self {
+    fn failed(error: LockError, _: &'static str) -> Self {
         Err(E::from_lock_error(error))
     }
 }
@@ -108,13 +108,13 @@ impl<T, E: FromLockError> Skippable for Result<Option<T>, E> {
         self.is_ok()
     }
 
-    fn failed(error: LockError, _: Option<&'static str>) -> Self {
+    fn failed(error: LockError, _: &'static str) -> Self {
         Err(E::from_lock_error(error))
     }
 }
 
 /// Logs an error that the return type has no room for.
-fn report(error: &LockError, lock: Option<&'static str>) {
+fn report(error: &LockError, lock: &'static str) {
     if let LockError::Lost { .. } = error {
         tracing::error!(lock, error = %Quiet(error), "a job was stopped halfway: its lease was lost");
     } else {

@@ -173,7 +173,7 @@ impl PendingRequest {
             Attempt::Queued { ask_again, .. } => NotGranted::Queued(ask_again),
             Attempt::Busy { retry_after, expiry_added, kept } => {
                 if expiry_added {
-                    let lock = self.key().label();
+                    let lock = self.key().log_label();
                     tracing::warn!(
                         lock,
                         "a lock's key had no expiry, so the lock would have been held for ever; it now expires after the TTL"

@@ -8,6 +8,9 @@ use std::sync::Arc;
 /// The longest name, in bytes after escaping.
 const LONGEST: usize = 512;
 
+/// What metrics, logs and traces call a lock that has no label.
+pub(crate) const NO_LABEL: &str = "(no label)";
+
 /// The checked name of a lock: 1 to 512 bytes of UTF-8 without control characters.
 ///
 /// Equal names are the same lock for all clients of the same store and prefix.
@@ -65,10 +68,15 @@ impl LockKey {
     }
 
     /// What metrics, logs and traces call this lock and others like it: the template, if a
-    /// template made the key. `None` if nothing has named it.
+    /// template made the key. `None` if nothing has named it: they show `(no label)` then.
     #[must_use]
     pub fn label(&self) -> Option<&'static str> {
         self.label
+    }
+
+    /// The label, as logs show it.
+    pub(crate) fn log_label(&self) -> &'static str {
+        self.label.unwrap_or(NO_LABEL)
     }
 
     /// Sets what metrics, logs and traces call this lock and others like it.

@@ -68,7 +68,7 @@ pub(super) fn complete(
             let was_held = !matches!(answer, Ended::NotHeld(_));
             if !was_held {
                 tracing::warn!(
-                    lock = local.request.key.label(),
+                    lock = local.request.key.log_label(),
                     "work succeeded after its lease was lost; it does not count as done"
                 );
             }
@@ -212,7 +212,7 @@ async fn retry_until_over<T>(
         let is_hopeless = error.is_shut_down || runtime_with_timers().is_none();
         let now = store.now();
         if is_hopeless || refusals >= MAX_REFUSALS || now >= *end.get_or_insert(now + lasts) {
-            let lock = request.key.label();
+            let lock = request.key.log_label();
             tracing::warn!(lock, error = %error.source, "a lease could not be {done}; its TTL ends it");
             return None;
         }

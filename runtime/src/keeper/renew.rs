@@ -61,7 +61,7 @@ pub(super) async fn renew_due(
                     );
                     // That it was lost meanwhile was said.
                     if local.is_held() {
-                        let failed = failures.entry(local.request.key.label());
+                        let failed = failures.entry(local.request.key.log_label());
                         failed.or_insert_with(|| (0_usize, error.source)).0 += 1;
                     }
                 }

@@ -44,6 +44,7 @@ impl Thread {
             what: "the server: the lock client's thread did not start".to_owned(),
             outcome: Outcome::NotRun,
             cause: Box::new(error),
+            label: None,
         };
         let runtime = Builder::new_current_thread().enable_all().build().map_err(failed)?;
         let handle = runtime.handle().clone();

@@ -72,7 +72,7 @@ impl<S: Send + Sync> OptionalFromRequestParts<S> for LeaseHandle {
 /// The built-in response, which the layer would give. What an operator can act on is logged.
 impl IntoResponse for Refusal {
     fn into_response(self) -> Response {
-        self.log(None);
+        self.log(self.label());
         self.to_response().map(Body::from)
     }
 }

@@ -25,6 +25,7 @@ use super::reject::Refusal;
 use super::upgrade;
 use super::waiters::Acquire;
 use crate::core::error::LossReason;
+use crate::core::lock_key::NO_LABEL;
 use crate::engine::lease::Lease;
 
 /// Resolves when the lease of a running request is lost.
@@ -70,7 +71,7 @@ pin_project! {
         #[pin]
         state: State<S, A, B>,
         // What logs and metrics call the lock.
-        label: Option<&'static str>,
+        label: &'static str,
         // An acquisition that did not wait has not paid its part of tokio's budget yet.
         owes_budget: bool,
     }
@@ -117,7 +118,7 @@ where
     pub(super) fn locked(
         policy: Arc<Policy>,
         is_grpc: bool,
-        (label, acquire): (Option<&'static str>, Acquire),
+        (label, acquire): (&'static str, Acquire),
         inner: S,
         request: Request<A>,
     ) -> Self {
@@ -133,19 +134,19 @@ where
         inner: &mut S,
         request: Request<A>,
     ) -> Self {
-        let label = lease.key().label();
+        let label = lease.key().log_label();
         let state = State::run(inner, request, Some(lease));
         Self { policy, is_grpc, state, label, owes_budget: true }
     }
 
     pub(super) fn unlocked(policy: Arc<Policy>, is_grpc: bool, response: S::Future) -> Self {
         let state = State::Running { response, loss: None, lease: None, method: Method::GET };
-        Self { policy, is_grpc, state, label: None, owes_budget: false }
+        Self { policy, is_grpc, state, label: NO_LABEL, owes_budget: false }
     }
 
     pub(super) fn refused(policy: Arc<Policy>, is_grpc: bool, refusal: Refusal) -> Self {
         let state = State::Refused { refusal };
-        Self { policy, is_grpc, state, label: None, owes_budget: false }
+        Self { policy, is_grpc, state, label: NO_LABEL, owes_budget: false }
     }
 }
 

@@ -26,6 +26,7 @@ use crate::api::rw_lock::RwLock;
 use crate::api::semaphore::Semaphore;
 use crate::core::error::{LockError, Quiet};
 use crate::core::key::LockKey;
+use crate::core::log_rate::seldom;
 use crate::core::options::Wait;
 use crate::engine::lease::Lease;
 
@@ -162,7 +163,7 @@ impl Policy {
     }
 
     /// Lets a request pass without a lock, or returns its refusal.
-    pub(super) fn judge(&self, denied: Denied, lock: Option<&'static str>) -> Result<(), Refusal> {
+    pub(super) fn judge(&self, denied: Denied, lock: &'static str) -> Result<(), Refusal> {
         let is_semaphore = matches!(self.kind, Kind::Semaphore { .. });
         let error = match denied {
             // The request says who owns its lease.
@@ -177,11 +178,10 @@ impl Policy {
         match Refusal::of(error, is_semaphore) {
             Refusal::Unavailable(error) if self.fails_open && error.is_store_failure() => {
                 telemetry::passed_open(self.kind.name(), lock);
-                tracing::warn!(
-                    lock,
-                    error = %Quiet(&error),
-                    "a request passes without its lock: the lock store failed"
-                );
+                if let Some(left_out) = seldom("passed", lock) {
+                    let error = Quiet(&error);
+                    tracing::warn!(lock, left_out, %error, "a request passes without its lock: the lock store failed");
+                }
                 Ok(())
             }
             refusal => Err(refusal),
@@ -201,7 +201,7 @@ impl Policy {
     /// Logs it if a handler has finished after its lock was lost.
     pub(super) fn note_loss(lease: Option<&Lease>) {
         if let Some(lease) = lease.filter(|lease| !lease.is_held()) {
-            let lock = lease.key().label();
+            let lock = lease.key().log_label();
             tracing::warn!(lock, "a request finished after its lock was lost");
         }
     }
@@ -211,7 +211,7 @@ impl Policy {
         &self,
         refusal: &Refusal,
         is_grpc: bool,
-        lock: Option<&'static str>,
+        lock: &'static str,
     ) -> Response<LeaseBody<B>> {
         refusal.log(lock);
         let response = match &self.on_refused {

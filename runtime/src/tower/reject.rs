@@ -10,6 +10,8 @@ use super::key::KeyError;
 use super::problem::{Problem, problem};
 use crate::core::error::{LockError, LossReason, Quiet};
 use crate::core::key::LockKey;
+use crate::core::lock_key::NO_LABEL;
+use crate::core::log_rate::seldom;
 
 /// When to try again if nobody can tell: the shortest time that `Retry-After` can say.
 const SOON: Duration = Duration::from_secs(1);
@@ -196,9 +198,24 @@ impl Refusal {
         text.to_owned()
     }
 
+    /// The label of its lock.
+    #[cfg(feature = "axum")]
+    pub(super) fn label(&self) -> &'static str {
+        match self {
+            Self::Held(error)
+            | Self::HeldByItself(error)
+            | Self::Done(error)
+            | Self::Full(error)
+            | Self::Unavailable(error)
+            | Self::Misconfigured(error) => error.label(),
+            Self::Crowded { key, .. } => key.log_label(),
+            Self::NoKey(_) | Self::NoWeight(_) | Self::NoOwner(_) | Self::Lost(_) => NO_LABEL,
+        }
+    }
+
     /// Logs what an operator can act on as a warning or an error, with the lock's label. Keys, which may be
     /// personal, and what a client can cause stay at `debug`.
-    pub(super) fn log(&self, lock: Option<&'static str>) {
+    pub(super) fn log(&self, lock: &'static str) {
         match self {
             Self::NoKey(error) => {
                 tracing::debug!(lock, %error, "a request does not say what to lock");
@@ -216,8 +233,10 @@ impl Refusal {
                 tracing::debug!(lock, %key, "a request is refused: too many wait for its lock");
             }
             Self::Unavailable(error) => {
-                let error = Quiet(error);
-                tracing::warn!(lock, %error, "a request is refused: the lock store failed");
+                if let Some(left_out) = seldom("refused", lock) {
+                    let error = Quiet(error);
+                    tracing::warn!(lock, left_out, %error, "a request is refused: the lock store failed");
+                }
             }
             Self::Lost(reason) => {
                 tracing::warn!(

@@ -128,7 +128,7 @@ where
     }
     // The key is known only now, so the lock is acquired in the future and not in
     // `poll_ready`.
-    let label = lock.key.label();
+    let label = lock.key.log_label();
     let acquire = policy.acquire(lock.into_owned(), share);
     ResponseFuture::locked(policy, is_grpc, (label, acquire), take_ready(inner), request)
 }

@@ -1,7 +1,10 @@
 //! Events about a lock have its label, and never its name.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
+use axum::Router;
+use axum::routing::get;
 use http::Request;
 use http_body_util::Full;
 use leasehold::tower::template_key;
@@ -10,6 +13,7 @@ use leasehold_tests::logs::LogRecorder;
 use tower::{Layer, ServiceExt};
 use tracing::Level;
 
+use super::counted;
 use crate::docs::events;
 
 /// The lines that contain a text. Each has the label, and no line at all has the value.
@@ -91,7 +95,7 @@ async fn what_the_layer_logs_has_its_template() {
     assert_eq!(ask(layer(true)).await, 200);
     drop(counting);
     assert_labelled(&recorder, "a request passes without its lock", "tenant:{header:x-tenant}");
-    let counted = super::counted(&snapshotter);
+    let counted = counted(&snapshotter);
     let passed = "leasehold_fail_open_total mutex tenant:{header:x-tenant}";
     assert_eq!(counted[passed], 1, "{counted:?}");
     let named = layer(false).label("tenants");
@@ -119,6 +123,118 @@ async fn what_the_client_logs_has_the_label_of_its_call() {
     drop(lease);
     tokio::time::sleep(Duration::from_secs(60)).await;
     assert_labelled(&recorder, "a lease could not be released", "order");
+}
+
+/// A service whose locks have plain names, as in the guide's first examples, and labels. Its
+/// routes are asked again and again: in order, while others hold their locks, and in an outage.
+#[tokio::test(start_paused = true)]
+async fn each_line_of_a_hammered_service_has_the_field() {
+    let (recorder, _guard) = LogRecorder::start(Level::TRACE);
+    let metrics = metrics_util::debugging::DebuggingRecorder::new();
+    let snapshotter = metrics.snapshotter();
+    let _counting = metrics::set_default_local_recorder(&metrics);
+    let (locks, faults) = Locks::in_memory_with_faults();
+    let by_hand = |label: Option<&'static str>| {
+        let mutex = locks.mutex("by hand").wait(Duration::from_millis(10));
+        let mutex = label.into_iter().fold(mutex, leasehold::Mutex::label);
+        get(async move || -> Result<(), LockError> {
+            let lease = mutex.lock().await?;
+            lease.run(tokio::time::sleep(Duration::from_millis(1))).await?;
+            lease.release().await.map(drop)
+        })
+    };
+    let app = Router::new()
+        .route("/plain", by_hand(None))
+        .route("/labelled", by_hand(Some("hammered by hand")))
+        .route("/layer", get(async || ()).layer(LockLayer::mutex(&locks, "layer")))
+        .route(
+            "/named",
+            get(async || ())
+                .layer(LockLayer::semaphore(&locks, "named", 1).label("hammered layer")),
+        )
+        .route(
+            "/open",
+            get(async || ())
+                .layer(LockLayer::mutex(&locks, "open").label("hammered open").fail_open()),
+        );
+    let hammer = async |times: usize| {
+        let mut answers = BTreeMap::<_, usize>::new();
+        for path in ["/plain", "/labelled", "/layer", "/named", "/open"] {
+            for _ in 0..times {
+                let request = Request::get(path).body(axum::body::Body::empty()).unwrap();
+                let answer = app.clone().oneshot(request).await.unwrap();
+                *answers.entry((path, answer.status().as_u16())).or_default() += 1;
+            }
+        }
+        answers
+    };
+    let answers = hammer(5).await;
+    assert!(answers.keys().all(|(_, status)| *status == 200), "{answers:?}");
+    let names = ["by hand", "layer", "open"];
+    let held = locks.all(names).permit("named", 1).lock().await.unwrap();
+    let answers = hammer(5).await;
+    assert!(answers.keys().all(|(_, status)| [409, 429].contains(status)), "{answers:?}");
+    assert!(faults.expire("layer"));
+    held.lost().await;
+    drop(held);
+    faults.always(Fault::Unreachable);
+    let answers = hammer(50).await;
+    assert_eq!(answers[&("/labelled", 503)], 50, "{answers:?}");
+    assert_eq!(answers[&("/named", 503)], 50, "{answers:?}");
+    assert_eq!(answers[&("/open", 200)], 50, "{answers:?}");
+
+    let log = recorder.take();
+    let (mut labelled, mut unlabelled) = (0, 0);
+    for line in log.lines() {
+        let (_, said) = line.split_once(" leasehold").unwrap_or_default();
+        let of_no_lock = OF_NO_LOCK.iter().any(|it| said.contains(it));
+        assert!(of_no_lock || line.contains("lock=\""), "{line}");
+        assert!(!line.contains("lock=\"\""), "{line}");
+        labelled += usize::from(line.contains("lock=\"hammered"));
+        unlabelled += usize::from(line.contains("lock=\"(no label)\""));
+    }
+    assert!(labelled > 10 && unlabelled > 10, "{labelled}, {unlabelled}: {log}");
+    let counted = counted(&snapshotter);
+    for name in counted.keys() {
+        assert!(!name.contains("  ") && name.split(' ').count() > 2, "no label: {name}");
+    }
+
+    // In an outage, each lock has a line in ten seconds, which counts the rest.
+    let warnings = |log: &str, label: &str| {
+        let lock = format!("lock=\"{label}\"");
+        let of_requests = log.lines().filter(|line| line.contains(" WARN leasehold::tower"));
+        let left_out =
+            |line: &str| Some(line.split_once("left_out=")?.1.split_once(' ')?.0.parse());
+        let left_out = of_requests.filter(|line| line.contains(&lock)).filter_map(left_out);
+        left_out.collect::<Result<Vec<usize>, _>>().unwrap()
+    };
+    let labels = ["hammered by hand", "hammered layer", "hammered open"];
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    hammer(1).await;
+    let later = recorder.take();
+    for label in labels {
+        let (first, next) = (warnings(&log, label), warnings(&later, label));
+        assert_eq!(first.first(), Some(&0), "{label}: {log}");
+        let said = first.len() + first.iter().sum::<usize>() + next.iter().sum::<usize>();
+        assert_eq!((said, next.len()), (50, 1), "{label}: {first:?}, {next:?}");
+        assert!(first.len() < 10 && next[0] > 0, "{label}: {first:?}, {next:?}");
+    }
+}
+
+/// An error of the store knows the label of its lock, as all others do.
+#[tokio::test(start_paused = true)]
+async fn each_error_of_the_store_has_the_label_of_its_lock() {
+    let (locks, faults) = Locks::in_memory_with_faults();
+    let order = locks.mutex("order:1").label("order");
+    let held = order.lock().await.unwrap();
+    faults.always(Fault::Unreachable);
+    let tried = order.try_lock().await.map(drop);
+    for failed in [tried, held.release().await.map(drop)] {
+        let Err(LockError::Store { label, .. }) = failed else { panic!("{failed:?}") };
+        assert_eq!(label, Some("order"));
+    }
+    let plain = locks.mutex("order:1").try_lock().await;
+    assert!(matches!(plain, Err(LockError::Store { label: None, .. })), "{plain:?}");
 }
 
 /// Events that are about no lock in particular, or about one that only a name says.

@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use super::loss_reason::LossReason;
 use super::step::Step;
-use crate::core::lock_key::LockKey;
+use crate::core::lock_key::{LockKey, NO_LABEL};
 use crate::core::no_majority::NoMajority;
 use crate::core::store_error::{Outcome, StoreError};
 
@@ -125,6 +125,8 @@ pub enum LockError {
         outcome: Outcome,
         /// The driver's error.
         cause: Box<dyn Error + Send + Sync>,
+        /// What metrics and logs call the lock: see [`LockKey::label`].
+        label: Option<&'static str>,
     },
     /// The name is empty, too long, contains a control character, or looks like a template
     /// without its values.
@@ -179,6 +181,8 @@ pub enum LockError {
         what: String,
         /// The answer of each server.
         cause: Box<NoMajority>,
+        /// What metrics and logs call the lock: see [`LockKey::label`].
+        label: Option<&'static str>,
     },
     /// The store can't do this: a quorum has no tickets, and no work that succeeds once.
     #[non_exhaustive]
@@ -202,24 +206,29 @@ impl LockError {
     }
 
     pub(crate) fn store(step: Step, key: &LockKey, error: StoreError) -> Self {
-        Self::of_store(step, format!("`{key}`"), error)
+        Self::of_store(step, format!("`{key}`"), key.label(), error)
     }
 
-    /// The error of a step that is about more than one lock.
-    pub(crate) fn of_store(step: Step, what: String, error: StoreError) -> Self {
+    /// The error of a step that may be about more than one lock.
+    pub(crate) fn of_store(
+        step: Step,
+        what: String,
+        label: Option<&'static str>,
+        error: StoreError,
+    ) -> Self {
         if error.is_shut_down {
             return Self::ShutDown;
         }
         let StoreError { outcome, source, .. } = error;
         match source.downcast() {
-            Ok(cause) => Self::Quorum { step, what, cause },
-            Err(cause) => Self::Store { step, what, outcome, cause },
+            Ok(cause) => Self::Quorum { step, what, cause, label },
+            Err(cause) => Self::Store { step, what, outcome, cause, label },
         }
     }
 
-    /// What logs call its lock, if it names one.
-    #[cfg(feature = "axum")]
-    pub(crate) fn label(&self) -> Option<&'static str> {
+    /// What logs call its lock.
+    #[cfg(feature = "tower")]
+    pub(crate) fn label(&self) -> &'static str {
         match self {
             Self::Busy { key, .. }
             | Self::TimedOut { key, .. }
@@ -228,8 +237,9 @@ impl LockError {
             | Self::TicketEnded { key, .. }
             | Self::WrongKind { key }
             | Self::WouldDeadlock { key }
-            | Self::NotFenced { key } => key.label(),
-            _ => None,
+            | Self::NotFenced { key } => key.log_label(),
+            Self::Store { label, .. } | Self::Quorum { label, .. } => label.unwrap_or(NO_LABEL),
+            _ => NO_LABEL,
         }
     }
 

@@ -48,6 +48,7 @@ fn all() -> Vec<LockError> {
             what: "`order:42`".into(),
             outcome: Outcome::NotRun,
             cause: Box::new(Twice(std::io::Error::other("connection refused"))),
+            label: None,
         },
         LockError::invalid_key("", "it is empty"),
         InvalidOption { option: "ttl", problem: "it is zero".into() },
@@ -56,7 +57,12 @@ fn all() -> Vec<LockError> {
         NotFenced { key: key() },
         NotInstalled,
         NoRuntime,
-        Quorum { step: Step::Renew, what: "`order:42`".into(), cause: Box::new(no_majority) },
+        Quorum {
+            step: Step::Renew,
+            what: "`order:42`".into(),
+            cause: Box::new(no_majority),
+            label: None,
+        },
         Unsupported { what: "a semaphore" },
         ShutDown,
     ]

@@ -81,7 +81,7 @@ impl fmt::Display for LockError {
                 "there is no Tokio runtime with timers here; call it inside a Tokio runtime that \
                  was built with `enable_all` or `enable_time`",
             ),
-            Self::Quorum { step, what, cause } => write!(f, "could not {step} {what}: {cause}"),
+            Self::Quorum { step, what, cause, .. } => write!(f, "could not {step} {what}: {cause}"),
             Self::Unsupported { what } => {
                 write!(f, "{what} is not possible on a quorum; keep the lock on a single server")
             }

@@ -15,6 +15,7 @@ use super::time_limit::within;
 use crate::client::not_granted::NotGranted;
 use crate::client::pending::PendingRequest;
 use crate::core::error::{LockError, Step};
+use crate::core::log_rate::seldom;
 use crate::core::options::{Options, Wait};
 use crate::core::timers::check_timers;
 use crate::engine::lease::{Lease, LeaseHandle, OwnLock};
@@ -231,9 +232,10 @@ impl Acquisition<'_> {
                 && options.wait == Wait::Forever
                 && !std::mem::replace(&mut is_logged, true)
             {
-                let error = &error.source;
-                let lock = pending.key().label();
-                tracing::warn!(lock, %error, "the lock store failed; retrying until it answers");
+                let (lock, error) = (pending.key().log_label(), &error.source);
+                if let Some(left_out) = seldom("retrying", lock) {
+                    tracing::warn!(lock, left_out, %error, "the lock store failed; retrying until it answers");
+                }
             }
             is_logged &= matches!(refusal, NotGranted::Fault(_));
             if !std::mem::replace(&mut is_queued, true) {

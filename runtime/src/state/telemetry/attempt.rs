@@ -29,7 +29,7 @@ impl Attempt {
             target: SPANS,
             "leasehold.acquire",
             kind = kind_name(kind),
-            lock = label,
+            lock = key.log_label(),
             outcome = Empty,
             error.r#type = Empty,
         );

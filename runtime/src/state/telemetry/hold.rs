@@ -22,7 +22,7 @@ impl Hold {
             target: SPANS,
             "leasehold.hold",
             kind = kind_name(request.kind),
-            lock = request.key.label(),
+            lock = request.key.log_label(),
             fence = fence.map(Fence::get),
         );
         Self((!span.is_disabled()).then(|| span.into()))
@@ -50,7 +50,7 @@ impl fmt::Debug for Hold {
 
 /// Logs a loss, in the span of its lease if there is one.
 pub(crate) fn lost(request: &Request, reason: LossReason, hold: Option<&Id>) {
-    let (kind, lock) = (kind_name(request.kind), request.key.label());
+    let (kind, lock) = (kind_name(request.kind), request.key.log_label());
     let reason = reason.name();
     if let Some(id) = hold {
         tracing::warn!(parent: id.clone(), lock, kind, reason, "a lease was lost");

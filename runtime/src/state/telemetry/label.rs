@@ -24,13 +24,13 @@ macro_rules! of_lock {
     ($metric:ident, $name:literal, $kind:expr, $lock:expr $(, $label:literal => $value:expr)*) => {
         match ($kind, $lock) {
             ($crate::store::Kind::Mutex | $crate::store::Kind::Once(_), None) => {
-                metrics::$metric!($name, "kind" => "mutex", "lock" => "" $(, $label => $value)*)
+                metrics::$metric!($name, "kind" => "mutex", "lock" => "(no label)" $(, $label => $value)*)
             }
             ($crate::store::Kind::Semaphore { .. }, None) => {
-                metrics::$metric!($name, "kind" => "semaphore", "lock" => "" $(, $label => $value)*)
+                metrics::$metric!($name, "kind" => "semaphore", "lock" => "(no label)" $(, $label => $value)*)
             }
             (kind, lock) => {
-                let (kind, lock) = ($crate::state::telemetry::label::kind_name(kind), lock.unwrap_or(""));
+                let (kind, lock) = ($crate::state::telemetry::label::kind_name(kind), lock.unwrap_or($crate::core::lock_key::NO_LABEL));
                 metrics::$metric!($name, "kind" => kind, "lock" => lock $(, $label => $value)*)
             }
         }

@@ -19,7 +19,7 @@ pub(super) enum Address {
 
 pub(super) fn not_connected(what: String, error: StoreError) -> LockError {
     let StoreError { outcome, source: cause, .. } = error;
-    LockError::Store { step: Step::Connect, what, outcome, cause }
+    LockError::Store { step: Step::Connect, what, outcome, cause, label: None }
 }
 
 fn invalid<T>(problem: &str) -> Result<T, LockError> {
