@@ -257,7 +257,8 @@ mod values;
 /// the rest of that time, although nobody holds it.
 ///
 /// With `once` or `once_per` a body that returns `Ok` (or anything but a `Result`) completes
-/// the lease: until the time is over, or the next period begins, calls fail with
+/// the lease, whatever is inside: `Ok(500)` is a success, and so is a response with that status.
+/// The layer looks at the status instead. From then on, until the time is over, or the next period begins, calls fail with
 /// `LockError::Done`, or are skipped with `if_held = "skip"`. After an error, a panic or a loss
 /// the lock is free, and the next call runs the body again. `lease.tick()` names the period. A
 /// call whose period is done waits for the next one, if that begins before its `wait` is over:

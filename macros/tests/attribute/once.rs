@@ -65,6 +65,21 @@ async fn a_tick_has_one_run() {
         .await;
 }
 
+/// A handler that says in its response that it has failed.
+#[distributed_lock(key = "handler", once = "24h")]
+async fn handler(runs: &AtomicU32) -> Result<u16, LockError> {
+    runs.fetch_add(1, Ordering::Relaxed);
+    Ok(500)
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_ok_is_a_success_whatever_is_inside() {
+    let (locks, runs) = (Locks::in_memory(), AtomicU32::new(0));
+    assert_eq!(locks.scope(handler(&runs)).await.unwrap(), 500);
+    assert!(locks.scope(handler(&runs)).await.unwrap_err().is_done());
+    assert_eq!(runs.into_inner(), 1);
+}
+
 /// The line of docs/guide/jobs.md.
 #[distributed_lock(key = "billing-run", once_per = "1h", if_held = "skip", wait = "1m", lease = lease)]
 async fn billing_run() -> Result<Option<Tick>, LockError> {
