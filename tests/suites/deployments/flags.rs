@@ -26,14 +26,25 @@ async fn ask<T: FromRedisValue>(redis: &mut MultiplexedConnection, command: &str
 
 /// Locks of all kinds, each with this name.
 async fn all_kinds(locks: &Locks, name: &str) -> Vec<Result<Lease, LockError>> {
-    vec![
-        locks.mutex(format!("m:{name}")).try_lock().await,
-        locks.reentrant_mutex(format!("e:{name}")).owner("me").try_lock().await,
-        locks.semaphore(format!("s:{name}"), 3).try_acquire().await,
-        locks.semaphore(format!("w:{name}"), 3).try_acquire_many(2).await,
-        locks.rw_lock(format!("r:{name}")).try_read().await,
-        locks.rw_lock(format!("x:{name}")).try_write().await,
-    ]
+    let (mutex, reentrant, permit, permits, reader, writer) = (
+        locks.mutex(format!("m:{name}")),
+        locks.reentrant_mutex(format!("e:{name}")).owner("me"),
+        locks.semaphore(format!("s:{name}"), 3),
+        locks.semaphore(format!("w:{name}"), 3),
+        locks.rw_lock(format!("r:{name}")),
+        locks.rw_lock(format!("x:{name}")),
+    );
+    // Together: each of them asks a server that is full for a second.
+    let all = tokio::join!(
+        mutex.try_lock(),
+        reentrant.try_lock(),
+        permit.try_acquire(),
+        permits.try_acquire_many(2),
+        reader.try_read(),
+        writer.try_write(),
+    );
+    let (mutex, reentrant, permit, permits, reader, writer) = all;
+    vec![mutex, reentrant, permit, permits, reader, writer]
 }
 
 #[tokio::test]

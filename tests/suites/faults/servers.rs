@@ -262,13 +262,73 @@ async fn a_full_server_refuses_and_still_frees() {
     let mut redis = server.redis().await;
     let full = redis::cmd("CONFIG").arg(&["SET", "maxmemory", "1"]).clone();
     full.exec_async(&mut redis).await.unwrap();
-    let error = locks.mutex("b").lock().await.unwrap_err();
+    let error = locks.mutex("b").try_lock().await.unwrap_err();
     assert!(matches!(error, LockError::Store { outcome: Outcome::NotRun, .. }), "{error}");
     assert!(error.to_string().contains("memory is full"), "{error}");
     tokio::time::sleep(Duration::from_millis(900)).await;
     assert!(lease.is_held() && permit.is_held(), "they are renewed");
     lease.release().await.unwrap();
     permit.release().await.unwrap();
+}
+
+/// Somebody raises `maxmemory`, or other keys expire.
+#[tokio::test]
+async fn a_call_that_waits_outlives_a_full_server() {
+    let server = Server::start();
+    let mut redis = server.redis().await;
+    let locks = Locks::connect(&server.url()).await.unwrap();
+    // The scripts are known, and the connection stands.
+    for (nth, kind) in EVERY_KIND.into_iter().enumerate() {
+        kind.lock(&locks, &nth.to_string(), LONG).await.unwrap().release().await.unwrap();
+    }
+    set_maxmemory(&mut redis, "1").await;
+    for (nth, kind) in EVERY_KIND.into_iter().enumerate() {
+        server.forget_stats().await;
+        let acquired = tokio::spawn(kind.lock(&locks, &nth.to_string(), LONG));
+        while refusals(&mut redis).await < 4 {
+            assert!(
+                !acquired.is_finished(),
+                "{kind:?}: it is told at once that the server is full"
+            );
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        set_maxmemory(&mut redis, "0").await;
+        acquired.await.unwrap().unwrap().release().await.unwrap();
+        set_maxmemory(&mut redis, "1").await;
+    }
+}
+
+/// A loop without a pause asks as seldom as any call does that waits: each of its calls has the
+/// patience that it has for a server that is away.
+#[tokio::test]
+async fn a_loop_on_a_full_server_does_not_spin() {
+    let server = Server::start();
+    let mut redis = server.redis().await;
+    let locks = Locks::connect(&server.url()).await.unwrap();
+    locks.mutex("a").lock().await.unwrap().release().await.unwrap();
+    set_maxmemory(&mut redis, "1").await;
+    server.forget_stats().await;
+    let begun = Instant::now();
+    for wait in [0, 0, 300, 1200].map(Duration::from_millis) {
+        let error = locks.mutex("a").wait(wait).lock().await.unwrap_err();
+        assert!(matches!(error, LockError::Store { outcome: Outcome::NotRun, .. }), "{error}");
+        assert!(error.to_string().contains("raise maxmemory"), "{error}");
+    }
+    assert!(begun.elapsed() >= Duration::from_millis(4200), "{:?}", begun.elapsed());
+    let asked = refusals(&mut redis).await;
+    assert!(asked > 4 * 3 && asked < 4 * 60, "{asked} commands for four calls");
+}
+
+/// How many commands the server has refused because its memory is full.
+async fn refusals(redis: &mut redis::aio::MultiplexedConnection) -> u64 {
+    let info: String = redis::cmd("INFO").arg("errorstats").query_async(redis).await.unwrap();
+    let count = info.lines().find_map(|line| line.strip_prefix("errorstat_OOM:count="));
+    count.map_or(0, |count| count.trim().parse().unwrap())
+}
+
+async fn set_maxmemory(redis: &mut redis::aio::MultiplexedConnection, bytes: &str) {
+    let set = redis::cmd("CONFIG").arg(&["SET", "maxmemory", bytes]).clone();
+    set.exec_async(redis).await.unwrap();
 }
 
 /// Tools that copy keys leave such a record. It gets the TTL of the next request, even of one that

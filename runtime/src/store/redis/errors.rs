@@ -21,10 +21,11 @@ pub(super) enum LinkOutcome {
 }
 
 /// With these a server refuses a command before it runs, and a retry may help.
-const PASSING: [&str; 6] = ["LOADING", "BUSY", "CLUSTERDOWN", "TRYAGAIN", "NOREPLICAS", "MISCONF"];
+const PASSING: [&str; 7] =
+    ["LOADING", "BUSY", "CLUSTERDOWN", "TRYAGAIN", "NOREPLICAS", "MISCONF", "OOM"];
 
 /// With these a server refuses a command before it runs, and no retry helps.
-const LASTING: [&str; 7] = ["NOSCRIPT", "NOAUTH", "WRONGPASS", "OOM", "CROSSSLOT", "MOVED", "ASK"];
+const LASTING: [&str; 6] = ["NOSCRIPT", "NOAUTH", "WRONGPASS", "CROSSSLOT", "MOVED", "ASK"];
 
 const MOVING: &str = "the lock's slot is migrating to another node; if the migration is stuck, run \
                       `redis-cli --cluster fix`";
@@ -221,7 +222,8 @@ pub(super) fn advice(error: &RedisError) -> Option<&'static str> {
             "the server accepts no more clients; raise its maxclients"
         }
         Some("OOM") => {
-            "the server's memory is full; raise maxmemory; held locks can still be renewed and released"
+            "the server's memory is full; raise maxmemory, or find out which keys fill it; held locks \
+             can still be renewed and released"
         }
         None if error.kind() == ErrorKind::AuthenticationFailed => {
             "the user name or the password in the URL is wrong"
@@ -255,7 +257,7 @@ mod tests {
             ("BUSY Redis is busy running a script.", Answered, NotRun, true),
             ("READONLY You can't write against a read only replica.", Broken, NotRun, true),
             ("NOREPLICAS Not enough good replicas to write.", Answered, NotRun, true),
-            ("OOM command not allowed when used memory > 'maxmemory'.", Answered, NotRun, false),
+            ("OOM command not allowed when used memory > 'maxmemory'.", Answered, NotRun, true),
             ("MASTERDOWN Link with MASTER is down", Broken, NotRun, true),
             ("CLUSTERDOWN Hash slot not served", Answered, NotRun, true),
             ("TRYAGAIN Multiple keys request during rehashing of slot", Answered, NotRun, true),
