@@ -1,5 +1,5 @@
 --- include/acquire_mutex: takes the mutex, or waits for it in the queue. Goes after
---- include/take_turn, include/recall, include/remains, include/queued and include/channel.
+--- include/take_turn, include/other_kind, include/remains, include/queued and include/channel.
 
 -- Answers the request `holder`: its id, and its owner. `waits` says how it waits; see
 -- include/waiter. `rec` is the record, if there is one. A waiter
@@ -13,7 +13,9 @@ local function acquire(lock, holders, queue, waiters, holder, ttl_ms, waits, rec
     if not is_record(rec) then return busy(lock, ttl_ms) end
     last, flag, ended = fields(rec)
     if ended == id then return {2} end
-    if is_other(rec, 'M') then return {3} end
+    if is_other(rec, 'M') then
+      return other_kind({lock = lock, holders = holders, wake = wake}, rec, live_ms > 0)
+    end
     if holds(rec, id) then
       redis.call('SET', lock, 'MH' .. string.sub(rec, 3), 'PX', ttl_ms)
       return {1, tonumber(last)}

@@ -1,8 +1,8 @@
 --- include/ask: the code that the acquires of locks with several holders share. `keys` as
---- in include/serve. Goes after include/serve and include/queued.
+--- in include/serve. Goes after include/serve, include/queued and include/other_kind.
 
 -- The record's token, flag and ended request, and whether nobody waits; or first a refusal.
-local function look(keys, id, ttl_ms)
+local function look(keys, id, ttl_ms, waits)
   local rec = redis.call('GET', keys.lock)
   if not rec then
     local left = redis.call('EXISTS', keys.holders, keys.queue)
@@ -12,7 +12,7 @@ local function look(keys, id, ttl_ms)
   if not is_record(rec) then return busy(keys.lock, ttl_ms) end
   local token, flag, ended = fields(rec)
   if ended == id then return {2} end
-  if is_other(rec, KIND) then return {3} end
+  if is_other(rec, KIND) then return other_kind(keys, rec, waits_in(waits) > 0) end
   return nil, token, flag, ended, flag == '0'
 end
 

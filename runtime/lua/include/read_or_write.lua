@@ -10,7 +10,7 @@ end
 
 local function read_or_write(keys, holder, ttl_ms, waits)
   local id, live_ms = string.sub(holder, 1, 34), waits_in(waits)
-  local refusal, token, flag, ended, nobody = look(keys, id, ttl_ms)
+  local refusal, token, flag, ended, nobody = look(keys, id, ttl_ms, waits)
   if refusal then return refusal end
   local now = clock()
   local now_ms = to_ms(now)

@@ -4,7 +4,7 @@
 --- ended is never granted again, as long as the record says so. A waiter repeats it to show that
 --- it is alive. Nothing overtakes a live waiter.
 ---
---- INCLUDE record acquire_fast token acquire_many grant fields remains waiter queue queued tell free hand_over take_turn recall channel acquire_mutex for_each
+--- INCLUDE record acquire_fast token acquire_many grant fields remains waiter queue queued tell free hand_over take_turn recall recall_clients other_kind channel acquire_mutex for_each
 ---
 --- KEYS, for each request, and the last one once
 ---   1  lock     string   the record

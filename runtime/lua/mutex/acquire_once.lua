@@ -4,7 +4,7 @@
 --- succeeded, or to the end of the tick in which that run was granted the lock. The tick of a grant
 --- is the one that runs when the request gets its answer.
 ---
---- INCLUDE record token grant fields remains waiter queue queued tell free hand_over take_turn recall channel acquire_mutex done
+--- INCLUDE record token grant fields remains waiter queue queued tell free hand_over take_turn recall recall_clients other_kind channel acquire_mutex done
 ---
 --- KEYS
 ---   1  lock     string   the record

@@ -6,7 +6,7 @@
 --- alive. Nothing overtakes a live waiter, except an owner that re-enters: all waiters wait
 --- for it.
 ---
---- INCLUDE record token fields remains waiter queue queued tell holder holders rule_reentrant serve recall_clients ask
+--- INCLUDE record token fields remains waiter queue queued tell holder holders rule_reentrant serve recall recall_clients other_kind ask
 ---
 --- KEYS
 ---   1  lock     string   the record
@@ -22,6 +22,7 @@
 --- RETURN
 ---   {1, token}    granted
 ---   {0, left_ms}  busy: the owner's last hold ends in this long at the latest; 0: ask again at once
+---   {8, left_ms}  busy: clients let leases of another kind linger, and were asked to release them
 ---   {2}           ended: this request was released or cancelled before
 ---   {3}           wrong kind: another kind of lock holds the name, or waits for it
 ---   {4, ttl_ms}   busy: the key is not ours and had no expiry, and has the TTL now
@@ -31,7 +32,7 @@
 local keys = {lock = KEYS[1], holders = KEYS[2], queue = KEYS[3], waiters = KEYS[4], wake = ARGV[4]}
 local holder, ttl_ms, waits = ARGV[1], tonumber(ARGV[2]), ARGV[3]
 
-local refusal, token, flag, ended, nobody = look(keys, string.sub(holder, 1, 34), ttl_ms)
+local refusal, token, flag, ended, nobody = look(keys, string.sub(holder, 1, 34), ttl_ms, waits)
 if refusal then return refusal end
 local now = clock()
 local now_ms = to_ms(now)

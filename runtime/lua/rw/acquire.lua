@@ -6,7 +6,7 @@
 --- it may read once more, read while it writes, and write while it is the only reader, if
 --- it does not wait for that.
 ---
---- INCLUDE record token fields remains waiter queue queued tell holder holders rule_rw serve recall_clients ask read_or_write
+--- INCLUDE record token fields remains waiter queue queued tell holder holders rule_rw serve recall recall_clients other_kind ask read_or_write
 ---
 --- KEYS
 ---   1  lock     string   the record

@@ -4,7 +4,7 @@
 --- that is refused and comes back leaves a mark, and new readers are refused as long as it
 --- lasts: or they would keep the writer out for ever. Otherwise as rw/acquire.
 ---
---- INCLUDE record token fields remains waiter queue queued tell holder holders rule_rw serve recall_clients ask read_or_write
+--- INCLUDE record token fields remains waiter queue queued tell holder holders rule_rw serve recall recall_clients other_kind ask read_or_write
 ---
 --- KEYS
 ---   1  lock      string   the record

@@ -5,7 +5,7 @@
 --- its own limit for the total weight. A waiter sends it again to show that it is alive.
 --- Nothing overtakes a live waiter.
 ---
---- INCLUDE record token permit_acquire_fast fields remains waiter queue queued tell holder holders rule_semaphore serve recall_clients ask for_each
+--- INCLUDE record token permit_acquire_fast fields remains waiter queue queued tell holder holders rule_semaphore serve recall recall_clients other_kind ask for_each
 ---
 --- KEYS, for each request
 ---   1  lock     string   the record
@@ -34,7 +34,7 @@ local function acquire(each)
   local keys = {lock = lock, holders = holders, queue = queue, waiters = waiters, wake = wake}
   ttl_ms = tonumber(ttl_ms)
 
-  local refusal, token, flag, ended, nobody = look(keys, string.sub(holder, 1, 34), ttl_ms)
+  local refusal, token, flag, ended, nobody = look(keys, string.sub(holder, 1, 34), ttl_ms, waits)
   if refusal then return refusal end
   local now = clock()
   local now_ms = to_ms(now)

@@ -35,6 +35,7 @@ mod multi_holder;
 mod mutex;
 mod queue;
 mod quorum_member;
+mod recall;
 mod serve;
 mod state;
 mod tell;

@@ -32,6 +32,7 @@ macro_rules! cases {
             tokens_grow_through_recalls,
             idle_permits_are_taken_up_here_and_recalled,
             a_heavier_permit_here_gets_the_room_of_idle_ones,
+            another_kind_gets_an_idle_lease_and_none_in_use,
             readers_linger_beside_readers_until_a_writer_comes,
             a_writer_lingers_and_counts_on,
             the_store_keeps_a_lease_whose_client_says_so,
@@ -594,4 +595,46 @@ pub(super) async fn a_short_lease_does_not_end_the_mark_of_a_long_one(backend: &
     granted(backend, &others.permit(2, LONG)).await;
     let refused = acquire(backend, &others.permit(2, LONG)).await;
     assert!(matches!(refused, Attempt::Recalled { .. }), "{refused:?}");
+}
+
+/// Acquires a lock as one of the five kinds, of which the last can't linger.
+async fn as_kind(nth: usize, locks: &Locks, wait: Duration) -> Result<Lease, LockError> {
+    let rw = locks.rw_lock("a").ttl(LONG).wait(wait).linger(LINGER);
+    match nth {
+        0 => locks.mutex("a").ttl(LONG).wait(wait).linger(LINGER).lock().await,
+        1 => locks.semaphore("a", 1).ttl(LONG).wait(wait).linger(LINGER).acquire().await,
+        2 => rw.read().await,
+        3 => rw.write().await,
+        _ => locks.reentrant_mutex("a").owner("o").ttl(LONG).wait(wait).lock().await,
+    }
+}
+
+pub(super) async fn another_kind_gets_an_idle_lease_and_none_in_use(backend: &impl Backend) {
+    for (idle, asker) in (0..4).flat_map(|idle| (0..5).map(move |asker| (idle, asker))) {
+        // Readers and writers share a kind.
+        if idle == asker || [idle, asker].iter().all(|it| [2, 3].contains(it)) {
+            continue;
+        }
+        for (wait, is_here) in [(Duration::ZERO, false), (LINGER, true), (LINGER, false)] {
+            let (here, elsewhere) = (backend.locks().await, backend.locks().await);
+            let asking = if is_here { &here } else { &elsewhere };
+            for is_idle in [false, true] {
+                let lease = as_kind(idle, &here, LINGER).await.unwrap();
+                assert_eq!(lease.release().await.unwrap(), Released::Lingers);
+                if is_idle {
+                    let lease = as_kind(asker, asking, wait).await;
+                    let lease = lease.unwrap_or_else(|it| panic!("{asker} after {idle}: {it}"));
+                    lease.release_now().await.unwrap();
+                    break;
+                }
+                let in_use = as_kind(idle, &here, LINGER).await.unwrap();
+                let refused = as_kind(asker, asking, wait.min(SHORT)).await;
+                let is_wrong = matches!(refused, Err(LockError::WrongKind { .. }));
+                assert!(is_wrong, "{asker} beside {idle} in use: {refused:?}");
+                in_use.release_now().await.unwrap();
+                // Until the recall is forgotten, the lock does not linger.
+                backend.pass(PAUSE * 2).await;
+            }
+        }
+    }
 }

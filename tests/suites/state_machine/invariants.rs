@@ -175,7 +175,11 @@ impl Snapshot {
             ) => {
                 let is_recalled = matches!(answer, Attempt::Recalled { .. });
                 let lingers = [before, lock].map(|lock| lock.lingers(now_ms));
-                let is_told = !is_recalled || lingers == [true, false];
+                // A waiter for another kind is not in the queue, and repeats it.
+                let is_repeated = matches!(command.what, What::Wait(_))
+                    && lingers == [false, false]
+                    && before.has_recalled(now_ms);
+                let is_told = !is_recalled || lingers == [true, false] || is_repeated;
                 ensure(is_told, || format!("{id} recalls, and the lock lingers: {lingers:?}"))?;
                 let is_try = matches!(command.what, What::Acquire);
                 ensure(is_recalled || !is_try || lingers != [true, true], || {
@@ -183,9 +187,13 @@ impl Snapshot {
                 })?;
                 let how = How::of(request);
                 let is_owners = how.is_writer && before.is_owners(how.owner, now_ms);
-                let may_wait = !is_owners || had_it || before.is_crowded(now_ms);
+                // A recall may be of another kind, which the owner can't enter again.
+                let may_wait = is_recalled || !is_owners || had_it || before.is_crowded(now_ms);
                 ensure(may_wait, || format!("{id} waits for its own owner"))?;
                 lock.is_served(before, now_ms)
+            }
+            (Answer::Attempt(Attempt::WrongKind), _) => {
+                ensure(!lock.lingers(now_ms), || format!("{id} is refused, and the lock lingers"))
             }
             (Answer::Attempt(Attempt::WouldDeadlock), _) => {
                 let how = How::of(request);

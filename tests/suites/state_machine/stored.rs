@@ -106,6 +106,16 @@ impl Lock {
             || self.holders.iter().any(|(it, end)| it.starts_with('~') && *end - MARKS < live)
     }
 
+    /// True if a client was asked to release what it keeps.
+    pub(super) fn has_recalled(&self, at_ms: u64) -> bool {
+        let live = -i64::try_from(at_ms).expect("a date");
+        self.record_at(at_ms).and_then(|record| record.get(87..88)) == Some("!")
+            || self
+                .holders
+                .iter()
+                .any(|(it, end)| it.starts_with('!') && it.len() > 1 && *end - MARKS < live)
+    }
+
     /// True if the client of this live request was asked to release what it keeps.
     pub(super) fn is_recalled(&self, id: &str, at_ms: u64) -> bool {
         let live = -i64::try_from(at_ms).expect("a date");

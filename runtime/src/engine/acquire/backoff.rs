@@ -17,8 +17,12 @@ const FAULT_RETRY: Duration = Duration::from_secs(1);
 /// How much longer than the client's own thread a caller waits for an answer.
 const CALLER_MARGIN: Duration = Duration::from_millis(500);
 
-/// How long a try waits for the answer to a recall, and how long it first pauses.
+/// How long a try waits for the answer to a recall. The first pauses are shorter.
 const RECALL: Duration = Duration::from_millis(50);
+
+/// The same where another kind of lock lingers, and the caller waits: it can't stand in the queue.
+const RECALL_OF_OTHER_KIND: Duration = Duration::from_secs(1);
+
 const FIRST_RECALL_PAUSE: Duration = Duration::from_millis(1);
 
 /// When to ask again. In the store's queue: when the store says so, unless a hint arrives
@@ -34,7 +38,7 @@ pub(super) struct Backoff {
     pub(super) earlier: Option<Earlier>,
     /// How many more times it may ask again at once, if the store says so.
     repeats: u32,
-    /// When a try first heard that it has recalled a lease, and how long it pauses next.
+    /// When it first heard that it has recalled a lease, and how long it pauses next.
     recalled: Option<(Duration, Duration)>,
     /// The store asks several servers and has no queue.
     has_no_queue: bool,
@@ -104,9 +108,10 @@ impl Backoff {
             self.repeats -= 1;
             return Some(Duration::ZERO);
         }
-        if self.is_try() && (self.recalled.is_some() || matches!(refusal, NotGranted::Recalled(_)))
-        {
-            return self.after_recall(refusal);
+        let is_recalled = self.recalled.is_some() || matches!(refusal, NotGranted::Recalled(_));
+        let is_unqueued = matches!(refusal, NotGranted::Recalled(_) | NotGranted::WrongKind);
+        if is_recalled && (self.is_try() || is_unqueued) {
+            return self.after_recall(now, refusal);
         }
         let left = match refusal {
             NotGranted::HeldByOwner | NotGranted::WrongKind | NotGranted::Done { .. } => {
@@ -153,6 +158,8 @@ impl Backoff {
                 LockError::Busy { key, retry_after: left, kept, held_by_caller: false }
             }
             NotGranted::Recalled(left) if self.is_try() => self.refused(key, left),
+            // Whoever waits is in the queue, except behind another kind.
+            NotGranted::Recalled(_) if !self.has_no_queue => LockError::WrongKind { key },
             _ => self.timed_out(key),
         }
     }
@@ -170,14 +177,18 @@ impl Backoff {
         LockError::TimedOut { key, waited: self.waited, held_by_caller: false }
     }
 
-    /// How long a try pauses until a recalled lease may have been released; `None` when that
-    /// took too long, or the lease is in use.
-    fn after_recall(&mut self, refusal: &NotGranted) -> Option<Duration> {
+    /// How long a request pauses that is not in the queue, until a recalled lease may have been
+    /// released; `None` when that took too long, or the lease is in use.
+    fn after_recall(&mut self, now: Instant, refusal: &NotGranted) -> Option<Duration> {
         let (since, pause) = *self.recalled.get_or_insert((self.waited, FIRST_RECALL_PAUSE));
         self.recalled = Some((since, pause * 2));
-        let is_held = matches!(refusal, NotGranted::Recalled(_) | NotGranted::Held { .. });
-        let left = (since + RECALL).saturating_sub(self.waited);
-        (is_held && !left.is_zero()).then(|| pause.min(left))
+        let is_held = matches!(
+            refusal,
+            NotGranted::Recalled(_) | NotGranted::Held { .. } | NotGranted::WrongKind
+        );
+        let most = if self.is_try() { RECALL } else { RECALL_OF_OTHER_KIND.min(self.left(now)) };
+        let left = (since + most).saturating_sub(self.waited);
+        (is_held && !left.is_zero()).then(|| pause.min(left).min(Self::LONGEST))
     }
 
     /// How long to pause after the store has failed; `None` when the wait is over.

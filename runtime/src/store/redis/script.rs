@@ -174,10 +174,10 @@ macro_rules! scripts {
 
 scripts! {
     MUTEX_ACQUIRE = "mutex/acquire" grants several
-        ["record", "acquire_fast", "token", "acquire_many", "grant", "fields", "remains", "waiter", "queue", "queued", "tell", "free", "hand_over", "take_turn", "recall", "channel", "acquire_mutex", "for_each"]
+        ["record", "acquire_fast", "token", "acquire_many", "grant", "fields", "remains", "waiter", "queue", "queued", "tell", "free", "hand_over", "take_turn", "recall", "recall_clients", "other_kind", "channel", "acquire_mutex", "for_each"]
         (lock, holders, queue, waiters, tokens; holder, ttl_ms, waits);
     MUTEX_ACQUIRE_ONCE = "mutex/acquire_once" grants
-        ["record", "token", "grant", "fields", "remains", "waiter", "queue", "queued", "tell", "free", "hand_over", "take_turn", "recall", "channel", "acquire_mutex", "done"]
+        ["record", "token", "grant", "fields", "remains", "waiter", "queue", "queued", "tell", "free", "hand_over", "take_turn", "recall", "recall_clients", "other_kind", "channel", "acquire_mutex", "done"]
         (lock, holders, queue, waiters, done, tokens; holder, ttl_ms, waits, once_ms, offset_ms);
     MUTEX_COMPLETE = "mutex/complete" frees
         ["record", "token", "free", "fields", "waiter", "queue", "tell", "hand_over", "done"]
@@ -196,7 +196,7 @@ scripts! {
     MUTEX_REPAIR = "mutex/repair" frees ["record", "token", "fields", "remains", "raise_token"]
         (lock, holders; id, token, lasts_ms, owner);
     REENTRANT_ACQUIRE = "reentrant/acquire" grants
-        ["record", "token", "fields", "remains", "waiter", "queue", "queued", "tell", "holder", "holders", "rule_reentrant", "serve", "recall_clients", "ask"]
+        ["record", "token", "fields", "remains", "waiter", "queue", "queued", "tell", "holder", "holders", "rule_reentrant", "serve", "recall", "recall_clients", "other_kind", "ask"]
         (lock, holders, queue, waiters, tokens; holder, ttl_ms, waits, wake);
     REENTRANT_RENEW = "reentrant/renew" frees ["record", "token", "fields", "holder", "holders", "prolong", "extend"]
         (lock, holders; holder, ttl_ms);
@@ -210,7 +210,7 @@ scripts! {
         ["record", "token", "fields", "remains", "holder", "holders", "rule_reentrant", "adopt"]
         (lock, holders, tokens; holder, from, ttl_ms);
     SEMAPHORE_ACQUIRE = "semaphore/acquire" grants several
-        ["record", "token", "permit_acquire_fast", "fields", "remains", "waiter", "queue", "queued", "tell", "holder", "holders", "rule_semaphore", "serve", "recall_clients", "ask", "for_each"]
+        ["record", "token", "permit_acquire_fast", "fields", "remains", "waiter", "queue", "queued", "tell", "holder", "holders", "rule_semaphore", "serve", "recall", "recall_clients", "other_kind", "ask", "for_each"]
         (lock, holders, queue, waiters; holder, ttl_ms, limit, waits, wake);
     SEMAPHORE_RENEW = "semaphore/renew" frees several ["record", "token", "prolong", "for_each"] (lock, holders; holder, ttl_ms);
     SEMAPHORE_RELEASE = "semaphore/release" frees several
@@ -226,10 +226,10 @@ scripts! {
         ["record", "token", "fields", "remains", "holder", "holders", "rule_semaphore", "adopt"]
         (lock, holders, tokens; holder, from, ttl_ms);
     RW_ACQUIRE = "rw/acquire" grants
-        ["record", "token", "fields", "remains", "waiter", "queue", "queued", "tell", "holder", "holders", "rule_rw", "serve", "recall_clients", "ask", "read_or_write"]
+        ["record", "token", "fields", "remains", "waiter", "queue", "queued", "tell", "holder", "holders", "rule_rw", "serve", "recall", "recall_clients", "other_kind", "ask", "read_or_write"]
         (lock, holders, queue, waiters, tokens; holder, ttl_ms, waits, wake);
     RW_VOTE = "rw/vote" grants
-        ["record", "token", "fields", "remains", "waiter", "queue", "queued", "tell", "holder", "holders", "rule_rw", "serve", "recall_clients", "ask", "read_or_write"]
+        ["record", "token", "fields", "remains", "waiter", "queue", "queued", "tell", "holder", "holders", "rule_rw", "serve", "recall", "recall_clients", "other_kind", "ask", "read_or_write"]
         (lock, holders, queue, waiters, intent, tokens; holder, ttl_ms, again_ms);
     RW_REPAIR = "rw/repair" frees ["record", "token", "fields", "remains", "holder", "holders", "rule_rw", "raise_token"]
         (lock, holders; holder, token, lasts_ms);

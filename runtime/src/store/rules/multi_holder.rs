@@ -6,12 +6,13 @@ use std::time::Duration;
 use super::context::Context;
 use super::demand::Demand;
 use super::mark::{ClientMark, Mark};
+use super::recall::{other_kind, recall_clients};
 use super::serve::{Served, serve, settle};
 use super::state::{LockState, Record, Status, busy};
 use super::time::Time;
 use crate::core::error::LossReason;
 use crate::store::{
-    Adoption, Attempt, Ended, Hint, Kind, Lingering, LockKind, Renewal, Request, RequestId, Usage,
+    Adoption, Attempt, Ended, Kind, Lingering, LockKind, Renewal, Request, RequestId, Usage,
     Waiting,
 };
 
@@ -21,8 +22,12 @@ pub(super) fn acquire(
     waiting: Option<Waiting>,
     context: &mut Context<'_>,
 ) -> Attempt {
-    if let Some(refusal) = refusal(lock, request) {
-        return refusal;
+    match refusal(lock, request) {
+        Some(Attempt::WrongKind) => {
+            return other_kind(lock, request, waiting.is_some(), context);
+        }
+        Some(refusal) => return refusal,
+        None => {}
     }
     let (demand, now) = (Demand::of(request), context.now);
     let nobody_waits = lock.nobody_waits();
@@ -258,25 +263,6 @@ fn refused(
         return Attempt::Recalled { retry_after: left };
     }
     busy(left)
-}
-
-/// Tells each marked client that another client wants the lock: once, or with each ask if
-/// `repeats`. True if it told one now. The include `recall_clients`.
-fn recall_clients(
-    lock: &mut LockState,
-    request: &Request,
-    repeats: bool,
-    context: &mut Context<'_>,
-) -> bool {
-    let mut is_told = false;
-    for (client, mark) in &mut lock.holders.marks {
-        if mark.mark == Mark::Lingers || repeats {
-            mark.mark = Mark::Recalled;
-            context.tell(*client, Hint::Recalled { key: request.key.clone() });
-            is_told = true;
-        }
-    }
-    is_told
 }
 
 /// After a holder or a waiter has gone: serves the queue, and remembers the request.

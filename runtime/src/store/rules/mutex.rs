@@ -6,6 +6,7 @@ use super::context::Context;
 use super::demand::Demand;
 use super::mark::Mark;
 use super::queue::Waiter;
+use super::recall::{may_recall, other_kind, recall};
 use super::state::{LockState, Record, Status, busy};
 use super::tell::tell;
 use super::time::Time;
@@ -28,7 +29,7 @@ pub(super) fn acquire(
             return Attempt::Ended;
         }
         if record.is_other(LockKind::Mutex) {
-            return Attempt::WrongKind;
+            return other_kind(lock, request, waiting.is_some(), context);
         }
         if record.holds(id) {
             return Attempt::Granted { token: take(lock, request, context) };
@@ -229,31 +230,6 @@ pub(super) fn linger(
         *mark = Mark::Lingers;
     }
     Lingering::Kept { token: record.token.number }
-}
-
-/// Returns true if the holder's client keeps the mutex, or was told before that others want it.
-fn may_recall(lock: &LockState) -> bool {
-    let Some(Record { status: Status::One { mark, .. }, .. }) = &lock.record else { return false };
-    matches!(mark, Mark::Lingers | Mark::Recalled)
-}
-
-/// Tells the holder's client that another client wants the mutex, if it may keep it without
-/// using it: once, or with each ask if `repeats`. True if it was told now. The include `recall`.
-fn recall(
-    lock: &mut LockState,
-    request: &Request,
-    repeats: bool,
-    context: &mut Context<'_>,
-) -> bool {
-    let Some(Record { status: Status::One { id, mark, .. }, .. }) = &mut lock.record else {
-        return false;
-    };
-    if *mark != Mark::Lingers && !(repeats && *mark == Mark::Recalled) {
-        return false;
-    }
-    *mark = Mark::Recalled;
-    context.tell(id.client(), Hint::Recalled { key: request.key.clone() });
-    true
 }
 
 pub(super) fn cancel(lock: &mut LockState, request: &Request, context: &mut Context<'_>) -> bool {
