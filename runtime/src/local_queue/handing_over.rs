@@ -10,7 +10,7 @@ use tokio::time::sleep;
 
 use super::handoff::Handoff;
 use super::queue::{AdmissionState, LocalQueue, QueuedWaiter};
-use super::queues::LocalQueues;
+use super::queues::{End, LocalQueues};
 use super::spec::{LeaseSpec, QueueName, RequestName, name, weight};
 use super::turns::{TURN, TurnId};
 use crate::core::key::LockKey;
@@ -43,18 +43,26 @@ impl LocalQueues {
 
     /// Ends a turn in time. False if it has ended now, because there are no timers.
     pub(super) fn end_later(self: &Arc<Self>, name: &QueueName, id: TurnId, ends: Instant) -> bool {
-        let is_timed = {
-            let ends_of_all = &mut self.lock().ends;
-            ends_of_all.in_order.push_back((ends, name.clone(), id));
-            std::mem::replace(&mut ends_of_all.is_timed, true)
-        };
-        let is_over =
-            !is_timed && !self.client.keeper.spawn(end_in_time(Timer(Arc::downgrade(self))));
-        if is_over {
-            self.lock().ends.is_timed = false;
+        let is_timed = self.time(name, End::Turn(id), ends);
+        if !is_timed {
             drop(self.change(name, None, |queue| queue.turns.end(id)));
         }
-        !is_over
+        is_timed
+    }
+
+    /// Notes what ends at a time, which is a turn's time from now. False if there are no timers.
+    pub(super) fn time(self: &Arc<Self>, name: &QueueName, end: End, ends: Instant) -> bool {
+        let is_timed = {
+            let ends_of_all = &mut self.lock().ends;
+            ends_of_all.in_order.push_back((ends, name.clone(), end));
+            std::mem::replace(&mut ends_of_all.is_timed, true)
+        };
+        let is_timed =
+            is_timed || self.client.keeper.spawn(end_in_time(Timer(Arc::downgrade(self))));
+        if !is_timed {
+            self.lock().ends.is_timed = false;
+        }
+        is_timed
     }
 
     /// Hands a lease that has just ended to the first waiter, if that asks for the same. The
@@ -129,11 +137,11 @@ impl LocalQueues {
         }
     }
 
-    /// The next turn that has run out of time.
-    fn next_over(&self, now: Instant) -> Option<(QueueName, TurnId)> {
+    /// The next end that has come.
+    fn next_over(&self, now: Instant) -> Option<(QueueName, End)> {
         let in_order = &mut self.lock().ends.in_order;
         in_order.front().filter(|(ends, ..)| *ends <= now)?;
-        in_order.pop_front().map(|(_, name, id)| (name, id))
+        in_order.pop_front().map(|(_, name, end)| (name, end))
     }
 }
 
@@ -181,8 +189,15 @@ async fn end_in_time(mut timer: Timer) {
         sleep(left).await;
         let Some(queues) = timer.0.upgrade() else { return };
         let now = queues.now();
-        while let Some((name, id)) = queues.next_over(now) {
-            drop(queues.change(&name, None, |queue| queue.turns.end(id)));
+        while let Some((name, end)) = queues.next_over(now) {
+            match end {
+                End::Turn(id) => drop(queues.change(&name, None, |queue| queue.turns.end(id))),
+                End::Patience(number) => {
+                    if queues.lose_patience(&name, number) {
+                        queues.be_patient(&name, number);
+                    }
+                }
+            }
         }
         let ends = &mut queues.lock().ends;
         if let Some((first, ..)) = ends.in_order.front() {

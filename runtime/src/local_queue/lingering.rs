@@ -24,9 +24,9 @@ pub(crate) use self::asking::Asking;
 use super::handoff::Handoff;
 use super::linger::{Linger, refill_at};
 use super::queue::AdmissionState;
-use super::queues::LocalQueues;
+use super::queues::{End, LocalQueues};
 use super::spec::{QueueName, lingering_weight, name};
-use super::turns::{TURN, TurnId};
+use super::turns::{TURN, Turn, TurnId};
 use crate::core::fence::Fence;
 use crate::state::lease::{GrantTimes, LocalLease};
 use crate::store::{Request, Subscription, TOKENS, Usage};
@@ -185,6 +185,33 @@ impl LocalQueues {
             handoff.extend(times.deadline);
         }
         again
+    }
+
+    /// Notes that a task waits behind a lease that lingers here. If it waits for longer than a turn,
+    /// it asks the store, and so has its place before whoever comes later elsewhere.
+    pub(super) fn be_patient(self: &Arc<Self>, name: &QueueName, number: u64) {
+        if !self.time(name, End::Patience(number), self.now() + TURN) {
+            let _ = self.lose_patience(name, number);
+        }
+    }
+
+    /// Ends the lingering turns of a queue if this waiter still waits: their leases are in use, and
+    /// are released to the store. True if it may have the lease of another one next, and is to be
+    /// patient again.
+    pub(super) fn lose_patience(&self, name: &QueueName, number: u64) -> bool {
+        let mut others_linger = false;
+        let ended: Option<Vec<Turn>> = self.change(name, None, |queue| {
+            if !queue.waits(number) {
+                return None;
+            }
+            let lingering = queue.turns.lingering();
+            let ended = lingering.into_iter().filter_map(|id| queue.turns.end_in_use(id));
+            let ended = ended.collect();
+            others_linger = !queue.turns.lingering().is_empty();
+            Some(ended)
+        });
+        drop(ended);
+        others_linger
     }
 
     /// Returns true if any lease may linger here.

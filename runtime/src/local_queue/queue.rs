@@ -107,6 +107,11 @@ impl LocalQueue {
         self.waiting.remove(at)
     }
 
+    /// Returns true if this waiter was not admitted yet.
+    pub(super) fn waits(&self, number: u64) -> bool {
+        self.waiting.binary_search_by_key(&number, |waiter| waiter.number).is_ok()
+    }
+
     /// Admits the first waiter if there is room: it asks from now on.
     pub(super) fn admit_first(&mut self, now: Instant) -> Option<QueuedWaiter> {
         let kind = self.waiting.front()?.spec.0;

@@ -38,13 +38,21 @@ pub(super) struct Queues {
     pub(super) doubted: Doubted,
 }
 
-/// When turns end, in all queues. All turns are equally long, so the first to begin is the
-/// first to end. Some have ended early.
+/// When turns end, and when waiters lose patience, in all queues. Both last for a turn's time, so
+/// the first to begin is the first to end. Some have ended early.
 #[derive(Default)]
 pub(super) struct TurnEnds {
-    pub(super) in_order: VecDeque<(Instant, QueueName, TurnId)>,
+    pub(super) in_order: VecDeque<(Instant, QueueName, End)>,
     /// A task runs that ends them.
     pub(super) is_timed: bool,
+}
+
+/// What ends.
+#[derive(Clone, Copy)]
+pub(super) enum End {
+    Turn(TurnId),
+    /// The time for which the waiter of this number waits for a lease that lingers here.
+    Patience(u64),
 }
 
 impl LocalQueues {

@@ -139,6 +139,13 @@ impl Turns {
         self.running.get_mut(at)
     }
 
+    /// Ends a turn whose lease a task has.
+    pub(super) fn end_in_use(&mut self, id: TurnId) -> Option<Turn> {
+        let turn = self.find(id)?;
+        let is_asking = turn.linger.as_ref().is_some_and(|linger| linger.is_asking);
+        if is_asking || turn.handoff.is_some() { None } else { self.end(id) }
+    }
+
     /// Ends a turn. If its handoff was not taken up, it is cancelled when the turn is dropped.
     pub(super) fn end(&mut self, id: TurnId) -> Option<Turn> {
         let at = self.running.binary_search_by_key(&id, |turn| turn.id).ok()?;

@@ -81,9 +81,13 @@ impl LocalQueues {
                 return Entry::Admitted(Admission::new(self, name, spec, asks.into()));
             }
         }
+        let lingers = !queue.turns.lingering().is_empty();
         let waiter = self.wait_in(queue, name, spec, (ttl, whole));
         drop(queues);
         drop(unsuitable);
+        if lingers {
+            self.be_patient(&waiter.name, waiter.number);
+        }
         Entry::Waiter(waiter)
     }
 

@@ -1,6 +1,7 @@
 //! How long an idle lease may be taken up: for its own linger, and not after the store has
 //! forgotten it.
 
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use leasehold::store::validity;
@@ -168,6 +169,37 @@ async fn a_lease_without_renewals_has_its_whole_ttl() {
         lease.release().await.unwrap();
         let left = waiter.await.unwrap();
         assert!(left >= validity(TTL) - LITTLE * 2, "{kind:?}: {left:?}");
+    }
+}
+
+/// A task that waits behind a lease of its own process has its place before whoever comes later
+/// elsewhere, though the lease lingers between its uses.
+#[tokio::test(start_paused = true)]
+async fn a_task_is_not_passed_by_a_process_that_came_later() {
+    for kind in [Kind::Mutex, Kind::Permit, Kind::Writer] {
+        let (here, faults) = Locks::in_memory_with_faults();
+        let elsewhere = Locks::over(faults.store().clone());
+        kind.idle(&here).await;
+        let lease = kind.acquire(&here, LONG, true).await.unwrap();
+        let order = Arc::<Mutex<Vec<&str>>>::default();
+        let wait = |locks: &Locks, name| {
+            let (locks, order) = (locks.clone(), order.clone());
+            tokio::spawn(async move {
+                let lease = kind.acquire(&locks, LONG, true).await.unwrap();
+                order.lock().unwrap().push(name);
+                sleep(LITTLE).await;
+                lease.release().await.unwrap();
+            })
+        };
+        let first = wait(&here, "here");
+        sleep(Duration::from_secs(5)).await;
+        let second = wait(&elsewhere, "elsewhere");
+        sleep(Duration::from_secs(5)).await;
+        lease.release().await.unwrap();
+        for waiter in [first, second] {
+            waiter.await.unwrap();
+        }
+        assert_eq!(*order.lock().unwrap(), ["here", "elsewhere"], "{kind:?}");
     }
 }
 
