@@ -18,8 +18,7 @@
 --- ARGV
 ---   1  holder   string   the request and how it holds
 ---   2  ttl_ms   integer  how long the lease lasts from now
----   3  usage    integer  1: a task works under the lease, so it is not released; and 2 more if
----                        the client has heard a recall
+---   3  usage    integer  1: a task works under the lease, 2: its client has heard a recall, 3: both
 ---   4  wake     string   the channel for hints, without the client's id
 --- RETURN
 ---   {4, token}  kept: a writer's client has the block of this token and all tokens below
