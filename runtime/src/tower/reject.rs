@@ -10,6 +10,7 @@ use super::key::KeyError;
 use super::problem::{Problem, problem};
 use crate::core::error::{LockError, LossReason, Quiet};
 use crate::core::key::LockKey;
+#[cfg(feature = "axum")]
 use crate::core::lock_key::NO_LABEL;
 use crate::core::log_rate::seldom;
 

@@ -40,7 +40,7 @@ pub(super) fn leave(lease: Lease, is_success: bool, warned: &Warned) -> Option<L
     }
     let lease = lease.leave_to_handles(is_success)?;
     if !warned.0.swap(true, Ordering::Relaxed) {
-        let lock = lease.key().label();
+        let lock = lease.key().log_label();
         tracing::warn!(
             lock,
             "an upgraded connection goes on without its lock: the handler has not kept its `LeaseHandle`; move it into the connection's task, as into the closure of `on_upgrade`"

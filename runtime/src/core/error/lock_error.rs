@@ -5,7 +5,9 @@ use std::time::{Duration, SystemTime};
 
 use super::loss_reason::LossReason;
 use super::step::Step;
-use crate::core::lock_key::{LockKey, NO_LABEL};
+use crate::core::lock_key::LockKey;
+#[cfg(feature = "axum")]
+use crate::core::lock_key::NO_LABEL;
 use crate::core::no_majority::NoMajority;
 use crate::core::store_error::{Outcome, StoreError};
 
@@ -227,7 +229,7 @@ impl LockError {
     }
 
     /// What logs call its lock.
-    #[cfg(feature = "tower")]
+    #[cfg(feature = "axum")]
     pub(crate) fn label(&self) -> &'static str {
         match self {
             Self::Busy { key, .. }
