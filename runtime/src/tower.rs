@@ -133,6 +133,7 @@ mod identity;
 mod key;
 mod layer;
 mod options;
+mod outage;
 #[cfg(feature = "axum")]
 mod path_key;
 mod policy;

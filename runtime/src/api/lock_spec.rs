@@ -12,7 +12,7 @@ use crate::core::lock_key::NO_LABEL;
 use crate::core::options::Options;
 use crate::engine::acquire::acquire;
 #[cfg(feature = "tower")]
-use crate::engine::acquire::take_idle;
+use crate::engine::acquire::{Look, take_idle};
 use crate::engine::lease::Lease;
 use crate::engine::shared::Shared;
 use crate::store::{Kind, Note, Owner, RequestSpec};
@@ -79,6 +79,14 @@ impl LockSpec {
     pub(crate) fn take_idle(&self, kind: Kind) -> Option<Lease> {
         let key = self.key.0.as_ref().ok().filter(|_| self.owner.is_none())?;
         take_idle(&self.shared, key, kind, &self.options)
+    }
+
+    /// A look whether the store answers. `None` if the store is not needed to refuse this.
+    #[cfg(feature = "tower")]
+    pub(crate) fn look(&self, kind: Kind) -> Option<Look> {
+        let (key, note) = (self.key.get().ok()?, self.note.clone());
+        let owner = self.owner.as_deref().map(Owner::new).transpose().ok()?;
+        Look::new(&self.shared, RequestSpec { key, kind, owner, note }, &self.options)
     }
 
     /// The same lock with another TTL.

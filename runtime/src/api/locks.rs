@@ -14,6 +14,8 @@ use super::semaphore::Semaphore;
 use crate::client::Client;
 use crate::core::error::LockError;
 use crate::core::key::IntoLockKey;
+#[cfg(feature = "tower")]
+pub(crate) use crate::engine::acquire::Look;
 use crate::engine::acquire::adopt;
 use crate::engine::lease::Lease;
 use crate::engine::shared::Shared;
@@ -63,6 +65,12 @@ impl Locks {
     ) -> Self {
         telemetry::describe();
         Self { shared: Arc::new(Shared::new(store, keeper, id, hands_over)) }
+    }
+
+    /// Returns true if all locks are out of reach together.
+    #[cfg(feature = "tower")]
+    pub(crate) fn fails_as_one(&self) -> bool {
+        self.shared.client.store.fails_as_one()
     }
 
     pub(crate) fn shared(&self) -> &Arc<Shared> {

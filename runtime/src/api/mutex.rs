@@ -7,6 +7,8 @@ use super::lock_spec::{LockSpec, lifetime_options};
 use crate::core::error::LockError;
 use crate::core::key::IntoLockKey;
 use crate::core::options::{Options, Wait};
+#[cfg(feature = "tower")]
+use crate::engine::acquire::Look;
 use crate::engine::lease::Lease;
 use crate::engine::shared::Shared;
 use crate::store::{Kind, Once};
@@ -202,6 +204,11 @@ impl Mutex {
             (Some(lasts), None) => Kind::Once(Once::For(lasts)),
             (None, None) => Kind::Mutex,
         }
+    }
+
+    #[cfg(feature = "tower")]
+    pub(crate) fn look(&self) -> Option<Look> {
+        self.spec.look(self.kind())
     }
 
     #[cfg(feature = "tower")]

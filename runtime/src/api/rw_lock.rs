@@ -7,6 +7,8 @@ use super::lock_spec::{LockSpec, lifetime_options};
 use crate::core::error::LockError;
 use crate::core::key::IntoLockKey;
 use crate::core::options::Wait;
+#[cfg(feature = "tower")]
+use crate::engine::acquire::Look;
 use crate::engine::lease::Lease;
 use crate::engine::shared::Shared;
 use crate::store::Kind;
@@ -276,6 +278,15 @@ impl RwLock {
     /// ```
     pub async fn try_write(&self) -> Result<Lease, LockError> {
         self.spec.with_ttl(self.write_ttl).try_acquire(Kind::Write).await
+    }
+
+    #[cfg(feature = "tower")]
+    pub(crate) fn look(&self, writes: bool) -> Option<Look> {
+        if writes {
+            self.spec.with_ttl(self.write_ttl).look(Kind::Write)
+        } else {
+            self.spec.look(Kind::Read)
+        }
     }
 
     #[cfg(feature = "tower")]

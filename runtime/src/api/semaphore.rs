@@ -7,6 +7,8 @@ use super::lock_spec::{LockSpec, lifetime_options};
 use crate::core::error::LockError;
 use crate::core::key::IntoLockKey;
 use crate::core::options::Wait;
+#[cfg(feature = "tower")]
+use crate::engine::acquire::Look;
 use crate::engine::lease::Lease;
 use crate::engine::shared::Shared;
 use crate::store::Kind;
@@ -245,6 +247,11 @@ impl Semaphore {
     /// ```
     pub async fn try_acquire_many(&self, weight: u32) -> Result<Lease, LockError> {
         self.spec.try_acquire(self.kind(weight)?).await
+    }
+
+    #[cfg(feature = "tower")]
+    pub(crate) fn look(&self, weight: u32) -> Option<Look> {
+        self.spec.look(self.kind(weight).ok()?)
     }
 
     #[cfg(feature = "tower")]

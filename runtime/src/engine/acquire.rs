@@ -4,6 +4,8 @@
 mod adopt;
 mod backoff;
 mod local;
+#[cfg(feature = "tower")]
+mod look;
 mod multi_atomic;
 mod multi_ordered;
 mod next_tick;
@@ -13,5 +15,7 @@ mod time_limit;
 pub(crate) use self::adopt::adopt;
 #[cfg(feature = "tower")]
 pub(crate) use self::local::take_idle;
+#[cfg(feature = "tower")]
+pub(crate) use self::look::Look;
 pub(crate) use self::multi_ordered::acquire_all;
 pub(crate) use self::single::acquire;

@@ -43,6 +43,7 @@ impl Thread {
             step: Step::Connect,
             what: "the server: the lock client's thread did not start".to_owned(),
             outcome: Outcome::NotRun,
+            is_passing: false,
             cause: Box::new(error),
             label: None,
         };

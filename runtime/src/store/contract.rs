@@ -227,6 +227,12 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
         Duration::MAX
     }
 
+    /// Returns true if all locks are out of reach together. If not, each may be on a server of
+    /// its own.
+    fn fails_as_one(&self) -> bool {
+        true
+    }
+
     /// How long an answer to an acquire may take, time-outs and repeats included; `None`
     /// if the store answers at once.
     fn answers_within(&self, ttl: Duration) -> Option<Duration> {

@@ -12,6 +12,7 @@ use tower::Layer;
 use super::hold::{HoldUntil, OnLost};
 use super::identity::Identify;
 use super::key::RequestKey;
+use super::outage::Outage;
 use super::policy::{Kind, Policy};
 use super::reject::Refusal;
 use super::service::LockService;
@@ -185,6 +186,7 @@ impl<K: RequestKey + 'static> LockLayer<K> {
             weight: None,
             identify: Identify::default(),
             fails_open: false,
+            outage: Outage::default(),
             on_refused: None,
             fixed: OnceLock::new(),
         };
@@ -286,10 +288,16 @@ impl<K> LockLayer<K> {
     /// default they are refused with status 503.
     ///
     /// Use it for limits that protect your service from load, if serving matters more than
-    /// the limit. Never use it for a lock that protects data. Before a request passes, the
-    /// layer retries for one second or for [`wait`](Self::wait), whichever is longer; on a
-    /// quorum for `wait` only. A request that passes has no
+    /// the limit. Never use it for a lock that protects data. A request that passes has no
     /// [`LeaseHandle`](crate::LeaseHandle).
+    ///
+    /// Before the first request passes, the layer retries for one second or for
+    /// [`wait`](Self::wait), whichever is longer; on a quorum for `wait` only. If the store can't
+    /// be reached, the layer and its clones remember that: later requests pass at once. One of
+    /// them at a time has the store looked at in the background, after 1 s, and then less often,
+    /// up to every 4 s. Once the store answers, requests need their lock again. What nobody has
+    /// asked about for 10 s is forgotten. On a cluster this goes for each lock alone. A store that
+    /// answers and refuses, such as one that is full, is asked by each request.
     #[must_use]
     pub fn fail_open(mut self) -> Self {
         self.policy().fails_open = true;

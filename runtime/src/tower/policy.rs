@@ -8,14 +8,17 @@ use bytes::Bytes;
 use http::request::Parts;
 use http::{Method, Response};
 use http_body::Body;
+use tokio::runtime::Handle;
+use tokio::time::Instant;
 
 use super::body::LeaseBody;
 use super::grpc;
 use super::hold::{HoldUntil, OnLost};
 use super::identity::{Identify, Identity};
 use super::key::KeyError;
+use super::outage::{Outage, Part, Way};
 use super::reject::Refusal;
-use super::request_lock::{Handle, RequestLock, Share};
+use super::request_lock::{Handle as LockHandle, RequestLock, Share};
 use super::telemetry;
 use super::upgrade::{Warned, is_upgrade};
 use super::waiters::{Acquire, Denied, WaiterSlot, Waiters};
@@ -86,6 +89,8 @@ pub(super) struct Policy {
     pub(super) weight: Option<Weight>,
     pub(super) identify: Identify,
     pub(super) fails_open: bool,
+    /// The store is known to be out of reach.
+    pub(super) outage: Outage,
     pub(super) on_refused: Option<OnRefused>,
     /// The lock of that one name, once it was needed. A change of an option forgets it.
     pub(super) fixed: OnceLock<RequestLock>,
@@ -127,20 +132,20 @@ impl Policy {
                 let mutex = self.once.into_iter().fold(mutex, Mutex::once);
                 let mutex = self.once_per.into_iter().fold(mutex, Mutex::once_per);
                 let mutex = mutex.offset(self.offset);
-                Handle::Mutex(mutex.linger(self.linger))
+                LockHandle::Mutex(mutex.linger(self.linger))
             }
             Kind::Semaphore { limit } => {
                 let semaphore = self.locks.semaphore(name, limit).note(note);
                 let semaphore = owner.into_iter().fold(semaphore, Semaphore::owner);
                 let semaphore = semaphore.wait(wait).max_hold(self.max_hold);
                 let semaphore = self.ttl.into_iter().fold(semaphore, Semaphore::ttl);
-                Handle::Semaphore(semaphore.linger(self.linger))
+                LockHandle::Semaphore(semaphore.linger(self.linger))
             }
             Kind::RwLock => {
                 let lock = self.locks.rw_lock(name).note(note).wait(wait).max_hold(self.max_hold);
                 let lock = owner.into_iter().fold(lock, RwLock::owner);
                 let lock = self.ttl.into_iter().fold(lock, RwLock::ttl).linger(self.linger);
-                Handle::RwLock(lock)
+                LockHandle::RwLock(lock)
             }
         };
         RequestLock { key, handle }
@@ -150,7 +155,51 @@ impl Policy {
         let most = self.max_waiters();
         let waits = most > 0 && self.wait != Wait::For(Duration::ZERO);
         let slot = waits.then(|| WaiterSlot::new(&self.waiters, lock.key.clone(), most));
-        lock.acquire(share, slot)
+        if !self.fails_open {
+            return lock.acquire(share, slot);
+        }
+        let (outage, part, label) =
+            (self.outage.clone(), self.part(&lock.key), lock.key.log_label());
+        Box::pin(async move {
+            let begun = Instant::now();
+            let answer = lock.acquire(share, slot).await;
+            match &answer {
+                Err(Denied::Because(error)) if error.is_outage() => {
+                    outage.failed(part, begun, label, error);
+                }
+                Err(Denied::Because(LockError::ShutDown) | Denied::Crowded(_)) => {}
+                Ok(_) | Err(Denied::Because(_)) => outage.settled(&part, begun, label),
+            }
+            answer
+        })
+    }
+
+    /// Returns true if a request passes at once without its lock: the store is known to be out
+    /// of reach. What would be refused without the store does not pass.
+    pub(super) fn passes(&self, lock: &RequestLock, share: Share) -> bool {
+        if !self.fails_open || !self.outage.is_known() {
+            return false;
+        }
+        let (label, Some(look)) = (lock.key.log_label(), lock.look(share)) else {
+            return false;
+        };
+        match self.outage.way(self.part(&lock.key), label) {
+            Way::Ask => return false,
+            Way::Pass => {}
+            Way::Look(looking) => {
+                if let Ok(runtime) = Handle::try_current() {
+                    runtime.spawn(async move { looking.found(look.is_answered().await) });
+                }
+            }
+        }
+        telemetry::passed_open(self.kind.name(), label);
+        true
+    }
+
+    /// What fails together with this lock.
+    fn part(&self, key: &LockKey) -> Part {
+        let fails_alone = !self.locks.fails_as_one();
+        fails_alone.then(|| key.clone())
     }
 
     fn max_waiters(&self) -> usize {
@@ -178,7 +227,10 @@ impl Policy {
         match Refusal::of(error, is_semaphore) {
             Refusal::Unavailable(error) if self.fails_open && error.is_store_failure() => {
                 telemetry::passed_open(self.kind.name(), lock);
-                if let Some(left_out) = seldom("passed", lock) {
+                // In an outage its beginning and its end are logged.
+                if !error.is_outage()
+                    && let Some(left_out) = seldom("passed", lock)
+                {
                     let error = Quiet(&error);
                     tracing::warn!(lock, left_out, %error, "a request passes without its lock: the lock store failed");
                 }

@@ -3,6 +3,7 @@
 use http::Method;
 
 use super::waiters::{Acquire, WaiterSlot, bounded};
+use crate::api::locks::Look;
 use crate::api::mutex::Mutex;
 use crate::api::rw_lock::RwLock;
 use crate::api::semaphore::Semaphore;
@@ -46,6 +47,15 @@ impl RequestLock {
             Handle::Mutex(mutex) => mutex.take_idle(),
             Handle::Semaphore(semaphore) => semaphore.take_idle(weight),
             Handle::RwLock(lock) => lock.take_idle(!reads),
+        }
+    }
+
+    /// A look whether the store answers. `None` if the request would be refused without it.
+    pub(super) fn look(&self, Share { weight, reads }: Share) -> Option<Look> {
+        match &self.handle {
+            Handle::Mutex(mutex) => mutex.look(),
+            Handle::Semaphore(semaphore) => semaphore.look(weight),
+            Handle::RwLock(lock) => lock.look(!reads),
         }
     }
 

@@ -126,6 +126,9 @@ where
     if let Some(lease) = lock.take_idle(share) {
         return ResponseFuture::under_idle(policy, is_grpc, lease, inner, request);
     }
+    if policy.passes(&lock, share) {
+        return ResponseFuture::unlocked(policy, is_grpc, inner.call(request));
+    }
     // The key is known only now, so the lock is acquired in the future and not in
     // `poll_ready`.
     let label = lock.key.log_label();

@@ -6,10 +6,16 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures_util::FutureExt;
 use http::{Request, Response, StatusCode};
 use http_body_util::Full;
 use leasehold::{Fault, LockLayer, Locks};
+use leasehold_tests::logs::LogRecorder;
+use leasehold_tests::server::Server;
+use tokio::runtime::Handle;
+use tokio::time::Instant;
 use tower::{Layer, ServiceExt, service_fn};
+use tracing::Level;
 
 /// The status of a request through a layer, and how often the service behind
 /// it was called.
@@ -71,4 +77,141 @@ async fn a_response_ends_although_its_release_fails() {
             assert!(begun.elapsed() < Duration::from_secs(10), "{fault:?}: not only by its TTL");
         }
     }
+}
+
+/// Asks once, and polls the answer once: it is there if the request waits for nothing.
+fn ask_at_once(layer: &LockLayer<&'static str>) -> Option<(StatusCode, u32)> {
+    ask(layer).now_or_never()
+}
+
+/// Asks every tenth of a second until a request is under its lock, which others hold.
+async fn until_limited(layer: &LockLayer<&'static str>) -> u32 {
+    let mut passed = 0;
+    while ask(layer).await.0 == StatusCode::OK {
+        passed += 1;
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    passed
+}
+
+const BEGINS: &str = "requests pass without their lock until the lock store answers again";
+const EACH: &str = "a request passes without its lock";
+const ENDS: &str = "the lock store answers again; requests wait for their lock as before";
+
+#[tokio::test(start_paused = true)]
+async fn in_an_outage_only_the_first_request_waits_for_the_store() {
+    let (log, _guard) = LogRecorder::start(Level::INFO);
+    for fault in [Fault::Unreachable, Fault::LoseCommand, Fault::LoseReply] {
+        let (locks, faults) = Locks::in_memory_with_faults();
+        let layer = LockLayer::semaphore(&locks, "a", 1).fail_open();
+        let _ = log.take();
+        faults.always(fault);
+        let begun = Instant::now();
+        assert_eq!(ask(&layer).await, (StatusCode::OK, 1));
+        assert!(begun.elapsed() >= Duration::from_secs(1), "it waits for the store");
+        let mut passed = 1;
+        for _ in 0..50 {
+            assert_eq!(ask_at_once(&layer.clone()), Some((StatusCode::OK, 1)), "{fault:?}");
+            passed += 1;
+        }
+        // It is looked at, in vain.
+        for _ in 0..300 {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            assert_eq!(ask_at_once(&layer), Some((StatusCode::OK, 1)), "{fault:?}");
+            passed += 1;
+        }
+        assert_eq!(log.text().matches(BEGINS).count(), 1, "{}", log.text());
+
+        faults.heal();
+        let _held = locks.semaphore("a", 1).wait(Duration::from_secs(60)).acquire().await.unwrap();
+        let healed = Instant::now();
+        passed += until_limited(&layer).await;
+        assert!(healed.elapsed() < Duration::from_secs(6), "{:?}", healed.elapsed());
+        assert_eq!(ask(&layer).await, (StatusCode::TOO_MANY_REQUESTS, 0));
+        let said = log.take();
+        assert!(said.contains(ENDS) && said.contains(&format!("passed={passed}")), "{said}");
+        assert!(!said.contains(EACH), "{said}");
+    }
+}
+
+/// What the layer knew is old, so the request does not pass.
+#[tokio::test(start_paused = true)]
+async fn a_layer_that_nobody_calls_runs_nothing_and_forgets_the_outage() {
+    let (locks, faults) = Locks::in_memory_with_faults();
+    let layer = LockLayer::mutex(&locks, "a").fail_open();
+    assert_eq!(ask(&layer).await, (StatusCode::OK, 1));
+    let tasks = || Handle::current().metrics().num_alive_tasks();
+    faults.always(Fault::Unreachable);
+    assert_eq!(ask(&layer).await, (StatusCode::OK, 1));
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    let before = tasks();
+    assert_eq!(ask_at_once(&layer), Some((StatusCode::OK, 1)));
+    assert_eq!(tasks(), before + 1, "one look");
+    assert_eq!(ask_at_once(&layer), Some((StatusCode::OK, 1)));
+    assert_eq!(tasks(), before + 1, "one at a time");
+    tokio::time::sleep(Duration::from_secs(120)).await;
+    assert!(tasks() <= before, "nothing goes on");
+
+    faults.heal();
+    let lease = locks.mutex("a").lock().await.unwrap();
+    assert_eq!(ask(&layer).await, (StatusCode::CONFLICT, 0));
+    assert_eq!(ask(&layer).await, (StatusCode::CONFLICT, 0));
+    drop(lease);
+    faults.always(Fault::Unreachable);
+    let begun = Instant::now();
+    assert_eq!(ask(&layer).await, (StatusCode::OK, 1));
+    assert!(begun.elapsed() >= Duration::from_secs(1), "another outage, that nobody knows yet");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_that_refuses_is_no_outage() {
+    let (log, _guard) = LogRecorder::start(Level::INFO);
+    let (locks, faults) = Locks::in_memory_with_faults();
+    let layer = LockLayer::mutex(&locks, "refusing").fail_open();
+    faults.always(Fault::Refuse);
+    for _ in 0..3 {
+        assert_eq!(ask(&layer).await, (StatusCode::OK, 1));
+    }
+    // The rest is left out for 10 s.
+    let said = log.take();
+    assert!(said.matches(EACH).count() == 1 && !said.contains(BEGINS), "{said}");
+    faults.heal();
+    let _lease = locks.mutex("refusing").lock().await.unwrap();
+    assert_eq!(ask(&layer).await, (StatusCode::CONFLICT, 0), "at once");
+}
+
+/// Nothing passes that the store is not needed to refuse.
+#[tokio::test(start_paused = true)]
+async fn in_an_outage_mistakes_are_refused_as_ever() {
+    let (locks, faults) = Locks::in_memory_with_faults();
+    let layer = LockLayer::mutex(&locks, "a").fail_open();
+    let owned = layer.clone().owner_by(|_| Some(String::new()));
+    faults.always(Fault::Unreachable);
+    assert_eq!(ask(&layer).await, (StatusCode::OK, 1));
+    assert_eq!(ask(&owned).await.0, StatusCode::BAD_REQUEST);
+    assert_eq!(ask_at_once(&layer), Some((StatusCode::OK, 1)));
+    locks.shutdown().await;
+    assert_eq!(ask(&layer).await, (StatusCode::SERVICE_UNAVAILABLE, 0));
+}
+
+#[tokio::test]
+async fn requests_pass_at_once_while_a_real_server_is_stopped() {
+    let (log, _guard) = LogRecorder::start(Level::INFO);
+    let server = Server::start();
+    let locks = Locks::connect(&server.url()).await.unwrap();
+    let layer = LockLayer::semaphore(&locks, "a", 1).fail_open();
+    assert_eq!(ask(&layer).await, (StatusCode::OK, 1));
+    let frozen = server.freeze().await;
+    assert_eq!(ask_at_once(&layer), None, "it waits for the server");
+    assert_eq!(ask(&layer).await, (StatusCode::OK, 1));
+    for _ in 0..50 {
+        assert_eq!(ask_at_once(&layer), Some((StatusCode::OK, 1)));
+    }
+    drop(frozen);
+    let other = Locks::connect(&server.url()).await.unwrap();
+    let _held = other.semaphore("a", 1).wait(Duration::from_secs(60)).acquire().await.unwrap();
+    until_limited(&layer).await;
+    assert_eq!(ask(&layer).await, (StatusCode::TOO_MANY_REQUESTS, 0));
+    let said = log.take();
+    assert!(said.contains(BEGINS) && said.contains(ENDS), "{said}");
 }

@@ -94,7 +94,11 @@ async fn what_the_layer_logs_has_its_template() {
     let counting = metrics::set_default_local_recorder(&metrics);
     assert_eq!(ask(layer(true)).await, 200);
     drop(counting);
+    assert_labelled(&recorder, "requests pass without their lock", "tenant:{header:x-tenant}");
+    faults.always(Fault::Refuse);
+    assert_eq!(ask(layer(true)).await, 200);
     assert_labelled(&recorder, "a request passes without its lock", "tenant:{header:x-tenant}");
+    faults.always(Fault::Unreachable);
     let counted = counted(&snapshotter);
     let passed = "leasehold_fail_open_total mutex tenant:{header:x-tenant}";
     assert_eq!(counted[passed], 1, "{counted:?}");

@@ -95,7 +95,13 @@ pub(crate) async fn connect_quorum<U: AsRef<str>>(
         };
         let cause = Box::new(NoMajority::of(members.iter().map(answer)));
         let what = "a majority of the servers".to_owned();
-        return Err(LockError::Quorum { step: Step::Connect, what, cause, label: None });
+        return Err(LockError::Quorum {
+            step: Step::Connect,
+            what,
+            is_passing: true,
+            cause,
+            label: None,
+        });
     }
     for member in &members {
         if let Some(why) = &member.refusal_to_grant {

@@ -125,6 +125,9 @@ pub enum LockError {
         /// Says if the command may have taken effect. A possible grant is taken back in the
         /// background.
         outcome: Outcome,
+        /// True if the same call may succeed a little later: the store could not be reached, gave
+        /// no answer, or is starting, for example. False if it refuses the client or the command.
+        is_passing: bool,
         /// The driver's error.
         cause: Box<dyn Error + Send + Sync>,
         /// What metrics and logs call the lock: see [`LockKey::label`].
@@ -181,6 +184,8 @@ pub enum LockError {
         step: Step,
         /// The lock, in backticks.
         what: String,
+        /// True if the same call may succeed a little later, as in [`Store`](Self::Store).
+        is_passing: bool,
         /// The answer of each server.
         cause: Box<NoMajority>,
         /// What metrics and logs call the lock: see [`LockKey::label`].
@@ -221,10 +226,10 @@ impl LockError {
         if error.is_shut_down {
             return Self::ShutDown;
         }
-        let StoreError { outcome, source, .. } = error;
+        let StoreError { outcome, is_passing, source, .. } = error;
         match source.downcast() {
-            Ok(cause) => Self::Quorum { step, what, cause, label },
-            Err(cause) => Self::Store { step, what, outcome, cause, label },
+            Ok(cause) => Self::Quorum { step, what, is_passing, cause, label },
+            Err(cause) => Self::Store { step, what, outcome, is_passing, cause, label },
         }
     }
 
@@ -262,6 +267,12 @@ impl LockError {
             self,
             Self::Busy { held_by_caller: true, .. } | Self::TimedOut { held_by_caller: true, .. }
         )
+    }
+
+    /// Returns true if the store is out of reach or gives no answer, for now.
+    #[cfg(feature = "tower")]
+    pub(crate) fn is_outage(&self) -> bool {
+        matches!(self, Self::Store { is_passing: true, .. } | Self::Quorum { is_passing: true, .. })
     }
 
     /// Returns true if the work has succeeded already ([`Done`](Self::Done)).

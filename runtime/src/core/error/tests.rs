@@ -47,6 +47,7 @@ fn all() -> Vec<LockError> {
             step: Step::Acquire,
             what: "`order:42`".into(),
             outcome: Outcome::NotRun,
+            is_passing: true,
             cause: Box::new(Twice(std::io::Error::other("connection refused"))),
             label: None,
         },
@@ -60,6 +61,7 @@ fn all() -> Vec<LockError> {
         Quorum {
             step: Step::Renew,
             what: "`order:42`".into(),
+            is_passing: true,
             cause: Box::new(no_majority),
             label: None,
         },

@@ -38,14 +38,8 @@ pub(crate) async fn acquire(
     spec: RequestSpec,
     options: Options,
 ) -> Result<Lease, LockError> {
+    check(shared, &spec, &options)?;
     let client = &shared.client;
-    client.check_not_forked(Step::Acquire, &spec.key)?;
-    check_timers()?;
-    options.check()?;
-    options.check_longest(client.store.longest_ttl())?;
-    if matches!(spec.kind, Kind::Once(_)) && !client.store.has_queue() {
-        return Err(LockError::Unsupported { what: "work that succeeds once" });
-    }
     let begun = client.store.now();
     let attempt = Attempt::new(spec.kind, &spec.key);
     let own_lock = LeaseHandle::own_lock(client.id, &spec);
@@ -92,6 +86,23 @@ async fn acquire_in_a_tick(
             return result;
         }
     }
+}
+
+/// Refuses what needs no store for that.
+pub(super) fn check(
+    shared: &Shared,
+    spec: &RequestSpec,
+    options: &Options,
+) -> Result<(), LockError> {
+    let client = &shared.client;
+    client.check_not_forked(Step::Acquire, &spec.key)?;
+    check_timers()?;
+    options.check()?;
+    options.check_longest(client.store.longest_ttl())?;
+    if matches!(spec.kind, Kind::Once(_)) && !client.store.has_queue() {
+        return Err(LockError::Unsupported { what: "work that succeeds once" });
+    }
+    Ok(())
 }
 
 async fn acquire_since(

@@ -18,8 +18,8 @@ pub(super) enum Address {
 }
 
 pub(super) fn not_connected(what: String, error: StoreError) -> LockError {
-    let StoreError { outcome, source: cause, .. } = error;
-    LockError::Store { step: Step::Connect, what, outcome, cause, label: None }
+    let StoreError { outcome, is_passing, source: cause, .. } = error;
+    LockError::Store { step: Step::Connect, what, outcome, is_passing, cause, label: None }
 }
 
 fn invalid<T>(problem: &str) -> Result<T, LockError> {

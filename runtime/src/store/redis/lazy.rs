@@ -228,6 +228,10 @@ impl Store for LazyStore {
         self.connecting.longest_ttl.unwrap_or(Duration::MAX)
     }
 
+    fn fails_as_one(&self) -> bool {
+        self.connecting.store.get().is_none_or(|store| store.fails_as_one())
+    }
+
     fn answers_within(&self, ttl: Duration) -> Option<Duration> {
         match self.connecting.store.get() {
             Some(store) => store.answers_within(ttl),

@@ -246,6 +246,10 @@ impl Store for RedisStore {
         })
     }
 
+    fn fails_as_one(&self) -> bool {
+        self.transport.servers() == 1
+    }
+
     fn now(&self) -> Instant {
         clock::now()
     }

@@ -1,0 +1,49 @@
+//! A look whether the store answers, for somebody who does not wait for it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::timeout;
+
+use super::single::check;
+use crate::core::options::Options;
+use crate::engine::lease::{LeaseHandle, OwnLock};
+use crate::engine::shared::Shared;
+use crate::store::{Request, RequestSpec};
+
+/// Longer than a store takes that answers.
+const LONGEST: Duration = Duration::from_secs(5);
+
+/// A look at the store's part that has a lock.
+pub(crate) struct Look {
+    shared: Arc<Shared>,
+    request: Request,
+}
+
+impl Look {
+    /// A look at the store for a request that only the store can refuse. `None` if it would be
+    /// refused without the store.
+    pub(crate) fn new(shared: &Arc<Shared>, spec: RequestSpec, options: &Options) -> Option<Self> {
+        let client = &shared.client;
+        let is_open = !client.keeper.shutdown.has_begun();
+        let is_own = LeaseHandle::own_lock(client.id, &spec) != OwnLock::No;
+        if !is_open || is_own || check(shared, &spec, options).is_err() {
+            return None;
+        }
+        let RequestSpec { key, kind, owner, note } = spec;
+        let ttl = options.first_ttl();
+        let request = Request { key, id: client.next_request(), kind, owner, note, ttl };
+        Some(Self { shared: shared.clone(), request })
+    }
+
+    /// Returns true if the store answers, though it refuses.
+    pub(crate) async fn is_answered(self) -> bool {
+        // A cancel of a request that has never asked takes nothing from anybody. Unlike a
+        // question, it writes, so a server that can't write does not count as back.
+        match timeout(LONGEST, self.shared.client.store.cancel(&self.request)).await {
+            Ok(Ok(_)) => true,
+            Ok(Err(error)) => !error.is_passing,
+            Err(_) => false,
+        }
+    }
+}
