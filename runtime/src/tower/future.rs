@@ -170,7 +170,7 @@ where
                     let answer = ready!(acquire.as_mut().poll(cx));
                     match answer
                         .map(Some)
-                        .or_else(|denied| this.policy.judge(denied, *this.label).map(|()| None))
+                        .or_else(|denied| this.policy.judge(denied, this.label).map(|()| None))
                     {
                         Ok(lease) => {
                             let (mut inner, request) = call.take().expect("it is acquired once");
@@ -236,7 +236,7 @@ where
                     Outcome::Panic(panic) => resume_unwind(panic),
                 },
                 StateProj::Refused { refusal } => {
-                    let response = this.policy.answer(refusal, *this.is_grpc, *this.label);
+                    let response = this.policy.answer(refusal, *this.is_grpc, this.label);
                     this.state.set(State::Done);
                     return Poll::Ready(Ok(response));
                 }

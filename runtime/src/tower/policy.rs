@@ -180,7 +180,7 @@ impl Policy {
         if !self.fails_open || !self.outage.is_known() {
             return false;
         }
-        let (label, Some(look)) = (lock.key.log_label(), lock.look(share)) else {
+        let (label, Some(asked)) = (lock.key.log_label(), lock.look(share)) else {
             return false;
         };
         match self.outage.way(self.part(&lock.key), label) {
@@ -188,7 +188,7 @@ impl Policy {
             Way::Pass => {}
             Way::Look(looking) => {
                 if let Ok(runtime) = Handle::try_current() {
-                    runtime.spawn(async move { looking.found(look.is_answered().await) });
+                    runtime.spawn(async move { looking.found(asked.finds_answer().await) });
                 }
             }
         }

@@ -37,7 +37,7 @@ impl Look {
     }
 
     /// Returns true if the store answers, though it refuses.
-    pub(crate) async fn is_answered(self) -> bool {
+    pub(crate) async fn finds_answer(self) -> bool {
         // A cancel of a request that has never asked takes nothing from anybody. Unlike a
         // question, it writes, so a server that can't write does not count as back.
         match timeout(LONGEST, self.shared.client.store.cancel(&self.request)).await {
