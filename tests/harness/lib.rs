@@ -16,6 +16,7 @@ pub mod polls;
 pub mod process;
 pub mod requests;
 pub mod rights;
+pub mod routes;
 pub mod secrets;
 pub mod sentinel;
 pub mod server;

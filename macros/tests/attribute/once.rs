@@ -100,7 +100,8 @@ async fn a_clock_that_differs_loses_no_tick() {
                     panic!("it was done");
                 };
                 let second = Duration::from_secs(1);
-                let pause = if is_ahead { retry_after - second } else { retry_after + second };
+                let pause =
+                    if is_ahead { retry_after.abs_diff(second) } else { retry_after + second };
                 tokio::time::advance(pause).await;
                 let tick = billing_run().await.unwrap().expect("this hour has had no run");
                 assert_eq!(tick.began, last.began + Duration::from_secs(3600));

@@ -98,7 +98,7 @@ impl LocalQueue {
             return None;
         }
         let turn = self.turns.find(id).filter(|turn| turn.left > 0 && now < turn.ends)?;
-        let linger = turn.linger.as_mut().filter(|linger| !linger.is_recalled)?;
+        let linger = turn.linger.as_mut().filter(|linger| !linger.is_recalled())?;
         (linger.lasts, linger.idle_since) = (lasts, Some(now));
         turn.left -= 1;
         turn.handoff = Some(handoff());

@@ -22,14 +22,39 @@ pub(super) struct Linger {
     pub(super) confirmed: Option<Instant>,
     /// When the store is to be told again that it may stay: renewals do not say so.
     pub(super) refill_at: Option<Instant>,
-    /// The store has recalled it.
-    pub(super) is_recalled: bool,
+    pub(super) wanted: Wanted,
     /// The store has not said yet whether it may stay.
     pub(super) is_asking: bool,
-    /// A message has said since the last ask that others want the lock.
-    pub(super) is_doubted: bool,
     /// The subscription to the lock's hints, in a store where each lock needs one.
     pub(super) subscription: Option<Subscription>,
+}
+
+/// Whether others want the lock, as far as is known.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Wanted {
+    No,
+    /// A message has said so since the store was last asked. Anybody may have sent it.
+    Said,
+    /// The store has recalled it.
+    Recalled,
+}
+
+impl Wanted {
+    /// Notes what a message says.
+    pub(super) fn note_message(&mut self) {
+        if *self == Self::No {
+            *self = Self::Said;
+        }
+    }
+
+    /// Returns true if a message has said so and the store has not; then it is asked.
+    pub(super) fn take_message(&mut self) -> bool {
+        let is_said = *self == Self::Said;
+        if is_said {
+            *self = Self::No;
+        }
+        is_said
+    }
 }
 
 /// How long an idle lease is taken up after the store has confirmed it. The store may forget it at
@@ -55,11 +80,15 @@ impl Linger {
             is_refilling: false,
             confirmed: None,
             refill_at: None,
-            is_recalled: false,
+            wanted: Wanted::No,
             is_asking: true,
-            is_doubted: false,
             subscription: None,
         }
+    }
+
+    /// The store has recalled it.
+    pub(super) fn is_recalled(&self) -> bool {
+        self.wanted == Wanted::Recalled
     }
 
     /// Returns true if its lease may be taken up.

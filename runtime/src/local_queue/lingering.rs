@@ -115,13 +115,13 @@ impl LocalQueues {
             });
             linger.refill_below = turn.left / 2;
             linger.is_asking = false;
-            is_doubted = std::mem::take(&mut linger.is_doubted);
+            is_doubted = linger.wanted.take_message();
             linger.subscription = subscription;
             // As long as the store's note lasts, it tells this client when others want the lock.
             turn.ends = times.deadline;
             linger.confirmed = Some(times.sent);
             linger.refill_at = Some(refill_at(times));
-            let may_stay = turn.left > 0 && !linger.is_recalled && may_linger;
+            let may_stay = turn.left > 0 && !linger.is_recalled() && may_linger;
             if !may_stay || has_waiters && !suits {
                 over = queue.turns.end(id);
                 return None;
@@ -166,12 +166,12 @@ impl LocalQueues {
         let queue = queues.by_name.get_mut(name)?;
         let turn = queue.turns.find(id)?;
         let linger = turn.linger.as_mut()?;
-        let is_doubted = std::mem::take(&mut linger.is_doubted) && !linger.is_recalled;
+        let is_doubted = linger.wanted.take_message();
         linger.is_refilling = is_doubted;
         let again = is_doubted.then(|| linger.request.clone());
         linger.confirmed = linger.confirmed.max(Some(times.sent));
         linger.refill_at = Some(refill_at(times));
-        if !linger.is_recalled {
+        if !linger.is_recalled() {
             turn.ends = turn.ends.max(times.deadline);
         }
         let last_token = last_token + TOKENS - 1;

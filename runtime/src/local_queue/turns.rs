@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use super::handoff::{ClientActivity, Handoff};
-use super::linger::Linger;
+use super::linger::{Linger, Wanted};
 use crate::state::lease::Grant;
 use crate::store::{RequestId, TOKENS};
 
@@ -52,7 +52,7 @@ impl Turn {
     /// does not linger, or was recalled before.
     pub(super) fn recall(&mut self, ends: Instant) -> bool {
         let Some(linger) = &mut self.linger else { return false };
-        let is_first = !std::mem::replace(&mut linger.is_recalled, true);
+        let is_first = std::mem::replace(&mut linger.wanted, Wanted::Recalled) != Wanted::Recalled;
         if is_first {
             self.ends = self.ends.min(ends);
         }
@@ -64,7 +64,7 @@ impl Turn {
         let left = self.left;
         self.linger.as_mut().is_some_and(|linger| {
             (left < linger.refill_below || linger.refill_at.is_some_and(|at| at <= now))
-                && !linger.is_recalled
+                && !linger.is_recalled()
                 && !std::mem::replace(&mut linger.is_refilling, true)
         })
     }

@@ -9,6 +9,7 @@ mod cryptography;
 mod ending;
 mod forked;
 mod lingering;
+mod routes;
 mod secrets;
 mod stopped;
 mod ticks;
@@ -54,6 +55,7 @@ fn main() -> Result<(), Failure> {
         [url, "ticks", database] => ticks::run(url, database),
         [url, "each"] => cryptography::each(url),
         [url, "log"] => log_to_the_end(url),
+        [url, "routes"] => routes::serve(url),
         [url, "blocked"] => blocked::acquire(url),
         [url, "fork"] => forked::fork(url),
         ["-", "env"] => environment(),

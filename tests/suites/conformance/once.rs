@@ -295,7 +295,8 @@ pub(super) async fn a_call_waits_for_no_tick_that_begins_too_late(backend: &impl
     let locks = backend.locks().await;
     // The next tick begins in half a day.
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
-    let job = locks.mutex("a").ttl(LONG).wait(DAY / 4).once_per(DAY).offset(since - DAY / 2);
+    let job =
+        locks.mutex("a").ttl(LONG).wait(DAY / 4).once_per(DAY).offset(since.abs_diff(DAY / 2));
     job.lock().await.unwrap().complete().await.unwrap();
     for _ in 0..2 {
         let (.., retry_after) = done(job.lock().await);
@@ -319,7 +320,7 @@ pub(super) async fn weeks_begin_on_mondays(backend: &impl Backend) {
         let since = lease.tick().unwrap().began.duration_since(SystemTime::UNIX_EPOCH).unwrap();
         lease.release().await.unwrap();
         // 5 January 1970 was a Monday.
-        let (monday, week) = (since - DAY * 4 - offset, DAY * 7 * weeks);
+        let (monday, week) = (since.abs_diff(DAY * 4 + offset), DAY * 7 * weeks);
         assert_eq!(monday.as_millis() % week.as_millis(), 0, "{since:?}");
     }
 }
@@ -327,7 +328,7 @@ pub(super) async fn weeks_begin_on_mondays(backend: &impl Backend) {
 /// A job of each day, hours before and after its ticks begin.
 fn once_a_day(locks: &Locks) -> Mutex {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
-    let offset = Duration::from_secs((since - DAY / 2).as_secs());
+    let offset = Duration::from_secs(since.abs_diff(DAY / 2).as_secs());
     locks.mutex("a").ttl(LONG).wait(SHORT).once_per(DAY).offset(offset)
 }
 

@@ -35,15 +35,17 @@ async fn all_kinds(locks: &Locks, name: &str) -> Vec<Result<Lease, LockError>> {
         locks.rw_lock(format!("x:{name}")),
     );
     // Together: each of them asks a server that is full for a second.
-    let all = tokio::join!(
-        mutex.try_lock(),
-        reentrant.try_lock(),
-        permit.try_acquire(),
-        permits.try_acquire_many(2),
-        reader.try_read(),
-        writer.try_write(),
-    );
-    let (mutex, reentrant, permit, permits, reader, writer) = all;
+    let all = Box::pin(async {
+        tokio::join!(
+            mutex.try_lock(),
+            reentrant.try_lock(),
+            permit.try_acquire(),
+            permits.try_acquire_many(2),
+            reader.try_read(),
+            writer.try_write(),
+        )
+    });
+    let (mutex, reentrant, permit, permits, reader, writer) = all.await;
     vec![mutex, reentrant, permit, permits, reader, writer]
 }
 

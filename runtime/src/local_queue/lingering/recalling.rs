@@ -32,12 +32,12 @@ impl LocalQueues {
                 let Some(turn) = queue.turns.find(id) else { continue };
                 let is_idle = turn.is_idle();
                 let Some(linger) = &mut turn.linger else { continue };
-                if linger.is_recalled {
+                if linger.is_recalled() {
                     continue;
                 }
                 if linger.is_asking || linger.is_refilling {
                     // One question at a time: it asks again after the answer.
-                    linger.is_doubted = true;
+                    linger.wanted.note_message();
                 } else if is_idle {
                     idle.extend(queue.question(id));
                 } else {
