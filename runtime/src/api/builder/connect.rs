@@ -118,24 +118,18 @@ impl LocksBuilder {
     /// types come from the re-export [`bb8_redis`](crate::bb8_redis). The server must not
     /// be a node of a cluster.
     ///
-    /// The client takes a connection, clones it, returns it at once, and uses the clone
-    /// until it breaks. A pool does not notice a dead connection. If the connection that it
-    /// gives does not answer, the client asks the pool's manager for another one, outside
-    /// of the pool.
+    /// The client lets the pool's manager make connections of its own, one unless
+    /// [`connections`](Self::connections) says otherwise, beyond the pool's `max_size`.
+    /// They are never in the pool, so nobody else can send on them: a `SELECT` or an open
+    /// `MULTI` would move the locks to another database. The locks are in the database of
+    /// the manager's URL, whatever a `connection_customizer` of the pool selects.
     ///
-    /// Prefer [`connect`](Self::connect) where you can:
-    ///
-    /// - A pool's connections carry no hints, so waiters ask the server often, every 5 to
-    ///   200 ms.
-    /// - The runtime that made a connection drives it. While that runtime is blocked,
-    ///   nothing is renewed. When it ends, the client makes another connection.
-    /// - The server answers in order, so a slow command on the same connection delays the
-    ///   locks. Never send a blocking command on it.
+    /// Prefer [`connect`](Self::connect) where you can: over these connections no hints
+    /// come, so waiters ask the server often, every 5 to 200 ms.
     ///
     /// # Errors
     ///
-    /// - [`LockError::Store`] if the pool has no connection, or the server can't be reached
-    ///   in time, or refuses.
+    /// - [`LockError::Store`] if the server can't be reached in time, or refuses.
     /// - [`LockError::InvalidOption`] if the server is a node of a cluster, if
     ///   `sync_replicas` is set, or if another setting is out of its range.
     /// - [`LockError::NoRuntime`] outside of a Tokio runtime with timers.

@@ -98,7 +98,7 @@ impl RedisStore {
         Ok(LazyStore::start(server, command_timeout, None, runtime, connect))
     }
 
-    /// Connects by the user's own pool. Its connections carry no hints.
+    /// Connects by the manager of the user's own pool. Its connections carry no hints.
     ///
     /// # Errors
     ///
@@ -110,7 +110,7 @@ impl RedisStore {
         runtime: Handle,
     ) -> Result<Self, LockError> {
         settings.check()?;
-        settings.check_no_sync("with your own pool: WAIT would block the pool's other users")?;
+        settings.check_no_sync("with your own pool")?;
         let secret = Secret::random();
         match open(Endpoint::ExternalPool(pool), settings, client, &runtime, secret).await? {
             Some(server) => Ok(on_server(server, settings, None, secret)),

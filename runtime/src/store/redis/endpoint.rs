@@ -15,7 +15,7 @@ pub(super) enum Endpoint {
     Fixed(ConnectionInfo),
     /// To the server that is the master when the connection is made.
     Sentinel(Sentinels),
-    /// From the user's own pool, which others use too.
+    /// From the manager of the user's own pool.
     ExternalPool(Pool<RedisConnectionManager>),
 }
 

@@ -13,8 +13,6 @@ pub(super) struct LinkState {
     pub(super) name: OnceLock<LinkName>,
     /// It carries hints.
     pub(super) carries_hints: bool,
-    /// It comes from the user's pool: others use it too, so it is not ours to end.
-    pub(super) is_external: bool,
     /// Since when the server is up, if that is known.
     pub(super) up_since: OnceLock<Option<Instant>>,
     pub(super) is_abandoned: AtomicBool,
@@ -27,8 +25,8 @@ pub(super) struct LinkState {
 }
 
 impl LinkState {
-    pub(super) fn new(carries_hints: bool, is_external: bool) -> Self {
-        Self { carries_hints, is_external, ..Self::default() }
+    pub(super) fn new(carries_hints: bool) -> Self {
+        Self { carries_hints, ..Self::default() }
     }
 
     pub(super) fn is_abandoned(&self) -> bool {

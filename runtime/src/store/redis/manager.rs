@@ -27,7 +27,7 @@ async fn connect(connector: &Connector) -> RedisResult<Link> {
         return external_pool::link(connector, pool).await;
     }
     let info = connector.resolve().await?;
-    let state = Arc::new(LinkState::new(connector.carries_hints, false));
+    let state = Arc::new(LinkState::new(connector.carries_hints));
     let server = info.addr().to_string();
     let wire = open(connector, info, &state).await?;
     connector.server.address.send_if_modified(|known| {

@@ -101,12 +101,11 @@ impl ServerState {
             #[cfg(feature = "metrics")]
             metrics::counter!("leasehold_reconnects_total").increment(1);
             tracing::warn!(server = %self.name, "the connection to the lock store failed; a new one replaces it");
-            if !link.is_external {
-                let mut abandoned = lock(&self.abandoned);
-                abandoned.extend(link.name.get().cloned());
-                let too_many = abandoned.len().saturating_sub(MOST_ABANDONED);
-                abandoned.drain(..too_many);
-            }
+            let mut abandoned = lock(&self.abandoned);
+            abandoned.extend(link.name.get().cloned());
+            let too_many = abandoned.len().saturating_sub(MOST_ABANDONED);
+            abandoned.drain(..too_many);
+            drop(abandoned);
             // From now on hints are lost. A waiter that asks again makes another connection;
             // where nobody waits, none is needed.
             if link.carries_hints {
@@ -244,7 +243,7 @@ mod tests {
     fn abandoned_connections_are_remembered_for_their_own_server() {
         let server = server();
         let abandon = |number: usize, at: &str| {
-            let link = LinkState::new(false, false);
+            let link = LinkState::new(false);
             let name = LinkName::parse(&format!("id={number} addr=h:{number}"), at);
             link.name.set(name.unwrap()).unwrap();
             server.abandon(&link);
