@@ -86,6 +86,38 @@ async fn a_server_that_never_answers_fails_in_time() {
     assert_error_has(&error, &[&address.to_string()]);
 }
 
+/// What listens there answers the first bytes in its own protocol, or says something first.
+#[tokio::test]
+async fn something_else_than_redis_is_called_that() {
+    for answer in ["HTTP/1.1 400 Bad Request\r\n\r\n<p>no</p>\r\n", "SSH-2.0-OpenSSH_9.2\r\n"] {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        tokio::spawn(async move {
+            while let Ok((mut client, _)) = listener.accept().await {
+                use tokio::io::{AsyncReadExt, AsyncWriteExt};
+                let _ = client.read(&mut [0; 1024]).await;
+                let _ = client.write_all(answer.as_bytes()).await;
+            }
+        });
+        let error = Locks::connect(&format!("redis://:{CANARY}@{address}")).await.unwrap_err();
+        assert_error_has(&error, &[&address.to_string(), "no Redis server", "host and the port"]);
+        assert!(!error.to_string().contains("xpected"), "a parser's words: {error}");
+        let error = Locks::connect(&format!("rediss://{address}")).await.unwrap_err();
+        assert_error_has(&error, &["does not speak TLS", "redis://"]);
+    }
+}
+
+/// A plain server waits for the end of a line that never comes, or closes.
+#[tokio::test]
+async fn a_silent_port_is_not_only_called_overloaded() {
+    let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = silent.local_addr().unwrap();
+    for (scheme, word) in [("redis", "needs rediss://"), ("rediss", "write redis://")] {
+        let error = Locks::connect(&format!("{scheme}://{address}")).await.unwrap_err();
+        assert_error_has(&error, &[&address.to_string(), "no answer in time", word]);
+    }
+}
+
 #[tokio::test]
 async fn invalid_options_are_refused() {
     let locks = Locks::in_memory();

@@ -16,6 +16,7 @@ mod clock;
 mod cluster;
 mod command;
 mod connect;
+mod connect_errors;
 mod connection;
 mod connector;
 mod decode;

@@ -4,6 +4,7 @@
 use std::process::Command;
 use std::time::Duration;
 
+use leasehold::Locks;
 use leasehold_tests::cluster::Cluster;
 use leasehold_tests::process::Process;
 use leasehold_tests::sentinel::Sentinel;
@@ -62,4 +63,21 @@ async fn resp2_works_over_tls() {
     let sentinel = Sentinel::start_by(Wire::Tls, 0, LONG).await;
     assert_each_is_handed_over(&format!("{}?protocol=resp2", sentinel.url()));
     assert_hints_came(sentinel.servers(), "subscribe").await;
+}
+
+/// The scheme of the URL is that of the other sort of server. Both errors name the right one.
+#[tokio::test]
+async fn a_scheme_that_does_not_fit_the_server_is_named() {
+    let (plain, tls) = (Server::start(), Tls::start());
+    for (url, word) in [
+        (plain.url().replace("redis://", "rediss://"), "write redis://"),
+        (tls.url().replace("rediss://", "redis://"), "rediss://"),
+    ] {
+        let error = Locks::connect(&url).await.unwrap_err();
+        super::assert_error_has(&error, &["127.0.0.1:", word]);
+        // A client that connects later says the same.
+        let lazy = Locks::connect_lazy(&url).unwrap();
+        let mutex = lazy.mutex("a").wait(Duration::from_secs(5));
+        super::assert_error_has(&mutex.lock().await.unwrap_err(), &[word]);
+    }
 }

@@ -28,7 +28,8 @@ fn invalid<T>(problem: &str) -> Result<T, LockError> {
         problem: format!(
             "{problem}; write redis://host:port, redis://user:password@host, redis://host,host \
              for a cluster (with the feature `cluster`), redis+sentinel://host,host/NAME for the \
-             master of this name, rediss://host for TLS (with the feature `tls`) or unix:///path"
+             master of this name, rediss://host for TLS (with the feature `tls`) or \
+             unix:///path?user=…&pass=…"
         ),
     })
 }

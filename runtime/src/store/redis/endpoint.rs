@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bb8_redis::RedisConnectionManager;
 use bb8_redis::bb8::Pool;
-use redis::{ConnectionInfo, ErrorKind, ProtocolVersion, RedisResult};
+use redis::{ConnectionAddr, ConnectionInfo, ErrorKind, ProtocolVersion, RedisResult};
 
 use super::sentinel::Sentinels;
 
@@ -44,6 +44,16 @@ impl Endpoint {
             Self::Fixed(info) => Some(user(info)),
             Self::Sentinel(sentinels) => Some(user(sentinels.master())),
             Self::ExternalPool(_) => None,
+        }
+    }
+
+    /// Returns true if the connections use TLS. Only the owner of a pool knows the pool's.
+    pub(super) fn is_tls(&self) -> bool {
+        let is_tls = |info: &ConnectionInfo| matches!(info.addr(), ConnectionAddr::TcpTls { .. });
+        match self {
+            Self::Fixed(info) => is_tls(info),
+            Self::Sentinel(sentinels) => is_tls(sentinels.master()),
+            Self::ExternalPool(_) => false,
         }
     }
 

@@ -232,7 +232,7 @@ pub(super) fn advice(error: &RedisError) -> Option<&'static str> {
         // Only an error of the system has a source; ours have none.
         _ if error.is_connection_dropped() && std::error::Error::source(error).is_some() => {
             "the server closed the connection; has it reached maxclients, or does only one of the \
-             two speak TLS?"
+             two speak TLS? rediss:// is with TLS, redis:// without"
         }
         _ => return None,
     })

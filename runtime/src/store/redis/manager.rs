@@ -9,9 +9,9 @@ use redis::{
 };
 use tokio::time::{sleep, timeout};
 
+use super::connect_errors;
 use super::connector::{Connector, is_full, with_resp2};
 use super::endpoint::Endpoint;
-use super::errors;
 use super::link::Link;
 use super::link_state::LinkState;
 use super::sync::lock;
@@ -89,8 +89,11 @@ impl ManageConnection for Connector {
             sleep(PAUSE.saturating_sub(last.elapsed())).await;
         }
         let limit = self.server.settings.connect_timeout;
-        let link =
-            timeout(limit, connect(self)).await.unwrap_or_else(|_| Err(errors::no_answer()))?;
+        let is_tls = self.endpoint.is_tls();
+        let link = match timeout(limit, connect(self)).await {
+            Ok(link) => link.map_err(|error| connect_errors::explained(error, is_tls))?,
+            Err(_) => return Err(connect_errors::no_answer(is_tls)),
+        };
         // It is not the cause of any later failure.
         *lock(&self.server.last_error) = None;
         *lock(&self.server.last_connected) = Some(Instant::now());
