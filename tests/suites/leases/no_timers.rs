@@ -26,8 +26,9 @@ fn run<T>(has_runtime: bool, call: impl Future<Output = T>) -> T {
 
 #[track_caller]
 fn assert_says_so<T: std::fmt::Debug>(answer: Result<T, LockError>) {
-    let text = answer.as_ref().err().map(ToString::to_string).unwrap_or_default();
-    assert!(matches!(answer, Err(LockError::NoRuntime)), "{answer:?}");
+    let error = answer.expect_err("it can't wait");
+    let text = error.to_string();
+    assert!(matches!(error, LockError::NoRuntime), "{error:?}");
     assert!(text.contains("call it inside a Tokio runtime"), "{text}");
 }
 

@@ -173,23 +173,7 @@ impl Snapshot {
                 ),
                 _,
             ) => {
-                let is_recalled = matches!(answer, Attempt::Recalled { .. });
-                let lingers = [before, lock].map(|lock| lock.lingers(now_ms));
-                // A waiter for another kind is not in the queue, and repeats it.
-                let is_repeated = matches!(command.what, What::Wait(_))
-                    && lingers == [false, false]
-                    && before.has_recalled(now_ms);
-                let is_told = !is_recalled || lingers == [true, false] || is_repeated;
-                ensure(is_told, || format!("{id} recalls, and the lock lingers: {lingers:?}"))?;
-                let is_try = matches!(command.what, What::Acquire);
-                ensure(is_recalled || !is_try || lingers != [true, true], || {
-                    format!("{id} is refused, and the lock lingers")
-                })?;
-                let how = How::of(request);
-                let is_owners = how.is_writer && before.is_owners(how.owner, now_ms);
-                // A recall may be of another kind, which the owner can't enter again.
-                let may_wait = is_recalled || !is_owners || had_it || before.is_crowded(now_ms);
-                ensure(may_wait, || format!("{id} waits for its own owner"))?;
+                may_be_refused((before, lock), command, answer, now_ms)?;
                 lock.is_served(before, now_ms)
             }
             (Answer::Attempt(Attempt::WrongKind), _) => {
@@ -438,4 +422,33 @@ impl Lock {
         let is_there = self.has(id, now_ms) || self.waiters.contains_key(id);
         ensure(!is_there, || format!("{id} is still there"))
     }
+}
+
+/// Checks that a request which was not granted may have been refused, and so answered.
+fn may_be_refused(
+    (before, lock): (&Lock, &Lock),
+    command: &Command,
+    answer: &Attempt,
+    now_ms: u64,
+) -> Result<(), String> {
+    let request = &command.request;
+    let id = format!("{:?}", request.id);
+    let had_it = before.has(&id, now_ms);
+    let is_recalled = matches!(answer, Attempt::Recalled { .. });
+    let lingers = [before, lock].map(|lock| lock.lingers(now_ms));
+    // A waiter for another kind is not in the queue, and repeats it.
+    let is_repeated = matches!(command.what, What::Wait(_))
+        && lingers == [false, false]
+        && before.has_recalled(now_ms);
+    let is_told = !is_recalled || lingers == [true, false] || is_repeated;
+    ensure(is_told, || format!("{id} recalls, and the lock lingers: {lingers:?}"))?;
+    let is_try = matches!(command.what, What::Acquire);
+    ensure(is_recalled || !is_try || lingers != [true, true], || {
+        format!("{id} is refused, and the lock lingers")
+    })?;
+    let how = How::of(request);
+    let is_owners = how.is_writer && before.is_owners(how.owner, now_ms);
+    // A recall may be of another kind, which the owner can't enter again.
+    let may_wait = is_recalled || !is_owners || had_it || before.is_crowded(now_ms);
+    ensure(may_wait, || format!("{id} waits for its own owner"))
 }

@@ -90,7 +90,7 @@ async fn a_clock_that_is_set_back_loses_no_tick() {
     let (secs, micros): (u64, u32) = redis::cmd("TIME").query_async(&mut redis).await.unwrap();
     let now = Duration::new(secs, micros * 1000);
     let left = Duration::from_millis(50);
-    let job = daily(&locks).offset(now + left - DAY).wait(HOUR);
+    let job = daily(&locks).offset((now + left).abs_diff(DAY)).wait(HOUR);
     let first = complete(&job).await;
     let calls = server.script_calls().await;
     let waiting = tokio::spawn(async move { complete(&job).await });
