@@ -25,6 +25,8 @@ mod sentinel;
 mod servers;
 #[cfg(feature = "servers")]
 mod tls;
+#[cfg(feature = "servers")]
+mod unusable;
 
 use std::time::Duration;
 

@@ -54,6 +54,7 @@ mod subscriber;
 mod sync;
 mod tcp;
 mod transport;
+mod usable;
 mod wire;
 
 pub use self::lazy::LazyStore;

@@ -202,7 +202,7 @@ async fn a_script_that_does_not_end_is_found() {
 #[tokio::test]
 async fn scripts_that_were_removed_are_found() {
     let server = good_with(&["--rename-command", "EVAL", "", "--rename-command", "EVALSHA", ""]);
-    let locks = Locks::connect(&server.url()).await.unwrap();
+    let locks = Locks::builder().connect_lazy(&server.url()).unwrap();
     let finding = only(&locks.diagnose().await, "scripts", Problem);
     assert!(finding.remedy.contains("rename-command"), "{finding:#?}");
 }

@@ -41,8 +41,9 @@ impl LocksBuilder {
     ///
     /// # Errors
     ///
-    /// - [`LockError::Store`] if the server can't be reached in time, or refuses. The text
-    ///   contains host and port, and never the password.
+    /// - [`LockError::Store`] if the server can't be reached in time, or refuses; if it is no
+    ///   Redis server, a replica, or does not let this user run scripts. The text names the
+    ///   cause and the cure; it contains host and port, and never the password.
     /// - [`LockError::InvalidOption`] if the URL is malformed or needs a missing feature,
     ///   if the prefix is empty or contains a brace or a control character, or if a number
     ///   or a time is out of its range.
@@ -129,7 +130,8 @@ impl LocksBuilder {
     ///
     /// # Errors
     ///
-    /// - [`LockError::Store`] if the server can't be reached in time, or refuses.
+    /// - [`LockError::Store`] if the server can't be reached in time, or refuses; if it is a
+    ///   replica, or does not let this user run scripts.
     /// - [`LockError::InvalidOption`] if the server is a node of a cluster, if
     ///   `sync_replicas` is set, or if another setting is out of its range.
     /// - [`LockError::NoRuntime`] outside of a Tokio runtime with timers.

@@ -21,7 +21,7 @@ use super::secret::Secret;
 use super::settings::Settings;
 use super::single_server::SingleServer;
 use super::store::RedisStore;
-use super::{address, errors};
+use super::{address, errors, usable};
 use crate::core::error::LockError;
 use crate::store::{ClientId, Store};
 
@@ -39,13 +39,23 @@ impl RedisStore {
         client: ClientId,
         runtime: Handle,
     ) -> Result<Self, LockError> {
+        Self::open(url, settings, client, runtime, Asks::IfUsable).await
+    }
+
+    async fn open(
+        url: &str,
+        settings: &Settings,
+        client: ClientId,
+        runtime: Handle,
+        asks: Asks,
+    ) -> Result<Self, LockError> {
         settings.check()?;
         let endpoint = match address::read(url)? {
             Address::One(endpoint) => *endpoint,
             Address::Cluster(nodes) => return open_cluster(nodes, settings, client, runtime).await,
         };
         let secret = Secret::random();
-        match open(endpoint.clone(), settings, client, &runtime, secret).await? {
+        match open(endpoint.clone(), settings, client, &runtime, (secret, asks)).await? {
             Some(server) => {
                 let replicated = settings.sync_replicas.map(|replicas| {
                     // The connections for grants carry no hints.
@@ -91,7 +101,7 @@ impl RedisStore {
         let connect = move || {
             let (url, settings, runtime) = (url.clone(), settings.clone(), own.clone());
             async move {
-                let store = Self::connect(&url, &settings, client, runtime).await?;
+                let store = Self::open(&url, &settings, client, runtime, Asks::Nothing).await?;
                 Ok(Arc::new(store) as Arc<dyn Store>)
             }
         };
@@ -112,7 +122,8 @@ impl RedisStore {
         settings.check()?;
         settings.check_no_sync("with your own pool")?;
         let secret = Secret::random();
-        match open(Endpoint::ExternalPool(pool), settings, client, &runtime, secret).await? {
+        let own = (secret, Asks::IfUsable);
+        match open(Endpoint::ExternalPool(pool), settings, client, &runtime, own).await? {
             Some(server) => Ok(on_server(server, settings, None, secret)),
             None => Err(LockError::InvalidOption {
                 option: "pool",
@@ -122,6 +133,15 @@ impl RedisStore {
             }),
         }
     }
+}
+
+/// What a new client asks its server for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Asks {
+    /// Whether it can keep locks at all: it is an error if it can't.
+    IfUsable,
+    /// Nothing: a client that connects in the background learns it from its first command.
+    Nothing,
 }
 
 fn on_server(
@@ -140,7 +160,7 @@ async fn open(
     settings: &Settings,
     client: ClientId,
     runtime: &Handle,
-    secret: Secret,
+    (secret, asks): (Secret, Asks),
 ) -> Result<Option<SingleServer>, LockError> {
     let hints = HintReceiver::new(client, &settings.prefix, secret);
     let hints = Arc::new(hints.confirm_offers(settings.sync_replicas.is_some()));
@@ -154,6 +174,9 @@ async fn open(
         let first = Connection::open(connector(true)).await?;
         if first.server().is_cluster_node() {
             return Ok::<_, RedisError>(None);
+        }
+        if asks == Asks::IfUsable {
+            usable::check(&first, settings.connect_timeout).await?;
         }
         let another = || connector(false).beside(first.connector());
         let more = (1..settings.connections).map(|_| Connection::open(another()));

@@ -40,6 +40,8 @@ pub(super) struct ServerState {
     pub(super) address: watch::Sender<String>,
     /// The server says that it is a node of a cluster.
     is_cluster_node: AtomicBool,
+    /// A connection has failed, and no command was answered since.
+    is_failing: AtomicBool,
     /// Abandoned connections that may still hold commands of ours.
     abandoned: Mutex<Vec<LinkName>>,
     pub(super) last_error: Mutex<Option<RedisError>>,
@@ -60,6 +62,7 @@ impl ServerState {
             start: Instant::now(),
             address: watch::Sender::default(),
             is_cluster_node: AtomicBool::new(false),
+            is_failing: AtomicBool::new(false),
             abandoned: Mutex::default(),
             last_error: Mutex::default(),
             hints,
@@ -73,6 +76,9 @@ impl ServerState {
     pub(super) fn record(&self, link: &LinkState, sent: Instant, outcome: LinkOutcome) {
         match outcome {
             LinkOutcome::Answered => {
+                if self.is_failing.load(Ordering::Relaxed) {
+                    self.is_failing.store(false, Ordering::Relaxed);
+                }
                 link.answered.fetch_max(self.millis(Instant::now()), Ordering::Relaxed);
                 link.silent_since.store(0, Ordering::Relaxed);
             }
@@ -100,7 +106,10 @@ impl ServerState {
         if !link.is_abandoned.swap(true, Ordering::Relaxed) {
             #[cfg(feature = "metrics")]
             metrics::counter!("leasehold_reconnects_total").increment(1);
-            tracing::warn!(server = %self.name, "the connection to the lock store failed; a new one replaces it");
+            // A replica breaks each connection by its first answer: one line for all of them.
+            if !self.is_failing.swap(true, Ordering::Relaxed) {
+                tracing::warn!(server = %self.name, "the connection to the lock store failed; a new one replaces it");
+            }
             let mut abandoned = lock(&self.abandoned);
             abandoned.extend(link.name.get().cloned());
             let too_many = abandoned.len().saturating_sub(MOST_ABANDONED);
