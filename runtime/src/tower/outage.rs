@@ -97,6 +97,11 @@ impl Outage {
             return;
         }
         let now = Instant::now();
+        // An outage that nobody asked about for a while may be another one.
+        state.away.retain(|_, away| match away.look {
+            Look::Due(due) => now < due + FRESH,
+            Look::Running => true,
+        });
         if state.away.is_empty() {
             state.passed = 0;
             let error = Quiet(error);
@@ -107,10 +112,6 @@ impl Outage {
             );
         }
         state.passed += 1;
-        state.away.retain(|_, away| match away.look {
-            Look::Due(due) => now < due + FRESH,
-            Look::Running => true,
-        });
         let first = || Away { look: Look::Due(now + FIRST_PAUSE), pause: FIRST_PAUSE };
         let away = state.away.entry(part).or_insert_with(first);
         if let Look::Due(due) = &mut away.look {

@@ -272,6 +272,10 @@ impl Store for Twice {
         self.0.longest_ttl()
     }
 
+    fn fails_as_one(&self) -> bool {
+        self.0.fails_as_one()
+    }
+
     fn answers_within(&self, ttl: Duration) -> Option<Duration> {
         self.0.answers_within(ttl)
     }

@@ -212,7 +212,11 @@ async fn each_line_of_a_hammered_service_has_the_field() {
         let left_out = of_requests.filter(|line| line.contains(&lock)).filter_map(left_out);
         left_out.collect::<Result<Vec<usize>, _>>().unwrap()
     };
-    let labels = ["hammered by hand", "hammered layer", "hammered open"];
+    let outage = "requests pass without their lock until the lock store answers again";
+    let begun: Vec<_> = log.lines().filter(|line| line.contains(outage)).collect();
+    assert_eq!(begun.len(), 1, "{begun:?}");
+    assert!(begun[0].contains("lock=\"hammered open\""), "{begun:?}");
+    let labels = ["hammered by hand", "hammered layer"];
     tokio::time::sleep(Duration::from_secs(60)).await;
     hammer(1).await;
     let later = recorder.take();

@@ -121,6 +121,10 @@ impl Store for FaultInjector {
         self.inner.gives_hints()
     }
 
+    fn fails_as_one(&self) -> bool {
+        self.inner.fails_as_one()
+    }
+
     fn answers_within(&self, ttl: Duration) -> Option<Duration> {
         self.inner.answers_within(ttl)
     }

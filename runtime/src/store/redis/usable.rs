@@ -43,8 +43,8 @@ fn refuse_replica(info: &str) -> RedisResult<()> {
     if field(info, "role") != Some("slave") {
         return Ok(());
     }
-    let part = |name| field(info, name).unwrap_or("unknown");
-    let (host, port) = (part("master_host"), part("master_port"));
+    let said = |name| field(info, name).unwrap_or("unknown");
+    let (host, port) = (said("master_host"), said("master_port"));
     let advice = format!("its master is {host}:{port}; give that address, or the sentinels'");
     Err(RedisError::from((ErrorKind::Io, "the server is a replica", advice)))
 }
