@@ -13,7 +13,7 @@ async fn lacking(rights: &str, check: &str, severity: leasehold::Severity) -> le
     let server = good();
     let mut redis = server.redis().await;
     run(&mut redis, &format!("ACL SETUSER app on >p {rights}")).await;
-    let locks = Locks::connect(&server.url_as("app:p@")).await.unwrap();
+    let locks = Locks::builder().connect_lazy(&server.url_as("app:p@")).unwrap();
     let finding = only(&locks.diagnose().await, check, severity);
     let told = format!("{finding:?}");
     assert!(!told.contains(":p@"), "{told}");

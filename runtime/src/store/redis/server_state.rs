@@ -1,7 +1,7 @@
 //! The state of one server, shared by all connections to it: which of them are abandoned, when
 //! to reconnect, and whether the server may grant.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -20,6 +20,9 @@ use crate::store::{Hint, StoreError};
 /// How many abandoned connections are remembered, until a handshake has ended them. Those of a
 /// server that never comes back stay.
 const MOST_ABANDONED: usize = 256;
+
+/// How long the log is quiet about further connections that fail.
+const QUIET: Duration = Duration::from_secs(10);
 
 /// The shortest silence after which a connection is abandoned.
 const PATIENCE: Duration = Duration::from_millis(500);
@@ -40,8 +43,8 @@ pub(super) struct ServerState {
     pub(super) address: watch::Sender<String>,
     /// The server says that it is a node of a cluster.
     is_cluster_node: AtomicBool,
-    /// A connection has failed, and no command was answered since.
-    is_failing: AtomicBool,
+    /// When the log last said that a connection failed; 0 if it never did.
+    failure_logged: AtomicU64,
     /// Abandoned connections that may still hold commands of ours.
     abandoned: Mutex<Vec<LinkName>>,
     pub(super) last_error: Mutex<Option<RedisError>>,
@@ -62,7 +65,7 @@ impl ServerState {
             start: Instant::now(),
             address: watch::Sender::default(),
             is_cluster_node: AtomicBool::new(false),
-            is_failing: AtomicBool::new(false),
+            failure_logged: AtomicU64::new(0),
             abandoned: Mutex::default(),
             last_error: Mutex::default(),
             hints,
@@ -76,9 +79,6 @@ impl ServerState {
     pub(super) fn record(&self, link: &LinkState, sent: Instant, outcome: LinkOutcome) {
         match outcome {
             LinkOutcome::Answered => {
-                if self.is_failing.load(Ordering::Relaxed) {
-                    self.is_failing.store(false, Ordering::Relaxed);
-                }
                 link.answered.fetch_max(self.millis(Instant::now()), Ordering::Relaxed);
                 link.silent_since.store(0, Ordering::Relaxed);
             }
@@ -106,8 +106,7 @@ impl ServerState {
         if !link.is_abandoned.swap(true, Ordering::Relaxed) {
             #[cfg(feature = "metrics")]
             metrics::counter!("leasehold_reconnects_total").increment(1);
-            // A replica breaks each connection by its first answer: one line for all of them.
-            if !self.is_failing.swap(true, Ordering::Relaxed) {
+            if self.is_news() {
                 tracing::warn!(server = %self.name, "the connection to the lock store failed; a new one replaces it");
             }
             let mut abandoned = lock(&self.abandoned);
@@ -121,6 +120,18 @@ impl ServerState {
                 self.hints.deliver(Hint::Missed);
             }
         }
+    }
+
+    /// Returns true if the log says that a connection failed: a server that has become a replica
+    /// breaks each by its first answer.
+    fn is_news(&self) -> bool {
+        let now = self.millis(Instant::now()).max(1);
+        let last = self.failure_logged.load(Ordering::Relaxed);
+        let is_news = last == 0 || u128::from(now.saturating_sub(last)) >= QUIET.as_millis();
+        if is_news {
+            self.failure_logged.store(now, Ordering::Relaxed);
+        }
+        is_news
     }
 
     /// The abandoned connections to the server of this address that are not known to have ended. A

@@ -33,7 +33,7 @@ pub(super) async fn check(connection: &Connection, limit: Duration) -> RedisResu
     }
     for (name, answer) in [("EVALSHA", evalsha), ("EVAL", eval)] {
         if let Err(error) = answer {
-            refuse_without(name, &error)?;
+            refuse_without(name, &error, connection.connector().endpoint.user())?;
         }
     }
     Ok(())
@@ -50,35 +50,25 @@ fn refuse_replica(info: &str) -> RedisResult<()> {
 }
 
 /// Refuses a server that does not run scripts for this user. Other errors may pass.
-fn refuse_without(command: &'static str, error: &RedisError) -> RedisResult<()> {
+fn refuse_without(command: &str, error: &RedisError, user: Option<&str>) -> RedisResult<()> {
     let detail = error.detail().unwrap_or_default();
-    match error.code() {
-        Some("NOPERM") if !detail.contains("script") => {
-            // Redis names the user from 7.0 on.
-            let user = detail.strip_prefix("User ").and_then(|rest| rest.split(' ').next());
-            let advice = format!(
-                "locks are scripts: run `ACL SETUSER {} +evalsha +eval`; docs/keys.md lists all \
-                 rights",
+    let (what, advice) = match error.code() {
+        Some("NOPERM") => (
+            "locks are scripts, and the user may not run them",
+            format!(
+                "{command} is refused; run `ACL SETUSER {} +evalsha +eval`; docs/keys.md lists \
+                 all rights",
                 user.unwrap_or("NAME")
-            );
-            let what = if command == "EVAL" {
-                "the user may not call EVAL"
-            } else {
-                "the user may not call EVALSHA"
-            };
-            Err(RedisError::from((ErrorKind::AuthenticationFailed, what, advice)))
-        }
-        Some("ERR") if detail.starts_with("unknown command") => {
-            let what = if command == "EVAL" {
-                "the server has no command EVAL"
-            } else {
-                "the server has no command EVALSHA"
-            };
-            let advice = "locks are scripts: take it out of `rename-command` in redis.conf, or \
-                          keep the locks on another server"
-                .to_owned();
-            Err(RedisError::from((ErrorKind::Client, what, advice)))
-        }
-        _ => Ok(()),
-    }
+            ),
+        ),
+        Some("ERR") if detail.starts_with("unknown command") => (
+            "locks are scripts, and the server runs none",
+            format!(
+                "it has no command {command}; take that out of `rename-command` in redis.conf, or \
+                 keep the locks on another server"
+            ),
+        ),
+        _ => return Ok(()),
+    };
+    Err(RedisError::from((ErrorKind::Client, what, advice)))
 }
