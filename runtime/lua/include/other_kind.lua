@@ -11,5 +11,5 @@ local function other_kind(keys, rec, repeats)
   else
     is_told = recall_clients(keys, to_ms(clock()), repeats)
   end
-  return is_told and {8, math.max(redis.call('PTTL', keys.lock), 0)} or {3}
+  return is_told and {10, math.max(redis.call('PTTL', keys.lock), 0)} or {3}
 end

@@ -25,6 +25,7 @@
 ---   {5, position, until_ms, again_ms}  queued: alive until then; ask again after again_ms
 ---   {7, left_ms}  busy: nobody holds it, and it is kept for this much longer (hold_at_least)
 ---   {8, left_ms}  busy: its client lets it linger, and was asked to release it; ask again soon
+---   {10, left_ms}  the same, and the lease is of another kind
 --- COST  O(log waiters)
 
 local function ask(each, rec)

@@ -22,7 +22,7 @@
 --- RETURN
 ---   {1, token}    granted
 ---   {0, left_ms}  busy: the owner's last hold ends in this long at the latest; 0: ask again at once
----   {8, left_ms}  busy: clients let leases of another kind linger, and were asked to release them
+---   {10, left_ms}  busy: clients let leases of another kind linger, and were asked to release them
 ---   {2}           ended: this request was released or cancelled before
 ---   {3}           wrong kind: another kind of lock holds the name, or waits for it
 ---   {4, ttl_ms}   busy: the key is not ours and had no expiry, and has the TTL now

@@ -23,6 +23,7 @@
 ---   {1, token}    granted; 0 for a reader
 ---   {0, left_ms}  busy: the last lease ends in this long at the latest; 0: ask again at once
 ---   {8, left_ms}  busy: clients let leases linger, and were asked to release them; ask again soon
+---   {10, left_ms}  the same, and the lease is of another kind
 ---   {2}           ended: this request was released or cancelled before
 ---   {3}           wrong kind: another kind of lock holds the name, or waits for it
 ---   {4, ttl_ms}   busy: the key is not ours and had no expiry, and has the TTL now

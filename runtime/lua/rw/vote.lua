@@ -24,6 +24,7 @@
 ---   {3}           wrong kind: another kind of lock holds the name, or waits for it
 ---   {4, ttl_ms}   busy: the key is not ours and had no expiry, and has the TTL now
 ---   {6}           would deadlock: the owner holds it, and would wait for itself
+---   {10, left_ms}  wrong kind: clients let leases of it linger, and were asked to release them
 --- COST  O(log holders)
 
 local keys = {lock = KEYS[1], holders = KEYS[2], queue = KEYS[3], waiters = KEYS[4], wake = ''}

@@ -11,8 +11,10 @@ pub(crate) enum NotGranted {
     /// Others hold the lock, or it is kept, for this much longer. The request is in no queue.
     Held { left: Duration, kept: bool },
     /// Others hold the lock for this much longer, perhaps without using it. Their client was
-    /// asked to release it.
+    /// asked to release it. The request is in no queue.
     Recalled(Duration),
+    /// The same, where the lock is held as another kind: there is no queue to wait in.
+    OtherKindRecalled(Duration),
     /// The work has succeeded, and counts as done.
     Done { completed: u64, until: u64, left: Duration },
     /// Its owner holds the lock, and would wait for itself.
@@ -26,6 +28,11 @@ pub(crate) enum NotGranted {
 }
 
 impl NotGranted {
+    /// Returns true if the request would be in the queue if it had asked to wait.
+    pub(super) fn may_be_queued(&self) -> bool {
+        matches!(self, Self::Held { .. } | Self::Recalled(_))
+    }
+
     /// Returns true if another lease was in the way of a request that is in no queue. Not after a
     /// recall: the store says that once, and the request asks again soon all the same.
     pub(crate) fn is_refusal(&self) -> bool {

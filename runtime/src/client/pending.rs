@@ -145,7 +145,7 @@ impl PendingRequest {
         if let SubscriptionState::Later(_) = self.subscription {
             if !may_upgrade {
                 let answer = self.ask_once(None).await;
-                if !is_waiting || !matches!(answer, Err(NotGranted::Held { .. })) {
+                if !is_waiting || !answer.as_ref().is_err_and(NotGranted::may_be_queued) {
                     return answer;
                 }
             }
@@ -182,7 +182,10 @@ impl PendingRequest {
                 }
                 NotGranted::Held { left: retry_after, kept }
             }
-            Attempt::Recalled { retry_after } => NotGranted::Recalled(retry_after),
+            Attempt::Recalled { retry_after, other_kind: true } => {
+                NotGranted::OtherKindRecalled(retry_after)
+            }
+            Attempt::Recalled { retry_after, .. } => NotGranted::Recalled(retry_after),
             Attempt::WrongKind => NotGranted::WrongKind,
             Attempt::WouldDeadlock => NotGranted::HeldByOwner,
             // The store takes it for one that was cancelled, so it needs a new id.

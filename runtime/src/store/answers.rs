@@ -54,6 +54,8 @@ pub enum Attempt {
     Recalled {
         /// How long the lock stays held, unless its holder renews or releases it.
         retry_after: Duration,
+        /// It is held as another kind of lock, for which the request can't wait in the queue.
+        other_kind: bool,
     },
     /// The request was released or cancelled before. It is never granted again.
     Ended,

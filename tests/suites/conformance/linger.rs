@@ -39,6 +39,7 @@ macro_rules! cases {
             the_store_hands_over_instead_if_others_wait,
             the_store_recalls_once_and_repeats_for_the_first_waiter,
             the_store_says_if_a_recall_is_true,
+            the_store_says_that_another_kind_was_recalled,
             a_lease_that_ended_does_not_linger,
             a_recall_ends_with_the_last_lease,
             a_short_lease_does_not_end_the_mark_of_a_long_one,
@@ -423,13 +424,43 @@ pub(super) async fn the_store_says_if_a_recall_is_true(backend: &impl Backend) {
             assert!(matches!(answer, Lingering::Kept { .. }), "{holder:?}: {answer:?}");
         }
         let answer = acquire(backend, &other).await;
-        assert!(matches!(answer, Attempt::Recalled { .. }), "{holder:?}: {answer:?}");
+        let is_of_its_kind = matches!(answer, Attempt::Recalled { other_kind: false, .. });
+        assert!(is_of_its_kind, "{holder:?}: {answer:?}");
         assert_eq!(lingers(backend, &holder, recalled(true)).await, Lingering::Wanted);
         let released = Lingering::Ended(Ended::Released);
         assert_eq!(lingers(backend, &holder, recalled(false)).await, released);
         assert_eq!(lingers(backend, &holder, recalled(false)).await, released, "a copy");
         granted(backend, &other).await;
         assert!(cancelled(backend, &other).await);
+    }
+}
+
+/// A waiter can't stand in the queue there, so it must know why it was refused.
+pub(super) async fn the_store_says_that_another_kind_was_recalled(backend: &impl Backend) {
+    let (client, others) = (Client::new(), Client::new());
+    let permit = Kind::Semaphore { limit: 1, weight: 1 };
+    let pairs = [
+        (Kind::Mutex, permit),
+        (Kind::Mutex, Kind::Write),
+        (permit, Kind::Mutex),
+        (permit, Kind::Read),
+        (Kind::Read, Kind::Mutex),
+        (Kind::Write, permit),
+    ];
+    for (kind, other) in pairs {
+        for waits in [false, true] {
+            let [holder, other] = [client.request(kind, LONG), others.request(other, LONG)];
+            granted(backend, &holder).await;
+            let _ = kept(backend, &holder).await;
+            let answer = if waits {
+                ask(backend, &other, LIVE, FIRST).await
+            } else {
+                acquire(backend, &other).await
+            };
+            let is_other = matches!(answer, Attempt::Recalled { other_kind: true, .. });
+            assert!(is_other, "{holder:?}, {other:?}: {answer:?}");
+            assert!(cancelled(backend, &holder).await);
+        }
     }
 }
 

@@ -50,6 +50,17 @@ async fn a_lost_recall_costs_a_third_of_the_ttl() {
     idle(&here).await;
 }
 
+/// The wait is over before the first ask, as after a long wait inside the process.
+#[tokio::test]
+async fn a_wait_that_ends_with_a_recall_has_timed_out() {
+    let (here, faults) = Locks::in_memory_with_faults();
+    let elsewhere = Locks::over(faults.store().clone());
+    idle(&here).await;
+    faults.store().hold_hints();
+    let late = elsewhere.mutex("a").wait(Duration::from_nanos(1)).lock().await;
+    assert!(matches!(late, Err(LockError::TimedOut { .. })), "{late:?}");
+}
+
 /// The waiter's next ask repeats the recall.
 #[tokio::test(start_paused = true)]
 async fn a_recall_is_repeated_with_the_next_ask() {

@@ -151,9 +151,9 @@ impl Likeness {
                 Attempt::Done { completed: begun, until: end, left: second },
             ) => until - completed == end - begun && is_same(first, second),
             (
-                Attempt::Recalled { retry_after: first },
-                Attempt::Recalled { retry_after: second },
-            ) => is_same(first, second),
+                Attempt::Recalled { retry_after: first, other_kind: here },
+                Attempt::Recalled { retry_after: second, other_kind: there },
+            ) => here == there && is_same(first, second),
             _ => memory == redis,
         }
     }

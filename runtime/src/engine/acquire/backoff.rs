@@ -108,8 +108,10 @@ impl Backoff {
             self.repeats -= 1;
             return Some(Duration::ZERO);
         }
-        let is_recalled = self.recalled.is_some() || matches!(refusal, NotGranted::Recalled(_));
-        let is_unqueued = matches!(refusal, NotGranted::Recalled(_) | NotGranted::WrongKind);
+        let is_unqueued =
+            matches!(refusal, NotGranted::OtherKindRecalled(_) | NotGranted::WrongKind);
+        let is_told = matches!(refusal, NotGranted::Recalled(_) | NotGranted::OtherKindRecalled(_));
+        let is_recalled = self.recalled.is_some() || is_told;
         if is_recalled && (self.is_try() || is_unqueued) {
             return self.after_recall(now, refusal);
         }
@@ -157,9 +159,10 @@ impl Backoff {
             NotGranted::Held { left, kept } if self.is_try() => {
                 LockError::Busy { key, retry_after: left, kept, held_by_caller: false }
             }
-            NotGranted::Recalled(left) if self.is_try() => self.refused(key, left),
-            // Whoever waits is in the queue, except behind another kind.
-            NotGranted::Recalled(_) if !self.has_no_queue => LockError::WrongKind { key },
+            NotGranted::Recalled(left) | NotGranted::OtherKindRecalled(left) if self.is_try() => {
+                self.refused(key, left)
+            }
+            NotGranted::OtherKindRecalled(_) => LockError::WrongKind { key },
             _ => self.timed_out(key),
         }
     }
@@ -184,7 +187,10 @@ impl Backoff {
         self.recalled = Some((since, pause * 2));
         let is_held = matches!(
             refusal,
-            NotGranted::Recalled(_) | NotGranted::Held { .. } | NotGranted::WrongKind
+            NotGranted::Recalled(_)
+                | NotGranted::OtherKindRecalled(_)
+                | NotGranted::Held { .. }
+                | NotGranted::WrongKind
         );
         let most = if self.is_try() { RECALL } else { RECALL_OF_OTHER_KIND.min(self.left(now)) };
         let left = (since + most).saturating_sub(self.waited);
@@ -238,6 +244,28 @@ mod tests {
         assert_eq!(backoff.next(backoff.begun, &queued, true), Some(Duration::from_millis(2001)));
         let deaf = backoff.next(backoff.begun, &queued, false);
         assert!(deaf <= Some(Backoff::LONGEST), "where no hint is heard, it asks often: {deaf:?}");
+    }
+
+    #[test]
+    fn a_waiter_outlasts_the_leases_that_linger_of_its_kind_alone() {
+        let begun = Instant::now();
+        let mut backoff = Backoff::new(begun, Wait::For(Duration::from_secs(10)));
+        let left = Duration::from_secs(20);
+        for after in [0, 1, 9] {
+            let now = begun + Duration::from_secs(after);
+            assert!(backoff.next(now, &NotGranted::Recalled(left), true).is_some(), "{after} s");
+        }
+        assert!(backoff.next(begun + Duration::from_secs(10), &held(left), true).is_none());
+        let key = || LockKey::new("a").unwrap();
+        let error = backoff.error(NotGranted::Recalled(left), key());
+        assert!(matches!(error, LockError::TimedOut { .. }), "{error}");
+
+        let mut backoff = Backoff::new(begun, Wait::For(Duration::from_secs(10)));
+        assert!(backoff.next(begun, &NotGranted::OtherKindRecalled(left), true).is_some());
+        let later = begun + RECALL_OF_OTHER_KIND;
+        assert!(backoff.next(later, &NotGranted::OtherKindRecalled(left), true).is_none());
+        let error = backoff.error(NotGranted::OtherKindRecalled(left), key());
+        assert!(matches!(error, LockError::WrongKind { .. }), "{error}");
     }
 
     #[test]

@@ -55,7 +55,7 @@ pub(super) fn attempt(answer: &Attempt) -> String {
     match answer {
         Attempt::Granted { .. } | Attempt::GrantedTick { .. } => "granted".to_owned(),
         Attempt::Done { .. } => "done".to_owned(),
-        Attempt::Busy { retry_after, .. } | Attempt::Recalled { retry_after } => {
+        Attempt::Busy { retry_after, .. } | Attempt::Recalled { retry_after, .. } => {
             format!("held by another for {retry_after:.1?}")
         }
         Attempt::Queued { .. } => "queued".to_owned(),

@@ -23,7 +23,10 @@ pub(super) fn attempt(answer: &[u64]) -> Option<Attempt> {
             let retry_after = Duration::from_millis(millis);
             Attempt::Busy { retry_after, expiry_added: code == 4, kept: code == 7 }
         }
-        [8, millis] => Attempt::Recalled { retry_after: Duration::from_millis(millis) },
+        [code @ (8 | 10), millis] => {
+            let retry_after = Duration::from_millis(millis);
+            Attempt::Recalled { retry_after, other_kind: code == 10 }
+        }
         [2] => Attempt::Ended,
         [3] => Attempt::WrongKind,
         [6] => Attempt::WouldDeadlock,

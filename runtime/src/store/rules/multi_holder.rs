@@ -260,7 +260,7 @@ fn refused(
     context: &mut Context<'_>,
 ) -> Attempt {
     if recall_clients(lock, request, false, context) {
-        return Attempt::Recalled { retry_after: left };
+        return Attempt::Recalled { retry_after: left, other_kind: false };
     }
     busy(left)
 }

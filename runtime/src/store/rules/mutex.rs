@@ -39,7 +39,7 @@ pub(super) fn acquire(
             let kept = matches!(record.status, Status::Kept { .. });
             let retry_after = record.until - now;
             if recall(lock, request, false, context) {
-                return Attempt::Recalled { retry_after };
+                return Attempt::Recalled { retry_after, other_kind: false };
             }
             return Attempt::Busy { retry_after, expiry_added: false, kept };
         }

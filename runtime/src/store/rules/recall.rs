@@ -65,5 +65,5 @@ pub(super) fn other_kind(
         recall_clients(lock, request, repeats, context)
     };
     let retry_after = lock.left(context.now);
-    if is_told { Attempt::Recalled { retry_after } } else { Attempt::WrongKind }
+    if is_told { Attempt::Recalled { retry_after, other_kind: true } } else { Attempt::WrongKind }
 }
