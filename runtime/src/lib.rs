@@ -166,6 +166,11 @@ pub mod store;
     reason = "with the feature `internals` the suites use all of it"
 )]
 mod store;
+#[cfg(feature = "internals")]
+#[doc(hidden)]
+pub mod system;
+#[cfg(not(feature = "internals"))]
+mod system;
 #[cfg(feature = "tower")]
 pub mod tower;
 

@@ -54,6 +54,7 @@ fn never(part: &str, words: &[&str]) {
 /// The floors of `runtime/src`, from the ground up. A file uses only lower floors, and files of its
 /// own folder. A folder without a floor of its own belongs to the floor of its parent folder.
 const FLOORS: &[&[&str]] = &[
+    &["system"],
     &["core"],
     &["store"],
     &["store/rules"],
@@ -206,4 +207,36 @@ fn inputs_are_made_up_in_modules_called_hostile() {
         let is_hostile = path.ends_with("hostile.rs") || before.contains("mod hostile {");
         assert!(is_hostile, "{path}");
     }
+}
+
+/// A simulation decides what the client gets from the system, so only one part of the client asks
+/// it. The console is not simulated, and the diagnosis compares with the real time of day.
+#[test]
+fn only_the_system_asks_the_system() {
+    let is_free = |path: &str| {
+        ["system", "bin/", "console", "store/redis/diagnosis/collect.rs"]
+            .iter()
+            .any(|part| path.starts_with(part))
+    };
+    let mut read = 0;
+    for (path, text) in files(&source()).iter().filter(|(path, _)| !is_free(path)) {
+        let is_tokios =
+            code(text).any(|line| line.starts_with("use tokio::time") && line.contains("Instant"));
+        for line in code(text) {
+            read += 1;
+            for word in [
+                "SystemTime::now",
+                "fastrand::",
+                "Uuid::new",
+                "TcpStream",
+                "thread::Builder",
+                "thread::spawn",
+            ] {
+                assert!(!line.contains(word), "{path} asks the system, not `system`: {line}");
+            }
+            let asks = line.contains("Instant::now") && !line.contains("tokio::time::Instant");
+            assert!(!asks || is_tokios, "{path} asks the system, not `system`: {line}");
+        }
+    }
+    assert!(read > 1000, "the files are gone");
 }

@@ -19,6 +19,7 @@ use crate::core::error::{LockError, Quiet};
 use crate::core::options::Wait;
 use crate::engine::lease::{Lease, LeaseHandle};
 use crate::store::Holder;
+use crate::system;
 
 /// The pause after the store failed, so that a failing store is not asked without end.
 const PAUSE: Duration = Duration::from_secs(5);
@@ -227,7 +228,7 @@ impl Election {
 
 /// From half of the time to all of it.
 fn up_to(time: Duration) -> Duration {
-    time.mul_f64(0.5 + 0.5 * fastrand::f64())
+    time.mul_f64(0.5 + 0.5 * system::chance())
 }
 
 async fn release(lease: Lease) {

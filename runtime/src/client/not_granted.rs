@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::core::key::LockKey;
 use crate::store::StoreError;
 
 /// Why an ask was not granted.
@@ -39,4 +40,14 @@ impl NotGranted {
         use NotGranted::{Held, HeldByOwner, WrongKind};
         matches!(self, Held { .. } | HeldByOwner | WrongKind)
     }
+}
+
+/// Logs that the store gave a key an expiry.
+pub(super) fn warn_of_missing_expiry(key: &LockKey) {
+    let lock = key.log_label();
+    tracing::warn!(
+        lock,
+        "a lock's key had no expiry, so the lock would have been held for ever; it now expires after the TTL"
+    );
+    tracing::debug!(lock, key = %key, "the lock whose key had no expiry");
 }

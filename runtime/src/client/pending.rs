@@ -9,7 +9,7 @@ use tokio::time::sleep;
 
 use super::Client;
 use super::in_flight::InFlight;
-use super::not_granted::NotGranted;
+use super::not_granted::{NotGranted, warn_of_missing_expiry};
 use crate::core::error::Outcome;
 use crate::core::key::LockKey;
 use crate::hints::{Message, Offer, Route};
@@ -18,6 +18,7 @@ use crate::store::{
     Attempt, Kind, LIVE, OFFER, QueuePosition, Request, RequestSpec, Stamp, StoreError,
     StoreFuture, Subscription, Waiting, validity,
 };
+use crate::system;
 
 /// How much longer than its wait a waiter must be known, if its wait ends before `LIVE` does.
 const LIVE_BEYOND: Duration = Duration::from_millis(500);
@@ -173,12 +174,7 @@ impl PendingRequest {
             Attempt::Queued { ask_again, .. } => NotGranted::Queued(ask_again),
             Attempt::Busy { retry_after, expiry_added, kept } => {
                 if expiry_added {
-                    let lock = self.key().log_label();
-                    tracing::warn!(
-                        lock,
-                        "a lock's key had no expiry, so the lock would have been held for ever; it now expires after the TTL"
-                    );
-                    tracing::debug!(lock, key = %self.key(), "the lock whose key had no expiry");
+                    warn_of_missing_expiry(self.key());
                 }
                 NotGranted::Held { left: retry_after, kept }
             }
@@ -291,7 +287,7 @@ impl PendingRequest {
                 (Message::Missed, _) if is_faulty => {}
                 (Message::Missed, _) => {
                     // Spreads the waiters, which all wake at this moment.
-                    sleep(Duration::from_millis(20).mul_f64(fastrand::f64())).await;
+                    sleep(Duration::from_millis(20).mul_f64(system::chance())).await;
                     return None;
                 }
             }

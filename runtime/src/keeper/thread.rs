@@ -6,7 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use tokio::runtime::{Builder, Handle};
+use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 
@@ -16,6 +16,7 @@ use crate::core::error::{LockError, Outcome, Step};
 use crate::state::lease::{LONGEST_SLEEP, LocalLease};
 use crate::state::shutdown::{ActivityGuard, DRAIN};
 use crate::store::{ClientInfo, Store, StoreError};
+use crate::system;
 
 /// How many renewals go in one batch, and how many batches are in flight at a time.
 const BATCH_SIZE: usize = 100;
@@ -47,20 +48,18 @@ impl Thread {
             cause: Box::new(error),
             label: None,
         };
-        let runtime = Builder::new_current_thread().enable_all().build().map_err(failed)?;
-        let handle = runtime.handle().clone();
         let (start_keeper, given) = oneshot::channel();
-        let main = move || {
-            runtime.block_on(async {
-                if let Ok((shared, info)) = given.await {
-                    run(shared, info).await;
-                }
-            });
+        let work = async {
+            if let Ok((shared, info)) = given.await {
+                run(shared, info).await;
+            }
+        };
+        let last = || {
             // Releases that this thread dropped itself are done: it must not wait for them.
             let _ = AT_EXIT.try_with(|at_exit| at_exit.borrow_mut().0.clear());
         };
-        thread::Builder::new().name("leasehold".to_owned()).spawn(main).map_err(failed)?;
-        Ok(Self { runtime: handle, start_keeper })
+        let runtime = system::in_background(work, last).map_err(failed)?;
+        Ok(Self { runtime, start_keeper })
     }
 
     /// The runtime that drives the connections.
@@ -192,6 +191,10 @@ thread_local! {
 /// acquires or drops calls this. With musl the main thread drops no thread-locals, so nothing
 /// waits there.
 pub(super) fn drain_at_exit(shared: &Arc<KeeperState>) {
+    // The thread of a simulated process is not its own, and ends with the world.
+    if system::is_simulated() {
+        return;
+    }
     // There the process ends all other threads before this one drops its thread-locals, and
     // nobody is left to wait for.
     if cfg!(windows) {

@@ -9,7 +9,7 @@ mod clock;
 mod table;
 
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
 
@@ -23,14 +23,14 @@ use super::{
 };
 use crate::core::key::LockKey;
 use crate::core::name_pattern::NamePattern;
+use crate::system;
 
 /// The time of a store's clock at its first command, in microseconds since the Unix epoch, as
 /// on a server: ticks are counted from then. Where a test has paused tokio's clock, it is the same
 /// for all stores.
 fn first() -> u64 {
     static BASE: OnceLock<(Instant, Duration)> = OnceLock::new();
-    let wall = || SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let (then, wall) = *BASE.get_or_init(|| (Instant::now(), wall()));
+    let (then, wall) = *BASE.get_or_init(|| (system::now(), system::wall_clock()));
     let now = clock::real();
     let now = (wall + now.saturating_duration_since(then))
         .saturating_sub(then.saturating_duration_since(now));

@@ -29,6 +29,7 @@ use super::{
 };
 use crate::core::error::Outcome;
 use crate::core::key::LockKey;
+use crate::system;
 
 /// How long a refused writer keeps new readers out: long enough for one more try after the
 /// longest pause.
@@ -178,7 +179,7 @@ impl Store for Quorum {
 
     fn now(&self) -> Instant {
         // There are at least three members.
-        self.members.first().map_or_else(Instant::now, |member| member.store.now())
+        self.members.first().map_or_else(system::now, |member| member.store.now())
     }
 }
 

@@ -11,7 +11,6 @@ mod backoff;
 mod batch;
 mod batcher;
 mod calls;
-mod clock;
 #[cfg(feature = "cluster")]
 mod cluster;
 mod command;

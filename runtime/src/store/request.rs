@@ -5,12 +5,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use uuid::Uuid;
-
 use super::note::Note;
 use super::once::Once;
 use crate::core::error::LockError;
 use crate::core::key::LockKey;
+use crate::system;
 
 const CLIENT: usize = 22;
 const COUNTER: usize = 12;
@@ -40,7 +39,7 @@ impl ClientId {
     /// A new random id.
     #[must_use]
     pub fn random() -> Self {
-        let mut bits = Uuid::new_v4().as_u128();
+        let mut bits = system::secret_bits();
         Self(std::array::from_fn(|_| {
             let digit = DIGITS[(bits % DIGITS.len() as u128) as usize];
             bits /= DIGITS.len() as u128;

@@ -9,6 +9,7 @@ use crate::core::options::Wait;
 use crate::core::system_time::system_time;
 use crate::keeper::Earlier;
 use crate::store::Store;
+use crate::system;
 
 /// How long a failing store is asked again, even by a try. This is enough for a connection that
 /// broke while it was idle.
@@ -134,7 +135,7 @@ impl Backoff {
             }
             // Without a queue, waiters that ask together would go on doing so.
             NotGranted::Held { left: again, .. } if self.has_no_queue => {
-                random.min(*again + self.pause.mul_f64(fastrand::f64()))
+                random.min(*again + self.pause.mul_f64(system::chance()))
             }
             NotGranted::Queued(again) | NotGranted::Held { left: again, .. } => {
                 random.min(*again + Duration::from_millis(1))
@@ -148,7 +149,6 @@ impl Backoff {
     pub(super) fn error(&self, refusal: NotGranted, key: LockKey) -> LockError {
         match refusal {
             NotGranted::Fault(error) => LockError::store(Step::Acquire, &key, error),
-            NotGranted::WrongKind => LockError::WrongKind { key },
             NotGranted::HeldByOwner => LockError::WouldDeadlock { key },
             NotGranted::Done { completed, until, left } => LockError::Done {
                 key,
@@ -162,7 +162,9 @@ impl Backoff {
             NotGranted::Recalled(left) | NotGranted::OtherKindRecalled(left) if self.is_try() => {
                 self.refused(key, left)
             }
-            NotGranted::OtherKindRecalled(_) => LockError::WrongKind { key },
+            NotGranted::WrongKind | NotGranted::OtherKindRecalled(_) => {
+                LockError::WrongKind { key }
+            }
             _ => self.timed_out(key),
         }
     }
@@ -212,7 +214,7 @@ impl Backoff {
     }
 
     fn random(&mut self) -> Duration {
-        let random = self.pause.mul_f64(0.5 + 0.5 * fastrand::f64());
+        let random = self.pause.mul_f64(0.5 + 0.5 * system::chance());
         self.pause = (self.pause * 3 / 2).min(Self::LONGEST);
         random
     }

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::store::rules::Time;
+use crate::system;
 
 /// A server's wall clock, which may be wrong, and may jump.
 #[derive(Debug)]
@@ -41,5 +42,5 @@ impl Clock {
 
 /// Tokio's clock, which a test may pause.
 pub(super) fn real() -> Instant {
-    tokio::time::Instant::now().into_std()
+    system::now()
 }

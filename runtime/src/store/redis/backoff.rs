@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::system;
+
 /// Each pause is twice as long as the one before, from 100 ms up to 5 s. Their length is
 /// random, so that clients do not all come back at once.
 #[derive(Default)]
@@ -16,6 +18,6 @@ impl Backoff {
     pub(super) fn next(&mut self) -> Duration {
         let pause = (Self::FIRST * (1 << self.attempts)).min(Self::LONGEST);
         self.attempts = (self.attempts + 1).min(6);
-        pause.mul_f64(0.5 + 0.5 * fastrand::f64())
+        pause.mul_f64(0.5 + 0.5 * system::chance())
     }
 }

@@ -23,6 +23,8 @@ use super::calls::Calls;
 use super::connection::Connection;
 use super::sync::lock;
 
+use crate::system;
+
 /// Queues commands for one connection. When it is dropped, its task sends what is queued, waits
 /// for the answers, and ends.
 pub(super) struct Batcher {
@@ -139,7 +141,7 @@ impl Shared {
                 }
             }
             if calls.look_at.is_some() && timer.as_mut().poll(context).is_ready() {
-                calls.give_up_late(&self.connection, Instant::now());
+                calls.give_up_late(&self.connection, system::now());
                 continue;
             }
             let mut queue = lock(&self.queue);
@@ -194,7 +196,7 @@ impl Drop for Connecting {
 /// Makes a connection, and sends commands of one time limit on it.
 async fn connect(connecting: Connecting, queued: Vec<Queued>, limit: Duration) {
     let connection = &connecting.0.connection;
-    let deadline = Instant::now() + limit;
+    let deadline = system::now() + limit;
     match timeout_at(deadline.into(), connection.link(limit)).await {
         Ok(Ok(link)) => {
             let mut calls = lock(&connecting.0.calls);

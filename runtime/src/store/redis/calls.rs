@@ -19,6 +19,8 @@ use super::errors;
 use super::errors::LinkOutcome;
 use super::link::Link;
 
+use crate::system;
+
 /// The most commands that are divided into calls together: each is compared with those before it.
 const MAX_COMMANDS: usize = 100;
 
@@ -65,7 +67,7 @@ impl Calls {
                 queued.settle(Err(errors::not_sent(&refusal)));
             }
         }
-        let (max, now) = (if link.is_direct() { MAX_PER_CALL } else { 1 }, Instant::now());
+        let (max, now) = (if link.is_direct() { MAX_PER_CALL } else { 1 }, system::now());
         let mut queued = queued.into_iter();
         // Some are written while others are still packed: the server begins earlier. Of many,
         // that gains nothing, and each write has its price.
@@ -145,7 +147,7 @@ impl Calls {
             self.last_answered = answered;
         }
         if !again.is_empty() {
-            let now = Instant::now();
+            let now = system::now();
             for (link, call) in again {
                 self.send_call(&link, call, now, context);
             }

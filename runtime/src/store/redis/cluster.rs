@@ -15,7 +15,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, Weak};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::StreamExt;
@@ -40,6 +40,7 @@ use super::sync::lock;
 use super::transport::Transport;
 use crate::core::key::LockKey;
 use crate::store::{ClientId, Listener, StoreError, StoreFuture, Subscription};
+use crate::system;
 
 /// The shortest time between two refreshes of the slot map.
 const REFRESH_PAUSE: Duration = Duration::from_millis(100);
@@ -292,7 +293,7 @@ async fn run(
     patience: Duration,
 ) -> Result<Value, StoreError> {
     let first_key = command.keys().next().unwrap_or_default();
-    let (start, slot) = (Instant::now(), slots::of(first_key));
+    let (start, slot) = (system::now(), slots::of(first_key));
     let (mut next, mut attempts) = (Next::Master, 0_u32);
     loop {
         // One or two redirections lead to the right node; else the migration takes a moment.

@@ -24,6 +24,7 @@ use super::server_state::ServerState;
 use super::sync::lock;
 use super::{errors, subscriber};
 use crate::store::StoreError;
+use crate::system;
 
 /// A connection to one server: one [`Link`] at a time, replaced when it is lost. A client
 /// with several connections has one of these for each.
@@ -92,7 +93,7 @@ impl Connection {
         if let Some(link) = self.ready_link() {
             return Ok(link);
         }
-        sleep_until(self.server().reconnect_at(Instant::now(), limit).into()).await;
+        sleep_until(self.server().reconnect_at(system::now(), limit).into()).await;
         loop {
             match self.pool.get().await {
                 Ok(link) if link.is_abandoned() => {} // put back, the pool drops it

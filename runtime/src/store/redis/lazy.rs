@@ -13,8 +13,8 @@ use tokio::runtime::Handle;
 use tokio::task::AbortHandle;
 
 use self::connecting::Connecting;
+use super::diagnosis;
 use super::limits::limit;
-use super::{clock, diagnosis};
 use crate::core::error::LockError;
 use crate::core::key::LockKey;
 use crate::core::name_pattern::NamePattern;
@@ -23,6 +23,7 @@ use crate::store::{
     ListCursor, ListPage, Listener, LockInfo, Owner, Renewal, Renewals, Request, Stamp, Store,
     StoreFuture, Subscription, Success, Usage, Waiting, at_once,
 };
+use crate::system;
 
 /// A store that connects in the background.
 pub struct LazyStore {
@@ -241,6 +242,6 @@ impl Store for LazyStore {
     }
 
     fn now(&self) -> Instant {
-        clock::now()
+        system::now_since_boot()
     }
 }

@@ -1,7 +1,7 @@
 //! Makes a connection for bb8: opens it by the right protocol, and not too soon after the last.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bb8_redis::bb8::{self, ManageConnection};
 use redis::{
@@ -17,6 +17,8 @@ use super::link_state::LinkState;
 use super::sync::lock;
 use super::wire::Wire;
 use super::{external_pool, handshake};
+
+use crate::system;
 
 /// The shortest time from one connection to the next.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -96,7 +98,7 @@ impl ManageConnection for Connector {
         };
         // It is not the cause of any later failure.
         *lock(&self.server.last_error) = None;
-        *lock(&self.server.last_connected) = Some(Instant::now());
+        *lock(&self.server.last_connected) = Some(system::now());
         *lock(&self.server.next_connect) = None;
         Ok(link)
     }

@@ -4,7 +4,7 @@
 //! these have connections of their own, each for one at a time.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bb8_redis::bb8::{ManageConnection, Pool, PooledConnection, RunError};
 use futures_util::FutureExt;
@@ -22,6 +22,7 @@ use super::script::Form;
 use super::script_errors;
 use crate::core::error::Outcome;
 use crate::store::StoreError;
+use crate::system;
 
 /// The most commands that wait for replicas at a time.
 const MAX_CONNECTIONS: u32 = 16;
@@ -175,7 +176,7 @@ impl Replicated {
         command: &Cmd,
         limit: Duration,
     ) -> Result<Value, StoreError> {
-        let sent = Instant::now();
+        let sent = system::now();
         let (outcome, answer) = match timeout(limit, link.send(command)).await {
             Ok(answer) => errors::classify_answer(answer),
             // The link carries only this command, so nothing else can tell.

@@ -16,6 +16,7 @@ use super::server_info::{ServerInfo, ServerRun};
 use super::settings::Settings;
 use super::sync::lock;
 use crate::store::{Hint, StoreError};
+use crate::system;
 
 /// How many abandoned connections are remembered, until a handshake has ended them. Those of a
 /// server that never comes back stay.
@@ -62,7 +63,7 @@ impl ServerState {
         Arc::new(Self {
             name,
             settings,
-            start: Instant::now(),
+            start: system::now(),
             address: watch::Sender::default(),
             is_cluster_node: AtomicBool::new(false),
             failure_logged: AtomicU64::new(0),
@@ -79,7 +80,7 @@ impl ServerState {
     pub(super) fn record(&self, link: &LinkState, sent: Instant, outcome: LinkOutcome) {
         match outcome {
             LinkOutcome::Answered => {
-                link.answered.fetch_max(self.millis(Instant::now()), Ordering::Relaxed);
+                link.answered.fetch_max(self.millis(system::now()), Ordering::Relaxed);
                 link.silent_since.store(0, Ordering::Relaxed);
             }
             LinkOutcome::Broken => self.abandon(link),
@@ -92,7 +93,7 @@ impl ServerState {
                 let since = first.map_or_else(|earlier| earlier, |_| sent);
                 // A connection that answers slowly is not silent.
                 let since = since.max(link.answered.load(Ordering::Relaxed));
-                let silent = self.millis(Instant::now()).saturating_sub(since);
+                let silent = self.millis(system::now()).saturating_sub(since);
                 let patience = self.settings.command_timeout.max(PATIENCE);
                 if u128::from(silent) >= patience.as_millis() {
                     self.abandon(link);
@@ -125,7 +126,7 @@ impl ServerState {
     /// Returns true if the log says that a connection failed: a server that has become a replica
     /// breaks each by its first answer.
     fn is_news(&self) -> bool {
-        let now = self.millis(Instant::now()).max(1);
+        let now = self.millis(system::now()).max(1);
         let last = self.failure_logged.load(Ordering::Relaxed);
         let is_news = last == 0 || u128::from(now.saturating_sub(last)) >= QUIET.as_millis();
         if is_news {
@@ -173,7 +174,7 @@ impl ServerState {
             return now;
         }
         let mut next = lock(&self.next_connect);
-        let next = *next.get_or_insert_with(|| now + SPREAD.mul_f64(fastrand::f64()));
+        let next = *next.get_or_insert_with(|| now + SPREAD.mul_f64(system::chance()));
         next.min(now + limit / 2)
     }
 
@@ -186,7 +187,7 @@ impl ServerState {
 
     /// Notes which start of the server a new connection leads to.
     pub(super) fn record_start(&self, server: Option<&ServerInfo>, link: &Arc<LinkState>) {
-        let now = Instant::now();
+        let now = system::now();
         link.answered.fetch_max(self.millis(now), Ordering::Relaxed);
         let mut known = lock(&self.run);
         let is_cluster_node = server.is_some_and(|it| it.is_cluster_node);

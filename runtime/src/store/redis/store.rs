@@ -13,7 +13,7 @@ use super::limits::limit;
 use super::replicated::{Replicated, ReplicatedCommand, Unconfirmed};
 use super::settings::Settings;
 use super::transport::Transport;
-use super::{clock, decode, diagnosis, errors, inspect, listing};
+use super::{decode, diagnosis, errors, inspect, listing};
 use crate::core::error::LossReason;
 use crate::core::key::LockKey;
 use crate::core::name_pattern::NamePattern;
@@ -22,6 +22,7 @@ use crate::store::{
     ListCursor, ListPage, Listener, LockInfo, Owner, Renewal, Renewals, Request, Stamp, Store,
     StoreFuture, Subscription, Success, Usage, Waiting,
 };
+use crate::system;
 
 /// Keeps leases on one server, or on a cluster.
 #[derive(Clone, Debug)]
@@ -251,6 +252,6 @@ impl Store for RedisStore {
     }
 
     fn now(&self) -> Instant {
-        clock::now()
+        system::now_since_boot()
     }
 }

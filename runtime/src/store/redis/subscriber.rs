@@ -1,7 +1,7 @@
 //! Hints by RESP2, which need a connection of their own.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use futures_util::StreamExt;
 use redis::RedisResult;
@@ -13,6 +13,7 @@ use super::errors;
 use super::link_state::LinkState;
 use super::wire::Wire;
 use crate::store::Hint;
+use crate::system;
 
 /// How often the connection is checked: it may be silent for hours, and also once its other
 /// end is gone.
@@ -27,7 +28,7 @@ pub(super) async fn run(connector: &Connector) {
     connector.until_resp2().await;
     let mut backoff = Backoff::default();
     loop {
-        let start = Instant::now();
+        let start = system::now();
         let ended = subscribe(connector).await;
         let hints = &connector.server.hints;
         if hints.is_open() {

@@ -8,8 +8,10 @@ use std::time::Duration;
 
 use futures_util::future::select_ok;
 use redis::io::tcp::TcpSettings;
-use tokio::net::{TcpStream, lookup_host};
+use tokio::net::lookup_host;
 use tokio::time::sleep;
+
+use crate::system::{self, Stream};
 
 /// The time from one attempt to the next.
 const STAGGER: Duration = Duration::from_millis(300);
@@ -30,13 +32,13 @@ where
 
 /// Connects to an address. The first answer counts, even a refusal, and ends the other
 /// attempts.
-pub(super) async fn connect(address: SocketAddr, settings: &TcpSettings) -> Result<TcpStream> {
+pub(super) async fn connect(address: SocketAddr, settings: &TcpSettings) -> Result<Stream> {
     let after = async |pause| {
         sleep(pause).await;
-        TcpStream::connect(address).await
+        system::connect(address).await
     };
     let socket = tokio::select! {
-        socket = TcpStream::connect(address) => socket,
+        socket = system::connect(address) => socket,
         socket = after(STAGGER) => socket,
         socket = after(2 * STAGGER) => socket,
     }?;

@@ -41,7 +41,7 @@ impl Drop for Task {
 /// More commands than a client ever has in flight.
 const MAX_QUEUED: usize = 1 << 20;
 
-type Stream = Pin<Box<dyn AsyncStream + Send + Sync>>;
+type AnyStream = Pin<Box<dyn AsyncStream + Send + Sync>>;
 
 impl From<MultiplexedConnection> for Wire {
     /// Wraps a connection that the driver has made.
@@ -92,7 +92,7 @@ impl Wire {
 }
 
 /// Opens a stream to a server, unless the driver has to open it.
-async fn stream(info: &ConnectionInfo) -> RedisResult<Option<Stream>> {
+async fn stream(info: &ConnectionInfo) -> RedisResult<Option<AnyStream>> {
     let settings = info.tcp_settings();
     Ok(match info.addr() {
         ConnectionAddr::Tcp(host, port) => {
@@ -157,11 +157,11 @@ mod tls {
     use rustls::crypto::CryptoProvider;
     use rustls::pki_types::ServerName;
     use rustls::{ClientConfig, RootCertStore};
-    use tokio::net::TcpStream;
     use tokio_rustls::TlsConnector;
     use tokio_rustls::client::TlsStream;
 
     use super::tcp;
+    use crate::system::Stream;
 
     /// Limits the time for connecting to a node to 5 s.
     #[cfg(feature = "cluster")]
@@ -179,7 +179,7 @@ mod tls {
         host: &str,
         port: u16,
         settings: &TcpSettings,
-    ) -> RedisResult<TlsStream<TcpStream>> {
+    ) -> RedisResult<TlsStream<Stream>> {
         let name = ServerName::try_from(host.to_owned()).map_err(Error::other)?;
         let connector = TlsConnector::from(Arc::new(config()?));
         let open = async |address| {

@@ -1,7 +1,7 @@
 //! A node of a cluster, which works like a single server.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use redis::{ConnectionAddr, ConnectionInfo, Value};
 use tokio::runtime::Handle;
@@ -21,6 +21,7 @@ use crate::store::redis::hints::HintReceiver;
 use crate::store::redis::settings::Settings;
 use crate::store::redis::single_server::SingleServer;
 use crate::store::redis::transport::Transport;
+use crate::system;
 
 /// The settings and the hints that all nodes of a cluster share.
 #[derive(Debug)]
@@ -112,7 +113,7 @@ impl Node {
         let Ok(link) = timeout_at(deadline, connection.link(limit)).await else {
             return Err(connection.server().no_connection());
         };
-        let (mut link, sent, mut ask) = (link?, Instant::now(), redis::cmd("CLUSTER"));
+        let (mut link, sent, mut ask) = (link?, system::now(), redis::cmd("CLUSTER"));
         let answer = timeout_at(deadline, link.send(ask.arg("SLOTS"))).await;
         // If no other command is sent to this node, none but this finds the link broken.
         let (outcome, answer) = match answer.map(|answer| answer.and_then(Value::extract_error)) {

@@ -1,7 +1,7 @@
 //! Asks one server questions, each with a time limit.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use redis::{Cmd, Value};
 use tokio::time::timeout;
@@ -14,6 +14,7 @@ use super::super::link::Link;
 use super::super::script::Form;
 use super::material::{Refusal, Reply};
 use crate::store::StoreError;
+use crate::system;
 
 /// A link to a server, which it shares with the commands of locks.
 pub(super) struct Asker {
@@ -38,7 +39,7 @@ impl Asker {
     /// Asks, and keeps the error. It notes how the link did, as for any command; but a refusal
     /// is no reason to abandon the link.
     pub(super) async fn try_ask(&self, command: &Cmd) -> Result<Value, StoreError> {
-        let (mut link, sent) = (self.link.clone(), Instant::now());
+        let (mut link, sent) = (self.link.clone(), system::now());
         let (outcome, answer) = match timeout(self.limit, link.send(command)).await {
             Ok(answer) => match answer.and_then(Value::extract_error) {
                 Ok(answer) => (LinkOutcome::Answered, Ok(answer)),

@@ -2,7 +2,7 @@
 //! changes anything.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use redis::{FromRedisValue, Value};
 use tokio::time::timeout;
@@ -17,6 +17,7 @@ use super::info::Info;
 use super::material::{Client, ClockSample, Deployment, Material, Refusal, Reply};
 use super::{probes, sample};
 use crate::store::StoreError;
+use crate::system;
 
 /// The most round trips that are measured.
 const ROUND_TRIPS: usize = 10;
@@ -146,9 +147,9 @@ fn client(connection: &Connection, encoder: &Encoder) -> Client {
 
 /// Measures round trips, and the server's clock by the shortest of them.
 async fn times(asker: &Asker) -> (Vec<Duration>, Option<ClockSample>) {
-    let (begun, mut round_trips, mut best) = (Instant::now(), Vec::new(), None);
+    let (begun, mut round_trips, mut best) = (system::now(), Vec::new(), None);
     while round_trips.len() < ROUND_TRIPS && begun.elapsed() < asker.limit {
-        let (wall, sent) = (SystemTime::now(), Instant::now());
+        let (wall, sent) = (SystemTime::now(), system::now());
         let Reply::Got(answer) = asker.ask(&words(&["TIME"])).await else { break };
         let took = sent.elapsed();
         let is_best = round_trips.iter().all(|other| took < *other);

@@ -1,7 +1,5 @@
 //! Looks at some of the stored keys.
 
-use std::time::Instant;
-
 use futures_util::future::join_all;
 use redis::Value;
 
@@ -9,6 +7,7 @@ use super::super::encode::Encoder;
 use super::asker::{Asker, words};
 use super::material::{Records, Reply};
 use crate::core::name_pattern::NamePattern;
+use crate::system;
 
 /// The most pages that are looked at; fewer if the server is slow.
 const PAGES: usize = 4;
@@ -20,7 +19,7 @@ const KEYS: u64 = super::super::listing::KEYS;
 pub(super) async fn run(asker: &Asker, encoder: &Encoder) -> Reply<Records> {
     let (mut cursor, mut records) = (0_u64, Records::default());
     let locks = format!("{}:lock:", encoder.prefix());
-    let begun = Instant::now();
+    let begun = system::now();
     for nth in 0..PAGES {
         if begun.elapsed() > asker.limit {
             break;

@@ -15,6 +15,7 @@ use crate::store::redis::backoff::Backoff;
 use crate::store::redis::errors;
 use crate::store::redis::sync::lock;
 use crate::store::{ClientId, Listener, Store, StoreError, StoreFuture};
+use crate::system;
 
 /// The longest pause between two attempts while a command waits.
 const LONGEST_PAUSE: Duration = Duration::from_millis(500);
@@ -195,7 +196,7 @@ where
         connecting.failure.send_replace(Some(failure));
         let pause = backoff.next();
         let sooner = async {
-            sleep(pause.min(LONGEST_PAUSE.mul_f64(0.5 + 0.5 * fastrand::f64()))).await;
+            sleep(pause.min(LONGEST_PAUSE.mul_f64(0.5 + 0.5 * system::chance()))).await;
             connecting.command_waits.notified().await;
         };
         tokio::select! { () = sleep(pause) => {}, () = sooner => {} }
