@@ -1,0 +1,266 @@
+//! The server: connections, the commands about them, and scripts.
+
+mod command;
+mod connection;
+pub mod core;
+mod glob;
+mod hashes;
+mod info;
+mod keys;
+pub mod keyspace;
+pub mod reply;
+mod request;
+mod script;
+pub mod session;
+pub mod sorted_set;
+mod sorted_sets;
+mod strings;
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use self::connection::Answered;
+use self::core::{Core, Delivery};
+use self::reply::Reply;
+use self::request::Args;
+use self::script::Scripts;
+use self::session::{Session, SessionId};
+
+/// What a server says of itself, and what it asks of its clients.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    pub version: String,
+    pub port: u16,
+    /// A new one after each start.
+    pub run_id: String,
+    pub password: Option<String>,
+    /// What `CONFIG GET` answers.
+    pub config: BTreeMap<String, String>,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        let config = [
+            ("maxmemory", "0"),
+            ("maxmemory-policy", "noeviction"),
+            ("save", ""),
+            ("appendonly", "no"),
+            ("timeout", "0"),
+        ];
+        Self {
+            version: "7.2.4".to_owned(),
+            port: 6379,
+            run_id: "0".repeat(40),
+            password: None,
+            config: config.map(|(name, value)| (name.to_owned(), value.to_owned())).into(),
+        }
+    }
+}
+
+/// A simulated server.
+#[derive(Debug)]
+pub struct Server {
+    settings: Settings,
+    core: Rc<RefCell<Core>>,
+    scripts: Scripts,
+    sessions: BTreeMap<SessionId, Session>,
+    next_session: SessionId,
+    started_us: i64,
+}
+
+impl Server {
+    /// Starts a server, without keys.
+    #[must_use]
+    pub fn new(settings: Settings, now_us: i64) -> Self {
+        let core = Rc::new(RefCell::new(Core { now_us, ..Core::default() }));
+        Self {
+            settings,
+            scripts: Scripts::new(core.clone()),
+            core,
+            sessions: BTreeMap::new(),
+            next_session: 1,
+            started_us: now_us,
+        }
+    }
+
+    /// The state that the commands change.
+    pub fn core(&self) -> &RefCell<Core> {
+        &self.core
+    }
+
+    /// Sets the server's clock, in microseconds since 1970. It may go back.
+    pub fn set_clock(&mut self, now_us: i64) {
+        self.core.borrow_mut().now_us = now_us;
+    }
+
+    fn now_us(&self) -> i64 {
+        self.core.borrow().now_us
+    }
+
+    /// Accepts a connection.
+    pub fn connect(&mut self, address: String) -> SessionId {
+        let id = self.next_session;
+        self.next_session += 1;
+        let is_authenticated = self.settings.password.is_none();
+        let session = Session::new(id, address, is_authenticated, self.now_us());
+        self.sessions.insert(id, session);
+        id
+    }
+
+    /// Takes bytes of a connection, and runs the commands that they complete.
+    pub fn receive(&mut self, id: SessionId, bytes: &[u8]) {
+        let Some(session) = self.sessions.get_mut(&id) else { return };
+        session.parser.push(bytes);
+        session.active_us = self.core.borrow().now_us;
+        while let Some(session) = self.sessions.get_mut(&id).filter(|it| !it.is_closed) {
+            match session.parser.next() {
+                Ok(Some(args)) if args.is_empty() => {}
+                Ok(Some(args)) => {
+                    if let Some(reply) = self.handle(id, args) {
+                        self.deliver();
+                        self.session(id).reply(&reply);
+                    }
+                    self.deliver();
+                }
+                Ok(None) => return,
+                Err(_) => {
+                    session.reply(&Reply::error("ERR Protocol error: expected a command"));
+                    session.is_closed = true;
+                }
+            }
+        }
+    }
+
+    /// Takes what is to be written to a connection. `None` when it is closed: then the rest was
+    /// taken before.
+    pub fn take_output(&mut self, id: SessionId) -> Option<Vec<u8>> {
+        let session = self.sessions.get_mut(&id)?;
+        let output = std::mem::take(&mut session.output);
+        if output.is_empty() && session.is_closed {
+            self.disconnect(id);
+            return None;
+        }
+        Some(output)
+    }
+
+    /// The connections with something to write, and those to be closed.
+    pub fn pending(&self) -> impl Iterator<Item = SessionId> {
+        let sessions = self.sessions.values();
+        sessions.filter(|it| it.is_closed || !it.output.is_empty()).map(|it| it.id)
+    }
+
+    /// Forgets a connection that its client has closed, or that was lost.
+    pub fn disconnect(&mut self, id: SessionId) {
+        let Some(session) = self.sessions.remove(&id) else { return };
+        for channel in &session.channels {
+            self.unlist(channel, id);
+        }
+    }
+
+    fn unlist(&mut self, channel: &[u8], id: SessionId) {
+        let subscriptions = &mut self.core.borrow_mut().subscriptions;
+        if let Some(listeners) = subscriptions.get_mut(channel) {
+            listeners.remove(&id);
+            if listeners.is_empty() {
+                subscriptions.remove(channel);
+            }
+        }
+    }
+
+    fn session(&mut self, id: SessionId) -> &mut Session {
+        self.sessions.get_mut(&id).expect("a session ends with its output")
+    }
+
+    /// Writes the published messages to their connections.
+    fn deliver(&mut self) {
+        let deliveries = std::mem::take(&mut self.core.borrow_mut().deliveries);
+        for Delivery { to, channel, message } in deliveries {
+            if let Some(session) = self.sessions.get_mut(&to) {
+                let items = [Reply::text("message"), Reply::Bulk(channel), Reply::Bulk(message)];
+                session.push(&items);
+            }
+        }
+    }
+
+    /// Runs a command. Those that answer by messages have no reply.
+    fn handle(&mut self, id: SessionId, args: Args) -> Option<Reply> {
+        let name = String::from_utf8_lossy(&args[0]).to_uppercase();
+        let session = self.session(id);
+        if !session.is_authenticated && !matches!(name.as_str(), "AUTH" | "HELLO" | "QUIT") {
+            return Some(Reply::error("NOAUTH Authentication required."));
+        }
+        if session.is_for_messages_only() && !connection::is_allowed_with_subscriptions(&name) {
+            let text = format!(
+                "ERR Can't execute '{}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / \
+                 RESET are allowed in this context",
+                name.to_lowercase()
+            );
+            return Some(Reply::Error(text));
+        }
+        let queues = !matches!(name.as_str(), "MULTI" | "EXEC" | "DISCARD");
+        if let Some(transaction) = session.transaction.as_mut().filter(|_| queues) {
+            transaction.push(args);
+            return Some(Reply::simple("QUEUED"));
+        }
+        self.run(id, &name, &args)
+    }
+
+    fn run(&mut self, id: SessionId, name: &str, args: &[Vec<u8>]) -> Option<Reply> {
+        match connection::run(self, id, name, args) {
+            Some(Answered::Reply(reply)) => return Some(reply),
+            Some(Answered::Messages) => return None,
+            None => {}
+        }
+        let database = self.session(id).database;
+        let reply = match name {
+            "EVAL" | "EVALSHA" | "SCRIPT" => self.script_command(database, name, args),
+            _ => self.core.borrow_mut().execute(database, args, None),
+        };
+        Some(reply.unwrap_or_else(|| unknown(args)))
+    }
+
+    fn script_command(&mut self, database: u8, name: &str, args: &[Vec<u8>]) -> Option<Reply> {
+        let arity = if name == "SCRIPT" { -2 } else { -3 };
+        if let Err(error) = command::check_arity(name, arity, args) {
+            return Some(error);
+        }
+        if let Err(refusal) = self.core.borrow().allow_name(name, false) {
+            return Some(refusal);
+        }
+        if self.core.borrow().condition.is_loading {
+            return Some(Reply::error("LOADING Redis is loading the dataset in memory"));
+        }
+        Some(match name {
+            "EVAL" => match self.scripts.load(&args[1]) {
+                Ok(hash) => self.scripts.call(database, &hash, &args[2..]),
+                Err(error) => error,
+            },
+            "EVALSHA" => {
+                let hash = String::from_utf8_lossy(&args[1]);
+                self.scripts.call(database, &hash, &args[2..])
+            }
+            _ if command::is(&args[1], "LOAD") && args.len() == 3 => {
+                self.scripts.load(&args[2]).map_or_else(|error| error, Reply::text)
+            }
+            _ if command::is(&args[1], "FLUSH") => {
+                self.scripts.forget_all();
+                Reply::Ok
+            }
+            _ if command::is(&args[1], "EXISTS") && args.len() > 2 => {
+                let is_known = |hash| self.scripts.knows(&String::from_utf8_lossy(hash));
+                Reply::Array(
+                    args[2..].iter().map(|it| Reply::Int(i64::from(is_known(it)))).collect(),
+                )
+            }
+            _ => return None,
+        })
+    }
+}
+
+fn unknown(args: &[Vec<u8>]) -> Reply {
+    let shown = |arg: &Vec<u8>| format!("'{}' ", String::from_utf8_lossy(arg));
+    let name = String::from_utf8_lossy(&args[0]);
+    let rest: String = args[1..].iter().map(shown).collect();
+    Reply::Error(format!("ERR unknown command '{name}', with args beginning with: {rest}"))
+}

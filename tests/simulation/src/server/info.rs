@@ -1,0 +1,59 @@
+//! The answers to `INFO`.
+
+use super::Server;
+
+/// The sections that a client asked for; all if it named none.
+pub(super) fn info(server: &Server, sections: &[Vec<u8>]) -> String {
+    let core = server.core.borrow();
+    let uptime = (core.now_us - server.started_us).div_euclid(1_000_000);
+    let (settings, condition) = (&server.settings, &core.condition);
+    let config = |name: &str| settings.config.get(name).map_or("", String::as_str);
+    let is_on = |is_on| u8::from(is_on);
+    let parts = [
+        (
+            "Server",
+            format!(
+                "redis_version:{}\r\nredis_mode:standalone\r\nrun_id:{}\r\ntcp_port:{}\r\n\
+                 uptime_in_seconds:{uptime}\r\n",
+                settings.version, settings.run_id, settings.port
+            ),
+        ),
+        ("Clients", format!("connected_clients:{}\r\n", server.sessions.len())),
+        (
+            "Memory",
+            format!(
+                "used_memory:1000000\r\nmaxmemory:{}\r\nmaxmemory_policy:{}\r\n",
+                config("maxmemory"),
+                config("maxmemory-policy")
+            ),
+        ),
+        (
+            "Persistence",
+            format!(
+                "loading:{}\r\naof_enabled:{}\r\nrdb_bgsave_in_progress:0\r\n",
+                is_on(condition.is_loading),
+                is_on(config("appendonly") == "yes")
+            ),
+        ),
+        (
+            "Replication",
+            format!(
+                "role:{}\r\nconnected_slaves:0\r\n",
+                if condition.is_replica { "slave" } else { "master" }
+            ),
+        ),
+        ("Stats", "evicted_keys:0\r\nexpired_keys:0\r\n".to_owned()),
+        ("Cluster", "cluster_enabled:0\r\n".to_owned()),
+    ];
+    let is_asked = |name: &str| {
+        sections.is_empty()
+            || sections.iter().any(|it| {
+                it.eq_ignore_ascii_case(name.as_bytes())
+                    || it.eq_ignore_ascii_case(b"all")
+                    || it.eq_ignore_ascii_case(b"everything")
+            })
+    };
+    let asked = parts.iter().filter(|(name, _)| is_asked(name));
+    let sections: Vec<_> = asked.map(|(name, text)| format!("# {name}\r\n{text}\r\n")).collect();
+    sections.concat()
+}
