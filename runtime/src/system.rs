@@ -53,7 +53,7 @@ pub(crate) fn now_since_boot() -> Instant {
     }
 
     static START: OnceLock<Option<(Instant, Duration)>> = OnceLock::new();
-    let simulated: Option<Instant> = in_simulation!(|_world| now());
+    let simulated: Option<Instant> = in_simulation!(|world| now() + world.suspended());
     if let Some(now) = simulated {
         return now;
     }

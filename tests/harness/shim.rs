@@ -20,17 +20,6 @@ pub fn let_fork(command: &mut Command) {
     command.env("LD_PRELOAD", shim);
 }
 
-/// Lets a process have the same random numbers from the system each time.
-///
-/// # Panics
-///
-/// If there is no C compiler.
-pub fn let_repeat(command: &mut Command) {
-    static SHIM: OnceLock<PathBuf> = OnceLock::new();
-    let shim = SHIM.get_or_init(|| build("seeded", include_str!("seeded.c")));
-    command.env("LD_PRELOAD", shim);
-}
-
 /// Lets a worker count its allocations, by [`allocations`]. Needs glibc.
 ///
 /// # Panics

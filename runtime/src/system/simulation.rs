@@ -1,18 +1,21 @@
-//! The other side of [`crate::system`]: a world that a test decides. It is the world of one thread,
-//! and all that a client does there is done on that thread.
+//! The other side of [`crate::system`]: a world that a test decides. A thread is in one world at a
+//! time, and all that a client does there is done on that thread.
 
 use std::cell::RefCell;
-use std::future::Future;
+use std::fmt::Debug;
 use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::time::Duration;
 
-use tokio::io::DuplexStream;
+use tokio::io::{AsyncRead, AsyncWrite};
+
+/// A connection of a simulated world.
+pub trait SimulatedStream: AsyncRead + AsyncWrite + Debug + Send + Sync + Unpin {}
 
 /// A connection that is being opened.
-pub type Connecting = Pin<Box<dyn Future<Output = io::Result<DuplexStream>> + Send>>;
+pub type Connecting = Pin<Box<dyn Future<Output = io::Result<Box<dyn SimulatedStream>>> + Send>>;
 
 /// What the system would decide.
 pub trait World {
@@ -21,6 +24,9 @@ pub trait World {
 
     /// The time since 1970.
     fn wall_clock(&self) -> Duration;
+
+    /// For how long the process was suspended so far: its timers stood still meanwhile.
+    fn suspended(&self) -> Duration;
 
     /// Random bits.
     fn random_bits(&self) -> u128;

@@ -5,10 +5,11 @@ use std::net::SocketAddr;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-#[cfg(feature = "internals")]
-use tokio::io::DuplexStream;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
+
+#[cfg(feature = "internals")]
+use super::simulation::SimulatedStream;
 
 /// Opens a TCP connection.
 pub(crate) async fn connect(address: SocketAddr) -> Result<Stream> {
@@ -24,7 +25,7 @@ pub(crate) async fn connect(address: SocketAddr) -> Result<Stream> {
 pub(crate) enum Stream {
     Tcp(TcpStream),
     #[cfg(feature = "internals")]
-    Simulated(DuplexStream),
+    Simulated(Box<dyn SimulatedStream>),
 }
 
 impl From<TcpStream> for Stream {
@@ -34,8 +35,8 @@ impl From<TcpStream> for Stream {
 }
 
 #[cfg(feature = "internals")]
-impl From<DuplexStream> for Stream {
-    fn from(stream: DuplexStream) -> Self {
+impl From<Box<dyn SimulatedStream>> for Stream {
+    fn from(stream: Box<dyn SimulatedStream>) -> Self {
         Self::Simulated(stream)
     }
 }

@@ -1,199 +1,326 @@
-//! The bytes between clients and the simulated server: streams in memory, on tokio's paused clock.
+//! The bytes between processes and servers: events in the order of their true times. Nothing here
+//! waits: the world says how far time has come.
 
-use std::cell::{Cell, RefCell};
+mod host;
+mod links;
+mod stream;
+
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::rc::Rc;
-use std::time::Duration;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use fastrand::Rng;
-use leasehold::system::simulation::{Connecting, World};
-use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, ReadHalf, WriteHalf};
-use tokio::sync::{Notify, mpsc};
-use tokio::task::spawn_local;
-use tokio::time::{Instant, sleep, sleep_until};
 
+pub use self::host::{BEGINNING_US, Condition, Host};
+pub use self::links::{Cut, Fate, LONGEST_STALL, LinkFaults};
+pub use self::stream::SimulatedConnection;
+use self::stream::{Pipe, Side};
 use crate::server::session::SessionId;
-use crate::server::{Server, Settings};
+use crate::trace::Trace;
 
-/// The bytes that a stream holds before its writer has to wait.
-const BUFFER: usize = 1 << 20;
+/// A point in true time, in microseconds since the world began.
+pub type Micros = u64;
 
-/// When each world begins: 2026-01-01, in microseconds since 1970.
-const BEGINNING_US: i64 = 1_767_225_600_000_000;
+/// How long bytes travel at least, one way. A process may be driven ahead of the others by less.
+pub const LATENCY: Micros = 2_000;
 
-/// How long bytes travel, one way.
-const LATENCY: Duration = Duration::from_micros(100);
+/// A process, by its number.
+pub type ProcessId = usize;
 
-/// How often bytes meet a fault on their way to the server, out of 1,000 times.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Faults {
-    /// The connection is lost before the server has them.
-    pub cut_before: u32,
-    /// The connection is lost when the server has them, and before its answer is written.
-    pub cut_after: u32,
-    /// They are late, by up to three seconds. What comes after them on the connection waits.
-    pub stall: u32,
+/// A connection, by its number.
+pub type ConnectionId = u64;
+
+#[derive(Debug)]
+struct Connection {
+    process: ProcessId,
+    host: SocketAddr,
+    session: Option<SessionId>,
+    pipe: Arc<Mutex<Pipe>>,
+    /// When the last bytes arrive, either way: what follows comes later.
+    last_there: Micros,
+    last_back: Micros,
 }
 
-/// One server, and the way to it from all clients of this thread.
+#[derive(Debug)]
+enum Event {
+    Dial,
+    /// The dial has an answer: it is open, or refused.
+    Answer {
+        is_open: bool,
+    },
+    Arrive {
+        bytes: Vec<u8>,
+        fate: Fate,
+    },
+    Deliver {
+        bytes: Vec<u8>,
+    },
+    /// The client has closed its end; or, with `false`, the server has.
+    Closed {
+        by_client: bool,
+    },
+}
+
+/// All servers, and the ways to them from all processes.
 #[derive(Debug)]
 pub struct Network {
-    server: RefCell<Server>,
-    began: Instant,
-    dialled: mpsc::UnboundedSender<DuplexStream>,
-    /// Wakes the writer of each connection.
-    writers: RefCell<BTreeMap<SessionId, Rc<Notify>>>,
-    rng: RefCell<Rng>,
-    faults: Cell<Faults>,
-    /// Until when the server runs no command.
-    frozen: Cell<Option<Instant>>,
+    now: Micros,
+    next_event: u64,
+    events: BTreeMap<(Micros, u64), (ConnectionId, Event)>,
+    hosts: BTreeMap<SocketAddr, Host>,
+    connections: BTreeMap<ConnectionId, Connection>,
+    next_connection: ConnectionId,
+    faults: BTreeMap<ProcessId, LinkFaults>,
+    rng: Rng,
+    pub trace: Trace,
 }
 
 impl Network {
-    /// Starts a server. Call it in a `LocalSet`, on a paused clock.
-    #[must_use]
-    pub fn start(seed: u64) -> Rc<Self> {
-        let (dialled, streams) = mpsc::unbounded_channel();
-        let network = Rc::new(Self {
-            server: RefCell::new(Server::new(Settings::default(), BEGINNING_US)),
-            began: Instant::now(),
-            dialled,
-            writers: RefCell::default(),
-            rng: RefCell::new(Rng::with_seed(seed)),
-            faults: Cell::default(),
-            frozen: Cell::default(),
-        });
-        spawn_local(accept(network.clone(), streams));
-        network
-    }
-
-    /// The server.
-    #[must_use]
-    pub fn server(&self) -> &RefCell<Server> {
-        &self.server
-    }
-
-    /// From now on, bytes meet these faults.
-    pub fn set_faults(&self, faults: Faults) {
-        self.faults.set(faults);
-    }
-
-    /// Ends all faults.
-    pub fn heal(&self) {
-        self.faults.take();
-        self.frozen.take();
-    }
-
-    /// The server runs no command for this long.
-    pub fn freeze(&self, time: Duration) {
-        self.frozen.set(Some(Instant::now() + time));
-    }
-
-    /// Returns true so often out of 1,000 times.
-    fn happens(&self, often: u32) -> bool {
-        often > 0 && self.rng.borrow_mut().u32(0..1000) < often
-    }
-
-    /// The time that bytes travel to the server now.
-    async fn travel(&self) {
-        sleep(LATENCY).await;
-        if self.happens(self.faults.get().stall) {
-            let micros = self.rng.borrow_mut().u64(0..3_000_000);
-            sleep(Duration::from_micros(micros)).await;
-        }
-        while let Some(until) = self.frozen.get().filter(|until| Instant::now() < *until) {
-            sleep_until(until).await;
+    /// A network without servers.
+    pub fn new(rng: Rng, trace: Trace) -> Self {
+        Self {
+            now: 0,
+            next_event: 0,
+            events: BTreeMap::new(),
+            hosts: BTreeMap::new(),
+            connections: BTreeMap::new(),
+            next_connection: 1,
+            faults: BTreeMap::new(),
+            rng,
+            trace,
         }
     }
 
-    fn now_us(&self) -> i64 {
-        BEGINNING_US + i64::try_from(self.began.elapsed().as_micros()).expect("it fits")
+    /// Adds a server.
+    pub fn add(&mut self, address: SocketAddr, host: Host) {
+        self.hosts.insert(address, host);
     }
 
-    /// Gives bytes to the server, and wakes those that it answers.
-    fn receive(&self, id: SessionId, bytes: &[u8]) {
-        let mut server = self.server.borrow_mut();
-        server.set_clock(self.now_us());
-        server.receive(id, bytes);
-        let writers = self.writers.borrow();
-        for id in server.pending() {
-            if let Some(writer) = writers.get(&id) {
-                writer.notify_one();
+    /// A server.
+    ///
+    /// # Panics
+    ///
+    /// If there is none.
+    pub fn host(&mut self, address: SocketAddr) -> &mut Host {
+        self.hosts.get_mut(&address).expect("there is such a host")
+    }
+
+    /// The addresses of all servers.
+    pub fn addresses(&self) -> Vec<SocketAddr> {
+        self.hosts.keys().copied().collect()
+    }
+
+    /// True time.
+    pub fn now(&self) -> Micros {
+        self.now
+    }
+
+    /// From now on, the bytes of a process meet these faults on their way.
+    pub fn set_faults(&mut self, process: ProcessId, faults: LinkFaults) {
+        self.faults.insert(process, faults);
+    }
+
+    /// Ends all faults of links, and of servers that can be ended.
+    pub fn heal(&mut self) {
+        self.faults.clear();
+        for host in self.hosts.values_mut() {
+            host.heal();
+        }
+    }
+
+    /// Opens a connection at this time.
+    pub fn dial(
+        &mut self,
+        process: ProcessId,
+        host: SocketAddr,
+        at: Micros,
+    ) -> SimulatedConnection {
+        let id = self.next_connection;
+        self.next_connection += 1;
+        let pipe = Arc::<Mutex<Pipe>>::default();
+        let there = at + LATENCY;
+        let connection = Connection {
+            process,
+            host,
+            session: None,
+            pipe: pipe.clone(),
+            last_there: there,
+            last_back: there,
+        };
+        self.connections.insert(id, connection);
+        self.schedule(there, id, Event::Dial);
+        SimulatedConnection::new(id, pipe)
+    }
+
+    /// Sends bytes of a client at this time.
+    pub(crate) fn send(&mut self, id: ConnectionId, bytes: Vec<u8>, at: Micros) {
+        let Some(connection) = self.connections.get_mut(&id) else { return };
+        let faults = self.faults.get(&connection.process).copied().unwrap_or_default();
+        let fate = faults.fate(&mut self.rng);
+        let mut arrives = (at + LATENCY + fate.delay).max(connection.last_there);
+        if let Some(until) = faults.blocked_until {
+            arrives = arrives.max(until);
+        }
+        connection.last_there = arrives;
+        self.schedule(arrives, id, Event::Arrive { bytes, fate });
+    }
+
+    /// A client closes its end at this time. What it has sent still arrives.
+    pub(crate) fn close(&mut self, id: ConnectionId, at: Micros) {
+        let Some(connection) = self.connections.get_mut(&id) else { return };
+        let arrives = (at + LATENCY).max(connection.last_there);
+        connection.last_there = arrives;
+        self.schedule(arrives, id, Event::Closed { by_client: true });
+    }
+
+    /// The ends of a process are gone: it was killed.
+    pub fn close_all(&mut self, process: ProcessId) {
+        let own = |(id, it): (&ConnectionId, &Connection)| (it.process == process).then_some(*id);
+        let ids: Vec<_> = self.connections.iter().filter_map(own).collect();
+        for id in ids {
+            self.close(id, self.now);
+        }
+    }
+
+    /// Does all that happens until then. Each event happens at its own time.
+    pub fn run_until(&mut self, until: Micros) {
+        while let Some(entry) = self.events.first_entry() {
+            let (at, _) = *entry.key();
+            if at > until {
+                break;
+            }
+            let (id, event) = entry.remove();
+            self.now = self.now.max(at);
+            self.happen(id, event);
+        }
+        self.now = until;
+        for address in self.addresses() {
+            self.answer(address);
+        }
+    }
+
+    /// Notes an event of the world in the trace.
+    pub fn say(&mut self, text: &str) {
+        self.trace.say(self.now, text);
+    }
+
+    fn schedule(&mut self, at: Micros, id: ConnectionId, event: Event) {
+        self.next_event += 1;
+        self.events.insert((at, self.next_event), (id, event));
+    }
+
+    fn happen(&mut self, id: ConnectionId, event: Event) {
+        let Some(connection) = self.connections.get_mut(&id) else { return };
+        let Some(host) = self.hosts.get_mut(&connection.host) else { return };
+        let is_at_client = matches!(
+            event,
+            Event::Deliver { .. } | Event::Answer { .. } | Event::Closed { by_client: false }
+        );
+        if let Some(until) = host.frozen_until().filter(|until| !is_at_client && *until > self.now)
+        {
+            self.schedule(until, id, event);
+            return;
+        }
+        let address = connection.host;
+        match event {
+            Event::Dial => {
+                let is_open = host.condition != Condition::Down;
+                if is_open {
+                    let from = format!("10.0.1.{}:{}", connection.process, 10_000 + id);
+                    connection.session = Some(host.connect(from, self.now));
+                }
+                let back = self.now + LATENCY;
+                connection.last_back = back;
+                self.schedule(back, id, Event::Answer { is_open });
+            }
+            Event::Answer { is_open } => {
+                let side = if is_open { Side::Open } else { Side::Refused };
+                lock(&connection.pipe).set(side);
+            }
+            Event::Arrive { mut bytes, fate } => {
+                let Some(session) = connection.session else { return };
+                match fate.cut {
+                    Some(Cut::Before) => return self.break_off(id),
+                    Some(Cut::Halfway) => bytes.truncate(bytes.len() / 2),
+                    Some(Cut::After) | None => {}
+                }
+                self.trace.count(self.now, id, bytes.len());
+                host.receive(session, &bytes, self.now);
+                if fate.cut.is_some() {
+                    self.break_off(id);
+                }
+                self.answer(address);
+            }
+            Event::Deliver { bytes } => {
+                self.trace.count(self.now, id, bytes.len());
+                lock(&connection.pipe).deliver(&bytes);
+            }
+            Event::Closed { by_client: true } => {
+                if let Some(session) = connection.session {
+                    host.disconnect(session);
+                }
+                self.connections.remove(&id);
+            }
+            Event::Closed { by_client: false } => {
+                lock(&connection.pipe).set(Side::Closed);
+                connection.session = None;
             }
         }
     }
 
-    fn close(&self, id: SessionId) {
-        self.server.borrow_mut().disconnect(id);
-        if let Some(writer) = self.writers.borrow_mut().remove(&id) {
-            writer.notify_one();
+    /// The connection is lost: the server sees it now, the client when the news arrives.
+    fn break_off(&mut self, id: ConnectionId) {
+        let Some(connection) = self.connections.get_mut(&id) else { return };
+        let Some(session) = connection.session.take() else { return };
+        let back = (self.now + LATENCY).max(connection.last_back);
+        connection.last_back = back;
+        if let Some(host) = self.hosts.get_mut(&connection.host) {
+            host.disconnect(session);
+        }
+        self.schedule(back, id, Event::Closed { by_client: false });
+    }
+
+    /// Sends what a server has written.
+    fn answer(&mut self, address: SocketAddr) {
+        let Some(host) = self.hosts.get_mut(&address) else { return };
+        let written = host.take_output();
+        if written.is_empty() {
+            return;
+        }
+        let by_session: BTreeMap<SessionId, ConnectionId> = self
+            .connections
+            .iter()
+            .filter(|(_, it)| it.host == address)
+            .filter_map(|(id, it)| Some((it.session?, *id)))
+            .collect();
+        for (session, output) in written {
+            let Some(&id) = by_session.get(&session) else { continue };
+            let Some(bytes) = output else {
+                self.break_off(id);
+                continue;
+            };
+            let connection = self.connections.get_mut(&id).expect("it was just found");
+            let faults = self.faults.get(&connection.process).copied().unwrap_or_default();
+            let mut back = (self.now + LATENCY).max(connection.last_back);
+            if let Some(until) = faults.blocked_until {
+                back = back.max(until);
+            }
+            connection.last_back = back;
+            self.schedule(back, id, Event::Deliver { bytes });
+        }
+    }
+
+    /// The server ends all its connections, and accepts none until it is up again.
+    pub fn stop(&mut self, address: SocketAddr) {
+        self.host(address).condition = Condition::Down;
+        let of_host = |(id, it): (&ConnectionId, &Connection)| (it.host == address).then_some(*id);
+        let ids: Vec<_> = self.connections.iter().filter_map(of_host).collect();
+        for id in ids {
+            self.break_off(id);
         }
     }
 }
 
-impl World for Network {
-    fn connect(&self, _: SocketAddr) -> Connecting {
-        let (ours, theirs) = tokio::io::duplex(BUFFER);
-        let is_open = self.dialled.send(theirs).is_ok();
-        Box::pin(async move {
-            sleep(LATENCY * 2).await;
-            let refused = || std::io::Error::from(std::io::ErrorKind::ConnectionRefused);
-            if is_open { Ok(ours) } else { Err(refused()) }
-        })
-    }
-
-    fn wall_clock(&self) -> Duration {
-        Duration::from_micros(self.now_us().unsigned_abs())
-    }
-
-    fn random_bits(&self) -> u128 {
-        self.rng.borrow_mut().u128(..)
-    }
-}
-
-async fn accept(network: Rc<Network>, mut streams: mpsc::UnboundedReceiver<DuplexStream>) {
-    let mut port = 10_000;
-    while let Some(stream) = streams.recv().await {
-        port += 1;
-        let id = network.server.borrow_mut().connect(format!("10.0.0.9:{port}"));
-        let writer = Rc::new(Notify::new());
-        network.writers.borrow_mut().insert(id, writer.clone());
-        let (reading, writing) = tokio::io::split(stream);
-        spawn_local(read(network.clone(), id, reading));
-        spawn_local(write(network.clone(), id, writing, writer));
-    }
-}
-
-async fn read(network: Rc<Network>, id: SessionId, mut stream: ReadHalf<DuplexStream>) {
-    let mut bytes = vec![0; 1 << 16];
-    while let Ok(count @ 1..) = stream.read(&mut bytes).await {
-        network.travel().await;
-        if network.happens(network.faults.get().cut_before) {
-            break;
-        }
-        network.receive(id, &bytes[..count]);
-        if network.happens(network.faults.get().cut_after) {
-            break;
-        }
-    }
-    network.close(id);
-}
-
-async fn write(
-    network: Rc<Network>,
-    id: SessionId,
-    mut stream: WriteHalf<DuplexStream>,
-    writer: Rc<Notify>,
-) {
-    loop {
-        writer.notified().await;
-        sleep(LATENCY).await;
-        let output = network.server.borrow_mut().take_output(id);
-        let Some(output) = output else { break };
-        if stream.write_all(&output).await.is_err() {
-            break;
-        }
-    }
-    let _ = stream.shutdown().await;
+fn lock(pipe: &Mutex<Pipe>) -> std::sync::MutexGuard<'_, Pipe> {
+    pipe.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -108,6 +108,39 @@ impl Server {
         id
     }
 
+    /// Starts again after its process has ended, with the keys that it had or without. Its
+    /// connections, subscriptions and scripts are gone.
+    pub fn restart(&mut self, run_id: String, keeps_keys: bool, now_us: i64) {
+        let databases = if keeps_keys {
+            std::mem::take(&mut self.core.borrow_mut().databases)
+        } else {
+            BTreeMap::new()
+        };
+        *self.core.borrow_mut() = Core { databases, now_us, ..Core::default() };
+        self.settings.run_id = run_id;
+        self.scripts.forget_all();
+        self.sessions.clear();
+        self.started_us = now_us;
+    }
+
+    /// Forgets all scripts, as `SCRIPT FLUSH` does.
+    pub fn forget_scripts(&mut self) {
+        self.scripts.forget_all();
+    }
+
+    /// Ends all connections.
+    pub fn end_connections(&mut self) {
+        for session in self.sessions.values_mut() {
+            session.output.clear();
+            session.is_closed = true;
+        }
+    }
+
+    /// Returns true if it still has this connection.
+    pub fn has(&self, id: SessionId) -> bool {
+        self.sessions.contains_key(&id)
+    }
+
     /// Takes bytes of a connection, and runs the commands that they complete.
     pub fn receive(&mut self, id: SessionId, bytes: &[u8]) {
         let Some(session) = self.sessions.get_mut(&id) else { return };

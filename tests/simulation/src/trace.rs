@@ -1,32 +1,63 @@
 //! The events of a world, with their times.
 
-use tokio::time::Instant;
+use crate::network::{ConnectionId, Micros};
 
+/// What is printed of them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Printed {
+    Nothing,
+    All,
+    /// Those with this text in them.
+    Only(String),
+}
+
+/// The hash of all events so far; after FNV, so it is the same on each machine.
 #[derive(Debug)]
 pub struct Trace {
-    began: Instant,
-    /// After FNV: the same on each machine.
     hash: u64,
-    is_printed: bool,
+    printed: Printed,
 }
 
 impl Trace {
-    pub(crate) fn new(is_printed: bool) -> Self {
-        Self { began: Instant::now(), hash: 0xcbf2_9ce4_8422_2325, is_printed }
+    pub fn new(printed: Printed) -> Self {
+        Self { hash: 0xcbf2_9ce4_8422_2325, printed }
     }
 
-    pub(crate) fn say(&mut self, text: &str) {
-        let micros = self.began.elapsed().as_micros();
-        let line = format!("{:>6}.{:06} {text}", micros / 1_000_000, micros % 1_000_000);
-        for byte in line.bytes() {
-            self.hash = (self.hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
-        }
-        if self.is_printed {
-            println!("{line}");
+    /// Notes an event.
+    pub fn say(&mut self, at: Micros, text: &str) {
+        self.add(&at.to_le_bytes());
+        self.add(text.as_bytes());
+        let is_printed = match &self.printed {
+            Printed::Nothing => false,
+            Printed::All => true,
+            Printed::Only(name) => text.contains(name),
+        };
+        if is_printed {
+            println!("{} {text}", time(at));
         }
     }
 
-    pub(crate) fn hash(&self) -> u64 {
+    /// Notes bytes that have arrived.
+    pub(crate) fn count(&mut self, at: Micros, connection: ConnectionId, bytes: usize) {
+        self.add(&at.to_le_bytes());
+        self.add(&connection.to_le_bytes());
+        self.add(&bytes.to_le_bytes());
+        if self.printed == Printed::All {
+            println!("{} {bytes} bytes arrive on connection {connection}", time(at));
+        }
+    }
+
+    pub fn hash(&self) -> u64 {
         self.hash
     }
+
+    fn add(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.hash = (self.hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+    }
+}
+
+fn time(at: Micros) -> String {
+    format!("{:>5}.{:06}", at / 1_000_000, at % 1_000_000)
 }

@@ -1,113 +1,140 @@
-//! A world: clients whose tasks use locks at random, a server that meets faults, and what must hold
-//! meanwhile. One number decides all of it.
+//! A world: processes whose tasks use locks at random, servers and links that meet faults, and what
+//! must hold meanwhile. One number decides all of it.
 
-mod holders;
-mod workload;
+mod director;
+mod end;
+mod faults;
+mod plan;
+mod shared;
+mod turns;
+mod wishes;
 
 use std::cell::RefCell;
+use std::net::SocketAddr;
 use std::rc::Rc;
-use std::time::Duration;
+use std::sync::Arc;
 
 use fastrand::Rng;
-use leasehold::Locks;
-use leasehold::system::simulation::enter;
-use tokio::runtime::Builder;
-use tokio::task::{LocalSet, spawn_local};
-use tokio::time::{Instant, sleep};
+use leasehold_history::check;
 
-use self::holders::Holders;
-use crate::network::{Faults, Network};
+use self::director::Director;
+pub use self::faults::Fault;
+pub use self::plan::{Deployment, Plan};
+use self::shared::Shared;
+use crate::network::{Host, Micros, Network};
+use crate::server::Settings;
 use crate::trace::Trace;
 
-const URL: &str = "redis://10.0.0.1:6379";
+/// How far a process is driven ahead of the network: less than bytes travel.
+const TURN: Micros = 1_000;
+
+const SECOND: Micros = 1_000_000;
+
+/// Within this time all is over when nothing is in the way any more.
+const END: Micros = 120 * SECOND;
 
 /// What a run was, and what it found.
 #[derive(Debug)]
 pub struct Report {
     /// Of all events, with their times.
     pub hash: u64,
+    pub requests: u64,
     pub grants: u64,
     pub violations: Vec<String>,
 }
 
-/// Runs the world of a seed for so many simulated seconds. Prints its events if it is `told`.
-///
-/// # Panics
-///
-/// If there is no runtime.
-#[must_use]
-pub fn run(seed: u64, seconds: u64, told: bool) -> Report {
-    fastrand::seed(seed);
-    let runtime = Builder::new_current_thread().enable_time().start_paused(true).build();
-    let report = LocalSet::new().block_on(&runtime.expect("a runtime"), async {
-        let network = Network::start(seed);
-        enter(Some(network.clone()));
-        live(&network, seed, seconds, told).await
-    });
-    enter(None);
-    report
+/// Runs a world.
+pub fn run(plan: &Plan) -> Report {
+    let mut rng = Rng::with_seed(plan.seed);
+    fastrand::seed(rng.u64(..));
+    let trace = Trace::new(plan.printed.clone());
+    let network = Rc::new(RefCell::new(Network::new(rng.fork(), trace)));
+    let servers = match plan.deployment {
+        Deployment::Single => 1,
+        Deployment::Quorum(servers) => servers,
+    };
+    for nth in 1..=servers {
+        let address = SocketAddr::from(([10, 0, 0, nth], 6379));
+        network.borrow_mut().add(address, Host::start(u32::from(nth), Settings::default()));
+    }
+    let shared = Arc::new(Shared::new(Trace::new(plan.printed.clone())));
+    let mut director = Director::new(plan.clone(), network.clone(), shared.clone(), rng.fork());
+    work(plan, &mut director, &mut rng);
+    finish(&mut director, &shared);
+    let (history, hash, mut violations) = shared.take();
+    violations.extend(check(&history));
+    violations.truncate(20);
+    let figures = history.figures();
+    let hash = hash ^ network.borrow().trace.hash().rotate_left(1);
+    Report { hash, requests: figures.get("asked"), grants: figures.get("granted"), violations }
 }
 
-async fn live(network: &Rc<Network>, seed: u64, seconds: u64, told: bool) -> Report {
-    let mut rng = Rng::with_seed(seed);
-    let trace = Rc::new(RefCell::new(Trace::new(told)));
-    let holders = Rc::new(RefCell::new(Holders::default()));
-    let ends = Instant::now() + Duration::from_secs(seconds);
-    let (mut clients, mut tasks) = (Vec::new(), Vec::new());
-    for client in 0..3 {
-        let locks = Locks::connect(URL).await.expect("there are no faults yet");
-        for task in 0..4 {
-            let who = format!("client {client}, task {task}");
-            let task = workload::Task {
-                who,
-                locks: locks.clone(),
-                rng: rng.fork(),
-                trace: trace.clone(),
-                holders: holders.clone(),
-            };
-            tasks.push(spawn_local(task.work(ends)));
+/// The processes work, and things go wrong.
+fn work(plan: &Plan, director: &mut Director, rng: &mut Rng) {
+    for _ in 0..plan.processes {
+        director.start_one();
+    }
+    let ends = plan.seconds * SECOND;
+    let mut next = rng.u64(..2 * SECOND);
+    let faults: Vec<_> = plan.faults.iter().copied().collect();
+    while director.now() < ends {
+        director.catch_up();
+        if director.now() >= next && !faults.is_empty() {
+            let fault = faults[rng.usize(..faults.len())];
+            director.say(&format!("fault: {}", fault.name()));
+            let over = fault.happen(director, rng);
+            // Faults overlap now and then.
+            let pause = rng.u64(..3 * SECOND);
+            next = if rng.u8(..4) == 0 { director.now() + pause / 10 } else { over + pause };
         }
-        clients.push(locks);
+        director.remove_ended();
+        turn(director);
     }
-    let faults = spawn_local(meet_faults(network.clone(), rng.fork(), trace.clone(), ends));
-    for task in tasks {
-        if let Err(error) = task.await {
-            holders.borrow_mut().violations.push(format!("a task panicked: {error}"));
-        }
-    }
-    // Nothing is in the way any more: each lock is free soon.
-    faults.abort();
-    network.heal();
-    let last = Locks::connect(URL).await.expect("there are no faults any more");
-    for name in workload::MUTEXES {
-        let begun = Instant::now();
-        match last.mutex(name).wait(Duration::from_secs(60)).lock().await {
-            Ok(lease) => drop(lease.release().await),
-            Err(error) => holders.borrow_mut().violations.push(format!("at the end: {error}")),
-        }
-        trace.borrow_mut().say(&format!("{name} was free after {:?}", begun.elapsed()));
-    }
-    for client in clients {
-        let _ = client.shutdown().await;
-    }
-    let _ = last.shutdown().await;
-    let Holders { grants, violations, .. } = holders.take();
-    Report { hash: trace.borrow().hash(), grants, violations }
 }
 
-async fn meet_faults(network: Rc<Network>, mut rng: Rng, trace: Rc<RefCell<Trace>>, ends: Instant) {
-    while Instant::now() < ends {
-        sleep(Duration::from_millis(rng.u64(200..6000))).await;
-        let (faults, text) = match rng.u8(0..4) {
-            0 => (Faults::default(), "the network is well"),
-            1 => (Faults { cut_before: 20, cut_after: 20, stall: 10 }, "the network is bad"),
-            2 => {
-                network.freeze(Duration::from_millis(rng.u64(50..5000)));
-                (Faults::default(), "the server freezes")
-            }
-            _ => (Faults { cut_before: 2, cut_after: 2, stall: 1 }, "the network is poor"),
-        };
-        trace.borrow_mut().say(text);
-        network.set_faults(faults);
+/// Everybody acts for a millisecond.
+fn turn(director: &mut Director) {
+    let until = director.now() + TURN;
+    for process in &mut director.processes {
+        process.drive(until);
     }
+    director.network().run_until(until);
+}
+
+/// Nothing goes wrong any more: all processes end in order, each lock is free soon, and then nothing
+/// is left.
+fn finish(director: &mut Director, shared: &Shared) {
+    director.heal();
+    for process in &director.processes {
+        shared.end(&process.name);
+    }
+    if !run_until_ended(director) {
+        let who: Vec<_> = director.processes.iter().map(|it| it.name.clone()).collect();
+        shared.violation(format!("standstill: {} did not end", who.join(", ")));
+        return;
+    }
+    director.start_last();
+    if !run_until_ended(director) {
+        shared.violation("standstill: the last process did not end".to_owned());
+        return;
+    }
+    let over = director.now() + 4 * 60 * SECOND;
+    director.network().run_until(over);
+    let left = end::leftovers(&mut director.network());
+    if !left.is_empty() {
+        shared.violation(format!("left: {left:?}"));
+    }
+}
+
+/// Returns false if somebody does not end.
+fn run_until_ended(director: &mut Director) -> bool {
+    let until = director.now() + END;
+    while director.now() < until {
+        director.remove_ended();
+        if director.processes.is_empty() {
+            return true;
+        }
+        turn(director);
+    }
+    false
 }

@@ -1,0 +1,60 @@
+//! Runs worlds:
+//!
+//! ```text
+//! simulate [SEEDS] [SECONDS] [--from SEED]   the worlds of so many seeds
+//! simulate --seed N [SECONDS] [--only NAME]  one world, with its events; or those with NAME in them
+//! simulate --shrink N [SECONDS]              the smallest world of that seed that still fails
+//! ```
+//!
+//! `--without FAULT[,FAULT]`, `--processes N` and `--tasks N` make a world smaller.
+//!
+//! Each world is a process of its own, whose random numbers of the system are always the same. So
+//! nothing of a world follows from those before it.
+
+mod arguments;
+mod children;
+mod shrink;
+
+use std::process::ExitCode;
+
+use leasehold_simulation::trace::Printed;
+use leasehold_simulation::world;
+
+use self::arguments::{Arguments, Mode};
+
+/// Tells a process that it is a world.
+const WORLD: &str = "LEASEHOLD_WORLD";
+
+fn main() -> ExitCode {
+    let words: Vec<_> = std::env::args().skip(1).collect();
+    let Some(arguments) = Arguments::parse(&words) else {
+        eprintln!(
+            "simulate [SEEDS] [SECONDS] [--from SEED] | --seed N [SECONDS] [--only NAME] | --shrink N \
+             [SECONDS]; and --without FAULT,FAULT --processes N --tasks N"
+        );
+        return ExitCode::from(2);
+    };
+    match arguments.mode {
+        Mode::One(seed) if std::env::var_os(WORLD).is_some() => one(seed, &arguments),
+        Mode::One(seed) => children::told(seed, &arguments),
+        Mode::Many { from, count } => children::many(from, count, &arguments),
+        Mode::Shrink(seed) => shrink::shrink(seed, &arguments),
+    }
+}
+
+/// The world itself. Its last line is what it did, and its hash.
+fn one(seed: u64, arguments: &Arguments) -> ExitCode {
+    let plan = arguments.plan(seed);
+    if plan.printed != Printed::Nothing {
+        println!("{plan:?}");
+    }
+    let report = world::run(&plan);
+    for violation in &report.violations {
+        println!("VIOLATION {violation}");
+    }
+    println!(
+        "seed {seed}: {} requests, {} grants, events {:016x}",
+        report.requests, report.grants, report.hash
+    );
+    if report.violations.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}

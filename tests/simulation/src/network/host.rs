@@ -1,0 +1,120 @@
+//! A server in its place: with a clock of its own, and in whatever condition it is.
+
+use fastrand::Rng;
+
+use super::Micros;
+use crate::server::session::SessionId;
+use crate::server::{Server, Settings};
+
+/// When each world begins: 2026-01-01, in microseconds since 1970.
+pub const BEGINNING_US: i64 = 1_767_225_600_000_000;
+
+/// Whether a server does anything.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Condition {
+    Up,
+    /// It does nothing until then. Its connections stay.
+    FrozenUntil(Micros),
+    /// Its process has ended.
+    Down,
+}
+
+/// A server and its machine.
+#[derive(Debug)]
+pub struct Host {
+    pub server: Server,
+    pub condition: Condition,
+    /// By how much its clock is ahead of true time.
+    pub ahead_us: i64,
+    /// How fast its clock is, in millionths more than true time.
+    pub drift: i64,
+    /// The number of its machine, and how often it has started: its process's id follows from them.
+    number: u32,
+    starts: u32,
+}
+
+impl Host {
+    /// Starts a server on the machine of this number.
+    pub fn start(number: u32, settings: Settings) -> Self {
+        let settings = Settings { run_id: run_id(number, 1), ..settings };
+        Self {
+            server: Server::new(settings, BEGINNING_US),
+            condition: Condition::Up,
+            ahead_us: 0,
+            drift: 0,
+            number,
+            starts: 1,
+        }
+    }
+
+    /// The time since 1970 that its clock shows.
+    pub fn clock(&self, now: Micros) -> i64 {
+        let now = i64::try_from(now).expect("a world does not last that long");
+        BEGINNING_US + now + now / 1_000_000 * self.drift + self.ahead_us
+    }
+
+    /// Deletes one of its keys. Returns its name.
+    pub fn delete_any(&mut self, rng: &mut Rng) -> Option<String> {
+        let mut core = self.server.core().borrow_mut();
+        let now_ms = core.now_us / 1_000;
+        let keys = core.databases.get_mut(&0)?;
+        let names: Vec<_> = keys.live(now_ms).map(|(key, _)| key.to_vec()).collect();
+        let name = rng.choice(names)?;
+        keys.delete(&name);
+        Some(String::from_utf8_lossy(&name).into_owned())
+    }
+
+    pub(super) fn frozen_until(&self) -> Option<Micros> {
+        match self.condition {
+            Condition::FrozenUntil(until) => Some(until),
+            Condition::Up | Condition::Down => None,
+        }
+    }
+
+    pub(super) fn heal(&mut self) {
+        self.condition = Condition::Up;
+        let core = self.server.core();
+        core.borrow_mut().condition = crate::server::core::Condition::default();
+    }
+
+    /// Starts it again after its end, with the keys that it had or without.
+    pub fn restart(&mut self, keeps_keys: bool, now: Micros) {
+        self.starts += 1;
+        self.condition = Condition::Up;
+        let run_id = run_id(self.number, self.starts);
+        self.server.restart(run_id, keeps_keys, self.clock(now));
+    }
+
+    pub(super) fn connect(&mut self, from: String, now: Micros) -> SessionId {
+        self.server.set_clock(self.clock(now));
+        self.server.connect(from)
+    }
+
+    pub(super) fn disconnect(&mut self, session: SessionId) {
+        self.server.disconnect(session);
+    }
+
+    pub(super) fn receive(&mut self, session: SessionId, bytes: &[u8], now: Micros) {
+        self.server.set_clock(self.clock(now));
+        self.server.receive(session, bytes);
+    }
+
+    /// What it has written, by connection. Nothing instead of bytes: it closes the connection.
+    pub(super) fn take_output(&mut self) -> Vec<(SessionId, Option<Vec<u8>>)> {
+        let ids: Vec<_> = self.server.pending().collect();
+        let mut written = Vec::with_capacity(ids.len());
+        for id in ids {
+            while let Some(output) = self.server.take_output(id).filter(|it| !it.is_empty()) {
+                written.push((id, Some(output)));
+            }
+            if !self.server.has(id) {
+                written.push((id, None));
+            }
+        }
+        written
+    }
+}
+
+fn run_id(number: u32, starts: u32) -> String {
+    format!("{number:020x}{starts:020x}")
+}

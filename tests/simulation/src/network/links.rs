@@ -1,0 +1,59 @@
+//! What bytes meet on their way from a process to a server.
+
+use fastrand::Rng;
+
+use super::Micros;
+
+/// How often something happens to bytes of a process, out of 1,000 times.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct LinkFaults {
+    /// The connection is lost before the server has them.
+    pub cut_before: u32,
+    /// The connection is lost when the server has half of them.
+    pub cut_halfway: u32,
+    /// The connection is lost when the server has them, and before its answer arrives.
+    pub cut_after: u32,
+    /// They are late, by up to three seconds. What comes after them on the connection waits.
+    pub stall: u32,
+    /// Nothing arrives until then, either way.
+    pub blocked_until: Option<Micros>,
+}
+
+/// When a connection is lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cut {
+    Before,
+    Halfway,
+    After,
+}
+
+/// What becomes of some bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Fate {
+    pub cut: Option<Cut>,
+    pub delay: Micros,
+}
+
+/// The longest that bytes are late.
+pub const LONGEST_STALL: Micros = 3_000_000;
+
+/// The same where nothing is wrong.
+const LONGEST_JITTER: Micros = 300;
+
+impl LinkFaults {
+    pub(super) fn fate(&self, rng: &mut Rng) -> Fate {
+        let mut at = rng.u32(..1_000);
+        for (often, cut) in [
+            (self.cut_before, Cut::Before),
+            (self.cut_halfway, Cut::Halfway),
+            (self.cut_after, Cut::After),
+        ] {
+            if at < often {
+                return Fate { cut: Some(cut), delay: rng.u64(..LONGEST_JITTER) };
+            }
+            at -= often;
+        }
+        let longest = if at < self.stall { LONGEST_STALL } else { LONGEST_JITTER };
+        Fate { cut: None, delay: rng.u64(..longest) }
+    }
+}

@@ -1,0 +1,248 @@
+//! Who lets things go wrong: starts processes, disturbs links and servers, stops and kills.
+
+use std::cell::{RefCell, RefMut};
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use fastrand::Rng;
+use leasehold::Locks;
+use leasehold_history::{Effect, Line};
+
+use super::plan::{Deployment, Plan};
+use super::shared::Shared;
+use super::turns::{Client, Worker};
+use super::wishes::{LONGEST_TTL, PROBES};
+use crate::network::{LinkFaults, Micros, Network};
+use crate::process::Process;
+
+type Later = Box<dyn FnOnce(&mut Network)>;
+
+pub(super) struct Director {
+    plan: Plan,
+    network: Rc<RefCell<Network>>,
+    shared: Arc<Shared>,
+    pub(super) processes: Vec<Process>,
+    /// All processes that were ever started.
+    started: usize,
+    rng: Rng,
+    later: BTreeMap<(Micros, usize), Later>,
+    /// When links are well again.
+    links_until: BTreeMap<usize, Micros>,
+}
+
+impl Director {
+    pub(super) fn new(
+        plan: Plan,
+        network: Rc<RefCell<Network>>,
+        shared: Arc<Shared>,
+        rng: Rng,
+    ) -> Self {
+        Self {
+            plan,
+            network,
+            shared,
+            processes: Vec::new(),
+            started: 0,
+            rng,
+            later: BTreeMap::new(),
+            links_until: BTreeMap::new(),
+        }
+    }
+
+    pub(super) fn network(&self) -> RefMut<'_, Network> {
+        self.network.borrow_mut()
+    }
+
+    pub(super) fn now(&self) -> Micros {
+        self.network.borrow().now()
+    }
+
+    pub(super) fn say(&self, text: &str) {
+        self.network().say(text);
+    }
+
+    /// Notes a fault in the history.
+    pub(super) fn note(&self, name: &str, effect: Effect, from: Micros, to: Micros, by: Micros) {
+        self.shared.note(
+            self.now(),
+            Line::Fault {
+                effect,
+                from: from * 1_000,
+                to: to * 1_000,
+                amount: by * 1_000,
+                name: name.to_owned(),
+            },
+        );
+    }
+
+    pub(super) fn any_host(&self, rng: &mut Rng) -> SocketAddr {
+        let addresses = self.network.borrow().addresses();
+        addresses[rng.usize(..addresses.len())]
+    }
+
+    /// Does something to the network at that time.
+    pub(super) fn later(&mut self, at: Micros, change: impl FnOnce(&mut Network) + 'static) {
+        self.later.insert((at, self.later.len() + self.started), Box::new(change));
+    }
+
+    /// Does what is due.
+    pub(super) fn catch_up(&mut self) {
+        let now = self.now();
+        while let Some(entry) = self.later.first_entry().filter(|entry| entry.key().0 <= now) {
+            let change = entry.remove();
+            change(&mut self.network());
+        }
+        let well: Vec<_> =
+            self.links_until.iter().filter(|(_, at)| **at <= now).map(|(id, _)| *id).collect();
+        for process in well {
+            self.links_until.remove(&process);
+            self.network().set_faults(process, LinkFaults::default());
+        }
+    }
+
+    /// Ends all faults, at once.
+    pub(super) fn heal(&mut self) {
+        for change in std::mem::take(&mut self.later).into_values() {
+            change(&mut self.network());
+        }
+        self.links_until.clear();
+        self.network().heal();
+        // Where several clocks decide, they must agree.
+        let now = self.now();
+        if let Deployment::Quorum(_) = self.plan.deployment {
+            let addresses = self.network().addresses();
+            for address in addresses {
+                let ahead = std::mem::take(&mut self.network().host(address).ahead_us);
+                self.note("clocks-set", Effect::Forgets, now, now, 0);
+                self.note("clocks-set-back", Effect::Behind, now, now, ahead.unsigned_abs());
+            }
+        }
+    }
+
+    /// Starts a process that works.
+    pub(super) fn start_one(&mut self) {
+        let id = self.started;
+        self.started += 1;
+        let name = format!("p{id}");
+        let process = Process::start(id, name.clone(), &self.network, 0, self.rng.fork());
+        let (shared, urls) = (self.shared.clone(), self.urls());
+        let (deployment, tasks, rng) = (self.plan.deployment, self.plan.tasks, self.rng.fork());
+        process.spawn(async move {
+            let client = connect(deployment, &urls);
+            Worker::new(name, client, shared).work(tasks, rng).await;
+        });
+        self.say(&format!("{} starts", process.name));
+        self.processes.push(process);
+    }
+
+    /// The process that asks for all locks in the end.
+    pub(super) fn start_last(&mut self) {
+        let name = "last".to_owned();
+        let id = self.started;
+        self.started += 1;
+        let process = Process::start(id, name.clone(), &self.network, 0, self.rng.fork());
+        let (shared, urls, deployment) = (self.shared.clone(), self.urls(), self.plan.deployment);
+        process.spawn(async move {
+            super::end::ask_for_all(Worker::new(name, connect(deployment, &urls), shared)).await;
+        });
+        self.processes.push(process);
+    }
+
+    fn urls(&self) -> Vec<String> {
+        let addresses = self.network.borrow().addresses();
+        addresses.iter().map(|address| format!("redis://{address}")).collect()
+    }
+
+    /// Disturbs the way of one process, or of all.
+    pub(super) fn disturb_links(&mut self, faults: LinkFaults, time: Micros, rng: &mut Rng) {
+        let until = self.now() + time;
+        let all: Vec<_> = self.processes.iter().map(Process::id).collect();
+        let ids =
+            if rng.bool() || all.is_empty() { all } else { vec![all[rng.usize(..all.len())]] };
+        for id in ids {
+            self.network().set_faults(id, faults);
+            self.links_until.insert(id, until);
+        }
+    }
+
+    fn any_process(&self, rng: &mut Rng) -> Option<usize> {
+        let running = |(at, process): (usize, &Process)| (!process.is_stopped()).then_some(at);
+        let all: Vec<_> = self.processes.iter().enumerate().filter_map(running).collect();
+        rng.choice(all)
+    }
+
+    /// Stops a process for a while.
+    pub(super) fn stop_one(&mut self, time: Micros, clock_stops: bool, rng: &mut Rng) {
+        let Some(at) = self.any_process(rng) else { return };
+        let now = self.now();
+        // Whole milliseconds, as all timers.
+        let until = self.processes[at].stop(now, time / 1_000 * 1_000, clock_stops);
+        let worker = self.processes[at].name.clone();
+        let line = Line::Stopped { worker, from: now * 1_000, to: until * 1_000 };
+        self.shared.note(now, line);
+    }
+
+    /// Kills a process. Another takes its place.
+    pub(super) fn kill_one(&mut self, rng: &mut Rng) {
+        let Some(at) = self.any_process(rng) else { return };
+        let mut process = self.processes.remove(at);
+        process.kill();
+        let now = self.now();
+        let line = Line::Dead { worker: process.name.clone(), at: now * 1_000, was_planned: true };
+        self.shared.note(now, line);
+        self.start_one();
+    }
+
+    /// Tells a process to end. Another takes its place meanwhile.
+    pub(super) fn replace_one(&mut self, rng: &mut Rng) {
+        if let Some(at) = self.any_process(rng) {
+            let name = self.processes[at].name.clone();
+            self.say(&format!("{name} is to end"));
+            self.shared.end(&name);
+            self.start_one();
+        }
+    }
+
+    /// Forgets the processes that have ended.
+    pub(super) fn remove_ended(&mut self) {
+        let shared = self.shared.clone();
+        self.processes.retain(|process| !shared.has_ended(&process.name));
+    }
+
+    /// Frees a lock by force, from another process.
+    pub(super) fn force_one(&mut self, rng: &mut Rng) {
+        if self.plan.deployment != Deployment::Single {
+            return;
+        }
+        let (name, _) = PROBES[rng.usize(..PROBES.len())];
+        let id = self.started;
+        self.started += 1;
+        let who = format!("operator{id}");
+        let process = Process::start(id, who.clone(), &self.network, 0, self.rng.fork());
+        let (shared, urls) = (self.shared.clone(), self.urls());
+        process.spawn(async move {
+            if let Client::All(locks) = connect(Deployment::Single, &urls) {
+                let _ = locks.force_release(name).await;
+                locks.shutdown().await;
+            }
+            shared.ended(&who);
+        });
+        self.say(&format!("{} frees {name}", process.name));
+        self.processes.push(process);
+    }
+}
+
+fn connect(deployment: Deployment, urls: &[String]) -> Client {
+    let builder = Locks::builder().service("simulation");
+    let builder = builder.command_timeout(Duration::from_millis(300));
+    match deployment {
+        Deployment::Single => Client::All(builder.connect_lazy(&urls[0]).expect("a URL")),
+        Deployment::Quorum(_) => {
+            let builder = builder.longest_ttl(LONGEST_TTL + Duration::from_secs(1));
+            Client::Quorum(builder.connect_quorum_lazy(urls).expect("URLs"))
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! The end of a world: nothing is in the way any more, so each lock is free soon, and nothing is left.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use fastrand::Rng;
+use leasehold_history::Kind;
+
+use super::turns::{Client, Worker, reason};
+use super::wishes::{LIMIT, LONGEST_TTL, PROBES, Part, Wish};
+use crate::network::Network;
+use crate::process;
+
+/// A dead holder's lease, and the places of dead waiters, are over long before.
+const WAIT: Duration = Duration::from_secs(40);
+
+/// Asks for all of each lock.
+pub(super) async fn ask_for_all(worker: Worker) {
+    for (lock, kind) in PROBES {
+        let is_quorum = matches!(worker.client, Client::Quorum(_));
+        if is_quorum && !matches!(kind, Kind::Mutex | Kind::Write) {
+            continue;
+        }
+        let units = if kind == Kind::Permits { LIMIT } else { 1 };
+        let wish = Wish {
+            parts: vec![Part { units, limit: units, ..Part::of(lock, kind) }],
+            owner: "last".to_owned(),
+            ttl: LONGEST_TTL,
+            wait: WAIT,
+            linger: Duration::ZERO,
+            is_renewed: true,
+            max_hold: None,
+            keeps: None,
+            ticket: None,
+        };
+        let ids = worker.ask(&wish);
+        let acquired = worker.client.acquire(&wish).await;
+        let at = process::now() * 1_000;
+        match acquired {
+            Ok(guard) => worker.hold(guard, &ids, &wish, at, &mut Rng::with_seed(0)).await,
+            Err(error) => {
+                let why = reason(&error);
+                worker.shared.violation(format!("at the end {lock} is not free: {why}: {error}"));
+                worker.refused(&ids, at, &why);
+            }
+        }
+    }
+    worker.client.shut_down().await;
+    worker.shared.ended(&worker.name);
+}
+
+/// The keys that are left when all leases and all clients are over, other than those that stay for
+/// long; and those that never end.
+pub(super) fn leftovers(network: &mut Network) -> BTreeSet<String> {
+    let mut left = BTreeSet::new();
+    for address in network.addresses() {
+        let now = network.now();
+        let host = network.host(address);
+        let now_ms = host.clock(now) / 1_000;
+        let core = host.server.core().borrow();
+        for (key, entry) in core.databases.values().flat_map(|keys| keys.live(now_ms)) {
+            let name = String::from_utf8_lossy(key).into_owned();
+            let stays = name.ends_with(":tokens") || name.contains(":done:");
+            if !stays || entry.expires_ms.is_none() {
+                left.insert(name);
+            }
+        }
+    }
+    left
+}

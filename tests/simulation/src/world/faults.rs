@@ -1,0 +1,194 @@
+//! What goes wrong, and what that takes back from the promises.
+
+use fastrand::Rng;
+use leasehold_history::Effect;
+
+use super::director::Director;
+use crate::network::{Condition, LONGEST_STALL, LinkFaults, Micros, Network};
+
+/// A kind of fault.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Fault {
+    /// Connections are lost before, amid and after commands.
+    Cuts,
+    /// Bytes are late, also those of a connection that its client has left.
+    Stalls,
+    /// Nothing arrives for a while, either way.
+    Blocks,
+    /// A server does nothing for a while.
+    Freezes,
+    /// A server starts again, with its data.
+    Restarts,
+    /// A server starts again, without its data.
+    RestartsEmpty,
+    /// All data is deleted.
+    Flushes,
+    /// A key is deleted by hand.
+    Deletes,
+    /// All scripts are forgotten.
+    ScriptFlushes,
+    /// A server's memory is full.
+    Full,
+    /// A server takes no writes.
+    ReadOnly,
+    /// A server loads its data.
+    Loads,
+    /// A server ends all connections.
+    Kills,
+    /// A server's clock jumps ahead.
+    JumpsAhead,
+    /// A server's clock is set back.
+    JumpsBack,
+    /// A process is stopped for a while.
+    Stops,
+    /// A process is suspended for a while, with its machine's timers.
+    Suspensions,
+    /// A process is killed, and another takes its place.
+    Deaths,
+    /// A process ends in order, and another takes its place.
+    Deploys,
+    /// Somebody frees a lock by force.
+    Forces,
+}
+
+impl Fault {
+    pub const ALL: [Self; 20] = [
+        Self::Cuts,
+        Self::Stalls,
+        Self::Blocks,
+        Self::Freezes,
+        Self::Restarts,
+        Self::RestartsEmpty,
+        Self::Flushes,
+        Self::Deletes,
+        Self::ScriptFlushes,
+        Self::Full,
+        Self::ReadOnly,
+        Self::Loads,
+        Self::Kills,
+        Self::JumpsAhead,
+        Self::JumpsBack,
+        Self::Stops,
+        Self::Suspensions,
+        Self::Deaths,
+        Self::Deploys,
+        Self::Forces,
+    ];
+
+    /// Its name, one word.
+    pub fn name(self) -> String {
+        format!("{self:?}").to_lowercase()
+    }
+
+    /// The fault of a name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|fault| fault.name() == name)
+    }
+
+    /// Lets it happen now. Returns when it is over.
+    pub(super) fn happen(self, director: &mut Director, rng: &mut Rng) -> Micros {
+        let now = director.now();
+        let short = rng.u64(10_000..1_000_000);
+        let time = if rng.u8(..4) == 0 { rng.u64(10_000..8_000_000) } else { short };
+        let name = self.name();
+        match self {
+            Self::Cuts | Self::Stalls | Self::Blocks => self.disturb_links(director, time, rng),
+            Self::Freezes => {
+                let host = director.any_host(rng);
+                director.network().host(host).condition = Condition::FrozenUntil(now + time);
+                director.note(&name, Effect::Away, now, now + time, 0);
+            }
+            Self::Restarts | Self::RestartsEmpty => {
+                let keeps = self == Self::Restarts;
+                let effect = if keeps { Effect::Away } else { Effect::Forgets };
+                let host = director.any_host(rng);
+                director.network().stop(host);
+                director.later(now + time, move |network| {
+                    let now = network.now();
+                    network.host(host).restart(keeps, now);
+                });
+                director.note(&name, effect, now, now + time, 0);
+            }
+            Self::Flushes => {
+                let host = director.any_host(rng);
+                director.network().host(host).server.core().borrow_mut().databases.clear();
+                director.note(&name, Effect::Forgets, now, now, 0);
+            }
+            Self::Deletes => {
+                let host = director.any_host(rng);
+                let deleted = director.network().host(host).delete_any(rng);
+                if let Some(key) = deleted {
+                    director.say(&format!("{key} is deleted by hand"));
+                    director.note(&name, Effect::Forgets, now, now, 0);
+                }
+            }
+            Self::ScriptFlushes => {
+                let host = director.any_host(rng);
+                director.network().host(host).server.forget_scripts();
+                director.note(&name, Effect::Away, now, now, 0);
+            }
+            Self::Full | Self::ReadOnly | Self::Loads => {
+                let host = director.any_host(rng);
+                let set = move |network: &mut Network, is: bool| {
+                    let core = network.host(host).server.core();
+                    let condition = &mut core.borrow_mut().condition;
+                    match self {
+                        Self::Full => condition.is_full = is,
+                        Self::ReadOnly => condition.is_replica = is,
+                        _ => condition.is_loading = is,
+                    }
+                };
+                set(&mut director.network(), true);
+                director.later(now + time, move |network| set(network, false));
+                director.note(&name, Effect::Away, now, now + time, 0);
+            }
+            Self::Kills => {
+                let host = director.any_host(rng);
+                director.network().host(host).server.end_connections();
+                director.note(&name, Effect::Away, now, now + 100_000, 0);
+            }
+            Self::JumpsAhead => {
+                let host = director.any_host(rng);
+                let amount = rng.i64(50_000..1_500_000);
+                director.network().host(host).ahead_us += amount;
+                // Leases end early.
+                director.note(&name, Effect::Forgets, now, now, 0);
+            }
+            Self::JumpsBack => {
+                let host = director.any_host(rng);
+                let amount = rng.u64(50_000..1_500_000);
+                director.network().host(host).ahead_us -=
+                    i64::try_from(amount).expect("a second or so");
+                director.note(&name, Effect::Behind, now, now, amount);
+            }
+            Self::Stops | Self::Suspensions => {
+                director.stop_one(time, self == Self::Suspensions, rng);
+            }
+            Self::Deaths => director.kill_one(rng),
+            Self::Deploys => director.replace_one(rng),
+            Self::Forces => {
+                director.force_one(rng);
+                director.note(&name, Effect::Forgets, now, now + 1_000_000, 0);
+            }
+        }
+        now + time
+    }
+
+    /// The way to the servers is bad for a while.
+    fn disturb_links(self, director: &mut Director, time: Micros, rng: &mut Rng) {
+        let now = director.now();
+        let often = [2, 20, 100][rng.usize(..3)];
+        let none = LinkFaults::default();
+        let (faults, longest) = match self {
+            Self::Stalls => (LinkFaults { stall: often, ..none }, LONGEST_STALL),
+            Self::Blocks => (LinkFaults { blocked_until: Some(now + time), ..none }, 0),
+            _ => {
+                let often =
+                    LinkFaults { cut_before: often, cut_halfway: often, cut_after: often, ..none };
+                (often, 0)
+            }
+        };
+        director.disturb_links(faults, time, rng);
+        director.note(&self.name(), Effect::Away, now, now + time + longest, 0);
+    }
+}

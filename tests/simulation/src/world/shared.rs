@@ -1,0 +1,102 @@
+//! What the processes of a world share beside the servers: the history, the tickets that travel, and
+//! the end. All of it is on one thread; the locks are for the compiler.
+
+use std::collections::BTreeSet;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use fastrand::Rng;
+use leasehold_history::{History, Line};
+use tokio::sync::watch;
+
+use super::wishes::Travelling;
+use crate::network::Micros;
+use crate::trace::Trace;
+
+pub(super) struct Shared {
+    state: Mutex<State>,
+    /// The processes that are to end.
+    ending: watch::Sender<BTreeSet<String>>,
+}
+
+struct State {
+    history: History,
+    trace: Trace,
+    tickets: Vec<Travelling>,
+    ended: BTreeSet<String>,
+    violations: Vec<String>,
+}
+
+impl Shared {
+    pub(super) fn new(trace: Trace) -> Self {
+        let state = State {
+            history: History::default(),
+            trace,
+            tickets: Vec::new(),
+            ended: BTreeSet::new(),
+            violations: Vec::new(),
+        };
+        Self { state: Mutex::new(state), ending: watch::Sender::new(BTreeSet::new()) }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds a line to the history.
+    pub(super) fn note(&self, at: Micros, line: Line) {
+        let mut state = self.state();
+        state.trace.say(at, &line.to_string());
+        state.history.add(line);
+    }
+
+    pub(super) fn violation(&self, text: String) {
+        self.state().violations.push(text);
+    }
+
+    pub(super) fn put_ticket(&self, travelling: Travelling) {
+        self.state().tickets.push(travelling);
+    }
+
+    /// One of the tickets. It may stay for another process, which then asks for the same lease.
+    pub(super) fn take_ticket(&self, rng: &mut Rng) -> Option<Travelling> {
+        let tickets = &mut self.state().tickets;
+        if tickets.is_empty() {
+            return None;
+        }
+        let at = rng.usize(..tickets.len());
+        Some(if rng.bool() { tickets.swap_remove(at) } else { tickets[at].clone() })
+    }
+
+    /// Tells a process to end.
+    pub(super) fn end(&self, process: &str) {
+        self.ending.send_modify(|ending| {
+            ending.insert(process.to_owned());
+        });
+    }
+
+    pub(super) fn is_ending(&self, process: &str) -> bool {
+        self.ending.borrow().contains(process)
+    }
+
+    /// Waits until a process is to end.
+    pub(super) async fn ending(&self, process: &str) {
+        let mut ending = self.ending.subscribe();
+        let _ = ending.wait_for(|ending| ending.contains(process)).await;
+    }
+
+    /// A process has ended in order.
+    pub(super) fn ended(&self, process: &str) {
+        self.state().ended.insert(process.to_owned());
+    }
+
+    pub(super) fn has_ended(&self, process: &str) -> bool {
+        self.state().ended.contains(process)
+    }
+
+    /// The history, the hash of its lines, and what else was wrong.
+    pub(super) fn take(&self) -> (History, u64, Vec<String>) {
+        let mut state = self.state();
+        let hash = state.trace.hash();
+        (std::mem::take(&mut state.history), hash, std::mem::take(&mut state.violations))
+    }
+}
