@@ -38,7 +38,13 @@ pub(crate) fn now() -> Instant {
     tokio::time::Instant::now().into_std()
 }
 
-/// The same, for a holder's deadlines. Where the system has such a clock, it goes on during a
+/// How long ago that was, by the same clock.
+#[cfg(feature = "redis")]
+pub(crate) fn since(then: Instant) -> Duration {
+    now().saturating_duration_since(then)
+}
+
+/// The same as [`now`], for a holder's deadlines. Where the system has such a clock, it goes on during a
 /// suspension: meanwhile the lease ends on the server. Compare it only with other times of this
 /// clock: after a suspension it is ahead of [`now`], and so of all timers.
 #[cfg(all(feature = "redis", any(target_os = "linux", target_os = "android")))]

@@ -67,6 +67,8 @@ pub struct Network {
     now: Micros,
     next_event: u64,
     events: BTreeMap<(Micros, u64), (ConnectionId, Event)>,
+    /// What has arrived at servers that are frozen.
+    held: BTreeMap<SocketAddr, Vec<(ConnectionId, Event)>>,
     hosts: BTreeMap<SocketAddr, Host>,
     connections: BTreeMap<ConnectionId, Connection>,
     next_connection: ConnectionId,
@@ -82,6 +84,7 @@ impl Network {
             now: 0,
             next_event: 0,
             events: BTreeMap::new(),
+            held: BTreeMap::new(),
             hosts: BTreeMap::new(),
             connections: BTreeMap::new(),
             next_connection: 1,
@@ -184,12 +187,21 @@ impl Network {
 
     /// Does all that happens until then. Each event happens at its own time.
     pub fn run_until(&mut self, until: Micros) {
-        while let Some(entry) = self.events.first_entry() {
-            let (at, _) = *entry.key();
-            if at > until {
+        loop {
+            let next = self.events.first_key_value().map(|((at, _), _)| *at);
+            let thaw = self.held.keys().map(|host| (self.hosts[host].frozen_until(), *host)).min();
+            if let Some((at, host)) = thaw.filter(|(at, _)| *at <= next.unwrap_or(until).min(until))
+            {
+                self.now = self.now.max(at);
+                for (id, event) in self.held.remove(&host).unwrap_or_default() {
+                    self.happen(id, event);
+                }
+                continue;
+            }
+            if next.is_none_or(|at| at > until) {
                 break;
             }
-            let (id, event) = entry.remove();
+            let Some(((at, _), (id, event))) = self.events.pop_first() else { break };
             self.now = self.now.max(at);
             self.happen(id, event);
         }
@@ -216,9 +228,8 @@ impl Network {
             event,
             Event::Deliver { .. } | Event::Answer { .. } | Event::Closed { by_client: false }
         );
-        if let Some(until) = host.frozen_until().filter(|until| !is_at_client && *until > self.now)
-        {
-            self.schedule(until, id, event);
+        if !is_at_client && host.frozen_until() > self.now {
+            self.held.entry(connection.host).or_default().push((id, event));
             return;
         }
         let address = connection.host;

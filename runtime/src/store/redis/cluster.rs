@@ -300,7 +300,7 @@ async fn run(
         if matches!(next, Next::Later) || attempts > 2 {
             sleep(RETRY_PAUSE).await;
         }
-        let is_late = start.elapsed() >= patience;
+        let is_late = system::since(start) >= patience;
         let (node, is_asking) = match std::mem::replace(&mut next, Next::Later) {
             Next::Asking(node) => (Some(node), true),
             Next::Master | Next::Later => (cluster.master_of(slot), false),

@@ -88,7 +88,7 @@ impl ManageConnection for Connector {
         // everything, such as a replica.
         let last = *lock(&self.server.last_connected);
         if let Some(last) = last {
-            sleep(PAUSE.saturating_sub(last.elapsed())).await;
+            sleep(PAUSE.saturating_sub(system::since(last))).await;
         }
         let limit = self.server.settings.connect_timeout;
         let is_tls = self.endpoint.is_tls();

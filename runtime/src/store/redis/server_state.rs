@@ -151,7 +151,7 @@ impl ServerState {
     /// the locks that it granted before.
     pub(super) fn refusal_to_grant(&self, link: &LinkState) -> Option<String> {
         let counts_after = self.settings.counts_after?;
-        match link.up_since().map(|since| since.elapsed()) {
+        match link.up_since().map(system::since) {
             Some(up) if up >= counts_after => None,
             Some(up) => Some(format!(
                 "the server started {} s ago and may have lost locks; it counts after \

@@ -36,7 +36,7 @@ pub(super) async fn run(connector: &Connector) {
             // From now on messages are lost.
             hints.deliver(Hint::Missed);
         }
-        if start.elapsed() > CHECK {
+        if system::since(start) > CHECK {
             backoff = Backoff::default();
         }
         match ended {

@@ -64,10 +64,11 @@ impl Host {
         Some(String::from_utf8_lossy(&name).into_owned())
     }
 
-    pub(super) fn frozen_until(&self) -> Option<Micros> {
+    /// Until when it does nothing; 0 if it is not frozen.
+    pub(super) fn frozen_until(&self) -> Micros {
         match self.condition {
-            Condition::FrozenUntil(until) => Some(until),
-            Condition::Up | Condition::Down => None,
+            Condition::FrozenUntil(until) => until,
+            Condition::Up | Condition::Down => 0,
         }
     }
 

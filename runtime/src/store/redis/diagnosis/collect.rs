@@ -148,10 +148,10 @@ fn client(connection: &Connection, encoder: &Encoder) -> Client {
 /// Measures round trips, and the server's clock by the shortest of them.
 async fn times(asker: &Asker) -> (Vec<Duration>, Option<ClockSample>) {
     let (begun, mut round_trips, mut best) = (system::now(), Vec::new(), None);
-    while round_trips.len() < ROUND_TRIPS && begun.elapsed() < asker.limit {
+    while round_trips.len() < ROUND_TRIPS && system::since(begun) < asker.limit {
         let (wall, sent) = (SystemTime::now(), system::now());
         let Reply::Got(answer) = asker.ask(&words(&["TIME"])).await else { break };
-        let took = sent.elapsed();
+        let took = system::since(sent);
         let is_best = round_trips.iter().all(|other| took < *other);
         round_trips.push(took);
         if is_best && let Some(ahead) = ahead(answer, wall, took / 2) {

@@ -21,7 +21,7 @@ pub(super) async fn run(asker: &Asker, encoder: &Encoder) -> Reply<Records> {
     let locks = format!("{}:lock:", encoder.prefix());
     let begun = system::now();
     for nth in 0..PAGES {
-        if begun.elapsed() > asker.limit {
+        if system::since(begun) > asker.limit {
             break;
         }
         let mut scan = words(&["SCAN"]);
