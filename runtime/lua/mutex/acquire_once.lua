@@ -41,8 +41,11 @@ if done then
   if offset_ms then last_ms = tick_at(granted_ms) end
   until_ms = (offset_ms and last_ms or completed_ms) + once_ms
 end
-if until_ms > now_ms and not (rec and holds(rec, id)) then
+local is_done = until_ms > now_ms
+if is_done and not (rec and string.sub(rec, 1, 36) == 'MH' .. id) then
   leave(queue, waiters, id)
+  -- An offer of work that is done goes to the next waiter.
+  if rec and holds(rec, id) then finish(lock, queue, waiters, channel(), rec, id) end
   -- Its own request may have counted for less time.
   local left_ms = until_ms - now_ms
   if redis.call('PTTL', KEYS[5]) < left_ms then redis.call('PEXPIRE', KEYS[5], left_ms) end
@@ -50,4 +53,6 @@ if until_ms > now_ms and not (rec and holds(rec, id)) then
 end
 local answer = acquire(lock, holders, queue, waiters, ARGV[1], ARGV[2], ARGV[3], rec, ONCE)
 if answer[1] ~= 1 or not offset_ms then return answer end
-return {1, answer[2], tick_at(now_ms), last_ms, now_ms}
+-- The lease was granted in a later tick than the last success: the clock went back since.
+local granted_ms = is_done and until_ms or now_ms
+return {1, answer[2], tick_at(granted_ms), last_ms, granted_ms}

@@ -4,6 +4,9 @@
 //! the later one was asked for, the later one may have been granted first; then a grant is before
 //! another only if it was granted before the other was asked for.
 //!
+//! A lease that lingered while the server forgot it may be taken up once more: its token is older than
+//! those that the server gave since, as it should be.
+//!
 //! After a server's clock has gone back, and until it has made up for that, a token may be smaller
 //! than one of a lease that expired, or that the server has forgotten.
 
@@ -14,6 +17,9 @@ use crate::line::{Effect, Nanos};
 
 /// A server forgets an expired mutex when its lease ends, and that may be this long before.
 const LONGEST_LEASE: Nanos = 10_000_000_000;
+
+/// No server was asked for a grant that took less time.
+const AT_ONCE: Nanos = 1_000_000;
 
 /// For the time between the change of the clock and its line.
 const SLACK: Nanos = 500_000_000;
@@ -39,6 +45,9 @@ pub(super) fn check(history: &History, of_lock: &[&Request]) -> Vec<String> {
             ));
         }
         let may_be_earlier = history.may_have_forgotten(request.asked, granted);
+        if may_be_earlier && granted - request.asked < AT_ONCE {
+            continue;
+        }
         let before = if may_be_earlier {
             let count = greatest.partition_point(|(granted, ..)| *granted < request.asked);
             count.checked_sub(1).map(|last| greatest[last])

@@ -160,7 +160,6 @@ impl Process {
     pub fn drive(&mut self, until: Micros) {
         let Some(runtime) = &self.runtime else { return };
         let view = self.view.clone();
-        let to = view.own(until);
         let gap = match self.state {
             State::Stopped { until: end, .. } if until < end => return,
             State::Stopped { since, clock_stops: true, .. } => {
@@ -175,6 +174,7 @@ impl Process {
             State::Running | State::Dead => Duration::ZERO,
         };
         self.state = State::Running;
+        let to = view.own(until);
         enter(Some(view.clone()));
         CURRENT.set(Some(view.clone()));
         runtime.block_on(async {

@@ -64,7 +64,8 @@ pub fn run(plan: &Plan) -> Report {
     let (history, hash, mut violations) = shared.take();
     // A quorum has no queue.
     let has_queue = plan.deployment == Deployment::Single;
-    violations.extend(check(&history).into_iter().filter(|it| has_queue || !it.starts_with("order")));
+    violations
+        .extend(check(&history).into_iter().filter(|it| has_queue || !it.starts_with("order")));
     violations.truncate(20);
     let figures = history.figures();
     let hash = hash ^ network.borrow().trace.hash().rotate_left(1);

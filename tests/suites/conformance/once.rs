@@ -6,7 +6,7 @@ use leasehold::store::{Attempt, Ended, Kind, Once, Request, Success};
 use leasehold::{Lease, LockError, Locks, LossReason, Mutex, Tick};
 use leasehold_tests::backend::Backend;
 
-use super::{Client, LIVE, LONG, SHORT, acquire, waits};
+use super::{Client, LIVE, LONG, SHORT, acquire, claims, waits};
 
 macro_rules! cases {
     ($case:path) => {
@@ -36,6 +36,7 @@ macro_rules! cases {
             another_time_counts_from_the_last_success,
             a_success_counts_for_the_other_way_to_count,
             a_run_that_outlasts_its_tick_does_not_spend_the_next,
+            an_offer_of_work_that_is_done_goes_to_the_next,
             missed_ticks_are_counted,
             a_waiter_that_was_handed_the_lock_knows_its_tick,
             a_completion_may_be_sent_twice,
@@ -459,6 +460,30 @@ pub(super) async fn a_completion_may_be_sent_twice(backend: &impl Backend) {
     let plain = client.mutex(LONG);
     assert!(matches!(acquire(backend, &plain).await, Attempt::Granted { .. }));
     assert_eq!(completed(backend, &run).await, Ended::Released);
+}
+
+/// The run outlasted its own tick, so it dismissed no waiters; for one of them it counts.
+pub(super) async fn an_offer_of_work_that_is_done_goes_to_the_next(backend: &impl Backend) {
+    let client = Client::new();
+    let per = |period| Kind::Once(Once::Per { period, offset: Duration::ZERO });
+    let run = client.request(per(SHORT), LONG);
+    let Attempt::GrantedTick { token, tick } = acquire(backend, &run).await else {
+        panic!("it is free");
+    };
+    let daily = client.request(per(DAY), LONG);
+    let plain = client.mutex(LONG);
+    for waiter in [&daily, &plain] {
+        waits(backend, waiter, LIVE).await;
+    }
+    backend.pass(SHORT).await;
+    let success = Success { tick: Some(tick), token: Some(token) };
+    let completed = backend.store().complete(&run, success).expect("it has a queue").await;
+    assert_eq!(completed.unwrap(), Ended::Released);
+    for _ in 0..2 {
+        let answer = acquire(backend, &daily).await;
+        assert!(matches!(answer, Attempt::Done { .. } | Attempt::Ended), "{answer:?}");
+    }
+    claims(backend, &plain).await;
 }
 
 pub(super) async fn a_late_completion_marks_nothing(backend: &impl Backend) {

@@ -16,22 +16,29 @@ pub(super) fn acquire(
     context: &mut Context<'_>,
 ) -> Attempt {
     let now = context.now.millis();
-    let is_held = lock.record.as_ref().is_some_and(|record| record.holds(request.id));
+    let until = lock.done.as_ref().map_or(0, |done| counts_until(done, once));
+    let is_held = lock.record.as_ref().is_some_and(|it| it.holds(request.id) && !it.is_offered());
     if let Some(done) = &mut lock.done
-        && let until = counts_until(done, once)
         && until > now
         && !is_held
     {
-        lock.queue.leave(request.id);
-        let left = Duration::from_millis(until - now);
+        let (completed, left) = (done.completed, Duration::from_millis(until - now));
         done.stays = done.stays.max(context.now + left);
-        return Attempt::Done { completed: done.completed, until, left };
+        lock.queue.leave(request.id);
+        // An offer of work that is done goes to the next waiter.
+        if lock.record.as_ref().is_some_and(|record| record.holds(request.id)) {
+            let _ = mutex::release(lock, request, Duration::ZERO, context);
+        }
+        return Attempt::Done { completed, until, left };
     }
     match (mutex::acquire(lock, request, waiting, context), once) {
         (Attempt::Granted { token }, Once::Per { period, offset }) => {
             let began = |at| tick(at, millis(period), millis(offset));
             let last = lock.done.map(|done| began(done.granted));
-            let tick = TickTimes { began: began(now), last, granted: now };
+            // If the work counts as done, the lease was granted in a later tick than the last
+            // success: the clock went back since.
+            let granted = now.max(until);
+            let tick = TickTimes { began: began(granted), last, granted };
             Attempt::GrantedTick { token, tick }
         }
         (answer, _) => answer,

@@ -97,6 +97,11 @@ impl Record {
     pub(super) fn holds(&self, request: RequestId) -> bool {
         matches!(self.status, Status::One { id, .. } if id == request)
     }
+
+    /// Returns true if it is an offer that nobody has confirmed.
+    pub(super) fn is_offered(&self) -> bool {
+        matches!(self.status, Status::One { is_offer: true, .. })
+    }
 }
 
 impl LockState {

@@ -51,6 +51,9 @@ pub enum Fault {
     Forces,
 }
 
+/// An idle lease that the server has forgotten is taken up for this much longer at most.
+const IDLE: Micros = 1_100_000;
+
 impl Fault {
     pub const ALL: [Self; 20] = [
         Self::Cuts,
@@ -112,14 +115,14 @@ impl Fault {
             Self::Flushes => {
                 let host = director.any_host(rng);
                 director.network().host(host).server.core().borrow_mut().databases.clear();
-                director.note(&name, Effect::Forgets, now, now, 0);
+                director.note(&name, Effect::Forgets, now, now + IDLE, 0);
             }
             Self::Deletes => {
                 let host = director.any_host(rng);
                 let deleted = director.network().host(host).delete_any(rng);
                 if let Some(key) = deleted {
                     director.say(&format!("{key} is deleted by hand"));
-                    director.note(&name, Effect::Forgets, now, now, 0);
+                    director.note(&name, Effect::Forgets, now, now + IDLE, 0);
                 }
             }
             Self::ScriptFlushes => {
@@ -152,7 +155,7 @@ impl Fault {
                 let amount = rng.i64(50_000..1_500_000);
                 director.network().host(host).ahead_us += amount;
                 // Leases end early.
-                director.note(&name, Effect::Forgets, now, now, 0);
+                director.note(&name, Effect::Forgets, now, now + IDLE, 0);
             }
             Self::JumpsBack => {
                 let host = director.any_host(rng);
@@ -168,7 +171,7 @@ impl Fault {
             Self::Deploys => director.replace_one(rng),
             Self::Forces => {
                 director.force_one(rng);
-                director.note(&name, Effect::Forgets, now, now + 1_000_000, 0);
+                director.note(&name, Effect::Forgets, now, now + IDLE, 0);
             }
         }
         now + time
