@@ -55,6 +55,7 @@ mod tcp;
 mod transport;
 mod usable;
 mod wire;
+mod work_queue;
 
 pub use self::lazy::LazyStore;
 pub use self::quorum_server::QuorumServer;

@@ -9,7 +9,7 @@
 use std::fmt;
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
@@ -21,8 +21,7 @@ use tokio::time::{Sleep, sleep, timeout_at};
 use super::batch::Queued;
 use super::calls::Calls;
 use super::connection::Connection;
-use super::sync::lock;
-
+use super::work_queue::{Left, WorkQueue};
 use crate::system;
 
 /// Queues commands for one connection. When it is dropped, its task sends what is queued, waits
@@ -33,47 +32,29 @@ pub(super) struct Batcher {
     shared: Arc<Shared>,
 }
 
-/// What the callers and the task share. `calls` is locked before `queue`.
+/// What the callers and the task share.
 struct Shared {
     connection: Arc<Connection>,
-    queue: Mutex<Queue>,
-    calls: Mutex<Calls>,
-}
-
-#[derive(Default)]
-struct Queue {
-    commands: Vec<Queued>,
-    /// The task, while it sleeps.
-    sleeper: Option<Waker>,
-    /// Either end is gone: the batcher, or its task.
-    is_closed: bool,
+    queue: WorkQueue<Queued, Calls>,
 }
 
 impl Batcher {
     /// Starts the task on the runtime that drives the connections.
     pub(super) fn start(connection: Connection, runtime: &Handle) -> Self {
         let connection = Arc::new(connection);
-        let (queue, calls) = Default::default();
-        let shared = Arc::new(Shared { connection: connection.clone(), queue, calls });
+        let queue = WorkQueue::default();
+        let shared = Arc::new(Shared { connection: connection.clone(), queue });
         // Made before the task: a runtime that has ended drops the task unpolled.
         let end = TaskEnd(shared.clone());
         runtime.spawn(run(end).boxed());
         Self { connection, runtime: runtime.clone(), shared }
     }
 
-    /// Queues commands in this order.
+    /// Queues commands in this order. After the task's end they are dropped without an answer, and
+    /// fail as after a shutdown.
     pub(super) fn push(&self, commands: impl IntoIterator<Item = Queued>) {
-        {
-            let mut queue = lock(&self.shared.queue);
-            if queue.is_closed {
-                // Dropped without an answer, they fail as after a shutdown.
-                return;
-            }
-            queue.commands.extend(commands);
-        }
-        if without_budget(|| self.shared.send_here()) != Some(true) {
-            self.shared.wake_task();
-        }
+        let send_here = |calls: &mut Calls| self.shared.send_here(calls);
+        self.shared.queue.push(commands, |calls| without_budget(|| send_here(calls)) == Some(true));
     }
 }
 
@@ -86,31 +67,21 @@ impl fmt::Debug for Batcher {
 
 impl Drop for Batcher {
     fn drop(&mut self) {
-        lock(&self.shared.queue).is_closed = true;
-        self.shared.wake_task();
+        self.shared.queue.close();
     }
 }
 
 impl Shared {
-    fn wake_task(&self) {
-        let sleeper = lock(&self.queue).sleeper.take();
-        if let Some(sleeper) = sleeper {
-            sleeper.wake();
-        }
-    }
-
     /// Sends what is queued on the caller's thread. False if the task has to do it, or to set
     /// its timer.
-    fn send_here(&self) -> bool {
-        // If it is locked, the task is at work, or another caller is.
-        let Ok(mut calls) = self.calls.try_lock() else { return false };
+    fn send_here(&self, calls: &mut Calls) -> bool {
         if !calls.is_empty() || calls.expect_many() {
             return false;
         }
         let (Some(link), Some(task)) = (self.connection.ready_link(), calls.task.clone()) else {
             return false;
         };
-        let (queued, timer) = (std::mem::take(&mut lock(&self.queue).commands), calls.look_at);
+        let (queued, timer) = (self.queue.take(), calls.look_at);
         let mut context = Context::from_waker(&task);
         calls.send(&self.connection, &link, queued, &mut context);
         calls.take_answers(&self.connection, &mut context);
@@ -124,14 +95,12 @@ impl Shared {
         set_to: &mut Option<Instant>,
         context: &mut Context<'_>,
     ) -> Poll<()> {
-        let mut calls = lock(&self.calls);
-        if !calls.task.as_ref().is_some_and(|task| task.will_wake(context.waker())) {
-            calls.task = Some(context.waker().clone());
-        }
-        loop {
-            let queued = std::mem::take(&mut lock(&self.queue).commands);
+        self.queue.poll(context, |calls, queued, context| {
+            if !calls.task.as_ref().is_some_and(|task| task.will_wake(context.waker())) {
+                calls.task = Some(context.waker().clone());
+            }
             if !queued.is_empty() {
-                self.send(&mut calls, queued, context);
+                self.send(calls, queued, context);
             }
             calls.take_answers(&self.connection, context);
             if *set_to != calls.look_at {
@@ -142,18 +111,10 @@ impl Shared {
             }
             if calls.look_at.is_some() && timer.as_mut().poll(context).is_ready() {
                 calls.give_up_late(&self.connection, system::now());
-                continue;
+                return Left::More;
             }
-            let mut queue = lock(&self.queue);
-            if queue.commands.is_empty() {
-                if queue.is_closed && calls.is_empty() {
-                    return Poll::Ready(());
-                }
-                // Only from here on does a command wake the task.
-                queue.sleeper = Some(context.waker().clone());
-                return Poll::Pending;
-            }
-        }
+            if calls.is_empty() { Left::Nothing } else { Left::Later }
+        })
     }
 
     fn send(self: &Arc<Self>, calls: &mut Calls, queued: Vec<Queued>, context: &mut Context<'_>) {
@@ -186,10 +147,10 @@ struct Connecting(Arc<Shared>);
 
 impl Drop for Connecting {
     fn drop(&mut self) {
-        let mut calls = lock(&self.0.calls);
+        let mut calls = self.0.queue.work();
         calls.connecting = calls.connecting.saturating_sub(1);
         drop(calls);
-        self.0.wake_task();
+        self.0.queue.wake_task();
     }
 }
 
@@ -199,7 +160,7 @@ async fn connect(connecting: Connecting, queued: Vec<Queued>, limit: Duration) {
     let deadline = system::now() + limit;
     match timeout_at(deadline.into(), connection.link(limit)).await {
         Ok(Ok(link)) => {
-            let mut calls = lock(&connecting.0.calls);
+            let mut calls = connecting.0.queue.work();
             if let Some(task) = calls.task.clone() {
                 let mut context = Context::from_waker(&task);
                 without_budget(|| calls.send(connection, &link, queued, &mut context));
@@ -233,15 +194,7 @@ struct TaskEnd(Arc<Shared>);
 
 impl Drop for TaskEnd {
     fn drop(&mut self) {
-        let left = {
-            let mut queue = lock(&self.0.queue);
-            queue.is_closed = true;
-            std::mem::take(&mut queue.commands)
-        };
-        drop(left);
-        // Not dropped while it is locked.
-        let calls = std::mem::take(&mut *lock(&self.0.calls));
-        drop(calls);
+        self.0.queue.abandon();
     }
 }
 

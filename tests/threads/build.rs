@@ -1,0 +1,92 @@
+//! Writes the client's source into one file, with the primitives of `std::sync` replaced by those
+//! of `shuttle`, and with a switch for each planted mistake.
+
+#[path = "src/mistakes.rs"]
+mod mistakes;
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::{env, fs};
+
+use mistakes::{MISTAKES, Mistake};
+
+/// The floors of the client that are built, from the ground up.
+const FLOORS: &[&str] =
+    &["system", "core", "store", "state", "keeper", "hints", "client", "local_queue"];
+
+/// Of the parts for Redis, only those that threads share and that talk to no server.
+const PARTS: &[(&str, &str, &str)] = &[
+    ("store.rs", "#[cfg(feature = \"redis\")]\npub mod redis;", "pub mod redis;"),
+    ("keeper.rs", "#[cfg(feature = \"redis\")]\nmod state;", "mod state;"),
+];
+
+const REDIS: &str = "\nmod driver;\nmod sync;\nmod work_queue;\n";
+
+fn main() {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../runtime/src");
+    println!("cargo::rerun-if-changed={}", source.display());
+    println!("cargo::rerun-if-changed=src/mistakes.rs");
+    // The client's features are not this crate's.
+    println!("cargo::rustc-check-cfg=cfg(feature, values(any()))");
+    let mut all = String::new();
+    for floor in FLOORS {
+        // The suites hold the original to the lints.
+        all += "#[allow(dead_code, missing_docs, missing_debug_implementations, unused_imports)]\n";
+        all += "#[allow(private_interfaces, unfulfilled_lint_expectations, clippy::all, clippy::pedantic)]\n";
+        module(&source, Path::new(floor), floor, &mut all);
+    }
+    let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets it"));
+    fs::write(out.join("client.rs"), all).expect("the folder is there");
+}
+
+/// Writes a module with all that are in it.
+fn module(source: &Path, path: &Path, name: &str, all: &mut String) {
+    let file = format!("{}.rs", path.display());
+    let text = read(source, &file);
+    writeln!(all, "pub mod {name} {{").expect("a string");
+    for line in text.lines() {
+        let declared = line.trim().strip_suffix(';').and_then(|line| line.strip_prefix("pub mod "));
+        match declared {
+            Some(inner) => module(source, &path.join(inner), inner, all),
+            None if line.starts_with("#![doc = include_str!") => {}
+            None => writeln!(all, "{line}").expect("a string"),
+        }
+    }
+    all.push_str("}\n");
+}
+
+/// Reads a file, and changes what is to be changed in it.
+fn read(source: &Path, file: &str) -> String {
+    let path = source.join(file);
+    let mut text = if file == "store/redis.rs" {
+        REDIS.to_owned()
+    } else {
+        fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+    };
+    for (_, from, to) in PARTS.iter().filter(|(of, ..)| *of == file) {
+        text = replace(file, &text, from, to);
+    }
+    for Mistake { name, code, wrong, .. } in MISTAKES.iter().filter(|it| it.file == file) {
+        let either = format!("if crate::is_planted(\"{name}\") {{ {wrong} }} else {{ {code} }}");
+        text = replace(file, &text, code, &either);
+    }
+    let text = match file {
+        "keeper/timetable.rs" => text.replace("#[cfg(feature = \"redis\")]", ""),
+        _ => text,
+    };
+    let text = text.replace("std::sync::", "crate::sync::");
+    let text = text.replace("tokio::sync::Notify", "crate::sync::Notify");
+    let text = text.replace("futures_util::task::AtomicWaker", "crate::sync::AtomicWaker");
+    // The tests are in another module.
+    let text = text.replace("pub(crate) ", "pub ").replace("pub(super) ", "pub ");
+    let text = text.replace("pub(in crate::store) ", "pub ");
+    let text = text.replace("\nmod ", "\npub mod ").replace("cfg(test)", "cfg(any())");
+    text.replace("cfg(all(test,", "cfg(all(any(),")
+}
+
+/// Replaces what occurs once.
+fn replace(file: &str, text: &str, from: &str, to: &str) -> String {
+    let count = text.matches(from).count();
+    assert_eq!(count, 1, "{file} has changed, and tests/threads with it: `{from}`");
+    text.replace(from, to)
+}

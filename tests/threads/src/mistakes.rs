@@ -1,0 +1,85 @@
+//! The planted mistakes. Each is built into the copy of the client beside the code that it
+//! replaces, and a test switches it on.
+
+/// A mistake in the client.
+pub(crate) struct Mistake {
+    pub(crate) name: &'static str,
+    /// A file of `runtime/src`.
+    pub(crate) file: &'static str,
+    /// What stands there, once.
+    pub(crate) code: &'static str,
+    /// What is done instead.
+    pub(crate) wrong: &'static str,
+}
+
+/// All of them.
+pub(crate) const MISTAKES: &[Mistake] = &[
+    Mistake {
+        name: "the task sleeps although something came after its last look",
+        file: "store/redis/work_queue.rs",
+        code: "queue.sleeper = Some(context.waker().clone());
+                return Poll::Pending;",
+        wrong: "drop(queue);
+                lock(&self.queue).sleeper = Some(context.waker().clone());
+                return Poll::Pending;",
+    },
+    Mistake {
+        name: "a caller leaves its item to whoever is at work",
+        file: "store/redis/work_queue.rs",
+        code: "self.work.try_lock().is_ok_and(|mut work| work_here(&mut work))",
+        wrong: "self.work.try_lock().map_or(true, |mut work| work_here(&mut work))",
+    },
+    Mistake {
+        name: "the queue is emptied before it is closed",
+        file: "store/redis/work_queue.rs",
+        code: "queue.is_closed = true;
+            std::mem::take(&mut queue.items)",
+        wrong: "let items = std::mem::take(&mut queue.items);
+            drop(queue);
+            lock(&self.queue).is_closed = true;
+            items",
+    },
+    Mistake {
+        name: "an answer of an abandoned call is waited for",
+        file: "store/redis/work_queue.rs",
+        code: "std::mem::take(&mut *self.work())",
+        wrong: "self.work.try_lock().map_or_else(|_| W::default(), |mut work| std::mem::take(&mut *work))",
+    },
+    Mistake {
+        name: "the driver looks for wakes before it lets them through",
+        file: "store/redis/driver.rs",
+        code: "self.wake.is_held_back.store(false, Ordering::SeqCst);",
+        wrong: "if self.wake.was_woken.swap(false, Ordering::SeqCst) {
+            self.wake.task.wake();
+        }
+        self.wake.is_held_back.store(false, Ordering::SeqCst);
+        return;",
+    },
+    Mistake {
+        name: "the driver forgets the wakes of its own poll",
+        file: "store/redis/driver.rs",
+        code: "self.poll_once(&mut work).is_ready()",
+        wrong: "let has_ended = self.poll_once(&mut work).is_ready();
+            self.wake.was_woken.store(false, Ordering::SeqCst);
+            has_ended",
+    },
+    Mistake {
+        name: "a wake is noted after it was held back",
+        file: "store/redis/driver.rs",
+        code: "self.was_woken.store(true, Ordering::SeqCst);
+        if !self.is_held_back.load(Ordering::SeqCst) {
+            self.task.wake();
+        }",
+        wrong: "if self.is_held_back.load(Ordering::SeqCst) {
+            self.was_woken.store(true, Ordering::SeqCst);
+        } else {
+            self.task.wake();
+        }",
+    },
+    Mistake {
+        name: "the connection outlives its task while a caller polls it",
+        file: "store/redis/driver.rs",
+        code: "lock(&self.0.work).take()",
+        wrong: "self.0.work.try_lock().ok().and_then(|mut work| work.take())",
+    },
+];
