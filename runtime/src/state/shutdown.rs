@@ -1,13 +1,16 @@
 //! A client's shutdown: how far it is, and what it waits for.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use tokio::sync::Notify;
 
 /// How long a client's shutdown, or a thread's end, waits for releases.
 pub(crate) const DRAIN: Duration = Duration::from_secs(2);
+
+const ACTIVITY: u64 = 1;
+const LEASE: u64 = 1 << 32;
 
 const OPEN: u8 = 0;
 const BEGUN: u8 = 1;
@@ -30,10 +33,10 @@ pub(crate) struct Shutdown {
 #[derive(Debug, Default)]
 #[repr(align(64))]
 struct Counts {
-    /// Acquisitions and background work in progress.
-    activities: AtomicUsize,
-    /// Leases that the store may still have.
-    leases: AtomicUsize,
+    /// Acquisitions and background work in progress, each an [`ACTIVITY`], and leases that the
+    /// store may still have, each a [`LEASE`]. Who waits reads both at once: a lease on its way to
+    /// the next task is now the one and now the other.
+    left: AtomicU64,
     /// Leases released since the shutdown began.
     released: AtomicUsize,
 }
@@ -101,8 +104,7 @@ impl Shutdown {
     }
 
     fn is_drained(&self) -> bool {
-        self.counts.activities.load(Ordering::SeqCst) == 0
-            && self.counts.leases.load(Ordering::SeqCst) == 0
+        self.counts.left.load(Ordering::SeqCst) == 0
     }
 
     async fn wait_until(&self, condition: impl Fn(&Self) -> bool) {
@@ -118,7 +120,7 @@ impl Shutdown {
 
     /// Counts a new lease.
     pub(crate) fn lease_begins(&self) {
-        self.counts.leases.fetch_add(1, Ordering::SeqCst);
+        self.counts.left.fetch_add(LEASE, Ordering::SeqCst);
     }
 
     /// Counts a lease out: the store no longer has it. `by_release` says whether a release
@@ -127,18 +129,18 @@ impl Shutdown {
         if by_release && self.has_begun() {
             self.counts.released.fetch_add(1, Ordering::SeqCst);
         }
-        self.counts.leases.fetch_sub(1, Ordering::SeqCst);
+        self.counts.left.fetch_sub(LEASE, Ordering::SeqCst);
         self.wake_if_drained();
     }
 
     /// Counts a new activity.
     pub(crate) fn activity_begins(&self) {
-        self.counts.activities.fetch_add(1, Ordering::SeqCst);
+        self.counts.left.fetch_add(ACTIVITY, Ordering::SeqCst);
     }
 
     /// Counts an activity out.
     pub(crate) fn activity_ends(&self) {
-        self.counts.activities.fetch_sub(1, Ordering::SeqCst);
+        self.counts.left.fetch_sub(ACTIVITY, Ordering::SeqCst);
         self.wake_if_drained();
     }
 
@@ -151,7 +153,8 @@ impl Shutdown {
 
     pub(crate) fn report(&self) -> ShutdownReport {
         let released = self.counts.released.load(Ordering::SeqCst);
-        ShutdownReport { released, left: self.counts.leases.load(Ordering::SeqCst) }
+        let leases = self.counts.left.load(Ordering::SeqCst) / LEASE;
+        ShutdownReport { released, left: usize::try_from(leases).unwrap_or(usize::MAX) }
     }
 }
 

@@ -10,7 +10,7 @@ use shuttle::{Config, FailurePersistence, Runner};
 use super::mistakes::{MISTAKES, Mistake};
 
 /// How many schedules of each of two kinds: at random, and with few switches at chosen places.
-const SCHEDULES: usize = 2_000;
+const SCHEDULES: usize = 4_000;
 
 /// The next run tries the same schedules.
 const SEED: u64 = 36;
@@ -29,8 +29,10 @@ pub(crate) fn is_planted(mistake: &str) -> bool {
 pub(crate) fn check(test: fn()) {
     let wanted = std::env::var("LEASEHOLD_SCHEDULES").unwrap_or_default();
     let (count, seed) = wanted.split_once('@').unwrap_or((&wanted, ""));
-    let count = count.parse().unwrap_or(SCHEDULES);
-    let seed = seed.parse().unwrap_or(SEED);
+    run(test, count.parse().unwrap_or(SCHEDULES), seed.parse().unwrap_or(SEED));
+}
+
+fn run(test: fn(), count: usize, seed: u64) {
     Runner::new(RandomScheduler::new_from_seed(seed, count), config()).run(test);
     Runner::new(PctScheduler::new_from_seed(seed, 3, count), config()).run(test);
 }
@@ -43,12 +45,13 @@ fn config() -> Config {
     config
 }
 
-/// Plants a mistake, and expects that the test fails with `symptom` in its message.
+/// Plants a mistake, and expects that the test fails with `symptom` in its message, within as many
+/// schedules as it passes without the mistake.
 pub(crate) fn finds(mistake: &str, symptom: &str, test: fn()) {
     let planted = MISTAKES.iter().find(|it| it.name == mistake);
     let Mistake { name, file, code, wrong } = planted.expect("the name of a mistake");
     PLANTED.set(Some(name));
-    let found = catch_unwind(|| check(test));
+    let found = catch_unwind(|| run(test, SCHEDULES, SEED));
     PLANTED.set(None);
     let Err(panic) = found else {
         panic!("`{mistake}` is not found: {file} says `{wrong}` instead of `{code}`")
@@ -65,7 +68,11 @@ fn message(panic: &(dyn Any + Send)) -> &str {
 /// Every mistake is switched on by a test.
 #[test]
 fn each_mistake_has_its_test() {
-    let tests = [include_str!("driver_wakes.rs"), include_str!("hand_off.rs")];
+    let tests = [
+        include_str!("driver_wakes.rs"),
+        include_str!("hand_off.rs"),
+        include_str!("shutdown_counts.rs"),
+    ];
     for mistake in MISTAKES {
         let quoted = format!("\"{}\"", mistake.name);
         assert!(tests.iter().any(|test| test.contains(&quoted)), "nothing looks for {quoted}");

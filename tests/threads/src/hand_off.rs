@@ -14,7 +14,7 @@ use tokio::sync::oneshot;
 use super::explore::{check, finds};
 use super::store::redis::work_queue::{Left, WorkQueue};
 
-const CALLERS: u32 = 3;
+const CALLERS: u32 = 2;
 const EACH: u32 = 2;
 
 /// A command: whose it is, and which of his.
@@ -128,14 +128,19 @@ fn poll(queue: &Queue, server: &Server, context: &mut Context<'_>) -> std::task:
     })
 }
 
-/// Callers that send at the same time. Each gives the answers that it has been promised.
+/// Callers that send at the same time: the first all at once, the others one after the other. Each
+/// says which were answered.
 fn callers(queue: &Queue, server: &Arc<Server>) -> Vec<thread::JoinHandle<Vec<bool>>> {
     let callers = (0..CALLERS).map(|caller| {
         let (queue, server) = (queue.clone(), server.clone());
         thread::spawn(move || {
-            let answers: Vec<_> =
-                (0..EACH).map(|number| push(&queue, &server, (caller, number))).collect();
-            answers.into_iter().map(|answer| block_on(answer).is_ok()).collect()
+            let pushed = (0..EACH).map(|number| push(&queue, &server, (caller, number)));
+            let is_answered = |answer: oneshot::Receiver<()>| block_on(answer).is_ok();
+            if caller == 0 {
+                pushed.collect::<Vec<_>>().into_iter().map(is_answered).collect()
+            } else {
+                pushed.map(is_answered).collect()
+            }
         })
     });
     callers.collect()

@@ -16,5 +16,6 @@ mod sync;
 
 mod driver_wakes;
 mod hand_off;
+mod shutdown_counts;
 
 use explore::is_planted;

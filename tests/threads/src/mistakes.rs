@@ -82,4 +82,37 @@ pub(crate) const MISTAKES: &[Mistake] = &[
         code: "lock(&self.0.work).take()",
         wrong: "self.0.work.try_lock().ok().and_then(|mut work| work.take())",
     },
+    Mistake {
+        name: "a shutdown is looked at before it is listened to",
+        file: "state/shutdown.rs",
+        code: "let mut changed = std::pin::pin!(self.changed.notified());
+            changed.as_mut().enable();
+            if condition(self) {
+                return;
+            }
+            changed.await;",
+        wrong: "if condition(self) {
+                return;
+            }
+            self.changed.notified().await;",
+    },
+    Mistake {
+        name: "a lease is counted out before its release is counted",
+        file: "state/shutdown.rs",
+        code: "if by_release && self.has_begun() {
+            self.counts.released.fetch_add(1, Ordering::SeqCst);
+        }
+        self.counts.left.fetch_sub(LEASE, Ordering::SeqCst);",
+        wrong: "self.counts.left.fetch_sub(LEASE, Ordering::SeqCst);
+        if by_release && self.has_begun() {
+            self.counts.released.fetch_add(1, Ordering::SeqCst);
+        }",
+    },
+    Mistake {
+        name: "a shutdown reads activities and leases one after the other",
+        file: "state/shutdown.rs",
+        code: "self.counts.left.load(Ordering::SeqCst) == 0",
+        wrong: "self.counts.left.load(Ordering::SeqCst) % LEASE == 0
+            && self.counts.left.load(Ordering::SeqCst) / LEASE == 0",
+    },
 ];
