@@ -71,6 +71,7 @@ fn each_mistake_has_its_test() {
     let tests = [
         include_str!("driver_wakes.rs"),
         include_str!("hand_off.rs"),
+        include_str!("lease_phase.rs"),
         include_str!("shutdown_counts.rs"),
     ];
     for mistake in MISTAKES {

@@ -16,6 +16,7 @@ mod sync;
 
 mod driver_wakes;
 mod hand_off;
+mod lease_phase;
 mod shutdown_counts;
 
 use explore::is_planted;

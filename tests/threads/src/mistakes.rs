@@ -115,4 +115,43 @@ pub(crate) const MISTAKES: &[Mistake] = &[
         wrong: "self.counts.left.load(Ordering::SeqCst) % LEASE == 0
             && self.counts.left.load(Ordering::SeqCst) / LEASE == 0",
     },
+    Mistake {
+        name: "a lease looks at its phase before it changes it",
+        file: "state/lease/phase.rs",
+        code: "self.0.compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire).is_ok()",
+        wrong: "let is_there = self.get() == from;
+        if is_there {
+            self.0.store(to, Ordering::Release);
+        }
+        is_there",
+    },
+    Mistake {
+        name: "a lease looks whether it was counted out before it notes it",
+        file: "state/lease.rs",
+        code: "if !self.is_counted_out.swap(true, Ordering::AcqRel) {
+            self.context.shutdown.lease_ends(by_release);
+        }",
+        wrong: "if !self.is_counted_out.load(Ordering::Acquire) {
+            self.is_counted_out.store(true, Ordering::Release);
+            self.context.shutdown.lease_ends(by_release);
+        }",
+    },
+    Mistake {
+        name: "a lease is looked at before it is listened to",
+        file: "state/lease/loss.rs",
+        code: "let mut changed = std::pin::pin!(self.changed.notified());
+        changed.as_mut().enable();
+        if self.is_held() {
+            tokio::select! {
+                () = changed => {}
+                () = self.context.shutdown.over() => {}
+            }
+        }",
+        wrong: "if self.is_held() {
+            tokio::select! {
+                () = self.changed.notified() => {}
+                () = self.context.shutdown.over() => {}
+            }
+        }",
+    },
 ];
