@@ -12,7 +12,7 @@ use mistakes::{MISTAKES, Mistake};
 
 /// The floors of the client that are built, from the ground up.
 const FLOORS: &[&str] =
-    &["system", "core", "store", "state", "keeper", "hints", "client", "local_queue"];
+    &["system", "core", "store", "state", "keeper", "hints", "client", "local_queue", "engine"];
 
 /// Of the parts for Redis, only those that threads share and that talk to no server.
 const PARTS: &[(&str, &str, &str)] = &[

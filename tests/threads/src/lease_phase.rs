@@ -18,8 +18,8 @@ use super::store::{ClientId, Kind, Request, RequestId, Store};
 
 const TTL: Duration = Duration::from_secs(10);
 
-/// A lease of a client whose shutdown has begun, and the time at which its deadline passes.
-fn lease(sent: Instant) -> (Arc<LocalLease>, Arc<Shutdown>, Instant) {
+/// A lease of a client whose shutdown has begun.
+fn lease(sent: Instant) -> (Arc<LocalLease>, Arc<Shutdown>) {
     let id = RequestId::next(ClientId::random(), &AtomicU64::new(0));
     let key = LockKey::new("a").unwrap();
     let request = Request { key, id, kind: Kind::Mutex, owner: None, note: None, ttl: TTL };
@@ -29,13 +29,8 @@ fn lease(sent: Instant) -> (Arc<LocalLease>, Arc<Shutdown>, Instant) {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
     let context = Arc::new(LeaseContext { store, shutdown: shutdown.clone() });
     let options = Options { ttl: TTL, ..Options::default() };
-    let local = Arc::new(LocalLease::new(&context, Grant::new(request, 1, times), &options));
-    let deadline = local.deadline();
-    (local, shutdown, deadline)
-}
-
-fn long_ago() -> Instant {
-    Instant::now().checked_sub(2 * TTL).expect("the machine is up for longer")
+    let local = LocalLease::new(&context, Grant::new(request, 1, times), &options);
+    (Arc::new(local), shutdown)
 }
 
 /// Looks again and again. What was seen stays.
@@ -54,26 +49,27 @@ fn observe(local: &LocalLease) {
 
 /// Its holder releases it, and the store says that it is gone.
 fn a_lease_ends_in_one_way() {
-    let (local, shutdown, _) = lease(Instant::now());
-    let spawn = |work: fn(&LocalLease) -> bool| {
+    let sent = Instant::now();
+    let (local, shutdown) = lease(sent);
+    let spawn = |work: fn(&LocalLease, Instant) -> bool| {
         let local = local.clone();
-        thread::spawn(move || work(&local))
+        thread::spawn(move || work(&local, sent))
     };
-    let released = spawn(|local| {
-        let has_begun = local.begin_release(local.deadline() - TTL / 2);
+    let released = spawn(|local, sent| {
+        let has_begun = local.begin_release(sent);
         local.count_out(has_begun);
         has_begun
     });
-    let gone = spawn(|local| {
+    let gone = spawn(|local, _| {
         let was_held = local.mark_gone(LossReason::Taken);
         local.lose(LossReason::Forced);
         was_held
     });
-    let observer = spawn(|local| {
+    let observer = spawn(|local, _| {
         observe(local);
         true
     });
-    let listener = spawn(|local| {
+    let listener = spawn(|local, _| {
         block_on(local.until_not_held());
         local.is_held()
     });
@@ -90,12 +86,13 @@ fn a_lease_ends_in_one_way() {
 /// Its deadline passes, and the shutdown ends its time, while its holder releases it: all who look
 /// may notice.
 fn a_lease_that_is_over_ends_in_one_way() {
-    let (local, shutdown, deadline) = lease(long_ago());
+    let sent = Instant::now().checked_sub(2 * TTL).expect("the machine is up for longer");
+    let (local, shutdown) = lease(sent);
     let holder = {
         let local = local.clone();
         thread::spawn(move || {
             // Its clock was read in time.
-            let has_begun = local.begin_release(deadline - TTL / 2);
+            let has_begun = local.begin_release(sent);
             local.count_out(has_begun);
             has_begun
         })
