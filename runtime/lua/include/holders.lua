@@ -25,12 +25,17 @@ local function take_out(holders, holder)
   if is_writer(holder) then redis.call('ZREM', holders, '!') end
 end
 
--- Removes expired holders, at most 64, and returns how many.
+-- Removes expired holders, at most 64, and returns how many. When a writer's lease ended goes with
+-- it, or it would count again if the clock went back; its owner may have a new one by then.
 local function purge(holders, now_ms)
   local ended = redis.call('ZRANGE', holders, 0, now_ms, 'BYSCORE', 'LIMIT', 0, 64)
   if #ended == 0 then return 0 end
   redis.call('ZREM', holders, unpack(ended))
-  for _, holder in ipairs(ended) do note(holders, holder, -1) end
+  for _, holder in ipairs(ended) do
+    note(holders, holder, -1)
+    local ends = is_writer(holder) and redis.call('ZSCORE', holders, '!')
+    if ends and -ends <= now_ms then redis.call('ZREM', holders, '!') end
+  end
   return #ended
 end
 
