@@ -59,5 +59,7 @@ mod work_queue;
 
 pub use self::lazy::LazyStore;
 pub use self::quorum_server::QuorumServer;
+#[cfg(feature = "internals")]
+pub use self::script::{About, scripts};
 pub use self::settings::Settings;
 pub use self::store::RedisStore;

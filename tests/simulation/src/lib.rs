@@ -13,6 +13,7 @@
 )]
 
 pub mod network;
+pub mod oracle;
 pub mod process;
 pub mod repeat;
 pub mod server;

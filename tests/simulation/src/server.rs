@@ -26,6 +26,7 @@ use self::reply::Reply;
 use self::request::Args;
 use self::script::Scripts;
 use self::session::{Session, SessionId};
+use crate::oracle::Oracle;
 
 /// What a server says of itself, and what it asks of its clients.
 #[derive(Clone, Debug)]
@@ -64,6 +65,7 @@ pub struct Server {
     settings: Settings,
     core: Rc<RefCell<Core>>,
     scripts: Scripts,
+    oracle: Option<Oracle>,
     sessions: BTreeMap<SessionId, Session>,
     next_session: SessionId,
     started_us: i64,
@@ -78,10 +80,27 @@ impl Server {
             settings,
             scripts: Scripts::new(core.clone()),
             core,
+            oracle: None,
             sessions: BTreeMap::new(),
             next_session: 1,
             started_us: now_us,
         }
+    }
+
+    /// From now on, an oracle judges each call of a script.
+    pub fn watch(&mut self, oracle: Oracle) {
+        self.oracle = Some(oracle);
+    }
+
+    /// The oracle, if there is one.
+    pub fn oracle(&mut self) -> Option<&mut Oracle> {
+        self.oracle.as_mut()
+    }
+
+    /// Plants a mistake: scripts that come from now on are run with one text in the place of
+    /// another. Clients do not notice.
+    pub fn alter(&mut self, from: &str, to: &str) {
+        self.scripts.alter(from, to);
     }
 
     /// The state that the commands change.
@@ -266,12 +285,12 @@ impl Server {
         }
         Some(match name {
             "EVAL" => match self.scripts.load(&args[1]) {
-                Ok(hash) => self.scripts.call(database, &hash, &args[2..]),
+                Ok(hash) => self.call(database, &hash, &args[2..]),
                 Err(error) => error,
             },
             "EVALSHA" => {
                 let hash = String::from_utf8_lossy(&args[1]);
-                self.scripts.call(database, &hash, &args[2..])
+                self.call(database, &hash, &args[2..])
             }
             _ if command::is(&args[1], "LOAD") && args.len() == 3 => {
                 self.scripts.load(&args[2]).map_or_else(|error| error, Reply::text)
@@ -288,6 +307,21 @@ impl Server {
             }
             _ => return None,
         })
+    }
+}
+
+impl Server {
+    /// Runs a script that it knows. The oracle looks on.
+    fn call(&mut self, database: u8, hash: &str, rest: &[Vec<u8>]) -> Reply {
+        let Some(oracle) = self.oracle.as_mut().filter(|_| self.scripts.knows(hash)) else {
+            return self.scripts.call(database, hash, rest);
+        };
+        let before = oracle.before(&self.core.borrow(), (database, hash), rest);
+        let reply = self.scripts.call(database, hash, rest);
+        if let Some(before) = before {
+            oracle.after(&self.core.borrow(), &before, &reply);
+        }
+        reply
     }
 }
 

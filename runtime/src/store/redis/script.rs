@@ -7,11 +7,11 @@ use std::sync::LazyLock;
 #[derive(Debug)]
 pub(super) struct Script {
     /// The file, without its extension.
-    #[cfg(test)]
+    #[cfg(any(test, feature = "internals"))]
     name: &'static str,
     /// The roles of its keys, in order.
     pub(super) keys: &'static [&'static str],
-    #[cfg(test)]
+    #[cfg(any(test, feature = "internals"))]
     includes: &'static [&'static str],
     #[cfg(test)]
     args: &'static [&'static str],
@@ -32,6 +32,31 @@ pub(super) struct Script {
 struct Sent {
     body: String,
     hash: String,
+}
+
+/// What a script is, for those who watch a server.
+#[cfg(feature = "internals")]
+#[derive(Clone, Copy, Debug)]
+pub struct About {
+    /// The file, without its extension. Scripts that differ in an include alone share one.
+    pub name: &'static str,
+    /// What stands before the file's code.
+    pub includes: &'static [&'static str],
+    /// The roles of its keys, in order: those of one request, and `tokens` once at the end.
+    pub keys: &'static [&'static str],
+    /// As it is sent: with flags in a first line, and without.
+    pub bodies: [&'static str; 2],
+}
+
+/// All scripts.
+#[cfg(feature = "internals")]
+pub fn scripts() -> impl Iterator<Item = About> {
+    ALL.iter().map(|script| About {
+        name: script.name,
+        includes: script.includes,
+        keys: script.keys,
+        bodies: [Form::Flagged, Form::Plain].map(|form| script.body(form)),
+    })
 }
 
 /// The form in which a server takes scripts.
@@ -148,10 +173,10 @@ macro_rules! scripts {
     ($($name:ident = $file:literal $flags:ident $($several:ident)? [$($include:literal),*]
        ($($key:ident),*; $($arg:ident),*);)*) => {
         $(pub(super) static $name: Script = Script {
-            #[cfg(test)]
+            #[cfg(any(test, feature = "internals"))]
             name: $file,
             keys: &[$(stringify!($key)),*],
-            #[cfg(test)]
+            #[cfg(any(test, feature = "internals"))]
             includes: &[$($include),*],
             #[cfg(test)]
             args: &[$(stringify!($arg)),*],
@@ -167,7 +192,7 @@ macro_rules! scripts {
         };)*
 
         /// All of them.
-        #[cfg(test)]
+        #[cfg(any(test, feature = "internals"))]
         static ALL: &[&Script] = &[$(&$name),*];
     };
 }

@@ -94,6 +94,12 @@ impl Keyspace {
         self.entries.get_mut(key)
     }
 
+    /// The same, and changes nothing.
+    #[must_use]
+    pub fn peek(&self, key: &[u8], now_ms: i64) -> Option<&Entry> {
+        self.entries.get(key).filter(|entry| entry.expires_ms.is_none_or(|at| at >= now_ms))
+    }
+
     /// The value of a key, which must have this type.
     pub fn typed<T: Typed>(&mut self, key: &[u8], now_ms: i64) -> Result<Option<&mut T>, Reply> {
         match self.get(key, now_ms) {

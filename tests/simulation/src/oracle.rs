@@ -1,0 +1,195 @@
+//! Watches what the scripts do to the keys of a server.
+//!
+//! An [`Oracle`] looks at the locks of a call before and after its script runs, and keeps what is
+//! against the promises of docs/keys.md. It looks at those locks alone, so it costs about as much
+//! as the script. It is for a world's own thread, and changes nothing.
+
+mod call;
+mod change;
+mod format;
+mod shape;
+mod stored;
+mod tokens;
+mod waiters;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+
+use self::call::{Call, Script, Verb};
+use self::change::Change;
+use self::stored::{Place, Stored};
+use self::tokens::{Noted, Tokens};
+use crate::server::core::Core;
+use crate::server::keyspace::Keyspace;
+use crate::server::reply::Reply;
+
+/// After so many violations, a world is known to be wrong.
+const MOST: usize = 20;
+
+/// Watches one server.
+#[derive(Debug)]
+pub struct Oracle {
+    scripts: BTreeMap<String, Script>,
+    tokens: Tokens,
+    /// The holders that are still in the set of their lock, and were seen there after their end.
+    ended: BTreeMap<Place, BTreeSet<Vec<u8>>>,
+    /// What was wrong, as text. The first ones alone.
+    pub violations: Vec<String>,
+    /// How many calls it has judged.
+    pub judged: u64,
+}
+
+impl Default for Oracle {
+    fn default() -> Self {
+        Self {
+            scripts: call::by_hash(),
+            tokens: Tokens::default(),
+            ended: BTreeMap::new(),
+            violations: Vec::new(),
+            judged: 0,
+        }
+    }
+}
+
+/// The locks of a call before its script runs.
+#[derive(Debug)]
+pub(crate) struct Before {
+    script: Script,
+    keys: Vec<Vec<u8>>,
+    args: Vec<Vec<u8>>,
+    locks: BTreeMap<Place, Stored>,
+    noted: Option<Noted>,
+    database: u8,
+    now_ms: i64,
+}
+
+impl Oracle {
+    /// The server has lost data: it was restarted or flushed, or somebody deleted a key. Tokens may
+    /// begin anew.
+    pub fn forget(&mut self) {
+        self.tokens.forget();
+    }
+
+    /// Looks at the locks of a call. `rest` is what stands behind the script's hash.
+    pub(crate) fn before(
+        &mut self,
+        core: &Core,
+        (database, hash): (u8, &str),
+        rest: &[Vec<u8>],
+    ) -> Option<Before> {
+        let count: usize = std::str::from_utf8(rest.first()?).ok()?.parse().ok()?;
+        let (keys, args) = rest[1..].split_at_checked(count)?;
+        let Some(script) = self.scripts.get(&hash.to_lowercase()).copied() else {
+            // The client asks with a script of no keys whether it may call scripts.
+            if count > 0 {
+                self.blame(&format!("the script {hash} is none of ours"));
+            }
+            return None;
+        };
+        if script.verb == Verb::Other {
+            return None;
+        }
+        let Some(call) = Call::read(script, keys, args) else {
+            self.blame(&format!("{} is called otherwise than its header says", script.about.name));
+            return None;
+        };
+        let now_ms = core.now_us.div_euclid(1000);
+        let keyspace = core.databases.get(&database);
+        let (locks, noted) = look(keyspace, &call, now_ms);
+        let (keys, args) = (keys.to_vec(), args.to_vec());
+        Some(Before { script, keys, args, locks, noted, database, now_ms })
+    }
+
+    /// Judges a call by its answer and what it has changed.
+    pub(crate) fn after(&mut self, core: &Core, before: &Before, reply: &Reply) {
+        let Before { script, keys, args, .. } = before;
+        let call = Call::read(*script, keys, args).expect("it was read before");
+        let (mut after, noted) = look(core.databases.get(&before.database), &call, before.now_ms);
+        for (place, stored) in &mut after {
+            self.note_ended(place, stored);
+        }
+        self.judged += 1;
+        let mut problems = Vec::new();
+        for (place, stored) in after.iter().filter(|(_, stored)| !stored.is_foreign) {
+            let found = shape::problems(stored);
+            problems.extend(found.into_iter().map(|problem| format!("{place}: {problem}")));
+        }
+        // After an error, a part of the script may have run.
+        if !matches!(reply, Reply::Error(_)) {
+            let change = |(place, after)| Change {
+                call: &call,
+                place,
+                before: &before.locks[place],
+                after,
+                reply,
+            };
+            let ours = after
+                .iter()
+                .filter(|(place, after)| !after.is_foreign && !before.locks[*place].is_foreign);
+            let changes: Vec<_> = ours.map(change).collect();
+            for change in &changes {
+                let found = [change.problems(), self.tokens.problems(change)].concat();
+                let place = change.place;
+                problems.extend(found.into_iter().map(|problem| format!("{place}: {problem}")));
+            }
+            if call.tokens_key().is_some() {
+                problems.extend(Tokens::noted(before.noted, noted, &changes));
+            }
+        }
+        for problem in problems {
+            let text = told(&problem, &call, (&before.locks, &after), reply);
+            self.blame(&text);
+        }
+    }
+
+    /// Notes which leases have ended. Where the clock is set back, they count again for the server,
+    /// which has let in others meanwhile; not for their clients.
+    fn note_ended(&mut self, place: &Place, stored: &mut Stored) {
+        let known = self.ended.remove(place).unwrap_or_default();
+        let is_over =
+            |it: &stored::Live<'_>| it.ends_ms <= stored.now_ms || known.contains(it.holder.id);
+        let ended: BTreeSet<_> =
+            stored.in_set().filter(is_over).map(|it| it.holder.id.to_vec()).collect();
+        if !ended.is_empty() {
+            stored.revived.clone_from(&ended);
+            self.ended.insert(place.clone(), ended);
+        }
+    }
+
+    fn blame(&mut self, text: &str) {
+        if self.violations.len() < MOST {
+            self.violations.push(text.to_owned());
+        }
+    }
+}
+
+type Locks = BTreeMap<Place, Stored>;
+
+fn look(keyspace: Option<&Keyspace>, call: &Call<'_>, now_ms: i64) -> (Locks, Option<Noted>) {
+    let nothing = Keyspace::default();
+    let keyspace = keyspace.unwrap_or(&nothing);
+    let locks =
+        call.places.iter().map(|place| (place.clone(), Stored::look(keyspace, place, now_ms)));
+    let noted = call.tokens_key().and_then(|key| Noted::look(keyspace, key, now_ms));
+    (locks.collect(), noted)
+}
+
+/// A violation with all that is needed to understand it.
+fn told(
+    problem: &str,
+    call: &Call<'_>,
+    (before, after): (&Locks, &Locks),
+    reply: &Reply,
+) -> String {
+    let mut text = format!("{problem}\n  {}", call.script.about.name);
+    for word in call.keys.iter().chain(call.args) {
+        let _ = write!(text, " {:?}", String::from_utf8_lossy(word));
+    }
+    let _ = write!(text, "\n  answered {reply:?}\n");
+    for (place, after) in after {
+        let before = &before[place];
+        let _ =
+            write!(text, "  {place} at {} ms, before:\n{before}  after:\n{after}", after.now_ms);
+    }
+    text
+}

@@ -1,0 +1,243 @@
+//! A call of one of our scripts: what it does, to which locks, for which requests.
+
+use std::collections::BTreeMap;
+
+use leasehold::store::redis::{About, scripts};
+
+use super::format::{Holder, ID, number};
+use super::stored::Place;
+
+/// The rule of a script: the kind of lock that it is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Rule {
+    Mutex,
+    Reentrant,
+    Semaphore,
+    Rw,
+    /// It serves all of them.
+    Any,
+}
+
+/// What a script does with a lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Verb {
+    Acquire,
+    AcquireOnce,
+    AcquireAll,
+    Vote,
+    Renew,
+    KeepOffer,
+    Adopt,
+    Release,
+    Complete,
+    Cancel,
+    Linger,
+    Repair,
+    ForceRelease,
+    /// It changes nothing of the lock, but may remove ended holders.
+    Looks,
+    /// It has no lock.
+    Other,
+}
+
+impl Verb {
+    fn of(name: &str) -> Option<Self> {
+        Some(match name.rsplit('/').next()? {
+            "acquire" => Self::Acquire,
+            "acquire_once" => Self::AcquireOnce,
+            "acquire_all" => Self::AcquireAll,
+            "vote" => Self::Vote,
+            "renew" => Self::Renew,
+            "keep_offer" => Self::KeepOffer,
+            "adopt" => Self::Adopt,
+            "release" => Self::Release,
+            "complete" => Self::Complete,
+            "cancel" => Self::Cancel,
+            "linger" => Self::Linger,
+            "repair" => Self::Repair,
+            "force_release" => Self::ForceRelease,
+            "inspect" | "is_held_by" | "was_forced" => Self::Looks,
+            "list" | "introduce" | "describe" => Self::Other,
+            _ => return None,
+        })
+    }
+
+    /// It may give a request a lease that it did not have.
+    pub(super) fn grants(self) -> bool {
+        use Verb::{Acquire, AcquireAll, AcquireOnce, Adopt, Repair, Vote};
+        matches!(self, Acquire | AcquireOnce | AcquireAll | Vote | Adopt | Repair)
+    }
+
+    /// It may end the lease of its request.
+    pub(super) fn ends(self) -> bool {
+        matches!(self, Self::Release | Self::Complete | Self::Cancel | Self::Linger)
+    }
+}
+
+/// One of our scripts.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Script {
+    pub(super) about: About,
+    pub(super) verb: Verb,
+    pub(super) rule: Rule,
+}
+
+impl Script {
+    fn of(about: About) -> Self {
+        let verb = Verb::of(about.name).expect("the oracle knows what each script does");
+        let has = |include: &str| about.includes.contains(&include);
+        let rule = match about.name.split('/').next() {
+            Some("mutex") => Rule::Mutex,
+            Some("reentrant") => Rule::Reentrant,
+            Some("semaphore") => Rule::Semaphore,
+            Some("multi_holder") if has("rule_reentrant") => Rule::Reentrant,
+            Some("multi_holder") if has("rule_semaphore") => Rule::Semaphore,
+            Some("rw" | "multi_holder") => Rule::Rw,
+            _ => Rule::Any,
+        };
+        Self { about, verb, rule }
+    }
+
+    pub(super) fn has_tokens(&self) -> bool {
+        self.about.keys.last() == Some(&"tokens")
+    }
+}
+
+/// All scripts, by the hashes under which servers know them.
+pub(super) fn by_hash() -> BTreeMap<String, Script> {
+    let each = |about: About| {
+        let hash = |body: &str| sha1_smol::Sha1::from(body).digest().to_string();
+        about.bodies.map(|body| (hash(body), Script::of(about)))
+    };
+    scripts().flat_map(each).collect()
+}
+
+/// A request of a call, with its arguments.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Request<'a> {
+    /// The number of the lock, in the order of the keys.
+    pub(super) nth: usize,
+    /// The request, and how it holds where the script says so; or another argument of a script
+    /// without requests.
+    pub(super) name: &'a [u8],
+    /// The arguments behind it.
+    pub(super) rest: &'a [Vec<u8>],
+    /// How long the lease lasts, of the scripts that take several locks.
+    shared_ttl_ms: Option<i64>,
+}
+
+impl<'a> Request<'a> {
+    pub(super) fn id(&self) -> &'a [u8] {
+        &self.name[..self.name.len().min(ID)]
+    }
+
+    pub(super) fn number(&self, nth: usize) -> Option<u64> {
+        number(self.rest.get(nth)?)
+    }
+
+    pub(super) fn ttl_ms(&self, verb: Verb) -> Option<i64> {
+        let number = |nth| i64::try_from(self.number(nth)?).ok();
+        match verb {
+            Verb::AcquireAll => self.shared_ttl_ms,
+            Verb::Adopt | Verb::Repair => number(1),
+            Verb::Acquire | Verb::AcquireOnce | Verb::Vote | Verb::Renew | Verb::Linger => {
+                number(0)
+            }
+            _ => None,
+        }
+    }
+
+    /// The highest total weight that this request allows.
+    pub(super) fn limit(&self, script: &Script) -> Option<u64> {
+        match (script.verb, script.rule) {
+            (Verb::AcquireAll, Rule::Any) => self.number(0).filter(|limit| *limit > 0),
+            (Verb::Acquire, Rule::Semaphore) => self.number(1),
+            _ => None,
+        }
+    }
+
+    /// Its position in the queue, as it says; `None` if it does not wait.
+    pub(super) fn position(&self, script: &Script, now_ms: i64) -> Option<i64> {
+        if !matches!(script.verb, Verb::Acquire | Verb::AcquireOnce) {
+            return None;
+        }
+        let waits = self.rest.get(if script.rule == Rule::Semaphore { 2 } else { 1 })?;
+        let told = std::str::from_utf8(waits).ok()?.rsplit_once(' ')?.1.parse::<i64>().ok()?;
+        Some(if told > 0 { told } else { now_ms * 1000 + told })
+    }
+
+    /// The request in whose place this one comes.
+    pub(super) fn from(&self, verb: Verb) -> Option<&'a [u8]> {
+        let from = self.rest.first().filter(|_| verb == Verb::Adopt)?;
+        Some(&from[..from.len().min(ID)])
+    }
+
+    /// The holder that it would be.
+    pub(super) fn holder(&self, script: &Script) -> Option<Holder<'a>> {
+        let is_mutex = match script.verb {
+            Verb::AcquireAll => self.limit(script).is_none(),
+            _ => script.rule == Rule::Mutex,
+        };
+        if is_mutex {
+            let (id, suffix) = self.name.split_at_checked(ID)?;
+            return Holder::of_mutex(id, suffix);
+        }
+        Holder::read(self.name)
+    }
+}
+
+/// A call, with its parts told apart.
+#[derive(Clone, Debug)]
+pub(super) struct Call<'a> {
+    pub(super) script: Script,
+    pub(super) keys: &'a [Vec<u8>],
+    pub(super) args: &'a [Vec<u8>],
+    /// The locks in the order of the keys; one may come twice.
+    pub(super) places: Vec<Place>,
+    pub(super) requests: Vec<Request<'a>>,
+}
+
+impl<'a> Call<'a> {
+    /// `None` if the keys are not as the script's header says.
+    pub(super) fn read(script: Script, keys: &'a [Vec<u8>], args: &'a [Vec<u8>]) -> Option<Self> {
+        let roles =
+            &script.about.keys[..script.about.keys.len() - usize::from(script.has_tokens())];
+        let mut call = Self { script, keys, args, places: Vec::new(), requests: Vec::new() };
+        if script.verb == Verb::Other {
+            return Some(call);
+        }
+        let own = &keys[..keys.len().checked_sub(usize::from(script.has_tokens()))?];
+        let (role, many) = (roles.first()?, own.len() / roles.len());
+        for keys in own.chunks(roles.len()) {
+            let place = Place::of(&keys[0], role)?;
+            let is_right = roles.iter().zip(keys).all(|(role, key)| place.key(role) == *key);
+            call.places.push(Some(place).filter(|_| is_right && keys.len() == roles.len())?);
+        }
+        let (shared, each) = match script.verb {
+            Verb::AcquireAll => args.split_at_checked(1)?,
+            _ => (&args[..0], args),
+        };
+        let shared_ttl_ms =
+            shared.first().and_then(|it| number(it)).and_then(|it| i64::try_from(it).ok());
+        let length = each.len() / many.max(1);
+        if length == 0 || !each.len().is_multiple_of(length) || each.len() / length != many {
+            return None;
+        }
+        for (nth, args) in each.chunks(length).enumerate() {
+            let (name, rest) = args.split_first()?;
+            call.requests.push(Request { nth, name, rest, shared_ttl_ms });
+        }
+        Some(call)
+    }
+
+    /// The requests for a lock.
+    pub(super) fn of(&self, place: &Place) -> impl Iterator<Item = &Request<'a>> {
+        self.requests.iter().filter(move |it| self.places[it.nth] == *place)
+    }
+
+    /// The key in which the server notes the greatest token, where it does.
+    pub(super) fn tokens_key(&self) -> Option<&'a [u8]> {
+        let key = self.keys.last().filter(|_| self.script.has_tokens())?;
+        (!key.contains(&b'{')).then_some(key)
+    }
+}

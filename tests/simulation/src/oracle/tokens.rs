@@ -1,0 +1,102 @@
+//! The fencing tokens of all locks, for ever.
+
+use std::collections::BTreeMap;
+
+use super::call::Verb;
+use super::change::{Change, shown};
+use super::format::{Mode, Record, number};
+use super::stored::Place;
+use crate::server::keyspace::{Keyspace, Value};
+
+/// How many tokens a grant reserves.
+const BLOCK: u64 = 64;
+
+/// The greatest token that each lock has had.
+#[derive(Debug, Default)]
+pub(super) struct Tokens {
+    greatest: BTreeMap<Place, u64>,
+}
+
+/// The greatest token that a server has noted, and until when it stays.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Noted {
+    pub(super) token: u64,
+    pub(super) expires_ms: Option<i64>,
+}
+
+impl Noted {
+    /// Reads the key `tokens`.
+    pub(super) fn look(keyspace: &Keyspace, key: &[u8], now_ms: i64) -> Option<Self> {
+        let entry = keyspace.peek(key, now_ms)?;
+        let Value::String(text) = &entry.value else { return None };
+        Some(Self { token: number(text)?, expires_ms: entry.expires_ms })
+    }
+}
+
+impl Tokens {
+    /// Forgets all tokens: the server has lost data.
+    pub(super) fn forget(&mut self) {
+        self.greatest.clear();
+    }
+
+    /// Checks the tokens of a change.
+    pub(super) fn problems(&mut self, change: &Change<'_>) -> Vec<String> {
+        let mut found = Vec::new();
+        let (before, after) = (change.before.record(), change.after.record());
+        let was = before.map_or(0, Record::token);
+        let Some(record) = after else { return found };
+        let (token, verb) = (record.token(), change.call.script.verb);
+        let greatest = self.greatest.entry(change.place.clone()).or_default();
+        // A record that is gone takes its token along, if others still hold the lock.
+        let is_restored = before.is_none() && token == 0;
+        // A client that keeps a lease has reserved what is below its new token.
+        let least = if matches!(verb, Verb::Linger | Verb::Repair) { 1 } else { BLOCK };
+        if token != was && !is_restored && *greatest > 0 && token < *greatest + least {
+            found.push(format!("token {token} after {greatest}"));
+        }
+        *greatest = token.max(*greatest);
+        for ask in change.call.of(change.place).filter(|_| verb.grants() || verb == Verb::Linger) {
+            let said = match (change.answer(ask).as_slice(), verb) {
+                ([1, all @ ..], Verb::AcquireAll) => all.get(ask.nth).copied(),
+                ([1, token, ..], _) if verb != Verb::Linger => Some(*token),
+                ([4, token], Verb::Linger) => Some(*token),
+                _ => None,
+            };
+            let Some(said) = said.map(i64::unsigned_abs) else { continue };
+            let mode = ask.holder(&change.call.script).map(|it| it.mode);
+            let is_fenced = !matches!(mode, Some(Mode::Permit | Mode::Reader));
+            // Of several copies in one call, each gets the same.
+            if said != if is_fenced { token } else { 0 } {
+                found.push(format!("{} was told token {said}", shown(ask.id())));
+            }
+        }
+        found
+    }
+
+    /// Checks the key in which the server notes the greatest token.
+    pub(super) fn noted(
+        before: Option<Noted>,
+        after: Option<Noted>,
+        changes: &[Change<'_>],
+    ) -> Vec<String> {
+        let mut found = Vec::new();
+        let given = changes.iter().filter_map(|change| {
+            let was = change.before.record().map(Record::token);
+            change.after.record().map(Record::token).filter(|token| Some(*token) != was)
+        });
+        let noted = after.map_or(0, |it| it.token);
+        if let Some(token) = given.max().filter(|token| *token > noted) {
+            found.push(format!("token {token} is given, and {noted} is noted"));
+        }
+        if before.is_some_and(|before| before.token > noted) {
+            found.push(format!("{before:?} is noted no more"));
+        }
+        let is_late = |it: Noted| {
+            it.expires_ms.is_none_or(|at| at.saturating_mul(1000).unsigned_abs() <= it.token)
+        };
+        if after.is_some_and(is_late) {
+            found.push(format!("{after:?} may be gone before the clock reaches it"));
+        }
+        found
+    }
+}

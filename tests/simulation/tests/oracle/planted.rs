@@ -1,0 +1,124 @@
+//! Mistakes in the scripts that the oracle must find.
+
+use leasehold::store::redis::scripts;
+
+use crate::judged;
+use crate::traffic::Unusual;
+
+/// Within so many seeds.
+const SEEDS: u64 = 40;
+
+struct Mistake {
+    what: &'static str,
+    from: &'static str,
+    to: &'static str,
+    /// A part of what is found.
+    found: &'static str,
+}
+
+macro_rules! mistakes {
+    ($($what:literal: $from:literal => $to:literal, $found:literal;)*) => {
+        &[$(Mistake {
+            what: $what,
+            from: $from,
+            to: $to,
+            found: $found,
+        }),*]
+    };
+}
+
+const MISTAKES: &[Mistake] = mistakes! {
+    "a release does not look at the holder":
+        "if not rec or not holds(rec, id) then\n" => "if not rec then\n",
+        "has lost its lease, and nobody ended it";
+    "a renewal revives a permit":
+        "if not deadline_ms or tonumber(deadline_ms) <= now_ms then return 0 end" => "",
+        "has not asked for it";
+    "a renewal revives a mutex":
+        "if not rec then return 0 end\nlocal holder" =>
+        "if not rec then rec = 'MO' .. id .. '17672256000000000' .. string.rep('-', 34) end\nlocal holder",
+        "has not asked for it";
+    "a free record forgets the request":
+        "'0' .. id, 'PX', free_ms(token))" => "'0' .. NOBODY, 'PX', free_ms(token))",
+        "forgotten which request ended";
+    "an ended request is granted":
+        "if ended == id then return {2} end" => "",
+        "and had ended";
+    "a token is not above the last":
+        "if now_us < least then token = string.format('%.0f', least) end" => "",
+        "token";
+    "a token is not noted":
+        "note_token(token)\nreturn token" => "return token",
+        "is noted";
+    "weights do not count":
+        "'+inf') - more + weight" => "'+inf') + weight",
+        "and the limit is";
+    "the flag is not set":
+        "if flag == '0' and not is_free then redis.call('SETRANGE', lock, 52, '1') end" => "",
+        "the record's flag is 0";
+    "a queue never ends":
+        "if is_queued == 0 then redis.call('PEXPIRE', queue, QUEUE_MS) end" => "",
+        "the key queue has no expiry";
+    "the holders never end":
+        "if is_there == 0 then redis.call('PEXPIRE', holders, expiry_ms) end" => "",
+        "the key holders has no expiry";
+    "readers come in beside a writer":
+        "return not is_written(holders, now_ms) or owns(holders, holder, now_ms)" => "return true",
+        "a writer beside readers";
+    "anybody comes in to a reentrant mutex":
+        "return not ends_at(holders, now_ms) or owns(holders, holder, now_ms)" => "return true",
+        "holds of two owners";
+    "an owner's holds are not counted":
+        "if owner then shift(holders, owner, by) end" => "",
+        "are not counted";
+    "a mutex lingers without a mark":
+        "ended .. LINGERS .. owner_in(rec)" => "ended .. owner_in(rec)",
+        "is kept without a mark";
+    "a client lingers without a mark":
+        "redis.call('ZADD', holders, score, LINGERS .. client)" => "",
+        "is kept without a mark";
+    "a recall forgets the mark":
+        "redis.call('ZADD', keys.holders, marks[each + 1], RECALLED .. client)" => "",
+        "is lost";
+    "a waiter that is served stays in the queue":
+        "leave(queue, waiters, first)\nlocal token" => "local token",
+        "a holder waits";
+    "the last waiter is served first":
+        "redis.call('ZRANGE', queue, 0, 0)[1]\nif not id" =>
+        "redis.call('ZRANGE', queue, -1, -1)[1]\nif not id",
+        "has overtaken";
+    "a forced holder is not noted":
+        "redis.call('ZADD', forced, now_ms + left_ms, taken[1])" => "",
+        "is not noted";
+    "the former holder keeps what was adopted":
+        "take_out(holders, from)" => "",
+        "";
+    "an offer lasts as long as its waiter lives":
+        "next_token(last), math.min(left_ms, OFFER_MS)" => "next_token(last), left_ms",
+        "an offer lasts for too long";
+    "a dead waiter is offered the lock":
+        "if left_ms > 0 and left_ms <= LIVE_MOST_MS then return" => "if true then return",
+        "";
+    "a new asker overtakes the queue":
+        "if is_free then answer = take_turn(lock, queue, waiters, wake, id, owner, ttl_ms, last, ended) end" =>
+        "if is_free then return grant(lock, id, owner, last, flag or '1', ended, ttl_ms) end",
+        "has overtaken";
+};
+
+#[test]
+fn planted_mistakes_are_found() {
+    let mut missed = Vec::new();
+    for Mistake { what, from, to, found } in MISTAKES {
+        let is_there = scripts().any(|script| script.bodies[0].contains(from));
+        assert!(is_there, "{what}: no script says {from:?}");
+        let is_found = |seed: &u64| {
+            let said = judged(*seed, Some((from, to)), Unusual { jumps: seed % 2 == 1 });
+            said.iter().any(|text| text.contains(found))
+        };
+        match (0..SEEDS).find(is_found) {
+            Some(seed) => println!("{what}: found by seed {seed}"),
+            None => missed.push(what),
+        }
+    }
+    assert!(missed.is_empty(), "not found: {missed:#?}");
+}
