@@ -207,6 +207,7 @@ impl Network {
         }
         self.now = until;
         for address in self.addresses() {
+            self.host(address).tick(until);
             self.answer(address);
         }
     }

@@ -1,13 +1,17 @@
 //! The server: connections, the commands about them, and scripts.
 
 mod command;
+mod command_keys;
 mod connection;
 pub mod core;
 mod glob;
 mod hashes;
 mod info;
+pub mod journal;
 mod keys;
 pub mod keyspace;
+mod pubsub;
+pub mod replication;
 pub mod reply;
 mod request;
 mod script;
@@ -21,7 +25,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use self::connection::Answered;
-use self::core::{Core, Delivery};
+use self::core::{Channel, Core, Delivery};
 use self::reply::Reply;
 use self::request::Args;
 use self::script::Scripts;
@@ -130,12 +134,7 @@ impl Server {
     /// Starts again after its process has ended, with the keys that it had or without. Its
     /// connections, subscriptions and scripts are gone.
     pub fn restart(&mut self, run_id: String, keeps_keys: bool, now_us: i64) {
-        let databases = if keeps_keys {
-            std::mem::take(&mut self.core.borrow_mut().databases)
-        } else {
-            BTreeMap::new()
-        };
-        *self.core.borrow_mut() = Core { databases, now_us, ..Core::default() };
+        self.core.borrow_mut().restart(keeps_keys, now_us);
         self.settings.run_id = run_id;
         self.scripts.forget_all();
         self.sessions.clear();
@@ -165,15 +164,24 @@ impl Server {
         let Some(session) = self.sessions.get_mut(&id) else { return };
         session.parser.push(bytes);
         session.active_us = self.core.borrow().now_us;
-        while let Some(session) = self.sessions.get_mut(&id).filter(|it| !it.is_closed) {
+        self.go_on(id);
+    }
+
+    /// Runs the commands that a connection has sent, up to one that has to wait.
+    fn go_on(&mut self, id: SessionId) {
+        let is_ready = |it: &&mut Session| !it.is_closed && it.waiting.is_none();
+        while let Some(session) = self.sessions.get_mut(&id).filter(is_ready) {
             match session.parser.next() {
                 Ok(Some(args)) if args.is_empty() => {}
                 Ok(Some(args)) => {
-                    if let Some(reply) = self.handle(id, args) {
+                    let reply = self.handle(id, args);
+                    self.core.borrow_mut().commit();
+                    if let Some(reply) = reply {
                         self.deliver();
                         self.session(id).reply(&reply);
                     }
                     self.deliver();
+                    self.session(id).written = self.offset();
                 }
                 Ok(None) => return,
                 Err(_) => {
@@ -210,7 +218,7 @@ impl Server {
         }
     }
 
-    fn unlist(&mut self, channel: &[u8], id: SessionId) {
+    fn unlist(&mut self, channel: &Channel, id: SessionId) {
         let subscriptions = &mut self.core.borrow_mut().subscriptions;
         if let Some(listeners) = subscriptions.get_mut(channel) {
             listeners.remove(&id);
@@ -229,7 +237,8 @@ impl Server {
         let deliveries = std::mem::take(&mut self.core.borrow_mut().deliveries);
         for Delivery { to, channel, message } in deliveries {
             if let Some(session) = self.sessions.get_mut(&to) {
-                let items = [Reply::text("message"), Reply::Bulk(channel), Reply::Bulk(message)];
+                let kind = if channel.is_sharded { "smessage" } else { "message" };
+                let items = [Reply::text(kind), Reply::Bulk(channel.name), Reply::Bulk(message)];
                 session.push(&items);
             }
         }

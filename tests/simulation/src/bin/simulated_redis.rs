@@ -63,6 +63,10 @@ fn serve(listener: &TcpListener, mut server: Server) {
                 Err(_) => gone.push(*id),
             }
         }
+        if server.next_timeout().is_some_and(|at| at <= now_us()) {
+            server.set_clock(now_us());
+            server.tick();
+        }
         let pending: Vec<_> = server.pending().collect();
         for id in pending {
             let Some(stream) = streams.get_mut(&id) else { continue };

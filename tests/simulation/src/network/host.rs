@@ -100,6 +100,16 @@ impl Host {
         self.server.receive(session, bytes);
     }
 
+    /// What it does unasked, now and then.
+    pub(super) fn tick(&mut self, now: Micros) {
+        if self.condition == Condition::Down || self.frozen_until().is_some_and(|until| until > now)
+        {
+            return;
+        }
+        self.server.set_clock(self.clock(now));
+        self.server.tick();
+    }
+
     /// What it has written, by connection. Nothing instead of bytes: it closes the connection.
     pub(super) fn take_output(&mut self) -> Vec<(SessionId, Option<Vec<u8>>)> {
         let ids: Vec<_> = self.server.pending().collect();

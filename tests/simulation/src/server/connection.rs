@@ -1,9 +1,10 @@
 //! The commands about connections, and about the server itself.
 
 use super::command::{check_arity, integer, is, syntax_error};
+use super::replication::Role;
 use super::reply::{Protocol, Reply};
 use super::session::{Session, SessionId};
-use super::{Server, glob, info};
+use super::{Server, glob, info, pubsub, replication};
 
 /// Returns true if a connection of RESP2 with subscriptions may send this command.
 pub(super) fn is_allowed_with_subscriptions(name: &str) -> bool {
@@ -39,7 +40,7 @@ const ARITIES: &[(&str, i32)] = &[
 /// The answer to a command about connections.
 pub(super) enum Answered {
     Reply(Reply),
-    /// By messages alone.
+    /// By messages alone, or later.
     Messages,
 }
 
@@ -59,11 +60,11 @@ pub(super) fn run(
     }
     let reply = match name {
         "SUBSCRIBE" | "SSUBSCRIBE" => {
-            subscribe(server, id, name, &args[1..]);
+            pubsub::subscribe(server, id, name, &args[1..]);
             return Some(Answered::Messages);
         }
         "UNSUBSCRIBE" | "SUNSUBSCRIBE" => {
-            unsubscribe(server, id, name, &args[1..]);
+            pubsub::unsubscribe(server, id, name, &args[1..]);
             return Some(Answered::Messages);
         }
         "AUTH" => authenticate(server, id, &args[1..]),
@@ -74,15 +75,17 @@ pub(super) fn run(
         "HELLO" => hello(server, id, &args[1..]),
         "INFO" => Ok(Reply::text(info::info(server, &args[1..]))),
         "PING" => Ok(ping(server.session(id), args.get(1))),
-        "PUBSUB" => pubsub(server, args),
+        "PUBSUB" => pubsub::pubsub(server, args),
         "QUIT" => {
             server.session(id).is_closed = true;
             Ok(Reply::Ok)
         }
-        "ROLE" => Ok(role(server)),
+        "ROLE" => Ok(replication::describe_role(server)),
         "SELECT" => select(server.session(id), &args[1]),
-        // It has no replicas.
-        _ => Ok(Reply::Int(0)),
+        _ => match replication::wait(server, id, args) {
+            Some(answer) => answer,
+            None => return Some(Answered::Messages),
+        },
     };
     Some(Answered::Reply(reply.unwrap_or_else(|error| error)))
 }
@@ -154,6 +157,7 @@ fn hello(server: &mut Server, id: SessionId, args: &[Vec<u8>]) -> Result<Reply, 
         return Err(Reply::error(text));
     }
     let version = server.settings.version.clone();
+    let role = if server.role() == Role::Master { "master" } else { "replica" };
     let session = server.session(id);
     session.protocol = protocol.unwrap_or(session.protocol);
     if let Some(name) = name {
@@ -166,7 +170,7 @@ fn hello(server: &mut Server, id: SessionId, args: &[Vec<u8>]) -> Result<Reply, 
         ("proto", Reply::Int(protocol)),
         ("id", Reply::Int(i64::try_from(id).expect("not that many"))),
         ("mode", Reply::text("standalone")),
-        ("role", Reply::text("master")),
+        ("role", Reply::text(role)),
         ("modules", Reply::Array(Vec::new())),
     ];
     Ok(Reply::Map(pairs.map(|(name, value)| (Reply::text(name), value)).to_vec()))
@@ -269,16 +273,6 @@ fn config(server: &mut Server, args: &[Vec<u8>]) -> Result<Reply, Reply> {
     Err(Reply::Error(format!("ERR unknown subcommand '{}'. Try CONFIG HELP.", text(&args[1]))))
 }
 
-fn role(server: &Server) -> Reply {
-    let items = if server.core.borrow().condition.is_replica {
-        let master = [Reply::text("slave"), Reply::text("127.0.0.1"), Reply::Int(6379)];
-        [master.to_vec(), vec![Reply::text("connected"), Reply::Int(0)]].concat()
-    } else {
-        vec![Reply::text("master"), Reply::Int(0), Reply::Array(Vec::new())]
-    };
-    Reply::Array(items)
-}
-
 fn transaction(server: &mut Server, id: SessionId, name: &str) -> Result<Reply, Reply> {
     let session = server.session(id);
     match (name, session.transaction.take()) {
@@ -292,58 +286,15 @@ fn transaction(server: &mut Server, id: SessionId, name: &str) -> Result<Reply, 
         }
         ("DISCARD", Some(_)) => Ok(Reply::Ok),
         ("EXEC", Some(commands)) => {
+            session.may_wait = false;
             let answers = commands.iter().filter_map(|args| {
                 let name = String::from_utf8_lossy(&args[0]).to_uppercase();
                 server.run(id, &name, args)
             });
-            Ok(Reply::Array(answers.collect()))
+            let answers = answers.collect();
+            server.session(id).may_wait = true;
+            Ok(Reply::Array(answers))
         }
         (name, _) => Err(Reply::Error(format!("ERR {name} without MULTI"))),
     }
-}
-
-fn subscribe(server: &mut Server, id: SessionId, name: &str, channels: &[Vec<u8>]) {
-    for channel in channels {
-        let subscriptions = &mut server.core.borrow_mut().subscriptions;
-        subscriptions.entry(channel.clone()).or_default().insert(id);
-        let session = server.sessions.get_mut(&id).expect("it sent the command");
-        session.channels.insert(channel.clone());
-        let count = Reply::count(session.channels.len());
-        session.push(&[Reply::text(name.to_lowercase()), Reply::Bulk(channel.clone()), count]);
-    }
-}
-
-fn unsubscribe(server: &mut Server, id: SessionId, name: &str, channels: &[Vec<u8>]) {
-    let all: Vec<_> = server.session(id).channels.iter().cloned().collect();
-    let channels = if channels.is_empty() { &all } else { channels };
-    for channel in channels {
-        server.unlist(channel, id);
-        let session = server.session(id);
-        session.channels.remove(channel);
-        let count = Reply::count(session.channels.len());
-        session.push(&[Reply::text(name.to_lowercase()), Reply::Bulk(channel.clone()), count]);
-    }
-    if channels.is_empty() {
-        let items = [Reply::text(name.to_lowercase()), Reply::Nil, Reply::Int(0)];
-        server.session(id).push(&items);
-    }
-}
-
-fn pubsub(server: &Server, args: &[Vec<u8>]) -> Result<Reply, Reply> {
-    let core = server.core.borrow();
-    if is(&args[1], "CHANNELS") {
-        let fits = |channel: &&Vec<u8>| args.get(2).is_none_or(|it| glob::fits(it, channel));
-        let channels = core.subscriptions.keys().filter(fits);
-        return Ok(Reply::Array(channels.map(|it| Reply::Bulk(it.clone())).collect()));
-    }
-    if is(&args[1], "NUMSUB") {
-        let count = |channel: &Vec<u8>| {
-            core.subscriptions.get(channel).map_or(0, std::collections::BTreeSet::len)
-        };
-        let answers = args[2..].iter();
-        let answers = answers.flat_map(|it| [Reply::Bulk(it.clone()), Reply::count(count(it))]);
-        return Ok(Reply::Array(answers.collect()));
-    }
-    let name = String::from_utf8_lossy(&args[1]).into_owned();
-    Err(Reply::Error(format!("ERR unknown subcommand '{name}'. Try PUBSUB HELP.")))
 }

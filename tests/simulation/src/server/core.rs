@@ -4,15 +4,25 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::command::{self, Access, Context};
+use super::command_keys;
+use super::journal::Journal;
 use super::keyspace::Keyspace;
+use super::replication::{Link, Role};
 use super::reply::Reply;
 use super::session::SessionId;
+
+/// A channel: of the whole server, or of a slot of a cluster.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Channel {
+    pub is_sharded: bool,
+    pub name: Vec<u8>,
+}
 
 /// A message on its way to a connection that subscribed to its channel.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Delivery {
     pub to: SessionId,
-    pub channel: Vec<u8>,
+    pub channel: Channel,
     pub message: Vec<u8>,
 }
 
@@ -21,7 +31,7 @@ pub struct Delivery {
 pub struct Condition {
     /// Its memory is full.
     pub is_full: bool,
-    /// It is a replica.
+    /// It has become a replica by mistake, of a server that does not exist.
     pub is_replica: bool,
     /// It still reads its data from disk.
     pub is_loading: bool,
@@ -32,10 +42,12 @@ pub struct Condition {
 #[derive(Debug, Default)]
 pub struct Core {
     pub databases: BTreeMap<u8, Keyspace>,
-    pub subscriptions: BTreeMap<Vec<u8>, BTreeSet<SessionId>>,
+    pub subscriptions: BTreeMap<Channel, BTreeSet<SessionId>>,
     /// Messages that were published and not yet written.
     pub deliveries: Vec<Delivery>,
     pub condition: Condition,
+    pub role: Role,
+    pub journal: Journal,
     /// The server's clock. It stands still during a command, and during a script.
     pub now_us: i64,
 }
@@ -50,6 +62,25 @@ pub struct Script {
 }
 
 impl Core {
+    /// The state after a restart, with the keys that it had or without.
+    pub(super) fn restart(&mut self, keeps_keys: bool, now_us: i64) {
+        let databases =
+            if keeps_keys { std::mem::take(&mut self.databases) } else { BTreeMap::new() };
+        let mut role = std::mem::take(&mut self.role);
+        if let Role::Replica(upstream) = &mut role {
+            upstream.link = Link::Down;
+        }
+        let mut journal = std::mem::take(&mut self.journal);
+        journal.detach_all();
+        *self = Self { databases, role, journal, now_us, ..Self::default() };
+    }
+
+    /// Returns true if it takes no writes of its clients.
+    #[must_use]
+    pub fn is_replica(&self) -> bool {
+        self.condition.is_replica || self.role != Role::Master
+    }
+
     /// Runs a command on data, or publishes. `None` if there is no such command.
     pub fn execute(
         &mut self,
@@ -58,8 +89,10 @@ impl Core {
         script: Option<&mut Script>,
     ) -> Option<Reply> {
         let name = args.first()?;
-        if command::is(name, "PUBLISH") || command::is(name, "SPUBLISH") {
-            return Some(self.publish(args, script.is_some()));
+        for (name_of, is_sharded) in [("PUBLISH", false), ("SPUBLISH", true)] {
+            if command::is(name, name_of) {
+                return Some(self.publish(name_of, is_sharded, args, script.is_some()));
+            }
         }
         let command = command::find(name)?;
         if let Err(error) = command.check(args) {
@@ -75,25 +108,70 @@ impl Core {
             return Some(refusal);
         }
         let keyspace = self.databases.entry(database).or_default();
-        Some(command.run(&mut Context { keyspace, now_us: self.now_us }, args))
+        keyspace.only_hides_expired(self.role != Role::Master);
+        let reply = command.run(&mut Context { keyspace, now_us: self.now_us }, args);
+        if command.name == "FLUSHALL" {
+            self.journal.clear(database);
+        } else if has_changed(command.access, &reply) {
+            for key in command_keys::keys(command.name, args) {
+                self.journal.touch(database, key);
+            }
+        }
+        Some(reply)
     }
 
-    fn publish(&mut self, args: &[Vec<u8>], in_script: bool) -> Reply {
-        if let Err(error) = command::check_arity("publish", 3, args) {
+    /// Ends a command or a script: notes its changes for the replicas.
+    pub(super) fn commit(&mut self) {
+        for (database, keyspace) in &mut self.databases {
+            for key in keyspace.take_expired() {
+                self.journal.touch(*database, &key);
+            }
+        }
+        if self.role != Role::Master {
+            self.journal.discard();
+            return;
+        }
+        let databases = &self.databases;
+        self.journal.commit(|database, key| databases.get(&database)?.stored(key).cloned());
+    }
+
+    /// Deletes the keys that have expired, as a master does in the background.
+    pub(super) fn expire(&mut self) {
+        if self.role == Role::Master {
+            let now_ms = self.now_us.div_euclid(1000);
+            self.databases.values_mut().for_each(|it| it.expire(now_ms));
+            self.commit();
+        }
+    }
+
+    fn publish(
+        &mut self,
+        name: &str,
+        is_sharded: bool,
+        args: &[Vec<u8>],
+        in_script: bool,
+    ) -> Reply {
+        if let Err(error) = command::check_arity(name, 3, args) {
             return error;
         }
-        if let Err(refusal) = self.allow_name("PUBLISH", in_script) {
+        if let Err(refusal) = self.allow_name(name, in_script) {
             return refusal;
         }
-        let (channel, message) = (&args[1], &args[2]);
+        let channel = Channel { is_sharded, name: args[1].clone() };
+        self.journal.publish(&channel, &args[2]);
+        Reply::count(self.deliver(&channel, &args[2]))
+    }
+
+    /// Hands a message to those that have subscribed here, and returns how many they are.
+    pub(super) fn deliver(&mut self, channel: &Channel, message: &[u8]) -> usize {
         let listeners = self.subscriptions.get(channel).into_iter().flatten();
         let before = self.deliveries.len();
         self.deliveries.extend(listeners.map(|to| Delivery {
             to: *to,
             channel: channel.clone(),
-            message: message.clone(),
+            message: message.to_vec(),
         }));
-        Reply::count(self.deliveries.len() - before)
+        self.deliveries.len() - before
     }
 
     /// Refuses a command that the user may not call.
@@ -124,18 +202,34 @@ impl Core {
             let text = "ERR Write commands are not allowed from read-only scripts.";
             return Err(Reply::error(text));
         }
-        if condition.is_replica {
-            return Err(Reply::error("READONLY You can't write against a read only replica."));
+        if self.is_replica() {
+            return Err(read_only());
         }
         // What a script has begun, it may end.
         let may_go_on = script.as_ref().is_some_and(|it| it.allows_full || it.has_written);
         if condition.is_full && access == Access::Grows && !may_go_on {
-            let text = "OOM command not allowed when used memory > 'maxmemory'.";
-            return Err(Reply::error(text));
+            return Err(full());
         }
         if let Some(script) = script {
             script.has_written = true;
         }
         Ok(())
+    }
+}
+
+pub(super) fn read_only() -> Reply {
+    Reply::error("READONLY You can't write against a read only replica.")
+}
+
+pub(super) fn full() -> Reply {
+    Reply::error("OOM command not allowed when used memory > 'maxmemory'.")
+}
+
+/// Returns true if a command with this answer has changed something.
+fn has_changed(access: Access, reply: &Reply) -> bool {
+    match (access, reply) {
+        (Access::Reads, _) | (_, Reply::Nil | Reply::Error(_)) => false,
+        (Access::Writes, Reply::Int(count)) => *count != 0,
+        _ => true,
     }
 }

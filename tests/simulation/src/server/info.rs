@@ -1,6 +1,6 @@
 //! The answers to `INFO`.
 
-use super::Server;
+use super::{Server, replication};
 
 /// The sections that a client asked for; all if it named none.
 pub(super) fn info(server: &Server, sections: &[Vec<u8>]) -> String {
@@ -35,13 +35,7 @@ pub(super) fn info(server: &Server, sections: &[Vec<u8>]) -> String {
                 is_on(config("appendonly") == "yes")
             ),
         ),
-        (
-            "Replication",
-            format!(
-                "role:{}\r\nconnected_slaves:0\r\n",
-                if condition.is_replica { "slave" } else { "master" }
-            ),
-        ),
+        ("Replication", replication::info(server)),
         ("Stats", "evicted_keys:0\r\nexpired_keys:0\r\n".to_owned()),
         ("Cluster", "cluster_enabled:0\r\n".to_owned()),
     ];

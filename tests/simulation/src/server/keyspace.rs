@@ -76,6 +76,10 @@ typed!(SortedSet, SortedSet);
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Keyspace {
     entries: BTreeMap<Vec<u8>, Entry>,
+    /// A replica leaves it to its master to delete what has expired.
+    only_hides_expired: bool,
+    /// The keys that were deleted because they have expired, and were not yet taken.
+    expired: Vec<Vec<u8>>,
 }
 
 /// The answer to a command for another type of value.
@@ -89,7 +93,11 @@ impl Keyspace {
     pub fn get(&mut self, key: &[u8], now_ms: i64) -> Option<&mut Entry> {
         let expires_ms = self.entries.get(key)?.expires_ms;
         if expires_ms.is_some_and(|at| at < now_ms) {
-            self.entries.remove(key);
+            if !self.only_hides_expired {
+                self.entries.remove(key);
+                self.expired.push(key.to_vec());
+            }
+            return None;
         }
         self.entries.get_mut(key)
     }
@@ -98,6 +106,32 @@ impl Keyspace {
     #[must_use]
     pub fn peek(&self, key: &[u8], now_ms: i64) -> Option<&Entry> {
         self.entries.get(key).filter(|entry| entry.expires_ms.is_none_or(|at| at >= now_ms))
+    }
+
+    /// The entry of a key, whether it has expired or not.
+    #[must_use]
+    pub fn stored(&self, key: &[u8]) -> Option<&Entry> {
+        self.entries.get(key)
+    }
+
+    pub(super) fn only_hides_expired(&mut self, is_replica: bool) {
+        self.only_hides_expired = is_replica;
+    }
+
+    /// Deletes all keys that have expired.
+    pub(super) fn expire(&mut self, now_ms: i64) {
+        let (entries, expired) = (&mut self.entries, &mut self.expired);
+        entries.retain(|key, entry| {
+            let is_live = entry.expires_ms.is_none_or(|at| at >= now_ms);
+            if !is_live {
+                expired.push(key.clone());
+            }
+            is_live
+        });
+    }
+
+    pub(super) fn take_expired(&mut self) -> Vec<Vec<u8>> {
+        std::mem::take(&mut self.expired)
     }
 
     /// The value of a key, which must have this type.

@@ -152,18 +152,15 @@ impl Scripts {
 
     /// Checks a script's flags against the server's condition.
     fn admit(&self, flags: Flags) -> Result<Script, Reply> {
-        let condition = &self.core.borrow().condition;
+        let core = self.core.borrow();
         let Flags::Some { may_write, allows_full } = flags else {
             return Ok(Script { may_write: true, ..Script::default() });
         };
-        if condition.is_replica && may_write {
-            let text = "READONLY Can not run script with write flag on readonly replica.";
-            return Err(Reply::error(text));
+        if core.is_replica() && may_write {
+            return Err(super::core::read_only());
         }
-        if condition.is_full && may_write && !allows_full {
-            let text = "OOM allow-oom flag is not set on the script, can not run it when used \
-                        memory > 'maxmemory'";
-            return Err(Reply::error(text));
+        if core.condition.is_full && may_write && !allows_full {
+            return Err(super::core::full());
         }
         Ok(Script { may_write, allows_full, has_written: false })
     }

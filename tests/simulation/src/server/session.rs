@@ -3,11 +3,22 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
+use super::core::Channel;
 use super::reply::{Protocol, Reply, write_push};
 use super::request::{Args, Parser};
 
 /// The number of a connection, as `CLIENT ID` answers it.
 pub type SessionId = u64;
+
+/// What a connection waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Waiting {
+    /// That so many replicas have confirmed the changes up to this offset.
+    pub replicas: usize,
+    pub offset: u64,
+    /// When it waits no longer, by the server's clock; `None`: it waits for as long as it takes.
+    pub until_us: Option<i64>,
+}
 
 #[derive(Debug)]
 pub struct Session {
@@ -18,9 +29,15 @@ pub struct Session {
     pub protocol: Protocol,
     pub database: u8,
     pub is_authenticated: bool,
-    pub channels: BTreeSet<Vec<u8>>,
+    pub channels: BTreeSet<Channel>,
     /// The commands since `MULTI`.
     pub transaction: Option<Vec<Args>>,
+    /// It waits for replicas, and runs no other command until then.
+    pub waiting: Option<Waiting>,
+    /// False while it runs a transaction.
+    pub may_wait: bool,
+    /// The server's offset after its last command.
+    pub written: u64,
     /// When it was opened, and when it last sent a command: microseconds of the server's clock.
     pub opened_us: i64,
     pub active_us: i64,
@@ -42,6 +59,9 @@ impl Session {
             is_authenticated,
             channels: BTreeSet::new(),
             transaction: None,
+            waiting: None,
+            may_wait: true,
+            written: 0,
             opened_us: now_us,
             active_us: now_us,
             parser: Parser::default(),
@@ -56,6 +76,12 @@ impl Session {
 
     pub fn push(&mut self, items: &[Reply]) {
         write_push(items, self.protocol, &mut self.output);
+    }
+
+    /// How many subscriptions it has, as its confirmations count them.
+    #[must_use]
+    pub fn subscriptions(&self, is_sharded: bool) -> Reply {
+        Reply::count(self.channels.iter().filter(|it| it.is_sharded == is_sharded).count())
     }
 
     /// In RESP2, a connection with subscriptions is for nothing else.
@@ -73,7 +99,7 @@ impl Session {
         let _ = write!(
             line,
             "id={} addr={} laddr=127.0.0.1:{port} fd=8 name={} age={} idle={} flags={flags} db={} \
-             sub={} psub=0 ssub=0 multi=-1 qbuf=0 qbuf-free=0 argv-mem=0 multi-mem=0 rbs=1024 rbp=0 \
+             sub={} psub=0 ssub={} multi=-1 qbuf=0 qbuf-free=0 argv-mem=0 multi-mem=0 rbs=1024 rbp=0 \
              obl=0 oll=0 omem=0 tot-mem=0 events=r cmd=client|info user=default redir=-1 resp={}",
             self.id,
             self.address,
@@ -81,7 +107,8 @@ impl Session {
             seconds(self.opened_us),
             seconds(self.active_us),
             self.database,
-            self.channels.len(),
+            self.channels.iter().filter(|it| !it.is_sharded).count(),
+            self.channels.iter().filter(|it| it.is_sharded).count(),
             if self.protocol == Protocol::Resp3 { 3 } else { 2 },
         );
         line

@@ -1,0 +1,8 @@
+//! Compares simulated replicas, sentinels and clusters with real ones: the same questions get the
+//! same bytes, but for the names and numbers that each server makes up.
+#![cfg(all(feature = "servers", target_os = "linux"))]
+
+#[path = "../deployments/asking.rs"]
+mod asking;
+mod real;
+mod replicas;
