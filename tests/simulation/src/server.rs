@@ -15,6 +15,7 @@ pub mod replication;
 pub mod reply;
 mod request;
 mod script;
+pub mod sentinel;
 pub mod session;
 pub mod sorted_set;
 mod sorted_sets;
@@ -29,6 +30,7 @@ use self::core::{Channel, Core, Delivery};
 use self::reply::Reply;
 use self::request::Args;
 use self::script::Scripts;
+use self::sentinel::Kind;
 use self::session::{Session, SessionId};
 use crate::oracle::Oracle;
 
@@ -67,6 +69,7 @@ impl Default for Settings {
 #[derive(Debug)]
 pub struct Server {
     settings: Settings,
+    kind: Kind,
     core: Rc<RefCell<Core>>,
     scripts: Scripts,
     oracle: Option<Oracle>,
@@ -82,6 +85,7 @@ impl Server {
         let core = Rc::new(RefCell::new(Core { now_us, ..Core::default() }));
         Self {
             settings,
+            kind: Kind::Data,
             scripts: Scripts::new(core.clone()),
             core,
             oracle: None,
@@ -268,6 +272,14 @@ impl Server {
     }
 
     fn run(&mut self, id: SessionId, name: &str, args: &[Vec<u8>]) -> Option<Reply> {
+        if let Kind::Sentinel(sentinel) = &self.kind {
+            if let Some(answer) = sentinel::run(sentinel, name, args) {
+                return Some(answer.unwrap_or_else(|error| error));
+            }
+            if !sentinel::has(name) {
+                return Some(unknown(args));
+            }
+        }
         match connection::run(self, id, name, args) {
             Some(Answered::Reply(reply)) => return Some(reply),
             Some(Answered::Messages) => return None,

@@ -3,6 +3,7 @@
 use super::command::{check_arity, integer, is, syntax_error};
 use super::replication::Role;
 use super::reply::{Protocol, Reply};
+use super::sentinel::Kind;
 use super::session::{Session, SessionId};
 use super::{Server, glob, info, pubsub, replication};
 
@@ -158,6 +159,7 @@ fn hello(server: &mut Server, id: SessionId, args: &[Vec<u8>]) -> Result<Reply, 
     }
     let version = server.settings.version.clone();
     let role = if server.role() == Role::Master { "master" } else { "replica" };
+    let (mode, is_sentinel) = (server.mode(), matches!(server.kind, Kind::Sentinel(_)));
     let session = server.session(id);
     session.protocol = protocol.unwrap_or(session.protocol);
     if let Some(name) = name {
@@ -169,11 +171,12 @@ fn hello(server: &mut Server, id: SessionId, args: &[Vec<u8>]) -> Result<Reply, 
         ("version", Reply::text(version)),
         ("proto", Reply::Int(protocol)),
         ("id", Reply::Int(i64::try_from(id).expect("not that many"))),
-        ("mode", Reply::text("standalone")),
+        ("mode", Reply::text(mode)),
         ("role", Reply::text(role)),
         ("modules", Reply::Array(Vec::new())),
     ];
-    Ok(Reply::Map(pairs.map(|(name, value)| (Reply::text(name), value)).to_vec()))
+    let said = pairs.into_iter().filter(|(name, _)| !is_sentinel || *name != "role");
+    Ok(Reply::Map(said.map(|(name, value)| (Reply::text(name), value)).collect()))
 }
 
 fn client(server: &mut Server, id: SessionId, args: &[Vec<u8>]) -> Result<Reply, Reply> {

@@ -6,6 +6,8 @@ use std::borrow::Cow;
 #[derive(Clone, Debug, PartialEq)]
 pub enum Reply {
     Nil,
+    /// In RESP2, in place of an array.
+    NilArray,
     Ok,
     Simple(Cow<'static, str>),
     Int(i64),
@@ -46,7 +48,8 @@ impl Reply {
     pub fn write(&self, protocol: Protocol, to: &mut Vec<u8>) {
         match (self, protocol) {
             (Self::Nil, Protocol::Resp2) => to.extend_from_slice(b"$-1\r\n"),
-            (Self::Nil, Protocol::Resp3) => to.extend_from_slice(b"_\r\n"),
+            (Self::NilArray, Protocol::Resp2) => to.extend_from_slice(b"*-1\r\n"),
+            (Self::Nil | Self::NilArray, Protocol::Resp3) => to.extend_from_slice(b"_\r\n"),
             (Self::Ok, _) => to.extend_from_slice(b"+OK\r\n"),
             (Self::Simple(text), _) => line(b'+', text, to),
             (Self::Int(number), _) => line(b':', &number.to_string(), to),

@@ -267,7 +267,7 @@ fn to_lua(lua: &Lua, reply: &Reply) -> mlua::Result<Value> {
     };
     let list = |items: Vec<Value>| Ok(Value::Table(lua.create_sequence_from(items)?));
     match reply {
-        Reply::Nil => Ok(Value::Boolean(false)),
+        Reply::Nil | Reply::NilArray => Ok(Value::Boolean(false)),
         Reply::Ok => field("ok", "OK"),
         Reply::Simple(text) => field("ok", text),
         Reply::Error(text) => field("err", text),

@@ -6,3 +6,4 @@
 mod asking;
 mod real;
 mod replicas;
+mod sentinels;
