@@ -1,5 +1,6 @@
 //! The server: connections, the commands about them, and scripts.
 
+pub mod cluster;
 mod command;
 mod command_keys;
 mod connection;
@@ -173,7 +174,7 @@ impl Server {
 
     /// Runs the commands that a connection has sent, up to one that has to wait.
     fn go_on(&mut self, id: SessionId) {
-        let is_ready = |it: &&mut Session| !it.is_closed && it.waiting.is_none();
+        let is_ready = |it: &&mut Session| !it.is_closed && it.waiting().is_none();
         while let Some(session) = self.sessions.get_mut(&id).filter(is_ready) {
             match session.parser.next() {
                 Ok(Some(args)) if args.is_empty() => {}
@@ -263,6 +264,11 @@ impl Server {
             );
             return Some(Reply::Error(text));
         }
+        let is_asking = std::mem::take(&mut session.is_asking);
+        if let Some(elsewhere) = self.core.borrow_mut().redirect(&name, &args, is_asking) {
+            return Some(elsewhere);
+        }
+        let session = self.session(id);
         let queues = !matches!(name.as_str(), "MULTI" | "EXEC" | "DISCARD");
         if let Some(transaction) = session.transaction.as_mut().filter(|_| queues) {
             transaction.push(args);
@@ -279,6 +285,9 @@ impl Server {
             if !sentinel::has(name) {
                 return Some(unknown(args));
             }
+        }
+        if let Some(answer) = cluster::run(self, id, name, args) {
+            return Some(answer.unwrap_or_else(|error| error));
         }
         match connection::run(self, id, name, args) {
             Some(Answered::Reply(reply)) => return Some(reply),

@@ -4,7 +4,7 @@ use super::command::{check_arity, integer, is, syntax_error};
 use super::replication::Role;
 use super::reply::{Protocol, Reply};
 use super::sentinel::Kind;
-use super::session::{Session, SessionId};
+use super::session::{Activity, Session, SessionId};
 use super::{Server, glob, info, pubsub, replication};
 
 /// Returns true if a connection of RESP2 with subscriptions may send this command.
@@ -82,6 +82,9 @@ pub(super) fn run(
             Ok(Reply::Ok)
         }
         "ROLE" => Ok(replication::describe_role(server)),
+        "SELECT" if args[1] != b"0" && server.core.borrow().cluster.is_some() => {
+            Err(Reply::error("ERR SELECT is not allowed in cluster mode"))
+        }
         "SELECT" => select(server.session(id), &args[1]),
         _ => match replication::wait(server, id, args) {
             Some(answer) => answer,
@@ -289,13 +292,13 @@ fn transaction(server: &mut Server, id: SessionId, name: &str) -> Result<Reply, 
         }
         ("DISCARD", Some(_)) => Ok(Reply::Ok),
         ("EXEC", Some(commands)) => {
-            session.may_wait = false;
+            session.activity = Activity::InTransaction;
             let answers = commands.iter().filter_map(|args| {
                 let name = String::from_utf8_lossy(&args[0]).to_uppercase();
                 server.run(id, &name, args)
             });
             let answers = answers.collect();
-            server.session(id).may_wait = true;
+            server.session(id).activity = Activity::Ready;
             Ok(Reply::Array(answers))
         }
         (name, _) => Err(Reply::Error(format!("ERR {name} without MULTI"))),

@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::cluster::{Call, Cluster};
 use super::command::{self, Access, Context};
 use super::command_keys;
 use super::journal::Journal;
@@ -48,8 +49,20 @@ pub struct Core {
     pub condition: Condition,
     pub role: Role,
     pub journal: Journal,
+    /// `None` of a server that is no node of a cluster.
+    pub cluster: Option<Cluster>,
+    /// What is known of the command that runs.
+    pub(super) call: Call,
     /// The server's clock. It stands still during a command, and during a script.
     pub now_us: i64,
+}
+
+/// Of which slots a script's keys are, on a node of a cluster.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Slots {
+    #[default]
+    One,
+    Any,
 }
 
 /// What a script may do, and has done.
@@ -59,6 +72,7 @@ pub struct Script {
     /// It may write when memory is full.
     pub allows_full: bool,
     pub has_written: bool,
+    pub slots: Slots,
 }
 
 impl Core {
@@ -72,7 +86,8 @@ impl Core {
         }
         let mut journal = std::mem::take(&mut self.journal);
         journal.detach_all();
-        *self = Self { databases, role, journal, now_us, ..Self::default() };
+        let cluster = self.cluster.take();
+        *self = Self { databases, role, journal, cluster, now_us, ..Self::default() };
     }
 
     /// Returns true if it takes no writes of its clients.
@@ -89,8 +104,14 @@ impl Core {
         script: Option<&mut Script>,
     ) -> Option<Reply> {
         let name = args.first()?;
+        let slots = script.as_ref().map(|script| script.slots);
         for (name_of, is_sharded) in [("PUBLISH", false), ("SPUBLISH", true)] {
             if command::is(name, name_of) {
+                if let Some(Err(refusal)) =
+                    slots.map(|slots| self.keep_in_slot(name_of, args, slots))
+                {
+                    return Some(refusal);
+                }
                 return Some(self.publish(name_of, is_sharded, args, script.is_some()));
             }
         }
@@ -105,6 +126,10 @@ impl Core {
             });
         }
         if let Err(refusal) = self.allow(command.name, command.access, script) {
+            return Some(refusal);
+        }
+        if let Some(Err(refusal)) = slots.map(|slots| self.keep_in_slot(command.name, args, slots))
+        {
             return Some(refusal);
         }
         let keyspace = self.databases.entry(database).or_default();

@@ -39,7 +39,7 @@ pub(super) fn info(server: &Server, sections: &[Vec<u8>]) -> String {
         ),
         ("Replication", replication::info(server)),
         ("Stats", "evicted_keys:0\r\nexpired_keys:0\r\n".to_owned()),
-        ("Cluster", "cluster_enabled:0\r\n".to_owned()),
+        ("Cluster", format!("cluster_enabled:{}\r\n", is_on(core.cluster.is_some()))),
     ];
     let own = match &server.kind {
         Kind::Data => Vec::new(),

@@ -8,7 +8,7 @@ use super::command::{Answer, integer};
 use super::journal::{Change, Effect, ReplicaId};
 use super::keyspace::Keyspace;
 use super::reply::Reply;
-use super::session::{SessionId, Waiting};
+use super::session::{Activity, SessionId, Waiting};
 
 /// What a server is to its replicas, or to its master.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -90,8 +90,8 @@ impl Server {
         let core = &mut *self.core.borrow_mut();
         core.role = Role::Replica(upstream);
         core.journal.detach_all();
-        for session in self.sessions.values_mut().filter(|it| it.waiting.is_some()) {
-            session.waiting = None;
+        for session in self.sessions.values_mut().filter(|it| it.waiting().is_some()) {
+            session.activity = Activity::Ready;
             let text = "UNBLOCKED force unblock from blocking operation, instance state changed \
                         (master -> replica?)";
             session.reply(&Reply::error(text));
@@ -150,7 +150,7 @@ impl Server {
     /// When [`Server::tick`] has an answer to give, by the server's clock.
     #[must_use]
     pub fn next_timeout(&self) -> Option<i64> {
-        self.sessions.values().filter_map(|it| it.waiting?.until_us).min()
+        self.sessions.values().filter_map(|it| it.waiting()?.until_us).min()
     }
 
     /// Does what is due by the server's clock: answers those that have waited for replicas long
@@ -168,12 +168,12 @@ impl Server {
     fn end_waits(&mut self) {
         let now_us = self.now_us();
         let waiting: Vec<_> =
-            self.sessions.iter().filter_map(|(id, it)| Some((*id, it.waiting?))).collect();
+            self.sessions.iter().filter_map(|(id, it)| Some((*id, it.waiting()?))).collect();
         for (id, Waiting { replicas, offset, until_us }) in waiting {
             let confirmed = self.core.borrow().journal.confirmed(offset);
             if confirmed >= replicas || until_us.is_some_and(|until_us| until_us <= now_us) {
                 let session = self.session(id);
-                session.waiting = None;
+                session.activity = Activity::Ready;
                 session.reply(&Reply::count(confirmed));
                 // It may have sent more meanwhile.
                 self.go_on(id);
@@ -198,11 +198,11 @@ pub(super) fn wait(server: &mut Server, id: SessionId, args: &[Vec<u8>]) -> Opti
     let offset = server.session(id).written;
     let confirmed = server.core.borrow().journal.confirmed(offset);
     let session = server.session(id);
-    if confirmed >= replicas || !session.may_wait {
+    if confirmed >= replicas || session.activity == Activity::InTransaction {
         return Some(Ok(Reply::count(confirmed)));
     }
     let until_us = (limit_ms > 0).then(|| now_us.saturating_add(limit_ms.saturating_mul(1000)));
-    session.waiting = Some(Waiting { replicas, offset, until_us });
+    session.activity = Activity::Waiting(Waiting { replicas, offset, until_us });
     None
 }
 

@@ -7,7 +7,7 @@ use std::rc::Rc;
 
 use mlua::{Function, Lua, LuaOptions, StdLib, Table, Value, Variadic};
 
-use super::core::{Core, Script};
+use super::core::{Core, Script, Slots};
 use super::reply::{Reply, format_double};
 
 /// The scripts that the server knows.
@@ -42,6 +42,7 @@ enum Flags {
     Some {
         may_write: bool,
         allows_full: bool,
+        slots: Slots,
     },
 }
 
@@ -153,8 +154,8 @@ impl Scripts {
     /// Checks a script's flags against the server's condition.
     fn admit(&self, flags: Flags) -> Result<Script, Reply> {
         let core = self.core.borrow();
-        let Flags::Some { may_write, allows_full } = flags else {
-            return Ok(Script { may_write: true, ..Script::default() });
+        let Flags::Some { may_write, allows_full, slots } = flags else {
+            return Ok(Script { may_write: true, slots: Slots::Any, ..Script::default() });
         };
         if core.is_replica() && may_write {
             return Err(super::core::read_only());
@@ -162,7 +163,7 @@ impl Scripts {
         if core.condition.is_full && may_write && !allows_full {
             return Err(super::core::full());
         }
-        Ok(Script { may_write, allows_full, has_written: false })
+        Ok(Script { may_write, allows_full, slots, has_written: false })
     }
 
     fn table(&self, values: &[Vec<u8>]) -> Table {
@@ -215,7 +216,7 @@ fn first_line(body: &[u8]) -> Result<(Flags, Vec<u8>), Reply> {
     if engine != "lua" {
         return Err(Reply::Error(format!("ERR Unexpected engine in script shebang: {engine}")));
     }
-    let (mut may_write, mut allows_full) = (true, false);
+    let (mut may_write, mut allows_full, mut slots) = (true, false, Slots::One);
     for word in words {
         let Some(flags) = word.strip_prefix("flags=") else {
             return Err(Reply::Error(format!("ERR Unknown lua shebang option: {word}")));
@@ -224,7 +225,8 @@ fn first_line(body: &[u8]) -> Result<(Flags, Vec<u8>), Reply> {
             match flag {
                 "no-writes" => may_write = false,
                 "allow-oom" => allows_full = true,
-                "allow-stale" | "no-cluster" | "allow-cross-slot-keys" => {}
+                "allow-cross-slot-keys" => slots = Slots::Any,
+                "allow-stale" | "no-cluster" => {}
                 _ => {
                     let text = format!("ERR Unexpected flag in script shebang: {flag}");
                     return Err(Reply::Error(text));
@@ -233,7 +235,7 @@ fn first_line(body: &[u8]) -> Result<(Flags, Vec<u8>), Reply> {
         }
     }
     // The line stays, empty: the numbers of the others do not change.
-    Ok((Flags::Some { may_write, allows_full }, body[end..].to_vec()))
+    Ok((Flags::Some { may_write, allows_full, slots }, body[end..].to_vec()))
 }
 
 type Words = [Vec<u8>];

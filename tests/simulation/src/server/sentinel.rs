@@ -49,6 +49,7 @@ impl Server {
     /// As it says itself.
     pub(super) fn mode(&self) -> &'static str {
         match self.kind {
+            Kind::Data if self.core.borrow().cluster.is_some() => "cluster",
             Kind::Data => "standalone",
             Kind::Sentinel(_) => "sentinel",
         }

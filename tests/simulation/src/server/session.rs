@@ -20,6 +20,17 @@ pub struct Waiting {
     pub until_us: Option<i64>,
 }
 
+/// What a connection does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Activity {
+    #[default]
+    Ready,
+    /// It runs a transaction, in which nothing waits.
+    InTransaction,
+    /// It waits for replicas, and runs no other command until then.
+    Waiting(Waiting),
+}
+
 #[derive(Debug)]
 pub struct Session {
     pub id: SessionId,
@@ -32,10 +43,9 @@ pub struct Session {
     pub channels: BTreeSet<Channel>,
     /// The commands since `MULTI`.
     pub transaction: Option<Vec<Args>>,
-    /// It waits for replicas, and runs no other command until then.
-    pub waiting: Option<Waiting>,
-    /// False while it runs a transaction.
-    pub may_wait: bool,
+    /// It has just sent `ASKING`.
+    pub is_asking: bool,
+    pub activity: Activity,
     /// The server's offset after its last command.
     pub written: u64,
     /// When it was opened, and when it last sent a command: microseconds of the server's clock.
@@ -59,8 +69,8 @@ impl Session {
             is_authenticated,
             channels: BTreeSet::new(),
             transaction: None,
-            waiting: None,
-            may_wait: true,
+            is_asking: false,
+            activity: Activity::Ready,
             written: 0,
             opened_us: now_us,
             active_us: now_us,
@@ -76,6 +86,14 @@ impl Session {
 
     pub fn push(&mut self, items: &[Reply]) {
         write_push(items, self.protocol, &mut self.output);
+    }
+
+    #[must_use]
+    pub fn waiting(&self) -> Option<Waiting> {
+        match self.activity {
+            Activity::Waiting(waiting) => Some(waiting),
+            Activity::Ready | Activity::InTransaction => None,
+        }
     }
 
     /// How many subscriptions it has, as its confirmations count them.

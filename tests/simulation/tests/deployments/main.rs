@@ -2,5 +2,6 @@
 //! Nothing here has a network: the tests carry what goes from one to the other.
 
 mod asking;
+mod cluster;
 mod replicas;
 mod sentinels;
