@@ -177,7 +177,7 @@ impl Core {
         let is_sharded = matches!(name, "SPUBLISH" | "SSUBSCRIBE" | "SUNSUBSCRIBE");
         let (databases, now_ms) = (&self.databases, self.now_us.div_euclid(1000));
         let has = |key: &[u8]| {
-            let entry = databases.get(&0).and_then(|keys| keys.peek(key));
+            let entry = databases.get(&0).and_then(|keys| keys.stored(key));
             entry.is_some_and(|it| it.expires_ms.is_none_or(|at| at >= now_ms))
         };
         cluster.route(&keys, is_sharded, self.call.is_asking, has)

@@ -125,7 +125,7 @@ impl Server {
     #[must_use]
     pub fn pack(&self, key: &[u8]) -> Option<Parcel> {
         let core = self.core.borrow();
-        let (entry, now_ms) = (core.databases.get(&0)?.peek(key)?, core.now_us.div_euclid(1000));
+        let (entry, now_ms) = (core.databases.get(&0)?.stored(key)?, core.now_us.div_euclid(1000));
         if entry.expires_ms.is_some_and(|at| at < now_ms) {
             return None;
         }
