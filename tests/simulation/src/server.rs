@@ -11,6 +11,7 @@ mod info;
 pub mod journal;
 mod keys;
 pub mod keyspace;
+pub mod messages;
 mod pubsub;
 pub mod replication;
 pub mod reply;
@@ -27,7 +28,8 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use self::connection::Answered;
-use self::core::{Channel, Core, Delivery};
+use self::core::{Channel, Core};
+use self::messages::MessageFaults;
 use self::reply::Reply;
 use self::request::Args;
 use self::script::Scripts;
@@ -74,6 +76,7 @@ pub struct Server {
     core: Rc<RefCell<Core>>,
     scripts: Scripts,
     oracle: Option<Oracle>,
+    message_faults: Option<MessageFaults>,
     sessions: BTreeMap<SessionId, Session>,
     next_session: SessionId,
     started_us: i64,
@@ -90,6 +93,7 @@ impl Server {
             scripts: Scripts::new(core.clone()),
             core,
             oracle: None,
+            message_faults: None,
             sessions: BTreeMap::new(),
             next_session: 1,
             started_us: now_us,
@@ -235,18 +239,6 @@ impl Server {
 
     fn session(&mut self, id: SessionId) -> &mut Session {
         self.sessions.get_mut(&id).expect("a session ends with its output")
-    }
-
-    /// Writes the published messages to their connections.
-    fn deliver(&mut self) {
-        let deliveries = std::mem::take(&mut self.core.borrow_mut().deliveries);
-        for Delivery { to, channel, message } in deliveries {
-            if let Some(session) = self.sessions.get_mut(&to) {
-                let kind = if channel.is_sharded { "smessage" } else { "message" };
-                let items = [Reply::text(kind), Reply::Bulk(channel.name), Reply::Bulk(message)];
-                session.push(&items);
-            }
-        }
     }
 
     /// Runs a command. Those that answer by messages have no reply.

@@ -4,6 +4,7 @@
 mod director;
 mod end;
 mod faults;
+mod mistakes;
 mod plan;
 mod shared;
 mod turns;
@@ -19,9 +20,11 @@ use leasehold_history::check;
 
 use self::director::Director;
 pub use self::faults::Fault;
+pub use self::mistakes::{MISTAKES, Mistake};
 pub use self::plan::{Deployment, Plan};
 use self::shared::Shared;
 use crate::network::{Host, Micros, Network};
+use crate::oracle::Oracle;
 use crate::server::Settings;
 use crate::trace::Trace;
 
@@ -55,7 +58,15 @@ pub fn run(plan: &Plan) -> Report {
     };
     for nth in 1..=servers {
         let address = SocketAddr::from(([10, 0, 0, nth], 6379));
-        network.borrow_mut().add(address, Host::start(u32::from(nth), Settings::default()));
+        let mut host = Host::start(u32::from(nth), Settings::default());
+        // It does not know the votes of a quorum's members.
+        if plan.deployment == Deployment::Single {
+            host.server.watch(Oracle::default());
+        }
+        if let Some(mistake) = plan.mistake {
+            host.server.alter(mistake.from, mistake.to);
+        }
+        network.borrow_mut().add(address, host);
     }
     let shared = Arc::new(Shared::new(Trace::new(plan.printed.clone())));
     let mut director = Director::new(plan.clone(), network.clone(), shared.clone(), rng.fork());
@@ -66,6 +77,13 @@ pub fn run(plan: &Plan) -> Report {
     let has_queue = plan.deployment == Deployment::Single;
     violations
         .extend(check(&history).into_iter().filter(|it| has_queue || !it.starts_with("order")));
+    let addresses = director.network().addresses();
+    for address in addresses {
+        let mut network = director.network();
+        if let Some(oracle) = network.host(address).server.oracle() {
+            violations.extend(std::mem::take(&mut oracle.violations));
+        }
+    }
     violations.truncate(20);
     let figures = history.figures();
     let hash = hash ^ network.borrow().trace.hash().rotate_left(1);

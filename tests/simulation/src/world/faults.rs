@@ -1,10 +1,15 @@
 //! What goes wrong, and what that takes back from the promises.
 
+use std::collections::BTreeMap;
+
 use fastrand::Rng;
 use leasehold_history::Effect;
 
 use super::director::Director;
+use super::wishes::PROBES;
 use crate::network::{Condition, LONGEST_STALL, LinkFaults, Micros, Network};
+use crate::server::Server;
+use crate::server::messages::MessageFaults;
 
 /// A kind of fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -49,13 +54,22 @@ pub enum Fault {
     Deploys,
     /// Somebody frees a lock by force.
     Forces,
+    /// Messages are lost, doubled, or late.
+    Messages,
+    /// Somebody who may only publish forges messages.
+    Forgeries,
+    /// The user may not call a command.
+    Rights,
 }
+
+/// A waiter asks again this much later at most, whatever it misses.
+const NEXT_ASK: Micros = 3_000_000;
 
 /// An idle lease that the server has forgotten is taken up for this much longer at most.
 const IDLE: Micros = 1_100_000;
 
 impl Fault {
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 23] = [
         Self::Cuts,
         Self::Stalls,
         Self::Blocks,
@@ -76,6 +90,9 @@ impl Fault {
         Self::Deaths,
         Self::Deploys,
         Self::Forces,
+        Self::Messages,
+        Self::Forgeries,
+        Self::Rights,
     ];
 
     /// Its name, one word.
@@ -114,7 +131,7 @@ impl Fault {
             }
             Self::Flushes => {
                 let host = director.any_host(rng);
-                director.network().host(host).server.core().borrow_mut().databases.clear();
+                director.network().host(host).lose(BTreeMap::clear);
                 director.note(&name, Effect::Forgets, now, now + IDLE, 0);
             }
             Self::Deletes => {
@@ -150,31 +167,56 @@ impl Fault {
                 director.network().host(host).server.end_connections();
                 director.note(&name, Effect::Away, now, now + 100_000, 0);
             }
-            Self::JumpsAhead => {
-                let host = director.any_host(rng);
-                let amount = rng.i64(50_000..1_500_000);
-                director.network().host(host).ahead_us += amount;
-                // Leases end early.
-                director.note(&name, Effect::Forgets, now, now + IDLE, 0);
-            }
-            Self::JumpsBack => {
-                let host = director.any_host(rng);
-                let amount = rng.u64(50_000..1_500_000);
-                director.network().host(host).ahead_us -=
-                    i64::try_from(amount).expect("a second or so");
-                director.note(&name, Effect::Behind, now, now, amount);
-            }
+            Self::JumpsAhead | Self::JumpsBack => self.set_clock(director, rng),
             Self::Stops | Self::Suspensions => {
                 director.stop_one(time, self == Self::Suspensions, rng);
             }
             Self::Deaths => director.kill_one(rng),
             Self::Deploys => director.replace_one(rng),
+            Self::Messages | Self::Rights => self.disturb_messages(director, time, rng),
+            Self::Forgeries => {
+                let host = director.any_host(rng);
+                for _ in 0..rng.u8(1..10) {
+                    forge(&mut director.network().host(host).server, rng);
+                }
+            }
             Self::Forces => {
                 director.force_one(rng);
                 director.note(&name, Effect::Forgets, now, now + IDLE, 0);
             }
         }
         now + time
+    }
+
+    /// A server's clock is changed.
+    fn set_clock(self, director: &mut Director, rng: &mut Rng) {
+        let (host, now, by) = (director.any_host(rng), director.now(), rng.u64(50_000..1_500_000));
+        let amount = i64::try_from(by).expect("a second or so");
+        if self == Self::JumpsAhead {
+            director.network().host(host).ahead_us += amount;
+            // Leases end early.
+            director.note(&self.name(), Effect::Forgets, now, now + IDLE, 0);
+        } else {
+            director.network().host(host).ahead_us -= amount;
+            director.note(&self.name(), Effect::Behind, now, now, by);
+        }
+    }
+
+    /// Messages do not arrive as they were sent, or the user may not call some command.
+    fn disturb_messages(self, director: &mut Director, time: Micros, rng: &mut Rng) {
+        let (host, now) = (director.any_host(rng), director.now());
+        if self == Self::Messages {
+            let faults = MessageFaults::new([20, 300][rng.usize(..2)], rng.fork());
+            director.network().host(host).server.disturb_messages(Some(faults));
+            director.later(now + time, move |network| {
+                network.host(host).server.disturb_messages(None);
+            });
+        } else {
+            let word = ["PUBLISH", "SUBSCRIBE", "EVALSHA", "CLIENT"][rng.usize(..4)];
+            director.network().host(host).forbid(word, true);
+            director.later(now + time, move |network| network.host(host).forbid(word, false));
+        }
+        director.note(&self.name(), Effect::Away, now, now + time + NEXT_ASK, 0);
     }
 
     /// The way to the servers is bad for a while.
@@ -194,4 +236,21 @@ impl Fault {
         director.disturb_links(faults, time, rng);
         director.note(&self.name(), Effect::Away, now, now + time + longest, 0);
     }
+}
+
+/// A message that could be one of ours, to somebody who listens.
+fn forge(server: &mut Server, rng: &mut Rng) {
+    let Some(channel) = rng.choice(server.channels()) else { return };
+    let client = channel[channel.len().saturating_sub(22)..].to_vec();
+    let (lock, _) = PROBES[rng.usize(..PROBES.len())];
+    let lock = format!("leasehold:lock:{{{lock}}}");
+    let counter = format!("{:012x}", rng.u64(..400));
+    let token = [0_u64, 1_767_225_600_000_000, 9_999_999_999_999_999][rng.usize(..3)];
+    let rest = match rng.u8(..4) {
+        0 => counter,
+        1 => format!("000000000000R{lock}"),
+        2 => format!("{counter}F{lock}"),
+        _ => format!("{counter}{token:016}176722570000001000{:020x}", rng.u64(..)),
+    };
+    server.publish(&channel, [client, rest.into_bytes()].concat());
 }

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use fastrand::Rng;
 
 use super::faults::Fault;
+use super::mistakes::Mistake;
 use crate::trace::Printed;
 
 /// A world to run.
@@ -21,6 +22,8 @@ pub struct Plan {
     /// The faults that may happen.
     pub faults: BTreeSet<Fault>,
     pub deployment: Deployment,
+    /// A mistake in the scripts, planted.
+    pub mistake: Option<&'static Mistake>,
 }
 
 /// The servers of a world.
@@ -50,6 +53,8 @@ impl Plan {
         } else {
             Fault::ALL.into_iter().filter(|_| rng.u8(..3) == 0).collect()
         };
-        Self { seed, seconds, printed: Printed::Nothing, processes, tasks, faults, deployment }
+        let mistake = None;
+        let printed = Printed::Nothing;
+        Self { seed, seconds, printed, processes, tasks, faults, deployment, mistake }
     }
 }

@@ -3,13 +3,18 @@
 use std::collections::BTreeSet;
 
 use leasehold_simulation::trace::Printed;
-use leasehold_simulation::world::{Fault, Plan};
+use leasehold_simulation::world::{Fault, Mistake, Plan};
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Mode {
-    Many { from: u64, count: u64 },
+    Many {
+        from: u64,
+        count: u64,
+    },
     One(u64),
     Shrink(u64),
+    /// Plants all mistakes, one after another.
+    Mistakes,
 }
 
 #[derive(Clone, Debug)]
@@ -21,6 +26,7 @@ pub(crate) struct Arguments {
     pub(crate) without: BTreeSet<Fault>,
     pub(crate) processes: Option<usize>,
     pub(crate) tasks: Option<usize>,
+    pub(crate) mistake: Option<&'static Mistake>,
 }
 
 impl Arguments {
@@ -33,6 +39,7 @@ impl Arguments {
             without: BTreeSet::new(),
             processes: None,
             tasks: None,
+            mistake: None,
         };
         let (mut plain, mut first) = (Vec::new(), 1);
         let mut words = words.iter();
@@ -41,6 +48,8 @@ impl Arguments {
                 "--seed" => arguments.mode = Mode::One(words.next()?.parse().ok()?),
                 "--shrink" => arguments.mode = Mode::Shrink(words.next()?.parse().ok()?),
                 "--from" => first = words.next()?.parse().ok()?,
+                "--mistakes" => arguments.mode = Mode::Mistakes,
+                "--mistake" => arguments.mistake = Some(Mistake::named(words.next()?)?),
                 "--only" => arguments.only = Some(words.next()?.clone()),
                 "--quiet" => arguments.is_quiet = true,
                 "--processes" => arguments.processes = Some(words.next()?.parse().ok()?),
@@ -71,6 +80,9 @@ impl Arguments {
         for (word, number) in [("--processes", self.processes), ("--tasks", self.tasks)] {
             words.extend(number.map(|it| [word.to_owned(), it.to_string()]).into_iter().flatten());
         }
+        if let Some(mistake) = self.mistake {
+            words.extend(["--mistake".to_owned(), mistake.name.to_owned()]);
+        }
         if let Some(only) = &self.only {
             words.extend(["--only".to_owned(), only.clone()]);
         }
@@ -88,6 +100,7 @@ impl Arguments {
             Some(name) => Printed::Only(name.clone()),
         };
         plan.faults.retain(|fault| !self.without.contains(fault));
+        plan.mistake = self.mistake;
         plan.processes = self.processes.unwrap_or(plan.processes);
         plan.tasks = self.tasks.unwrap_or(plan.tasks);
         plan

@@ -1,5 +1,7 @@
 //! Worlds as processes.
 
+use std::collections::VecDeque;
+use std::ops::Range;
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::time::Instant;
 
@@ -40,31 +42,57 @@ pub(crate) fn told(seed: u64, arguments: &Arguments) -> ExitCode {
     if outcome.is_well { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Runs the worlds of many seeds, as many at a time as there are processors.
-pub(crate) fn many(from: u64, count: u64, arguments: &Arguments) -> ExitCode {
+/// Runs the worlds of these seeds, as many at a time as there are processors. Ends when a world
+/// makes `go_on` return false.
+fn run_all(seeds: Range<u64>, arguments: &Arguments, mut go_on: impl FnMut(u64, &Outcome) -> bool) {
     let arguments = Arguments { is_quiet: true, ..arguments.clone() };
     let at_a_time = std::thread::available_parallelism().map_or(1, usize::from);
-    let begun = Instant::now();
-    let (mut requests, mut grants, mut bad) = (0, 0, Vec::new());
-    let mut running = std::collections::VecDeque::new();
-    let mut seeds = from..from + count;
+    let (mut seeds, mut running) = (seeds, VecDeque::new());
     loop {
         while running.len() < at_a_time
             && let Some(seed) = seeds.next()
         {
             running.push_back((seed, start(seed, &arguments)));
         }
-        let Some((seed, child)) = running.pop_front() else { break };
-        let outcome = end(child);
+        let Some((seed, child)) = running.pop_front() else { return };
+        if !go_on(seed, &end(child)) {
+            for (_, mut child) in running {
+                let _ = child.kill();
+                let _ = child.wait();
+            }
+            return;
+        }
+    }
+}
+
+/// The first seed up to this one whose world fails, and the first thing that is wrong there.
+pub(crate) fn first_bad(most: u64, arguments: &Arguments) -> Option<(u64, String)> {
+    let mut first = None;
+    run_all(1..most + 1, arguments, |seed, outcome| {
+        if !outcome.is_well {
+            let why = outcome.text.lines().next().unwrap_or("it ended by itself");
+            first = Some((seed, why.chars().take(120).collect()));
+        }
+        outcome.is_well
+    });
+    first
+}
+
+/// Runs the worlds of many seeds.
+pub(crate) fn many(from: u64, count: u64, arguments: &Arguments) -> ExitCode {
+    let begun = Instant::now();
+    let (mut requests, mut grants, mut bad) = (0, 0, Vec::new());
+    run_all(from..from + count, arguments, |seed, outcome| {
         let numbers = numbers(&outcome.text);
         requests += numbers.0;
         grants += numbers.1;
         if !outcome.is_well {
             print!("{}", outcome.text);
-            println!("  again: simulate --seed {seed} {}", arguments.seconds);
+            println!("  again: simulate {}", arguments.words(seed).join(" "));
             bad.push(seed);
         }
-    }
+        true
+    });
     let took = begun.elapsed().as_secs_f64();
     let seconds = arguments.seconds;
     println!(

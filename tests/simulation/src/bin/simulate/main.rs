@@ -4,15 +4,18 @@
 //! simulate [SEEDS] [SECONDS] [--from SEED]   the worlds of so many seeds
 //! simulate --seed N [SECONDS] [--only NAME]  one world, with its events; or those with NAME in them
 //! simulate --shrink N [SECONDS]              the smallest world of that seed that still fails
+//! simulate --mistakes [SECONDS]              plants each mistake, and says which seed finds it
 //! ```
 //!
-//! `--without FAULT[,FAULT]`, `--processes N` and `--tasks N` make a world smaller.
+//! `--without FAULT[,FAULT]`, `--processes N` and `--tasks N` make a world smaller. `--mistake NAME` plants
+//! a mistake in its scripts.
 //!
 //! Each world is a process of its own, whose random numbers of the system are always the same. So
 //! nothing of a world follows from those before it.
 
 mod arguments;
 mod children;
+mod mistakes;
 mod shrink;
 
 use std::process::ExitCode;
@@ -30,7 +33,7 @@ fn main() -> ExitCode {
     let Some(arguments) = Arguments::parse(&words) else {
         eprintln!(
             "simulate [SEEDS] [SECONDS] [--from SEED] | --seed N [SECONDS] [--only NAME] | --shrink N \
-             [SECONDS]; and --without FAULT,FAULT --processes N --tasks N"
+             [SECONDS] | --mistakes [SECONDS]; and --mistake NAME --without FAULT,FAULT --processes N --tasks N"
         );
         return ExitCode::from(2);
     };
@@ -39,6 +42,7 @@ fn main() -> ExitCode {
         Mode::One(seed) => children::told(seed, &arguments),
         Mode::Many { from, count } => children::many(from, count, &arguments),
         Mode::Shrink(seed) => shrink::shrink(seed, &arguments),
+        Mode::Mistakes => mistakes::find_all(&arguments),
     }
 }
 
