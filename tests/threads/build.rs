@@ -77,6 +77,9 @@ fn read(source: &Path, file: &str) -> String {
     let text = text.replace("std::sync::", "crate::sync::");
     let text = text.replace("tokio::sync::Notify", "crate::sync::Notify");
     let text = text.replace("futures_util::task::AtomicWaker", "crate::sync::AtomicWaker");
+    let text = text.replace("tokio::runtime::Handle", "crate::sync::Handle");
+    let text = text.replace("tokio::runtime::{Handle, Id}", "crate::sync::{Handle, Id}");
+    let text = text.replace("tokio::spawn(", "crate::sync::spawn(");
     // The tests are in another module.
     let text = text.replace("pub(crate) ", "pub ").replace("pub(super) ", "pub ");
     let text = text.replace("pub(in crate::store) ", "pub ");

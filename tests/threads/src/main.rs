@@ -16,7 +16,9 @@ mod sync;
 
 mod driver_wakes;
 mod hand_off;
+mod keeper_agenda;
 mod lease_phase;
+mod queue_drops;
 mod shutdown_counts;
 
 use explore::is_planted;

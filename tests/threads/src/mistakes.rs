@@ -154,4 +154,77 @@ pub(crate) const MISTAKES: &[Mistake] = &[
             }
         }",
     },
+    Mistake {
+        name: "a waiter is woken while the queues are locked",
+        file: "local_queue/queues.rs",
+        code: "while let Some(waiter) = queue.admit_first(self.now()) {
+                admitted.push(waiter);
+            }",
+        wrong: "while let Some(waiter) = queue.admit_first(self.now()) {
+                self.admit(name, waiter, AdmissionState::Asks(generation).into());
+            }",
+    },
+    Mistake {
+        name: "a waiter that goes looks for its admission, and may get one after that",
+        file: "local_queue/waiter.rs",
+        code: "self.admitted.close();",
+        wrong: "",
+    },
+    Mistake {
+        name: "an acquisition looks whether it must wait, and then waits",
+        file: "local_queue/waiter.rs",
+        code: "let waiter = self.wait_in(queue, name, spec, (ttl, whole));
+        drop(queues);
+        drop(unsuitable);
+        if lingers {
+            self.be_patient(&waiter.name, waiter.number);
+        }
+        Entry::Waiter(waiter)",
+        wrong: "drop(queues);
+        drop(unsuitable);
+        let mut queues = self.lock();
+        let queue = self.queue(&mut queues, &name, now);
+        let waiter = self.wait_in(queue, name, spec, (ttl, whole));
+        drop(queues);
+        if lingers {
+            self.be_patient(&waiter.name, waiter.number);
+        }
+        Entry::Waiter(waiter)",
+    },
+    Mistake {
+        name: "a renewed lease is put back although its holder has ended it",
+        file: "keeper/timetable.rs",
+        code: "if local.has_ended() {
+            return false;
+        }",
+        wrong: "",
+    },
+    Mistake {
+        name: "a lease's slot is read before the timetable is locked",
+        file: "keeper/state.rs",
+        code: "let mut agenda = self.agenda();
+        if let Some(slot) = slot_of(local).take() {
+            agenda.timetable.take_out(slot);
+        }",
+        wrong: "let slot = slot_of(local).take();
+        if let Some(slot) = slot {
+            self.agenda().timetable.take_out(slot);
+        }",
+    },
+    Mistake {
+        name: "the keeper is woken before its job is there",
+        file: "keeper/state.rs",
+        code: "self.agenda().jobs.push((id, job));
+        self.changed.notify_one();",
+        wrong: "self.changed.notify_one();
+        self.agenda().jobs.push((id, job));",
+    },
+    Mistake {
+        name: "the end of a job is told before it is noted",
+        file: "keeper/state.rs",
+        code: "self.shared.agenda().unfinished.remove(&self.id);
+        self.shared.finished.notify_all();",
+        wrong: "self.shared.finished.notify_all();
+        self.shared.agenda().unfinished.remove(&self.id);",
+    },
 ];

@@ -3,7 +3,12 @@
 pub(crate) use std::sync::{Arc, OnceLock, PoisonError, Weak};
 use std::task::Waker;
 
+use shuttle::future::JoinHandle;
+use tokio::runtime::TryCurrentError;
+
+pub(crate) use shuttle::future::spawn;
 pub(crate) use shuttle::sync::{Condvar, Mutex, MutexGuard, atomic};
+pub(crate) use tokio::runtime::Id;
 
 /// Here shuttle may switch threads.
 fn switch() {
@@ -48,5 +53,27 @@ impl AtomicWaker {
     pub(crate) fn wake(&self) {
         switch();
         self.0.wake();
+    }
+}
+
+/// A runtime whose timers never fire. Its tasks are shuttle's.
+#[derive(Clone, Debug)]
+pub(crate) struct Handle(tokio::runtime::Handle);
+
+impl Handle {
+    pub(crate) fn try_current() -> Result<Self, TryCurrentError> {
+        tokio::runtime::Handle::try_current().map(Self)
+    }
+
+    pub(crate) fn id(&self) -> Id {
+        self.0.id()
+    }
+
+    #[expect(clippy::unused_self, reason = "it stands for tokio's")]
+    pub(crate) fn spawn<T: Send + 'static>(
+        &self,
+        task: impl Future<Output = T> + Send + 'static,
+    ) -> JoinHandle<T> {
+        spawn(task)
     }
 }
