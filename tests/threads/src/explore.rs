@@ -28,9 +28,18 @@ pub(crate) fn is_planted(mistake: &str) -> bool {
 /// Runs a test under many schedules. `LEASEHOLD_SCHEDULES` may say how many, and where to begin:
 /// `1000000` or `1000000@7`.
 pub(crate) fn check(test: fn()) {
+    check_some(test, 1);
+}
+
+/// The same with a quarter of the schedules, for a test that takes longer.
+pub(crate) fn check_slow(test: fn()) {
+    check_some(test, 4);
+}
+
+fn check_some(test: fn(), part: usize) {
     let wanted = std::env::var("LEASEHOLD_SCHEDULES").unwrap_or_default();
     let (count, seed) = wanted.split_once('@').unwrap_or((&wanted, ""));
-    run(test, count.parse().unwrap_or(SCHEDULES), seed.parse().unwrap_or(SEED));
+    run(test, count.parse().unwrap_or(SCHEDULES) / part, seed.parse().unwrap_or(SEED));
 }
 
 fn run(test: fn(), count: usize, seed: u64) {
@@ -50,8 +59,7 @@ fn config() -> Config {
     config
 }
 
-/// Plants a mistake, and expects that the test fails with `symptom` in its message, within as many
-/// schedules as it passes without the mistake.
+/// Plants a mistake, and expects that the test fails with `symptom` in its message.
 pub(crate) fn finds(mistake: &str, symptom: &str, test: fn()) {
     let planted = MISTAKES.iter().find(|it| it.name == mistake);
     let Mistake { name, file, code, wrong } = planted.expect("the name of a mistake");

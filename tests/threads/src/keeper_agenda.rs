@@ -16,6 +16,7 @@ use super::keeper::timetable::slot_of;
 use super::state::lease::{Grant, GrantTimes, LeaseContext, LocalLease};
 use super::store::memory::MemoryStore;
 use super::store::{ClientId, Kind, Request, RequestId};
+use super::system::now;
 
 const TTL: Duration = Duration::from_secs(30);
 
@@ -36,7 +37,7 @@ fn lease(keeper: &KeeperState, sent: Instant) -> Arc<LocalLease> {
 
 /// A lease is handed over, with its place, and then released, while the keeper renews both.
 fn an_ended_lease_leaves_the_timetable() {
-    let (keeper, sent) = (keeper(), Instant::now());
+    let (keeper, sent) = (keeper(), now());
     let (first, next) = (lease(&keeper, sent), lease(&keeper, sent));
     let ids = [first.request.id, next.request.id];
     let when = sent + TTL / 3;

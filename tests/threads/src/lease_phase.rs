@@ -15,6 +15,7 @@ use super::state::lease::{Grant, GrantTimes, LeaseContext, LocalLease};
 use super::state::shutdown::Shutdown;
 use super::store::memory::MemoryStore;
 use super::store::{ClientId, Kind, Request, RequestId, Store};
+use super::system::now;
 
 const TTL: Duration = Duration::from_secs(10);
 
@@ -49,7 +50,7 @@ fn observe(local: &LocalLease) {
 
 /// Its holder releases it, and the store says that it is gone.
 fn a_lease_ends_in_one_way() {
-    let sent = Instant::now();
+    let sent = now();
     let (local, shutdown) = lease(sent);
     let spawn = |work: fn(&LocalLease, Instant) -> bool| {
         let local = local.clone();
@@ -86,7 +87,7 @@ fn a_lease_ends_in_one_way() {
 /// Its deadline passes, and the shutdown ends its time, while its holder releases it: all who look
 /// may notice.
 fn a_lease_that_is_over_ends_in_one_way() {
-    let sent = Instant::now().checked_sub(2 * TTL).expect("the machine is up for longer");
+    let sent = now().checked_sub(2 * TTL).expect("the machine is up for longer");
     let (local, shutdown) = lease(sent);
     let holder = {
         let local = local.clone();

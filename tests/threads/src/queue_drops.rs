@@ -15,12 +15,13 @@ use shuttle::rand::{Rng, thread_rng};
 use shuttle::sync::atomic::{AtomicUsize, Ordering};
 use shuttle::thread;
 
+use super::core::error::LockError;
 use super::core::key::LockKey;
 use super::core::options::{Options, Wait};
 use super::engine::acquire::acquire;
 use super::engine::lease::Lease;
 use super::engine::shared::Shared;
-use super::explore::{check, finds};
+use super::explore::{check_slow, finds};
 use super::keeper::Keeper;
 use super::store::memory::MemoryStore;
 use super::store::{ClientId, Kind, RequestSpec, Store};
@@ -28,19 +29,41 @@ use super::store::{ClientId, Kind, RequestSpec, Store};
 const THREADS: usize = 3;
 const EACH: usize = 2;
 
-/// A client in memory.
-fn client() -> Arc<Shared> {
+/// Clients of one store in memory.
+fn clients(count: usize) -> Vec<Arc<Shared>> {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
-    let keeper = Keeper::on_callers_runtime(store.clone());
-    let hands_over = thread_rng().gen_bool(0.5);
-    Arc::new(Shared::new(store, keeper, ClientId::random(), hands_over))
+    let client = |_| {
+        let (keeper, id) = (Keeper::on_callers_runtime(store.clone()), ClientId::random());
+        Arc::new(Shared::new(store.clone(), keeper, id, thread_rng().gen_bool(0.5)))
+    };
+    (0..count).map(client).collect()
 }
 
-async fn lock(client: &Arc<Shared>, linger: Duration) -> Lease {
-    let key = LockKey::new("a").unwrap();
-    let spec = RequestSpec { key, kind: Kind::Mutex, owner: None, note: None };
-    let options = Options { wait: Wait::Forever, linger, ..Options::default() };
-    acquire(client, spec, options).await.unwrap()
+/// What all acquire.
+#[derive(Clone, Copy)]
+struct Lock {
+    kind: Kind,
+    linger: Duration,
+    /// How many may hold it.
+    most: usize,
+}
+
+const MUTEX: Lock = Lock { kind: Kind::Mutex, linger: Duration::ZERO, most: 1 };
+const PERMIT: Lock =
+    Lock { kind: Kind::Semaphore { limit: 2, weight: 1 }, linger: Duration::ZERO, most: 2 };
+
+impl Lock {
+    fn lingering(self) -> Self {
+        Self { linger: Duration::from_secs(1), ..self }
+    }
+
+    async fn acquire(self, client: &Arc<Shared>) -> Result<Lease, LockError> {
+        let key = LockKey::new("a").unwrap();
+        let spec = RequestSpec { key, kind: self.kind, owner: None, note: None };
+        let (wait, linger) = (Wait::Forever, self.linger);
+        let options = Options { wait, linger, ..Options::default() };
+        acquire(client, spec, options).await
+    }
 }
 
 /// Drops a future after so many polls. Then it gives nothing.
@@ -68,16 +91,20 @@ impl<F: Future> Future for Impatient<F> {
 }
 
 /// Acquires, and is dropped on the way, or while it holds the lock, or releases it.
-fn acquire_once(client: &Arc<Shared>, holders: &AtomicUsize, linger: Duration) {
-    let locking = lock(client, linger);
+fn acquire_once(client: &Arc<Shared>, holders: &AtomicUsize, lock: Lock) {
+    let acquiring = lock.acquire(client);
     let lease = if thread_rng().gen_bool(0.5) {
         let polls = thread_rng().gen_range(0..4);
-        block_on(Impatient { work: Some(Box::pin(locking)), polls })
+        block_on(Impatient { work: Some(Box::pin(acquiring)), polls })
     } else {
-        Some(block_on(pin!(locking)))
+        Some(block_on(pin!(acquiring)))
     };
-    let Some(lease) = lease else { return };
-    assert_eq!(holders.fetch_add(1, Ordering::SeqCst), 0, "two hold it");
+    let lease = match lease {
+        Some(Ok(lease)) => lease,
+        None | Some(Err(LockError::ShutDown)) => return,
+        Some(Err(error)) => panic!("{error}"),
+    };
+    assert!(holders.fetch_add(1, Ordering::SeqCst) < lock.most, "too many hold it");
     holders.fetch_sub(1, Ordering::SeqCst);
     if thread_rng().gen_bool(0.5) {
         block_on(lease.release()).unwrap();
@@ -86,38 +113,93 @@ fn acquire_once(client: &Arc<Shared>, holders: &AtomicUsize, linger: Duration) {
     }
 }
 
-/// Some threads acquire. Then the lock is free, and no queue is left.
-fn all_get_it(linger: Duration) {
-    let (client, holders) = (client(), Arc::<AtomicUsize>::default());
-    let threads = (0..THREADS).map(|_| {
+/// Threads that acquire, for each client in turn.
+fn contenders(
+    clients: &[Arc<Shared>],
+    holders: &Arc<AtomicUsize>,
+    lock: Lock,
+) -> Vec<thread::JoinHandle<()>> {
+    let contenders = clients.iter().cycle().take(THREADS).map(|client| {
         let (client, holders) = (client.clone(), holders.clone());
-        thread::spawn(move || (0..EACH).for_each(|_| acquire_once(&client, &holders, linger)))
+        thread::spawn(move || (0..EACH).for_each(|_| acquire_once(&client, &holders, lock)))
     });
-    for thread in threads.collect::<Vec<_>>() {
+    contenders.collect()
+}
+
+/// All are served, or gone. Then each client gets the lock, and nothing is left.
+fn all_get_it(count: usize, lock: Lock) {
+    let (clients, holders) = (clients(count), Arc::default());
+    for thread in contenders(&clients, &holders, lock) {
         thread.join().unwrap();
     }
-    let last = block_on(pin!(lock(&client, Duration::ZERO)));
-    block_on(last.release()).unwrap();
-    let left = client.queues.lock().by_name.len();
-    assert_eq!(left, 0, "a queue is left");
+    for client in &clients {
+        let last = block_on(pin!(lock.acquire(client))).unwrap();
+        block_on(last.release_now()).unwrap();
+    }
+    for client in &clients {
+        shut_down(client);
+        assert!(client.queues.lock().by_name.is_empty(), "a queue is left");
+    }
+}
+
+/// As `Locks::shutdown` does it, with all the time in the world.
+fn shut_down(client: &Shared) {
+    let shutdown = &client.client.keeper.shutdown;
+    shutdown.begin();
+    client.queues.stop_all_lingering();
+    block_on(shutdown.drained());
+    assert_eq!(shutdown.report().left, 0, "a lease is left");
 }
 
 fn acquisitions_may_be_dropped_anywhere() {
-    all_get_it(Duration::ZERO);
+    all_get_it(1, MUTEX);
 }
 
 fn acquisitions_of_lingering_locks_may_be_dropped_anywhere() {
-    all_get_it(Duration::from_secs(1));
+    all_get_it(1, MUTEX.lingering());
+}
+
+fn a_lingering_lock_goes_to_and_fro() {
+    all_get_it(2, MUTEX.lingering());
+}
+
+fn a_lingering_permit_goes_to_and_fro() {
+    all_get_it(2, PERMIT.lingering());
+}
+
+fn a_shutdown_waits_for_all_that_is_held() {
+    let (clients, holders) = (clients(1), Arc::<AtomicUsize>::default());
+    let threads = contenders(&clients, &holders, MUTEX);
+    shut_down(&clients[0]);
+    assert_eq!(holders.load(Ordering::SeqCst), 0, "a task holds the lock");
+    for thread in threads {
+        thread.join().unwrap();
+    }
+}
+
+#[test]
+fn a_shutdown_may_begin_at_any_time() {
+    check_slow(a_shutdown_waits_for_all_that_is_held);
+}
+
+#[test]
+fn a_lock_may_linger_in_two_processes() {
+    check_slow(a_lingering_lock_goes_to_and_fro);
+}
+
+#[test]
+fn a_permit_may_linger_in_two_processes() {
+    check_slow(a_lingering_permit_goes_to_and_fro);
 }
 
 #[test]
 fn nobody_is_locked_out() {
-    check(acquisitions_may_be_dropped_anywhere);
+    check_slow(acquisitions_may_be_dropped_anywhere);
 }
 
 #[test]
 fn nobody_is_locked_out_of_a_lingering_lock() {
-    check(acquisitions_of_lingering_locks_may_be_dropped_anywhere);
+    check_slow(acquisitions_of_lingering_locks_may_be_dropped_anywhere);
 }
 
 #[test]
