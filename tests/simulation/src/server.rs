@@ -17,6 +17,7 @@ pub mod replication;
 pub mod reply;
 mod request;
 mod script;
+mod script_commands;
 pub mod sentinel;
 pub mod session;
 pub mod sorted_set;
@@ -292,58 +293,6 @@ impl Server {
             _ => self.core.borrow_mut().execute(database, args, None),
         };
         Some(reply.unwrap_or_else(|| unknown(args)))
-    }
-
-    fn script_command(&mut self, database: u8, name: &str, args: &[Vec<u8>]) -> Option<Reply> {
-        let arity = if name == "SCRIPT" { -2 } else { -3 };
-        if let Err(error) = command::check_arity(name, arity, args) {
-            return Some(error);
-        }
-        if let Err(refusal) = self.core.borrow().allow_name(name, false) {
-            return Some(refusal);
-        }
-        if self.core.borrow().condition.is_loading {
-            return Some(Reply::error("LOADING Redis is loading the dataset in memory"));
-        }
-        Some(match name {
-            "EVAL" => match self.scripts.load(&args[1]) {
-                Ok(hash) => self.call(database, &hash, &args[2..]),
-                Err(error) => error,
-            },
-            "EVALSHA" => {
-                let hash = String::from_utf8_lossy(&args[1]);
-                self.call(database, &hash, &args[2..])
-            }
-            _ if command::is(&args[1], "LOAD") && args.len() == 3 => {
-                self.scripts.load(&args[2]).map_or_else(|error| error, Reply::text)
-            }
-            _ if command::is(&args[1], "FLUSH") => {
-                self.scripts.forget_all();
-                Reply::Ok
-            }
-            _ if command::is(&args[1], "EXISTS") && args.len() > 2 => {
-                let is_known = |hash| self.scripts.knows(&String::from_utf8_lossy(hash));
-                Reply::Array(
-                    args[2..].iter().map(|it| Reply::Int(i64::from(is_known(it)))).collect(),
-                )
-            }
-            _ => return None,
-        })
-    }
-}
-
-impl Server {
-    /// Runs a script that it knows. The oracle looks on.
-    fn call(&mut self, database: u8, hash: &str, rest: &[Vec<u8>]) -> Reply {
-        let Some(oracle) = self.oracle.as_mut().filter(|_| self.scripts.knows(hash)) else {
-            return self.scripts.call(database, hash, rest);
-        };
-        let before = oracle.before(&self.core.borrow(), (database, hash), rest);
-        let reply = self.scripts.call(database, hash, rest);
-        if let Some(before) = before {
-            oracle.after(&self.core.borrow(), &before, &reply);
-        }
-        reply
     }
 }
 
