@@ -16,6 +16,8 @@ use tokio::task::AbortHandle;
 
 use super::driver::{Driver, DriverTask};
 use super::tcp;
+#[cfg(feature = "cluster")]
+use crate::system;
 
 /// A connection; a clone is the same one. It is closed when the last clone is dropped.
 #[derive(Clone)]
@@ -135,21 +137,38 @@ impl redis::cluster_async::Connect for Wire {
     {
         Box::pin(async move {
             let info = info.into_connection_info()?;
-            #[cfg(feature = "tls-no-provider")]
-            if matches!(info.addr(), ConnectionAddr::TcpTls { .. }) {
-                return tls::in_time(Self::connect(info, config)).await;
+            // Only the driver can read the time limit of `config`. But it knows neither our TLS nor
+            // a simulation.
+            if system::is_simulated() || is_tls(&info) {
+                return in_time(Self::connect(info, config)).await;
             }
-            // Only the driver can read the time limit of `config`.
             Self::by_driver(info, &config).await
         })
     }
 }
 
+/// Limits the time for connecting to a node to 5 s.
+#[cfg(feature = "cluster")]
+async fn in_time<T>(connecting: impl Future<Output = RedisResult<T>>) -> RedisResult<T> {
+    /// Only the driver can read the client's own limit. Until a dead node is abandoned, waiters ask
+    /// again instead.
+    const LIMIT: std::time::Duration = std::time::Duration::from_secs(5);
+    let timed_out = |_| {
+        let kind = std::io::ErrorKind::TimedOut;
+        Err(std::io::Error::new(kind, "no answer in time").into())
+    };
+    tokio::time::timeout(LIMIT, connecting).await.unwrap_or_else(timed_out)
+}
+
+/// Returns true if the stream is ours: the driver has no TLS.
+#[cfg(feature = "cluster")]
+fn is_tls(info: &ConnectionInfo) -> bool {
+    cfg!(feature = "tls-no-provider") && matches!(info.addr(), ConnectionAddr::TcpTls { .. })
+}
+
 #[cfg(feature = "tls-no-provider")]
 mod tls {
     use std::io::Error;
-    #[cfg(feature = "cluster")]
-    use std::io::ErrorKind;
     use std::sync::Arc;
 
     use redis::RedisResult;
@@ -162,18 +181,6 @@ mod tls {
 
     use super::tcp;
     use crate::system::Stream;
-
-    /// Limits the time for connecting to a node to 5 s.
-    #[cfg(feature = "cluster")]
-    pub(super) async fn in_time<T>(
-        connecting: impl Future<Output = RedisResult<T>>,
-    ) -> RedisResult<T> {
-        /// Only the driver can read the client's own limit. Until a dead node is abandoned,
-        /// waiters ask again instead.
-        const LIMIT: std::time::Duration = std::time::Duration::from_secs(5);
-        let timed_out = |_| Err(Error::new(ErrorKind::TimedOut, "no answer in time").into());
-        tokio::time::timeout(LIMIT, connecting).await.unwrap_or_else(timed_out)
-    }
 
     pub(super) async fn connect(
         host: &str,

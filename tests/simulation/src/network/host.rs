@@ -39,9 +39,18 @@ pub struct Host {
 impl Host {
     /// Starts a server on the machine of this number.
     pub fn start(number: u32, settings: Settings) -> Self {
+        Self::start_as(number, settings, Server::new)
+    }
+
+    /// The same with a server of another kind, which `start` makes of its settings and the time.
+    pub fn start_as(
+        number: u32,
+        settings: Settings,
+        start: impl FnOnce(Settings, i64) -> Server,
+    ) -> Self {
         let settings = Settings { run_id: run_id(number, 1), ..settings };
         Self {
-            server: Server::new(settings, BEGINNING_US),
+            server: start(settings, BEGINNING_US),
             condition: Condition::Up,
             ahead_us: 0,
             drift: 0,

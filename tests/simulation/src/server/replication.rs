@@ -71,6 +71,13 @@ impl Server {
         self.core.borrow_mut().journal.detach(replica);
     }
 
+    /// As a master: returns true if it still knows a replica. It forgets all of them when it
+    /// becomes a replica itself, and when it starts again.
+    #[must_use]
+    pub fn has_replica(&self, replica: ReplicaId) -> bool {
+        self.core.borrow().journal.followers().contains_key(&replica)
+    }
+
     /// As a master: takes the changes that are to be sent to a replica.
     pub fn take_changes(&mut self, replica: ReplicaId) -> Vec<Change> {
         self.core.borrow_mut().journal.take(replica)
