@@ -20,7 +20,9 @@ use super::reply::Reply;
 #[derive(Clone, Debug)]
 pub struct Cluster {
     pub own: NodeNumber,
-    pub view: View,
+    view: View,
+    /// Each slot has an owner that is alive.
+    is_complete: bool,
     /// Too few other masters can be reached.
     pub is_cut_off: bool,
     /// Where its own slots are on their way to, and where others come from.
@@ -43,11 +45,22 @@ impl Cluster {
     #[must_use]
     pub fn new(own: NodeNumber, view: View) -> Self {
         let (migrating, importing) = (BTreeMap::new(), BTreeMap::new());
-        Self { own, view, is_cut_off: false, migrating, importing }
+        let is_complete = view.is_complete();
+        Self { own, view, is_complete, is_cut_off: false, migrating, importing }
+    }
+
+    #[must_use]
+    pub fn view(&self) -> &View {
+        &self.view
+    }
+
+    fn set_view(&mut self, view: View) {
+        self.is_complete = view.is_complete();
+        self.view = view;
     }
 
     fn is_up(&self) -> bool {
-        !self.is_cut_off && self.view.is_complete()
+        !self.is_cut_off && self.is_complete
     }
 
     /// The node whose data it has: itself, or its master.

@@ -9,10 +9,10 @@ use tokio::time::sleep;
 
 use crate::{MS, Notes, SECOND, World, address};
 
-const URL: &str = "redis://10.0.0.1,10.0.0.2,10.0.0.3";
+pub(crate) const URL: &str = "redis://10.0.0.1,10.0.0.2,10.0.0.3";
 
 /// Three masters, each with a replica that is a little behind.
-fn start() -> (World, View) {
+pub(crate) fn start() -> (World, View) {
     let mut world = World::new();
     let at = |nth: u8| (address(nth).ip().to_string(), address(nth).port());
     let view = View::of(&[1, 2, 3].map(at), &[4, 5, 6].map(|nth| vec![at(nth)]));

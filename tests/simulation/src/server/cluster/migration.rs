@@ -56,7 +56,7 @@ impl Server {
         }
         let shard = self.in_cluster(|cluster| {
             let shard = cluster.shard();
-            cluster.view = view.clone();
+            cluster.set_view(view.clone());
             cluster.migrating.retain(|slot, _| view.owner(*slot) == Some(own));
             cluster.importing.retain(|slot, _| view.owner(*slot) != Some(own));
             shard
