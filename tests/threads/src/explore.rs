@@ -9,6 +9,7 @@ use shuttle::{Config, FailurePersistence, Runner};
 use tokio::runtime::Builder;
 
 use super::mistakes::{MISTAKES, Mistake};
+use super::sync::end_tasks;
 
 /// How many schedules of each of two kinds: at random, and with few switches at chosen places.
 const SCHEDULES: usize = 4_000;
@@ -47,6 +48,10 @@ fn run(test: fn(), count: usize, seed: u64) {
     // has failed.
     let runtime = Builder::new_current_thread().enable_time().start_paused(true).build();
     let _entered = Box::leak(Box::new(runtime.unwrap())).enter();
+    let test = move || {
+        test();
+        end_tasks();
+    };
     Runner::new(RandomScheduler::new_from_seed(seed, count), config()).run(test);
     Runner::new(PctScheduler::new_from_seed(seed, 3, count), config()).run(test);
 }

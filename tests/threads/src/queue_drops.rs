@@ -2,8 +2,8 @@
 //! they are, on threads of their own. Whatever goes when, nobody is locked out, and no two hold the
 //! lock.
 //!
-//! This is the whole client in memory. Time stands still, and tasks in the background do not run:
-//! nothing here may need them.
+//! This is the whole client in memory, with its tasks in the background. Time stands still: nothing
+//! here may need a timer.
 
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -60,8 +60,10 @@ impl Lock {
     async fn acquire(self, client: &Arc<Shared>) -> Result<Lease, LockError> {
         let key = LockKey::new("a").unwrap();
         let spec = RequestSpec { key, kind: self.kind, owner: None, note: None };
+        // An idle lease of another TTL does not suit, and is ended.
+        let ttl = Duration::from_secs(if thread_rng().gen_bool(0.7) { 30 } else { 20 });
         let (wait, linger) = (Wait::Forever, self.linger);
-        let options = Options { wait, linger, ..Options::default() };
+        let options = Options { ttl, wait, linger, ..Options::default() };
         acquire(client, spec, options).await
     }
 }

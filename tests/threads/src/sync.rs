@@ -1,12 +1,13 @@
 //! What the client uses instead of `std::sync`: shuttle may switch threads at each use.
 
+use std::cell::{Cell, RefCell};
+use std::future::poll_fn;
 pub(crate) use std::sync::{Arc, OnceLock, PoisonError, Weak};
-use std::task::Waker;
+use std::task::{Poll, Waker};
 
-use shuttle::future::JoinHandle;
+use shuttle::future::{AbortHandle, JoinHandle};
 use tokio::runtime::TryCurrentError;
 
-pub(crate) use shuttle::future::spawn;
 pub(crate) use shuttle::sync::{Condvar, Mutex, MutexGuard, atomic};
 pub(crate) use tokio::runtime::Id;
 
@@ -54,6 +55,59 @@ impl AtomicWaker {
         switch();
         self.0.wake();
     }
+}
+
+thread_local! {
+    static TASKS: RefCell<Vec<AbortHandle>> = const { RefCell::new(Vec::new()) };
+    static ALIVE: Cell<usize> = const { Cell::new(0) };
+    /// Waits until none is alive.
+    static WAITS: Cell<Option<Waker>> = const { Cell::new(None) };
+}
+
+/// Counts a task, until it is dropped.
+struct Alive;
+
+impl Alive {
+    fn new() -> Self {
+        ALIVE.set(ALIVE.get() + 1);
+        Self
+    }
+}
+
+impl Drop for Alive {
+    fn drop(&mut self) {
+        ALIVE.set(ALIVE.get() - 1);
+        if let Some(waker) = WAITS.take() {
+            waker.wake();
+        }
+    }
+}
+
+/// Starts a task in the background.
+pub(crate) fn spawn<T: Send + 'static>(
+    task: impl Future<Output = T> + Send + 'static,
+) -> JoinHandle<T> {
+    let alive = Alive::new();
+    let task = shuttle::future::spawn(async move {
+        let _alive = alive;
+        task.await
+    });
+    TASKS.with_borrow_mut(|tasks| tasks.push(task.abort_handle()));
+    task
+}
+
+/// Ends the tasks in the background, as a runtime does that is dropped.
+pub(crate) fn end_tasks() {
+    while let Some(task) = TASKS.with_borrow_mut(Vec::pop) {
+        task.abort();
+    }
+    shuttle::future::block_on(poll_fn(|context| {
+        if ALIVE.get() == 0 {
+            return Poll::Ready(());
+        }
+        WAITS.set(Some(context.waker().clone()));
+        Poll::Pending
+    }));
 }
 
 /// A runtime whose timers never fire. Its tasks are shuttle's.
