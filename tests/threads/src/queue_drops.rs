@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use shuttle::future::block_on;
 use shuttle::rand::{Rng, thread_rng};
-use shuttle::sync::atomic::{AtomicUsize, Ordering};
+use shuttle::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use shuttle::thread;
 
 use super::core::error::LockError;
@@ -92,8 +92,28 @@ impl<F: Future> Future for Impatient<F> {
     }
 }
 
+/// Who holds the lock, as its holders see it.
+#[derive(Default)]
+struct Holders {
+    count: AtomicUsize,
+    /// The last fencing token of a mutex.
+    token: AtomicU64,
+}
+
+impl Holders {
+    /// Holds the lock for a moment.
+    fn hold(&self, lease: &Lease, lock: Lock) {
+        assert!(self.count.fetch_add(1, Ordering::SeqCst) < lock.most, "too many hold it");
+        if let Ok(fence) = lease.fence() {
+            let last = self.token.swap(fence.get(), Ordering::SeqCst);
+            assert!(last < fence.get(), "the token {} comes after {last}", fence.get());
+        }
+        self.count.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
 /// Acquires, and is dropped on the way, or while it holds the lock, or releases it.
-fn acquire_once(client: &Arc<Shared>, holders: &AtomicUsize, lock: Lock) {
+fn acquire_once(client: &Arc<Shared>, holders: &Holders, lock: Lock) {
     let acquiring = lock.acquire(client);
     let lease = if thread_rng().gen_bool(0.5) {
         let polls = thread_rng().gen_range(0..4);
@@ -106,8 +126,7 @@ fn acquire_once(client: &Arc<Shared>, holders: &AtomicUsize, lock: Lock) {
         None | Some(Err(LockError::ShutDown)) => return,
         Some(Err(error)) => panic!("{error}"),
     };
-    assert!(holders.fetch_add(1, Ordering::SeqCst) < lock.most, "too many hold it");
-    holders.fetch_sub(1, Ordering::SeqCst);
+    holders.hold(&lease, lock);
     if thread_rng().gen_bool(0.5) {
         block_on(lease.release()).unwrap();
     } else {
@@ -118,7 +137,7 @@ fn acquire_once(client: &Arc<Shared>, holders: &AtomicUsize, lock: Lock) {
 /// Threads that acquire, for each client in turn.
 fn contenders(
     clients: &[Arc<Shared>],
-    holders: &Arc<AtomicUsize>,
+    holders: &Arc<Holders>,
     lock: Lock,
 ) -> Vec<thread::JoinHandle<()>> {
     let contenders = clients.iter().cycle().take(THREADS).map(|client| {
@@ -170,10 +189,10 @@ fn a_lingering_permit_goes_to_and_fro() {
 }
 
 fn a_shutdown_waits_for_all_that_is_held() {
-    let (clients, holders) = (clients(1), Arc::<AtomicUsize>::default());
+    let (clients, holders) = (clients(1), Arc::<Holders>::default());
     let threads = contenders(&clients, &holders, MUTEX);
     shut_down(&clients[0]);
-    assert_eq!(holders.load(Ordering::SeqCst), 0, "a task holds the lock");
+    assert_eq!(holders.count.load(Ordering::SeqCst), 0, "a task holds the lock");
     for thread in threads {
         thread.join().unwrap();
     }
