@@ -21,6 +21,9 @@ mod quorum_member;
 #[cfg(feature = "redis")]
 pub mod redis;
 mod request;
+#[cfg(feature = "internals")]
+pub mod rules;
+#[cfg(not(feature = "internals"))]
 mod rules;
 #[cfg(feature = "serde")]
 mod serialize;

@@ -34,7 +34,7 @@ local function settle(keys, token, ended, now_ms)
   local state, expiry_ms, last = 'F', free_ms(token), ends_at(keys.holders, now_ms)
   if last then
     state, expiry_ms = 'H', stays_ms(token, last - now_ms, now_ms)
-    redis.call('PEXPIRE', keys.holders, expiry_ms)
+    redis.call('PEXPIRE', keys.holders, last - now_ms)
   end
   local rec = KIND .. state .. NOBODY .. token .. flag_for(keys.queue) .. ended
   redis.call('SET', keys.lock, rec, 'PX', expiry_ms)

@@ -38,7 +38,7 @@ local expiry_ms = math.max(left_ms, redis.call('PTTL', forced))
 redis.call('PEXPIRE', forced, expiry_ms)
 local taken = {string.sub(rec, 3, 36)}
 if string.sub(rec, 1, 1) == 'M' then
-  redis.call('ZADD', forced, now_ms + left_ms, taken[1])
+  redis.call('ZADD', forced, 'GT', now_ms + left_ms, taken[1])
   redis.call('PEXPIRE', forced, expiry_ms)
 else
   taken = redis.call('ZRANGE', holders, '(' .. now_ms, '+inf', 'BYSCORE', 'LIMIT', 0, 64)

@@ -7,7 +7,8 @@
 //! inside a transaction of its own.
 //!
 //! On Redis the same decisions are Lua scripts. Whoever changes one changes the other; the
-//! test `state_machine` compares their answers.
+//! test `state_machine` compares their answers, and a simulation runs both on the same states, by
+//! `shadow`.
 //!
 //! | here | in `runtime/lua/` |
 //! |---|---|
@@ -37,6 +38,8 @@ mod queue;
 mod quorum_member;
 mod recall;
 mod serve;
+#[cfg(feature = "internals")]
+pub mod shadow;
 mod state;
 mod tell;
 mod time;

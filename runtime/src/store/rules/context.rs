@@ -22,6 +22,11 @@ impl Context<'_> {
         self.counters.next_token(last, self.now)
     }
 
+    /// The token of a lease that its client keeps without using it.
+    pub(super) fn reserve(&mut self, last: Token) -> Token {
+        self.counters.reserve(last, self.now)
+    }
+
     /// When the clock reaches a token.
     pub(super) fn clock_reaches(&self, token: Token) -> Time {
         self.counters.clock_reaches(token, self.now)

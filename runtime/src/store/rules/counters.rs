@@ -31,8 +31,16 @@ pub(in crate::store) struct Counters {
 pub(in crate::store) enum Tokens {
     /// From a counter for all locks; this is its last value.
     Counter(u64),
-    /// From the store's clock, in microseconds, as on a server.
+    /// From the store's clock, in microseconds, as on a member of a quorum.
     Clock,
+    /// The same, and above all that were given, as on one server.
+    #[cfg(feature = "internals")]
+    Noted {
+        /// The greatest token that was given.
+        greatest: u64,
+        /// It was ahead of the clock when the command began.
+        is_ahead: bool,
+    },
 }
 
 impl Default for Tokens {
@@ -48,7 +56,7 @@ impl Counters {
 
     /// Returns true if a token is greater than all before it, also without the lock's record.
     pub(super) fn outlive_records(&self) -> bool {
-        matches!(self.tokens, Tokens::Counter(_))
+        !matches!(self.tokens, Tokens::Clock)
     }
 
     /// The token that follows a lock's last one.
@@ -59,8 +67,37 @@ impl Counters {
                 *count
             }
             Tokens::Clock => now.micros().max(last.number + TOKENS),
+            #[cfg(feature = "internals")]
+            Tokens::Noted { greatest, is_ahead } => {
+                let above = if *is_ahead { last.number.max(*greatest) } else { last.number };
+                let number = now.micros().max(above + TOKENS);
+                *greatest = number.max(*greatest);
+                number
+            }
         };
         Token { number, since: Some(now) }
+    }
+
+    /// The token of a lease that is kept without being used: its client has all between the last
+    /// one and this.
+    pub(super) fn reserve(&mut self, last: Token, now: Time) -> Token {
+        let number = now.micros().max(last.number);
+        match &mut self.tokens {
+            Tokens::Counter(_) => return self.next_token(last, now),
+            Tokens::Clock => {}
+            #[cfg(feature = "internals")]
+            Tokens::Noted { greatest, .. } => *greatest = number.max(*greatest),
+        }
+        Token { number, since: Some(now) }
+    }
+
+    /// The greatest token that was given, where that is noted.
+    #[cfg(feature = "internals")]
+    pub(super) fn noted(&self) -> Option<u64> {
+        match self.tokens {
+            Tokens::Noted { greatest, .. } => Some(greatest),
+            _ => None,
+        }
     }
 
     /// Raises a record's token to `number` at least (0: leaves it). Fails if the clock is too

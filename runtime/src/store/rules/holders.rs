@@ -13,7 +13,7 @@ use crate::store::{ClientId, Owner, RequestId};
 #[derive(Debug, Default)]
 pub(super) struct Holders {
     by_deadline: BTreeSet<(Time, RequestId)>,
-    by_id: HashMap<RequestId, Holder>,
+    pub(super) by_id: HashMap<RequestId, Holder>,
     /// The total weight.
     pub(super) weight: u64,
     /// The number of holders of each owner.
@@ -21,8 +21,8 @@ pub(super) struct Holders {
     /// The clients that may keep a lease without using it. They end with the set.
     pub(super) marks: HashMap<ClientId, ClientMark>,
     /// When the writer's lease ends.
-    written_until: Option<Time>,
-    until: Option<Time>,
+    pub(super) written_until: Option<Time>,
+    pub(super) until: Option<Time>,
 }
 
 #[derive(Clone, Debug)]

@@ -73,7 +73,8 @@ impl Holders {
             Kind::Mutex | Kind::Once(_) | Kind::Reentrant => self.ends_at(context.now).is_none(),
             Kind::Write => !self.has(id),
         };
-        if is_new {
+        // A record that was lost has taken its token along.
+        if is_new || token.number == 0 {
             *token = context.next_token(*token);
         }
         token.number

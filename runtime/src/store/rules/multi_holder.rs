@@ -32,7 +32,9 @@ pub(super) fn acquire(
     let (demand, now) = (Demand::of(request), context.now);
     let nobody_waits = lock.nobody_waits();
     let has_it = lock.holders.is_live(request.id, now);
-    let is_reentry = !has_it && lock.holders.is_reentry(&demand, now);
+    // To ask for an owner removes ended holders; that of a reentrant mutex is always asked for.
+    let asks_owner = !has_it || request.kind == Kind::Reentrant;
+    let is_reentry = asks_owner && lock.holders.is_reentry(&demand, now);
     if is_reentry
         && demand.is_writer()
         && (waiting.is_some() || !lock.holders.is_sole_reader(demand.owner.as_ref(), now))
@@ -107,7 +109,8 @@ pub(super) fn adopt(
     let own = lock.holders.fence(id, &how, &mut record.token, context);
     let until = lock.holders.put_in(id, how, now + request.ttl, now);
     // The former lease may have been the last to end.
-    record.until = lock.holders.settle(now).unwrap_or(until);
+    let until = lock.holders.settle(now).unwrap_or(until);
+    record.until = until.max(context.clock_reaches(record.token));
     record.status = Status::Many;
     Adoption::Adopted { token: own }
 }
@@ -165,7 +168,7 @@ pub(super) fn linger(
     if let Some(record) = &mut lock.record {
         record.until = record.until.max(until);
         if request.kind == Kind::Write {
-            record.token = context.next_token(record.token);
+            record.token = context.reserve(record.token);
             token = record.token.number;
         }
     }

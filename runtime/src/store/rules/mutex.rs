@@ -183,8 +183,12 @@ pub(super) fn release_and_forget(
     request: &Request,
     context: &mut Context<'_>,
 ) -> Ended {
-    let is_alone = |it: &&Record| it.holds(request.id) && !it.may_have_waiters;
-    if context.counters.outlive_records() && lock.record.as_ref().is_some_and(|it| is_alone(&it)) {
+    let is_alone = |it: &Record| {
+        let is_lease =
+            matches!(it.status, Status::One { id, is_offer: false, .. } if id == request.id);
+        is_lease && !it.may_have_waiters
+    };
+    if context.counters.outlive_records() && lock.record.as_ref().is_some_and(is_alone) {
         lock.record = None;
         return Ended::Released;
     }
@@ -223,7 +227,7 @@ pub(super) fn linger(
         return Lingering::Ended(Ended::Released);
     }
     let has_queue = !lock.queue.is_empty();
-    record.token = context.next_token(record.token);
+    record.token = context.reserve(record.token);
     record.may_have_waiters = has_queue;
     confirm(record, request, context.now);
     if let Status::One { mark, .. } = &mut record.status {

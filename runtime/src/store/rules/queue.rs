@@ -19,9 +19,9 @@ const AHEAD: u64 = 100_000;
 /// over. If it is alive after all, it returns to its position when it asks.
 #[derive(Debug, Default)]
 pub(super) struct Queue {
-    order: BTreeSet<(u64, RequestId)>,
-    waiters: HashMap<RequestId, Waiter>,
-    until: Option<Time>,
+    pub(super) order: BTreeSet<(u64, RequestId)>,
+    pub(super) waiters: HashMap<RequestId, Waiter>,
+    pub(super) until: Option<Time>,
 }
 
 /// A waiter, as of its last ask.

@@ -82,8 +82,8 @@ pub(super) struct Done {
 /// The leases that were taken by force, each with the time when it would have ended.
 #[derive(Debug, Default)]
 pub(super) struct Forced {
-    by_id: HashMap<RequestId, Time>,
-    until: Option<Time>,
+    pub(super) by_id: HashMap<RequestId, Time>,
+    pub(super) until: Option<Time>,
 }
 
 impl Record {
@@ -169,7 +169,10 @@ impl Forced {
     }
 
     pub(super) fn note(&mut self, leases: impl Iterator<Item = (RequestId, Time)>, now: Time) {
-        self.by_id.extend(leases);
+        for (id, until) in leases {
+            let known = self.by_id.entry(id).or_insert(until);
+            *known = until.max(*known);
+        }
         self.by_id.retain(|_, until| *until > now);
         self.until = self.by_id.values().max().copied();
     }
