@@ -7,6 +7,7 @@
 mod call;
 mod change;
 mod format;
+mod shadow;
 mod shape;
 mod stored;
 mod tokens;
@@ -17,9 +18,10 @@ use std::fmt::Write as _;
 
 use self::call::{Call, Script, Verb};
 use self::change::Change;
+use self::shadow::Around;
 use self::stored::{Place, Stored};
 use self::tokens::{Noted, Tokens};
-use crate::server::core::Core;
+use crate::server::core::{Channel, Core};
 use crate::server::keyspace::Keyspace;
 use crate::server::reply::Reply;
 
@@ -37,6 +39,8 @@ pub struct Oracle {
     pub violations: Vec<String>,
     /// How many calls it has judged.
     pub judged: u64,
+    /// How many of them it has compared with the rules.
+    pub shadowed: u64,
 }
 
 impl Default for Oracle {
@@ -47,6 +51,7 @@ impl Default for Oracle {
             ended: BTreeMap::new(),
             violations: Vec::new(),
             judged: 0,
+            shadowed: 0,
         }
     }
 }
@@ -60,7 +65,9 @@ pub(crate) struct Before {
     locks: BTreeMap<Place, Stored>,
     noted: Option<Noted>,
     database: u8,
-    now_ms: i64,
+    now_us: i64,
+    /// The messages that were published before.
+    published: usize,
 }
 
 impl Oracle {
@@ -93,18 +100,19 @@ impl Oracle {
             self.blame(&format!("{} is called otherwise than its header says", script.about.name));
             return None;
         };
-        let now_ms = core.now_us.div_euclid(1000);
+        let now_us = core.now_us;
         let keyspace = core.databases.get(&database);
-        let (locks, noted) = look(keyspace, &call, now_ms);
+        let (locks, noted) = look(keyspace, &call, now_us);
         let (keys, args) = (keys.to_vec(), args.to_vec());
-        Some(Before { script, keys, args, locks, noted, database, now_ms })
+        let published = core.deliveries.len();
+        Some(Before { script, keys, args, locks, noted, database, now_us, published })
     }
 
     /// Judges a call by its answer and what it has changed.
     pub(crate) fn after(&mut self, core: &Core, before: &Before, reply: &Reply) {
         let Before { script, keys, args, .. } = before;
         let call = Call::read(*script, keys, args).expect("it was read before");
-        let (mut after, noted) = look(core.databases.get(&before.database), &call, before.now_ms);
+        let (mut after, noted) = look(core.databases.get(&before.database), &call, before.now_us);
         for (place, stored) in &mut after {
             self.note_ended(place, stored);
         }
@@ -114,6 +122,7 @@ impl Oracle {
             let found = shape::problems(stored);
             problems.extend(found.into_iter().map(|problem| format!("{place}: {problem}")));
         }
+        problems.extend(failures(reply));
         // After an error, a part of the script may have run.
         if !matches!(reply, Reply::Error(_)) {
             let change = |(place, after)| Change {
@@ -135,6 +144,18 @@ impl Oracle {
             if call.tokens_key().is_some() {
                 problems.extend(Tokens::noted(before.noted, noted, &changes));
             }
+            let around = Around {
+                now_us: before.now_us,
+                noted: [before.noted, noted].map(|it| it.map(|it| it.token)),
+                listening: listening(core, &call),
+                may_publish: !core.condition.forbidden.contains("PUBLISH"),
+                published: &core.deliveries[before.published..],
+            };
+            let is_ours = changes.len() == after.len();
+            let locks = (&before.locks, &after);
+            let run = is_ours.then(|| shadow::problems(&call, locks, &changes, &around)).flatten();
+            self.shadowed += u64::from(run.is_some());
+            problems.extend(run.unwrap_or_default());
         }
         for problem in problems {
             let text = told(&problem, &call, (&before.locks, &after), reply);
@@ -163,14 +184,37 @@ impl Oracle {
     }
 }
 
+/// The errors of a script itself. A server refuses with codes of its own, or for its rights.
+fn failures(reply: &Reply) -> Vec<String> {
+    let failure = |reply: &Reply| match reply {
+        Reply::Error(text) if text.starts_with("ERR") && !text.contains("ACL failure") => {
+            Some(format!("the script fails: {text}"))
+        }
+        _ => None,
+    };
+    match reply {
+        Reply::Array(all) => all.iter().filter_map(failure).collect(),
+        one => failure(one).into_iter().collect(),
+    }
+}
+
 type Locks = BTreeMap<Place, Stored>;
 
-fn look(keyspace: Option<&Keyspace>, call: &Call<'_>, now_ms: i64) -> (Locks, Option<Noted>) {
+/// The clients that receive the hints of a call's locks.
+fn listening(core: &Core, call: &Call<'_>) -> BTreeSet<Vec<u8>> {
+    let of = |channel: &Channel| {
+        call.places.iter().find_map(|place| place.listener(&channel.name)).map(<[u8]>::to_vec)
+    };
+    core.subscriptions.keys().filter_map(of).collect()
+}
+
+fn look(keyspace: Option<&Keyspace>, call: &Call<'_>, now_us: i64) -> (Locks, Option<Noted>) {
+    let at_ms = now_us.div_euclid(1000);
     let nothing = Keyspace::default();
     let keyspace = keyspace.unwrap_or(&nothing);
     let locks =
-        call.places.iter().map(|place| (place.clone(), Stored::look(keyspace, place, now_ms)));
-    let noted = call.tokens_key().and_then(|key| Noted::look(keyspace, key, now_ms));
+        call.places.iter().map(|place| (place.clone(), Stored::look(keyspace, place, at_ms)));
+    let noted = call.tokens_key().and_then(|key| Noted::look(keyspace, key, at_ms));
     (locks.collect(), noted)
 }
 

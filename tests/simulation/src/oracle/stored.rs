@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use super::format::{Ask, Holder, Member, Record};
+use super::format::{Ask, CLIENT, Holder, Member, Record};
 use crate::server::keyspace::{Keyspace, Value};
 use crate::server::sorted_set::SortedSet;
 
@@ -21,6 +21,13 @@ impl Place {
         let middle = format!(":{role}:");
         let at = key.windows(middle.len()).position(|part| part == middle.as_bytes())?;
         Some(Self { prefix: key[..at].to_vec(), name: key[at + middle.len()..].to_vec() })
+    }
+
+    /// The client whose hints for this lock come by that channel.
+    pub(super) fn listener<'a>(&self, channel: &'a [u8]) -> Option<&'a [u8]> {
+        let rest = channel.strip_prefix(&*self.prefix)?.strip_prefix(b":wake:")?;
+        let own = rest.strip_prefix(&*self.name).and_then(|rest| rest.strip_prefix(b":"));
+        Some(own.unwrap_or(rest)).filter(|client| client.len() == CLIENT)
     }
 
     pub(super) fn key(&self, role: &str) -> Vec<u8> {

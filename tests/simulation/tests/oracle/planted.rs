@@ -6,7 +6,7 @@ use crate::judged;
 use crate::traffic::Unusual;
 
 /// Within so many seeds.
-const SEEDS: u64 = 40;
+const SEEDS: u64 = 60;
 
 struct Mistake {
     what: &'static str,
@@ -88,7 +88,7 @@ const MISTAKES: &[Mistake] = mistakes! {
         "redis.call('ZRANGE', queue, -1, -1)[1]\nif not id",
         "has overtaken";
     "a forced holder is not noted":
-        "redis.call('ZADD', forced, now_ms + left_ms, taken[1])" => "",
+        "redis.call('ZADD', forced, 'GT', now_ms + left_ms, taken[1])" => "",
         "is not noted";
     "the former holder keeps what was adopted":
         "take_out(holders, from)" => "",
@@ -103,6 +103,50 @@ const MISTAKES: &[Mistake] = mistakes! {
         "if is_free then answer = take_turn(lock, queue, waiters, wake, id, owner, ttl_ms, last, ended) end" =>
         "if is_free then return grant(lock, id, owner, last, flag or '1', ended, ttl_ms) end",
         "has overtaken";
+    "a recall is not sent":
+        "publish(wake, holder, holder .. 'R' .. lock)" => "",
+        "the rules publish";
+    "clients are not recalled":
+        "publish(keys.wake, client, client .. '000000000000R' .. keys.lock)" => "",
+        "the rules publish";
+    "an offer is not proven":
+        "redis.sha1hex(secret_in(said) .. message)" => "redis.sha1hex(message)",
+        "without its proof";
+    "a client that hears nothing is not doubted":
+        "if heard == 0 then doubt(wake, queue, waiters, id, until_ms - early_ms) end" => "",
+        "the rules";
+    "clients ask all at once":
+        "left_ms + SPREAD_MS * before" => "left_ms",
+        "the rules answer";
+    "a cancel does not serve the others":
+        "move_on(keys, rec, id, now)\nreturn held" => "return held",
+        "the rules make it";
+    "a cancel is not remembered":
+        "redis.call('SETRANGE', lock, 53, id)" => "",
+        "the rules make it";
+    "a kept mutex looks held":
+        "state == 'K' and 7 or is_recalled and 8" => "is_recalled and 8",
+        "the rules answer";
+    "a repeated release is told that it is too late":
+        "if string.sub(rec, 54, 87) ~= id then return 2 end" => "if true then return 2 end",
+        "the rules answer";
+    "an offer is kept for too long":
+        "local left_ms = until_ms - now_ms\n" => "local left_ms = until_ms - now_ms + 500\n",
+        "the rules make it";
+    "work counts as done from its tick alone":
+        "(offset_ms and last_ms or completed_ms) + once_ms" => "last_ms + once_ms",
+        "the rules answer";
+    "a lingering lease ignores a recall":
+        "local is_wanted = usage >= 2 and string.sub(rec, 88, 88) == RECALLED" =>
+        "local is_wanted = false",
+        "the rules";
+    "a heavy waiter starves":
+        "if not fits(keys.holders, holder, limit, now_ms) then break end" =>
+        "if not fits(keys.holders, holder, limit, now_ms) then leave(keys.queue, keys.waiters, first) break end",
+        "the rules";
+    "a writer waits for itself":
+        "if owned and is_writer(holder) and (live_ms > 0 or" => "if owned and is_writer(holder) and (",
+        "the rules";
 };
 
 #[test]

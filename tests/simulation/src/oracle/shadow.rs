@@ -1,0 +1,297 @@
+//! Runs the rules on the state and the request of each call, and compares their answer, their state
+//! and their hints with what the script did.
+//!
+//! What differs, and may:
+//!
+//! | what | why |
+//! |---|---|
+//! | the reply of `lock/keep_offer` | the rules have none, and the client ignores it |
+//! | `2` from `lock/is_held_by` | the rules remove all ended holders at once, the script 64 |
+//! | the held count of a forced lock without live holders | the rules say that nobody held it |
+//! | when a record ends whose token is ahead of the clock | it differs by the part of a millisecond |
+
+mod answers;
+mod decode;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use leasehold::store::rules::shadow::{Picture, Shadow};
+use leasehold::store::{Detached, Owner, Request, Success, TickTimes, Usage};
+use sha1_smol::Sha1;
+
+use super::call::{self, Call, Rule, Verb};
+use super::change::Change;
+use super::format::{CLIENT, ID};
+use super::stored::{Place, Stored};
+use crate::server::core::Delivery;
+
+/// The length of an offer before its proof, and with it.
+const OFFER: usize = 68;
+const PROVEN: usize = 88;
+
+/// What a call met besides its locks.
+#[derive(Debug)]
+pub(super) struct Around<'a> {
+    pub(super) now_us: i64,
+    /// The greatest token that the server has noted, before and after.
+    pub(super) noted: [Option<u64>; 2],
+    /// The clients that receive hints.
+    pub(super) listening: BTreeSet<Vec<u8>>,
+    /// The user may publish.
+    pub(super) may_publish: bool,
+    /// What was published and heard.
+    pub(super) published: &'a [Delivery],
+}
+
+/// Runs the rules on a call. Returns how they differ from the script; `None` if they can't be run.
+pub(super) fn problems(
+    call: &Call<'_>,
+    locks: (&BTreeMap<Place, Stored>, &BTreeMap<Place, Stored>),
+    changes: &[Change<'_>],
+    around: &Around<'_>,
+) -> Option<Vec<String>> {
+    let (before, after) = locks;
+    let now = Duration::from_micros(around.now_us.unsigned_abs());
+    let listening = match call.script.verb {
+        // A member of a quorum gives no hints.
+        Verb::Vote => Some(BTreeSet::new()),
+        _ => around.may_publish.then(|| around.listening.clone()),
+    };
+    let noted = call.tokens_key().map(|_| around.noted[0].unwrap_or(0));
+    let is_ahead = noted.is_some_and(|it| it >= around.now_us.unsigned_abs());
+    let mut shadows = BTreeMap::new();
+    for (place, stored) in before {
+        let picture = decode::picture(stored)?;
+        shadows.insert(place.clone(), Shadow::new(picture, now, noted, listening.clone()));
+    }
+    let mut run = Run { call, shadows, noted, is_ahead };
+    let expected = run.answers()?;
+    let mut found = Vec::new();
+    for (ask, expected) in call.requests.iter().zip(expected) {
+        let change = changes.iter().find(|it| *it.place == call.places[ask.nth])?;
+        let said = change.answer(ask);
+        if !are_alike(call, &expected, &said) {
+            found.push(format!("the rules answer {expected:?}, the script {said:?}"));
+        }
+    }
+    for (place, shadow) in &run.shadows {
+        let rules = decode::plain(shadow.picture(), now);
+        let script = decode::plain(decode::picture(&after[place])?, now);
+        if let Some(text) = difference(&rules, &script) {
+            found.push(format!("{place}: {text}"));
+        }
+    }
+    if run.noted != noted && run.noted != around.noted[1] {
+        found.push(format!("the rules note {:?}, the script {:?}", run.noted, around.noted[1]));
+    }
+    if around.may_publish {
+        found.extend(hints(call, before, &run.shadows, around));
+    }
+    Some(found)
+}
+
+fn are_alike(call: &Call<'_>, rules: &[i64], script: &[i64]) -> bool {
+    match call.script.verb {
+        Verb::KeepOffer => true,
+        Verb::Looks if rules.is_empty() => true,
+        Verb::ForceRelease if rules == [0] => script == [0] || script.starts_with(&[1, 0]),
+        Verb::Looks if script == [2] => true,
+        _ => rules == script,
+    }
+}
+
+/// How two states differ, part by part.
+fn difference(rules: &Picture, script: &Picture) -> Option<String> {
+    let mut script = script.clone();
+    if let (Some(one), Some(other)) = (&rules.record, &mut script.record)
+        && one.until.abs_diff(other.until) <= Duration::from_millis(1)
+        && u128::from(one.token) + 64 > one.until.as_micros()
+    {
+        other.until = one.until;
+    }
+    macro_rules! compare {
+        ($($part:ident)*) => {
+            $(if rules.$part != script.$part {
+                let (rules, script) = (&rules.$part, &script.$part);
+                return Some(format!(
+                    "{}: the rules make it {rules:?}, the script {script:?}",
+                    stringify!($part)
+                ));
+            })*
+        };
+    }
+    compare!(record holders written_until marks queue queue_until forced intent done);
+    compare!(holders_until);
+    None
+}
+
+/// The messages that differ.
+fn hints(
+    call: &Call<'_>,
+    before: &BTreeMap<Place, Stored>,
+    shadows: &BTreeMap<Place, Shadow>,
+    around: &Around<'_>,
+) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut heard = BTreeSet::new();
+    for Delivery { message, .. } in around.published {
+        if message.len() == PROVEN && message[ID..OFFER].iter().all(u8::is_ascii_digit) {
+            let (offer, proof) = message.split_at(OFFER);
+            let secret = |stored| decode::secret(call, stored, &offer[..ID]);
+            let is_proven = before.values().filter_map(secret).any(|secret| {
+                let digest = Sha1::from([secret, offer].concat()).digest().to_string();
+                digest.as_bytes().starts_with(proof)
+            });
+            if !is_proven {
+                found.push("an offer without its proof".to_owned());
+            }
+            heard.insert(offer.to_vec());
+        } else if message.get(ID) == Some(&b'R') {
+            heard.insert([&message[..CLIENT], b"R"].concat());
+        } else {
+            heard.insert(message.clone());
+        }
+    }
+    let hints = shadows.values().flat_map(Shadow::hints);
+    let expected: BTreeSet<_> =
+        hints.map(|(client, hint)| answers::message(hint, client.as_bytes())).collect();
+    if heard != expected {
+        let shown = |all: &BTreeSet<Vec<u8>>| {
+            all.iter().map(|it| String::from_utf8_lossy(it).into_owned()).collect::<Vec<_>>()
+        };
+        let (rules, script) = (shown(&expected), shown(&heard));
+        found.push(format!("the rules publish {rules:?}, the script {script:?}"));
+    }
+    found
+}
+
+/// The rules on the locks of one call.
+struct Run<'a> {
+    call: &'a Call<'a>,
+    shadows: BTreeMap<Place, Shadow>,
+    noted: Option<u64>,
+    is_ahead: bool,
+}
+
+impl Run<'_> {
+    /// The answer to each request, in numbers.
+    fn answers(&mut self) -> Option<Vec<Vec<i64>>> {
+        let call = self.call;
+        if call.script.verb == Verb::AcquireAll {
+            return self.acquire_all();
+        }
+        call.requests.iter().map(|ask| self.answer(ask)).collect()
+    }
+
+    /// Runs a rule on a lock, with the tokens that all locks share.
+    fn on<T>(&mut self, nth: usize, rule: impl FnOnce(&mut Shadow) -> T) -> Option<T> {
+        let shadow = self.shadows.get_mut(&self.call.places[nth])?;
+        shadow.set_noted(self.noted, self.is_ahead);
+        let answer = rule(shadow);
+        self.noted = shadow.noted();
+        Some(answer)
+    }
+
+    fn acquire_all(&mut self) -> Option<Vec<Vec<i64>>> {
+        let call = self.call;
+        let requests = call.requests.iter().map(|ask| decode::request(call, ask));
+        let requests = requests.collect::<Option<Vec<_>>>()?;
+        let mut answer = vec![1];
+        for (nth, request) in requests.iter().enumerate() {
+            if !self.on(nth, |shadow| shadow.is_available(request))? {
+                answer = vec![0, i64::try_from(nth + 1).ok()?];
+                return Some(vec![answer; requests.len()]);
+            }
+        }
+        for (nth, request) in requests.iter().enumerate() {
+            answer.push(i64::try_from(self.on(nth, |shadow| shadow.take(request))?).ok()?);
+        }
+        Some(vec![answer; requests.len()])
+    }
+
+    fn answer(&mut self, ask: &call::Request<'_>) -> Option<Vec<i64>> {
+        let (call, nth) = (self.call, ask.nth);
+        let (verb, rule) = (call.script.verb, call.script.rule);
+        let millis = |at: usize| ask.number(at).map(Duration::from_millis);
+        match call.script.about.name {
+            "lock/force_release" => {
+                return self.on(nth, |shadow| answers::forced(shadow.force_release()));
+            }
+            "lock/is_held_by" => {
+                let owner = std::str::from_utf8(ask.name.strip_prefix(b"@")?).ok()?;
+                let owner = Owner::new(owner).ok()?;
+                return self.on(nth, |shadow| vec![i64::from(shadow.is_held_by(&owner))]);
+            }
+            // It changes nothing; its answer is no list of numbers.
+            "lock/inspect" => return Some(Vec::new()),
+            _ => {}
+        }
+        let request = decode::request(call, ask)?;
+        self.on(nth, |shadow| {
+            Some(match verb {
+                Verb::Acquire | Verb::AcquireOnce => {
+                    let waiting = decode::waiting(call, ask);
+                    answers::attempt(shadow.acquire(&request, waiting), waiting)
+                }
+                Verb::Vote => answers::attempt(shadow.vote(&request, millis(1)?), None),
+                Verb::Renew => answers::renewal(shadow.renew(&request)),
+                Verb::KeepOffer => {
+                    shadow.keep_offer(&request, ask.number(0)? * 1000);
+                    Vec::new()
+                }
+                Verb::Adopt => answers::adoption(shadow.adopt(from(ask, rule)?, &request)),
+                Verb::Release if rule == Rule::Mutex => {
+                    answers::ended(release(shadow, &request, ask.name.get(ID..)?)?, false)
+                }
+                Verb::Release => answers::ended(
+                    shadow.release(&request, Duration::ZERO),
+                    rule == Rule::Reentrant,
+                ),
+                Verb::Complete => {
+                    let tick = ask.number(1).filter(|began| *began > 0);
+                    let granted = ask.number(2)?;
+                    let tick = tick.map(|began| TickTimes { began, last: None, granted });
+                    let token = ask.number(4).filter(|token| *token > 0);
+                    answers::ended(shadow.complete(&request, Success { tick, token }), false)
+                }
+                Verb::Cancel => vec![i64::from(shadow.cancel(&request))],
+                Verb::Linger => {
+                    let usage = match ask.number(1)? {
+                        0 => Usage::Ended,
+                        1 => Usage::InUse,
+                        code => Usage::Recalled { in_use: code == 3 },
+                    };
+                    answers::lingering(shadow.linger(&request, usage))
+                }
+                Verb::Repair => {
+                    answers::repaired(shadow.repair(&request, ask.number(0)?, millis(1)?))
+                }
+                Verb::Looks => vec![i64::from(shadow.was_forced(&request))],
+                Verb::AcquireAll | Verb::ForceRelease | Verb::Other => return None,
+            })
+        })?
+    }
+}
+
+/// The lease that is adopted. `None` if it is held otherwise than the request would.
+fn from(ask: &call::Request<'_>, rule: Rule) -> Option<Detached> {
+    let from = ask.rest.first()?;
+    let most = if rule == Rule::Mutex { ask.number(2).unwrap_or(u64::MAX) } else { u64::MAX };
+    let is_like = rule == Rule::Mutex || from.get(ID..) == ask.name.get(ID..);
+    let id = decode::id(from.get(..ID)?)?;
+    is_like.then_some(Detached { id, most })
+}
+
+/// What stays of the record stands behind the id.
+fn release(
+    shadow: &mut Shadow,
+    request: &Request,
+    stays: &[u8],
+) -> Option<leasehold::store::Ended> {
+    if stays.is_empty() {
+        return Some(shadow.release_and_forget(request));
+    }
+    let keep = super::format::number(stays.strip_prefix(b":")?)?;
+    Some(shadow.release(request, Duration::from_millis(keep)))
+}

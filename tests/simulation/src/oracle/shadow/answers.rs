@@ -1,0 +1,117 @@
+//! The answers of the rules, in the numbers of the scripts. The scripts' headers list them.
+
+use std::time::Duration;
+
+use leasehold::LossReason;
+use leasehold::store::{
+    Adoption, Attempt, Ended, Forced, Hint, Lingering, Renewal, Repaired, TickTimes, Waiting,
+};
+
+/// The time until a whole millisecond of the server's clock. The scripts count from the beginning of
+/// the one that runs.
+fn millis(time: Duration) -> i64 {
+    i64::try_from(time.as_micros().div_ceil(1000)).unwrap_or(i64::MAX)
+}
+
+fn int(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+pub(super) fn attempt(attempt: Attempt, waiting: Option<Waiting>) -> Vec<i64> {
+    match attempt {
+        // The pause of a waiter, and not the time that a lease has left.
+        Attempt::Queued { position, until, ask_again }
+            if waiting.is_some_and(|it| it.live / 3 == ask_again) =>
+        {
+            let pause = u64::try_from(ask_again.as_millis()).unwrap_or(u64::MAX);
+            vec![5, int(position), int(until / 1000), int(pause)]
+        }
+        Attempt::Granted { token } => vec![1, int(token)],
+        Attempt::GrantedTick { token, tick: TickTimes { began, last, granted } } => {
+            vec![1, int(token), int(began), int(last.unwrap_or(0)), int(granted)]
+        }
+        Attempt::Done { completed, until, left } => {
+            vec![9, millis(left), int(completed), int(until)]
+        }
+        Attempt::Queued { position, until, ask_again } => {
+            vec![5, int(position), int(until / 1000), millis(ask_again)]
+        }
+        Attempt::Busy { retry_after, kept, .. } => {
+            vec![if kept { 7 } else { 0 }, millis(retry_after)]
+        }
+        Attempt::Recalled { retry_after, other_kind } => {
+            vec![if other_kind { 10 } else { 8 }, millis(retry_after)]
+        }
+        Attempt::Ended => vec![2],
+        Attempt::WrongKind => vec![3],
+        Attempt::WouldDeadlock => vec![6],
+    }
+}
+
+fn lost(reason: LossReason) -> i64 {
+    if reason == LossReason::Expired { 0 } else { 2 }
+}
+
+pub(super) fn renewal(renewal: Renewal) -> Vec<i64> {
+    vec![match renewal {
+        Renewal::Renewed => 1,
+        Renewal::NotHeld(reason) => lost(reason),
+    }]
+}
+
+pub(super) fn adoption(adoption: Adoption) -> Vec<i64> {
+    match adoption {
+        Adoption::Adopted { token } => vec![1, int(token)],
+        Adoption::NotHeld(reason) => vec![lost(reason)],
+    }
+}
+
+pub(super) fn lingering(lingering: Lingering) -> Vec<i64> {
+    match lingering {
+        Lingering::Kept { token } => vec![4, int(token)],
+        Lingering::Wanted => vec![5],
+        Lingering::Ended(it) => ended(it, false),
+    }
+}
+
+/// With the number of the owner's other holds, if the script says it.
+pub(super) fn ended(ended: Ended, says_left: bool) -> Vec<i64> {
+    match ended {
+        Ended::Released if says_left => vec![1, 0],
+        Ended::Released => vec![1],
+        Ended::StillHeld(left) => vec![1, i64::from(left)],
+        Ended::Kept => vec![3],
+        Ended::NotHeld(reason) => vec![lost(reason)],
+    }
+}
+
+pub(super) fn forced(forced: Forced) -> Vec<i64> {
+    match forced {
+        Forced::Released { held, fence } => vec![1, int(held), int(fence.get())],
+        Forced::NotHeld => vec![0],
+        _ => vec![3],
+    }
+}
+
+pub(super) fn repaired(repaired: Repaired) -> Vec<i64> {
+    match repaired {
+        Repaired::Held { token } => vec![1, int(token)],
+        Repaired::NotHeld => vec![0],
+        Repaired::Behind(by) => vec![2, millis(by)],
+    }
+}
+
+/// A message without its proof. A recall names its client alone.
+pub(super) fn message(hint: &Hint, client: &[u8]) -> Vec<u8> {
+    match hint {
+        Hint::Offered { id, token, until, early } => {
+            // The scripts count whole milliseconds.
+            let early = early.as_micros().div_ceil(1000);
+            format!("{id:?}{token:016}{:013}{early:05}", until / 1000).into_bytes()
+        }
+        Hint::Free { id } => id.as_bytes().to_vec(),
+        Hint::Forced { id } => [id.as_bytes(), b"F"].concat(),
+        Hint::Recalled { .. } => [client, b"R"].concat(),
+        Hint::Missed => Vec::new(),
+    }
+}
