@@ -71,12 +71,6 @@ pub(crate) struct Before {
 }
 
 impl Oracle {
-    /// The server has lost data: it was restarted or flushed, or somebody deleted a key. Tokens may
-    /// begin anew.
-    pub fn forget(&mut self) {
-        self.tokens.forget();
-    }
-
     /// Looks at the locks of a call. `rest` is what stands behind the script's hash.
     pub(crate) fn before(
         &mut self,
@@ -103,6 +97,9 @@ impl Oracle {
         let now_us = core.now_us;
         let keyspace = core.databases.get(&database);
         let (locks, noted) = look(keyspace, &call, now_us);
+        if call.tokens_key().is_some() {
+            self.tokens.excuse(noted, &locks);
+        }
         let (keys, args) = (keys.to_vec(), args.to_vec());
         let published = core.deliveries.len();
         Some(Before { script, keys, args, locks, noted, database, now_us, published })
@@ -157,6 +154,7 @@ impl Oracle {
             self.shadowed += u64::from(run.is_some());
             problems.extend(run.unwrap_or_default());
         }
+        self.tokens.remember(noted, &after);
         for problem in problems {
             let text = told(&problem, &call, (&before.locks, &after), reply);
             self.blame(&text);

@@ -106,6 +106,11 @@ impl Server {
         self.oracle = Some(oracle);
     }
 
+    /// What the oracle has found so far.
+    pub fn take_violations(&mut self) -> Vec<String> {
+        self.oracle.as_mut().map(|it| std::mem::take(&mut it.violations)).unwrap_or_default()
+    }
+
     /// The oracle, if there is one.
     pub fn oracle(&mut self) -> Option<&mut Oracle> {
         self.oracle.as_mut()

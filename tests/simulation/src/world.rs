@@ -59,10 +59,7 @@ pub fn run(plan: &Plan) -> Report {
     for nth in 1..=servers {
         let address = SocketAddr::from(([10, 0, 0, nth], 6379));
         let mut host = Host::start(u32::from(nth), Settings::default());
-        // It does not know the votes of a quorum's members.
-        if plan.deployment == Deployment::Single {
-            host.server.watch(Oracle::default());
-        }
+        host.server.watch(Oracle::default());
         if let Some(mistake) = plan.mistake {
             host.server.alter(mistake.from, mistake.to);
         }
@@ -77,12 +74,10 @@ pub fn run(plan: &Plan) -> Report {
     let has_queue = plan.deployment == Deployment::Single;
     violations
         .extend(check(&history).into_iter().filter(|it| has_queue || !it.starts_with("order")));
-    let addresses = director.network().addresses();
+    let addresses = network.borrow().addresses();
     for address in addresses {
-        let mut network = director.network();
-        if let Some(oracle) = network.host(address).server.oracle() {
-            violations.extend(std::mem::take(&mut oracle.violations));
-        }
+        let mut network = network.borrow_mut();
+        violations.extend(network.host(address).server.take_violations());
     }
     violations.truncate(20);
     let figures = history.figures();

@@ -1,11 +1,8 @@
 //! A server in its place: with a clock of its own, and in whatever condition it is.
 
-use std::collections::BTreeMap;
-
 use fastrand::Rng;
 
 use super::Micros;
-use crate::server::keyspace::Keyspace;
 use crate::server::session::SessionId;
 use crate::server::{Server, Settings};
 
@@ -65,14 +62,6 @@ impl Host {
         BEGINNING_US + now + now / 1_000_000 * self.drift + self.ahead_us
     }
 
-    /// Its data is lost, or a part of it.
-    pub fn lose(&mut self, delete: impl FnOnce(&mut BTreeMap<u8, Keyspace>)) {
-        delete(&mut self.server.core().borrow_mut().databases);
-        if let Some(oracle) = self.server.oracle() {
-            oracle.forget();
-        }
-    }
-
     /// The user may not call this command, or may again.
     pub fn forbid(&mut self, command: &str, is_forbidden: bool) {
         let forbidden = &mut self.server.core().borrow_mut().condition.forbidden;
@@ -90,9 +79,7 @@ impl Host {
             let keys = core.databases.get(&0)?.live(core.now_us / 1_000);
             rng.choice(keys.map(|(key, _)| key.to_vec()).collect::<Vec<_>>())?
         };
-        self.lose(|databases| {
-            databases.entry(0).or_default().delete(&name);
-        });
+        self.server.core().borrow_mut().databases.entry(0).or_default().delete(&name);
         Some(String::from_utf8_lossy(&name).into_owned())
     }
 
@@ -117,9 +104,6 @@ impl Host {
         self.condition = Condition::Up;
         let run_id = run_id(self.number, self.starts);
         self.server.restart(run_id, keeps_keys, self.clock(now));
-        if !keeps_keys {
-            self.lose(|_| {});
-        }
     }
 
     pub(super) fn connect(&mut self, from: String, now: Micros) -> SessionId {

@@ -1,7 +1,5 @@
 //! What goes wrong, and what that takes back from the promises.
 
-use std::collections::BTreeMap;
-
 use fastrand::Rng;
 use leasehold_history::Effect;
 
@@ -131,7 +129,7 @@ impl Fault {
             }
             Self::Flushes => {
                 let host = director.any_host(rng);
-                director.network().host(host).lose(BTreeMap::clear);
+                director.network().host(host).server.core().borrow_mut().databases.clear();
                 director.note(&name, Effect::Forgets, now, now + IDLE, 0);
             }
             Self::Deletes => {

@@ -114,6 +114,10 @@ pub(super) fn picture(stored: &Stored) -> Option<Picture> {
             until: at(ask.until_ms),
         });
     }
+    // Somebody deleted one of two keys that belong together.
+    if picture.queue.len() != stored.queue.as_ref().map_or(0, |queue| queue.value.len()) {
+        return None;
+    }
     picture.queue_until = stored.queue.as_ref().and_then(|queue| expiry(queue.expires_ms));
     for (name, until_ms) in stored.forced.iter().flat_map(|set| &set.value) {
         picture.forced.push((id(name.get(..34)?)?, at(*until_ms)));
