@@ -72,11 +72,11 @@ pub(super) fn pairs(history: &History, of_lock: &[&Request]) -> (u64, Vec<String
 }
 
 /// True if it waits in the queue until it is answered. An owner does not queue behind others if it
-/// holds the lock already.
+/// holds the lock already, and work that is done in this tick waits for the next in no queue.
 fn waits(request: &Request) -> bool {
     let why = request.refused.as_ref().map(|(_, why)| &**why);
     let is_answered = request.granted.is_some() || matches!(why, Some("timed-out" | "gave-up"));
-    request.kind != Kind::Reentrant && request.adopts.is_none() && is_answered
+    !matches!(request.kind, Kind::Reentrant | Kind::Once) && request.adopts.is_none() && is_answered
 }
 
 /// When somebody in its process joined the queue who may have left the place to it.

@@ -117,7 +117,9 @@ impl<'a> Change<'a> {
             let id = it.holder.id;
             let is_ended = verb.ends() && self.asks(id)
                 || self.requests().any(|ask| ask.from(verb) == Some(id))
-                || verb == Verb::ForceRelease;
+                || verb == Verb::ForceRelease
+                // An offer of work that is done for its request.
+                || verb == Verb::AcquireOnce && self.asks(id);
             if !is_ended {
                 found.push(format!("{} has lost its lease, and nobody ended it", shown(id)));
             }
