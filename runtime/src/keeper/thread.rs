@@ -83,7 +83,7 @@ async fn run(shared: Arc<KeeperState>, info: ClientInfo) {
     tokio::select! {
         () = work(&shared) => {}
         () = ended => {
-            let left = shared.drain(Duration::ZERO);
+            let left = shared.unfinished();
             tracing::warn!(left, "the lock client ended before all locks were released; their TTLs end them");
         }
     }

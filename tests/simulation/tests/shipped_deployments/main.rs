@@ -1,6 +1,7 @@
 //! The shipped client on a simulated cluster, and on a master that sentinels name.
 
 mod cluster;
+mod ending;
 mod random;
 mod sentinels;
 
