@@ -29,9 +29,8 @@ use crate::server::reply::Reply;
 const MOST: usize = 20;
 
 /// Watches one server.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Oracle {
-    scripts: BTreeMap<String, Script>,
     tokens: Tokens,
     /// The holders that are still in the set of their lock, and were seen there after their end.
     ended: BTreeMap<Place, BTreeSet<Vec<u8>>>,
@@ -41,19 +40,6 @@ pub struct Oracle {
     pub judged: u64,
     /// How many of them it has compared with the rules.
     pub shadowed: u64,
-}
-
-impl Default for Oracle {
-    fn default() -> Self {
-        Self {
-            scripts: call::by_hash(),
-            tokens: Tokens::default(),
-            ended: BTreeMap::new(),
-            violations: Vec::new(),
-            judged: 0,
-            shadowed: 0,
-        }
-    }
 }
 
 /// The locks of a call before its script runs.
@@ -80,7 +66,7 @@ impl Oracle {
     ) -> Option<Before> {
         let count: usize = std::str::from_utf8(rest.first()?).ok()?.parse().ok()?;
         let (keys, args) = rest[1..].split_at_checked(count)?;
-        let Some(script) = self.scripts.get(&hash.to_lowercase()).copied() else {
+        let Some(script) = call::script(hash) else {
             // The client asks with a script of no keys whether it may call scripts.
             if count > 0 {
                 self.blame(&format!("the script {hash} is none of ours"));

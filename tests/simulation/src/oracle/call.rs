@@ -1,6 +1,7 @@
 //! A call of one of our scripts: what it does, to which locks, for which requests.
 
 use std::collections::BTreeMap;
+use std::sync::LazyLock;
 
 use leasehold::store::redis::{About, scripts};
 
@@ -103,8 +104,14 @@ impl Script {
     }
 }
 
+/// The script of a hash.
+pub(super) fn script(hash: &str) -> Option<Script> {
+    static ALL: LazyLock<BTreeMap<String, Script>> = LazyLock::new(by_hash);
+    ALL.get(&hash.to_lowercase()).copied()
+}
+
 /// All scripts, by the hashes under which servers know them.
-pub(super) fn by_hash() -> BTreeMap<String, Script> {
+fn by_hash() -> BTreeMap<String, Script> {
     let each = |about: About| {
         let hash = |body: &str| sha1_smol::Sha1::from(body).digest().to_string();
         about.bodies.map(|body| (hash(body), Script::of(about)))
