@@ -1,6 +1,6 @@
 //! The decisions of the store in memory, as pure functions.
 //!
-//! Each takes a lock's state, a request and a [`Context`] (the time, the store's counters, and
+//! Each takes a lock's state, a request and a `Context` (the time, the store's counters, and
 //! which clients listen), and changes the state. It returns the answer, and leaves its hints in
 //! the context. Nothing here reads a clock, looks up a lock or calls a listener: the store
 //! around it does. So a test drives the rules without a store, and another engine can run them

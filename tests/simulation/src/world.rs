@@ -4,6 +4,7 @@
 mod director;
 mod end;
 mod faults;
+mod front_doors;
 mod mistakes;
 mod plan;
 mod shared;

@@ -22,17 +22,8 @@ pub(super) async fn ask_for_all(worker: Worker) {
             continue;
         }
         let units = if kind == Kind::Permits { LIMIT } else { 1 };
-        let wish = Wish {
-            parts: vec![Part { units, limit: units, ..Part::of(lock, kind) }],
-            owner: "last".to_owned(),
-            ttl: LONGEST_TTL,
-            wait: WAIT,
-            linger: Duration::ZERO,
-            is_renewed: true,
-            max_hold: None,
-            keeps: None,
-            ticket: None,
-        };
+        let part = Part { units, limit: units, ..Part::of(lock, kind) };
+        let wish = Wish::plain(part, "last".to_owned(), LONGEST_TTL, WAIT);
         let ids = worker.ask(&wish);
         let acquired = worker.client.acquire(&wish).await;
         let at = process::now() * 1_000;

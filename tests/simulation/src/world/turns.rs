@@ -15,7 +15,7 @@ use super::wishes::{Guard, LONGEST_WAIT, Part, Travelling, Wish};
 use crate::process;
 
 /// How often a holder looks whether it still has its leases.
-const LOOK: Duration = Duration::from_millis(20);
+pub(super) const LOOK: Duration = Duration::from_millis(20);
 
 /// A client of whichever deployment it is.
 #[derive(Clone)]
@@ -48,11 +48,11 @@ pub(super) struct Worker {
     requests: AtomicU64,
 }
 
-fn now() -> Nanos {
+pub(super) fn now() -> Nanos {
     process::now() * 1_000
 }
 
-fn nanos(time: Duration) -> Nanos {
+pub(super) fn nanos(time: Duration) -> Nanos {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
@@ -86,9 +86,15 @@ impl Worker {
         self.shared.is_ending(&self.name)
     }
 
-    async fn turns(&self, task: usize, mut rng: Rng) {
+    async fn turns(self: &Arc<Self>, task: usize, mut rng: Rng) {
         while !self.is_ending() {
             sleep(millis(&mut rng, 0..60)).await;
+            if let Client::All(locks) = &self.client
+                && rng.u8(..6) == 0
+            {
+                self.turn_at_a_front_door(locks, &mut rng).await;
+                continue;
+            }
             let owner = format!("{}.{task}", self.name);
             let wish = match &self.client {
                 Client::Quorum(_) => Wish::random_on_quorum(&mut rng, &owner),
@@ -254,7 +260,7 @@ impl Worker {
         }
     }
 
-    fn note(&self, line: Line) {
+    pub(super) fn note(&self, line: Line) {
         self.shared.note(process::now(), line);
     }
 }

@@ -7,7 +7,7 @@ use leasehold::{Lease, LeaseSet, LockError, Locks, Ticket};
 use leasehold_history::Kind;
 
 /// The locks that all processes use.
-const MUTEXES: [&str; 3] = ["mutex", "second", "of:{7}:third"];
+pub(super) const MUTEXES: [&str; 3] = ["mutex", "second", "of:{7}:third"];
 const REENTRANT: &str = "reentrant";
 const PERMITS: &str = "permits";
 const RW: &str = "rw";
@@ -143,19 +143,26 @@ impl Wish {
         }
     }
 
-    /// Takes over a lease.
-    pub(super) fn adopt(travelling: Travelling) -> Self {
+    /// Of one lock, with no other options.
+    pub(super) fn plain(part: Part, owner: String, ttl: Duration, wait: Duration) -> Self {
         Self {
-            parts: vec![travelling.part],
-            owner: travelling.owner.clone(),
-            ttl: travelling.ttl,
-            wait: Duration::ZERO,
+            parts: vec![part],
+            owner,
+            ttl,
+            wait,
             linger: Duration::ZERO,
             is_renewed: true,
             max_hold: None,
             keeps: None,
-            ticket: Some(travelling),
+            ticket: None,
         }
+    }
+
+    /// Takes over a lease.
+    pub(super) fn adopt(travelling: Travelling) -> Self {
+        let (part, ttl) = (travelling.part, travelling.ttl);
+        let plain = Self::plain(part, travelling.owner.clone(), ttl, Duration::ZERO);
+        Self { ticket: Some(travelling), ..plain }
     }
 
     /// True if its lease may go to another process.
