@@ -35,6 +35,7 @@ local now_ms, rec = to_ms(now), redis.call('GET', keys.lock)
 if not is_live(redis.call('ZSCORE', keys.holders, holder), now_ms) then
   return {give_back(keys, holder, now) and 1 or 0}
 end
+rec = rec or restored(keys.lock, keys.holders)
 local flag = rec and string.sub(rec, 53, 53)
 local is_wanted = usage >= 2 and is_recalled(keys.holders, holder, now_ms)
   or not nobody_waits(flag, keys.queue) and first_waiter(keys.queue, keys.waiters, now_ms)

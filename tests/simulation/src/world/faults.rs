@@ -188,8 +188,14 @@ impl Fault {
 
     /// A server's clock is changed.
     fn set_clock(self, director: &mut Director, rng: &mut Rng) {
-        let (host, now, by) = (director.any_host(rng), director.now(), rng.u64(50_000..1_500_000));
-        let amount = i64::try_from(by).expect("a second or so");
+        let (host, now) = (director.any_host(rng), director.now());
+        // Seldom by more than any heartbeat lasts.
+        let by = if rng.u8(..6) == 0 {
+            rng.u64(10_000_000..7_200_000_000)
+        } else {
+            rng.u64(50_000..1_500_000)
+        };
+        let amount = i64::try_from(by).expect("hours at most");
         if self == Self::JumpsAhead {
             director.network().host(host).ahead_us += amount;
             // Leases end early.

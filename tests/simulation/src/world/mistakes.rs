@@ -122,6 +122,12 @@ pub const MISTAKES: &[Mistake] = &[
         "return nil",
     ),
     mistake(
+        "a-lost-record-leaves-no-tokens",
+        200,
+        "rec = rec or restored(keys.lock, keys.holders)\nlocal flag",
+        "local flag",
+    ),
+    mistake(
         "a-ticket-is-adopted-twice",
         40,
         "elseif ended ~= id and holds(rec, from) and",

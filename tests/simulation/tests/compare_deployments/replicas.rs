@@ -38,6 +38,10 @@ async fn masters_and_replicas_answer_as_real_ones() {
     until_linked(&replica).await;
     let ports = [master.port(), replica.port()];
     let [mut real_master, mut real_replica] = ports.map(Connection::to);
+    // The master lists it once it has confirmed what it was sent.
+    while !real_master.ask(&["ROLE"]).contains(&ports[1].to_string()) {
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+    }
 
     let [mut master, mut replica] = ports.map(simulated);
     let (id, all) = master.attach_replica("127.0.0.1", ports[1]);
