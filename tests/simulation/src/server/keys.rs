@@ -87,13 +87,13 @@ pub(super) fn keys(context: &mut Context<'_>, args: &[Vec<u8>]) -> Answer {
     Ok(Reply::Array(fits.map(|key| Reply::Bulk(key.to_vec())).collect()))
 }
 
-/// Goes through the keys in their order: a cursor is the number of keys before it. A real server
-/// goes through them in an order of its own, and promises no more: a key that was there all the
-/// time comes once at least.
+/// Goes through the keys in the order of their hashes: a cursor is the hash of the last one. So a key
+/// that is there all the time comes, whatever comes and goes meanwhile. A real server has another
+/// order, and promises no more.
 pub(super) fn scan(context: &mut Context<'_>, args: &[Vec<u8>]) -> Answer {
     let invalid = |_| Reply::error("ERR invalid cursor");
     let from = integer(&args[1]).map_err(invalid)?;
-    let from = usize::try_from(from).map_err(|_| Reply::error("ERR invalid cursor"))?;
+    let from = u64::try_from(from).map_err(|_| Reply::error("ERR invalid cursor"))?;
     let (mut pattern, mut count) = (None, 10);
     let (options, rest) = args[2..].as_chunks::<2>();
     if !rest.is_empty() {
@@ -111,10 +111,21 @@ pub(super) fn scan(context: &mut Context<'_>, args: &[Vec<u8>]) -> Answer {
             return Err(syntax_error());
         }
     }
-    let live: Vec<_> = context.keyspace.live(context.now_ms()).map(|(key, _)| key).collect();
-    let page = live.iter().skip(from).take(count);
+    let live = context.keyspace.live(context.now_ms()).map(|(key, _)| (place(key), key));
+    let mut rest: Vec<_> = live.filter(|(place, _)| *place > from).collect();
+    rest.sort_unstable();
+    // Keys of one hash come together.
+    let last = rest.get(count - 1).map_or(u64::MAX, |(place, _)| *place);
+    let size = rest.partition_point(|(place, _)| *place <= last);
+    let page = rest[..size].iter().map(|(_, key)| *key);
     let fits = page.filter(|key| pattern.is_none_or(|pattern| glob::fits(pattern, key)));
     let found = fits.map(|key| Reply::Bulk(key.to_vec())).collect();
-    let next = if from.saturating_add(count) < live.len() { from + count } else { 0 };
+    let next = if size < rest.len() { last } else { 0 };
     Ok(Reply::Array(vec![Reply::text(next.to_string()), Reply::Array(found)]))
+}
+
+/// Where a key comes in a scan: a hash after FNV, not 0, and small enough for a cursor.
+fn place(key: &[u8]) -> u64 {
+    let add = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+    (key.iter().fold(0xcbf2_9ce4_8422_2325, add) >> 2).max(1)
 }

@@ -11,6 +11,10 @@ pub(crate) fn find_all(arguments: &Arguments) -> ExitCode {
     let mut missed = Vec::new();
     for mistake in MISTAKES {
         let planted = Arguments { mistake: Some(mistake), ..arguments.clone() };
+        if mistake.within == 0 {
+            println!("{:<36} not looked for here", mistake.name);
+            continue;
+        }
         if let Some((seed, why)) = first_bad(mistake.within, &planted) {
             println!("{:<36} seed {seed:>3}: {why}", mistake.name);
         } else {
