@@ -12,10 +12,9 @@ pub(crate) enum NotGranted {
     /// Others hold the lock, or it is kept, for this much longer. The request is in no queue.
     Held { left: Duration, kept: bool },
     /// Others hold the lock for this much longer, perhaps without using it. Their client was
-    /// asked to release it. The request is in no queue.
-    Recalled(Duration),
-    /// The same, where the lock is held as another kind: there is no queue to wait in.
-    OtherKindRecalled(Duration),
+    /// asked to release it. The request is in no queue; if it is of another kind, it can wait in
+    /// none.
+    Recalled { left: Duration, other_kind: bool },
     /// The work has succeeded, and counts as done.
     Done { completed: u64, until: u64, left: Duration },
     /// Its owner holds the lock, and would wait for itself.
@@ -31,7 +30,7 @@ pub(crate) enum NotGranted {
 impl NotGranted {
     /// Returns true if the request would be in the queue if it had asked to wait.
     pub(super) fn may_be_queued(&self) -> bool {
-        matches!(self, Self::Held { .. } | Self::Recalled(_))
+        matches!(self, Self::Held { .. } | Self::Recalled { other_kind: false, .. })
     }
 
     /// Returns true if another lease was in the way of a request that is in no queue. Not after a

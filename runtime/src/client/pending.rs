@@ -178,10 +178,9 @@ impl PendingRequest {
                 }
                 NotGranted::Held { left: retry_after, kept }
             }
-            Attempt::Recalled { retry_after, other_kind: true } => {
-                NotGranted::OtherKindRecalled(retry_after)
+            Attempt::Recalled { retry_after: left, other_kind } => {
+                NotGranted::Recalled { left, other_kind }
             }
-            Attempt::Recalled { retry_after, .. } => NotGranted::Recalled(retry_after),
             Attempt::WrongKind => NotGranted::WrongKind,
             Attempt::WouldDeadlock => NotGranted::HeldByOwner,
             // The store takes it for one that was cancelled, so it needs a new id.

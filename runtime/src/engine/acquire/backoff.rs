@@ -109,10 +109,11 @@ impl Backoff {
             self.repeats -= 1;
             return Some(Duration::ZERO);
         }
-        let is_unqueued =
-            matches!(refusal, NotGranted::OtherKindRecalled(_) | NotGranted::WrongKind);
-        let is_told = matches!(refusal, NotGranted::Recalled(_) | NotGranted::OtherKindRecalled(_));
-        let is_recalled = self.recalled.is_some() || is_told;
+        let is_recalled = self.recalled.is_some() || matches!(refusal, NotGranted::Recalled { .. });
+        let is_unqueued = matches!(
+            refusal,
+            NotGranted::Recalled { other_kind: true, .. } | NotGranted::WrongKind
+        );
         if is_recalled && (self.is_try() || is_unqueued) {
             return self.after_recall(now, refusal);
         }
@@ -159,10 +160,8 @@ impl Backoff {
             NotGranted::Held { left, kept } if self.is_try() => {
                 LockError::Busy { key, retry_after: left, kept, held_by_caller: false }
             }
-            NotGranted::Recalled(left) | NotGranted::OtherKindRecalled(left) if self.is_try() => {
-                self.refused(key, left)
-            }
-            NotGranted::WrongKind | NotGranted::OtherKindRecalled(_) => {
+            NotGranted::Recalled { left, .. } if self.is_try() => self.refused(key, left),
+            NotGranted::WrongKind | NotGranted::Recalled { other_kind: true, .. } => {
                 LockError::WrongKind { key }
             }
             _ => self.timed_out(key),
@@ -189,10 +188,7 @@ impl Backoff {
         self.recalled = Some((since, pause * 2));
         let is_held = matches!(
             refusal,
-            NotGranted::Recalled(_)
-                | NotGranted::OtherKindRecalled(_)
-                | NotGranted::Held { .. }
-                | NotGranted::WrongKind
+            NotGranted::Recalled { .. } | NotGranted::Held { .. } | NotGranted::WrongKind
         );
         let most = if self.is_try() { RECALL } else { RECALL_OF_OTHER_KIND.min(self.left(now)) };
         let left = (since + most).saturating_sub(self.waited);
@@ -253,20 +249,21 @@ mod tests {
         let begun = Instant::now();
         let mut backoff = Backoff::new(begun, Wait::For(Duration::from_secs(10)));
         let left = Duration::from_secs(20);
+        let recalled = |other_kind| NotGranted::Recalled { left, other_kind };
         for after in [0, 1, 9] {
             let now = begun + Duration::from_secs(after);
-            assert!(backoff.next(now, &NotGranted::Recalled(left), true).is_some(), "{after} s");
+            assert!(backoff.next(now, &recalled(false), true).is_some(), "{after} s");
         }
         assert!(backoff.next(begun + Duration::from_secs(10), &held(left), true).is_none());
         let key = || LockKey::new("a").unwrap();
-        let error = backoff.error(NotGranted::Recalled(left), key());
+        let error = backoff.error(recalled(false), key());
         assert!(matches!(error, LockError::TimedOut { .. }), "{error}");
 
         let mut backoff = Backoff::new(begun, Wait::For(Duration::from_secs(10)));
-        assert!(backoff.next(begun, &NotGranted::OtherKindRecalled(left), true).is_some());
+        assert!(backoff.next(begun, &recalled(true), true).is_some());
         let later = begun + RECALL_OF_OTHER_KIND;
-        assert!(backoff.next(later, &NotGranted::OtherKindRecalled(left), true).is_none());
-        let error = backoff.error(NotGranted::OtherKindRecalled(left), key());
+        assert!(backoff.next(later, &recalled(true), true).is_none());
+        let error = backoff.error(recalled(true), key());
         assert!(matches!(error, LockError::WrongKind { .. }), "{error}");
     }
 
