@@ -4,6 +4,7 @@
 //! if that is killed.
 
 pub mod backend;
+mod c_library;
 pub mod cluster;
 pub mod hints;
 pub mod kinds;

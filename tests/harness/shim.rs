@@ -1,13 +1,12 @@
 //! Libraries in C that a test preloads into a process: built with the system's compiler,
 //! once each.
 
-use std::collections::hash_map::DefaultHasher;
 use std::fs;
-use std::hash::{Hash, Hasher};
-use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::sync::OnceLock;
+
+use crate::c_library;
 
 /// Lets a worker fork, by reading the link `/leasehold-test/fork`.
 ///
@@ -49,26 +48,7 @@ pub(crate) fn folder() -> &'static Path {
     })
 }
 
-/// A library, named after its source. The file appears when it is complete, because other processes
-/// may build it at the same time.
+/// A library of the tests' build.
 pub(crate) fn build(name: &str, source: &str) -> PathBuf {
-    let mut hash = DefaultHasher::new();
-    source.hash(&mut hash);
-    let library = folder().join(format!("{name}-{:016x}.so", hash.finish()));
-    if library.exists() {
-        return library;
-    }
-    let draft = library.with_extension(std::process::id().to_string());
-    let mut compiler = Command::new("cc")
-        .args(["-x", "c", "-", "-Wall", "-Werror", "-O1", "-shared", "-fPIC", "-o"])
-        .arg(&draft)
-        .stdin(Stdio::piped())
-        .spawn()
-        .expect("there is a C compiler, `cc`");
-    let mut input = compiler.stdin.take().expect("it is piped");
-    input.write_all(source.as_bytes()).expect("it reads its input");
-    drop(input);
-    assert!(compiler.wait().expect("it ends").success(), "{name}.c does not compile");
-    fs::rename(draft, &library).expect("the target folder can be written to");
-    library
+    c_library::build(folder(), name, source)
 }
