@@ -28,7 +28,9 @@ pub(super) struct Director {
     /// All processes that were ever started.
     started: usize,
     rng: Rng,
-    later: BTreeMap<(Micros, usize), Later>,
+    later: BTreeMap<(Micros, u64), Later>,
+    /// Of two changes at one time, the one that was planned first comes first.
+    next_later: u64,
     /// When links are well again.
     links_until: BTreeMap<usize, Micros>,
 }
@@ -48,6 +50,7 @@ impl Director {
             started: 0,
             rng,
             later: BTreeMap::new(),
+            next_later: 0,
             links_until: BTreeMap::new(),
         }
     }
@@ -85,7 +88,8 @@ impl Director {
 
     /// Does something to the network at that time.
     pub(super) fn later(&mut self, at: Micros, change: impl FnOnce(&mut Network) + 'static) {
-        self.later.insert((at, self.later.len() + self.started), Box::new(change));
+        self.next_later += 1;
+        self.later.insert((at, self.next_later), Box::new(change));
     }
 
     /// Does what is due.
@@ -126,32 +130,32 @@ impl Director {
         }
     }
 
-    /// Starts a process that works.
-    pub(super) fn start_one(&mut self) {
+    /// The next process, and what makes a worker of it once it runs.
+    fn next_process(
+        &mut self,
+        name: impl FnOnce(usize) -> String,
+    ) -> (Process, impl FnOnce() -> Worker + Send + 'static) {
         let id = self.started;
         self.started += 1;
-        let name = format!("p{id}");
+        let name = name(id);
         let process = Process::start(id, name.clone(), &self.network, 0, self.rng.fork());
-        let (shared, urls) = (self.shared.clone(), self.urls());
-        let (deployment, tasks, rng) = (self.plan.deployment, self.plan.tasks, self.rng.fork());
-        process.spawn(async move {
-            let client = connect(deployment, &urls);
-            Worker::new(name, client, shared).work(tasks, rng).await;
-        });
+        let (shared, urls, deployment) = (self.shared.clone(), self.urls(), self.plan.deployment);
+        (process, move || Worker::new(name, connect(deployment, &urls), shared))
+    }
+
+    /// Starts a process that works.
+    pub(super) fn start_one(&mut self) {
+        let (process, worker) = self.next_process(|id| format!("p{id}"));
+        let (tasks, rng) = (self.plan.tasks, self.rng.fork());
+        process.spawn(async move { worker().work(tasks, rng).await });
         self.say(&format!("{} starts", process.name));
         self.processes.push(process);
     }
 
     /// The process that asks for all locks in the end.
     pub(super) fn start_last(&mut self) {
-        let name = "last".to_owned();
-        let id = self.started;
-        self.started += 1;
-        let process = Process::start(id, name.clone(), &self.network, 0, self.rng.fork());
-        let (shared, urls, deployment) = (self.shared.clone(), self.urls(), self.plan.deployment);
-        process.spawn(async move {
-            super::end::ask_for_all(Worker::new(name, connect(deployment, &urls), shared)).await;
-        });
+        let (process, worker) = self.next_process(|_| "last".to_owned());
+        process.spawn(async move { super::end::ask_for_all(worker()).await });
         self.processes.push(process);
     }
 
@@ -222,17 +226,14 @@ impl Director {
             return;
         }
         let (name, _) = PROBES[rng.usize(..PROBES.len())];
-        let id = self.started;
-        self.started += 1;
-        let who = format!("operator{id}");
-        let process = Process::start(id, who.clone(), &self.network, 0, self.rng.fork());
-        let (shared, urls) = (self.shared.clone(), self.urls());
+        let (process, worker) = self.next_process(|id| format!("operator{id}"));
         process.spawn(async move {
-            if let Client::All(locks) = connect(Deployment::Single, &urls) {
+            let worker = worker();
+            if let Client::All(locks) = &worker.client {
                 let _ = locks.force_release(name).await;
-                locks.shutdown().await;
             }
-            shared.ended(&who);
+            worker.client.shut_down().await;
+            worker.shared.ended(&worker.name);
         });
         self.say(&format!("{} frees {name}", process.name));
         self.processes.push(process);
