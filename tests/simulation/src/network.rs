@@ -22,7 +22,7 @@ use crate::trace::Trace;
 pub type Micros = u64;
 
 /// How long bytes travel at least, one way. A process may be driven ahead of the others by less.
-pub const LATENCY: Micros = 2_000;
+pub const LATENCY: Micros = 3_000;
 
 /// A process, by its number.
 pub type ProcessId = usize;

@@ -24,13 +24,14 @@ pub use self::faults::Fault;
 pub use self::mistakes::{MISTAKES, Mistake};
 pub use self::plan::{Deployment, Plan};
 use self::shared::Shared;
-use crate::network::{Host, Micros, Network};
+use crate::network::{Host, LATENCY, Micros, Network};
 use crate::oracle::Oracle;
 use crate::server::Settings;
 use crate::trace::Trace;
 
-/// How far a process is driven ahead of the network: less than bytes travel.
-const TURN: Micros = 1_000;
+/// How far a process is driven ahead of the network. Its timers are late by up to a millisecond, so
+/// this is less than bytes travel by as much.
+const TURN: Micros = LATENCY - 1_000;
 
 const SECOND: Micros = 1_000_000;
 
@@ -109,7 +110,7 @@ fn work(plan: &Plan, director: &mut Director, rng: &mut Rng) {
     }
 }
 
-/// Everybody acts for a millisecond.
+/// Everybody acts for so long.
 fn turn(director: &mut Director) {
     let until = director.now() + TURN;
     for process in &mut director.processes {

@@ -31,7 +31,7 @@ impl Place {
     }
 
     pub(super) fn key(&self, role: &str) -> Vec<u8> {
-        [&self.prefix, format!(":{role}:").as_bytes(), &self.name].concat()
+        [&self.prefix, b":".as_slice(), role.as_bytes(), b":", &self.name].concat()
     }
 }
 

@@ -25,6 +25,10 @@ use leasehold_simulation::world;
 
 use self::arguments::{Arguments, Mode};
 
+// A world allocates more than it computes; this takes a tenth off its time.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// Tells a process that it is a world.
 const WORLD: &str = "LEASEHOLD_WORLD";
 
