@@ -13,13 +13,15 @@ local BEHIND_US, OWN_BEHIND_US = 100000, 200000
 -- The record's token, raised to `token` at least (0: as it is), as 16 digits; or a refusal.
 -- The token is lost when the record expires, so the clock must reach it by then, even if
 -- the next lease is as short as allowed. A record's token far ahead of the clock came from a
--- clock that was wrong: a smaller token is replaced by the clock's time, a greater one is
--- measured from the record's.
+-- clock that was wrong. Told a smaller one, the record takes it, or the clock's time if that
+-- is greater. A greater one is measured from the record's.
 local function raised(last, token, lasts_ms)
   if token == '0' then return last end
   local now, from_us = clock()
   if last + BLOCK > from_us + OWN_BEHIND_US then
-    if tonumber(token) < tonumber(last) then last = now else from_us = last end
+    if tonumber(token) >= tonumber(last) then from_us = last
+    elseif now > token then last = now
+    else last = string.format('%016.0f', token) end
   end
   if tonumber(token) <= tonumber(last) then return last end
   local behind_us = token + BLOCK - from_us - math.min(lasts_ms * 1000, BEHIND_US)

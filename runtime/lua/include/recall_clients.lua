@@ -6,13 +6,15 @@
 
 -- Notes that this holder's client may keep a lease without using it. The mark covers all leases
 -- of the client: it stays until the last of them ends.
-local function mark_client(holders, holder, until_ms)
+local function mark_client(holders, holder, until_ms, now_ms)
   local client, score = string.sub(holder, 1, 22), -(MARKS + until_ms)
   for _, mark in ipairs({LINGERS .. client, RECALLED .. client}) do
     score = math.min(score, tonumber(redis.call('ZSCORE', holders, mark)) or 0)
   end
   redis.call('ZREM', holders, RECALLED .. client)
   redis.call('ZADD', holders, score, LINGERS .. client)
+  -- Those of clients that are gone would pile up where nobody asks for a recall.
+  redis.call('ZREMRANGEBYSCORE', holders, -(MARKS + now_ms), -MARKS)
 end
 
 -- Returns true if this holder's client was asked to release what it keeps, and has not said since

@@ -52,5 +52,5 @@ if is_writer(holder) and rec and is_record(rec) and not is_other(rec, KIND) then
   redis.call('SETRANGE', keys.lock, 36, token)
 end
 extend(keys.lock, keys.holders, holder, ttl_ms)
-mark_client(keys.holders, holder, now_ms + ttl_ms)
+mark_client(keys.holders, holder, now_ms + ttl_ms, now_ms)
 return {4, tonumber(token)}

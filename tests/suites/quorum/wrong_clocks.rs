@@ -134,6 +134,26 @@ async fn a_token_far_ahead_of_its_servers_clock_is_ignored() {
     }
 }
 
+/// A majority has tokens of clocks that were wrong by different times: a holder may have the lesser
+/// one. All clocks are right by now.
+#[tokio::test]
+async fn tokens_continue_where_a_majority_is_ahead_by_different_times() {
+    for kind in [Kind::Mutex, Kind::Write] {
+        let (servers, locks) = start().await;
+        let last = next(&locks, kind).await;
+        for (server, more) in servers.iter().zip([HOUR, HOUR + 31 * SECOND]) {
+            let key = LockKey::new("a").unwrap().in_store("leasehold", "lock");
+            let mut write = redis::cmd("SETRANGE");
+            let token = last + u64::try_from(more.as_micros()).unwrap();
+            write.arg(key).arg(36).arg(format!("{token:016}"));
+            write.exec_async(&mut server.redis().await).await.unwrap();
+        }
+        let token = next(&locks, kind).await;
+        let least = last + u64::try_from(HOUR.as_micros()).unwrap();
+        assert!(least < token && ahead(token) < 3600 + 20, "{kind:?}: {least}, {token}");
+    }
+}
+
 /// A holder may have this token. Then the clocks are wrong.
 #[tokio::test]
 async fn tokens_continue_from_one_that_a_majority_remembers() {

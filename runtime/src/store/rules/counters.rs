@@ -118,7 +118,7 @@ impl Counters {
             if last.number + TOKENS > from + OWN_BEHIND {
                 // The clock was set back since, or gave a token when it was wrong.
                 if number < last.number {
-                    last = Token { number: from, since: Some(now) };
+                    last = Token { number: from.max(number), since: Some(now) };
                 } else {
                     from = last.number;
                 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 
 use super::demand::Demand;
 use super::limits::BATCH;
-use super::mark::ClientMark;
+use super::mark::{ClientMark, Mark};
 use super::time::Time;
 use crate::store::{ClientId, Owner, RequestId};
 
@@ -40,9 +40,6 @@ impl Holders {
     pub(super) fn expire(&mut self, now: Time) {
         if self.until.is_some_and(|until| until <= now) {
             *self = Self::default();
-        }
-        if !self.marks.is_empty() {
-            self.marks.retain(|_, mark| mark.until > now);
         }
     }
 
@@ -114,7 +111,23 @@ impl Holders {
         if how.is_writer() && self.written_until == Some(deadline) {
             self.written_until = None;
         }
-        if self.is_empty() {
+        self.forget_if_empty();
+    }
+
+    /// Removes the marks that count no more.
+    pub(super) fn drop_ended_marks(&mut self, now: Time) {
+        self.marks.retain(|_, mark| mark.until > now);
+        self.forget_if_empty();
+    }
+
+    /// The mark of a client, if it counts.
+    pub(super) fn mark(&self, client: ClientId, now: Time) -> Option<Mark> {
+        self.marks.get(&client).filter(|mark| mark.until > now).map(|mark| mark.mark)
+    }
+
+    /// Marks keep the set, also if they count no more.
+    fn forget_if_empty(&mut self) {
+        if self.is_empty() && self.marks.is_empty() {
             self.until = None;
         }
     }

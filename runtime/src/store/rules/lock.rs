@@ -99,7 +99,7 @@ pub(in crate::store) fn inspect(
     let Some(record) = &lock.record else { return known };
     let is_marked = |id: RequestId| match &record.status {
         Status::One { mark, .. } => *mark != Mark::None,
-        _ => lock.holders.marks.contains_key(&id.client()),
+        _ => lock.holders.mark(id.client(), now).is_some(),
     };
     let holder = |id: RequestId, how: &Demand, until: Time, since: Option<Time>| {
         let token = how.kind.is_fenced().then_some(record.token);

@@ -148,8 +148,7 @@ pub(super) fn linger(
             Ended::NotHeld(reason)
         });
     }
-    let mark = lock.holders.marks.get(&id.client());
-    let is_recalled = mark.is_some_and(|mark| mark.mark == Mark::Recalled);
+    let is_recalled = lock.holders.mark(id.client(), now) == Some(Mark::Recalled);
     if usage.is_recalled() && is_recalled || !lock.nobody_waits() && lock.queue.first(now).is_some()
     {
         if usage.is_in_use() {
@@ -164,6 +163,7 @@ pub(super) fn linger(
     let before = lock.holders.marks.get(&id.client()).map_or(until, |mark| mark.until);
     let mark = ClientMark { mark: Mark::Lingers, until: until.max(before) };
     lock.holders.marks.insert(id.client(), mark);
+    lock.holders.drop_ended_marks(now);
     let mut token = 0;
     if let Some(record) = &mut lock.record {
         record.until = record.until.max(until);

@@ -40,6 +40,7 @@ pub(super) fn recall_clients(
     context: &mut Context<'_>,
 ) -> bool {
     let mut is_told = false;
+    lock.holders.drop_ended_marks(context.now);
     for (client, mark) in &mut lock.holders.marks {
         if mark.mark == Mark::Lingers || repeats {
             mark.mark = Mark::Recalled;

@@ -234,6 +234,14 @@ impl<'a> Change<'a> {
                 found.push(format!("{} is kept without a mark", shown(ask.id())));
             }
         }
+        if self.requests().any(|ask| self.answer(ask).first() == Some(&4))
+            && self.verb() == Verb::Linger
+            && self.after.members().any(|(member, score)| {
+                matches!(member, Member::Mark { .. }) && -score - MARKS <= self.after.now_ms
+            })
+        {
+            found.push("marks of clients that are gone pile up".to_owned());
+        }
         // A mark goes with its lease, and no sooner.
         for it in self.after.live().filter(|it| self.before.has(it.holder.id)) {
             let id = it.holder.id;

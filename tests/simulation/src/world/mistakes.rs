@@ -37,6 +37,18 @@ pub const MISTAKES: &[Mistake] = &[
         ".. token .. '0' .. id, 'PX', free_ms(token))",
         ".. token .. '0' .. NOBODY, 'PX', free_ms(token))",
     ),
+    mistake(
+        "marks-pile-up",
+        200,
+        "redis.call('ZREMRANGEBYSCORE', holders, -(MARKS + now_ms), -MARKS)",
+        "",
+    ),
+    mistake(
+        "a-member-forgets-what-a-majority-is-ahead-by",
+        200,
+        "else last = string.format('%016.0f', token) end",
+        "else last = now end",
+    ),
     mistake("an-ended-request-is-granted", 40, "if ended == id then return {2} end", ""),
     mistake("a-cancel-is-not-remembered", 40, "redis.call('SETRANGE', lock, 53, id)", ""),
     mistake(

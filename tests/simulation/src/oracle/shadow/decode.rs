@@ -97,14 +97,14 @@ pub(super) fn picture(stored: &Stored) -> Option<Picture> {
     for (member, score) in stored.members() {
         match member {
             Member::WriterEnds => picture.written_until = Some(at(-score)),
-            Member::Mark { client: of, is_recalled } if -score - MARKS > stored.now_ms => {
+            Member::Mark { client: of, is_recalled } => {
                 picture.marks.push((client(of)?, is_recalled, at(-score - MARKS)));
             }
             _ => {}
         }
     }
-    let has_holders = !picture.holders.is_empty();
-    let set = stored.holders.as_ref().filter(|_| has_holders);
+    let is_kept = !picture.holders.is_empty() || !picture.marks.is_empty();
+    let set = stored.holders.as_ref().filter(|_| is_kept);
     picture.holders_until = set.and_then(|set| expiry(set.expires_ms));
     for (of, position, ask) in stored.waiting() {
         picture.queue.push(Waits {
