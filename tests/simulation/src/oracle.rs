@@ -7,6 +7,7 @@
 mod call;
 mod change;
 mod format;
+mod overview;
 mod shadow;
 mod shape;
 mod stored;
@@ -18,6 +19,7 @@ use std::fmt::Write as _;
 
 use self::call::{Call, Script, Verb};
 use self::change::Change;
+pub use self::overview::overview;
 use self::shadow::Around;
 use self::stored::{Place, Stored};
 use self::tokens::{Noted, Tokens};

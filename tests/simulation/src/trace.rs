@@ -58,6 +58,7 @@ impl Trace {
     }
 }
 
-fn time(at: Micros) -> String {
+/// A time, in seconds.
+pub fn time(at: Micros) -> String {
     format!("{:>5}.{:06}", at / 1_000_000, at % 1_000_000)
 }

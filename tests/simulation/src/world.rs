@@ -8,6 +8,7 @@ mod front_doors;
 mod mistakes;
 mod plan;
 mod shared;
+mod standstill;
 mod turns;
 mod wishes;
 
@@ -127,13 +128,12 @@ fn finish(director: &mut Director, shared: &Shared) {
         shared.end(&process.name);
     }
     if !run_until_ended(director) {
-        let who: Vec<_> = director.processes.iter().map(|it| it.name.clone()).collect();
-        shared.violation(format!("standstill: {} did not end", who.join(", ")));
+        shared.violation(standstill::told(director, shared));
         return;
     }
     director.start_last();
     if !run_until_ended(director) {
-        shared.violation("standstill: the last process did not end".to_owned());
+        shared.violation(standstill::told(director, shared));
         return;
     }
     let over = director.now() + 4 * 60 * SECOND;

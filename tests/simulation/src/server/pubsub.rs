@@ -69,3 +69,12 @@ pub(super) fn pubsub(server: &Server, args: &[Vec<u8>]) -> Result<Reply, Reply> 
     let name = String::from_utf8_lossy(&args[1]).into_owned();
     Err(Reply::Error(format!("ERR unknown subcommand '{name}'. Try PUBSUB HELP.")))
 }
+
+impl Server {
+    /// The channels that clients listen to, each with the address of its listener.
+    pub fn listeners(&self) -> impl Iterator<Item = (&[u8], &str)> {
+        self.sessions.values().flat_map(|session| {
+            session.channels.iter().map(|it| (it.name.as_slice(), session.address.as_str()))
+        })
+    }
+}

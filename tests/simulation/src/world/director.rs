@@ -152,6 +152,17 @@ impl Director {
         self.processes.push(process);
     }
 
+    /// Starts a process that does just this.
+    #[cfg(test)]
+    pub(super) fn start_with<F: Future<Output = ()> + Send>(
+        &mut self,
+        does: impl FnOnce(Worker) -> F + Send + 'static,
+    ) {
+        let (process, worker) = self.next_process(|id| format!("p{id}"));
+        process.spawn(async move { does(worker()).await });
+        self.processes.push(process);
+    }
+
     /// The process that asks for all locks in the end.
     pub(super) fn start_last(&mut self) {
         let (process, worker) = self.next_process(|_| "last".to_owned());

@@ -5,12 +5,12 @@ use std::collections::BTreeSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use fastrand::Rng;
-use leasehold_history::{History, Line};
+use leasehold_history::{History, Line, Request};
 use tokio::sync::watch;
 
 use super::wishes::Travelling;
 use crate::network::Micros;
-use crate::trace::Trace;
+use crate::trace::{Trace, time};
 
 pub(super) struct Shared {
     state: Mutex<State>,
@@ -84,6 +84,13 @@ impl Shared {
         let _ = ending.wait_for(|ending| ending.contains(process)).await;
     }
 
+    /// The requests of a process that have not ended, in words.
+    pub(super) fn open_requests(&self, process: &str) -> Vec<String> {
+        let state = self.state();
+        let own = state.history.requests.iter().filter(|it| it.worker() == process);
+        own.filter(|it| it.refused.is_none() && it.freed.is_none()).map(told).collect()
+    }
+
     /// A process has ended in order.
     pub(super) fn ended(&self, process: &str) {
         self.state().ended.insert(process.to_owned());
@@ -99,4 +106,16 @@ impl Shared {
         let hash = state.trace.hash();
         (std::mem::take(&mut state.history), hash, std::mem::take(&mut state.violations))
     }
+}
+
+/// How far a request has come.
+fn told(request: &Request) -> String {
+    let Request { id, owner, units, limit, lock, kind, asked, granted, ended, .. } = request;
+    let (does, since) = match (granted, ended) {
+        (_, Some(ended)) => ("releases", ended),
+        (Some(granted), None) => ("holds", granted),
+        (None, None) => ("waits for", asked),
+    };
+    let of = if *limit > 1 { format!(", {units} of {limit}") } else { String::new() };
+    format!("{owner} {does} `{lock}` ({kind:?}{of}) since {}: {id}", time(since / 1_000).trim())
 }
