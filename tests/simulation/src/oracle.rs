@@ -4,6 +4,8 @@
 //! against the promises of docs/keys.md. It looks at those locks alone, so it costs about as much
 //! as the script. It is for a world's own thread, and changes nothing.
 
+mod appointments;
+mod awaited;
 mod call;
 mod change;
 mod format;
@@ -17,6 +19,9 @@ mod waiters;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
+use self::appointments::Appointments;
+pub use self::appointments::Late;
+pub use self::awaited::{Awaited, awaited};
 use self::call::{Call, Script, Verb};
 use self::change::Change;
 pub use self::overview::overview;
@@ -34,6 +39,7 @@ const MOST: usize = 20;
 #[derive(Debug, Default)]
 pub struct Oracle {
     tokens: Tokens,
+    appointments: Appointments,
     /// The holders that are still in the set of their lock, and were seen there after their end.
     ended: BTreeMap<Place, BTreeSet<Vec<u8>>>,
     /// What was wrong, as text. The first ones alone.
@@ -122,6 +128,7 @@ impl Oracle {
                 .filter(|(place, after)| !after.is_foreign && !before.locks[*place].is_foreign);
             let changes: Vec<_> = ours.map(change).collect();
             for change in &changes {
+                self.appointments.note(change, before.now_us);
                 let found = [change.problems(), self.tokens.problems(change)].concat();
                 let place = change.place;
                 problems.extend(found.into_iter().map(|problem| format!("{place}: {problem}")));
@@ -147,6 +154,11 @@ impl Oracle {
             let text = told(&problem, &call, (&before.locks, &after), reply);
             self.blame(&text);
         }
+    }
+
+    /// The waiters that were told to ask again by now, and have not.
+    pub fn late(&mut self, core: &Core) -> Vec<Late> {
+        self.appointments.late(core)
     }
 
     /// Notes which leases have ended. Where the clock is set back, they count again for the server,

@@ -36,7 +36,7 @@ use self::request::Args;
 use self::script::Scripts;
 use self::sentinel::Kind;
 use self::session::{Session, SessionId};
-use crate::oracle::Oracle;
+use crate::oracle::{Late, Oracle};
 
 /// What a server says of itself, and what it asks of its clients.
 #[derive(Clone, Debug)]
@@ -109,6 +109,11 @@ impl Server {
     /// What the oracle has found so far.
     pub fn take_violations(&mut self) -> Vec<String> {
         self.oracle.as_mut().map(|it| std::mem::take(&mut it.violations)).unwrap_or_default()
+    }
+
+    /// The waiters that were told to ask again by now, and have not.
+    pub fn late(&mut self) -> Vec<Late> {
+        self.oracle.as_mut().map(|it| it.late(&self.core.borrow())).unwrap_or_default()
     }
 
     /// The oracle, if there is one.

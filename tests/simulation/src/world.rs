@@ -5,8 +5,11 @@ mod director;
 mod end;
 mod faults;
 mod front_doors;
+mod liveness;
 mod mistakes;
 mod plan;
+#[cfg(test)]
+mod quiet;
 mod shared;
 mod standstill;
 mod turns;
@@ -118,6 +121,7 @@ fn turn(director: &mut Director) {
         process.drive(until);
     }
     director.network().run_until(until);
+    director.look_for_waiters();
 }
 
 /// Nothing goes wrong any more: all processes end in order, each lock is free soon, and then nothing

@@ -11,12 +11,17 @@ use fastrand::Rng;
 use leasehold::Locks;
 use leasehold_history::{Effect, Line};
 
+use super::liveness::Liveness;
 use super::plan::{Deployment, Plan};
 use super::shared::Shared;
 use super::turns::{Client, Worker};
 use super::wishes::{LONGEST_TTL, PROBES};
-use crate::network::{LinkFaults, Micros, Network};
+use crate::network::{LONGEST_STALL, LinkFaults, Micros, Network};
 use crate::process::Process;
+
+/// So long after a fault nothing is promised to those who wait: they ask again every two seconds, and
+/// connect again before.
+const GRACE: Micros = 3_000_000;
 
 type Later = Box<dyn FnOnce(&mut Network)>;
 
@@ -33,6 +38,10 @@ pub(super) struct Director {
     next_later: u64,
     /// When links are well again.
     links_until: BTreeMap<usize, Micros>,
+    /// Until when nothing is promised to those who wait: to all of them, and to those of a process.
+    disturbed_until: Micros,
+    processes_disturbed_until: BTreeMap<usize, Micros>,
+    liveness: Liveness,
 }
 
 impl Director {
@@ -52,6 +61,9 @@ impl Director {
             later: BTreeMap::new(),
             next_later: 0,
             links_until: BTreeMap::new(),
+            disturbed_until: 0,
+            processes_disturbed_until: BTreeMap::new(),
+            liveness: Liveness::default(),
         }
     }
 
@@ -68,7 +80,27 @@ impl Director {
     }
 
     /// Notes a fault in the history.
-    pub(super) fn note(&self, name: &str, effect: Effect, from: Micros, to: Micros, by: Micros) {
+    pub(super) fn note(
+        &mut self,
+        name: &str,
+        effect: Effect,
+        from: Micros,
+        to: Micros,
+        by: Micros,
+    ) {
+        self.disturbed_until = self.disturbed_until.max(to + by + GRACE);
+        self.note_of_links(name, effect, from, to, by);
+    }
+
+    /// The same of a fault that only some processes notice.
+    pub(super) fn note_of_links(
+        &self,
+        name: &str,
+        effect: Effect,
+        from: Micros,
+        to: Micros,
+        by: Micros,
+    ) {
         self.shared.note(
             self.now(),
             Line::Fault {
@@ -79,6 +111,24 @@ impl Director {
                 name: name.to_owned(),
             },
         );
+    }
+
+    /// Nothing is promised to the waiters of a process until then.
+    pub(super) fn disturb(&mut self, process: usize, until: Micros) {
+        let known = self.processes_disturbed_until.entry(process).or_default();
+        *known = (*known).max(until + GRACE);
+    }
+
+    /// True while nothing is promised to any waiter.
+    pub(super) fn is_disturbed(&self) -> bool {
+        self.now() < self.disturbed_until
+    }
+
+    /// True if nothing is in the way of a process's waiters, and was not for some time.
+    pub(super) fn is_promised(&self, process: usize, now: Micros) -> bool {
+        let own = self.processes_disturbed_until.get(&process).copied().unwrap_or_default();
+        self.processes.iter().any(|it| it.id() == process && !it.is_stopped())
+            && now >= self.disturbed_until.max(own)
     }
 
     pub(super) fn any_host(&self, rng: &mut Rng) -> SocketAddr {
@@ -114,6 +164,7 @@ impl Director {
         }
         self.links_until.clear();
         self.network().heal();
+        self.disturbed_until = self.disturbed_until.max(self.now() + GRACE);
         // Where several clocks decide, they must agree. One that is hours behind keeps leases for as
         // long.
         let now = self.now();
@@ -184,6 +235,7 @@ impl Director {
         for id in ids {
             self.network().set_faults(id, faults);
             self.links_until.insert(id, until);
+            self.disturb(id, until + LONGEST_STALL);
         }
     }
 
@@ -199,6 +251,7 @@ impl Director {
         let now = self.now();
         // Whole milliseconds, as all timers.
         let until = self.processes[at].stop(now, time / 1_000 * 1_000, clock_stops);
+        self.disturb(self.processes[at].id(), until);
         let worker = self.processes[at].name.clone();
         let line = Line::Stopped { worker, from: now * 1_000, to: until * 1_000 };
         self.shared.note(now, line);
@@ -223,6 +276,15 @@ impl Director {
             self.shared.end(&name);
             self.start_one();
         }
+    }
+
+    /// Looks whether a lock stands free for too long.
+    pub(super) fn look_for_waiters(&mut self) {
+        let mut liveness = std::mem::take(&mut self.liveness);
+        for late in liveness.look(self) {
+            self.shared.violation(late);
+        }
+        self.liveness = liveness;
     }
 
     /// Forgets the processes that have ended.

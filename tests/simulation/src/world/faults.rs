@@ -238,7 +238,7 @@ impl Fault {
             }
         };
         director.disturb_links(faults, time, rng);
-        director.note(&self.name(), Effect::Away, now, now + time + longest, 0);
+        director.note_of_links(&self.name(), Effect::Away, now, now + time + longest, 0);
     }
 }
 

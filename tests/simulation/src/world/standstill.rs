@@ -10,7 +10,7 @@ use crate::server::Server;
 use crate::trace::time;
 
 /// The bytes of a client's id, with which the name of its channel ends.
-const CLIENT: usize = 22;
+pub(super) const CLIENT: usize = 22;
 
 /// Says which requests of which processes have not ended, and who has each lock on each server.
 pub(super) fn told(director: &Director, shared: &Shared) -> String {
@@ -53,22 +53,14 @@ pub(super) fn clients(server: &Server) -> BTreeMap<Vec<u8>, usize> {
 
 #[cfg(test)]
 mod tests {
-    use std::cell::RefCell;
-    use std::net::SocketAddr;
-    use std::rc::Rc;
-    use std::sync::Arc;
     use std::time::Duration;
 
-    use fastrand::Rng;
     use leasehold_history::{Kind, Line};
 
-    use super::super::turns::Worker;
+    use super::super::run_until_ended;
+    use super::super::turns::{Worker, now};
     use super::super::wishes::{Part, Wish};
-    use super::super::{Plan, run_until_ended};
     use super::*;
-    use crate::network::{Host, Network};
-    use crate::server::Settings;
-    use crate::trace::{Printed, Trace};
 
     /// Has one lock, and waits for the other for longer than any world lasts.
     async fn cross(worker: Worker, has: &'static str, wants: &'static str) {
@@ -79,7 +71,7 @@ mod tests {
         let first = wish(has, Duration::ZERO);
         let ids = worker.ask(&first);
         let held = worker.client.acquire(&first).await;
-        worker.note(Line::Got { id: ids[0].clone(), at: super::super::turns::now(), token: None });
+        worker.note(Line::Got { id: ids[0].clone(), at: now(), token: None });
         tokio::time::sleep(Duration::from_millis(100)).await;
         let second = wish(wants, Duration::from_secs(10_000));
         worker.ask(&second);
@@ -89,14 +81,7 @@ mod tests {
 
     #[test]
     fn a_circle_is_told() {
-        let mut network = Network::new(Rng::with_seed(1), Trace::new(Printed::Nothing));
-        let address = SocketAddr::from(([10, 0, 0, 1], 6379));
-        network.add(address, Host::start(1, Settings::default()));
-        let shared = Arc::new(Shared::new(Trace::new(Printed::Nothing)));
-        let network = Rc::new(RefCell::new(network));
-        let mut plan = Plan::of(1, 1);
-        plan.deployment = super::super::Deployment::Single;
-        let mut director = Director::new(plan, network, shared.clone(), Rng::with_seed(2));
+        let (mut director, shared) = Director::quiet();
         for (has, wants) in [("mutex", "second"), ("second", "mutex")] {
             director.start_with(|worker| cross(worker, has, wants));
         }
@@ -104,10 +89,10 @@ mod tests {
         let text = told(&director, &shared);
         for part in [
             "p0, p1 have not ended",
-            "p0.0 holds `mutex` (Mutex) since 0.02",
-            "p0.0 waits for `second` (Mutex) since 0.12",
-            "p1.0 holds `second` (Mutex) since 0.02",
-            "p1.0 waits for `mutex` (Mutex) since 0.12",
+            "p0.0 holds `mutex` (Mutex) since 0.0",
+            "p0.0 waits for `second` (Mutex) since 0.1",
+            "p1.0 holds `second` (Mutex) since 0.0",
+            "p1.0 waits for `mutex` (Mutex) since 0.1",
             "`{mutex}` is held\n      request 0 of p0 has it, for ",
             "ms\n      waiter 1: request 1 of p1, alive (",
             "`{second}` is held\n      request 0 of p1 has it, for ",
