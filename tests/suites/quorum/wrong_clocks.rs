@@ -149,8 +149,8 @@ async fn tokens_continue_where_a_majority_is_ahead_by_different_times() {
             write.exec_async(&mut server.redis().await).await.unwrap();
         }
         let token = next(&locks, kind).await;
-        let least = last + u64::try_from(HOUR.as_micros()).unwrap();
-        assert!(least < token && ahead(token) < 3600 + 20, "{kind:?}: {least}, {token}");
+        let floor = last + u64::try_from(HOUR.as_micros()).unwrap();
+        assert!(floor < token && ahead(token) < 3600 + 20, "{kind:?}: {floor}, {token}");
     }
 }
 
