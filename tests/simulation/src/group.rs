@@ -75,6 +75,11 @@ impl Group {
         self.links.push(Link::open(network, replica, master, lag));
     }
 
+    /// Returns true if a replica follows some master.
+    pub fn has_link(&self, replica: SocketAddr) -> bool {
+        self.links.iter().any(|link| link.replica == replica)
+    }
+
     /// From now on, changes take so long to a replica.
     pub fn set_lag(&mut self, replica: SocketAddr, lag: Micros) {
         for link in self.links.iter_mut().filter(|link| link.replica == replica) {
@@ -136,7 +141,7 @@ impl Group {
 }
 
 /// Returns true if a server does anything now.
-fn acts(network: &mut Network, address: SocketAddr) -> bool {
+pub(crate) fn acts(network: &mut Network, address: SocketAddr) -> bool {
     let now = network.now();
     match network.host(address).condition {
         Condition::Up => true,

@@ -136,11 +136,12 @@ impl Oracle {
             if call.tokens_key().is_some() {
                 problems.extend(Tokens::noted(before.noted, noted, &changes));
             }
+            let publish = if core.cluster.is_some() { "SPUBLISH" } else { "PUBLISH" };
             let around = Around {
                 now_us: before.now_us,
                 noted: [before.noted, noted].map(|it| it.map(|it| it.token)),
                 listening: listening(core, &call),
-                may_publish: !core.condition.forbidden.contains("PUBLISH"),
+                may_publish: !core.condition.forbidden.contains(publish),
                 published: &core.deliveries[before.published..],
             };
             let is_ours = changes.len() == after.len();

@@ -161,6 +161,11 @@ impl Server {
         self.started_us = now_us;
     }
 
+    /// Deletes all keys, as `FLUSHALL` does.
+    pub fn flush(&mut self) {
+        self.core.borrow_mut().flush();
+    }
+
     /// Forgets all scripts, as `SCRIPT FLUSH` does.
     pub fn forget_scripts(&mut self) {
         self.scripts.forget_all();

@@ -5,18 +5,19 @@ mod director;
 mod end;
 mod faults;
 mod front_doors;
+mod group_faults;
 mod liveness;
 mod mistakes;
 mod plan;
 #[cfg(test)]
 mod quiet;
+mod servers;
 mod shared;
 mod standstill;
 mod turns;
 mod wishes;
 
 use std::cell::RefCell;
-use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -27,10 +28,9 @@ use self::director::Director;
 pub use self::faults::Fault;
 pub use self::mistakes::{MISTAKES, Mistake};
 pub use self::plan::{Deployment, Plan};
+use self::servers::Servers;
 use self::shared::Shared;
-use crate::network::{Host, LATENCY, Micros, Network};
-use crate::oracle::Oracle;
-use crate::server::Settings;
+use crate::network::{LATENCY, Micros, Network};
 use crate::trace::Trace;
 
 /// How far a process is driven ahead of the network. Its timers are late by up to a millisecond, so
@@ -58,29 +58,18 @@ pub fn run(plan: &Plan) -> Report {
     fastrand::seed(rng.u64(..));
     let trace = Trace::new(plan.printed.clone());
     let network = Rc::new(RefCell::new(Network::new(rng.fork(), trace)));
-    let servers = match plan.deployment {
-        Deployment::Single => 1,
-        Deployment::Quorum(servers) => servers,
-    };
-    for nth in 1..=servers {
-        let address = SocketAddr::from(([10, 0, 0, nth], 6379));
-        let mut host = Host::start(u32::from(nth), Settings::default());
-        host.server.watch(Oracle::default());
-        if let Some(mistake) = plan.mistake {
-            host.server.alter(mistake.from, mistake.to);
-        }
-        network.borrow_mut().add(address, host);
-    }
+    let servers = Servers::start(plan, &mut network.borrow_mut());
     let shared = Arc::new(Shared::new(Trace::new(plan.printed.clone())));
-    let mut director = Director::new(plan.clone(), network.clone(), shared.clone(), rng.fork());
+    let mut director =
+        Director::new(plan.clone(), network.clone(), servers, shared.clone(), rng.fork());
     work(plan, &mut director, &mut rng);
     finish(&mut director, &shared);
     let (history, hash, mut violations) = shared.take();
     // A quorum has no queue.
-    let has_queue = plan.deployment == Deployment::Single;
+    let has_queue = !matches!(plan.deployment, Deployment::Quorum(_));
     violations
         .extend(check(&history).into_iter().filter(|it| has_queue || !it.starts_with("order")));
-    let addresses = network.borrow().addresses();
+    let addresses = director.servers.data().to_vec();
     for address in addresses {
         let mut network = network.borrow_mut();
         violations.extend(network.host(address).server.take_violations());
@@ -121,6 +110,7 @@ fn turn(director: &mut Director) {
         process.drive(until);
     }
     director.network().run_until(until);
+    director.turn_servers();
     director.look_for_waiters();
 }
 
@@ -141,7 +131,11 @@ fn finish(director: &mut Director, shared: &Shared) {
         return;
     }
     let over = director.now() + 4 * 60 * SECOND;
-    director.network().run_until(over);
+    while director.now() < over {
+        let until = director.now() + SECOND / 10;
+        director.network().run_until(until);
+        director.turn_servers();
+    }
     let left = end::leftovers(&mut director.network());
     if !left.is_empty() {
         shared.violation(format!("left: {left:?}"));

@@ -79,7 +79,7 @@ impl Host {
             let keys = core.databases.get(&0)?.live(core.now_us / 1_000);
             rng.choice(keys.map(|(key, _)| key.to_vec()).collect::<Vec<_>>())?
         };
-        self.server.core().borrow_mut().databases.entry(0).or_default().delete(&name);
+        self.server.remove(&name);
         Some(String::from_utf8_lossy(&name).into_owned())
     }
 

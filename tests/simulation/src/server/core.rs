@@ -145,6 +145,15 @@ impl Core {
         Some(reply)
     }
 
+    /// Deletes all keys.
+    pub(super) fn flush(&mut self) {
+        for (database, keyspace) in &mut self.databases {
+            keyspace.clear();
+            self.journal.clear(*database);
+        }
+        self.commit();
+    }
+
     /// Ends a command or a script: notes its changes for the replicas.
     pub(super) fn commit(&mut self) {
         for (database, keyspace) in &mut self.databases {

@@ -2,6 +2,7 @@
 
 use super::Server;
 use super::command::{check_arity, is};
+use super::replication::Role;
 use super::reply::Reply;
 
 impl Server {
@@ -49,7 +50,10 @@ impl Server {
 
     /// Runs a script that it knows. The oracle looks on.
     fn call(&mut self, database: u8, hash: &str, rest: &[Vec<u8>]) -> Reply {
-        let Some(oracle) = self.oracle.as_mut().filter(|_| self.scripts.knows(hash)) else {
+        // A replica only refuses.
+        let is_master = self.core.borrow().role == Role::Master;
+        let is_judged = is_master && self.scripts.knows(hash);
+        let Some(oracle) = self.oracle.as_mut().filter(|_| is_judged) else {
             return self.scripts.call(database, hash, rest);
         };
         let before = oracle.before(&self.core.borrow(), (database, hash), rest);

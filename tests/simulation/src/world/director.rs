@@ -11,8 +11,10 @@ use fastrand::Rng;
 use leasehold::Locks;
 use leasehold_history::{Effect, Line};
 
+use super::group_faults;
 use super::liveness::Liveness;
 use super::plan::{Deployment, Plan};
+use super::servers::Servers;
 use super::shared::Shared;
 use super::turns::{Client, Worker};
 use super::wishes::{LONGEST_TTL, PROBES};
@@ -28,6 +30,7 @@ type Later = Box<dyn FnOnce(&mut Network)>;
 pub(super) struct Director {
     plan: Plan,
     network: Rc<RefCell<Network>>,
+    pub(super) servers: Servers,
     shared: Arc<Shared>,
     pub(super) processes: Vec<Process>,
     /// All processes that were ever started.
@@ -48,12 +51,14 @@ impl Director {
     pub(super) fn new(
         plan: Plan,
         network: Rc<RefCell<Network>>,
+        servers: Servers,
         shared: Arc<Shared>,
         rng: Rng,
     ) -> Self {
         Self {
             plan,
             network,
+            servers,
             shared,
             processes: Vec::new(),
             started: 0,
@@ -132,8 +137,32 @@ impl Director {
     }
 
     pub(super) fn any_host(&self, rng: &mut Rng) -> SocketAddr {
-        let addresses = self.network.borrow().addresses();
-        addresses[rng.usize(..addresses.len())]
+        self.servers.any(rng)
+    }
+
+    pub(super) fn any_with_data(&self, rng: &mut Rng) -> SocketAddr {
+        self.servers.any_with_data(rng)
+    }
+
+    pub(super) fn any_master(&self, rng: &mut Rng) -> SocketAddr {
+        self.servers.any_master(&mut self.network(), rng)
+    }
+
+    /// A replica, and its master.
+    pub(super) fn any_pair(&self, rng: &mut Rng) -> Option<(SocketAddr, SocketAddr)> {
+        self.servers.any_pair(&mut self.network(), rng)
+    }
+
+    pub(super) fn is_group(&self) -> bool {
+        self.plan.deployment.is_group()
+    }
+
+    /// The servers learn from each other what is due.
+    pub(super) fn turn_servers(&mut self) {
+        let loss = self.servers.turn(&mut self.network.borrow_mut());
+        if let Some(loss) = loss {
+            group_faults::lost(self, loss);
+        }
     }
 
     /// Does something to the network at that time.
@@ -169,13 +198,17 @@ impl Director {
         // long.
         let now = self.now();
         let is_alone = self.plan.deployment == Deployment::Single;
-        let addresses = self.network().addresses();
+        let addresses = self.servers.data().to_vec();
+        // Where one of them may take over, none goes back: leases would last for longer.
+        let ahead_of = |address: &SocketAddr| self.network().host(*address).ahead_us;
+        let most = addresses.iter().map(ahead_of).max().unwrap_or_default();
+        let to = if self.is_group() { most.max(0) } else { 0 };
         for address in addresses {
             let ahead = self.network().host(address).ahead_us;
-            if is_alone && ahead >= 0 {
+            if is_alone && ahead >= 0 || self.is_group() && ahead == to {
                 continue;
             }
-            self.network().host(address).ahead_us = 0;
+            self.network().host(address).ahead_us = to;
             self.note("clocks-set", Effect::Forgets, now, now, 0);
             self.note("clocks-set-back", Effect::Behind, now, now, ahead.unsigned_abs());
         }
@@ -190,7 +223,8 @@ impl Director {
         self.started += 1;
         let name = name(id);
         let process = Process::start(id, name.clone(), &self.network, 0, self.rng.fork());
-        let (shared, urls, deployment) = (self.shared.clone(), self.urls(), self.plan.deployment);
+        let (shared, urls, deployment) =
+            (self.shared.clone(), self.servers.urls(), self.plan.deployment);
         (process, move || Worker::new(name, connect(deployment, &urls), shared))
     }
 
@@ -219,11 +253,6 @@ impl Director {
         let (process, worker) = self.next_process(|_| "last".to_owned());
         process.spawn(async move { super::end::ask_for_all(worker()).await });
         self.processes.push(process);
-    }
-
-    fn urls(&self) -> Vec<String> {
-        let addresses = self.network.borrow().addresses();
-        addresses.iter().map(|address| format!("redis://{address}")).collect()
     }
 
     /// Disturbs the way of one process, or of all.
@@ -295,7 +324,7 @@ impl Director {
 
     /// Frees a lock by force, from another process.
     pub(super) fn force_one(&mut self, rng: &mut Rng) {
-        if self.plan.deployment != Deployment::Single {
+        if matches!(self.plan.deployment, Deployment::Quorum(_)) {
             return;
         }
         let (name, _) = PROBES[rng.usize(..PROBES.len())];
@@ -317,7 +346,13 @@ fn connect(deployment: Deployment, urls: &[String]) -> Client {
     let builder = Locks::builder().service("simulation");
     let builder = builder.command_timeout(Duration::from_millis(300));
     match deployment {
-        Deployment::Single => Client::All(builder.connect_lazy(&urls[0]).expect("a URL")),
+        Deployment::Single | Deployment::Cluster | Deployment::Sentinel { syncs: false } => {
+            Client::All(builder.connect_lazy(&urls[0]).expect("a URL"))
+        }
+        Deployment::Sentinel { syncs: true } => {
+            let builder = builder.sync_replicas(1, Duration::from_millis(100));
+            Client::All(builder.connect_lazy(&urls[0]).expect("a URL"))
+        }
         Deployment::Quorum(_) => {
             let builder = builder.longest_ttl(LONGEST_TTL + Duration::from_secs(1));
             Client::Quorum(builder.connect_quorum_lazy(urls).expect("URLs"))

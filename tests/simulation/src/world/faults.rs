@@ -4,6 +4,7 @@ use fastrand::Rng;
 use leasehold_history::Effect;
 
 use super::director::Director;
+use super::group_faults;
 use super::wishes::PROBES;
 use crate::network::{Condition, LONGEST_STALL, LinkFaults, Micros, Network};
 use crate::server::Server;
@@ -58,16 +59,24 @@ pub enum Fault {
     Forgeries,
     /// The user may not call a command.
     Rights,
+    /// A replica takes its master's place, and lacks what has not arrived.
+    Failovers,
+    /// A replica is far behind.
+    Lags,
+    /// The slot of a lock moves to another node.
+    Moves,
+    /// A node of a cluster takes no commands.
+    CutOffs,
 }
 
 /// A waiter asks again this much later at most, whatever it misses.
-const NEXT_ASK: Micros = 3_000_000;
+pub(super) const NEXT_ASK: Micros = 3_000_000;
 
 /// An idle lease that the server has forgotten is taken up for this much longer at most.
-const IDLE: Micros = 1_100_000;
+pub(super) const IDLE: Micros = 1_100_000;
 
 impl Fault {
-    pub const ALL: [Self; 23] = [
+    pub const ALL: [Self; 27] = [
         Self::Cuts,
         Self::Stalls,
         Self::Blocks,
@@ -91,7 +100,16 @@ impl Fault {
         Self::Messages,
         Self::Forgeries,
         Self::Rights,
+        Self::Failovers,
+        Self::Lags,
+        Self::Moves,
+        Self::CutOffs,
     ];
+
+    /// Returns true if it is one of servers that belong together.
+    pub(super) fn is_of_group(self) -> bool {
+        matches!(self, Self::Failovers | Self::Lags | Self::Moves | Self::CutOffs)
+    }
 
     /// Its name, one word.
     pub fn name(self) -> String {
@@ -128,12 +146,12 @@ impl Fault {
                 director.note(&name, effect, now, now + time, 0);
             }
             Self::Flushes => {
-                let host = director.any_host(rng);
-                director.network().host(host).server.core().borrow_mut().databases.clear();
+                let host = director.any_master(rng);
+                director.network().host(host).server.flush();
                 director.note(&name, Effect::Forgets, now, now + IDLE, 0);
             }
             Self::Deletes => {
-                let host = director.any_host(rng);
+                let host = director.any_master(rng);
                 let deleted = director.network().host(host).delete_any(rng);
                 if let Some(key) = deleted {
                     director.say(&format!("{key} is deleted by hand"));
@@ -141,12 +159,12 @@ impl Fault {
                 }
             }
             Self::ScriptFlushes => {
-                let host = director.any_host(rng);
+                let host = director.any_with_data(rng);
                 director.network().host(host).server.forget_scripts();
                 director.note(&name, Effect::Away, now, now, 0);
             }
             Self::Full | Self::ReadOnly | Self::Loads => {
-                let host = director.any_host(rng);
+                let host = director.any_with_data(rng);
                 let set = move |network: &mut Network, is: bool| {
                     let core = network.host(host).server.core();
                     let condition = &mut core.borrow_mut().condition;
@@ -173,11 +191,15 @@ impl Fault {
             Self::Deploys => director.replace_one(rng),
             Self::Messages | Self::Rights => self.disturb_messages(director, time, rng),
             Self::Forgeries => {
-                let host = director.any_host(rng);
+                let host = director.any_with_data(rng);
                 for _ in 0..rng.u8(1..10) {
                     forge(&mut director.network().host(host).server, rng);
                 }
             }
+            Self::Failovers => return group_faults::fail_over(director, rng),
+            Self::Lags => return group_faults::lag(director, time, rng),
+            Self::Moves => return group_faults::move_slot(director, rng),
+            Self::CutOffs => return group_faults::cut_off(director, time, rng),
             Self::Forces => {
                 director.force_one(rng);
                 director.note(&name, Effect::Forgets, now, now + IDLE, 0);
@@ -188,9 +210,10 @@ impl Fault {
 
     /// A server's clock is changed.
     fn set_clock(self, director: &mut Director, rng: &mut Rng) {
-        let (host, now) = (director.any_host(rng), director.now());
-        // Seldom by more than any heartbeat lasts.
-        let by = if rng.u8(..6) == 0 {
+        let (host, now) = (director.any_with_data(rng), director.now());
+        // Seldom by more than any heartbeat lasts. Servers that follow one another never are hours apart:
+        // after a failover leases would last for as long.
+        let by = if rng.u8(..6) == 0 && !director.is_group() {
             rng.u64(10_000_000..7_200_000_000)
         } else {
             rng.u64(50_000..1_500_000)
@@ -208,7 +231,7 @@ impl Fault {
 
     /// Messages do not arrive as they were sent, or the user may not call some command.
     fn disturb_messages(self, director: &mut Director, time: Micros, rng: &mut Rng) {
-        let (host, now) = (director.any_host(rng), director.now());
+        let (host, now) = (director.any_with_data(rng), director.now());
         if self == Self::Messages {
             let faults = MessageFaults::new([20, 300][rng.usize(..2)], rng.fork());
             director.network().host(host).server.disturb_messages(Some(faults));
@@ -217,6 +240,12 @@ impl Fault {
             });
         } else {
             let word = ["PUBLISH", "SUBSCRIBE", "EVALSHA", "CLIENT"][rng.usize(..4)];
+            // A cluster has commands of its own for messages.
+            let word = match word {
+                "PUBLISH" if director.servers.is_cluster() => "SPUBLISH",
+                "SUBSCRIBE" if director.servers.is_cluster() => "SSUBSCRIBE",
+                word => word,
+            };
             director.network().host(host).forbid(word, true);
             director.later(now + time, move |network| network.host(host).forbid(word, false));
         }

@@ -33,26 +33,62 @@ pub enum Deployment {
     Single,
     /// So many servers that vote, each with a clock of its own.
     Quorum(u8),
+    /// Three masters, each with a replica.
+    Cluster,
+    /// A master with two replicas, and three sentinels. With `syncs`, grants wait for a replica.
+    Sentinel { syncs: bool },
+}
+
+impl Deployment {
+    const ALL: [(&'static str, Self); 6] = [
+        ("single", Self::Single),
+        ("quorum3", Self::Quorum(3)),
+        ("quorum5", Self::Quorum(5)),
+        ("cluster", Self::Cluster),
+        ("sentinel", Self::Sentinel { syncs: false }),
+        ("sentinel-sync", Self::Sentinel { syncs: true }),
+    ];
+
+    /// The deployment of a name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|it| it.0 == name).map(|it| it.1)
+    }
+
+    /// Its name, one word.
+    pub fn name(self) -> &'static str {
+        Self::ALL.into_iter().find(|it| it.1 == self).map_or("other", |it| it.0)
+    }
+
+    /// Returns true if its servers follow one another.
+    pub(super) fn is_group(self) -> bool {
+        matches!(self, Self::Cluster | Self::Sentinel { .. })
+    }
 }
 
 impl Plan {
-    /// The world of a seed.
-    pub fn of(seed: u64, seconds: u64) -> Self {
+    /// The world of a seed, on the servers that it chooses, or on these.
+    pub fn of(seed: u64, seconds: u64, chosen: Option<Deployment>) -> Self {
         // The world's own choices are apart from what happens in it.
         let mut rng = Rng::with_seed(seed ^ 0x9e37_79b9_7f4a_7c15);
         let deployment = match rng.u8(..8) {
             0 => Deployment::Quorum(3),
             1 => Deployment::Quorum(5),
+            2 => Deployment::Cluster,
+            3 => Deployment::Sentinel { syncs: seed.is_multiple_of(2) },
             _ => Deployment::Single,
         };
+        let deployment = chosen.unwrap_or(deployment);
         let processes = rng.usize(2..5);
         let tasks = rng.usize(1..6);
         // Some worlds are quiet. In others a few faults come often, and the others not at all.
-        let faults = if rng.u8(..6) == 0 {
+        let mut faults: BTreeSet<Fault> = if rng.u8(..6) == 0 {
             BTreeSet::new()
         } else {
-            Fault::ALL.into_iter().filter(|_| rng.u8(..3) == 0).collect()
+            // Those of servers that belong together are what such a world is for.
+            let is_there = |it: &Fault| rng.u8(..if it.is_of_group() { 2 } else { 3 }) == 0;
+            Fault::ALL.into_iter().filter(is_there).collect()
         };
+        faults.retain(|fault| deployment.is_group() || !fault.is_of_group());
         let mistake = None;
         let printed = Printed::Nothing;
         Self { seed, seconds, printed, processes, tasks, faults, deployment, mistake }

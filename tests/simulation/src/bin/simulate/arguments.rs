@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use leasehold_simulation::trace::Printed;
-use leasehold_simulation::world::{Fault, Mistake, Plan};
+use leasehold_simulation::world::{Deployment, Fault, Mistake, Plan};
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Mode {
@@ -27,6 +27,7 @@ pub(crate) struct Arguments {
     pub(crate) processes: Option<usize>,
     pub(crate) tasks: Option<usize>,
     pub(crate) mistake: Option<&'static Mistake>,
+    pub(crate) deployment: Option<Deployment>,
 }
 
 impl Arguments {
@@ -40,6 +41,7 @@ impl Arguments {
             processes: None,
             tasks: None,
             mistake: None,
+            deployment: None,
         };
         let (mut plain, mut first) = (Vec::new(), 1);
         let mut words = words.iter();
@@ -50,6 +52,9 @@ impl Arguments {
                 "--from" => first = words.next()?.parse().ok()?,
                 "--mistakes" => arguments.mode = Mode::Mistakes,
                 "--mistake" => arguments.mistake = Some(Mistake::named(words.next()?)?),
+                "--deployment" => {
+                    arguments.deployment = Some(Deployment::named(words.next()?)?);
+                }
                 "--only" => arguments.only = Some(words.next()?.clone()),
                 "--quiet" => arguments.is_quiet = true,
                 "--processes" => arguments.processes = Some(words.next()?.parse().ok()?),
@@ -83,6 +88,9 @@ impl Arguments {
         if let Some(mistake) = self.mistake {
             words.extend(["--mistake".to_owned(), mistake.name.to_owned()]);
         }
+        if let Some(deployment) = self.deployment {
+            words.extend(["--deployment".to_owned(), deployment.name().to_owned()]);
+        }
         if let Some(only) = &self.only {
             words.extend(["--only".to_owned(), only.clone()]);
         }
@@ -93,7 +101,7 @@ impl Arguments {
     }
 
     pub(crate) fn plan(&self, seed: u64) -> Plan {
-        let mut plan = Plan::of(seed, self.seconds);
+        let mut plan = Plan::of(seed, self.seconds, self.deployment);
         plan.printed = match &self.only {
             _ if self.is_quiet => Printed::Nothing,
             None => Printed::All,

@@ -8,7 +8,8 @@
 //! ```
 //!
 //! `--without FAULT[,FAULT]`, `--processes N` and `--tasks N` make a world smaller. `--mistake NAME` plants
-//! a mistake in its scripts.
+//! a mistake in its scripts. `--deployment NAME` puts it on other servers: `single`, `quorum3`, `quorum5`,
+//! `cluster`, `sentinel` or `sentinel-sync`.
 //!
 //! Each world is a process of its own, whose random numbers of the system are always the same. So
 //! nothing of a world follows from those before it.
@@ -37,7 +38,7 @@ fn main() -> ExitCode {
     let Some(arguments) = Arguments::parse(&words) else {
         eprintln!(
             "simulate [SEEDS] [SECONDS] [--from SEED] | --seed N [SECONDS] [--only NAME] | --shrink N \
-             [SECONDS] | --mistakes [SECONDS]; and --mistake NAME --without FAULT,FAULT --processes N --tasks N"
+             [SECONDS] | --mistakes [SECONDS]; and --mistake NAME --without FAULT,FAULT --processes N --tasks N --deployment NAME"
         );
         return ExitCode::from(2);
     };
