@@ -81,8 +81,11 @@ fn is_same(one: &Request, other: &Request) -> bool {
 /// server forget the last token: a lease that was not released, or a fault.
 fn is_behind(history: &History, of_lock: &[&Request], request: &Request) -> bool {
     let granted = request.granted.unwrap_or(Nanos::MAX);
+    let mut made_up = 0;
     history.faults(Effect::Behind).any(|fault| {
-        let is_behind = fault.from <= granted && request.asked <= fault.to + fault.amount + SLACK;
+        // What it has not made up for when it goes back again adds to that.
+        made_up = fault.to.max(made_up) + fault.amount;
+        let is_behind = fault.from <= granted && request.asked <= made_up + SLACK;
         let since = fault.from.saturating_sub(LONGEST_LEASE);
         let is_recent = |at: Nanos| since <= at && at <= granted;
         let forgets = history.faults(Effect::Forgets).any(|fault| is_recent(fault.to));
