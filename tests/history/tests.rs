@@ -163,6 +163,9 @@ fn a_clock_that_goes_back_excuses_tokens_after_an_expiry() {
     assert_one(&[behind, &released, &smaller].concat(), "token");
     // The clock has made up for it.
     assert_one(&[behind, expired, &hold("b:1", "m", 1100, 1200, "6")].concat(), "token");
+    // It has to make up for both steps.
+    let again = "fault Behind 200ms 200ms 600ms clock\n";
+    assert_none(&[behind, again, expired, &hold("b:1", "m", 1420, 1500, "6")].concat());
 }
 
 /// The holder is dead at 100 ms, and its lease ends a second later.
