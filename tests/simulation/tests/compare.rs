@@ -109,7 +109,7 @@ fn comparable(args: &Args, answer: Value) -> Value {
     }
 }
 
-/// What remains of a script's error: servers before 7.0 wrap it.
+/// What remains of a script's error: servers before 7.0 wrap it, and Valkey's names no product.
 fn known_error(detail: &str) -> String {
     let kinds = [
         "not an integer",
@@ -118,14 +118,16 @@ fn known_error(detail: &str) -> String {
         "syntax error",
         "wrong kind",
         "Wrong number of args",
-        "Unknown Redis command",
+        "Unknown command",
         "out of range",
         "invalid expire",
         "at least 1 input key",
         "not compatible",
+        "not a number",
         "maximum allowed size",
         "must be strings",
     ];
+    let detail = detail.replace("Unknown Redis command", "Unknown command");
     let found = kinds.iter().find(|kind| detail.to_lowercase().contains(&kind.to_lowercase()));
     let text = detail.split(" script: ").next().unwrap_or_default();
     found.map_or_else(|| text.to_owned(), |kind| (*kind).to_owned())
