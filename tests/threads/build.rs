@@ -8,7 +8,8 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
-use mistakes::{MISTAKES, Mistake};
+use mistakes::MISTAKES;
+use mistakes::planting::replace_once;
 
 /// The floors of the client that are built, from the ground up.
 const FLOORS: &[&str] =
@@ -26,6 +27,7 @@ fn main() {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../runtime/src");
     println!("cargo::rerun-if-changed={}", source.display());
     println!("cargo::rerun-if-changed=src/mistakes.rs");
+    println!("cargo::rerun-if-changed=../harness/planting.rs");
     // The client's features are not this crate's.
     println!("cargo::rustc-check-cfg=cfg(feature, values(any()))");
     let mut all = String::new();
@@ -64,11 +66,10 @@ fn read(source: &Path, file: &str) -> String {
         fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
     };
     for (_, from, to) in PARTS.iter().filter(|(of, ..)| *of == file) {
-        text = replace(file, &text, from, to);
+        text = replace_once(file, &text, from, to);
     }
-    for Mistake { name, code, wrong, .. } in MISTAKES.iter().filter(|it| it.file == file) {
-        let either = format!("if crate::is_planted(\"{name}\") {{ {wrong} }} else {{ {code} }}");
-        text = replace(file, &text, code, &either);
+    for mistake in MISTAKES.iter().filter(|it| it.file == file) {
+        text = mistake.plant(&text);
     }
     let text = match file {
         "keeper/timetable.rs" => text.replace("#[cfg(feature = \"redis\")]", ""),
@@ -85,11 +86,4 @@ fn read(source: &Path, file: &str) -> String {
     let text = text.replace("pub(in crate::store) ", "pub ");
     let text = text.replace("\nmod ", "\npub mod ").replace("cfg(test)", "cfg(any())");
     text.replace("cfg(all(test,", "cfg(all(any(),")
-}
-
-/// Replaces what occurs once.
-fn replace(file: &str, text: &str, from: &str, to: &str) -> String {
-    let count = text.matches(from).count();
-    assert_eq!(count, 1, "{file} has changed, and tests/threads with it: `{from}`");
-    text.replace(from, to)
 }

@@ -19,4 +19,5 @@ pub mod process;
 pub mod repeat;
 pub mod server;
 pub mod trace;
+pub mod traffic;
 pub mod world;

@@ -1,6 +1,7 @@
 //! A world: processes whose tasks use locks at random, servers and links that meet faults, and what
 //! must hold meanwhile. One number decides all of it.
 
+mod client_mistakes;
 mod director;
 mod end;
 mod faults;
@@ -11,6 +12,7 @@ mod mistakes;
 mod plan;
 #[cfg(test)]
 mod quiet;
+mod script_lines;
 mod servers;
 mod shared;
 mod standstill;
@@ -24,10 +26,12 @@ use std::sync::Arc;
 use fastrand::Rng;
 use leasehold_history::check;
 
+pub use self::client_mistakes::{CLIENT_MISTAKES, ClientMistake};
 use self::director::Director;
 pub use self::faults::Fault;
 pub use self::mistakes::{MISTAKES, Mistake};
 pub use self::plan::{Deployment, Plan};
+pub use self::script_lines::ScriptLine;
 use self::servers::Servers;
 use self::shared::Shared;
 use crate::network::{LATENCY, Micros, Network};
@@ -63,12 +67,17 @@ pub fn run(plan: &Plan) -> Report {
     let mut director =
         Director::new(plan.clone(), network.clone(), servers, shared.clone(), rng.fork());
     work(plan, &mut director, &mut rng);
-    finish(&mut director, &shared);
+    let is_found = plan.ends_early && has_violation(&mut director);
+    if !is_found {
+        finish(&mut director, &shared);
+    }
     let (history, hash, mut violations) = shared.take();
     // A quorum has no queue.
     let has_queue = !matches!(plan.deployment, Deployment::Quorum(_));
-    violations
-        .extend(check(&history).into_iter().filter(|it| has_queue || !it.starts_with("order")));
+    if !is_found {
+        let found = check(&history).into_iter();
+        violations.extend(found.filter(|it| has_queue || !it.starts_with("order")));
+    }
     let addresses = director.servers.data().to_vec();
     for address in addresses {
         let mut network = network.borrow_mut();
@@ -88,7 +97,7 @@ fn work(plan: &Plan, director: &mut Director, rng: &mut Rng) {
     let ends = plan.seconds * SECOND;
     let mut next = rng.u64(..2 * SECOND);
     let faults: Vec<_> = plan.faults.iter().copied().collect();
-    while director.now() < ends {
+    while director.now() < ends && !(plan.ends_early && has_violation(director)) {
         director.catch_up();
         if director.now() >= next && !faults.is_empty() {
             let fault = faults[rng.usize(..faults.len())];
@@ -101,6 +110,15 @@ fn work(plan: &Plan, director: &mut Director, rng: &mut Rng) {
         director.remove_ended();
         turn(director);
     }
+}
+
+/// Returns true if the oracle of a server has found something.
+fn has_violation(director: &mut Director) -> bool {
+    let addresses = director.network().addresses();
+    let mut network = director.network();
+    addresses.into_iter().any(|address| {
+        network.host(address).server.oracle().is_some_and(|it| !it.violations.is_empty())
+    })
 }
 
 /// Everybody acts for so long.

@@ -1,16 +1,10 @@
 //! The planted mistakes. Each is built into the copy of the client beside the code that it
 //! replaces, and a test switches it on.
 
-/// A mistake in the client.
-pub(crate) struct Mistake {
-    pub(crate) name: &'static str,
-    /// A file of `runtime/src`.
-    pub(crate) file: &'static str,
-    /// What stands there, once.
-    pub(crate) code: &'static str,
-    /// What is done instead.
-    pub(crate) wrong: &'static str,
-}
+#[path = "../../harness/planting.rs"]
+pub(crate) mod planting;
+
+pub(crate) use self::planting::Mistake;
 
 /// All of them.
 pub(crate) const MISTAKES: &[Mistake] = &[

@@ -6,7 +6,7 @@ use std::fmt;
 use std::rc::Rc;
 
 use mlua::state::{GcIncParams, GcMode};
-use mlua::{Function, Lua, LuaOptions, StdLib, Table, Value, Variadic};
+use mlua::{Function, HookTriggers, Lua, LuaOptions, StdLib, Table, Value, Variadic, VmState};
 
 use super::core::{Core, Script, Slots};
 use super::reply::{Reply, format_double};
@@ -21,6 +21,8 @@ pub(super) struct Scripts {
     /// Planted mistakes: texts in the scripts, and what is run in their place.
     altered: Vec<(String, String)>,
     running: Rc<Cell<Running>>,
+    /// How many millions of instructions the running script has taken, if scripts are altered.
+    millions: Rc<Cell<u32>>,
 }
 
 impl fmt::Debug for Scripts {
@@ -46,6 +48,9 @@ enum Flags {
         slots: Slots,
     },
 }
+
+/// No script takes as many millions of instructions.
+const MOST_MILLIONS: u32 = 3;
 
 /// The call that is running.
 #[derive(Clone, Copy, Default)]
@@ -96,7 +101,15 @@ impl Scripts {
         lua.gc_set_mode(GcMode::Incremental(GcIncParams::default().pause(1000)));
         let running = Rc::new(Cell::new(Running::default()));
         let run = prepare(&lua, core.clone(), running.clone()).expect("the prelude runs");
-        Self { lua, core, run, known: BTreeMap::new(), altered: Vec::new(), running }
+        Self {
+            lua,
+            core,
+            run,
+            known: BTreeMap::new(),
+            altered: Vec::new(),
+            running,
+            millions: Rc::default(),
+        }
     }
 
     pub(super) fn knows(&self, hash: &str) -> bool {
@@ -110,6 +123,17 @@ impl Scripts {
     /// From now on, scripts are compiled with one text in the place of another. Their hashes stay.
     pub(super) fn alter(&mut self, from: &str, to: &str) {
         self.altered.push((from.to_owned(), to.to_owned()));
+        // One without a mistake comes to an end.
+        let millions = self.millions.clone();
+        let limit = move |_: &Lua, _: &mlua::debug::Debug<'_>| {
+            millions.set(millions.get() + 1);
+            if millions.get() > MOST_MILLIONS {
+                return Err(mlua::Error::runtime("the script does not end"));
+            }
+            Ok(VmState::Continue)
+        };
+        let each = HookTriggers::new().every_nth_instruction(1_000_000);
+        self.lua.set_hook(each, limit).expect("Lua takes a hook");
     }
 
     /// Compiles a script, and returns its hash.
@@ -146,6 +170,7 @@ impl Scripts {
             Err(refusal) => return refusal,
         };
         self.running.set(Running { database, script });
+        self.millions.set(0);
         let (keys, args) = (self.table(keys), self.table(args));
         match self.run.call::<(bool, Value)>((function, keys, args)) {
             Ok((true, value)) => from_lua(&value),

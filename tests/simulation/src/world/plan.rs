@@ -5,7 +5,6 @@ use std::collections::BTreeSet;
 use fastrand::Rng;
 
 use super::faults::Fault;
-use super::mistakes::Mistake;
 use crate::trace::Printed;
 
 /// A world to run.
@@ -22,8 +21,10 @@ pub struct Plan {
     /// The faults that may happen.
     pub faults: BTreeSet<Fault>,
     pub deployment: Deployment,
-    /// A mistake in the scripts, planted.
-    pub mistake: Option<&'static Mistake>,
+    /// A text of the scripts, and what is run in its place: a planted mistake.
+    pub altered: Option<(String, String)>,
+    /// It is over when an oracle has found something.
+    pub ends_early: bool,
 }
 
 /// The servers of a world.
@@ -89,8 +90,17 @@ impl Plan {
             Fault::ALL.into_iter().filter(is_there).collect()
         };
         faults.retain(|fault| deployment.is_group() || !fault.is_of_group());
-        let mistake = None;
         let printed = Printed::Nothing;
-        Self { seed, seconds, printed, processes, tasks, faults, deployment, mistake }
+        Self {
+            seed,
+            seconds,
+            printed,
+            processes,
+            tasks,
+            faults,
+            deployment,
+            altered: None,
+            ends_early: false,
+        }
     }
 }

@@ -74,8 +74,8 @@ impl Servers {
             let number = u32::try_from(nth + 1).expect("a few servers");
             let mut host = Host::start_as(number, Settings::default(), start);
             host.server.watch(Oracle::default());
-            if let Some(mistake) = plan.mistake {
-                host.server.alter(mistake.from, mistake.to);
+            if let Some((from, to)) = &plan.altered {
+                host.server.alter(from, to);
             }
             network.add(*address, host);
         }

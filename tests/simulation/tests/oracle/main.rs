@@ -1,23 +1,13 @@
 //! The oracle finds nothing where nothing is wrong, and mistakes where they are planted.
 
-mod bench;
 mod planted;
-mod traffic;
 
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
-use bench::on_a_bench;
 use leasehold::LockKey;
 use leasehold::store::{Attempt, ClientId, Kind, Owner, Request, RequestId, Store};
-use traffic::{Traffic, Unusual};
-
-/// Sends the commands of a seed, and returns what the oracle found.
-fn judged(seed: u64, mistake: Option<(&str, &str)>, unusual: Unusual) -> Vec<String> {
-    on_a_bench(mistake, async |bench| {
-        Traffic::start(bench, seed).await.run(300, unusual).await;
-    })
-}
+use leasehold_simulation::traffic::{Unusual, connect, judged, on_a_bench};
 
 fn seeds() -> u64 {
     std::env::var("SEEDS").ok().and_then(|it| it.parse().ok()).unwrap_or(20)
@@ -45,7 +35,7 @@ fn they_keep_them_when_the_clock_is_set_back() {
 fn a_writer_that_has_ended_keeps_nobody_out() {
     let found = on_a_bench(None, async |bench| {
         let (client, counter) = (ClientId::random(), AtomicU64::new(1));
-        let store = traffic::connect(client).await;
+        let store = connect(client).await;
         let acquire = async |kind, owner, seconds| {
             let (id, key) = (RequestId::next(client, &counter), LockKey::new("a").unwrap());
             let (owner, ttl) = (Some(Owner::new(owner).unwrap()), Duration::from_secs(seconds));

@@ -2,8 +2,7 @@
 
 use leasehold::store::redis::scripts;
 
-use crate::judged;
-use crate::traffic::Unusual;
+use leasehold_simulation::traffic::{Unusual, judged};
 
 /// Within so many seeds.
 const SEEDS: u64 = 60;

@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 
 use leasehold_simulation::trace::Printed;
-use leasehold_simulation::world::{Deployment, Fault, Mistake, Plan};
+use leasehold_simulation::world::{ClientMistake, Deployment, Fault, Mistake, Plan, ScriptLine};
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum Mode {
     Many {
         from: u64,
@@ -15,6 +15,46 @@ pub(crate) enum Mode {
     Shrink(u64),
     /// Plants all mistakes, one after another.
     Mistakes,
+    /// Leaves out all lines of the scripts, one after another; or those of the files whose names
+    /// begin so.
+    Lines(String),
+    /// Judges hostile commands of so many seeds instead of a world.
+    Traffic(u64),
+}
+
+/// What is wrong in the worlds, on purpose.
+#[derive(Clone, Debug)]
+pub(crate) enum Planted {
+    Mistake(&'static Mistake),
+    /// A copy of the client has it built in.
+    InClient(&'static ClientMistake),
+    /// A line of a script is left out.
+    Without(ScriptLine),
+}
+
+impl Planted {
+    /// The words that plant it.
+    fn words(&self) -> [String; 2] {
+        match self {
+            Self::Mistake(mistake) => ["--mistake".to_owned(), mistake.name.to_owned()],
+            Self::InClient(mistake) => ["--mistake".to_owned(), mistake.name().to_owned()],
+            Self::Without(line) => ["--without-line".to_owned(), line.to_string()],
+        }
+    }
+
+    fn mistake(name: &str) -> Option<Self> {
+        let in_client = || ClientMistake::named(name).map(Self::InClient);
+        Mistake::named(name).map(Self::Mistake).or_else(in_client)
+    }
+
+    /// What it changes in the scripts.
+    pub(crate) fn altered(&self) -> Option<(String, String)> {
+        match self {
+            Self::Mistake(mistake) => Some((mistake.from.to_owned(), mistake.to.to_owned())),
+            Self::InClient(_) => None,
+            Self::Without(line) => Some(line.deleted()),
+        }
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -26,7 +66,7 @@ pub(crate) struct Arguments {
     pub(crate) without: BTreeSet<Fault>,
     pub(crate) processes: Option<usize>,
     pub(crate) tasks: Option<usize>,
-    pub(crate) mistake: Option<&'static Mistake>,
+    pub(crate) planted: Option<Planted>,
     pub(crate) deployment: Option<Deployment>,
 }
 
@@ -40,18 +80,28 @@ impl Arguments {
             without: BTreeSet::new(),
             processes: None,
             tasks: None,
-            mistake: None,
+            planted: None,
             deployment: None,
         };
         let (mut plain, mut first) = (Vec::new(), 1);
-        let mut words = words.iter();
+        let mut words = words.iter().peekable();
         while let Some(word) = words.next() {
             match word.as_str() {
                 "--seed" => arguments.mode = Mode::One(words.next()?.parse().ok()?),
                 "--shrink" => arguments.mode = Mode::Shrink(words.next()?.parse().ok()?),
                 "--from" => first = words.next()?.parse().ok()?,
                 "--mistakes" => arguments.mode = Mode::Mistakes,
-                "--mistake" => arguments.mistake = Some(Mistake::named(words.next()?)?),
+                "--lines" => {
+                    let files = words.next_if(|word| word.contains('/'));
+                    arguments.mode = Mode::Lines(files.cloned().unwrap_or_default());
+                }
+                "--mistake" => {
+                    arguments.planted = Some(Planted::mistake(words.next()?)?);
+                }
+                "--traffic" => arguments.mode = Mode::Traffic(words.next()?.parse().ok()?),
+                "--without-line" => {
+                    arguments.planted = Some(Planted::Without(ScriptLine::named(words.next()?)?));
+                }
                 "--deployment" => {
                     arguments.deployment = Some(Deployment::named(words.next()?)?);
                 }
@@ -77,6 +127,13 @@ impl Arguments {
 
     /// The words for a process that is the world of this seed.
     pub(crate) fn words(&self, seed: u64) -> Vec<String> {
+        if let Mode::Traffic(seeds) = self.mode {
+            let planted = self.planted.iter().flat_map(Planted::words);
+            return ["--traffic".to_owned(), seeds.to_string()]
+                .into_iter()
+                .chain(planted)
+                .collect();
+        }
         let mut words = vec!["--seed".to_owned(), seed.to_string(), self.seconds.to_string()];
         if !self.without.is_empty() {
             let names: Vec<_> = self.without.iter().map(|fault| fault.name()).collect();
@@ -85,9 +142,7 @@ impl Arguments {
         for (word, number) in [("--processes", self.processes), ("--tasks", self.tasks)] {
             words.extend(number.map(|it| [word.to_owned(), it.to_string()]).into_iter().flatten());
         }
-        if let Some(mistake) = self.mistake {
-            words.extend(["--mistake".to_owned(), mistake.name.to_owned()]);
-        }
+        words.extend(self.planted.iter().flat_map(Planted::words));
         if let Some(deployment) = self.deployment {
             words.extend(["--deployment".to_owned(), deployment.name().to_owned()]);
         }
@@ -108,7 +163,8 @@ impl Arguments {
             Some(name) => Printed::Only(name.clone()),
         };
         plan.faults.retain(|fault| !self.without.contains(fault));
-        plan.mistake = self.mistake;
+        plan.altered = self.planted.as_ref().and_then(Planted::altered);
+        plan.ends_early = self.planted.is_some();
         plan.processes = self.processes.unwrap_or(plan.processes);
         plan.tasks = self.tasks.unwrap_or(plan.tasks);
         plan

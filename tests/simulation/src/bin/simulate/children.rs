@@ -8,7 +8,8 @@ use std::time::Instant;
 use leasehold_simulation::repeat::let_repeat;
 
 use crate::WORLD;
-use crate::arguments::Arguments;
+use crate::arguments::{Arguments, Planted};
+use crate::copy::{self, PLANTED};
 
 /// What a world said.
 pub(crate) struct Outcome {
@@ -17,11 +18,19 @@ pub(crate) struct Outcome {
 }
 
 fn start(seed: u64, arguments: &Arguments) -> Child {
-    let program = std::env::current_exe().expect("it runs");
+    let in_client = match arguments.planted {
+        Some(Planted::InClient(mistake)) => Some(mistake),
+        _ => None,
+    };
+    let program = match in_client {
+        Some(_) => copy::program(),
+        None => std::env::current_exe().expect("it runs"),
+    };
     let mut command = Command::new(program);
+    command.envs(in_client.map(|mistake| (PLANTED, mistake.name())));
     let_repeat(&mut command);
     command.args(arguments.words(seed)).env(WORLD, "");
-    command.stdout(Stdio::piped()).spawn().expect("it can be started")
+    command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("it can be started")
 }
 
 fn end(child: Child) -> Outcome {

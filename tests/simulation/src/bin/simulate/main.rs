@@ -5,26 +5,31 @@
 //! simulate --seed N [SECONDS] [--only NAME]  one world, with its events; or those with NAME in them
 //! simulate --shrink N [SECONDS]              the smallest world of that seed that still fails
 //! simulate --mistakes [SECONDS]              plants each mistake, and says which seed finds it
+//! simulate --lines [FILES] [SECONDS]         leaves out each line of the scripts, and lists those
+//!                                            that no seed misses
 //! ```
 //!
 //! `--without FAULT[,FAULT]`, `--processes N` and `--tasks N` make a world smaller. `--mistake NAME` plants
-//! a mistake in its scripts. `--deployment NAME` puts it on other servers: `single`, `quorum3`, `quorum5`,
-//! `cluster`, `sentinel` or `sentinel-sync`.
+//! a mistake, `--without-line FILE:NUMBER` leaves out a line of a script. `--deployment NAME` puts it on
+//! other servers: `single`, `quorum3`, `quorum5`, `cluster`, `sentinel` or `sentinel-sync`.
 //!
 //! Each world is a process of its own, whose random numbers of the system are always the same. So
 //! nothing of a world follows from those before it.
 
 mod arguments;
 mod children;
+mod copy;
+mod lines;
 mod mistakes;
 mod shrink;
 
 use std::process::ExitCode;
 
 use leasehold_simulation::trace::Printed;
+use leasehold_simulation::traffic::{Unusual, judged};
 use leasehold_simulation::world;
 
-use self::arguments::{Arguments, Mode};
+use self::arguments::{Arguments, Mode, Planted};
 
 // A world allocates more than it computes; this takes a tenth off its time.
 #[global_allocator]
@@ -38,17 +43,34 @@ fn main() -> ExitCode {
     let Some(arguments) = Arguments::parse(&words) else {
         eprintln!(
             "simulate [SEEDS] [SECONDS] [--from SEED] | --seed N [SECONDS] [--only NAME] | --shrink N \
-             [SECONDS] | --mistakes [SECONDS]; and --mistake NAME --without FAULT,FAULT --processes N --tasks N --deployment NAME"
+             [SECONDS] | --mistakes [SECONDS] | --lines [FILES] [SECONDS]; and --mistake NAME \
+             --without-line FILE:NUMBER --without FAULT,FAULT --processes N --tasks N --deployment NAME"
         );
         return ExitCode::from(2);
     };
-    match arguments.mode {
-        Mode::One(seed) if std::env::var_os(WORLD).is_some() => one(seed, &arguments),
-        Mode::One(seed) => children::told(seed, &arguments),
-        Mode::Many { from, count } => children::many(from, count, &arguments),
-        Mode::Shrink(seed) => shrink::shrink(seed, &arguments),
+    match &arguments.mode {
+        Mode::One(seed) if std::env::var_os(WORLD).is_some() => one(*seed, &arguments),
+        Mode::One(seed) => children::told(*seed, &arguments),
+        Mode::Many { from, count } => children::many(*from, *count, &arguments),
+        Mode::Shrink(seed) => shrink::shrink(*seed, &arguments),
         Mode::Mistakes => mistakes::find_all(&arguments),
+        Mode::Traffic(seeds) => traffic(*seeds, &arguments),
+        Mode::Lines(files) => lines::leave_out_all(files, &arguments),
     }
+}
+
+/// Hostile commands of so many seeds, up to the first that an oracle complains of.
+fn traffic(seeds: u64, arguments: &Arguments) -> ExitCode {
+    let altered = arguments.planted.as_ref().and_then(Planted::altered);
+    let altered = altered.as_ref().map(|(from, to)| (from.as_str(), to.as_str()));
+    for seed in 0..seeds {
+        let found = judged(seed, altered, Unusual { jumps: seed % 2 == 1 });
+        if let Some(first) = found.first() {
+            println!("VIOLATION {first}");
+            return ExitCode::FAILURE;
+        }
+    }
+    ExitCode::SUCCESS
 }
 
 /// The world itself. Its last line is what it did, and its hash.

@@ -2,26 +2,42 @@
 
 use std::process::ExitCode;
 
-use leasehold_simulation::world::MISTAKES;
+use leasehold_simulation::world::{CLIENT_MISTAKES, MISTAKES};
 
-use crate::arguments::Arguments;
+use crate::arguments::{Arguments, Planted};
 use crate::children::first_bad;
 
 pub(crate) fn find_all(arguments: &Arguments) -> ExitCode {
-    let mut missed = Vec::new();
-    for mistake in MISTAKES {
-        let planted = Arguments { mistake: Some(mistake), ..arguments.clone() };
-        if mistake.within == 0 {
-            println!("{:<36} not looked for here", mistake.name);
+    let in_scripts = MISTAKES.iter().map(|it| (it.name, it.within, Planted::Mistake(it)));
+    let in_client = CLIENT_MISTAKES.iter().map(|it| (it.name(), it.within, Planted::InClient(it)));
+    let is_well = [find("scripts", in_scripts, arguments), find("client", in_client, arguments)];
+    if is_well == [true; 2] { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Returns true if each that is looked for is found.
+fn find(
+    place: &str,
+    mistakes: impl Iterator<Item = (&'static str, u64, Planted)>,
+    arguments: &Arguments,
+) -> bool {
+    let (mut found, mut not_looked_for, mut missed) = (0, 0, Vec::new());
+    for (name, within, planted) in mistakes {
+        if within == 0 {
+            println!("{name:<42} not looked for here");
+            not_looked_for += 1;
             continue;
         }
-        if let Some((seed, why)) = first_bad(mistake.within, &planted) {
-            println!("{:<36} seed {seed:>3}: {why}", mistake.name);
+        let planted = Arguments { planted: Some(planted), ..arguments.clone() };
+        if let Some((seed, why)) = first_bad(within, &planted) {
+            println!("{name:<42} seed {seed:>3}: {why}");
+            found += 1;
         } else {
-            println!("{:<36} NOT FOUND within {} seeds", mistake.name, mistake.within);
-            missed.push(mistake.name);
+            println!("{name:<42} NOT FOUND within {within} seeds");
+            missed.push(name);
         }
     }
-    println!("{} mistakes, not found: {missed:?}", MISTAKES.len());
-    if missed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    println!(
+        "mistakes in the {place}: {found} found, {not_looked_for} not looked for, missed: {missed:?}"
+    );
+    missed.is_empty()
 }

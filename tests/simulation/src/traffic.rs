@@ -1,6 +1,8 @@
 //! Commands that no careful client would send in this order: late copies, commands of requests that
 //! ended, several at once, and clients that hear nothing.
 
+mod bench;
+
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -16,7 +18,15 @@ use leasehold::store::{
 };
 use tokio::time::sleep;
 
-use crate::bench::Bench;
+pub use self::bench::{Bench, on_a_bench};
+
+/// Sends the commands of a seed, and returns what the oracle found. A mistake is a text of the scripts,
+/// and what is run in its place.
+pub fn judged(seed: u64, mistake: Option<(&str, &str)>, unusual: Unusual) -> Vec<String> {
+    on_a_bench(mistake, async |bench| {
+        Traffic::start(bench, seed).await.run(300, unusual).await;
+    })
+}
 
 const URL: &str = "redis://10.0.0.1:6379";
 const NAMES: [&str; 2] = ["a", "b"];
@@ -30,7 +40,7 @@ impl Listener for Hears {
 }
 
 /// A request, and what the server has told it.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 struct Asked {
     store: usize,
     request: Request,
@@ -39,7 +49,8 @@ struct Asked {
     token: Option<u64>,
 }
 
-pub(crate) struct Traffic {
+#[derive(Debug)]
+pub struct Traffic {
     rng: Rng,
     stores: Vec<(ClientId, RedisStore)>,
     _listeners: Vec<Arc<dyn Listener>>,
@@ -50,14 +61,14 @@ pub(crate) struct Traffic {
 }
 
 /// What a seed may do beyond the usual.
-#[derive(Clone, Copy, Default)]
-pub(crate) struct Unusual {
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Unusual {
     /// The clock is set back at times.
-    pub(crate) jumps: bool,
+    pub jumps: bool,
 }
 
 impl Traffic {
-    pub(crate) async fn start(bench: Rc<Bench>, seed: u64) -> Self {
+    pub async fn start(bench: Rc<Bench>, seed: u64) -> Self {
         let rng = Rng::with_seed(seed);
         let (mut stores, mut listeners) = (Vec::new(), Vec::new());
         for _ in 0..3 {
@@ -76,7 +87,7 @@ impl Traffic {
     }
 
     /// Sends so many commands.
-    pub(crate) async fn run(&mut self, steps: usize, unusual: Unusual) {
+    pub async fn run(&mut self, steps: usize, unusual: Unusual) {
         for _ in 0..steps {
             match self.rng.u8(0..40) {
                 0 if unusual.jumps => {
@@ -223,7 +234,7 @@ impl Traffic {
     }
 }
 
-pub(crate) async fn connect(client: ClientId) -> RedisStore {
+pub async fn connect(client: ClientId) -> RedisStore {
     let handle = tokio::runtime::Handle::current();
     let store = RedisStore::connect(URL, &Settings::default(), client, handle).await;
     store.expect("the server is there")

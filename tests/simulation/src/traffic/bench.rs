@@ -9,10 +9,10 @@ use std::rc::Rc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use crate::oracle::Oracle;
+use crate::server::session::SessionId;
+use crate::server::{Server, Settings};
 use leasehold::system::simulation::{Connecting, SimulatedStream, World, enter};
-use leasehold_simulation::oracle::Oracle;
-use leasehold_simulation::server::session::SessionId;
-use leasehold_simulation::server::{Server, Settings};
 use tokio::io::{
     AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, DuplexStream, ReadBuf, ReadHalf, WriteHalf,
 };
@@ -22,20 +22,21 @@ use tokio::time::Instant;
 
 const BEGINNING_US: i64 = 1_767_225_600_000_000;
 
-pub(crate) struct Bench {
-    pub(crate) server: RefCell<Server>,
+#[derive(Debug)]
+pub struct Bench {
+    pub server: RefCell<Server>,
     began: Instant,
     /// A millisecond since then, and the microseconds in it.
     within: Cell<(i64, i64)>,
     /// By how much its clock was set back.
-    pub(crate) behind_us: Cell<i64>,
+    pub behind_us: Cell<i64>,
     dialled: mpsc::UnboundedSender<DuplexStream>,
     writers: RefCell<BTreeMap<SessionId, Rc<Notify>>>,
     bits: Cell<u128>,
 }
 
 /// Runs a test on a thread of its own world, and returns what the oracle has found.
-pub(crate) fn on_a_bench<F: Future<Output = ()>>(
+pub fn on_a_bench<F: Future<Output = ()>>(
     mistake: Option<(&str, &str)>,
     test: impl FnOnce(Rc<Bench>) -> F,
 ) -> Vec<String> {
