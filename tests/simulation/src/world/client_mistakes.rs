@@ -25,7 +25,10 @@ const fn mistake(
     ClientMistake { planted: Mistake { name, file, code, wrong }, within }
 }
 
-/// All of them.
+/// All of them. How soon each is found has been tried with the seeds 2 to 7 of 20 s alone. They found
+/// `nobody-cancels-after-giving-up`, `a-renewal-counts-from-its-answer`,
+/// `the-next-task-has-the-same-token`, `an-offer-of-work-has-no-tick` and `a-majority-is-half`. The
+/// other rows say what is wanted.
 pub const CLIENT_MISTAKES: &[ClientMistake] = &[
     mistake(
         "nobody-cancels-after-giving-up",
