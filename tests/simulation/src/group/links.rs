@@ -48,6 +48,8 @@ impl Link {
         };
         if !is_known(network, self) || !self.is_followed(network) {
             network.host(self.replica).server.set_link(State::Down);
+            // Or the master would keep its changes for ever.
+            network.host(self.master).server.detach_replica(self.id);
             return false;
         }
         if acts(network, self.master) {

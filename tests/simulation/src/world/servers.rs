@@ -176,11 +176,15 @@ impl Servers {
 
     /// A replica that has lost its master begins again as soon as both are there.
     fn follow_on(&mut self, replica: SocketAddr, network: &mut Network) {
-        let Role::Replica(Upstream { host, port, .. }) =
-            network.host(replica).server.core().borrow().role.clone()
-        else {
-            return;
+        // Nobody follows a server that does not exist.
+        let role = {
+            let core = network.host(replica).server.core().borrow();
+            if core.condition.is_replica {
+                return;
+            }
+            core.role.clone()
         };
+        let Role::Replica(Upstream { host, port, .. }) = role else { return };
         let master = SocketAddr::new(host.parse().expect("an address"), port);
         let is_master = network.host(master).server.role() == Role::Master;
         if !is_master || !acts(network, master) || !acts(network, replica) {
