@@ -39,7 +39,7 @@ impl ScriptLine {
     /// The line of a name, as `include/queue:12`.
     pub fn named(name: &str) -> Option<Self> {
         let (file, number) = name.split_once(':')?;
-        let number = number.parse().ok()?;
+        let number = number.parse::<usize>().ok()?;
         Self::all(file).into_iter().find(|it| it.file == file && it.number == number)
     }
 
