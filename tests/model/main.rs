@@ -28,7 +28,6 @@ mod checker;
 mod client;
 mod faults;
 mod holders;
-mod lingering;
 mod messages;
 mod mutex;
 mod once;
