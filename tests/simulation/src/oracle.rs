@@ -195,10 +195,12 @@ fn kind(problem: &str) -> String {
     problem.chars().filter(|it| !it.is_ascii_digit()).collect()
 }
 
-/// The errors of a script itself. A server refuses with codes of its own, or for its rights.
+/// The errors of a script itself. A server refuses with codes of its own, or for its rights; and a
+/// node ends a script at a key that is gone while its slot moves, which clients know.
 fn failures(reply: &Reply) -> Vec<String> {
+    let is_refusal = |text: &str| text.contains("ACL failure") || text.contains("non local key");
     let failure = |reply: &Reply| match reply {
-        Reply::Error(text) if text.starts_with("ERR") && !text.contains("ACL failure") => {
+        Reply::Error(text) if text.starts_with("ERR") && !is_refusal(text) => {
             Some(format!("the script fails: {text}"))
         }
         _ => None,
