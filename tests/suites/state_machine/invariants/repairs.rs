@@ -61,7 +61,7 @@ impl Snapshot {
 
     /// The answer to a holder or a restored one. The token ends with the record, and by then
     /// the clock must have reached it. If the clock is far behind the current token, that
-    /// token stays, or is given up.
+    /// token stays, or is given up for a smaller one.
     /// Where none is given, it stays as it is.
     fn raised(&self, lasts_ms: u64, last: u64, token: u64) -> Repaired {
         if token == 0 {
@@ -69,7 +69,7 @@ impl Snapshot {
         }
         let (mut last, mut from) = (last, self.clock_us);
         if last + BLOCK > from + OWN_BEHIND {
-            if token < last { last = from } else { from = last }
+            if token < last { last = from.max(token) } else { from = last }
         }
         let behind = (token + BLOCK).saturating_sub(from + (lasts_ms * 1000).min(BEHIND));
         if token <= last || behind == 0 {
