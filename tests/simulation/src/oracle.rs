@@ -24,6 +24,7 @@ pub use self::appointments::Late;
 pub use self::awaited::{Awaited, awaited};
 use self::call::{Call, Script, Verb};
 use self::change::Change;
+pub(crate) use self::format::CLIENT;
 pub use self::overview::overview;
 use self::shadow::Around;
 use self::stored::{Place, Stored};

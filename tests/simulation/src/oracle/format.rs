@@ -2,7 +2,7 @@
 
 /// The bytes of a request's id, and of a client's.
 pub(super) const ID: usize = 34;
-pub(super) const CLIENT: usize = 22;
+pub(crate) const CLIENT: usize = 22;
 
 /// The scores of marks are this and the time until which they count, below zero.
 pub(super) const MARKS: i64 = 1_000_000_000_000_000;

@@ -9,9 +9,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 
 use super::director::Director;
-use super::standstill::{CLIENT, clients};
+use super::standstill::clients;
 use crate::network::Micros;
-use crate::oracle::{Awaited, Late, awaited};
+use crate::oracle::{Awaited, CLIENT, Late, awaited};
 use crate::trace::time;
 
 /// How often the rules look.

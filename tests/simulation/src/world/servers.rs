@@ -164,8 +164,8 @@ impl Servers {
             }
             *until > now
         });
-        for replica in self.data.clone() {
-            self.follow_on(replica, network);
+        for nth in 0..self.data.len() {
+            self.follow_on(self.data[nth], network);
         }
         let handover = self.handover.as_mut()?;
         let complete = self.complete.get(&handover.heir).copied().unwrap_or_default();

@@ -5,12 +5,9 @@ use std::fmt::Write as _;
 
 use super::director::Director;
 use super::shared::Shared;
-use crate::oracle::overview;
+use crate::oracle::{CLIENT, overview};
 use crate::server::Server;
 use crate::trace::time;
-
-/// The bytes of a client's id, with which the name of its channel ends.
-pub(super) const CLIENT: usize = 22;
 
 /// Says which requests of which processes have not ended, and who has each lock on each server.
 pub(super) fn told(director: &Director, shared: &Shared) -> String {
