@@ -81,6 +81,10 @@ fn read(source: &Path, file: &str) -> String {
     let text = text.replace("tokio::runtime::Handle", "crate::sync::Handle");
     let text = text.replace("tokio::runtime::{Handle, Id}", "crate::sync::{Handle, Id}");
     let text = text.replace("tokio::spawn(", "crate::sync::spawn(");
+    // A schedule that is run again does the same. Tokio would choose a branch at random.
+    let text = text.replace("biased;", "").replace("tokio::select! {", "tokio::select! { biased;");
+    let text = text.replace("uuid::Uuid::new_v4().as_u128()", "crate::sync::random_bits()");
+    let text = text.replace("fastrand::f64()", "crate::sync::chance()");
     // The tests are in another module.
     let text = text.replace("pub(crate) ", "pub ").replace("pub(super) ", "pub ");
     let text = text.replace("pub(in crate::store) ", "pub ");

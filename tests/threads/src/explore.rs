@@ -3,7 +3,9 @@
 use std::any::Any;
 use std::cell::Cell;
 use std::panic::catch_unwind;
+use std::sync::{Arc, Mutex};
 
+use shuttle::current::context_switches;
 use shuttle::scheduler::{PctScheduler, RandomScheduler};
 use shuttle::{Config, FailurePersistence, Runner};
 use tokio::runtime::Builder;
@@ -43,7 +45,7 @@ fn check_some(test: fn(), part: usize) {
     run(test, count.parse().unwrap_or(SCHEDULES) / part, seed.parse().unwrap_or(SEED));
 }
 
-fn run(test: fn(), count: usize, seed: u64) {
+fn run(test: impl Fn() + Clone + Send + Sync + 'static, count: usize, seed: u64) {
     // For its timers, in which time stands still. Its end would wake the tasks of a schedule that
     // has failed.
     let runtime = Builder::new_current_thread().enable_time().start_paused(true).build();
@@ -52,7 +54,7 @@ fn run(test: fn(), count: usize, seed: u64) {
         test();
         end_tasks();
     };
-    Runner::new(RandomScheduler::new_from_seed(seed, count), config()).run(test);
+    Runner::new(RandomScheduler::new_from_seed(seed, count), config()).run(test.clone());
     Runner::new(PctScheduler::new_from_seed(seed, 3, count), config()).run(test);
 }
 
@@ -62,6 +64,24 @@ fn config() -> Config {
     config.failure_persistence = FailurePersistence::Print;
     config.silence_warnings = true;
     config
+}
+
+/// How often threads were switched in each of the first schedules.
+pub(crate) fn switches(test: fn()) -> Vec<usize> {
+    const FEW: usize = 200;
+    let counts = Arc::new(Mutex::new(Vec::new()));
+    let counted = counts.clone();
+    run(
+        move || {
+            test();
+            counted.lock().unwrap().push(context_switches());
+        },
+        FEW,
+        SEED,
+    );
+    let counts = counts.lock().unwrap().clone();
+    assert_eq!(counts.len(), 2 * FEW);
+    counts
 }
 
 /// Plants a mistake, and expects that the test fails with `symptom` in its message.

@@ -21,7 +21,7 @@ use super::core::options::{Options, Wait};
 use super::engine::acquire::acquire;
 use super::engine::lease::Lease;
 use super::engine::shared::Shared;
-use super::explore::{check_slow, finds};
+use super::explore::{check_slow, finds, switches};
 use super::keeper::Keeper;
 use super::store::memory::MemoryStore;
 use super::store::{ClientId, Kind, RequestSpec, Store};
@@ -221,6 +221,14 @@ fn nobody_is_locked_out() {
 #[test]
 fn nobody_is_locked_out_of_a_lingering_lock() {
     check_slow(acquisitions_of_lingering_locks_may_be_dropped_anywhere);
+}
+
+#[test]
+fn the_next_run_tries_the_same_schedules() {
+    assert_eq!(
+        switches(a_lingering_lock_goes_to_and_fro),
+        switches(a_lingering_lock_goes_to_and_fro)
+    );
 }
 
 #[test]

@@ -6,6 +6,7 @@ pub(crate) use std::sync::{Arc, OnceLock, PoisonError, Weak};
 use std::task::{Poll, Waker};
 
 use shuttle::future::{AbortHandle, JoinHandle};
+use shuttle::rand::Rng;
 use tokio::runtime::TryCurrentError;
 
 pub(crate) use shuttle::sync::{Condvar, Mutex, MutexGuard, atomic};
@@ -96,18 +97,26 @@ pub(crate) fn spawn<T: Send + 'static>(
     task
 }
 
-/// Ends the tasks in the background, as a runtime does that is dropped.
+/// Ends the tasks in the background, as a runtime does that is dropped. One that is being ended may
+/// still start another.
 pub(crate) fn end_tasks() {
-    while let Some(task) = TASKS.with_borrow_mut(Vec::pop) {
-        task.abort();
-    }
     shuttle::future::block_on(poll_fn(|context| {
-        if ALIVE.get() == 0 {
-            return Poll::Ready(());
-        }
         WAITS.set(Some(context.waker().clone()));
-        Poll::Pending
+        while let Some(task) = TASKS.with_borrow_mut(Vec::pop) {
+            task.abort();
+        }
+        if ALIVE.get() == 0 { Poll::Ready(()) } else { Poll::Pending }
     }));
+}
+
+/// Random bits, by the schedule.
+pub(crate) fn random_bits() -> u128 {
+    shuttle::rand::thread_rng().r#gen()
+}
+
+/// A random number from 0 to 1, by the schedule.
+pub(crate) fn chance() -> f64 {
+    shuttle::rand::thread_rng().r#gen()
 }
 
 /// A runtime whose timers never fire. Its tasks are shuttle's.
