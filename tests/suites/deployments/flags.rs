@@ -116,19 +116,27 @@ async fn the_next_server_may_be_another_one() {
             lease.unwrap().release().await.unwrap();
         }
     };
-    work().await;
+    // On a busy machine a connection may be late, and find out after the others.
+    let comes_to_know = async || {
+        for _ in 0..10 {
+            let seen = proxy.seen();
+            work().await;
+            if proxy.seen() == seen {
+                return;
+            }
+        }
+        panic!("it asks again and again");
+    };
+    comes_to_know().await;
     let mut seen = proxy.seen();
-    work().await;
-    assert_eq!(proxy.seen(), seen, "it knows already");
     for takes_flags in [true, false, true] {
         proxy.let_flags_through(takes_flags);
         let () = ask(&mut redis, "SCRIPT FLUSH").await;
         let _: i64 = ask(&mut redis, "CLIENT KILL SKIPME yes").await;
         work().await;
         assert!(proxy.seen() > seen, "a new connection tries it again");
+        comes_to_know().await;
         seen = proxy.seen();
-        work().await;
-        assert_eq!(proxy.seen(), seen, "it knows again");
     }
 }
 
