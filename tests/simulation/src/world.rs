@@ -1,6 +1,7 @@
 //! A world: processes whose tasks use locks at random, servers and links that meet faults, and what
 //! must hold meanwhile. One number decides all of it.
 
+mod claims;
 mod client_mistakes;
 mod director;
 mod end;
@@ -9,6 +10,7 @@ mod front_doors;
 mod group_faults;
 mod liveness;
 mod mistakes;
+mod orphans;
 mod plan;
 #[cfg(test)]
 mod quiet;
@@ -129,7 +131,7 @@ fn turn(director: &mut Director) {
     }
     director.network().run_until(until);
     director.turn_servers();
-    director.look_for_waiters();
+    director.look_at_locks();
 }
 
 /// Nothing goes wrong any more: all processes end in order, each lock is free soon, and then nothing

@@ -13,11 +13,12 @@ use leasehold_history::{Effect, Line};
 
 use super::group_faults;
 use super::liveness::Liveness;
+use super::orphans::Orphans;
 use super::plan::{Deployment, Plan};
 use super::servers::Servers;
 use super::shared::Shared;
 use super::turns::{Client, Worker};
-use super::wishes::{LONGEST_TTL, PROBES};
+use super::wishes::{PROBES, USUAL_TTL};
 use crate::network::{LONGEST_STALL, LinkFaults, Micros, Network};
 use crate::process::Process;
 
@@ -45,6 +46,7 @@ pub(super) struct Director {
     disturbed_until: Micros,
     processes_disturbed_until: BTreeMap<usize, Micros>,
     liveness: Liveness,
+    orphans: Orphans,
 }
 
 impl Director {
@@ -69,6 +71,7 @@ impl Director {
             disturbed_until: 0,
             processes_disturbed_until: BTreeMap::new(),
             liveness: Liveness::default(),
+            orphans: Orphans::default(),
         }
     }
 
@@ -307,13 +310,20 @@ impl Director {
         }
     }
 
-    /// Looks whether a lock stands free for too long.
-    pub(super) fn look_for_waiters(&mut self) {
+    /// Looks whether a lock stands free for too long, or is kept for nobody.
+    pub(super) fn look_at_locks(&mut self) {
         let mut liveness = std::mem::take(&mut self.liveness);
-        for late in liveness.look(self) {
-            self.shared.violation(late);
+        let mut orphans = std::mem::take(&mut self.orphans);
+        for found in [liveness.look(self), orphans.look(self)].into_iter().flatten() {
+            self.shared.violation(found);
         }
-        self.liveness = liveness;
+        (self.liveness, self.orphans) = (liveness, orphans);
+    }
+
+    /// How many requests of a process for a lock its server may have.
+    pub(super) fn claims(&self, process: usize, lock: &str, now: Micros) -> usize {
+        let process = self.processes.iter().find(|it| it.id() == process);
+        process.map_or(0, |it| self.shared.claims(&it.name, lock, now))
     }
 
     /// Forgets the processes that have ended.
@@ -354,7 +364,7 @@ fn connect(deployment: Deployment, urls: &[String]) -> Client {
             Client::All(builder.connect_lazy(&urls[0]).expect("a URL"))
         }
         Deployment::Quorum(_) => {
-            let builder = builder.longest_ttl(LONGEST_TTL + Duration::from_secs(1));
+            let builder = builder.longest_ttl(USUAL_TTL + Duration::from_secs(1));
             Client::Quorum(builder.connect_quorum_lazy(urls).expect("URLs"))
         }
     }

@@ -7,7 +7,7 @@ use fastrand::Rng;
 use leasehold_history::Kind;
 
 use super::turns::{Client, Worker, reason};
-use super::wishes::{LIMIT, LONGEST_TTL, PROBES, Part, Wish};
+use super::wishes::{LIMIT, PROBES, Part, USUAL_TTL, Wish};
 use crate::network::Network;
 use crate::process;
 
@@ -23,7 +23,7 @@ pub(super) async fn ask_for_all(worker: Worker) {
         }
         let units = if kind == Kind::Permits { LIMIT } else { 1 };
         let part = Part { units, limit: units, ..Part::of(lock, kind) };
-        let wish = Wish::plain(part, "last".to_owned(), LONGEST_TTL, WAIT);
+        let wish = Wish::plain(part, "last".to_owned(), USUAL_TTL, WAIT);
         let ids = worker.ask(&wish);
         let acquired = worker.client.acquire(&wish).await;
         let at = process::now() * 1_000;

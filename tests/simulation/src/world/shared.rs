@@ -8,6 +8,7 @@ use fastrand::Rng;
 use leasehold_history::{History, Line, Request};
 use tokio::sync::watch;
 
+use super::claims::Claims;
 use super::wishes::Travelling;
 use crate::network::Micros;
 use crate::trace::{Trace, time};
@@ -20,6 +21,7 @@ pub(super) struct Shared {
 
 struct State {
     history: History,
+    claims: Claims,
     trace: Trace,
     tickets: Vec<Travelling>,
     ended: BTreeSet<String>,
@@ -30,6 +32,7 @@ impl Shared {
     pub(super) fn new(trace: Trace) -> Self {
         let state = State {
             history: History::default(),
+            claims: Claims::default(),
             trace,
             tickets: Vec::new(),
             ended: BTreeSet::new(),
@@ -46,6 +49,7 @@ impl Shared {
     pub(super) fn note(&self, at: Micros, line: Line) {
         let mut state = self.state();
         state.trace.say(at, &line.to_string());
+        state.claims.note(&line);
         state.history.add(line);
     }
 
@@ -89,6 +93,11 @@ impl Shared {
         let state = self.state();
         let own = state.history.requests.iter().filter(|it| it.worker() == process);
         own.filter(|it| it.refused.is_none() && it.freed.is_none()).map(told).collect()
+    }
+
+    /// How many requests of a process for a lock its server may have.
+    pub(super) fn claims(&self, process: &str, lock: &str, now: Micros) -> usize {
+        self.state().claims.count(process, lock, now * 1_000)
     }
 
     /// A process has ended in order.

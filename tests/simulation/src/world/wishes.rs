@@ -85,8 +85,11 @@ const TTLS: [u64; 4] = [200, 500, 1_000, 2_000];
 const WAITS: [u64; 6] = [0, 0, 200, 1_000, 3_000, 25_000];
 const LINGERS: [u64; 4] = [0, 0, 100, 900];
 
-/// No lease is longer.
-pub(super) const LONGEST_TTL: Duration = Duration::from_secs(2);
+/// No other lease is longer.
+pub(super) const USUAL_TTL: Duration = Duration::from_secs(2);
+
+/// A lease that nobody uses is seen if it lasts longer than nothing is promised after a fault.
+const LONG_TTL: Duration = Duration::from_secs(20);
 
 /// The longest that a request waits.
 pub(super) const LONGEST_WAIT: Duration = Duration::from_secs(25);
@@ -119,7 +122,8 @@ impl Wish {
             3 => Part::of(RW, Kind::Read),
             _ => Part::of(RW, Kind::Write),
         };
-        Self { linger: Duration::ZERO, keeps: None, ..Self::of(vec![part], rng, owner) }
+        let wish = Self::of(vec![part], rng, owner);
+        Self { linger: Duration::ZERO, keeps: None, ttl: wish.ttl.min(USUAL_TTL), ..wish }
     }
 
     fn of(parts: Vec<Part>, rng: &mut Rng, owner: &str) -> Self {
@@ -135,7 +139,7 @@ impl Wish {
             is_renewed: max_hold.is_some() || rng.u8(..6) > 0,
             max_hold,
             keeps,
-            ttl: one_of(rng, TTLS),
+            ttl: if rng.u8(..16) == 0 { LONG_TTL } else { one_of(rng, TTLS) },
             wait: one_of(rng, WAITS),
             owner: owner.to_owned(),
             parts,
@@ -167,7 +171,9 @@ impl Wish {
 
     /// True if its lease may go to another process.
     pub(super) fn may_travel(&self) -> bool {
-        self.parts.len() == 1 && self.parts[0].kind != Kind::Once && self.keeps.is_none()
+        // The lock of a ticket that is lost is held to the end of its lease.
+        let is_short = self.ttl <= USUAL_TTL && self.keeps.is_none();
+        self.parts.len() == 1 && self.parts[0].kind != Kind::Once && is_short
     }
 
     pub(super) async fn acquire(&self, locks: &Locks) -> Result<Guard, LockError> {

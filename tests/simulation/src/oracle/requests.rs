@@ -1,0 +1,24 @@
+//! The requests that a server knows.
+
+use std::collections::BTreeSet;
+
+use super::overview::locks;
+use super::stored::{Place, Stored};
+use crate::server::core::Core;
+
+/// For each lock, by its name, the requests that hold it, are offered it, or wait for it. A dead waiter
+/// is left out.
+pub fn requests(core: &Core) -> Vec<(String, BTreeSet<Vec<u8>>)> {
+    let of_lock = |(place, stored): (Place, Stored)| {
+        let mut ids: BTreeSet<_> = stored.live().map(|it| it.holder.id.to_vec()).collect();
+        let waiting = stored.waiting().filter(|(.., ask)| ask.until_ms > stored.now_ms);
+        ids.extend(waiting.map(|(id, ..)| id.to_vec()));
+        if let Some(offer) = stored.record().filter(|it| !stored.is_foreign && it.state() == b'O') {
+            ids.insert(offer.id().to_vec());
+        }
+        let name = place.to_string();
+        let bare = name.strip_prefix('{').and_then(|name| name.strip_suffix('}'));
+        (bare.unwrap_or(&name).to_owned(), ids)
+    };
+    locks(core).map(of_lock).collect()
+}
