@@ -97,11 +97,12 @@ fn work(plan: &Plan, director: &mut Director, rng: &mut Rng) {
         director.start_one();
     }
     let ends = plan.seconds * SECOND;
+    let troubled = if plan.has_calm { ends / 2 } else { ends };
     let mut next = rng.u64(..2 * SECOND);
     let faults: Vec<_> = plan.faults.iter().copied().collect();
     while director.now() < ends && !(plan.ends_early && has_violation(director)) {
         director.catch_up();
-        if director.now() >= next && !faults.is_empty() {
+        if (next..troubled).contains(&director.now()) && !faults.is_empty() {
             let fault = faults[rng.usize(..faults.len())];
             director.say(&format!("fault: {}", fault.name()));
             let over = fault.happen(director, rng);

@@ -20,6 +20,8 @@ pub struct Plan {
     pub tasks: usize,
     /// The faults that may happen.
     pub faults: BTreeSet<Fault>,
+    /// Nothing goes wrong in its second half, so what the first has left behind is seen.
+    pub has_calm: bool,
     pub deployment: Deployment,
     /// A text of the scripts, and what is run in its place: a planted mistake.
     pub altered: Option<(String, String)>,
@@ -89,6 +91,7 @@ impl Plan {
             let is_there = |it: &Fault| rng.u8(..if it.is_of_group() { 2 } else { 3 }) == 0;
             Fault::ALL.into_iter().filter(is_there).collect()
         };
+        let has_calm = rng.bool();
         faults.retain(|fault| deployment.is_group() || !fault.is_of_group());
         let printed = Printed::Nothing;
         Self {
@@ -98,6 +101,7 @@ impl Plan {
             processes,
             tasks,
             faults,
+            has_calm,
             deployment,
             altered: None,
             ends_early: false,

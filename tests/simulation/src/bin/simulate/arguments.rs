@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use clap::error::ErrorKind;
+use clap::{ArgGroup, CommandFactory, Parser};
 use leasehold_simulation::trace::Printed;
 use leasehold_simulation::world::{ClientMistake, Deployment, Fault, Mistake, Plan, ScriptLine};
 
@@ -18,6 +20,8 @@ pub(crate) enum Mode {
     /// Leaves out all lines of the scripts, one after another; or those of the files whose names
     /// begin so.
     Lines(String),
+    /// Those in which something was found once.
+    Known,
     /// Judges hostile commands of so many seeds instead of a world.
     Traffic(u64),
 }
@@ -42,9 +46,10 @@ impl Planted {
         }
     }
 
-    fn mistake(name: &str) -> Option<Self> {
+    fn mistake(name: &str) -> Result<Self, String> {
         let in_client = || ClientMistake::named(name).map(Self::InClient);
-        Mistake::named(name).map(Self::Mistake).or_else(in_client)
+        let found = Mistake::named(name).map(Self::Mistake).or_else(in_client);
+        found.ok_or_else(|| "no mistake has this name".to_owned())
     }
 
     /// What it changes in the scripts.
@@ -70,11 +75,100 @@ pub(crate) struct Arguments {
     pub(crate) deployment: Option<Deployment>,
 }
 
+/// More would fill the memory with the world's history.
+const MOST_SECONDS: u64 = 3_600;
+
+/// Runs worlds, each decided by its seed: the client, the scripts and all faults.
+///
+/// Each world is a process of its own, whose random numbers of the system are always the same. So
+/// nothing of a world follows from those before it.
+#[derive(Debug, Parser)]
+#[command(name = "simulate")]
+#[command(override_usage = "simulate [SEEDS] [SECONDS] [--from SEED]
+       simulate --seed SEED [SECONDS] [--only NAME]
+       simulate --shrink SEED [SECONDS]
+       simulate --mistakes [SECONDS]
+       simulate --lines[=FILES] [SECONDS]
+       simulate --known
+       simulate --traffic SEEDS")]
+#[command(group = ArgGroup::new("mode").args(["from", "seed", "shrink", "mistakes", "lines", "known", "traffic"]))]
+struct Words {
+    /// How many worlds, and for how many simulated seconds each; with another mode, the seconds alone
+    #[arg(num_args = 0..=2)]
+    numbers: Vec<u64>,
+    /// The first of the seeds
+    #[arg(long, value_name = "SEED")]
+    from: Option<u64>,
+    /// Shows one world, with its events
+    #[arg(long)]
+    seed: Option<u64>,
+    /// Looks for the smallest world of a seed that still fails
+    #[arg(long, value_name = "SEED")]
+    shrink: Option<u64>,
+    /// Plants each mistake, and says which seed finds it
+    #[arg(long)]
+    mistakes: bool,
+    /// Leaves out each line of the scripts, or of those whose names begin so, and lists the lines that
+    /// no seed misses
+    #[arg(long, value_name = "FILES", num_args = 0..=1, require_equals = true, default_missing_value = "")]
+    lines: Option<String>,
+    /// Runs the worlds in which something was found once
+    #[arg(long)]
+    known: bool,
+    /// Judges hostile commands of so many seeds instead of a world
+    #[arg(long, value_name = "SEEDS")]
+    traffic: Option<u64>,
+    /// Shows the events with this in them
+    #[arg(long, value_name = "NAME")]
+    only: Option<String>,
+    /// Shows no events
+    #[arg(long)]
+    quiet: bool,
+    /// Leaves out faults
+    #[arg(long, value_name = "FAULT", value_delimiter = ',', value_parser = fault)]
+    without: Vec<Fault>,
+    /// How many processes work at a time
+    #[arg(long, value_name = "NUMBER", value_parser = within::<1, 64>)]
+    processes: Option<usize>,
+    /// How many tasks each process has
+    #[arg(long, value_name = "NUMBER", value_parser = within::<1, 1_000>)]
+    tasks: Option<usize>,
+    /// Plants a mistake
+    #[arg(long, value_name = "NAME", value_parser = Planted::mistake, conflicts_with = "without_line")]
+    mistake: Option<Planted>,
+    /// Leaves out a line of a script
+    #[arg(long, value_name = "FILE:NUMBER", value_parser = without_line)]
+    without_line: Option<Planted>,
+    /// Puts the world on other servers: single, quorum3, quorum5, cluster, sentinel, sentinel-sync
+    #[arg(long, value_name = "NAME", value_parser = deployment)]
+    deployment: Option<Deployment>,
+}
+
+fn fault(name: &str) -> Result<Fault, String> {
+    let all = || Fault::ALL.map(Fault::name).join(", ");
+    Fault::named(name).ok_or_else(|| format!("the faults are {}", all()))
+}
+
+fn deployment(name: &str) -> Result<Deployment, String> {
+    Deployment::named(name).ok_or_else(|| "no servers have this name".to_owned())
+}
+
+fn without_line(name: &str) -> Result<Planted, String> {
+    let line = ScriptLine::named(name).map(Planted::Without);
+    line.ok_or_else(|| "no script has this line".to_owned())
+}
+
+fn within<const LEAST: usize, const MOST: usize>(word: &str) -> Result<usize, String> {
+    let number = word.parse().ok().filter(|it| (LEAST..=MOST).contains(it));
+    number.ok_or_else(|| format!("it is a number from {LEAST} to {MOST}"))
+}
+
 impl Arguments {
-    pub(crate) fn parse(words: &[String]) -> Option<Self> {
-        let mut arguments = Self {
-            mode: Mode::Many { from: 1, count: 20 },
-            seconds: 60,
+    /// Worlds of which the seed chooses everything.
+    pub(crate) fn new(mode: Mode, seconds: u64) -> Self {
+        Self {
+            mode,
+            seconds,
             only: None,
             is_quiet: false,
             without: BTreeSet::new(),
@@ -82,47 +176,47 @@ impl Arguments {
             tasks: None,
             planted: None,
             deployment: None,
-        };
-        let (mut plain, mut first) = (Vec::new(), 1);
-        let mut words = words.iter().peekable();
-        while let Some(word) = words.next() {
-            match word.as_str() {
-                "--seed" => arguments.mode = Mode::One(words.next()?.parse().ok()?),
-                "--shrink" => arguments.mode = Mode::Shrink(words.next()?.parse().ok()?),
-                "--from" => first = words.next()?.parse().ok()?,
-                "--mistakes" => arguments.mode = Mode::Mistakes,
-                "--lines" => {
-                    let files = words.next_if(|word| word.contains('/'));
-                    arguments.mode = Mode::Lines(files.cloned().unwrap_or_default());
-                }
-                "--mistake" => {
-                    arguments.planted = Some(Planted::mistake(words.next()?)?);
-                }
-                "--traffic" => arguments.mode = Mode::Traffic(words.next()?.parse().ok()?),
-                "--without-line" => {
-                    arguments.planted = Some(Planted::Without(ScriptLine::named(words.next()?)?));
-                }
-                "--deployment" => {
-                    arguments.deployment = Some(Deployment::named(words.next()?)?);
-                }
-                "--only" => arguments.only = Some(words.next()?.clone()),
-                "--quiet" => arguments.is_quiet = true,
-                "--processes" => arguments.processes = Some(words.next()?.parse().ok()?),
-                "--tasks" => arguments.tasks = Some(words.next()?.parse().ok()?),
-                "--without" => {
-                    let faults = words.next()?.split(',').map(Fault::named);
-                    arguments.without = faults.collect::<Option<_>>()?;
-                }
-                plain_word => plain.push(plain_word.parse().ok()?),
+        }
+    }
+
+    /// Takes the program's arguments. Where they are wrong, says so and ends the program.
+    pub(crate) fn parse() -> Self {
+        let words = Words::parse();
+        let mut numbers = words.numbers.iter().copied();
+        let mode = match words {
+            Words { seed: Some(seed), .. } => Mode::One(seed),
+            Words { shrink: Some(seed), .. } => Mode::Shrink(seed),
+            Words { mistakes: true, .. } => Mode::Mistakes,
+            Words { lines: Some(files), .. } => Mode::Lines(files),
+            Words { known: true, .. } => Mode::Known,
+            Words { traffic: Some(seeds), .. } => Mode::Traffic(seeds),
+            Words { from, .. } => {
+                Mode::Many { from: from.unwrap_or(1), count: numbers.next().unwrap_or(20) }
             }
+        };
+        let seconds = numbers.next().unwrap_or(60);
+        let problem = match mode {
+            _ if !(1..=MOST_SECONDS).contains(&seconds) => Some(format!(
+                "a world lasts from 1 to {MOST_SECONDS} simulated seconds, not {seconds}"
+            )),
+            Mode::Many { from, count } if from.checked_add(count).is_none() => {
+                Some(format!("there are no {count} seeds from {from} on"))
+            }
+            _ => numbers.next().map(|next| format!("nothing is left that could be {next}")),
+        };
+        if let Some(problem) = problem {
+            Words::command().error(ErrorKind::ValueValidation, problem).exit();
         }
-        let mut plain = plain.into_iter();
-        if let Mode::Many { from, count } = &mut arguments.mode {
-            *from = first;
-            *count = plain.next().unwrap_or(*count);
+        Self {
+            only: words.only,
+            is_quiet: words.quiet,
+            without: words.without.into_iter().collect(),
+            processes: words.processes,
+            tasks: words.tasks,
+            planted: words.mistake.or(words.without_line),
+            deployment: words.deployment,
+            ..Self::new(mode, seconds)
         }
-        arguments.seconds = plain.next().unwrap_or(arguments.seconds);
-        plain.next().is_none().then_some(arguments)
     }
 
     /// The words for a process that is the world of this seed.

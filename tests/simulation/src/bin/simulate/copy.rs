@@ -69,6 +69,14 @@ fn write(root: &Path, copy: &Path, file: &str) {
 }
 
 fn altered(file: &str, text: String) -> String {
+    // Cargo takes two packages of one version, in the same place of two workspaces, for the same. In one
+    // folder each would then be built from whatever the other has left there.
+    if file == "Cargo.toml" {
+        let version = concat!("\nversion = \"", env!("CARGO_PKG_VERSION"), "\"\n");
+        assert!(text.contains(version), "{file} has another version");
+        let planted = concat!("\nversion = \"", env!("CARGO_PKG_VERSION"), "+planted\"\n");
+        return text.replacen(version, planted, 1);
+    }
     if file == "tests/simulation/Cargo.toml" {
         let name = format!("name = \"{NAME}\"");
         assert!(text.contains("name = \"simulate\""), "{file} names this program otherwise");

@@ -1,24 +1,10 @@
-//! Runs worlds:
-//!
-//! ```text
-//! simulate [SEEDS] [SECONDS] [--from SEED]   the worlds of so many seeds
-//! simulate --seed N [SECONDS] [--only NAME]  one world, with its events; or those with NAME in them
-//! simulate --shrink N [SECONDS]              the smallest world of that seed that still fails
-//! simulate --mistakes [SECONDS]              plants each mistake, and says which seed finds it
-//! simulate --lines [FILES] [SECONDS]         leaves out each line of the scripts, and lists those
-//!                                            that no seed misses
-//! ```
-//!
-//! `--without FAULT[,FAULT]`, `--processes N` and `--tasks N` make a world smaller. `--mistake NAME` plants
-//! a mistake, `--without-line FILE:NUMBER` leaves out a line of a script. `--deployment NAME` puts it on
-//! other servers: `single`, `quorum3`, `quorum5`, `cluster`, `sentinel` or `sentinel-sync`.
-//!
-//! Each world is a process of its own, whose random numbers of the system are always the same. So
-//! nothing of a world follows from those before it.
+//! Runs worlds; `simulate --help` says how.
 
 mod arguments;
 mod children;
 mod copy;
+mod known;
+mod limits;
 mod lines;
 mod mistakes;
 mod shrink;
@@ -39,18 +25,14 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 const WORLD: &str = "LEASEHOLD_WORLD";
 
 fn main() -> ExitCode {
-    let words: Vec<_> = std::env::args().skip(1).collect();
-    let Some(arguments) = Arguments::parse(&words) else {
-        eprintln!(
-            "simulate [SEEDS] [SECONDS] [--from SEED] | --seed N [SECONDS] [--only NAME] | --shrink N \
-             [SECONDS] | --mistakes [SECONDS] | --lines [FILES] [SECONDS]; and --mistake NAME \
-             --without-line FILE:NUMBER --without FAULT,FAULT --processes N --tasks N --deployment NAME"
-        );
-        return ExitCode::from(2);
-    };
+    let arguments = Arguments::parse();
     match &arguments.mode {
         Mode::One(seed) if std::env::var_os(WORLD).is_some() => one(*seed, &arguments),
-        Mode::One(seed) => children::told(*seed, &arguments),
+        Mode::One(seed) => {
+            println!("worlds of version {}", known::version());
+            children::told(*seed, &arguments)
+        }
+        Mode::Known => known::run_all(),
         Mode::Many { from, count } => children::many(*from, *count, &arguments),
         Mode::Shrink(seed) => shrink::shrink(*seed, &arguments),
         Mode::Mistakes => mistakes::find_all(&arguments),
@@ -75,6 +57,7 @@ fn traffic(seeds: u64, arguments: &Arguments) -> ExitCode {
 
 /// The world itself. Its last line is what it did, and its hash.
 fn one(seed: u64, arguments: &Arguments) -> ExitCode {
+    limits::watch(arguments.seconds);
     let plan = arguments.plan(seed);
     if plan.printed != Printed::Nothing {
         println!("{plan:?}");
