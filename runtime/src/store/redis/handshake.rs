@@ -62,7 +62,8 @@ pub(super) async fn run(
     warn(connector, info.as_ref(), settings);
     let is_done = |kill: &RedisResult<Value>| match kill {
         Ok(_) => true,
-        Err(error) => error.code().is_some(),
+        // A server that is busy or loads has not tried: it ends the connection another time.
+        Err(error) => error.code().is_some_and(|code| !matches!(code, "BUSY" | "LOADING")),
     };
     let done: Vec<_> = abandoned
         .iter()
