@@ -5,6 +5,9 @@ use std::ops::AddAssign;
 
 use crate::line::{Effect, Kind, Line, Nanos};
 
+/// How many tokens belong to a grant: its own, and those of the leases that follow in its process.
+const BLOCK: u64 = 64;
+
 /// One request, as its process saw it.
 #[derive(Clone, Debug)]
 pub struct Request {
@@ -98,6 +101,9 @@ pub struct History {
     /// All requests, in the order of their lines.
     pub requests: Vec<Request>,
     pub(crate) faults: Vec<Fault>,
+    /// The grants that a server lacked when it took over: the first of the tokens, and until when they
+    /// are promised, by lock.
+    forgotten: HashMap<String, BTreeMap<u64, Nanos>>,
     /// When a worker stood still.
     pub(crate) stops: Vec<(String, Nanos, Nanos)>,
     /// When a worker was dead.
@@ -184,6 +190,11 @@ impl History {
                 self.stops.push((worker, from, to));
             }
             Line::Stalled { worker, from, to } => self.stops.push((worker, from, to)),
+            Line::Forgotten { lock, token, until } => {
+                let known = self.forgotten.entry(lock).or_default();
+                let known = known.entry(token).or_insert(until);
+                *known = until.min(*known);
+            }
             Line::Fault { effect, from, to, amount, name } => {
                 self.count(&name);
                 self.faults.push(Fault { effect, from, to, amount });
@@ -206,9 +217,21 @@ impl History {
         self.faults.iter().filter(move |fault| fault.effect == effect)
     }
 
+    /// The faults in which a server may forget something.
+    pub(crate) fn losses(&self) -> impl Iterator<Item = &Fault> {
+        self.faults(Effect::Forgets).chain(self.faults(Effect::Replaced))
+    }
+
+    /// Until when a lease is promised that a server lacked when it took over.
+    pub(crate) fn forgotten(&self, request: &Request) -> Option<Nanos> {
+        let token = request.token?;
+        let of_lock = self.forgotten.get(&request.lock)?;
+        of_lock.range(token.saturating_sub(BLOCK - 1)..=token).map(|(_, until)| *until).min()
+    }
+
     /// True if a server may have forgotten something within this time.
     pub(crate) fn may_have_forgotten(&self, from: Nanos, to: Nanos) -> bool {
-        self.faults(Effect::Forgets).any(|fault| fault.from <= to && from <= fault.to)
+        self.losses().any(|fault| fault.from <= to && from <= fault.to)
     }
 
     /// How often what happened.

@@ -37,6 +37,9 @@ impl Kind {
 pub enum Effect {
     /// The server may forget leases, or end them early, at any time of the fault.
     Forgets,
+    /// Another server took over, which may lack some grants. Of those with a token, these are the ones
+    /// that `Line::Forgotten` names; all others may be forgotten.
+    Replaced,
     /// The server's clock went back by the fault's amount.
     Behind,
     /// Somebody may have been unable to reach the server. Nothing is taken back, but waiting may
@@ -168,6 +171,15 @@ pub enum Line {
         /// The time after it.
         to: Nanos,
     },
+    /// The director: a server has taken over that lacks a grant, or its last renewals.
+    Forgotten {
+        /// The lock.
+        lock: String,
+        /// The token of the grant. Those of the leases that follow in the same process follow it.
+        token: u64,
+        /// Until when the lease is promised.
+        until: Nanos,
+    },
     /// The director: a fault of servers or links.
     Fault {
         /// What it takes back.
@@ -202,6 +214,9 @@ impl fmt::Display for Line {
             Self::Dead { worker, at, was_planned } => write!(f, "dead {worker} {at} {was_planned}"),
             Self::Stopped { worker, from, to } => write!(f, "stopped {worker} {from} {to}"),
             Self::Stalled { worker, from, to } => write!(f, "stalled {worker} {from} {to}"),
+            Self::Forgotten { lock, token, until } => {
+                write!(f, "forgotten {lock} {token} {until}")
+            }
             Self::Fault { effect, from, to, amount, name } => {
                 write!(f, "fault {effect:?} {from} {to} {amount} {name}")
             }
@@ -228,7 +243,7 @@ impl FromStr for Effect {
     type Err = ();
 
     fn from_str(text: &str) -> Result<Self, ()> {
-        let all = [Self::Forgets, Self::Behind, Self::Away];
+        let all = [Self::Forgets, Self::Replaced, Self::Behind, Self::Away];
         all.into_iter().find(|effect| format!("{effect:?}") == text).ok_or(())
     }
 }
@@ -271,6 +286,9 @@ fn parse(words: &mut SplitAsciiWhitespace<'_>) -> Option<Line> {
         "stopped" => Line::Stopped { worker: next(words)?, from: next(words)?, to: next(words)? },
         "max-hold" => Line::MaxHold { id: next(words)?, time: next(words)? },
         "stalled" => Line::Stalled { worker: next(words)?, from: next(words)?, to: next(words)? },
+        "forgotten" => {
+            Line::Forgotten { lock: next(words)?, token: next(words)?, until: next(words)? }
+        }
         "fault" => Line::Fault {
             effect: next(words)?,
             from: next(words)?,

@@ -152,6 +152,38 @@ fn tokens_grow_across_a_loss_of_data() {
 }
 
 #[test]
+fn a_server_that_takes_over_lacks_what_is_said_and_nothing_else() {
+    let pair = |lock, tokens: [&str; 2]| {
+        hold("a:1", lock, 100, 800, tokens[0]) + &hold("b:1", lock, 300, 400, tokens[1])
+    };
+    let replaced = "fault Replaced 200ms 1000ms 0 failovers\n";
+    assert_one(&(pair("m", ["1000", "2000"]) + replaced), "exclusion");
+    for (token, until, is_excused) in
+        [(1000, 250, true), (940, 250, true), (936, 250, false), (1000, 350, false)]
+    {
+        let text = pair("m", ["1000", "2000"]) + replaced;
+        let text = text + &format!("forgotten m {token} {until}ms\n");
+        if is_excused {
+            assert_none(&text);
+        } else {
+            assert_one(&text, "exclusion");
+        }
+    }
+    let other = pair("m", ["1000", "2000"]) + replaced + "forgotten other 1000 250ms\n";
+    assert_one(&other, "exclusion");
+    // Those without a token may all be forgotten.
+    assert_none(&(pair("rw", ["-", "2000"]) + replaced));
+}
+
+#[test]
+fn a_server_forgets_at_any_time_of_the_fault() {
+    let grants = hold("a:1", "m", 100, 110, "9000") + &hold("b:1", "m", 300, 310, "5000");
+    let back = "fault Behind 90ms 90ms 1000ms jumps-back\n";
+    assert_one(&(grants.clone() + back), "token");
+    assert_none(&(grants + back + "fault Forgets 200ms 1300ms 0 flushes\n"));
+}
+
+#[test]
 fn a_clock_that_goes_back_excuses_tokens_after_an_expiry() {
     let behind = "fault Behind 150ms 150ms 300ms clock\n";
     let expired = "ask a:1 8ms m Mutex 1 1 a 100ms 0\n got a:1 10ms 7\n held a:1 10ms 90ms\n\

@@ -3,7 +3,8 @@
 //!
 //! A server that forgets ends what was promised to the requests before: such a lease counts until
 //! the server begins to forget. A request that was under way meanwhile does not count at all,
-//! because nobody knows whether it was granted before.
+//! because nobody knows whether it was granted before. Of a server that took over it is known which
+//! grants it lacked, if they have a token.
 
 use crate::history::{History, Request};
 use crate::line::{Effect, Kind, Nanos};
@@ -13,6 +14,14 @@ pub(super) fn promised(history: &History, request: &Request) -> Option<(Nanos, N
     let (start, mut end) = request.held()?;
     for fault in history.faults(Effect::Forgets) {
         if request.asked <= fault.to {
+            end = end.min(fault.from);
+        }
+    }
+    if request.token.is_some() {
+        end = end.min(history.forgotten(request).unwrap_or(Nanos::MAX));
+    } else {
+        // Nobody knows which server granted it.
+        for fault in history.faults(Effect::Replaced).filter(|it| request.asked <= it.to) {
             end = end.min(fault.from);
         }
     }

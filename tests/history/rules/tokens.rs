@@ -88,7 +88,8 @@ fn is_behind(history: &History, of_lock: &[&Request], request: &Request) -> bool
         let is_behind = fault.from <= granted && request.asked <= made_up + SLACK;
         let since = fault.from.saturating_sub(LONGEST_LEASE);
         let is_recent = |at: Nanos| since <= at && at <= granted;
-        let forgets = history.faults(Effect::Forgets).any(|fault| is_recent(fault.to));
+        // It may have forgotten at any time of the fault.
+        let forgets = history.losses().any(|fault| fault.from <= granted && since <= fault.to);
         let expires = || {
             of_lock.iter().any(|other| {
                 let was_released = other.freed.as_ref().is_some_and(|(_, how)| how == "free")

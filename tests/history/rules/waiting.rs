@@ -22,7 +22,7 @@ pub(super) fn check(history: &History, of_lock: &[&Request]) -> Vec<String> {
         let others = of_lock.iter().filter(|other| other.id != waiter.id);
         let mut covers: Vec<_> = others.map(|other| may_hold(history, other)).collect();
         covers.extend(history.faults(Effect::Away).map(|fault| (fault.from, fault.to)));
-        covers.extend(history.faults(Effect::Forgets).map(|fault| (fault.from, fault.to)));
+        covers.extend(history.losses().map(|fault| (fault.from, fault.to)));
         let own = history.stops.iter().filter(|(worker, ..)| worker == waiter.worker());
         covers.extend(own.map(|(_, from, to)| (*from, *to)));
         let gap = longest_gap((waiter.asked, end), covers);
