@@ -77,7 +77,14 @@ pub(super) fn problems(
     }
     for (place, shadow) in &run.shadows {
         let rules = decode::plain(shadow.picture(), now);
-        let script = decode::plain(decode::picture(&after[place])?, now);
+        let mut script = decode::plain(decode::picture(&after[place])?, now);
+        // A record that was lost and that nobody has written anew has no end of its own: the set
+        // that it is read from may last for longer than the last of its holders.
+        if after[place].record.is_none()
+            && let (Some(one), Some(other)) = (&rules.record, &mut script.record)
+        {
+            other.until = one.until;
+        }
         if let Some(text) = difference(&rules, &script) {
             found.push(format!("{place}: {text}"));
         }
