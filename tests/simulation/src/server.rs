@@ -1,5 +1,6 @@
 //! The server: connections, the commands about them, and scripts.
 
+mod busy;
 pub mod cluster;
 mod command;
 mod command_keys;
@@ -29,7 +30,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use self::connection::Answered;
-use self::core::{Channel, Core};
+use self::core::{Channel, Core, Work};
 use self::messages::MessageFaults;
 use self::reply::Reply;
 use self::request::Args;
@@ -275,6 +276,11 @@ impl Server {
         let is_asking = std::mem::take(&mut session.is_asking);
         if let Some(elsewhere) = self.core.borrow_mut().redirect(&name, &args, is_asking) {
             return Some(elsewhere);
+        }
+        if self.core.borrow().condition.work == Work::Busy
+            && let Some(refusal) = busy::refusal(self, id, &name, &args)
+        {
+            return Some(refusal);
         }
         let session = self.session(id);
         let queues = !matches!(name.as_str(), "MULTI" | "EXEC" | "DISCARD");

@@ -27,6 +27,17 @@ pub struct Delivery {
     pub message: Vec<u8>,
 }
 
+/// What keeps a server from its clients.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Work {
+    #[default]
+    None,
+    /// It still reads its data from disk.
+    Loads,
+    /// A script of somebody else runs for too long.
+    Busy,
+}
+
 /// Why the server refuses commands, if it does.
 #[derive(Clone, Debug, Default)]
 pub struct Condition {
@@ -34,8 +45,7 @@ pub struct Condition {
     pub is_full: bool,
     /// It has become a replica by mistake, of a server that does not exist.
     pub is_replica: bool,
-    /// It still reads its data from disk.
-    pub is_loading: bool,
+    pub work: Work,
     /// Commands that the user may not call, in capitals.
     pub forbidden: BTreeSet<String>,
 }
@@ -226,7 +236,7 @@ impl Core {
     fn allow(&self, name: &str, access: Access, script: Option<&mut Script>) -> Result<(), Reply> {
         let condition = &self.condition;
         self.allow_name(name, script.is_some())?;
-        if condition.is_loading {
+        if condition.work == Work::Loads {
             return Err(Reply::error("LOADING Redis is loading the dataset in memory"));
         }
         if access == Access::Reads {

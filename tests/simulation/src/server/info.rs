@@ -1,5 +1,6 @@
 //! The answers to `INFO`.
 
+use super::core::Work;
 use super::sentinel::Kind;
 use super::{Server, replication, sentinel};
 
@@ -33,7 +34,7 @@ pub(super) fn info(server: &Server, sections: &[Vec<u8>]) -> String {
             "Persistence",
             format!(
                 "loading:{}\r\naof_enabled:{}\r\nrdb_bgsave_in_progress:0\r\n",
-                is_on(condition.is_loading),
+                is_on(condition.work == Work::Loads),
                 is_on(config("appendonly") == "yes")
             ),
         ),

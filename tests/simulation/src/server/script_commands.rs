@@ -2,6 +2,7 @@
 
 use super::Server;
 use super::command::{check_arity, is};
+use super::core::Work;
 use super::replication::Role;
 use super::reply::Reply;
 
@@ -19,7 +20,7 @@ impl Server {
         if let Err(refusal) = self.core.borrow().allow_name(name, false) {
             return Some(refusal);
         }
-        if self.core.borrow().condition.is_loading {
+        if self.core.borrow().condition.work == Work::Loads {
             return Some(Reply::error("LOADING Redis is loading the dataset in memory"));
         }
         Some(match name {
@@ -37,6 +38,9 @@ impl Server {
             _ if is(&args[1], "FLUSH") => {
                 self.scripts.forget_all();
                 Reply::Ok
+            }
+            _ if is(&args[1], "KILL") && args.len() == 2 => {
+                Reply::error("NOTBUSY No scripts in execution right now.")
             }
             _ if is(&args[1], "EXISTS") && args.len() > 2 => {
                 let is_known = |hash| self.scripts.knows(&String::from_utf8_lossy(hash));

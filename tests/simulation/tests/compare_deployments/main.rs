@@ -4,6 +4,7 @@
 
 #[path = "../deployments/asking.rs"]
 mod asking;
+mod busy;
 mod cluster;
 mod real;
 mod replicas;
