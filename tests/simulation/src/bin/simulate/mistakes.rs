@@ -2,14 +2,15 @@
 
 use std::process::ExitCode;
 
-use leasehold_simulation::world::{CLIENT_MISTAKES, MISTAKES};
+use leasehold_simulation::world::{CLIENT_MISTAKES, Deployment, MISTAKES};
 
 use crate::arguments::{Arguments, Planted};
 use crate::children::first_bad;
 
 pub(crate) fn find_all(arguments: &Arguments) -> ExitCode {
-    let in_scripts = MISTAKES.iter().map(|it| (it.name, it.within, Planted::Mistake(it)));
-    let in_client = CLIENT_MISTAKES.iter().map(|it| (it.name(), it.within, Planted::InClient(it)));
+    let in_scripts = MISTAKES.iter().map(|it| (it.name, it.within, it.on, Planted::Mistake(it)));
+    let in_client =
+        CLIENT_MISTAKES.iter().map(|it| (it.name(), it.within, it.on, Planted::InClient(it)));
     let is_well = [find("scripts", in_scripts, arguments), find("client", in_client, arguments)];
     if is_well == [true; 2] { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
@@ -17,17 +18,18 @@ pub(crate) fn find_all(arguments: &Arguments) -> ExitCode {
 /// Returns true if each that is looked for is found.
 fn find(
     place: &str,
-    mistakes: impl Iterator<Item = (&'static str, u64, Planted)>,
+    mistakes: impl Iterator<Item = (&'static str, u64, Option<Deployment>, Planted)>,
     arguments: &Arguments,
 ) -> bool {
     let (mut found, mut not_looked_for, mut missed) = (0, 0, Vec::new());
-    for (name, within, planted) in mistakes {
+    for (name, within, on, planted) in mistakes {
         if within == 0 {
             println!("{name:<42} not looked for here");
             not_looked_for += 1;
             continue;
         }
-        let planted = Arguments { planted: Some(planted), ..arguments.clone() };
+        let deployment = on.or(arguments.deployment);
+        let planted = Arguments { planted: Some(planted), deployment, ..arguments.clone() };
         if let Some((seed, why)) = first_bad(within, &planted) {
             println!("{name:<42} seed {seed:>3}: {why}");
             found += 1;

@@ -1,0 +1,292 @@
+//! The mistakes in the client.
+
+use super::{ClientMistake, mistake};
+use crate::world::plan::Deployment;
+
+/// All of them. Six seeds of 20 s were tried with each, and found those that have a number. The others
+/// show where the worlds are blind: a lease that is held for nobody until its TTL breaks no rule, nor
+/// does an idle lease that outlives its `linger`, and forged messages seldom fit a waiter.
+pub const CLIENT_MISTAKES: &[ClientMistake] = &[
+    mistake(
+        "nobody-cancels-after-giving-up",
+        40,
+        "client/in_flight.rs",
+        "self.client.keeper.cancel_later(requests(), self.command.take(), outcome);",
+        "drop((requests(), self.command.take(), outcome));",
+    ),
+    mistake(
+        "a-late-copy-is-not-cancelled-again",
+        0,
+        "keeper/release.rs",
+        "later(Box::pin(again), late);",
+        "drop((again, late, later));",
+    ),
+    mistake(
+        "a-late-grant-stays-after-the-release",
+        0,
+        "keeper/release.rs",
+        "cancel_all(&store, &limit, std::slice::from_ref(&local.request)).await;",
+        "",
+    ),
+    mistake(
+        "a-forgetting-release-leaves-late-copies",
+        0,
+        "state/lease.rs",
+        "may_forget && self.is_all_answered",
+        "may_forget",
+    ),
+    mistake(
+        "an-offer-is-believed-to-its-heartbeat",
+        0,
+        "client/pending.rs",
+        "live.saturating_sub(offer.early)",
+        "live",
+    ),
+    mistake(
+        "an-offer-is-believed-for-the-whole-ttl",
+        0,
+        "client/pending.rs",
+        "OFFER.min(self.request.ttl)",
+        "self.request.ttl",
+    ),
+    mistake(
+        "an-offer-that-had-ended-is-taken",
+        0,
+        "client/pending.rs",
+        "offer.until >= heartbeat.until",
+        "true",
+    ),
+    mistake(
+        "a-deadline-counts-from-the-answer",
+        0,
+        "client/pending.rs",
+        "GrantTimes::by_command(self.in_flight.sent, self.request.ttl)",
+        "GrantTimes::by_command(self.now(), self.request.ttl)",
+    ),
+    mistake(
+        "a-renewal-counts-from-its-answer",
+        40,
+        "keeper/renew.rs",
+        "local.extend(sent, ttl);",
+        "local.extend(crate::system::now_since_boot(), ttl);",
+    ),
+    mistake(
+        "a-suspension-does-not-count",
+        0,
+        "system.rs",
+        "world.suspended()",
+        "{ let _ = world; Duration::ZERO }",
+    ),
+    mistake(
+        "a-forged-offer-is-believed",
+        0,
+        "store/redis/secret.rs",
+        "(self.proof(message).as_bytes() == proof).then_some(message)",
+        "{ let _ = proof; Some(message) }",
+    ),
+    mistake(
+        "an-old-connection-is-not-killed",
+        0,
+        "store/redis/handshake.rs",
+        "connector.server.abandoned_at(server)",
+        "Vec::<LinkName>::new()",
+    ),
+    mistake(
+        "a-repeated-ask-has-another-id",
+        0,
+        "client/pending.rs",
+        "self.in_flight.send(|store| Some(store.acquire(&self.request, waiting)));",
+        "if self.in_flight.unanswered_since().is_some() {
+             self.request.id = self.client().next_request();
+         }
+         self.in_flight.send(|store| Some(store.acquire(&self.request, waiting)));",
+    ),
+    mistake(
+        "an-idle-lease-is-taken-up-unasked",
+        0,
+        "local_queue/idle.rs",
+        "need.whole || by_renewal.max(by_refill) < need.since",
+        "{ let _ = by_renewal.max(by_refill); false }",
+    ),
+    mistake(
+        "an-idle-lease-outlives-its-linger",
+        0,
+        "local_queue/lingering/timer.rs",
+        "since + linger.lasts <= now || is_over",
+        "is_over",
+    ),
+    mistake(
+        "a-recalled-lease-lingers-on",
+        0,
+        "local_queue/idle.rs",
+        "turn.linger.as_mut().filter(|linger| !linger.is_recalled())?",
+        "turn.linger.as_mut()?",
+    ),
+    mistake(
+        "nobody-answers-a-recall",
+        0,
+        "hints.rs",
+        "self.idle.tell(|idle| idle.recalled(&key))",
+        "drop(key)",
+    ),
+    mistake(
+        "the-next-task-has-the-same-token",
+        40,
+        "local_queue/handoff.rs",
+        "Fence::new(fence.get() + 1)",
+        "fence",
+    ),
+    mistake(
+        "a-turn-has-no-end",
+        0,
+        "local_queue/turns.rs",
+        "self.add(Turn { id, weight, ends, left: TOKENS - 1, handoff: None, linger: None });",
+        "let ends = ends + NEVER;
+         self.add(Turn { id, weight, ends, left: u64::MAX, handoff: None, linger: None });",
+    ),
+    mistake(
+        "an-offer-of-work-has-no-tick",
+        200,
+        "client/pending.rs",
+        "self.heartbeat.filter(|_| !is_once)",
+        "{ let _ = is_once; self.heartbeat }",
+    ),
+    mistake(
+        "a-ticket-travels-before-late-copies",
+        0,
+        "engine/lease/detach.rs",
+        "self.until_all_has_arrived().await?;",
+        "",
+    ),
+    mistake(
+        "a-release-is-passed-by-the-next-ask",
+        0,
+        "engine/acquire/single.rs",
+        "refusal.is_refusal()",
+        "false",
+    ),
+    mistake(
+        "a-majority-is-half",
+        40,
+        "store/quorum/members.rs",
+        "members.len() / 2 + 1",
+        "(members.len() / 2).max(1)",
+    ),
+    mistake(
+        "clocks-are-taken-to-agree",
+        0,
+        "store/contract.rs",
+        "ttl.saturating_sub(ttl / 100 + Duration::from_millis(2))",
+        "ttl.saturating_sub(Duration::from_millis(2))",
+    ),
+    mistake(
+        "a-silent-connection-is-kept",
+        0,
+        "store/redis/server_state.rs",
+        "u128::from(silent) >= patience.as_millis()",
+        "{ let _ = (silent, patience); false }",
+    ),
+    mistake(
+        "a-move-is-not-remembered",
+        0,
+        "store/redis/cluster.rs",
+        "map.move_slot(slot, other);",
+        "drop(other);",
+    )
+    .on(Deployment::Cluster),
+    mistake(
+        "an-ask-moves-the-slot",
+        0,
+        "store/redis/cluster.rs",
+        "return Some(Next::Asking(other(&mut lock(&self.map))?))",
+        "let mut map = lock(&self.map);
+         let other = other(&mut map)?;
+         map.move_slot(slot, other)",
+    )
+    .on(Deployment::Cluster),
+    mistake(
+        "an-ask-is-followed-without-asking",
+        0,
+        "store/redis/cluster.rs",
+        "command.route(slot, is_asking)",
+        "{ let _ = is_asking; command.route(slot, false) }",
+    )
+    .on(Deployment::Cluster),
+    mistake(
+        "the-slots-are-never-asked-for-again",
+        0,
+        "store/redis/cluster.rs",
+        "if error.is_passing {
+                // Another node may have its slots by now.
+                cluster.refresh();
+            }",
+        "",
+    )
+    .on(Deployment::Cluster),
+    mistake(
+        "one-node-is-asked-for-the-slots",
+        0,
+        "store/redis/cluster.rs",
+        "reports[at].1 * 2 > nodes.len()",
+        "reports[at].1 > 0",
+    )
+    .on(Deployment::Cluster),
+    mistake(
+        "hints-stay-with-the-former-master",
+        0,
+        "store/redis/cluster.rs",
+        "self.subscriptions.renew();",
+        "",
+    )
+    .on(Deployment::Cluster),
+    mistake(
+        "a-script-that-was-cut-short-has-not-run",
+        0,
+        "store/redis/errors.rs",
+        "says(refusal, \"non local key\")",
+        "{ let _ = refusal; false }",
+    )
+    .on(Deployment::Cluster),
+    mistake(
+        "a-read-only-answer-keeps-its-connection",
+        0,
+        "store/redis/errors.rs",
+        "(LinkOutcome::Broken, refused(error, true))",
+        "(LinkOutcome::Answered, refused(error, true))",
+    )
+    .on(Deployment::Sentinel { syncs: false }),
+    mistake(
+        "a-replica-is-taken-for-the-master",
+        0,
+        "store/redis/handshake.rs",
+        "role != b\"master\"",
+        "{ let _ = role; false }",
+    )
+    .on(Deployment::Sentinel { syncs: false }),
+    mistake(
+        "one-sentinel-is-enough",
+        0,
+        "store/redis/sentinel.rs",
+        "*votes * 2 > self.all.len()",
+        "*votes > 0",
+    )
+    .on(Deployment::Sentinel { syncs: false }),
+    mistake(
+        "no-replica-has-to-confirm",
+        0,
+        "store/redis/replicated.rs",
+        "it >= self.replicas",
+        "{ let _ = it; true }",
+    )
+    .on(Deployment::Sentinel { syncs: true }),
+    mistake(
+        "an-unconfirmed-grant-is-not-taken-back",
+        0,
+        "store/redis/replicated.rs",
+        "if let Err(error) = self.call(&mut link, cancel, asked.limit).await {
+                return Err(StoreError { outcome: Outcome::Unknown, ..error });
+            }",
+        "let _ = cancel;",
+    )
+    .on(Deployment::Sentinel { syncs: true }),
+];
