@@ -12,6 +12,7 @@
     missing_docs
 )]
 
+pub mod clocks;
 pub mod group;
 pub mod network;
 pub mod oracle;

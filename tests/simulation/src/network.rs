@@ -1,20 +1,22 @@
 //! The bytes between processes and servers: events in the order of their true times. Nothing here
 //! waits: the world says how far time has come.
 
+mod half_open;
 mod host;
 mod links;
 mod stream;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use fastrand::Rng;
 
+pub use self::half_open::Way;
 pub use self::host::{BEGINNING_US, Condition, Host};
-pub use self::links::{Cut, Fate, LONGEST_STALL, LinkFaults};
+pub use self::links::{Cut, Fate, LONGEST_STALL, LinkFaults, Links};
 pub use self::stream::SimulatedConnection;
-use self::stream::{Pipe, Side};
+use self::stream::{Pipe, Side, lock};
 use crate::server::session::SessionId;
 use crate::trace::Trace;
 
@@ -39,6 +41,8 @@ struct Connection {
     /// When the last bytes arrive, either way: what follows comes later.
     last_there: Micros,
     last_back: Micros,
+    /// The way on which everything is lost.
+    lost: Option<Way>,
 }
 
 #[derive(Debug)]
@@ -72,7 +76,7 @@ pub struct Network {
     hosts: BTreeMap<SocketAddr, Host>,
     connections: BTreeMap<ConnectionId, Connection>,
     next_connection: ConnectionId,
-    faults: BTreeMap<ProcessId, LinkFaults>,
+    pub links: Links,
     rng: Rng,
     pub trace: Trace,
 }
@@ -88,7 +92,7 @@ impl Network {
             hosts: BTreeMap::new(),
             connections: BTreeMap::new(),
             next_connection: 1,
-            faults: BTreeMap::new(),
+            links: Links::default(),
             rng,
             trace,
         }
@@ -113,19 +117,21 @@ impl Network {
         self.hosts.keys().copied().collect()
     }
 
+    /// Whether a replica has confirmed the grant of a token, on the server that has made it; `None` if
+    /// none of them did.
+    pub(crate) fn is_confirmed(&self, lock: &str, token: u64) -> Option<bool> {
+        let confirmed = self.hosts.values().filter_map(|it| it.server.is_confirmed(lock, token));
+        confirmed.reduce(|one, other| one || other)
+    }
+
     /// True time.
     pub fn now(&self) -> Micros {
         self.now
     }
 
-    /// From now on, the bytes of a process meet these faults on their way.
-    pub fn set_faults(&mut self, process: ProcessId, faults: LinkFaults) {
-        self.faults.insert(process, faults);
-    }
-
     /// Ends all faults of links, and of servers that can be ended.
     pub fn heal(&mut self) {
-        self.faults.clear();
+        self.links = Links::default();
         for host in self.hosts.values_mut() {
             host.heal();
         }
@@ -149,6 +155,7 @@ impl Network {
             pipe: pipe.clone(),
             last_there: there,
             last_back: there,
+            lost: None,
         };
         self.connections.insert(id, connection);
         self.schedule(there, id, Event::Dial);
@@ -158,7 +165,10 @@ impl Network {
     /// Sends bytes of a client at this time.
     pub(crate) fn send(&mut self, id: ConnectionId, bytes: Vec<u8>, at: Micros) {
         let Some(connection) = self.connections.get_mut(&id) else { return };
-        let faults = self.faults.get(&connection.process).copied().unwrap_or_default();
+        if connection.lost == Some(Way::There) {
+            return;
+        }
+        let faults = self.links.faults(connection.process, connection.host);
         let fate = faults.fate(&mut self.rng);
         let mut arrives = (at + LATENCY + fate.delay).max(connection.last_there);
         if let Some(until) = faults.blocked_until {
@@ -171,6 +181,9 @@ impl Network {
     /// A client closes its end at this time. What it has sent still arrives.
     pub(crate) fn close(&mut self, id: ConnectionId, at: Micros) {
         let Some(connection) = self.connections.get_mut(&id) else { return };
+        if connection.lost == Some(Way::There) {
+            return;
+        }
         let arrives = (at + LATENCY).max(connection.last_there);
         connection.last_there = arrives;
         self.schedule(arrives, id, Event::Closed { by_client: true });
@@ -229,6 +242,9 @@ impl Network {
             event,
             Event::Deliver { .. } | Event::Answer { .. } | Event::Closed { by_client: false }
         );
+        if is_at_client && connection.lost == Some(Way::Back) {
+            return;
+        }
         if !is_at_client && host.frozen_until() > self.now {
             self.held.entry(connection.host).or_default().push((id, event));
             return;
@@ -312,7 +328,7 @@ impl Network {
                 continue;
             };
             let connection = self.connections.get_mut(&id).expect("it was just found");
-            let faults = self.faults.get(&connection.process).copied().unwrap_or_default();
+            let faults = self.links.faults(connection.process, address);
             let mut back = (self.now + LATENCY).max(connection.last_back);
             if let Some(until) = faults.blocked_until {
                 back = back.max(until);
@@ -331,8 +347,4 @@ impl Network {
             self.break_off(id);
         }
     }
-}
-
-fn lock(pipe: &Mutex<Pipe>) -> std::sync::MutexGuard<'_, Pipe> {
-    pipe.lock().unwrap_or_else(PoisonError::into_inner)
 }

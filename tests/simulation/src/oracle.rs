@@ -9,6 +9,7 @@ mod awaited;
 mod call;
 mod change;
 mod format;
+mod grants;
 mod overview;
 mod requests;
 mod shadow;
@@ -26,6 +27,7 @@ pub use self::awaited::{Awaited, awaited};
 use self::call::{Call, Script, Verb};
 use self::change::Change;
 pub(crate) use self::format::CLIENT;
+pub(crate) use self::grants::{Grants, known_grants};
 pub use self::overview::overview;
 pub use self::requests::requests;
 use self::shadow::Around;
@@ -43,6 +45,7 @@ const MOST: usize = 20;
 pub struct Oracle {
     tokens: Tokens,
     appointments: Appointments,
+    grants: Grants,
     /// The holders that are still in the set of their lock, and were seen there after their end.
     ended: BTreeMap<Place, BTreeSet<Vec<u8>>>,
     /// What was wrong, as text. The first ones alone.
@@ -139,6 +142,7 @@ impl Oracle {
             let changes: Vec<_> = ours.map(change).collect();
             for change in &changes {
                 self.appointments.note(change, before.now_us);
+                self.grants.note(change, core.journal.offset());
                 let found = [change.problems(), self.tokens.problems(change)].concat();
                 let place = change.place;
                 problems.extend(found.into_iter().map(|problem| format!("{place}: {problem}")));
@@ -170,6 +174,11 @@ impl Oracle {
     /// The waiters that were told to ask again by now, and have not.
     pub fn late(&mut self, core: &Core) -> Vec<Late> {
         self.appointments.late(core)
+    }
+
+    /// The grants that it has seen.
+    pub(crate) fn grants(&self) -> &Grants {
+        &self.grants
     }
 
     /// Notes which leases have ended. Where the clock is set back, they count again for the server,

@@ -12,6 +12,7 @@ use leasehold::system::simulation::{Connecting, World, enter};
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::{Instant, advance, sleep_until};
 
+use crate::clocks::Rate;
 use crate::network::{Micros, Network, ProcessId};
 
 thread_local! {
@@ -23,9 +24,9 @@ thread_local! {
 struct View {
     id: ProcessId,
     network: Rc<RefCell<Network>>,
-    /// A time of its own clock, the true time then, and how fast it is.
+    /// A time of its own clock, the true time then, and how fast it is since.
     began: Cell<(Instant, Micros)>,
-    drift: i64,
+    rate: Cell<Rate>,
     suspended: Cell<Duration>,
     rng: RefCell<Rng>,
 }
@@ -34,17 +35,14 @@ impl View {
     /// True time, by its own clock.
     fn now(&self) -> Micros {
         let (began, at) = self.began.get();
-        let own = i64::try_from(began.elapsed().as_micros()).expect("a world ends before");
-        let passed = own - own / 1_000_000 * self.drift;
-        at + u64::try_from(passed).unwrap_or_default()
+        let own = u64::try_from(began.elapsed().as_micros()).expect("a world ends before");
+        at + self.rate.get().passed(own)
     }
 
     /// When its own clock shows this true time.
     fn own(&self, at: Micros) -> Instant {
         let (began, then) = self.began.get();
-        let passed = i64::try_from(at.saturating_sub(then)).expect("a world ends before");
-        let own = passed + passed / 1_000_000 * self.drift;
-        began + Duration::from_micros(u64::try_from(own).unwrap_or_default())
+        began + Duration::from_micros(self.rate.get().own(at.saturating_sub(then)))
     }
 }
 
@@ -84,6 +82,17 @@ pub(crate) fn in_network(call: impl FnOnce(&mut Network, Micros)) {
 /// Outside of all processes.
 pub fn now() -> Micros {
     CURRENT.with_borrow(|current| current.as_ref().expect("a process is driven").now())
+}
+
+/// How long so much time of the clock of the process that is driven lasts.
+///
+/// # Panics
+///
+/// Outside of all processes.
+pub fn lasts(own: Duration) -> Duration {
+    let rate = CURRENT.with_borrow(|it| it.as_ref().expect("a process is driven").rate.get());
+    let micros = u64::try_from(own.as_micros()).expect("nothing lasts that long");
+    Duration::from_micros(rate.passed(micros))
 }
 
 /// Whether a process goes on.
@@ -134,7 +143,7 @@ impl Process {
             id,
             network: network.clone(),
             began: Cell::new((began, network.borrow().now())),
-            drift,
+            rate: Cell::new(Rate::faster_by(drift)),
             suspended: Cell::default(),
             rng: RefCell::new(rng),
         });
@@ -160,31 +169,41 @@ impl Process {
     pub fn drive(&mut self, until: Micros) {
         let Some(runtime) = &self.runtime else { return };
         let view = self.view.clone();
-        let gap = match self.state {
+        let is_late = match self.state {
             State::Stopped { until: end, .. } if until < end => return,
             State::Stopped { since, clock_stops: true, .. } => {
                 let (began, at) = view.began.get();
                 let gap = until - since;
                 view.began.set((began, at + gap));
-                view.suspended.set(view.suspended.get() + Duration::from_micros(gap));
-                Duration::ZERO
+                let own = Duration::from_micros(view.rate.get().own(gap));
+                view.suspended.set(view.suspended.get() + own);
+                false
             }
-            // All timers of the meantime are late.
-            State::Stopped { since, .. } => Duration::from_micros(until - since),
-            State::Running | State::Dead => Duration::ZERO,
+            State::Stopped { .. } => true,
+            State::Running | State::Dead => false,
         };
         self.state = State::Running;
         let to = view.own(until);
         enter(Some(view.clone()));
         CURRENT.set(Some(view.clone()));
         runtime.block_on(async {
-            if !gap.is_zero() {
-                advance(gap).await;
+            // All timers of the meantime are late.
+            if is_late {
+                advance(to.saturating_duration_since(Instant::now())).await;
             }
             sleep_until(to).await;
         });
         CURRENT.set(None);
         enter(None);
+    }
+
+    /// From now on, its clock is faster by so many millionths.
+    pub fn set_drift(&mut self, now: Micros, drift: i64) {
+        // What was stopped goes on by the clock that it had.
+        if self.state == State::Running {
+            self.view.began.set((self.view.own(now), now));
+            self.view.rate.set(Rate::faster_by(drift));
+        }
     }
 
     /// Stops it for so long. Returns when it goes on.

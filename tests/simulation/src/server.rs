@@ -117,6 +117,11 @@ impl Server {
         self.oracle.as_mut().map(|it| it.late(&self.core.borrow())).unwrap_or_default()
     }
 
+    /// Whether a replica has confirmed the grant of a token, if this server has made it.
+    pub(crate) fn is_confirmed(&self, lock: &str, token: u64) -> Option<bool> {
+        self.oracle.as_ref()?.grants().is_confirmed(&self.core.borrow(), lock, token)
+    }
+
     /// The oracle, if there is one.
     pub fn oracle(&mut self) -> Option<&mut Oracle> {
         self.oracle.as_mut()

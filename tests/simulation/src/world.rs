@@ -93,6 +93,7 @@ pub fn run(plan: &Plan) -> Report {
 
 /// The processes work, and things go wrong.
 fn work(plan: &Plan, director: &mut Director, rng: &mut Rng) {
+    director.let_clocks_drift(rng);
     for _ in 0..plan.processes {
         director.start_one();
     }

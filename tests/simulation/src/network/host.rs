@@ -3,6 +3,7 @@
 use fastrand::Rng;
 
 use super::Micros;
+use crate::clocks::Rate;
 use crate::server::session::SessionId;
 use crate::server::{Server, Settings};
 
@@ -24,10 +25,11 @@ pub enum Condition {
 pub struct Host {
     pub server: Server,
     pub condition: Condition,
-    /// By how much its clock is ahead of true time.
-    pub ahead_us: i64,
-    /// How fast its clock is, in millionths more than true time.
-    pub drift: i64,
+    /// By how much its clock was set ahead of true time.
+    set_us: i64,
+    /// By how much it had drifted then, and how fast it is since.
+    drifted: (i64, Micros),
+    rate: Rate,
     /// The number of its machine, and how often it has started: its process's id follows from them.
     number: u32,
     starts: u32,
@@ -49,8 +51,9 @@ impl Host {
         Self {
             server: start(settings, BEGINNING_US),
             condition: Condition::Up,
-            ahead_us: 0,
-            drift: 0,
+            set_us: 0,
+            drifted: (0, 0),
+            rate: Rate::default(),
             number,
             starts: 1,
         }
@@ -58,8 +61,35 @@ impl Host {
 
     /// The time since 1970 that its clock shows.
     pub fn clock(&self, now: Micros) -> i64 {
-        let now = i64::try_from(now).expect("a world does not last that long");
-        BEGINNING_US + now + now / 1_000_000 * self.drift + self.ahead_us
+        let signed = i64::try_from(now).expect("a world does not last that long");
+        BEGINNING_US + signed + self.ahead_us(now)
+    }
+
+    /// By how much its clock is ahead of true time.
+    pub fn ahead_us(&self, now: Micros) -> i64 {
+        self.set_us + self.drifted_us(now)
+    }
+
+    /// By how much of that it has drifted.
+    pub fn drifted_us(&self, now: Micros) -> i64 {
+        let (drifted_us, since) = self.drifted;
+        drifted_us + self.rate.gained(now.saturating_sub(since))
+    }
+
+    /// Its clock is set, and goes on as fast as before.
+    pub fn set_ahead_us(&mut self, now: Micros, ahead_us: i64) {
+        self.set_us = ahead_us - self.drifted_us(now);
+    }
+
+    /// From now on, its clock is faster by so many millionths.
+    pub fn set_drift(&mut self, now: Micros, drift: i64) {
+        self.drifted = (self.drifted_us(now), now);
+        self.rate = Rate::faster_by(drift);
+    }
+
+    /// By how many millionths its clock is faster.
+    pub fn drift(&self) -> i64 {
+        self.rate.faster
     }
 
     /// The user may not call this command, or may again.

@@ -1,8 +1,11 @@
 //! What bytes meet on their way from a process to a server.
 
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+
 use fastrand::Rng;
 
-use super::Micros;
+use super::{Micros, ProcessId};
 
 /// How often something happens to bytes of a process, out of 1,000 times.
 #[derive(Clone, Copy, Debug, Default)]
@@ -55,5 +58,27 @@ impl LinkFaults {
         }
         let longest = if at < self.stall { LONGEST_STALL } else { LONGEST_JITTER };
         Fate { cut: None, delay: rng.u64(..longest) }
+    }
+}
+
+/// The faults that there are: of all links of a process, or of the one to a server.
+#[derive(Debug, Default)]
+pub struct Links(BTreeMap<(ProcessId, Option<SocketAddr>), LinkFaults>);
+
+impl Links {
+    /// From now on, bytes meet these faults on their way.
+    pub fn disturb(&mut self, process: ProcessId, server: Option<SocketAddr>, faults: LinkFaults) {
+        self.0.insert((process, server), faults);
+    }
+
+    /// These faults are over.
+    pub fn end(&mut self, process: ProcessId, server: Option<SocketAddr>) {
+        self.0.remove(&(process, server));
+    }
+
+    /// What bytes of a process meet on their way to a server, and back.
+    pub(super) fn faults(&self, process: ProcessId, server: SocketAddr) -> LinkFaults {
+        let one = self.0.get(&(process, Some(server)));
+        one.or_else(|| self.0.get(&(process, None))).copied().unwrap_or_default()
     }
 }

@@ -4,13 +4,13 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::io::{Error, ErrorKind, Result};
 use std::pin::Pin;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
 use leasehold::system::simulation::SimulatedStream;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use super::{ConnectionId, lock};
+use super::ConnectionId;
 use crate::process;
 
 /// How far a connection has come, for its client.
@@ -47,6 +47,10 @@ impl Pipe {
             waiting.wake();
         }
     }
+}
+
+pub(super) fn lock(pipe: &Mutex<Pipe>) -> MutexGuard<'_, Pipe> {
+    pipe.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The client's end of a connection. Without its world it is lost.

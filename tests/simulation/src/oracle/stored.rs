@@ -23,6 +23,13 @@ impl Place {
         Some(Self { prefix: key[..at].to_vec(), name: key[at + middle.len()..].to_vec() })
     }
 
+    /// The name of the lock, as its users say it.
+    pub(super) fn name(&self) -> String {
+        let stored = self.to_string();
+        let inside = stored.strip_prefix('{').and_then(|rest| rest.strip_suffix('}'));
+        inside.map_or_else(|| stored.clone(), str::to_owned)
+    }
+
     /// The client whose hints for this lock come by that channel.
     pub(super) fn listener<'a>(&self, channel: &'a [u8]) -> Option<&'a [u8]> {
         let rest = channel.strip_prefix(&*self.prefix)?.strip_prefix(b":wake:")?;

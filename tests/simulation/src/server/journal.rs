@@ -48,6 +48,8 @@ pub struct Journal {
     is_kept: bool,
     offset: u64,
     followers: BTreeMap<ReplicaId, Follower>,
+    /// Up to where some replica, there or not, has confirmed the changes.
+    confirmed: u64,
     next_replica: ReplicaId,
     /// Of the command that runs.
     cleared: BTreeSet<u8>,
@@ -64,6 +66,12 @@ impl Journal {
     #[must_use]
     pub fn followers(&self) -> &BTreeMap<ReplicaId, Follower> {
         &self.followers
+    }
+
+    /// Up to where a replica has confirmed the changes.
+    #[must_use]
+    pub fn most_confirmed(&self) -> u64 {
+        self.confirmed
     }
 
     /// How many replicas have confirmed the changes up to there.
@@ -127,6 +135,7 @@ impl Journal {
             unsent: Vec::new(),
         };
         self.followers.insert(self.next_replica, follower);
+        self.confirmed = self.confirmed.max(self.offset);
         self.next_replica
     }
 
@@ -142,6 +151,7 @@ impl Journal {
         if let Some(follower) = self.followers.get_mut(&replica) {
             follower.acknowledged = follower.acknowledged.max(offset);
             follower.acknowledged_us = now_us;
+            self.confirmed = self.confirmed.max(offset);
         }
     }
 

@@ -1,5 +1,8 @@
 //! Who lets things go wrong: starts processes, disturbs links and servers, stops and kills.
 
+mod clocks;
+mod processes;
+
 use std::cell::{RefCell, RefMut};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -11,6 +14,7 @@ use fastrand::Rng;
 use leasehold::Locks;
 use leasehold_history::{Effect, Line};
 
+use self::clocks::rate;
 use super::group_faults;
 use super::liveness::Liveness;
 use super::orphans::Orphans;
@@ -19,12 +23,15 @@ use super::servers::Servers;
 use super::shared::Shared;
 use super::turns::{Client, Worker};
 use super::wishes::{PROBES, USUAL_TTL};
-use crate::network::{LONGEST_STALL, LinkFaults, Micros, Network};
+use crate::network::{Micros, Network};
 use crate::process::Process;
 
 /// So long after a fault nothing is promised to those who wait: they ask again every two seconds, and
 /// connect again before.
 const GRACE: Micros = 3_000_000;
+
+/// The links of a process, or the one to a server.
+type Link = (usize, Option<SocketAddr>);
 
 type Later = Box<dyn FnOnce(&mut Network)>;
 
@@ -41,12 +48,13 @@ pub(super) struct Director {
     /// Of two changes at one time, the one that was planned first comes first.
     next_later: u64,
     /// When links are well again.
-    links_until: BTreeMap<usize, Micros>,
+    links_until: BTreeMap<Link, Micros>,
     /// Until when nothing is promised to those who wait: to all of them, and to those of a process.
     disturbed_until: Micros,
     processes_disturbed_until: BTreeMap<usize, Micros>,
     liveness: Liveness,
     orphans: Orphans,
+    is_healed: bool,
 }
 
 impl Director {
@@ -72,6 +80,7 @@ impl Director {
             processes_disturbed_until: BTreeMap::new(),
             liveness: Liveness::default(),
             orphans: Orphans::default(),
+            is_healed: false,
         }
     }
 
@@ -121,6 +130,11 @@ impl Director {
         );
     }
 
+    /// Notes until when a lease is promised that a server lacked when it took over.
+    pub(super) fn note_forgotten(&self, lock: String, token: u64, until: Micros) {
+        self.shared.note(self.now(), Line::Forgotten { lock, token, until: until * 1_000 });
+    }
+
     /// Nothing is promised to the waiters of a process until then.
     pub(super) fn disturb(&mut self, process: usize, until: Micros) {
         let known = self.processes_disturbed_until.entry(process).or_default();
@@ -163,6 +177,9 @@ impl Director {
     /// The servers learn from each other what is due.
     pub(super) fn turn_servers(&mut self) {
         let loss = self.servers.turn(&mut self.network.borrow_mut());
+        if matches!(self.plan.deployment, Deployment::Quorum(_)) {
+            self.servers.slew(&mut self.network.borrow_mut());
+        }
         if let Some(loss) = loss {
             group_faults::lost(self, loss);
         }
@@ -182,39 +199,23 @@ impl Director {
             change(&mut self.network());
         }
         let well: Vec<_> =
-            self.links_until.iter().filter(|(_, at)| **at <= now).map(|(id, _)| *id).collect();
-        for process in well {
-            self.links_until.remove(&process);
-            self.network().set_faults(process, LinkFaults::default());
+            self.links_until.iter().filter(|(_, at)| **at <= now).map(|(link, _)| *link).collect();
+        for link in well {
+            self.links_until.remove(&link);
+            self.network().links.end(link.0, link.1);
         }
     }
 
     /// Ends all faults, at once.
     pub(super) fn heal(&mut self) {
+        self.is_healed = true;
         for change in std::mem::take(&mut self.later).into_values() {
             change(&mut self.network());
         }
         self.links_until.clear();
         self.network().heal();
         self.disturbed_until = self.disturbed_until.max(self.now() + GRACE);
-        // Where several clocks decide, they must agree. One that is hours behind keeps leases for as
-        // long.
-        let now = self.now();
-        let is_alone = self.plan.deployment == Deployment::Single;
-        let addresses = self.servers.data().to_vec();
-        // Where one of them may take over, none goes back: leases would last for longer.
-        let ahead_of = |address: &SocketAddr| self.network().host(*address).ahead_us;
-        let most = addresses.iter().map(ahead_of).max().unwrap_or_default();
-        let to = if self.is_group() { most.max(0) } else { 0 };
-        for address in addresses {
-            let ahead = self.network().host(address).ahead_us;
-            if is_alone && ahead >= 0 || self.is_group() && ahead == to {
-                continue;
-            }
-            self.network().host(address).ahead_us = to;
-            self.note("clocks-set", Effect::Forgets, now, now, 0);
-            self.note("clocks-set-back", Effect::Behind, now, now, ahead.unsigned_abs());
-        }
+        self.set_clocks();
     }
 
     /// The next process, and what makes a worker of it once it runs.
@@ -225,10 +226,16 @@ impl Director {
         let id = self.started;
         self.started += 1;
         let name = name(id);
-        let process = Process::start(id, name.clone(), &self.network, 0, self.rng.fork());
+        // The last one is there when all faults are over.
+        let most = if self.is_healed { 0 } else { self.drift().processes };
+        let drift = rate(-most, &mut self.rng);
+        let process = Process::start(id, name.clone(), &self.network, drift, self.rng.fork());
         let (shared, urls, deployment) =
             (self.shared.clone(), self.servers.urls(), self.plan.deployment);
-        (process, move || Worker::new(name, connect(deployment, &urls), shared))
+        let clocks = self.drift();
+        (process, move || {
+            Worker::new(name, connect(deployment, &urls), shared, (deployment, clocks))
+        })
     }
 
     /// Starts a process that works.
@@ -256,58 +263,6 @@ impl Director {
         let (process, worker) = self.next_process(|_| "last".to_owned());
         process.spawn(async move { super::end::ask_for_all(worker()).await });
         self.processes.push(process);
-    }
-
-    /// Disturbs the way of one process, or of all.
-    pub(super) fn disturb_links(&mut self, faults: LinkFaults, time: Micros, rng: &mut Rng) {
-        let until = self.now() + time;
-        let all: Vec<_> = self.processes.iter().map(Process::id).collect();
-        let ids =
-            if rng.bool() || all.is_empty() { all } else { vec![all[rng.usize(..all.len())]] };
-        for id in ids {
-            self.network().set_faults(id, faults);
-            self.links_until.insert(id, until);
-            self.disturb(id, until + LONGEST_STALL);
-        }
-    }
-
-    fn any_process(&self, rng: &mut Rng) -> Option<usize> {
-        let running = |(at, process): (usize, &Process)| (!process.is_stopped()).then_some(at);
-        let all: Vec<_> = self.processes.iter().enumerate().filter_map(running).collect();
-        rng.choice(all)
-    }
-
-    /// Stops a process for a while.
-    pub(super) fn stop_one(&mut self, time: Micros, clock_stops: bool, rng: &mut Rng) {
-        let Some(at) = self.any_process(rng) else { return };
-        let now = self.now();
-        // Whole milliseconds, as all timers.
-        let until = self.processes[at].stop(now, time / 1_000 * 1_000, clock_stops);
-        self.disturb(self.processes[at].id(), until);
-        let worker = self.processes[at].name.clone();
-        let line = Line::Stopped { worker, from: now * 1_000, to: until * 1_000 };
-        self.shared.note(now, line);
-    }
-
-    /// Kills a process. Another takes its place.
-    pub(super) fn kill_one(&mut self, rng: &mut Rng) {
-        let Some(at) = self.any_process(rng) else { return };
-        let mut process = self.processes.remove(at);
-        process.kill();
-        let now = self.now();
-        let line = Line::Dead { worker: process.name.clone(), at: now * 1_000, was_planned: true };
-        self.shared.note(now, line);
-        self.start_one();
-    }
-
-    /// Tells a process to end. Another takes its place meanwhile.
-    pub(super) fn replace_one(&mut self, rng: &mut Rng) {
-        if let Some(at) = self.any_process(rng) {
-            let name = self.processes[at].name.clone();
-            self.say(&format!("{name} is to end"));
-            self.shared.end(&name);
-            self.start_one();
-        }
     }
 
     /// Looks whether a lock stands free for too long, or is kept for nobody.

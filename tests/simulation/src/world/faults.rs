@@ -8,6 +8,7 @@ use super::group_faults;
 use super::wishes::PROBES;
 use crate::network::{Condition, LONGEST_STALL, LinkFaults, Micros, Network};
 use crate::server::Server;
+use crate::server::core::Work;
 use crate::server::messages::MessageFaults;
 
 /// A kind of fault.
@@ -67,6 +68,12 @@ pub enum Fault {
     Moves,
     /// A node of a cluster takes no commands.
     CutOffs,
+    /// Clocks are faster or slower than true time. Each has another rate now and then.
+    Drifts,
+    /// Somebody's script runs for too long on a server.
+    Busy,
+    /// Connections lose all that takes one way, and neither end is told.
+    HalfOpen,
 }
 
 /// A waiter asks again this much later at most, whatever it misses.
@@ -76,7 +83,7 @@ pub(super) const NEXT_ASK: Micros = 3_000_000;
 pub(super) const IDLE: Micros = 1_100_000;
 
 impl Fault {
-    pub const ALL: [Self; 27] = [
+    pub const ALL: [Self; 30] = [
         Self::Cuts,
         Self::Stalls,
         Self::Blocks,
@@ -104,6 +111,9 @@ impl Fault {
         Self::Lags,
         Self::Moves,
         Self::CutOffs,
+        Self::Drifts,
+        Self::Busy,
+        Self::HalfOpen,
     ];
 
     /// Returns true if it is one of servers that belong together.
@@ -163,7 +173,7 @@ impl Fault {
                 director.network().host(host).server.forget_scripts();
                 director.note(&name, Effect::Away, now, now, 0);
             }
-            Self::Full | Self::ReadOnly | Self::Loads => {
+            Self::Full | Self::ReadOnly | Self::Loads | Self::Busy => {
                 let host = director.any_with_data(rng);
                 let set = move |network: &mut Network, is: bool| {
                     let core = network.host(host).server.core();
@@ -171,7 +181,9 @@ impl Fault {
                     match self {
                         Self::Full => condition.is_full = is,
                         Self::ReadOnly => condition.is_replica = is,
-                        _ => condition.is_loading = is,
+                        _ if !is => condition.work = Work::None,
+                        Self::Busy => condition.work = Work::Busy,
+                        _ => condition.work = Work::Loads,
                     }
                 };
                 set(&mut director.network(), true);
@@ -200,6 +212,8 @@ impl Fault {
             Self::Lags => return group_faults::lag(director, time, rng),
             Self::Moves => return group_faults::move_slot(director, rng),
             Self::CutOffs => return group_faults::cut_off(director, time, rng),
+            Self::HalfOpen => director.half_open_one(rng),
+            Self::Drifts => director.change_a_rate(rng),
             Self::Forces => {
                 director.force_one(rng);
                 director.note(&name, Effect::Forgets, now, now + IDLE, 0);
@@ -219,12 +233,13 @@ impl Fault {
             rng.u64(50_000..1_500_000)
         };
         let amount = i64::try_from(by).expect("hours at most");
+        let ahead = director.network().host(host).ahead_us(now);
         if self == Self::JumpsAhead {
-            director.network().host(host).ahead_us += amount;
+            director.network().host(host).set_ahead_us(now, ahead + amount);
             // Leases end early.
             director.note(&self.name(), Effect::Forgets, now, now + IDLE, 0);
         } else {
-            director.network().host(host).ahead_us -= amount;
+            director.network().host(host).set_ahead_us(now, ahead - amount);
             director.note(&self.name(), Effect::Behind, now, now, by);
         }
     }

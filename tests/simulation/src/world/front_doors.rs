@@ -12,7 +12,7 @@ use leasehold_history::{Kind, Line};
 use tokio::time::{sleep, timeout};
 use tower::{Layer, ServiceExt, service_fn};
 
-use super::turns::{LOOK, Worker, nanos, now, reason};
+use super::turns::{LOOK, Worker, now, reason};
 use super::wishes::{LONGEST_WAIT, MUTEXES, Part, Wish};
 
 const TTL: Duration = Duration::from_secs(1);
@@ -36,12 +36,11 @@ impl Body {
         let until = tokio::time::Instant::now() + self.time;
         loop {
             let (id, at, left) = (self.id.clone(), now(), lease.remaining());
-            let line = if left.is_zero() {
-                Line::Lost { id, at }
+            if left.is_zero() {
+                self.worker.note(Line::Lost { id, at });
             } else {
-                Line::Held { id, at, left: nanos(left) }
-            };
-            self.worker.note(line);
+                self.worker.held(id, at, TTL, left);
+            }
             let rest = until.saturating_duration_since(tokio::time::Instant::now());
             if rest.is_zero() || left.is_zero() {
                 break;

@@ -31,6 +31,11 @@ pub(super) fn fail_over(director: &mut Director, rng: &mut Rng) -> Micros {
         0 | 1 => {
             director.network().stop(former);
             let keeps = rng.u8(..4) > 0;
+            if !keeps {
+                // It may be a master for a while yet, and has forgotten its own grants.
+                let until = now.max(back) + demoted + IDLE;
+                director.note(&Fault::Failovers.name(), Effect::Forgets, now, until, 0);
+            }
             director.later(back, move |network| {
                 let now = network.now();
                 let host = network.host(former);
@@ -44,7 +49,13 @@ pub(super) fn fail_over(director: &mut Director, rng: &mut Rng) -> Micros {
             director.network().host(former).condition = Condition::FrozenUntil(back);
             "is frozen"
         }
-        _ => "is cut off",
+        _ => {
+            // Those beside it have it for their master until the others have told it.
+            if rng.bool() {
+                director.part(former, demoted, rng);
+            }
+            "is cut off"
+        }
     };
     director.say(&format!("{former} {why}, {heir} takes over: {times:?}"));
     director.servers.fail_over((former, heir), now, times);
@@ -78,7 +89,7 @@ pub(super) fn move_slot(director: &mut Director, rng: &mut Rng) -> Micros {
     let over = now + MOVES * pause;
     let name = Fault::Moves.name();
     director.note(&name, Effect::Away, now, over + NEXT_ASK, 0);
-    let [from, to] = nodes.map(|node| director.network().host(node).ahead_us);
+    let [from, to] = nodes.map(|node| director.network().host(node).ahead_us(now));
     other_clock(director, &name, (now, over), to - from);
     over
 }
@@ -106,16 +117,22 @@ pub(super) fn lost(director: &mut Director, loss: Loss) {
     director.note(&name, Effect::Away, loss.promoted, now + NEXT_ASK, 0);
     if let Some(since) = loss.since {
         director.say("the failover has lost something");
-        director.note(&name, Effect::Forgets, since, now + IDLE, 0);
+        director.note(&name, Effect::Replaced, since, now + IDLE, 0);
+        for (lock, token, until) in loss.forgotten {
+            director.note_forgotten(lock, token, until);
+        }
     }
     other_clock(director, &name, (loss.promoted, now), loss.ahead_us);
 }
 
 /// A lock comes under another clock within this time.
 fn other_clock(director: &mut Director, name: &str, (from, to): (Micros, Micros), ahead_us: i64) {
-    if ahead_us > 0 {
+    // Clocks that drift get apart meanwhile.
+    let apart = i64::try_from(director.drift().apart(to - from)).expect("it is little");
+    if ahead_us + apart > 0 {
         director.note(name, Effect::Forgets, from, to + IDLE, 0);
-    } else if ahead_us < 0 {
-        director.note(name, Effect::Behind, from, to, ahead_us.unsigned_abs());
+    }
+    if ahead_us - apart < 0 {
+        director.note(name, Effect::Behind, from, to, (ahead_us - apart).unsigned_abs());
     }
 }

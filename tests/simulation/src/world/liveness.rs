@@ -53,6 +53,8 @@ impl Liveness {
             return Vec::new();
         }
         let mut found = Vec::new();
+        // Who asks again after some time does so by its own clock.
+        let news = NEWS + director.drift().apart(ASKS);
         let mut network = director.network();
         for address in network.addresses() {
             let server = &mut network.host(address).server;
@@ -66,11 +68,11 @@ impl Liveness {
                 let key = (address, awaited.lock.clone());
                 let known = before.remove(&key).filter(|it| it.awaited.state == awaited.state);
                 let mut free = known.unwrap_or(Free { since: now, awaited, is_told: false });
-                found.extend(free.problem(process, now));
+                found.extend(free.problem(process, now, news));
                 self.free.insert(key, free);
             }
             let mut late = server.late();
-            late.retain(|it| it.by_us > i64::try_from(NEWS).expect("it is short"));
+            late.retain(|it| it.by_us > i64::try_from(news).expect("it is short"));
             for Late { lock, request, by_us } in late {
                 if let Some(process) = promised(&request)
                     && self.late.insert(request.clone())
@@ -89,9 +91,9 @@ impl Liveness {
 
 impl Free {
     /// What is wrong if it is still free now; once.
-    fn problem(&mut self, process: usize, now: Micros) -> Option<String> {
+    fn problem(&mut self, process: usize, now: Micros, news: Micros) -> Option<String> {
         let (bound, is) =
-            if self.awaited.is_offered { (NEWS, "offered") } else { (ASKS + NEWS, "free") };
+            if self.awaited.is_offered { (news, "offered") } else { (ASKS + news, "free") };
         if self.is_told || now - self.since <= bound {
             return None;
         }
@@ -141,7 +143,7 @@ mod tests {
         let until = 5_000_000;
         let faults = LinkFaults { blocked_until: Some(until), ..LinkFaults::default() };
         for process in [1, 2] {
-            director.network().set_faults(process, faults);
+            director.network().links.disturb(process, None, faults);
             if is_said {
                 director.disturb(process, until);
             }

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use fastrand::Rng;
 
 use super::faults::Fault;
+use crate::clocks::Clocks;
 use crate::trace::Printed;
 
 /// A world to run.
@@ -23,6 +24,8 @@ pub struct Plan {
     /// Nothing goes wrong in its second half, so what the first has left behind is seen.
     pub has_calm: bool,
     pub deployment: Deployment,
+    /// How far clocks drift, where they do.
+    pub clocks: Clocks,
     /// A text of the scripts, and what is run in its place: a planted mistake.
     pub altered: Option<(String, String)>,
     /// It is over when an oracle has found something.
@@ -62,13 +65,31 @@ impl Deployment {
         Self::ALL.into_iter().find(|it| it.1 == self).map_or("other", |it| it.0)
     }
 
+    /// Returns true if grants wait for a replica.
+    pub(super) fn syncs(self) -> bool {
+        self == Self::Sentinel { syncs: true }
+    }
+
     /// Returns true if its servers follow one another.
     pub(super) fn is_group(self) -> bool {
         matches!(self, Self::Cluster | Self::Sentinel { .. })
     }
 }
 
+/// Most worlds have clocks as a client expects them: a server's and a process's together are wrong by a
+/// hundredth at most. In the others a holder may believe in its lease for too long.
+fn clocks(rng: &mut Rng) -> Clocks {
+    let both = if rng.u8(..5) == 0 { 50_000 } else { 10_000 };
+    let servers = rng.i64(0..=both);
+    Clocks { servers, processes: both - servers }
+}
+
 impl Plan {
+    /// How far clocks drift in it.
+    pub(super) fn drift(&self) -> Clocks {
+        if self.faults.contains(&Fault::Drifts) { self.clocks } else { Clocks::default() }
+    }
+
     /// The world of a seed, on the servers that it chooses, or on these.
     pub fn of(seed: u64, seconds: u64, chosen: Option<Deployment>) -> Self {
         // The world's own choices are apart from what happens in it.
@@ -93,6 +114,7 @@ impl Plan {
         };
         let has_calm = rng.bool();
         faults.retain(|fault| deployment.is_group() || !fault.is_of_group());
+        let clocks = clocks(&mut rng);
         let printed = Printed::Nothing;
         Self {
             seed,
@@ -103,6 +125,7 @@ impl Plan {
             faults,
             has_calm,
             deployment,
+            clocks,
             altered: None,
             ends_early: false,
         }

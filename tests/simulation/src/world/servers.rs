@@ -27,6 +27,10 @@ const MASTERS: u8 = 3;
 /// The numbers of the sentinels.
 const SENTINELS: [u8; 3] = [11, 12, 13];
 
+/// By how much the clocks of a quorum drift from true time: by less than half of what it allows, in
+/// microseconds.
+const MOST_DRIFTED: i64 = 40_000;
+
 const NAME: &str = "m";
 
 pub(super) struct Servers {
@@ -111,6 +115,18 @@ impl Servers {
                     network.add(address(nth), host);
                     self.sentinels.push(address(nth));
                 }
+            }
+        }
+    }
+
+    /// Clocks that drift are led back, as NTP does it. Those of a quorum have to agree about the time.
+    pub(super) fn slew(&self, network: &mut Network) {
+        let now = network.now();
+        for address in &self.data {
+            let host = network.host(*address);
+            let (drifted, drift) = (host.drifted_us(now), host.drift());
+            if drifted.abs() > MOST_DRIFTED && drifted.signum() == drift.signum() {
+                host.set_drift(now, -drift);
             }
         }
     }

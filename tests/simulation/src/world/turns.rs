@@ -10,12 +10,17 @@ use leasehold_history::{Kind, Line, Nanos};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
+use super::plan::Deployment;
 use super::shared::Shared;
 use super::wishes::{Guard, LONGEST_WAIT, Part, Travelling, Wish};
+use crate::clocks::Clocks;
 use crate::process;
 
 /// How often a holder looks whether it still has its leases.
 pub(super) const LOOK: Duration = Duration::from_millis(20);
+
+/// An offer may be believed for as long as the heartbeat of its waiter.
+const LONGEST_LIVE: Duration = Duration::from_secs(6);
 
 /// A client of whichever deployment it is.
 #[derive(Clone)]
@@ -45,6 +50,9 @@ pub(super) struct Worker {
     pub(super) name: String,
     pub(super) client: Client,
     pub(super) shared: Arc<Shared>,
+    /// How far the clocks of its world drift.
+    clocks: Clocks,
+    deployment: Deployment,
     requests: AtomicU64,
 }
 
@@ -61,8 +69,13 @@ fn millis(rng: &mut Rng, range: std::ops::Range<u64>) -> Duration {
 }
 
 impl Worker {
-    pub(super) fn new(name: String, client: Client, shared: Arc<Shared>) -> Self {
-        Self { name, client, shared, requests: AtomicU64::new(0) }
+    pub(super) fn new(
+        name: String,
+        client: Client,
+        shared: Arc<Shared>,
+        (deployment, clocks): (Deployment, Clocks),
+    ) -> Self {
+        Self { name, client, shared, clocks, deployment, requests: AtomicU64::new(0) }
     }
 
     /// Works until the world ends, or the process is to end; then shuts the client down.
@@ -146,7 +159,8 @@ impl Worker {
                 linger: nanos(wish.linger.max(wish.keeps.unwrap_or_default())),
             });
         }
-        if let Some(time) = wish.max_hold.map(nanos) {
+        // It is a time by the process's clock, which may be as slow as any.
+        if let Some(time) = wish.max_hold.map(|it| nanos(self.clocks.longest(it))) {
             for id in &ids {
                 self.note(Line::MaxHold { id: id.clone(), time });
             }
@@ -172,8 +186,13 @@ impl Worker {
             wish.parts.iter().zip(ids).find(named).map_or(&ids[0], |(_, id)| id).clone()
         };
         for lease in guard.leases() {
-            let token = lease.fence().ok().map(u64::from);
-            self.note(Line::Got { id: id_of(lease.key().as_ref()), at, token });
+            let (lock, token) = (lease.key().as_ref(), lease.fence().ok().map(u64::from));
+            self.note(Line::Got { id: id_of(lock), at, token });
+            // An adoption hands a grant on.
+            if let Some(token) = token.filter(|_| self.deployment.syncs() && wish.ticket.is_none())
+            {
+                self.expect_confirmed(lock, token);
+            }
         }
         let time = match rng.u8(..20) {
             0 => millis(rng, 0..3_000),
@@ -189,7 +208,7 @@ impl Worker {
                     is_lost = true;
                     self.note(Line::Lost { id, at });
                 } else {
-                    self.note(Line::Held { id, at, left: nanos(left) });
+                    self.held(id, at, wish.ttl, left);
                 }
             }
             let left = until.saturating_duration_since(tokio::time::Instant::now());
@@ -247,6 +266,26 @@ impl Worker {
         let at = now();
         for id in ids {
             self.note(Line::Freed { id: id.clone(), at, how: how.clone() });
+        }
+    }
+
+    /// With `sync_replicas`, a grant counts only once a replica has it.
+    fn expect_confirmed(&self, lock: &str, token: u64) {
+        let mut is_confirmed = None;
+        process::in_network(|network, _| is_confirmed = network.is_confirmed(lock, token));
+        if is_confirmed == Some(false) {
+            let name = &self.name;
+            self.shared.violation(format!(
+                "sync: {name} has `{lock}` by {token}, and no replica has confirmed that"
+            ));
+        }
+    }
+
+    /// Notes that a holder believes in its lease, and for how long it may.
+    pub(super) fn held(&self, id: String, at: Nanos, ttl: Duration, left: Duration) {
+        let left = self.clocks.promised(ttl.max(LONGEST_LIVE), process::lasts(left));
+        if !left.is_zero() {
+            self.note(Line::Held { id, at, left: nanos(left) });
         }
     }
 

@@ -103,9 +103,9 @@ fn disturb(world: &mut World, view: &mut View, rng: &mut Rng) -> Micros {
                 stall,
                 blocked_until: None,
             };
-            world.network.borrow_mut().set_faults(process, faults);
+            world.network.borrow_mut().links.disturb(process, None, faults);
             world.run(now + rng.u64(..3 * SECOND));
-            world.network.borrow_mut().set_faults(process, LinkFaults::default());
+            world.network.borrow_mut().links.end(process, None);
         }
         0 | 1 => {
             let name = LOCKS[rng.usize(..LOCKS.len())];

@@ -185,10 +185,8 @@ fn record(value: &Timed<Vec<u8>>) -> Option<Recorded> {
 
 /// The name of a lock.
 pub(super) fn key(place: &Place) -> Option<LockKey> {
-    let stored = place.to_string();
-    let inside = stored.strip_prefix('{').and_then(|rest| rest.strip_suffix('}'));
-    let key = LockKey::new(inside.unwrap_or(&stored)).ok()?;
-    (key.in_store("p", "lock") == format!("p:lock:{stored}")).then_some(key)
+    let key = LockKey::new(place.name()).ok()?;
+    (key.in_store("p", "lock") == format!("p:lock:{place}")).then_some(key)
 }
 
 /// A request of a call.

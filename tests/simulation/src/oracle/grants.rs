@@ -1,0 +1,58 @@
+//! Which grants a server has made, and which of them it has now: what one that takes over may lack.
+
+use std::collections::BTreeMap;
+
+use super::call::Verb;
+use super::change::Change;
+use super::format::Record;
+use super::overview::locks;
+use crate::server::core::Core;
+
+/// How many tokens a grant reserves.
+const BLOCK: u64 = 64;
+
+/// A grant, or the token that a client has asked for to keep its lease.
+#[derive(Clone, Copy, Debug)]
+struct Grant {
+    is_kept: bool,
+    /// The changes that the server had made before.
+    offset: u64,
+}
+
+/// The tokens of a server's grants, by lock.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Grants(BTreeMap<String, BTreeMap<u64, Grant>>);
+
+impl Grants {
+    /// A call may have given a token.
+    pub(super) fn note(&mut self, change: &Change<'_>, offset: u64) {
+        let token = change.after.record().map(Record::token);
+        if let Some(token) = token.filter(|_| token != change.before.record().map(Record::token)) {
+            let is_kept = matches!(change.verb(), Verb::Linger | Verb::Repair);
+            let of_lock = self.0.entry(change.place.name()).or_default();
+            of_lock.insert(token, Grant { is_kept, offset });
+        }
+    }
+
+    /// All of them.
+    pub(crate) fn all(&self) -> impl Iterator<Item = (&str, u64)> {
+        self.0.iter().flat_map(|(lock, tokens)| tokens.keys().map(|token| (lock.as_str(), *token)))
+    }
+
+    /// Whether the grant that a token is from was confirmed by a replica, if this server has made it.
+    pub(crate) fn is_confirmed(&self, core: &Core, lock: &str, token: u64) -> Option<bool> {
+        let (first, grant) = self.0.get(lock)?.range(..=token).next_back()?;
+        let is_own = token < first + BLOCK && !grant.is_kept;
+        is_own.then(|| core.journal.most_confirmed() > grant.offset)
+    }
+}
+
+/// The token of each lock that somebody has now, and when the last of its leases ends, in milliseconds
+/// of the server's clock.
+pub(crate) fn known_grants(core: &Core) -> BTreeMap<String, (u64, i64)> {
+    let held = locks(core).filter_map(|(place, stored)| {
+        let ends_ms = stored.live().map(|it| it.ends_ms).max()?;
+        Some((place.name(), (stored.record()?.token(), ends_ms)))
+    });
+    held.collect()
+}
