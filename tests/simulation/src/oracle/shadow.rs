@@ -9,6 +9,7 @@
 //! | `2` from `lock/is_held_by` | the rules remove all ended holders at once, the script 64 |
 //! | the held count of a forced lock without live holders | the rules say that nobody held it |
 //! | when a record ends, and how long a refusal says that is | the rules count parts of a millisecond |
+//! | when a record ends that was deleted by hand, and is there anew | a renewal in the rules lets it stay as long as the set of holders, the script as long as the lease |
 
 mod answers;
 mod decode;
@@ -115,6 +116,12 @@ fn difference(rules: &Picture, script: &Picture) -> Option<String> {
     let mut script = script.clone();
     if let (Some(one), Some(other)) = (&rules.record, &mut script.record)
         && one.until.abs_diff(other.until) <= Duration::from_millis(1)
+    {
+        other.until = one.until;
+    }
+    if let (Some(one), Some(other)) = (&rules.record, &mut script.record)
+        && Some(one.until) == rules.holders_until
+        && rules.holders.iter().all(|it| it.deadline <= other.until)
     {
         other.until = one.until;
     }
