@@ -30,6 +30,22 @@ impl Kind {
     pub fn is_fenced(self) -> bool {
         matches!(self, Self::Mutex | Self::Reentrant | Self::Write | Self::Once)
     }
+
+    /// True if one lock can be asked for as both. A name is of one kind of lock at a time.
+    #[must_use]
+    pub fn is_compatible(self, other: Self) -> bool {
+        self.lock() == other.lock()
+    }
+
+    /// The kind of lock that it is a lease of.
+    fn lock(self) -> u8 {
+        match self {
+            Self::Mutex | Self::Once => b'M',
+            Self::Reentrant => b'E',
+            Self::Permits => b'S',
+            Self::Read | Self::Write => b'R',
+        }
+    }
 }
 
 /// What a fault takes back from the promises.

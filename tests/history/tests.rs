@@ -16,17 +16,17 @@ fn violations(text: &str) -> Vec<String> {
     check(&history)
 }
 
-fn assert_one(text: &str, rule: &str) {
+pub(crate) fn assert_one(text: &str, rule: &str) {
     let found = violations(text);
     assert!(found.len() == 1 && found[0].starts_with(rule), "{rule}: {found:?}");
 }
 
-fn assert_none(text: &str) {
+pub(crate) fn assert_none(text: &str) {
     assert_eq!(violations(text), Vec::<String>::new());
 }
 
 /// A request that is granted at `at`, in milliseconds, and asked for 2 ms earlier.
-fn hold(id: &str, lock: &str, at: u64, until: u64, token: &str) -> String {
+pub(crate) fn hold(id: &str, lock: &str, at: u64, until: u64, token: &str) -> String {
     let kind = match lock {
         "rw" if token == "-" => "Read 1 1",
         "rw" => "Write 1 1",

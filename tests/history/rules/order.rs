@@ -49,10 +49,13 @@ pub(super) fn pairs(history: &History, of_lock: &[&Request]) -> (u64, Vec<String
             let Some(granted) = other.granted.filter(|_| other.worker() != waiter.worker()) else {
                 continue;
             };
-            if other.adopts.is_some() || has_place_since(history, &by_time, other) <= queued {
+            // Of a name that is used as two kinds of lock, one has no place in the queue of the other.
+            if other.adopts.is_some() || !other.kind.is_compatible(waiter.kind) {
                 continue;
             }
-            if was_disturbed(history, waiter, granted.min(end)) {
+            if has_place_since(history, &by_time, other) <= queued
+                || was_disturbed(history, waiter, granted.min(end))
+            {
                 continue;
             }
             if granted + NEWS < end {

@@ -1,6 +1,7 @@
 //! A world: processes whose tasks use locks at random, servers and links that meet faults, and what
 //! must hold meanwhile. One number decides all of it.
 
+mod client;
 mod client_mistakes;
 mod director;
 mod end;
@@ -17,6 +18,7 @@ mod servers;
 mod shared;
 mod standstill;
 mod turns;
+mod version;
 mod wishes;
 
 use std::cell::RefCell;

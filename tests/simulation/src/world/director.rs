@@ -5,19 +5,19 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Duration;
 
 use fastrand::Rng;
-use leasehold::Locks;
 use leasehold_history::{Effect, Line};
 
+use super::client::{Client, connect};
 use super::group_faults;
 use super::liveness::Liveness;
 use super::plan::{Deployment, Plan};
 use super::servers::Servers;
 use super::shared::Shared;
-use super::turns::{Client, Worker};
-use super::wishes::{LONGEST_TTL, PROBES};
+use super::turns::Worker;
+use super::version::Version;
+use super::wishes::PROBES;
 use crate::network::{LONGEST_STALL, LinkFaults, Micros, Network};
 use crate::process::Process;
 
@@ -35,6 +35,8 @@ pub(super) struct Director {
     pub(super) processes: Vec<Process>,
     /// All processes that were ever started.
     started: usize,
+    /// What the next process is.
+    version: Version,
     rng: Rng,
     later: BTreeMap<(Micros, u64), Later>,
     /// Of two changes at one time, the one that was planned first comes first.
@@ -62,6 +64,7 @@ impl Director {
             shared,
             processes: Vec::new(),
             started: 0,
+            version: Version::FIRST,
             rng,
             later: BTreeMap::new(),
             next_later: 0,
@@ -223,9 +226,9 @@ impl Director {
         self.started += 1;
         let name = name(id);
         let process = Process::start(id, name.clone(), &self.network, 0, self.rng.fork());
-        let (shared, urls, deployment) =
-            (self.shared.clone(), self.servers.urls(), self.plan.deployment);
-        (process, move || Worker::new(name, connect(deployment, &urls), shared))
+        let (shared, urls, deployment, version) =
+            (self.shared.clone(), self.servers.urls(), self.plan.deployment, self.version);
+        (process, move || Worker::new(name, connect(deployment, &urls), shared, version))
     }
 
     /// Starts a process that works.
@@ -297,9 +300,14 @@ impl Director {
         self.start_one();
     }
 
-    /// Tells a process to end. Another takes its place meanwhile.
+    /// Tells a process to end. Another takes its place meanwhile, often of another version. The
+    /// others stay as they are.
     pub(super) fn replace_one(&mut self, rng: &mut Rng) {
         if let Some(at) = self.any_process(rng) {
+            if rng.bool() {
+                self.version = if rng.u8(..4) == 0 { Version::FIRST } else { Version::random(rng) };
+                self.say(&format!("the next process is {:?}", self.version));
+            }
             let name = self.processes[at].name.clone();
             self.say(&format!("{name} is to end"));
             self.shared.end(&name);
@@ -339,23 +347,5 @@ impl Director {
         });
         self.say(&format!("{} frees {name}", process.name));
         self.processes.push(process);
-    }
-}
-
-fn connect(deployment: Deployment, urls: &[String]) -> Client {
-    let builder = Locks::builder().service("simulation");
-    let builder = builder.command_timeout(Duration::from_millis(300));
-    match deployment {
-        Deployment::Single | Deployment::Cluster | Deployment::Sentinel { syncs: false } => {
-            Client::All(builder.connect_lazy(&urls[0]).expect("a URL"))
-        }
-        Deployment::Sentinel { syncs: true } => {
-            let builder = builder.sync_replicas(1, Duration::from_millis(100));
-            Client::All(builder.connect_lazy(&urls[0]).expect("a URL"))
-        }
-        Deployment::Quorum(_) => {
-            let builder = builder.longest_ttl(LONGEST_TTL + Duration::from_secs(1));
-            Client::Quorum(builder.connect_quorum_lazy(urls).expect("URLs"))
-        }
     }
 }

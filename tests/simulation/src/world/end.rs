@@ -6,8 +6,10 @@ use std::time::Duration;
 use fastrand::Rng;
 use leasehold_history::Kind;
 
-use super::turns::{Client, Worker, reason};
-use super::wishes::{LIMIT, LONGEST_TTL, PROBES, Part, Wish};
+use super::client::Client;
+use super::turns::{Worker, reason};
+use super::version::{LONGEST_TTL, MOST_PERMITS};
+use super::wishes::{PROBES, Part, Wish};
 use crate::network::Network;
 use crate::process;
 
@@ -21,7 +23,7 @@ pub(super) async fn ask_for_all(worker: Worker) {
         if is_quorum && !matches!(kind, Kind::Mutex | Kind::Write) {
             continue;
         }
-        let units = if kind == Kind::Permits { LIMIT } else { 1 };
+        let units = if kind == Kind::Permits { MOST_PERMITS } else { 1 };
         let part = Part { units, limit: units, ..Part::of(lock, kind) };
         let wish = Wish::plain(part, "last".to_owned(), LONGEST_TTL, WAIT);
         let ids = worker.ask(&wish);

@@ -5,46 +5,26 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, UNIX_EPOCH};
 
 use fastrand::Rng;
-use leasehold::{LockError, Locks, QuorumLocks, Released};
+use leasehold::{LockError, Released};
 use leasehold_history::{Kind, Line, Nanos};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
+use super::client::Client;
 use super::shared::Shared;
+use super::version::Version;
 use super::wishes::{Guard, LONGEST_WAIT, Part, Travelling, Wish};
 use crate::process;
 
 /// How often a holder looks whether it still has its leases.
 pub(super) const LOOK: Duration = Duration::from_millis(20);
 
-/// A client of whichever deployment it is.
-#[derive(Clone)]
-pub(super) enum Client {
-    All(Locks),
-    Quorum(QuorumLocks),
-}
-
-impl Client {
-    pub(super) async fn shut_down(&self) {
-        match self {
-            Self::All(locks) => locks.shutdown().await,
-            Self::Quorum(locks) => locks.shutdown().await,
-        };
-    }
-
-    pub(super) async fn acquire(&self, wish: &Wish) -> Result<Guard, LockError> {
-        match self {
-            Self::All(locks) => wish.acquire(locks).await,
-            Self::Quorum(locks) => wish.acquire_on_quorum(locks).await,
-        }
-    }
-}
-
 /// A process at work.
 pub(super) struct Worker {
     pub(super) name: String,
     pub(super) client: Client,
     pub(super) shared: Arc<Shared>,
+    version: Version,
     requests: AtomicU64,
 }
 
@@ -61,8 +41,8 @@ fn millis(rng: &mut Rng, range: std::ops::Range<u64>) -> Duration {
 }
 
 impl Worker {
-    pub(super) fn new(name: String, client: Client, shared: Arc<Shared>) -> Self {
-        Self { name, client, shared, requests: AtomicU64::new(0) }
+    pub(super) fn new(name: String, client: Client, shared: Arc<Shared>, version: Version) -> Self {
+        Self { name, client, shared, version, requests: AtomicU64::new(0) }
     }
 
     /// Works until the world ends, or the process is to end; then shuts the client down.
@@ -97,10 +77,10 @@ impl Worker {
             }
             let owner = format!("{}.{task}", self.name);
             let wish = match &self.client {
-                Client::Quorum(_) => Wish::random_on_quorum(&mut rng, &owner),
+                Client::Quorum(_) => Wish::random_on_quorum(&mut rng, &owner, &self.version),
                 Client::All(_) => match rng.bool().then(|| self.shared.take_ticket(&mut rng)) {
                     Some(Some(travelling)) => Wish::adopt(travelling),
-                    _ => Wish::random(&mut rng, &owner),
+                    _ => Wish::random(&mut rng, &owner, &self.version),
                 },
             };
             self.turn(&wish, &mut rng).await;
@@ -287,6 +267,7 @@ pub(super) fn reason(error: &LockError) -> String {
         LockError::TicketEnded { .. } => "ticket-ended".to_owned(),
         LockError::ShutDown => "shut-down".to_owned(),
         LockError::Done { .. } => "done".to_owned(),
+        LockError::WrongKind { .. } => "wrong-kind".to_owned(),
         other => format!("{other:?}").replace(char::is_whitespace, "_"),
     }
 }

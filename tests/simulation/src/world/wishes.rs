@@ -6,6 +6,8 @@ use fastrand::Rng;
 use leasehold::{Lease, LeaseSet, LockError, Locks, Ticket};
 use leasehold_history::Kind;
 
+use super::version::Version;
+
 /// The locks that all processes use.
 pub(super) const MUTEXES: [&str; 3] = ["mutex", "second", "of:{7}:third"];
 const REENTRANT: &str = "reentrant";
@@ -13,14 +15,11 @@ const PERMITS: &str = "permits";
 const RW: &str = "rw";
 const JOB: &str = "job";
 
-/// The permits of the semaphore.
-pub(super) const LIMIT: u32 = 3;
-
-/// The job is to succeed once in each such period.
-const PERIOD: Duration = Duration::from_millis(300);
+/// Versions disagree on what it is.
+const CONFUSED: &str = "confused";
 
 /// All locks, and what is asked for in the end.
-pub(super) const PROBES: [(&str, Kind); 7] = [
+pub(super) const PROBES: [(&str, Kind); 8] = [
     (MUTEXES[0], Kind::Mutex),
     (MUTEXES[1], Kind::Mutex),
     (MUTEXES[2], Kind::Mutex),
@@ -28,6 +27,7 @@ pub(super) const PROBES: [(&str, Kind); 7] = [
     (PERMITS, Kind::Permits),
     (RW, Kind::Write),
     (JOB, Kind::Mutex),
+    (CONFUSED, Kind::Mutex),
 ];
 
 /// A lock that a request is for.
@@ -44,8 +44,8 @@ impl Part {
         Self { lock, kind, units: 1, limit: 1 }
     }
 
-    fn permits(units: u32) -> Self {
-        Self { lock: PERMITS, kind: Kind::Permits, units, limit: LIMIT }
+    fn permits(units: u32, limit: u32) -> Self {
+        Self { units, limit, ..Self::of(PERMITS, Kind::Permits) }
     }
 }
 
@@ -68,6 +68,8 @@ pub(super) struct Wish {
     pub(super) ttl: Duration,
     pub(super) wait: Duration,
     pub(super) linger: Duration,
+    /// Of work that is to succeed once.
+    pub(super) period: Duration,
     pub(super) is_renewed: bool,
     pub(super) max_hold: Option<Duration>,
     pub(super) keeps: Option<Duration>,
@@ -80,51 +82,43 @@ pub(super) enum Guard {
     All(LeaseSet),
 }
 
-/// A few values each, so that requests with the same options meet, and others too.
-const TTLS: [u64; 4] = [200, 500, 1_000, 2_000];
 const WAITS: [u64; 6] = [0, 0, 200, 1_000, 3_000, 25_000];
-const LINGERS: [u64; 4] = [0, 0, 100, 900];
-
-/// No lease is longer.
-pub(super) const LONGEST_TTL: Duration = Duration::from_secs(2);
 
 /// The longest that a request waits.
 pub(super) const LONGEST_WAIT: Duration = Duration::from_secs(25);
 
-fn one_of<const N: usize>(rng: &mut Rng, millis: [u64; N]) -> Duration {
-    Duration::from_millis(millis[rng.usize(..N)])
-}
-
 impl Wish {
-    pub(super) fn random(rng: &mut Rng, owner: &str) -> Self {
+    pub(super) fn random(rng: &mut Rng, owner: &str, version: &Version) -> Self {
         let mutex = |rng: &mut Rng| Part::of(MUTEXES[rng.usize(..MUTEXES.len())], Kind::Mutex);
-        let parts = match rng.u8(..14) {
+        let limit = version.limit;
+        let parts = match rng.u8(..15) {
             0..=3 => vec![mutex(rng)],
             4 => vec![Part::of(REENTRANT, Kind::Reentrant)],
-            5..=7 => vec![Part::permits(rng.u32(1..=LIMIT))],
+            5..=7 => vec![Part::permits(rng.u32(1..=limit), limit)],
             8 | 9 => vec![Part::of(RW, Kind::Read)],
             10 => vec![Part::of(RW, Kind::Write)],
             11 => vec![Part::of(JOB, Kind::Once)],
-            12 => vec![mutex(rng), Part::permits(rng.u32(1..LIMIT))],
+            12 => vec![mutex(rng), Part::permits(rng.u32(1..limit.max(2)), limit)],
+            13 => vec![Part::of(CONFUSED, version.confused)],
             _ => vec![Part::of(MUTEXES[0], Kind::Mutex), Part::of(MUTEXES[1], Kind::Mutex)],
         };
-        Self::of(parts, rng, owner)
+        Self::of(parts, rng, owner, version)
     }
 
     /// A quorum has no semaphores, no reentrant mutexes and no sets.
-    pub(super) fn random_on_quorum(rng: &mut Rng, owner: &str) -> Self {
+    pub(super) fn random_on_quorum(rng: &mut Rng, owner: &str, version: &Version) -> Self {
         let part = match rng.u8(..5) {
             0 | 1 => Part::of(MUTEXES[0], Kind::Mutex),
             2 => Part::of(MUTEXES[1], Kind::Mutex),
             3 => Part::of(RW, Kind::Read),
             _ => Part::of(RW, Kind::Write),
         };
-        Self { linger: Duration::ZERO, keeps: None, ..Self::of(vec![part], rng, owner) }
+        Self { linger: Duration::ZERO, keeps: None, ..Self::of(vec![part], rng, owner, version) }
     }
 
-    fn of(parts: Vec<Part>, rng: &mut Rng, owner: &str) -> Self {
+    fn of(parts: Vec<Part>, rng: &mut Rng, owner: &str, version: &Version) -> Self {
         let may_linger = parts.len() == 1 && !matches!(parts[0].kind, Kind::Reentrant | Kind::Once);
-        let linger = if may_linger { one_of(rng, LINGERS) } else { Duration::ZERO };
+        let linger = if may_linger { version.linger(rng) } else { Duration::ZERO };
         let is_mutex = parts.len() == 1 && parts[0].kind == Kind::Mutex;
         let max_hold = (linger.is_zero() && rng.u8(..8) == 0)
             .then(|| Duration::from_millis(rng.u64(100..1_500)));
@@ -135,8 +129,9 @@ impl Wish {
             is_renewed: max_hold.is_some() || rng.u8(..6) > 0,
             max_hold,
             keeps,
-            ttl: one_of(rng, TTLS),
-            wait: one_of(rng, WAITS),
+            ttl: version.ttl(rng),
+            wait: Duration::from_millis(WAITS[rng.usize(..WAITS.len())]),
+            period: version.period,
             owner: owner.to_owned(),
             parts,
             ticket: None,
@@ -151,6 +146,7 @@ impl Wish {
             ttl,
             wait,
             linger: Duration::ZERO,
+            period: Version::FIRST.period,
             is_renewed: true,
             max_hold: None,
             keeps: None,
@@ -191,7 +187,7 @@ impl Wish {
                 }
             }
             Kind::Once => {
-                let job = locks.mutex(lock).once_per(PERIOD).ttl(ttl).wait(wait);
+                let job = locks.mutex(lock).once_per(self.period).ttl(ttl).wait(wait);
                 job.auto_renew(renews).max_hold(most).lock().await
             }
             Kind::Reentrant => {
