@@ -35,3 +35,43 @@ fn a_name_of_two_kinds_is_of_one_at_a_time() {
     assert_none(&[as_mutex(100, 200), as_permits(200, 300), refused.to_owned()].concat());
     assert_one(&[as_mutex(100, 200), refused.to_owned()].concat(), "answer");
 }
+
+#[test]
+fn an_owner_stands_beside_itself() {
+    let named = |id: &str| format!("named {id}\n");
+    let both = |a: &str, b: &str, tokens: [&str; 2]| {
+        let one = hold(a, "rw", 100, 200, tokens[0]).replace(" a 1000ms", " o 1000ms");
+        let other = hold(b, "rw", 150, 250, tokens[1]).replace(" b 1000ms", " o 1000ms");
+        [one, other].concat()
+    };
+    let reader_and_writer = both("a:1", "b:1", ["-", "2"]);
+    assert_one(&reader_and_writer, "exclusion");
+    assert_none(&[&*reader_and_writer, &named("a:1"), &named("b:1")].concat());
+    let writers = both("a:1", "b:1", ["1", "2"]);
+    assert_one(&[&*writers, &named("a:1"), &named("b:1")].concat(), "exclusion");
+}
+
+#[test]
+fn work_that_counts_as_done_is_not_granted() {
+    let lasts = |id: &str, time: u64| format!("lasts {id} {time}ms\n");
+    let done = [hold("a:1", "job", 100, 200, "1"), "done a:1 201ms 0\n".to_owned()].concat();
+    let next = hold("b:1", "job", 400, 500, "2");
+    let (shorter, both) = (lasts("a:1", 150), [done, lasts("a:1", 1_000), next].concat());
+    assert_none(&[&*both, &lasts("b:1", 200)].concat());
+    assert_one(&[&*both, &lasts("b:1", 201)].concat(), "once");
+    // The server remembers it for no longer than it counted at first.
+    assert_none(&[&*both, &shorter, &lasts("b:1", 1_000)].concat());
+    let forgets = "fault Forgets 250ms 260ms 0 flush\n";
+    assert_none(&[&*both, &lasts("b:1", 201), forgets].concat());
+}
+
+#[test]
+fn a_future_that_nobody_polls_delays_others_for_some_seconds() {
+    let waits = "ask b:1 98ms m Mutex 1 1 b 1000ms 0\n got b:1 25000ms 2\n";
+    let asked = "ask a:1 90ms m Mutex 1 1 a 1000ms 0\n";
+    let neglected = |is_of_set| format!("neglected a:1 100ms 24000ms {is_of_set}\n");
+    assert_one(&[waits, asked, &neglected(false)].concat(), "waiting");
+    assert_none(&[waits, asked, &neglected(true)].concat());
+    let own = "neglected b:1 100ms 24000ms false\n";
+    assert_none(&[waits, own].concat());
+}

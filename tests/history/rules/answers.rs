@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use crate::history::{History, Request};
+use crate::line::Kind;
 
 const REFUSALS: [&str; 8] =
     ["busy", "timed-out", "store", "quorum", "gave-up", "shut-down", "done", "ticket-ended"];
@@ -21,6 +22,18 @@ pub(super) fn check(history: &History) -> Vec<String> {
             *since = request.asked.min(*since);
         }
     }
+    // An owner that has the lock, or had it a moment ago, is not to wait for itself.
+    let mut owners = HashMap::<(&str, &str), u32>::new();
+    for request in history.requests.iter().filter(|it| it.is_named) {
+        *owners.entry((&request.lock, &request.owner)).or_default() += 1;
+    }
+    let is_own = |request: &Request, why: &str| {
+        let known = owners.get(&(&*request.lock, &*request.owner));
+        why == "would-deadlock"
+            && request.kind == Kind::Write
+            && request.is_named
+            && known.is_some_and(|count| *count > 1)
+    };
     // A name is of another kind if somebody had asked for it as one.
     let is_confused = |request: &Request, at: u64, why: &str| {
         why == "wrong-kind" && confused.get(&*request.lock).is_some_and(|since| *since <= at)
@@ -30,6 +43,7 @@ pub(super) fn check(history: &History) -> Vec<String> {
         if let Some((at, why)) = &request.refused
             && !REFUSALS.contains(&&**why)
             && !is_confused(request, *at, why)
+            && !is_own(request, why)
         {
             wrong.push(format!("answer: {id} was refused: {why}"));
         }

@@ -31,7 +31,11 @@ fn excludes(one: &Request, other: &Request) -> bool {
         Kind::Mutex | Kind::Once => true,
         Kind::Reentrant => one.owner != other.owner,
         Kind::Permits => false,
-        Kind::Read | Kind::Write => one.kind == Kind::Write || other.kind == Kind::Write,
+        Kind::Read | Kind::Write => {
+            let writers = [one, other].iter().filter(|it| it.kind == Kind::Write).count();
+            let is_same = one.is_named && other.is_named && one.owner == other.owner;
+            writers > usize::from(is_same)
+        }
     }
 }
 

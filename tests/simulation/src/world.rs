@@ -1,13 +1,17 @@
 //! A world: processes whose tasks use locks at random, servers and links that meet faults, and what
 //! must hold meanwhile. One number decides all of it.
 
+mod acquire;
 mod client;
 mod client_mistakes;
 mod director;
+mod elections;
 mod end;
 mod faults;
 mod front_doors;
 mod group_faults;
+mod holding;
+mod kept;
 mod liveness;
 mod mistakes;
 mod plan;
@@ -18,6 +22,7 @@ mod servers;
 mod shared;
 mod standstill;
 mod turns;
+mod upgrades;
 mod version;
 mod wishes;
 

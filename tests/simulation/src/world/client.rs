@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use leasehold::{LockError, Locks, QuorumLocks};
+use leasehold::{LockError, Locks, Mutex, QuorumLocks};
 
 use super::plan::Deployment;
 use super::version::LONGEST_TTL;
@@ -20,6 +20,13 @@ impl Client {
             Self::All(locks) => locks.shutdown().await,
             Self::Quorum(locks) => locks.shutdown().await,
         };
+    }
+
+    pub(super) fn mutex(&self, name: &'static str) -> Mutex {
+        match self {
+            Self::All(locks) => locks.mutex(name),
+            Self::Quorum(locks) => locks.mutex(name),
+        }
     }
 
     pub(super) async fn acquire(&self, wish: &Wish) -> Result<Guard, LockError> {

@@ -1,5 +1,7 @@
 //! Who lets things go wrong: starts processes, disturbs links and servers, stops and kills.
 
+mod processes;
+
 use std::cell::{RefCell, RefMut};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -9,15 +11,12 @@ use std::sync::Arc;
 use fastrand::Rng;
 use leasehold_history::{Effect, Line};
 
-use super::client::{Client, connect};
 use super::group_faults;
 use super::liveness::Liveness;
 use super::plan::{Deployment, Plan};
 use super::servers::Servers;
 use super::shared::Shared;
-use super::turns::Worker;
 use super::version::Version;
-use super::wishes::PROBES;
 use crate::network::{LONGEST_STALL, LinkFaults, Micros, Network};
 use crate::process::Process;
 
@@ -132,8 +131,13 @@ impl Director {
         self.now() < self.disturbed_until
     }
 
-    /// True if nothing is in the way of a process's waiters, and was not for some time.
-    pub(super) fn is_promised(&self, process: usize, now: Micros) -> bool {
+    /// True if nothing is in the way of a process's waiters for a lock, and was not for some time.
+    pub(super) fn is_promised(&self, process: usize, lock: &str, now: Micros) -> bool {
+        // A future that was not polled asks again as soon as it is.
+        let since = now.saturating_sub(GRACE);
+        if self.shared.is_neglected(&format!("p{process}"), lock, since) {
+            return false;
+        }
         let own = self.processes_disturbed_until.get(&process).copied().unwrap_or_default();
         self.processes.iter().any(|it| it.id() == process && !it.is_stopped())
             && now >= self.disturbed_until.max(own)
@@ -217,47 +221,6 @@ impl Director {
         }
     }
 
-    /// The next process, and what makes a worker of it once it runs.
-    fn next_process(
-        &mut self,
-        name: impl FnOnce(usize) -> String,
-    ) -> (Process, impl FnOnce() -> Worker + Send + 'static) {
-        let id = self.started;
-        self.started += 1;
-        let name = name(id);
-        let process = Process::start(id, name.clone(), &self.network, 0, self.rng.fork());
-        let (shared, urls, deployment, version) =
-            (self.shared.clone(), self.servers.urls(), self.plan.deployment, self.version);
-        (process, move || Worker::new(name, connect(deployment, &urls), shared, version))
-    }
-
-    /// Starts a process that works.
-    pub(super) fn start_one(&mut self) {
-        let (process, worker) = self.next_process(|id| format!("p{id}"));
-        let (tasks, rng) = (self.plan.tasks, self.rng.fork());
-        process.spawn(async move { worker().work(tasks, rng).await });
-        self.say(&format!("{} starts", process.name));
-        self.processes.push(process);
-    }
-
-    /// Starts a process that does just this.
-    #[cfg(test)]
-    pub(super) fn start_with<F: Future<Output = ()> + Send>(
-        &mut self,
-        does: impl FnOnce(Worker) -> F + Send + 'static,
-    ) {
-        let (process, worker) = self.next_process(|id| format!("p{id}"));
-        process.spawn(async move { does(worker()).await });
-        self.processes.push(process);
-    }
-
-    /// The process that asks for all locks in the end.
-    pub(super) fn start_last(&mut self) {
-        let (process, worker) = self.next_process(|_| "last".to_owned());
-        process.spawn(async move { super::end::ask_for_all(worker()).await });
-        self.processes.push(process);
-    }
-
     /// Disturbs the way of one process, or of all.
     pub(super) fn disturb_links(&mut self, faults: LinkFaults, time: Micros, rng: &mut Rng) {
         let until = self.now() + time;
@@ -271,50 +234,6 @@ impl Director {
         }
     }
 
-    fn any_process(&self, rng: &mut Rng) -> Option<usize> {
-        let running = |(at, process): (usize, &Process)| (!process.is_stopped()).then_some(at);
-        let all: Vec<_> = self.processes.iter().enumerate().filter_map(running).collect();
-        rng.choice(all)
-    }
-
-    /// Stops a process for a while.
-    pub(super) fn stop_one(&mut self, time: Micros, clock_stops: bool, rng: &mut Rng) {
-        let Some(at) = self.any_process(rng) else { return };
-        let now = self.now();
-        // Whole milliseconds, as all timers.
-        let until = self.processes[at].stop(now, time / 1_000 * 1_000, clock_stops);
-        self.disturb(self.processes[at].id(), until);
-        let worker = self.processes[at].name.clone();
-        let line = Line::Stopped { worker, from: now * 1_000, to: until * 1_000 };
-        self.shared.note(now, line);
-    }
-
-    /// Kills a process. Another takes its place.
-    pub(super) fn kill_one(&mut self, rng: &mut Rng) {
-        let Some(at) = self.any_process(rng) else { return };
-        let mut process = self.processes.remove(at);
-        process.kill();
-        let now = self.now();
-        let line = Line::Dead { worker: process.name.clone(), at: now * 1_000, was_planned: true };
-        self.shared.note(now, line);
-        self.start_one();
-    }
-
-    /// Tells a process to end. Another takes its place meanwhile, often of another version. The
-    /// others stay as they are.
-    pub(super) fn replace_one(&mut self, rng: &mut Rng) {
-        if let Some(at) = self.any_process(rng) {
-            if rng.bool() {
-                self.version = if rng.u8(..4) == 0 { Version::FIRST } else { Version::random(rng) };
-                self.say(&format!("the next process is {:?}", self.version));
-            }
-            let name = self.processes[at].name.clone();
-            self.say(&format!("{name} is to end"));
-            self.shared.end(&name);
-            self.start_one();
-        }
-    }
-
     /// Looks whether a lock stands free for too long.
     pub(super) fn look_for_waiters(&mut self) {
         let mut liveness = std::mem::take(&mut self.liveness);
@@ -322,30 +241,5 @@ impl Director {
             self.shared.violation(late);
         }
         self.liveness = liveness;
-    }
-
-    /// Forgets the processes that have ended.
-    pub(super) fn remove_ended(&mut self) {
-        let shared = self.shared.clone();
-        self.processes.retain(|process| !shared.has_ended(&process.name));
-    }
-
-    /// Frees a lock by force, from another process.
-    pub(super) fn force_one(&mut self, rng: &mut Rng) {
-        if matches!(self.plan.deployment, Deployment::Quorum(_)) {
-            return;
-        }
-        let (name, _) = PROBES[rng.usize(..PROBES.len())];
-        let (process, worker) = self.next_process(|id| format!("operator{id}"));
-        process.spawn(async move {
-            let worker = worker();
-            if let Client::All(locks) = &worker.client {
-                let _ = locks.force_release(name).await;
-            }
-            worker.client.shut_down().await;
-            worker.shared.ended(&worker.name);
-        });
-        self.say(&format!("{} frees {name}", process.name));
-        self.processes.push(process);
     }
 }

@@ -2,18 +2,19 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::Duration;
 
 use fastrand::Rng;
-use leasehold::{LockError, Released};
-use leasehold_history::{Kind, Line, Nanos};
+use leasehold::LockError;
+use leasehold_history::{Line, Nanos};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
 use super::client::Client;
+use super::kept::Neglect;
 use super::shared::Shared;
 use super::version::Version;
-use super::wishes::{Guard, LONGEST_WAIT, Part, Travelling, Wish};
+use super::wishes::{Guard, LONGEST_WAIT, Succeeds, Wish};
 use crate::process;
 
 /// How often a holder looks whether it still has its leases.
@@ -24,7 +25,7 @@ pub(super) struct Worker {
     pub(super) name: String,
     pub(super) client: Client,
     pub(super) shared: Arc<Shared>,
-    version: Version,
+    pub(super) version: Version,
     requests: AtomicU64,
 }
 
@@ -36,7 +37,7 @@ pub(super) fn nanos(time: Duration) -> Nanos {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
-fn millis(rng: &mut Rng, range: std::ops::Range<u64>) -> Duration {
+pub(super) fn millis(rng: &mut Rng, range: std::ops::Range<u64>) -> Duration {
     Duration::from_millis(rng.u64(range))
 }
 
@@ -62,7 +63,7 @@ impl Worker {
         worker.shared.ended(&worker.name);
     }
 
-    fn is_ending(&self) -> bool {
+    pub(super) fn is_ending(&self) -> bool {
         self.shared.is_ending(&self.name)
     }
 
@@ -76,6 +77,17 @@ impl Worker {
                 continue;
             }
             let owner = format!("{}.{task}", self.name);
+            match rng.u8(..40) {
+                0 => {
+                    self.turn_as_candidate(&mut rng).await;
+                    continue;
+                }
+                1 => {
+                    self.turn_of_an_owner(&owner, &mut rng).await;
+                    continue;
+                }
+                _ => {}
+            }
             let wish = match &self.client {
                 Client::Quorum(_) => Wish::random_on_quorum(&mut rng, &owner, &self.version),
                 Client::All(_) => match rng.bool().then(|| self.shared.take_ticket(&mut rng)) {
@@ -89,6 +101,13 @@ impl Worker {
 
     /// One request, and what becomes of it.
     async fn turn(&self, wish: &Wish, rng: &mut Rng) {
+        if let Some((guard, ids)) = self.acquire(wish, rng).await {
+            self.hold(guard, &ids, wish, rng).await;
+        }
+    }
+
+    /// Asks, and notes the answer. Returns what it got, with the ids of its requests.
+    pub(super) async fn acquire(&self, wish: &Wish, rng: &mut Rng) -> Option<(Guard, Vec<String>)> {
         // Some requests are dropped on their way.
         let patience = match rng.u8(..16) {
             0 => millis(rng, 0..300),
@@ -96,16 +115,22 @@ impl Worker {
             _ => LONGEST_WAIT * 4,
         };
         let ids = self.ask(wish);
+        let neglect = Neglect::random(rng);
+        let request = self.ask_neglectfully(self.client.acquire(wish), neglect, (&ids, wish));
         let ended = tokio::select! {
-            ended = timeout(patience, self.client.acquire(wish)) => ended.ok(),
+            ended = timeout(patience, request) => ended.ok().flatten(),
             () = self.shared.ending(&self.name) => None,
         };
         let at = now();
         match ended {
-            Some(Ok(guard)) => self.hold(guard, &ids, wish, at, rng).await,
+            Some(Ok(guard)) => {
+                self.got(&guard, &ids, wish, at);
+                return Some((guard, ids));
+            }
             Some(Err(error)) => self.refused(&ids, at, &reason(&error)),
             None => self.refused(&ids, at, "gave-up"),
         }
+        None
     }
 
     /// Notes that a request begins; returns its ids, one for each lock.
@@ -131,107 +156,18 @@ impl Worker {
                 self.note(Line::MaxHold { id: id.clone(), time });
             }
         }
+        if wish.is_named {
+            for id in &ids {
+                self.note(Line::Named { id: id.clone() });
+            }
+        }
+        if let Some(Succeeds::Once(lasts)) = wish.succeeds {
+            self.note(Line::Lasts { id: ids[0].clone(), time: nanos(lasts) });
+        }
         if let Some(travelling) = &wish.ticket {
             self.note(Line::Adopt { id: ids[0].clone(), of: travelling.of.clone() });
         }
         ids
-    }
-
-    /// Holds for some time, looks again and again, and lets go.
-    pub(super) async fn hold(
-        &self,
-        guard: Guard,
-        ids: &[String],
-        wish: &Wish,
-        at: Nanos,
-        rng: &mut Rng,
-    ) {
-        // The leases of a set have an order of their own.
-        let id_of = |name: &str| {
-            let named = |(part, _): &(&Part, &String)| part.lock == name;
-            wish.parts.iter().zip(ids).find(named).map_or(&ids[0], |(_, id)| id).clone()
-        };
-        for lease in guard.leases() {
-            let token = lease.fence().ok().map(u64::from);
-            self.note(Line::Got { id: id_of(lease.key().as_ref()), at, token });
-        }
-        let time = match rng.u8(..20) {
-            0 => millis(rng, 0..3_000),
-            1..=4 => millis(rng, 0..150),
-            _ => millis(rng, 0..8),
-        };
-        let until = tokio::time::Instant::now() + time;
-        loop {
-            let mut is_lost = false;
-            for lease in guard.leases() {
-                let (id, at, left) = (id_of(lease.key().as_ref()), now(), lease.remaining());
-                if left.is_zero() {
-                    is_lost = true;
-                    self.note(Line::Lost { id, at });
-                } else {
-                    self.note(Line::Held { id, at, left: nanos(left) });
-                }
-            }
-            let left = until.saturating_duration_since(tokio::time::Instant::now());
-            if left.is_zero() || is_lost || self.is_ending() {
-                break;
-            }
-            sleep(left.min(LOOK)).await;
-        }
-        self.let_go(guard, ids, wish, rng).await;
-    }
-
-    async fn let_go(&self, guard: Guard, ids: &[String], wish: &Wish, rng: &mut Rng) {
-        let at = now();
-        for id in ids {
-            self.note(Line::End { id: id.clone(), at });
-        }
-        let is_once = wish.parts[0].kind == Kind::Once;
-        let how = match guard {
-            guard if rng.u8(..5) == 0 => {
-                drop(guard);
-                "dropped".to_owned()
-            }
-            Guard::One(lease) if wish.may_travel() && self.may_travel() && rng.u8(..8) == 0 => {
-                match lease.detach().await {
-                    Ok(ticket) => {
-                        self.shared.put_ticket(Travelling {
-                            part: wish.parts[0],
-                            owner: wish.owner.clone(),
-                            ttl: wish.ttl,
-                            of: ids[0].clone(),
-                            ticket,
-                        });
-                        "detached".to_owned()
-                    }
-                    Err(error) => reason(&error),
-                }
-            }
-            Guard::One(lease) if is_once && rng.u8(..4) > 0 => {
-                let tick = lease.tick().expect("a job has ticks").began;
-                match lease.complete().await {
-                    Ok(()) => {
-                        let tick = tick.duration_since(UNIX_EPOCH).expect("after 1970");
-                        let tick = u64::try_from(tick.as_millis()).expect("some milliseconds");
-                        self.note(Line::Done { id: ids[0].clone(), at: now(), tick });
-                        "free".to_owned()
-                    }
-                    Err(error) => reason(&error),
-                }
-            }
-            Guard::One(lease) => lease.release().await.map_or_else(|it| reason(&it), released),
-            Guard::All(leases) => {
-                leases.release().await.map_or_else(|error| reason(&error), |()| "free".to_owned())
-            }
-        };
-        let at = now();
-        for id in ids {
-            self.note(Line::Freed { id: id.clone(), at, how: how.clone() });
-        }
-    }
-
-    fn may_travel(&self) -> bool {
-        matches!(self.client, Client::All(_))
     }
 
     pub(super) fn refused(&self, ids: &[String], at: Nanos, why: &str) {
@@ -245,17 +181,6 @@ impl Worker {
     }
 }
 
-fn released(how: Released) -> String {
-    match how {
-        Released::Free => "free",
-        Released::StillHeld(_) => "still",
-        Released::Kept => "kept",
-        Released::Lingers => "lingers",
-        _ => "unknown",
-    }
-    .to_owned()
-}
-
 /// An error in one word.
 pub(super) fn reason(error: &LockError) -> String {
     match error {
@@ -267,6 +192,7 @@ pub(super) fn reason(error: &LockError) -> String {
         LockError::TicketEnded { .. } => "ticket-ended".to_owned(),
         LockError::ShutDown => "shut-down".to_owned(),
         LockError::Done { .. } => "done".to_owned(),
+        LockError::WouldDeadlock { .. } => "would-deadlock".to_owned(),
         LockError::WrongKind { .. } => "wrong-kind".to_owned(),
         other => format!("{other:?}").replace(char::is_whitespace, "_"),
     }

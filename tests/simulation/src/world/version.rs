@@ -17,6 +17,8 @@ pub(super) struct Version {
     lingers: [u64; 4],
     /// The job is to succeed once in each such period.
     pub(super) period: Duration,
+    /// The task is to succeed once, for so long.
+    pub(super) lasts: Duration,
     /// What it takes the lock for that versions disagree on.
     pub(super) confused: Kind,
 }
@@ -34,6 +36,7 @@ impl Version {
         ttls: [200, 500, 1_000, 2_000],
         lingers: [0, 0, 100, 900],
         period: Duration::from_millis(300),
+        lasts: Duration::from_millis(400),
         confused: Kind::Mutex,
     };
 
@@ -44,6 +47,7 @@ impl Version {
             ttls: one_of(rng, [Self::FIRST.ttls, [150, 300, 300, 800], [1_500, 1_500, 2_000, 250]]),
             lingers: one_of(rng, [Self::FIRST.lingers, [0; 4], [50, 300, 300, 2_000]]),
             period: one_of(rng, [Self::FIRST.period, Duration::from_millis(500)]),
+            lasts: one_of(rng, [Self::FIRST.lasts, Duration::from_millis(1_500)]),
             confused: one_of(
                 rng,
                 [Kind::Mutex, Kind::Permits, Kind::Reentrant, Kind::Read, Kind::Write],
