@@ -8,6 +8,7 @@ mod director;
 mod elections;
 mod end;
 mod faults;
+mod forgeries;
 mod front_doors;
 mod group_faults;
 mod holding;
