@@ -23,12 +23,18 @@ pub struct Request {
     pub limit: u32,
     /// Who asks.
     pub owner: String,
+    /// It said who its owner is, also where it need not.
+    pub is_named: bool,
     /// For how long a lease lasts that is not renewed.
     pub ttl: Nanos,
     /// For how long it may stay with the process after its release.
     pub linger: Nanos,
     /// For how long a lease lasts at most, from its grant.
     pub max_hold: Option<Nanos>,
+    /// For how long its work counts as done, if it has no ticks.
+    pub lasts: Option<Nanos>,
+    /// When nobody polled its future, and whether it is one of several together.
+    pub neglected: Option<(Nanos, Nanos, bool)>,
     /// When it was asked for.
     pub asked: Nanos,
     /// The request whose lease it takes over.
@@ -144,7 +150,10 @@ impl History {
                     owner,
                     ttl,
                     linger,
+                    is_named: false,
                     max_hold: None,
+                    lasts: None,
+                    neglected: None,
                     asked: at,
                     adopts: None,
                     granted: None,
@@ -160,6 +169,11 @@ impl History {
             }
             Line::Adopt { id, of } => self.note(&id, |request| request.adopts = Some(of)),
             Line::MaxHold { id, time } => self.note(&id, |request| request.max_hold = Some(time)),
+            Line::Named { id } => self.note(&id, |request| request.is_named = true),
+            Line::Lasts { id, time } => self.note(&id, |request| request.lasts = Some(time)),
+            Line::Neglected { id, from, to, is_of_set } => {
+                self.note(&id, |request| request.neglected = Some((from, to, is_of_set)));
+            }
             Line::Got { id, at, token } => self.note(&id, |request| {
                 (request.granted, request.token) = (Some(at), token);
             }),

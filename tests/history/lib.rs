@@ -13,4 +13,6 @@ pub use self::line::{Effect, Kind, Line, Nanos};
 pub use self::rules::{check, counted, in_order};
 
 #[cfg(test)]
+mod side_by_side;
+#[cfg(test)]
 mod tests;

@@ -30,6 +30,22 @@ impl Kind {
     pub fn is_fenced(self) -> bool {
         matches!(self, Self::Mutex | Self::Reentrant | Self::Write | Self::Once)
     }
+
+    /// True if one lock can be asked for as both. A name is of one kind of lock at a time.
+    #[must_use]
+    pub fn is_compatible(self, other: Self) -> bool {
+        self.lock() == other.lock()
+    }
+
+    /// The kind of lock that it is a lease of.
+    fn lock(self) -> u8 {
+        match self {
+            Self::Mutex | Self::Once => b'M',
+            Self::Reentrant => b'E',
+            Self::Permits => b'S',
+            Self::Read | Self::Write => b'R',
+        }
+    }
 }
 
 /// What a fault takes back from the promises.
@@ -85,6 +101,29 @@ pub enum Line {
         /// The time, from the grant.
         time: Nanos,
     },
+    /// The request says who its owner is. Owners of a read-write lock stand beside themselves.
+    Named {
+        /// The request.
+        id: String,
+    },
+    /// The request is for work that is to succeed once, for so long.
+    Lasts {
+        /// The request.
+        id: String,
+        /// The time, from a success.
+        time: Nanos,
+    },
+    /// Nobody polls the request's future for some time.
+    Neglected {
+        /// The request.
+        id: String,
+        /// When it was left alone.
+        from: Nanos,
+        /// When it is polled again, or dropped.
+        to: Nanos,
+        /// It is one of several together, of which it may have some already.
+        is_of_set: bool,
+    },
     /// The request is granted.
     Got {
         /// The request.
@@ -132,7 +171,7 @@ pub enum Line {
         id: String,
         /// The time after the call.
         at: Nanos,
-        /// The tick.
+        /// The tick. For work without ticks it says nothing.
         tick: u64,
     },
     /// The request ended without a grant.
@@ -203,6 +242,11 @@ impl fmt::Display for Line {
             }
             Self::Adopt { id, of } => write!(f, "adopt {id} {of}"),
             Self::MaxHold { id, time } => write!(f, "max-hold {id} {time}"),
+            Self::Named { id } => write!(f, "named {id}"),
+            Self::Lasts { id, time } => write!(f, "lasts {id} {time}"),
+            Self::Neglected { id, from, to, is_of_set } => {
+                write!(f, "neglected {id} {from} {to} {is_of_set}")
+            }
             Self::Got { id, at, token: None } => write!(f, "got {id} {at} -"),
             Self::Got { id, at, token: Some(token) } => write!(f, "got {id} {at} {token}"),
             Self::Held { id, at, left } => write!(f, "held {id} {at} {left}"),
@@ -285,6 +329,14 @@ fn parse(words: &mut SplitAsciiWhitespace<'_>) -> Option<Line> {
         "dead" => Line::Dead { worker: next(words)?, at: next(words)?, was_planned: next(words)? },
         "stopped" => Line::Stopped { worker: next(words)?, from: next(words)?, to: next(words)? },
         "max-hold" => Line::MaxHold { id: next(words)?, time: next(words)? },
+        "named" => Line::Named { id: next(words)? },
+        "neglected" => Line::Neglected {
+            id: next(words)?,
+            from: next(words)?,
+            to: next(words)?,
+            is_of_set: next(words)?,
+        },
+        "lasts" => Line::Lasts { id: next(words)?, time: next(words)? },
         "stalled" => Line::Stalled { worker: next(words)?, from: next(words)?, to: next(words)? },
         "forgotten" => {
             Line::Forgotten { lock: next(words)?, token: next(words)?, until: next(words)? }

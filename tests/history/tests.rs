@@ -16,17 +16,17 @@ fn violations(text: &str) -> Vec<String> {
     check(&history)
 }
 
-fn assert_one(text: &str, rule: &str) {
+pub(crate) fn assert_one(text: &str, rule: &str) {
     let found = violations(text);
     assert!(found.len() == 1 && found[0].starts_with(rule), "{rule}: {found:?}");
 }
 
-fn assert_none(text: &str) {
+pub(crate) fn assert_none(text: &str) {
     assert_eq!(violations(text), Vec::<String>::new());
 }
 
 /// A request that is granted at `at`, in milliseconds, and asked for 2 ms earlier.
-fn hold(id: &str, lock: &str, at: u64, until: u64, token: &str) -> String {
+pub(crate) fn hold(id: &str, lock: &str, at: u64, until: u64, token: &str) -> String {
     let kind = match lock {
         "rw" if token == "-" => "Read 1 1",
         "rw" => "Write 1 1",
@@ -340,7 +340,8 @@ fn broken_histories_are_found() {
 fn every_line_is_read_as_it_was_written() {
     let lines = "ask a:1 98 m Reentrant 1 3 me 1000 5\ngot a:1 1 -\ngot a:1 1 7\nheld a:1 1 2\n\
                  lost a:1 3\nend a:1 4\nfreed a:1 5 free\nrefused a:1 6 busy\ndone a:1 6 9\nadopt a:1 b:2\ndead a 7 false\n\
-                 stopped a 8 9\nstalled a 8 9\nmax-hold a:1 5\nfault Behind 1 2 3 clock";
+                 stopped a 8 9\nstalled a 8 9\nmax-hold a:1 5\nnamed a:1\nlasts a:1 400\n\
+                 neglected a:1 7 9 true\nfault Behind 1 2 3 clock";
     for line in lines.lines() {
         assert_eq!(line.parse::<Line>().map(|line| line.to_string()), Ok(line.to_owned()));
     }

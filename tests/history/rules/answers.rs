@@ -1,6 +1,9 @@
 //! Every answer is one that the faults of a soak can explain, and no process ends by itself.
 
-use crate::history::History;
+use std::collections::HashMap;
+
+use crate::history::{History, Request};
+use crate::line::Kind;
 
 const REFUSALS: [&str; 8] =
     ["busy", "timed-out", "store", "quorum", "gave-up", "shut-down", "done", "ticket-ended"];
@@ -10,10 +13,37 @@ const RELEASES: [&str; 9] =
 
 pub(super) fn check(history: &History) -> Vec<String> {
     let mut wrong = history.broken.clone();
+    let mut first = HashMap::<&str, &Request>::new();
+    let mut confused = HashMap::<&str, u64>::new();
+    for request in &history.requests {
+        let known = first.entry(&request.lock).or_insert(request);
+        if !request.kind.is_compatible(known.kind) {
+            let since = confused.entry(&request.lock).or_insert(request.asked);
+            *since = request.asked.min(*since);
+        }
+    }
+    // An owner that has the lock, or had it a moment ago, is not to wait for itself.
+    let mut owners = HashMap::<(&str, &str), u32>::new();
+    for request in history.requests.iter().filter(|it| it.is_named) {
+        *owners.entry((&request.lock, &request.owner)).or_default() += 1;
+    }
+    let is_own = |request: &Request, why: &str| {
+        let known = owners.get(&(&*request.lock, &*request.owner));
+        why == "would-deadlock"
+            && request.kind == Kind::Write
+            && request.is_named
+            && known.is_some_and(|count| *count > 1)
+    };
+    // A name is of another kind if somebody had asked for it as one.
+    let is_confused = |request: &Request, at: u64, why: &str| {
+        why == "wrong-kind" && confused.get(&*request.lock).is_some_and(|since| *since <= at)
+    };
     for request in &history.requests {
         let id = &request.id;
-        if let Some((_, why)) = &request.refused
+        if let Some((at, why)) = &request.refused
             && !REFUSALS.contains(&&**why)
+            && !is_confused(request, *at, why)
+            && !is_own(request, why)
         {
             wrong.push(format!("answer: {id} was refused: {why}"));
         }

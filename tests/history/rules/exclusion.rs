@@ -1,5 +1,9 @@
 //! Holders that exclude each other never hold at the same time, and permits never exceed their
-//! limit.
+//! limit. Leases of different kinds of lock exclude each other, where they have one name.
+//!
+//! Each request has a limit of its own, as processes of two versions have. The server compares it with
+//! all permits, when it grants the request and never again. So the permits of those that hold at one
+//! time are within the limit of the one that was granted last.
 //!
 //! A server that forgets ends what was promised to the requests before: such a lease counts until
 //! the server begins to forget. A request that was under way meanwhile does not count at all,
@@ -29,11 +33,18 @@ pub(super) fn promised(history: &History, request: &Request) -> Option<(Nanos, N
 }
 
 fn excludes(one: &Request, other: &Request) -> bool {
+    if !one.kind.is_compatible(other.kind) {
+        return true;
+    }
     match one.kind {
         Kind::Mutex | Kind::Once => true,
         Kind::Reentrant => one.owner != other.owner,
         Kind::Permits => false,
-        Kind::Read | Kind::Write => one.kind == Kind::Write || other.kind == Kind::Write,
+        Kind::Read | Kind::Write => {
+            let writers = [one, other].iter().filter(|it| it.kind == Kind::Write).count();
+            let is_same = one.is_named && other.is_named && one.owner == other.owner;
+            writers > usize::from(is_same)
+        }
     }
 }
 
@@ -62,11 +73,40 @@ pub(super) fn check(history: &History, of_lock: &[&Request]) -> Vec<String> {
         active.push((end, request));
         let taken: u32 = active.iter().map(|(_, other)| other.units).sum();
         if request.kind == Kind::Permits && taken > request.limit {
-            wrong.push(format!(
-                "limit: {} is granted, and {taken} of {} permits of `{}` are taken",
-                request.id, request.limit, request.lock,
-            ));
+            let limit = limit_of_last(of_lock, &active);
+            if taken > limit {
+                wrong.push(format!(
+                    "limit: {} is granted, and {taken} of {limit} permits of `{}` are taken",
+                    request.id, request.lock,
+                ));
+            }
         }
     }
     wrong
+}
+
+/// The limit of the permit that the server granted last; the greatest one of those that may be the
+/// last.
+fn limit_of_last(of_lock: &[&Request], active: &[(Nanos, &Request)]) -> u32 {
+    let from_server = active.iter().filter(|(_, it)| is_from_server(of_lock, it));
+    let last_asked = from_server.map(|(_, it)| it.asked).max().unwrap_or_default();
+    let may_be_last = |it: &Request| {
+        !is_from_server(of_lock, it) || it.granted.is_some_and(|granted| granted >= last_asked)
+    };
+    let limits = active.iter().filter(|(_, it)| may_be_last(it)).map(|(_, it)| it.limit);
+    limits.max().unwrap_or_default()
+}
+
+/// True if the server has granted it for sure when it was asked for. Others may have had a permit that
+/// another request had before them: one that was detached, or one of the same process.
+fn is_from_server(of_lock: &[&Request], request: &Request) -> bool {
+    let (since, until) = (request.asked, request.granted.unwrap_or_default());
+    request.adopts.is_none()
+        && !of_lock.iter().any(|other| {
+            let is_there = |at: Nanos| at <= until && since <= at + other.linger;
+            let gave_up = other.refused.as_ref().map(|(at, _)| *at);
+            other.id != request.id
+                && other.worker() == request.worker()
+                && [other.ended, gave_up].into_iter().flatten().any(is_there)
+        })
 }

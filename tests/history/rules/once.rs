@@ -2,6 +2,9 @@
 //!
 //! If the server has forgotten something between two successes, or two adoptions, it may have
 //! forgotten the first.
+//!
+//! Work without ticks counts as done for each request by its own time, from the last success; but no
+//! longer than the server remembers that success, which is the time of the request that succeeded.
 
 use std::collections::HashMap;
 
@@ -9,7 +12,7 @@ use crate::history::{History, Request};
 
 pub(super) fn check(history: &History, of_lock: &[&Request]) -> Vec<String> {
     let succeeded = of_lock.iter().filter_map(|request| {
-        let (at, tick) = request.done?;
+        let (at, tick) = request.done.filter(|_| request.lasts.is_none())?;
         Some((at, format!("succeeded in tick {tick}"), *request))
     });
     let adopted = of_lock.iter().filter_map(|request| {
@@ -26,6 +29,36 @@ pub(super) fn check(history: &History, of_lock: &[&Request]) -> Vec<String> {
             wrong.push(format!(
                 "once: {} and {} both {what} of `{}`",
                 first.id, request.id, request.lock
+            ));
+        }
+    }
+    wrong.extend(too_soon(history, of_lock));
+    wrong
+}
+
+/// Those that got work which counted as done for them. When it was completed is known to lie between
+/// the call and its answer.
+fn too_soon(history: &History, of_lock: &[&Request]) -> Vec<String> {
+    let done: Vec<_> = of_lock
+        .iter()
+        .filter_map(|it| Some((it.ended?, it.done?.0, *it)))
+        .filter(|(.., it)| it.lasts.is_some())
+        .collect();
+    let mut wrong = Vec::new();
+    for request in of_lock {
+        let (Some(granted), Some(lasts)) = (request.granted, request.lasts) else { continue };
+        let counts = done.iter().find(|(called, answered, it)| {
+            *answered <= request.asked
+                && granted < called + it.lasts.map_or(lasts, |remembered| remembered.min(lasts))
+                && !history.may_have_forgotten(it.asked, granted)
+        });
+        if let Some((called, _, it)) = counts {
+            wrong.push(format!(
+                "once: {} got the work of `{}`, which {} had completed {} ms before",
+                request.id,
+                request.lock,
+                it.id,
+                (granted - called) / 1_000_000
             ));
         }
     }

@@ -2,7 +2,8 @@
 //! process.
 //!
 //! A waiter may lose its place for a reason: its process was stopped or had no processor time, or it
-//! could not reach the server, or the server forgot the queue. Then nothing is said about it. Within
+//! could not reach the server, or the server forgot the queue, or nobody polls its future or that of a
+//! neighbour in its process. Then nothing is said about it. Within
 //! a process requests queue up before they ask the server, so one counts as a waiter only once all
 //! earlier ones of its process have ended. One that gives up leaves its place to the next of its
 //! process.
@@ -27,6 +28,16 @@ pub(super) fn pairs(history: &History, of_lock: &[&Request]) -> (u64, Vec<String
     for request in &history.requests {
         *at_once.entry((request.worker(), request.asked)).or_default() += 1;
     }
+    let neglected: Vec<_> = of_lock
+        .iter()
+        .filter_map(|it| it.neglected.map(|(from, to, _)| (it.worker(), from, to)))
+        .collect();
+    // It returns to its place when it is polled again.
+    let was_neglected = |waiter: &Request, until: Nanos| {
+        neglected.iter().any(|(worker, from, to)| {
+            *worker == waiter.worker() && *from <= until && waiter.asked <= *to
+        })
+    };
     let mut ended = HashMap::<&str, Nanos>::new();
     let mut by_time = of_lock.to_vec();
     by_time.sort_by_key(|request| request.asked);
@@ -41,7 +52,7 @@ pub(super) fn pairs(history: &History, of_lock: &[&Request]) -> (u64, Vec<String
             continue;
         }
         // Where there are always faults, this spares most of the work.
-        if was_disturbed(history, waiter, queued) {
+        if was_disturbed(history, waiter, queued) || was_neglected(waiter, queued) {
             continue;
         }
         let later = by_time[nth + 1..].iter().skip_while(|it| it.asked <= queued);
@@ -49,10 +60,17 @@ pub(super) fn pairs(history: &History, of_lock: &[&Request]) -> (u64, Vec<String
             let Some(granted) = other.granted.filter(|_| other.worker() != waiter.worker()) else {
                 continue;
             };
-            if other.adopts.is_some() || has_place_since(history, &by_time, other) <= queued {
+            // Of a name that is used as two kinds of lock, one has no place in the queue of the other.
+            if other.adopts.is_some()
+                || may_go_ahead(other)
+                || !other.kind.is_compatible(waiter.kind)
+            {
                 continue;
             }
-            if was_disturbed(history, waiter, granted.min(end)) {
+            if has_place_since(history, &by_time, other) <= queued
+                || was_disturbed(history, waiter, granted.min(end))
+                || was_neglected(waiter, granted.min(end))
+            {
                 continue;
             }
             if granted + NEWS < end {
@@ -71,12 +89,20 @@ pub(super) fn pairs(history: &History, of_lock: &[&Request]) -> (u64, Vec<String
     (in_order, wrong)
 }
 
+/// True if an owner may go ahead of others because it has the lock already.
+fn may_go_ahead(request: &Request) -> bool {
+    request.is_named && matches!(request.kind, Kind::Read | Kind::Write)
+}
+
 /// True if it waits in the queue until it is answered. An owner does not queue behind others if it
 /// holds the lock already, and work that is done in this tick waits for the next in no queue.
 fn waits(request: &Request) -> bool {
     let why = request.refused.as_ref().map(|(_, why)| &**why);
     let is_answered = request.granted.is_some() || matches!(why, Some("timed-out" | "gave-up"));
-    !matches!(request.kind, Kind::Reentrant | Kind::Once) && request.adopts.is_none() && is_answered
+    !matches!(request.kind, Kind::Reentrant | Kind::Once)
+        && !may_go_ahead(request)
+        && request.adopts.is_none()
+        && is_answered
 }
 
 /// When somebody in its process joined the queue who may have left the place to it.

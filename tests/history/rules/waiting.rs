@@ -12,6 +12,10 @@ const BOUND: Nanos = 15_000_000_000;
 /// less than that. Who is stopped or cut off meanwhile hears of it later, but then other times count.
 const NEWS: Nanos = 3_000_000_000;
 
+/// A future that nobody polls keeps others waiting for this long at most: for as long as the server
+/// believes it to be alive, and as its offer lasts then.
+const NEGLECTED: Nanos = 7_000_000_000;
+
 pub(super) fn check(history: &History, of_lock: &[&Request]) -> Vec<String> {
     let mut wrong = Vec::new();
     for waiter in of_lock {
@@ -23,6 +27,12 @@ pub(super) fn check(history: &History, of_lock: &[&Request]) -> Vec<String> {
         let mut covers: Vec<_> = others.map(|other| may_hold(history, other)).collect();
         covers.extend(history.faults(Effect::Away).map(|fault| (fault.from, fault.to)));
         covers.extend(history.losses().map(|fault| (fault.from, fault.to)));
+        // One of several together may have this lock, and waits for another.
+        covers.extend(of_lock.iter().filter_map(|it| {
+            let (from, to, is_of_set) = it.neglected?;
+            let is_own = it.id == waiter.id;
+            Some((from, if is_own || is_of_set { to } else { to.min(from + NEGLECTED) }))
+        }));
         let own = history.stops.iter().filter(|(worker, ..)| worker == waiter.worker());
         covers.extend(own.map(|(_, from, to)| (*from, *to)));
         let gap = longest_gap((waiter.asked, end), covers);

@@ -1,13 +1,19 @@
 //! A world: processes whose tasks use locks at random, servers and links that meet faults, and what
 //! must hold meanwhile. One number decides all of it.
 
+mod acquire;
 mod claims;
+mod client;
 mod client_mistakes;
 mod director;
+mod elections;
 mod end;
 mod faults;
+mod forgeries;
 mod front_doors;
 mod group_faults;
+mod holding;
+mod kept;
 mod liveness;
 mod mistakes;
 mod orphans;
@@ -19,6 +25,8 @@ mod servers;
 mod shared;
 mod standstill;
 mod turns;
+mod upgrades;
+mod version;
 mod wishes;
 
 use std::cell::RefCell;

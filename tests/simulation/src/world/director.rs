@@ -2,27 +2,24 @@
 
 mod clocks;
 mod processes;
+mod ways;
 
 use std::cell::{RefCell, RefMut};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Duration;
 
 use fastrand::Rng;
-use leasehold::Locks;
 use leasehold_history::{Effect, Line};
 
-use self::clocks::rate;
 use super::group_faults;
 use super::liveness::Liveness;
 use super::orphans::Orphans;
 use super::plan::{Deployment, Plan};
 use super::servers::Servers;
 use super::shared::Shared;
-use super::turns::{Client, Worker};
-use super::wishes::{PROBES, USUAL_TTL};
+use super::version::Version;
 use crate::network::{Micros, Network};
 use crate::process::Process;
 
@@ -43,6 +40,8 @@ pub(super) struct Director {
     pub(super) processes: Vec<Process>,
     /// All processes that were ever started.
     started: usize,
+    /// What the next process is.
+    version: Version,
     rng: Rng,
     later: BTreeMap<(Micros, u64), Later>,
     /// Of two changes at one time, the one that was planned first comes first.
@@ -72,6 +71,7 @@ impl Director {
             shared,
             processes: Vec::new(),
             started: 0,
+            version: Version::FIRST,
             rng,
             later: BTreeMap::new(),
             next_later: 0,
@@ -146,8 +146,13 @@ impl Director {
         self.now() < self.disturbed_until
     }
 
-    /// True if nothing is in the way of a process's waiters, and was not for some time.
-    pub(super) fn is_promised(&self, process: usize, now: Micros) -> bool {
+    /// True if nothing is in the way of a process's waiters for a lock, and was not for some time.
+    pub(super) fn is_promised(&self, process: usize, lock: &str, now: Micros) -> bool {
+        // A future that was not polled asks again as soon as it is.
+        let since = now.saturating_sub(GRACE);
+        if self.shared.is_neglected(&format!("p{process}"), lock, since) {
+            return false;
+        }
         let own = self.processes_disturbed_until.get(&process).copied().unwrap_or_default();
         self.processes.iter().any(|it| it.id() == process && !it.is_stopped())
             && now >= self.disturbed_until.max(own)
@@ -218,53 +223,6 @@ impl Director {
         self.set_clocks();
     }
 
-    /// The next process, and what makes a worker of it once it runs.
-    fn next_process(
-        &mut self,
-        name: impl FnOnce(usize) -> String,
-    ) -> (Process, impl FnOnce() -> Worker + Send + 'static) {
-        let id = self.started;
-        self.started += 1;
-        let name = name(id);
-        // The last one is there when all faults are over.
-        let most = if self.is_healed { 0 } else { self.drift().processes };
-        let drift = rate(-most, &mut self.rng);
-        let process = Process::start(id, name.clone(), &self.network, drift, self.rng.fork());
-        let (shared, urls, deployment) =
-            (self.shared.clone(), self.servers.urls(), self.plan.deployment);
-        let clocks = self.drift();
-        (process, move || {
-            Worker::new(name, connect(deployment, &urls), shared, (deployment, clocks))
-        })
-    }
-
-    /// Starts a process that works.
-    pub(super) fn start_one(&mut self) {
-        let (process, worker) = self.next_process(|id| format!("p{id}"));
-        let (tasks, rng) = (self.plan.tasks, self.rng.fork());
-        process.spawn(async move { worker().work(tasks, rng).await });
-        self.say(&format!("{} starts", process.name));
-        self.processes.push(process);
-    }
-
-    /// Starts a process that does just this.
-    #[cfg(test)]
-    pub(super) fn start_with<F: Future<Output = ()> + Send>(
-        &mut self,
-        does: impl FnOnce(Worker) -> F + Send + 'static,
-    ) {
-        let (process, worker) = self.next_process(|id| format!("p{id}"));
-        process.spawn(async move { does(worker()).await });
-        self.processes.push(process);
-    }
-
-    /// The process that asks for all locks in the end.
-    pub(super) fn start_last(&mut self) {
-        let (process, worker) = self.next_process(|_| "last".to_owned());
-        process.spawn(async move { super::end::ask_for_all(worker()).await });
-        self.processes.push(process);
-    }
-
     /// Looks whether a lock stands free for too long, or is kept for nobody.
     pub(super) fn look_at_locks(&mut self) {
         let mut liveness = std::mem::take(&mut self.liveness);
@@ -279,48 +237,5 @@ impl Director {
     pub(super) fn claims(&self, process: usize, lock: &str, now: Micros) -> usize {
         let process = self.processes.iter().find(|it| it.id() == process);
         process.map_or(0, |it| self.shared.claims(&it.name, lock, now))
-    }
-
-    /// Forgets the processes that have ended.
-    pub(super) fn remove_ended(&mut self) {
-        let shared = self.shared.clone();
-        self.processes.retain(|process| !shared.has_ended(&process.name));
-    }
-
-    /// Frees a lock by force, from another process.
-    pub(super) fn force_one(&mut self, rng: &mut Rng) {
-        if matches!(self.plan.deployment, Deployment::Quorum(_)) {
-            return;
-        }
-        let (name, _) = PROBES[rng.usize(..PROBES.len())];
-        let (process, worker) = self.next_process(|id| format!("operator{id}"));
-        process.spawn(async move {
-            let worker = worker();
-            if let Client::All(locks) = &worker.client {
-                let _ = locks.force_release(name).await;
-            }
-            worker.client.shut_down().await;
-            worker.shared.ended(&worker.name);
-        });
-        self.say(&format!("{} frees {name}", process.name));
-        self.processes.push(process);
-    }
-}
-
-fn connect(deployment: Deployment, urls: &[String]) -> Client {
-    let builder = Locks::builder().service("simulation");
-    let builder = builder.command_timeout(Duration::from_millis(300));
-    match deployment {
-        Deployment::Single | Deployment::Cluster | Deployment::Sentinel { syncs: false } => {
-            Client::All(builder.connect_lazy(&urls[0]).expect("a URL"))
-        }
-        Deployment::Sentinel { syncs: true } => {
-            let builder = builder.sync_replicas(1, Duration::from_millis(100));
-            Client::All(builder.connect_lazy(&urls[0]).expect("a URL"))
-        }
-        Deployment::Quorum(_) => {
-            let builder = builder.longest_ttl(USUAL_TTL + Duration::from_secs(1));
-            Client::Quorum(builder.connect_quorum_lazy(urls).expect("URLs"))
-        }
     }
 }

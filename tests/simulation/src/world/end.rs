@@ -4,10 +4,14 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use fastrand::Rng;
+use leasehold::LockError;
 use leasehold_history::Kind;
+use tokio::time::{Instant, sleep};
 
-use super::turns::{Client, Worker, reason};
-use super::wishes::{LIMIT, PROBES, Part, USUAL_TTL, Wish};
+use super::client::Client;
+use super::turns::{Worker, reason};
+use super::version::{MOST_PERMITS, USUAL_TTL};
+use super::wishes::{PROBES, Part, Wish};
 use crate::network::Network;
 use crate::process;
 
@@ -21,19 +25,31 @@ pub(super) async fn ask_for_all(worker: Worker) {
         if is_quorum && !matches!(kind, Kind::Mutex | Kind::Write) {
             continue;
         }
-        let units = if kind == Kind::Permits { LIMIT } else { 1 };
+        let units = if kind == Kind::Permits { MOST_PERMITS } else { 1 };
         let part = Part { units, limit: units, ..Part::of(lock, kind) };
         let wish = Wish::plain(part, "last".to_owned(), USUAL_TTL, WAIT);
-        let ids = worker.ask(&wish);
-        let acquired = worker.client.acquire(&wish).await;
-        let at = process::now() * 1_000;
-        match acquired {
-            Ok(guard) => worker.hold(guard, &ids, &wish, at, &mut Rng::with_seed(0)).await,
-            Err(error) => {
-                let why = reason(&error);
-                worker.shared.violation(format!("at the end {lock} is not free: {why}: {error}"));
-                worker.refused(&ids, at, &why);
+        let until = Instant::now() + WAIT;
+        loop {
+            let ids = worker.ask(&wish);
+            let acquired = worker.client.acquire(&wish).await;
+            let at = process::now() * 1_000;
+            let error = match acquired {
+                Ok(guard) => {
+                    worker.got(&guard, &ids, &wish, at);
+                    worker.hold(guard, &ids, &wish, &mut Rng::with_seed(0)).await;
+                    break;
+                }
+                Err(error) => error,
+            };
+            let why = reason(&error);
+            worker.refused(&ids, at, &why);
+            // A lease of another kind may be left, and nobody waits for that.
+            if matches!(error, LockError::WrongKind { .. }) && Instant::now() < until {
+                sleep(Duration::from_millis(500)).await;
+                continue;
             }
+            worker.shared.violation(format!("at the end {lock} is not free: {why}: {error}"));
+            break;
         }
     }
     worker.client.shut_down().await;

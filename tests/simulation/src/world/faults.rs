@@ -4,10 +4,9 @@ use fastrand::Rng;
 use leasehold_history::Effect;
 
 use super::director::Director;
+use super::forgeries::forge;
 use super::group_faults;
-use super::wishes::PROBES;
 use crate::network::{Condition, LONGEST_STALL, LinkFaults, Micros, Network};
-use crate::server::Server;
 use crate::server::core::Work;
 use crate::server::messages::MessageFaults;
 
@@ -284,21 +283,4 @@ impl Fault {
         director.disturb_links(faults, time, rng);
         director.note_of_links(&self.name(), Effect::Away, now, now + time + longest, 0);
     }
-}
-
-/// A message that could be one of ours, to somebody who listens.
-fn forge(server: &mut Server, rng: &mut Rng) {
-    let Some(channel) = rng.choice(server.channels()) else { return };
-    let client = channel[channel.len().saturating_sub(22)..].to_vec();
-    let (lock, _) = PROBES[rng.usize(..PROBES.len())];
-    let lock = format!("leasehold:lock:{{{lock}}}");
-    let counter = format!("{:012x}", rng.u64(..400));
-    let token = [0_u64, 1_767_225_600_000_000, 9_999_999_999_999_999][rng.usize(..3)];
-    let rest = match rng.u8(..4) {
-        0 => counter,
-        1 => format!("000000000000R{lock}"),
-        2 => format!("{counter}F{lock}"),
-        _ => format!("{counter}{token:016}176722570000001000{:020x}", rng.u64(..)),
-    };
-    server.publish(&channel, [client, rest.into_bytes()].concat());
 }

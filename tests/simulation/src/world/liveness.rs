@@ -60,11 +60,13 @@ impl Liveness {
             let server = &mut network.host(address).server;
             let clients = clients(server);
             // The process that a request is of, if nothing is in its way.
-            let promised = |request: &[u8]| {
-                clients.get(&request[..CLIENT]).filter(|it| director.is_promised(**it, now))
+            let promised = |request: &[u8], lock: &str| {
+                clients.get(&request[..CLIENT]).filter(|it| director.is_promised(**it, lock, now))
             };
             for awaited in awaited(&server.core().borrow()) {
-                let Some(process) = promised(&awaited.first).copied() else { continue };
+                let Some(process) = promised(&awaited.first, &awaited.lock).copied() else {
+                    continue;
+                };
                 let key = (address, awaited.lock.clone());
                 let known = before.remove(&key).filter(|it| it.awaited.state == awaited.state);
                 let mut free = known.unwrap_or(Free { since: now, awaited, is_told: false });
@@ -74,7 +76,7 @@ impl Liveness {
             let mut late = server.late();
             late.retain(|it| it.by_us > i64::try_from(news).expect("it is short"));
             for Late { lock, request, by_us } in late {
-                if let Some(process) = promised(&request)
+                if let Some(process) = promised(&request, &lock)
                     && self.late.insert(request.clone())
                 {
                     found.push(format!(

@@ -55,7 +55,7 @@ impl Orphans {
                 }
                 for (process, ids) in of_process {
                     let most = director.claims(process, &lock, now);
-                    if ids.len() <= most || !director.is_promised(process, now) {
+                    if ids.len() <= most || !director.is_promised(process, &lock, now) {
                         continue;
                     }
                     let place = (address, process, lock.clone());

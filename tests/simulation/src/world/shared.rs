@@ -1,7 +1,7 @@
 //! What the processes of a world share beside the servers: the history, the tickets that travel, and
 //! the end. All of it is on one thread; the locks are for the compiler.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use fastrand::Rng;
@@ -25,6 +25,8 @@ struct State {
     trace: Trace,
     tickets: Vec<Travelling>,
     ended: BTreeSet<String>,
+    /// Until when processes may come late to their turn at a lock: they have futures that nobody polls.
+    neglected: BTreeMap<(String, &'static str), Micros>,
     violations: Vec<String>,
 }
 
@@ -36,6 +38,7 @@ impl Shared {
             trace,
             tickets: Vec::new(),
             ended: BTreeSet::new(),
+            neglected: BTreeMap::new(),
             violations: Vec::new(),
         };
         Self { state: Mutex::new(state), ending: watch::Sender::new(BTreeSet::new()) }
@@ -86,6 +89,20 @@ impl Shared {
     pub(super) async fn ending(&self, process: &str) {
         let mut ending = self.ending.subscribe();
         let _ = ending.wait_for(|ending| ending.contains(process)).await;
+    }
+
+    /// A process has a future for a lock that nobody polls until then.
+    pub(super) fn neglect(&self, process: &str, lock: &'static str, until: Micros) {
+        let neglected = &mut self.state().neglected;
+        let known = neglected.entry((process.to_owned(), lock)).or_default();
+        *known = until.max(*known);
+    }
+
+    /// True if a process may come late to its turn at a lock, as it is stored.
+    pub(super) fn is_neglected(&self, process: &str, stored: &str, at: Micros) -> bool {
+        let is = |lock: &str| stored == lock || stored == format!("{{{lock}}}");
+        let neglected = &self.state().neglected;
+        neglected.iter().any(|((name, lock), until)| name == process && is(lock) && at < *until)
     }
 
     /// The requests of a process that have not ended, in words.

@@ -2,57 +2,35 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::Duration;
 
 use fastrand::Rng;
-use leasehold::{LockError, Locks, QuorumLocks, Released};
-use leasehold_history::{Kind, Line, Nanos};
+use leasehold::LockError;
+use leasehold_history::{Line, Nanos};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
+use super::client::Client;
+use super::kept::Neglect;
 use super::plan::Deployment;
 use super::shared::Shared;
-use super::wishes::{Guard, LONGEST_WAIT, Part, Travelling, Wish};
+use super::version::Version;
+use super::wishes::{Guard, LONGEST_WAIT, Succeeds, Wish};
 use crate::clocks::Clocks;
 use crate::process;
 
 /// How often a holder looks whether it still has its leases.
 pub(super) const LOOK: Duration = Duration::from_millis(20);
 
-/// An offer may be believed for as long as the heartbeat of its waiter.
-const LONGEST_LIVE: Duration = Duration::from_secs(6);
-
-/// A client of whichever deployment it is.
-#[derive(Clone)]
-pub(super) enum Client {
-    All(Locks),
-    Quorum(QuorumLocks),
-}
-
-impl Client {
-    pub(super) async fn shut_down(&self) {
-        match self {
-            Self::All(locks) => locks.shutdown().await,
-            Self::Quorum(locks) => locks.shutdown().await,
-        };
-    }
-
-    pub(super) async fn acquire(&self, wish: &Wish) -> Result<Guard, LockError> {
-        match self {
-            Self::All(locks) => wish.acquire(locks).await,
-            Self::Quorum(locks) => wish.acquire_on_quorum(locks).await,
-        }
-    }
-}
-
 /// A process at work.
 pub(super) struct Worker {
     pub(super) name: String,
     pub(super) client: Client,
     pub(super) shared: Arc<Shared>,
+    pub(super) version: Version,
     /// How far the clocks of its world drift.
-    clocks: Clocks,
-    deployment: Deployment,
+    pub(super) clocks: Clocks,
+    pub(super) deployment: Deployment,
     requests: AtomicU64,
 }
 
@@ -64,7 +42,7 @@ pub(super) fn nanos(time: Duration) -> Nanos {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
-fn millis(rng: &mut Rng, range: std::ops::Range<u64>) -> Duration {
+pub(super) fn millis(rng: &mut Rng, range: std::ops::Range<u64>) -> Duration {
     Duration::from_millis(rng.u64(range))
 }
 
@@ -73,9 +51,10 @@ impl Worker {
         name: String,
         client: Client,
         shared: Arc<Shared>,
+        version: Version,
         (deployment, clocks): (Deployment, Clocks),
     ) -> Self {
-        Self { name, client, shared, clocks, deployment, requests: AtomicU64::new(0) }
+        Self { name, client, shared, version, clocks, deployment, requests: AtomicU64::new(0) }
     }
 
     /// Works until the world ends, or the process is to end; then shuts the client down.
@@ -95,7 +74,7 @@ impl Worker {
         worker.shared.ended(&worker.name);
     }
 
-    fn is_ending(&self) -> bool {
+    pub(super) fn is_ending(&self) -> bool {
         self.shared.is_ending(&self.name)
     }
 
@@ -109,11 +88,22 @@ impl Worker {
                 continue;
             }
             let owner = format!("{}.{task}", self.name);
+            match rng.u8(..40) {
+                0 => {
+                    self.turn_as_candidate(&mut rng).await;
+                    continue;
+                }
+                1 => {
+                    self.turn_of_an_owner(&owner, &mut rng).await;
+                    continue;
+                }
+                _ => {}
+            }
             let wish = match &self.client {
-                Client::Quorum(_) => Wish::random_on_quorum(&mut rng, &owner),
+                Client::Quorum(_) => Wish::random_on_quorum(&mut rng, &owner, &self.version),
                 Client::All(_) => match rng.bool().then(|| self.shared.take_ticket(&mut rng)) {
                     Some(Some(travelling)) => Wish::adopt(travelling),
-                    _ => Wish::random(&mut rng, &owner),
+                    _ => Wish::random(&mut rng, &owner, &self.version),
                 },
             };
             self.turn(&wish, &mut rng).await;
@@ -122,6 +112,13 @@ impl Worker {
 
     /// One request, and what becomes of it.
     async fn turn(&self, wish: &Wish, rng: &mut Rng) {
+        if let Some((guard, ids)) = self.acquire(wish, rng).await {
+            self.hold(guard, &ids, wish, rng).await;
+        }
+    }
+
+    /// Asks, and notes the answer. Returns what it got, with the ids of its requests.
+    pub(super) async fn acquire(&self, wish: &Wish, rng: &mut Rng) -> Option<(Guard, Vec<String>)> {
         // Some requests are dropped on their way.
         let patience = match rng.u8(..16) {
             0 => millis(rng, 0..300),
@@ -129,16 +126,22 @@ impl Worker {
             _ => LONGEST_WAIT * 4,
         };
         let ids = self.ask(wish);
+        let neglect = Neglect::random(rng);
+        let request = self.ask_neglectfully(self.client.acquire(wish), neglect, (&ids, wish));
         let ended = tokio::select! {
-            ended = timeout(patience, self.client.acquire(wish)) => ended.ok(),
+            ended = timeout(patience, request) => ended.ok().flatten(),
             () = self.shared.ending(&self.name) => None,
         };
         let at = now();
         match ended {
-            Some(Ok(guard)) => self.hold(guard, &ids, wish, at, rng).await,
+            Some(Ok(guard)) => {
+                self.got(&guard, &ids, wish, at);
+                return Some((guard, ids));
+            }
             Some(Err(error)) => self.refused(&ids, at, &reason(&error)),
             None => self.refused(&ids, at, "gave-up"),
         }
+        None
     }
 
     /// Notes that a request begins; returns its ids, one for each lock.
@@ -165,132 +168,18 @@ impl Worker {
                 self.note(Line::MaxHold { id: id.clone(), time });
             }
         }
+        if wish.is_named {
+            for id in &ids {
+                self.note(Line::Named { id: id.clone() });
+            }
+        }
+        if let Some(Succeeds::Once(lasts)) = wish.succeeds {
+            self.note(Line::Lasts { id: ids[0].clone(), time: nanos(lasts) });
+        }
         if let Some(travelling) = &wish.ticket {
             self.note(Line::Adopt { id: ids[0].clone(), of: travelling.of.clone() });
         }
         ids
-    }
-
-    /// Holds for some time, looks again and again, and lets go.
-    pub(super) async fn hold(
-        &self,
-        guard: Guard,
-        ids: &[String],
-        wish: &Wish,
-        at: Nanos,
-        rng: &mut Rng,
-    ) {
-        // The leases of a set have an order of their own.
-        let id_of = |name: &str| {
-            let named = |(part, _): &(&Part, &String)| part.lock == name;
-            wish.parts.iter().zip(ids).find(named).map_or(&ids[0], |(_, id)| id).clone()
-        };
-        for lease in guard.leases() {
-            let (lock, token) = (lease.key().as_ref(), lease.fence().ok().map(u64::from));
-            self.note(Line::Got { id: id_of(lock), at, token });
-            // An adoption hands a grant on.
-            if let Some(token) = token.filter(|_| self.deployment.syncs() && wish.ticket.is_none())
-            {
-                self.expect_confirmed(lock, token);
-            }
-        }
-        let time = match rng.u8(..20) {
-            0 => millis(rng, 0..3_000),
-            1..=4 => millis(rng, 0..150),
-            _ => millis(rng, 0..8),
-        };
-        let until = tokio::time::Instant::now() + time;
-        loop {
-            let mut is_lost = false;
-            for lease in guard.leases() {
-                let (id, at, left) = (id_of(lease.key().as_ref()), now(), lease.remaining());
-                if left.is_zero() {
-                    is_lost = true;
-                    self.note(Line::Lost { id, at });
-                } else {
-                    self.held(id, at, wish.ttl, left);
-                }
-            }
-            let left = until.saturating_duration_since(tokio::time::Instant::now());
-            if left.is_zero() || is_lost || self.is_ending() {
-                break;
-            }
-            sleep(left.min(LOOK)).await;
-        }
-        self.let_go(guard, ids, wish, rng).await;
-    }
-
-    async fn let_go(&self, guard: Guard, ids: &[String], wish: &Wish, rng: &mut Rng) {
-        let at = now();
-        for id in ids {
-            self.note(Line::End { id: id.clone(), at });
-        }
-        let is_once = wish.parts[0].kind == Kind::Once;
-        let how = match guard {
-            guard if rng.u8(..5) == 0 => {
-                drop(guard);
-                "dropped".to_owned()
-            }
-            Guard::One(lease) if wish.may_travel() && self.may_travel() && rng.u8(..8) == 0 => {
-                match lease.detach().await {
-                    Ok(ticket) => {
-                        self.shared.put_ticket(Travelling {
-                            part: wish.parts[0],
-                            owner: wish.owner.clone(),
-                            ttl: wish.ttl,
-                            of: ids[0].clone(),
-                            ticket,
-                        });
-                        "detached".to_owned()
-                    }
-                    Err(error) => reason(&error),
-                }
-            }
-            Guard::One(lease) if is_once && rng.u8(..4) > 0 => {
-                let tick = lease.tick().expect("a job has ticks").began;
-                match lease.complete().await {
-                    Ok(()) => {
-                        let tick = tick.duration_since(UNIX_EPOCH).expect("after 1970");
-                        let tick = u64::try_from(tick.as_millis()).expect("some milliseconds");
-                        self.note(Line::Done { id: ids[0].clone(), at: now(), tick });
-                        "free".to_owned()
-                    }
-                    Err(error) => reason(&error),
-                }
-            }
-            Guard::One(lease) => lease.release().await.map_or_else(|it| reason(&it), released),
-            Guard::All(leases) => {
-                leases.release().await.map_or_else(|error| reason(&error), |()| "free".to_owned())
-            }
-        };
-        let at = now();
-        for id in ids {
-            self.note(Line::Freed { id: id.clone(), at, how: how.clone() });
-        }
-    }
-
-    /// With `sync_replicas`, a grant counts only once a replica has it.
-    fn expect_confirmed(&self, lock: &str, token: u64) {
-        let mut is_confirmed = None;
-        process::in_network(|network, _| is_confirmed = network.is_confirmed(lock, token));
-        if is_confirmed == Some(false) {
-            let name = &self.name;
-            self.shared.violation(format!(
-                "sync: {name} has `{lock}` by {token}, and no replica has confirmed that"
-            ));
-        }
-    }
-
-    /// Notes that a holder believes in its lease, and for how long it may.
-    pub(super) fn held(&self, id: String, at: Nanos, ttl: Duration, left: Duration) {
-        let left = self.clocks.promised(ttl.max(LONGEST_LIVE), process::lasts(left));
-        if !left.is_zero() {
-            self.note(Line::Held { id, at, left: nanos(left) });
-        }
-    }
-
-    fn may_travel(&self) -> bool {
-        matches!(self.client, Client::All(_))
     }
 
     pub(super) fn refused(&self, ids: &[String], at: Nanos, why: &str) {
@@ -304,17 +193,6 @@ impl Worker {
     }
 }
 
-fn released(how: Released) -> String {
-    match how {
-        Released::Free => "free",
-        Released::StillHeld(_) => "still",
-        Released::Kept => "kept",
-        Released::Lingers => "lingers",
-        _ => "unknown",
-    }
-    .to_owned()
-}
-
 /// An error in one word.
 pub(super) fn reason(error: &LockError) -> String {
     match error {
@@ -326,6 +204,8 @@ pub(super) fn reason(error: &LockError) -> String {
         LockError::TicketEnded { .. } => "ticket-ended".to_owned(),
         LockError::ShutDown => "shut-down".to_owned(),
         LockError::Done { .. } => "done".to_owned(),
+        LockError::WouldDeadlock { .. } => "would-deadlock".to_owned(),
+        LockError::WrongKind { .. } => "wrong-kind".to_owned(),
         other => format!("{other:?}").replace(char::is_whitespace, "_"),
     }
 }

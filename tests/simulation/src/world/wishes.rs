@@ -3,31 +3,41 @@
 use std::time::Duration;
 
 use fastrand::Rng;
-use leasehold::{Lease, LeaseSet, LockError, Locks, Ticket};
+use leasehold::{Lease, LeaseSet, LockError, Ticket};
 use leasehold_history::Kind;
+
+use super::version::{LONG_TTL, USUAL_TTL, Version};
 
 /// The locks that all processes use.
 pub(super) const MUTEXES: [&str; 3] = ["mutex", "second", "of:{7}:third"];
 const REENTRANT: &str = "reentrant";
 const PERMITS: &str = "permits";
-const RW: &str = "rw";
+
+/// Permits that are only taken together with other locks.
+const SEATS: &str = "seats";
+pub(super) const RW: &str = "rw";
 const JOB: &str = "job";
+const TASK: &str = "task";
 
-/// The permits of the semaphore.
-pub(super) const LIMIT: u32 = 3;
+/// The lock that candidates want.
+pub(super) const LEADER: &str = "leader";
 
-/// The job is to succeed once in each such period.
-const PERIOD: Duration = Duration::from_millis(300);
+/// Versions disagree on what it is.
+const CONFUSED: &str = "confused";
 
 /// All locks, and what is asked for in the end.
-pub(super) const PROBES: [(&str, Kind); 7] = [
+pub(super) const PROBES: [(&str, Kind); 11] = [
     (MUTEXES[0], Kind::Mutex),
     (MUTEXES[1], Kind::Mutex),
     (MUTEXES[2], Kind::Mutex),
     (REENTRANT, Kind::Reentrant),
     (PERMITS, Kind::Permits),
+    (SEATS, Kind::Permits),
     (RW, Kind::Write),
     (JOB, Kind::Mutex),
+    (TASK, Kind::Mutex),
+    (LEADER, Kind::Mutex),
+    (CONFUSED, Kind::Mutex),
 ];
 
 /// A lock that a request is for.
@@ -44,8 +54,8 @@ impl Part {
         Self { lock, kind, units: 1, limit: 1 }
     }
 
-    fn permits(units: u32) -> Self {
-        Self { lock: PERMITS, kind: Kind::Permits, units, limit: LIMIT }
+    fn permits(units: u32, limit: u32) -> Self {
+        Self { units, limit, ..Self::of(PERMITS, Kind::Permits) }
     }
 }
 
@@ -54,6 +64,7 @@ impl Part {
 pub(super) struct Travelling {
     pub(super) part: Part,
     pub(super) owner: String,
+    pub(super) is_named: bool,
     pub(super) ttl: Duration,
     /// The request that had it.
     pub(super) of: String,
@@ -64,14 +75,38 @@ pub(super) struct Travelling {
 #[derive(Clone, Debug)]
 pub(super) struct Wish {
     pub(super) parts: Vec<Part>,
+    pub(super) form: Form,
     pub(super) owner: String,
+    /// It says its owner also where it need not.
+    pub(super) is_named: bool,
+    pub(super) note: Option<&'static str>,
     pub(super) ttl: Duration,
+    /// That of readers where it writes, and the other way round.
+    pub(super) other_ttl: Duration,
     pub(super) wait: Duration,
     pub(super) linger: Duration,
+    pub(super) succeeds: Option<Succeeds>,
     pub(super) is_renewed: bool,
     pub(super) max_hold: Option<Duration>,
     pub(super) keeps: Option<Duration>,
     pub(super) ticket: Option<Travelling>,
+}
+
+/// Which of the two calls a request is made by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Form {
+    Waits,
+    /// `try_lock` and the like.
+    Tries,
+}
+
+/// How often work is to succeed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Succeeds {
+    /// Once in each such period.
+    OncePer(Duration),
+    /// Once, for so long.
+    Once(Duration),
 }
 
 /// The guard of a request.
@@ -80,68 +115,90 @@ pub(super) enum Guard {
     All(LeaseSet),
 }
 
-/// A few values each, so that requests with the same options meet, and others too.
-const TTLS: [u64; 4] = [200, 500, 1_000, 2_000];
+/// An owner of several processes.
+const PAIR: &str = "pair";
+
+/// Texts of holders and waiters, with all that has a meaning in a record.
+const NOTES: [&str; 3] = ["why", "@me", "a long one: 0123456789 =w:2@\n~!"];
+
 const WAITS: [u64; 6] = [0, 0, 200, 1_000, 3_000, 25_000];
-const LINGERS: [u64; 4] = [0, 0, 100, 900];
-
-/// No other lease is longer.
-pub(super) const USUAL_TTL: Duration = Duration::from_secs(2);
-
-/// A lease that nobody uses is seen if it lasts longer than nothing is promised after a fault.
-const LONG_TTL: Duration = Duration::from_secs(20);
 
 /// The longest that a request waits.
 pub(super) const LONGEST_WAIT: Duration = Duration::from_secs(25);
 
-fn one_of<const N: usize>(rng: &mut Rng, millis: [u64; N]) -> Duration {
-    Duration::from_millis(millis[rng.usize(..N)])
-}
-
 impl Wish {
-    pub(super) fn random(rng: &mut Rng, owner: &str) -> Self {
+    pub(super) fn random(rng: &mut Rng, owner: &str, version: &Version) -> Self {
         let mutex = |rng: &mut Rng| Part::of(MUTEXES[rng.usize(..MUTEXES.len())], Kind::Mutex);
-        let parts = match rng.u8(..14) {
+        let limit = version.limit;
+        let parts = match rng.u8(..15) {
             0..=3 => vec![mutex(rng)],
             4 => vec![Part::of(REENTRANT, Kind::Reentrant)],
-            5..=7 => vec![Part::permits(rng.u32(1..=LIMIT))],
+            5..=7 => vec![Part::permits(rng.u32(1..=limit), limit)],
             8 | 9 => vec![Part::of(RW, Kind::Read)],
             10 => vec![Part::of(RW, Kind::Write)],
-            11 => vec![Part::of(JOB, Kind::Once)],
-            12 => vec![mutex(rng), Part::permits(rng.u32(1..LIMIT))],
+            11 => vec![Part::of([JOB, TASK][rng.usize(..2)], Kind::Once)],
+            12 => Self::set(rng, limit),
+            13 => vec![Part::of(CONFUSED, version.confused)],
             _ => vec![Part::of(MUTEXES[0], Kind::Mutex), Part::of(MUTEXES[1], Kind::Mutex)],
         };
-        Self::of(parts, rng, owner)
+        Self::of(parts, rng, owner, version)
+    }
+
+    /// Several locks together: mutexes, permits, or both.
+    fn set(rng: &mut Rng, limit: u32) -> Vec<Part> {
+        let mut parts: Vec<_> = MUTEXES.map(|lock| Part::of(lock, Kind::Mutex)).into();
+        rng.shuffle(&mut parts);
+        parts.truncate(rng.usize(..=MUTEXES.len()));
+        if rng.bool() || parts.len() < 2 {
+            parts.push(Part::permits(rng.u32(1..=limit), limit));
+        }
+        if rng.u8(..4) == 0 || parts.len() < 2 {
+            parts.push(Part { lock: SEATS, ..Part::permits(1, 2) });
+        }
+        parts
     }
 
     /// A quorum has no semaphores, no reentrant mutexes and no sets.
-    pub(super) fn random_on_quorum(rng: &mut Rng, owner: &str) -> Self {
+    pub(super) fn random_on_quorum(rng: &mut Rng, owner: &str, version: &Version) -> Self {
         let part = match rng.u8(..5) {
             0 | 1 => Part::of(MUTEXES[0], Kind::Mutex),
             2 => Part::of(MUTEXES[1], Kind::Mutex),
             3 => Part::of(RW, Kind::Read),
             _ => Part::of(RW, Kind::Write),
         };
-        let wish = Self::of(vec![part], rng, owner);
+        let wish = Self::of(vec![part], rng, owner, version);
         Self { linger: Duration::ZERO, keeps: None, ttl: wish.ttl.min(USUAL_TTL), ..wish }
     }
 
-    fn of(parts: Vec<Part>, rng: &mut Rng, owner: &str) -> Self {
-        let may_linger = parts.len() == 1 && !matches!(parts[0].kind, Kind::Reentrant | Kind::Once);
-        let linger = if may_linger { one_of(rng, LINGERS) } else { Duration::ZERO };
-        let is_mutex = parts.len() == 1 && parts[0].kind == Kind::Mutex;
+    fn of(parts: Vec<Part>, rng: &mut Rng, owner: &str, version: &Version) -> Self {
+        let kind = parts[0].kind;
+        let may_linger = parts.len() == 1 && !matches!(kind, Kind::Reentrant | Kind::Once);
+        let linger = if may_linger { version.linger(rng) } else { Duration::ZERO };
+        let is_mutex = parts.len() == 1 && kind == Kind::Mutex;
         let max_hold = (linger.is_zero() && rng.u8(..8) == 0)
             .then(|| Duration::from_millis(rng.u64(100..1_500)));
         let keeps = (is_mutex && linger.is_zero() && max_hold.is_none() && rng.u8(..12) == 0)
             .then(|| Duration::from_millis(rng.u64(1..300)));
+        let succeeds = (kind == Kind::Once).then(|| match parts[0].lock {
+            TASK => Succeeds::Once(version.lasts),
+            _ => Succeeds::OncePer(version.period),
+        });
+        let is_named = parts.len() == 1 && rng.u8(..6) == 0;
+        // Some tasks of different processes are one owner.
+        let is_pair = (is_named || kind == Kind::Reentrant) && rng.u8(..4) == 0;
         Self {
+            form: if rng.u8(..8) == 0 { Form::Tries } else { Form::Waits },
             linger,
             is_renewed: max_hold.is_some() || rng.u8(..6) > 0,
             max_hold,
             keeps,
-            ttl: if rng.u8(..16) == 0 { LONG_TTL } else { one_of(rng, TTLS) },
-            wait: one_of(rng, WAITS),
-            owner: owner.to_owned(),
+            succeeds,
+            is_named,
+            note: (rng.u8(..6) == 0).then(|| NOTES[rng.usize(..NOTES.len())]),
+            ttl: if rng.u8(..16) == 0 { LONG_TTL } else { version.ttl(rng) },
+            other_ttl: version.ttl(rng),
+            wait: Duration::from_millis(WAITS[rng.usize(..WAITS.len())]),
+            owner: if is_pair { PAIR } else { owner }.to_owned(),
             parts,
             ticket: None,
         }
@@ -154,7 +211,12 @@ impl Wish {
             owner,
             ttl,
             wait,
+            form: Form::Waits,
+            is_named: false,
+            note: None,
+            other_ttl: ttl,
             linger: Duration::ZERO,
+            succeeds: None,
             is_renewed: true,
             max_hold: None,
             keeps: None,
@@ -166,7 +228,7 @@ impl Wish {
     pub(super) fn adopt(travelling: Travelling) -> Self {
         let (part, ttl) = (travelling.part, travelling.ttl);
         let plain = Self::plain(part, travelling.owner.clone(), ttl, Duration::ZERO);
-        Self { ticket: Some(travelling), ..plain }
+        Self { is_named: travelling.is_named, ticket: Some(travelling), ..plain }
     }
 
     /// True if its lease may go to another process.
@@ -175,87 +237,10 @@ impl Wish {
         let is_short = self.ttl <= USUAL_TTL && self.keeps.is_none();
         self.parts.len() == 1 && self.parts[0].kind != Kind::Once && is_short
     }
-
-    pub(super) async fn acquire(&self, locks: &Locks) -> Result<Guard, LockError> {
-        if let Some(travelling) = &self.ticket {
-            return locks.adopt(travelling.ticket.clone()).await.map(Guard::one);
-        }
-        if self.parts.len() > 1 {
-            return self.acquire_all(locks).await.map(Guard::All);
-        }
-        let Part { lock, kind, units, limit } = self.parts[0];
-        let (ttl, wait, linger) = (self.ttl, self.wait, self.linger);
-        let (renews, most) = (self.is_renewed, self.max_hold);
-        let lease = match kind {
-            Kind::Mutex => {
-                let mutex = locks.mutex(lock).ttl(ttl).wait(wait).auto_renew(renews).max_hold(most);
-                let mutex = self.keeps.map_or(mutex.clone(), |time| mutex.hold_at_least(time));
-                if linger.is_zero() {
-                    mutex.lock().await
-                } else {
-                    mutex.linger(linger).lock().await
-                }
-            }
-            Kind::Once => {
-                let job = locks.mutex(lock).once_per(PERIOD).ttl(ttl).wait(wait);
-                job.auto_renew(renews).max_hold(most).lock().await
-            }
-            Kind::Reentrant => {
-                let mutex = locks.reentrant_mutex(lock).owner(&*self.owner).ttl(ttl).wait(wait);
-                mutex.auto_renew(renews).max_hold(most).lock().await
-            }
-            Kind::Permits => {
-                let permits = locks.semaphore(lock, limit).ttl(ttl).wait(wait);
-                let permits = permits.auto_renew(renews).max_hold(most);
-                if linger.is_zero() {
-                    permits.acquire_many(units).await
-                } else {
-                    permits.linger(linger).acquire_many(units).await
-                }
-            }
-            Kind::Read | Kind::Write => {
-                let lock = locks.rw_lock(lock).ttl(ttl).wait(wait);
-                let lock = lock.auto_renew(renews).max_hold(most);
-                let lock = if linger.is_zero() { lock } else { lock.linger(linger) };
-                if kind == Kind::Read { lock.read().await } else { lock.write().await }
-            }
-        };
-        lease.map(Guard::one)
-    }
-
-    async fn acquire_all(&self, locks: &Locks) -> Result<LeaseSet, LockError> {
-        let mutexes = self.parts.iter().filter(|it| it.kind == Kind::Mutex).map(|it| it.lock);
-        let mut all = locks.all(mutexes).ttl(self.ttl).auto_renew(self.is_renewed).wait(self.wait);
-        for permits in self.parts.iter().filter(|it| it.kind == Kind::Permits) {
-            all = all.weighted_permit(permits.lock, permits.limit, permits.units);
-        }
-        all.max_hold(self.max_hold).lock().await
-    }
-
-    pub(super) async fn acquire_on_quorum(
-        &self,
-        locks: &leasehold::QuorumLocks,
-    ) -> Result<Guard, LockError> {
-        let Part { lock, kind, .. } = self.parts[0];
-        let (ttl, wait, renews) = (self.ttl, self.wait, self.is_renewed);
-        let rw = || {
-            let lock = locks.rw_lock(lock).ttl(ttl).wait(wait);
-            lock.auto_renew(renews).max_hold(self.max_hold)
-        };
-        let lease = match kind {
-            Kind::Read => rw().read().await,
-            Kind::Write => rw().write().await,
-            _ => {
-                let mutex = locks.mutex(lock).ttl(ttl).wait(wait);
-                mutex.auto_renew(renews).max_hold(self.max_hold).lock().await
-            }
-        };
-        lease.map(Guard::one)
-    }
 }
 
 impl Guard {
-    fn one(lease: Lease) -> Self {
+    pub(super) fn one(lease: Lease) -> Self {
         Self::One(Box::new(lease))
     }
 
@@ -264,6 +249,14 @@ impl Guard {
         match self {
             Self::One(lease) => std::slice::from_ref(&**lease).iter(),
             Self::All(leases) => leases.into_iter(),
+        }
+    }
+
+    /// Works under its leases.
+    pub(super) async fn run<F: Future<Output = ()>>(&self, work: F) -> Result<(), LockError> {
+        match self {
+            Self::One(lease) => lease.run(work).await,
+            Self::All(leases) => leases.run(work).await,
         }
     }
 }

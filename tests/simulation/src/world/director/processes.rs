@@ -1,69 +1,72 @@
-//! What happens to processes, and to their ways to the servers.
-
-use std::net::SocketAddr;
+//! The processes of a world: they start, stop, end and die, and others take their places.
 
 use fastrand::Rng;
-use leasehold_history::{Effect, Line};
+use leasehold_history::Line;
 
-use super::{Director, Link};
-use crate::network::{LONGEST_STALL, LinkFaults, Micros};
+use super::super::client::{Client, connect};
+use super::super::end;
+use super::super::plan::Deployment;
+use super::super::turns::Worker;
+use super::super::version::Version;
+use super::super::wishes::PROBES;
+use super::Director;
+use super::clocks::rate;
+use crate::network::Micros;
 use crate::process::Process;
-use crate::world::faults::Fault;
-use crate::world::plan::Deployment;
-
-/// A client notices that a connection is half open when it has had no answer for a second; and a
-/// waiter asks two seconds later at most.
-const NOTICES: Micros = 3_000_000;
 
 impl Director {
-    /// Disturbs the way of one process, or of all; to all servers, or to one of them.
-    pub(in crate::world) fn disturb_links(
+    /// The next process, and what makes a worker of it once it runs.
+    fn next_process(
         &mut self,
-        faults: LinkFaults,
-        time: Micros,
-        rng: &mut Rng,
+        name: impl FnOnce(usize) -> String,
+    ) -> (Process, impl FnOnce() -> Worker + Send + 'static) {
+        let id = self.started;
+        self.started += 1;
+        let name = name(id);
+        // The last one is there when all faults are over.
+        let most = if self.is_healed { 0 } else { self.drift().processes };
+        let drift = rate(-most, &mut self.rng);
+        let process = Process::start(id, name.clone(), &self.network, drift, self.rng.fork());
+        let (shared, urls, deployment, version) =
+            (self.shared.clone(), self.servers.urls(), self.plan.deployment, self.version);
+        let clocks = self.drift();
+        (process, move || {
+            let client = connect(deployment, &urls);
+            Worker::new(name, client, shared, version, (deployment, clocks))
+        })
+    }
+
+    /// Starts a process that works. Few are of a version of their own: one that is tried out, or a wrong
+    /// one.
+    pub(in crate::world) fn start_one(&mut self) {
+        let usual = self.version;
+        if self.rng.u8(..8) == 0 {
+            self.version = Version::random(&mut self.rng);
+        }
+        let (process, worker) = self.next_process(|id| format!("p{id}"));
+        let (tasks, rng) = (self.plan.tasks, self.rng.fork());
+        self.version = usual;
+        process.spawn(async move { worker().work(tasks, rng).await });
+        self.say(&format!("{} starts", process.name));
+        self.processes.push(process);
+    }
+
+    /// Starts a process that does just this.
+    #[cfg(test)]
+    pub(in crate::world) fn start_with<F: Future<Output = ()> + Send>(
+        &mut self,
+        does: impl FnOnce(Worker) -> F + Send + 'static,
     ) {
-        let all: Vec<_> = self.processes.iter().map(Process::id).collect();
-        let ids =
-            if rng.bool() || all.is_empty() { all } else { vec![all[rng.usize(..all.len())]] };
-        let is_one = self.plan.deployment != Deployment::Single && rng.bool();
-        let server = is_one.then(|| self.any_host(rng));
-        for id in ids {
-            self.disturb_link((id, server), faults, time);
-        }
+        let (process, worker) = self.next_process(|id| format!("p{id}"));
+        process.spawn(async move { does(worker()).await });
+        self.processes.push(process);
     }
 
-    fn disturb_link(&mut self, link: Link, faults: LinkFaults, time: Micros) {
-        let until = self.now() + time;
-        self.network().links.disturb(link.0, link.1, faults);
-        self.links_until.insert(link, until);
-        self.disturb(link.0, until + LONGEST_STALL);
-    }
-
-    /// For some time, some of the processes reach this server alone, and the others all but this one.
-    pub(in crate::world) fn part(&mut self, server: SocketAddr, time: Micros, rng: &mut Rng) {
-        let until = Some(self.now() + time);
-        let faults = LinkFaults { blocked_until: until, ..LinkFaults::default() };
-        let servers = self.network().addresses();
-        let ids: Vec<_> = self.processes.iter().map(Process::id).collect();
-        for id in ids {
-            let is_beside = rng.bool();
-            for other in servers.iter().filter(|it| (**it == server) != is_beside) {
-                self.disturb_link((id, Some(*other)), faults, time);
-            }
-        }
-    }
-
-    /// Some connections of a process lose all that takes one way.
-    pub(in crate::world) fn half_open_one(&mut self, rng: &mut Rng) {
-        let Some(process) = self.any_process(rng).map(|at| self.processes[at].id()) else { return };
-        let count = self.network().lose_a_way(process, rng);
-        if count > 0 {
-            self.say(&format!("{count} connections of p{process} are half open"));
-            let (now, until) = (self.now(), self.now() + NOTICES);
-            self.disturb(process, until);
-            self.note_of_links(&Fault::HalfOpen.name(), Effect::Away, now, until, 0);
-        }
+    /// The process that asks for all locks in the end.
+    pub(in crate::world) fn start_last(&mut self) {
+        let (process, worker) = self.next_process(|_| "last".to_owned());
+        process.spawn(async move { end::ask_for_all(worker()).await });
+        self.processes.push(process);
     }
 
     pub(super) fn any_process(&self, rng: &mut Rng) -> Option<usize> {
@@ -95,13 +98,43 @@ impl Director {
         self.start_one();
     }
 
-    /// Tells a process to end. Another takes its place meanwhile.
+    /// Tells a process to end. Another takes its place meanwhile, often of another version. The
+    /// others stay as they are.
     pub(in crate::world) fn replace_one(&mut self, rng: &mut Rng) {
         if let Some(at) = self.any_process(rng) {
+            if rng.bool() {
+                self.version = if rng.u8(..4) == 0 { Version::FIRST } else { Version::random(rng) };
+                self.say(&format!("the next process is {:?}", self.version));
+            }
             let name = self.processes[at].name.clone();
             self.say(&format!("{name} is to end"));
             self.shared.end(&name);
             self.start_one();
         }
+    }
+
+    /// Forgets the processes that have ended.
+    pub(in crate::world) fn remove_ended(&mut self) {
+        let shared = self.shared.clone();
+        self.processes.retain(|process| !shared.has_ended(&process.name));
+    }
+
+    /// Frees a lock by force, from another process.
+    pub(in crate::world) fn force_one(&mut self, rng: &mut Rng) {
+        if matches!(self.plan.deployment, Deployment::Quorum(_)) {
+            return;
+        }
+        let (name, _) = PROBES[rng.usize(..PROBES.len())];
+        let (process, worker) = self.next_process(|id| format!("operator{id}"));
+        process.spawn(async move {
+            let worker = worker();
+            if let Client::All(locks) = &worker.client {
+                let _ = locks.force_release(name).await;
+            }
+            worker.client.shut_down().await;
+            worker.shared.ended(&worker.name);
+        });
+        self.say(&format!("{} frees {name}", process.name));
+        self.processes.push(process);
     }
 }

@@ -1,0 +1,68 @@
+//! What happens to the ways of processes to the servers.
+
+use std::net::SocketAddr;
+
+use fastrand::Rng;
+use leasehold_history::Effect;
+
+use super::{Director, Link};
+use crate::network::{LONGEST_STALL, LinkFaults, Micros};
+use crate::process::Process;
+use crate::world::faults::Fault;
+use crate::world::plan::Deployment;
+
+/// A client notices that a connection is half open when it has had no answer for a second; and a
+/// waiter asks two seconds later at most.
+const NOTICES: Micros = 3_000_000;
+
+impl Director {
+    /// Disturbs the way of one process, or of all; to all servers, or to one of them.
+    pub(in crate::world) fn disturb_links(
+        &mut self,
+        faults: LinkFaults,
+        time: Micros,
+        rng: &mut Rng,
+    ) {
+        let all: Vec<_> = self.processes.iter().map(Process::id).collect();
+        let ids =
+            if rng.bool() || all.is_empty() { all } else { vec![all[rng.usize(..all.len())]] };
+        let is_one = self.plan.deployment != Deployment::Single && rng.bool();
+        let server = is_one.then(|| self.any_host(rng));
+        for id in ids {
+            self.disturb_link((id, server), faults, time);
+        }
+    }
+
+    fn disturb_link(&mut self, link: Link, faults: LinkFaults, time: Micros) {
+        let until = self.now() + time;
+        self.network().links.disturb(link.0, link.1, faults);
+        self.links_until.insert(link, until);
+        self.disturb(link.0, until + LONGEST_STALL);
+    }
+
+    /// For some time, some of the processes reach this server alone, and the others all but this one.
+    pub(in crate::world) fn part(&mut self, server: SocketAddr, time: Micros, rng: &mut Rng) {
+        let until = Some(self.now() + time);
+        let faults = LinkFaults { blocked_until: until, ..LinkFaults::default() };
+        let servers = self.network().addresses();
+        let ids: Vec<_> = self.processes.iter().map(Process::id).collect();
+        for id in ids {
+            let is_beside = rng.bool();
+            for other in servers.iter().filter(|it| (**it == server) != is_beside) {
+                self.disturb_link((id, Some(*other)), faults, time);
+            }
+        }
+    }
+
+    /// Some connections of a process lose all that takes one way.
+    pub(in crate::world) fn half_open_one(&mut self, rng: &mut Rng) {
+        let Some(process) = self.any_process(rng).map(|at| self.processes[at].id()) else { return };
+        let count = self.network().lose_a_way(process, rng);
+        if count > 0 {
+            self.say(&format!("{count} connections of p{process} are half open"));
+            let (now, until) = (self.now(), self.now() + NOTICES);
+            self.disturb(process, until);
+            self.note_of_links(&Fault::HalfOpen.name(), Effect::Away, now, until, 0);
+        }
+    }
+}

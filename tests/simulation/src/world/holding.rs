@@ -1,0 +1,233 @@
+//! What a task does with what it got: it looks whether it still has it, renews it, works under it, and
+//! lets go.
+
+use std::time::{Duration, UNIX_EPOCH};
+
+use fastrand::Rng;
+use leasehold::{Lease, LockError, Released};
+use leasehold_history::{Line, Nanos};
+use tokio::time::sleep;
+
+use super::client::Client;
+use super::kept::{Neglect, neglected};
+use super::turns::{LOOK, Worker, millis, nanos, now, reason};
+use super::wishes::{Guard, Part, Succeeds, Travelling, Wish};
+use crate::process;
+
+/// An offer may be believed for as long as the heartbeat of its waiter.
+const LONGEST_LIVE: Duration = Duration::from_secs(6);
+
+/// The request of a set's lease: the leases have an order of their own.
+fn id_of(lease: &Lease, ids: &[String], wish: &Wish) -> String {
+    let named = |(part, _): &(&Part, &String)| part.lock == lease.key().as_ref();
+    wish.parts.iter().zip(ids).find(named).map_or(&ids[0], |(_, id)| id).clone()
+}
+
+impl Worker {
+    /// Notes what was granted.
+    pub(super) fn got(&self, guard: &Guard, ids: &[String], wish: &Wish, at: Nanos) {
+        for lease in guard.leases() {
+            let token = lease.fence().ok().map(u64::from);
+            self.note(Line::Got { id: id_of(lease, ids, wish), at, token });
+            // An adoption hands a grant on.
+            if let Some(token) = token.filter(|_| self.deployment.syncs() && wish.ticket.is_none())
+            {
+                self.expect_confirmed(lease.key().as_ref(), token);
+            }
+        }
+    }
+
+    /// Holds for some time, looks again and again, and lets go.
+    pub(super) async fn hold(&self, guard: Guard, ids: &[String], wish: &Wish, rng: &mut Rng) {
+        let time = match rng.u8(..20) {
+            0 => millis(rng, 0..3_000),
+            1..=4 => millis(rng, 0..150),
+            _ => millis(rng, 0..8),
+        };
+        let renews = rng.u8(..8) == 0;
+        let looking = Box::pin(self.look_for(&guard, ids, wish, time, renews));
+        if rng.u8(..6) == 0 {
+            match guard.run(looking).await {
+                Ok(()) => {}
+                Err(LockError::Lost { .. }) => {
+                    if !self.look(&guard, ids, wish) {
+                        self.says_wrongly("work was dropped, and its lease is held", &ids[0]);
+                    }
+                }
+                Err(error) => self.says_wrongly(&reason(&error), &ids[0]),
+            }
+        } else {
+            looking.await;
+        }
+        self.let_go(guard, ids, wish, rng).await;
+    }
+
+    async fn look_for(
+        &self,
+        guard: &Guard,
+        ids: &[String],
+        wish: &Wish,
+        time: Duration,
+        renews: bool,
+    ) {
+        let until = tokio::time::Instant::now() + time;
+        loop {
+            let is_lost = self.look(guard, ids, wish);
+            let left = until.saturating_duration_since(tokio::time::Instant::now());
+            if left.is_zero() || is_lost || self.is_ending() {
+                break;
+            }
+            sleep(left.min(LOOK)).await;
+            if renews {
+                self.renew(guard, &ids[0]).await;
+            }
+        }
+    }
+
+    /// Notes what the holder believes. Returns true if it has lost a lease.
+    pub(super) fn look(&self, guard: &Guard, ids: &[String], wish: &Wish) -> bool {
+        let mut is_lost = false;
+        for lease in guard.leases() {
+            let (id, at, left) = (id_of(lease, ids, wish), now(), lease.remaining());
+            if left.is_zero() {
+                is_lost = true;
+                self.note(Line::Lost { id, at });
+            } else {
+                self.held(id, at, wish.ttl, left);
+            }
+        }
+        is_lost
+    }
+
+    /// With `sync_replicas`, a grant counts only once a replica has it.
+    fn expect_confirmed(&self, lock: &str, token: u64) {
+        let mut is_confirmed = None;
+        process::in_network(|network, _| is_confirmed = network.is_confirmed(lock, token));
+        if is_confirmed == Some(false) {
+            let name = &self.name;
+            self.shared.violation(format!(
+                "sync: {name} has `{lock}` by {token}, and no replica has confirmed that"
+            ));
+        }
+    }
+
+    /// Notes that a holder believes in its lease, and for how long it may.
+    pub(super) fn held(&self, id: String, at: Nanos, ttl: Duration, left: Duration) {
+        let left = self.clocks.promised(ttl.max(LONGEST_LIVE), process::lasts(left));
+        if !left.is_zero() {
+            self.note(Line::Held { id, at, left: nanos(left) });
+        }
+    }
+
+    /// Renews by hand.
+    async fn renew(&self, guard: &Guard, id: &str) {
+        let renewed = match guard {
+            Guard::One(lease) => lease.renew().await,
+            Guard::All(leases) => leases.renew().await,
+        };
+        if let Err(error) = renewed {
+            let why = reason(&error);
+            if !["lost", "store", "quorum"].contains(&&*why) {
+                self.says_wrongly(&format!("a renewal: {why}"), id);
+            }
+        }
+    }
+
+    fn says_wrongly(&self, what: &str, id: &str) {
+        self.shared.violation(format!("lease: {what}: {id} at {} ns", now()));
+    }
+
+    pub(super) async fn let_go(&self, guard: Guard, ids: &[String], wish: &Wish, rng: &mut Rng) {
+        let at = now();
+        for id in ids {
+            self.note(Line::End { id: id.clone(), at });
+        }
+        let how = match guard {
+            guard if rng.u8(..5) == 0 => {
+                drop(guard);
+                "dropped".to_owned()
+            }
+            Guard::One(lease) if wish.may_travel() && self.may_travel() && rng.u8(..8) == 0 => {
+                self.detach(*lease, &ids[0], wish).await
+            }
+            Guard::One(lease) => match wish.succeeds {
+                Some(succeeds) if rng.u8(..4) > 0 => self.complete(*lease, &ids[0], succeeds).await,
+                _ => {
+                    let now = rng.u8(..8) == 0;
+                    let release = async {
+                        if now { lease.release_now().await } else { lease.release().await }
+                    };
+                    let how = match Neglect::random(rng) {
+                        Some(neglect) => neglected(release, neglect, || {}).await,
+                        None => Some(release.await),
+                    };
+                    if now && matches!(how, Some(Ok(Released::Lingers))) {
+                        self.says_wrongly("it lingers, and was to be free", &ids[0]);
+                    }
+                    how.map_or_else(
+                        || "dropped".to_owned(),
+                        |how| how.map_or_else(|it| reason(&it), released),
+                    )
+                }
+            },
+            Guard::All(leases) => {
+                leases.release().await.map_or_else(|error| reason(&error), |()| "free".to_owned())
+            }
+        };
+        let at = now();
+        for id in ids {
+            self.note(Line::Freed { id: id.clone(), at, how: how.clone() });
+        }
+    }
+
+    /// Lets the lease go to another process.
+    async fn detach(&self, lease: Lease, id: &str, wish: &Wish) -> String {
+        match lease.detach().await {
+            Ok(ticket) => {
+                self.shared.put_ticket(Travelling {
+                    part: wish.parts[0],
+                    owner: wish.owner.clone(),
+                    is_named: wish.is_named,
+                    ttl: wish.ttl,
+                    of: id.to_owned(),
+                    ticket,
+                });
+                "detached".to_owned()
+            }
+            Err(error) => reason(&error),
+        }
+    }
+
+    /// Says that the work has succeeded.
+    async fn complete(&self, lease: Lease, id: &str, succeeds: Succeeds) -> String {
+        let tick = lease.tick().map(|tick| tick.began);
+        if tick.is_some() != matches!(succeeds, Succeeds::OncePer(_)) {
+            self.says_wrongly("work has a tick, or has none", id);
+        }
+        match lease.complete().await {
+            Ok(()) => {
+                let tick = tick.unwrap_or(UNIX_EPOCH);
+                let tick = tick.duration_since(UNIX_EPOCH).expect("after 1970");
+                let tick = u64::try_from(tick.as_millis()).expect("some milliseconds");
+                self.note(Line::Done { id: id.to_owned(), at: now(), tick });
+                "free".to_owned()
+            }
+            Err(error) => reason(&error),
+        }
+    }
+
+    fn may_travel(&self) -> bool {
+        matches!(self.client, Client::All(_))
+    }
+}
+
+fn released(how: Released) -> String {
+    match how {
+        Released::Free => "free",
+        Released::StillHeld(_) => "still",
+        Released::Kept => "kept",
+        Released::Lingers => "lingers",
+        _ => "unknown",
+    }
+    .to_owned()
+}

@@ -1,0 +1,94 @@
+//! Futures that nobody polls for a while: one of a `select!` in a loop whose body takes long, or one that
+//! is put aside. Each is polled a few times or never, is left alone, and is then polled on or dropped.
+
+use std::future::poll_fn;
+use std::pin::pin;
+use std::task::Poll;
+use std::time::Duration;
+
+use fastrand::Rng;
+use leasehold_history::Line;
+use tokio::time::sleep;
+
+use super::turns::{Worker, nanos, now};
+use super::wishes::Wish;
+
+/// How a future is polled.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Neglect {
+    /// How often it is polled at first.
+    polls: u8,
+    /// For how long it is then left alone.
+    time: Duration,
+    /// It is dropped after that.
+    is_dropped: bool,
+}
+
+impl Neglect {
+    /// Few futures are left alone, most of these for a short time.
+    pub(super) fn random(rng: &mut Rng) -> Option<Self> {
+        if rng.u8(..24) != 0 {
+            return None;
+        }
+        let longest = match rng.u8(..24) {
+            0 => 30_000,
+            1..=4 => 8_000,
+            _ => 300,
+        };
+        Some(Self {
+            polls: rng.u8(..6),
+            time: Duration::from_millis(rng.u64(..longest)),
+            is_dropped: rng.u8(..3) == 0,
+        })
+    }
+}
+
+impl Worker {
+    /// Polls a request for these locks like that. Returns nothing if it is dropped.
+    pub(super) async fn ask_neglectfully<F: Future>(
+        &self,
+        request: F,
+        neglect: Option<Neglect>,
+        (ids, wish): (&[String], &Wish),
+    ) -> Option<F::Output> {
+        let Some(neglect) = neglect else { return Some(request.await) };
+        neglected(request, neglect, || {
+            let (from, time) = (now(), nanos(neglect.time));
+            for id in ids {
+                let (id, to, is_of_set) = (id.clone(), from + time, ids.len() > 1);
+                self.note(Line::Neglected { id, from, to, is_of_set });
+            }
+            let until = (from + time) / 1_000;
+            for part in &wish.parts {
+                self.shared.neglect(&self.name, part.lock, until);
+            }
+        })
+        .await
+    }
+}
+
+/// Polls a future like that, and says when it is left alone.
+pub(super) async fn neglected<F: Future>(
+    future: F,
+    neglect: Neglect,
+    leaves: impl FnOnce(),
+) -> Option<F::Output> {
+    let (mut future, mut left) = (pin!(future), neglect.polls);
+    let early = poll_fn(|context| {
+        if left == 0 {
+            return Poll::Ready(None);
+        }
+        left -= 1;
+        match future.as_mut().poll(context) {
+            Poll::Ready(output) => Poll::Ready(Some(output)),
+            Poll::Pending if left == 0 => Poll::Ready(None),
+            Poll::Pending => Poll::Pending,
+        }
+    });
+    if let Some(output) = early.await {
+        return Some(output);
+    }
+    leaves();
+    sleep(neglect.time).await;
+    if neglect.is_dropped { None } else { Some(future.await) }
+}

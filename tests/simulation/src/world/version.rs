@@ -1,0 +1,72 @@
+//! What a deployment may change: the options with which the processes of one version use the locks.
+//! During a deployment, and for as long as an old process works on, two versions run side by side.
+
+use std::time::Duration;
+
+use fastrand::Rng;
+use leasehold_history::Kind;
+
+/// The options of one version.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Version {
+    /// The permits of the semaphore.
+    pub(super) limit: u32,
+    /// A few values each, in milliseconds, so that requests with the same options meet, and others
+    /// too.
+    ttls: [u64; 4],
+    lingers: [u64; 4],
+    /// The job is to succeed once in each such period.
+    pub(super) period: Duration,
+    /// The task is to succeed once, for so long.
+    pub(super) lasts: Duration,
+    /// What it takes the lock for that versions disagree on.
+    pub(super) confused: Kind,
+}
+
+/// No other lease is longer.
+pub(super) const USUAL_TTL: Duration = Duration::from_secs(2);
+
+/// A lease that nobody uses is seen if it lasts longer than nothing is promised after a fault.
+pub(super) const LONG_TTL: Duration = Duration::from_secs(20);
+
+/// No version has more permits.
+pub(super) const MOST_PERMITS: u32 = 5;
+
+impl Version {
+    /// What a world begins with.
+    pub(super) const FIRST: Self = Self {
+        limit: 3,
+        ttls: [200, 500, 1_000, 2_000],
+        lingers: [0, 0, 100, 900],
+        period: Duration::from_millis(300),
+        lasts: Duration::from_millis(400),
+        confused: Kind::Mutex,
+    };
+
+    /// Another version.
+    pub(super) fn random(rng: &mut Rng) -> Self {
+        Self {
+            limit: rng.u32(1..=MOST_PERMITS),
+            ttls: one_of(rng, [Self::FIRST.ttls, [150, 300, 300, 800], [1_500, 1_500, 2_000, 250]]),
+            lingers: one_of(rng, [Self::FIRST.lingers, [0; 4], [50, 300, 300, 2_000]]),
+            period: one_of(rng, [Self::FIRST.period, Duration::from_millis(500)]),
+            lasts: one_of(rng, [Self::FIRST.lasts, Duration::from_millis(1_500)]),
+            confused: one_of(
+                rng,
+                [Kind::Mutex, Kind::Permits, Kind::Reentrant, Kind::Read, Kind::Write],
+            ),
+        }
+    }
+
+    pub(super) fn ttl(&self, rng: &mut Rng) -> Duration {
+        Duration::from_millis(one_of(rng, self.ttls))
+    }
+
+    pub(super) fn linger(&self, rng: &mut Rng) -> Duration {
+        Duration::from_millis(one_of(rng, self.lingers))
+    }
+}
+
+fn one_of<T: Copy, const N: usize>(rng: &mut Rng, all: [T; N]) -> T {
+    all[rng.usize(..N)]
+}
