@@ -171,6 +171,9 @@ fn a_server_that_takes_over_lacks_what_is_said_and_nothing_else() {
     }
     let other = pair("m", ["1000", "2000"]) + replaced + "forgotten other 1000 250ms\n";
     assert_one(&other, "exclusion");
+    // One that it grants after its end has an old token, as it should.
+    let old = hold("a:1", "m", 100, 110, "3000") + &hold("b:1", "m", 300, 310, "2000") + replaced;
+    assert_none(&(old.clone() + "forgotten m 2000 250ms\n"));
     // Those without a token may all be forgotten.
     assert_none(&(pair("rw", ["-", "2000"]) + replaced));
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::change::Change;
+use super::format::Ask;
 use super::overview::locks;
 use super::stored::Place;
 use crate::server::core::Core;
@@ -40,12 +41,14 @@ impl Appointments {
         }
     }
 
-    /// The waiters in the queues that have not asked in time. Forgets those that wait no longer.
+    /// The live waiters in the queues that have not asked in time. Forgets those that wait no longer.
     pub(super) fn late(&mut self, core: &Core) -> Vec<Late> {
         let mut known = std::mem::take(&mut self.0);
         let mut late = Vec::new();
         for (place, stored) in locks(core) {
-            for (id, ..) in stored.waiting() {
+            // A dead waiter asks no more: its client may have been unable to take it back.
+            let live = |ask: &Ask<'_>| ask.until_ms > stored.now_ms;
+            for (id, ..) in stored.waiting().filter(|(.., ask)| live(ask)) {
                 let Some((key, due_us)) = known.remove_entry(&(place.clone(), id.to_vec())) else {
                     continue;
                 };
