@@ -25,6 +25,8 @@ pub struct Request {
     pub owner: String,
     /// It said who its owner is, also where it need not.
     pub is_named: bool,
+    /// Its lease is known to be renewed for as long as it is held.
+    pub is_renewed: bool,
     /// For how long a lease lasts that is not renewed.
     pub ttl: Nanos,
     /// For how long it may stay with the process after its release.
@@ -151,6 +153,7 @@ impl History {
                     ttl,
                     linger,
                     is_named: false,
+                    is_renewed: false,
                     max_hold: None,
                     lasts: None,
                     neglected: None,
@@ -170,6 +173,7 @@ impl History {
             Line::Adopt { id, of } => self.note(&id, |request| request.adopts = Some(of)),
             Line::MaxHold { id, time } => self.note(&id, |request| request.max_hold = Some(time)),
             Line::Named { id } => self.note(&id, |request| request.is_named = true),
+            Line::Renewed { id } => self.note(&id, |request| request.is_renewed = true),
             Line::Lasts { id, time } => self.note(&id, |request| request.lasts = Some(time)),
             Line::Neglected { id, from, to, is_of_set } => {
                 self.note(&id, |request| request.neglected = Some((from, to, is_of_set)));

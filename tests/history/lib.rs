@@ -13,6 +13,8 @@ pub use self::line::{Effect, Kind, Line, Nanos};
 pub use self::rules::{check, counted, in_order};
 
 #[cfg(test)]
+mod losing;
+#[cfg(test)]
 mod side_by_side;
 #[cfg(test)]
 mod tests;

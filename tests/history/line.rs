@@ -106,6 +106,11 @@ pub enum Line {
         /// The request.
         id: String,
     },
+    /// The client is to renew the request's lease for as long as it is held.
+    Renewed {
+        /// The request.
+        id: String,
+    },
     /// The request is for work that is to succeed once, for so long.
     Lasts {
         /// The request.
@@ -243,6 +248,7 @@ impl fmt::Display for Line {
             Self::Adopt { id, of } => write!(f, "adopt {id} {of}"),
             Self::MaxHold { id, time } => write!(f, "max-hold {id} {time}"),
             Self::Named { id } => write!(f, "named {id}"),
+            Self::Renewed { id } => write!(f, "renewed {id}"),
             Self::Lasts { id, time } => write!(f, "lasts {id} {time}"),
             Self::Neglected { id, from, to, is_of_set } => {
                 write!(f, "neglected {id} {from} {to} {is_of_set}")
@@ -336,6 +342,7 @@ fn parse(words: &mut SplitAsciiWhitespace<'_>) -> Option<Line> {
             to: next(words)?,
             is_of_set: next(words)?,
         },
+        "renewed" => Line::Renewed { id: next(words)? },
         "lasts" => Line::Lasts { id: next(words)?, time: next(words)? },
         "stalled" => Line::Stalled { worker: next(words)?, from: next(words)?, to: next(words)? },
         "forgotten" => {

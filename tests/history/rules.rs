@@ -2,6 +2,7 @@
 
 mod answers;
 mod exclusion;
+mod loss;
 mod max_hold;
 mod once;
 mod order;
@@ -30,6 +31,7 @@ pub fn in_order(history: &History) -> u64 {
 #[must_use]
 pub fn check(history: &History) -> Vec<String> {
     let mut wrong = answers::check(history);
+    wrong.extend(loss::check(history));
     wrong.extend(max_hold::check(history));
     for of_lock in by_lock(history).values() {
         wrong.extend(exclusion::check(history, of_lock));

@@ -343,7 +343,7 @@ fn broken_histories_are_found() {
 fn every_line_is_read_as_it_was_written() {
     let lines = "ask a:1 98 m Reentrant 1 3 me 1000 5\ngot a:1 1 -\ngot a:1 1 7\nheld a:1 1 2\n\
                  lost a:1 3\nend a:1 4\nfreed a:1 5 free\nrefused a:1 6 busy\ndone a:1 6 9\nadopt a:1 b:2\ndead a 7 false\n\
-                 stopped a 8 9\nstalled a 8 9\nmax-hold a:1 5\nnamed a:1\nlasts a:1 400\n\
+                 stopped a 8 9\nstalled a 8 9\nmax-hold a:1 5\nnamed a:1\nrenewed a:1\nlasts a:1 400\n\
                  neglected a:1 7 9 true\nfault Behind 1 2 3 clock";
     for line in lines.lines() {
         assert_eq!(line.parse::<Line>().map(|line| line.to_string()), Ok(line.to_owned()));

@@ -150,7 +150,10 @@ impl Fault {
                 director.network().stop(host);
                 director.later(now + time, move |network| {
                     let now = network.now();
-                    network.host(host).restart(keeps, now);
+                    // Of two restarts at once, the first one that is over starts the server.
+                    if network.host(host).condition == Condition::Down {
+                        network.host(host).restart(keeps, now);
+                    }
                 });
                 director.note(&name, effect, now, now + time, 0);
             }

@@ -152,23 +152,7 @@ impl Worker {
             }
             Guard::One(lease) => match wish.succeeds {
                 Some(succeeds) if rng.u8(..4) > 0 => self.complete(*lease, &ids[0], succeeds).await,
-                _ => {
-                    let now = rng.u8(..8) == 0;
-                    let release = async {
-                        if now { lease.release_now().await } else { lease.release().await }
-                    };
-                    let how = match Neglect::random(rng) {
-                        Some(neglect) => neglected(release, neglect, || {}).await,
-                        None => Some(release.await),
-                    };
-                    if now && matches!(how, Some(Ok(Released::Lingers))) {
-                        self.says_wrongly("it lingers, and was to be free", &ids[0]);
-                    }
-                    how.map_or_else(
-                        || "dropped".to_owned(),
-                        |how| how.map_or_else(|it| reason(&it), released),
-                    )
-                }
+                _ => self.release(*lease, &ids[0], rng).await,
             },
             Guard::All(leases) => {
                 leases.release().await.map_or_else(|error| reason(&error), |()| "free".to_owned())
@@ -177,6 +161,26 @@ impl Worker {
         let at = now();
         for id in ids {
             self.note(Line::Freed { id: id.clone(), at, how: how.clone() });
+        }
+    }
+
+    async fn release(&self, lease: Lease, id: &str, rng: &mut Rng) -> String {
+        let (is_now, neglect) = (rng.u8(..8) == 0, Neglect::random(rng));
+        let release =
+            async { if is_now { lease.release_now().await } else { lease.release().await } };
+        let Some(neglect) = neglect else {
+            let how = release.await;
+            if is_now && matches!(how, Ok(Released::Lingers)) {
+                self.says_wrongly("it lingers, and was to be free", id);
+            }
+            return how.map_or_else(|it| reason(&it), released);
+        };
+        match neglected(release, neglect, || {}).await {
+            Some(Ok(how)) => released(how),
+            // It is not renewed once the release has begun. On a cluster a client may have to listen
+            // first before it asks whether the lease may linger.
+            Some(Err(LockError::Lost { .. })) | None => "dropped".to_owned(),
+            Some(Err(error)) => reason(&error),
         }
     }
 

@@ -173,6 +173,12 @@ impl Worker {
                 self.note(Line::Named { id: id.clone() });
             }
         }
+        // Whether one is renewed that is taken over was said by the request before.
+        if wish.is_renewed && wish.max_hold.is_none() && wish.ticket.is_none() {
+            for id in &ids {
+                self.note(Line::Renewed { id: id.clone() });
+            }
+        }
         if let Some(Succeeds::Once(lasts)) = wish.succeeds {
             self.note(Line::Lasts { id: ids[0].clone(), time: nanos(lasts) });
         }

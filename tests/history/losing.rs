@@ -1,0 +1,34 @@
+//! Planted losses of leases, for which there is no reason.
+
+use super::tests::{assert_none, assert_one};
+
+const HELD: &str = "ask a:1 98ms m Mutex 1 1 a 1000ms 0\n got a:1 100ms 1\n held a:1 100ms 900ms\n";
+const RENEWED: &str = "renewed a:1\n";
+
+#[test]
+fn a_lease_that_is_renewed_is_not_lost_for_nothing() {
+    let lost = "lost a:1 1001ms\n end a:1 1001ms\n freed a:1 1001ms dropped\n";
+    assert_none(&[HELD, lost].concat());
+    let renewed = [HELD, RENEWED, lost].concat();
+    assert_one(&renewed, "loss");
+    for reason in [
+        "fault Away 300ms 400ms 0 cuts\n",
+        "fault Forgets 300ms 400ms 0 flush\n",
+        "stopped a 200ms 1000ms\n",
+        "neglected a:1 99ms 1000ms false\n",
+    ] {
+        assert_none(&[&*renewed, reason].concat());
+    }
+    assert_one(&[&*renewed, "stopped b 200ms 1000ms\n"].concat(), "loss");
+    assert_one(&[&*renewed, "fault Away 1002ms 1100ms 0 cuts\n"].concat(), "loss");
+}
+
+#[test]
+fn a_lease_is_not_lost_sooner_than_its_holder_was_told() {
+    for lost in ["lost a:1 500ms\n end a:1 501ms\n", "end a:1 500ms\n freed a:1 501ms lost\n"] {
+        let early = [HELD, RENEWED, lost].concat();
+        assert_one(&early, "loss");
+        assert_one(&[&*early, "fault Away 300ms 400ms 0 cuts\n"].concat(), "loss");
+        assert_none(&[&*early, "fault Forgets 300ms 400ms 0 forces\n"].concat());
+    }
+}

@@ -1,0 +1,63 @@
+//! A lease that its client is to renew is lost for a reason alone: something is wrong with a server or a
+//! link, or its process or its future stands still. And it is not lost sooner than its holder was told,
+//! unless a server forgets it; so a message that anybody may have sent ends none.
+
+use std::collections::HashMap;
+
+use crate::history::{History, Request};
+use crate::line::{Effect, Nanos};
+
+/// After a fault a client connects again, and renews; or a renewal says what the server has forgotten.
+const AFTER: Nanos = 3_000_000_000;
+
+pub(super) fn check(history: &History) -> Vec<String> {
+    let mut wrong = Vec::new();
+    let mut at_once = HashMap::<(&str, Nanos), u32>::new();
+    for request in &history.requests {
+        *at_once.entry((request.worker(), request.asked)).or_default() += 1;
+    }
+    for request in history.requests.iter().filter(|it| it.is_renewed) {
+        // The answer to the release of a set says nothing of each lease.
+        let is_alone = at_once[&(request.worker(), request.asked)] == 1;
+        let Some(lost) = lost(request, is_alone) else { continue };
+        let was_disturbed = |effect: Option<Effect>| {
+            history.faults.iter().any(|fault| {
+                let is_such = effect.is_none_or(|effect| effect == fault.effect);
+                is_such && fault.from <= lost && request.asked <= fault.to + AFTER
+            })
+        };
+        let is_early = request.seen.is_some() && lost < request.deadline;
+        if is_early && !was_disturbed(Some(Effect::Forgets)) {
+            wrong.push(format!(
+                "loss: {} has lost `{}` {} ms sooner than it was told, and no server forgot it",
+                request.id,
+                request.lock,
+                (request.deadline - lost) / 1_000_000
+            ));
+        } else if !stood_still(history, request) && !was_disturbed(None) {
+            wrong.push(format!(
+                "loss: {} has lost `{}`, which its client was to renew, and nothing was wrong",
+                request.id, request.lock
+            ));
+        }
+    }
+    wrong
+}
+
+/// When the holder learned that its lease was lost.
+fn lost(request: &Request, is_alone: bool) -> Option<Nanos> {
+    request.granted?;
+    let by_release = request.freed.as_ref().filter(|(_, how)| is_alone && how == "lost");
+    request.lost.or(by_release.map(|(at, _)| *at))
+}
+
+/// True if its process or its future stood still meanwhile.
+fn stood_still(history: &History, request: &Request) -> bool {
+    let until = request.last();
+    let is_own = |worker: &str| worker == request.worker();
+    request.neglected.is_some()
+        || history
+            .stops
+            .iter()
+            .any(|(worker, from, to)| is_own(worker) && *from <= until && request.asked <= *to)
+}
