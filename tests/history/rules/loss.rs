@@ -4,8 +4,8 @@
 
 use std::collections::HashMap;
 
-use crate::history::{History, Request};
-use crate::line::{Effect, Nanos};
+use crate::history::{Fault, History, Request};
+use crate::line::Nanos;
 
 /// After a fault a client connects again, and renews; or a renewal says what the server has forgotten.
 const AFTER: Nanos = 3_000_000_000;
@@ -20,21 +20,16 @@ pub(super) fn check(history: &History) -> Vec<String> {
         // The answer to the release of a set says nothing of each lease.
         let is_alone = at_once[&(request.worker(), request.asked)] == 1;
         let Some(lost) = lost(request, is_alone) else { continue };
-        let was_disturbed = |effect: Option<Effect>| {
-            history.faults.iter().any(|fault| {
-                let is_such = effect.is_none_or(|effect| effect == fault.effect);
-                is_such && fault.from <= lost && request.asked <= fault.to + AFTER
-            })
-        };
+        let is_meanwhile = |fault: &Fault| fault.from <= lost && request.asked <= fault.to + AFTER;
         let is_early = request.seen.is_some() && lost < request.deadline;
-        if is_early && !was_disturbed(Some(Effect::Forgets)) {
+        if is_early && !history.losses().any(is_meanwhile) {
             wrong.push(format!(
                 "loss: {} has lost `{}` {} ms sooner than it was told, and no server forgot it",
                 request.id,
                 request.lock,
                 (request.deadline - lost) / 1_000_000
             ));
-        } else if !stood_still(history, request) && !was_disturbed(None) {
+        } else if !stood_still(history, request) && !history.faults.iter().any(is_meanwhile) {
             wrong.push(format!(
                 "loss: {} has lost `{}`, which its client was to renew, and nothing was wrong",
                 request.id, request.lock
