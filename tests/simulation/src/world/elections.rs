@@ -107,6 +107,9 @@ impl Candidate<'_> {
                     has_stepped_down = true;
                     term.goes_on = !self.handle.step_down(pause);
                     sleep(LOOK).await;
+                    if !term.goes_on {
+                        self.says_wrongly("a leader that has stepped down leads on");
+                    }
                 }
                 _ if rest.is_zero() => sleep(LOOK).await,
                 _ => sleep(rest.min(LOOK)).await,

@@ -58,7 +58,7 @@ pub const CLIENT_MISTAKES: &[ClientMistake] = &[
     ),
     mistake(
         "a-deadline-counts-from-the-answer",
-        0,
+        40,
         "client/pending.rs",
         "GrantTimes::by_command(self.in_flight.sent, self.request.ttl)",
         "GrantTimes::by_command(self.now(), self.request.ttl)",
@@ -72,7 +72,7 @@ pub const CLIENT_MISTAKES: &[ClientMistake] = &[
     ),
     mistake(
         "a-suspension-does-not-count",
-        0,
+        40,
         "system.rs",
         "world.suspended()",
         "{ let _ = world; Duration::ZERO }",
@@ -85,6 +85,29 @@ pub const CLIENT_MISTAKES: &[ClientMistake] = &[
         "{ let _ = proof; Some(message) }",
     ),
     mistake(
+        "a-forced-message-is-believed",
+        40,
+        "keeper/renew.rs",
+        "if let Ok(true) = store.was_forced(&local.request).await {
+            local.lose(LossReason::Forced);
+        }",
+        "drop(store); local.lose(LossReason::Forced);",
+    ),
+    mistake(
+        "silent-neighbours-are-waited-for",
+        0,
+        "local_queue/waiter.rs",
+        "LIVE + PATIENCE_STEP * u32::try_from(before).unwrap_or(u32::MAX)",
+        "{ let _ = before; LIVE * 100 + PATIENCE_STEP }",
+    ),
+    mistake(
+        "a-leader-that-steps-down-leads-on",
+        40,
+        "api/election/standing.rs",
+        "self.asked.notify_one();",
+        "",
+    ),
+    mistake(
         "an-old-connection-is-not-killed",
         0,
         "store/redis/handshake.rs",
@@ -93,7 +116,7 @@ pub const CLIENT_MISTAKES: &[ClientMistake] = &[
     ),
     mistake(
         "a-repeated-ask-has-another-id",
-        0,
+        40,
         "client/pending.rs",
         "self.in_flight.send(|store| Some(store.acquire(&self.request, waiting)));",
         "if self.in_flight.unanswered_since().is_some() {
