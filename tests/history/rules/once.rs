@@ -4,7 +4,8 @@
 //! forgotten the first.
 //!
 //! Work without ticks counts as done for each request by its own time, from the last success; but no
-//! longer than the server remembers that success, which is the time of the request that succeeded.
+//! longer than the server remembers that success, which is the time of the request that succeeded. It
+//! remembers the last one alone, whoever has succeeded meanwhile for a shorter time.
 
 use std::collections::HashMap;
 
@@ -48,9 +49,11 @@ fn too_soon(history: &History, of_lock: &[&Request]) -> Vec<String> {
     for request in of_lock {
         let (Some(granted), Some(lasts)) = (request.granted, request.lasts) else { continue };
         let counts = done.iter().find(|(called, answered, it)| {
+            let is_between = |at: u64| *answered < at && at < granted;
             *answered <= request.asked
                 && granted < called + it.lasts.map_or(lasts, |remembered| remembered.min(lasts))
                 && !history.may_have_forgotten(it.asked, granted)
+                && !of_lock.iter().any(|other| other.granted.is_some_and(is_between))
         });
         if let Some((called, _, it)) = counts {
             wrong.push(format!(
