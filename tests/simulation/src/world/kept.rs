@@ -1,23 +1,31 @@
 //! Futures that nobody polls for a while: one of a `select!` in a loop whose body takes long, or one that
-//! is put aside. Each is polled a few times or never, is left alone, and is then polled on or dropped.
+//! is put aside. Each is polled a few times, or for some time, or never; is left alone; and is then polled
+//! on or dropped.
 
 use std::future::poll_fn;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::task::Poll;
 use std::time::Duration;
 
 use fastrand::Rng;
 use leasehold_history::Line;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 use super::turns::{Worker, nanos, now};
 use super::wishes::Wish;
 
+/// How a future is polled at first.
+#[derive(Clone, Copy, Debug)]
+enum First {
+    Polls(u8),
+    /// Whenever it wants, for so long.
+    For(Duration),
+}
+
 /// How a future is polled.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Neglect {
-    /// How often it is polled at first.
-    polls: u8,
+    first: First,
     /// For how long it is then left alone.
     time: Duration,
     /// It is dropped after that.
@@ -36,8 +44,12 @@ impl Neglect {
             _ => 300,
         };
         Some(Self {
-            polls: rng.u8(..6),
-            time: Duration::from_millis(rng.u64(..longest)),
+            first: if rng.u8(..3) == 0 {
+                First::Polls(rng.u8(..6))
+            } else {
+                First::For(Duration::from_millis(rng.u64(1..200)))
+            },
+            time: Duration::from_millis(rng.u64(longest / 4..longest)),
             is_dropped: rng.u8(..3) == 0,
         })
     }
@@ -73,8 +85,22 @@ pub(super) async fn neglected<F: Future>(
     neglect: Neglect,
     leaves: impl FnOnce(),
 ) -> Option<F::Output> {
-    let (mut future, mut left) = (pin!(future), neglect.polls);
-    let early = poll_fn(|context| {
+    let mut future = pin!(future);
+    let early = match neglect.first {
+        First::Polls(polls) => polled(future.as_mut(), polls).await,
+        First::For(time) => timeout(time, future.as_mut()).await.ok(),
+    };
+    if early.is_some() {
+        return early;
+    }
+    leaves();
+    sleep(neglect.time).await;
+    if neglect.is_dropped { None } else { Some(future.await) }
+}
+
+/// Polls a future so often at most.
+async fn polled<F: Future>(mut future: Pin<&mut F>, mut left: u8) -> Option<F::Output> {
+    poll_fn(|context| {
         if left == 0 {
             return Poll::Ready(None);
         }
@@ -84,11 +110,6 @@ pub(super) async fn neglected<F: Future>(
             Poll::Pending if left == 0 => Poll::Ready(None),
             Poll::Pending => Poll::Pending,
         }
-    });
-    if let Some(output) = early.await {
-        return Some(output);
-    }
-    leaves();
-    sleep(neglect.time).await;
-    if neglect.is_dropped { None } else { Some(future.await) }
+    })
+    .await
 }
