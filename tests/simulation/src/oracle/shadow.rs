@@ -79,11 +79,13 @@ pub(super) fn problems(
     for (place, shadow) in &run.shadows {
         let rules = decode::plain(shadow.picture(), now);
         let mut script = decode::plain(decode::picture(&after[place])?, now);
-        // A record that was lost and that nobody has written anew has no end of its own: the set
-        // that it is read from may last for longer than the last of its holders.
-        if after[place].record.is_none()
-            && let (Some(one), Some(other)) = (&rules.record, &mut script.record)
-        {
+        // The set of holders may last for longer than the last of them. A record that was lost, and
+        // is read from the set, does not; nor does it where it was written anew.
+        let ends =
+            |it: &Stored| Some((it.record.as_ref()?.expires_ms, it.holders.as_ref()?.expires_ms));
+        let was_lost = after[place].record.is_none()
+            || ends(&before[place]).is_some_and(|(record, set)| record < set);
+        if was_lost && let (Some(one), Some(other)) = (&rules.record, &mut script.record) {
             other.until = one.until;
         }
         if let Some(text) = difference(&rules, &script) {
