@@ -35,6 +35,7 @@ pub use self::requests::requests;
 use self::shadow::Around;
 use self::stored::{Place, Stored};
 use self::tokens::{Noted, Tokens};
+use crate::server::cluster::Cluster;
 use crate::server::core::{Channel, Core};
 use crate::server::keyspace::Keyspace;
 use crate::server::reply::Reply;
@@ -128,7 +129,8 @@ impl Oracle {
             }
             problems.extend(found.into_iter().map(|problem| format!("{place}: {problem}")));
         }
-        problems.extend(failures(reply));
+        let has_moving_slot = core.cluster.as_ref().is_some_and(Cluster::has_moving_slot);
+        problems.extend(failures(reply, has_moving_slot));
         // After an error, a part of the script may have run.
         if !matches!(reply, Reply::Error(_)) {
             let change = |(place, after)| Change {
@@ -211,8 +213,10 @@ fn kind(problem: &str) -> String {
 
 /// The errors of a script itself. A server refuses with codes of its own, or for its rights; and a
 /// node ends a script at a key that is gone while its slot moves, which clients know.
-fn failures(reply: &Reply) -> Vec<String> {
-    let is_refusal = |text: &str| text.contains("ACL failure") || text.contains("non local key");
+fn failures(reply: &Reply, has_moving_slot: bool) -> Vec<String> {
+    let is_refusal = |text: &str| {
+        text.contains("ACL failure") || has_moving_slot && text.contains("non local key")
+    };
     let failure = |reply: &Reply| match reply {
         Reply::Error(text) if text.starts_with("ERR") && !is_refusal(text) => {
             Some(format!("the script fails: {text}"))

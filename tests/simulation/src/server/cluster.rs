@@ -59,6 +59,12 @@ impl Cluster {
         self.view = view;
     }
 
+    /// Returns true if a slot is on its way to or from it.
+    #[must_use]
+    pub fn has_moving_slot(&self) -> bool {
+        !self.migrating.is_empty() || !self.importing.is_empty()
+    }
+
     fn is_up(&self) -> bool {
         !self.is_cut_off && self.is_complete
     }
