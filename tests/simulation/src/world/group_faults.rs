@@ -64,12 +64,16 @@ pub(super) fn fail_over(director: &mut Director, rng: &mut Rng) -> Micros {
     over
 }
 
-/// A replica is behind by more than usual for a while.
+/// A replica is behind by more than usual for a while; or all are, and no grant is confirmed.
 pub(super) fn lag(director: &mut Director, time: Micros, rng: &mut Rng) -> Micros {
     let now = director.now();
     if let Some((replica, _)) = director.any_pair(rng) {
         let lag = [50 * MS, 300 * MS, 2_000 * MS][rng.usize(..3)];
-        director.servers.lag(replica, lag, now + time);
+        let all = director.servers.data().to_vec();
+        let behind = if rng.u8(..3) == 0 { all } else { vec![replica] };
+        for replica in behind {
+            director.servers.lag(replica, lag, now + time);
+        }
         // With `sync_replicas` a grant waits for it, and is taken back if it does not come.
         director.note(&Fault::Lags.name(), Effect::Away, now, now + time + lag + NEXT_ASK, 0);
     }
