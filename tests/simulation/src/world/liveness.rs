@@ -153,7 +153,9 @@ mod tests {
         while director.now() < until + 1_000_000 {
             turn(&mut director);
         }
-        shared.take().2
+        // Its processes write down no requests, so to `orphans` they have none.
+        let found = shared.take().2.into_iter();
+        found.filter(|it| it.starts_with("liveness")).collect()
     }
 
     #[test]
