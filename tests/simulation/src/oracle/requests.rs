@@ -16,9 +16,7 @@ pub fn requests(core: &Core) -> Vec<(String, BTreeSet<Vec<u8>>)> {
         if let Some(offer) = stored.record().filter(|it| !stored.is_foreign && it.state() == b'O') {
             ids.insert(offer.id().to_vec());
         }
-        let name = place.to_string();
-        let bare = name.strip_prefix('{').and_then(|name| name.strip_suffix('}'));
-        (bare.unwrap_or(&name).to_owned(), ids)
+        (place.name(), ids)
     };
     locks(core).map(of_lock).collect()
 }
