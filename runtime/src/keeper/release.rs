@@ -181,12 +181,9 @@ async fn cancel_all(store: &Arc<dyn Store>, limit: &JobLimit, requests: &[Reques
     join_all(requests.iter().map(cancel)).await;
 }
 
-/// How many final refusals a store may give before it is believed: an operator may be changing
-/// permissions or passwords.
-const MAX_REFUSALS: u32 = 5;
-
 /// Sends a command until it is answered, or time has ended its request anyway. Gives the
-/// answer, if there was one.
+/// answer, if there was one. A refusal is no reason to give up: an operator may be changing
+/// permissions or passwords.
 async fn retry_until_over<T>(
     store: &Arc<dyn Store>,
     limit: &JobLimit,
@@ -196,7 +193,7 @@ async fn retry_until_over<T>(
 ) -> Option<T> {
     // An offer or a place in the queue lasts as long as a waiter may live.
     let lasts = request.ttl.max(LIVE_MOST);
-    let (mut end, mut refusals) = (None, 0);
+    let (mut end, mut was_refused) = (None, false);
     loop {
         let answer = {
             // The semaphore is never closed.
@@ -207,14 +204,21 @@ async fn retry_until_over<T>(
             Ok(answer) => return Some(answer),
             Err(error) => error,
         };
-        refusals += u32::from(!error.is_passing);
         // A job in memory may start where there are no timers.
         let is_hopeless = error.is_shut_down || runtime_with_timers().is_none();
         let now = store.now();
-        if is_hopeless || refusals >= MAX_REFUSALS || now >= *end.get_or_insert(now + lasts) {
-            let lock = request.key.log_label();
+        let lock = request.key.log_label();
+        if is_hopeless || now >= *end.get_or_insert(now + lasts) {
             tracing::warn!(lock, error = %error.source, "a lease could not be {done}; its TTL ends it");
             return None;
+        }
+        if !error.is_passing && !was_refused {
+            was_refused = true;
+            tracing::warn!(
+                lock,
+                error = %error.source,
+                "a lease could not be {done} yet; retrying until its TTL ends it"
+            );
         }
         sleep(retry_pause(request.ttl)).await;
     }

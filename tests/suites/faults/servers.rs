@@ -285,7 +285,7 @@ async fn a_call_that_waits_outlives_a_full_server() {
     for (nth, kind) in EVERY_KIND.into_iter().enumerate() {
         server.forget_stats().await;
         let acquired = tokio::spawn(kind.lock(&locks, &nth.to_string(), LONG));
-        while refusals(&mut redis).await < 4 {
+        while refusals(&mut redis, "OOM").await < 4 {
             assert!(
                 !acquired.is_finished(),
                 "{kind:?}: it is told at once that the server is full"
@@ -296,6 +296,31 @@ async fn a_call_that_waits_outlives_a_full_server() {
         acquired.await.unwrap().unwrap().release().await.unwrap();
         set_maxmemory(&mut redis, "1").await;
     }
+}
+
+/// An operator has taken a right away by mistake. Leases are released as soon as it is back, not
+/// when their TTLs are over.
+#[tokio::test]
+async fn a_release_is_tried_until_the_user_has_the_right_again() {
+    let server = Server::start();
+    let mut redis = server.redis().await;
+    let locks = Locks::connect(&server.url()).await.unwrap();
+    let lease = locks.mutex("a").ttl(Duration::from_secs(60)).lock().await.unwrap();
+    let may = async |redis: &mut redis::aio::MultiplexedConnection, rule: &str| {
+        let mut acl = redis::cmd("ACL");
+        acl.arg(&["SETUSER", "default", rule]).exec_async(redis).await.unwrap();
+    };
+    may(&mut redis, "-evalsha").await;
+    lease.release().await.unwrap_err();
+    let tried = async {
+        while refusals(&mut redis, "NOPERM").await < 8 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(50), tried).await.expect("it goes on trying");
+    may(&mut redis, "+evalsha").await;
+    let next = locks.mutex("a").wait(Duration::from_secs(30)).lock().await.unwrap();
+    next.release().await.unwrap();
 }
 
 /// A loop without a pause asks as seldom as any call does that waits: each of its calls has the
@@ -315,14 +340,15 @@ async fn a_loop_on_a_full_server_does_not_spin() {
         assert!(error.to_string().contains("raise maxmemory"), "{error}");
     }
     assert!(begun.elapsed() >= Duration::from_millis(4200), "{:?}", begun.elapsed());
-    let asked = refusals(&mut redis).await;
+    let asked = refusals(&mut redis, "OOM").await;
     assert!(asked > 4 * 3 && asked < 4 * 60, "{asked} commands for four calls");
 }
 
-/// How many commands the server has refused because its memory is full.
-async fn refusals(redis: &mut redis::aio::MultiplexedConnection) -> u64 {
+/// How many commands the server has refused with this error.
+async fn refusals(redis: &mut redis::aio::MultiplexedConnection, error: &str) -> u64 {
     let info: String = redis::cmd("INFO").arg("errorstats").query_async(redis).await.unwrap();
-    let count = info.lines().find_map(|line| line.strip_prefix("errorstat_OOM:count="));
+    let name = format!("errorstat_{error}:count=");
+    let count = info.lines().find_map(|line| line.strip_prefix(&*name));
     count.map_or(0, |count| count.trim().parse().unwrap())
 }
 
