@@ -1,4 +1,4 @@
-//! What the client takes from the system: time, threads, connections and randomness.
+//! What the client takes from the system: time, threads, connections, randomness and names.
 //!
 //! Nothing else in the crate asks for them, and a test holds that. So a simulation can decide all of
 //! them. Time is tokio's: where a test has paused that, it moves only when the test lets it.
@@ -89,4 +89,25 @@ pub(crate) fn secret_bits() -> u128 {
 /// A random number from 0 to 1, for pauses.
 pub(crate) fn chance() -> f64 {
     fastrand::f64()
+}
+
+/// The name of this machine; empty if it is unknown.
+pub(crate) fn host() -> String {
+    let simulated: Option<String> = in_simulation!(|world| world.host());
+    simulated.unwrap_or_else(|| {
+        #[cfg(all(feature = "redis", unix))]
+        let name = rustix::system::uname().nodename().to_string_lossy().into_owned();
+        #[cfg(all(feature = "redis", windows))]
+        let name = std::env::var("COMPUTERNAME").unwrap_or_default();
+        // All who share a store in memory are on one machine, whatever its name.
+        #[cfg(not(all(feature = "redis", any(unix, windows))))]
+        let name = String::new();
+        name
+    })
+}
+
+/// The id of this process, on its machine.
+pub(crate) fn process_id() -> u32 {
+    let simulated: Option<u32> = in_simulation!(|world| world.process_id());
+    simulated.unwrap_or_else(std::process::id)
 }

@@ -7,6 +7,7 @@ use super::ClientId;
 use super::serialize::{rfc3339, seconds, some_rfc3339, some_seconds};
 use crate::core::fence::Fence;
 use crate::core::system_time::system_time;
+use crate::system;
 
 /// How many holders, and how many waiters, are listed: as many as a script may go through.
 pub(super) const MOST: usize = 64;
@@ -252,7 +253,7 @@ impl ClientInfo {
     /// A client of this process. Without a service it has the name of the program's file.
     pub(crate) fn of_process(id: ClientId, service: Option<String>) -> Self {
         let service = service.unwrap_or_else(program);
-        Self { id, service, host: host(), process: std::process::id() }
+        Self { id, service, host: system::host(), process: system::process_id() }
     }
 }
 
@@ -260,17 +261,6 @@ fn program() -> String {
     let program = std::env::current_exe().ok();
     let name = program.as_deref().and_then(|path| path.file_stem());
     name.map_or_else(|| "unknown".to_owned(), |name| name.to_string_lossy().into_owned())
-}
-
-fn host() -> String {
-    #[cfg(all(feature = "redis", unix))]
-    let name = rustix::system::uname().nodename().to_string_lossy().into_owned();
-    #[cfg(all(feature = "redis", windows))]
-    let name = std::env::var("COMPUTERNAME").unwrap_or_default();
-    // All who share a store in memory are on one machine, whatever its name.
-    #[cfg(not(all(feature = "redis", any(unix, windows))))]
-    let name = String::new();
-    name
 }
 
 #[cfg(feature = "internals")]

@@ -30,6 +30,12 @@ pub trait World {
 
     /// Random bits.
     fn random_bits(&self) -> u128;
+
+    /// The name of the machine.
+    fn host(&self) -> String;
+
+    /// The id of the process, on its machine.
+    fn process_id(&self) -> u32;
 }
 
 thread_local! {

@@ -64,6 +64,14 @@ impl World for View {
     fn random_bits(&self) -> u128 {
         self.rng.borrow_mut().u128(..)
     }
+
+    fn host(&self) -> String {
+        format!("machine-{}", self.id)
+    }
+
+    fn process_id(&self) -> u32 {
+        1
+    }
 }
 
 /// Calls the network for the process that is driven, with its time; does nothing outside of all.

@@ -111,6 +111,14 @@ impl World for Bench {
         self.bits.set(next);
         next ^ (next >> 64)
     }
+
+    fn host(&self) -> String {
+        "machine".to_owned()
+    }
+
+    fn process_id(&self) -> u32 {
+        1
+    }
 }
 
 #[derive(Debug)]
