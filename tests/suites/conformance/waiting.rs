@@ -252,9 +252,11 @@ pub(super) async fn a_handed_over_lease_can_be_kept(backend: &impl Backend) {
         mutex.lock().await.unwrap().release().await
     });
     backend.until_queued("a", 1).await;
+    let begun = Instant::now();
     held.release().await.unwrap();
     assert_eq!(waits.await.unwrap().unwrap(), Released::Kept);
-    assert!(first.mutex("a").try_lock().await.is_err());
+    let is_kept = first.mutex("a").try_lock().await.is_err();
+    assert!(is_kept || begun.elapsed() >= SHORT, "it is free at once");
     first.mutex("a").lock().await.unwrap().release().await.unwrap();
 }
 
@@ -263,15 +265,20 @@ pub(super) async fn a_handed_over_lease_can_be_kept(backend: &impl Backend) {
 pub(super) async fn waiters_get_a_kept_lock_when_the_keeping_ends(backend: &impl Backend) {
     let (first, second) = (backend.locks().await, backend.locks().await);
     let mut waited = Vec::new();
-    for _ in 0..5 {
+    while waited.len() < 5 {
+        let asked = Instant::now();
         let held = first.mutex("a").hold_at_least(SHORT).lock().await.unwrap();
         let mutex = second.mutex("a").wait(Wait::Forever);
         let waits = tokio::spawn(async move { mutex.lock().await.unwrap() });
         backend.until_queued("a", 1).await;
-        assert_eq!(held.release().await.unwrap(), Released::Kept);
+        let released = held.release().await.unwrap();
         let begun = Instant::now();
         waits.await.unwrap().release().await.unwrap();
-        waited.push(begun.elapsed());
+        if released == Released::Kept {
+            waited.push(begun.elapsed());
+        } else {
+            assert!(asked.elapsed() >= SHORT, "it is not kept");
+        }
     }
     waited.sort_unstable();
     println!("{waited:?}");
