@@ -47,6 +47,8 @@ pub struct Settings {
     /// A new one after each start.
     pub run_id: String,
     pub password: Option<String>,
+    /// Its user may end other connections.
+    pub may_kill: bool,
     /// What `CONFIG GET` answers.
     pub config: BTreeMap<String, String>,
 }
@@ -65,6 +67,7 @@ impl Default for Settings {
             port: 6379,
             run_id: "0".repeat(40),
             password: None,
+            may_kill: true,
             config: config.map(|(name, value)| (name.to_owned(), value.to_owned())).into(),
         }
     }

@@ -20,6 +20,7 @@ mod orphans;
 mod plan;
 #[cfg(test)]
 mod quiet;
+mod refusals;
 mod script_lines;
 mod servers;
 mod shared;
@@ -40,7 +41,7 @@ pub use self::client_mistakes::{CLIENT_MISTAKES, ClientMistake};
 use self::director::Director;
 pub use self::faults::Fault;
 pub use self::mistakes::{MISTAKES, Mistake};
-pub use self::plan::{Deployment, Plan};
+pub use self::plan::{Deployment, Only, Plan};
 pub use self::script_lines::ScriptLine;
 use self::servers::Servers;
 use self::shared::Shared;

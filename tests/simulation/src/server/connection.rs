@@ -198,6 +198,10 @@ fn client(server: &mut Server, id: SessionId, args: &[Vec<u8>]) -> Result<Reply,
             Reply::Ok
         }
         ("SETINFO", [_, _]) => Reply::Ok,
+        ("KILL", _) if !server.settings.may_kill => {
+            let text = "NOPERM User default has no permissions to run the 'client|kill' command";
+            return Err(Reply::error(text));
+        }
         ("KILL", filters) => kill(server, id, filters)?,
         _ => {
             let text = format!(

@@ -8,7 +8,8 @@ mod planting;
 
 pub use self::list::CLIENT_MISTAKES;
 use self::planting::Mistake;
-use super::plan::Deployment;
+use super::faults::Fault;
+use super::plan::{Deployment, Only};
 
 /// A mistake in the client.
 #[derive(Debug)]
@@ -16,8 +17,8 @@ pub struct ClientMistake {
     planted: Mistake,
     /// Within so many seeds of 30 s it is found; 0: no world is known to find it.
     pub within: u64,
-    /// The servers on which it is looked for; `None`: those that each seed chooses.
-    pub on: Option<Deployment>,
+    /// Where it is looked for.
+    pub only: Only,
 }
 
 const fn mistake(
@@ -27,7 +28,7 @@ const fn mistake(
     code: &'static str,
     wrong: &'static str,
 ) -> ClientMistake {
-    ClientMistake { planted: Mistake { name, file, code, wrong }, within, on: None }
+    ClientMistake { planted: Mistake { name, file, code, wrong }, within, only: Only::ANY }
 }
 
 /// Added to the client's root: says which mistake is switched on.
@@ -42,7 +43,17 @@ pub(crate) fn is_planted(mistake: &str) -> bool {
 impl ClientMistake {
     /// The same, on these servers.
     const fn on(self, deployment: Deployment) -> Self {
-        Self { on: Some(deployment), ..self }
+        Self { only: Only { deployment: Some(deployment), ..self.only }, ..self }
+    }
+
+    /// The same, where these faults happen and no others.
+    const fn among(self, faults: &'static [Fault]) -> Self {
+        Self { only: Only { faults: Some(faults), ..self.only }, ..self }
+    }
+
+    /// The same, where what was sent on a connection arrives even after its client has left it.
+    const fn without_kills(self) -> Self {
+        Self { only: Only { may_kill: Some(false), ..self.only }, ..self }
     }
 
     pub fn name(&self) -> &'static str {

@@ -17,6 +17,7 @@ use super::group_faults;
 use super::liveness::Liveness;
 use super::orphans::Orphans;
 use super::plan::{Deployment, Plan};
+use super::refusals;
 use super::servers::Servers;
 use super::shared::Shared;
 use super::version::Version;
@@ -65,13 +66,13 @@ impl Director {
         rng: Rng,
     ) -> Self {
         Self {
+            version: Version::first(plan.may_kill),
             plan,
             network,
             servers,
             shared,
             processes: Vec::new(),
             started: 0,
-            version: Version::FIRST,
             rng,
             later: BTreeMap::new(),
             next_later: 0,
@@ -158,6 +159,13 @@ impl Director {
             && now >= self.disturbed_until.max(own)
     }
 
+    /// True if a process is promised all, and was for so long.
+    pub(super) fn is_well(&self, process: &str, time: Micros) -> bool {
+        let own = self.processes.iter().find(|it| it.name == process).map(Process::id);
+        let own = own.and_then(|id| self.processes_disturbed_until.get(&id)).copied();
+        self.now() >= self.disturbed_until.max(own.unwrap_or_default()) + time
+    }
+
     pub(super) fn any_host(&self, rng: &mut Rng) -> SocketAddr {
         self.servers.any(rng)
     }
@@ -227,10 +235,16 @@ impl Director {
     pub(super) fn look_at_locks(&mut self) {
         let mut liveness = std::mem::take(&mut self.liveness);
         let mut orphans = std::mem::take(&mut self.orphans);
-        for found in [liveness.look(self), orphans.look(self)].into_iter().flatten() {
+        let found = [liveness.look(self), orphans.look(self), refusals::look(self)];
+        for found in found.into_iter().flatten() {
             self.shared.violation(found);
         }
         (self.liveness, self.orphans) = (liveness, orphans);
+    }
+
+    /// The requests that the store has failed since the last call.
+    pub(super) fn failed(&self) -> Vec<String> {
+        self.shared.take_failed()
     }
 
     /// How many requests of a process for a lock its server may have.

@@ -1,8 +1,6 @@
 //! Mistakes that can be planted in the scripts: the simulation must find each of them. Most were real
 //! mistakes of this project, or of others.
 
-use super::plan::Deployment;
-
 /// A mistake in the scripts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mistake {
@@ -12,12 +10,10 @@ pub struct Mistake {
     pub to: &'static str,
     /// Within so many seeds of 30 s it is found; 0: not by the worlds, for the reason at its row.
     pub within: u64,
-    /// The servers on which it is looked for; `None`: those that each seed chooses.
-    pub on: Option<Deployment>,
 }
 
 const fn mistake(name: &'static str, within: u64, from: &'static str, to: &'static str) -> Mistake {
-    Mistake { name, from, to, within, on: None }
+    Mistake { name, from, to, within }
 }
 
 /// All of them.

@@ -23,6 +23,8 @@ pub struct Plan {
     pub faults: BTreeSet<Fault>,
     /// Nothing goes wrong in its second half, so what the first has left behind is seen.
     pub has_calm: bool,
+    /// Clients may end the connections that they have left. If not, what they sent arrives at any time.
+    pub may_kill: bool,
     pub deployment: Deployment,
     /// How far clocks drift, where they do.
     pub clocks: Clocks,
@@ -76,6 +78,19 @@ impl Deployment {
     }
 }
 
+/// The worlds in which a mistake is looked for. A seed chooses what they leave open.
+#[derive(Clone, Copy, Debug)]
+pub struct Only {
+    pub deployment: Option<Deployment>,
+    pub faults: Option<&'static [Fault]>,
+    pub may_kill: Option<bool>,
+}
+
+impl Only {
+    /// All worlds.
+    pub const ANY: Self = Self { deployment: None, faults: None, may_kill: None };
+}
+
 /// Most worlds have clocks as a client expects them: a server's and a process's together are wrong by a
 /// hundredth at most. In the others a holder may believe in its lease for too long.
 fn clocks(rng: &mut Rng) -> Clocks {
@@ -105,7 +120,7 @@ impl Plan {
         let processes = rng.usize(2..5);
         let tasks = rng.usize(1..6);
         // Some worlds are quiet. In others a few faults come often, and the others not at all.
-        let mut faults: BTreeSet<Fault> = if rng.u8(..6) == 0 {
+        let faults: BTreeSet<Fault> = if rng.u8(..6) == 0 {
             BTreeSet::new()
         } else {
             // Those of servers that belong together are what such a world is for.
@@ -113,21 +128,30 @@ impl Plan {
             Fault::ALL.into_iter().filter(is_there).collect()
         };
         let has_calm = rng.bool();
-        faults.retain(|fault| deployment.is_group() || !fault.is_of_group());
         let clocks = clocks(&mut rng);
+        let may_kill = rng.u8(..6) > 0;
         let printed = Printed::Nothing;
-        Self {
+        let mut plan = Self {
             seed,
             seconds,
             printed,
             processes,
             tasks,
-            faults,
+            faults: BTreeSet::new(),
             has_calm,
+            may_kill,
             deployment,
             clocks,
             altered: None,
             ends_early: false,
-        }
+        };
+        plan.let_happen(faults);
+        plan
+    }
+
+    /// Lets these faults happen and no others, of those that its servers can have.
+    pub fn let_happen(&mut self, mut faults: BTreeSet<Fault>) {
+        faults.retain(|fault| self.deployment.is_group() || !fault.is_of_group());
+        self.faults = faults;
     }
 }

@@ -76,7 +76,8 @@ impl Servers {
                 None => Server::new(settings, now_us),
             };
             let number = u32::try_from(nth + 1).expect("a few servers");
-            let mut host = Host::start_as(number, Settings::default(), start);
+            let settings = Settings { may_kill: plan.may_kill, ..Settings::default() };
+            let mut host = Host::start_as(number, settings, start);
             host.server.watch(Oracle::default());
             if let Some((from, to)) = &plan.altered {
                 host.server.alter(from, to);

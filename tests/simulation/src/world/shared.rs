@@ -22,6 +22,10 @@ pub(super) struct Shared {
 struct State {
     history: History,
     claims: Claims,
+    /// The requests that the store has failed since somebody looked.
+    failed: Vec<String>,
+    /// The requests whose futures were not polled for some time.
+    unpolled: BTreeSet<String>,
     trace: Trace,
     tickets: Vec<Travelling>,
     ended: BTreeSet<String>,
@@ -35,6 +39,8 @@ impl Shared {
         let state = State {
             history: History::default(),
             claims: Claims::default(),
+            failed: Vec::new(),
+            unpolled: BTreeSet::new(),
             trace,
             tickets: Vec::new(),
             ended: BTreeSet::new(),
@@ -53,11 +59,28 @@ impl Shared {
         let mut state = self.state();
         state.trace.say(at, &line.to_string());
         state.claims.note(&line);
+        if let Line::Refused { id, why: how, .. } | Line::Freed { id, how, .. } = &line
+            && how == "store"
+        {
+            state.failed.push(id.clone());
+        }
+        if let Line::Neglected { id, .. } = &line {
+            state.unpolled.insert(id.clone());
+        }
         state.history.add(line);
     }
 
     pub(super) fn violation(&self, text: String) {
         self.state().violations.push(text);
+    }
+
+    /// The requests that the store has failed since the last call. Left out are those whose futures were not
+    /// polled: a grant of a quorum may have ended meanwhile.
+    pub(super) fn take_failed(&self) -> Vec<String> {
+        let mut state = self.state();
+        let mut failed = std::mem::take(&mut state.failed);
+        failed.retain(|id| !state.unpolled.contains(id));
+        failed
     }
 
     pub(super) fn put_ticket(&self, travelling: Travelling) {

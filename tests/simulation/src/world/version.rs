@@ -15,6 +15,8 @@ pub(super) struct Version {
     /// too.
     ttls: [u64; 4],
     lingers: [u64; 4],
+    /// One of so many requests has a long TTL.
+    pub(super) long_is_one_of: u8,
     /// The job is to succeed once in each such period.
     pub(super) period: Duration,
     /// The task is to succeed once, for so long.
@@ -38,10 +40,17 @@ impl Version {
         limit: 3,
         ttls: [200, 500, 1_000, 2_000],
         lingers: [0, 0, 100, 900],
+        long_is_one_of: 16,
         period: Duration::from_millis(300),
         lasts: Duration::from_millis(400),
         confused: Kind::Mutex,
     };
+
+    /// The same. Where what was sent on a connection that was left may arrive at any time, long leases of
+    /// nobody are looked for.
+    pub(super) fn first(may_kill: bool) -> Self {
+        Self { long_is_one_of: if may_kill { 16 } else { 3 }, ..Self::FIRST }
+    }
 
     /// Another version.
     pub(super) fn random(rng: &mut Rng) -> Self {
@@ -49,6 +58,7 @@ impl Version {
             limit: rng.u32(1..=MOST_PERMITS),
             ttls: one_of(rng, [Self::FIRST.ttls, [150, 300, 300, 800], [1_500, 1_500, 2_000, 250]]),
             lingers: one_of(rng, [Self::FIRST.lingers, [0; 4], [50, 300, 300, 2_000]]),
+            long_is_one_of: one_of(rng, [3, 16, 16, 16]),
             period: one_of(rng, [Self::FIRST.period, Duration::from_millis(500)]),
             lasts: one_of(rng, [Self::FIRST.lasts, Duration::from_millis(1_500)]),
             confused: one_of(

@@ -195,7 +195,7 @@ impl Wish {
             succeeds,
             is_named,
             note: (rng.u8(..6) == 0).then(|| NOTES[rng.usize(..NOTES.len())]),
-            ttl: if rng.u8(..16) == 0 { LONG_TTL } else { version.ttl(rng) },
+            ttl: if rng.u8(..version.long_is_one_of) == 0 { LONG_TTL } else { version.ttl(rng) },
             other_ttl: version.ttl(rng),
             wait: Duration::from_millis(WAITS[rng.usize(..WAITS.len())]),
             owner: if is_pair { PAIR } else { owner }.to_owned(),

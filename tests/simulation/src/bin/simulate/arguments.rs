@@ -5,7 +5,9 @@ use std::collections::BTreeSet;
 use clap::error::ErrorKind;
 use clap::{ArgGroup, CommandFactory, Parser};
 use leasehold_simulation::trace::Printed;
-use leasehold_simulation::world::{ClientMistake, Deployment, Fault, Mistake, Plan, ScriptLine};
+use leasehold_simulation::world::{
+    ClientMistake, Deployment, Fault, Mistake, Only, Plan, ScriptLine,
+};
 
 #[derive(Clone, Debug)]
 pub(crate) enum Mode {
@@ -15,8 +17,8 @@ pub(crate) enum Mode {
     },
     One(u64),
     Shrink(u64),
-    /// Plants all mistakes, one after another.
-    Mistakes,
+    /// Plants all mistakes, one after another; or those whose names have this in them.
+    Mistakes(String),
     /// Leaves out all lines of the scripts, one after another; or those of the files whose names
     /// begin so.
     Lines(String),
@@ -68,11 +70,15 @@ pub(crate) struct Arguments {
     pub(crate) seconds: u64,
     pub(crate) only: Option<String>,
     pub(crate) is_quiet: bool,
+    /// The faults that may happen; `None`: those that each seed chooses.
+    pub(crate) among: Option<BTreeSet<Fault>>,
     pub(crate) without: BTreeSet<Fault>,
     pub(crate) processes: Option<usize>,
     pub(crate) tasks: Option<usize>,
     pub(crate) planted: Option<Planted>,
     pub(crate) deployment: Option<Deployment>,
+    /// Whether clients may end connections that they have left; `None`: as each seed chooses.
+    pub(crate) may_kill: Option<bool>,
 }
 
 /// More would fill the memory with the world's history.
@@ -87,7 +93,7 @@ const MOST_SECONDS: u64 = 3_600;
 #[command(override_usage = "simulate [SEEDS] [SECONDS] [--from SEED]
        simulate --seed SEED [SECONDS] [--only NAME]
        simulate --shrink SEED [SECONDS]
-       simulate --mistakes [SECONDS]
+       simulate --mistakes[=NAMES] [SECONDS]
        simulate --lines[=FILES] [SECONDS]
        simulate --known
        simulate --traffic SEEDS")]
@@ -105,9 +111,9 @@ struct Words {
     /// Looks for the smallest world of a seed that still fails
     #[arg(long, value_name = "SEED")]
     shrink: Option<u64>,
-    /// Plants each mistake, and says which seed finds it
-    #[arg(long)]
-    mistakes: bool,
+    /// Plants each mistake, or those that have this in their names, and says which seed finds it
+    #[arg(long, value_name = "NAMES", num_args = 0..=1, require_equals = true, default_missing_value = "")]
+    mistakes: Option<String>,
     /// Leaves out each line of the scripts, or of those whose names begin so, and lists the lines that
     /// no seed misses
     #[arg(long, value_name = "FILES", num_args = 0..=1, require_equals = true, default_missing_value = "")]
@@ -124,6 +130,9 @@ struct Words {
     /// Shows no events
     #[arg(long)]
     quiet: bool,
+    /// Lets these faults happen and no others
+    #[arg(long, value_name = "FAULT", value_delimiter = ',', value_parser = fault)]
+    among: Option<Vec<Fault>>,
     /// Leaves out faults
     #[arg(long, value_name = "FAULT", value_delimiter = ',', value_parser = fault)]
     without: Vec<Fault>,
@@ -142,6 +151,9 @@ struct Words {
     /// Puts the world on other servers: single, quorum3, quorum5, cluster, sentinel, sentinel-sync
     #[arg(long, value_name = "NAME", value_parser = deployment)]
     deployment: Option<Deployment>,
+    /// Says whether clients may end connections that they have left
+    #[arg(long, value_name = "BOOLEAN")]
+    may_kill: Option<bool>,
 }
 
 fn fault(name: &str) -> Result<Fault, String> {
@@ -171,11 +183,13 @@ impl Arguments {
             seconds,
             only: None,
             is_quiet: false,
+            among: None,
             without: BTreeSet::new(),
             processes: None,
             tasks: None,
             planted: None,
             deployment: None,
+            may_kill: None,
         }
     }
 
@@ -186,7 +200,7 @@ impl Arguments {
         let mode = match words {
             Words { seed: Some(seed), .. } => Mode::One(seed),
             Words { shrink: Some(seed), .. } => Mode::Shrink(seed),
-            Words { mistakes: true, .. } => Mode::Mistakes,
+            Words { mistakes: Some(names), .. } => Mode::Mistakes(names),
             Words { lines: Some(files), .. } => Mode::Lines(files),
             Words { known: true, .. } => Mode::Known,
             Words { traffic: Some(seeds), .. } => Mode::Traffic(seeds),
@@ -210,12 +224,25 @@ impl Arguments {
         Self {
             only: words.only,
             is_quiet: words.quiet,
+            among: words.among.map(|all| all.into_iter().collect()),
             without: words.without.into_iter().collect(),
             processes: words.processes,
             tasks: words.tasks,
             planted: words.mistake.or(words.without_line),
             deployment: words.deployment,
+            may_kill: words.may_kill,
             ..Self::new(mode, seconds)
+        }
+    }
+
+    /// The same, in these worlds alone. What was asked for comes first.
+    pub(crate) fn in_worlds(self, only: Only) -> Self {
+        let faults = only.faults.map(|faults| faults.iter().copied().collect());
+        Self {
+            deployment: self.deployment.or(only.deployment),
+            among: self.among.or(faults),
+            may_kill: self.may_kill.or(only.may_kill),
+            ..self
         }
     }
 
@@ -229,9 +256,12 @@ impl Arguments {
                 .collect();
         }
         let mut words = vec!["--seed".to_owned(), seed.to_string(), self.seconds.to_string()];
-        if !self.without.is_empty() {
-            let names: Vec<_> = self.without.iter().map(|fault| fault.name()).collect();
-            words.extend(["--without".to_owned(), names.join(",")]);
+        let without = Some(&self.without).filter(|faults| !faults.is_empty());
+        for (word, faults) in [("--among", self.among.as_ref()), ("--without", without)] {
+            let names = |all: &BTreeSet<Fault>| all.iter().map(|it| it.name()).collect::<Vec<_>>();
+            words.extend(
+                faults.map(|it| [word.to_owned(), names(it).join(",")]).into_iter().flatten(),
+            );
         }
         for (word, number) in [("--processes", self.processes), ("--tasks", self.tasks)] {
             words.extend(number.map(|it| [word.to_owned(), it.to_string()]).into_iter().flatten());
@@ -239,6 +269,9 @@ impl Arguments {
         words.extend(self.planted.iter().flat_map(Planted::words));
         if let Some(deployment) = self.deployment {
             words.extend(["--deployment".to_owned(), deployment.name().to_owned()]);
+        }
+        if let Some(may_kill) = self.may_kill {
+            words.extend(["--may-kill".to_owned(), may_kill.to_string()]);
         }
         if let Some(only) = &self.only {
             words.extend(["--only".to_owned(), only.clone()]);
@@ -256,9 +289,13 @@ impl Arguments {
             None => Printed::All,
             Some(name) => Printed::Only(name.clone()),
         };
+        if let Some(among) = self.among.clone() {
+            plan.let_happen(among);
+        }
         plan.faults.retain(|fault| !self.without.contains(fault));
         plan.altered = self.planted.as_ref().and_then(Planted::altered);
         plan.ends_early = self.planted.is_some();
+        plan.may_kill = self.may_kill.unwrap_or(plan.may_kill);
         plan.processes = self.processes.unwrap_or(plan.processes);
         plan.tasks = self.tasks.unwrap_or(plan.tasks);
         plan

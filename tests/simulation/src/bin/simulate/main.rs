@@ -35,7 +35,7 @@ fn main() -> ExitCode {
         Mode::Known => known::run_all(),
         Mode::Many { from, count } => children::many(*from, *count, &arguments),
         Mode::Shrink(seed) => shrink::shrink(*seed, &arguments),
-        Mode::Mistakes => mistakes::find_all(&arguments),
+        Mode::Mistakes(names) => mistakes::find_all(names, &arguments),
         Mode::Traffic(seeds) => traffic(*seeds, &arguments),
         Mode::Lines(files) => lines::leave_out_all(files, &arguments),
     }

@@ -2,34 +2,37 @@
 
 use std::process::ExitCode;
 
-use leasehold_simulation::world::{CLIENT_MISTAKES, Deployment, MISTAKES};
+use leasehold_simulation::world::{CLIENT_MISTAKES, MISTAKES, Only};
 
 use crate::arguments::{Arguments, Planted};
 use crate::children::first_bad;
 
-pub(crate) fn find_all(arguments: &Arguments) -> ExitCode {
-    let in_scripts = MISTAKES.iter().map(|it| (it.name, it.within, it.on, Planted::Mistake(it)));
+/// One of them, how many seeds are tried, and where.
+type Row = (&'static str, u64, Only, Planted);
+
+pub(crate) fn find_all(names: &str, arguments: &Arguments) -> ExitCode {
+    let in_scripts =
+        MISTAKES.iter().map(|it| (it.name, it.within, Only::ANY, Planted::Mistake(it)));
     let in_client =
-        CLIENT_MISTAKES.iter().map(|it| (it.name(), it.within, it.on, Planted::InClient(it)));
-    let is_well = [find("scripts", in_scripts, arguments), find("client", in_client, arguments)];
+        CLIENT_MISTAKES.iter().map(|it| (it.name(), it.within, it.only, Planted::InClient(it)));
+    let is_meant = |row: &Row| row.0.contains(names);
+    let is_well = [
+        find("scripts", in_scripts.filter(is_meant), arguments),
+        find("client", in_client.filter(is_meant), arguments),
+    ];
     if is_well == [true; 2] { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 /// Returns true if each that is looked for is found.
-fn find(
-    place: &str,
-    mistakes: impl Iterator<Item = (&'static str, u64, Option<Deployment>, Planted)>,
-    arguments: &Arguments,
-) -> bool {
+fn find(place: &str, mistakes: impl Iterator<Item = Row>, arguments: &Arguments) -> bool {
     let (mut found, mut not_looked_for, mut missed) = (0, 0, Vec::new());
-    for (name, within, on, planted) in mistakes {
+    for (name, within, only, planted) in mistakes {
         if within == 0 {
             println!("{name:<42} not looked for here");
             not_looked_for += 1;
             continue;
         }
-        let deployment = on.or(arguments.deployment);
-        let planted = Arguments { planted: Some(planted), deployment, ..arguments.clone() };
+        let planted = Arguments { planted: Some(planted), ..arguments.clone() }.in_worlds(only);
         if let Some((seed, why)) = first_bad(within, &planted) {
             println!("{name:<42} seed {seed:>3}: {why}");
             found += 1;

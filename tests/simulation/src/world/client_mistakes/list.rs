@@ -1,6 +1,7 @@
 //! The mistakes in the client.
 
 use super::{ClientMistake, mistake};
+use crate::world::faults::Fault;
 use crate::world::plan::Deployment;
 
 /// All of them. Those that have a number were found. Of the others, up to a hundred seeds of 30 s were
@@ -17,25 +18,31 @@ pub const CLIENT_MISTAKES: &[ClientMistake] = &[
     ),
     mistake(
         "a-late-copy-is-not-cancelled-again",
-        0,
+        100,
         "keeper/release.rs",
         "later(Box::pin(again), late);",
         "drop((again, late, later));",
-    ),
+    )
+    .among(&[Fault::Stalls])
+    .without_kills(),
     mistake(
         "a-late-grant-stays-after-the-release",
-        0,
+        100,
         "keeper/release.rs",
         "cancel_all(&store, &limit, std::slice::from_ref(&local.request)).await;",
         "",
-    ),
+    )
+    .among(&[Fault::Stalls])
+    .without_kills(),
     mistake(
         "a-forgetting-release-leaves-late-copies",
-        0,
+        100,
         "state/lease.rs",
         "may_forget && self.is_all_answered",
         "may_forget",
-    ),
+    )
+    .among(&[Fault::Stalls])
+    .without_kills(),
     mistake(
         "an-offer-is-believed-to-its-heartbeat",
         200,
@@ -45,18 +52,20 @@ pub const CLIENT_MISTAKES: &[ClientMistake] = &[
     ),
     mistake(
         "an-offer-is-believed-for-the-whole-ttl",
-        0,
+        100,
         "client/pending.rs",
         "OFFER.min(self.request.ttl)",
         "self.request.ttl",
-    ),
+    )
+    .among(&[Fault::Blocks]),
     mistake(
         "an-offer-that-had-ended-is-taken",
-        0,
+        100,
         "client/pending.rs",
         "offer.until >= heartbeat.until",
         "true",
-    ),
+    )
+    .among(&[Fault::Blocks, Fault::Messages]),
     mistake(
         "a-deadline-counts-from-the-answer",
         40,
@@ -80,11 +89,12 @@ pub const CLIENT_MISTAKES: &[ClientMistake] = &[
     ),
     mistake(
         "a-forged-offer-is-believed",
-        0,
+        100,
         "store/redis/secret.rs",
         "(self.proof(message).as_bytes() == proof).then_some(message)",
         "{ let _ = proof; Some(message) }",
-    ),
+    )
+    .among(&[Fault::Forgeries]),
     mistake(
         "a-forced-message-is-believed",
         40,
@@ -96,11 +106,12 @@ pub const CLIENT_MISTAKES: &[ClientMistake] = &[
     ),
     mistake(
         "silent-neighbours-are-waited-for",
-        0,
+        100,
         "local_queue/waiter.rs",
         "LIVE + PATIENCE_STEP * u32::try_from(before).unwrap_or(u32::MAX)",
         "{ let _ = before; LIVE * 100 + PATIENCE_STEP }",
-    ),
+    )
+    .among(&[]),
     mistake(
         "a-leader-that-steps-down-leads-on",
         40,
@@ -110,11 +121,12 @@ pub const CLIENT_MISTAKES: &[ClientMistake] = &[
     ),
     mistake(
         "an-old-connection-is-not-killed",
-        0,
+        100,
         "store/redis/handshake.rs",
         "connector.server.abandoned_at(server)",
         "Vec::<LinkName>::new()",
-    ),
+    )
+    .among(&[Fault::Stalls]),
     mistake(
         "a-repeated-ask-has-another-id",
         40,
@@ -127,11 +139,12 @@ pub const CLIENT_MISTAKES: &[ClientMistake] = &[
     ),
     mistake(
         "an-idle-lease-is-taken-up-unasked",
-        0,
+        100,
         "local_queue/idle.rs",
         "need.whole || by_renewal.max(by_refill) < need.since",
         "{ let _ = by_renewal.max(by_refill); false }",
-    ),
+    )
+    .among(&[Fault::Deletes, Fault::JumpsAhead]),
     mistake(
         "an-idle-lease-outlives-its-linger",
         40,
@@ -141,18 +154,20 @@ pub const CLIENT_MISTAKES: &[ClientMistake] = &[
     ),
     mistake(
         "a-recalled-lease-lingers-on",
-        0,
+        100,
         "local_queue/idle.rs",
         "turn.linger.as_mut().filter(|linger| !linger.is_recalled())?",
         "turn.linger.as_mut()?",
-    ),
+    )
+    .among(&[]),
     mistake(
         "nobody-answers-a-recall",
-        0,
+        100,
         "hints.rs",
         "self.idle.tell(|idle| idle.recalled(&key))",
         "drop(key)",
-    ),
+    )
+    .among(&[]),
     mistake(
         "the-next-task-has-the-same-token",
         40,
@@ -162,12 +177,13 @@ pub const CLIENT_MISTAKES: &[ClientMistake] = &[
     ),
     mistake(
         "a-turn-has-no-end",
-        0,
+        100,
         "local_queue/turns.rs",
         "self.add(Turn { id, weight, ends, left: TOKENS - 1, handoff: None, linger: None });",
         "let ends = ends + NEVER;
          self.add(Turn { id, weight, ends, left: u64::MAX, handoff: None, linger: None });",
-    ),
+    )
+    .among(&[]),
     mistake(
         "an-offer-of-work-has-no-tick",
         200,
@@ -177,18 +193,21 @@ pub const CLIENT_MISTAKES: &[ClientMistake] = &[
     ),
     mistake(
         "a-ticket-travels-before-late-copies",
-        0,
+        100,
         "engine/lease/detach.rs",
         "self.until_all_has_arrived().await?;",
         "",
-    ),
+    )
+    .among(&[Fault::Stalls])
+    .without_kills(),
     mistake(
         "a-release-is-passed-by-the-next-ask",
-        0,
+        100,
         "engine/acquire/single.rs",
         "refusal.is_refusal()",
         "false",
-    ),
+    )
+    .among(&[]),
     mistake(
         "a-majority-is-half",
         40,
@@ -198,47 +217,52 @@ pub const CLIENT_MISTAKES: &[ClientMistake] = &[
     ),
     mistake(
         "clocks-are-taken-to-agree",
-        0,
+        100,
         "store/contract.rs",
         "ttl.saturating_sub(ttl / 100 + Duration::from_millis(2))",
         "ttl.saturating_sub(Duration::from_millis(2))",
-    ),
+    )
+    .among(&[Fault::Drifts, Fault::Blocks]),
     mistake(
         "a-silent-connection-is-kept",
-        0,
+        100,
         "store/redis/server_state.rs",
         "u128::from(silent) >= patience.as_millis()",
         "{ let _ = (silent, patience); false }",
-    ),
+    )
+    .among(&[Fault::HalfOpen]),
     mistake(
         "a-move-is-not-remembered",
-        0,
+        100,
         "store/redis/cluster.rs",
         "map.move_slot(slot, other);",
         "drop(other);",
     )
-    .on(Deployment::Cluster),
+    .on(Deployment::Cluster)
+    .among(&[Fault::Moves]),
     mistake(
         "an-ask-moves-the-slot",
-        0,
+        100,
         "store/redis/cluster.rs",
         "return Some(Next::Asking(other(&mut lock(&self.map))?))",
         "let mut map = lock(&self.map);
          let other = other(&mut map)?;
          map.move_slot(slot, other)",
     )
-    .on(Deployment::Cluster),
+    .on(Deployment::Cluster)
+    .among(&[Fault::Moves]),
     mistake(
         "an-ask-is-followed-without-asking",
-        0,
+        100,
         "store/redis/cluster.rs",
         "command.route(slot, is_asking)",
         "{ let _ = is_asking; command.route(slot, false) }",
     )
-    .on(Deployment::Cluster),
+    .on(Deployment::Cluster)
+    .among(&[Fault::Moves]),
     mistake(
         "the-slots-are-never-asked-for-again",
-        0,
+        100,
         "store/redis/cluster.rs",
         "if error.is_passing {
                 // Another node may have its slots by now.
@@ -246,71 +270,80 @@ pub const CLIENT_MISTAKES: &[ClientMistake] = &[
             }",
         "",
     )
-    .on(Deployment::Cluster),
+    .on(Deployment::Cluster)
+    .among(&[Fault::Failovers]),
     mistake(
         "one-node-is-asked-for-the-slots",
-        0,
+        100,
         "store/redis/cluster.rs",
         "reports[at].1 * 2 > nodes.len()",
         "reports[at].1 > 0",
     )
-    .on(Deployment::Cluster),
+    .on(Deployment::Cluster)
+    .among(&[Fault::Failovers]),
     mistake(
         "hints-stay-with-the-former-master",
-        0,
+        100,
         "store/redis/cluster.rs",
         "self.subscriptions.renew();",
         "",
     )
-    .on(Deployment::Cluster),
+    .on(Deployment::Cluster)
+    .among(&[Fault::Failovers]),
     mistake(
         "a-script-that-was-cut-short-has-not-run",
-        0,
+        100,
         "store/redis/errors.rs",
         "says(refusal, \"non local key\")",
         "{ let _ = refusal; false }",
     )
-    .on(Deployment::Cluster),
+    .on(Deployment::Cluster)
+    .among(&[Fault::Moves]),
     mistake(
         "a-read-only-answer-keeps-its-connection",
-        0,
+        100,
         "store/redis/errors.rs",
         "(LinkOutcome::Broken, refused(error, true))",
         "(LinkOutcome::Answered, refused(error, true))",
     )
-    .on(Deployment::Sentinel { syncs: false }),
+    .on(Deployment::Sentinel { syncs: false })
+    .among(&[Fault::Failovers]),
     mistake(
         "a-replica-is-taken-for-the-master",
-        0,
+        100,
         "store/redis/handshake.rs",
         "role != b\"master\"",
         "{ let _ = role; false }",
     )
-    .on(Deployment::Sentinel { syncs: false }),
+    .on(Deployment::Sentinel { syncs: false })
+    .among(&[Fault::Failovers]),
     mistake(
         "one-sentinel-is-enough",
-        0,
+        100,
         "store/redis/sentinel.rs",
         "*votes * 2 > self.all.len()",
         "*votes > 0",
     )
-    .on(Deployment::Sentinel { syncs: false }),
+    .on(Deployment::Sentinel { syncs: false })
+    .among(&[Fault::Failovers]),
     mistake(
         "no-replica-has-to-confirm",
-        0,
+        100,
         "store/redis/replicated.rs",
         "it >= self.replicas",
         "{ let _ = it; true }",
     )
-    .on(Deployment::Sentinel { syncs: true }),
+    .on(Deployment::Sentinel { syncs: true })
+    .among(&[Fault::Lags, Fault::Failovers]),
     mistake(
         "an-unconfirmed-grant-is-not-taken-back",
-        0,
+        100,
         "store/redis/replicated.rs",
         "if let Err(error) = self.call(&mut link, cancel, asked.limit).await {
                 return Err(StoreError { outcome: Outcome::Unknown, ..error });
             }",
         "let _ = cancel;",
     )
-    .on(Deployment::Sentinel { syncs: true }),
+    .on(Deployment::Sentinel { syncs: true })
+    .among(&[Fault::Lags, Fault::Blocks]),
 ];
