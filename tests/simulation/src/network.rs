@@ -274,6 +274,10 @@ impl Network {
                 }
                 self.trace.count(self.now, id, bytes.len());
                 host.receive(session, &bytes, self.now);
+                for call in host.server.take_told() {
+                    let process = connection.process;
+                    self.trace.show(self.now, &format!("p{process} calls {address}: {call}"));
+                }
                 if fate.cut.is_some() {
                     self.break_off(id);
                 }

@@ -53,6 +53,8 @@ pub struct Oracle {
     ended: BTreeMap<Place, BTreeSet<Vec<u8>>>,
     /// What was wrong, as text. The first ones alone.
     pub violations: Vec<String>,
+    /// The calls since they were last taken, in words; `None` if nobody reads them.
+    told: Option<Vec<String>>,
     /// How many calls it has judged.
     pub judged: u64,
     /// How many of them it has compared with the rules.
@@ -74,6 +76,17 @@ pub(crate) struct Before {
 }
 
 impl Oracle {
+    /// One that also keeps the calls, in words.
+    #[must_use]
+    pub fn that_tells() -> Self {
+        Self { told: Some(Vec::new()), ..Self::default() }
+    }
+
+    /// The calls since they were last taken, if it keeps them.
+    pub(crate) fn take_told(&mut self) -> Vec<String> {
+        self.told.as_mut().map(std::mem::take).unwrap_or_default()
+    }
+
     /// Looks at the locks of a call. `rest` is what stands behind the script's hash.
     pub(crate) fn before(
         &mut self,
@@ -117,6 +130,9 @@ impl Oracle {
             self.note_ended(place, stored);
         }
         self.judged += 1;
+        if let Some(told) = &mut self.told {
+            told.push(short(&call, reply));
+        }
         let mut problems = Vec::new();
         for (place, stored) in after.iter().filter(|(_, stored)| !stored.is_foreign) {
             let mut found = shape::problems(stored);
@@ -250,6 +266,20 @@ fn look(keyspace: Option<&Keyspace>, call: &Call<'_>, now_us: i64) -> (Locks, Op
 }
 
 /// A violation with all that is needed to understand it.
+/// A call in a line: what it does, for whom, with which lock, and the answer.
+fn short(call: &Call<'_>, reply: &Reply) -> String {
+    let mut text = call.script.about.name.to_owned();
+    for request in &call.requests {
+        let _ =
+            write!(text, " {} {}", call.places[request.nth], String::from_utf8_lossy(request.name));
+        for word in request.rest {
+            let _ = write!(text, " {:?}", String::from_utf8_lossy(word));
+        }
+    }
+    let _ = write!(text, " = {reply:?}");
+    text
+}
+
 fn told(
     problem: &str,
     call: &Call<'_>,

@@ -125,6 +125,11 @@ impl Server {
         self.oracle.as_ref()?.grants().is_confirmed(&self.core.borrow(), lock, token)
     }
 
+    /// The calls since they were last taken, where its oracle keeps them.
+    pub(crate) fn take_told(&mut self) -> Vec<String> {
+        self.oracle.as_mut().map(Oracle::take_told).unwrap_or_default()
+    }
+
     /// The oracle, if there is one.
     pub fn oracle(&mut self) -> Option<&mut Oracle> {
         self.oracle.as_mut()

@@ -27,6 +27,11 @@ impl Trace {
     pub fn say(&mut self, at: Micros, text: &str) {
         self.add(&at.to_le_bytes());
         self.add(text.as_bytes());
+        self.show(at, text);
+    }
+
+    /// Shows what follows from the events.
+    pub(crate) fn show(&self, at: Micros, text: &str) {
         let is_printed = match &self.printed {
             Printed::Nothing => false,
             Printed::All => true,

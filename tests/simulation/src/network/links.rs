@@ -16,8 +16,9 @@ pub struct LinkFaults {
     pub cut_halfway: u32,
     /// The connection is lost when the server has them, and before its answer arrives.
     pub cut_after: u32,
-    /// They are late, by up to three seconds. What comes after them on the connection waits.
+    /// They are late, by less than `longest_stall`. What comes after them on the connection waits.
     pub stall: u32,
+    pub longest_stall: Micros,
     /// Nothing arrives until then, either way.
     pub blocked_until: Option<Micros>,
 }
@@ -56,7 +57,7 @@ impl LinkFaults {
             }
             at -= often;
         }
-        let longest = if at < self.stall { LONGEST_STALL } else { LONGEST_JITTER };
+        let longest = if at < self.stall { self.longest_stall } else { LONGEST_JITTER };
         Fate { cut: None, delay: rng.u64(..longest) }
     }
 }

@@ -6,7 +6,7 @@ use leasehold_history::Effect;
 use super::director::Director;
 use super::forgeries::forge;
 use super::group_faults;
-use crate::network::{Condition, LONGEST_STALL, LinkFaults, Micros, Network};
+use crate::network::{Condition, LinkFaults, Micros, Network};
 use crate::server::core::Work;
 use crate::server::messages::MessageFaults;
 
@@ -275,7 +275,10 @@ impl Fault {
         let often = [2, 20, 100][rng.usize(..3)];
         let none = LinkFaults::default();
         let (faults, longest) = match self {
-            Self::Stalls => (LinkFaults { stall: often, ..none }, LONGEST_STALL),
+            Self::Stalls => {
+                let longest_stall = director.longest_stall();
+                (LinkFaults { stall: often, longest_stall, ..none }, longest_stall)
+            }
             Self::Blocks => (LinkFaults { blocked_until: Some(now + time), ..none }, 0),
             _ => {
                 let often =

@@ -23,7 +23,8 @@ pub struct Plan {
     pub faults: BTreeSet<Fault>,
     /// Nothing goes wrong in its second half, so what the first has left behind is seen.
     pub has_calm: bool,
-    /// Clients may end the connections that they have left. If not, what they sent arrives at any time.
+    /// Clients may end the connections that they have left. If not, what they sent there arrives, though not
+    /// later than they wait for it.
     pub may_kill: bool,
     pub deployment: Deployment,
     /// How far clocks drift, where they do.

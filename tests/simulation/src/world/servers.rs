@@ -17,6 +17,7 @@ use crate::server::cluster::{NodeNumber, View, slot_of};
 use crate::server::replication::{Role, Upstream};
 use crate::server::sentinel::Sentinel;
 use crate::server::{Server, Settings};
+use crate::trace::Printed;
 
 /// How far replicas are behind where nothing is wrong.
 const LAG: Micros = 1_000;
@@ -78,7 +79,8 @@ impl Servers {
             let number = u32::try_from(nth + 1).expect("a few servers");
             let settings = Settings { may_kill: plan.may_kill, ..Settings::default() };
             let mut host = Host::start_as(number, settings, start);
-            host.server.watch(Oracle::default());
+            let is_told = plan.printed != Printed::Nothing;
+            host.server.watch(if is_told { Oracle::that_tells() } else { Oracle::default() });
             if let Some((from, to)) = &plan.altered {
                 host.server.alter(from, to);
             }

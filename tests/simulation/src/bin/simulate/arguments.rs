@@ -130,8 +130,8 @@ struct Words {
     /// Shows no events
     #[arg(long)]
     quiet: bool,
-    /// Lets these faults happen and no others
-    #[arg(long, value_name = "FAULT", value_delimiter = ',', value_parser = fault)]
+    /// Lets these faults happen and no others; without a name, none
+    #[arg(long, value_name = "FAULTS", value_delimiter = ',', num_args = 0.., require_equals = true, value_parser = fault)]
     among: Option<Vec<Fault>>,
     /// Leaves out faults
     #[arg(long, value_name = "FAULT", value_delimiter = ',', value_parser = fault)]
@@ -256,12 +256,14 @@ impl Arguments {
                 .collect();
         }
         let mut words = vec!["--seed".to_owned(), seed.to_string(), self.seconds.to_string()];
-        let without = Some(&self.without).filter(|faults| !faults.is_empty());
-        for (word, faults) in [("--among", self.among.as_ref()), ("--without", without)] {
-            let names = |all: &BTreeSet<Fault>| all.iter().map(|it| it.name()).collect::<Vec<_>>();
-            words.extend(
-                faults.map(|it| [word.to_owned(), names(it).join(",")]).into_iter().flatten(),
-            );
+        let names =
+            |all: &BTreeSet<Fault>| all.iter().map(|it| it.name()).collect::<Vec<_>>().join(",");
+        words.extend(self.among.as_ref().map(|among| match names(among) {
+            none if none.is_empty() => "--among".to_owned(),
+            some => format!("--among={some}"),
+        }));
+        if !self.without.is_empty() {
+            words.extend(["--without".to_owned(), names(&self.without)]);
         }
         for (word, number) in [("--processes", self.processes), ("--tasks", self.tasks)] {
             words.extend(number.map(|it| [word.to_owned(), it.to_string()]).into_iter().flatten());

@@ -12,6 +12,9 @@ use crate::WORLD;
 use crate::arguments::{Arguments, Planted};
 use crate::copy::{self, PLANTED};
 
+/// What clap ends a process with.
+const WRONG_ARGUMENTS: i32 = 2;
+
 /// What a world said.
 pub(crate) struct Outcome {
     pub(crate) text: String,
@@ -36,6 +39,7 @@ fn start(seed: u64, arguments: &Arguments) -> Child {
 
 fn end(child: Child) -> Outcome {
     let output = child.wait_with_output().expect("it was started");
+    assert_ne!(output.status.code(), Some(WRONG_ARGUMENTS), "a world does not know its arguments");
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     Outcome { text, is_well: output.status.success() }
 }

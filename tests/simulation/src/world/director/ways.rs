@@ -15,7 +15,15 @@ use crate::world::plan::Deployment;
 /// waiter asks two seconds later at most.
 const NOTICES: Micros = 3_000_000;
 
+/// A client that may not kill the connection that it has left waits for so long for what it sent there.
+const LATE_ARRIVAL: Micros = 500_000;
+
 impl Director {
+    /// How late bytes may be.
+    pub(in crate::world) fn longest_stall(&self) -> Micros {
+        if self.plan.may_kill { LONGEST_STALL } else { LATE_ARRIVAL }
+    }
+
     /// Disturbs the way of one process, or of all; to all servers, or to one of them.
     pub(in crate::world) fn disturb_links(
         &mut self,
