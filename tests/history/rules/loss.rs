@@ -44,7 +44,8 @@ fn lost(request: &Request, is_alone: bool) -> Option<Nanos> {
     request.granted?;
     let freed = request.freed.as_ref().filter(|(_, how)| is_alone && how == "lost");
     // Work that counts as done for a moment alone may be forgotten before its completion is sent again.
-    let is_forgotten = |at: Nanos| request.lasts.zip(request.ended).is_some_and(|(it, end)| end + it < at);
+    let is_forgotten =
+        |at: Nanos| request.lasts.zip(request.ended).is_some_and(|(it, end)| end + it < at);
     let by_release = freed.filter(|(at, _)| !is_forgotten(*at));
     request.lost.or(by_release.map(|(at, _)| *at))
 }

@@ -6,7 +6,7 @@ mod host;
 mod links;
 mod stream;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 
@@ -43,6 +43,8 @@ struct Connection {
     last_back: Micros,
     /// The way on which everything is lost.
     lost: Option<Way>,
+    /// Its client has sent something since then, so it may notice that there is no answer.
+    is_tried: bool,
 }
 
 #[derive(Debug)]
@@ -76,6 +78,8 @@ pub struct Network {
     hosts: BTreeMap<SocketAddr, Host>,
     connections: BTreeMap<ConnectionId, Connection>,
     next_connection: ConnectionId,
+    /// The processes that have just tried a connection of which a way is lost.
+    tried: BTreeSet<ProcessId>,
     pub links: Links,
     rng: Rng,
     pub trace: Trace,
@@ -92,6 +96,7 @@ impl Network {
             hosts: BTreeMap::new(),
             connections: BTreeMap::new(),
             next_connection: 1,
+            tried: BTreeSet::new(),
             links: Links::default(),
             rng,
             trace,
@@ -156,6 +161,7 @@ impl Network {
             last_there: there,
             last_back: there,
             lost: None,
+            is_tried: false,
         };
         self.connections.insert(id, connection);
         self.schedule(there, id, Event::Dial);
@@ -165,6 +171,10 @@ impl Network {
     /// Sends bytes of a client at this time.
     pub(crate) fn send(&mut self, id: ConnectionId, bytes: Vec<u8>, at: Micros) {
         let Some(connection) = self.connections.get_mut(&id) else { return };
+        if connection.lost.is_some() && !connection.is_tried {
+            connection.is_tried = true;
+            self.tried.insert(connection.process);
+        }
         if connection.lost == Some(Way::There) {
             return;
         }

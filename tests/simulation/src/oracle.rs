@@ -196,6 +196,11 @@ impl Oracle {
         self.appointments.late(core)
     }
 
+    /// Nobody is to ask again, for all that it knows.
+    pub(crate) fn forget_appointments(&mut self) {
+        self.appointments = Appointments::default();
+    }
+
     /// The grants that it has seen.
     pub(crate) fn grants(&self) -> &Grants {
         &self.grants

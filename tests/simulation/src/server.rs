@@ -32,6 +32,7 @@ use std::rc::Rc;
 use self::connection::Answered;
 use self::core::{Channel, Core, Work};
 use self::messages::MessageFaults;
+use self::replication::Role;
 use self::reply::Reply;
 use self::request::Args;
 use self::script::Scripts;
@@ -117,7 +118,17 @@ impl Server {
 
     /// The waiters that were told to ask again by now, and have not.
     pub fn late(&mut self) -> Vec<Late> {
-        self.oracle.as_mut().map(|it| it.late(&self.core.borrow())).unwrap_or_default()
+        let Some(oracle) = &mut self.oracle else { return Vec::new() };
+        // Who was told by a master that is none any more asks the next one.
+        if self.core.borrow().role != Role::Master {
+            oracle.forget_appointments();
+            return Vec::new();
+        }
+        oracle.late(&self.core.borrow())
+    }
+
+    pub(crate) fn is_master(&self) -> bool {
+        self.core.borrow().role == Role::Master
     }
 
     /// Whether a replica has confirmed the grant of a token, if this server has made it.

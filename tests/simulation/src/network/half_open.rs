@@ -1,9 +1,11 @@
 //! Connections of which one way loses everything: each end takes it for open, and one of them never
 //! hears of the other again.
 
+use std::collections::BTreeSet;
+
 use fastrand::Rng;
 
-use super::{Network, ProcessId};
+use super::{Connection, Network, ProcessId};
 
 /// A way of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,5 +30,16 @@ impl Network {
             }
         }
         count
+    }
+
+    /// The processes that have tried such a connection for the first time since the last call.
+    pub fn take_tried(&mut self) -> BTreeSet<ProcessId> {
+        std::mem::take(&mut self.tried)
+    }
+
+    /// The processes that have a connection of which a way is lost, and have not tried it since.
+    pub fn unaware(&self) -> BTreeSet<ProcessId> {
+        let is = |it: &&Connection| it.lost.is_some() && !it.is_tried;
+        self.connections.values().filter(is).map(|it| it.process).collect()
     }
 }

@@ -27,6 +27,8 @@ pub struct Host {
     pub condition: Condition,
     /// By how much its clock was set ahead of true time.
     set_us: i64,
+    /// The furthest that it was ever ahead.
+    most_ahead_us: i64,
     /// By how much it had drifted then, and how fast it is since.
     drifted: (i64, Micros),
     rate: Rate,
@@ -52,6 +54,7 @@ impl Host {
             server: start(settings, BEGINNING_US),
             condition: Condition::Up,
             set_us: 0,
+            most_ahead_us: 0,
             drifted: (0, 0),
             rate: Rate::default(),
             number,
@@ -70,6 +73,11 @@ impl Host {
         self.set_us + self.drifted_us(now)
     }
 
+    /// The furthest that its clock was ever set ahead. What was stored then lasts until it is that time again.
+    pub fn most_ahead_us(&self) -> i64 {
+        self.most_ahead_us
+    }
+
     /// By how much of that it has drifted.
     pub fn drifted_us(&self, now: Micros) -> i64 {
         let (drifted_us, since) = self.drifted;
@@ -79,6 +87,7 @@ impl Host {
     /// Its clock is set, and goes on as fast as before.
     pub fn set_ahead_us(&mut self, now: Micros, ahead_us: i64) {
         self.set_us = ahead_us - self.drifted_us(now);
+        self.most_ahead_us = self.most_ahead_us.max(ahead_us);
     }
 
     /// From now on, its clock is faster by so many millionths.

@@ -24,13 +24,17 @@ struct Grant {
 pub(crate) struct Grants(BTreeMap<String, BTreeMap<u64, Grant>>);
 
 impl Grants {
-    /// A call may have given a token.
+    /// A call may have given a token; or may have given it again, on a server that was a replica when it
+    /// was given. What it has from its master is confirmed by its own replicas, too.
     pub(super) fn note(&mut self, change: &Change<'_>, offset: u64) {
-        let token = change.after.record().map(Record::token);
-        if let Some(token) = token.filter(|_| token != change.before.record().map(Record::token)) {
+        let Some(token) = change.after.record().map(Record::token) else { return };
+        let of_lock = self.0.entry(change.place.name()).or_default();
+        if change.before.record().map(Record::token) != Some(token) {
             let is_kept = matches!(change.verb(), Verb::Linger | Verb::Repair);
-            let of_lock = self.0.entry(change.place.name()).or_default();
             of_lock.insert(token, Grant { is_kept, offset });
+        } else if change.verb().grants() {
+            let known = Grant { is_kept: false, offset: offset.saturating_sub(1) };
+            of_lock.entry(token).or_insert(known);
         }
     }
 

@@ -5,7 +5,7 @@ mod processes;
 mod ways;
 
 use std::cell::{RefCell, RefMut};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -13,6 +13,7 @@ use std::sync::Arc;
 use fastrand::Rng;
 use leasehold_history::{Effect, Line};
 
+use super::faults::Fault;
 use super::group_faults;
 use super::liveness::Liveness;
 use super::orphans::Orphans;
@@ -217,6 +218,9 @@ impl Director {
             self.links_until.remove(&link);
             self.network().links.end(link.0, link.1);
         }
+        if self.may_be_deaf() {
+            self.excuse_unaware();
+        }
     }
 
     /// Ends all faults, at once.
@@ -240,6 +244,16 @@ impl Director {
             self.shared.violation(found);
         }
         (self.liveness, self.orphans) = (liveness, orphans);
+    }
+
+    /// True if a client may have a connection for messages that is half open, and does not know it yet.
+    pub(super) fn may_be_deaf(&self) -> bool {
+        self.plan.faults.contains(&Fault::HalfOpen)
+    }
+
+    /// The processes of these requests may have ended them on a server that another one has replaced.
+    pub(super) fn excuse_orphans(&mut self, revived: BTreeSet<Vec<u8>>) {
+        self.orphans.excuse(revived);
     }
 
     /// The requests that the store has failed since the last call.

@@ -23,6 +23,9 @@ const NEWS: Micros = 80_000;
 /// A waiter asks again after this time at most.
 const ASKS: Micros = 2_000_000;
 
+/// A waiter that can't hear messages asks again after this time at most.
+const ASKS_OFTEN: Micros = 200_000;
+
 /// A lock that could be had.
 #[derive(Debug)]
 struct Free {
@@ -54,10 +57,17 @@ impl Liveness {
         }
         let mut found = Vec::new();
         // Who asks again after some time does so by its own clock.
-        let news = NEWS + director.drift().apart(ASKS);
+        let mut news = NEWS + director.drift().apart(ASKS);
+        if director.may_be_deaf() {
+            news += ASKS_OFTEN;
+        }
         let mut network = director.network();
         for address in network.addresses() {
             let server = &mut network.host(address).server;
+            // What a replica has is its master's.
+            if !server.is_master() {
+                continue;
+            }
             let clients = clients(server);
             // The process that a request is of, if nothing is in its way.
             let promised = |request: &[u8], lock: &str| {

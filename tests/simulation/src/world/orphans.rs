@@ -3,7 +3,7 @@
 //!
 //! As in `liveness`, nothing is promised while a fault could be in the way, and for some time after.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 
 use super::director::Director;
@@ -27,9 +27,16 @@ pub(super) struct Orphans {
     next: Micros,
     /// Since when there are too many, and whether it was told.
     since: BTreeMap<Place, (Micros, bool)>,
+    /// What servers had when they took over. The news that some of it has ended may be lost.
+    revived: BTreeSet<Vec<u8>>,
 }
 
 impl Orphans {
+    /// These requests may have ended on the server that another one has replaced.
+    pub(super) fn excuse(&mut self, revived: BTreeSet<Vec<u8>>) {
+        self.revived.extend(revived);
+    }
+
     /// Returns which processes have forgotten requests, in words.
     pub(super) fn look(&mut self, director: &Director) -> Vec<String> {
         let now = director.now();
@@ -45,10 +52,14 @@ impl Orphans {
         let mut network = director.network();
         for address in network.addresses() {
             let server = &network.host(address).server;
+            // What a replica has is its master's.
+            if !server.is_master() {
+                continue;
+            }
             let clients = clients(server);
             for (lock, ids) in requests(&server.core().borrow()) {
                 let mut of_process = BTreeMap::<usize, Vec<_>>::new();
-                for id in ids {
+                for id in ids.difference(&self.revived).cloned() {
                     if let Some(process) = clients.get(&id[..CLIENT.min(id.len())]) {
                         of_process.entry(*process).or_default().push(id);
                     }

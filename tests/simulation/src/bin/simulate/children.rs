@@ -34,13 +34,15 @@ fn start(seed: u64, arguments: &Arguments) -> Child {
     command.envs(in_client.map(|mistake| (PLANTED, mistake.name())));
     let_repeat(&mut command);
     command.args(arguments.words(seed)).env(WORLD, "");
-    command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("it can be started")
+    command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it can be started")
 }
 
 fn end(child: Child) -> Outcome {
     let output = child.wait_with_output().expect("it was started");
     assert_ne!(output.status.code(), Some(WRONG_ARGUMENTS), "a world does not know its arguments");
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    // Of a world that has panicked, the reason.
+    let said = if output.stdout.is_empty() { &output.stderr } else { &output.stdout };
+    let text = String::from_utf8_lossy(said).into_owned();
     Outcome { text, is_well: output.status.success() }
 }
 

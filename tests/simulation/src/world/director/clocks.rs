@@ -50,10 +50,14 @@ impl Director {
         // Where one of them may take over, none goes back: leases would last for longer.
         let ahead_of = |address: &SocketAddr| self.network().host(*address).ahead_us(now);
         let most = addresses.iter().map(ahead_of).max().unwrap_or_default();
-        let to = if self.is_group() { most.max(0) } else { 0 };
+        let to = match addresses[..] {
+            [alone] if is_alone => self.network().host(alone).most_ahead_us(),
+            _ if self.is_group() => most.max(0),
+            _ => 0,
+        };
         for address in addresses {
             let ahead = self.network().host(address).ahead_us(now);
-            if is_alone && ahead >= 0 || self.is_group() && ahead == to {
+            if is_alone && ahead >= to || self.is_group() && ahead == to {
                 continue;
             }
             self.network().host(address).set_ahead_us(now, to);

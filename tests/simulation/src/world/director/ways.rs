@@ -62,6 +62,20 @@ impl Director {
         }
     }
 
+    /// Who has not tried a connection that is half open can't know that it is.
+    pub(super) fn excuse_unaware(&mut self) {
+        let unaware = self.network().unaware();
+        let until = self.now() + NOTICES;
+        for process in unaware {
+            self.disturb(process, until);
+        }
+        let tried = self.network().take_tried();
+        for process in tried {
+            self.disturb(process, until);
+            self.note_of_links(&Fault::HalfOpen.name(), Effect::Away, until - NOTICES, until, 0);
+        }
+    }
+
     /// Some connections of a process lose all that takes one way.
     pub(in crate::world) fn half_open_one(&mut self, rng: &mut Rng) {
         let Some(process) = self.any_process(rng).map(|at| self.processes[at].id()) else { return };

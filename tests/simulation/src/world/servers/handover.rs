@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 
 use crate::network::{BEGINNING_US, Host, Micros, Network};
-use crate::oracle::{Grants, known_grants};
+use crate::oracle::{Grants, known_grants, requests};
 use crate::server::replication::Role;
 
 /// What a failover has lost.
@@ -15,6 +15,8 @@ pub(in crate::world) struct Loss {
     /// The grants of the former master that the heir lacked, or of which it lacked the last renewals:
     /// lock, token, and until when it knew the lease.
     pub(in crate::world) forgotten: Vec<(String, u64, Micros)>,
+    /// The requests that the heir has when the former master is none any more. Some may have ended there.
+    pub(in crate::world) revived: BTreeSet<Vec<u8>>,
     /// By how much the heir's clock is ahead of the one before.
     pub(in crate::world) ahead_us: i64,
     /// When the heir took over.
@@ -102,6 +104,8 @@ impl Handover {
         let since = (self.written != promoted.offset).then_some(promoted.complete);
         let granted = former.server.oracle().map(|it| it.grants().clone()).unwrap_or_default();
         let forgotten = since.map(|_| promoted.forgotten(&granted)).unwrap_or_default();
-        Some(Loss { since, forgotten, ahead_us, promoted: promoted.at })
+        let heir = requests(&network.host(self.heir).server.core().borrow());
+        let revived = heir.into_iter().flat_map(|it| it.1).collect();
+        Some(Loss { since, forgotten, revived, ahead_us, promoted: promoted.at })
     }
 }
