@@ -73,6 +73,11 @@ impl Host {
         self.set_us + self.drifted_us(now)
     }
 
+    /// True if its clock was set, and was not set right since.
+    pub fn is_set_wrong(&self) -> bool {
+        self.set_us != 0
+    }
+
     /// The furthest that its clock was ever set ahead. What was stored then lasts until it is that time again.
     pub fn most_ahead_us(&self) -> i64 {
         self.most_ahead_us

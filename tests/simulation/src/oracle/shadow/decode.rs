@@ -273,6 +273,10 @@ pub(super) fn plain(mut picture: Picture, now: Duration) -> Picture {
             _ => {}
         }
     }
+    // A key is there to the end of its last millisecond, and for the rules to the beginning of that.
+    if picture.holders_until.is_some_and(|until| until <= now) {
+        picture.holders.clear();
+    }
     picture.holders.sort_by_key(|it| (it.deadline, it.id));
     if picture.holders.is_empty() {
         picture.holders_until = None;

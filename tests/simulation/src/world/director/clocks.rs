@@ -23,6 +23,19 @@ impl Director {
         }
     }
 
+    /// A server whose clock is set. Of a quorum, most clocks agree.
+    pub(in crate::world) fn any_clock(&self, rng: &mut Rng) -> SocketAddr {
+        let host = self.any_with_data(rng);
+        let Deployment::Quorum(servers) = self.plan.deployment else { return host };
+        let mut network = self.network();
+        let mut wrong = self.servers.data().to_vec();
+        wrong.retain(|it| network.host(*it).is_set_wrong());
+        if wrong.len() < usize::from((servers - 1) / 2) || wrong.contains(&host) {
+            return host;
+        }
+        wrong[rng.usize(..wrong.len())]
+    }
+
     /// A clock gets another rate.
     pub(in crate::world) fn change_a_rate(&mut self, rng: &mut Rng) {
         let (now, clocks) = (self.now(), self.drift());
