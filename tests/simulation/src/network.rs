@@ -129,6 +129,11 @@ impl Network {
         confirmed.reduce(|one, other| one || other)
     }
 
+    /// How long the lease of a token lasts on a server, in true time; `None` if nobody has it.
+    pub(crate) fn lasts(&self, now: Micros, lock: &str, token: u64) -> Option<Micros> {
+        self.hosts.values().filter_map(|it| it.lasts(now, lock, token)).max()
+    }
+
     /// True time.
     pub fn now(&self) -> Micros {
         self.now

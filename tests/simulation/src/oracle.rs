@@ -28,7 +28,7 @@ pub use self::awaited::{Awaited, awaited};
 use self::call::{Call, Script, Verb};
 use self::change::Change;
 pub(crate) use self::format::CLIENT;
-pub(crate) use self::grants::{Grants, known_grants};
+pub(crate) use self::grants::{BLOCK, Grants, known_grants};
 pub(crate) use self::known::{Known, known};
 pub use self::overview::overview;
 pub use self::requests::requests;

@@ -38,7 +38,7 @@ use self::request::Args;
 use self::script::Scripts;
 use self::sentinel::Kind;
 use self::session::{Session, SessionId};
-use crate::oracle::{Late, Oracle};
+use crate::oracle::{BLOCK, Late, Oracle, known_grants};
 
 /// What a server says of itself, and what it asks of its clients.
 #[derive(Clone, Debug)]
@@ -134,6 +134,12 @@ impl Server {
     /// Whether a replica has confirmed the grant of a token, if this server has made it.
     pub(crate) fn is_confirmed(&self, lock: &str, token: u64) -> Option<bool> {
         self.oracle.as_ref()?.grants().is_confirmed(&self.core.borrow(), lock, token)
+    }
+
+    /// When the lease of a token ends, in milliseconds of its clock, if somebody has it.
+    pub(crate) fn lease_end(&self, lock: &str, token: u64) -> Option<i64> {
+        let (first, ends_ms) = *known_grants(&self.core.borrow()).get(lock)?;
+        (first..first + BLOCK).contains(&token).then_some(ends_ms)
     }
 
     /// The calls since they were last taken, where its oracle keeps them.

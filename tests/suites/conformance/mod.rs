@@ -83,6 +83,28 @@ macro_rules! without_queue {
     };
 }
 
+/// The same for a store that hands each command on to another one: the suites that have each command.
+#[cfg(feature = "servers")]
+macro_rules! forwarding {
+    ($backend:ident) => {
+        use leasehold_tests::backend::$backend as Store;
+
+        super::adopt::cases!(crate::conformance::case);
+        super::core::cases!(crate::conformance::case);
+        super::fence::cases!(crate::conformance::case);
+        super::force::cases!(crate::conformance::case);
+        super::lease_set::cases!(crate::conformance::case);
+        super::linger::cases!(crate::conformance::case);
+        super::listing::cases!(crate::conformance::case);
+        super::notes::cases!(crate::conformance::case);
+        super::offers::cases!(crate::conformance::case);
+        super::once::cases!(crate::conformance::case);
+        super::operator::cases!(crate::conformance::case);
+        super::rw::cases!(crate::conformance::case);
+        super::semaphore::cases!(crate::conformance::case);
+    };
+}
+
 macro_rules! case {
     ($suite:ident: $($name:ident),* $(,)?) => {
         mod $suite {
@@ -118,9 +140,7 @@ mod redis {
 
 #[cfg(feature = "servers")]
 mod lazy {
-    conformance!(Lazy);
-    super::listing::cases!(crate::conformance::case);
-    super::linger::cases!(crate::conformance::case);
+    forwarding!(Lazy);
 }
 
 #[cfg(feature = "servers")]

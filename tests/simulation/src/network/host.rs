@@ -73,11 +73,6 @@ impl Host {
         self.set_us + self.drifted_us(now)
     }
 
-    /// True if its clock was set, and was not set right since.
-    pub fn is_set_wrong(&self) -> bool {
-        self.set_us != 0
-    }
-
     /// The furthest that its clock was ever set ahead. What was stored then lasts until it is that time again.
     pub fn most_ahead_us(&self) -> i64 {
         self.most_ahead_us
@@ -125,6 +120,13 @@ impl Host {
         };
         self.server.remove(&name);
         Some(String::from_utf8_lossy(&name).into_owned())
+    }
+
+    /// How long the lease of a token lasts here, in true time; `None` if nobody has it.
+    pub(super) fn lasts(&self, now: Micros, lock: &str, token: u64) -> Option<Micros> {
+        let ends_ms = self.server.lease_end(lock, token)?;
+        let left = ends_ms.saturating_mul(1_000).saturating_sub(self.clock(now));
+        Some(self.rate.passed(Micros::try_from(left).unwrap_or_default()))
     }
 
     /// Until when it does nothing; 0 if it is not frozen.

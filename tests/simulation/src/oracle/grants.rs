@@ -9,7 +9,7 @@ use super::overview::locks;
 use crate::server::core::Core;
 
 /// How many tokens a grant reserves.
-const BLOCK: u64 = 64;
+pub(crate) const BLOCK: u64 = 64;
 
 /// A grant, or the token that a client has asked for to keep its lease.
 #[derive(Clone, Copy, Debug)]

@@ -184,6 +184,10 @@ impl Director {
         self.servers.any_pair(&mut self.network(), rng)
     }
 
+    pub(super) fn is_quorum(&self) -> bool {
+        matches!(self.plan.deployment, Deployment::Quorum(_))
+    }
+
     pub(super) fn is_group(&self) -> bool {
         self.plan.deployment.is_group()
     }
@@ -191,7 +195,7 @@ impl Director {
     /// The servers learn from each other what is due.
     pub(super) fn turn_servers(&mut self) {
         let loss = self.servers.turn(&mut self.network.borrow_mut());
-        if matches!(self.plan.deployment, Deployment::Quorum(_)) {
+        if self.is_quorum() {
             self.servers.slew(&mut self.network.borrow_mut());
         }
         if let Some(loss) = loss {

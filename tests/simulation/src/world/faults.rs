@@ -226,7 +226,7 @@ impl Fault {
 
     /// A server's clock is changed.
     fn set_clock(self, director: &mut Director, rng: &mut Rng) {
-        let (host, now) = (director.any_clock(rng), director.now());
+        let (host, now) = (director.any_with_data(rng), director.now());
         // Seldom by more than any heartbeat lasts. Servers that follow one another never are hours apart:
         // after a failover leases would last for as long.
         let by = if rng.u8(..6) == 0 && !director.is_group() {
@@ -243,6 +243,9 @@ impl Fault {
         } else {
             director.network().host(host).set_ahead_us(now, ahead - amount);
             director.note(&self.name(), Effect::Behind, now, now, by);
+        }
+        if director.is_quorum() {
+            director.set_right_later(host, rng);
         }
     }
 

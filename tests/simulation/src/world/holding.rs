@@ -10,6 +10,7 @@ use tokio::time::sleep;
 
 use super::client::Client;
 use super::kept::{Neglect, neglected};
+use super::plan::Deployment;
 use super::turns::{LOOK, Worker, millis, nanos, now, reason};
 use super::wishes::{Guard, Part, Succeeds, Travelling, Wish};
 use crate::process;
@@ -94,6 +95,7 @@ impl Worker {
                 self.note(Line::Lost { id, at });
             } else {
                 self.held(id, at, wish.ttl, left);
+                self.expect_outlasted(lease, wish.ttl, left);
             }
         }
         is_lost
@@ -107,6 +109,25 @@ impl Worker {
             let name = &self.name;
             self.shared.violation(format!(
                 "sync: {name} has `{lock}` by {token}, and no replica has confirmed that"
+            ));
+        }
+    }
+
+    /// A holder believes in its lease for no longer than the server does. Where servers vote, or one may
+    /// have forgotten something, nothing is said.
+    fn expect_outlasted(&self, lease: &Lease, ttl: Duration, left: Duration) {
+        if self.deployment != Deployment::Single || self.shared.was_forgotten() {
+            return;
+        }
+        let Ok(token) = lease.fence() else { return };
+        let (lock, mut lasts) = (lease.key().as_ref(), None);
+        process::in_network(|network, now| lasts = network.lasts(now, lock, u64::from(token)));
+        let left = self.clocks.promised(ttl.max(LONGEST_LIVE), process::lasts(left));
+        if let Some(lasts) = lasts.map(Duration::from_micros).filter(|it| *it < left) {
+            self.shared.violation(format!(
+                "belief: {} takes `{lock}` for its own for {left:?}, and the server for {lasts:?}, at {} ns",
+                self.name,
+                now()
             ));
         }
     }

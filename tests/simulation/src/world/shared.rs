@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use fastrand::Rng;
-use leasehold_history::{History, Line, Request};
+use leasehold_history::{Effect, History, Line, Request};
 use tokio::sync::watch;
 
 use super::claims::Claims;
@@ -26,6 +26,8 @@ struct State {
     failed: Vec<String>,
     /// The requests whose futures were not polled for some time.
     unpolled: BTreeSet<String>,
+    /// A server may have forgotten something, or its clock was set.
+    was_forgotten: bool,
     trace: Trace,
     tickets: Vec<Travelling>,
     ended: BTreeSet<String>,
@@ -41,6 +43,7 @@ impl Shared {
             claims: Claims::default(),
             failed: Vec::new(),
             unpolled: BTreeSet::new(),
+            was_forgotten: false,
             trace,
             tickets: Vec::new(),
             ended: BTreeSet::new(),
@@ -64,6 +67,9 @@ impl Shared {
         {
             state.failed.push(id.clone());
         }
+        if let Line::Fault { effect, .. } = &line {
+            state.was_forgotten |= *effect != Effect::Away;
+        }
         if let Line::Neglected { id, .. } = &line {
             state.unpolled.insert(id.clone());
         }
@@ -81,6 +87,11 @@ impl Shared {
         let mut failed = std::mem::take(&mut state.failed);
         failed.retain(|id| !state.unpolled.contains(id));
         failed
+    }
+
+    /// True once a server may have forgotten something, or its clock was set.
+    pub(super) fn was_forgotten(&self) -> bool {
+        self.state().was_forgotten
     }
 
     pub(super) fn put_ticket(&self, travelling: Travelling) {

@@ -11,7 +11,7 @@ use std::time::Duration;
 use fastrand::Rng;
 use leasehold::{Locks, Wait};
 use leasehold_simulation::group::Times;
-use leasehold_simulation::network::{Condition, LinkFaults, Micros};
+use leasehold_simulation::network::{Condition, LONGEST_STALL, LinkFaults, Micros};
 use leasehold_simulation::process;
 use leasehold_simulation::repeat::let_repeat;
 use leasehold_simulation::server::cluster::{View, slot_of};
@@ -101,6 +101,7 @@ fn disturb(world: &mut World, view: &mut View, rng: &mut Rng) -> Micros {
                 cut_halfway: cuts,
                 cut_after: cuts,
                 stall,
+                longest_stall: LONGEST_STALL,
                 blocked_until: None,
             };
             world.network.borrow_mut().links.disturb(process, None, faults);

@@ -88,7 +88,7 @@ const MOST_SECONDS: u64 = 3_600;
 ///
 /// Each world is a process of its own, whose random numbers of the system are always the same. So
 /// nothing of a world follows from those before it.
-#[derive(Debug, Parser)]
+#[derive(Clone, Debug, Parser)]
 #[command(name = "simulate")]
 #[command(override_usage = "simulate [SEEDS] [SECONDS] [--from SEED]
        simulate --seed SEED [SECONDS] [--only NAME]
@@ -195,9 +195,22 @@ impl Arguments {
 
     /// Takes the program's arguments. Where they are wrong, says so and ends the program.
     pub(crate) fn parse() -> Self {
-        let words = Words::parse();
+        Self::of(Words::parse())
+    }
+
+    /// The world of a line of the file of seeds: its seed, its seconds, and what the seed does not choose.
+    pub(crate) fn of_seed<'a>(
+        seed: &'a str,
+        seconds: &'a str,
+        rest: impl Iterator<Item = &'a str>,
+    ) -> Self {
+        let words = ["simulate", "--seed", seed, seconds].into_iter().chain(rest);
+        Self::of(Words::parse_from(words))
+    }
+
+    fn of(words: Words) -> Self {
         let mut numbers = words.numbers.iter().copied();
-        let mode = match words {
+        let mode = match words.clone() {
             Words { seed: Some(seed), .. } => Mode::One(seed),
             Words { shrink: Some(seed), .. } => Mode::Shrink(seed),
             Words { mistakes: Some(names), .. } => Mode::Mistakes(names),

@@ -11,8 +11,7 @@ use crate::children::first_bad;
 type Row = (&'static str, u64, Only, Planted);
 
 pub(crate) fn find_all(names: &str, arguments: &Arguments) -> ExitCode {
-    let in_scripts =
-        MISTAKES.iter().map(|it| (it.name, it.within, Only::ANY, Planted::Mistake(it)));
+    let in_scripts = MISTAKES.iter().map(|it| (it.name, it.within, it.only, Planted::Mistake(it)));
     let in_client =
         CLIENT_MISTAKES.iter().map(|it| (it.name(), it.within, it.only, Planted::InClient(it)));
     let is_meant = |row: &Row| row.0.contains(names);

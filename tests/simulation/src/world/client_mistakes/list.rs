@@ -57,7 +57,8 @@ pub const CLIENT_MISTAKES: &[ClientMistake] = &[
         "OFFER.min(self.request.ttl)",
         "self.request.ttl",
     )
-    .among(&[Fault::Blocks]),
+    .on(Deployment::Single)
+    .among(&[Fault::JumpsAhead, Fault::Blocks]),
     mistake(
         "an-offer-that-had-ended-is-taken",
         100,
@@ -97,13 +98,14 @@ pub const CLIENT_MISTAKES: &[ClientMistake] = &[
     .among(&[Fault::Forgeries]),
     mistake(
         "a-forced-message-is-believed",
-        40,
+        100,
         "keeper/renew.rs",
         "if let Ok(true) = store.was_forced(&local.request).await {
             local.lose(LossReason::Forced);
         }",
         "drop(store); local.lose(LossReason::Forced);",
-    ),
+    )
+    .among(&[Fault::Forgeries]),
     mistake(
         "silent-neighbours-are-waited-for",
         100,
@@ -222,7 +224,8 @@ pub const CLIENT_MISTAKES: &[ClientMistake] = &[
         "ttl.saturating_sub(ttl / 100 + Duration::from_millis(2))",
         "ttl.saturating_sub(Duration::from_millis(2))",
     )
-    .among(&[Fault::Drifts, Fault::Blocks]),
+    .on(Deployment::Single)
+    .among(&[Fault::Drifts]),
     mistake(
         "a-silent-connection-is-kept",
         100,
@@ -298,7 +301,8 @@ pub const CLIENT_MISTAKES: &[ClientMistake] = &[
         "{ let _ = refusal; false }",
     )
     .on(Deployment::Cluster)
-    .among(&[Fault::Moves]),
+    .among(&[Fault::Moves])
+    .without_kills(),
     mistake(
         "a-read-only-answer-keeps-its-connection",
         100,
@@ -346,4 +350,22 @@ pub const CLIENT_MISTAKES: &[ClientMistake] = &[
     )
     .on(Deployment::Sentinel { syncs: true })
     .among(&[Fault::Lags, Fault::Blocks]),
+    mistake(
+        "a-release-waits-for-a-silent-subscription",
+        100,
+        "local_queue/lingering/asking.rs",
+        "timeout(patience, subscribing)",
+        "timeout(patience * 100, subscribing)",
+    )
+    .on(Deployment::Cluster)
+    .among(&[Fault::HalfOpen]),
+    mistake(
+        "a-refused-release-is-not-tried-again",
+        100,
+        "keeper/release.rs",
+        "error.is_shut_down || runtime_with_timers().is_none()",
+        "error.is_shut_down || !error.is_passing",
+    )
+    .among(&[Fault::Rights])
+    .without_kills(),
 ];

@@ -7,6 +7,7 @@ use leasehold_history::Effect;
 
 use super::Director;
 use crate::clocks::Clocks;
+use crate::world::faults::{IDLE, NEXT_ASK};
 use crate::world::plan::Deployment;
 
 impl Director {
@@ -23,17 +24,24 @@ impl Director {
         }
     }
 
-    /// A server whose clock is set. Of a quorum, most clocks agree.
-    pub(in crate::world) fn any_clock(&self, rng: &mut Rng) -> SocketAddr {
-        let host = self.any_with_data(rng);
-        let Deployment::Quorum(servers) = self.plan.deployment else { return host };
-        let mut network = self.network();
-        let mut wrong = self.servers.data().to_vec();
-        wrong.retain(|it| network.host(*it).is_set_wrong());
-        if wrong.len() < usize::from((servers - 1) / 2) || wrong.contains(&host) {
-            return host;
+    /// A clock of a quorum that was set is right again after some time: where most of them disagree, nobody
+    /// gets a lock.
+    pub(in crate::world) fn set_right_later(&mut self, host: SocketAddr, rng: &mut Rng) {
+        let now = self.now();
+        let until = now + rng.u64(500_000..8_000_000);
+        let ahead = self.network().host(host).ahead_us(now);
+        self.later(until, move |network| {
+            let now = network.now();
+            let host = network.host(host);
+            host.set_ahead_us(now, host.drifted_us(now));
+        });
+        let name = "clock-is-right";
+        self.note(name, Effect::Away, now, until + NEXT_ASK, 0);
+        if ahead < 0 {
+            self.note(name, Effect::Forgets, until, until + IDLE, 0);
+        } else {
+            self.note(name, Effect::Behind, until, until, ahead.unsigned_abs());
         }
-        wrong[rng.usize(..wrong.len())]
     }
 
     /// A clock gets another rate.

@@ -5,7 +5,6 @@ use leasehold_history::Line;
 
 use super::super::client::{Client, connect};
 use super::super::end;
-use super::super::plan::Deployment;
 use super::super::turns::Worker;
 use super::super::version::Version;
 use super::super::wishes::PROBES;
@@ -121,7 +120,7 @@ impl Director {
 
     /// Frees a lock by force, from another process.
     pub(in crate::world) fn force_one(&mut self, rng: &mut Rng) {
-        if matches!(self.plan.deployment, Deployment::Quorum(_)) {
+        if self.is_quorum() {
             return;
         }
         let (name, _) = PROBES[rng.usize(..PROBES.len())];
