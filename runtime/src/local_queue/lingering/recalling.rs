@@ -122,13 +122,16 @@ impl LocalQueues {
 }
 
 /// Waits for the answer about an idle lease. A lease of which the store does not say that it stays
-/// has ended.
+/// has ended. If an ask of it got no answer, a late copy of that could grant it again, to nobody.
 async fn settle(queues: Arc<LocalQueues>, name: QueueName, asking: Asking, usage: Usage) {
     let (request, unanswered_since) = asking.about();
-    match asking.settle().await {
-        Ok(Some(Ended::Released)) if usage.is_recalled() => queues.note_recall(&name, &request),
-        Ok(_) => {}
-        Err(_) => queues.cancel(request, unanswered_since),
+    let answer = asking.settle().await;
+    if matches!(answer, Ok(Some(Ended::Released))) && usage.is_recalled() {
+        queues.note_recall(&name, &request);
+    }
+    let may_come_back = matches!(answer, Ok(Some(_))) && unanswered_since.is_some();
+    if answer.is_err() || may_come_back {
+        queues.cancel(request, unanswered_since);
     }
 }
 

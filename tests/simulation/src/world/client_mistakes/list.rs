@@ -368,4 +368,14 @@ pub const CLIENT_MISTAKES: &[ClientMistake] = &[
     )
     .among(&[Fault::Rights])
     .without_kills(),
+    mistake(
+        "an-idle-lease-ends-and-late-copies-stay",
+        100,
+        "local_queue/lingering/recalling.rs",
+        "answer.is_err() || may_come_back",
+        "{ let _ = may_come_back; answer.is_err() }",
+    )
+    .on(Deployment::Single)
+    .among(&[Fault::Blocks])
+    .without_kills(),
 ];

@@ -15,8 +15,9 @@ use crate::world::plan::Deployment;
 /// waiter asks two seconds later at most.
 const NOTICES: Micros = 3_000_000;
 
-/// A client that may not kill the connection that it has left waits for so long for what it sent there.
-const LATE_ARRIVAL: Micros = 500_000;
+/// A client that may not kill the connection that it has left cancels once more half a second after it has
+/// cancelled for the first time, and that is not before it has had no answer for 300 ms.
+const LATE_ARRIVAL: Micros = 750_000;
 
 impl Director {
     /// How late bytes may be.
