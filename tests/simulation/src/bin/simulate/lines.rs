@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use std::sync::Mutex;
 use std::time::Instant;
 
-use leasehold_simulation::world::ScriptLine;
+use leasehold_simulation::world::{Deployment, ScriptLine};
 
 use crate::arguments::{Arguments, Mode, Planted};
 use crate::children::quiet;
@@ -14,6 +14,9 @@ use crate::children::quiet;
 /// So many worlds are tried without a line, after so many seeds of hostile commands.
 const WORLDS: u64 = 10;
 const TRAFFIC: u64 = 40;
+
+/// A quorum has commands of its own, which few worlds call.
+const QUORUMS: u64 = 6;
 
 /// Why no world notices that a line is missing, by its file and text.
 const EXPLAINED: &str = include_str!("../../../lines.md");
@@ -101,6 +104,9 @@ fn fate(line: &ScriptLine, arguments: &Arguments) -> Fate {
     if !quiet(0, &traffic).is_well {
         return Fate::ByTraffic;
     }
-    let found = (1..=WORLDS).find(|seed| !quiet(*seed, &arguments).is_well);
-    found.map_or(Fate::Survives, Fate::FoundBy)
+    let on_quorum = Arguments { deployment: Some(Deployment::Quorum(3)), ..arguments.clone() };
+    let worlds = (1..=WORLDS).map(|seed| (seed, &arguments));
+    let mut worlds = worlds.chain((1..=QUORUMS).map(|seed| (seed, &on_quorum)));
+    let found = worlds.find(|(seed, arguments)| !quiet(*seed, arguments).is_well);
+    found.map_or(Fate::Survives, |(seed, _)| Fate::FoundBy(seed))
 }
