@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::rc::Rc;
 
-use mlua::state::{GcIncParams, GcMode};
 use mlua::{Function, HookTriggers, Lua, LuaOptions, StdLib, Table, Value, Variadic, VmState};
 
 use super::core::{Core, Script, Slots};
@@ -97,8 +96,6 @@ impl Scripts {
     pub(super) fn new(core: Rc<RefCell<Core>>) -> Self {
         let libraries = StdLib::STRING | StdLib::TABLE | StdLib::MATH;
         let lua = Lua::new_with(libraries, LuaOptions::default()).expect("Lua starts");
-        // A script leaves little behind, and looking for it costs more than the memory.
-        lua.gc_set_mode(GcMode::Incremental(GcIncParams::default().pause(1000)));
         let running = Rc::new(Cell::new(Running::default()));
         let run = prepare(&lua, core.clone(), running.clone()).expect("the prelude runs");
         Self {
