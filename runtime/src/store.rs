@@ -30,8 +30,8 @@ mod serialize;
 mod usage;
 
 pub use self::answers::{Adoption, All, Attempt, Ended, Hint, Lingering, Renewal, Repaired};
-pub(crate) use self::contract::LIVE;
 use self::contract::at_once;
+pub(crate) use self::contract::{LIVE, SUBSCRIBING};
 pub use self::contract::{
     LIVE_MOST, Listener, OFFER, Renewals, Store, StoreFuture, Subscription, TOKENS, validity,
 };

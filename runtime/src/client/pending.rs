@@ -5,7 +5,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 use super::Client;
 use super::in_flight::InFlight;
@@ -15,8 +15,8 @@ use crate::core::key::LockKey;
 use crate::hints::{Message, Offer, Route};
 use crate::state::lease::{Grant, GrantTimes};
 use crate::store::{
-    Attempt, Kind, LIVE, OFFER, QueuePosition, Request, RequestSpec, Stamp, StoreError,
-    StoreFuture, Subscription, Waiting, validity,
+    Attempt, Kind, LIVE, OFFER, QueuePosition, Request, RequestSpec, SUBSCRIBING, Stamp,
+    StoreError, StoreFuture, Subscription, Waiting, validity,
 };
 use crate::system;
 
@@ -128,7 +128,7 @@ impl PendingRequest {
     /// Returns true if hints can arrive.
     pub(crate) fn hears_hints(&self) -> bool {
         self.in_flight.client.store.gives_hints()
-            && !matches!(self.subscription, SubscriptionState::Failed)
+            && matches!(self.subscription, SubscriptionState::Done(_))
     }
 
     /// Returns true if the request must be cancelled, or left to another acquisition.
@@ -143,21 +143,29 @@ impl PendingRequest {
         // request that waits to write never asks as a try.
         let may_upgrade = self.request.kind == Kind::Write && self.request.owner.is_some();
         let is_waiting = self.is_waiting && (may_upgrade || !left.is_zero());
-        if let SubscriptionState::Later(_) = self.subscription {
-            if !may_upgrade {
-                let answer = self.ask_once(None).await;
-                if !is_waiting || !answer.as_ref().is_err_and(NotGranted::may_be_queued) {
-                    return answer;
-                }
-            }
-            let before = std::mem::replace(&mut self.subscription, SubscriptionState::Failed);
-            if let SubscriptionState::Later(subscription) = before
-                && let Ok(subscription) = subscription.await
-            {
-                self.subscription = SubscriptionState::Done(Some(subscription));
+        if let SubscriptionState::Later(_) = self.subscription
+            && self.position.is_none()
+            && !may_upgrade
+        {
+            let answer = self.ask_once(None).await;
+            if !is_waiting || !answer.as_ref().is_err_and(NotGranted::may_be_queued) {
+                return answer;
             }
         }
+        self.subscribe(SUBSCRIBING.min(left)).await;
         self.ask_once(is_waiting.then(|| LIVE.min(left.saturating_add(LIVE_BEYOND)))).await
+    }
+
+    /// Waits for the subscription, and no longer than that: until it is there, the request asks often.
+    async fn subscribe(&mut self, patience: Duration) {
+        if let SubscriptionState::Later(subscription) = &mut self.subscription
+            && let Ok(answer) = timeout(patience, subscription).await
+        {
+            self.subscription = match answer {
+                Ok(subscription) => SubscriptionState::Done(Some(subscription)),
+                Err(_) => SubscriptionState::Failed,
+            };
+        }
     }
 
     async fn ask_once(&mut self, live: Option<Duration>) -> Result<Grant, NotGranted> {

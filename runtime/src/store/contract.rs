@@ -53,6 +53,10 @@ pub(crate) const LIVE: Duration = Duration::from_secs(6);
 /// milliseconds; a dead one delays everybody else this long.
 pub const OFFER: Duration = Duration::from_secs(1);
 
+/// How long a client puts a command off until it is subscribed to the lock's messages. The server
+/// may be silent.
+pub(crate) const SUBSCRIBING: Duration = Duration::from_millis(250);
+
 /// How long a grant may be relied on: its TTL less the drift between two
 /// clocks, after Redlock.
 #[must_use]

@@ -1,7 +1,7 @@
 //! Asking the store whether a released lease may stay with this process.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use tokio::time::timeout;
 
@@ -13,11 +13,9 @@ use crate::core::fence::Fence;
 use crate::keeper::UnknownOutcome;
 use crate::state::lease::GrantTimes;
 use crate::state::shutdown::ActivityGuard;
-use crate::store::{Ended, Lingering, Request, StoreError, StoreFuture, Subscription, Usage};
-
-/// How long a release waits for its subscription, at most a quarter of the TTL: a lease that is released
-/// late keeps the lock from others, and one that lingers only saves a command.
-const PATIENCE: Duration = Duration::from_millis(250);
+use crate::store::{
+    Ended, Lingering, Request, SUBSCRIBING, StoreError, StoreFuture, Subscription, Usage,
+};
 
 /// A lease that nobody uses here, and whose request the store is asked to let linger. If it is
 /// dropped before the answer, the keeper cancels the request.
@@ -87,7 +85,9 @@ impl Asking {
     /// If it is dropped, the keeper cancels the request after the command.
     pub(crate) async fn settle(mut self) -> Result<Option<Ended>, StoreError> {
         if let Some(subscribing) = &mut self.subscribing {
-            let patience = PATIENCE.min(self.request.ttl / 4);
+            // A lease that is released late keeps the lock from others, and one that lingers only
+            // saves a command.
+            let patience = SUBSCRIBING.min(self.request.ttl / 4);
             let subscribed = timeout(patience, subscribing).await;
             self.subscribing = None;
             self.subscription = subscribed.ok().and_then(Result::ok);

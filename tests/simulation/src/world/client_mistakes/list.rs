@@ -375,6 +375,15 @@ pub const CLIENT_MISTAKES: &[ClientMistake] = &[
     .on(Deployment::Cluster)
     .among(&[Fault::HalfOpen]),
     mistake(
+        "a-waiter-waits-for-a-silent-subscription",
+        100,
+        "client/pending.rs",
+        "timeout(patience, subscription)",
+        "timeout(patience * 100, subscription)",
+    )
+    .on(Deployment::Cluster)
+    .among(&[Fault::HalfOpen]),
+    mistake(
         "a-refused-release-is-not-tried-again",
         20,
         "keeper/release.rs",
