@@ -66,6 +66,15 @@ impl Clocks {
         if self.processes == 0 { own } else { own.div_f64(1.0 - millionths(self.processes)) }
     }
 
+    /// How short this time of a server's clock may be.
+    pub(crate) fn shortest(self, of_server: Duration) -> Duration {
+        if self.servers == 0 {
+            of_server
+        } else {
+            of_server.div_f64(1.0 + millionths(self.servers))
+        }
+    }
+
     /// The most that two of them get apart in this time.
     pub(crate) fn apart(self, time: Micros) -> Micros {
         let widest = 2 * self.servers.max(self.processes);

@@ -9,6 +9,7 @@
 //! | `2` from `lock/is_held_by` | the rules remove all ended holders at once, the script 64 |
 //! | the held count of a forced lock without live holders | the rules say that nobody held it |
 //! | when a record ends, and how long a refusal says that is | the rules count parts of a millisecond |
+//! | a free record that nobody needs, where a call releases one mutex for several requests | the script deletes it for the first of them alone |
 //! | when a record ends that was deleted by hand, and is there anew | a renewal in the rules lets it stay as long as the set of holders, the script as long as the lease |
 
 mod answers;
@@ -17,7 +18,7 @@ mod decode;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use leasehold::store::rules::shadow::{Picture, Shadow};
+use leasehold::store::rules::shadow::{Picture, Recorded, Shadow, Standing};
 use leasehold::store::{Detached, Owner, Request, Success, TickTimes, Usage};
 use sha1_smol::Sha1;
 
@@ -87,6 +88,14 @@ pub(super) fn problems(
             || ends(&before[place]).is_some_and(|(record, set)| record < set);
         if was_lost && let (Some(one), Some(other)) = (&rules.record, &mut script.record) {
             other.until = one.until;
+        }
+        let is_place = |ask: &&call::Request<'_>| call.places[ask.nth] == *place;
+        let is_free = |it: &mut Recorded| matches!(it.standing, Standing::Free);
+        if rules.record.is_none()
+            && call.script.verb == Verb::Release
+            && call.requests.iter().filter(is_place).count() > 1
+        {
+            script.record.take_if(is_free);
         }
         if let Some(text) = difference(&rules, &script) {
             found.push(format!("{place}: {text}"));

@@ -186,7 +186,7 @@ impl Worker {
     }
 
     async fn release(&self, lease: Lease, id: &str, rng: &mut Rng) -> String {
-        let (is_now, neglect) = (rng.u8(..8) == 0, Neglect::random(rng));
+        let (is_now, neglect) = (rng.u8(..8) == 0, Neglect::of_release(rng));
         let release =
             async { if is_now { lease.release_now().await } else { lease.release().await } };
         let Some(neglect) = neglect else {

@@ -53,6 +53,16 @@ impl Neglect {
             is_dropped: rng.u8(..3) == 0,
         })
     }
+
+    /// The same of a release. One that nobody has polled has not begun: its lease is held on.
+    pub(super) fn of_release(rng: &mut Rng) -> Option<Self> {
+        let neglect = Self::random(rng)?;
+        let first = match neglect.first {
+            First::Polls(polls) => First::Polls(polls.max(1)),
+            first @ First::For(_) => first,
+        };
+        Some(Self { first, ..neglect })
+    }
 }
 
 impl Worker {

@@ -180,7 +180,8 @@ impl Worker {
             }
         }
         if let Some(Succeeds::Once(lasts)) = wish.succeeds {
-            self.note(Line::Lasts { id: ids[0].clone(), time: nanos(lasts) });
+            let time = nanos(self.clocks.shortest(lasts));
+            self.note(Line::Lasts { id: ids[0].clone(), time });
         }
         if let Some(travelling) = &wish.ticket {
             self.note(Line::Adopt { id: ids[0].clone(), of: travelling.of.clone() });
