@@ -11,6 +11,7 @@ use leasehold_simulation::repeat::let_repeat;
 use crate::WORLD;
 use crate::arguments::{Arguments, Planted};
 use crate::copy::{self, PLANTED};
+use crate::limits;
 
 /// What clap ends a process with.
 const WRONG_ARGUMENTS: i32 = 2;
@@ -116,11 +117,15 @@ pub(crate) fn many(from: u64, count: u64, arguments: &Arguments) -> ExitCode {
         "{count} worlds of {seconds} s in {took:.1} s: {requests} requests, {grants} grants, bad seeds: \
          {bad:?}"
     );
+    if let Some(busy) = limits::processor_time().filter(|busy| *busy > 0.0) {
+        let rate = f64::from(grants) / busy;
+        println!("{busy:.0} s of processor time: {rate:.0} grants a second of it");
+    }
     if bad.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 /// The requests and grants of a world's last line.
-fn numbers(text: &str) -> (u64, u64) {
+fn numbers(text: &str) -> (u32, u32) {
     let number = |word: &str| {
         let last = text.lines().last()?;
         last.split(word).next()?.trim().rsplit(' ').next()?.parse().ok()
