@@ -32,3 +32,13 @@ fn a_lease_is_not_lost_sooner_than_its_holder_was_told() {
         assert_none(&[&*early, "fault Forgets 300ms 400ms 0 forces\n"].concat());
     }
 }
+
+#[test]
+fn a_release_that_is_sent_again_may_find_the_next_lease() {
+    let released = "end a:1 500ms\n freed a:1 600ms lost\n fault Away 490ms 600ms 0 halfopen\n";
+    let early = [HELD, RENEWED, released].concat();
+    let next = |at: &str| format!("ask b:1 98ms m Mutex 1 1 b 1000ms 0\n got b:1 {at}ms 2\n");
+    assert_one(&early, "loss");
+    assert_one(&[&*early, &next("601")].concat(), "loss");
+    assert_none(&[&*early, &next("550")].concat());
+}

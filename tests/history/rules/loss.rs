@@ -19,7 +19,7 @@ pub(super) fn check(history: &History) -> Vec<String> {
     for request in history.requests.iter().filter(|it| it.is_renewed) {
         // The answer to the release of a set says nothing of each lease.
         let is_alone = at_once[&(request.worker(), request.asked)] == 1;
-        let Some(lost) = lost(request, is_alone) else { continue };
+        let Some(lost) = lost(history, request, is_alone) else { continue };
         let is_meanwhile = |fault: &Fault| fault.from <= lost && request.asked <= fault.to + AFTER;
         let is_early = request.seen.is_some() && lost < request.deadline;
         if is_early && !history.losses().any(is_meanwhile) {
@@ -40,12 +40,19 @@ pub(super) fn check(history: &History) -> Vec<String> {
 }
 
 /// When the holder learned that its lease was lost.
-fn lost(request: &Request, is_alone: bool) -> Option<Nanos> {
+fn lost(history: &History, request: &Request, is_alone: bool) -> Option<Nanos> {
     request.granted?;
     let freed = request.freed.as_ref().filter(|(_, how)| is_alone && how == "lost");
-    // Work that counts as done for a moment alone may be forgotten before its completion is sent again.
-    let is_forgotten =
-        |at: Nanos| request.lasts.zip(request.ended).is_some_and(|(it, end)| end + it < at);
+    // A release whose answer was lost is sent again. By then the server may remember it no more: others
+    // had the lock since, or the work counted as done for a moment alone.
+    let is_forgotten = |at: Nanos| {
+        let Some(end) = request.ended else { return false };
+        let had_it = |other: &Request| {
+            let is_other = other.id != request.id && other.lock == request.lock;
+            is_other && other.granted.is_some_and(|it| end <= it && it <= at)
+        };
+        request.lasts.is_some_and(|it| end + it < at) || history.requests.iter().any(had_it)
+    };
     let by_release = freed.filter(|(at, _)| !is_forgotten(*at));
     request.lost.or(by_release.map(|(at, _)| *at))
 }

@@ -33,7 +33,9 @@ impl Lease {
     /// # Errors
     ///
     /// - [`LockError::Lost`] if the lease had ended before. The work does not count as done:
-    ///   another process may be running it.
+    ///   another process may be running it. Where the answer was lost and the question is
+    ///   repeated, this can also come after a success that counted, if the next run has
+    ///   succeeded since or the success counts no more.
     /// - [`LockError::InvalidOption`] if the lock has neither `once` nor `once_per`. The lock
     ///   is released.
     /// - [`LockError::Unsupported`] if the store can't remember what was done. No store that
