@@ -1,11 +1,13 @@
 //! What a client dropped before is released before the client is refused because of it.
 
 use std::future::pending;
+use std::pin::pin;
 use std::time::Duration;
 
-use leasehold::{LockError, Locks, Released, distributed_lock};
+use leasehold::{Fault, LockError, Locks, Released, Step, distributed_lock};
 use leasehold_tests::backend::light_client;
 use leasehold_tests::kinds::{EVERY_KIND, Kind};
+use leasehold_tests::polls::is_pending;
 use leasehold_tests::server::Server;
 use tokio::time::timeout;
 
@@ -129,4 +131,20 @@ async fn a_release_without_an_answer_holds_a_try_up_for_a_while_only() {
     let refused = timeout(Duration::from_secs(20), locks.mutex("a").try_lock()).await;
     assert!(refused.expect("it does not hang").is_err());
     drop(frozen);
+}
+
+/// The system was suspended while the answer was on its way: the holder takes its grant for over, the
+/// store does not, and the release is lost once.
+#[tokio::test(start_paused = true)]
+async fn a_grant_that_came_too_late_does_not_refuse_its_own_try() {
+    for kind in EVERY_KIND {
+        let (locks, faults) = Locks::in_memory_with_faults();
+        faults.on(Step::Acquire).next(Fault::Delay(Duration::from_secs(1)));
+        faults.next(Fault::LoseCommand);
+        let mut tried = pin!(kind.try_lock(&locks, "a", LONG));
+        assert!(is_pending(&mut tried).await);
+        faults.store().suspend(LONG);
+        let taken = tried.await;
+        assert!(taken.is_ok(), "{kind:?}: {taken:?}");
+    }
 }

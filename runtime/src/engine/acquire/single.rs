@@ -237,6 +237,10 @@ impl Acquisition<'_> {
                 Box::pin(shared.client.keeper.releases.answered(pending.key(), earlier)).await;
                 continue;
             }
+            if matches!(refusal, NotGranted::TooLate) {
+                // It asks as another request, and the one before may still be in its way.
+                backoff.earlier = shared.client.keeper.releases.earlier();
+            }
             // A caller that waits for ever gets no error, so the log says it.
             if let NotGranted::Fault(error) = &refusal
                 && error.is_passing
