@@ -19,6 +19,12 @@ fn a_lease_that_is_renewed_is_not_lost_for_nothing() {
     ] {
         assert_none(&[&*renewed, reason].concat());
     }
+    let neighbour = |from: &str, lock: &str| {
+        let asks = format!("ask a:2 {from}ms {lock} Mutex 1 1 a 1000ms 0\n");
+        [&*renewed, &*asks, &*format!("neglected a:2 {from}ms 1000ms false\n")].concat()
+    };
+    assert_none(&neighbour("90", "m"));
+    assert_one(&neighbour("90", "n"), "loss");
     assert_one(&[&*renewed, "stopped b 200ms 1000ms\n"].concat(), "loss");
     assert_one(&[&*renewed, "fault Away 1002ms 1100ms 0 cuts\n"].concat(), "loss");
 }

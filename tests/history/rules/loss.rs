@@ -57,11 +57,17 @@ fn lost(history: &History, request: &Request, is_alone: bool) -> Option<Nanos> {
     request.lost.or(by_release.map(|(at, _)| *at))
 }
 
-/// True if its process or its future stood still meanwhile.
+/// True if its process or its future stood still meanwhile, or that of a neighbour, which may have left
+/// it a lease that was granted long ago.
 fn stood_still(history: &History, request: &Request) -> bool {
     let until = request.last();
     let is_own = |worker: &str| worker == request.worker();
-    request.neglected.is_some()
+    let is_neglected = |it: &Request| {
+        let meanwhile =
+            it.neglected.is_some_and(|(from, to, _)| from <= until && request.asked <= to);
+        meanwhile && it.lock == request.lock && is_own(it.worker())
+    };
+    history.requests.iter().any(is_neglected)
         || history
             .stops
             .iter()

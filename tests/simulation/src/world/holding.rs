@@ -173,7 +173,7 @@ impl Worker {
             }
             Guard::One(lease) => match wish.succeeds {
                 Some(succeeds) if rng.u8(..4) > 0 => self.complete(*lease, &ids[0], succeeds).await,
-                _ => self.release(*lease, &ids[0], rng).await,
+                _ => self.release(*lease, &ids[0], wish, rng).await,
             },
             Guard::All(leases) => {
                 leases.release().await.map_or_else(|error| reason(&error), |()| "free".to_owned())
@@ -185,7 +185,7 @@ impl Worker {
         }
     }
 
-    async fn release(&self, lease: Lease, id: &str, rng: &mut Rng) -> String {
+    async fn release(&self, lease: Lease, id: &str, wish: &Wish, rng: &mut Rng) -> String {
         let (is_now, neglect) = (rng.u8(..8) == 0, Neglect::of_release(rng));
         let release =
             async { if is_now { lease.release_now().await } else { lease.release().await } };
@@ -196,7 +196,7 @@ impl Worker {
             }
             return how.map_or_else(|it| reason(&it), released);
         };
-        match neglected(release, neglect, || {}).await {
+        match neglected(release, neglect, || self.leaves_alone(neglect, wish)).await {
             Some(Ok(how)) => released(how),
             // It is not renewed once the release has begun. On a cluster a client may have to listen
             // first before it asks whether the lease may linger.

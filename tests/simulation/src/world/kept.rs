@@ -80,12 +80,17 @@ impl Worker {
                 let (id, to, is_of_set) = (id.clone(), from + time, ids.len() > 1);
                 self.note(Line::Neglected { id, from, to, is_of_set });
             }
-            let until = (from + time) / 1_000;
-            for part in &wish.parts {
-                self.shared.neglect(&self.name, part.lock, until);
-            }
+            self.leaves_alone(neglect, wish);
         })
         .await
+    }
+
+    /// Says that nothing is promised for the locks of a future that is left alone from now on.
+    pub(super) fn leaves_alone(&self, neglect: Neglect, wish: &Wish) {
+        let until = (now() + nanos(neglect.time)) / 1_000;
+        for part in &wish.parts {
+            self.shared.neglect(&self.name, part.lock, until);
+        }
     }
 }
 
