@@ -223,6 +223,36 @@ async fn hints_come_again_after_lost_connections() {
     until_nobody_is_subscribed(&cluster).await;
 }
 
+/// The driver subscribes again to all channels of a node by one command, which a node refuses if they are
+/// in several slots.
+#[tokio::test]
+async fn hints_of_many_slots_come_again_after_lost_connections() {
+    let cluster = Cluster::start().await;
+    let (first, mut second) = (Client::connect(&cluster).await, Client::connect(&cluster).await);
+    let names = ["a", "b", "c", "d", "e", "f", "g", "h"];
+    let mut subscriptions = Vec::new();
+    for name in names {
+        let request = second.request(name, Kind::Mutex);
+        subscriptions.push(second.store.subscribe(&request).unwrap().await.unwrap());
+    }
+    for _ in 0..3 {
+        let _ = ask_all::<u32>(&cluster, "CLIENT KILL TYPE pubsub").await;
+        second.missed().await;
+        let subscribed = async {
+            let channels = async || ask_all::<Vec<String>>(&cluster, "PUBSUB SHARDCHANNELS").await;
+            while channels().await.concat().len() < names.len() {
+                sleep(Duration::from_millis(5)).await;
+            }
+        };
+        timeout(SOON, subscribed).await.expect("it is subscribed to all channels again");
+        for name in names {
+            second.is_handed(&first, name).await;
+        }
+    }
+    drop(subscriptions);
+    until_nobody_is_subscribed(&cluster).await;
+}
+
 #[tokio::test]
 async fn hints_follow_a_slot_that_moves() {
     let cluster = Cluster::start().await;

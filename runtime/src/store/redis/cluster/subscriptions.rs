@@ -31,14 +31,22 @@ pub(in crate::store::redis) struct Subscriptions {
     pub(in crate::store::redis) hints: Arc<HintReceiver>,
     nodes: Vec<ConnectionInfo>,
     settings: Settings,
-    /// Made for the first waiter.
-    connection: AsyncMutex<Option<ClusterConnection<Wire>>>,
+    connection: AsyncMutex<Connection>,
     channels: Mutex<HashMap<String, Channel>>,
     /// Limits the commands in flight.
     in_flight: Semaphore,
     /// The last attempt to subscribe failed.
     has_failed: AtomicBool,
     runtime: Handle,
+}
+
+/// The driver's connection to all nodes.
+#[derive(Default)]
+struct Connection {
+    /// How many were made so far.
+    made: u64,
+    /// Made for the first waiter.
+    last: Option<ClusterConnection<Wire>>,
 }
 
 /// The subscription for one lock.
@@ -189,19 +197,20 @@ impl Subscriptions {
 
     async fn connection(self: &Arc<Self>) -> RedisResult<ClusterConnection<Wire>> {
         let mut connection = self.connection.lock().await;
-        if let Some(connection) = &*connection {
-            return Ok(connection.clone());
+        if let Some(last) = &connection.last {
+            return Ok(last.clone());
         }
-        let all = Arc::downgrade(self);
+        connection.made += 1;
+        let (all, number) = (Arc::downgrade(self), connection.made);
         let take = move |push: PushInfo| {
             if let Some(all) = all.upgrade() {
-                all.take_push(&push);
+                all.take_push(&push, number);
             }
             Ok::<_, ()>(())
         };
         let client = self.builder().push_sender(take).build()?;
         let made = client.get_async_generic_connection::<Wire>().await?;
-        *connection = Some(made.clone());
+        connection.last = Some(made.clone());
         Ok(made)
     }
 
@@ -222,17 +231,29 @@ impl Subscriptions {
     /// Subscribes to all channels again, on new connections.
     pub(in crate::store::redis) fn renew(self: &Arc<Self>) {
         let all = self.clone();
-        self.runtime.spawn(async move {
-            if all.connection.lock().await.take().is_none() {
-                return;
-            }
-            let names: Vec<_> = lock(&all.channels).keys().cloned().collect();
-            join_all(names.iter().map(|name| all.resubscribe(name))).await;
-        });
+        self.runtime.spawn(async move { all.replace(None).await });
     }
 
-    /// Takes a push of the driver.
-    fn take_push(self: &Arc<Self>, push: &PushInfo) {
+    /// Does that; if a number is given, only if that connection is still the last.
+    async fn replace(self: Arc<Self>, number: Option<u64>) {
+        let mut connection = self.connection.lock().await;
+        let is_another = number.is_some_and(|number| number != connection.made);
+        if is_another || connection.last.take().is_none() {
+            return;
+        }
+        drop(connection);
+        let names: Vec<_> = lock(&self.channels).keys().cloned().collect();
+        join_all(names.iter().map(|name| self.resubscribe(name))).await;
+    }
+
+    /// Takes a push of the driver's connection of this number.
+    fn take_push(self: &Arc<Self>, push: &PushInfo, number: u64) {
+        if push.kind == PushKind::Disconnection {
+            // The driver (redis 1.8.1) subscribes again by one command for all channels of a node,
+            // which the node refuses if they are in several slots.
+            self.runtime.spawn(self.clone().replace(Some(number)));
+            return;
+        }
         let Some(Value::BulkString(name)) = push.data.first() else { return };
         let Ok(name) = str::from_utf8(name) else { return };
         match (&push.kind, push.data.get(1)) {
