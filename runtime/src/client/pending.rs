@@ -285,8 +285,14 @@ impl PendingRequest {
                 () = self.in_flight.client.keeper.shutdown.begun() => return None,
             };
             match (message, self.heartbeat) {
-                (Message::Offered(offer), Some(heartbeat)) if offer.until >= heartbeat.until => {
+                // It says by which ask of this waiter the store knew that it lives. A time is not
+                // enough to compare them: the server's clock may have been set back since.
+                (Message::Offered(offer), Some(heartbeat)) if offer.until == heartbeat.until => {
                     return self.take_offer(offer);
+                }
+                // By a later one, which got no answer; or from before the clock was set back.
+                (Message::Offered(offer), Some(heartbeat)) if offer.until > heartbeat.until => {
+                    return None;
                 }
                 // This offer had ended when the request was queued again.
                 (Message::Offered(_), Some(_)) => {}

@@ -1,12 +1,18 @@
 //! Servers and connections that fail.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use leasehold::{Forced, LockError, Locks, LossReason, Outcome, Wait};
+use leasehold::store::ClientId;
+use leasehold::store::fault_injection::FaultInjector;
+use leasehold::store::redis::{RedisStore, Settings};
+use leasehold::{Fault, Forced, LockError, Locks, LossReason, Outcome, Step, Wait};
 use leasehold_tests::backend::light_client;
 use leasehold_tests::kinds::{EVERY_KIND, Guard};
 use leasehold_tests::server::{Server, free_port};
 use redis_server_wrapper::{Delay, Direction, FaultProxy};
+use tokio::runtime::Handle;
+use tokio::time::{sleep, timeout};
 
 /// No lease ends in the meantime.
 const LONG: Duration = Duration::from_secs(60);
@@ -167,6 +173,50 @@ async fn tokens_grow_when_the_servers_clock_is_set_back() {
         assert_eq!(lease.fence().unwrap().get(), ahead + 64 * n);
         lease.release().await.unwrap();
     }
+}
+
+/// An offer from before that names a time which is still to come. The waiter is in the queue again, and
+/// does not take it for its own.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn an_offer_from_before_the_clock_was_set_back_is_not_believed() {
+    let server = Server::start_skewed();
+    let holder = Locks::connect(&server.url()).await.unwrap();
+    let (id, url, runtime) = (ClientId::random(), server.url(), Handle::current());
+    let store = RedisStore::connect(&url, &Settings::default(), id, runtime).await.unwrap();
+    let store = Arc::new(FaultInjector::over(Arc::new(store)));
+    let locks = Locks::over_as(store.clone(), id);
+    let held = holder.mutex("a").lock().await.unwrap();
+    let waits = tokio::spawn(async move { locks.mutex("a").wait(Wait::Forever).lock().await });
+    while holder.inspect("a").await.unwrap().waiting == 0 {
+        sleep(Duration::from_millis(5)).await;
+    }
+    // The offer arrives late. Meanwhile the waiter's asks are lost, and another has the lock.
+    store.hold_hints();
+    store.always(Some(Step::Acquire), Fault::LoseCommand);
+    held.release().await.unwrap();
+    let other = holder.mutex("a").wait(Wait::Forever).lock().await.unwrap();
+    server.jump_back(Duration::from_secs(3600));
+    store.heal(Some(Step::Acquire));
+    let asks = || store.log().contains(&"acquire");
+    let _ = asks();
+    let asked = async {
+        while !asks() {
+            sleep(Duration::from_millis(5)).await;
+        }
+        while holder.inspect("a").await.unwrap().waiting == 0 {
+            sleep(Duration::from_millis(5)).await;
+        }
+    };
+    timeout(Duration::from_secs(20), asked).await.expect("it is in the queue again");
+    store.deliver_hints();
+    // It asks the server instead.
+    while !asks() && !waits.is_finished() {
+        sleep(Duration::from_millis(5)).await;
+    }
+    assert!(!waits.is_finished() && other.is_held(), "two hold it");
+    other.release().await.unwrap();
+    waits.await.unwrap().unwrap().release().await.unwrap();
 }
 
 /// The lock of a dead holder lasts that much longer, and can be released by force. A renewed lease
