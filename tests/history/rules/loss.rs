@@ -10,6 +10,9 @@ use crate::line::Nanos;
 /// After a fault a client connects again, and renews; or a renewal says what the server has forgotten.
 const AFTER: Nanos = 3_000_000_000;
 
+/// How far two readings of a deadline may be apart: timers count milliseconds.
+const ROUNDED: Nanos = 1_000_000;
+
 pub(super) fn check(history: &History) -> Vec<String> {
     let mut wrong = Vec::new();
     let mut at_once = HashMap::<(&str, Nanos), u32>::new();
@@ -21,7 +24,7 @@ pub(super) fn check(history: &History) -> Vec<String> {
         let is_alone = at_once[&(request.worker(), request.asked)] == 1;
         let Some(lost) = lost(history, request, is_alone) else { continue };
         let is_meanwhile = |fault: &Fault| fault.from <= lost && request.asked <= fault.to + AFTER;
-        let is_early = request.seen.is_some() && lost < request.deadline;
+        let is_early = request.seen.is_some() && lost + ROUNDED < request.deadline;
         if is_early && !history.losses().any(is_meanwhile) {
             wrong.push(format!(
                 "loss: {} has lost `{}` {} ms sooner than it was told, and no server forgot it",
