@@ -384,6 +384,33 @@ pub const CLIENT_MISTAKES: &[ClientMistake] = &[
     .on(Deployment::Cluster)
     .among(&[Fault::HalfOpen]),
     mistake(
+        "an-offer-from-before-is-believed",
+        100,
+        "client/pending.rs",
+        "offer.until == heartbeat.until",
+        "offer.until >= heartbeat.until",
+    )
+    .on(Deployment::Single)
+    .among(&[Fault::JumpsBack, Fault::Stops, Fault::Stalls, Fault::Messages]),
+    mistake(
+        "a-late-grant-refuses-its-own-try",
+        100,
+        "engine/acquire/single.rs",
+        "matches!(refusal, NotGranted::TooLate)",
+        "false",
+    )
+    .on(Deployment::Single)
+    .among(&[Fault::Suspensions, Fault::Stops]),
+    mistake(
+        "the-driver-subscribes-again",
+        100,
+        "store/redis/cluster/subscriptions.rs",
+        "push.kind == PushKind::Disconnection",
+        "false",
+    )
+    .on(Deployment::Cluster)
+    .among(&[Fault::Kills]),
+    mistake(
         "a-refused-release-is-not-tried-again",
         20,
         "keeper/release.rs",

@@ -17,7 +17,7 @@ pub(in crate::world) struct Loss {
     pub(in crate::world) forgotten: Vec<(String, u64, Micros)>,
     /// The requests that the heir has when the former master is none any more. Some may have ended there.
     pub(in crate::world) revived: BTreeSet<Vec<u8>>,
-    /// By how much the heir's clock is ahead of the one before.
+    /// By how much the heir's clock was ahead of the one before when it took over.
     pub(in crate::world) ahead_us: i64,
     /// When the heir took over.
     pub(in crate::world) promoted: Micros,
@@ -36,6 +36,8 @@ struct Promoted {
     /// What the heir had then, and since when it may have lacked something.
     offset: u64,
     complete: Micros,
+    /// By how much its clock was ahead of its master's.
+    ahead_us: i64,
     /// The leases that it had: their token, and when they end.
     known: BTreeMap<String, (u64, Micros)>,
     /// Those that the former master had, whoever has granted them.
@@ -47,11 +49,13 @@ impl Promoted {
         let at = network.now();
         let before = known_grants(&network.host(former).server.core().borrow());
         let before = before.into_iter().map(|(lock, (token, _))| (lock, token)).collect();
+        let master_ahead_us = network.host(former).ahead_us(at);
         let host = network.host(heir);
+        let ahead_us = host.ahead_us(at) - master_ahead_us;
         let held = known_grants(&host.server.core().borrow());
         let ends = |ms| true_time(host, at, ms).max(at);
         let known = held.into_iter().map(|(lock, (token, ms))| (lock, (token, ends(ms)))).collect();
-        Self { at, offset: host.server.offset(), complete, known, before }
+        Self { at, offset: host.server.offset(), complete, ahead_us, known, before }
     }
 
     /// Which of these the heir lacked, in full or in part.
@@ -97,15 +101,12 @@ impl Handover {
         if is_master(network, self.former) {
             return None;
         }
-        let now = network.now();
-        let ahead = network.host(self.heir).ahead_us(now);
         let former = network.host(self.former);
-        let ahead_us = ahead - former.ahead_us(now);
         let since = (self.written != promoted.offset).then_some(promoted.complete);
         let granted = former.server.oracle().map(|it| it.grants().clone()).unwrap_or_default();
         let forgotten = since.map(|_| promoted.forgotten(&granted)).unwrap_or_default();
         let heir = requests(&network.host(self.heir).server.core().borrow());
         let revived = heir.into_iter().flat_map(|it| it.1).collect();
-        Some(Loss { since, forgotten, revived, ahead_us, promoted: promoted.at })
+        Some(Loss { since, forgotten, revived, ahead_us: promoted.ahead_us, promoted: promoted.at })
     }
 }
