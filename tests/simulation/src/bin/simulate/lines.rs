@@ -15,8 +15,8 @@ use crate::children::quiet;
 const WORLDS: u64 = 10;
 const TRAFFIC: u64 = 40;
 
-/// A quorum has commands of its own, which few worlds call.
-const QUORUMS: u64 = 6;
+/// What quorums and clusters alone run is in few of these worlds. So each has as many of its own.
+const OF_THEIR_OWN: u64 = 6;
 
 /// Why no world notices that a line is missing, by its file and text.
 const EXPLAINED: &str = include_str!("../../../lines.md");
@@ -104,9 +104,10 @@ fn fate(line: &ScriptLine, arguments: &Arguments) -> Fate {
     if !quiet(0, &traffic).is_well {
         return Fate::ByTraffic;
     }
-    let on_quorum = Arguments { deployment: Some(Deployment::Quorum(3)), ..arguments.clone() };
+    let on = |deployment| Arguments { deployment: Some(deployment), ..arguments.clone() };
+    let own = [Deployment::Quorum(3), Deployment::Cluster].map(on);
     let worlds = (1..=WORLDS).map(|seed| (seed, &arguments));
-    let mut worlds = worlds.chain((1..=QUORUMS).map(|seed| (seed, &on_quorum)));
-    let found = worlds.find(|(seed, arguments)| !quiet(*seed, arguments).is_well);
+    let own = own.iter().flat_map(|of_own| (1..=OF_THEIR_OWN).map(move |seed| (seed, of_own)));
+    let found = worlds.chain(own).find(|(seed, arguments)| !quiet(*seed, arguments).is_well);
     found.map_or(Fate::Survives, |(seed, _)| Fate::FoundBy(seed))
 }
