@@ -3,6 +3,7 @@
 pub(crate) mod in_flight;
 pub(crate) mod not_granted;
 pub(crate) mod pending;
+mod subscription;
 
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Weak};

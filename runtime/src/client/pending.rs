@@ -5,18 +5,19 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tokio::time::{sleep, timeout};
+use tokio::time::sleep;
 
 use super::Client;
 use super::in_flight::InFlight;
 use super::not_granted::{NotGranted, warn_of_missing_expiry};
+use super::subscription::SubscriptionState;
 use crate::core::error::Outcome;
 use crate::core::key::LockKey;
 use crate::hints::{Message, Offer, Route};
 use crate::state::lease::{Grant, GrantTimes};
 use crate::store::{
     Attempt, Kind, LIVE, OFFER, QueuePosition, Request, RequestSpec, SUBSCRIBING, Stamp,
-    StoreError, StoreFuture, Subscription, Waiting, validity,
+    StoreError, Waiting, validity,
 };
 use crate::system;
 
@@ -51,16 +52,6 @@ struct Heartbeat {
     sent: Instant,
     live: Duration,
     until: Stamp,
-}
-
-/// The subscription to the lock's hints, in a store where each lock needs one.
-enum SubscriptionState {
-    /// It exists, or there is no need for one.
-    Done(#[expect(dead_code, reason = "it is held, not read")] Option<Subscription>),
-    /// It is made once the lock is found held: a free lock costs none.
-    Later(StoreFuture<Subscription>),
-    /// It failed: the request asks often instead.
-    Failed,
 }
 
 impl PendingRequest {
@@ -127,8 +118,7 @@ impl PendingRequest {
 
     /// Returns true if hints can arrive.
     pub(crate) fn hears_hints(&self) -> bool {
-        self.in_flight.client.store.gives_hints()
-            && matches!(self.subscription, SubscriptionState::Done(_))
+        self.in_flight.client.store.gives_hints() && self.subscription.is_done()
     }
 
     /// Returns true if the request must be cancelled, or left to another acquisition.
@@ -143,29 +133,14 @@ impl PendingRequest {
         // request that waits to write never asks as a try.
         let may_upgrade = self.request.kind == Kind::Write && self.request.owner.is_some();
         let is_waiting = self.is_waiting && (may_upgrade || !left.is_zero());
-        if let SubscriptionState::Later(_) = self.subscription
-            && self.position.is_none()
-            && !may_upgrade
-        {
+        if self.subscription.is_later() && self.position.is_none() && !may_upgrade {
             let answer = self.ask_once(None).await;
             if !is_waiting || !answer.as_ref().is_err_and(NotGranted::may_be_queued) {
                 return answer;
             }
         }
-        self.subscribe(SUBSCRIBING.min(left)).await;
+        self.subscription.settle(SUBSCRIBING.min(left)).await;
         self.ask_once(is_waiting.then(|| LIVE.min(left.saturating_add(LIVE_BEYOND)))).await
-    }
-
-    /// Waits for the subscription, and no longer than that: until it is there, the request asks often.
-    async fn subscribe(&mut self, patience: Duration) {
-        if let SubscriptionState::Later(subscription) = &mut self.subscription
-            && let Ok(answer) = timeout(patience, subscription).await
-        {
-            self.subscription = match answer {
-                Ok(subscription) => SubscriptionState::Done(Some(subscription)),
-                Err(_) => SubscriptionState::Failed,
-            };
-        }
     }
 
     async fn ask_once(&mut self, live: Option<Duration>) -> Result<Grant, NotGranted> {

@@ -378,7 +378,7 @@ pub const CLIENT_MISTAKES: &[ClientMistake] = &[
     mistake(
         "a-waiter-waits-for-a-silent-subscription",
         0,
-        "client/pending.rs",
+        "client/subscription.rs",
         "timeout(patience, subscription)",
         "timeout(patience * 100, subscription)",
     )
