@@ -104,14 +104,20 @@ async fn ask_all<T: FromRedisValue>(cluster: &Cluster, line: &str) -> Vec<T> {
     answers
 }
 
-/// Waits until no client is subscribed to anything.
-async fn until_nobody_is_subscribed(cluster: &Cluster) {
+/// Waits until clients are subscribed to so many channels.
+async fn until_subscribed(cluster: &Cluster, channels: usize) {
+    let all = async || ask_all::<Vec<String>>(cluster, "PUBSUB SHARDCHANNELS").await.concat();
     let wait = async {
-        while ask_all::<Vec<String>>(cluster, "PUBSUB SHARDCHANNELS").await.concat() != [""; 0] {
+        while all().await.len() != channels {
             sleep(Duration::from_millis(5)).await;
         }
     };
-    timeout(SOON, wait).await.expect("they are unsubscribed");
+    timeout(SOON, wait).await.unwrap_or_else(|_| panic!("not subscribed to {channels} channels"));
+}
+
+/// Waits until no client is subscribed to anything.
+async fn until_nobody_is_subscribed(cluster: &Cluster) {
+    until_subscribed(cluster, 0).await;
 }
 
 #[tokio::test]
@@ -238,13 +244,7 @@ async fn hints_of_many_slots_come_again_after_lost_connections() {
     for _ in 0..3 {
         let _ = ask_all::<u32>(&cluster, "CLIENT KILL TYPE pubsub").await;
         second.missed().await;
-        let subscribed = async {
-            let channels = async || ask_all::<Vec<String>>(&cluster, "PUBSUB SHARDCHANNELS").await;
-            while channels().await.concat().len() < names.len() {
-                sleep(Duration::from_millis(5)).await;
-            }
-        };
-        timeout(SOON, subscribed).await.expect("it is subscribed to all channels again");
+        until_subscribed(&cluster, names.len()).await;
         for name in names {
             second.is_handed(&first, name).await;
         }

@@ -230,8 +230,7 @@ impl Subscriptions {
 
     /// Subscribes to all channels again, on new connections.
     pub(in crate::store::redis) fn renew(self: &Arc<Self>) {
-        let all = self.clone();
-        self.runtime.spawn(async move { all.replace(None).await });
+        self.runtime.spawn(self.clone().replace(None));
     }
 
     /// Does that; if a number is given, only if that connection is still the last.
